@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Installs what building and testing need on Debian: a C and C++ compiler (zstd, the fuzzer's runtime). Rust comes from
+# rustup (stable, at least the rust-version of Cargo.toml).
+set -euo pipefail
+if ! command -v cargo >/dev/null; then
+  echo "setup: cargo is missing; install Rust from https://rustup.rs first" >&2
+  exit 1
+fi
+missing=()
+command -v cc >/dev/null || missing+=(gcc libc6-dev)
+command -v c++ >/dev/null || missing+=(g++)
+if [ ${#missing[@]} -gt 0 ]; then
+  sudo=""
+  [ "$(id -u)" = 0 ] || sudo=sudo
+  $sudo apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive $sudo apt-get -o DPkg::Lock::Timeout=600 install -y -qq --no-install-recommends "${missing[@]}"
+fi
