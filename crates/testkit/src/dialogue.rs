@@ -1,0 +1,261 @@
+//! Two TCP ends that talk in fake time. What they say is kept as [`Sent`] packets, as an observer in the middle
+//! would capture them; [`End`] also speaks out of turn, for the tests of what real ends never do.
+
+use std::net::SocketAddr;
+
+use wire::packet::TcpFlags;
+use wire::{Side, TcpSeq, Timestamp};
+
+use crate::packet::tcp_info;
+use crate::{Carrier, Sent};
+
+/// A conversation. Side `A` is the client, `B` the server (by role, not by address).
+#[derive(Clone, Debug)]
+pub struct Dialogue {
+    /// The time of the next packet.
+    pub now: Timestamp,
+    /// Time that passes with every packet.
+    pub step_ns: i64,
+    /// Largest payload of a segment.
+    pub segment_size: usize,
+    /// Whether the other end acknowledges what an end sends, with a segment of its own.
+    pub acks: bool,
+    ends: [SocketAddr; 2],
+    next: [u32; 2],
+    sent: Vec<Sent>,
+}
+
+/// One end of a [`Dialogue`], to speak with.
+#[derive(Debug)]
+pub struct End<'a> {
+    talk: &'a mut Dialogue,
+    side: Side,
+}
+
+impl Dialogue {
+    /// Ends by address and port, as in `"10.0.0.1:40000"` or `"[::1]:40000"`; time begins in 2024.
+    #[must_use]
+    pub fn new(client: &str, server: &str) -> Dialogue {
+        let end = |text: &str| text.parse().expect("a test names its ends as address:port");
+        Dialogue {
+            now: Timestamp(1_700_000_000_000_000_000),
+            step_ns: 10_000,
+            segment_size: 1460,
+            acks: true,
+            ends: [end(client), end(server)],
+            next: [1_000, 5_000],
+            sent: Vec::new(),
+        }
+    }
+
+    /// With other initial sequence numbers: those of the SYNs.
+    #[must_use]
+    pub fn with_isn(mut self, client: u32, server: u32) -> Dialogue {
+        self.next = [client, server];
+        self
+    }
+
+    /// The client's mouth.
+    pub fn client(&mut self) -> End<'_> {
+        End { talk: self, side: Side::A }
+    }
+
+    /// The server's mouth.
+    pub fn server(&mut self) -> End<'_> {
+        End { talk: self, side: Side::B }
+    }
+
+    /// SYN, SYN-ACK, ACK.
+    pub fn handshake(&mut self) {
+        self.client().syn();
+        self.server().syn_ack();
+        self.client().ack();
+    }
+
+    /// FIN of the client, ACK, FIN of the server, ACK.
+    pub fn close(&mut self) {
+        self.client().fin();
+        self.server().fin();
+        if !self.acks {
+            self.client().ack();
+        }
+    }
+
+    /// Lets time pass.
+    pub fn advance(&mut self, nanos: i64) {
+        self.now = self.now.plus(nanos);
+    }
+
+    /// Everything said so far.
+    #[must_use]
+    pub fn sent(&self) -> &[Sent] {
+        &self.sent
+    }
+
+    /// Everything said so far; the dialogue goes on from here.
+    pub fn take(&mut self) -> Vec<Sent> {
+        std::mem::take(&mut self.sent)
+    }
+
+    /// The address and port of an end.
+    #[must_use]
+    pub fn address(&self, side: Side) -> SocketAddr {
+        self.ends[side.index()]
+    }
+
+    /// The sequence number that an end would use next.
+    #[must_use]
+    pub fn next_seq(&self, side: Side) -> u32 {
+        self.next[side.index()]
+    }
+
+    /// One UDP datagram between the same ends.
+    pub fn datagram(&mut self, from: Side, payload: &[u8]) {
+        let ends = (self.address(from), self.address(from.other()));
+        self.push(Sent::udp(self.now, ends, payload));
+    }
+
+    fn push(&mut self, sent: Sent) {
+        self.sent.push(sent);
+        self.now = self.now.plus(self.step_ns);
+    }
+}
+
+impl End<'_> {
+    /// A SYN.
+    pub fn syn(&mut self) -> &mut Self {
+        self.say(TcpFlags::SYN, b"")
+    }
+
+    /// A SYN that carries data (TCP Fast Open, RFC 7413).
+    pub fn syn_with(&mut self, bytes: &[u8]) -> &mut Self {
+        self.say(TcpFlags::SYN, bytes)
+    }
+
+    /// A SYN-ACK.
+    pub fn syn_ack(&mut self) -> &mut Self {
+        self.say(TcpFlags::SYN | TcpFlags::ACK, b"")
+    }
+
+    /// An ACK of everything the other end has sent.
+    pub fn ack(&mut self) -> &mut Self {
+        self.say(TcpFlags::ACK, b"")
+    }
+
+    /// `bytes`, in segments of at most the segment size, the last with PSH; the other end acknowledges them.
+    pub fn send(&mut self, bytes: &[u8]) -> &mut Self {
+        let size = self.talk.segment_size.max(1);
+        let n = bytes.len().div_ceil(size);
+        for (i, part) in bytes.chunks(size).enumerate() {
+            let push = if i + 1 == n { TcpFlags::PSH } else { TcpFlags(0) };
+            self.say(TcpFlags::ACK | push, part);
+        }
+        self.answer()
+    }
+
+    /// A FIN; the other end acknowledges it.
+    pub fn fin(&mut self) -> &mut Self {
+        self.fin_with(b"")
+    }
+
+    /// A FIN that carries data.
+    pub fn fin_with(&mut self, bytes: &[u8]) -> &mut Self {
+        self.say(TcpFlags::FIN | TcpFlags::ACK, bytes).answer()
+    }
+
+    /// A RST at the next sequence number.
+    pub fn rst(&mut self) -> &mut Self {
+        self.say(TcpFlags::RST, b"")
+    }
+
+    /// What was sent, lost before the observer saw it: the sequence number moves, no packet is kept.
+    pub fn send_unseen(&mut self, bytes: usize) -> &mut Self {
+        self.talk.next[self.side.index()] = self.talk.next[self.side.index()].wrapping_add(bytes as u32);
+        self
+    }
+
+    /// A segment at any place: `offset` from the next sequence number, which does not move.
+    pub fn segment(&mut self, offset: i64, flags: TcpFlags, bytes: &[u8]) -> &mut Self {
+        let seq = self.talk.next_seq(self.side).wrapping_add(offset as u32);
+        self.push(seq, flags, bytes)
+    }
+
+    /// An ACK of `offset` bytes more (or less) than the other end has sent.
+    pub fn ack_at(&mut self, offset: i64) -> &mut Self {
+        self.ack();
+        let last = self.talk.sent.last_mut().expect("just sent");
+        if let Carrier::Tcp(tcp) = &mut last.carrier {
+            tcp.ack = TcpSeq(tcp.ack.0.wrapping_add(offset as u32));
+        }
+        self
+    }
+
+    /// Changes the packet said last: its window, its snaplen cut, its time.
+    pub fn amend(&mut self, change: impl FnOnce(&mut Sent)) -> &mut Self {
+        change(self.talk.sent.last_mut().expect("something was said before it is amended"));
+        self
+    }
+
+    fn say(&mut self, flags: TcpFlags, bytes: &[u8]) -> &mut Self {
+        let seq = self.talk.next_seq(self.side);
+        let consumed = bytes.len() as u32 + u32::from(flags.intersects(TcpFlags::SYN | TcpFlags::FIN));
+        self.push(seq, flags, bytes);
+        self.talk.next[self.side.index()] = seq.wrapping_add(consumed);
+        self
+    }
+
+    fn push(&mut self, seq: u32, flags: TcpFlags, bytes: &[u8]) -> &mut Self {
+        let ack = if flags.contains(TcpFlags::ACK) { self.talk.next_seq(self.side.other()) } else { 0 };
+        let ends = (self.talk.address(self.side), self.talk.address(self.side.other()));
+        let sent = Sent::tcp(self.talk.now, ends, tcp_info(seq, ack, flags), bytes);
+        self.talk.push(sent);
+        self
+    }
+
+    fn answer(&mut self) -> &mut Self {
+        if self.talk.acks {
+            End { talk: self.talk, side: self.side.other() }.ack();
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(talk: &Dialogue, expected: &str) {
+        let mut text = String::new();
+        for sent in talk.sent() {
+            let tcp = sent.tcp_info().expect("a TCP dialogue");
+            let who = if sent.src == talk.address(Side::A) { 'c' } else { 's' };
+            text += &format!("{who}{:x}:{}+{}/{} ", tcp.flags.0, tcp.seq.0, sent.payload.len(), tcp.ack.0);
+        }
+        assert_eq!(text.trim_end(), expected);
+    }
+
+    #[test]
+    fn a_whole_conversation() {
+        let mut talk = Dialogue::new("10.0.0.1:1024", "10.0.0.2:80").with_isn(100, u32::MAX);
+        talk.handshake();
+        talk.segment_size = 3;
+        talk.client().send(b"hello");
+        talk.close();
+        check(
+            &talk,
+            "c2:100+0/0 s12:4294967295+0/101 c10:101+0/0 c10:101+3/0 c18:104+2/0 s10:0+0/106 \
+             c11:106+0/0 s10:0+0/107 s11:0+0/107 c10:107+0/1",
+        );
+    }
+
+    #[test]
+    fn time_moves_only_when_told() {
+        let mut talk = Dialogue::new("[::1]:1024", "[::2]:80");
+        talk.step_ns = 0;
+        talk.handshake();
+        talk.advance(7);
+        talk.client().rst();
+        let at: Vec<i64> = talk.sent().iter().map(|s| s.ts.since(talk.sent()[0].ts)).collect();
+        assert_eq!(at, [0, 0, 0, 7]);
+    }
+}

@@ -1,0 +1,31 @@
+//! For tests only: packets, conversations in fake time, pcap files, and the captures that lie beside the workspace.
+//!
+//! [`Sent`] is one packet, [`Dialogue`] two ends that talk, [`Mangle`] a network that loses, reorders, duplicates
+//! and cuts, [`pcap_bytes`] the file of it all. Nothing here is fast, and nothing reads a clock: time moves when
+//! a test says so, chance comes from a seed.
+//!
+//! ```
+//! let mut talk = testkit::Dialogue::new("10.0.0.1:40000", "10.0.0.2:80");
+//! talk.handshake();
+//! talk.client().send(b"GET / HTTP/1.1\r\n\r\n");
+//! talk.advance(3_000_000);
+//! talk.server().send(b"HTTP/1.1 204 No Content\r\n\r\n");
+//! talk.close();
+//! assert_eq!(talk.sent()[0].packet().payload, b"");
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod corpus;
+pub mod dialogue;
+pub mod mangle;
+pub mod packet;
+pub mod pcap;
+pub mod rng;
+
+pub use corpus::{captures_in, corpus};
+pub use dialogue::{Dialogue, End};
+pub use mangle::Mangle;
+pub use packet::{Carrier, Sent, packets};
+pub use pcap::{ByteOrder, Precision, pcap_bytes};
+pub use rng::Rng;

@@ -1,0 +1,108 @@
+//! Ethernet II frames (IEEE 802.3 §3.2.6) and the EtherTypes that are followed. Frames whose type field is a length
+//! (below 1536) carry LLC, not IP, and are left to the caller to refuse; the frame check sequence is not looked for.
+
+use crate::Undecodable;
+use crate::extent::{Extent, array, be16};
+
+mod field {
+    use std::ops::Range;
+    pub const DST: Range<usize> = 0..6;
+    pub const SRC: Range<usize> = 6..12;
+    pub const ETHER_TYPE: Range<usize> = 12..14;
+    pub const END: usize = ETHER_TYPE.end;
+}
+
+/// What follows a link header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EtherType(pub u16);
+
+impl EtherType {
+    /// IPv4.
+    pub const IPV4: EtherType = EtherType(0x0800);
+    /// IPv6.
+    pub const IPV6: EtherType = EtherType(0x86dd);
+    /// An 802.1Q tag.
+    pub const VLAN: EtherType = EtherType(0x8100);
+    /// An 802.1ad service tag.
+    pub const QINQ: EtherType = EtherType(0x88a8);
+    /// A service tag as older switches write it.
+    pub const QINQ_OLD: EtherType = EtherType(0x9100);
+
+    /// Whether a [`crate::vlan::VlanTag`] follows.
+    #[inline]
+    #[must_use]
+    pub fn is_vlan(self) -> bool {
+        matches!(self, Self::VLAN | Self::QINQ | Self::QINQ_OLD)
+    }
+}
+
+/// A view of an Ethernet frame.
+#[derive(Clone, Copy, Debug)]
+pub struct EthernetFrame<'a> {
+    header: &'a [u8; field::END],
+    payload: Extent<'a>,
+}
+
+impl<'a> EthernetFrame<'a> {
+    /// Looks at the length once; the accessors cannot fail after it.
+    ///
+    /// # Errors
+    /// When there are not 14 bytes.
+    #[inline]
+    pub fn new_checked(frame: Extent<'a>) -> Result<Self, Undecodable> {
+        let (header, payload) = frame.split_header()?;
+        Ok(Self { header, payload })
+    }
+
+    /// Destination address.
+    #[must_use]
+    pub fn dst(&self) -> [u8; 6] {
+        array(self.header, field::DST)
+    }
+
+    /// Source address.
+    #[must_use]
+    pub fn src(&self) -> [u8; 6] {
+        array(self.header, field::SRC)
+    }
+
+    /// What the payload is; below 1536 its length, and the payload is LLC.
+    #[inline]
+    #[must_use]
+    pub fn ether_type(&self) -> EtherType {
+        EtherType(be16(self.header, field::ETHER_TYPE))
+    }
+
+    /// What follows, padding included.
+    #[inline]
+    #[must_use]
+    pub fn payload(&self) -> Extent<'a> {
+        self.payload
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRAME: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x08, 0x00, 0x45, 0x00];
+
+    #[test]
+    fn deconstruct() {
+        let frame = EthernetFrame::new_checked(Extent::new(&FRAME, 60)).expect("long enough");
+        assert_eq!(frame.dst(), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(frame.src(), [7, 8, 9, 10, 11, 12]);
+        assert_eq!(frame.ether_type(), EtherType::IPV4);
+        assert_eq!(frame.payload(), Extent { bytes: &[0x45, 0], original_len: 46 });
+    }
+
+    #[test]
+    fn too_short() {
+        for n in 0..14 {
+            let cut = Extent::new(&FRAME[..n], 60);
+            assert_eq!(EthernetFrame::new_checked(cut).err(), Some(Undecodable::Truncated), "{n} bytes");
+            let runt = Extent::whole(&FRAME[..n]);
+            assert_eq!(EthernetFrame::new_checked(runt).err(), Some(Undecodable::Malformed), "{n} bytes");
+        }
+    }
+}

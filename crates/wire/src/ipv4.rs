@@ -1,0 +1,188 @@
+//! IPv4 headers (RFC 791 §3.1). The total length decides where the payload ends: link padding lies behind it, and
+//! what the snaplen cut is missing before it. Checksums are not verified: offloading leaves them wrong in captures.
+
+use crate::extent::{Extent, array, be16};
+use crate::{Addr, IpProtocol, Undecodable};
+
+mod field {
+    use std::ops::Range;
+    pub const VERSION_IHL: usize = 0;
+    pub const TOTAL_LEN: Range<usize> = 2..4;
+    pub const IDENT: Range<usize> = 4..6;
+    pub const FLAGS_OFFSET: Range<usize> = 6..8;
+    pub const TTL: usize = 8;
+    pub const PROTOCOL: usize = 9;
+    pub const SRC: Range<usize> = 12..16;
+    pub const DST: Range<usize> = 16..20;
+    pub const END: usize = DST.end;
+}
+
+const MORE_FRAGMENTS: u16 = 0x2000;
+const OFFSET_MASK: u16 = 0x1fff;
+
+/// A view of an IPv4 header with its options and payload.
+#[derive(Clone, Copy, Debug)]
+pub struct Ipv4Header<'a> {
+    header: &'a [u8; field::END],
+    options: &'a [u8],
+    payload: Extent<'a>,
+}
+
+impl<'a> Ipv4Header<'a> {
+    /// Looks at version and lengths once. A total length of 0 is what the stack leaves in a segment that the card
+    /// will cut up (TSO) when that is over 64 KiB: the payload is then all there is.
+    ///
+    /// # Errors
+    /// When the header is cut, is not version 4, or its lengths contradict each other.
+    #[inline]
+    pub fn new_checked(packet: Extent<'a>) -> Result<Self, Undecodable> {
+        let (header, rest) = packet.split_header::<{ field::END }>()?;
+        let header_len = match header[field::VERSION_IHL] {
+            0x45 => field::END,
+            v @ 0x46..=0x4f => usize::from(v & 0x0f) * 4,
+            _ => return Err(Undecodable::Malformed),
+        };
+        let payload_len = match u32::from(be16(header, field::TOTAL_LEN)) {
+            0 => packet.original_len.saturating_sub(header_len as u32),
+            total => total.checked_sub(header_len as u32).ok_or(Undecodable::Malformed)?,
+        };
+        let (options, rest) = match header_len {
+            field::END => (&[][..], rest),
+            _ => rest.split_at(header_len - field::END)?,
+        };
+        Ok(Self { header, options, payload: rest.limit(payload_len) })
+    }
+
+    /// Sender.
+    #[inline]
+    #[must_use]
+    pub fn src(&self) -> Addr {
+        Addr::v4(array(self.header, field::SRC))
+    }
+
+    /// Receiver.
+    #[inline]
+    #[must_use]
+    pub fn dst(&self) -> Addr {
+        Addr::v4(array(self.header, field::DST))
+    }
+
+    /// What the payload is.
+    #[inline]
+    #[must_use]
+    pub fn protocol(&self) -> IpProtocol {
+        IpProtocol(self.header[field::PROTOCOL])
+    }
+
+    /// Time to live.
+    #[inline]
+    #[must_use]
+    pub fn ttl(&self) -> u8 {
+        self.header[field::TTL]
+    }
+
+    /// Identification: equal in all fragments of a datagram.
+    #[must_use]
+    pub fn ident(&self) -> u16 {
+        be16(self.header, field::IDENT)
+    }
+
+    /// Whether this is a part of a datagram only.
+    #[inline]
+    #[must_use]
+    pub fn is_fragment(&self) -> bool {
+        be16(self.header, field::FLAGS_OFFSET) & (MORE_FRAGMENTS | OFFSET_MASK) != 0
+    }
+
+    /// Whether fragments follow this one.
+    #[must_use]
+    pub fn more_fragments(&self) -> bool {
+        be16(self.header, field::FLAGS_OFFSET) & MORE_FRAGMENTS != 0
+    }
+
+    /// Where in its datagram this fragment's payload begins, in bytes.
+    #[must_use]
+    pub fn fragment_offset(&self) -> u32 {
+        u32::from(be16(self.header, field::FLAGS_OFFSET) & OFFSET_MASK) * 8
+    }
+
+    /// The options, undecoded.
+    #[must_use]
+    pub fn options(&self) -> &'a [u8] {
+        self.options
+    }
+
+    /// What follows, as long as the total length says.
+    #[inline]
+    #[must_use]
+    pub fn payload(&self) -> Extent<'a> {
+        self.payload
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACKET: [u8; 30] = [
+        0x45, 0, 0, 24, 0xab, 0xcd, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, // header
+        1, 2, 3, 4, 0, 0, 0, 0, 0, 0, // four bytes of payload, six of padding
+    ];
+
+    fn with(changes: &[(usize, u8)]) -> [u8; 30] {
+        let mut packet = PACKET;
+        changes.iter().for_each(|&(at, value)| packet[at] = value);
+        packet
+    }
+
+    fn check(changes: &[(usize, u8)], original_len: u32, expected: Result<(usize, u32), Undecodable>) {
+        let packet = with(changes);
+        let payload = Ipv4Header::new_checked(Extent::new(&packet, original_len)).map(|h| h.payload());
+        assert_eq!(payload.map(|p| (p.bytes.len(), p.original_len)), expected, "{changes:?}");
+    }
+
+    #[test]
+    fn deconstruct() {
+        let header = Ipv4Header::new_checked(Extent::whole(&PACKET)).expect("valid");
+        assert_eq!(header.src().to_string(), "10.0.0.1");
+        assert_eq!(header.dst().to_string(), "10.0.0.2");
+        assert_eq!((header.protocol(), header.ttl(), header.ident()), (IpProtocol::UDP, 64, 0xabcd));
+        assert!(!header.is_fragment() && header.options().is_empty());
+        assert_eq!(header.payload().bytes, [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn lengths() {
+        check(&[], 30, Ok((4, 4)));
+        check(&[(3, 20)], 30, Ok((0, 0)));
+        check(&[(2, 1)], 1000, Ok((10, 260))); // cut by the snaplen: 256 + 24 in all
+        check(&[(2, 0), (3, 0)], 70_000, Ok((10, 69_980))); // TSO giant
+        check(&[(2, 0), (3, 0)], 30, Ok((10, 10)));
+        check(&[(0, 0x46)], 30, Ok((0, 0))); // one option word
+        check(&[(0, 0x47)], 30, Err(Undecodable::Malformed)); // total length below the header's
+        check(&[(3, 19)], 30, Err(Undecodable::Malformed));
+        check(&[(0, 0x44)], 30, Err(Undecodable::Malformed));
+        check(&[(0, 0x65)], 30, Err(Undecodable::Malformed));
+        check(&[(0, 0x4f), (3, 200)], 300, Err(Undecodable::Truncated)); // options cut
+    }
+
+    #[test]
+    fn too_short() {
+        for n in 0..20 {
+            let cut = Ipv4Header::new_checked(Extent::new(&PACKET[..n], 30));
+            assert_eq!(cut.err(), Some(Undecodable::Truncated), "{n} bytes");
+        }
+    }
+
+    #[test]
+    fn fragments() {
+        for (flags, fragment, more, offset) in
+            [([0x40, 0], false, false, 0), ([0x20, 0], true, true, 0), ([0, 3], true, false, 24)]
+        {
+            let packet = with(&[(6, flags[0]), (7, flags[1])]);
+            let header = Ipv4Header::new_checked(Extent::whole(&packet)).expect("valid");
+            assert_eq!((header.is_fragment(), header.more_fragments()), (fragment, more));
+            assert_eq!(header.fragment_offset(), offset);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Bytes to link, network and transport headers, and the names by which the rest of the house speaks of
+//! packets: [`Packet`], [`FiveTuple`], [`FlowKey`], [`TcpSeq`], [`Timestamp`].
+//!
+//! Every header is a checked *view*: its `new_checked` looks at the length once, and from then on no accessor
+//! can panic. Views borrow; nothing here allocates, reads a clock or touches a file. This crate knows nothing of
+//! flows, directions or protocols above UDP and TCP.
+
+#![forbid(unsafe_code)]
+
+pub mod ethernet;
+pub mod extent;
+pub mod five_tuple;
+pub mod icmp;
+pub mod ipv4;
+pub mod ipv6;
+pub mod link;
+pub mod packet;
+pub mod seq;
+pub mod sll;
+pub mod tcp;
+pub mod time;
+pub mod udp;
+pub mod vlan;
+
+pub use extent::Extent;
+pub use five_tuple::{Addr, Endpoint, FiveTuple, FlowKey, IpProtocol, Side};
+pub use link::LinkType;
+pub use packet::{Captured, Packet, TcpInfo, Transport, Undecodable};
+pub use seq::TcpSeq;
+pub use time::Timestamp;

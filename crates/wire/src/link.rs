@@ -1,0 +1,53 @@
+//! What the first byte of a packet is: the link types of pcap and pcapng
+//! (<https://www.tcpdump.org/linktypes.html>).
+
+/// The link types that are read; others are kept by number and counted as undecodable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LinkType {
+    /// LINKTYPE_ETHERNET, 1.
+    Ethernet,
+    /// LINKTYPE_NULL, 0: a 4-byte address family in the byte order of the machine that captured.
+    Null,
+    /// LINKTYPE_LOOP, 108: the same in network byte order.
+    Loop,
+    /// LINKTYPE_RAW, 101 (and 12, 14 as some systems write it): IPv4 or IPv6 by its version field.
+    Raw,
+    /// LINKTYPE_IPV4, 228.
+    Ipv4,
+    /// LINKTYPE_IPV6, 229.
+    Ipv6,
+    /// LINKTYPE_LINUX_SLL, 113: Linux cooked v1.
+    LinuxSll,
+    /// LINKTYPE_LINUX_SLL2, 276: Linux cooked v2.
+    LinuxSll2,
+    /// Any other.
+    Unknown(u16),
+}
+
+impl From<u16> for LinkType {
+    fn from(n: u16) -> Self {
+        match n {
+            0 => Self::Null,
+            1 => Self::Ethernet,
+            12 | 14 | 101 => Self::Raw,
+            108 => Self::Loop,
+            113 => Self::LinuxSll,
+            228 => Self::Ipv4,
+            229 => Self::Ipv6,
+            276 => Self::LinuxSll2,
+            n => Self::Unknown(n),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers() {
+        assert_eq!([12, 14, 101].map(LinkType::from), [LinkType::Raw; 3]);
+        assert_eq!(LinkType::from(276), LinkType::LinuxSll2);
+        assert_eq!(LinkType::from(147), LinkType::Unknown(147));
+    }
+}

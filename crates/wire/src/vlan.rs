@@ -1,0 +1,106 @@
+//! VLAN tags: 802.1Q, and 802.1ad service tags stacked on them (IEEE 802.1Q-2022 §9.6). At most [`TAGS_MAX`] are
+//! peeled off one packet.
+
+use crate::Undecodable;
+use crate::ethernet::EtherType;
+use crate::extent::{Extent, be16};
+
+/// Most tags taken off one packet: provider bridging stacks two, some carriers three or four.
+pub const TAGS_MAX: usize = 8;
+
+mod field {
+    use std::ops::Range;
+    pub const CONTROL: Range<usize> = 0..2;
+    pub const ETHER_TYPE: Range<usize> = 2..4;
+    pub const END: usize = ETHER_TYPE.end;
+}
+
+/// A view of a tag, from behind the EtherType that announced it.
+#[derive(Clone, Copy, Debug)]
+pub struct VlanTag<'a> {
+    header: &'a [u8; field::END],
+    payload: Extent<'a>,
+}
+
+impl<'a> VlanTag<'a> {
+    /// Looks at the length once.
+    ///
+    /// # Errors
+    /// When there are not 4 bytes.
+    #[inline]
+    pub fn new_checked(tag: Extent<'a>) -> Result<Self, Undecodable> {
+        let (header, payload) = tag.split_header()?;
+        Ok(Self { header, payload })
+    }
+
+    /// The VLAN's number; 0 is a tag for its priority only.
+    #[must_use]
+    pub fn id(&self) -> u16 {
+        be16(self.header, field::CONTROL) & 0x0fff
+    }
+
+    /// Priority code point.
+    #[must_use]
+    pub fn priority(&self) -> u8 {
+        (be16(self.header, field::CONTROL) >> 13) as u8
+    }
+
+    /// What the payload is.
+    #[inline]
+    #[must_use]
+    pub fn ether_type(&self) -> EtherType {
+        EtherType(be16(self.header, field::ETHER_TYPE))
+    }
+
+    /// What follows.
+    #[inline]
+    #[must_use]
+    pub fn payload(&self) -> Extent<'a> {
+        self.payload
+    }
+}
+
+/// Takes all stacked tags off: the first type that is none, and what it announces.
+///
+/// # Errors
+/// When a tag is cut, or there are more than [`TAGS_MAX`].
+pub fn peel(mut ether_type: EtherType, mut rest: Extent<'_>) -> Result<(EtherType, Extent<'_>), Undecodable> {
+    for _ in 0..TAGS_MAX {
+        if !ether_type.is_vlan() {
+            return Ok((ether_type, rest));
+        }
+        let tag = VlanTag::new_checked(rest)?;
+        (ether_type, rest) = (tag.ether_type(), tag.payload());
+    }
+    if ether_type.is_vlan() { Err(Undecodable::Malformed) } else { Ok((ether_type, rest)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deconstruct() {
+        let tag = VlanTag::new_checked(Extent::whole(&[0xa0, 0x64, 0x86, 0xdd, 9])).expect("long enough");
+        assert_eq!((tag.id(), tag.priority(), tag.ether_type()), (100, 5, EtherType::IPV6));
+        assert_eq!(tag.payload().bytes, [9]);
+    }
+
+    #[test]
+    fn too_short() {
+        assert_eq!(VlanTag::new_checked(Extent::new(&[0; 3], 4)).err(), Some(Undecodable::Truncated));
+        assert_eq!(VlanTag::new_checked(Extent::whole(&[0; 3])).err(), Some(Undecodable::Malformed));
+    }
+
+    #[test]
+    fn stacked_up_to_the_bound() {
+        let stack = |n: usize| [[0, 1, 0x81, 0x00]].repeat(n - 1).concat().into_iter().chain([0, 1, 8, 0, 7]);
+        for n in 1..=TAGS_MAX {
+            let bytes: Vec<u8> = stack(n).collect();
+            let (ether_type, rest) = peel(EtherType::QINQ, Extent::whole(&bytes)).expect("within the bound");
+            assert_eq!((ether_type, rest.bytes), (EtherType::IPV4, &[7][..]), "{n} tags");
+        }
+        let bytes: Vec<u8> = stack(TAGS_MAX + 1).collect();
+        assert_eq!(peel(EtherType::QINQ, Extent::whole(&bytes)).err(), Some(Undecodable::Malformed));
+    }
+}
