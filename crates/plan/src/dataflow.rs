@@ -1,0 +1,191 @@
+//! The only description of an analysis. The embedded engine runs it; other engines print it in their own language.
+//!
+//! Order of steps: every input is filtered by its own predicate; several inputs are joined by `id` (inner join; the
+//! joined tuple's event time is the latest of its parts); the WHERE predicate; then each pipeline on its own. Without
+//! pipelines the tuples themselves are the result. Comparisons with null are neither true nor false (SQL's
+//! three-valued logic); a predicate keeps what is true.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tuple::{FieldId, Schema, Unit};
+
+/// An analysis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dataflow {
+    /// The tuples that come in; joined by `id` when there are several.
+    pub inputs: Vec<Input>,
+    /// WHERE.
+    pub filter: Option<Predicate>,
+    /// PROCESS, in the order of the query.
+    pub pipelines: Vec<Pipeline>,
+}
+
+/// One parser's tuples.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Input {
+    /// Their schema.
+    pub schema: Arc<Schema>,
+    /// The columns that are there.
+    pub columns: Vec<FieldId>,
+    /// Which of them take part: with `diff` or a join, `tcp_conn_time` brings its ends only.
+    pub filter: Option<Predicate>,
+}
+
+/// A column of one of the inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Column {
+    /// Which input.
+    pub input: u16,
+    /// Which of its fields.
+    pub field: FieldId,
+}
+
+/// A condition on a tuple.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Predicate {
+    /// All of them.
+    And(Vec<Predicate>),
+    /// Any of them.
+    Or(Vec<Predicate>),
+    /// Not.
+    Not(Box<Predicate>),
+    /// A column compared with a literal of its type.
+    Compare {
+        /// The column.
+        column: Column,
+        /// How.
+        op: Compare,
+        /// With what. `Net` goes with `Eq` and `Ne` only: inside, outside.
+        literal: Literal,
+    },
+    /// SQL LIKE on text, case-sensitive: `%` any run, `_` one character, `\` makes the next one literal.
+    Like {
+        /// The column.
+        column: Column,
+        /// The pattern.
+        pattern: String,
+    },
+    /// Equal to one of them.
+    In {
+        /// The column.
+        column: Column,
+        /// The list.
+        literals: Vec<Literal>,
+    },
+    /// Is null.
+    IsNull(Column),
+}
+
+/// Comparison operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Compare {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+/// A constant, already of its column's type.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Literal {
+    Bool(bool),
+    U64(u64),
+    I64(i64),
+    F64(f64),
+    Text(String),
+    /// A network; a single address has the full prefix length.
+    Net(IpAddr, u8),
+}
+
+/// One processor of the query, fully decided.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pipeline {
+    /// The processor's name as written: `diff-group`.
+    pub name: String,
+    /// What is aggregated; `None` when only tuples are counted.
+    pub value: Option<Value>,
+    /// With `diff`: tuples whose value is null do not take part at all.
+    pub value_required: bool,
+    /// The group's columns; empty: one group of everything.
+    pub group: Vec<GroupBy>,
+    /// What is computed for each group and window, in the order of the output columns.
+    pub aggregates: Vec<Aggregate>,
+    /// Keep only the largest groups.
+    pub top_k: Option<TopK>,
+    /// `None`: one window, the whole run.
+    pub window: Option<Window>,
+    /// Most groups held exactly, over all open windows.
+    pub groups_max: usize,
+}
+
+/// The aggregated value: a column and what it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// The column; numeric.
+    pub column: Column,
+    /// Its unit; the results of `avg`, `p95` … have the same.
+    pub unit: Unit,
+}
+
+/// A column to group by, and its name in the result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupBy {
+    /// The column.
+    pub column: Column,
+    /// The result column's name.
+    pub name: String,
+}
+
+/// What is computed of a group's values. Nulls do not take part, as in SQL.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Aggregate {
+    /// Tuples.
+    Count,
+    /// Sum of the values.
+    Sum,
+    /// Mean.
+    Avg,
+    /// Least.
+    Min,
+    /// Largest.
+    Max,
+    /// Sample standard deviation (n − 1).
+    Stddev,
+    /// Tuples per second of the window (of the run from first to last tuple when there is no window).
+    Rate,
+    /// Different values of a column.
+    Distinct(Column),
+    /// A quantile, 0 to 1, within 1 % relative error.
+    Quantile(f64),
+    /// Counts by logarithmic bucket, 1 % relative error.
+    Hist,
+    /// The same, cumulated, as shares of the total.
+    Cdf,
+    /// Share of tuples for which the predicate is true among those for which it is true or false.
+    Success(Predicate),
+}
+
+/// Keep the `k` groups that are largest by one aggregate; ties by the group's key, ascending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TopK {
+    /// How many.
+    pub k: usize,
+    /// Place in the pipeline's aggregates.
+    pub by: usize,
+}
+
+/// Windows of event time (`ts_end`), aligned to the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Length.
+    pub size_ns: i64,
+    /// Distance between starts; equal to the length: tumbling; shorter: sliding.
+    pub slide_ns: i64,
+    /// How long after a window's end tuples are still taken.
+    pub lateness_ns: i64,
+}

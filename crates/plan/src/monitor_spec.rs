@@ -1,0 +1,59 @@
+//! What a monitor is told: which packets, which parsers, which columns, until when.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tuple::{FieldId, Schema};
+
+/// A monitor's orders.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MonitorSpec {
+    /// The parsers, in the order of the query; their places are the inputs of the dataflow.
+    pub parsers: Vec<ParserUse>,
+    /// Client ends that match (FROM); empty means any.
+    pub clients: Vec<AddressMatch>,
+    /// Server ends that match (TO); empty means any.
+    pub servers: Vec<AddressMatch>,
+    /// When to stop.
+    pub limit: Limit,
+    /// Which flows to look at.
+    pub sample: Sample,
+}
+
+/// One parser and the columns that are wanted of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParserUse {
+    /// The parser's schema; its name is the parser's.
+    pub schema: Arc<Schema>,
+    /// The columns anybody downstream reads, ascending.
+    pub columns: Vec<FieldId>,
+}
+
+/// An address and a port, either of them open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressMatch {
+    /// Network and prefix length; `None` matches every address.
+    pub net: Option<(IpAddr, u8)>,
+    /// `None` matches every port.
+    pub port: Option<u16>,
+}
+
+/// When a query ends by itself: at whichever comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limit {
+    /// After this many packets that match FROM and TO.
+    pub packets: Option<u64>,
+    /// This long after the first packet, by the packets' clock.
+    pub nanos: Option<i64>,
+}
+
+/// The share of flows that is looked at; a flow is wholly in or wholly out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Sample {
+    /// Every flow.
+    All,
+    /// Every flow, fewer under pressure (live input).
+    Auto,
+    /// This share, 0 < p < 1, chosen by the flow's hash.
+    Fraction(f64),
+}

@@ -1,0 +1,116 @@
+//! A batch: some rows of some columns of a schema. Columns are Arrow arrays, shared and immutable.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array, StringArray, UInt64Array};
+
+use crate::{DataType, FieldId, Schema};
+
+/// Rows of one schema; a column that nobody asked for is absent.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    schema: Arc<Schema>,
+    rows: usize,
+    columns: Vec<Option<ArrayRef>>,
+}
+
+impl Batch {
+    /// A batch of `rows` rows.
+    ///
+    /// # Panics
+    /// When there is not one entry for each field of the schema, or a column's length or type is not the schema's:
+    /// a bug of the caller.
+    #[must_use]
+    pub fn new(schema: Arc<Schema>, rows: usize, columns: Vec<Option<ArrayRef>>) -> Batch {
+        assert_eq!(columns.len(), schema.fields.len(), "{}: one entry for each field", schema.name);
+        for (field, column) in schema.fields.iter().zip(&columns) {
+            if let Some(column) = column {
+                assert_eq!(column.len(), rows, "{}.{}", schema.name, field.name);
+                assert_eq!(*column.data_type(), arrow_type(field.data_type), "{}.{}", schema.name, field.name);
+            }
+        }
+        Batch { schema, rows, columns }
+    }
+
+    /// What the columns are.
+    #[must_use]
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// How many rows.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The column at `id`, if it is there.
+    #[must_use]
+    pub fn column(&self, id: FieldId) -> Option<&ArrayRef> {
+        self.columns[usize::from(id.0)].as_ref()
+    }
+
+    /// The fields whose columns are there.
+    pub fn present(&self) -> impl Iterator<Item = FieldId> + '_ {
+        self.schema.ids().filter(|id| self.column(*id).is_some())
+    }
+
+    /// A `U64` column. The typed accessors panic when the column is absent or of another type.
+    #[must_use]
+    pub fn u64(&self, id: FieldId) -> &UInt64Array {
+        self.required(id).as_primitive::<UInt64Type>()
+    }
+
+    /// An `I64` column.
+    #[must_use]
+    pub fn i64(&self, id: FieldId) -> &Int64Array {
+        self.required(id).as_primitive::<Int64Type>()
+    }
+
+    /// An `F64` column.
+    #[must_use]
+    pub fn f64(&self, id: FieldId) -> &Float64Array {
+        self.required(id).as_primitive::<Float64Type>()
+    }
+
+    /// A `Bool` column.
+    #[must_use]
+    pub fn bool(&self, id: FieldId) -> &BooleanArray {
+        self.required(id).as_boolean()
+    }
+
+    /// A `Text` or `Json` column.
+    #[must_use]
+    pub fn text(&self, id: FieldId) -> &StringArray {
+        self.required(id).as_string::<i32>()
+    }
+
+    /// An `Ip` column.
+    #[must_use]
+    pub fn ip(&self, id: FieldId) -> &FixedSizeBinaryArray {
+        self.required(id).as_fixed_size_binary()
+    }
+
+    fn required(&self, id: FieldId) -> &ArrayRef {
+        match self.column(id) {
+            Some(column) => column,
+            None => panic!("{}.{} was not asked for", self.schema.name, self.schema.field(id).name),
+        }
+    }
+}
+
+/// The Arrow type of a column.
+#[must_use]
+pub fn arrow_type(data_type: DataType) -> arrow_schema::DataType {
+    use arrow_schema::DataType as T;
+    match data_type {
+        DataType::Bool => T::Boolean,
+        DataType::U64 => T::UInt64,
+        DataType::I64 => T::Int64,
+        DataType::F64 => T::Float64,
+        DataType::Text | DataType::Json => T::Utf8,
+        DataType::Ip => T::FixedSizeBinary(16),
+    }
+}

@@ -1,0 +1,15 @@
+//! What monitors emit: [`Schema`]s, [`Batch`]es of typed columns (Arrow arrays), and the [`TupleWriter`] that a
+//! parser fills row by row, only with the columns that a plan asked for.
+//!
+//! Results of the stream engine are batches too, so that a sink has one kind of thing to print. This crate knows
+//! neither packets nor protocols nor formats.
+
+#![forbid(unsafe_code)]
+
+pub mod batch;
+pub mod schema;
+pub mod writer;
+
+pub use batch::Batch;
+pub use schema::{DataType, Field, FieldId, Schema, Unit, common};
+pub use writer::TupleWriter;

@@ -1,0 +1,202 @@
+//! Names, types and units of columns, and the fields that every parser's tuples begin with.
+
+use std::borrow::Cow;
+
+/// How a column is stored. Text is UTF-8; bytes that are not are written as `\xNN`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DataType {
+    /// Arrow Boolean.
+    Bool,
+    /// Arrow UInt64.
+    U64,
+    /// Arrow Int64.
+    I64,
+    /// Arrow Float64.
+    F64,
+    /// Arrow Utf8.
+    Text,
+    /// Arrow FixedSizeBinary(16): IPv6 or IPv4-mapped, network order.
+    Ip,
+    /// Arrow Utf8 that holds one JSON value: the buckets of a distribution as `[[upper_bound, count], …]`.
+    Json,
+}
+
+/// What a number counts; decides how it is printed for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// A plain number.
+    None,
+    /// A duration.
+    Nanoseconds,
+    /// A time: nanoseconds since the epoch.
+    EpochNanoseconds,
+    /// Bytes.
+    Bytes,
+    /// Something per second.
+    PerSecond,
+    /// 0 to 1.
+    Fraction,
+    /// An identifier: printed as 16 hexadecimal digits.
+    Id,
+}
+
+/// One column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Name in queries and outputs; durations end in `_ns`.
+    pub name: Cow<'static, str>,
+    /// How it is stored.
+    pub data_type: DataType,
+    /// What it counts.
+    pub unit: Unit,
+    /// One line for people.
+    pub doc: Cow<'static, str>,
+}
+
+impl Field {
+    /// A field known at compile time.
+    #[must_use]
+    pub const fn new(name: &'static str, data_type: DataType, unit: Unit, doc: &'static str) -> Field {
+        Field { name: Cow::Borrowed(name), data_type, unit, doc: Cow::Borrowed(doc) }
+    }
+}
+
+/// A column's place in its schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FieldId(pub u16);
+
+/// The columns of one parser's tuples, or of one result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schema {
+    /// The parser's or the result's name.
+    pub name: Cow<'static, str>,
+    /// Grows when a field changes meaning or goes; new fields at the end do not count.
+    pub version: u16,
+    /// One line for people.
+    pub doc: Cow<'static, str>,
+    /// All columns; a parser's begin with [`common::FIELDS`].
+    pub fields: Vec<Field>,
+    /// What aggregates aggregate unless told otherwise.
+    pub measure: Option<FieldId>,
+    /// What `group` and `top-k` group by unless told otherwise.
+    pub key: Option<FieldId>,
+}
+
+impl Schema {
+    /// The schema of a parser: the common fields, then its own.
+    #[must_use]
+    pub fn of_parser(
+        name: &'static str, version: u16, doc: &'static str, own: &[Field], measure: Option<FieldId>,
+        key: Option<FieldId>,
+    ) -> Schema {
+        let fields = common::FIELDS.iter().chain(own).cloned().collect();
+        Schema { name: name.into(), version, doc: doc.into(), fields, measure, key }
+    }
+
+    /// The field at `id`.
+    ///
+    /// # Panics
+    /// When `id` is of another schema.
+    #[must_use]
+    pub fn field(&self, id: FieldId) -> &Field {
+        &self.fields[usize::from(id.0)]
+    }
+
+    /// The place of the field called `name`.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<FieldId> {
+        self.fields.iter().position(|f| f.name == name).map(|i| FieldId(i as u16))
+    }
+
+    /// Every field's place.
+    pub fn ids(&self) -> impl Iterator<Item = FieldId> + use<> {
+        (0..self.fields.len() as u16).map(FieldId)
+    }
+}
+
+/// Declares a parser's own fields: a constant for each, and `FIELDS` in the same order.
+///
+/// ```
+/// tuple::fields! {
+///     METHOD: Text, None, "method", "request method";
+///     STATUS: U64, None, "status", "response status code";
+/// }
+/// assert_eq!(METHOD, tuple::FieldId(tuple::common::FIELDS.len() as u16));
+/// assert_eq!(FIELDS[1].name, "status");
+/// ```
+#[macro_export]
+macro_rules! fields {
+    ($($id:ident: $data_type:ident, $unit:ident, $name:literal, $doc:literal;)*) => {
+        $crate::fields!(@count $crate::common::FIELDS.len() as u16; $($id, $doc;)*);
+        /// This parser's own fields, after the common ones.
+        pub const FIELDS: &[$crate::Field] = &[
+            $($crate::Field::new($name, $crate::DataType::$data_type, $crate::Unit::$unit, $doc)),*
+        ];
+    };
+    (@count $n:expr; $id:ident, $doc:literal; $($rest:tt)*) => {
+        #[doc = $doc]
+        pub const $id: $crate::FieldId = $crate::FieldId($n);
+        $crate::fields!(@count $n + 1; $($rest)*);
+    };
+    (@count $n:expr;) => {};
+}
+
+/// The fields that every tuple of every parser begins with.
+pub mod common {
+    use super::{DataType, Field, FieldId, Unit};
+
+    /// `id`.
+    pub const ID: FieldId = FieldId(0);
+    /// `ts`.
+    pub const TS: FieldId = FieldId(1);
+    /// `client_ip`.
+    pub const CLIENT_IP: FieldId = FieldId(2);
+    /// `client_port`.
+    pub const CLIENT_PORT: FieldId = FieldId(3);
+    /// `server_ip`.
+    pub const SERVER_IP: FieldId = FieldId(4);
+    /// `server_port`.
+    pub const SERVER_PORT: FieldId = FieldId(5);
+    /// `transport`.
+    pub const TRANSPORT: FieldId = FieldId(6);
+    /// `quality`.
+    pub const QUALITY: FieldId = FieldId(7);
+    /// `client_guessed`.
+    pub const CLIENT_GUESSED: FieldId = FieldId(8);
+    /// `ts_end`.
+    pub const TS_END: FieldId = FieldId(9);
+    /// `community_id`.
+    pub const COMMUNITY_ID: FieldId = FieldId(10);
+
+    /// All of them.
+    pub const FIELDS: &[Field] = &[
+        Field::new("id", DataType::U64, Unit::Id, "flow: hash of the order-free five-tuple and the flow's start"),
+        Field::new("ts", DataType::I64, Unit::EpochNanoseconds, "first packet of what the tuple tells of (the request's first byte)"),
+        Field::new("client_ip", DataType::Ip, Unit::None, "who opened the flow, or asks"),
+        Field::new("client_port", DataType::U64, Unit::None, "the client's port"),
+        Field::new("server_ip", DataType::Ip, Unit::None, "who answers"),
+        Field::new("server_port", DataType::U64, Unit::None, "the server's port"),
+        Field::new("transport", DataType::Text, Unit::None, "tcp, udp, icmp, icmp6 or the protocol's number"),
+        Field::new("quality", DataType::Text, Unit::None, "exact, gap_body, resync, midstream or half"),
+        Field::new("client_guessed", DataType::Bool, Unit::None, "true where no SYN and no parser said which end is the client"),
+        Field::new("ts_end", DataType::I64, Unit::EpochNanoseconds, "when the tuple was complete; windows go by it"),
+        Field::new("community_id", DataType::Text, Unit::None, "Community ID v1 of the flow, for joins with other tools"),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn common_ids_are_the_places_of_their_names() {
+        for (id, name) in [
+            (common::ID, "id"), (common::TS, "ts"), (common::CLIENT_IP, "client_ip"), (common::CLIENT_PORT, "client_port"),
+            (common::SERVER_IP, "server_ip"), (common::SERVER_PORT, "server_port"), (common::TRANSPORT, "transport"),
+            (common::QUALITY, "quality"), (common::CLIENT_GUESSED, "client_guessed"), (common::TS_END, "ts_end"),
+            (common::COMMUNITY_ID, "community_id"),
+        ] {
+            assert_eq!(common::FIELDS[usize::from(id.0)].name, name);
+        }
+    }
+}
