@@ -1,0 +1,277 @@
+//! Several inputs as one source: their packets by timestamp. Of equal timestamps the earlier input's goes first, and
+//! within an input the file's order stays, even where its clock went back. A single input is passed through as it
+//! is.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::net::IpAddr;
+
+use arrayvec::ArrayVec;
+use wire::Timestamp;
+
+use crate::format::Record;
+use crate::input::Input;
+use crate::source::{BATCH_PACKETS, Batch, Counters, Source, SourceError};
+
+/// See the module's text.
+pub(crate) struct Files {
+    inputs: Vec<Input>,
+    /// Of each input that has a record: that record's time, and which input.
+    heads: BinaryHeap<Reverse<(Timestamp, usize)>>,
+    /// Inputs that have to be read further before the next packet can be chosen.
+    starved: Vec<usize>,
+    errors: Vec<SourceError>,
+    counters: Counters,
+    names: Vec<(IpAddr, String)>,
+}
+
+impl Files {
+    /// Of inputs that could be opened, and what happened to the others.
+    pub fn new(inputs: Vec<Input>, errors: Vec<SourceError>) -> Files {
+        let starved = (0..inputs.len()).collect();
+        let (heads, names) = (BinaryHeap::new(), Vec::new());
+        Files { inputs, heads, starved, errors, counters: Counters::default(), names }
+    }
+
+    fn prepare(&mut self, i: usize) -> bool {
+        let more = self.inputs[i].prepare(&mut self.errors);
+        self.names.append(&mut self.inputs[i].format().take_names());
+        more
+    }
+
+    fn pass_through(&mut self) -> Option<Batch<'_>> {
+        if !self.prepare(0) {
+            return None;
+        }
+        let batch = self.inputs[0].take_all();
+        count(&mut self.counters, &batch);
+        Some(batch)
+    }
+
+    fn merge(&mut self) -> Option<Batch<'_>> {
+        while let Some(i) = self.starved.pop() {
+            if self.prepare(i) {
+                self.heads.push(Reverse((self.inputs[i].records()[0].ts, i)));
+            }
+        }
+        let mut picks = ArrayVec::<(usize, Record), BATCH_PACKETS>::new();
+        while let Some(mut head) = self.heads.peek_mut()
+            && !picks.is_full()
+        {
+            let Reverse((_, i)) = *head;
+            let input = &mut self.inputs[i];
+            picks.push((i, input.records()[0]));
+            input.take(1);
+            match input.records().first() {
+                Some(next) => *head = Reverse((next.ts, i)),
+                None => {
+                    // Reading on would move the bytes of those picked: that is for the next call.
+                    PeekMut::pop(head);
+                    self.starved.push(i);
+                    break;
+                }
+            }
+        }
+        let batch: Batch<'_> = picks.iter().map(|(i, record)| self.inputs[*i].captured(record)).collect();
+        count(&mut self.counters, &batch);
+        (!batch.is_empty()).then_some(batch)
+    }
+}
+
+impl Source for Files {
+    fn next_batch(&mut self) -> Option<Batch<'_>> {
+        match self.inputs.len() {
+            1 => self.pass_through(),
+            _ => self.merge(),
+        }
+    }
+
+    fn errors(&self) -> &[SourceError] {
+        &self.errors
+    }
+
+    fn counters(&self) -> Counters {
+        let lost_before_us = self.inputs.iter().filter_map(Input::lost_before_us).reduce(u64::saturating_add);
+        Counters { lost_before_us, ..self.counters }
+    }
+
+    fn names(&self) -> &[(IpAddr, String)] {
+        &self.names
+    }
+
+    fn progress(&self) -> (u64, Option<u64>) {
+        let each = self.inputs.iter().map(Input::progress);
+        each.fold((0, Some(0)), |(done, all), (more, len)| (done + more, all.zip(len).map(|(a, b)| a + b)))
+    }
+}
+
+#[inline]
+fn count(counters: &mut Counters, batch: &Batch<'_>) {
+    counters.packets += batch.len() as u64;
+    for packet in batch {
+        counters.original_bytes += u64::from(packet.original_len);
+        counters.captured_bytes += packet.bytes.len() as u64;
+        counters.truncated_packets += u64::from(packet.original_len as usize > packet.bytes.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::pcap_file::samples::pcap;
+    use crate::pcapng::samples::Blocks;
+    use crate::window::Window;
+    use crate::window::samples::{mapped, streamed};
+
+    /// Time in microseconds and bytes of each packet, and the errors at the end.
+    fn read(windows: Vec<Window>) -> (Vec<(i64, Vec<u8>)>, Vec<SourceError>) {
+        let input = |(i, window)| Input::new(format!("{i}").as_ref(), window);
+        let mut files = Files::new(windows.into_iter().enumerate().map(input).collect(), Vec::new());
+        let mut packets = Vec::new();
+        while let Some(batch) = files.next_batch() {
+            assert!(!batch.is_empty());
+            packets.extend(batch.iter().map(|p| (p.ts.0 / 1000, p.bytes.to_vec())));
+        }
+        assert!(files.next_batch().is_none(), "the end is the end");
+        assert_eq!(files.counters().packets, packets.len() as u64);
+        (packets, files.errors)
+    }
+
+    fn pcapng(packets: &[(u32, &[u8])]) -> Vec<u8> {
+        let start = Blocks::new(true).interface(1, 0, &[]);
+        packets.iter().fold(start, |blocks, (ts, bytes)| blocks.enhanced(0, u64::from(*ts), 9, bytes)).bytes
+    }
+
+    /// A file cut at every byte delivers what was whole in it, mapped and streamed, and says so.
+    #[test]
+    fn cut_at_every_byte() {
+        let packets: [(u32, &[u8]); 3] = [(5, &[1, 2, 3, 4]), (6, &[]), (7, &[5; 16])];
+        for whole in [pcap, pcapng] {
+            let lengths: Vec<_> = (0..=3).map(|n| whole(&packets[..n]).len()).collect();
+            let file = whole(&packets);
+            for len in 0..=file.len() {
+                let complete = lengths.iter().filter(|&&l| l <= len).count().saturating_sub(1);
+                let between = lengths.contains(&len) || (whole(&[])[..] == pcapng(&[]) && len == 28);
+                let mut windows = vec![streamed(&file[..len], vec![7])];
+                // What is empty can not be mapped, and never is.
+                windows.extend((len > 0).then(|| mapped(&file[..len], 10)));
+                for window in windows {
+                    let (read, errors) = self::read(vec![window]);
+                    assert_eq!(read.len(), complete, "{len} bytes: {errors:?}");
+                    assert_eq!(errors.len(), usize::from(!between), "{len} bytes: {errors:?}");
+                    for e in errors {
+                        assert_eq!(e.after_packets, complete as u64);
+                        assert!(e.message.contains("the file ends inside") || len == 0, "{len} bytes: {e}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn says_where_it_was_cut() {
+        let file = pcap(&[(5, &[1; 10]), (6, &[2; 20])]);
+        let check = |len: usize, expected: &str| {
+            let (_, errors) = read(vec![mapped(&file[..len], 100)]);
+            assert_eq!(errors[0].to_string(), expected);
+        };
+        let reason = "it was probably cut while being written";
+        check(60 + 12, &format!("0: byte 50: the file ends inside packet 2: 6 of 20 bytes; {reason}"));
+        check(
+            52,
+            &format!("0: byte 50: the file ends inside the header of packet 2: 2 of 16 bytes; {reason}"),
+        );
+        check(20, &format!("0: the file ends inside its header: 20 bytes; {reason}"));
+    }
+
+    #[test]
+    fn a_bad_file_does_not_stop_the_others() {
+        let packets: Vec<(u32, &[u8])> = (0..200).map(|i| (2 * i, &[1][..])).collect();
+        let good = pcap(&packets);
+        let mut bad = good.clone();
+        bad[24 + 17 * 100 + 8..][..4].copy_from_slice(&[0xff; 4]);
+        let windows =
+            vec![mapped(&bad, 100), streamed(b"<html><body>not found</body>", vec![3]), mapped(&good, 100)];
+        let (read, errors) = read(windows);
+        assert_eq!(read.len(), 300);
+        let errors: Vec<_> =
+            errors.iter().map(|e| (e.path.to_string_lossy(), e.offset, e.after_packets)).collect();
+        assert_eq!(errors, [("1".into(), None, 0), ("0".into(), Some(24 + 17 * 100), 100)]);
+    }
+
+    #[test]
+    fn records_longer_than_buffer_and_window() {
+        let long = vec![7; 300_000];
+        let file = pcap(&[(1, &[1]), (2, &long), (3, &[3])]);
+        for window in [streamed(&file, vec![1000, 65_536]), mapped(&file, 4096)] {
+            let (read, errors) = read(vec![window]);
+            assert!(errors.is_empty(), "{errors:?}");
+            assert_eq!(read.iter().map(|p| p.1.len()).collect::<Vec<_>>(), [1, 300_000, 1]);
+        }
+    }
+
+    fn any_packets() -> impl Strategy<Value = Vec<(u32, Vec<u8>)>> {
+        let bytes = (any::<u8>(), 0usize..300).prop_map(|(b, n)| vec![b; n]);
+        proptest::collection::vec((0u32..50, bytes), 0..150)
+    }
+
+    fn borrowed(packets: &[(u32, Vec<u8>)]) -> Vec<(u32, &[u8])> {
+        packets.iter().map(|(ts, bytes)| (*ts, &bytes[..])).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn streams_and_mapped_files_read_alike(
+            packets in any_packets(),
+            chunks in proptest::collection::vec(1usize..500, 1..5),
+            wanted in 1usize..2000,
+        ) {
+            for file in [pcap(&borrowed(&packets)), pcapng(&borrowed(&packets))] {
+                let (from_file, errors) = read(vec![mapped(&file, wanted)]);
+                prop_assert!(errors.is_empty());
+                let (from_stream, errors) = read(vec![streamed(&file, chunks.clone())]);
+                prop_assert!(errors.is_empty());
+                prop_assert_eq!(&from_file, &from_stream);
+                let expected: Vec<_> = packets.iter().map(|(ts, b)| (i64::from(*ts), b.clone())).collect();
+                prop_assert_eq!(from_file, expected);
+            }
+        }
+
+        /// Merging sorted files is a stable sort of them one behind the other.
+        #[test]
+        fn merged_by_time(mut files in proptest::collection::vec(any_packets(), 2..5), chunk in 1usize..500) {
+            let mut windows = Vec::new();
+            for (i, packets) in files.iter_mut().enumerate() {
+                packets.sort_by_key(|p| p.0);
+                let file = if i % 2 == 0 { pcap(&borrowed(packets)) } else { pcapng(&borrowed(packets)) };
+                windows.push(if i % 3 == 0 { streamed(&file, vec![chunk]) } else { mapped(&file, chunk) });
+            }
+            let (merged, errors) = read(windows);
+            prop_assert!(errors.is_empty());
+            let mut expected: Vec<_> = files.concat().into_iter().map(|(ts, b)| (i64::from(ts), b)).collect();
+            expected.sort_by_key(|p| p.0);
+            prop_assert_eq!(merged, expected);
+        }
+
+        /// Whatever the bytes, reading ends, and mapped files and streams end alike.
+        #[test]
+        fn any_bytes(
+            changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+            chunk in 1usize..100,
+        ) {
+            for mut file in [pcap(&[(1, &[1; 20]), (2, &[2; 30])]), pcapng(&[(1, &[1; 20]), (2, &[2; 30])])] {
+                let len = file.len();
+                changes.iter().for_each(|(at, value)| file[at.index(len)] = *value);
+                let (from_file, file_errors) = read(vec![mapped(&file, 10)]);
+                let (from_stream, stream_errors) = read(vec![streamed(&file, vec![chunk])]);
+                prop_assert_eq!(from_file, from_stream);
+                prop_assert_eq!(format!("{file_errors:?}"), format!("{stream_errors:?}"));
+            }
+        }
+    }
+}

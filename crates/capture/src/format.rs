@@ -1,0 +1,141 @@
+//! What reads records out of bytes: the one interface that classic pcap and pcapng share. A format is fed a window
+//! onto the file, appends the records that are whole in it, and says why it stopped. It does no input of its own, so
+//! mapped files and streams run through the same code.
+
+use std::net::IpAddr;
+
+use arrayvec::ArrayVec;
+use wire::{Captured, LinkType, Timestamp};
+
+use crate::foreign;
+use crate::pcap_file::PcapFile;
+use crate::pcapng::PcapNg;
+use crate::source::BATCH_PACKETS;
+
+/// Longest record that is believed; a stream's buffer never grows beyond it. Wireshark draws the line here as well.
+pub(crate) const RECORD_MAX: usize = 128 << 20;
+
+/// How far ahead of a record memory is asked for: more than memory delivers while one record is looked at.
+pub(crate) const PREFETCH_AHEAD: usize = 2048;
+/// How much at a time: what a longer record has behind that, its reader's own walk brings in.
+pub(crate) const PREFETCH_MAX: usize = 4096;
+
+/// A packet, by where it lies in the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub ts: Timestamp,
+    pub link_type: LinkType,
+    pub original_len: u32,
+    pub len: u32,
+    /// Where in the window the captured bytes begin; they lie in it whole.
+    pub start: usize,
+}
+
+impl Record {
+    /// The packet, with its bytes in the window that it was read from.
+    #[inline]
+    pub fn captured<'a>(&self, window: &'a [u8]) -> Captured<'a> {
+        let &Record { ts, link_type, original_len, len, start } = self;
+        Captured { ts, link_type, original_len, bytes: &window[start..][..len as usize] }
+    }
+}
+
+/// Records in the order of the file.
+pub(crate) type Records = ArrayVec<Record, BATCH_PACKETS>;
+
+/// Why no further record was read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// No room for another record.
+    Full,
+    /// What comes next takes this many bytes, more than are left in the window.
+    Need(usize),
+    /// What comes next can not be read, nor anything after it.
+    Bad(String),
+}
+
+/// A capture file's format, with all that it remembers of the file.
+pub(crate) enum Format {
+    /// The first bytes have not been seen.
+    Undetected,
+    Pcap(PcapFile),
+    PcapNg(PcapNg),
+}
+
+/// Bytes that tell all formats apart, and which none is shorter than.
+const HEAD_LEN: usize = 24;
+
+impl Format {
+    /// Reads what is whole in `window`, as long as there is room in `records`: how many bytes are done with, and
+    /// why it stopped there. Called again with the window moved that far it goes on.
+    pub fn read(&mut self, window: &[u8], records: &mut Records) -> (usize, Stop) {
+        match self {
+            Format::Pcap(pcap) => pcap.read(window, records),
+            Format::PcapNg(pcapng) => pcapng.read(window, records),
+            Format::Undetected if window.len() < HEAD_LEN => (0, Stop::Need(HEAD_LEN)),
+            Format::Undetected => match Self::detect(window) {
+                Some((format, header_len)) => {
+                    *self = format;
+                    let (len, stop) = self.read_behind(header_len, window, records);
+                    (header_len + len, stop)
+                }
+                None => (0, Stop::Bad(foreign::describe(window))),
+            },
+        }
+    }
+
+    fn read_behind(&mut self, start: usize, window: &[u8], records: &mut Records) -> (usize, Stop) {
+        let (len, stop) = self.read(&window[start..], records);
+        records.iter_mut().for_each(|r| r.start += start);
+        (len, stop)
+    }
+
+    /// The format, and the length of the header that is done with by that.
+    fn detect(window: &[u8]) -> Option<(Format, usize)> {
+        if let Some(pcap) = PcapFile::of_header(window.first_chunk()?) {
+            return Some((Format::Pcap(pcap), crate::pcap_file::HEADER_LEN));
+        }
+        PcapNg::of_header(window.first_chunk()?).map(|pcapng| (Format::PcapNg(pcapng), 0))
+    }
+
+    /// What to say when the file ends with `rest`, of which `needed` bytes were to come; `packet` is the number of
+    /// the packet that would have been next.
+    pub fn cut(&self, rest: &[u8], needed: usize, packet: u64) -> String {
+        match self {
+            Format::Pcap(pcap) => pcap.cut(rest, needed, packet),
+            Format::PcapNg(pcapng) => pcapng.cut(rest, needed, packet),
+            Format::Undetected if rest.is_empty() => "the file is empty".into(),
+            Format::Undetected if is_magic_start(rest) => {
+                format!(
+                    "the file ends inside its header: {} bytes; it was probably cut while being written",
+                    rest.len()
+                )
+            }
+            Format::Undetected => foreign::describe(rest),
+        }
+    }
+
+    /// Packets that the file says were lost before it.
+    pub fn lost_before_us(&self) -> Option<u64> {
+        match self {
+            Format::PcapNg(pcapng) => pcapng.lost_before_us(),
+            _ => None,
+        }
+    }
+
+    /// Host names read since the last call.
+    pub fn take_names(&mut self) -> Vec<(IpAddr, String)> {
+        match self {
+            Format::PcapNg(pcapng) => pcapng.take_names(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Whether a file that is too short to be a capture began as one.
+fn is_magic_start(rest: &[u8]) -> bool {
+    let magics = crate::pcap_file::MAGICS.iter().flat_map(|m| [m.to_be_bytes(), m.to_le_bytes()]);
+    magics
+        .chain([crate::pcapng::SECTION_HEADER.to_be_bytes()])
+        .any(|m| rest.starts_with(&m[..rest.len().min(4)]))
+}

@@ -1,0 +1,65 @@
+//! The trait that every origin of packets has, and what it counts.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use arrayvec::ArrayVec;
+use wire::Captured;
+
+/// Most packets in one batch.
+pub const BATCH_PACKETS: usize = 64;
+
+/// Packets in the order of their arrival; they borrow from the source until the next call.
+pub type Batch<'a> = ArrayVec<Captured<'a>, BATCH_PACKETS>;
+
+/// An origin of packets.
+pub trait Source {
+    /// The next packets; `None` at the end. An error ends only the input it happened in: what was read before is
+    /// delivered first, and the error is then found in [`Source::errors`].
+    fn next_batch(&mut self) -> Option<Batch<'_>>;
+
+    /// What has gone wrong so far, in the order in which it happened.
+    fn errors(&self) -> &[SourceError];
+
+    /// What has been delivered so far.
+    fn counters(&self) -> Counters;
+
+    /// Host names that the capture itself carries (pcapng name resolution blocks) found so far.
+    fn names(&self) -> &[(IpAddr, String)] {
+        &[]
+    }
+
+    /// Bytes of input consumed, and how many there are if that is known; for a progress bar.
+    fn progress(&self) -> (u64, Option<u64>) {
+        (0, None)
+    }
+}
+
+/// Counts of one source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets delivered.
+    pub packets: u64,
+    /// Their length on the wire, in bytes.
+    pub original_bytes: u64,
+    /// Their captured bytes.
+    pub captured_bytes: u64,
+    /// Packets cut by the snaplen.
+    pub truncated_packets: u64,
+    /// Packets that the capturing system says it lost before the file (pcapng interface statistics); `None` unknown.
+    pub lost_before_us: Option<u64>,
+}
+
+/// Something wrong with an input, and where.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {}{message}", path.display(), offset.map(|o| format!("byte {o}: ")).unwrap_or_default())]
+pub struct SourceError {
+    /// The file; `-` for standard input.
+    pub path: PathBuf,
+    /// Byte offset in the (uncompressed) input, where it is known.
+    pub offset: Option<u64>,
+    /// What is wrong, and what a person can do.
+    pub message: String,
+    /// Whether packets of this input had been delivered before.
+    pub after_packets: u64,
+}

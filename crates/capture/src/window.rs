@@ -1,0 +1,293 @@
+//! A window onto an input's bytes that moves from its front to its end: a piece of a mapped file, or the buffer of a
+//! stream. Memory stays bounded by [`MAP_LEN`] or by the longest record, whatever the input's length. It does not
+//! know what the bytes mean.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memmap2::Mmap;
+
+use crate::format::RECORD_MAX;
+use crate::sys;
+
+/// How much of a file is mapped at a time.
+const MAP_LEN: usize = 16 << 20;
+/// Length of a stream's buffer, until a record needs more.
+const BUFFER_LEN: usize = 64 << 10;
+
+/// A source of bytes that is read once.
+pub(crate) type Stream = Box<dyn Read + Send>;
+
+/// See the module's text.
+pub(crate) enum Window {
+    Mapped(MappedWindow),
+    Stream(StreamWindow),
+}
+
+impl Window {
+    /// What can be read now.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Window::Mapped(mapped) => &mapped.map[mapped.start..],
+            Window::Stream(stream) => &stream.buffer[stream.start..stream.end],
+        }
+    }
+
+    /// Where in the input [`Window::bytes`] begin; behind its decompression, where there is one.
+    pub fn offset(&self) -> u64 {
+        match self {
+            Window::Mapped(mapped) => mapped.offset + mapped.start as u64,
+            Window::Stream(stream) => stream.offset,
+        }
+    }
+
+    /// Is done with the first `n` of the bytes.
+    pub fn advance(&mut self, n: usize) {
+        debug_assert!(n <= self.bytes().len(), "only bytes that were there can be done with");
+        match self {
+            Window::Mapped(mapped) => mapped.start += n,
+            Window::Stream(stream) => {
+                stream.start += n;
+                stream.offset += n as u64;
+            }
+        }
+    }
+
+    /// Gets more bytes behind those it has, as many as come at once: what is `needed` in all may take several calls.
+    /// `Ok(false)` at the input's end.
+    ///
+    /// # Errors
+    /// What is wrong with the input, for a person.
+    pub fn refill(&mut self, needed: usize) -> Result<bool, String> {
+        match self {
+            Window::Mapped(mapped) => mapped.refill(needed),
+            Window::Stream(stream) => stream.refill(needed),
+        }
+    }
+
+    /// Bytes of the input consumed, as they are in the file, and its length if that is known.
+    pub fn progress(&self) -> (u64, Option<u64>) {
+        match self {
+            Window::Mapped(mapped) => (self.offset(), Some(mapped.file_len)),
+            Window::Stream(stream) => (stream.consumed.load(Ordering::Relaxed), stream.file_len),
+        }
+    }
+}
+
+/// A piece of a regular file.
+pub(crate) struct MappedWindow {
+    file: File,
+    file_len: u64,
+    map: Mmap,
+    offset: u64,
+    start: usize,
+    wanted: usize,
+}
+
+impl MappedWindow {
+    /// Onto the start of a file that is not empty.
+    ///
+    /// # Errors
+    /// Gives the file back when it can not be mapped.
+    pub fn new(file: File) -> Result<Self, File> {
+        Self::of_len(file, MAP_LEN)
+    }
+
+    fn of_len(file: File, wanted: usize) -> Result<Self, File> {
+        let mapped =
+            file.metadata().and_then(|m| Ok((m.len(), sys::map(&file, 0, map_len(m.len(), wanted))?)));
+        match mapped {
+            Ok((file_len, map)) => Ok(Self { file, file_len, map, offset: 0, start: 0, wanted }),
+            Err(_) => Err(file),
+        }
+    }
+
+    /// The file, to be read from its start.
+    pub fn into_file(self) -> File {
+        self.file
+    }
+
+    fn refill(&mut self, needed: usize) -> Result<bool, String> {
+        let fault = |e: std::io::Error| format!("cannot be read further: {e}");
+        let from = self.offset + self.start as u64;
+        // A file that is still being written may have grown.
+        self.file_len = self.file.metadata().map_err(fault)?.len();
+        let len = map_len(self.file_len.saturating_sub(from), self.wanted.max(needed));
+        if len <= self.map.len() - self.start {
+            return Ok(false);
+        }
+        self.map = sys::map(&self.file, from, len).map_err(fault)?;
+        (self.offset, self.start) = (from, 0);
+        Ok(true)
+    }
+}
+
+fn map_len(left: u64, wanted: usize) -> usize {
+    usize::try_from(left).unwrap_or(usize::MAX).min(wanted)
+}
+
+/// A buffer in front of a pipe, a decompressor or a device.
+pub(crate) struct StreamWindow {
+    stream: Stream,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    offset: u64,
+    consumed: Arc<AtomicU64>,
+    file_len: Option<u64>,
+}
+
+impl StreamWindow {
+    /// Onto `stream`, of whose underlying `file_len` bytes so many are `consumed`.
+    pub fn new(stream: Stream, consumed: Arc<AtomicU64>, file_len: Option<u64>) -> Self {
+        Self { stream, buffer: vec![0; BUFFER_LEN], start: 0, end: 0, offset: 0, consumed, file_len }
+    }
+
+    fn refill(&mut self, needed: usize) -> Result<bool, String> {
+        self.make_room(needed);
+        loop {
+            match self.stream.read(&mut self.buffer[self.end..]) {
+                Ok(n) => {
+                    self.end += n;
+                    return Ok(n > 0);
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => (),
+                Err(e) => return Err(e.to_string()),
+            }
+        }
+    }
+
+    /// Moves what is left to the front when there is no room behind it; grows the buffer only by what has really
+    /// come, not by what a length field promises.
+    fn make_room(&mut self, needed: usize) {
+        let fits = self.start + needed.min(RECORD_MAX) <= self.buffer.len() && self.start < self.end;
+        if self.start > 0 && !fits {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        if self.end == self.buffer.len() {
+            self.buffer.resize(self.buffer.len() * 2, 0);
+        }
+    }
+}
+
+/// A reader that counts what goes through it.
+pub(crate) struct Counted<R> {
+    inner: R,
+    count: Arc<AtomicU64>,
+}
+
+impl<R> Counted<R> {
+    pub fn new(inner: R, count: Arc<AtomicU64>) -> Self {
+        Self { inner, count }
+    }
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.inner.read(into)?;
+        self.count.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod samples {
+    //! Windows for the tests of this crate.
+
+    use std::io::Write;
+
+    use super::*;
+
+    /// Over a file of `bytes`, mapped `wanted` at a time.
+    pub fn mapped(bytes: &[u8], wanted: usize) -> Window {
+        let mut file = tempfile::tempfile().expect("a temporary file");
+        file.write_all(bytes).expect("a write");
+        Window::Mapped(MappedWindow::of_len(file, wanted).expect("a mapping"))
+    }
+
+    /// Over a stream of `bytes` that gives `chunks` of them at a time, again and again.
+    pub fn streamed(bytes: &[u8], chunks: Vec<usize>) -> Window {
+        let stream = Chunked { bytes: bytes.to_vec(), at: 0, chunks: chunks.into_iter().cycle() };
+        Window::Stream(StreamWindow::new(Box::new(stream), Arc::default(), None))
+    }
+
+    struct Chunked {
+        bytes: Vec<u8>,
+        at: usize,
+        chunks: std::iter::Cycle<std::vec::IntoIter<usize>>,
+    }
+
+    impl Read for Chunked {
+        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+            let chunk = self.chunks.next().expect("a cycle does not end").min(self.bytes.len() - self.at);
+            let n = chunk.min(into.len());
+            into[..n].copy_from_slice(&self.bytes[self.at..][..n]);
+            self.at += n;
+            Ok(n)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads everything in steps of `step` bytes.
+    fn check(mut window: Window, step: usize, expected: &[u8]) {
+        let mut read = Vec::new();
+        loop {
+            while window.bytes().len() < step && window.refill(step).expect("nothing is wrong with it") {}
+            let taken = window.bytes().len().min(step);
+            if taken == 0 {
+                break;
+            }
+            assert_eq!(window.offset(), read.len() as u64);
+            read.extend_from_slice(&window.bytes()[..taken]);
+            window.advance(taken);
+        }
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn reads_everything_once() {
+        let bytes: Vec<u8> = (0..200_000u32).map(|i| (i % 251) as u8).collect();
+        for step in [1000, 4096, 70_000, 150_000] {
+            for wanted in [1, 5000, 1 << 20] {
+                check(samples::mapped(&bytes, wanted), step, &bytes);
+            }
+            check(samples::streamed(&bytes, vec![1000, 60_000]), step, &bytes);
+        }
+    }
+
+    #[test]
+    fn a_file_that_grows_is_read_on() {
+        use std::io::Write;
+        let mut file = tempfile::tempfile().expect("a temporary file");
+        file.write_all(b"abc").expect("a write");
+        let mut writer = file.try_clone().expect("a second handle");
+        let mut window = Window::Mapped(MappedWindow::of_len(file, 100).expect("a mapping"));
+        assert_eq!(window.refill(4), Ok(false));
+        writer.write_all(b"de").expect("a write");
+        assert_eq!(window.refill(4), Ok(true));
+        assert_eq!(window.bytes(), b"abcde");
+    }
+
+    #[test]
+    fn a_promised_length_takes_no_memory() {
+        let mut window = samples::streamed(&[0; 100], vec![100]);
+        while window.refill(RECORD_MAX).expect("nothing is wrong with it") {}
+        let Window::Stream(stream) = &window else { panic!("it is a stream") };
+        assert_eq!((window.bytes().len(), stream.buffer.len()), (100, BUFFER_LEN));
+    }
+
+    #[test]
+    fn counts_what_it_consumes() {
+        let mut counted = Counted::new(&[0u8; 10][..], Arc::default());
+        counted.read_exact(&mut [0; 7]).expect("there are ten");
+        assert_eq!(counted.count.load(Ordering::Relaxed), 7);
+    }
+}
