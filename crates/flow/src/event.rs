@@ -1,0 +1,180 @@
+//! What the flow table returns for a packet: events as plain values. The bytes they speak of lie in the packet
+//! itself (the common case, nothing copied) or, for segments that had to wait, in [`Events`].
+
+use wire::{Side, Timestamp};
+
+/// A flow's place in its table. Valid from `Opened` until the call after its `Closed`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlowIdx(pub u32);
+
+/// One thing that happened to one flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// To which flow.
+    pub flow: FlowIdx,
+    /// What.
+    pub what: FlowEvent,
+}
+
+/// What happened. For one flow the order is: `Opened`, then any of the middle ones, `Terminated` at most once,
+/// `Closed` last. `side` is the sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowEvent {
+    /// The flow's first packet; the flow is in the table now.
+    Opened,
+    /// TCP: the next bytes of `side`'s byte stream, in order, each exactly once.
+    Bytes {
+        /// Sender.
+        side: Side,
+        /// Where the bytes lie.
+        chunk: Chunk,
+        /// When the segment that carried them arrived; for one that had to wait this is earlier than now.
+        ts: Timestamp,
+    },
+    /// UDP (or another protocol without streams): one datagram's payload.
+    Datagram {
+        /// Sender.
+        side: Side,
+        /// Where the bytes lie.
+        chunk: Chunk,
+        /// Bytes of the payload that the snaplen cut off.
+        cut: u32,
+        /// Arrival.
+        ts: Timestamp,
+    },
+    /// `len` bytes of `side`'s stream are not in the capture; the stream goes on behind them.
+    Gap {
+        /// Sender.
+        side: Side,
+        /// How many bytes.
+        len: u64,
+        /// When the table gave up waiting for them.
+        ts: Timestamp,
+    },
+    /// `side` has sent its FIN and everything before it has been delivered: its byte stream is complete.
+    End {
+        /// Sender of the FIN.
+        side: Side,
+        /// When the FIN arrived.
+        ts: Timestamp,
+    },
+    /// No more bytes will come: both FINs, or a RST. The flow stays in the table for stragglers.
+    Terminated {
+        /// FIN or RST.
+        reason: CloseReason,
+        /// When.
+        ts: Timestamp,
+    },
+    /// The flow has lived another active timeout.
+    ActiveTimeout,
+    /// The flow leaves the table; it stays readable until the next call.
+    Closed {
+        /// Why.
+        reason: CloseReason,
+        /// When: last packet + idle timeout for `Idle`, the clock's time otherwise.
+        ts: Timestamp,
+    },
+}
+
+/// Why a flow ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CloseReason {
+    /// The input ended.
+    EndOfInput,
+    /// The table was full.
+    Evicted,
+    /// Both ends sent FIN.
+    Fin,
+    /// No packet for the idle timeout.
+    Idle,
+    /// A new SYN on the same five-tuple.
+    PortReused,
+    /// A RST.
+    Rst,
+}
+
+impl CloseReason {
+    /// The reason in tuples and summaries.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::EndOfInput => "end_of_input",
+            Self::Evicted => "evicted",
+            Self::Fin => "fin",
+            Self::Idle => "idle",
+            Self::PortReused => "port_reused",
+            Self::Rst => "rst",
+        }
+    }
+}
+
+/// Where an event's bytes lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chunk {
+    /// In the payload of the packet being processed, from `start` to `end`.
+    InPacket {
+        /// First byte.
+        start: u32,
+        /// One past the last.
+        end: u32,
+    },
+    /// In [`Events`]: bytes that had waited for a gap to close.
+    Held {
+        /// First byte.
+        start: u32,
+        /// One past the last.
+        end: u32,
+    },
+}
+
+/// The events of one call; kept by the caller and used again, so that nothing is allocated per packet.
+#[derive(Debug, Default)]
+pub struct Events {
+    list: Vec<Event>,
+    held: Vec<u8>,
+}
+
+impl Events {
+    /// The events, in order.
+    #[inline]
+    #[must_use]
+    pub fn list(&self) -> &[Event] {
+        &self.list
+    }
+
+    /// The bytes of `chunk`; `payload` is that of the packet that was processed (empty after `expire`).
+    #[inline]
+    #[must_use]
+    pub fn bytes<'a>(&'a self, chunk: Chunk, payload: &'a [u8]) -> &'a [u8] {
+        match chunk {
+            Chunk::InPacket { start, end } => &payload[start as usize..end as usize],
+            Chunk::Held { start, end } => &self.held[start as usize..end as usize],
+        }
+    }
+
+    /// Forgets everything; the memory stays, unless a burst has made it large.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.list.clear();
+        if self.held.capacity() > HELD_KEPT_BYTES {
+            self.held = Vec::new();
+        }
+        self.held.clear();
+    }
+
+    /// Adds an event.
+    #[inline]
+    pub fn push(&mut self, flow: FlowIdx, what: FlowEvent) {
+        self.list.push(Event { flow, what });
+    }
+
+    /// Takes bytes over and says where they lie.
+    pub fn hold(&mut self, bytes: &[u8]) -> Chunk {
+        let start = self.held.len() as u32;
+        self.held.extend_from_slice(bytes);
+        Chunk::Held { start, end: self.held.len() as u32 }
+    }
+}
+
+/// Capacity that [`Events::clear`] keeps.
+const HELD_KEPT_BYTES: usize = 1 << 20;

@@ -1,0 +1,259 @@
+//! When flows leave: the packets' clock, a timing wheel of about one second a tick, and the lists it is made of.
+//! Promises constant work per packet and per expired flow, whatever the clock does. Knows flows only by number;
+//! whether one is really due is looked up, lazily, when its tick has passed.
+
+use wire::Timestamp;
+
+/// A clock that follows the packets but never goes back: time for timeouts, not for measuring.
+#[derive(Debug, Default)]
+pub(crate) struct Clock {
+    /// Now; `None` before the first packet.
+    now: Option<i64>,
+    /// Added to packet times since they went back for good.
+    offset: i64,
+    /// Packets in a row that were far behind.
+    behind: u32,
+    /// How often they went back for good.
+    pub rebases: u64,
+}
+
+/// Packets may be this late without suspicion.
+const BEHIND_NS: i64 = 60_000_000_000;
+/// So many in a row beyond that, and time is taken to have been set back (a second, older capture file).
+const BEHIND_PACKETS: u32 = 64;
+
+impl Clock {
+    /// Moves with a packet and says what the clock shows.
+    #[inline]
+    pub fn advance(&mut self, ts: Timestamp) -> i64 {
+        let shown = ts.0.saturating_add(self.offset);
+        let now = self.now.get_or_insert(shown);
+        if shown >= *now {
+            *now = shown;
+            self.behind = 0;
+        } else if now.saturating_sub(shown) > BEHIND_NS {
+            self.behind += 1;
+            if self.behind >= BEHIND_PACKETS {
+                self.offset = now.saturating_sub(ts.0);
+                self.behind = 0;
+                self.rebases += 1;
+            }
+        }
+        *now
+    }
+}
+
+/// No flow, no list.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Doubly linked lists of small numbers: each number in one list at most, everything in constant time.
+#[derive(Debug)]
+pub(crate) struct Lists {
+    links: Vec<Link>,
+    /// First and last of each list.
+    ends: Vec<(u32, u32)>,
+    len: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    prev: u32,
+    next: u32,
+    list: u32,
+}
+
+impl Lists {
+    pub fn new(lists: usize) -> Lists {
+        Lists { links: Vec::new(), ends: vec![(NONE, NONE); lists], len: 0 }
+    }
+
+    /// In how many places of all lists something stands.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn list_of(&self, item: u32) -> Option<u32> {
+        self.links.get(item as usize).map(|l| l.list).filter(|l| *l != NONE)
+    }
+
+    pub fn first(&self, list: u32) -> Option<u32> {
+        Some(self.ends[list as usize].0).filter(|i| *i != NONE)
+    }
+
+    /// Moves `item` to the end of `list`.
+    pub fn push_back(&mut self, list: u32, item: u32) {
+        self.remove(item);
+        if self.links.len() <= item as usize {
+            self.links.resize(item as usize + 1, Link { prev: NONE, next: NONE, list: NONE });
+        }
+        let (first, last) = self.ends[list as usize];
+        self.links[item as usize] = Link { prev: last, next: NONE, list };
+        if last != NONE {
+            self.links[last as usize].next = item;
+        }
+        self.ends[list as usize] = (if first == NONE { item } else { first }, item);
+        self.len += 1;
+    }
+
+    /// Takes `item` out of its list, if it is in one.
+    pub fn remove(&mut self, item: u32) {
+        let Some(list) = self.list_of(item) else { return };
+        let Link { prev, next, .. } = self.links[item as usize];
+        let ends = &mut self.ends[list as usize];
+        match prev {
+            NONE => ends.0 = next,
+            prev => self.links[prev as usize].next = next,
+        }
+        match next {
+            NONE => ends.1 = prev,
+            next => self.links[next as usize].prev = prev,
+        }
+        self.links[item as usize].list = NONE;
+        self.len -= 1;
+    }
+}
+
+/// The timing wheel.
+#[derive(Debug)]
+pub(crate) struct Wheel {
+    lists: Lists,
+    /// The tick to be looked at next.
+    cursor: Option<i64>,
+}
+
+/// About a second.
+const TICK_SHIFT: u32 = 30;
+/// Ticks once around; what lies farther is looked at once more on the way.
+const TICKS: i64 = 512;
+
+impl Wheel {
+    pub fn new() -> Wheel {
+        Wheel { lists: Lists::new(TICKS as usize), cursor: None }
+    }
+
+    /// Has `item` looked at once the clock has passed `deadline`, and not much later.
+    pub fn schedule(&mut self, item: u32, deadline: i64, now: i64) {
+        let tick = self.tick_after(deadline, now);
+        self.lists.push_back((tick % TICKS) as u32, item);
+    }
+
+    /// The same, unless it will be looked at before that anyway.
+    pub fn hasten(&mut self, item: u32, deadline: i64, now: i64) {
+        let tick = self.tick_after(deadline, now);
+        let cursor = self.cursor.unwrap_or(tick);
+        let planned =
+            self.lists.list_of(item).map(|list| cursor + (i64::from(list) - cursor).rem_euclid(TICKS));
+        if planned.is_none_or(|planned| planned > tick) {
+            self.lists.push_back((tick % TICKS) as u32, item);
+        }
+    }
+
+    pub fn cancel(&mut self, item: u32) {
+        self.lists.remove(item);
+    }
+
+    /// The next item whose tick has passed; it is in no list afterwards. After a jump in time each tick is visited once.
+    pub fn pop(&mut self, now: i64) -> Option<u32> {
+        let current = tick_of(now);
+        let cursor = self.cursor.get_or_insert(current);
+        *cursor = (*cursor).max(current - TICKS);
+        while *cursor < current {
+            if let Some(item) = self.lists.first((*cursor % TICKS) as u32) {
+                self.lists.remove(item);
+                return Some(item);
+            }
+            *cursor += 1;
+        }
+        None
+    }
+
+    fn tick_after(&mut self, deadline: i64, now: i64) -> i64 {
+        let cursor = *self.cursor.get_or_insert(tick_of(now));
+        tick_of(deadline).clamp(cursor + 1, cursor + TICKS - 1)
+    }
+}
+
+/// Ticks are counted from the year 1677, so that none is negative.
+fn tick_of(ns: i64) -> i64 {
+    (ns >> TICK_SHIFT) + (1 << (63 - TICK_SHIFT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1 << TICK_SHIFT;
+
+    fn due(wheel: &mut Wheel, now: i64) -> Vec<u32> {
+        std::iter::from_fn(|| wheel.pop(now)).collect()
+    }
+
+    #[test]
+    fn items_come_when_their_tick_has_passed() {
+        let mut wheel = Wheel::new();
+        wheel.schedule(1, 5 * SECOND, 0);
+        wheel.schedule(2, 5 * SECOND + 1, 0);
+        wheel.schedule(3, 100 * SECOND, 0);
+        assert_eq!(due(&mut wheel, 5 * SECOND), [0u32; 0]);
+        assert_eq!(due(&mut wheel, 6 * SECOND), [1, 2]);
+        assert_eq!(due(&mut wheel, 100 * SECOND), [0u32; 0]);
+        assert_eq!(due(&mut wheel, 101 * SECOND), [3]);
+    }
+
+    #[test]
+    fn far_deadlines_come_early_and_years_pass_at_once() {
+        let mut wheel = Wheel::new();
+        wheel.schedule(1, i64::MAX, 0);
+        wheel.schedule(2, 3 * SECOND, 0);
+        assert_eq!(due(&mut wheel, 511 * SECOND), [2]);
+        assert_eq!(due(&mut wheel, 512 * SECOND), [1]);
+        wheel.schedule(1, 600 * SECOND, 512 * SECOND);
+        assert_eq!(due(&mut wheel, i64::MAX), [1]);
+        assert_eq!(due(&mut wheel, i64::MAX), [0u32; 0]);
+    }
+
+    #[test]
+    fn hasten_only_brings_forward() {
+        let mut wheel = Wheel::new();
+        wheel.schedule(1, 100 * SECOND, 0);
+        wheel.hasten(1, 200 * SECOND, 0);
+        wheel.hasten(2, 7 * SECOND, 0);
+        assert_eq!(due(&mut wheel, 101 * SECOND), [2, 1]);
+        wheel.schedule(1, 300 * SECOND, 101 * SECOND);
+        wheel.hasten(1, 102 * SECOND, 101 * SECOND);
+        assert_eq!(due(&mut wheel, 103 * SECOND), [1]);
+    }
+
+    #[test]
+    fn lists_keep_order() {
+        let mut lists = Lists::new(2);
+        for i in 0..5 {
+            lists.push_back(0, i);
+        }
+        lists.remove(0);
+        lists.remove(2);
+        lists.remove(2);
+        lists.push_back(1, 3);
+        lists.push_back(0, 1);
+        assert_eq!((lists.first(0), lists.first(1), lists.len()), (Some(4), Some(3), 3));
+        lists.remove(4);
+        lists.remove(1);
+        lists.remove(3);
+        assert_eq!((lists.first(0), lists.first(1), lists.len()), (None, None, 0));
+    }
+
+    #[test]
+    fn the_clock_stands_while_packets_are_late_and_follows_when_they_stay_so() {
+        let mut clock = Clock::default();
+        assert_eq!(clock.advance(Timestamp(1_000 * BEHIND_NS)), 1_000 * BEHIND_NS);
+        assert_eq!(clock.advance(Timestamp(999 * BEHIND_NS)), 1_000 * BEHIND_NS);
+        for i in 0..100 {
+            clock.advance(Timestamp(i));
+        }
+        assert_eq!(clock.rebases, 1);
+        let now = clock.advance(Timestamp(100));
+        assert_eq!(clock.advance(Timestamp(1_100)), now + 1_000);
+        clock.advance(Timestamp(i64::MIN));
+        clock.advance(Timestamp(i64::MAX));
+    }
+}

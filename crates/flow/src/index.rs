@@ -1,0 +1,157 @@
+//! From a flow key's hash to the flow's place: open addressing with linear probing, eight bytes an entry, so that
+//! one cache line usually answers. Keys live with the flows; the 32-bit tag kept here makes a look at a wrong
+//! flow rare. Deletion closes the hole, so there are no tombstones to clean up.
+
+/// The index; an entry is the hash's low half above, the place plus one below, 0 when empty.
+#[derive(Debug)]
+pub(crate) struct Index {
+    entries: Vec<u64>,
+    len: usize,
+}
+
+const SMALLEST: usize = 1 << 10;
+
+impl Index {
+    pub fn new() -> Index {
+        Index { entries: vec![0; SMALLEST], len: 0 }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The place whose tag fits and that `is_it` accepts.
+    #[inline]
+    pub fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+        let mask = self.mask();
+        let mut at = home(hash, mask);
+        loop {
+            let entry = self.entries[at & mask];
+            if entry == 0 {
+                return None;
+            }
+            if tag(entry) == hash as u32 && is_it(place(entry)) {
+                return Some(place(entry));
+            }
+            at += 1;
+        }
+    }
+
+    /// The entry that [`Index::find`] will look at first: the place of a flow with this tag, or nothing.
+    #[inline]
+    pub fn peek(&self, hash: u64) -> Option<u32> {
+        let mask = self.mask();
+        let entry = self.entries[home(hash, mask) & mask];
+        (entry != 0 && tag(entry) == hash as u32).then(|| place(entry))
+    }
+
+    /// Adds a place that is not in yet.
+    pub fn insert(&mut self, hash: u64, place: u32) {
+        if (self.len + 1) * 4 > self.entries.len() * 3 {
+            self.grow();
+        }
+        self.len += 1;
+        self.put(u64::from(hash as u32) << 32 | (u64::from(place) + 1));
+    }
+
+    /// Takes a place out.
+    pub fn remove(&mut self, hash: u64, gone: u32) {
+        let mask = self.mask();
+        let mut at = home(hash, mask);
+        while place(self.entries[at & mask]) != gone {
+            if self.entries[at & mask] == 0 {
+                return;
+            }
+            at += 1;
+        }
+        self.len -= 1;
+        self.close_hole(at & mask);
+    }
+
+    /// Moves back what would not be found behind the hole (Knuth, vol. 3, 6.4, algorithm R).
+    fn close_hole(&mut self, mut hole: usize) {
+        let mask = self.mask();
+        let mut at = hole;
+        loop {
+            at = (at + 1) & mask;
+            let entry = self.entries[at];
+            if entry == 0 {
+                break;
+            }
+            let wanted = home(entry >> 32, mask);
+            if (at.wrapping_sub(wanted) & mask) >= (at.wrapping_sub(hole) & mask) {
+                self.entries[hole] = entry;
+                hole = at;
+            }
+        }
+        self.entries[hole] = 0;
+    }
+
+    fn put(&mut self, entry: u64) {
+        let mask = self.mask();
+        let mut at = home(entry >> 32, mask);
+        while self.entries[at & mask] != 0 {
+            at += 1;
+        }
+        self.entries[at & mask] = entry;
+    }
+
+    fn grow(&mut self) {
+        let doubled = vec![0; self.entries.len() * 2];
+        for entry in std::mem::replace(&mut self.entries, doubled) {
+            if entry != 0 {
+                self.put(entry);
+            }
+        }
+    }
+
+    #[inline]
+    fn mask(&self) -> usize {
+        self.entries.len() - 1
+    }
+}
+
+#[inline]
+fn home(hash: u64, mask: usize) -> usize {
+    hash as u32 as usize & mask
+}
+
+#[inline]
+fn tag(entry: u64) -> u32 {
+    (entry >> 32) as u32
+}
+
+#[inline]
+fn place(entry: u64) -> u32 {
+    (entry as u32).wrapping_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    proptest! {
+        /// Against a map; few distinct homes, so that probes run long and wrap around.
+        #[test]
+        fn agrees_with_a_map(steps in prop::collection::vec((any::<bool>(), 0u32..3000), 1..4000)) {
+            let hash = |n: u32| u64::from((n / 40).wrapping_mul(2_654_435_769).wrapping_add(n % 3)) | 0x3f0;
+            let mut index = Index::new();
+            let mut map = HashMap::new();
+            for (insert, n) in steps {
+                if insert && !map.contains_key(&n) {
+                    index.insert(hash(n), n);
+                    map.insert(n, hash(n));
+                } else if !insert && map.remove(&n).is_some() {
+                    index.remove(hash(n), n);
+                }
+                prop_assert_eq!(index.len(), map.len());
+            }
+            for n in 0..3000 {
+                let found = index.find(hash(n), |place| place == n);
+                prop_assert_eq!(found, map.contains_key(&n).then_some(n));
+            }
+        }
+    }
+}

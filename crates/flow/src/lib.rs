@@ -1,0 +1,20 @@
+//! The flow table and TCP reassembly. Takes decoded packets, returns [`FlowEvent`]s; the caller hands them on.
+//!
+//! No clock and no I/O: time is the packets' own, the hash seed is an argument, so a replay gives what live gave.
+//! Knows nothing of protocols above TCP and UDP, of queries or of tuples.
+
+#![forbid(unsafe_code)]
+
+pub mod event;
+mod expiry;
+pub mod flow;
+mod index;
+pub mod metrics;
+mod reassembly;
+pub mod table;
+mod tcp_state;
+
+pub use event::{Chunk, CloseReason, Event, Events, FlowEvent, FlowIdx};
+pub use flow::{Flow, FlowCore, flow_id};
+pub use metrics::{ConnState, Counters, SideCounters};
+pub use table::{Config, Hashed, Table};

@@ -1,0 +1,601 @@
+//! Puts one direction's TCP segments in order. Takes segments and `now`, returns contiguous bytes and gaps; holds
+//! at most its share of a [`Budget`], and when that is spent reports a gap instead of waiting. The first arrival
+//! of a byte wins. Knows nothing of handshakes, of the other direction (but what it has acknowledged) or of
+//! protocols.
+//!
+//! Bytes are counted by *position*: an `i64` that is 0 at the stream's first byte and never wraps.
+
+use std::collections::BTreeMap;
+
+use wire::{Side, TcpSeq, Timestamp};
+
+use crate::metrics::{Counters, SideCounters};
+use crate::{Chunk, Events, FlowEvent, FlowIdx};
+
+/// One segment's place and bytes; SYN and RST are the caller's business.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment<'a> {
+    /// Of the first payload byte.
+    pub seq: TcpSeq,
+    /// Payload on the wire; `payload` is shorter when the snaplen cut it.
+    pub len: u32,
+    pub payload: &'a [u8],
+    pub fin: bool,
+    pub ts: Timestamp,
+}
+
+/// How long to wait for missing bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// After the other end has acknowledged them.
+    pub reorder_wait_ns: i64,
+    /// After later bytes arrived, without such an acknowledgment.
+    pub gap_wait_ns: i64,
+}
+
+/// The bytes that may wait, in one direction and in the whole table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    /// Held now by all.
+    pub held: usize,
+    pub max: usize,
+    pub max_per_direction: usize,
+}
+
+/// Where the results of a call go, and what it needs to know of the world.
+pub(crate) struct Outlet<'a> {
+    pub events: &'a mut Events,
+    pub flow: FlowIdx,
+    pub side: Side,
+    /// Whether bytes and gaps are wanted; if not, only counters move and only places are held.
+    pub deliver: bool,
+    pub now: Timestamp,
+    /// The highest acknowledgment that the other end has sent.
+    pub acked: Option<TcpSeq>,
+    pub patience: Patience,
+    pub budget: &'a mut Budget,
+    pub counters: &'a mut Option<Box<[SideCounters; 2]>>,
+    pub totals: &'a mut Counters,
+}
+
+/// One direction's bytes in order.
+#[derive(Debug, Default)]
+pub(crate) struct ByteStream {
+    /// What has to wait, and why; allocated when something does.
+    waiting: Option<Box<Waiting>>,
+    /// Position of the next byte in order.
+    pos: i64,
+    /// Distinct bytes seen, by their length on the wire.
+    pub unique_bytes: u64,
+    /// Sequence number at `pos`; one more once the FIN is consumed.
+    next: TcpSeq,
+    /// When the last segment in order arrived, in microseconds modulo 2^32, and its length.
+    last_us: u32,
+    last_len: u16,
+    bits: u8,
+}
+
+const STARTED: u8 = 1;
+const ENDED: u8 = 2;
+/// Something in `waiting` wants attention at the next packet.
+const BUSY: u8 = 4;
+/// The last byte was a zero-window probe, which its sender will send again.
+const PROBED: u8 = 8;
+
+#[derive(Debug)]
+struct Waiting {
+    /// Disjoint, by position, all behind a hole.
+    segments: BTreeMap<i64, Held>,
+    /// What `segments` cost of the budget.
+    cost: usize,
+    fin: Option<(i64, Timestamp)>,
+    /// The other end has acknowledged up to here, more than was seen, and since when.
+    overtaken: Option<(i64, Timestamp)>,
+    /// When the highest acknowledgment beyond what was seen arrived.
+    acked_ts: Timestamp,
+    /// When the last bytes arrived in order: as long as some do, others may.
+    progress: Timestamp,
+    /// The last gap that was declared, to tell late bytes from repeated ones.
+    last_gap: (i64, i64),
+    /// Segments in a row at an implausible place: where the next would be, and how many.
+    strays: (TcpSeq, u8),
+}
+
+#[derive(Debug)]
+struct Held {
+    len: u32,
+    /// Less than `len` when the snaplen cut it.
+    captured: u32,
+    ts: Timestamp,
+    /// All that was captured, or nothing when nobody wants it.
+    bytes: Vec<u8>,
+}
+
+/// Nothing plausible lies farther from the next byte than a TCP window can (RFC 7323 §2.3).
+const PLAUSIBLE: i32 = 1 << 30;
+/// Segments in a row at an implausible place that make it the true one.
+const STRAYS_BELIEVED: u8 = 3;
+/// What a held segment costs besides its bytes.
+const HELD_OVERHEAD_BYTES: usize = 256;
+/// The newest segment once more within this time was copied by a mirror; a sender would have waited longer.
+const MIRRORED_WITHIN_US: u32 = 1_000;
+
+impl Budget {
+    fn fits(&self, stream_cost: usize, more: usize) -> bool {
+        stream_cost + more <= self.max_per_direction && self.held + more <= self.max
+    }
+}
+
+impl ByteStream {
+    /// The stream's first byte is the one at `seq`.
+    pub fn start(&mut self, seq: TcpSeq) {
+        self.next = seq;
+        self.bits |= STARTED;
+    }
+
+    #[inline]
+    pub fn is_started(&self) -> bool {
+        self.bits & STARTED != 0
+    }
+
+    /// Whether the FIN was reached.
+    #[inline]
+    pub fn is_ended(&self) -> bool {
+        self.bits & ENDED != 0
+    }
+
+    /// Whether [`ByteStream::check`] may have something to do.
+    #[inline]
+    pub fn is_busy(&self) -> bool {
+        self.bits & BUSY != 0
+    }
+
+    /// Whether nothing was received yet, so that the start may still be corrected.
+    pub fn is_untouched(&self) -> bool {
+        self.pos == 0 && !self.is_ended() && self.waiting.is_none()
+    }
+
+    /// Sequence number of the next byte in order.
+    #[inline]
+    pub fn next(&self) -> TcpSeq {
+        self.next
+    }
+
+    /// Sequence number of the first byte.
+    pub fn start_seq(&self) -> TcpSeq {
+        TcpSeq(self.next.0.wrapping_sub(self.pos as u32).wrapping_sub(u32::from(self.is_ended())))
+    }
+
+    /// The next byte in order is a zero-window probe: seeing it again means nothing.
+    pub fn expect_probe(&mut self) {
+        self.bits |= PROBED;
+    }
+
+    /// Takes a segment in: delivers it, holds it or counts why not.
+    #[inline]
+    pub fn accept(&mut self, segment: &Segment<'_>, out: &mut Outlet<'_>) {
+        let in_order = segment.seq == self.next && self.bits & (BUSY | ENDED) == 0;
+        if !in_order || segment.payload.len() as u32 != segment.len {
+            return self.accept_slowly(segment, out);
+        }
+        if segment.len > 0 {
+            self.advance(i64::from(segment.len));
+            self.unique_bytes += u64::from(segment.len);
+            (self.last_us, self.last_len) = (micros(segment.ts), segment.len as u16);
+            out.in_packet(0, segment.len, segment.ts);
+        }
+        if segment.fin {
+            self.end(segment.ts, out);
+        }
+    }
+
+    /// The other end has acknowledged `ack`, which lies beyond what was seen; `newly`: for the first time.
+    pub fn acknowledged_beyond(&mut self, ack: TcpSeq, newly: bool, ts: Timestamp) {
+        let distance = ack.distance(self.next);
+        if self.is_ended() || !(1..=PLAUSIBLE).contains(&distance) {
+            return;
+        }
+        let pos = self.pos + i64::from(distance);
+        let waiting = self.waiting.get_or_insert_default();
+        if newly || waiting.overtaken.is_none() {
+            waiting.acked_ts = ts;
+        }
+        waiting.overtaken.get_or_insert((pos, ts));
+        self.bits |= BUSY;
+    }
+
+    /// Gives up on missing bytes whose time has come.
+    pub fn check(&mut self, out: &mut Outlet<'_>) {
+        self.settle(out.acked);
+        while let Some(target) = self.hopeless(out) {
+            self.gap_to(target, out);
+            self.drain(out);
+            self.settle(out.acked);
+        }
+    }
+
+    /// When [`ByteStream::check`] will have something to do, if no packet comes before.
+    pub fn deadline(&self, patience: Patience) -> Option<Timestamp> {
+        let waiting = self.waiting.as_ref().filter(|_| self.is_busy())?;
+        let overtaken =
+            waiting.overtaken.map(|(_, ts)| ts.max(waiting.progress).plus(patience.reorder_wait_ns));
+        let held = self.next_known().map(|(_, ts)| ts.max(waiting.progress).plus(patience.gap_wait_ns));
+        overtaken.into_iter().chain(held).min()
+    }
+
+    /// Delivers all that waits, with gaps between, and what was acknowledged but never seen as a last gap.
+    pub fn flush(&mut self, out: &mut Outlet<'_>) {
+        if self.waiting.is_none() {
+            return;
+        }
+        self.flush_held(out);
+        if let Some(acked) = out.acked.filter(|_| !self.is_ended()) {
+            let distance = acked.distance(self.next);
+            if (1..=PLAUSIBLE).contains(&distance) {
+                self.gap_to(self.pos + i64::from(distance), out);
+            }
+        }
+        self.forget(out.budget);
+    }
+
+    /// Drops what is held.
+    pub fn forget(&mut self, budget: &mut Budget) {
+        if let Some(waiting) = self.waiting.take() {
+            budget.held -= waiting.cost;
+        }
+        self.bits &= !BUSY;
+    }
+
+    /// Keeps the places of what is held, not the bytes.
+    pub fn forget_bytes(&mut self, budget: &mut Budget) {
+        let Some(waiting) = &mut self.waiting else { return };
+        for held in waiting.segments.values_mut() {
+            budget.held -= held.bytes.len();
+            waiting.cost -= held.bytes.len();
+            held.bytes = Vec::new();
+        }
+    }
+
+    fn advance(&mut self, n: i64) {
+        self.pos += n;
+        self.next = TcpSeq(self.next.0.wrapping_add(n as u32));
+    }
+
+    fn accept_slowly(&mut self, segment: &Segment<'_>, out: &mut Outlet<'_>) {
+        if self.is_ended() {
+            return self.count_after_end(segment, out);
+        }
+        let distance = segment.seq.distance(self.next);
+        if self.is_stray(distance, segment) {
+            if !self.believe_stray(segment, out) {
+                return;
+            }
+        } else if let Some(waiting) = &mut self.waiting {
+            waiting.strays.1 = 0;
+        }
+        self.place(segment, out);
+        if segment.fin && !self.is_ended() {
+            let fin = self.pos_of(segment.seq) + i64::from(segment.len);
+            if fin >= self.pos {
+                self.waiting.get_or_insert_default().fin.get_or_insert((fin, segment.ts));
+            }
+        }
+        self.drain(out);
+        self.settle(out.acked);
+    }
+
+    /// Delivers or holds those of the segment's bytes that are new, and counts the others.
+    fn place(&mut self, segment: &Segment<'_>, out: &mut Outlet<'_>) {
+        let begin = self.pos_of(segment.seq);
+        let end = begin + i64::from(segment.len);
+        let fin = self.waiting.as_ref().and_then(|w| w.fin).map_or(i64::MAX, |(fin, _)| fin);
+        let mirrored = end == self.pos
+            && segment.len == u32::from(self.last_len)
+            && (micros(segment.ts).wrapping_sub(self.last_us) as i32).unsigned_abs() <= MIRRORED_WITHIN_US;
+        let (last_gap, highest) = self.waiting.as_ref().map_or(((0, 0), 0), |w| (w.last_gap, w.highest()));
+        let mut new = 0;
+        let mut at = begin.max(self.pos);
+        while at < end.min(fin) {
+            let (start, stop) = if at == self.pos {
+                self.deliver(segment, begin, end.min(fin), out)
+            } else {
+                self.hold(segment, begin, at, end.min(fin), out)
+            };
+            new += (stop - start) as u64;
+            at = stop.max(self.pos);
+        }
+        self.unique_bytes += new;
+        let old = u64::from(segment.len) - new;
+        let overlap = |(start, stop): (i64, i64)| (end.min(stop) - begin.max(start)).max(0) as u64;
+        let late = overlap(last_gap) + overlap((i64::MIN, 0));
+        if new > 0 {
+            (self.last_us, self.last_len) = (micros(segment.ts), segment.len as u16);
+        }
+        let probe = self.bits & PROBED != 0 && old == 1;
+        self.bits &= !PROBED;
+        let out_of_order = late > 0 || (new > 0 && old == 0 && begin < highest);
+        if old == 0 && !out_of_order {
+            return;
+        }
+        let counters = &mut out.counters.get_or_insert_default()[out.side.index()];
+        counters.repeated_bytes += old;
+        counters.late_bytes += late;
+        if out_of_order {
+            counters.out_of_order += 1;
+        } else if mirrored {
+            counters.mirrored += 1;
+        } else if !probe {
+            counters.retransmissions += 1;
+        }
+    }
+
+    /// Delivers from the packet up to `end` or the first held segment, then what was held behind; returns the part.
+    fn deliver(&mut self, segment: &Segment<'_>, begin: i64, end: i64, out: &mut Outlet<'_>) -> (i64, i64) {
+        let from = self.pos;
+        let stop = self.first_held().map_or(end, |held| held.min(end));
+        let present = begin + segment.payload.len() as i64;
+        if present > from {
+            out.in_packet((from - begin) as u32, (stop.min(present) - begin) as u32, segment.ts);
+        }
+        self.advance(stop - from);
+        out.cut(stop - present.max(from));
+        if let Some(waiting) = &mut self.waiting {
+            waiting.progress = waiting.progress.max(segment.ts);
+        }
+        self.drain(out);
+        (from, stop)
+    }
+
+    /// Holds the first part from `at` on that is not held yet; returns that part. May declare a gap to make room.
+    fn hold(
+        &mut self,
+        segment: &Segment<'_>,
+        begin: i64,
+        at: i64,
+        end: i64,
+        out: &mut Outlet<'_>,
+    ) -> (i64, i64) {
+        let waiting = self.waiting.get_or_insert_default();
+        if let Some((start, held)) = waiting.segments.range(..=at).next_back() {
+            let covered = start + i64::from(held.len);
+            if covered > at {
+                return (covered, covered);
+            }
+        }
+        let stop = waiting.segments.range(at..).next().map_or(end, |(start, _)| (*start).min(end));
+        let payload = segment.payload;
+        let from = ((at - begin) as usize).min(payload.len());
+        let captured = &payload[from..((stop - begin) as usize).min(payload.len())];
+        let bytes = if out.deliver { captured } else { &[] };
+        let cost = bytes.len() + HELD_OVERHEAD_BYTES;
+        if !out.budget.fits(waiting.cost, cost) {
+            out.totals.held_overflows += 1;
+            let target = self.first_held().map_or(at, |held| held.min(at));
+            self.gap_to(target, out);
+            self.drain(out);
+            return (at, at);
+        }
+        let (len, captured) = ((stop - at) as u32, captured.len() as u32);
+        waiting.segments.insert(at, Held { len, captured, ts: segment.ts, bytes: bytes.to_vec() });
+        waiting.cost += cost;
+        out.budget.held += cost;
+        out.totals.held_bytes_peak = out.totals.held_bytes_peak.max(out.budget.held as u64);
+        (at, stop)
+    }
+
+    /// Delivers the held segments that are in order now, and ends the stream when its FIN is reached.
+    fn drain(&mut self, out: &mut Outlet<'_>) {
+        while let Some(waiting) = &mut self.waiting {
+            if let Some((fin, ts)) = waiting.fin.filter(|(fin, _)| *fin <= self.pos) {
+                debug_assert_eq!(fin, self.pos, "nothing is delivered beyond a FIN");
+                return self.end(ts, out);
+            }
+            let Some(first) = waiting.segments.first_entry().filter(|e| *e.key() <= self.pos) else { return };
+            debug_assert_eq!(*first.key(), self.pos, "held segments lie behind a hole");
+            let held = first.remove();
+            let cost = held.bytes.len() + HELD_OVERHEAD_BYTES;
+            waiting.cost -= cost;
+            out.budget.held -= cost;
+            let room = waiting.fin.map_or(i64::MAX, |(fin, _)| fin - self.pos);
+            let len = i64::from(held.len).min(room);
+            self.advance(len);
+            out.held(&held.bytes[..held.bytes.len().min(len as usize)], held.ts);
+            out.cut(len - i64::from(held.captured).min(len));
+        }
+    }
+
+    fn end(&mut self, ts: Timestamp, out: &mut Outlet<'_>) {
+        self.next = self.next.plus(1);
+        self.bits |= ENDED;
+        self.forget(out.budget);
+        out.events.push(out.flow, FlowEvent::End { side: out.side, ts });
+    }
+
+    /// Up to where the bytes missing now will not come any more, if so.
+    fn hopeless(&self, out: &Outlet<'_>) -> Option<i64> {
+        let waiting = self.waiting.as_ref()?;
+        let known = self.next_known();
+        if let Some((acked, since)) = waiting.overtaken.filter(|(acked, _)| *acked > self.pos)
+            && out.now.since(since.max(waiting.progress)) >= out.patience.reorder_wait_ns
+        {
+            return Some(known.map_or(acked, |(known, _)| known.min(acked)));
+        }
+        let (known, since) = known?;
+        let waited = out.now.since(since.max(waiting.progress));
+        (waited >= out.patience.gap_wait_ns).then_some(known)
+    }
+
+    /// Position and arrival of what lies behind the hole: the first held segment, or the FIN.
+    fn next_known(&self) -> Option<(i64, Timestamp)> {
+        let waiting = self.waiting.as_ref()?;
+        let held = waiting.segments.first_key_value().map(|(pos, held)| (*pos, held.ts));
+        held.into_iter().chain(waiting.fin).min()
+    }
+
+    fn first_held(&self) -> Option<i64> {
+        Some(*self.waiting.as_ref()?.segments.first_key_value()?.0)
+    }
+
+    fn gap_to(&mut self, target: i64, out: &mut Outlet<'_>) {
+        let len = target - self.pos;
+        let acked = out.acked.map_or(0, |acked| i64::from(acked.distance(self.next)).clamp(0, len));
+        if let Some(waiting) = &mut self.waiting {
+            waiting.last_gap = (self.pos, target);
+        }
+        self.advance(len);
+        let counters = &mut out.counters.get_or_insert_default()[out.side.index()];
+        counters.gaps += 1;
+        counters.gap_bytes += len as u64;
+        counters.acked_unseen_bytes += acked as u64;
+        out.totals.gaps += 1;
+        out.totals.gap_bytes += len as u64;
+        out.gap(len as u64);
+    }
+
+    fn flush_held(&mut self, out: &mut Outlet<'_>) {
+        while let Some((known, _)) = self.next_known() {
+            if known > self.pos {
+                self.gap_to(known, out);
+            }
+            self.drain(out);
+        }
+    }
+
+    /// Forgets an acknowledgment that bytes have caught up with, and notes whether anything still waits.
+    fn settle(&mut self, acked: Option<TcpSeq>) {
+        let (pos, next) = (self.pos, self.next);
+        let Some(waiting) = &mut self.waiting else { return };
+        if waiting.overtaken.is_some_and(|(overtaken, _)| overtaken <= pos) {
+            let more = acked.map(|a| i64::from(a.distance(next))).filter(|d| *d > 0);
+            waiting.overtaken = more.map(|d| (pos + d, waiting.acked_ts));
+        }
+        let idle = waiting.segments.is_empty() && waiting.fin.is_none() && waiting.overtaken.is_none();
+        self.bits = if idle && waiting.strays.1 == 0 { self.bits & !BUSY } else { self.bits | BUSY };
+    }
+
+    /// Whether a segment lies where none should: beyond any window, or in a gap behind which nothing came.
+    fn is_stray(&self, distance: i32, segment: &Segment<'_>) -> bool {
+        if !(-PLAUSIBLE..=PLAUSIBLE).contains(&distance) {
+            return true;
+        }
+        let Some(waiting) = self.waiting.as_ref().filter(|_| segment.len > 0) else { return false };
+        let begin = self.pos + i64::from(distance);
+        let (gap_start, gap_end) = waiting.last_gap;
+        gap_end == self.pos && begin >= gap_start && begin + i64::from(segment.len) <= gap_end
+    }
+
+    /// Counts strays that continue each other; with enough of them the stream goes on there, behind a gap.
+    fn believe_stray(&mut self, segment: &Segment<'_>, out: &mut Outlet<'_>) -> bool {
+        let waiting = self.waiting.get_or_insert_default();
+        let (expected, count) = waiting.strays;
+        let count = if segment.seq == expected && count > 0 { count + 1 } else { 1 };
+        waiting.strays = (segment.seq.plus(segment.len), count);
+        self.bits |= BUSY;
+        if count < STRAYS_BELIEVED {
+            let counters = &mut out.counters.get_or_insert_default()[out.side.index()];
+            counters.repeated_bytes += u64::from(segment.len);
+            if (-PLAUSIBLE..0).contains(&segment.seq.distance(self.next)) {
+                counters.late_bytes += u64::from(segment.len);
+                counters.out_of_order += 1;
+            } else {
+                counters.implausible += 1;
+                out.totals.implausible += 1;
+            }
+            return false;
+        }
+        waiting.strays.1 = 0;
+        waiting.fin = None;
+        self.flush_held(out);
+        self.jump_to(segment.seq, out);
+        true
+    }
+
+    /// Goes on at `seq`: sequence numbers only move forward, so one that lies behind is nearly 2^32 ahead.
+    fn jump_to(&mut self, seq: TcpSeq, out: &mut Outlet<'_>) {
+        let len = i64::from(seq.0.wrapping_sub(self.next.0));
+        self.advance(len);
+        if let Some(waiting) = &mut self.waiting {
+            waiting.overtaken = None;
+            waiting.last_gap = (0, 0);
+        }
+        out.totals.resyncs += 1;
+        out.counters.get_or_insert_default()[out.side.index()].resyncs += 1;
+        out.gap(len as u64);
+    }
+
+    fn pos_of(&self, seq: TcpSeq) -> i64 {
+        self.pos + i64::from(seq.distance(self.next))
+    }
+
+    /// A FIN again is no event; bytes again are a retransmission; bytes behind the FIN are nobody's.
+    fn count_after_end(&mut self, segment: &Segment<'_>, out: &mut Outlet<'_>) {
+        if segment.len == 0 {
+            return;
+        }
+        let counters = &mut out.counters.get_or_insert_default()[out.side.index()];
+        counters.repeated_bytes += u64::from(segment.len);
+        if segment.seq.before(self.next) {
+            counters.retransmissions += 1;
+        } else {
+            counters.implausible += 1;
+            out.totals.implausible += 1;
+        }
+    }
+}
+
+fn micros(ts: Timestamp) -> u32 {
+    (ts.0 / 1000) as u32
+}
+
+impl Default for Waiting {
+    fn default() -> Waiting {
+        Waiting {
+            segments: BTreeMap::new(),
+            cost: 0,
+            fin: None,
+            overtaken: None,
+            acked_ts: Timestamp::MIN,
+            progress: Timestamp::MIN,
+            last_gap: (0, 0),
+            strays: (TcpSeq(0), 0),
+        }
+    }
+}
+
+impl Waiting {
+    /// One past the highest byte or FIN seen behind the hole.
+    fn highest(&self) -> i64 {
+        let held = self.segments.last_key_value().map_or(0, |(pos, held)| pos + i64::from(held.len));
+        held.max(self.fin.map_or(0, |(fin, _)| fin))
+    }
+}
+
+impl Outlet<'_> {
+    fn in_packet(&mut self, start: u32, end: u32, ts: Timestamp) {
+        if self.deliver {
+            let chunk = Chunk::InPacket { start, end };
+            self.events.push(self.flow, FlowEvent::Bytes { side: self.side, chunk, ts });
+        }
+    }
+
+    fn held(&mut self, bytes: &[u8], ts: Timestamp) {
+        if self.deliver && !bytes.is_empty() {
+            let chunk = self.events.hold(bytes);
+            self.events.push(self.flow, FlowEvent::Bytes { side: self.side, chunk, ts });
+        }
+    }
+
+    fn gap(&mut self, len: u64) {
+        if self.deliver {
+            self.events.push(self.flow, FlowEvent::Gap { side: self.side, len, ts: self.now });
+        }
+    }
+
+    /// Bytes that the snaplen cut off: a gap for the reader, but nothing the network lost.
+    fn cut(&mut self, len: i64) {
+        if len > 0 {
+            self.counters.get_or_insert_default()[self.side.index()].cut_bytes += len as u64;
+            self.gap(len as u64);
+        }
+    }
+}

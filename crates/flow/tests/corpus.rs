@@ -1,0 +1,241 @@
+//! Real captures against what tshark and a few lines of Python made of them (`tools/truth.py` of the captures):
+//! the number of TCP connections, packets and distinct payload bytes each way, the handshake's time, segments
+//! repeated or out of order. Where definitions differ the difference is listed, with its reason, in `KNOWN`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use flow::{Config, Events, FlowCore, FlowEvent, Table};
+use wire::{Packet, Side, Timestamp};
+
+/// What is compared of one connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Facts {
+    first_ts: i64,
+    client: String,
+    packets: [u64; 2],
+    unique_bytes: [u64; 2],
+    handshake_us: Option<i64>,
+    /// Retransmitted, mirrored, out of order or after the end: which of these a segment is, tshark guesses by times.
+    repeated: u64,
+}
+
+/// By both ends, the smaller first.
+type Connections = BTreeMap<(String, String), Vec<Facts>>;
+
+fn truth(capture: &Path) -> Option<Connections> {
+    let folder = testkit::corpus::truth_of(capture);
+    let mut text = String::new();
+    if let Ok(mut plain) = File::open(folder.join("tcp.tsv")) {
+        plain.read_to_string(&mut text).expect("truth is UTF-8");
+    } else if let Ok(zipped) = File::open(folder.join("tcp.tsv.gz")) {
+        flate2::read::GzDecoder::new(zipped).read_to_string(&mut text).expect("truth is gzipped UTF-8");
+    } else {
+        return None;
+    }
+    let mut lines = text.lines();
+    let head: Vec<&str> = lines.next()?.split('\t').collect();
+    let mut all = Connections::new();
+    for line in lines {
+        let cells: BTreeMap<&str, &str> = head.iter().copied().zip(line.split('\t')).collect();
+        let number = |name: &str| cells[name].parse::<u64>().expect("a number");
+        let end = |who: &str, port: &str| format!("{}:{}", cells[who], cells[port]);
+        let (client, server) = (end("client", "cport"), end("server", "sport"));
+        let facts = Facts {
+            first_ts: nanos(cells["t_first"]),
+            client: client.clone(),
+            packets: [number("pkts_up"), number("pkts_down")],
+            unique_bytes: [number("uniq_up"), number("uniq_down")],
+            handshake_us: (!cells["handshake"].is_empty()).then(|| nanos(cells["handshake"]) / 1000),
+            repeated: number("retrans") + number("out_of_order"),
+        };
+        all.entry(pair(client, server)).or_default().push(facts);
+    }
+    all.values_mut().for_each(|list| list.sort_by_key(|f| f.first_ts));
+    Some(all)
+}
+
+fn nanos(seconds: &str) -> i64 {
+    let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, "0"));
+    let sign = if seconds.starts_with('-') { -1 } else { 1 };
+    let fraction: i64 = format!("{fraction:0<9}")[..9].parse().expect("digits");
+    whole.parse::<i64>().expect("digits") * 1_000_000_000 + sign * fraction
+}
+
+fn pair(a: String, b: String) -> (String, String) {
+    if a < b { (a, b) } else { (b, a) }
+}
+
+/// `None` for a file that cannot be read as a capture, which is not this test's business.
+fn ours(path: &Path) -> Option<Connections> {
+    // tshark has no timeouts.
+    let never = i64::MAX;
+    let config = Config {
+        tcp_idle_ns: never,
+        tcp_opening_idle_ns: never,
+        tcp_closed_idle_ns: never,
+        udp_idle_ns: never,
+        ..Config::default()
+    };
+    let mut table: Table<()> = Table::new(config);
+    let mut events = Events::default();
+    let mut all = Connections::new();
+    let mut source = capture::open(&[path.to_path_buf()]);
+    while let Some(batch) = source.next_batch() {
+        for captured in &batch {
+            if let Ok(packet) = Packet::decode(captured) {
+                table.process(&packet, &mut events);
+                collect(&table, &events, &mut all);
+            }
+        }
+    }
+    loop {
+        let more = table.close_all(Timestamp(0), &mut events);
+        collect(&table, &events, &mut all);
+        if !more {
+            break;
+        }
+    }
+    all.values_mut().for_each(|list| list.sort_by_key(|f| f.first_ts));
+    (source.counters().packets > 0).then_some(all)
+}
+
+fn collect(table: &Table<()>, events: &Events, all: &mut Connections) {
+    for event in events.list() {
+        let flow: &FlowCore = table.flow(event.flow);
+        if flow.is_tcp() && matches!(event.what, FlowEvent::Closed { .. }) {
+            let end = |side| {
+                let end = flow.key.end(side);
+                format!("{}:{}", end.addr, end.port)
+            };
+            all.entry(pair(end(Side::A), end(Side::B))).or_default().push(facts_of(flow, end));
+        }
+    }
+}
+
+fn facts_of(flow: &FlowCore, end: impl Fn(Side) -> String) -> Facts {
+    let (client, _) = flow.client();
+    let ways = [client, client.other()];
+    let repeated = |side| {
+        let c = flow.counters(side);
+
+        u64::from(c.retransmissions + c.control_retransmissions + c.mirrored + c.out_of_order + c.stragglers)
+    };
+    Facts {
+        first_ts: flow.first_ts.0,
+        client: end(client),
+        packets: ways.map(|side| flow.packets(side)),
+        unique_bytes: ways.map(|side| flow.unique_bytes(side)),
+        handshake_us: flow.handshake_ns().map(|ns| ns / 1000),
+        repeated: ways.map(repeated).iter().sum(),
+    }
+}
+
+/// Capture, what differs, why ours is kept.
+const KNOWN: &[(&str, &str, &str)] = &[
+    (
+        "deepflow-xiangdao-retrans.pcap",
+        "unique_bytes",
+        "IP lengths say 12 to 631 bytes of payload, the records say none was on the wire; tshark believes the records",
+    ),
+    ("deepflow-xiangdao-retrans.pcap", "repeated", "as above: tshark sees no payload to repeat"),
+    (
+        "mysql_mix_lossy.pcap",
+        "repeated",
+        "the first arrival of 11 bytes, after a pure ACK sent from behind them; tshark calls it a retransmission",
+    ),
+    (
+        "suricata-split-handshake-4whs.pcap",
+        "handshake",
+        "ours ends when both SYNs are acknowledged; the truth waits for the client's first ACK without SYN",
+    ),
+    (
+        "suricata-split-handshake-5whs.pcap",
+        "connections",
+        "the server answers SYN with ACK, then SYN: one connection, that tshark takes for two",
+    ),
+    (
+        "suricata-tcp-rst-with-data.pcap",
+        "unique_bytes",
+        "13 bytes of a RST are a message for people, no stream data (RFC 9293, 3.10.7.4)",
+    ),
+    (
+        "tcpflow-test1-out-of-order.pcap",
+        "unique_bytes",
+        "joined midstream at the second of two segments; the first, captured later, lies before the stream's start",
+    ),
+    (
+        "zeek-fin_retransmission.pcap",
+        "handshake",
+        "the client's ACK carries its FIN; the truth waits for one without",
+    ),
+    (
+        "zeek-fin_retransmission.pcap",
+        "repeated",
+        "tshark calls the FIN after the SYN a retransmission of the SYN",
+    ),
+    (
+        "zeek-reassembly.pcap",
+        "unique_bytes",
+        "two records say 20 bytes less than the IP length, and so does tshark; the next sequence numbers say more",
+    ),
+    (
+        "zeek-rst-inject-rae.pcap",
+        "unique_bytes",
+        "150 bytes after an injected RST that is in window and cannot be told from a true one",
+    ),
+    ("zeek-rst-inject-rae.pcap", "repeated", "the same 150 bytes, a straggler of ours"),
+];
+
+/// What differs between our list of connections of one pair of ends and the truth's.
+fn differences(ours: &[Facts], truth: &[Facts]) -> Vec<&'static str> {
+    if ours.len() != truth.len() {
+        return vec!["connections"];
+    }
+    let mut all = Vec::new();
+    for (o, t) in ours.iter().zip(truth) {
+        let near = |(a, b): (i64, i64)| (a - b).abs() <= 1; // the truth's seconds went through a float
+        let handshakes = o.handshake_us.zip(t.handshake_us).map_or(o.handshake_us == t.handshake_us, near);
+        let checks = [
+            (o.client == t.client, "client"),
+            (o.packets == t.packets, "packets"),
+            (o.unique_bytes == t.unique_bytes, "unique_bytes"),
+            (handshakes, "handshake"),
+            (o.repeated == t.repeated, "repeated"),
+        ];
+        all.extend(checks.iter().filter(|(same, _)| !same).map(|(_, what)| *what));
+    }
+    all
+}
+
+#[test]
+fn connections_are_as_tshark_sees_them() {
+    let mut met = BTreeSet::new();
+    let (mut unknown, mut compared) = (Vec::new(), 0);
+    for path in
+        ["captures/tcp", "captures/http", "live-captures"].iter().flat_map(|f| testkit::captures_in(f))
+    {
+        let (Some(truth), Some(ours)) = (truth(&path), ours(&path)) else { continue };
+        let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
+        let ends: BTreeSet<_> = truth.keys().chain(ours.keys()).collect();
+        for pair in ends {
+            let list = |all: &Connections| all.get(pair).cloned().unwrap_or_default();
+            let (ours, truth) = (list(&ours), list(&truth));
+            compared += truth.len();
+            for what in differences(&ours, &truth) {
+                match KNOWN.iter().position(|(file, field, _)| *file == name && *field == what) {
+                    Some(known) => _ = met.insert(known),
+                    None => unknown.push(format!("{name}: {what}\n  ours {ours:?}\n truth {truth:?}")),
+                }
+            }
+        }
+    }
+    assert!(unknown.is_empty(), "{} differences:\n{}", unknown.len(), unknown.join("\n"));
+    if testkit::corpus().is_some() {
+        assert!(compared > 4_500, "only {compared} connections were compared");
+        let stale: Vec<_> = (0..KNOWN.len()).filter(|n| !met.contains(n)).map(|n| KNOWN[n]).collect();
+        assert!(stale.is_empty(), "these differences are gone: {stale:?}");
+    }
+}

@@ -1,0 +1,845 @@
+//! Conversations in fake time, ordinary and odd, and the events they must give. In the logs `<` is the sender of
+//! the flow's first packet, `>` the other; a number is delivered bytes, `h` bytes that had waited.
+
+mod observe;
+
+use flow::{CloseReason, Config};
+use observe::Observer;
+use testkit::Dialogue;
+use wire::packet::TcpFlags;
+use wire::{Side, Timestamp};
+
+const MS: i64 = 1_000_000;
+const SECOND: i64 = 1_000 * MS;
+
+fn talk() -> Dialogue {
+    Dialogue::new("10.0.0.1:40000", "10.0.0.2:80")
+}
+
+/// Runs what was said and compares the log, before anything expires.
+fn check(talk: &Dialogue, expected: &str) -> Observer {
+    check_with(Config::default(), talk, expected)
+}
+
+fn check_with(config: Config, talk: &Dialogue, expected: &str) -> Observer {
+    let mut seen = Observer::new(config);
+    seen.run(talk.sent());
+    assert_eq!(seen.take_log(), expected);
+    seen
+}
+
+#[test]
+fn an_ordinary_connection() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().send(b"request");
+    talk.advance(3 * MS);
+    talk.server().send(b"response!");
+    talk.close();
+    let seen = check(&talk, "open <7 >9 <end >end FIN");
+    let flow = seen.only();
+    assert_eq!(flow.client(), (Side::A, false));
+    assert_eq!(flow.handshake_ns(), Some(20_000));
+    assert_eq!((flow.conn_state().name(), flow.history().as_str()), ("SF", "ShADadFf"));
+    assert_eq!([flow.packets(Side::A), flow.packets(Side::B)], [6, 5]);
+    assert_eq!([flow.payload_bytes(Side::A), flow.payload_bytes(Side::B)], [7, 9]);
+    assert_eq!(flow.counters(Side::A), Default::default());
+    assert!(!flow.is_midstream());
+}
+
+#[test]
+fn the_client_is_who_sends_the_first_syn() {
+    // The client's address sorts behind the server's, and its port is the lower one.
+    let mut talk = Dialogue::new("10.0.0.9:20", "10.0.0.2:40000");
+    talk.handshake();
+    let seen = check(&talk, "open");
+    assert_eq!(seen.only().client(), (Side::B, false));
+}
+
+#[test]
+fn without_a_syn_the_higher_port_is_the_client_until_someone_knows() {
+    let mut talk = talk();
+    talk.server().send(b"middle");
+    let mut seen = check(&talk, "open <6");
+    assert_eq!(seen.only().client(), (Side::A, true));
+    assert!(seen.only().is_midstream());
+    assert_eq!(seen.only().history(), "^dA");
+    let idx = seen.only_idx();
+    seen.table.flow_mut(idx).set_client(Side::B);
+    assert_eq!(seen.only().client(), (Side::B, false));
+}
+
+#[test]
+fn segments_out_of_order_wait_for_each_other() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    for part in [b"aaaa", b"bbbb", b"cccc", b"dddd"] {
+        talk.client().send(part);
+    }
+    let mut sent = talk.take();
+    sent.swap(3, 6);
+    sent.swap(4, 5);
+    let mut seen = Observer::new(Config::default());
+    seen.run(&sent);
+    assert_eq!(seen.take_log(), "open <4 <4h <4h <4h");
+    assert_eq!(seen.bytes(0, Side::A), b"aaaabbbbccccdddd");
+    assert_eq!(seen.only().counters(Side::A).out_of_order, 3);
+    assert_eq!(seen.only().counters(Side::A).retransmissions, 0);
+}
+
+#[test]
+fn the_first_arrival_of_a_byte_wins() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    let ack = TcpFlags::ACK;
+    talk.client().segment(4, ack, b"EFGH").segment(0, ack, b"abcdefgh").segment(2, ack, b"...........l");
+    talk.client().segment(9, ack, b"!!!!!");
+    let seen = check(&talk, "open <4 <4h <6");
+    assert_eq!(seen.bytes(0, Side::A), b"abcdEFGH.....l");
+    assert_eq!(seen.only().counters(Side::A).retransmissions, 3);
+    assert_eq!(seen.only().unique_bytes(Side::A), 14);
+    assert_eq!(seen.only().payload_bytes(Side::A), 29);
+}
+
+#[test]
+fn one_segment_fills_many_holes() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    let ack = TcpFlags::ACK;
+    talk.client().segment(1, ack, b"B").segment(3, ack, b"D").segment(5, ack, b"FG").segment(
+        0,
+        ack,
+        b"abcdefghi",
+    );
+    let seen = check(&talk, "open <1 <1h <1 <1h <1 <2h <2");
+    assert_eq!(seen.bytes(0, Side::A), b"aBcDeFGhi");
+}
+
+#[test]
+fn sequence_numbers_wrap() {
+    let mut talk = talk().with_isn(u32::MAX - 5, u32::MAX - 1);
+    talk.acks = false;
+    talk.segment_size = 3;
+    talk.handshake();
+    talk.client().send(b"0123456789");
+    talk.server().send(b"9876543210");
+    talk.close();
+    let mut sent = talk.take();
+    sent.swap(4, 5);
+    sent.swap(7, 9);
+    let mut seen = Observer::new(Config::default());
+    seen.run(&sent);
+    assert_eq!(seen.bytes(0, Side::A), b"0123456789");
+    assert_eq!(seen.bytes(0, Side::B), b"9876543210");
+    assert!(seen.take_log().ends_with("<end >end FIN"));
+}
+
+#[test]
+fn a_gap_is_declared_when_the_bytes_were_acknowledged_long_enough_ago() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().send_unseen(100).send(b"next");
+    let mut seen = check(&talk, "open");
+    talk.take();
+    talk.advance(99 * MS);
+    talk.server().ack();
+    seen.run(&talk.take());
+    assert_eq!(seen.take_log(), "");
+    talk.advance(MS);
+    talk.server().send(b"response");
+    seen.run(&talk.take());
+    assert_eq!(seen.take_log(), "<gap100 <4h >8");
+    let counters = seen.only().counters(Side::A);
+    assert_eq!((counters.gaps, counters.gap_bytes, counters.acked_unseen_bytes), (1, 100, 100));
+    assert!(seen.only().history().contains('G'));
+}
+
+#[test]
+fn an_acknowledgment_before_its_data_is_reordering() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().send(b"request");
+    talk.server().send(b"response");
+    let mut sent = talk.take();
+    sent.swap(3, 4); // the data and its ACK
+    sent.swap(5, 6);
+    let mut seen = Observer::new(Config::default());
+    seen.run(&sent);
+    assert_eq!(seen.take_log(), "open <7 >8");
+    assert_eq!(seen.only().counters(Side::A), Default::default());
+}
+
+#[test]
+fn lost_bytes_behind_which_nothing_comes_are_a_gap_too() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().send(b"abc");
+    talk.client().send_unseen(50);
+    talk.server().ack();
+    let mut seen = check(&talk, "open <3");
+    seen.expire(talk.now.plus(3 * SECOND));
+    assert_eq!(seen.take_log(), "<gap50");
+}
+
+#[test]
+fn without_acknowledgments_a_gap_waits_longer() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send_unseen(10).send(b"late");
+    let mut seen = check(&talk, "open");
+    let since = talk.now;
+    seen.expire(since.plus(29 * SECOND));
+    assert_eq!(seen.take_log(), "");
+    seen.expire(since.plus(33 * SECOND));
+    assert_eq!(seen.take_log(), "<gap10 <4h");
+    let mut seen = check(&talk, "open");
+    talk.take();
+    talk.advance(30 * SECOND);
+    talk.client().ack();
+    seen.run(talk.sent());
+    assert_eq!(seen.take_log(), "<gap10 <4h", "the flow's next packet shows it too");
+}
+
+#[test]
+fn a_gap_closes_when_the_bytes_come_in_time() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().send_unseen(4).send(b"efgh");
+    talk.advance(90 * MS);
+    talk.client().segment(-8, TcpFlags::ACK, b"abcd");
+    let seen = check(&talk, "open <4 <4h");
+    assert_eq!(seen.only().counters(Side::A).out_of_order, 1);
+}
+
+#[test]
+fn bytes_behind_their_gap_are_dropped_and_counted() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().send_unseen(4).send(b"efgh");
+    talk.advance(101 * MS);
+    talk.server().ack();
+    talk.client().segment(-8, TcpFlags::ACK, b"abcd").send(b"more");
+    let seen = check(&talk, "open <gap4 <4h <4");
+    let counters = seen.only().counters(Side::A);
+    assert_eq!((counters.late_bytes, counters.retransmissions, counters.out_of_order), (4, 0, 1));
+}
+
+#[test]
+fn held_bytes_are_bounded_by_a_gap() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send_unseen(10);
+    for _ in 0..12 {
+        talk.client().send(&[7; 1000]);
+        talk.client().send_unseen(1);
+    }
+    let small = Config { held_bytes_max_per_direction: 10_000, ..Config::default() };
+    let mut seen = Observer::new(small);
+    seen.run(talk.sent());
+    assert_eq!(seen.take_log(), "open <gap10 <1000h <gap1 <1000h <gap1 <1000h <gap1 <1000h <gap1 <1000h");
+    assert_eq!(seen.table.counters().held_overflows, 5);
+    let none = Config { held_bytes_max: 0, ..Config::default() };
+    let mut seen = Observer::new(none);
+    seen.run(&talk.sent()[..6]);
+    assert_eq!(seen.take_log(), "open <gap10 <1000 <gap1 <1000 <gap1 <1000");
+}
+
+#[test]
+fn what_the_snaplen_cut_is_a_gap_at_once() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send(&[1; 100]).amend(|s| s.cut = 60);
+    talk.client().send(&[2; 100]).amend(|s| s.cut = 100);
+    talk.client().send(b"whole");
+    let seen = check(&talk, "open <40 <gap60 <gap100 <5");
+    let counters = seen.only().counters(Side::A);
+    assert_eq!((counters.cut_bytes, counters.gaps), (160, 0));
+    assert_eq!(seen.only().unique_bytes(Side::A), 205);
+    let mut sent = talk.take();
+    sent.swap(3, 5);
+    sent.swap(4, 5);
+    let mut seen = Observer::new(Config::default());
+    seen.run(&sent);
+    assert_eq!(seen.take_log(), "open <40 <gap60 <gap100 <5h");
+}
+
+#[test]
+fn a_fin_waits_for_the_bytes_before_it() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send(b"first").fin_with(b"last");
+    talk.server().fin();
+    talk.client().ack();
+    let mut sent = talk.take();
+    sent.swap(3, 4);
+    let mut seen = Observer::new(Config::default());
+    seen.run(&sent);
+    assert_eq!(seen.take_log(), "open <5 <4h <end >end FIN");
+}
+
+#[test]
+fn a_fin_behind_a_loss_ends_after_the_gap() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().send_unseen(9).fin();
+    talk.server().fin();
+    let mut seen = check(&talk, "open >end");
+    seen.expire(talk.now.plus(3 * SECOND));
+    assert_eq!(seen.take_log(), "<gap9 <end FIN");
+    seen.expire(talk.now.plus(20 * SECOND));
+    assert_eq!(seen.take_log(), "closed:Idle");
+}
+
+#[test]
+fn simultaneous_open_and_close() {
+    let mut talk = talk();
+    talk.client().syn();
+    talk.server().syn();
+    talk.client().segment(-1, TcpFlags::SYN | TcpFlags::ACK, b"");
+    talk.server().segment(-1, TcpFlags::SYN | TcpFlags::ACK, b"");
+    talk.server().send(b"hi");
+    talk.acks = false;
+    talk.client().fin();
+    talk.server().segment(0, TcpFlags::FIN | TcpFlags::ACK, b"");
+    let seen = check(&talk, "open >2 <end >end FIN");
+    assert_eq!(seen.only().client(), (Side::A, false));
+    assert_eq!(seen.only().handshake_ns(), Some(30_000));
+    assert_eq!(seen.only().conn_state().name(), "SF");
+}
+
+#[test]
+fn a_split_handshake() {
+    let mut talk = talk();
+    talk.client().syn();
+    talk.server().segment(0, TcpFlags::ACK, b"");
+    talk.server().syn();
+    talk.client().segment(-1, TcpFlags::SYN | TcpFlags::ACK, b"");
+    talk.server().ack();
+    talk.client().send(b"GET");
+    let seen = check(&talk, "open <3");
+    assert_eq!(seen.only().client(), (Side::A, false));
+    assert_eq!(seen.only().handshake_ns(), Some(30_000));
+}
+
+#[test]
+fn a_syn_ack_before_its_syn() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().send(b"GET");
+    let mut sent = talk.take();
+    sent.swap(0, 1);
+    let mut seen = Observer::new(Config::default());
+    seen.run(&sent);
+    assert_eq!(seen.take_log(), "open >3");
+    assert_eq!(seen.only().client(), (Side::A, false));
+    assert_eq!(seen.only().handshake_ns(), Some(20_000));
+    assert!(!seen.only().is_midstream());
+}
+
+#[test]
+fn data_in_the_syn() {
+    let mut talk = talk();
+    talk.client().syn_with(b"GET /").syn_with(b"").amend(|s| s.payload.clear());
+    let mut fast = talk.take();
+    fast.truncate(1);
+    let mut talk = Dialogue::new("10.0.0.1:40000", "10.0.0.2:80");
+    talk.client().syn_with(b"GET /");
+    talk.server().syn_ack();
+    talk.server().send(b"200");
+    talk.client().send(b" more");
+    let seen = check(&talk, "open <5 >3 <5");
+    assert_eq!(seen.bytes(0, Side::A), b"GET / more");
+    let mut again = Observer::new(Config::default());
+    again.run(&fast).run(talk.sent());
+    assert_eq!(again.take_log(), "open <5 >3 <5", "the SYN once more is a retransmission");
+    let mut sent = talk.take();
+    sent.swap(0, 1);
+    let mut swapped = Observer::new(Config::default());
+    swapped.run(&sent);
+    assert_eq!(swapped.take_log(), "open >5 <3 >5", "the SYN-ACK had acknowledged the data");
+}
+
+#[test]
+fn duplicate_syns_and_used_ports() {
+    let mut talk = talk();
+    talk.client().syn();
+    talk.advance(SECOND);
+    talk.client().segment(-1, TcpFlags::SYN, b"");
+    talk.server().syn_ack();
+    talk.server().segment(-1, TcpFlags::SYN | TcpFlags::ACK, b"");
+    talk.client().ack();
+    talk.client().send(b"one");
+    let seen = check(&talk, "open <3");
+    assert_eq!(seen.only().handshake_ns(), Some(SECOND + 40_000));
+    let counters = [Side::A, Side::B].map(|side| seen.only().counters(side));
+    assert_eq!(counters.map(|c| (c.control_retransmissions, c.retransmissions)), [(1, 0); 2]);
+
+    talk.client().send_unseen(1_000_000).syn();
+    talk.server().send_unseen(70_000).syn_ack();
+    talk.client().ack().send(b"two");
+    let seen = check(&talk, "open <3 closed:PortReused open <3");
+    assert_eq!(seen.bytes(1, Side::A), b"two");
+    assert_eq!(seen.closed[0].1, "S1 ShADa");
+}
+
+#[test]
+fn ports_used_again_after_the_end() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.close();
+    talk.client().ack();
+    talk.client().send_unseen(500).syn();
+    check(&talk, "open <end >end FIN closed:PortReused open");
+    // The new connection's SYN was lost; its SYN-ACK shows it.
+    let mut talk = self::talk();
+    talk.handshake();
+    talk.close();
+    talk.client().send_unseen(500);
+    talk.server().send_unseen(900).syn_ack();
+    talk.client().send(b"x");
+    check(&talk, "open <end >end FIN closed:PortReused open >1");
+}
+
+#[test]
+fn keep_alives_are_neither_data_nor_retransmission() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().send(b"data");
+    talk.client().segment(-1, TcpFlags::ACK, b"").segment(-1, TcpFlags::ACK, b"\0");
+    talk.server().ack();
+    talk.server().segment(-1, TcpFlags::ACK, b"\0");
+    talk.client().send(b"more");
+    let seen = check(&talk, "open <4 <4");
+    let (client, server) = (seen.only().counters(Side::A), seen.only().counters(Side::B));
+    assert_eq!((client.keep_alives, client.retransmissions, client.repeated_bytes), (2, 0, 0));
+    assert_eq!((server.keep_alives, server.retransmissions), (1, 0));
+    assert_eq!(seen.only().payload_bytes(Side::A), 8);
+}
+
+#[test]
+fn one_byte_sent_again_without_an_acknowledgment_is_a_retransmission() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send(b"x");
+    talk.advance(300 * MS);
+    talk.client().segment(-1, TcpFlags::ACK, b"x");
+    let seen = check(&talk, "open <1");
+    assert_eq!(seen.only().counters(Side::A).retransmissions, 1);
+}
+
+#[test]
+fn zero_windows_and_their_probes() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send(b"full");
+    talk.server().ack().amend(|s| {
+        if let testkit::Carrier::Tcp(tcp) = &mut s.carrier {
+            tcp.window = 0;
+        }
+    });
+    talk.client().segment(0, TcpFlags::ACK, b"n").segment(0, TcpFlags::ACK, b"n");
+    talk.advance(SECOND);
+    talk.server().ack();
+    talk.client().send(b"next");
+    let seen = check(&talk, "open <4 <1 <3");
+    assert_eq!(seen.bytes(0, Side::A), b"fullnext");
+    let counters = seen.only().counters(Side::A);
+    assert_eq!((counters.zero_window_probes, counters.retransmissions), (1, 0));
+    assert_eq!(seen.only().counters(Side::B).zero_windows, 1);
+    assert_eq!(seen.only().history(), "ShADaw");
+}
+
+#[test]
+fn duplicate_acknowledgments_are_counted() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send(b"aa");
+    talk.server().ack();
+    talk.client().send(b"bb");
+    for _ in 0..3 {
+        talk.server().ack_at(-2);
+    }
+    let seen = check(&talk, "open <2 <2");
+    assert_eq!(seen.only().counters(Side::B).duplicate_acks, 3);
+}
+
+#[test]
+fn a_reset_ends_both_streams() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().send(b"abc").send_unseen(5).segment(2, TcpFlags::ACK, b"held");
+    talk.server().segment(0, TcpFlags::RST | TcpFlags::ACK, b"goodbye");
+    talk.client().send(b"too late");
+    let seen = check(&talk, "open <3 <gap7 <4h RST");
+    let flow = seen.only();
+    assert_eq!(flow.rst().map(|(_, side)| side), Some(Side::B));
+    assert_eq!(flow.conn_state().name(), "RSTR");
+    assert_eq!(flow.payload_bytes(Side::B), 0, "the payload of a RST is no stream data");
+    assert_eq!(flow.counters(Side::A).stragglers, 1);
+}
+
+#[test]
+fn a_reset_out_of_window_is_ignored() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().send(b"abc");
+    talk.client().segment(1 << 28, TcpFlags::RST, b"");
+    talk.server().segment(-(1 << 28), TcpFlags::RST | TcpFlags::ACK, b"");
+    talk.client().send(b"def");
+    let seen = check(&talk, "open <3 <3");
+    assert_eq!(seen.table.counters().resets_ignored, 2);
+}
+
+#[test]
+fn refused_and_unanswered_attempts() {
+    let state = |talk: &Dialogue| {
+        let mut seen = Observer::new(Config::default());
+        seen.run(talk.sent()).close_all(talk.now);
+        assert_eq!(seen.closed.len(), 1);
+        seen.closed[0].1.clone()
+    };
+    let mut refused = talk();
+    refused.client().syn();
+    refused.server().segment(-5000, TcpFlags::RST | TcpFlags::ACK, b"");
+    assert_eq!(state(&refused), "REJ Sr");
+    let mut unanswered = talk();
+    unanswered.client().syn();
+    unanswered.client().segment(-1, TcpFlags::SYN, b"");
+    assert_eq!(state(&unanswered), "S0 S");
+    let mut aborted = talk();
+    aborted.client().syn().rst();
+    assert_eq!(state(&aborted), "RSTOS0 SR");
+    let mut by_client = talk();
+    by_client.handshake();
+    by_client.client().rst();
+    assert_eq!(state(&by_client), "RSTO ShAR");
+    let mut half_closed = talk();
+    half_closed.handshake();
+    half_closed.client().fin();
+    assert_eq!(state(&half_closed), "S2 ShAFa");
+    let mut server_half = talk();
+    server_half.handshake();
+    server_half.server().fin();
+    assert_eq!(state(&server_half), "S3 ShAf");
+    let mut attempt = talk();
+    attempt.acks = false;
+    attempt.client().syn().fin();
+    assert_eq!(state(&attempt), "SH SF");
+    let mut reply_only = talk();
+    reply_only.acks = false;
+    reply_only.server().syn_ack().fin();
+    assert_eq!(state(&reply_only), "SHR ^hf");
+    let mut reply_reset = talk();
+    reply_reset.server().syn_ack().rst();
+    assert_eq!(state(&reply_reset), "RSTRH ^hr");
+    let mut midstream = talk();
+    midstream.client().send(b"x");
+    assert_eq!(state(&midstream), "OTH Da");
+}
+
+#[test]
+fn a_lone_reset_is_a_flow() {
+    let mut talk = talk();
+    talk.client().rst();
+    let mut seen = check(&talk, "open RST");
+    talk.take();
+    talk.client().syn();
+    seen.run(talk.sent());
+    assert_eq!(seen.take_log(), "closed:PortReused open");
+}
+
+#[test]
+fn one_direction_alone() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().send(b"GET");
+    talk.advance(5 * MS);
+    talk.server().send(b"200");
+    talk.close();
+    let client: Vec<_> = talk.sent().iter().filter(|s| s.src == talk.address(Side::A)).cloned().collect();
+    let mut seen = Observer::new(Config::default());
+    seen.run(&client);
+    assert_eq!(seen.take_log(), "open <3 <end");
+    assert_eq!(seen.only().counters(Side::B).acked_unseen_bytes, 4, "three bytes and, unknowingly, the FIN");
+    seen.expire(talk.now.plus(40 * SECOND));
+    assert_eq!(seen.take_log(), "FIN closed:Idle");
+    let server: Vec<_> = talk.sent().iter().filter(|s| s.src == talk.address(Side::B)).cloned().collect();
+    let mut seen = Observer::new(Config::default());
+    seen.run(&server);
+    assert_eq!(seen.take_log(), "open <3 <end");
+    assert_eq!(seen.only().client(), (Side::A, false), "a SYN-ACK names the client");
+}
+
+#[test]
+fn a_lost_syn_ack_leaves_a_start_to_compare_with() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.server().send_unseen(10).send(b"late");
+    let mut sent = talk.take();
+    sent.remove(1);
+    let mut seen = Observer::new(Config::default());
+    seen.run(&sent).expire(talk.now.plus(3 * SECOND));
+    assert_eq!(seen.take_log(), "open >gap10 >4h");
+}
+
+#[test]
+fn jumps_are_believed_when_they_go_on() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    let ack = TcpFlags::ACK;
+    talk.client().send(b"abc").segment(1 << 31, ack, b"bogus").send(b"def");
+    let seen = check(&talk, "open <3 <3");
+    assert_eq!(seen.only().counters(Side::A).implausible, 1);
+    talk.client().send_unseen((1 << 30) + 1);
+    talk.client().send(b"one").send(b"two").send(b"six");
+    let mut seen = check(&talk, "open <3 <3 <gap1073741831 <3");
+    talk.take();
+    talk.client().send(b"ten");
+    seen.run(talk.sent());
+    assert_eq!(seen.take_log(), "<3");
+}
+
+#[test]
+fn a_false_acknowledgment_does_not_silence_a_stream() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send(b"abc");
+    talk.server().ack_at(1 << 25);
+    talk.advance(200 * MS);
+    talk.client().send(b"def");
+    let mut seen = check(&talk, "open <3 <3");
+    talk.take();
+    talk.advance(200 * MS);
+    talk.server().ack();
+    for word in [b"ghi", b"jkl", b"mno", b"pqr"] {
+        talk.client().send(word);
+    }
+    seen.run(talk.sent());
+    let ahead = (1 << 25) - 3;
+    let back = (1u64 << 32) - ahead + 6;
+    assert_eq!(seen.take_log(), format!("<gap{ahead} <gap{back} <3 <3"));
+}
+
+#[test]
+fn idle_flows_expire_with_the_time_they_ended() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().send(b"x");
+    let last = talk.sent().last().expect("said").ts;
+    let mut seen = check(&talk, "open <1");
+    seen.expire(last.plus(299 * SECOND));
+    assert_eq!(seen.take_log(), "");
+    seen.expire(last.plus(303 * SECOND));
+    assert_eq!(seen.take_log(), "closed:Idle");
+    assert_eq!(seen.seen[0].closed, Some((CloseReason::Idle, last.plus(300 * SECOND))));
+    // Nobody has called expire; the next packet shows that the flow was over.
+    talk.advance(400 * SECOND);
+    talk.client().send(b"y");
+    let seen = check(&talk, "open <1 closed:Idle open <1");
+    assert_eq!(seen.seen[0].closed, Some((CloseReason::Idle, last.plus(300 * SECOND))));
+    assert!(seen.only().is_midstream());
+}
+
+#[test]
+fn each_kind_of_flow_has_its_timeout() {
+    let lives = |talk: &Dialogue, seconds: i64| {
+        let mut seen = Observer::new(Config::default());
+        seen.run(talk.sent());
+        let last = talk.sent().last().expect("said").ts;
+        seen.expire(last.plus(seconds * SECOND - MS));
+        assert_eq!(seen.table.len(), 1);
+        seen.expire(last.plus((seconds + 3) * SECOND));
+        assert_eq!(seen.table.len(), 0);
+    };
+    let mut opening = talk();
+    opening.client().syn();
+    lives(&opening, 30);
+    let mut done = talk();
+    done.handshake();
+    done.close();
+    lives(&done, 5);
+    let mut midstream = talk();
+    midstream.client().send(b"x");
+    lives(&midstream, 300);
+    let mut datagrams = talk();
+    datagrams.datagram(Side::A, b"x");
+    lives(&datagrams, 60);
+}
+
+#[test]
+fn stragglers_stay_with_the_old_flow_but_new_data_begins_another() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().rst();
+    for _ in 0..10 {
+        talk.advance(4 * SECOND);
+        talk.server().ack();
+    }
+    let mut seen = check(&talk, "open RST");
+    talk.take();
+    for _ in 0..3 {
+        talk.advance(2 * SECOND);
+        talk.server().send(b"I live");
+    }
+    seen.run(talk.sent());
+    assert_eq!(seen.take_log(), "closed:Idle open <6");
+}
+
+#[test]
+fn datagrams() {
+    let mut talk = talk();
+    talk.datagram(Side::B, b"query");
+    talk.datagram(Side::A, b"an answer");
+    talk.datagram(Side::A, b"");
+    let mut cut = talk.sent()[1].clone();
+    cut.cut = 4;
+    let mut seen = check(&talk, "open <d5/0 >d9/0 >d0/0");
+    seen.run(&[cut]);
+    assert_eq!(seen.take_log(), ">d5/4");
+    assert_eq!(seen.only().client(), (Side::B, false));
+    assert_eq!(seen.only().unique_bytes(Side::A), 18);
+    assert_eq!(seen.only().conn_state().name(), "SF");
+}
+
+#[test]
+fn nobody_wants_payload() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().send(b"one").send_unseen(3).send(b"two").segment(-3, TcpFlags::ACK, b"two");
+    talk.client().segment(-6, TcpFlags::ACK, b"...");
+    talk.advance(SECOND);
+    talk.close();
+    let seen = check_with(Config { reassemble: false, ..Config::default() }, &talk, "open <end >end FIN");
+    assert_eq!(seen.only().unique_bytes(Side::A), 9);
+    assert_eq!(seen.only().counters(Side::A).retransmissions, 1);
+
+    let mut seen = Observer::new(Config::default());
+    seen.run(&talk.sent()[..7]);
+    assert_eq!(seen.take_log(), "open <3");
+    let idx = seen.only_idx();
+    seen.table.ignore_payload(idx);
+    assert!(seen.table.held_bytes() < 300);
+    seen.run(&talk.sent()[7..]);
+    assert_eq!(seen.take_log(), "<end >end FIN");
+    assert_eq!(seen.only().counters(Side::A).cut_bytes, 0);
+}
+
+#[test]
+fn a_mirrored_duplicate_is_no_retransmission() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send(b"abc").segment(-3, TcpFlags::ACK, b"abc");
+    talk.advance(200 * MS);
+    talk.client().segment(-3, TcpFlags::ACK, b"abc");
+    let seen = check(&talk, "open <3");
+    let counters = seen.only().counters(Side::A);
+    assert_eq!((counters.mirrored, counters.retransmissions), (1, 1));
+}
+
+#[test]
+fn a_long_flow_reports_itself() {
+    let mut talk = talk();
+    talk.handshake();
+    for _ in 0..5 {
+        talk.advance(4 * SECOND);
+        talk.client().send(b"x");
+    }
+    let config = Config { active_timeout_ns: Some(10 * SECOND), ..Config::default() };
+    let mut seen = check_with(config, &talk, "open <1 <1 active <1 <1 active <1");
+    seen.expire(talk.now.plus(35 * SECOND));
+    assert_eq!(seen.take_log(), "active");
+}
+
+#[test]
+fn a_flood_of_syns_does_not_push_out_what_stands() {
+    let mut seen = Observer::with(|c| c.flows_max = 320);
+    let mut standing = Vec::new();
+    for i in 0..200 {
+        let mut talk = Dialogue::new(&format!("10.1.0.{i}:40000"), "10.0.0.2:80");
+        talk.handshake();
+        talk.client().send(b"hello");
+        seen.run(talk.sent());
+        standing.push(talk);
+    }
+    for i in 0..5_000 {
+        let mut talk = Dialogue::new(&format!("10.2.{}.{}:40000", i / 250, i % 250), "10.0.0.2:80");
+        talk.advance(SECOND);
+        talk.client().syn();
+        seen.run(talk.sent());
+    }
+    assert_eq!(seen.table.len(), 320);
+    let before = seen.seen.len();
+    for talk in &mut standing {
+        talk.take();
+        talk.advance(2 * SECOND);
+        talk.client().send(b"still here");
+        seen.run(talk.sent());
+    }
+    assert_eq!(seen.seen.len(), before, "no standing flow had to be opened again");
+    seen.close_all(Timestamp(0));
+}
+
+#[test]
+fn a_full_table_lets_the_idlest_go() {
+    let mut seen = Observer::with(|c| c.flows_max = 8);
+    for i in 0..100i64 {
+        let mut talk = Dialogue::new(&format!("10.1.0.{i}:40000"), "10.0.0.2:80");
+        talk.advance(i * SECOND);
+        talk.handshake();
+        seen.run(talk.sent());
+    }
+    assert_eq!(seen.table.counters().closed_for(CloseReason::Evicted), 92);
+    let survivors: Vec<usize> = (0..100).filter(|n| seen.seen[*n].closed.is_none()).collect();
+    assert_eq!(survivors, (92..100).collect::<Vec<_>>());
+}
+
+#[test]
+fn time_may_go_back_and_jump() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().send(b"a");
+    talk.now = Timestamp(0);
+    for _ in 0..200 {
+        talk.client().send(b"b");
+        talk.advance(SECOND);
+    }
+    talk.now = Timestamp(i64::MAX - SECOND);
+    talk.client().send(b"c");
+    let mut seen = Observer::new(Config::default());
+    seen.run(talk.sent());
+    assert_eq!(seen.seen.len(), 2, "the years between ended the flow");
+    assert_eq!(seen.bytes(0, Side::A).len(), 201);
+    assert_eq!(seen.table.counters().closed_for(CloseReason::Idle), 1);
+    seen.expire(Timestamp(i64::MAX));
+    seen.close_all(Timestamp(i64::MIN));
+}
+
+#[test]
+fn identities_are_documented_and_stable() {
+    let mut talk = talk();
+    talk.client().syn();
+    let seen = check(&talk, "open");
+    let flow = seen.only();
+    assert_eq!(flow.id, flow::flow_id(&flow.key, flow.first_ts));
+    let mut bytes = Vec::new();
+    for (last, port) in [(1, 40_000u16), (2, 80)] {
+        bytes.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, last]);
+        bytes.extend(port.to_be_bytes());
+    }
+    bytes.push(6);
+    bytes.extend(1_700_000_000_000_000_000i64.to_be_bytes());
+    assert_eq!(flow.id, xxhash_rust::xxh3::xxh3_64(&bytes));
+}

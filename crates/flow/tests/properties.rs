@@ -1,0 +1,197 @@
+//! What must hold for any traffic: however the segments of a conversation are cut, delayed or duplicated, the same
+//! byte streams come out; a slow and obvious reassembler agrees; garbage breaks no limit and no order of events.
+
+mod observe;
+
+use std::collections::BTreeMap;
+
+use flow::{CloseReason, Config};
+use observe::{Observer, Piece};
+use proptest::prelude::*;
+use testkit::{Carrier, Dialogue, Mangle, Rng, Sent};
+use wire::packet::TcpFlags;
+use wire::{Side, TcpInfo, TcpSeq, Timestamp};
+
+const MS: i64 = 1_000_000;
+const CASES: u32 = 250;
+
+/// A conversation of random length and pace; what each side said.
+fn conversation(seed: u64) -> (Vec<Sent>, [Vec<u8>; 2]) {
+    let mut rng = Rng::new(seed);
+    let isn = |rng: &mut Rng| {
+        if rng.chance(0.5) { u32::MAX - rng.below(5000) as u32 } else { rng.next_u64() as u32 }
+    };
+    let (client, server) = (isn(&mut rng), isn(&mut rng));
+    let mut talk = Dialogue::new("10.0.0.1:40000", "10.0.0.2:80").with_isn(client, server);
+    let mut said = [Vec::new(), Vec::new()];
+    talk.handshake();
+    talk.advance(2 * MS);
+    for _ in 0..rng.below(12) {
+        talk.segment_size = 1 + rng.below(700) as usize;
+        let side = if rng.chance(0.5) { Side::A } else { Side::B };
+        let n = 1 + rng.below(3000) as usize;
+        let bytes = rng.bytes(n);
+        match side {
+            Side::A => talk.client().send(&bytes),
+            Side::B => talk.server().send(&bytes),
+        };
+        said[side.index()].extend(bytes);
+        talk.advance(rng.below(20) as i64 * MS);
+    }
+    talk.advance(2 * MS);
+    talk.close();
+    (talk.take(), said)
+}
+
+/// The slow and obvious reassembler: every byte of one direction by its distance from the first, first arrival wins.
+fn oracle(sent: &[Sent], from: u32, isn: u32) -> BTreeMap<i64, u8> {
+    let mut bytes = BTreeMap::new();
+    for one in sent.iter().filter(|s| s.src.port() as u32 == from) {
+        let tcp = one.tcp_info().expect("a TCP conversation");
+        let at = i64::from(tcp.seq.0.wrapping_sub(isn.wrapping_add(1)));
+        for (i, byte) in one.payload.iter().enumerate() {
+            bytes.entry(at + i as i64).or_insert(*byte);
+        }
+    }
+    bytes
+}
+
+/// Every delivered byte is the oracle's, at its place; how many there are.
+fn agree(pieces: &[Piece], oracle: &BTreeMap<i64, u8>) -> usize {
+    let (mut at, mut n) = (0, 0);
+    for piece in pieces {
+        match piece {
+            Piece::Gap(len) => at += *len as i64,
+            Piece::Bytes(bytes) => {
+                for byte in bytes {
+                    assert_eq!(oracle.get(&at), Some(byte), "byte {at} of the stream");
+                    at += 1;
+                }
+                n += bytes.len();
+            }
+        }
+    }
+    n
+}
+
+fn run(sent: &[Sent], config: Config) -> Observer {
+    let mut seen = Observer::new(config);
+    seen.run(sent).close_all(sent.last().map_or(Timestamp(0), |s| s.ts));
+    seen
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn harm_without_loss_changes_nothing(seed: u64) {
+        let (sent, said) = conversation(seed);
+        let harm = Mangle { seed, loss: 0.0, duplicate: 0.1, reorder: 0.3, delay_max_ns: MS, resegment: 0.4 };
+        let harmed = harm.apply(&sent);
+        let seen = run(&harmed, Config::default());
+        prop_assert_eq!(seen.seen.len(), 1);
+        prop_assert_eq!(&seen.bytes(0, Side::A), &said[0]);
+        prop_assert_eq!(&seen.bytes(0, Side::B), &said[1]);
+        prop_assert_eq!(seen.seen[0].terminated, Some(CloseReason::Fin));
+        prop_assert_eq!(seen.table.counters().gaps, 0);
+    }
+
+    #[test]
+    fn with_loss_what_is_delivered_is_right(seed: u64, loss in 0.01f64..0.5) {
+        let (sent, said) = conversation(seed);
+        let harm = Mangle { seed, loss, duplicate: 0.1, reorder: 0.1, delay_max_ns: 30 * MS, resegment: 0.2 };
+        let handshake = sent[..2].to_vec();
+        let mut harmed = handshake.clone();
+        harmed.extend(harm.apply(&sent[2..]));
+        let seen = run(&harmed, Config { reorder_wait_ns: 10 * MS, ..Config::default() });
+        let isn = |n: usize| handshake[n].tcp_info().expect("a TCP conversation").seq.0;
+        for (n, port) in [(0, 40_000), (1, 80)] {
+            let oracle = oracle(&harmed, port, isn(n));
+            let delivered = agree(&seen.seen[0].streams[n], &oracle);
+            prop_assert!(delivered <= oracle.len() && oracle.len() <= said[n].len());
+        }
+    }
+
+    #[test]
+    fn conflicting_overlaps_go_to_the_first(seed: u64, n in 1usize..60) {
+        let mut rng = Rng::new(seed);
+        let mut talk = Dialogue::new("10.0.0.1:40000", "10.0.0.2:80");
+        talk.handshake();
+        for _ in 0..n {
+            let (at, len) = (rng.below(400), 1 + rng.below(60) as usize);
+            let bytes = rng.bytes(len);
+            talk.client().segment(at as i64, TcpFlags::ACK, &bytes);
+        }
+        let sent = talk.take();
+        let seen = run(&sent, Config::default());
+        let oracle = oracle(&sent, 40_000, 1_000);
+        prop_assert_eq!(agree(&seen.seen[0].streams[0], &oracle), oracle.len());
+    }
+
+    #[test]
+    fn garbage_breaks_nothing(seed: u64, n in 1usize..1500) {
+        let mut rng = Rng::new(seed);
+        let mut seen = Observer::new(random_config(&mut rng));
+        let mut now = Timestamp(1_700_000_000_000_000_000);
+        for _ in 0..n {
+            now = next_time(&mut rng, now);
+            seen.packet(&garbage(&mut rng, now).packet());
+            if rng.chance(0.05) {
+                seen.expire(now);
+            }
+            if rng.chance(0.01) {
+                seen.close_all(now);
+            }
+            if rng.chance(0.02) && seen.table.len() == 1 {
+                let idx = seen.only_idx();
+                seen.table.ignore_payload(idx);
+            }
+        }
+        seen.close_all(now);
+        prop_assert!(seen.table.counters().held_bytes_peak <= seen.config.held_bytes_max as u64);
+    }
+}
+
+fn random_config(rng: &mut Rng) -> Config {
+    Config {
+        flows_max: 1 + rng.below(6) as usize,
+        held_bytes_max_per_direction: rng.below(5000) as usize,
+        held_bytes_max: rng.below(8000) as usize,
+        reassemble: rng.chance(0.9),
+        active_timeout_ns: rng.chance(0.3).then(|| rng.below(1 << 34) as i64),
+        seed: rng.next_u64(),
+        ..Config::default()
+    }
+}
+
+/// Mostly onward, sometimes back, rarely far.
+fn next_time(rng: &mut Rng, now: Timestamp) -> Timestamp {
+    match rng.below(200) {
+        0 => Timestamp(rng.next_u64() as i64),
+        1..10 => now.plus(-(rng.below(1 << 32) as i64)),
+        10..20 => now.plus(rng.below(1 << 36) as i64),
+        _ => now.plus(rng.below(1 << 24) as i64),
+    }
+}
+
+/// Few ends, sequence numbers near each other or anywhere, all flags.
+fn garbage(rng: &mut Rng, now: Timestamp) -> Sent {
+    let end = |rng: &mut Rng| format!("10.0.0.{}:80", rng.below(3)).parse().expect("an address");
+    let seq = |rng: &mut Rng| match rng.below(10) {
+        0 => rng.next_u64() as u32,
+        1 => (1 << 31) + rng.below(100) as u32,
+        _ => u32::MAX.wrapping_add(rng.below(3000) as u32),
+    };
+    let flags = match rng.below(8) {
+        0 => TcpFlags(rng.next_u64() as u8),
+        1 => TcpFlags::SYN,
+        2 if rng.chance(0.3) => TcpFlags::FIN | TcpFlags::ACK,
+        _ => TcpFlags::ACK,
+    };
+    let tcp = TcpInfo { seq: TcpSeq(seq(rng)), ack: TcpSeq(seq(rng)), flags, window: rng.below(3) as u16 };
+    let carrier = if rng.chance(0.03) { Carrier::Udp } else { Carrier::Tcp(tcp) };
+    let len = if rng.chance(0.5) { 0 } else { rng.below(900) as usize };
+    let payload = rng.bytes(len);
+    let cut = if rng.chance(0.1) { rng.below(len as u64 + 1) as u32 } else { 0 };
+    Sent { cut, ..Sent::new(now, (end(rng), end(rng)), carrier, &payload) }
+}
