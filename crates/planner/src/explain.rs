@@ -1,0 +1,224 @@
+//! A plan in words: what monitors do, what happens to their tuples, what the answer costs and what it will lack. The
+//! text depends on the plan alone.
+
+use std::fmt::Write;
+
+use plan::{Aggregate, Column, Dataflow, Limit, MonitorSpec, Pipeline, Plan, Sample};
+use tuple::{Schema, Unit};
+
+use crate::words;
+
+/// Parsers that read packet headers only; every other reads messages.
+const HEADERS_ONLY: &[&str] = &["tcp_flow_key", "tcp_conn_time", "tcp_pkt_size", "packet", "flow"];
+/// Where the right-hand column begins.
+const INDENT: usize = 14;
+
+/// The plan for people: stable text, one fact a line.
+#[must_use]
+pub fn explain(plan: &Plan) -> String {
+    let mut out = String::from("query\n");
+    for line in plan.query.lines().map(str::trim).filter(|l| !l.is_empty()) {
+        let _ = writeln!(out, "  {}", line.replace(char::is_control, " "));
+    }
+    out.push_str("monitor\n");
+    monitor(&mut out, &plan.monitor);
+    out.push_str("dataflow\n");
+    dataflow(&mut out, &plan.dataflow);
+    out.push_str("notes\n");
+    for note in notes(plan) {
+        let _ = writeln!(out, "  - {note}");
+    }
+    out
+}
+
+fn row(out: &mut String, label: &str, text: &str) {
+    let _ = writeln!(out, "  {label:INDENT$}{text}");
+}
+
+fn monitor(out: &mut String, monitor: &MonitorSpec) {
+    for parser in &monitor.parsers {
+        row(out, "parser", &parser.schema.name);
+        let names: Vec<_> = parser.columns.iter().map(|id| parser.schema.field(*id).name.as_ref()).collect();
+        let names =
+            if names.is_empty() { "none: tuples are only counted".to_owned() } else { names.join(", ") };
+        row(out, "  columns", &names);
+    }
+    let ends = |ends: &[plan::AddressMatch]| match ends {
+        [] => "any".to_owned(),
+        ends => ends.iter().map(words::end).collect::<Vec<_>>().join(", "),
+    };
+    row(out, "clients", &ends(&monitor.clients));
+    row(out, "servers", &ends(&monitor.servers));
+    row(out, "limit", &limit(monitor.limit));
+    row(
+        out,
+        "sample",
+        &match monitor.sample {
+            Sample::All => "every flow".to_owned(),
+            Sample::Auto => "every flow, fewer under pressure".to_owned(),
+            Sample::Fraction(p) => format!("{p} of the flows, each wholly in or wholly out"),
+        },
+    );
+}
+
+fn limit(limit: Limit) -> String {
+    let nanos = limit.nanos.map(|n| format!("{} after the first packet", words::duration(n)));
+    let packets = limit.packets.map(|n| format!("after {n} packets that match"));
+    match (nanos, packets) {
+        (None, None) => "none: until the input ends or is stopped".to_owned(),
+        (Some(one), None) | (None, Some(one)) => one,
+        (Some(nanos), Some(packets)) => format!("{nanos} or {packets}, whichever comes first"),
+    }
+}
+
+fn dataflow(out: &mut String, dataflow: &Dataflow) {
+    for input in &dataflow.inputs {
+        let condition = input.filter.as_ref().map(|f| format!(" where {}", words::predicate(dataflow, f)));
+        row(out, "take", &format!("{}{}", input.schema.name, condition.unwrap_or_default()));
+    }
+    if dataflow.inputs.len() > 1 {
+        row(out, "join", "by id, the flow; a joined tuple's time is the latest of its parts");
+    }
+    if let Some(filter) = &dataflow.filter {
+        row(out, "where", &words::predicate(dataflow, filter));
+    }
+    if dataflow.pipelines.is_empty() {
+        row(out, "result", "the tuples themselves");
+    }
+    for pipeline in &dataflow.pipelines {
+        row(out, "result", &pipeline.name);
+        steps(out, dataflow, pipeline);
+    }
+}
+
+fn steps(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline) {
+    if let Some(value) = pipeline.value {
+        let required = if pipeline.value_required { "; tuples without it are left out" } else { "" };
+        let unit = unit(value.unit).map(|u| format!(" ({u})")).unwrap_or_default();
+        row(out, "  value", &format!("{}{unit}{required}", words::column(dataflow, value.column)));
+    }
+    match pipeline.window {
+        None => row(out, "  window", "none: the whole run"),
+        Some(w) => {
+            let size = words::duration(w.size_ns);
+            let kind = match w.slide_ns == w.size_ns {
+                true => format!("tumbling, {size}"),
+                false => format!("sliding, {size} every {}", words::duration(w.slide_ns)),
+            };
+            row(
+                out,
+                "  window",
+                &format!("{kind}; waits {} for late tuples", words::duration(w.lateness_ns)),
+            );
+        }
+    }
+    match pipeline.group.as_slice() {
+        [] => row(out, "  group by", "nothing: one group of everything"),
+        group => {
+            let names: Vec<_> = group.iter().map(|g| words::column(dataflow, g.column)).collect();
+            row(
+                out,
+                "  group by",
+                &format!("{}; at most {} groups exactly", names.join(", "), pipeline.groups_max),
+            );
+        }
+    }
+    let computed: Vec<_> = pipeline.aggregates.iter().map(|a| aggregate(dataflow, a)).collect();
+    row(out, "  compute", &computed.join(", "));
+    if let Some(top) = pipeline.top_k {
+        let by = computed.get(top.by).map_or("", String::as_str);
+        row(out, "  keep", &format!("the {} largest by {by}", top.k));
+    }
+}
+
+fn aggregate(dataflow: &Dataflow, aggregate: &Aggregate) -> String {
+    let name = match aggregate {
+        Aggregate::Count => "count",
+        Aggregate::Sum => "sum",
+        Aggregate::Avg => "avg",
+        Aggregate::Min => "min",
+        Aggregate::Max => "max",
+        Aggregate::Stddev => "stddev",
+        Aggregate::Rate => "rate",
+        Aggregate::Hist => "hist",
+        Aggregate::Cdf => "cdf",
+        Aggregate::Distinct(column) => return format!("distinct {}", words::column(dataflow, *column)),
+        // Rounded, as 0.29 × 100 is not 29 to the last bit.
+        Aggregate::Quantile(q) => return format!("p{}", (q * 1e8).round() / 1e6),
+        Aggregate::Success(predicate) => {
+            return format!("success (share of {})", words::predicate(dataflow, predicate));
+        }
+    };
+    name.to_owned()
+}
+
+fn unit(unit: Unit) -> Option<&'static str> {
+    match unit {
+        Unit::Nanoseconds => Some("a duration"),
+        Unit::Bytes => Some("bytes"),
+        Unit::PerSecond => Some("per second"),
+        Unit::Fraction => Some("a share"),
+        Unit::EpochNanoseconds => Some("a point in time"),
+        Unit::None | Unit::Id => None,
+    }
+}
+
+/// What it costs, and what the answer will lack.
+fn notes(plan: &Plan) -> Vec<String> {
+    let mut notes = vec![reading(&plan.monitor)];
+    let (inputs, pipelines) = (&plan.dataflow.inputs, &plan.dataflow.pipelines);
+    let mut add = |holds: bool, note: &str| notes.extend(holds.then(|| note.to_owned()));
+    add(
+        inputs.len() > 1,
+        "a tuple waits for its partners of the same flow; a flow that lacks one of them is not in the result",
+    );
+    let messages = inputs.iter().filter(|i| !headers_only(&i.schema)).count();
+    add(messages > 1, "every tuple of one parser meets every tuple of another in the same flow");
+    let parts = inputs.iter().any(|i| i.schema.name == "tcp_conn_time" && i.filter.is_none());
+    let diff_only = pipelines.iter().all(|p| p.value_required);
+    add(
+        parts && !diff_only && plan.dataflow.filter.is_none(),
+        "a connection has two tuples, its start and its end; both are counted",
+    );
+    let required = |name: &str| {
+        let is_it = |c: Column| words::field(&plan.dataflow, c).name == name;
+        pipelines.iter().any(|p| p.value_required && p.value.is_some_and(|v| is_it(v.column)))
+    };
+    add(
+        required("conn_time_ns"),
+        "connections whose start or end was not captured have no duration and are left out",
+    );
+    add(required("response_time_ns"), "requests without a response have no response time and are left out");
+    add(
+        plan.monitor.sample != Sample::All && !pipelines.is_empty(),
+        "below the rate of 1 counts and sums are scaled up, and every number has a 95 % interval",
+    );
+    let sketched = |a: &Aggregate| matches!(a, Aggregate::Quantile(_) | Aggregate::Hist | Aggregate::Cdf);
+    add(
+        pipelines.iter().any(|p| p.aggregates.iter().any(sketched)),
+        "quantiles and distributions are within 1 % of the value",
+    );
+    add(
+        pipelines.iter().any(|p| !p.group.is_empty()),
+        "beyond the groups held exactly results are approximate and say so",
+    );
+    add(
+        pipelines.iter().any(|p| p.window.is_some()),
+        "tuples later than a window waits are counted and left out",
+    );
+    notes
+}
+
+/// How deep monitors have to look.
+fn reading(monitor: &MonitorSpec) -> String {
+    let deep: Vec<_> =
+        monitor.parsers.iter().filter(|p| !headers_only(&p.schema)).map(|p| p.schema.name.as_ref()).collect();
+    match deep.as_slice() {
+        [] => "packet headers are enough: payload is not needed, nothing is reassembled".to_owned(),
+        deep => format!("reassembles TCP for {}; what the capture lacks shows in `quality`", deep.join(", ")),
+    }
+}
+
+fn headers_only(schema: &Schema) -> bool {
+    HEADERS_ONLY.contains(&schema.name.as_ref())
+}

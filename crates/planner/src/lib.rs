@@ -1,0 +1,13 @@
+//! From a checked query to a plan: [`lower`] decides what monitors do and what the dataflow is, [`explain`] says it in
+//! words. Pure: no clock, no file, no network.
+
+#![forbid(unsafe_code)]
+
+mod explain;
+mod lower;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use explain::explain;
+pub use lower::lower;

@@ -1,0 +1,215 @@
+//! Golden plans, and what must hold of every plan.
+
+use std::sync::Arc;
+
+use plan::{Plan, Predicate};
+use proptest::prelude::*;
+use query::HostTable;
+use tuple::{DataType, Field, FieldId, Schema, Unit, common};
+
+use crate::{explain, lower};
+
+fn schemas() -> Vec<Arc<Schema>> {
+    let ip = |name| Field::new(name, DataType::Ip, Unit::None, "");
+    let text = |name| Field::new(name, DataType::Text, Unit::None, "");
+    let time = |name| Field::new(name, DataType::I64, Unit::Nanoseconds, "");
+    let bytes = |name| Field::new(name, DataType::U64, Unit::Bytes, "");
+    let n = common::FIELDS.len() as u16;
+    let own = |i: u16| Some(FieldId(n + i));
+    let status = Field::new("status", DataType::U64, Unit::None, "");
+    let http = [
+        text("method"),
+        text("host"),
+        text("url"),
+        status,
+        bytes("response_bytes"),
+        time("response_time_ns"),
+    ];
+    [
+        Schema::of_parser("tcp_flow_key", 1, "", &[ip("src_ip"), ip("dst_ip")], None, None),
+        Schema::of_parser(
+            "tcp_conn_time",
+            1,
+            "",
+            &[text("event"), text("flag"), time("handshake_ns"), time("conn_time_ns")],
+            own(3),
+            None,
+        ),
+        Schema::of_parser(
+            "tcp_pkt_size",
+            1,
+            "",
+            &[ip("src_ip"), ip("dst_ip"), bytes("packet_bytes")],
+            own(2),
+            own(1),
+        ),
+        Schema::of_parser("http_get", 1, "", &http, own(5), own(2)),
+        Schema::of_parser("http", 1, "", &http, own(5), own(2)),
+    ]
+    .map(Arc::new)
+    .into()
+}
+
+fn plan(text: &str) -> Plan {
+    let mut hosts = HostTable::new();
+    hosts.insert_hosts_file("10.0.0.1 h1\n10.0.0.2 h2\n2001:db8::2 h2\n");
+    let query =
+        query::check(text, &schemas(), &hosts).unwrap_or_else(|e| panic!("{}", query::render(&e, text)));
+    lower(&query)
+}
+
+const PAPER_1: &str = "PARSE tcp_conn_time, http_get FROM 10.0.2.8:5555 TO 10.0.2.9:80 LIMIT 90s SAMPLE auto \
+                       PROCESS (top-k: k=10, w=10s)";
+const PAPER_2: &str =
+    "PARSE tcp_conn_time FROM * TO h1:80, h2:3306 LIMIT 500s SAMPLE * PROCESS (diff-group: group=destIP)";
+const PAPER_3: &str =
+    "PARSE (tcp_conn_time, http_get) FROM * TO h1:80 LIMIT 5000p SAMPLE 0.1 PROCESS (diff-group: group=get)";
+const PAPER_4: &str = "PARSE (tcp_flow_key, tcp_pkt_size) FROM * TO h1:80, h2:3306, LIMIT 90s SAMPLE * \
+                       PROCESS (group-sum: group=srcIP, destIP)";
+const MANY: &str = "PARSE http, tcp_conn_time\nWHERE status >= 500 and (event = 'end' or url like '/x''%')\n\
+                    WHERE not (http.ts < '2026-01-31' or http.client_ip = 10.0.0.0/8) and response_time > 1.5s\n\
+                    PROCESS (success-quantile-rate-top-3: q=0.29, w=1m, slide=30s, lateness=0s, key=host), (distinct: value=http.client_ip)";
+
+/// Compares a plan's words with the golden file; `UPDATE=1` rewrites it, to be reviewed as any change.
+fn check(name: &str, text: &str) {
+    let path = format!("{}/golden/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    let explained = explain(&plan(text));
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &explained).expect("the golden directory can be written");
+    }
+    let golden = std::fs::read_to_string(&path).expect("a golden file for each plan");
+    assert!(golden == explained, "{path} differs from\n{explained}");
+}
+
+#[test]
+fn golden_plans() {
+    check("paper_1", PAPER_1);
+    check("paper_2", PAPER_2);
+    check("paper_3", PAPER_3);
+    check("paper_4", PAPER_4);
+    check("many", MANY);
+    check(
+        "tuples",
+        "PARSE http WHERE status in (1,2) and not method is null FROM 10.0.0.0/8, *:80 TO [::1]:80 LIMIT 2m, 10p",
+    );
+    check("count", "PARSE tcp_conn_time PROCESS count");
+}
+
+#[test]
+fn a_join_is_filtered_before_it_where_that_is_the_same() {
+    let p = plan("PARSE http, tcp_conn_time WHERE status = 500 and (status = 1 or flag = 'RST')");
+    assert!(matches!(p.dataflow.inputs[0].filter, Some(Predicate::Compare { .. })));
+    assert!(matches!(p.dataflow.inputs[1].filter, Some(Predicate::Compare { .. })));
+    assert!(matches!(p.dataflow.filter, Some(Predicate::Or(_))));
+    let p = plan("PARSE http WHERE status = 500");
+    assert!(p.dataflow.inputs[0].filter.is_none() && p.dataflow.filter.is_some());
+}
+
+#[test]
+fn only_columns_that_are_read_are_asked_for() {
+    let columns = |text: &str| {
+        let p = plan(text);
+        assert_eq!(p.monitor.parsers[0].columns, p.dataflow.inputs[0].columns);
+        let schema = &p.dataflow.inputs[0].schema;
+        p.monitor.parsers[0].columns.iter().map(|id| schema.field(*id).name.to_string()).collect::<Vec<_>>()
+    };
+    assert!(columns("PARSE http PROCESS count").is_empty());
+    assert_eq!(columns("PARSE http SAMPLE 0.5 PROCESS count"), ["id"]);
+    assert_eq!(columns("PARSE http PROCESS (count: w=1s)"), ["ts_end"]);
+    assert_eq!(columns("PARSE http PROCESS rate"), ["ts_end"]);
+    assert_eq!(columns("PARSE http WHERE host = 'a' PROCESS success, top-k"), ["host", "url", "status"]);
+    assert_eq!(columns("PARSE http PROCESS (group-distinct: group=url, value=host)"), ["host", "url"]);
+    assert_eq!(columns("PARSE http").len(), common::FIELDS.len() + 6);
+}
+
+#[test]
+fn groups_of_one_name_bear_their_parsers() {
+    let p = plan("PARSE http, http_get PROCESS (group-count: group=http.url, http_get.url, method)");
+    let names: Vec<_> = p.dataflow.pipelines[0].group.iter().map(|g| g.name.as_str()).collect();
+    assert_eq!(names, ["http.url", "http_get.url", "method"]);
+}
+
+/// What the language knows of parsers must be true of the real ones.
+#[test]
+fn the_real_parsers_have_what_queries_rely_on() {
+    let schemas = parsers::registry::schemas();
+    let mut hosts = HostTable::new();
+    hosts.insert_hosts_file("10.0.0.1 h1\n10.0.0.2 h2\n");
+    let success = ["http", "http_get", "mysql_query", "memcached", "memcached_get", "tcp_conn_time"];
+    let successes = success.map(|p| format!("PARSE {p} PROCESS success, diff, (group: group=destIP)"));
+    let successes = successes.map(|q| q.replace("tcp_conn_time", "tcp_conn_time WHERE event = 'end'"));
+    let papers = [PAPER_1, PAPER_2, PAPER_3, PAPER_4].map(str::to_owned);
+    for text in successes.iter().chain(&papers) {
+        if let Err(errors) = query::check(text, &schemas, &hosts) {
+            panic!("{}", query::render(&errors, text));
+        }
+    }
+}
+
+/// The blocks of the users' page that are marked with `kind`.
+fn documented(kind: &str) -> Vec<String> {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/query-language.md"));
+    let page = page.expect("the page on the query language");
+    let mark = format!("\n```{kind}\n");
+    let blocks = page.split(&mark).skip(1);
+    blocks.map(|block| block.split("\n```").next().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn the_documentation_is_right() {
+    let schemas = parsers::registry::schemas();
+    let mut hosts = HostTable::new();
+    hosts.insert_hosts_file("10.0.0.1 h1\n10.0.0.2 h2\n");
+    let (queries, errors) = (documented("query"), documented("error"));
+    assert!(queries.len() > 8 && errors.len() > 1);
+    for text in queries.iter().flat_map(|block| block.split("\n\n")) {
+        if let Err(errors) = query::check(text, &schemas, &hosts) {
+            panic!("{}", query::render(&errors, text));
+        }
+    }
+    for block in errors {
+        let (text, expected) = block.split_once('\n').expect("a query and what is said of it");
+        let errors = query::check(text, &schemas, &hosts).expect_err(text);
+        assert_eq!(query::render(&errors, text).trim_end(), expected);
+    }
+}
+
+fn condition() -> impl Strategy<Value = String> {
+    let tests = [
+        "status >= 500",
+        "url like 'a''%_\\%'",
+        "url not like '%'",
+        "status in (1, 2)",
+        "status not in (3)",
+        "host is null",
+        "host is not null",
+        "client_guessed",
+        "client_ip = 10.0.0.0/8",
+        "client_ip != ::1",
+        "server_ip = h2",
+        "response_time < 1500us",
+        "ts >= '2026-01-31T00:00:00.25Z'",
+        "id = 00000000000000ff",
+        "response_bytes < 4KiB",
+        "method = 'it''s'",
+    ];
+    let leaf = prop::sample::select(tests.to_vec()).prop_map(str::to_owned);
+    leaf.prop_recursive(6, 40, 4, |inner| {
+        let joined = |word: &'static str| {
+            prop::collection::vec(inner.clone(), 2..4)
+                .prop_map(move |parts| format!("({})", parts.join(word)))
+        };
+        prop_oneof![joined(" and "), joined(" or "), inner.clone().prop_map(|c| format!("not ({c})"))]
+    })
+}
+
+proptest! {
+    /// What `explain` prints of a condition means the condition.
+    #[test]
+    fn conditions_survive_being_printed(condition in condition()) {
+        let first = plan(&format!("PARSE http WHERE {condition}")).dataflow;
+        let printed = crate::words::predicate(&first, first.filter.as_ref().expect("a condition"));
+        let second = plan(&format!("PARSE http WHERE {printed}")).dataflow;
+        prop_assert_eq!(first.filter, second.filter, "{}", printed);
+    }
+}

@@ -1,0 +1,283 @@
+//! The words of PROCESS: blocks and arguments, what they mean and their defaults; and the reading of a chain such as
+//! `diff-group-avg-top-k`. One table each, for checks, hints and help alike.
+
+use crate::ast::Atom;
+use crate::error::quoted;
+use crate::nearest::nearest;
+use crate::{Diagnostic, Span};
+
+/// A block of a processor's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Block {
+    Diff,
+    Group,
+    Count,
+    Sum,
+    Avg,
+    Min,
+    Max,
+    Stddev,
+    Rate,
+    Distinct,
+    Quantile,
+    Hist,
+    Cdf,
+    Success,
+    TopK,
+}
+
+impl Block {
+    /// Whether it computes something for each group.
+    #[must_use]
+    pub fn is_aggregate(self) -> bool {
+        !matches!(self, Block::Diff | Block::Group | Block::TopK)
+    }
+
+    /// Whether it computes that of a value.
+    #[must_use]
+    pub fn needs_value(self) -> bool {
+        let counts = matches!(self, Block::Count | Block::Rate | Block::Distinct | Block::Success);
+        self.is_aggregate() && !counts
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        BLOCKS.iter().find(|b| b.block == self).map_or("", |b| b.name)
+    }
+}
+
+/// A block for people.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockDoc {
+    /// The block.
+    pub block: Block,
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub doc: &'static str,
+}
+
+/// An argument for people.
+#[derive(Clone, Copy, Debug)]
+pub struct ArgDoc {
+    /// Its name.
+    pub name: &'static str,
+    /// What it says, in one line.
+    pub doc: &'static str,
+    /// What holds without it.
+    pub default: &'static str,
+}
+
+/// Every block.
+pub const BLOCKS: &[BlockDoc] = &[
+    doc(
+        Block::Diff,
+        "diff",
+        "value := the difference of two times: connection end - start, or response - request",
+    ),
+    doc(
+        Block::Group,
+        "group",
+        "one result for each value of the group= columns; without aggregates: the statistics",
+    ),
+    doc(Block::Count, "count", "tuples"),
+    doc(Block::Sum, "sum", "sum of the values"),
+    doc(Block::Avg, "avg", "mean of the values"),
+    doc(Block::Min, "min", "least value"),
+    doc(Block::Max, "max", "largest value"),
+    doc(Block::Stddev, "stddev", "sample standard deviation of the values (n - 1)"),
+    doc(Block::Rate, "rate", "tuples per second"),
+    doc(Block::Distinct, "distinct", "how many different values a column has"),
+    doc(Block::Quantile, "quantile", "quantiles of the values, within 1 % relative error"),
+    doc(Block::Hist, "hist", "histogram of the values by logarithmic buckets, 1 % relative error"),
+    doc(Block::Cdf, "cdf", "the same, cumulated, as shares of the total"),
+    doc(Block::Success, "success", "share of responses without an error"),
+    doc(Block::TopK, "top-k", "only the k largest groups, by the aggregate before it or else by count"),
+];
+
+/// Every argument.
+pub const ARGS: &[ArgDoc] = &[
+    arg("group", "columns to group by, as in group=client_ip, url", "the parser's key"),
+    arg("value", "column to aggregate", "with diff the difference, else the parser's measure"),
+    arg("key", "column that top-k ranks, or that distinct counts the values of", "the parser's key"),
+    arg("k", "how many groups top-k keeps", "10"),
+    arg("q", "quantiles, as in q=0.5, 0.99", "0.5, 0.95, 0.99"),
+    arg("w", "length of the windows, as in w=10s", "one window, the whole run"),
+    arg("slide", "distance of the windows' starts; w is a multiple of it", "w: windows do not overlap"),
+    arg("lateness", "how long after its end a window still takes tuples", "1s"),
+    arg("groups_max", "most groups that are counted exactly", "100000"),
+];
+
+const fn doc(block: Block, name: &'static str, doc: &'static str) -> BlockDoc {
+    BlockDoc { block, name, doc }
+}
+
+const fn arg(name: &'static str, doc: &'static str, default: &'static str) -> ArgDoc {
+    ArgDoc { name, doc, default }
+}
+
+/// What others call our blocks.
+const SYNONYMS: &[(&str, &str)] = &[
+    ("mean", "avg"),
+    ("average", "avg"),
+    ("median", "quantile"),
+    ("percentile", "quantile"),
+    ("percentiles", "quantile"),
+    ("p50", "quantile"),
+    ("p90", "quantile"),
+    ("p95", "quantile"),
+    ("p99", "quantile"),
+    ("total", "sum"),
+    ("unique", "distinct"),
+    ("uniq", "distinct"),
+    ("std", "stddev"),
+    ("sd", "stddev"),
+    ("errors", "success"),
+    ("error", "success"),
+    ("rank", "top-k"),
+    ("top", "top-k"),
+    ("by", "group"),
+    ("length", "count"),
+];
+
+/// A block in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Placed {
+    /// The block.
+    pub block: Block,
+    /// Where it stands.
+    pub span: Span,
+    /// The number of `top-5`.
+    pub k: Option<usize>,
+}
+
+/// Reads a chain; what is wrong with it goes to `errors`.
+pub(crate) fn chain(name: &Atom, errors: &mut Vec<Diagnostic>) -> Vec<Placed> {
+    let mut placed: Vec<Placed> = Vec::new();
+    for (text, span) in parts(name) {
+        match one(text, span) {
+            Ok(block) if placed.iter().any(|p| p.block == block.block) => {
+                errors.push(Diagnostic::new(
+                    span,
+                    format!("`{}` stands twice in one chain", block.block.name()),
+                ));
+            }
+            Ok(block) => placed.push(block),
+            Err(error) => errors.push(error),
+        }
+    }
+    placed
+}
+
+/// The parts between `-`, where `top-k` and `top-5` are one.
+fn parts(name: &Atom) -> Vec<(&str, Span)> {
+    let offset = name.span.start + usize::from(name.quoted);
+    let mut parts: Vec<(&str, Span)> = Vec::new();
+    let mut at = 0;
+    for piece in name.text.split('-') {
+        let end = at + piece.len();
+        let continues = piece.eq_ignore_ascii_case("k") || is_number(piece);
+        match parts.last_mut() {
+            Some(last) if continues && last.0.eq_ignore_ascii_case("top") => {
+                let start = last.1.start - offset;
+                *last = (&name.text[start..end], Span::new(start + offset, end + offset));
+            }
+            _ => parts.push((piece, Span::new(at + offset, end + offset))),
+        }
+        at = end + 1;
+    }
+    parts
+}
+
+fn one(text: &str, span: Span) -> Result<Placed, Diagnostic> {
+    let lower = text.to_ascii_lowercase();
+    if let Some(known) = BLOCKS.iter().find(|b| b.name == lower) {
+        return Ok(Placed { block: known.block, span, k: None });
+    }
+    if let Some(k) = lower.strip_prefix("top").map(|k| k.trim_start_matches(['-', '_'])) {
+        // A number that does not even fit is too large for whoever checks its size.
+        let number = is_number(k).then(|| k.parse().unwrap_or(usize::MAX));
+        if number.is_some() || k == "k" {
+            return Ok(Placed { block: Block::TopK, span, k: number });
+        }
+    }
+    if text.is_empty() {
+        let error = Diagnostic::new(span, "an empty block: a chain has one `-` between two blocks");
+        return Err(error.expected(block_names()));
+    }
+    let synonym = SYNONYMS.iter().find(|(said, _)| *said == lower).map(|(_, block)| *block);
+    let guess = synonym.or_else(|| nearest(&lower, BLOCKS.iter().map(|b| b.name)));
+    let error = Diagnostic::new(span, format!("no block is called {}", quoted(text)));
+    Err(match guess {
+        Some(block) => error.hint(format!("did you mean `{block}`?")),
+        None => error.expected(block_names()),
+    })
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
+}
+
+fn block_names() -> String {
+    crate::nearest::one_of(BLOCKS.iter().map(|b| b.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, expected: &[Block]) {
+        let atom = Atom { text: name.into(), span: Span::new(0, name.len()), quoted: false };
+        let mut errors = Vec::new();
+        let blocks: Vec<_> = chain(&atom, &mut errors).iter().map(|p| p.block).collect();
+        assert!(errors.is_empty(), "{name}: {errors:?}");
+        assert_eq!(blocks, expected, "{name}");
+    }
+
+    fn check_error(name: &str, place: &str, label: &str) {
+        let atom = Atom { text: name.into(), span: Span::new(0, name.len()), quoted: false };
+        let mut errors = Vec::new();
+        chain(&atom, &mut errors);
+        assert_eq!(errors.len(), 1, "{name}: {errors:?}");
+        assert_eq!(&name[errors[0].span.range()], place, "{name}");
+        assert!(format!("{} {}", errors[0].message, errors[0].label()).contains(label), "{name}: {errors:?}");
+    }
+
+    #[test]
+    fn chains() {
+        use Block::*;
+        check("diff-group", &[Diff, Group]);
+        check("top-k", &[TopK]);
+        check("TopK", &[TopK]);
+        check("top_k", &[TopK]);
+        check("Diff-Group-avg-MAX-top-5", &[Diff, Group, Avg, Max, TopK]);
+        check("top-10-count", &[TopK, Count]);
+        check("top5", &[TopK]);
+    }
+
+    #[test]
+    fn every_block_is_read_by_its_name() {
+        BLOCKS.iter().for_each(|b| check(b.name, &[b.block]));
+    }
+
+    #[test]
+    fn broken_chains() {
+        check_error("diff-grop", "grop", "did you mean `group`?");
+        check_error("group-mean", "mean", "did you mean `avg`?");
+        check_error("group-", "", "empty block");
+        check_error("diff--group", "", "empty block");
+        check_error("group-sum-group", "group", "twice");
+        check_error("top-k-topk", "topk", "twice");
+        check_error("top", "top", "did you mean `top-k`?");
+        check_error("xyzzy", "xyzzy", "expected diff, group");
+    }
+
+    #[test]
+    fn the_number_of_top_5_is_kept() {
+        let atom = Atom { text: "top-5".into(), span: Span::new(3, 8), quoted: false };
+        let placed = chain(&atom, &mut Vec::new());
+        assert_eq!(placed, [Placed { block: Block::TopK, span: Span::new(3, 8), k: Some(5) }]);
+    }
+}

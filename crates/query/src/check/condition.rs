@@ -1,0 +1,289 @@
+//! Conditions: which side is the column, and whether the other is a value of its type.
+
+use tuple::{DataType, Field, Unit};
+
+use super::address;
+use super::names::{Named, Scope};
+use crate::ast::{Atom, CompareOp, Expr};
+use crate::checked::{Condition, Literal};
+use crate::error::quoted;
+use crate::literal::{self, Bad};
+use crate::{Diagnostic, Hosts, iso_time};
+
+/// Checks conditions against a scope.
+pub(super) struct Conditions<'a> {
+    scope: &'a Scope<'a>,
+    hosts: &'a dyn Hosts,
+    errors: &'a mut Vec<Diagnostic>,
+}
+
+impl<'a> Conditions<'a> {
+    pub(super) fn new(scope: &'a Scope<'a>, hosts: &'a dyn Hosts, errors: &'a mut Vec<Diagnostic>) -> Self {
+        Conditions { scope, hosts, errors }
+    }
+
+    /// The condition; `None` when something in it is wrong, which is then among the errors.
+    pub(super) fn check(&mut self, expr: &Expr) -> Option<Condition> {
+        match expr {
+            Expr::And(parts) => self.all(parts).map(Condition::And),
+            Expr::Or(parts) => self.all(parts).map(Condition::Or),
+            Expr::Not(inner) => self.check(inner).map(|c| Condition::Not(Box::new(c))),
+            Expr::Compare(left, op, right) => self.compare(left, *op, right),
+            Expr::Like(column, pattern) => self.like(column, pattern),
+            Expr::In(column, values) => self.in_list(column, values),
+            Expr::IsNull(column) => self.column(column).map(|named| Condition::IsNull(named.column)),
+            Expr::Truth(column) => self.truth(column),
+        }
+    }
+
+    /// Checks every part, so that all errors are found.
+    fn all(&mut self, parts: &[Expr]) -> Option<Vec<Condition>> {
+        let checked: Vec<_> = parts.iter().map(|part| self.check(part)).collect();
+        checked.into_iter().collect()
+    }
+
+    fn compare(&mut self, left: &Atom, op: CompareOp, right: &Atom) -> Option<Condition> {
+        let (column, op, value) = match (may_be_column(left), may_be_column(right)) {
+            (true, _) => (left, op, right),
+            (false, true) => (right, op.mirrored(), left),
+            (false, false) => {
+                let error =
+                    Diagnostic::new(left.span.to(right.span), "two values are compared, and no field");
+                let hint = left.quoted.then(|| "names of fields stand without quotes".to_owned());
+                return self.fail(error.maybe_hint(hint));
+            }
+        };
+        let named = self.column(column)?;
+        let field = self.scope.field(named.column);
+        let equality = matches!(op, CompareOp::Eq | CompareOp::Ne);
+        if matches!(field.data_type, DataType::Bool | DataType::Ip) && !equality {
+            let error = Diagnostic::new(column.span.to(value.span), format!("`{}` has no order", field.name));
+            return self.fail(error.expected("= or !="));
+        }
+        let mut literals = self.literals(named, value)?;
+        if literals.len() == 1 {
+            return literals.pop().map(|literal| Condition::Compare(named.column, op, literal));
+        }
+        let inside = Condition::In(named.column, literals);
+        Some(if op == CompareOp::Ne { Condition::Not(Box::new(inside)) } else { inside })
+    }
+
+    fn like(&mut self, column: &Atom, pattern: &Atom) -> Option<Condition> {
+        let named = self.column(column)?;
+        let field = self.scope.field(named.column);
+        if field.data_type != DataType::Text {
+            let message = format!("`like` goes with text; `{}` is {}", field.name, kind(field));
+            return self.fail(Diagnostic::new(column.span, message));
+        }
+        if !pattern.quoted {
+            let error =
+                Diagnostic::new(pattern.span, format!("{} stands without quotes", quoted(&pattern.text)));
+            return self.fail(error.hint(format!("write '{}'", pattern.text)));
+        }
+        let trailing = pattern.text.len() - pattern.text.trim_end_matches('\\').len();
+        if trailing % 2 == 1 {
+            let error = Diagnostic::new(
+                pattern.span,
+                "the pattern ends with `\\`, which makes the next character literal",
+            );
+            return self.fail(error.hint("write \\\\ for the character itself"));
+        }
+        Some(Condition::Like(named.column, pattern.text.clone()))
+    }
+
+    fn in_list(&mut self, column: &Atom, values: &[Atom]) -> Option<Condition> {
+        let named = self.column(column)?;
+        let checked: Vec<_> = values.iter().map(|value| self.literals(named, value)).collect();
+        let literals: Option<Vec<Vec<Literal>>> = checked.into_iter().collect();
+        literals.map(|lists| Condition::In(named.column, lists.concat()))
+    }
+
+    fn truth(&mut self, column: &Atom) -> Option<Condition> {
+        if !may_be_column(column) {
+            let error =
+                Diagnostic::new(column.span, format!("{} is a value, not a condition", quoted(&column.text)));
+            return self.fail(error.expected("a condition such as `status >= 500`"));
+        }
+        let named = self.column(column)?;
+        let field = self.scope.field(named.column);
+        if field.data_type != DataType::Bool {
+            let error =
+                Diagnostic::new(column.span, format!("`{}` is {}, not a condition", field.name, kind(field)));
+            return self.fail(error.expected("a comparison: =, !=, <, <=, >, >=, like, in or is null"));
+        }
+        Some(Condition::Compare(named.column, CompareOp::Eq, Literal::Bool(true)))
+    }
+
+    fn column(&mut self, name: &Atom) -> Option<Named> {
+        match self.scope.find(name) {
+            Ok(named) => Some(named),
+            Err(error) => {
+                self.errors.extend(error);
+                None
+            }
+        }
+    }
+
+    /// A value as literals of the column's type: several where a host has several addresses.
+    fn literals(&mut self, named: Named, value: &Atom) -> Option<Vec<Literal>> {
+        let field = self.scope.field(named.column);
+        if !value.quoted && value.text.eq_ignore_ascii_case("null") {
+            let error = Diagnostic::new(value.span, "nothing is equal to null, and nothing is unequal");
+            return self.fail(error.hint("write `is null` or `is not null`"));
+        }
+        if field.data_type == DataType::Ip {
+            return self.networks(field, value);
+        }
+        match literal(field, named.unit_written, value) {
+            Ok(literal) => Some(vec![literal]),
+            Err(hint) => {
+                let hint = hint.or_else(|| self.other_column(value));
+                let message = format!("{} is no value of `{}`", quoted(&value.text), field.name);
+                self.fail(Diagnostic::new(value.span, message).expected(wanted(field)).maybe_hint(hint))
+            }
+        }
+    }
+
+    fn networks(&mut self, field: &Field, value: &Atom) -> Option<Vec<Literal>> {
+        let nets = match literal::net(&value.text) {
+            Some(net) => Ok(vec![net]),
+            None if value.text.contains(['/', ':']) => {
+                Err((format!("{} is no value of `{}`", quoted(&value.text), field.name), None))
+            }
+            None => address::named(&value.text, self.hosts),
+        };
+        match nets {
+            Ok(nets) => Some(nets.into_iter().map(|(ip, bits)| Literal::Net(ip, bits)).collect()),
+            Err((message, hint)) => {
+                self.fail(Diagnostic::new(value.span, message).expected(wanted(field)).maybe_hint(hint))
+            }
+        }
+    }
+
+    fn other_column(&self, value: &Atom) -> Option<String> {
+        let is_column = may_be_column(value) && self.scope.find(value).is_ok();
+        is_column.then(|| "a field is compared with a value, not with another field".to_owned())
+    }
+
+    fn fail<T>(&mut self, error: Diagnostic) -> Option<T> {
+        self.errors.push(error);
+        None
+    }
+}
+
+/// Whether it is written like a name.
+fn may_be_column(atom: &Atom) -> bool {
+    let begins = atom.text.starts_with(|c: char| c.is_alphabetic() || c == '_');
+    let reserved = ["true", "false", "null"].iter().any(|w| w.eq_ignore_ascii_case(&atom.text));
+    begins && !atom.quoted && !reserved && !atom.text.contains([':', '/', '*'])
+}
+
+/// The value as a literal of the field's type, or perhaps a hint.
+fn literal(field: &Field, unit_written: bool, value: &Atom) -> Result<Literal, Option<String>> {
+    let text = value.text.as_str();
+    match field.data_type {
+        DataType::Text if value.quoted => Ok(Literal::Text(text.to_owned())),
+        DataType::Text => Err(Some(format!("write '{text}'"))),
+        DataType::Bool if text.eq_ignore_ascii_case("true") => Ok(Literal::Bool(true)),
+        DataType::Bool if text.eq_ignore_ascii_case("false") => Ok(Literal::Bool(false)),
+        DataType::F64 if !matches!(field.unit, Unit::Nanoseconds | Unit::Bytes | Unit::EpochNanoseconds) => {
+            let percent = text.ends_with('%') && field.unit != Unit::Fraction;
+            literal::real(text).ok().filter(|_| !percent).map(Literal::F64).ok_or(None)
+        }
+        DataType::U64 | DataType::I64 | DataType::F64 => {
+            let number = integer(field.unit, unit_written, text).map_err(|bad| why(bad, field))?;
+            let out_of_range = || (number < 0).then(|| "it is never negative".to_owned());
+            match field.data_type {
+                DataType::U64 => u64::try_from(number).map(Literal::U64).map_err(|_| out_of_range()),
+                DataType::I64 => i64::try_from(number).map(Literal::I64).map_err(|_| None),
+                _ => Ok(Literal::F64(number as f64)),
+            }
+        }
+        DataType::Bool | DataType::Json | DataType::Ip => Err(None),
+    }
+}
+
+/// A number of the column's smallest unit.
+fn integer(unit: Unit, unit_written: bool, text: &str) -> Result<i128, Bad> {
+    let bare = || literal::whole(text);
+    match unit {
+        Unit::Nanoseconds => match literal::duration_ns(text).map(i128::from) {
+            // Without a unit only 0 is clear, unless the field's full name says it.
+            Err(Bad::NoUnit) if unit_written || bare() == Ok(0) => bare(),
+            result => result,
+        },
+        Unit::Bytes => match literal::size_bytes(text).map(i128::from) {
+            Err(Bad::NoUnit) => bare(),
+            result => result,
+        },
+        Unit::EpochNanoseconds => match iso_time::epoch_ns(text) {
+            Some(nanos) => Ok(nanos.into()),
+            None => literal::duration_ns(text).map(i128::from).or_else(|_| bare()),
+        },
+        Unit::Id => {
+            let hex =
+                text.strip_prefix("0x").or((text.len() == 16).then_some(text)).filter(|t| t.len() <= 16);
+            let hex = hex.filter(|t| t.bytes().all(|b| b.is_ascii_hexdigit()));
+            hex.and_then(|t| u64::from_str_radix(t, 16).ok()).map_or_else(bare, |id| Ok(id.into()))
+        }
+        Unit::None | Unit::PerSecond | Unit::Fraction => bare(),
+    }
+}
+
+fn why(bad: Bad, field: &Field) -> Option<String> {
+    match (bad, field.unit) {
+        (Bad::NoUnit, _) => Some("a number needs its unit".to_owned()),
+        (Bad::TooLarge, _) => Some("it is too large".to_owned()),
+        (Bad::TooFine, Unit::Nanoseconds) => Some("nothing is finer than 1ns".to_owned()),
+        _ => None,
+    }
+}
+
+/// What a field's values look like in a query.
+fn wanted(field: &Field) -> &'static str {
+    match (field.data_type, field.unit) {
+        (DataType::Text, _) => "text in quotes",
+        (DataType::Bool, _) => "true or false",
+        (DataType::Ip, _) => "an address, a network such as 10.0.0.0/8 or a host's name",
+        (DataType::Json, _) => "`is null` or `is not null`: it has no other comparison",
+        (_, Unit::Nanoseconds) => "a duration such as 100ms or 1.5s",
+        (_, Unit::EpochNanoseconds) => "a time such as '2026-01-31T12:00:00Z'",
+        (_, Unit::Bytes) => "a size such as 1500, 10kB or 4KiB",
+        (_, Unit::Id) => "an id of 16 hexadecimal digits",
+        (_, Unit::Fraction) => "a share such as 0.95 or 95%",
+        (DataType::F64, _) => "a number",
+        _ => "a whole number",
+    }
+}
+
+/// What a field is, in a few words.
+pub(super) fn kind(field: &Field) -> &'static str {
+    match (field.data_type, field.unit) {
+        (DataType::Text, _) => "text",
+        (DataType::Bool, _) => "true or false",
+        (DataType::Ip, _) => "an address",
+        (DataType::Json, _) => "a JSON value",
+        (_, Unit::Nanoseconds) => "a duration",
+        (_, Unit::EpochNanoseconds) => "a point in time",
+        (_, Unit::Id) => "an id",
+        _ => "a number",
+    }
+}
+
+/// A condition of our own on one input, as text; `None` when its schema has other fields.
+pub(super) fn builtin(text: &str, scope: Scope<'_>, input: usize) -> Option<Condition> {
+    let (query, syntax_errors) = crate::parse(&format!("PARSE p WHERE {text}"));
+    let scope = scope.only(input);
+    let mut errors = Vec::new();
+    let condition = Conditions::new(&scope, &(), &mut errors).check(query.filters.first()?);
+    condition.filter(|_| syntax_errors.is_empty() && errors.is_empty())
+}
+
+/// Whether `filter` cannot be true without `part`.
+pub(super) fn implies(filter: Option<&Condition>, part: &Condition) -> bool {
+    match filter {
+        Some(Condition::And(parts)) => parts.contains(part),
+        Some(other) => other == part,
+        None => false,
+    }
+}

@@ -1,0 +1,154 @@
+//! Gives a query's names their meaning: parsers, fields, hosts, literals, processors and their defaults. Goes on after
+//! an error, and keeps quiet about what only follows from one.
+
+mod address;
+mod condition;
+mod names;
+mod processor;
+
+use std::sync::Arc;
+
+use tuple::Schema;
+
+use crate::ast::{self, Atom};
+use crate::checked::{Condition, Input, Limit, Query, Sample};
+use crate::error::quoted;
+use crate::literal::{self, Bad};
+use crate::nearest::{did_you_mean, one_of};
+use crate::{Diagnostic, Hosts};
+use condition::Conditions;
+use names::Scope;
+
+/// Most parsers in one query.
+const PARSERS_MAX: usize = 16;
+
+/// The query, as far as it has a meaning; what has none goes to `errors`.
+pub(crate) fn check(
+    text: &str,
+    ast: &ast::Query,
+    schemas: &[Arc<Schema>],
+    hosts: &dyn Hosts,
+    errors: &mut Vec<Diagnostic>,
+) -> Option<Query> {
+    let parse_is_whole = errors.is_empty();
+    let parsers = parsers(&ast.parsers, schemas, errors);
+    let complete = parsers.len() == ast.parsers.len() && (parse_is_whole || !parsers.is_empty());
+    let scope = Scope::new(&parsers, schemas, complete);
+    let (from, to) = (address::list(&ast.from, hosts, errors), address::list(&ast.to, hosts, errors));
+    let filter = filter(&ast.filters, &scope, hosts, errors);
+    let (limit, sample) = (limit(&ast.limits, errors), sample(ast.sample.as_ref(), errors));
+    let processors = processor::list(&ast.processors, &scope, filter.as_ref(), errors);
+    let wholes = processor::only_wholes(&processors, &scope);
+    let inputs = parsers.into_iter().zip(wholes).map(|(schema, filter)| Input { schema, filter }).collect();
+    let processors = processors.into_iter().map(|p| p.processor).collect();
+    let query = Query { text: text.to_owned(), inputs, from, to, filter, limit, sample, processors };
+    (!query.inputs.is_empty()).then_some(query)
+}
+
+fn parsers(names: &[Atom], schemas: &[Arc<Schema>], errors: &mut Vec<Diagnostic>) -> Vec<Arc<Schema>> {
+    let mut parsers: Vec<Arc<Schema>> = Vec::new();
+    for (i, name) in names.iter().enumerate() {
+        match schemas.iter().find(|s| s.name.eq_ignore_ascii_case(&name.text)) {
+            None => errors.push(unknown_parser(name, schemas)),
+            Some(known) if parsers.iter().any(|p| p.name == known.name) => {
+                errors.push(Diagnostic::new(
+                    name.span,
+                    format!("parser {} is named twice", quoted(&name.text)),
+                ));
+            }
+            Some(_) if i >= PARSERS_MAX => {
+                errors.push(Diagnostic::new(
+                    name.span,
+                    format!("more than {PARSERS_MAX} parsers in one query"),
+                ));
+                return parsers;
+            }
+            Some(known) => parsers.push(known.clone()),
+        }
+    }
+    parsers
+}
+
+fn unknown_parser(name: &Atom, schemas: &[Arc<Schema>]) -> Diagnostic {
+    let error = Diagnostic::new(name.span, format!("no parser is called {}", quoted(&name.text)));
+    let names = schemas.iter().map(|s| s.name.as_ref());
+    match did_you_mean(&name.text, names.clone()) {
+        Some(hint) => error.hint(hint),
+        None => error.expected(one_of(names)),
+    }
+}
+
+/// Every WHERE, joined by and.
+fn filter(
+    filters: &[ast::Expr],
+    scope: &Scope<'_>,
+    hosts: &dyn Hosts,
+    errors: &mut Vec<Diagnostic>,
+) -> Option<Condition> {
+    let mut conditions = Conditions::new(scope, hosts, errors);
+    let mut all = Vec::new();
+    for condition in filters.iter().filter_map(|expr| conditions.check(expr)) {
+        match condition {
+            Condition::And(parts) => all.extend(parts),
+            other => all.push(other),
+        }
+    }
+    if all.len() > 1 { Some(Condition::And(all)) } else { all.pop() }
+}
+
+fn limit(atoms: &[Atom], errors: &mut Vec<Diagnostic>) -> Limit {
+    const WANTED: &str = "a duration such as 90s, or packets such as 5000p";
+    let mut limit = Limit::default();
+    for atom in atoms {
+        let found = quoted(&atom.text);
+        let packets = atom.text.strip_suffix(['p', 'P']).map(literal::whole);
+        let twice = match packets {
+            Some(Ok(n @ 1..)) if u64::try_from(n).is_ok() => limit.packets.replace(n as u64).is_some(),
+            Some(_) => {
+                errors.push(
+                    Diagnostic::new(atom.span, format!("{found} is no number of packets")).expected(WANTED),
+                );
+                false
+            }
+            None => match literal::duration_ns(&atom.text) {
+                Ok(nanos @ 1..) => limit.nanos.replace(nanos).is_some(),
+                bad => {
+                    let error = Diagnostic::new(atom.span, format!("{found} is no limit")).expected(WANTED);
+                    let hint = || format!("write {}s or {}p", atom.text, atom.text);
+                    errors.push(error.maybe_hint((bad == Err(Bad::NoUnit)).then(hint)));
+                    false
+                }
+            },
+        };
+        if twice {
+            let kind = if packets.is_some() { "packets" } else { "duration" };
+            errors.push(Diagnostic::new(atom.span, format!("a second limit of {kind}")));
+        }
+    }
+    limit
+}
+
+fn sample(atom: Option<&Atom>, errors: &mut Vec<Diagnostic>) -> Sample {
+    let Some(atom) = atom else { return Sample::All };
+    let share = match atom.text.split_once('/') {
+        Some((part, whole)) => literal::real(part).and_then(|p| Ok(p / literal::real(whole)?)),
+        None => literal::real(&atom.text),
+    };
+    match (atom.text.as_str(), share) {
+        ("*", _) => Sample::All,
+        (word, _) if word.eq_ignore_ascii_case("auto") => Sample::Auto,
+        (_, Ok(1.0)) => Sample::All,
+        (_, Ok(p)) if p > 0.0 && p < 1.0 => Sample::Fraction(p),
+        (word, share) => {
+            let found = Diagnostic::new(atom.span, format!("{} is no sampling rate", quoted(word)));
+            let error = found.expected("a share above 0 and up to 1, such as 0.1 or 1/1000, or auto, or *");
+            let one_in = share.is_ok_and(|p| p > 1.0) && word.bytes().all(|b| b.is_ascii_digit());
+            let hint = one_in.then(|| format!("write 1/{word} for one flow in {word}"));
+            errors.push(error.maybe_hint(hint));
+            Sample::All
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,565 @@
+//! Processors: what a chain of blocks and its arguments amount to, with every default filled in.
+
+use tuple::{DataType, Unit};
+
+use super::condition::{builtin, implies, kind};
+use super::names::Scope;
+use crate::ast::{self, Arg, Atom};
+use crate::blocks::{self, ARGS, Block, Placed};
+use crate::checked::{Aggregate, Column, Condition, Processor, TopK, Window};
+use crate::error::quoted;
+use crate::literal::{self, Bad};
+use crate::nearest::{did_you_mean, one_of};
+use crate::{Diagnostic, Span, facts};
+
+/// What `top-k` keeps.
+const K: usize = 10;
+/// Most groups that `top-k` may be asked for.
+const K_MAX: i128 = 1_000_000;
+/// What `quantile` computes.
+const QUANTILES: [f64; 3] = [0.5, 0.95, 0.99];
+/// Most quantiles of one processor.
+const QUANTILES_MAX: usize = 32;
+/// How long windows wait.
+const LATENESS_NS: i64 = 1_000_000_000;
+/// Most windows that one tuple may belong to.
+const OVERLAP_MAX: i64 = 1000;
+/// Groups that are held exactly.
+const GROUPS: usize = 100_000;
+/// Most groups that may be asked for.
+const GROUPS_MAX: i128 = 100_000_000;
+
+/// A processor, and what the choice of its tuples depends on.
+pub(super) struct Checked {
+    pub processor: Processor,
+    /// The input whose success is counted, and where that was asked for.
+    success: Option<(usize, Span)>,
+}
+
+/// Every processor that makes sense.
+pub(super) fn list(
+    asts: &[ast::Processor],
+    scope: &Scope<'_>,
+    filter: Option<&Condition>,
+    errors: &mut Vec<Diagnostic>,
+) -> Vec<Checked> {
+    let mut checked = Vec::new();
+    for ast in asts {
+        let errors_before = errors.len();
+        let chain = blocks::chain(&ast.name, errors);
+        let chain_is_whole = errors.len() == errors_before;
+        let reader = ProcessorReader { scope, errors, ast, chain, chain_is_whole };
+        checked.extend(reader.read());
+    }
+    if let Some(error) = parts_and_wholes(&checked, scope, filter) {
+        errors.push(error);
+    }
+    checked
+}
+
+/// For each input the condition that keeps the tuples that stand for a whole, where mere parts must not take part:
+/// in a join, and when every processor looks at wholes only.
+pub(super) fn only_wholes(processors: &[Checked], scope: &Scope<'_>) -> Vec<Option<Condition>> {
+    let joined = scope.inputs.len() > 1;
+    let every = |input| !processors.is_empty() && processors.iter().all(|p| p.looks_at_wholes(input));
+    let condition = |input: usize| (joined || every(input)).then(|| whole(scope, input)).flatten();
+    (0..scope.inputs.len()).map(condition).collect()
+}
+
+impl Checked {
+    fn looks_at_wholes(&self, input: usize) -> bool {
+        self.processor.diff || self.success.is_some_and(|(of, _)| of == input)
+    }
+}
+
+fn whole(scope: &Scope<'_>, input: usize) -> Option<Condition> {
+    let text = facts::of(&scope.inputs[input])?.whole?;
+    builtin(text, *scope, input)
+}
+
+/// A success is a property of wholes; beside a processor that counts parts, too, one of them would be wrong.
+fn parts_and_wholes(
+    processors: &[Checked],
+    scope: &Scope<'_>,
+    filter: Option<&Condition>,
+) -> Option<Diagnostic> {
+    let [schema] = scope.inputs else { return None };
+    let needed = whole(scope, 0)?;
+    let (_, span) = processors.iter().find_map(|p| p.success)?;
+    if processors.iter().all(|p| p.looks_at_wholes(0)) || implies(filter, &needed) {
+        return None;
+    }
+    let only = facts::of(schema)?.whole?;
+    let message =
+        format!("`success` looks at tuples with {only} only, another processor of this query at all of them");
+    Some(Diagnostic::new(span, message).hint(format!("add WHERE {only}, or ask in two queries")))
+}
+
+/// Reads one processor.
+struct ProcessorReader<'a> {
+    scope: &'a Scope<'a>,
+    errors: &'a mut Vec<Diagnostic>,
+    ast: &'a ast::Processor,
+    chain: Vec<Placed>,
+    /// Whether every block of the name is known; else what is missing may be among the others.
+    chain_is_whole: bool,
+}
+
+impl<'a> ProcessorReader<'a> {
+    /// The processor; `None` when there is no sense in it, which is then among the errors.
+    fn read(mut self) -> Option<Checked> {
+        self.args_are_known();
+        let (group, key_is_group) = self.group();
+        let value = self.value();
+        let distinct = self.distinct(&group, key_is_group);
+        let success = self.success();
+        let (aggregates, by) = self.aggregates(value, distinct, success.clone().map(|s| s.1));
+        let top_k = self.top_k(&aggregates, by);
+        let window = self.window();
+        let groups_max = self.whole_number("groups_max", GROUPS_MAX).unwrap_or(GROUPS);
+        let uses_value = aggregates.iter().any(takes_value) || self.has(Block::Diff);
+        let processor = Processor {
+            name: self.ast.name.text.clone(),
+            diff: self.has(Block::Diff),
+            value: value.filter(|_| uses_value),
+            group,
+            aggregates,
+            top_k,
+            window,
+            groups_max,
+        };
+        let success = success.and_then(|(input, _)| Some((input, self.place(Block::Success)?)));
+        (!self.chain.is_empty()).then_some(Checked { processor, success })
+    }
+
+    fn args_are_known(&mut self) {
+        let ast = self.ast;
+        for (i, arg) in ast.args.iter().enumerate() {
+            let name = &arg.name;
+            if !ARGS.iter().any(|known| is_called(arg, known.name)) {
+                let error =
+                    Diagnostic::new(name.span, format!("no argument is called {}", quoted(&name.text)));
+                let names = ARGS.iter().map(|a| a.name);
+                let synonym =
+                    name.text.eq_ignore_ascii_case("window").then(|| "did you mean `w`?".to_owned());
+                self.errors.push(match synonym.or_else(|| did_you_mean(&name.text, names.clone())) {
+                    Some(hint) => error.hint(hint),
+                    None => error.expected(one_of(names)),
+                });
+            } else if ast.args[..i].iter().any(|other| is_called(other, &name.text)) {
+                let message = format!("argument {} is given twice", quoted(&name.text));
+                self.errors.push(Diagnostic::new(name.span, message));
+            }
+        }
+        self.needs("k", Block::TopK);
+        self.needs("q", Block::Quantile);
+    }
+
+    /// Complains of an argument that nothing in the chain uses.
+    fn needs(&mut self, arg: &str, block: Block) {
+        if let Some(arg) = self.arg(arg)
+            && !self.has(block)
+            && self.chain_is_whole
+        {
+            let error = Diagnostic::new(arg.name.span, format!("`{}` is of no use here", arg.name.text));
+            self.errors.push(error.hint(format!("it goes with the block `{}`", block.name())));
+        }
+    }
+
+    /// The columns to group by, and whether `key=` names them.
+    fn group(&mut self) -> (Vec<Column>, bool) {
+        let grouped = self.has(Block::Group) || self.has(Block::TopK);
+        if let Some(arg) = self.arg("group") {
+            if !grouped && self.chain_is_whole {
+                let error = Diagnostic::new(arg.name.span, "`group=` without the block `group`");
+                self.errors
+                    .push(error.hint(format!("write {}", quoted(&format!("group-{}", self.ast.name.text)))));
+            }
+            return (self.columns(arg), false);
+        }
+        if !grouped {
+            return (Vec::new(), false);
+        }
+        if let Some(arg) = self.arg("key") {
+            return (self.columns(arg), true);
+        }
+        let key = self.default_of(|s| s.key);
+        if key.is_none() && self.scope.is_complete() {
+            let block = if self.has(Block::Group) { Block::Group } else { Block::TopK };
+            let arg = if block == Block::Group { "group" } else { "key" };
+            let error = Diagnostic::new(
+                self.place(block).unwrap_or_default(),
+                format!("`{}` needs `{arg}=`", block.name()),
+            );
+            let message = format!("name the columns, as in {arg}={}", one_of(self.examples(|_| true)));
+            self.errors.push(error.hint(message));
+        }
+        (key.into_iter().collect(), false)
+    }
+
+    /// The column whose values are aggregated.
+    fn value(&mut self) -> Option<Column> {
+        let given = self.arg("value");
+        let column = given.and_then(|arg| self.column(arg));
+        if given.is_some() && column.is_none() {
+            return None;
+        }
+        if self.has(Block::Diff) {
+            return self.difference(given, column);
+        }
+        let user = self.chain.iter().map(|p| p.block).find(|b| b.needs_value());
+        let (Some(arg), Some(column)) = (given, column) else {
+            let measure = self.default_of(|s| s.measure);
+            if let Some(block) = user.filter(|_| measure.is_none() && self.scope.is_complete()) {
+                let place = self.place(block).unwrap_or_default();
+                let error = Diagnostic::new(place, format!("`{}` needs `value=`", block.name()));
+                let numbers =
+                    self.examples(|f| matches!(f.data_type, DataType::U64 | DataType::I64 | DataType::F64));
+                self.errors.push(error.hint(format!("name the column, as in value={}", one_of(numbers))));
+            }
+            return measure;
+        };
+        if user.is_some() || self.has_statistics() {
+            return self.numeric(arg, column);
+        }
+        if !self.has(Block::Distinct) && self.chain_is_whole {
+            let error = Diagnostic::new(
+                arg.name.span,
+                format!("nothing in {} uses a value", quoted(&self.ast.name.text)),
+            );
+            self.errors.push(error.hint(format!(
+                "add what to compute of it, as in {}",
+                quoted(&format!("sum-{}", self.ast.name.text))
+            )));
+        }
+        Some(column)
+    }
+
+    /// The value of `diff`.
+    fn difference(&mut self, given: Option<&Arg>, column: Option<Column>) -> Option<Column> {
+        if let (Some(arg), Some(column)) = (given, column) {
+            let field = self.scope.field(column);
+            if field.unit != Unit::Nanoseconds {
+                let message =
+                    format!("`diff` is a difference of times, and `{}` is {}", field.name, kind(field));
+                self.errors.push(Diagnostic::new(arg.values[0].span, message));
+            }
+            return Some(column);
+        }
+        let found = facts::DIFFERENCES.iter().find_map(|name| self.scope.exact(name));
+        if found.is_none() && self.scope.is_complete() {
+            let place = self.place(Block::Diff).unwrap_or_default();
+            let message = "`diff` needs a parser that sees two times: a connection's start and end, or a request and its response";
+            self.errors.push(
+                Diagnostic::new(place, message).hint("add tcp_conn_time to PARSE, or leave `diff` out"),
+            );
+        }
+        found
+    }
+
+    fn numeric(&mut self, arg: &Arg, column: Column) -> Option<Column> {
+        let field = self.scope.field(column);
+        let numeric = matches!(field.data_type, DataType::U64 | DataType::I64 | DataType::F64)
+            && field.unit != Unit::Id;
+        let ordered_only = field.unit == Unit::EpochNanoseconds;
+        let offender = self
+            .chain
+            .iter()
+            .map(|p| p.block)
+            .find(|b| b.needs_value() && !matches!(b, Block::Min | Block::Max));
+        if numeric && !(ordered_only && (offender.is_some() || self.has_statistics())) {
+            return Some(column);
+        }
+        let block = offender.or(self.chain.first().map(|p| p.block)).map_or("", Block::name);
+        let error = Diagnostic::new(
+            arg.values[0].span,
+            format!("`{block}` of `{}`, which is {}", field.name, kind(field)),
+        );
+        self.errors.push(match ordered_only {
+            true => error.hint("points in time have a `min` and a `max` only"),
+            false => {
+                error.expected("a column of numbers").hint("`distinct` counts different values of any column")
+            }
+        });
+        None
+    }
+
+    /// The column whose values `distinct` counts: `value=`, else `key=`, else the parser's key.
+    fn distinct(&mut self, group: &[Column], key_is_group: bool) -> Option<Column> {
+        let key = self.arg("key").filter(|_| !key_is_group);
+        let Some(place) = self.place(Block::Distinct) else {
+            if let Some(key) = key.filter(|_| self.chain_is_whole) {
+                let error = Diagnostic::new(key.name.span, "`key=` is of no use here");
+                let hint = if group.is_empty() {
+                    "it goes with the block `top-k`"
+                } else {
+                    "`group=` names the groups already"
+                };
+                self.errors.push(error.hint(hint));
+            }
+            return None;
+        };
+        let arg = self.arg("value").filter(|_| !self.has(Block::Diff)).or(key);
+        let column = match arg {
+            Some(arg) => self.column(arg),
+            None => self.default_of(|s| s.key),
+        };
+        let Some(column) = column else {
+            if arg.is_none() && self.scope.is_complete() {
+                let hint = format!("name the column, as in value={}", one_of(self.examples(|_| true)));
+                self.errors.push(Diagnostic::new(place, "`distinct` needs `value=`").hint(hint));
+            }
+            return None;
+        };
+        if group.contains(&column) {
+            let name = &self.scope.field(column).name;
+            let error = Diagnostic::new(place, format!("within each `{name}` there is one `{name}`"));
+            self.errors.push(error.hint("name another column to count with value="));
+        }
+        Some(column)
+    }
+
+    /// What a success is, and of which input.
+    fn success(&mut self) -> Option<(usize, Condition)> {
+        let place = self.place(Block::Success)?;
+        let input_of = |parser: &str| self.scope.inputs.iter().position(|s| s.name == parser);
+        let known = facts::FACTS.iter().filter_map(|fact| Some((input_of(fact.parser)?, fact.success)));
+        let found = known.map(|(i, text)| Some((i, builtin(text, *self.scope, i)?))).find_map(|found| found);
+        if found.is_none() && self.scope.is_complete() {
+            let names = one_of(facts::FACTS.iter().map(|f| f.parser));
+            let message = "`success` needs a parser whose tuples tell a success from a failure";
+            self.errors.push(Diagnostic::new(place, message).hint(format!("those are {names}")));
+        }
+        found
+    }
+
+    /// What is computed, and the place of what `top-k` ranks by.
+    fn aggregates(
+        &mut self,
+        value: Option<Column>,
+        distinct: Option<Column>,
+        success: Option<Condition>,
+    ) -> (Vec<Aggregate>, Option<usize>) {
+        let quantiles = self.quantiles();
+        let mut aggregates = Vec::new();
+        let mut by = None;
+        for block in self.chain.iter().map(|p| p.block) {
+            match block {
+                Block::Diff | Block::Group => {}
+                Block::TopK => by = aggregates.len().checked_sub(1),
+                Block::Count => aggregates.push(Aggregate::Count),
+                Block::Sum => aggregates.push(Aggregate::Sum),
+                Block::Avg => aggregates.push(Aggregate::Avg),
+                Block::Min => aggregates.push(Aggregate::Min),
+                Block::Max => aggregates.push(Aggregate::Max),
+                Block::Stddev => aggregates.push(Aggregate::Stddev),
+                Block::Rate => aggregates.push(Aggregate::Rate),
+                Block::Hist => aggregates.push(Aggregate::Hist),
+                Block::Cdf => aggregates.push(Aggregate::Cdf),
+                Block::Distinct => aggregates.extend(distinct.map(Aggregate::Distinct)),
+                Block::Success => aggregates.extend(success.clone().map(Aggregate::Success)),
+                Block::Quantile => aggregates.extend(quantiles.iter().copied().map(Aggregate::Quantile)),
+            }
+        }
+        if self.chain.iter().any(|p| p.block.is_aggregate()) {
+            return (aggregates, by);
+        }
+        let statistics = self.has_statistics() && value.is_some();
+        (if statistics { default_statistics() } else { vec![Aggregate::Count] }, Some(0))
+    }
+
+    /// Whether the chain names no aggregate and means the usual ones.
+    fn has_statistics(&self) -> bool {
+        let written = self.chain.iter().any(|p| p.block.is_aggregate());
+        !written && (self.has(Block::Diff) || !self.has(Block::TopK))
+    }
+
+    fn quantiles(&mut self) -> Vec<f64> {
+        let Some(arg) = self.arg("q") else { return QUANTILES.to_vec() };
+        let mut quantiles: Vec<f64> = Vec::new();
+        for atom in &arg.values {
+            let message = match literal::real(&atom.text) {
+                Ok(q) if quantiles.contains(&q) => format!("quantile {} is named twice", quoted(&atom.text)),
+                Ok(_) if quantiles.len() >= QUANTILES_MAX => format!("more than {QUANTILES_MAX} quantiles"),
+                Ok(q) if (0.0..=1.0).contains(&q) => {
+                    // `-0` would be a second zero.
+                    quantiles.push(q.abs());
+                    continue;
+                }
+                _ => format!("{} is no quantile", quoted(&atom.text)),
+            };
+            self.errors.push(
+                Diagnostic::new(atom.span, message).expected("numbers from 0 to 1, such as q=0.5, 0.99"),
+            );
+        }
+        quantiles
+    }
+
+    fn top_k(&mut self, aggregates: &[Aggregate], by: Option<usize>) -> Option<TopK> {
+        let placed = self.chain.iter().find(|p| p.block == Block::TopK).copied()?;
+        let given = self.whole_number("k", K_MAX);
+        if let (Some(named), Some(arg)) = (placed.k, self.arg("k")) {
+            let message = format!("`top-{named}` says already how many");
+            self.errors.push(Diagnostic::new(arg.name.span, message).hint("leave one of them out"));
+        }
+        if placed.k.is_some_and(|k| k == 0 || k as i128 > K_MAX) {
+            let error = Diagnostic::new(placed.span, "that many groups cannot be kept");
+            self.errors.push(error.expected(format!("a number from 1 to {K_MAX}")));
+        }
+        let by = by.or_else(|| {
+            let first = self.chain.iter().find(|p| p.block.is_aggregate() || p.block == Block::TopK);
+            if self.chain_is_whole && first.is_some_and(|p| p.block == Block::TopK) {
+                let error = Diagnostic::new(placed.span, "`top-k` before the aggregates: by which of them?");
+                self.errors.push(error.hint("it ranks by the one before it, as in `group-sum-top-k`"));
+            }
+            None
+        })?;
+        if matches!(aggregates.get(by), Some(Aggregate::Hist | Aggregate::Cdf)) {
+            let error = Diagnostic::new(placed.span, "a distribution has no rank");
+            self.errors
+                .push(error.hint("put `top-k` behind another aggregate, as in `group-count-top-k-hist`"));
+        }
+        Some(TopK { k: placed.k.or(given).unwrap_or(K), by })
+    }
+
+    fn window(&mut self) -> Option<Window> {
+        let size = self.arg("w").map(|arg| self.duration(arg, 1));
+        let slide = self.arg("slide").map(|arg| (arg, self.duration(arg, 1)));
+        let lateness = self.arg("lateness").map(|arg| (arg, self.duration(arg, 0)));
+        let Some(size) = size else {
+            for (arg, _) in slide.into_iter().chain(lateness) {
+                let error = Diagnostic::new(arg.name.span, format!("`{}` without a window", arg.name.text));
+                self.errors.push(error.hint("give the window's length, as in w=10s"));
+            }
+            return None;
+        };
+        let size_ns = size?;
+        let slide_ns = slide.map_or(Some(size_ns), |(_, slide)| slide)?;
+        let place = slide.map(|(arg, _)| arg.values[0].span).unwrap_or_default();
+        if size_ns % slide_ns != 0 {
+            let message =
+                if slide_ns > size_ns { "windows would leave gaps" } else { "windows would not line up" };
+            self.errors.push(Diagnostic::new(place, message).expected("a `slide` that divides `w`"));
+        } else if size_ns / slide_ns > OVERLAP_MAX {
+            let message = format!("every tuple would be in {} windows", size_ns / slide_ns);
+            self.errors.push(Diagnostic::new(place, message).expected(format!("at most {OVERLAP_MAX}")));
+        }
+        Some(Window { size_ns, slide_ns, lateness_ns: lateness.map_or(Some(LATENESS_NS), |(_, l)| l)? })
+    }
+
+    fn duration(&mut self, arg: &Arg, min: i64) -> Option<i64> {
+        let atom = self.single(arg)?;
+        let result = literal::duration_ns(&atom.text);
+        if let Ok(nanos) = result
+            && nanos >= min
+        {
+            return Some(nanos);
+        }
+        let error = Diagnostic::new(atom.span, format!("{} is no duration", quoted(&atom.text)));
+        let hint = (result == Err(Bad::NoUnit)).then(|| format!("write {}s", atom.text));
+        self.errors.push(error.expected("a duration such as 10s or 500ms").maybe_hint(hint));
+        None
+    }
+
+    /// The whole number that an argument gives, from 1 to `max`.
+    fn whole_number(&mut self, name: &str, max: i128) -> Option<usize> {
+        let arg = self.arg(name)?;
+        let atom = self.single(arg)?;
+        let number = literal::whole(&atom.text).ok().filter(|n| (1..=max).contains(n));
+        if number.is_none() {
+            let error =
+                Diagnostic::new(atom.span, format!("{} does not go with `{name}`", quoted(&atom.text)));
+            self.errors.push(error.expected(format!("a whole number from 1 to {max}")));
+        }
+        number.and_then(|n| usize::try_from(n).ok())
+    }
+
+    fn columns(&mut self, arg: &Arg) -> Vec<Column> {
+        let mut columns: Vec<Column> = Vec::new();
+        for name in &arg.values {
+            match self.scope.find(name) {
+                Ok(named) if columns.contains(&named.column) => {
+                    let full = self.scope.full_name(named.column);
+                    self.errors.push(Diagnostic::new(
+                        name.span,
+                        format!("{} names `{full}` again", quoted(&name.text)),
+                    ));
+                }
+                Ok(named) => columns.push(named.column),
+                Err(error) => self.errors.extend(error),
+            }
+        }
+        columns
+    }
+
+    fn column(&mut self, arg: &Arg) -> Option<Column> {
+        let name = self.single(arg)?;
+        match self.scope.find(name) {
+            Ok(named) => Some(named.column),
+            Err(error) => {
+                self.report_once(error);
+                None
+            }
+        }
+    }
+
+    fn single<'b>(&mut self, arg: &'b Arg) -> Option<&'b Atom> {
+        let [one] = arg.values.as_slice() else {
+            let last = arg.values.last().map_or(arg.name.span, |v| v.span);
+            let error =
+                Diagnostic::new(arg.name.span.to(last), format!("`{}` takes one value", arg.name.text));
+            self.report_once(Some(error));
+            return None;
+        };
+        Some(one)
+    }
+
+    /// An argument that two blocks read is wrong once.
+    fn report_once(&mut self, error: Option<Diagnostic>) {
+        let new = error.filter(|e| !self.errors.contains(e));
+        self.errors.extend(new);
+    }
+
+    fn arg(&self, name: &str) -> Option<&'a Arg> {
+        self.ast.args.iter().find(|arg| is_called(arg, name))
+    }
+
+    fn has(&self, block: Block) -> bool {
+        self.place(block).is_some()
+    }
+
+    fn place(&self, block: Block) -> Option<Span> {
+        self.chain.iter().find(|p| p.block == block).map(|p| p.span)
+    }
+
+    /// The key or the measure of the first parser that has one.
+    fn default_of(&self, which: impl Fn(&tuple::Schema) -> Option<tuple::FieldId>) -> Option<Column> {
+        let of = |(i, schema): (usize, &std::sync::Arc<tuple::Schema>)| {
+            Some(Column { input: i as u16, field: which(schema)? })
+        };
+        self.scope.inputs.iter().enumerate().find_map(of)
+    }
+
+    /// Some columns for a hint: the parsers' own first.
+    fn examples(&self, fits: impl Fn(&tuple::Field) -> bool) -> Vec<&'a str> {
+        let own = self.scope.inputs.iter().flat_map(|s| s.fields.iter().skip(tuple::common::FIELDS.len()));
+        let names = own.filter(|f| fits(f)).map(|f| f.name.as_ref());
+        let common = ["server_ip", "client_ip"].into_iter().filter(|_| fits(&tuple::common::FIELDS[2]));
+        names.take(3).chain(common).take(3).collect()
+    }
+}
+
+fn is_called(arg: &Arg, name: &str) -> bool {
+    arg.name.text.eq_ignore_ascii_case(name)
+}
+
+fn takes_value(aggregate: &Aggregate) -> bool {
+    use Aggregate::{Avg, Cdf, Hist, Max, Min, Quantile, Stddev, Sum};
+    matches!(aggregate, Sum | Avg | Min | Max | Stddev | Quantile(_) | Hist | Cdf)
+}
+
+/// What is computed when nothing else is said.
+pub(super) fn default_statistics() -> Vec<Aggregate> {
+    let quantiles = QUANTILES.map(Aggregate::Quantile);
+    [Aggregate::Count, Aggregate::Min, Aggregate::Avg, Aggregate::Max].into_iter().chain(quantiles).collect()
+}

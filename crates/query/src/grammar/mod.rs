@@ -1,0 +1,257 @@
+//! The grammar of clauses and lists, by recursive descent. An error is noted and reading goes on at the next comma,
+//! bracket or clause, so that one pass finds them all.
+//!
+//! ```text
+//! query = PARSE names [FROM addresses] [TO addresses] [WHERE condition]… [LIMIT limits] [SAMPLE rate] [PROCESS processors] [;]
+//! ```
+
+mod condition;
+mod processor;
+
+use crate::ast::{Atom, Query};
+use crate::lexer::{self, Kind, Shape, Token};
+use crate::nearest::{nearest, one_of};
+use crate::{Diagnostic, Span, error};
+
+/// The clauses, in the order they are usually written.
+const CLAUSES: [&str; 7] = ["PARSE", "FROM", "TO", "WHERE", "LIMIT", "SAMPLE", "PROCESS"];
+
+/// Reads a query; what has no structure is left out of it and named in the errors.
+pub(crate) fn query(text: &str) -> (Query, Vec<Diagnostic>) {
+    let mut reader = Reader { text, at: 0, errors: Vec::new() };
+    let query = reader.query();
+    (query, reader.errors)
+}
+
+/// A place in the text, and the errors up to there.
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    errors: Vec<Diagnostic>,
+}
+
+impl<'a> Reader<'a> {
+    fn query(&mut self) -> Query {
+        let mut query = Query::default();
+        let mut given: Vec<&'static str> = Vec::new();
+        let first = self.peek(Shape::Value);
+        if self.clause_of(&first) != Some("PARSE") {
+            self.begins_wrongly(&first, &mut query, &mut given);
+        }
+        loop {
+            let token = self.peek(Shape::Value);
+            match self.clause_of(&token) {
+                Some(clause) => {
+                    self.at = token.span.end;
+                    if given.contains(&clause) && clause != "WHERE" {
+                        self.report(Diagnostic::new(token.span, format!("{clause} is given twice")));
+                    }
+                    given.push(clause);
+                    self.clause(clause, &mut query);
+                }
+                None if token.kind == Kind::End => return query,
+                None if token.kind == Kind::Mark(';') => {
+                    self.at = token.span.end;
+                    self.end_of_query();
+                    return query;
+                }
+                None => {
+                    if let Some(meant) = self.not_a_clause(&token, &given) {
+                        given.push(meant);
+                        self.clause(meant, &mut query);
+                    }
+                }
+            }
+        }
+    }
+
+    fn clause(&mut self, clause: &str, query: &mut Query) {
+        match clause {
+            "PARSE" => query.parsers.extend(self.list(Shape::Name, "a parser's name")),
+            "FROM" => query.from.extend(self.list(Shape::Value, "an address or `*`")),
+            "TO" => query.to.extend(self.list(Shape::Value, "an address or `*`")),
+            "WHERE" => query.filters.extend(self.condition_clause()),
+            "LIMIT" => query.limits.extend(self.list(Shape::Value, "a limit such as 90s or 5000p")),
+            "SAMPLE" => query.sample = self.sample().or(query.sample.take()),
+            _ => query.processors.extend(self.processors()),
+        }
+    }
+
+    fn sample(&mut self) -> Option<Atom> {
+        let atom = self.atom(Shape::Value);
+        if atom.is_none() {
+            self.unexpected("a rate such as 0.1, 1/1000, auto or *");
+        }
+        atom
+    }
+
+    /// `a, b, c` with or without brackets around it, and perhaps a comma at its end.
+    fn list(&mut self, shape: Shape, what: &str) -> Vec<Atom> {
+        let errors_before = self.errors.len();
+        let open = self.eat('(');
+        let mut atoms = Vec::new();
+        loop {
+            match self.atom(shape) {
+                Some(atom) => atoms.push(atom),
+                None if self.at_end_of_list() => break,
+                None => {
+                    self.unexpected(what);
+                    self.skip_to(&[',', ')']);
+                }
+            }
+            if self.eat(',').is_none() {
+                break;
+            }
+        }
+        if atoms.is_empty() && self.errors.len() == errors_before {
+            self.unexpected(what);
+        }
+        self.close(open, "`,` or `)`");
+        atoms
+    }
+
+    fn at_end_of_list(&self) -> bool {
+        let token = self.peek(Shape::Value);
+        self.clause_of(&token).is_some() || matches!(token.kind, Kind::End | Kind::Mark(')' | ';'))
+    }
+
+    /// Takes the `)` that belongs to `open`, if there was one.
+    fn close(&mut self, open: Option<Span>, expected: &str) {
+        let Some(open) = open else { return };
+        if self.eat(')').is_some() {
+            return;
+        }
+        let token = self.peek(Shape::Value);
+        if self.clause_of(&token).is_some() || token.kind == Kind::End {
+            self.report(Diagnostic::new(open, "this `(` is never closed").hint("add the missing `)`"));
+        } else {
+            self.unexpected(expected);
+            self.skip_to(&[')']);
+            self.eat(')');
+        }
+    }
+
+    /// The first word is not PARSE. One that resembles it is taken for it; another clause is left for later.
+    fn begins_wrongly(&mut self, token: &Token, query: &mut Query, given: &mut Vec<&'static str>) {
+        let word = &self.text[token.span.range()];
+        if token.kind == Kind::End {
+            let empty = Diagnostic::new(token.span, "the query is empty");
+            return self.report(empty.expected("`PARSE` and the names of parsers"));
+        }
+        let error = Diagnostic::new(token.span, "a query begins with PARSE");
+        if token.kind == Kind::Word && nearest(word, ["PARSE"]).is_some() {
+            self.report(error.hint("did you mean `PARSE`?"));
+            self.at = token.span.end;
+            given.push("PARSE");
+            return self.clause("PARSE", query);
+        }
+        self.report(error.hint("name the parsers first: PARSE http_get FROM …"));
+        if self.clause_of(token).is_none() {
+            self.at = token.span.end;
+            self.skip_to(&[]);
+        }
+    }
+
+    /// Neither a clause nor the end. A word that resembles a clause not given yet is taken for it; else reading goes
+    /// on at the next clause.
+    fn not_a_clause(&mut self, token: &Token, given: &[&str]) -> Option<&'static str> {
+        let word = &self.text[token.span.range()];
+        let left = CLAUSES.into_iter().filter(|c| *c == "WHERE" || !given.contains(c));
+        let meant = if token.kind == Kind::Word { nearest(word, left.clone()) } else { None };
+        if let Some(meant) = meant {
+            let error = Diagnostic::new(token.span, format!("{} is not a clause", error::quoted(word)));
+            self.report(error.hint(format!("did you mean `{meant}`?")));
+        } else {
+            self.unexpected(&format!("`,` or a clause: {}", one_of(left)));
+        }
+        self.at = token.span.end;
+        if meant.is_none() {
+            self.skip_to(&[';']);
+        }
+        meant
+    }
+
+    fn end_of_query(&mut self) {
+        let token = self.peek(Shape::Value);
+        if token.kind != Kind::End {
+            self.report(Diagnostic::new(token.span, "one query at a time: nothing may follow `;`"));
+        }
+    }
+
+    /// The clause that a word begins.
+    fn clause_of(&self, token: &Token) -> Option<&'static str> {
+        let word = &self.text[token.span.range()];
+        let is_word = token.kind == Kind::Word;
+        CLAUSES.into_iter().find(|clause| is_word && clause.eq_ignore_ascii_case(word))
+    }
+
+    fn peek(&self, shape: Shape) -> Token {
+        lexer::token(self.text, self.at, shape)
+    }
+
+    /// Takes a mark if it is next.
+    fn eat(&mut self, mark: char) -> Option<Span> {
+        let token = self.peek(Shape::Name);
+        (token.kind == Kind::Mark(mark)).then(|| {
+            self.at = token.span.end;
+            token.span
+        })
+    }
+
+    /// Takes a word that is no clause, or quoted text, if that is next.
+    fn atom(&mut self, shape: Shape) -> Option<Atom> {
+        let token = self.peek(shape);
+        let clause = self.clause_of(&token).is_some();
+        let (text, quoted) = match token.kind {
+            Kind::Word if !clause => (self.text[token.span.range()].to_owned(), false),
+            Kind::Quoted(text) => (text, true),
+            _ => return None,
+        };
+        self.at = token.span.end;
+        Some(Atom { text, span: token.span, quoted })
+    }
+
+    /// Whether the next word is this one; takes it if so.
+    fn eat_word(&mut self, word: &str) -> Option<Span> {
+        let token = self.peek(Shape::Value);
+        let is_it = token.kind == Kind::Word && self.text[token.span.range()].eq_ignore_ascii_case(word);
+        is_it.then(|| {
+            self.at = token.span.end;
+            token.span
+        })
+    }
+
+    /// Goes on at the next of `marks` (which is not taken), the next clause or the end.
+    fn skip_to(&mut self, marks: &[char]) {
+        loop {
+            let token = self.peek(Shape::Value);
+            match token.kind {
+                Kind::End => return,
+                Kind::Mark(mark) if marks.contains(&mark) => return,
+                Kind::Word if self.clause_of(&token).is_some() => return,
+                _ => self.at = token.span.end,
+            }
+        }
+    }
+
+    /// Notes that what is next is not what could have been.
+    fn unexpected(&mut self, expected: &str) {
+        let token = self.peek(Shape::Value);
+        let found = error::quoted(&self.text[token.span.range()]);
+        let error = match token.kind {
+            Kind::End => Diagnostic::new(token.span, "the query ends too early").expected(expected),
+            Kind::Unterminated => {
+                Diagnostic::new(token.span, "this text is never closed").hint("add the missing quote")
+            }
+            Kind::Stray('‘' | '’' | '“' | '”' | '`') => {
+                Diagnostic::new(token.span, format!("unexpected {found}")).hint("quotes are ' or \"")
+            }
+            _ => Diagnostic::new(token.span, format!("unexpected {found}")).expected(expected),
+        };
+        self.report(error);
+    }
+
+    fn report(&mut self, error: Diagnostic) {
+        self.errors.push(error);
+    }
+}

@@ -1,0 +1,116 @@
+//! The grammar of PROCESS. A value list goes on until the next `name=`.
+//!
+//! ```text
+//! processors = processor {[,] processor}       processor = "(" name [":" args] ")" | name
+//! args       = name "=" values {, name "=" values}      values = value {, value} | "(" value {, value} ")"
+//! ```
+
+use super::Reader;
+use crate::ast::{Arg, Atom, CompareOp, Processor};
+use crate::lexer::{Kind, Shape};
+use crate::{Diagnostic, Span};
+
+impl Reader<'_> {
+    /// What follows PROCESS.
+    pub(super) fn processors(&mut self) -> Vec<Processor> {
+        const WHAT: &str = "a processor such as (top-k: k=10)";
+        let errors_before = self.errors.len();
+        let mut processors = Vec::new();
+        while !self.at_end_of_list() {
+            if self.eat(',').is_some() {
+                continue;
+            }
+            if let Some(open) = self.eat('(') {
+                processors.extend(self.bracketed(open));
+            } else if let Some(name) = self.atom(Shape::Name) {
+                processors.push(self.bare(name));
+            } else {
+                self.unexpected(WHAT);
+                self.at = self.peek(Shape::Name).span.end;
+                self.skip_to(&['(', ',', ';']);
+            }
+        }
+        if processors.is_empty() && self.errors.len() == errors_before {
+            self.unexpected(WHAT);
+        }
+        processors
+    }
+
+    /// What follows `(`.
+    fn bracketed(&mut self, open: Span) -> Option<Processor> {
+        let Some(name) = self.atom(Shape::Name) else {
+            self.unexpected("a processor's name");
+            self.skip_to(&[')', ';']);
+            self.eat(')');
+            return None;
+        };
+        if self.eat(':').is_none() && self.at_arg() {
+            self.unexpected("`:` between a processor's name and its arguments");
+        }
+        let args = self.args();
+        self.close(Some(open), "`,` or `)`");
+        Some(Processor { name, args })
+    }
+
+    /// A processor without brackets has no arguments; those it is given are read and complained of.
+    fn bare(&mut self, name: Atom) -> Processor {
+        let args = match self.eat(':') {
+            Some(_) => self.args(),
+            None => Vec::new(),
+        };
+        if let Some(last) = args.last().and_then(|a| a.values.last()) {
+            let error =
+                Diagnostic::new(name.span.to(last.span), "a processor with arguments stands in brackets");
+            let written = &self.text[name.span.to(last.span).range()];
+            self.report(error.hint(format!("write {}", crate::error::quoted(&format!("({written})")))));
+        }
+        Processor { name, args }
+    }
+
+    fn args(&mut self) -> Vec<Arg> {
+        let mut args = Vec::new();
+        while !self.at_end_of_list() {
+            if self.eat(',').is_some() {
+                continue;
+            }
+            if !self.at_arg() {
+                self.unexpected("an argument such as `k=10`");
+                self.skip_to(&[',', ')', ';']);
+                continue;
+            }
+            let Some(name) = self.atom(Shape::Name) else { break };
+            self.at = self.peek(Shape::Name).span.end;
+            let values = self.arg_values();
+            args.extend((!values.is_empty()).then_some(Arg { name, values }));
+            if self.at_arg() {
+                self.unexpected("`,` before the next argument");
+            }
+        }
+        args
+    }
+
+    fn arg_values(&mut self) -> Vec<Atom> {
+        if self.peek(Shape::Name).kind == Kind::Mark('(') {
+            return self.list(Shape::Name, "a value");
+        }
+        let mut values = Vec::new();
+        loop {
+            match self.atom(Shape::Name) {
+                Some(value) => values.push(value),
+                None => self.unexpected("a value"),
+            }
+            let before = self.at;
+            if self.eat(',').is_none() || self.at_arg() || self.at_end_of_list() {
+                self.at = before;
+                return values;
+            }
+        }
+    }
+
+    /// Whether `name=` comes next.
+    fn at_arg(&self) -> bool {
+        let name = self.peek(Shape::Name);
+        let equals = crate::lexer::token(self.text, name.span.end, Shape::Name);
+        name.kind == Kind::Word && equals.kind == Kind::Compare(CompareOp::Eq)
+    }
+}

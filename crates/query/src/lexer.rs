@@ -1,0 +1,155 @@
+//! Cuts a query's text into tokens, one at a time and on demand, so that the grammar can say what a word may consist
+//! of: `top-k: k=10` and `h1:80` differ only in what is expected.
+//!
+//! Comments run from `--`, where a token could begin, to the end of the line. Never fails: what fits nothing is a
+//! token of its own.
+
+use crate::Span;
+use crate::ast::CompareOp;
+
+/// What a word may consist of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Letters, digits, `_ . - + %`: names, chains of blocks, numbers with units.
+    Name,
+    /// The same and `: / * [ ]`: addresses, networks, times.
+    Value,
+}
+
+/// A piece of the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// What it is.
+    pub kind: Kind,
+    /// Where.
+    pub span: Span,
+}
+
+/// What a token is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A word of the shape asked for.
+    Word,
+    /// Quoted text, without its quotes.
+    Quoted(String),
+    /// Quoted text that never ends.
+    Unterminated,
+    /// `=`, `<` …; `==` is `=`, `<>` is `!=`.
+    Compare(CompareOp),
+    /// One of `( ) , ; :`.
+    Mark(char),
+    /// Anything else.
+    Stray(char),
+    /// The end of the text.
+    End,
+}
+
+/// The token at or after byte `at`.
+pub fn token(text: &str, at: usize, shape: Shape) -> Token {
+    let start = skip_blanks(text, at);
+    let rest = &text[start..];
+    let Some(c) = rest.chars().next() else {
+        return Token { kind: Kind::End, span: Span::new(start, start) };
+    };
+    let (kind, len) = match c {
+        '\'' | '"' => quoted(rest, c),
+        c if in_word(c, shape) => (Kind::Word, word_len(rest, shape)),
+        '(' | ')' | ',' | ';' | ':' => (Kind::Mark(c), 1),
+        _ => comparison(rest).unwrap_or((Kind::Stray(c), c.len_utf8())),
+    };
+    Token { kind, span: Span::new(start, start + len) }
+}
+
+fn skip_blanks(text: &str, mut at: usize) -> usize {
+    loop {
+        let rest = &text[at..];
+        let trimmed = rest.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
+        at += rest.len() - trimmed.len();
+        match trimmed.strip_prefix("--") {
+            Some(comment) => at += 2 + comment.find('\n').unwrap_or(comment.len()),
+            None => return at,
+        }
+    }
+}
+
+fn in_word(c: char, shape: Shape) -> bool {
+    match c {
+        '_' | '.' | '-' | '+' | '%' => true,
+        ':' | '/' | '*' | '[' | ']' => shape == Shape::Value,
+        c => c.is_alphanumeric(),
+    }
+}
+
+fn word_len(rest: &str, shape: Shape) -> usize {
+    rest.find(|c| !in_word(c, shape)).unwrap_or(rest.len())
+}
+
+/// Quoted text; the quote itself is written twice.
+fn quoted(rest: &str, quote: char) -> (Kind, usize) {
+    let mut content = String::new();
+    let mut at = 1;
+    while let Some(len) = rest[at..].find(quote) {
+        content.push_str(&rest[at..at + len]);
+        at += len + 1;
+        if !rest[at..].starts_with(quote) {
+            return (Kind::Quoted(content), at);
+        }
+        content.push(quote);
+        at += 1;
+    }
+    (Kind::Unterminated, rest.len())
+}
+
+fn comparison(rest: &str) -> Option<(Kind, usize)> {
+    const SIGNS: [(&str, CompareOp); 8] = [
+        ("==", CompareOp::Eq),
+        ("!=", CompareOp::Ne),
+        ("<>", CompareOp::Ne),
+        ("<=", CompareOp::Le),
+        (">=", CompareOp::Ge),
+        ("=", CompareOp::Eq),
+        ("<", CompareOp::Lt),
+        (">", CompareOp::Gt),
+    ];
+    SIGNS.iter().find(|(sign, _)| rest.starts_with(sign)).map(|(sign, op)| (Kind::Compare(*op), sign.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, shape: Shape, expected: &[&str]) {
+        let mut at = 0;
+        let mut pieces = Vec::new();
+        loop {
+            let token = token(text, at, shape);
+            if token.kind == Kind::End {
+                break;
+            }
+            at = token.span.end;
+            pieces.push(&text[token.span.range()]);
+        }
+        assert_eq!(pieces, expected, "{text}");
+    }
+
+    #[test]
+    fn words_are_as_wide_as_their_shape() {
+        check(
+            "(top-k: k=10,w=1.5s)",
+            Shape::Name,
+            &["(", "top-k", ":", "k", "=", "10", ",", "w", "=", "1.5s", ")"],
+        );
+        check("h-1.lan:80,[::1]:* 10.0.0.0/8", Shape::Value, &["h-1.lan:80", ",", "[::1]:*", "10.0.0.0/8"]);
+        check("a<=1 b<>-2;", Shape::Value, &["a", "<=", "1", "b", "<>", "-2", ";"]);
+        check("250µs ü", Shape::Name, &["250µs", "ü"]);
+    }
+
+    #[test]
+    fn comments_and_quotes() {
+        check("a -- b 'c\n d--e", Shape::Name, &["a", "d--e"]);
+        check("'it''s' \"a\"\"b\" 'x", Shape::Name, &["'it''s'", "\"a\"\"b\"", "'x"]);
+        assert_eq!(token("'it''s'", 0, Shape::Name).kind, Kind::Quoted("it's".into()));
+        assert_eq!(token("\"a -- 'b'\"", 0, Shape::Name).kind, Kind::Quoted("a -- 'b'".into()));
+        assert_eq!(token("--", 0, Shape::Name).kind, Kind::End);
+    }
+}
