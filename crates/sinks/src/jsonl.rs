@@ -1,0 +1,246 @@
+//! JSON lines: one object a row, in the schema's order, exact values, stable names. Hand-written into one buffer,
+//! since serialising is most of the work of a query that prints its tuples.
+
+use std::io::{self, Write};
+
+use tuple::Batch;
+
+use crate::cells::Cells;
+use crate::{ResultHead, Sink};
+
+/// Bytes after which the buffer is handed on.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Writes JSON lines. An object of a processor's result begins with `"processor"`; absent columns are left out, nulls
+/// are `null`, ids are text of 16 hexadecimal digits, times and durations are integers of nanoseconds.
+pub struct Jsonl<W: Write> {
+    out: W,
+    buffer: Vec<u8>,
+    /// How an object of each result begins.
+    openings: Vec<Vec<u8>>,
+}
+
+/// One column and the bytes that go before its values.
+struct Member<'a> {
+    before: Vec<u8>,
+    cells: Cells<'a>,
+    quoted: bool,
+}
+
+impl<W: Write> Jsonl<W> {
+    /// A writer of the results announced by `heads`.
+    pub fn new(out: W, heads: &[ResultHead]) -> Self {
+        let openings = heads.iter().map(|h| opening(h.processor.as_deref())).collect();
+        Jsonl { out, buffer: Vec::with_capacity(BUFFER_BYTES + 4096), openings }
+    }
+
+    fn hand_on(&mut self) -> io::Result<()> {
+        let result = self.out.write_all(&self.buffer);
+        self.buffer.clear();
+        result
+    }
+}
+
+impl<W: Write> Sink for Jsonl<W> {
+    fn write(&mut self, result: usize, batch: &Batch) -> io::Result<()> {
+        let members = members(batch, self.openings[result].len() > 1);
+        for row in 0..batch.rows() {
+            self.buffer.extend_from_slice(&self.openings[result]);
+            for member in &members {
+                member.push(row, &mut self.buffer);
+            }
+            self.buffer.extend_from_slice(b"}\n");
+            if self.buffer.len() >= BUFFER_BYTES {
+                self.hand_on()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.hand_on()?;
+        self.out.flush()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.flush()
+    }
+}
+
+impl Member<'_> {
+    #[inline]
+    fn push(&self, row: usize, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.before);
+        if self.cells.is_null(row) {
+            out.extend_from_slice(b"null");
+        } else if let crate::cells::Values::Text(texts) = self.cells.values {
+            push_string(out, texts.value(row));
+        } else if self.quoted {
+            out.push(b'"');
+            self.cells.push(row, out);
+            out.push(b'"');
+        } else {
+            self.cells.push(row, out);
+        }
+    }
+}
+
+fn opening(processor: Option<&str>) -> Vec<u8> {
+    let mut bytes = b"{".to_vec();
+    if let Some(name) = processor {
+        bytes.extend_from_slice(b"\"processor\":");
+        push_string(&mut bytes, name);
+    }
+    bytes
+}
+
+fn members(batch: &Batch, mut comma: bool) -> Vec<Member<'_>> {
+    let member = |id| {
+        let cells = Cells::of(batch, id)?;
+        let mut before = if comma { vec![b','] } else { Vec::new() };
+        comma = true;
+        push_string(&mut before, &batch.schema().field(id).name);
+        before.push(b':');
+        Some(Member { before, cells, quoted: cells.is_quoted() })
+    };
+    batch.present().filter_map(member).collect()
+}
+
+/// Appends `text` as a JSON string (RFC 8259 section 7). DEL and the C1 controls are escaped too, though JSON does not
+/// ask for it: the line may end up on a terminal, and the text comes from the network.
+fn push_string(out: &mut Vec<u8>, text: &str) {
+    let bytes = text.as_bytes();
+    out.push(b'"');
+    let mut start = 0;
+    let mut at = 0;
+    while at < bytes.len() {
+        if !NEEDS_CARE[usize::from(bytes[at])] {
+            at += 1;
+            continue;
+        }
+        // 0xc2 begins U+0080 to U+00BF, of which the first half are the C1 controls.
+        let is_c1 = bytes[at] == 0xc2 && bytes[at + 1] < 0xa0;
+        if bytes[at] == 0xc2 && !is_c1 {
+            at += 2;
+            continue;
+        }
+        out.extend_from_slice(&bytes[start..at]);
+        let code = if is_c1 { bytes[at + 1] } else { bytes[at] };
+        push_escape(out, code);
+        at += 1 + usize::from(is_c1);
+        start = at;
+    }
+    out.extend_from_slice(&bytes[start..]);
+    out.push(b'"');
+}
+
+fn push_escape(out: &mut Vec<u8>, code: u8) {
+    let short = match code {
+        b'"' => b'"',
+        b'\\' => b'\\',
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        0x08 => b'b',
+        0x0c => b'f',
+        _ => {
+            let hex = b"0123456789abcdef";
+            out.extend_from_slice(b"\\u00");
+            out.extend([hex[usize::from(code >> 4)], hex[usize::from(code & 15)]]);
+            return;
+        }
+    };
+    out.extend([b'\\', short]);
+}
+
+static NEEDS_CARE: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut i = 0;
+    while i < 0x20 {
+        table[i] = true;
+        i += 1;
+    }
+    table[b'"' as usize] = true;
+    table[b'\\' as usize] = true;
+    table[0x7f] = true;
+    table[0xc2] = true;
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::samples::{self, Row};
+
+    fn print(processor: Option<&str>, rows: &[Row]) -> String {
+        let batch = samples::batch(rows);
+        let mut out = Vec::new();
+        let mut sink = Jsonl::new(&mut out, &[samples::head(processor, &batch)]);
+        sink.write(0, &batch).and_then(|()| sink.finish()).expect("a Vec takes every byte");
+        drop(sink);
+        String::from_utf8(out).expect("JSON lines are UTF-8")
+    }
+
+    fn check(processor: Option<&str>, rows: &[Row], expected: &[&str]) {
+        assert_eq!(print(processor, rows).lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn every_type() {
+        check(
+            None,
+            &[Row::sample(), Row::default()],
+            &[
+                r#"{"id":"00000000000000ff","ts":1795291157229334000,"client_ip":"10.0.0.1","url":"/a?\"b\"","hit":true,"status":200,"response_time_ns":-5,"avg_ns":1.5,"hist":[[1.5,2]]}"#,
+                r#"{"id":null,"ts":null,"client_ip":null,"url":null,"hit":null,"status":null,"response_time_ns":null,"avg_ns":null,"hist":null}"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn results_name_their_processor() {
+        let lines = print(Some("top-k"), &[Row::sample()]);
+        assert!(lines.starts_with(r#"{"processor":"top-k","id":"00000000000000ff","ts":"#), "{lines}");
+    }
+
+    #[test]
+    fn a_float_that_is_no_number_is_null() {
+        for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let line = print(None, &[Row { avg: Some(value), ..Row::default() }]);
+            assert!(line.contains(r#""avg_ns":null"#), "{line}");
+        }
+    }
+
+    #[test]
+    fn no_control_character_passes() {
+        let hostile: String = ('\0'..='\u{ff}').collect();
+        let line = print(None, &[Row { url: Some(hostile), ..Row::default() }]);
+        assert!(!line.trim_end_matches('\n').chars().any(char::is_control), "{line:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn reads_back_to_the_same(rows in proptest::collection::vec(samples::any_row(), 0..20)) {
+            let text = print(Some("a \"p\""), &rows);
+            let lines: Vec<Value> = text.lines().map(|l| serde_json::from_str(l).expect("a JSON object")).collect();
+            prop_assert_eq!(lines.len(), rows.len());
+            for (line, row) in text.lines().zip(&rows) {
+                // serde_json may be off by one unit in the last place of a float; the standard library is not.
+                let avg = line.rsplit("\"avg_ns\":").next().and_then(|rest| rest.split(',').next());
+                let avg: Option<f64> = avg.expect("the column is there").parse().ok();
+                prop_assert_eq!(avg, row.avg.filter(|f| f.is_finite()));
+            }
+            for (line, row) in lines.iter().zip(&rows) {
+                prop_assert_eq!(&line["url"], &Value::from(row.url.clone()));
+                prop_assert_eq!(line["status"].as_u64(), row.status);
+                prop_assert_eq!(line["response_time_ns"].as_i64(), row.response_time);
+                prop_assert_eq!(&line["client_ip"], &Value::from(row.client_ip.map(|ip| ip.to_string())));
+                prop_assert_eq!(&line["id"], &Value::from(row.id.map(|id| format!("{id:016x}"))));
+                prop_assert_eq!(&line["processor"], "a \"p\"");
+            }
+        }
+    }
+}

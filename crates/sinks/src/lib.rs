@@ -1,0 +1,22 @@
+//! The last consumers of tuples and results: a readable table, JSON lines, CSV. A sink takes [`tuple::Batch`]es and
+//! writes bytes to any [`std::io::Write`]; it opens no file, reads no environment and decides nothing about the rows.
+//!
+//! Programs read [`Jsonl`] and [`Csv`], whose values are exact and stable; people read [`Table`], whose values are
+//! rounded to what an eye can use and carry their units.
+
+#![forbid(unsafe_code)]
+
+pub mod cells;
+pub mod csv;
+pub mod jsonl;
+pub mod sink;
+pub mod table;
+pub mod units;
+
+#[cfg(test)]
+mod samples;
+
+pub use crate::csv::Csv;
+pub use jsonl::Jsonl;
+pub use sink::{ResultHead, Sink, distinct_names};
+pub use table::{Style, Table};

@@ -1,0 +1,69 @@
+//! What every sink can do, and what it is told before the first row.
+
+use std::io;
+use std::net::IpAddr;
+
+use tuple::Batch;
+
+/// What is known of one result of a query before its first row.
+#[derive(Clone, Debug)]
+pub struct ResultHead {
+    /// The processor that makes it, as [`distinct_names`] has it; `None` for the tuples themselves.
+    pub processor: Option<String>,
+    /// The names of its columns; of tuples the first batch may know better, and then has the last word.
+    pub columns: Vec<String>,
+}
+
+/// A last consumer. Rows of several results may come in turns.
+pub trait Sink {
+    /// Takes rows of the result at place `result` of the query's results.
+    ///
+    /// # Errors
+    /// Whatever the writer behind it says.
+    fn write(&mut self, result: usize, batch: &Batch) -> io::Result<()>;
+
+    /// Hands everything taken so far to the writer and flushes it.
+    ///
+    /// # Errors
+    /// Whatever the writer behind it says.
+    fn flush(&mut self) -> io::Result<()>;
+
+    /// Ends the output; nothing is written after it.
+    ///
+    /// # Errors
+    /// Whatever the writer behind it says.
+    fn finish(&mut self) -> io::Result<()>;
+
+    /// A host's name, for sinks that show names; others ignore it.
+    fn learn_name(&mut self, _ip: IpAddr, _name: &str) {}
+
+    /// What a person should know of how the rows were shown: columns left out and the like.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// The processors' names as results carry them: as written in the query; a name that came before gets its number
+/// (`top-k`, `top-k#2`).
+#[must_use]
+pub fn distinct_names<'a>(written: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let mut seen: Vec<&str> = Vec::new();
+    let number = |name: &'a str| {
+        seen.push(name);
+        match seen.iter().filter(|s| **s == name).count() {
+            1 => name.to_owned(),
+            n => format!("{name}#{n}"),
+        }
+    };
+    written.into_iter().map(number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_made_distinct() {
+        assert_eq!(distinct_names(["a", "b", "a", "a"]), ["a", "b", "a#2", "a#3"]);
+    }
+}

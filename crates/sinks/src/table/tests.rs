@@ -1,0 +1,202 @@
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use tuple::{Batch, DataType, FieldId, Unit};
+
+use super::{Style, Table};
+use crate::samples::{self, Row};
+use crate::{ResultHead, Sink};
+
+fn print(style: Style, heads: &[ResultHead], batches: &[(usize, Batch)]) -> (String, Vec<String>) {
+    let mut out = Vec::new();
+    let mut sink = Table::new(&mut out, heads, style);
+    for (result, batch) in batches {
+        sink.write(*result, batch).expect("a Vec takes every byte");
+    }
+    sink.finish().expect("a Vec takes every byte");
+    let notes = sink.notes();
+    drop(sink);
+    (String::from_utf8(out).expect("a table is text"), notes)
+}
+
+fn check(style: Style, heads: &[ResultHead], batches: &[(usize, Batch)], expected: &str) {
+    let (text, notes) = print(style, heads, batches);
+    assert_eq!(text.trim_end(), expected.trim_matches('\n'), "\n{text}");
+    assert_eq!(notes, [""; 0]);
+}
+
+#[test]
+fn every_type_has_its_unit() {
+    let batch = samples::batch(&[
+        Row::sample(),
+        Row { url: Some("/\x1b[31m\n".into()), avg: Some(4.56e9), ..Row::sample() },
+        Row::default(),
+    ]);
+    check(Style::default(), &[samples::head(None, &batch)], &[(0, batch)], "
+id                ts                           client_ip  url          hit   status  response_time      avg  hist
+────────────────  ───────────────────────────  ─────────  ───────────  ────  ──────  ─────────────  ───────  ─────────
+00000000000000ff  2026-11-21T19:59:17.229334Z  10.0.0.1   /a?\"b\"       true     200          -5 ns  1.50 ns  █ 1.50 ns
+00000000000000ff  2026-11-21T19:59:17.229334Z  10.0.0.1   /\\x1b[31m\\n  true     200          -5 ns   4.56 s  █ 1.50 ns
+-                 -                            -          -            -          -              -        -  -
+");
+}
+
+#[test]
+fn windows_are_blocks() {
+    let mut w = samples::result_writer();
+    for (start, url, count) in [(0, "/a", 3), (0, "/basket", 12), (10, "/a", 1)] {
+        samples::push_result(&mut w, 1_795_291_150_000_000_000 + start * 1_000_000_000, url, count, None);
+    }
+    let batch = w.finish();
+    check(
+        Style::default(),
+        &[samples::head(Some("top-k"), &batch)],
+        &[(0, batch)],
+        "
+top-k  2026-11-21T19:59:10Z – 2026-11-21T19:59:20Z
+url      count
+───────  ─────
+/a           3
+/basket     12
+
+top-k  2026-11-21T19:59:20Z – 2026-11-21T19:59:30Z
+url  count
+───  ─────
+/a       1
+",
+    );
+}
+
+#[test]
+fn several_results_have_titles_and_doubt_is_shown() {
+    let (sure, mut w) = (samples::result(&[("/a", 3)]), samples::result_writer());
+    samples::push_result(&mut w, 1_795_291_150_000_000_000, "/b", 5, Some(1.0));
+    let doubtful = w.finish();
+    let heads = [samples::head(Some("a"), &sure), samples::head(Some("b"), &doubtful)];
+    check(
+        Style::default(),
+        &heads,
+        &[(0, sure), (1, doubtful)],
+        "
+a  2026-11-21T19:59:10Z – 2026-11-21T19:59:20Z
+url  count
+───  ─────
+/a       3
+
+b  2026-11-21T19:59:10Z – 2026-11-21T19:59:20Z
+url  count  approximate  error_bound
+───  ─────  ───────────  ───────────
+/b       5  true                   1
+",
+    );
+}
+
+#[test]
+fn tuples_stream_under_one_header() {
+    let batch = |url: &str| {
+        let mut w = samples::writer(samples::schema(&[
+            ("url", DataType::Text, Unit::None),
+            ("response_time_ns", DataType::I64, Unit::Nanoseconds),
+        ]));
+        w.text(FieldId(0), url.as_bytes());
+        w.i64(FieldId(1), 1_500_000);
+        w.end_row();
+        w.finish()
+    };
+    let heads = [samples::head(None, &batch(""))];
+    let batches = [(0, batch("/a")), (0, batch("/the second"))];
+    let style = || Style { width: Some(26), ..Style::default() };
+    let header = "
+url          response_time
+───────────  ─────────────
+/a                 1.50 ms
+/the second        1.50 ms
+";
+    check(style(), &heads, &batches, header);
+    // Enough rows to begin with; what comes later has to do with the widths, unless there is room without end.
+    let many: Vec<_> = (0..64).map(|_| (0, batch("/a"))).chain([(0, batch("/the second"))]).collect();
+    let end = |style| print(style, &heads, &many).0.lines().skip(65).collect::<Vec<_>>().join("\n");
+    assert_eq!(end(style()), "/a         1.50 ms\n/t…        1.50 ms");
+    assert_eq!(end(Style::default()), "/a         1.50 ms\n/the second        1.50 ms");
+    let mut sink = Table::new(Vec::new(), &heads, style());
+    sink.write(0, &batch("/a")).and_then(|()| sink.flush()).expect("a Vec takes every byte");
+    assert_eq!(String::from_utf8_lossy(&sink.out).lines().count(), 3, "flushed means written");
+}
+
+#[test]
+fn names_stand_for_addresses_and_are_made_harmless() {
+    let batch = samples::batch(&[Row::sample()]);
+    let ip = IpAddr::from([10, 0, 0, 1]);
+    for (names, expected) in [
+        (Some(HashMap::from([(ip, "shop".to_owned())])), " shop "),
+        (Some(HashMap::from([(ip, "\x1b[0m".to_owned())])), " \\x1b[0m "),
+        (None, " 10.0.0.1 "),
+    ] {
+        let style = Style { names, ..Style::default() };
+        let (text, _) = print(style, &[samples::head(None, &batch)], &[(0, batch.clone())]);
+        assert!(text.contains(expected), "{text}");
+    }
+    let mut sink = Table::new(
+        Vec::new(),
+        &[samples::head(None, &batch)],
+        Style { names: Some(HashMap::new()), width: None },
+    );
+    sink.learn_name(ip, "learned");
+    sink.write(0, &batch).and_then(|()| sink.finish()).expect("a Vec takes every byte");
+    assert!(String::from_utf8_lossy(&sink.out).contains(" learned "));
+}
+
+#[test]
+fn a_narrow_terminal_cuts_text_then_leaves_columns_out() {
+    let long = "/".repeat(300);
+    let batch = samples::batch(&[Row { url: Some(long), ..Row::sample() }]);
+    for width in [40, 60, 80, 100, 120, 200] {
+        let style = Style { width: Some(width), ..Style::default() };
+        let (text, notes) = print(style, &[samples::head(None, &batch)], &[(0, batch.clone())]);
+        let widest = text.lines().map(|l| l.chars().count()).max().unwrap_or(0);
+        assert!(widest <= width, "{width}:\n{text}");
+        assert_eq!(notes.is_empty(), width >= 120, "{notes:?}\n{text}");
+        assert!(text.contains('…') || width < 60, "{text}");
+    }
+    let (text, _) = print(Style::default(), &[samples::head(None, &batch)], &[(0, batch)]);
+    assert!(text.lines().all(|l| l.chars().count() < 400), "a bound where no width is known");
+}
+
+#[test]
+fn a_result_keeps_its_columns() {
+    let batch = samples::result(&[(&"/".repeat(100), 7)]);
+    let style = Style { width: Some(20), ..Style::default() };
+    let (text, notes) = print(style, &[samples::head(Some("top-k"), &batch)], &[(0, batch)]);
+    assert!(text.contains("///////////…      7"), "{text}");
+    assert!(notes.is_empty());
+}
+
+#[test]
+fn intervals_stand_with_their_value() {
+    let mut w = samples::writer(samples::schema(&[
+        ("url", DataType::Text, Unit::None),
+        ("count", DataType::U64, Unit::None),
+        ("count_low", DataType::F64, Unit::None),
+        ("count_high", DataType::F64, Unit::None),
+        ("avg_ns", DataType::F64, Unit::Nanoseconds),
+        ("avg_ns_low", DataType::F64, Unit::Nanoseconds),
+        ("avg_ns_high", DataType::F64, Unit::Nanoseconds),
+    ]));
+    w.text(FieldId(0), b"/a");
+    w.u64(FieldId(1), 100);
+    w.f64(FieldId(2), 90.0);
+    w.f64(FieldId(3), 112.0);
+    w.f64(FieldId(4), 1_500_000.0);
+    w.end_row();
+    let batch = w.finish();
+    check(
+        Style::default(),
+        &[samples::head(Some("x"), &batch)],
+        &[(0, batch)],
+        "
+url           count      avg
+───  ──────────────  ───────
+/a   100 (90 – 112)  1.50 ms
+",
+    );
+}

@@ -1,0 +1,99 @@
+//! Text from the network made safe and short enough to stand in a terminal's line.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// `text` without anything that a terminal would act on: control characters as `\n`, `\t`, `\x1b`, and invisible or
+/// direction-changing ones as `\u{202e}`. A backslash stays what it is: this is for eyes, not for reading back.
+#[must_use]
+pub fn escape(text: &str) -> String {
+    if !text.chars().any(acts) {
+        return text.to_owned();
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if !acts(c) => out.push(c),
+            c if (c as u32) < 0x100 => out.push_str(&format!("\\x{:02x}", c as u32)),
+            c => out.extend(c.escape_unicode()),
+        }
+    }
+    out
+}
+
+/// `text` in at most `width` columns; what is cut off leaves a `…`.
+#[must_use]
+pub fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let room = width.saturating_sub(1);
+    let mut used = 0;
+    let mut out: String = text
+        .chars()
+        .take_while(|c| {
+            used += c.width().unwrap_or(0);
+            used <= room
+        })
+        .collect();
+    out.push('…');
+    out
+}
+
+/// Appends `text`, filled up with spaces to `width` columns.
+pub fn pad(out: &mut String, text: &str, width: usize, right: bool) {
+    let spaces = width.saturating_sub(text.width());
+    if right {
+        out.extend(std::iter::repeat_n(' ', spaces));
+    }
+    out.push_str(text);
+    if !right {
+        out.extend(std::iter::repeat_n(' ', spaces));
+    }
+}
+
+/// Controls, line separators, zero-width characters, and those that turn the writing direction (UAX #9).
+fn acts(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{61c}' | '\u{feff}' | '\u{ad}')
+        || matches!(c, '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_acts() {
+        for (text, expected) in [
+            ("plain ü 漢", "plain ü 漢"),
+            ("\x1b]0;title\x07", "\\x1b]0;title\\x07"),
+            ("a\nb\tc\r", "a\\nb\\tc\\r"),
+            ("\u{9b}31m", "\\x9b31m"),
+            ("user\u{202e}gpj.exe", "user\\u{202e}gpj.exe"),
+            ("back\\slash", "back\\slash"),
+        ] {
+            assert_eq!(escape(text), expected);
+        }
+    }
+
+    #[test]
+    fn cutting_goes_by_columns() {
+        for (text, width, expected) in [
+            ("abc", 3, "abc"),
+            ("abcd", 3, "ab…"),
+            ("漢字漢字", 5, "漢字…"),
+            ("漢字漢字", 4, "漢…"),
+            ("abc", 1, "…"),
+            ("", 0, ""),
+        ] {
+            assert_eq!(cut(text, width), expected);
+        }
+        let mut line = String::new();
+        pad(&mut line, "漢", 4, false);
+        pad(&mut line, "7", 3, true);
+        assert_eq!(line, "漢    7");
+    }
+}

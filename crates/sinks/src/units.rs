@@ -1,0 +1,230 @@
+//! Numbers as people read them: three digits that matter, with their unit. For exact values there are the other
+//! formats.
+
+use jiff::Timestamp;
+use tuple::Unit;
+
+/// A number with its unit.
+#[must_use]
+pub fn number(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Nanoseconds => duration(value),
+        Unit::Bytes => bytes(value),
+        Unit::PerSecond => rate(value),
+        Unit::Fraction => percentage(value),
+        Unit::EpochNanoseconds => time(value as i64),
+        Unit::Id => id(value as u64),
+        Unit::None => plain(value),
+    }
+}
+
+/// Nanoseconds: `850 ns`, `1.23 ms`, `12.3 s`; from a minute on `1m 05s`, `2h 03m`, `4d 05h`.
+#[must_use]
+pub fn duration(ns: f64) -> String {
+    let (sign, ns) = split_sign(ns);
+    let text =
+        if ns < 999.5e6 { scaled(ns, 1000.0, &["ns", "µs", "ms"], significant) } else { seconds(ns / 1e9) };
+    format!("{sign}{text}")
+}
+
+/// Bytes in powers of 1000: `512 B`, `4.1 kB`, `1.2 GB`.
+#[must_use]
+pub fn bytes(value: f64) -> String {
+    let (sign, value) = split_sign(value);
+    let one_decimal = |v: f64| format!("{v:.1}");
+    let text = scaled(value, 1000.0, &["B", "kB", "MB", "GB", "TB", "PB", "EB"], one_decimal);
+    format!("{sign}{text}")
+}
+
+/// Something per second: `12.3/s`.
+#[must_use]
+pub fn rate(value: f64) -> String {
+    format!("{}/s", plain(value))
+}
+
+/// A share of one as a percentage. What is not all never looks like all, and what is not nothing never like nothing.
+#[must_use]
+pub fn percentage(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent == percent.trunc() {
+        return format!("{percent:.0} %");
+    }
+    let decimals = (1..9).find(|d| {
+        let rounded = format!("{percent:.d$}");
+        rounded.parse::<f64>().is_ok_and(|r| r != 0.0 && r != 100.0)
+    });
+    format!("{percent:.0$} %", decimals.unwrap_or(9))
+}
+
+/// A time in UTC with microseconds: `2026-11-07T12:05:57.229334Z`.
+#[must_use]
+pub fn time(epoch_ns: i64) -> String {
+    match Timestamp::from_microsecond(epoch_ns.div_euclid(1000)) {
+        Ok(ts) => format!("{ts:.6}"),
+        Err(_) => epoch_ns.to_string(),
+    }
+}
+
+/// The same without a fraction that is zero, for titles.
+#[must_use]
+pub fn short_time(epoch_ns: i64) -> String {
+    match Timestamp::from_microsecond(epoch_ns.div_euclid(1000)) {
+        Ok(ts) => format!("{ts}"),
+        Err(_) => epoch_ns.to_string(),
+    }
+}
+
+/// An identifier: 16 hexadecimal digits.
+#[must_use]
+pub fn id(value: u64) -> String {
+    format!("{value:016x}")
+}
+
+/// A number without a unit: whole numbers whole, others with three digits that matter.
+#[must_use]
+pub fn plain(value: f64) -> String {
+    let (sign, magnitude) = split_sign(value);
+    if magnitude == magnitude.trunc() || magnitude >= 99.95 {
+        return format!("{sign}{magnitude:.0}");
+    }
+    if magnitude >= 0.01 {
+        return format!("{sign}{}", significant(magnitude));
+    }
+    format!("{sign}{magnitude:.2e}")
+}
+
+fn split_sign(value: f64) -> (&'static str, f64) {
+    (if value < 0.0 { "-" } else { "" }, value.abs())
+}
+
+/// In the largest unit in which it is at least 1; in the smallest, whole numbers stay whole.
+fn scaled(value: f64, step: f64, units: &[&str], digits: impl Fn(f64) -> String) -> String {
+    let whole = value == value.trunc() && value < step;
+    if whole {
+        return format!("{value:.0} {}", units[0]);
+    }
+    let (mut value, mut at) = (value, 0);
+    // Rounding may carry into the next unit: 999.96 kB is 1.0 MB.
+    while at + 1 < units.len() && digits(value).parse::<f64>().is_ok_and(|v| v >= step) {
+        value /= step;
+        at += 1;
+    }
+    format!("{} {}", digits(value), units[at])
+}
+
+/// Three significant digits, at most two decimals.
+fn significant(value: f64) -> String {
+    match value {
+        v if v >= 99.95 => format!("{v:.0}"),
+        v if v >= 9.995 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+fn seconds(s: f64) -> String {
+    let whole = s.round() as u64;
+    match whole {
+        _ if s < 59.95 => format!("{} s", significant(s)),
+        0..3_600 => format!("{}m {:02}s", whole / 60, whole % 60),
+        3_600..86_400 => format!("{}h {:02}m", whole / 3_600, whole % 3_600 / 60),
+        _ => format!("{}d {:02}h", whole / 86_400, whole % 86_400 / 3_600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(unit: Unit, cases: &[(f64, &str)]) {
+        for (value, expected) in cases {
+            assert_eq!(number(unit, *value), *expected, "{value} {unit:?}");
+        }
+    }
+
+    #[test]
+    fn durations() {
+        check(
+            Unit::Nanoseconds,
+            &[
+                (0.0, "0 ns"),
+                (1.0, "1 ns"),
+                (12.34, "12.3 ns"),
+                (999.0, "999 ns"),
+                (999.9, "1.00 µs"),
+                (1_000.0, "1.00 µs"),
+                (1_234_567.0, "1.23 ms"),
+                (99_960.0, "100 µs"),
+                (99_940.0, "99.9 µs"),
+                (999_499.0, "999 µs"),
+                (999_500.0, "1.00 ms"),
+                (999_499_999.0, "999 ms"),
+                (999_500_000.0, "1.00 s"),
+                (12_345_678_901.0, "12.3 s"),
+                (59_900_000_000.0, "59.9 s"),
+                (59_960_000_000.0, "1m 00s"),
+                (75.4e9, "1m 15s"),
+                (3_599.6e9, "1h 00m"),
+                (86_400e9, "1d 00h"),
+                (9_223_372_036_854_775_807.0, "106751d 23h"),
+                (-1_500.0, "-1.50 µs"),
+                (-0.0, "0 ns"),
+            ],
+        );
+    }
+
+    #[test]
+    fn sizes_and_rates() {
+        check(
+            Unit::Bytes,
+            &[
+                (0.0, "0 B"),
+                (512.0, "512 B"),
+                (512.25, "512.2 B"),
+                (999.96, "1.0 kB"),
+                (4_096.0, "4.1 kB"),
+                (1_000.0, "1.0 kB"),
+                (999_960.0, "1.0 MB"),
+                (1.8e19, "18.0 EB"),
+                (-2_000.0, "-2.0 kB"),
+            ],
+        );
+        check(
+            Unit::PerSecond,
+            &[(0.0, "0/s"), (0.5, "0.50/s"), (12.34, "12.3/s"), (1234.5, "1234/s"), (0.00123, "1.23e-3/s")],
+        );
+        check(
+            Unit::None,
+            &[(3.0, "3"), (3.333, "3.33"), (99.99, "100"), (1e6, "1000000"), (-2.5, "-2.50"), (200.0, "200")],
+        );
+    }
+
+    #[test]
+    fn shares_do_not_lie() {
+        check(
+            Unit::Fraction,
+            &[
+                (0.0, "0 %"),
+                (1.0, "100 %"),
+                (0.5, "50 %"),
+                (0.992, "99.2 %"),
+                (0.99999, "99.999 %"),
+                (0.99996, "99.996 %"),
+                (0.00003, "0.003 %"),
+                (1e-15, "0.000000000 %"),
+                (0.123456, "12.3 %"),
+            ],
+        );
+    }
+
+    #[test]
+    fn times_and_ids() {
+        assert_eq!(time(1_795_291_157_229_334_999), "2026-11-21T19:59:17.229334Z");
+        assert_eq!(time(-1), "1969-12-31T23:59:59.999999Z");
+        assert_eq!(short_time(1_795_291_150_000_000_000), "2026-11-21T19:59:10Z");
+        assert_eq!(short_time(1_795_291_150_500_000_000), "2026-11-21T19:59:10.5Z");
+        assert_eq!(id(255), "00000000000000ff");
+        for extreme in [i64::MIN, i64::MAX] {
+            assert!(time(extreme).ends_with('Z'));
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Typed looks into the columns of a batch, and hashes of rows made column by column.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
+use arrow_array::{Array, BooleanArray, FixedSizeBinaryArray, StringArray};
+use arrow_buffer::NullBuffer;
+use tuple::{Batch, DataType, FieldId};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::cell::Cell;
+
+/// A column, borrowed from its batch.
+#[derive(Clone, Copy)]
+pub struct ColumnView<'a> {
+    /// The values; those of null rows mean nothing.
+    pub values: Values<'a>,
+    /// Which rows are null; `None`: no row is.
+    pub nulls: Option<&'a NullBuffer>,
+}
+
+/// The values of a column by type.
+#[derive(Clone, Copy)]
+pub enum Values<'a> {
+    /// Booleans.
+    Bool(&'a BooleanArray),
+    /// Unsigned integers.
+    U64(&'a [u64]),
+    /// Signed integers.
+    I64(&'a [i64]),
+    /// Floating point.
+    F64(&'a [f64]),
+    /// Text and JSON.
+    Text(&'a StringArray),
+    /// Addresses.
+    Ip(&'a FixedSizeBinaryArray),
+}
+
+impl<'a> ColumnView<'a> {
+    /// The column `id` of `batch`.
+    ///
+    /// # Panics
+    /// When the batch lacks it, although the dataflow says that it is there.
+    #[must_use]
+    pub fn of(batch: &'a Batch, id: FieldId) -> ColumnView<'a> {
+        let schema = batch.schema();
+        let Some(column) = batch.column(id) else {
+            panic!("{}.{} is not in the batch", schema.name, schema.field(id).name)
+        };
+        let values = match schema.field(id).data_type {
+            DataType::Bool => Values::Bool(column.as_boolean()),
+            DataType::U64 => Values::U64(column.as_primitive::<UInt64Type>().values()),
+            DataType::I64 => Values::I64(column.as_primitive::<Int64Type>().values()),
+            DataType::F64 => Values::F64(column.as_primitive::<Float64Type>().values()),
+            DataType::Text | DataType::Json => Values::Text(column.as_string::<i32>()),
+            DataType::Ip => Values::Ip(column.as_fixed_size_binary()),
+        };
+        ColumnView { values, nulls: column.nulls().filter(|n| n.null_count() > 0) }
+    }
+
+    /// Whether `row` has a value.
+    #[inline]
+    #[must_use]
+    pub fn is_valid(&self, row: usize) -> bool {
+        self.nulls.is_none_or(|n| n.is_valid(row))
+    }
+
+    /// The value at `row`.
+    #[inline]
+    #[must_use]
+    pub fn cell(&self, row: usize) -> Cell<'a> {
+        if !self.is_valid(row) {
+            return Cell::Null;
+        }
+        match self.values {
+            Values::Bool(v) => Cell::Bool(v.value(row)),
+            Values::U64(v) => Cell::U64(v[row]),
+            Values::I64(v) => Cell::I64(v[row]),
+            Values::F64(v) => Cell::F64(v[row]),
+            Values::Text(v) => Cell::Text(v.value(row).as_bytes()),
+            Values::Ip(v) => Cell::Ip(ip_at(v, row)),
+        }
+    }
+
+    /// Mixes the values at `rows` into `hashes`, which has an entry for every row of the batch. One integer column
+    /// gives different values different hashes.
+    pub fn hash_into(&self, rows: &[u32], hashes: &mut [u64]) {
+        match self.values {
+            Values::Bool(v) => self.mix_each(rows, hashes, |row, h| mix(h ^ u64::from(v.value(row)))),
+            Values::U64(v) => self.mix_each(rows, hashes, |row, h| mix(h ^ v[row])),
+            Values::I64(v) => self.mix_each(rows, hashes, |row, h| mix(h ^ v[row] as u64)),
+            Values::F64(v) => self.mix_each(rows, hashes, |row, h| mix(h ^ (v[row] + 0.0).to_bits())),
+            Values::Text(v) => {
+                self.mix_each(rows, hashes, |row, h| xxh3_64_with_seed(v.value(row).as_bytes(), h));
+            }
+            Values::Ip(v) => self.mix_each(rows, hashes, |row, h| {
+                let ip = u128::from_le_bytes(*ip_at(v, row));
+                mix(mix(h ^ ip as u64) ^ (ip >> 64) as u64)
+            }),
+        }
+    }
+
+    fn mix_each(&self, rows: &[u32], hashes: &mut [u64], f: impl Fn(usize, u64) -> u64) {
+        for &row in rows {
+            let row = row as usize;
+            hashes[row] = if self.is_valid(row) { f(row, hashes[row]) } else { mix(!hashes[row]) };
+        }
+    }
+}
+
+/// The address at `row`.
+#[inline]
+#[must_use]
+pub fn ip_at(array: &FixedSizeBinaryArray, row: usize) -> &[u8; 16] {
+    array.value(row).try_into().expect("addresses are 16 bytes wide")
+}
+
+/// SplitMix64's finalizer: a bijection that spreads every bit.
+#[inline]
+#[must_use]
+pub fn mix(mut h: u64) -> u64 {
+    h = h.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    h = (h ^ (h >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    h = (h ^ (h >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    h ^ (h >> 31)
+}

@@ -1,0 +1,86 @@
+//! What the engine is told beside the dataflow, and what it says of its own work. Every bound of the engine is here or
+//! in the dataflow (`groups_max`); every loss to a bound has its counter.
+
+/// Bounds and the sampling rate. The defaults suit one machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The share of flows that the tuples come from, 0 < p ≤ 1; below 1 the results are scaled and carry intervals.
+    pub sample: f64,
+    /// Seed of the hash tables, so that nobody who sends packets can aim at one bucket.
+    pub seed: u64,
+    /// Most tuples that wait for their partners, over all inputs of a join.
+    pub join_rows_max: usize,
+    /// Most bytes that they take.
+    pub join_bytes_max: usize,
+    /// A flow without a tuple for this long, in event time, leaves the join.
+    pub join_idle_ns: i64,
+    /// Most panes (a window, or its part between two slides) that a pipeline keeps open, unless size and lateness of
+    /// its windows need more; the oldest windows beyond are emitted before their time.
+    pub panes_max: usize,
+    /// Most bytes of group keys that a pipeline holds.
+    pub key_bytes_max: usize,
+    /// Bytes of histograms and distinct sets of a pipeline above which they are made coarser, step by step.
+    pub sketch_bytes_max: usize,
+    /// Different values that `distinct` holds exactly, for each group.
+    pub distinct_exact_max: usize,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            sample: 1.0,
+            seed: 0x6e65_7461_6c79_7469,
+            join_rows_max: 1 << 20,
+            join_bytes_max: 256 << 20,
+            join_idle_ns: 300_000_000_000,
+            panes_max: 8192,
+            key_bytes_max: 64 << 20,
+            sketch_bytes_max: 256 << 20,
+            distinct_exact_max: 1024,
+        }
+    }
+}
+
+/// What became of the tuples. Those after `tuples_joined` are counted once for each pipeline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Tuples pushed.
+    pub tuples_in: u64,
+    /// Tuples (of a join: before or after it) that a predicate left out.
+    pub tuples_filtered: u64,
+    /// Tuples that a join made.
+    pub tuples_joined: u64,
+    /// Tuples left out because the required value was null.
+    pub tuples_null_value: u64,
+    /// Tuples all of whose windows had been emitted, or without a time.
+    pub tuples_late: u64,
+    /// Tuples whose group found no room: they went to the pool or took another group's place.
+    pub groups_overflowed: u64,
+    /// Windows emitted early because `panes_max` was reached.
+    pub windows_forced: u64,
+    /// Times that sketches were made coarser because `sketch_bytes_max` was reached.
+    pub sketches_coarsened: u64,
+    /// Sums that left the range of their type and were cut to it.
+    pub sums_saturated: u64,
+    /// Tuples that left a join for want of room, or had no id.
+    pub join_dropped: u64,
+    /// Tuples that left a join because their flow was idle; the ordinary end.
+    pub join_expired: u64,
+}
+
+impl Counters {
+    /// Adds another engine's counters.
+    pub fn add(&mut self, other: &Counters) {
+        self.tuples_in += other.tuples_in;
+        self.tuples_filtered += other.tuples_filtered;
+        self.tuples_joined += other.tuples_joined;
+        self.tuples_null_value += other.tuples_null_value;
+        self.tuples_late += other.tuples_late;
+        self.groups_overflowed += other.groups_overflowed;
+        self.windows_forced += other.windows_forced;
+        self.sketches_coarsened += other.sketches_coarsened;
+        self.sums_saturated += other.sums_saturated;
+        self.join_dropped += other.join_dropped;
+        self.join_expired += other.join_expired;
+    }
+}

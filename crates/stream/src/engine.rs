@@ -1,0 +1,157 @@
+//! Runs a dataflow: tuples in, results out. Filters, join, predicate, pipelines, in this order.
+//!
+//! The engine reads no clock: [`Engine::advance`] says how far event time has come. It knows nothing of packets,
+//! formats or other engines.
+
+use std::sync::Arc;
+
+use plan::{Column, Dataflow};
+use tuple::{Batch, FieldId, Schema, common};
+
+use crate::config::{Config, Counters};
+use crate::ops::filter::Filter;
+use crate::ops::join::Join;
+use crate::ops::take::take;
+use crate::pipeline::Running;
+
+/// A dataflow at work.
+pub struct Engine {
+    /// By input.
+    filters: Vec<Option<Filter>>,
+    join: Option<Join>,
+    rest: AfterJoin,
+}
+
+/// What happens to tuples once they are joined.
+struct AfterJoin {
+    predicate: Option<Filter>,
+    pipelines: Vec<Running>,
+    /// Columns of raw tuples that are not printed: they say again what another says.
+    hidden: Vec<FieldId>,
+    counters: Counters,
+}
+
+/// Some rows of a result.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// Of which pipeline; `None`: tuples, of a dataflow without pipelines.
+    pub pipeline: Option<usize>,
+    /// The rows. Each pipeline's batches have one schema.
+    pub batch: Batch,
+}
+
+impl Engine {
+    /// # Panics
+    /// When the dataflow is not sound (no input; a literal or a value of another type than its column; a join without
+    /// `id`; windows without `ts_end`) or the sampling rate is not in (0, 1]: bugs of the caller.
+    #[must_use]
+    pub fn new(dataflow: &Dataflow, config: Config) -> Engine {
+        assert!(config.sample > 0.0 && config.sample <= 1.0, "sampling rate {}", config.sample);
+        assert!(!dataflow.inputs.is_empty(), "a dataflow has an input");
+        let filters = dataflow.inputs.iter().map(|input| {
+            let predicate = input.filter.as_ref()?;
+            Some(Filter::new(predicate, &input.schema, &|column: Column| column.field))
+        });
+        let join = (dataflow.inputs.len() > 1).then(|| Join::new(&dataflow.inputs, &config));
+        let place = |column: Column| -> FieldId { join.as_ref().map_or(column.field, |j| j.place(column)) };
+        let schema = join.as_ref().map_or(&dataflow.inputs[0].schema, Join::schema);
+        let pipelines: Vec<Running> =
+            dataflow.pipelines.iter().map(|p| Running::new(p, schema, &place, &config)).collect();
+        let has_time = dataflow.inputs.iter().all(|i| i.columns.contains(&common::TS_END));
+        assert!(has_time || !pipelines.iter().any(Running::needs_time), "windows and rates need ts_end");
+        let is_news = |id: &FieldId| join.as_ref().is_none_or(|j| j.is_news(*id));
+        let rest = AfterJoin {
+            predicate: dataflow.filter.as_ref().map(|p| Filter::new(p, schema, &place)),
+            pipelines,
+            hidden: schema.ids().filter(|id| !is_news(id)).collect(),
+            counters: Counters::default(),
+        };
+        Engine { filters: filters.collect(), rest, join }
+    }
+
+    /// Takes tuples of one input (its place in the dataflow). Without pipelines the tuples that pass go to `out`.
+    ///
+    /// # Panics
+    /// When the batch lacks a column that the dataflow says is there, or the input does not exist.
+    pub fn push(&mut self, input: usize, batch: &Batch, out: &mut Vec<Output>) {
+        let rest = &mut self.rest;
+        let mut rows = Vec::with_capacity(batch.rows());
+        match &self.filters[input] {
+            Some(filter) => filter.select(batch, &mut rows),
+            None => rows.extend(0..batch.rows() as u32),
+        }
+        rest.counters.tuples_in += batch.rows() as u64;
+        rest.counters.tuples_filtered += (batch.rows() - rows.len()) as u64;
+        match &mut self.join {
+            None => rest.push(batch, rows, out),
+            Some(join) => join.push(input, batch, &rows, &mut |joined| {
+                rest.push(joined, (0..joined.rows() as u32).collect(), out);
+            }),
+        }
+    }
+
+    /// Event time has come to `watermark_ns`: windows that ended by more than their lateness are emitted. Going back
+    /// does nothing.
+    pub fn advance(&mut self, watermark_ns: i64, out: &mut Vec<Output>) {
+        if let Some(join) = &mut self.join {
+            join.advance(watermark_ns);
+        }
+        for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
+            pipeline.advance(watermark_ns, &mut |batch| out.push(Output { pipeline: Some(i), batch }));
+        }
+    }
+
+    /// Nothing comes any more: everything open is emitted.
+    pub fn finish(&mut self, out: &mut Vec<Output>) {
+        for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
+            pipeline.finish(&mut |batch| out.push(Output { pipeline: Some(i), batch }));
+        }
+    }
+
+    /// Takes over what another engine of the same dataflow and configuration has open: one worker's share of the
+    /// flows. Tuples that wait in the other's join are dropped: a flow's tuples all go to one worker.
+    pub fn merge(&mut self, other: Engine) {
+        self.rest.counters.add(&other.counters());
+        for (mine, theirs) in self.rest.pipelines.iter_mut().zip(other.rest.pipelines) {
+            mine.merge(theirs);
+        }
+    }
+
+    /// What became of the tuples so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let mut counters = self.rest.counters;
+        counters.sums_saturated += self.rest.pipelines.iter().map(Running::sums_saturated).sum::<u64>();
+        if let Some(join) = &self.join {
+            counters.add(join.counters());
+        }
+        counters
+    }
+
+    /// The schema of a pipeline's results.
+    #[must_use]
+    pub fn result_schema(&self, pipeline: usize) -> &Arc<Schema> {
+        self.rest.pipelines[pipeline].schema()
+    }
+}
+
+impl AfterJoin {
+    fn push(&mut self, batch: &Batch, mut rows: Vec<u32>, out: &mut Vec<Output>) {
+        if let Some(predicate) = &self.predicate {
+            let truth = predicate.evaluate(batch);
+            let before = rows.len();
+            rows.retain(|row| truth.yes.value(*row as usize));
+            self.counters.tuples_filtered += (before - rows.len()) as u64;
+        }
+        if rows.is_empty() {
+            return;
+        }
+        if self.pipelines.is_empty() {
+            out.push(Output { pipeline: None, batch: take(batch, &rows, |id| !self.hidden.contains(&id)) });
+        }
+        for (i, pipeline) in self.pipelines.iter_mut().enumerate() {
+            let emit = &mut |batch| out.push(Output { pipeline: Some(i), batch });
+            pipeline.push(batch, &rows, &mut self.counters, emit);
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! What is computed of a group: which accumulators a pipeline's aggregates need, each once, and their dispatch.
+//!
+//! An accumulator holds a flat vector with a cell for every group (with sampling: for every group and replicate).
+//! Updates take parallel slices of cells and rows; merging cells is associative, so that panes and workers merge.
+
+use std::ops::Range;
+
+use arrow_buffer::NullBuffer;
+use plan::{Aggregate, Column};
+use tuple::{DataType, FieldId, Schema};
+
+use crate::column::ColumnView;
+use crate::ops::count::Counts;
+use crate::ops::distinct::{DistinctSets, Hashes};
+use crate::ops::extreme::{End, Extremes};
+use crate::ops::filter::{Filter, Truth};
+use crate::ops::quantile::Histograms;
+use crate::ops::spread::Spreads;
+use crate::ops::success::Shares;
+use crate::ops::sum::{IntegerSums, RealSums};
+
+/// State by cell.
+pub trait Accumulator {
+    /// Makes room for this many cells; new ones are empty.
+    fn resize(&mut self, cells: usize);
+    /// Empties a cell.
+    fn reset(&mut self, cell: usize);
+    /// Takes over the other's cell; returns by how many bytes of heap it grew.
+    fn merge(&mut self, cell: usize, from: &Self, other: usize) -> usize;
+}
+
+/// The accumulators of a pipeline.
+#[derive(Clone, Debug)]
+pub struct Accumulators {
+    states: Vec<State>,
+    cells: usize,
+}
+
+/// One of them.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum State {
+    Count(Counts),
+    IntegerSum(IntegerSums),
+    RealSum(RealSums),
+    ExtremeU64(Extremes<u64>),
+    ExtremeI64(Extremes<i64>),
+    ExtremeF64(Extremes<f64>),
+    Spread(Spreads),
+    Histogram(Histograms),
+    Distinct(DistinctSets, usize),
+    Success(Shares, usize),
+}
+
+/// Which accumulators the aggregates need, and of what.
+#[derive(Debug)]
+pub struct Shape {
+    /// The place of each aggregate's accumulator.
+    pub place: Vec<usize>,
+    /// Columns whose different values are counted.
+    pub distinct: Vec<FieldId>,
+    /// Predicates whose outcomes are counted.
+    pub success: Vec<Filter>,
+    empty: Vec<State>,
+}
+
+/// What accumulators read of a batch.
+pub struct Measures<'a> {
+    /// The value column.
+    pub value: Option<ColumnView<'a>>,
+    /// By [`Shape::distinct`].
+    pub distinct: Vec<Hashes<'a>>,
+    /// By [`Shape::success`].
+    pub success: Vec<Truth>,
+}
+
+/// Calls `$body` with the accumulator of any kind as `$one`.
+macro_rules! each_kind {
+    ($state:expr, $one:pat => $body:expr) => {
+        match $state {
+            State::Count($one) => $body,
+            State::IntegerSum($one) => $body,
+            State::RealSum($one) => $body,
+            State::ExtremeU64($one) => $body,
+            State::ExtremeI64($one) => $body,
+            State::ExtremeF64($one) => $body,
+            State::Spread($one) => $body,
+            State::Histogram($one) => $body,
+            State::Distinct($one, _) => $body,
+            State::Success($one, _) => $body,
+        }
+    };
+}
+
+impl Shape {
+    /// The accumulators for `aggregates` of a value of type `value`.
+    ///
+    /// # Panics
+    /// When an aggregate needs a value and there is none, or it is not a number: the planner's bug.
+    #[must_use]
+    pub fn new(
+        aggregates: &[Aggregate],
+        value: Option<DataType>,
+        schema: &Schema,
+        exact_max: usize,
+        place: &dyn Fn(Column) -> FieldId,
+    ) -> Shape {
+        let mut shape =
+            Shape { place: Vec::new(), distinct: Vec::new(), success: Vec::new(), empty: Vec::new() };
+        // Quantiles, hist and cdf read one histogram; avg and sum one sum; rate and count one count.
+        let mut known: Vec<(u8, usize)> = Vec::new();
+        for aggregate in aggregates {
+            let kind = kind(aggregate);
+            let place = match known.iter().find(|(k, _)| Some(*k) == kind) {
+                Some((_, place)) => *place,
+                None => {
+                    let state = shape.state(aggregate, value, schema, exact_max, place);
+                    shape.empty.push(state);
+                    known.extend(kind.map(|k| (k, shape.empty.len() - 1)));
+                    shape.empty.len() - 1
+                }
+            };
+            shape.place.push(place);
+        }
+        shape
+    }
+
+    /// No cell yet.
+    #[must_use]
+    pub fn accumulators(&self, level: u8) -> Accumulators {
+        let mut empty = Accumulators { states: self.empty.clone(), cells: 0 };
+        (1..=level).for_each(|l| empty.coarsen(l));
+        empty
+    }
+
+    fn state(
+        &mut self,
+        aggregate: &Aggregate,
+        value: Option<DataType>,
+        schema: &Schema,
+        exact_max: usize,
+        place: &dyn Fn(Column) -> FieldId,
+    ) -> State {
+        let number = || match value {
+            Some(t @ (DataType::U64 | DataType::I64 | DataType::F64)) => t,
+            other => panic!("{aggregate:?} needs a number, not {other:?}"),
+        };
+        let extreme = |end| match number() {
+            DataType::U64 => State::ExtremeU64(Extremes::new(end)),
+            DataType::I64 => State::ExtremeI64(Extremes::new(end)),
+            _ => State::ExtremeF64(Extremes::new(end)),
+        };
+        match aggregate {
+            Aggregate::Count | Aggregate::Rate => State::Count(Counts::default()),
+            Aggregate::Sum | Aggregate::Avg if number() == DataType::F64 => {
+                State::RealSum(RealSums::default())
+            }
+            Aggregate::Sum | Aggregate::Avg => State::IntegerSum(IntegerSums::default()),
+            Aggregate::Min => extreme(End::Min),
+            Aggregate::Max => extreme(End::Max),
+            Aggregate::Stddev => {
+                number();
+                State::Spread(Spreads::default())
+            }
+            Aggregate::Quantile(_) | Aggregate::Hist | Aggregate::Cdf => {
+                State::Histogram(Histograms::new(number() == DataType::F64))
+            }
+            Aggregate::Distinct(column) => {
+                self.distinct.push(place(*column));
+                State::Distinct(DistinctSets::new(exact_max), self.distinct.len() - 1)
+            }
+            Aggregate::Success(predicate) => {
+                self.success.push(Filter::new(predicate, schema, place));
+                State::Success(Shares::default(), self.success.len() - 1)
+            }
+        }
+    }
+}
+
+/// What aggregates must have in common to share an accumulator; `None`: nothing is enough.
+fn kind(aggregate: &Aggregate) -> Option<u8> {
+    Some(match aggregate {
+        Aggregate::Count | Aggregate::Rate => 0,
+        Aggregate::Sum | Aggregate::Avg => 1,
+        Aggregate::Min => 2,
+        Aggregate::Max => 3,
+        Aggregate::Stddev => 4,
+        Aggregate::Quantile(_) | Aggregate::Hist | Aggregate::Cdf => 5,
+        Aggregate::Distinct(_) | Aggregate::Success(_) => return None,
+    })
+}
+
+impl Accumulators {
+    /// Makes room for this many cells.
+    pub fn resize(&mut self, cells: usize) {
+        if cells != self.cells {
+            self.states.iter_mut().for_each(|state| each_kind!(state, s => s.resize(cells)));
+            self.cells = cells;
+        }
+    }
+
+    /// Empties some cells.
+    pub fn reset(&mut self, cells: Range<usize>) {
+        for state in &mut self.states {
+            each_kind!(state, s => cells.clone().for_each(|cell| s.reset(cell)));
+        }
+    }
+
+    /// Takes `rows`, each into the cell at the same place in `cells`; returns by how many bytes of heap they grew.
+    pub fn update(&mut self, cells: &[u32], rows: &[u32], measures: &Measures<'_>) -> usize {
+        self.states.iter_mut().map(|state| state.update(cells, rows, measures)).sum()
+    }
+
+    /// Merges every cell `i` of `from` into the cell `to(i)`.
+    pub fn merge(&mut self, from: &Accumulators, to: impl Fn(usize) -> usize) -> usize {
+        let mut grown = 0;
+        for (mine, theirs) in self.states.iter_mut().zip(&from.states) {
+            for other in 0..from.cells {
+                grown += mine.merge(to(other), theirs, other);
+            }
+        }
+        grown
+    }
+
+    /// The accumulator at `place`.
+    #[must_use]
+    pub fn state(&self, place: usize) -> &State {
+        &self.states[place]
+    }
+
+    /// Makes sketches smaller; levels go up by one.
+    pub fn coarsen(&mut self, level: u8) {
+        for state in &mut self.states {
+            match state {
+                State::Histogram(h) => h.coarsen(level),
+                State::Distinct(d, _) => d.coarsen(level),
+                _ => {}
+            }
+        }
+    }
+
+    /// Bytes of sketches on the heap.
+    #[must_use]
+    pub fn sketch_bytes(&self) -> usize {
+        let bytes = |state: &State| match state {
+            State::Histogram(h) => h.bytes(),
+            State::Distinct(d, _) => d.bytes(),
+            _ => 0,
+        };
+        self.states.iter().map(bytes).sum()
+    }
+}
+
+impl State {
+    /// All of `cells` in one: a state with a single cell.
+    #[must_use]
+    pub fn gather(&self, cells: Range<usize>) -> State {
+        let mut all = self.clone_empty();
+        each_kind!(&mut all, s => s.resize(1));
+        cells.for_each(|cell| {
+            all.merge(0, self, cell);
+        });
+        all
+    }
+
+    fn clone_empty(&self) -> State {
+        match self {
+            State::Count(_) => State::Count(Counts::default()),
+            State::IntegerSum(_) => State::IntegerSum(IntegerSums::default()),
+            State::RealSum(_) => State::RealSum(RealSums::default()),
+            State::ExtremeU64(s) => State::ExtremeU64(s.clone_empty()),
+            State::ExtremeI64(s) => State::ExtremeI64(s.clone_empty()),
+            State::ExtremeF64(s) => State::ExtremeF64(s.clone_empty()),
+            State::Spread(_) => State::Spread(Spreads::default()),
+            State::Histogram(s) => State::Histogram(s.clone_empty()),
+            State::Distinct(s, i) => State::Distinct(s.clone_empty(), *i),
+            State::Success(_, i) => State::Success(Shares::default(), *i),
+        }
+    }
+
+    fn update(&mut self, cells: &[u32], rows: &[u32], measures: &Measures<'_>) -> usize {
+        let value = || measures.value.expect("an aggregate of a value has one");
+        match self {
+            State::Count(s) => s.update(cells),
+            State::IntegerSum(s) => s.update(cells, rows, value()),
+            State::RealSum(s) => s.update(cells, rows, value()),
+            State::ExtremeU64(s) => s.update(cells, rows, value()),
+            State::ExtremeI64(s) => s.update(cells, rows, value()),
+            State::ExtremeF64(s) => s.update(cells, rows, value()),
+            State::Spread(s) => s.update(cells, rows, value()),
+            State::Histogram(s) => return s.update(cells, rows, value()),
+            State::Distinct(s, i) => return s.update(cells, rows, &measures.distinct[*i]),
+            State::Success(s, i) => s.update(cells, rows, &measures.success[*i]),
+        }
+        0
+    }
+
+    fn merge(&mut self, cell: usize, from: &State, other: usize) -> usize {
+        match (self, from) {
+            (State::Count(a), State::Count(b)) => a.merge(cell, b, other),
+            (State::IntegerSum(a), State::IntegerSum(b)) => a.merge(cell, b, other),
+            (State::RealSum(a), State::RealSum(b)) => a.merge(cell, b, other),
+            (State::ExtremeU64(a), State::ExtremeU64(b)) => a.merge(cell, b, other),
+            (State::ExtremeI64(a), State::ExtremeI64(b)) => a.merge(cell, b, other),
+            (State::ExtremeF64(a), State::ExtremeF64(b)) => a.merge(cell, b, other),
+            (State::Spread(a), State::Spread(b)) => a.merge(cell, b, other),
+            (State::Histogram(a), State::Histogram(b)) => a.merge(cell, b, other),
+            (State::Distinct(a, _), State::Distinct(b, _)) => a.merge(cell, b, other),
+            (State::Success(a, _), State::Success(b, _)) => a.merge(cell, b, other),
+            _ => unreachable!("only accumulators of one shape are merged"),
+        }
+    }
+}
+
+/// Calls `f(cell, row)` for every row that has a value.
+#[inline]
+pub fn each_valid(cells: &[u32], rows: &[u32], nulls: Option<&NullBuffer>, mut f: impl FnMut(usize, usize)) {
+    let pairs = cells.iter().zip(rows).map(|(cell, row)| (*cell as usize, *row as usize));
+    match nulls {
+        None => pairs.for_each(|(cell, row)| f(cell, row)),
+        Some(valid) => pairs.filter(|(_, row)| valid.is_valid(*row)).for_each(|(cell, row)| f(cell, row)),
+    }
+}

@@ -1,0 +1,35 @@
+//! Counts tuples, whether their value is null or not.
+
+use crate::ops::aggregate::Accumulator;
+
+/// Tuples by cell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counts(Vec<u64>);
+
+impl Counts {
+    /// One tuple for each entry of `cells`.
+    pub fn update(&mut self, cells: &[u32]) {
+        cells.iter().for_each(|cell| self.0[*cell as usize] += 1);
+    }
+
+    /// The count of a cell.
+    #[must_use]
+    pub fn count(&self, cell: usize) -> u64 {
+        self.0[cell]
+    }
+}
+
+impl Accumulator for Counts {
+    fn resize(&mut self, cells: usize) {
+        self.0.resize(cells, 0);
+    }
+
+    fn reset(&mut self, cell: usize) {
+        self.0[cell] = 0;
+    }
+
+    fn merge(&mut self, cell: usize, from: &Counts, other: usize) -> usize {
+        self.0[cell] += from.0[other];
+        0
+    }
+}

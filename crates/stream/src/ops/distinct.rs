@@ -1,0 +1,165 @@
+//! Different values of a column, by cell: exact while they are few, then a HyperLogLog.
+//!
+//! Values are told apart by their 64-bit hashes: never wrong for integers, for text and addresses wrong with
+//! probability below n² / 2^65 for n values.
+
+use arrow_buffer::NullBuffer;
+use hashbrown::HashTable;
+
+use crate::ops::aggregate::{Accumulator, each_valid};
+use crate::sketch::HyperLogLog;
+
+/// HyperLogLog's p at level 0; two less at each level.
+const PRECISION: u8 = 14;
+const PRECISION_MIN: u8 = 6;
+
+/// One set a cell.
+#[derive(Clone, Debug)]
+pub struct DistinctSets {
+    exact_max: usize,
+    precision: u8,
+    sets: Vec<DistinctSet>,
+}
+
+/// The values of a cell.
+#[derive(Clone, Debug)]
+pub enum DistinctSet {
+    /// All of their hashes.
+    Exact(HashTable<u64>),
+    /// A sketch of them.
+    Estimated(HyperLogLog),
+}
+
+/// The hashes of a column, an entry for every row of the batch, and which rows have a value.
+pub struct Hashes<'a> {
+    /// By row.
+    pub hashes: Vec<u64>,
+    /// `None`: all rows have one.
+    pub nulls: Option<&'a NullBuffer>,
+}
+
+impl DistinctSets {
+    /// Up to `exact_max` values are held exactly in each cell.
+    #[must_use]
+    pub fn new(exact_max: usize) -> DistinctSets {
+        DistinctSets { exact_max, precision: PRECISION, sets: Vec::new() }
+    }
+
+    /// With the same bounds, without cells.
+    #[must_use]
+    pub fn clone_empty(&self) -> DistinctSets {
+        DistinctSets { exact_max: self.exact_max, precision: self.precision, sets: Vec::new() }
+    }
+
+    /// Takes the hashes of `rows`; returns by how many bytes the sets grew.
+    pub fn update(&mut self, cells: &[u32], rows: &[u32], hashes: &Hashes<'_>) -> usize {
+        let (exact_max, precision, mut grown) = (self.exact_max, self.precision, 0);
+        each_valid(cells, rows, hashes.nulls, |cell, row| {
+            grown += self.sets[cell].add(hashes.hashes[row], exact_max, precision);
+        });
+        grown
+    }
+
+    /// Makes all of them smaller; levels count from 0. Each level holds a quarter of the values exactly and takes two
+    /// off p, down to 64 registers.
+    pub fn coarsen(&mut self, level: u8) {
+        self.exact_max = self.exact_max.min((self.exact_max >> 2).max(4));
+        self.precision = PRECISION.saturating_sub(2 * level).max(PRECISION_MIN);
+        self.sets.iter_mut().for_each(|set| set.shrink(self.exact_max, self.precision));
+    }
+
+    /// Of a cell.
+    #[must_use]
+    pub fn set(&self, cell: usize) -> &DistinctSet {
+        &self.sets[cell]
+    }
+
+    /// Bytes on the heap.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.sets.iter().map(DistinctSet::bytes).sum()
+    }
+}
+
+impl Accumulator for DistinctSets {
+    fn resize(&mut self, cells: usize) {
+        self.sets.resize_with(cells, DistinctSet::default);
+    }
+
+    fn reset(&mut self, cell: usize) {
+        self.sets[cell] = DistinctSet::default();
+    }
+
+    fn merge(&mut self, cell: usize, from: &DistinctSets, other: usize) -> usize {
+        self.sets[cell].merge(&from.sets[other], self.exact_max, self.precision)
+    }
+}
+
+impl Default for DistinctSet {
+    fn default() -> DistinctSet {
+        DistinctSet::Exact(HashTable::new())
+    }
+}
+
+impl DistinctSet {
+    /// How many different values, and half the width of the 95 % interval as a share of it; 0 when exact.
+    #[must_use]
+    pub fn estimate(&self) -> (u64, f64) {
+        match self {
+            DistinctSet::Exact(set) => (set.len() as u64, 0.0),
+            DistinctSet::Estimated(sketch) => (sketch.estimate().round() as u64, sketch.relative_error()),
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, hash: u64, exact_max: usize, precision: u8) -> usize {
+        match self {
+            DistinctSet::Estimated(sketch) => {
+                sketch.add(hash);
+                0
+            }
+            DistinctSet::Exact(set) if set.find(hash, |held| *held == hash).is_some() => 0,
+            DistinctSet::Exact(set) => {
+                let before = set.allocation_size();
+                set.insert_unique(hash, hash, |held| *held);
+                self.shrink(exact_max, precision);
+                self.bytes().saturating_sub(before)
+            }
+        }
+    }
+
+    fn merge(&mut self, other: &DistinctSet, exact_max: usize, precision: u8) -> usize {
+        match other {
+            DistinctSet::Exact(set) => set.iter().map(|hash| self.add(*hash, exact_max, precision)).sum(),
+            DistinctSet::Estimated(sketch) => {
+                let before = self.bytes();
+                self.shrink(0, precision);
+                match self {
+                    DistinctSet::Estimated(mine) => mine.merge(sketch),
+                    DistinctSet::Exact(_) => *self = DistinctSet::Estimated(sketch.clone()),
+                }
+                self.bytes().saturating_sub(before)
+            }
+        }
+    }
+
+    /// Turns a set of more than `exact_max` values into a sketch, and folds a sketch to `precision`.
+    fn shrink(&mut self, exact_max: usize, precision: u8) {
+        match self {
+            DistinctSet::Exact(set) if set.len() > exact_max => {
+                let mut sketch = HyperLogLog::new(precision);
+                set.iter().for_each(|hash| sketch.add(*hash));
+                *self = DistinctSet::Estimated(sketch);
+            }
+            DistinctSet::Exact(_) => {}
+            DistinctSet::Estimated(sketch) => sketch.fold(precision),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            DistinctSet::Exact(set) => set.allocation_size(),
+            DistinctSet::Estimated(sketch) => sketch.bytes(),
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Joins the tuples of several parsers that have the same `id`: an inner join, symmetric, as tuples come. Every tuple
+//! is joined with all that is held of its flow, then held itself.
+//!
+//! Columns: those of the first input in their places, then those of the others, called `parser.field` where the name
+//! is taken. `ts_end` of a joined tuple is the latest of its parts. What is held is bounded in rows and bytes (the flow
+//! without a tuple for longest goes first) and in event time since the flow's last tuple; both are counted. A tuple
+//! without an id joins nothing.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use plan::{Column, Input};
+use tuple::{Batch, FieldId, Schema, TupleWriter, common};
+
+use crate::cell::Cell;
+use crate::column::{ColumnView, mix};
+use crate::config::{Config, Counters};
+
+/// What a held row costs beside its bytes, about.
+const ROW_BYTES: usize = 16;
+/// What a held flow costs, about.
+const FLOW_BYTES: usize = 256;
+
+/// The rows that wait, and the joined rows that are not full batches yet.
+pub struct Join {
+    schema: Arc<Schema>,
+    /// Where each input's fields begin in the joined schema.
+    starts: Vec<u16>,
+    /// The columns of each input.
+    columns: Vec<Vec<FieldId>>,
+    writer: TupleWriter,
+    flows: HashTable<Flow>,
+    /// Every flow once, with a time at which it had a tuple.
+    oldest: BinaryHeap<Reverse<(i64, u64)>>,
+    rows: usize,
+    bytes: usize,
+    config: Config,
+    counters: Counters,
+}
+
+struct Flow {
+    id: u64,
+    last_ns: i64,
+    /// By input.
+    parts: Vec<Part>,
+}
+
+/// Rows of one input.
+#[derive(Clone, Default)]
+struct Part {
+    bytes: Vec<u8>,
+    ends: Vec<u32>,
+    times: Vec<i64>,
+}
+
+impl Join {
+    /// For the inputs of a dataflow.
+    ///
+    /// # Panics
+    /// When an input lacks `id` or `ts_end`: the planner's bug.
+    #[must_use]
+    pub fn new(inputs: &[Input], config: &Config) -> Join {
+        for input in inputs {
+            for needed in [common::ID, common::TS_END] {
+                assert!(input.columns.contains(&needed), "{}: a join needs id and ts_end", input.schema.name);
+            }
+        }
+        let (schema, starts) = joined_schema(inputs);
+        let place = |i: usize, f: &FieldId| FieldId(starts[i] + f.0);
+        let all = inputs.iter().enumerate();
+        let wanted: Vec<FieldId> =
+            all.flat_map(|(i, x)| x.columns.iter().map(move |f| place(i, f))).collect();
+        let schema = Arc::new(schema);
+        Join {
+            writer: TupleWriter::new(schema.clone(), &wanted),
+            schema,
+            columns: inputs.iter().map(|x| x.columns.clone()).collect(),
+            starts,
+            flows: HashTable::new(),
+            oldest: BinaryHeap::new(),
+            rows: 0,
+            bytes: 0,
+            config: config.clone(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// The schema of joined tuples.
+    #[must_use]
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// Where a column of an input is in the joined schema.
+    #[must_use]
+    pub fn place(&self, column: Column) -> FieldId {
+        FieldId(self.starts[usize::from(column.input)] + column.field.0)
+    }
+
+    /// Whether a joined column is worth printing: what only says again which flow it is, is not.
+    #[must_use]
+    pub fn is_news(&self, id: FieldId) -> bool {
+        const SAME_IN_ALL: [FieldId; 8] = [
+            common::ID,
+            common::CLIENT_IP,
+            common::CLIENT_PORT,
+            common::SERVER_IP,
+            common::SERVER_PORT,
+            common::TRANSPORT,
+            common::CLIENT_GUESSED,
+            common::COMMUNITY_ID,
+        ];
+        !self.starts[1..].iter().any(|start| SAME_IN_ALL.iter().any(|f| f.0 + start == id.0))
+    }
+
+    /// Tuples joined, dropped and expired so far.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Takes `rows` of a batch of one input; joined rows go to `joined`, a bounded batch at a time.
+    pub fn push(&mut self, input: usize, batch: &Batch, rows: &[u32], joined: &mut dyn FnMut(&Batch)) {
+        let columns: Vec<ColumnView<'_>> =
+            self.columns[input].iter().map(|f| ColumnView::of(batch, *f)).collect();
+        let (ids, times) = (ColumnView::of(batch, common::ID), ColumnView::of(batch, common::TS_END));
+        let mut row_bytes = Vec::new();
+        for &row in rows {
+            let (Cell::U64(id), Cell::I64(time)) = (ids.cell(row as usize), times.cell(row as usize)) else {
+                self.counters.join_dropped += 1;
+                continue;
+            };
+            row_bytes.clear();
+            columns.iter().for_each(|column| column.cell(row as usize).encode(&mut row_bytes));
+            self.emit(input, id, &row_bytes, time, joined);
+            self.hold(input, id, &row_bytes, time);
+        }
+        if self.writer.rows() > 0 {
+            joined(&self.writer.finish());
+        }
+    }
+
+    /// Lets flows go that had no tuple for `join_idle_ns` at `watermark_ns`.
+    pub fn advance(&mut self, watermark_ns: i64) {
+        let oldest_kept = watermark_ns.saturating_sub(self.config.join_idle_ns);
+        while self.oldest.peek().is_some_and(|Reverse((time, _))| *time < oldest_kept) {
+            if let Some(rows) = self.remove_oldest(oldest_kept) {
+                self.counters.join_expired += rows;
+            }
+        }
+    }
+
+    /// Joins a row with all that is held of its flow.
+    fn emit(&mut self, input: usize, id: u64, row: &[u8], time: i64, joined: &mut dyn FnMut(&Batch)) {
+        let Some(flow) = self.flows.find(mix(id ^ self.config.seed), |f| f.id == id) else { return };
+        let sizes: Vec<usize> =
+            flow.parts.iter().enumerate().map(|(i, p)| if i == input { 1 } else { p.times.len() }).collect();
+        if sizes.contains(&0) {
+            return;
+        }
+        let mut chosen = vec![0; sizes.len()];
+        loop {
+            let mut latest = time;
+            for (i, part) in flow.parts.iter().enumerate() {
+                let bytes = if i == input { row } else { part.row(chosen[i]) };
+                latest = if i == input { latest } else { latest.max(part.times[chosen[i]]) };
+                write_part(&mut self.writer, self.starts[i], &self.columns[i], bytes);
+            }
+            self.writer.i64(common::TS_END, latest);
+            self.writer.end_row();
+            self.counters.tuples_joined += 1;
+            if self.writer.is_full() {
+                joined(&self.writer.finish());
+            }
+            if !next_choice(&mut chosen, &sizes) {
+                return;
+            }
+        }
+    }
+
+    fn hold(&mut self, input: usize, id: u64, row: &[u8], time: i64) {
+        let cost = row.len() + ROW_BYTES + FLOW_BYTES;
+        while self.rows >= self.config.join_rows_max || self.bytes + cost > self.config.join_bytes_max {
+            if self.oldest.is_empty() {
+                self.counters.join_dropped += 1;
+                return;
+            }
+            self.counters.join_dropped += self.remove_oldest(i64::MAX).unwrap_or(0);
+        }
+        let seed = self.config.seed;
+        let found = self.flows.entry(mix(id ^ seed), |f| f.id == id, |f| mix(f.id ^ seed));
+        let mut entry = match found {
+            Entry::Occupied(entry) => entry,
+            Entry::Vacant(entry) => {
+                self.bytes += FLOW_BYTES;
+                self.oldest.push(Reverse((time, id)));
+                entry.insert(Flow { id, last_ns: time, parts: vec![Part::default(); self.starts.len()] })
+            }
+        };
+        let flow = entry.get_mut();
+        flow.last_ns = flow.last_ns.max(time);
+        flow.parts[input].push(row, time);
+        self.rows += 1;
+        self.bytes += row.len() + ROW_BYTES;
+    }
+
+    /// Removes the flow at the top of the heap if its last tuple is before `kept_ns`, and says how many rows it had;
+    /// else notes when its last tuple was. A heap entry that is stale is renewed first, so that the flow removed is
+    /// really the oldest.
+    fn remove_oldest(&mut self, kept_ns: i64) -> Option<u64> {
+        let Reverse((noted, id)) = self.oldest.pop()?;
+        let found = self.flows.find_entry(mix(id ^ self.config.seed), |f| f.id == id);
+        let entry = found.ok().expect("the heap lists flows that are held");
+        let last = entry.get().last_ns;
+        if last > noted || last > kept_ns {
+            self.oldest.push(Reverse((last, id)));
+            return None;
+        }
+        let (flow, _) = entry.remove();
+        let rows: usize = flow.parts.iter().map(|p| p.times.len()).sum();
+        let bytes: usize = flow.parts.iter().map(|p| p.bytes.len()).sum();
+        self.rows -= rows;
+        self.bytes -= bytes + rows * ROW_BYTES + FLOW_BYTES;
+        Some(rows as u64)
+    }
+}
+
+impl Part {
+    fn push(&mut self, row: &[u8], time: i64) {
+        self.bytes.extend_from_slice(row);
+        self.ends.push(self.bytes.len() as u32);
+        self.times.push(time);
+    }
+
+    fn row(&self, i: usize) -> &[u8] {
+        let start = if i == 0 { 0 } else { self.ends[i - 1] };
+        &self.bytes[start as usize..self.ends[i] as usize]
+    }
+}
+
+/// Counts up a number whose digits have the bases `sizes`; false after the last.
+fn next_choice(digits: &mut [usize], sizes: &[usize]) -> bool {
+    for (digit, size) in digits.iter_mut().zip(sizes) {
+        *digit += 1;
+        if *digit < *size {
+            return true;
+        }
+        *digit = 0;
+    }
+    false
+}
+
+/// Writes one input's row; the first input's `ts_end` is left for the latest of all.
+fn write_part(writer: &mut TupleWriter, start: u16, columns: &[FieldId], mut row: &[u8]) {
+    for field in columns {
+        let Some((cell, rest)) = Cell::decode(row) else { return };
+        if start > 0 || *field != common::TS_END {
+            cell.write(writer, FieldId(start + field.0));
+        }
+        row = rest;
+    }
+}
+
+fn joined_schema(inputs: &[Input]) -> (Schema, Vec<u16>) {
+    let name = inputs.iter().map(|i| i.schema.name.as_ref()).collect::<Vec<_>>().join("+");
+    let mut fields: Vec<tuple::Field> = Vec::new();
+    let mut starts = Vec::new();
+    for input in inputs {
+        starts.push(fields.len() as u16);
+        for field in &input.schema.fields {
+            let mut field = field.clone();
+            if fields.iter().any(|f| f.name == field.name) {
+                field.name = format!("{}.{}", input.schema.name, field.name).into();
+            }
+            fields.push(field);
+        }
+    }
+    let doc = "tuples of several parsers, joined by id".into();
+    (Schema { name: name.into(), version: 1, doc, fields, measure: None, key: None }, starts)
+}

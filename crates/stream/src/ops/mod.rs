@@ -1,0 +1,16 @@
+//! The operators, one a file. Each works on whole columns and knows nothing of windows.
+
+pub mod aggregate;
+pub mod count;
+pub mod distinct;
+pub mod extreme;
+pub mod filter;
+pub mod group_by;
+pub mod join;
+pub mod like;
+pub mod quantile;
+pub mod spread;
+pub mod success;
+pub mod sum;
+pub mod take;
+pub mod top_k;

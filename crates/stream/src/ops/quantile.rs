@@ -1,0 +1,79 @@
+//! Histograms by cell: what quantiles, `hist` and `cdf` are read from.
+
+use crate::column::{ColumnView, Values};
+use crate::ops::aggregate::{Accumulator, each_valid};
+use crate::sketch::LogHistogram;
+use crate::sketch::log_histogram::{BITS, BITS_MIN};
+
+/// One histogram a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Histograms {
+    empty: LogHistogram,
+    list: Vec<LogHistogram>,
+}
+
+impl Histograms {
+    /// For a column of real numbers or of integers.
+    #[must_use]
+    pub fn new(real: bool) -> Histograms {
+        let empty = if real { LogHistogram::of_reals() } else { LogHistogram::of_integers() };
+        Histograms { empty, list: Vec::new() }
+    }
+
+    /// As coarse as these, without cells.
+    #[must_use]
+    pub fn clone_empty(&self) -> Histograms {
+        Histograms { empty: self.empty.clone(), list: Vec::new() }
+    }
+
+    /// Takes the column's values; returns by how many bytes the histograms grew.
+    pub fn update(&mut self, cells: &[u32], rows: &[u32], column: ColumnView<'_>) -> usize {
+        let (mine, mut grown) = (&mut self.list, 0);
+        match column.values {
+            Values::U64(v) => {
+                each_valid(cells, rows, column.nulls, |cell, row| grown += mine[cell].add_u64(v[row]));
+            }
+            Values::I64(v) => {
+                each_valid(cells, rows, column.nulls, |cell, row| grown += mine[cell].add_i64(v[row]));
+            }
+            Values::F64(v) => {
+                each_valid(cells, rows, column.nulls, |cell, row| grown += mine[cell].add_f64(v[row]));
+            }
+            _ => unreachable!("values are numbers"),
+        }
+        grown
+    }
+
+    /// Makes all of them coarser; levels count from 0, the finest.
+    pub fn coarsen(&mut self, level: u8) {
+        let bits = BITS.saturating_sub(level).max(BITS_MIN);
+        self.empty.coarsen(bits);
+        self.list.iter_mut().for_each(|h| h.coarsen(bits));
+    }
+
+    /// Of a cell.
+    #[must_use]
+    pub fn histogram(&self, cell: usize) -> &LogHistogram {
+        &self.list[cell]
+    }
+
+    /// Bytes on the heap.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.list.iter().map(LogHistogram::bytes).sum()
+    }
+}
+
+impl Accumulator for Histograms {
+    fn resize(&mut self, cells: usize) {
+        self.list.resize(cells, self.empty.clone());
+    }
+
+    fn reset(&mut self, cell: usize) {
+        self.list[cell] = self.empty.clone();
+    }
+
+    fn merge(&mut self, cell: usize, from: &Histograms, other: usize) -> usize {
+        self.list[cell].merge(&from.list[other])
+    }
+}

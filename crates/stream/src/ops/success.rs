@@ -1,0 +1,51 @@
+//! The share of tuples for which a predicate is true, among those for which it is true or false.
+
+use crate::ops::aggregate::{Accumulator, each_valid};
+use crate::ops::filter::Truth;
+
+/// True and known outcomes by cell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Shares {
+    yes: Vec<u64>,
+    known: Vec<u64>,
+}
+
+impl Shares {
+    /// Takes the outcomes of `rows`.
+    pub fn update(&mut self, cells: &[u32], rows: &[u32], truth: &Truth) {
+        each_valid(cells, rows, None, |cell, row| {
+            let yes = truth.yes.value(row);
+            self.yes[cell] += u64::from(yes);
+            self.known[cell] += u64::from(yes | truth.no.value(row));
+        });
+    }
+
+    /// For how many it was true.
+    #[must_use]
+    pub fn yes(&self, cell: usize) -> u64 {
+        self.yes[cell]
+    }
+
+    /// For how many it was true or false.
+    #[must_use]
+    pub fn known(&self, cell: usize) -> u64 {
+        self.known[cell]
+    }
+}
+
+impl Accumulator for Shares {
+    fn resize(&mut self, cells: usize) {
+        self.yes.resize(cells, 0);
+        self.known.resize(cells, 0);
+    }
+
+    fn reset(&mut self, cell: usize) {
+        (self.yes[cell], self.known[cell]) = (0, 0);
+    }
+
+    fn merge(&mut self, cell: usize, from: &Shares, other: usize) -> usize {
+        self.yes[cell] += from.yes[other];
+        self.known[cell] += from.known[other];
+        0
+    }
+}

@@ -1,0 +1,129 @@
+//! Sums values: integers exactly in 128 bits (2^63 tuples cannot leave them), real numbers with Neumaier's
+//! compensation. The mean is a sum and its count.
+
+use crate::column::{ColumnView, Values};
+use crate::ops::aggregate::{Accumulator, each_valid};
+
+/// Sums and counts of integers, by cell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct IntegerSums {
+    sums: Vec<i128>,
+    n: Vec<u64>,
+}
+
+/// Sums and counts of real numbers, by cell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RealSums {
+    sums: Vec<Compensated>,
+    n: Vec<u64>,
+}
+
+/// A sum and what rounding took from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Compensated {
+    sum: f64,
+    lost: f64,
+}
+
+impl IntegerSums {
+    /// Adds the column's values.
+    pub fn update(&mut self, cells: &[u32], rows: &[u32], column: ColumnView<'_>) {
+        match column.values {
+            Values::U64(v) => {
+                each_valid(cells, rows, column.nulls, |cell, row| self.add(cell, i128::from(v[row])))
+            }
+            Values::I64(v) => {
+                each_valid(cells, rows, column.nulls, |cell, row| self.add(cell, i128::from(v[row])))
+            }
+            _ => unreachable!("integer sums are made for integer columns"),
+        }
+    }
+
+    /// The sum of a cell.
+    #[must_use]
+    pub fn sum(&self, cell: usize) -> i128 {
+        self.sums[cell]
+    }
+
+    /// How many values it has.
+    #[must_use]
+    pub fn n(&self, cell: usize) -> u64 {
+        self.n[cell]
+    }
+
+    #[inline]
+    fn add(&mut self, cell: usize, value: i128) {
+        self.sums[cell] += value;
+        self.n[cell] += 1;
+    }
+}
+
+impl Accumulator for IntegerSums {
+    fn resize(&mut self, cells: usize) {
+        self.sums.resize(cells, 0);
+        self.n.resize(cells, 0);
+    }
+
+    fn reset(&mut self, cell: usize) {
+        (self.sums[cell], self.n[cell]) = (0, 0);
+    }
+
+    fn merge(&mut self, cell: usize, from: &IntegerSums, other: usize) -> usize {
+        self.sums[cell] += from.sums[other];
+        self.n[cell] += from.n[other];
+        0
+    }
+}
+
+impl RealSums {
+    /// Adds the column's values.
+    pub fn update(&mut self, cells: &[u32], rows: &[u32], column: ColumnView<'_>) {
+        let Values::F64(v) = column.values else { unreachable!("real sums are made for real columns") };
+        each_valid(cells, rows, column.nulls, |cell, row| {
+            self.sums[cell].add(v[row]);
+            self.n[cell] += 1;
+        });
+    }
+
+    /// The sum of a cell.
+    #[must_use]
+    pub fn sum(&self, cell: usize) -> f64 {
+        self.sums[cell].sum + self.sums[cell].lost
+    }
+
+    /// How many values it has.
+    #[must_use]
+    pub fn n(&self, cell: usize) -> u64 {
+        self.n[cell]
+    }
+}
+
+impl Accumulator for RealSums {
+    fn resize(&mut self, cells: usize) {
+        self.sums.resize(cells, Compensated::default());
+        self.n.resize(cells, 0);
+    }
+
+    fn reset(&mut self, cell: usize) {
+        (self.sums[cell], self.n[cell]) = (Compensated::default(), 0);
+    }
+
+    fn merge(&mut self, cell: usize, from: &RealSums, other: usize) -> usize {
+        self.sums[cell].add(from.sums[other].sum);
+        self.sums[cell].lost += from.sums[other].lost;
+        self.n[cell] += from.n[other];
+        0
+    }
+}
+
+impl Compensated {
+    #[inline]
+    fn add(&mut self, value: f64) {
+        let sum = self.sum + value;
+        self.lost += match self.sum.abs() >= value.abs() {
+            true => (self.sum - sum) + value,
+            false => (value - sum) + self.sum,
+        };
+        self.sum = sum;
+    }
+}

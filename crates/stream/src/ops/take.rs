@@ -1,0 +1,61 @@
+//! The chosen rows of a batch as a batch: what raw tuples go through after the filters.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array, StringArray, UInt64Array,
+};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use tuple::{Batch, FieldId};
+
+use crate::column::{ColumnView, Values, ip_at};
+
+/// The rows `rows` (ascending, without repetition) of the columns that `keep` says.
+#[must_use]
+pub fn take(batch: &Batch, rows: &[u32], keep: impl Fn(FieldId) -> bool) -> Batch {
+    let columns = batch.schema().ids().map(|id| {
+        let column = batch.column(id).filter(|_| keep(id))?;
+        Some(if rows.len() == batch.rows() {
+            column.clone()
+        } else {
+            take_column(ColumnView::of(batch, id), rows)
+        })
+    });
+    Batch::new(batch.schema().clone(), rows.len(), columns.collect())
+}
+
+fn take_column(column: ColumnView<'_>, rows: &[u32]) -> ArrayRef {
+    let nulls = column.nulls.map(|valid| NullBuffer::new(bits(rows, |row| valid.is_valid(row))));
+    match column.values {
+        Values::Bool(v) => Arc::new(BooleanArray::new(bits(rows, |row| v.value(row)), nulls)),
+        Values::U64(v) => Arc::new(UInt64Array::new(gather(rows, v), nulls)),
+        Values::I64(v) => Arc::new(Int64Array::new(gather(rows, v), nulls)),
+        Values::F64(v) => Arc::new(Float64Array::new(gather(rows, v), nulls)),
+        Values::Text(v) => Arc::new(take_text(v, rows, nulls)),
+        Values::Ip(v) => {
+            let bytes: Vec<u8> = rows.iter().flat_map(|row| *ip_at(v, *row as usize)).collect();
+            Arc::new(FixedSizeBinaryArray::new(16, Buffer::from_vec(bytes), nulls))
+        }
+    }
+}
+
+fn bits(rows: &[u32], f: impl Fn(usize) -> bool) -> BooleanBuffer {
+    BooleanBuffer::collect_bool(rows.len(), |i| f(rows[i] as usize))
+}
+
+fn gather<T: Copy + arrow_buffer::ArrowNativeType>(rows: &[u32], values: &[T]) -> ScalarBuffer<T> {
+    rows.iter().map(|row| values[*row as usize]).collect::<Vec<T>>().into()
+}
+
+fn take_text(values: &StringArray, rows: &[u32], nulls: Option<NullBuffer>) -> StringArray {
+    let mut bytes = Vec::new();
+    let mut offsets = Vec::with_capacity(rows.len() + 1);
+    offsets.push(0);
+    for &row in rows {
+        if !values.is_null(row as usize) {
+            bytes.extend_from_slice(values.value(row as usize).as_bytes());
+        }
+        offsets.push(bytes.len() as i32);
+    }
+    StringArray::new(OffsetBuffer::new(offsets.into()), Buffer::from_vec(bytes), nulls)
+}

@@ -1,0 +1,381 @@
+//! The groups of one stretch of time, their accumulators, and what happens when there is no room for another group.
+//!
+//! Room is shared by the panes of a pipeline. A group that finds none goes into the pane's pool or, in a ranking by a
+//! total, takes the place of the lightest group (Space-Saving). Groups that are listed stay exact in the first case.
+
+use std::ops::Range;
+
+use crate::cell::Cell;
+use crate::column::{ColumnView, Values};
+use crate::ops::aggregate::{Accumulators, Measures, Shape, State};
+use crate::ops::group_by::{KeyColumns, KeyTable, RowKeys};
+use crate::sketch::SpaceSaving;
+
+/// The coarsest level of sketches.
+pub const LEVEL_MAX: u8 = 4;
+
+/// What all panes of a pipeline have in common.
+#[derive(Debug)]
+pub struct Layout {
+    /// Which accumulators.
+    pub shape: Shape,
+    /// Cells of each group: 1, or with sampling the number of replicates.
+    pub replicates: usize,
+    /// What happens without room.
+    pub overflow: Overflow,
+}
+
+/// What happens to a group that finds no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overflow {
+    /// It goes into the pool.
+    Pool,
+    /// It takes the place of the lightest, by the number of tuples at this accumulator's place.
+    SaveByCount(usize),
+    /// The same by the sum of integers.
+    SaveBySum(usize),
+}
+
+/// Bounds of a pipeline, and how much of them is used.
+#[derive(Debug)]
+pub struct Room {
+    /// Groups held.
+    pub groups: usize,
+    /// At most.
+    pub groups_max: usize,
+    /// What a pane may always hold, so that a new pane is not stillborn.
+    pub groups_min: usize,
+    /// Bytes of keys held.
+    pub key_bytes: usize,
+    /// At most.
+    pub key_bytes_max: usize,
+    /// Bytes of sketches held.
+    pub sketch_bytes: usize,
+    /// Above this they are made coarser.
+    pub sketch_bytes_max: usize,
+    /// How coarse they are.
+    pub level: u8,
+    /// Tuples whose group found no room.
+    pub overflowed: u64,
+}
+
+/// A batch as panes need it. Vectors have an entry for every row.
+pub struct Frame<'a> {
+    /// Key columns.
+    pub keys: KeyColumns<'a>,
+    /// Their hashes.
+    pub hashes: Vec<u64>,
+    /// The replicate of each row's flow; empty without sampling.
+    pub replicates: Vec<u8>,
+    /// What is aggregated.
+    pub measures: Measures<'a>,
+}
+
+/// Groups and their accumulators.
+#[derive(Clone, Debug)]
+pub struct Pane {
+    keys: KeyTable,
+    cells: Accumulators,
+    pool: Option<u32>,
+    saving: Option<SpaceSaving>,
+    /// Of a merged pane: groups that an overflowed part lacks, whose tuples may be in its pool.
+    partial: Vec<bool>,
+    /// Bytes of sketches.
+    pub sketch_bytes: usize,
+    /// Event time of the first tuple and of the last.
+    pub span_ns: Option<(i64, i64)>,
+}
+
+impl Pane {
+    /// No group.
+    #[must_use]
+    pub fn new(layout: &Layout, level: u8) -> Pane {
+        Pane {
+            keys: KeyTable::default(),
+            cells: layout.shape.accumulators(level),
+            pool: None,
+            saving: None,
+            partial: Vec::new(),
+            sketch_bytes: 0,
+            span_ns: None,
+        }
+    }
+
+    /// Takes `rows` of a batch.
+    pub fn push(&mut self, rows: &[u32], frame: &Frame<'_>, layout: &Layout, room: &mut Room) {
+        let (groups, bytes, sketches) = (self.keys.len(), self.keys.bytes(), self.sketch_bytes);
+        match &frame.keys {
+            KeyColumns::None => {
+                self.ensure_single_group(layout);
+                self.apply(&vec![0; rows.len()], rows, frame, layout);
+            }
+            KeyColumns::U64(keys) => self.assign(*keys, rows, frame, layout, room),
+            KeyColumns::Ip(keys) => self.assign(*keys, rows, frame, layout, room),
+            KeyColumns::Text(keys) => self.assign(*keys, rows, frame, layout, room),
+            KeyColumns::Rows(keys) => self.assign(&keys[..], rows, frame, layout, room),
+        }
+        room.groups += self.keys.len() - groups;
+        room.key_bytes = room.key_bytes + self.keys.bytes() - bytes;
+        room.sketch_bytes += self.sketch_bytes - sketches;
+    }
+
+    /// Without key columns there is one group, also before the first tuple.
+    pub fn ensure_single_group(&mut self, layout: &Layout) {
+        if self.keys.is_empty() {
+            self.keys.insert(0, &[]);
+            self.cells.resize(layout.replicates);
+        }
+    }
+
+    /// Counts what the pane uses.
+    pub fn enter(&self, room: &mut Room) {
+        room.groups += self.keys.len();
+        room.key_bytes += self.keys.bytes();
+        room.sketch_bytes += self.sketch_bytes;
+    }
+
+    /// Gives back what the pane used.
+    pub fn leave(&self, room: &mut Room) {
+        room.groups -= self.keys.len();
+        room.key_bytes -= self.keys.bytes();
+        room.sketch_bytes -= self.sketch_bytes;
+    }
+
+    /// Makes the sketches coarser by one level.
+    pub fn coarsen(&mut self, level: u8) {
+        self.cells.coarsen(level);
+        self.sketch_bytes = self.cells.sketch_bytes();
+    }
+
+    /// The panes in one, as if all tuples had come to it.
+    #[must_use]
+    pub fn merged<'a>(panes: impl Iterator<Item = &'a Pane> + Clone, layout: &Layout, level: u8) -> Pane {
+        let mut all = Pane::new(layout, level);
+        let maps: Vec<Vec<u32>> = panes.clone().map(|pane| all.adopt(pane, layout)).collect();
+        all.merge_overflow(panes.zip(&maps), layout);
+        all
+    }
+
+    /// The keys by group.
+    #[must_use]
+    pub fn keys(&self) -> &KeyTable {
+        &self.keys
+    }
+
+    /// Every listed group.
+    pub fn listed(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.keys.len() as u32).filter(|g| Some(*g) != self.pool)
+    }
+
+    /// The group of those that found no room.
+    #[must_use]
+    pub fn pool(&self) -> Option<u32> {
+        self.pool
+    }
+
+    /// The places taken over, if any was.
+    #[must_use]
+    pub fn saving(&self) -> Option<&SpaceSaving> {
+        self.saving.as_ref()
+    }
+
+    /// Whether tuples of the group may be in the pool.
+    #[must_use]
+    pub fn is_partial(&self, group: u32) -> bool {
+        self.partial.get(group as usize).copied().unwrap_or(false)
+    }
+
+    /// An accumulator, and the cells of a group in it.
+    #[must_use]
+    pub fn state(&self, place: usize, group: u32, layout: &Layout) -> (&State, Range<usize>) {
+        (self.cells.state(place), cells_of(group, layout))
+    }
+
+    fn assign<K: RowKeys>(
+        &mut self,
+        keys: K,
+        rows: &[u32],
+        frame: &Frame<'_>,
+        layout: &Layout,
+        room: &mut Room,
+    ) {
+        let (mut groups, mut done) = (Vec::with_capacity(rows.len()), 0);
+        let (mut key, before) = (Vec::new(), (self.keys.len(), self.keys.bytes()));
+        for (i, &row) in rows.iter().enumerate() {
+            let hash = frame.hashes[row as usize];
+            let found = self.keys.find(hash, |held| keys.is(row as usize, held));
+            let group = found.unwrap_or_else(|| {
+                key.clear();
+                keys.encode(row as usize, &mut key);
+                let held = room.groups - before.0 + self.keys.len();
+                let key_room =
+                    room.key_bytes_max.saturating_sub(room.key_bytes - before.1 + self.keys.bytes());
+                if self.has_room(room, held, key_room, key.len()) {
+                    return self.list(hash, &key);
+                }
+                room.overflowed += 1;
+                if layout.overflow == Overflow::Pool {
+                    return self.pooled();
+                }
+                // The place's old group gets its tuples so far before the place changes hands.
+                self.apply(&groups[done..], &rows[done..i], frame, layout);
+                done = i;
+                self.take_over(hash, &key, key_room, layout)
+            });
+            if let Some(saving) = &mut self.saving {
+                saving.add(group, weight(row as usize, frame, layout));
+            }
+            groups.push(group);
+        }
+        self.apply(&groups[done..], &rows[done..], frame, layout);
+    }
+
+    fn has_room(&self, room: &Room, groups: usize, key_room: usize, key_len: usize) -> bool {
+        let listed = self.keys.len() - usize::from(self.pool.is_some());
+        let has_place = groups < room.groups_max || listed < room.groups_min;
+        let sketches = room.level < LEVEL_MAX || room.sketch_bytes <= room.sketch_bytes_max;
+        listed == 0 || (has_place && key_len <= key_room && sketches)
+    }
+
+    fn list(&mut self, hash: u64, key: &[u8]) -> u32 {
+        if let Some(saving) = &mut self.saving {
+            saving.push();
+        }
+        self.keys.insert(hash, key)
+    }
+
+    fn pooled(&mut self) -> u32 {
+        *self.pool.get_or_insert_with(|| {
+            if let Some(saving) = &mut self.saving {
+                saving.push_pinned();
+            }
+            self.keys.insert_unlisted()
+        })
+    }
+
+    /// Gives the lightest group's place to a new key; a key that is too long for what is left goes into the pool.
+    fn take_over(&mut self, hash: u64, key: &[u8], key_room: usize, layout: &Layout) -> u32 {
+        if self.saving.is_none() {
+            let weights = (0..self.keys.len() as u32).map(|g| self.exact_weight(g, layout));
+            self.saving = Some(SpaceSaving::new(weights));
+        }
+        let saving = self.saving.as_mut().expect("made just now");
+        let lightest = saving.lightest();
+        if key.len() > key_room + self.keys.key(lightest).len() {
+            return self.pooled();
+        }
+        let group = saving.evict();
+        self.keys.replace(group, hash, key);
+        self.cells.reset(cells_of(group, layout));
+        group
+    }
+
+    /// The total by which groups are ranked, while none was taken over.
+    fn exact_weight(&self, group: u32, layout: &Layout) -> i128 {
+        let place = match layout.overflow {
+            Overflow::SaveByCount(place) | Overflow::SaveBySum(place) => place,
+            Overflow::Pool => return 0,
+        };
+        let (state, cells) = self.state(place, group, layout);
+        match state {
+            State::Count(s) => cells.map(|c| i128::from(s.count(c))).sum(),
+            State::IntegerSum(s) => cells.map(|c| s.sum(c)).sum(),
+            _ => unreachable!("groups are saved by counts and sums of integers"),
+        }
+    }
+
+    fn apply(&mut self, groups: &[u32], rows: &[u32], frame: &Frame<'_>, layout: &Layout) {
+        self.cells.resize(self.keys.len() * layout.replicates);
+        self.sketch_bytes += match layout.replicates {
+            1 => self.cells.update(groups, rows, &frame.measures),
+            n => {
+                let replicate = |row: &u32| u32::from(frame.replicates[*row as usize]);
+                let cells: Vec<u32> =
+                    groups.iter().zip(rows).map(|(g, row)| g * n as u32 + replicate(row)).collect();
+                self.cells.update(&cells, rows, &frame.measures)
+            }
+        };
+    }
+
+    /// Merges another pane's groups but not its overflow; returns which groups they are here.
+    fn adopt(&mut self, other: &Pane, layout: &Layout) -> Vec<u32> {
+        let map: Vec<u32> = (0..other.keys.len() as u32)
+            .map(|group| {
+                if other.pool == Some(group) {
+                    return self.pooled();
+                }
+                let (hash, key) = (other.keys.hash(group), other.keys.key(group));
+                let found = self.keys.find(hash, |held| held == key);
+                found.unwrap_or_else(|| self.keys.insert(hash, key))
+            })
+            .collect();
+        let n = layout.replicates;
+        self.cells.resize(self.keys.len() * n);
+        self.sketch_bytes += self.cells.merge(&other.cells, |cell| map[cell / n] as usize * n + cell % n);
+        self.span_ns = match (self.span_ns, other.span_ns) {
+            (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
+            (mine, theirs) => mine.or(theirs),
+        };
+        map
+    }
+
+    /// A group that an overflowed part does not list may have been there all the same: at most with the least weight
+    /// that is listed there (Agarwal et al. 2012, "Mergeable summaries"), or in its pool.
+    fn merge_overflow<'a, 'm>(
+        &mut self,
+        parts: impl Iterator<Item = (&'a Pane, &'m Vec<u32>)> + Clone,
+        layout: &Layout,
+    ) {
+        let overflowed = |pane: &Pane| pane.pool.is_some() || !pane.partial.is_empty();
+        if parts.clone().any(|(pane, _)| overflowed(pane)) {
+            self.partial = vec![false; self.keys.len()];
+            for (pane, map) in parts.clone().filter(|(pane, _)| overflowed(pane)) {
+                let mut there = vec![false; self.keys.len()];
+                map.iter().zip(0..).for_each(|(to, g)| there[*to as usize] = !pane.is_partial(g));
+                self.partial.iter_mut().zip(there).for_each(|(partial, there)| *partial |= !there);
+            }
+        }
+        if parts.clone().any(|(pane, _)| pane.saving.is_some()) {
+            let least = |pane: &Pane| pane.saving.as_ref().map_or(0, SpaceSaving::least);
+            let floor = parts.clone().map(|(pane, _)| least(pane)).fold(0u128, u128::saturating_add);
+            let mut weights = vec![floor; self.keys.len()];
+            let mut errors = weights.clone();
+            let mut negative = 0u128;
+            for (pane, map) in parts {
+                let exact = |g| pane.exact_weight(g, layout);
+                let floor = least(pane);
+                for (to, g) in map.iter().map(|to| *to as usize).zip(0..) {
+                    let (weight, error) = match &pane.saving {
+                        Some(saving) => (saving.weight(g), saving.error(g)),
+                        None => (exact(g).max(0) as u128, exact(g).min(0).unsigned_abs()),
+                    };
+                    weights[to] = (weights[to] - floor).saturating_add(weight);
+                    errors[to] = (errors[to] - floor).saturating_add(error);
+                }
+                negative += pane.saving.as_ref().map_or(0, SpaceSaving::negative);
+            }
+            self.saving = Some(SpaceSaving::from_parts(weights, errors, negative));
+        }
+    }
+}
+
+fn cells_of(group: u32, layout: &Layout) -> Range<usize> {
+    let start = group as usize * layout.replicates;
+    start..start + layout.replicates
+}
+
+/// What a row adds to its group's total.
+fn weight(row: usize, frame: &Frame<'_>, layout: &Layout) -> i128 {
+    let value = |column: ColumnView<'_>| match column.cell(row) {
+        Cell::U64(v) => i128::from(v),
+        Cell::I64(v) => i128::from(v),
+        _ => 0,
+    };
+    match (layout.overflow, frame.measures.value) {
+        (Overflow::SaveBySum(_), Some(column)) => {
+            debug_assert!(matches!(column.values, Values::U64(_) | Values::I64(_)));
+            value(column)
+        }
+        _ => 1,
+    }
+}

@@ -1,0 +1,363 @@
+//! One pipeline at work: sorts tuples into panes, closes windows as event time passes, writes their results.
+//!
+//! A window is emitted once, when the watermark has passed its end by the lateness, and windows without a tuple are
+//! never looked at: a jump of the clock costs what is open, not what was skipped.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use plan::{Aggregate, Column, Pipeline};
+use tuple::{Batch, DataType, Field, FieldId, Schema, common};
+
+use crate::column::{ColumnView, Values, mix};
+use crate::config::{Config, Counters};
+use crate::ops::aggregate::{Measures, Shape};
+use crate::ops::distinct::Hashes;
+use crate::ops::group_by::KeyColumns;
+use crate::pane::{Frame, LEVEL_MAX, Layout, Overflow, Pane, Room};
+use crate::results::{Emitted, Results};
+use crate::sampling::REPLICATES;
+use crate::sliding::Sliding;
+use crate::window::Windows;
+
+/// Panes that are open, and the results that are not full batches yet.
+pub struct Running {
+    layout: Layout,
+    windows: Option<Windows>,
+    lateness_ns: i64,
+    group: Vec<FieldId>,
+    value: Option<FieldId>,
+    value_required: bool,
+    needs_time: bool,
+    panes: BTreeMap<i64, Pane>,
+    panes_max: usize,
+    sliding: Sliding,
+    /// The first window that was not emitted, once the watermark said so.
+    next: Option<i128>,
+    room: Room,
+    results: Results,
+    seed: u64,
+}
+
+impl Running {
+    /// A pipeline over tuples of `schema`; `place` says where a column of the dataflow is in it.
+    ///
+    /// # Panics
+    /// When the pipeline is not sound, for example a sum of text: the planner's bug.
+    #[must_use]
+    pub fn new(
+        pipeline: &Pipeline,
+        schema: &Schema,
+        place: &dyn Fn(Column) -> FieldId,
+        config: &Config,
+    ) -> Running {
+        let input = |column: Column| -> Field { schema.field(place(column)).clone() };
+        let value = pipeline.value.map(|v| place(v.column));
+        let value_type = value.map(|v| schema.field(v).data_type);
+        let shape = Shape::new(&pipeline.aggregates, value_type, schema, config.distinct_exact_max, place);
+        let overflow = overflow_of(pipeline, &shape, value_type);
+        let k = pipeline.top_k.map_or(0, |t| t.k);
+        Running {
+            layout: Layout { shape, replicates: if config.sample < 1.0 { REPLICATES } else { 1 }, overflow },
+            windows: pipeline.window.as_ref().map(Windows::new),
+            lateness_ns: pipeline.window.map_or(0, |w| w.lateness_ns.max(0)),
+            group: pipeline.group.iter().map(|g| place(g.column)).collect(),
+            value,
+            value_required: pipeline.value_required,
+            needs_time: pipeline.window.is_some() || pipeline.aggregates.contains(&Aggregate::Rate),
+            panes: BTreeMap::new(),
+            panes_max: pipeline
+                .window
+                .map_or(1, |w| config.panes_max.max(Windows::new(&w).panes_open(w.lateness_ns))),
+            sliding: Sliding::default(),
+            next: None,
+            room: Room {
+                groups: 0,
+                groups_max: pipeline.groups_max,
+                groups_min: pipeline.groups_max.min(k.saturating_mul(4).max(64)),
+                key_bytes: 0,
+                key_bytes_max: config.key_bytes_max.min(1 << 31),
+                sketch_bytes: 0,
+                sketch_bytes_max: config.sketch_bytes_max,
+                level: 0,
+                overflowed: 0,
+            },
+            results: Results::new(pipeline, config.sample, &input),
+            seed: config.seed,
+        }
+    }
+
+    /// The schema of the results.
+    #[must_use]
+    pub fn schema(&self) -> &std::sync::Arc<Schema> {
+        self.results.schema()
+    }
+
+    /// Sums so far that left their type.
+    #[must_use]
+    pub fn sums_saturated(&self) -> u64 {
+        self.results.saturated
+    }
+
+    /// Whether it reads `ts_end`.
+    #[must_use]
+    pub fn needs_time(&self) -> bool {
+        self.needs_time
+    }
+
+    /// Takes `rows` of a batch.
+    pub fn push(&mut self, batch: &Batch, rows: &[u32], counters: &mut Counters, out: &mut dyn FnMut(Batch)) {
+        let valid = self.value.filter(|_| self.value_required).and_then(|v| ColumnView::of(batch, v).nulls);
+        let with_value: Vec<u32>;
+        let rows = match valid {
+            Some(valid) => {
+                with_value = rows.iter().copied().filter(|row| valid.is_valid(*row as usize)).collect();
+                counters.tuples_null_value += (rows.len() - with_value.len()) as u64;
+                &with_value[..]
+            }
+            None => rows,
+        };
+        if rows.is_empty() {
+            return;
+        }
+        let frame = self.frame(batch, rows);
+        if self.needs_time {
+            self.push_by_time(ColumnView::of(batch, common::TS_END), rows, &frame, counters, out);
+        } else {
+            self.push_pane(0, rows, &frame);
+        }
+        counters.groups_overflowed += std::mem::take(&mut self.room.overflowed);
+        self.shrink_sketches(counters);
+    }
+
+    /// Emits the windows that the watermark has passed.
+    pub fn advance(&mut self, watermark_ns: i64, out: &mut dyn FnMut(Batch)) {
+        let Some(windows) = self.windows else { return };
+        let open = windows.first_open(watermark_ns.saturating_sub(self.lateness_ns));
+        self.emit_before(open, out);
+        self.next = Some(self.next.map_or(open, |next| next.max(open)));
+        self.drop_spent();
+        if let Some(batch) = self.results.finish() {
+            out(batch);
+        }
+    }
+
+    /// Emits everything.
+    pub fn finish(&mut self, out: &mut dyn FnMut(Batch)) {
+        match self.windows {
+            Some(_) => {
+                self.emit_before(i128::MAX, out);
+            }
+            None => self.emit_run(out),
+        }
+        if let Some(batch) = self.results.finish() {
+            out(batch);
+        }
+    }
+
+    /// Takes over the open panes of another pipeline that runs the same.
+    pub fn merge(&mut self, other: Running) {
+        for (at, theirs) in other.panes {
+            let pane = match self.panes.remove(&at) {
+                Some(mine) => {
+                    mine.leave(&mut self.room);
+                    Pane::merged([&mine, &theirs].into_iter(), &self.layout, self.room.level)
+                }
+                None => theirs,
+            };
+            pane.enter(&mut self.room);
+            self.panes.insert(at, pane);
+        }
+        self.sliding.forget();
+        self.next = self.next.max(other.next);
+        self.drop_spent();
+    }
+
+    fn frame<'b>(&self, batch: &'b Batch, rows: &[u32]) -> Frame<'b> {
+        let hash = |column: ColumnView<'_>, hashes: &mut Vec<u64>| column.hash_into(rows, hashes);
+        let keys: Vec<ColumnView<'b>> = self.group.iter().map(|f| ColumnView::of(batch, *f)).collect();
+        let mut hashes = Vec::new();
+        if !keys.is_empty() {
+            hashes.resize(batch.rows(), self.seed);
+            keys.iter().for_each(|column| hash(*column, &mut hashes));
+        }
+        let distinct = self.layout.shape.distinct.iter().map(|field| {
+            let column = ColumnView::of(batch, *field);
+            let mut hashes = vec![!self.seed; batch.rows()];
+            hash(column, &mut hashes);
+            Hashes { hashes, nulls: column.nulls }
+        });
+        let measures = Measures {
+            value: self.value.map(|v| ColumnView::of(batch, v)),
+            distinct: distinct.collect(),
+            success: self.layout.shape.success.iter().map(|f| f.evaluate(batch)).collect(),
+        };
+        Frame { keys: KeyColumns::new(keys), hashes, replicates: self.replicates(batch, rows), measures }
+    }
+
+    /// Deals flows into replicates by bits that the choice of the sample did not use. Without ids all are in one, and
+    /// intervals are open.
+    fn replicates(&self, batch: &Batch, rows: &[u32]) -> Vec<u8> {
+        if self.layout.replicates == 1 {
+            return Vec::new();
+        }
+        let mut replicates = vec![0; batch.rows()];
+        if batch.column(common::ID).is_some()
+            && let Values::U64(ids) = ColumnView::of(batch, common::ID).values
+        {
+            for &row in rows {
+                let row = row as usize;
+                replicates[row] = (mix(mix(ids[row]) ^ self.seed) % REPLICATES as u64) as u8;
+            }
+        }
+        replicates
+    }
+
+    /// Sorts rows into panes: they come nearly in order, so that this is mostly cutting.
+    fn push_by_time(
+        &mut self,
+        times: ColumnView<'_>,
+        rows: &[u32],
+        frame: &Frame<'_>,
+        counters: &mut Counters,
+        out: &mut dyn FnMut(Batch),
+    ) {
+        let Values::I64(ns) = times.values else { unreachable!("ts_end is a signed integer") };
+        let pane_of = |row: u32| match (times.is_valid(row as usize), &self.windows) {
+            (false, _) => None,
+            (true, Some(windows)) => Some(windows.pane(ns[row as usize])),
+            (true, None) => Some(0),
+        };
+        let mut by_pane: Vec<(Option<i64>, u32)> = rows.iter().map(|row| (pane_of(*row), *row)).collect();
+        by_pane.sort_by_key(|(pane, _)| *pane);
+        let rows: Vec<u32> = by_pane.iter().map(|(_, row)| *row).collect();
+        let mut rest = &rows[..];
+        for run in by_pane.chunk_by(|a, b| a.0 == b.0) {
+            let (rows, after) = rest.split_at(run.len());
+            rest = after;
+            match run[0].0.filter(|pane| !self.is_late(*pane)) {
+                Some(pane) => {
+                    self.push_pane(pane, rows, frame);
+                    self.note_span(pane, ns, rows);
+                    self.force_oldest(counters, out);
+                }
+                None => counters.tuples_late += rows.len() as u64,
+            }
+        }
+    }
+
+    fn is_late(&self, pane: i64) -> bool {
+        match (&self.windows, self.next) {
+            (Some(windows), Some(next)) => windows.last_of(pane) < next,
+            _ => false,
+        }
+    }
+
+    fn push_pane(&mut self, at: i64, rows: &[u32], frame: &Frame<'_>) {
+        self.sliding.forget_from(at);
+        let (layout, room) = (&self.layout, &mut self.room);
+        let pane = self.panes.entry(at).or_insert_with(|| Pane::new(layout, room.level));
+        pane.push(rows, frame, layout, room);
+    }
+
+    fn note_span(&mut self, at: i64, ns: &[i64], rows: &[u32]) {
+        if self.windows.is_some() {
+            return;
+        }
+        let Some(pane) = self.panes.get_mut(&at) else { return };
+        for &row in rows {
+            let time = ns[row as usize];
+            let (first, last) = pane.span_ns.unwrap_or((time, time));
+            pane.span_ns = Some((first.min(time), last.max(time)));
+        }
+    }
+
+    /// Emits windows early when too many panes are open.
+    fn force_oldest(&mut self, counters: &mut Counters, out: &mut dyn FnMut(Batch)) {
+        let Some(windows) = self.windows else { return };
+        while self.panes.len() > self.panes_max {
+            let Some((oldest, _)) = self.panes.first_key_value() else { return };
+            let beyond = windows.last_of(*oldest) + 1;
+            counters.windows_forced += self.emit_before(beyond, out);
+            self.next = self.next.max(Some(beyond));
+            self.drop_spent();
+        }
+    }
+
+    fn shrink_sketches(&mut self, counters: &mut Counters) {
+        while self.room.sketch_bytes > self.room.sketch_bytes_max && self.room.level < LEVEL_MAX {
+            self.room.level += 1;
+            counters.sketches_coarsened += 1;
+            self.sliding.forget();
+            self.panes.values_mut().for_each(|pane| pane.coarsen(self.room.level));
+            self.room.sketch_bytes = self.panes.values().map(|p| p.sketch_bytes).sum();
+        }
+    }
+
+    /// Emits all windows before `end` that have a tuple and were not emitted; says how many.
+    fn emit_before(&mut self, end: i128, out: &mut dyn FnMut(Batch)) -> u64 {
+        let Some(windows) = self.windows else { return 0 };
+        let mut emitted = 0;
+        while let Some((first, _)) = self.panes.first_key_value() {
+            let window = windows.first_of(*first).max(self.next.unwrap_or(i128::MIN));
+            if window >= end {
+                break;
+            }
+            self.emit_window(&windows, window, out);
+            self.next = Some(window + 1);
+            self.drop_spent();
+            emitted += 1;
+        }
+        emitted
+    }
+
+    fn emit_window(&mut self, windows: &Windows, window: i128, out: &mut dyn FnMut(Batch)) {
+        let (first, last) = windows.panes(window);
+        let pane = match self.panes.get(&first) {
+            Some(pane) if windows.is_tumbling() => Cow::Borrowed(pane),
+            _ => self.sliding.window(&self.panes, (first, last), &self.layout, self.room.level),
+        };
+        let bounds = Some(windows.bounds(window));
+        let emitted = Emitted { pane: &pane, layout: &self.layout, bounds, seconds: windows.seconds() };
+        self.results.write(&emitted, out);
+    }
+
+    /// The single window of a pipeline without windows; without groups it has its row also when no tuple came.
+    fn emit_run(&mut self, out: &mut dyn FnMut(Batch)) {
+        let mut pane = match self.panes.pop_first() {
+            Some((_, pane)) => {
+                pane.leave(&mut self.room);
+                pane
+            }
+            None => Pane::new(&self.layout, self.room.level),
+        };
+        if self.group.is_empty() {
+            pane.ensure_single_group(&self.layout);
+        }
+        let seconds =
+            pane.span_ns.map_or(0.0, |(first, last)| (i128::from(last) - i128::from(first)) as f64 / 1e9);
+        self.results.write(&Emitted { pane: &pane, layout: &self.layout, bounds: None, seconds }, out);
+    }
+
+    /// Drops the panes that no window to come holds.
+    fn drop_spent(&mut self) {
+        let (Some(windows), Some(next)) = (&self.windows, self.next) else { return };
+        while let Some(entry) = self.panes.first_entry() {
+            if windows.last_of(*entry.key()) >= next {
+                return;
+            }
+            entry.remove().leave(&mut self.room);
+        }
+    }
+}
+
+/// A ranking by a total of what cannot be negative keeps the largest groups; everything else pools.
+fn overflow_of(pipeline: &Pipeline, shape: &Shape, value: Option<DataType>) -> Overflow {
+    let Some(by) = pipeline.top_k.map(|t| t.by) else { return Overflow::Pool };
+    let place = shape.place[by];
+    match pipeline.aggregates[by] {
+        Aggregate::Count | Aggregate::Rate => Overflow::SaveByCount(place),
+        Aggregate::Sum if value != Some(DataType::F64) => Overflow::SaveBySum(place),
+        _ => Overflow::Pool,
+    }
+}

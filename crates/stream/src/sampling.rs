@@ -1,0 +1,197 @@
+//! Intervals of results that come from a sample of flows.
+//!
+//! Every flow is in the sample with probability p, on its own and with all its tuples. Tuples of one flow are alike, so
+//! counting tuples as if they were drawn one by one gives intervals that are far too short. Instead the sampled flows
+//! are dealt by their hash into [`REPLICATES`] groups (random groups, Wolter 2007, chapter 2; each flow wholly in one)
+//! and the spread between the replicates is measured: it holds whatever the correlation inside of flows. Intervals
+//! take Student's t with one degree of freedom less than there are replicates with a tuple, and the finite population
+//! correction 1 − p. An end that the sample says nothing of is open (`None`). Nothing here knows of accumulators.
+
+/// Into how many groups sampled flows are dealt.
+pub const REPLICATES: usize = 32;
+
+/// Where the deviations are carried by fewer replicates than this, the largest flows decide, and the sample may lack
+/// larger ones: the upper end is open.
+const CARRIERS_MIN: f64 = 5.0;
+/// The same for the mean of fewer flows than this.
+const MEAN_FLOWS_MIN: f64 = 15.0;
+/// Standard deviations hang on the largest values even more.
+const DEVIATION_CARRIERS_MIN: f64 = 16.0;
+/// The same.
+const DEVIATION_FLOWS_MIN: f64 = 100.0;
+
+/// An interval that covers the truth with 95 %; `None`: open.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Interval {
+    /// Lower end.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+}
+
+/// Of a total, `parts` in each replicate of which `n` tuples: Horvitz–Thompson's estimate is Σ parts / p. What cannot
+/// be negative is at least what was seen, and its interval is symmetric in the logarithm: totals are skewed.
+#[must_use]
+pub fn total(parts: &[f64], n: &[u64], p: f64, is_nonnegative: bool) -> Interval {
+    let seen: f64 = parts.iter().sum();
+    let floor = is_nonnegative.then_some(seen);
+    let Some(Student { t, carriers }) = student(n, parts) else { return Interval { low: floor, high: None } };
+    let half = t * ((1.0 - p) * spread(parts)).sqrt() / p;
+    let whole = seen / p;
+    let Interval { low, high } = around(whole, half, is_nonnegative);
+    let is_known = carriers >= CARRIERS_MIN;
+    Interval { low: low.map(|low| low.max(floor.unwrap_or(low))), high: high.filter(|_| is_known) }
+}
+
+/// Of a mean Σ parts / Σ n; in the logarithm as well where the values cannot be negative.
+#[must_use]
+pub fn mean(parts: &[f64], n: &[u64], p: f64, is_nonnegative: bool) -> Interval {
+    let Some(Ratio { ratio, variance, student }) = Ratio::new(parts, n, p) else {
+        return Interval::default();
+    };
+    let interval = around(ratio, student.t * variance.sqrt(), is_nonnegative);
+    let is_known = student.carriers >= CARRIERS_MIN && flows(n) >= MEAN_FLOWS_MIN;
+    Interval { high: interval.high.filter(|_| is_known), ..interval }
+}
+
+/// Of a share Σ yes / Σ n: Wilson's interval for as many independent tuples as the spread between replicates says.
+#[must_use]
+pub fn share(yes: &[f64], n: &[u64], p: f64) -> Interval {
+    let Some(Ratio { ratio: share, variance, student }) = Ratio::new(yes, n, p) else {
+        return Interval::default();
+    };
+    let t = student.t;
+    let n = independent(share, variance, n, p);
+    let t2 = t * t;
+    let centre = (share + t2 / (2.0 * n)) / (1.0 + t2 / n);
+    let half = t / (1.0 + t2 / n) * (share * (1.0 - share) / n + t2 / (4.0 * n * n)).sqrt();
+    Interval { low: Some((centre - half).max(0.0)), high: Some((centre + half).min(1.0)) }
+}
+
+/// By how much the share of values up to the estimated quantile `q` may be off, given how many values lie up to it in
+/// each replicate (Woodruff 1952). `None`: nothing can be said.
+#[must_use]
+pub fn share_at_quantile(q: f64, up_to: &[f64], n: &[u64], p: f64) -> Option<f64> {
+    let Ratio { variance, student, .. } = Ratio::new(up_to, n, p)?;
+    let total: u64 = n.iter().sum();
+    let binomial = (1.0 - p) * q * (1.0 - q) / total as f64;
+    let clusters = (1.0 - p) * q * (1.0 - q) / flows(n);
+    // With few flows beyond the quantile the spread between replicates is blind: then every flow counts as one value.
+    let is_blind = flows(n) * q.min(1.0 - q) < 5.0;
+    let variance = variance.max(if is_blind { clusters } else { binomial });
+    Some(student.t * variance.sqrt())
+}
+
+/// Of the standard deviation, from its values without each of the replicates in turn (delete-a-group jackknife).
+#[must_use]
+pub fn deviation(whole: f64, without: &[f64], n: &[u64], p: f64) -> Interval {
+    let groups = without.len() as f64;
+    let centre = without.iter().sum::<f64>() / groups;
+    let off: Vec<f64> = without.iter().map(|v| v - centre).collect();
+    let Some(Student { t, carriers }) = student(n, &off) else { return Interval::default() };
+    let squares: f64 = off.iter().map(|v| v * v).sum();
+    let interval = around(whole, t * ((1.0 - p) * (groups - 1.0) / groups * squares).sqrt(), true);
+    let is_known = carriers >= DEVIATION_CARRIERS_MIN && flows(n) >= DEVIATION_FLOWS_MIN;
+    Interval { high: interval.high.filter(|_| is_known), ..interval }
+}
+
+/// A ratio Σ parts / Σ n, its variance by linearisation, and how many standard errors its interval takes.
+struct Ratio {
+    ratio: f64,
+    variance: f64,
+    student: Student,
+}
+
+impl Ratio {
+    fn new(parts: &[f64], n: &[u64], p: f64) -> Option<Ratio> {
+        let total: u64 = n.iter().sum();
+        let ratio = parts.iter().sum::<f64>() / total.max(1) as f64;
+        let residuals: Vec<f64> = parts.iter().zip(n).map(|(part, n)| part - ratio * *n as f64).collect();
+        let variance = (1.0 - p) * spread(&residuals) / (total as f64).powi(2);
+        Some(Ratio { ratio, variance, student: student(n, &residuals)? })
+    }
+}
+
+/// `centre` ± `half`, or in the logarithm: what is positive is skewed.
+fn around(centre: f64, half: f64, is_nonnegative: bool) -> Interval {
+    match is_nonnegative && centre > 0.0 {
+        true => {
+            let factor = (half / centre).exp();
+            Interval { low: Some(centre / factor), high: Some(centre * factor).filter(|v| v.is_finite()) }
+        }
+        false => Interval { low: Some(centre - half), high: Some(centre + half) },
+    }
+}
+
+/// R / (R − 1) · Σ (part − mean)²: unbiased for the sum of the squares of the flows' own parts.
+fn spread(parts: &[f64]) -> f64 {
+    let r = parts.len() as f64;
+    let mean = parts.iter().sum::<f64>() / r;
+    r / (r - 1.0) * parts.iter().map(|part| (part - mean).powi(2)).sum::<f64>()
+}
+
+/// How many flows of equal size the tuples come from, about: (Σ n)² / Σ (tuples of a flow)².
+fn flows(n: &[u64]) -> f64 {
+    let parts: Vec<f64> = n.iter().map(|n| *n as f64).collect();
+    let total: f64 = parts.iter().sum();
+    (total * total / spread(&parts).max(f64::MIN_POSITIVE)).clamp(1.0, total.max(1.0))
+}
+
+/// How many independent tuples would give a share this variance.
+fn independent(share: f64, variance: f64, n: &[u64], p: f64) -> f64 {
+    let total: u64 = n.iter().sum();
+    let flows = flows(n);
+    let is_blind = flows * share.min(1.0 - share) < 5.0;
+    let n =
+        if is_blind { flows / (1.0 - p) } else { share * (1.0 - share) / variance.max(f64::MIN_POSITIVE) };
+    n.clamp(1.0, total as f64 / (1.0 - p))
+}
+
+/// How many standard errors an interval takes.
+#[derive(Clone, Copy)]
+struct Student {
+    t: f64,
+    /// By how many replicates the deviations are carried, about.
+    carriers: f64,
+}
+
+/// The 97.5 % quantile of Student's t; `None` with fewer than two replicates that have a tuple. Replicates whose
+/// deviations are carried by a few of them count as fewer (Satterthwaite: from the fourth power of the deviations).
+fn student(n: &[u64], deviations: &[f64]) -> Option<Student> {
+    const T: [f64; 31] = [
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
+        2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048,
+        2.045, 2.042, 2.040,
+    ];
+    let freedom = n.iter().filter(|n| **n > 0).count().checked_sub(1).filter(|f| *f > 0)?;
+    let mean = deviations.iter().sum::<f64>() / deviations.len() as f64;
+    let moment = |power| deviations.iter().map(|d| (d - mean).powi(power)).sum::<f64>();
+    let fourth = moment(4);
+    let carriers = if fourth > 0.0 { 3.0 * moment(2).powi(2) / fourth } else { freedom as f64 };
+    let t = T[freedom.min((carriers as usize).max(1)).min(T.len()) - 1];
+    Some(Student { t, carriers })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_replicates_leave_ends_open() {
+        let one: Vec<u64> = (0..32).map(|r| u64::from(r == 3) * 5).collect();
+        let parts: Vec<f64> = one.iter().map(|n| *n as f64).collect();
+        assert_eq!(total(&parts, &one, 0.1, true), Interval { low: Some(5.0), high: None });
+        assert_eq!(mean(&parts, &one, 0.1, true), Interval::default());
+        assert_eq!(share(&parts, &one, 0.1), Interval::default());
+        assert_eq!(share_at_quantile(0.5, &parts, &one, 0.1), None);
+        assert_eq!(total(&[], &[], 0.1, true).high, None);
+    }
+
+    #[test]
+    fn even_replicates_give_short_intervals() {
+        let (n, parts) = (vec![10u64; 32], vec![5.0; 32]);
+        let interval = total(&parts, &n, 0.5, true);
+        assert_eq!(interval, Interval { low: Some(320.0), high: Some(320.0) });
+        assert_eq!(mean(&parts, &n, 0.5, true), Interval { low: Some(0.5), high: Some(0.5) });
+    }
+}

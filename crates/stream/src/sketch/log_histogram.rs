@@ -1,0 +1,446 @@
+//! Counts by logarithmic bucket: quantiles within 1/128 (0.78 %) of the true value, merges without loss.
+//!
+//! Every power of two is cut into 2^b equal buckets, b = 6 to begin with (as HdrHistogram does): a bucket from `lo` to
+//! `hi` has hi − lo ≤ lo / 2^b, and its estimate 2·lo·hi / (lo + hi) is off by (hi − lo) / (hi + lo) < 1 / 2^(b+1) of
+//! any value in it. Integers below 2^(b+1) have a bucket each and are exact; negative values mirror positive ones. A
+//! real number smaller than 2^−32 in magnitude counts as zero, one of 2^64 or more as the last bucket.
+//! At most 2·96·2^b + 1 buckets can exist. [`LogHistogram::coarsen`] lowers b and with it memory; it says nothing
+//! of when.
+
+/// b of a new histogram.
+pub const BITS: u8 = 6;
+/// The lowest b that [`LogHistogram::coarsen`] takes.
+pub const BITS_MIN: u8 = 3;
+/// log2 of the smallest real number that is not zero.
+const REAL_MIN_LOG2: i32 = -32;
+/// log2 of what the last bucket of real numbers ends at.
+const REAL_MAX_LOG2: i32 = 64;
+/// Buckets kept as a list before a table is considered.
+const SPARSE_MIN: usize = 32;
+/// Buckets kept as a list at most.
+const SPARSE_MAX: usize = 256;
+
+/// The buckets, and the least and the largest value.
+///
+/// ```
+/// let mut histogram = stream::sketch::LogHistogram::of_integers();
+/// (1..=1000).for_each(|ms| { histogram.add_u64(ms * 1_000_000); });
+/// let p95 = histogram.quantile(0.95).unwrap();
+/// assert!((p95 / 950e6 - 1.0).abs() < 1.0 / 128.0);
+/// assert_eq!(histogram.quantile(1.0), Some(1e9));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogHistogram {
+    real: bool,
+    bits: u8,
+    n: u64,
+    min: f64,
+    max: f64,
+    store: Store,
+}
+
+/// A bucket that is not empty. No value in it is below `lower` or above `upper` (of real numbers: at `upper`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bucket {
+    /// Least value it can hold.
+    pub lower: f64,
+    /// Largest value it can hold.
+    pub upper: f64,
+    /// Values in it.
+    pub count: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Store {
+    /// Ascending.
+    Sparse(Vec<(i32, u64)>),
+    Dense {
+        first: i32,
+        counts: Vec<u64>,
+    },
+}
+
+impl PartialEq for Store {
+    fn eq(&self, other: &Store) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl LogHistogram {
+    /// For integers.
+    #[must_use]
+    pub fn of_integers() -> LogHistogram {
+        LogHistogram {
+            real: false,
+            bits: BITS,
+            n: 0,
+            min: f64::INFINITY,
+            max: f64::NEG_INFINITY,
+            store: Store::Sparse(Vec::new()),
+        }
+    }
+
+    /// For real numbers.
+    #[must_use]
+    pub fn of_reals() -> LogHistogram {
+        LogHistogram { real: true, ..LogHistogram::of_integers() }
+    }
+
+    /// Takes an unsigned integer; returns by how many bytes the histogram grew.
+    #[inline]
+    pub fn add_u64(&mut self, value: u64) -> usize {
+        self.add_at(integer_bucket(value, self.bits), value as f64)
+    }
+
+    /// Takes a signed integer.
+    #[inline]
+    pub fn add_i64(&mut self, value: i64) -> usize {
+        let bucket = integer_bucket(value.unsigned_abs(), self.bits);
+        self.add_at(if value < 0 { -bucket } else { bucket }, value as f64)
+    }
+
+    /// Takes a real number.
+    #[inline]
+    pub fn add_f64(&mut self, value: f64) -> usize {
+        let bucket = real_bucket(value.abs(), self.bits);
+        self.add_at(if value < 0.0 { -bucket } else { bucket }, value)
+    }
+
+    /// Takes all values of another histogram of the same kind; the coarser of the two decides.
+    pub fn merge(&mut self, other: &LogHistogram) -> usize {
+        debug_assert_eq!(self.real, other.real);
+        let before = self.bytes();
+        self.coarsen(other.bits);
+        for (bucket, count) in other.store.iter() {
+            let bucket = rebucket(bucket, other.bits, self.bits, self.real);
+            self.store.add(bucket, count);
+        }
+        self.n += other.n;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.bytes().saturating_sub(before)
+    }
+
+    /// Lowers b to `bits`, if it is above.
+    pub fn coarsen(&mut self, bits: u8) {
+        if bits >= self.bits {
+            return;
+        }
+        let mut store = Store::Sparse(Vec::new());
+        for (bucket, count) in self.store.iter() {
+            store.add(rebucket(bucket, self.bits, bits, self.real), count);
+        }
+        self.store = store;
+        self.bits = bits;
+    }
+
+    /// How many values.
+    #[must_use]
+    pub fn n(&self) -> u64 {
+        self.n
+    }
+
+    /// The bound of [`LogHistogram::quantile`]'s relative error: 1 / 2^(b+1).
+    #[must_use]
+    pub fn relative_error(&self) -> f64 {
+        0.5 / f64::from(1u32 << self.bits)
+    }
+
+    /// The value of rank ⌈q·n⌉ (at least 1) in ascending order, within the relative error; the least and the largest
+    /// value are exact. `None` when there is no value.
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> Option<f64> {
+        let rank = rank_of(q, self.n)?;
+        if rank == 1 {
+            return Some(self.min);
+        }
+        if rank == self.n {
+            return Some(self.max);
+        }
+        let bucket = self.bucket_of_rank(rank)?;
+        Some(estimate(bucket).clamp(self.min, self.max))
+    }
+
+    /// The bucket that holds the value of this rank (1 to n).
+    #[must_use]
+    pub fn bucket_of_rank(&self, rank: u64) -> Option<Bucket> {
+        let mut seen = 0;
+        self.buckets().find(|b| {
+            seen += b.count;
+            seen >= rank
+        })
+    }
+
+    /// How many values lie in buckets that end at `upper` or below: all that are ≤ `upper` when it is a bucket's end.
+    #[must_use]
+    pub fn count_up_to(&self, upper: f64) -> u64 {
+        self.buckets().take_while(|b| b.upper <= upper).map(|b| b.count).sum()
+    }
+
+    /// The least and the largest value.
+    #[must_use]
+    pub fn range(&self) -> Option<(f64, f64)> {
+        (self.n > 0).then_some((self.min, self.max))
+    }
+
+    /// The buckets that are not empty, ascending.
+    pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
+        self.store.iter().map(|(bucket, count)| {
+            let (lower, upper) = edges(bucket, self.bits, self.real);
+            Bucket { lower, upper, count }
+        })
+    }
+
+    /// Bytes on the heap.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match &self.store {
+            Store::Sparse(list) => list.capacity() * size_of::<(i32, u64)>(),
+            Store::Dense { counts, .. } => counts.capacity() * size_of::<u64>(),
+        }
+    }
+
+    #[inline]
+    fn add_at(&mut self, bucket: i32, value: f64) -> usize {
+        self.n += 1;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        if let Store::Dense { first, counts } = &mut self.store
+            && let Some(count) = counts.get_mut(bucket.wrapping_sub(*first) as u32 as usize)
+        {
+            *count += 1;
+            return 0;
+        }
+        let before = self.bytes();
+        self.store.add(bucket, 1);
+        self.bytes().saturating_sub(before)
+    }
+}
+
+impl Store {
+    fn add(&mut self, bucket: i32, count: u64) {
+        match self {
+            Store::Sparse(list) => match list.binary_search_by_key(&bucket, |(b, _)| *b) {
+                Ok(i) => list[i].1 += count,
+                Err(i) => {
+                    list.insert(i, (bucket, count));
+                    self.become_dense_if_worth_it();
+                }
+            },
+            Store::Dense { first, counts } => {
+                reach(first, counts, bucket);
+                counts[(bucket - *first) as usize] += count;
+            }
+        }
+    }
+
+    /// A table costs 8 bytes for each bucket of its span, a list 16 for each that is not empty and a search.
+    fn become_dense_if_worth_it(&mut self) {
+        let Store::Sparse(list) = self else { return };
+        let (Some((first, _)), Some((last, _))) = (list.first(), list.last()) else { return };
+        let span = (last - first) as usize + 1;
+        if list.len() < SPARSE_MIN || (list.len() <= SPARSE_MAX && span > 4 * list.len()) {
+            return;
+        }
+        let (first, mut counts) = (*first, vec![0; span]);
+        list.iter().for_each(|(bucket, count)| counts[(bucket - first) as usize] = *count);
+        *self = Store::Dense { first, counts };
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (i32, u64)> + '_ {
+        let (list, first, counts) = match self {
+            Store::Sparse(list) => (&list[..], 0, &[][..]),
+            Store::Dense { first, counts } => (&[][..], *first, &counts[..]),
+        };
+        let dense =
+            counts.iter().enumerate().filter(|(_, c)| **c > 0).map(move |(i, c)| (first + i as i32, *c));
+        list.iter().copied().chain(dense)
+    }
+}
+
+/// Makes the table reach `bucket`, an eighth further than need be.
+fn reach(first: &mut i32, counts: &mut Vec<u64>, bucket: i32) {
+    let slack = (counts.len() / 8).max(8);
+    if bucket < *first {
+        let missing = (*first - bucket) as usize + slack;
+        counts.splice(0..0, std::iter::repeat_n(0, missing));
+        *first -= missing as i32;
+    }
+    let index = (bucket - *first) as usize;
+    if index >= counts.len() {
+        counts.reserve_exact(index + 1 + slack - counts.len());
+        counts.resize(index + 1 + slack, 0);
+    }
+}
+
+/// ⌈q·n⌉, at least 1 and at most n; the product's rounding error is forgiven.
+#[must_use]
+pub fn rank_of(q: f64, n: u64) -> Option<u64> {
+    let rank = (q * n as f64 - 1e-9).ceil() as u64;
+    (n > 0).then(|| rank.clamp(1, n))
+}
+
+#[inline]
+fn integer_bucket(value: u64, bits: u8) -> i32 {
+    let bits = u32::from(bits);
+    if value >> (bits + 1) == 0 {
+        return value as i32;
+    }
+    let shift = 63 - value.leading_zeros() - bits;
+    ((shift << bits) as u64 + (value >> shift)) as i32
+}
+
+#[inline]
+fn real_bucket(magnitude: f64, bits: u8) -> i32 {
+    let below_one = ((1023 + REAL_MIN_LOG2) << bits) - 1;
+    let last = (REAL_MAX_LOG2 - REAL_MIN_LOG2) << bits;
+    let bucket = (magnitude.to_bits() >> (52 - bits)) as i32 - below_one;
+    bucket.clamp(0, last)
+}
+
+/// The least and the largest value of a bucket.
+fn edges(bucket: i32, bits: u8, real: bool) -> (f64, f64) {
+    let magnitude = bucket.unsigned_abs();
+    let (near, far) = if real { real_edges(magnitude, bits) } else { integer_edges(magnitude, bits) };
+    if bucket < 0 { (-far, -near) } else { (near, far) }
+}
+
+fn integer_edges(bucket: u32, bits: u8) -> (f64, f64) {
+    let (near, width) = integer_start(bucket, bits);
+    (near as f64, (near + (width - 1)) as f64)
+}
+
+/// Least magnitude of a bucket and how many integers it holds.
+fn integer_start(bucket: u32, bits: u8) -> (u64, u64) {
+    let bits = u32::from(bits);
+    if bucket >> (bits + 1) == 0 {
+        return (u64::from(bucket), 1);
+    }
+    let shift = (bucket >> bits) - 1;
+    (u64::from(bucket - (shift << bits)) << shift, 1 << shift)
+}
+
+fn real_edges(bucket: u32, bits: u8) -> (f64, f64) {
+    if bucket == 0 {
+        return (0.0, 0.0);
+    }
+    let below_one = u64::from(((1023 + REAL_MIN_LOG2) as u32) << bits) - 1;
+    let start = |bucket: u64| f64::from_bits((bucket + below_one) << (52 - bits));
+    (start(u64::from(bucket)), start(u64::from(bucket) + 1))
+}
+
+/// The same bucket at a lower b.
+fn rebucket(bucket: i32, from: u8, to: u8, real: bool) -> i32 {
+    if from == to {
+        return bucket;
+    }
+    let magnitude = bucket.unsigned_abs();
+    let coarse = match real {
+        true => real_bucket(real_edges(magnitude, from).0, to),
+        false => integer_bucket(integer_start(magnitude, from).0, to),
+    };
+    if bucket < 0 { -coarse } else { coarse }
+}
+
+/// The value whose relative error is least at worst: 2·lo·hi / (lo + hi).
+fn estimate(bucket: Bucket) -> f64 {
+    let (lo, hi) = (bucket.lower, bucket.upper);
+    if lo == hi { lo } else { lo * (2.0 * (hi / (lo + hi))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn exact(values: &[f64], q: f64) -> f64 {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        sorted[rank_of(q, values.len() as u64).expect("some values") as usize - 1]
+    }
+
+    fn check(histogram: &LogHistogram, values: &[f64]) {
+        for q in [0.0, 0.01, 0.25, 0.5, 0.9, 0.95, 0.99, 0.999, 1.0] {
+            let (truth, guess) = (exact(values, q), histogram.quantile(q).expect("some values"));
+            let bound = histogram.relative_error() * truth.abs() + f64::powi(2.0, REAL_MIN_LOG2);
+            assert!((guess - truth).abs() <= bound, "q={q}: {guess} is not {truth}");
+        }
+        assert_eq!(histogram.buckets().map(|b| b.count).sum::<u64>(), values.len() as u64);
+        for b in histogram.buckets() {
+            assert!(b.lower <= b.upper);
+        }
+    }
+
+    fn signed() -> impl Strategy<Value = i64> {
+        (any::<i64>(), 0u32..64).prop_map(|(v, shift)| v >> shift)
+    }
+
+    proptest! {
+        #[test]
+        fn integers_are_within_the_bound(values in prop::collection::vec(signed(), 1..600), split in 0usize..600) {
+            let split = split.min(values.len());
+            let mut whole = LogHistogram::of_integers();
+            let (mut left, mut right) = (whole.clone(), whole.clone());
+            for (i, v) in values.iter().enumerate() {
+                whole.add_i64(*v);
+                if i < split { left.add_i64(*v) } else { right.add_i64(*v) };
+            }
+            let floats: Vec<f64> = values.iter().map(|v| *v as f64).collect();
+            check(&whole, &floats);
+            left.merge(&right);
+            prop_assert_eq!(&left, &whole);
+            for bits in [5, 4, 3] {
+                left.coarsen(4);
+                right.coarsen(bits);
+                whole.coarsen(bits);
+                check(&whole, &floats);
+            }
+        }
+
+        #[test]
+        fn reals_are_within_the_bound(
+            values in prop::collection::vec((any::<i32>(), -50i32..50).prop_map(|(m, e)| f64::from(m) * f64::powi(2.0, e - 20)), 1..300),
+        ) {
+            let mut h = LogHistogram::of_reals();
+            values.iter().for_each(|v| { h.add_f64(*v); });
+            check(&h, &values);
+            h.coarsen(4);
+            check(&h, &values);
+        }
+    }
+
+    #[test]
+    fn extremes_have_buckets() {
+        let mut h = LogHistogram::of_integers();
+        for v in [0, 1, 127, 128, u64::MAX - 1, u64::MAX] {
+            h.add_u64(v);
+        }
+        h.add_i64(i64::MIN);
+        assert_eq!(h.quantile(0.0), Some(i64::MIN as f64));
+        assert_eq!(h.quantile(1.0), Some(u64::MAX as f64));
+        let mut r = LogHistogram::of_reals();
+        for v in [f64::INFINITY, f64::MAX, f64::MIN_POSITIVE, -f64::MAX, -0.0] {
+            r.add_f64(v);
+        }
+        assert_eq!(r.n(), 5);
+        assert_eq!(LogHistogram::of_reals().quantile(0.5), None);
+    }
+
+    #[test]
+    fn integer_buckets_tile_the_line() {
+        for bits in [BITS_MIN, 4, 5, BITS] {
+            let mut next = 0u64;
+            for bucket in 0.. {
+                let (start, width) = integer_start(bucket, bits);
+                assert_eq!(start, next, "bucket {bucket}");
+                assert_eq!(integer_bucket(start, bits), bucket as i32);
+                assert_eq!(integer_bucket(start + (width - 1), bits), bucket as i32);
+                match start.checked_add(width) {
+                    Some(end) => next = end,
+                    None => break,
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Space-Saving (Metwally et al. 2005): the weights of the heaviest groups in a fixed number of places. A group that
+//! finds no place takes that of the lightest and inherits its weight as a possible error.
+//!
+//! For non-negative additions: a listed group's true weight is in `[weight − error, weight]`; an unlisted one's is at
+//! most [`SpaceSaving::least`], which is at most total / places. Negative additions are taken as zero and summed up in
+//! `negative`: true weights may then be lower by that much more. Knows nothing of keys: groups are numbers.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Weights and errors by group number.
+///
+/// ```
+/// let mut summary = stream::sketch::SpaceSaving::new([5, 3].into_iter());
+/// let place = summary.evict(); // for a third group: that of the lighter one
+/// summary.add(place, 1);
+/// assert_eq!((place, summary.weight(place), summary.error(place)), (1, 4, 3));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct SpaceSaving {
+    weights: Vec<u128>,
+    errors: Vec<u128>,
+    negative: u128,
+    /// Every group once, with a weight that it had; weights only grow, so the least fresh entry is the least of all.
+    heap: BinaryHeap<Reverse<(u128, u32)>>,
+}
+
+impl SpaceSaving {
+    /// Starts from groups whose weights are known exactly.
+    #[must_use]
+    pub fn new(exact: impl Iterator<Item = i128>) -> SpaceSaving {
+        let (mut weights, mut errors) = (Vec::new(), Vec::new());
+        for weight in exact {
+            weights.push(weight.max(0) as u128);
+            errors.push(weight.min(0).unsigned_abs());
+        }
+        SpaceSaving::from_parts(weights, errors, 0)
+    }
+
+    /// Puts together what [`SpaceSaving::weight`], [`SpaceSaving::error`] and [`SpaceSaving::negative`] gave.
+    #[must_use]
+    pub fn from_parts(weights: Vec<u128>, errors: Vec<u128>, negative: u128) -> SpaceSaving {
+        let heap =
+            weights.iter().enumerate().map(|(group, weight)| Reverse((*weight, group as u32))).collect();
+        SpaceSaving { weights, errors, negative, heap }
+    }
+
+    /// Adds a new group of weight zero, which had no weight before.
+    pub fn push(&mut self) {
+        self.heap.push(Reverse((0, self.weights.len() as u32)));
+        self.weights.push(0);
+        self.errors.push(0);
+    }
+
+    /// Adds a group that keeps its place for ever: it weighs more than all others.
+    pub fn push_pinned(&mut self) {
+        self.heap.push(Reverse((u128::MAX, self.weights.len() as u32)));
+        self.weights.push(u128::MAX);
+        self.errors.push(0);
+    }
+
+    /// Adds to the weight of a listed group.
+    #[inline]
+    pub fn add(&mut self, group: u32, weight: i128) {
+        let up = weight.max(0) as u128;
+        let sum = &mut self.weights[group as usize];
+        *sum = sum.saturating_add(up);
+        self.negative = self.negative.saturating_add(weight.min(0).unsigned_abs());
+    }
+
+    /// Gives the place of the lightest group to a new one.
+    ///
+    /// # Panics
+    /// When there is no group.
+    pub fn evict(&mut self) -> u32 {
+        let group = self.lightest();
+        self.errors[group as usize] = self.weights[group as usize];
+        group
+    }
+
+    /// The weight of the lightest group: what an unlisted one can have at most.
+    #[must_use]
+    pub fn least(&self) -> u128 {
+        self.weights.iter().copied().min().unwrap_or(0)
+    }
+
+    /// A group's weight: its true one or more.
+    #[must_use]
+    pub fn weight(&self, group: u32) -> u128 {
+        self.weights[group as usize]
+    }
+
+    /// How much more at most, negative additions aside.
+    #[must_use]
+    pub fn error(&self, group: u32) -> u128 {
+        self.errors[group as usize]
+    }
+
+    /// The sum of the negative additions, as a positive number.
+    #[must_use]
+    pub fn negative(&self) -> u128 {
+        self.negative
+    }
+
+    /// The lightest group, whose place [`SpaceSaving::evict`] gives away.
+    ///
+    /// # Panics
+    /// When there is no group.
+    pub fn lightest(&mut self) -> u32 {
+        loop {
+            let mut top = self.heap.peek_mut().expect("a full summary has at least one group");
+            let Reverse((stale, group)) = *top;
+            let weight = self.weights[group as usize];
+            if stale == weight {
+                return group;
+            }
+            *top = Reverse((weight, group));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn bounds_hold(adds in prop::collection::vec((0u8..40, 0i64..20), 1..400), places in 1usize..20) {
+            let mut truth: HashMap<u8, u128> = HashMap::new();
+            let mut places_of: HashMap<u8, u32> = HashMap::new();
+            let mut summary = SpaceSaving::default();
+            for (key, weight) in adds {
+                *truth.entry(key).or_default() += weight as u128;
+                let group = match places_of.get(&key) {
+                    Some(group) => *group,
+                    None if places_of.len() < places => {
+                        summary.push();
+                        places_of.len() as u32
+                    }
+                    None => {
+                        let group = summary.evict();
+                        places_of.retain(|_, g| *g != group);
+                        group
+                    }
+                };
+                places_of.insert(key, group);
+                summary.add(group, i128::from(weight));
+            }
+            let total: u128 = truth.values().sum();
+            prop_assert!(summary.least() <= total / places as u128 || places_of.len() < places);
+            for (key, weight) in truth {
+                match places_of.get(&key) {
+                    Some(&g) => prop_assert!(
+                        weight <= summary.weight(g) && weight >= summary.weight(g) - summary.error(g)
+                    ),
+                    None => prop_assert!(weight <= summary.least()),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Which panes and windows a time belongs to. A pane is a window's part that every window holds wholly or not at all:
+//! its length is the greatest common divisor of size and slide. Tuples are aggregated by pane; a window merges its panes.
+//!
+//! Pane and window `k` begin at `k` times their distance from the epoch, also before it. Arithmetic on their numbers is
+//! in 128 bits, so that no time overflows; bounds of windows that leave the range of times are cut to it.
+
+use plan::Window;
+
+/// The arithmetic of one pipeline's windows.
+#[derive(Clone, Copy, Debug)]
+pub struct Windows {
+    size_ns: i128,
+    slide_ns: i128,
+    /// Length of a pane.
+    pub pane_ns: i64,
+}
+
+impl Windows {
+    /// A slide longer than the size counts as the size.
+    ///
+    /// # Panics
+    /// When size or slide is not positive: the planner's bug.
+    #[must_use]
+    pub fn new(window: &Window) -> Windows {
+        assert!(window.size_ns > 0 && window.slide_ns > 0, "windows have a length and a slide");
+        let slide_ns = window.slide_ns.min(window.size_ns);
+        let pane_ns = gcd(window.size_ns, slide_ns);
+        Windows { size_ns: window.size_ns.into(), slide_ns: slide_ns.into(), pane_ns }
+    }
+
+    /// The pane of a time.
+    #[inline]
+    #[must_use]
+    pub fn pane(&self, time_ns: i64) -> i64 {
+        time_ns.div_euclid(self.pane_ns)
+    }
+
+    /// The first window that a pane is part of.
+    #[must_use]
+    pub fn first_of(&self, pane: i64) -> i128 {
+        let start = i128::from(pane) * i128::from(self.pane_ns);
+        (start - self.size_ns).div_euclid(self.slide_ns) + 1
+    }
+
+    /// The last window that a pane is part of.
+    #[must_use]
+    pub fn last_of(&self, pane: i64) -> i128 {
+        (i128::from(pane) * i128::from(self.pane_ns)).div_euclid(self.slide_ns)
+    }
+
+    /// The first window that has not ended at `time_ns`.
+    #[must_use]
+    pub fn first_open(&self, time_ns: i64) -> i128 {
+        (i128::from(time_ns) - self.size_ns).div_euclid(self.slide_ns) + 1
+    }
+
+    /// The first pane of a window and its last.
+    #[must_use]
+    pub fn panes(&self, window: i128) -> (i64, i64) {
+        let start = window.saturating_mul(self.slide_ns) / i128::from(self.pane_ns);
+        (clamp(start), clamp(start.saturating_add(self.size_ns / i128::from(self.pane_ns) - 1)))
+    }
+
+    /// The times of a window, from the first to before the second.
+    #[must_use]
+    pub fn bounds(&self, window: i128) -> (i64, i64) {
+        let start = window.saturating_mul(self.slide_ns);
+        (clamp(start), clamp(start.saturating_add(self.size_ns)))
+    }
+
+    /// Length in seconds.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.size_ns as f64 / 1e9
+    }
+
+    /// How many panes are open at most while tuples come in order.
+    #[must_use]
+    pub fn panes_open(&self, lateness_ns: i64) -> usize {
+        let open = (self.size_ns + i128::from(lateness_ns.max(0))) / i128::from(self.pane_ns) + 2;
+        usize::try_from(open).unwrap_or(usize::MAX)
+    }
+
+    /// Whether a window is one pane.
+    #[must_use]
+    pub fn is_tumbling(&self) -> bool {
+        self.size_ns == self.slide_ns
+    }
+}
+
+fn clamp(value: i128) -> i64 {
+    value.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn panes_cover_exactly_the_windows_of_a_time(
+            time in prop_oneof![any::<i64>(), -1000i64..1000], size in 1i64..200, slide in 1i64..200,
+        ) {
+            let slide = slide.min(size);
+            let windows = Windows::new(&Window { size_ns: size, slide_ns: slide, lateness_ns: 0 });
+            let pane = windows.pane(time);
+            let (first, last) = (windows.first_of(pane), windows.last_of(pane));
+            for k in first - 2..=last + 2 {
+                let start = k * i128::from(slide);
+                let inside = start <= time.into() && i128::from(time) < start + i128::from(size);
+                prop_assert_eq!(inside, (first..=last).contains(&k));
+                let (from, to) = windows.panes(k);
+                if from > i64::MIN && to < i64::MAX {
+                    prop_assert_eq!(inside, (from..=to).contains(&pane));
+                }
+            }
+            let open = windows.first_open(time);
+            prop_assert!(open * i128::from(slide) + i128::from(size) > time.into());
+            prop_assert!((open - 1) * i128::from(slide) + i128::from(size) <= time.into());
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! What happens at the bounds of memory: pools, Space-Saving, sketches, forced windows.
+
+mod tuples;
+
+use std::collections::{BTreeMap, HashSet};
+
+use plan::{Aggregate, Pipeline, TopK, Window};
+use proptest::prelude::*;
+use stream::{Config, Engine, OTHER};
+use tuples::{DELTA, N, PATH, Plain, RATIO, Row, batch_of, column, dataflow, number, pipeline, rows_of, run};
+
+/// A repeatable source of numbers.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % below
+    }
+}
+
+fn get(path: &str, n: u64, ts_end: i64) -> Row {
+    Row { path: Some(path.into()), n: Some(n), delta: Some(n as i64), ts_end, id: n, ..Row::default() }
+}
+
+fn u64_of(cell: &Plain) -> u64 {
+    match cell {
+        Plain::U64(v) => *v,
+        Plain::I64(v) => *v as u64,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn groups_without_room_are_pooled_and_totals_add_up() {
+    let mut p = pipeline(Some(N), &[PATH, RATIO], vec![Aggregate::Count, Aggregate::Sum]);
+    p.groups_max = 70;
+    let rows: Vec<Row> = (0..1000u64).map(|i| get(&format!("/{}", i % 100), i, 0)).collect();
+    let (out, counters) = run(&dataflow(vec![p]), Config::default(), &rows, 64);
+    let lines = rows_of(&out, Some(0));
+    assert_eq!(lines.len(), 71);
+    assert_eq!(lines.iter().map(|l| u64_of(&l[2])).sum::<u64>(), 1000);
+    assert_eq!(lines.iter().map(|l| u64_of(&l[3])).sum::<u64>(), (0..1000).sum::<u64>());
+    let (pool, listed) = lines.split_last().expect("rows");
+    assert_eq!(pool[..2], [Plain::Text(OTHER.into()), Plain::Null]);
+    assert_eq!(pool[4..], [Plain::Bool(true), Plain::Null]);
+    assert!(listed.iter().all(|l| l[2] == Plain::U64(10) && l[4] == Plain::Bool(false)));
+    assert_eq!(counters.groups_overflowed, 300);
+}
+
+#[test]
+fn sliding_windows_say_which_groups_are_only_partly_listed() {
+    let mut p = pipeline(None, &[PATH], vec![Aggregate::Count]);
+    p.window = Some(Window { size_ns: 20, slide_ns: 10, lateness_ns: 0 });
+    p.groups_max = 64;
+    // The first pane lists 64 groups and pools /a; the second lists /a and 63 more.
+    let mut rows: Vec<Row> = (0..64).map(|i| get(&format!("/{i:02}"), 0, 0)).collect();
+    rows.extend([get("/a", 0, 1), get("/a", 0, 11), get("/a", 0, 12), get("/00", 0, 13)]);
+    let (out, _) = run(&dataflow(vec![p]), Config::default(), &rows, 500);
+    let lines = rows_of(&out, Some(0));
+    let window = |start: i64| lines.iter().filter(move |l| l[0] == Plain::I64(start));
+    let a = window(0).find(|l| l[2] == Plain::Text("/a".into())).expect("listed in the second pane");
+    assert_eq!(a[3..], [Plain::U64(2), Plain::Bool(true), Plain::Null]);
+    let zero = window(0).find(|l| l[2] == Plain::Text("/00".into())).expect("listed in both");
+    assert_eq!(zero[3..], [Plain::U64(2), Plain::Bool(false), Plain::Null]);
+    assert_eq!(window(0).map(|l| u64_of(&l[3])).sum::<u64>(), 68);
+    let a = window(10).find(|l| l[2] == Plain::Text("/a".into())).expect("listed");
+    assert_eq!(a[3..], [Plain::U64(2), Plain::Bool(false), Plain::Null]);
+}
+
+/// Skewed rows: a few heavy paths and a long tail; returns the true total of each path by `weight`.
+fn skewed(seed: u64, n: usize, weight: fn(u64) -> u64) -> (Vec<Row>, BTreeMap<String, u64>) {
+    let mut random = Random(seed);
+    let mut truth = BTreeMap::new();
+    let rows = (0..n).map(|i| {
+        let path = match random.next(3) {
+            0 => format!("/tail/{}", random.next(2000)),
+            _ => format!("/{}", random.next(8) * random.next(8) / 4),
+        };
+        let value = random.next(50);
+        *truth.entry(path.clone()).or_insert(0) += weight(value);
+        get(&path, value, i as i64 % 40)
+    });
+    (rows.collect(), truth)
+}
+
+fn check_space_saving(p: &Pipeline, weight: fn(u64) -> u64, splits: usize) {
+    let (rows, truth) = skewed(7, 6000, weight);
+    let flow = dataflow(vec![p.clone()]);
+    let mut engines: Vec<Engine> = (0..splits).map(|_| Engine::new(&flow, Config::default())).collect();
+    let mut out = Vec::new();
+    for (i, chunk) in rows.chunks(100).enumerate() {
+        engines[i % splits].push(0, &batch_of(&flow.inputs[0].schema, chunk), &mut out);
+    }
+    let mut engine = engines.remove(0);
+    engines.into_iter().for_each(|e| engine.merge(e));
+    engine.finish(&mut out);
+    assert!(engine.counters().groups_overflowed > 0);
+    let first = if p.window.is_some() { 2 } else { 0 };
+    let (mut last, lines) = (u64::MAX, rows_of(&out, Some(0)));
+    for line in &lines {
+        let Plain::Text(path) = &line[first] else { panic!("a path") };
+        let (got, Plain::F64(error)) = (u64_of(&line[first + 2]), &line[line.len() - 1]) else {
+            panic!("a bound")
+        };
+        assert_eq!(line[line.len() - 2], Plain::Bool(true));
+        assert!(
+            truth[path] <= got && got - *error as u64 <= truth[path],
+            "{path}: {got} − {error}, not {}",
+            truth[path]
+        );
+        assert!(got <= last);
+        last = got;
+    }
+    let mut heaviest: Vec<_> = truth.iter().map(|(path, n)| (*n, path)).collect();
+    heaviest.sort_unstable_by(|a, b| b.cmp(a));
+    let listed: Vec<Plain> = lines.iter().map(|l| l[first].clone()).collect();
+    assert!(heaviest[..3].iter().all(|(_, path)| listed.contains(&Plain::Text((*path).clone()))));
+}
+
+#[test]
+fn rankings_keep_the_heavy_groups_within_their_bounds() {
+    let by_count = Pipeline {
+        top_k: Some(TopK { k: 5, by: 0 }),
+        groups_max: 200,
+        ..pipeline(Some(N), &[PATH], vec![Aggregate::Count, Aggregate::Avg])
+    };
+    let by_sum = Pipeline { aggregates: vec![Aggregate::Sum, Aggregate::Count], ..by_count.clone() };
+    let signed = Pipeline {
+        value: Some(plan::Value { column: column(DELTA), unit: tuple::Unit::None }),
+        ..by_sum.clone()
+    };
+    // One window holds all; its four panes each take part of the groups.
+    let sliding =
+        Pipeline { window: Some(Window { size_ns: 40, slide_ns: 10, lateness_ns: 0 }), ..by_count.clone() };
+    for splits in [1, 3] {
+        check_space_saving(&by_count, |_| 1, splits);
+        check_space_saving(&by_sum, |n| n, splits);
+        check_space_saving(&signed, |n| n, splits);
+    }
+    let (rows, truth) = skewed(7, 6000, |_| 1);
+    let (out, _) = run(&dataflow(vec![sliding]), Config::default(), &rows, 100);
+    let whole = rows_of(&out, Some(0)).into_iter().filter(|l| l[0] == Plain::I64(0));
+    for line in whole {
+        let (Plain::Text(path), Plain::F64(error)) = (&line[2], &line[line.len() - 1]) else {
+            panic!("{line:?}")
+        };
+        let got = u64_of(&line[4]);
+        assert!(
+            truth[path] <= got && got - *error as u64 <= truth[path],
+            "{path}: {got} − {error}, not {}",
+            truth[path]
+        );
+    }
+}
+
+#[test]
+fn negative_values_widen_the_bound() {
+    let p = Pipeline {
+        top_k: Some(TopK { k: 3, by: 0 }),
+        groups_max: 64,
+        ..pipeline(Some(DELTA), &[PATH], vec![Aggregate::Sum])
+    };
+    let mut random = Random(3);
+    let mut truth: BTreeMap<String, i64> = BTreeMap::new();
+    let rows: Vec<Row> = (0..3000)
+        .map(|_| {
+            let path = format!("/{}", random.next(20) * random.next(20));
+            let delta = random.next(60) as i64 - 5;
+            *truth.entry(path.clone()).or_default() += delta;
+            Row { delta: Some(delta), path: Some(path), ..Row::default() }
+        })
+        .collect();
+    let (out, _) = run(&dataflow(vec![p]), Config::default(), &rows, 100);
+    for line in rows_of(&out, Some(0)) {
+        let (Plain::Text(path), Plain::I64(got), Plain::F64(error)) = (&line[0], &line[2], &line[4]) else {
+            panic!()
+        };
+        assert!(truth[path] <= *got && got - *error as i64 <= truth[path], "{path}: {got} − {error}");
+    }
+}
+
+#[test]
+fn rankings_by_what_cannot_be_saved_are_marked() {
+    let p = Pipeline {
+        top_k: Some(TopK { k: 2, by: 0 }),
+        groups_max: 64,
+        ..pipeline(Some(N), &[PATH], vec![Aggregate::Max])
+    };
+    let rows: Vec<Row> = (0..200).map(|i| get(&format!("/{i}"), i, 0)).collect();
+    let (out, _) = run(&dataflow(vec![p]), Config::default(), &rows, 64);
+    let lines = rows_of(&out, Some(0));
+    assert_eq!(lines.len(), 2);
+    assert!(
+        lines
+            .iter()
+            .all(|l| l[3] == Plain::Bool(true) && l[4] == Plain::Null && l[0] != Plain::Text(OTHER.into()))
+    );
+}
+
+#[test]
+fn long_keys_are_bounded_in_bytes() {
+    let p = pipeline(None, &[PATH], vec![Aggregate::Count]);
+    let rows: Vec<Row> = (0..500).map(|i| get(&format!("/{i}{}", "x".repeat(1000)), 0, 0)).collect();
+    let config = Config { key_bytes_max: 20_000, ..Config::default() };
+    let (out, counters) = run(&dataflow(vec![p]), config, &rows, 64);
+    assert!((15..=20).contains(&(rows_of(&out, Some(0)).len() - 1)));
+    assert!(counters.groups_overflowed >= 480);
+}
+
+#[test]
+fn rankings_of_long_keys_are_bounded_too() {
+    let p = Pipeline {
+        top_k: Some(TopK { k: 3, by: 0 }),
+        groups_max: 100,
+        ..pipeline(None, &[PATH], vec![Aggregate::Count])
+    };
+    // Short keys first, then ever longer ones, and one that is heavy.
+    let path = |i: u64| {
+        if i.is_multiple_of(3) { "/heavy".into() } else { format!("/{i}{}", "x".repeat(i as usize)) }
+    };
+    let rows: Vec<Row> = (0..2000).map(|i| get(&path(i), 0, 0)).collect();
+    for key_bytes_max in [0, 1, 5000, 100_000] {
+        let config = Config { key_bytes_max, ..Config::default() };
+        let flow = dataflow(vec![p.clone()]);
+        let mut engines = [Engine::new(&flow, config.clone()), Engine::new(&flow, config)];
+        for (i, chunk) in rows.chunks(100).enumerate() {
+            engines[i % 2].push(0, &batch_of(&flow.inputs[0].schema, chunk), &mut Vec::new());
+        }
+        let ([mut engine, other], mut out) = (engines, Vec::new());
+        engine.merge(other);
+        engine.push(0, &batch_of(&flow.inputs[0].schema, &rows), &mut out);
+        engine.finish(&mut out);
+        let lines = rows_of(&out, Some(0));
+        let heavy = lines.iter().find(|l| l[0] == Plain::Text("/heavy".into())).expect("the heaviest");
+        // Without any room for keys a pane lists one; then the pool has the rest, and there is no bound.
+        assert!(u64_of(&heavy[2]) >= 1334 || heavy[4] == Plain::Null, "{key_bytes_max}: {heavy:?}");
+        assert!(u64_of(&heavy[2]) >= 1334 || key_bytes_max < 100, "{key_bytes_max}: {heavy:?}");
+        assert!(lines.iter().all(|l| l[3] == Plain::Bool(true)));
+    }
+}
+
+#[test]
+fn distinct_is_exact_then_within_its_bound() {
+    let p = pipeline(None, &[PATH], vec![Aggregate::Distinct(column(N))]);
+    let rows: Vec<Row> = (0..60_000u64)
+        .map(|i| if i % 6 == 0 { get("/few", i % 1024, 0) } else { get("/many", i * i, 0) })
+        .collect();
+    let many: HashSet<u64> =
+        rows.iter().filter(|r| r.path.as_deref() == Some("/many")).filter_map(|r| r.n).collect();
+    let few: HashSet<u64> =
+        rows.iter().filter(|r| r.path.as_deref() == Some("/few")).filter_map(|r| r.n).collect();
+    let (out, _) = run(&dataflow(vec![p]), Config::default(), &rows, 4096);
+    let lines = rows_of(&out, Some(0));
+    assert_eq!(lines[0][1..], [Plain::U64(few.len() as u64), Plain::Bool(false), Plain::Null]);
+    let (estimate, Plain::F64(error)) = (u64_of(&lines[1][1]) as f64, &lines[1][3]) else {
+        panic!("a bound")
+    };
+    assert!(*error < 0.02 && (estimate / many.len() as f64 - 1.0).abs() < 2.0 * error, "{estimate} {error}");
+}
+
+#[test]
+fn sketches_shrink_before_they_outgrow_their_bytes() {
+    let p = pipeline(Some(N), &[PATH], vec![Aggregate::Distinct(column(N)), Aggregate::Quantile(0.5)]);
+    let mut random = Random(11);
+    let rows: Vec<Row> = (0..40_000).map(|i| get(&format!("/{}", i % 20), random.next(1 << 24), 0)).collect();
+    let config = Config { sketch_bytes_max: 40_000, ..Config::default() };
+    let (out, counters) = run(&dataflow(vec![p]), config, &rows, 1000);
+    assert!(counters.sketches_coarsened >= 2);
+    for line in rows_of(&out, Some(0)) {
+        let Plain::Text(path) = &line[0] else { panic!("a path") };
+        let mut values: Vec<u64> =
+            rows.iter().filter(|r| r.path.as_deref() == Some(path)).filter_map(|r| r.n).collect();
+        values.sort_unstable();
+        let (Plain::F64(median), Plain::F64(error)) = (&line[2], &line[4]) else { panic!("a bound") };
+        assert_eq!(line[3], Plain::Bool(true));
+        assert!((median / values[999] as f64 - 1.0).abs() <= *error);
+        values.dedup();
+        assert!((u64_of(&line[1]) as f64 / values.len() as f64 - 1.0).abs() <= 2.0 * error);
+    }
+}
+
+#[test]
+fn too_many_panes_force_the_oldest_windows_out() {
+    let mut p = pipeline(None, &[], vec![Aggregate::Count]);
+    p.window = Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 });
+    let rows: Vec<Row> = (0..1000).map(|i| get("/", 0, i * 10)).collect();
+    let (out, counters) = run(&dataflow(vec![p]), Config { panes_max: 8, ..Config::default() }, &rows, 100);
+    assert_eq!(rows_of(&out, Some(0)).len(), 1000);
+    assert_eq!(counters.windows_forced, 992);
+    assert_eq!(counters.tuples_late, 0);
+}
+
+proptest! {
+    /// Whatever the bounds are, nothing is lost: counts add up to the tuples taken.
+    #[test]
+    fn tuples_are_pooled_late_or_counted(
+        rows in prop::collection::vec((0u64..300, -60i64..60), 1..400), groups_max in 0usize..90, panes_max in 1usize..9,
+        slide in 1i64..30,
+    ) {
+        let mut p = pipeline(Some(N), &[PATH], vec![Aggregate::Count]);
+        p.window = Some(Window { size_ns: slide, slide_ns: slide, lateness_ns: 5 });
+        p.groups_max = groups_max;
+        let rows: Vec<Row> = rows.into_iter().map(|(path, ts)| get(&format!("/{path}"), path, ts)).collect();
+        let (out, counters) = run(&dataflow(vec![p]), Config { panes_max, ..Config::default() }, &rows, 50);
+        let counted: u64 = rows_of(&out, Some(0)).iter().map(|l| u64_of(&l[3])).sum();
+        prop_assert_eq!(counted + counters.tuples_late, rows.len() as u64);
+    }
+}
+
+#[test]
+fn rates_are_per_second_of_the_window_or_of_the_run() {
+    let mut p = pipeline(None, &[], vec![Aggregate::Rate]);
+    let rows: Vec<Row> = (0..11).map(|i| get("/", 0, i * 500_000_000)).collect();
+    let (out, _) = run(&dataflow(vec![p.clone()]), Config::default(), &rows, 100);
+    assert_eq!(number(&out, 0, "rate"), Some(11.0 / 5.0));
+    p.window = Some(Window { size_ns: 10_000_000_000, slide_ns: 10_000_000_000, lateness_ns: 0 });
+    let (out, _) = run(&dataflow(vec![p]), Config::default(), &rows, 100);
+    assert_eq!(number(&out, 0, "rate"), Some(1.1));
+}

@@ -1,0 +1,536 @@
+//! The engine against a slow and obvious one: rows in vectors, sorted maps, every window tried.
+
+mod tuples;
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use plan::{Aggregate, Compare, Literal, Pipeline, Predicate, TopK, Window};
+use proptest::prelude::*;
+use stream::{Config, Engine};
+use tuple::FieldId;
+use tuples::{
+    DELTA, IP, N, OK, PATH, Plain, RATIO, Row, batch_of, column, dataflow, pipeline, plain, rows_of, run,
+};
+
+// ---- the slow engine ----
+
+fn value(row: &Row, field: FieldId) -> Plain {
+    match field {
+        IP => row.ip.map_or(Plain::Null, |v| Plain::Ip(v.to_vec())),
+        PATH => row.path.clone().map_or(Plain::Null, Plain::Text),
+        N => row.n.map_or(Plain::Null, Plain::U64),
+        DELTA => row.delta.map_or(Plain::Null, Plain::I64),
+        RATIO => row.ratio.map_or(Plain::Null, Plain::F64),
+        OK => row.ok.map_or(Plain::Null, Plain::Bool),
+        _ => Plain::U64(row.id),
+    }
+}
+
+fn literal(literal: &Literal) -> Plain {
+    match literal {
+        Literal::Bool(v) => Plain::Bool(*v),
+        Literal::U64(v) => Plain::U64(*v),
+        Literal::I64(v) => Plain::I64(*v),
+        Literal::F64(v) => Plain::F64(*v),
+        Literal::Text(v) => Plain::Text(v.clone()),
+        Literal::Net(..) => unreachable!("networks have their own arm"),
+    }
+}
+
+fn truth(predicate: &Predicate, row: &Row) -> Option<bool> {
+    let known = |field, f: &dyn Fn(Plain) -> bool| match value(row, field) {
+        Plain::Null => None,
+        v => Some(f(v)),
+    };
+    match predicate {
+        Predicate::And(list) => {
+            let parts: Vec<Option<bool>> = list.iter().map(|p| truth(p, row)).collect();
+            if parts.contains(&Some(false)) { Some(false) } else { (!parts.contains(&None)).then_some(true) }
+        }
+        Predicate::Or(list) => {
+            let none = list.iter().map(|p| Predicate::Not(Box::new(p.clone()))).collect();
+            truth(&Predicate::And(none), row).map(|v| !v)
+        }
+        Predicate::Not(inner) => truth(inner, row).map(|v| !v),
+        Predicate::IsNull(c) => Some(value(row, c.field) == Plain::Null),
+        Predicate::In { column, literals } => {
+            known(column.field, &|v| literals.iter().any(|l| literal(l) == v))
+        }
+        Predicate::Like { column, pattern } => known(column.field, &|v| {
+            let Plain::Text(text) = v else { return false };
+            text.contains(pattern.trim_matches('%'))
+        }),
+        Predicate::Compare { column, op, literal: Literal::Net(_, prefix) } => known(column.field, &|v| {
+            let Plain::Ip(ip) = v else { return false };
+            // All networks of these tests are prefixes of 10.0.0.0.
+            let is_v4 = ip[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+            let address = u32::from_be_bytes([ip[12], ip[13], ip[14], ip[15]]);
+            let inside = is_v4 && (*prefix == 0 || (address ^ 0x0a00_0000) >> (32 - prefix) == 0);
+            inside == (*op == Compare::Eq)
+        }),
+        Predicate::Compare { column, op, literal: l } => known(column.field, &|v| {
+            let order = v.partial_cmp(&literal(l)).expect("no NaN");
+            match op {
+                Compare::Eq => order == Ordering::Equal,
+                Compare::Ne => order != Ordering::Equal,
+                Compare::Lt => order == Ordering::Less,
+                Compare::Le => order != Ordering::Greater,
+                Compare::Gt => order == Ordering::Greater,
+                Compare::Ge => order != Ordering::Less,
+            }
+        }),
+    }
+}
+
+fn as_f64(v: &Plain) -> f64 {
+    match v {
+        Plain::U64(v) => *v as f64,
+        Plain::I64(v) => *v as f64,
+        Plain::F64(v) => *v,
+        other => panic!("{other:?} is no number"),
+    }
+}
+
+fn aggregate(p: &Pipeline, aggregate: &Aggregate, rows: &[&Row], seconds: f64) -> Plain {
+    let field = p.value.map(|v| v.column.field);
+    let values: Vec<Plain> = field
+        .map_or(Vec::new(), |f| rows.iter().map(|r| value(r, f)).filter(|v| *v != Plain::Null).collect());
+    let mut sorted = values.clone();
+    sorted.sort_by(|a, b| a.partial_cmp(b).expect("no NaN"));
+    let n = values.len() as f64;
+    let sum_f64 = || values.iter().map(as_f64).sum::<f64>();
+    let sum_int = || -> i128 {
+        values
+            .iter()
+            .map(|v| match v {
+                Plain::U64(v) => i128::from(*v),
+                Plain::I64(v) => i128::from(*v),
+                _ => 0,
+            })
+            .sum()
+    };
+    match aggregate {
+        Aggregate::Count => Plain::U64(rows.len() as u64),
+        Aggregate::Rate if seconds == 0.0 => Plain::Null,
+        Aggregate::Rate => Plain::F64(rows.len() as f64 / seconds),
+        Aggregate::Distinct(c) => {
+            let mut all: Vec<Plain> =
+                rows.iter().map(|r| value(r, c.field)).filter(|v| *v != Plain::Null).collect();
+            all.sort_by(|a, b| a.partial_cmp(b).expect("no NaN"));
+            all.dedup();
+            Plain::U64(all.len() as u64)
+        }
+        Aggregate::Success(predicate) => {
+            let known: Vec<bool> = rows.iter().filter_map(|r| truth(predicate, r)).collect();
+            let yes = known.iter().filter(|v| **v).count();
+            if known.is_empty() { Plain::Null } else { Plain::F64(yes as f64 / known.len() as f64) }
+        }
+        _ if values.is_empty() => Plain::Null,
+        Aggregate::Sum => match values[0] {
+            Plain::U64(_) => Plain::U64(sum_int().min(u64::MAX.into()) as u64),
+            Plain::I64(_) => Plain::I64(sum_int().clamp(i64::MIN.into(), i64::MAX.into()) as i64),
+            _ => Plain::F64(sum_f64()),
+        },
+        Aggregate::Avg => match values[0] {
+            Plain::F64(_) => Plain::F64(sum_f64() / n),
+            _ => Plain::F64(sum_int() as f64 / n),
+        },
+        Aggregate::Min => sorted[0].clone(),
+        Aggregate::Max => sorted[sorted.len() - 1].clone(),
+        Aggregate::Stddev if n < 2.0 => Plain::Null,
+        Aggregate::Stddev => {
+            let mean = sum_f64() / n;
+            let squares: f64 = values.iter().map(|v| (as_f64(v) - mean).powi(2)).sum();
+            Plain::F64((squares / (n - 1.0)).sqrt())
+        }
+        Aggregate::Quantile(q) => {
+            let rank = ((q * n - 1e-9).ceil() as usize).clamp(1, sorted.len());
+            Plain::F64(as_f64(&sorted[rank - 1]))
+        }
+        Aggregate::Hist | Aggregate::Cdf => Plain::U64(values.len() as u64),
+    }
+}
+
+/// Rows of results, each as window, key, aggregates.
+fn slow(p: &Pipeline, steps: &[Step]) -> (Vec<Vec<Plain>>, u64) {
+    let mut windows: BTreeMap<Option<i128>, Vec<&Row>> = BTreeMap::new();
+    let (mut late, mut closed) = (0, i128::MIN);
+    for step in steps {
+        match step {
+            Step::Advance(watermark) => closed = closed.max((*watermark).into()),
+            Step::Push(rows) => {
+                for row in rows.iter().filter(|r| !p.value_required || has_value(p, r)) {
+                    let Some(w) = p.window else {
+                        windows.entry(None).or_default().push(row);
+                        continue;
+                    };
+                    let (size, slide) = (i128::from(w.size_ns), i128::from(w.slide_ns));
+                    let mut start = i128::from(row.ts_end).div_euclid(slide) * slide;
+                    let mut taken = false;
+                    while start + size > row.ts_end.into() {
+                        if start + size + i128::from(w.lateness_ns) > closed {
+                            windows.entry(Some(start)).or_default().push(row);
+                            taken = true;
+                        }
+                        start -= slide;
+                    }
+                    late += u64::from(!taken);
+                }
+            }
+        }
+    }
+    if p.window.is_none() && p.group.is_empty() {
+        windows.entry(None).or_default();
+    }
+    let mut out = Vec::new();
+    for (start, rows) in &windows {
+        let seconds =
+            match (&p.window, rows.iter().map(|r| r.ts_end).min(), rows.iter().map(|r| r.ts_end).max()) {
+                (Some(w), ..) => w.size_ns as f64 / 1e9,
+                (None, Some(a), Some(b)) => (i128::from(b) - i128::from(a)) as f64 / 1e9,
+                _ => 0.0,
+            };
+        let mut groups: Vec<(Vec<Plain>, Vec<&Row>)> = Vec::new();
+        for row in rows {
+            let key: Vec<Plain> = p.group.iter().map(|g| value(row, g.column.field)).collect();
+            match groups.iter_mut().find(|(k, _)| *k == key) {
+                Some((_, members)) => members.push(row),
+                None => groups.push((key, vec![row])),
+            }
+        }
+        if p.group.is_empty() && groups.is_empty() {
+            groups.push((Vec::new(), Vec::new()));
+        }
+        groups.sort_by(|a, b| a.0.partial_cmp(&b.0).expect("no NaN"));
+        let mut lines: Vec<(Vec<Plain>, Vec<Plain>)> = groups
+            .into_iter()
+            .map(|(key, rows)| (key, p.aggregates.iter().map(|a| aggregate(p, a, &rows, seconds)).collect()))
+            .collect();
+        if let Some(TopK { k, by }) = p.top_k {
+            // Stable, so that ties stay in the order of keys; Null is the least of `Plain`.
+            lines.sort_by(|a, b| b.1[by].partial_cmp(&a.1[by]).expect("no NaN"));
+            lines.truncate(k);
+        }
+        for (rank, (key, aggregates)) in lines.into_iter().enumerate() {
+            let mut line = Vec::new();
+            if let (Some(start), Some(w)) = (start, p.window) {
+                let cut = |t: i128| Plain::I64(t.clamp(i64::MIN.into(), i64::MAX.into()) as i64);
+                line.extend([cut(*start), cut(start + i128::from(w.size_ns))]);
+            }
+            line.extend(key);
+            line.extend(p.top_k.map(|_| Plain::U64(rank as u64 + 1)));
+            line.extend(aggregates);
+            out.push(line);
+        }
+    }
+    (out, late)
+}
+
+fn has_value(p: &Pipeline, row: &Row) -> bool {
+    p.value.is_none_or(|v| value(row, v.column.field) != Plain::Null)
+}
+
+// ---- comparing ----
+
+#[derive(Clone, Debug)]
+enum Step {
+    Push(Vec<Row>),
+    Advance(i64),
+}
+
+/// Runs both and compares; the engine also in two halves that are merged, where no window closes in between.
+fn check(p: &Pipeline, steps: &[Step]) {
+    let flow = dataflow(vec![p.clone()]);
+    let (expected, late) = slow(p, steps);
+    let mut engines = [Engine::new(&flow, Config::default()), Engine::new(&flow, Config::default())];
+    let mut out = Vec::new();
+    let is_split = !steps.iter().any(|s| matches!(s, Step::Advance(_)));
+    for (i, step) in steps.iter().enumerate() {
+        let engine = &mut engines[if is_split { i % 2 } else { 0 }];
+        match step {
+            Step::Push(rows) => engine.push(0, &batch_of(&flow.inputs[0].schema, rows), &mut out),
+            Step::Advance(watermark) => engine.advance(*watermark, &mut out),
+        }
+    }
+    let [mut engine, other] = engines;
+    engine.merge(other);
+    engine.finish(&mut out);
+    let got = rows_of(&out, Some(0));
+    assert_eq!(got.len(), expected.len(), "{p:?}\ngot {got:?}\nexpected {expected:?}");
+    let all = steps.iter().flat_map(|s| if let Step::Push(rows) = s { &rows[..] } else { &[] });
+    let values = all.filter_map(|r| p.value.map(|v| value(r, v.column.field))).filter(|v| *v != Plain::Null);
+    let largest = values.map(|v| as_f64(&v).abs()).fold(0.0, f64::max);
+    let first = expected.first().map_or(0, |l| l.len() - p.aggregates.len());
+    for (got, expected) in got.iter().zip(&expected) {
+        assert_eq!(got[..first], expected[..first], "{p:?}");
+        for ((aggregate, got), expected) in p.aggregates.iter().zip(&got[first..]).zip(&expected[first..]) {
+            assert!(
+                agree(aggregate, got, expected, largest),
+                "{aggregate:?}: {got:?} is not {expected:?}\n{p:?}"
+            );
+        }
+    }
+    let counters = engine.counters();
+    assert_eq!(counters.tuples_late, late);
+    let rows: u64 = steps.iter().map(|s| if let Step::Push(rows) = s { rows.len() as u64 } else { 0 }).sum();
+    assert_eq!(counters.tuples_in, rows);
+}
+
+fn agree(aggregate: &Aggregate, got: &Plain, expected: &Plain, largest: f64) -> bool {
+    match (aggregate, got, expected) {
+        (Aggregate::Quantile(_), Plain::F64(a), Plain::F64(b)) => (a - b).abs() <= b.abs() / 128.0 + 1e-9,
+        // The deviations of large numbers are small differences of rounded ones.
+        (Aggregate::Stddev, Plain::F64(a), Plain::F64(b)) => {
+            (a - b).abs() <= 1e-9 * b.abs() + 1e-14 * largest
+        }
+        (_, Plain::F64(a), Plain::F64(b)) => (a - b).abs() <= 1e-9 * b.abs().max(1e-3),
+        (Aggregate::Hist, Plain::Text(text), Plain::U64(n)) => {
+            let pairs = text.trim_matches(|c| c == '[' || c == ']').split("],[");
+            pairs.map(|p| p.split(',').nth(1).expect("a pair").parse::<u64>().expect("a count")).sum::<u64>()
+                == *n
+        }
+        (Aggregate::Cdf, Plain::Text(text), Plain::U64(_)) => text.ends_with(",1]]"),
+        _ => got == expected,
+    }
+}
+
+// ---- what is tried ----
+
+fn rows(max: usize, time: impl Strategy<Value = i64>) -> impl Strategy<Value = Vec<Row>> {
+    let maybe = |v: BoxedStrategy<u64>| prop::option::weighted(0.8, v);
+    let n = maybe(prop_oneof![4 => 0u64..6, 2 => 0u64..100_000, 1 => any::<u64>()].boxed());
+    let delta =
+        prop::option::weighted(0.8, prop_oneof![4 => -9i64..9, 2 => -100_000i64..100_000, 1 => any::<i64>()]);
+    let ratio = prop::option::weighted(0.8, (-9i32..9).prop_map(|v| f64::from(v) / 4.0));
+    let path = prop::option::weighted(0.9, "[ab]{0,2}");
+    let ip = prop::option::weighted(
+        0.9,
+        prop_oneof![
+            (0u8..4).prop_map(|b| std::net::Ipv4Addr::new(10, b, 0, 1).to_ipv6_mapped().octets()),
+            (0u8..2).prop_map(|b| [b; 16]),
+        ],
+    );
+    let row = (0u64..9, time, ip, path, n, delta, ratio, any::<Option<bool>>()).prop_map(
+        |(id, ts_end, ip, path, n, delta, ratio, ok)| Row { id, ts_end, ip, path, n, delta, ratio, ok },
+    );
+    prop::collection::vec(row, 0..max)
+}
+
+fn aggregates() -> impl Strategy<Value = Vec<Aggregate>> {
+    let failed = Predicate::Compare { column: column(DELTA), op: Compare::Lt, literal: Literal::I64(0) };
+    let one = prop::sample::select(vec![
+        Aggregate::Count,
+        Aggregate::Sum,
+        Aggregate::Avg,
+        Aggregate::Min,
+        Aggregate::Max,
+        Aggregate::Stddev,
+        Aggregate::Rate,
+        Aggregate::Distinct(column(PATH)),
+        Aggregate::Distinct(column(IP)),
+        Aggregate::Distinct(column(RATIO)),
+        Aggregate::Quantile(0.5),
+        Aggregate::Quantile(0.95),
+        Aggregate::Hist,
+        Aggregate::Cdf,
+        Aggregate::Success(failed),
+    ]);
+    prop::collection::vec(one, 1..6)
+}
+
+fn pipelines() -> impl Strategy<Value = Pipeline> {
+    let value = prop::sample::select(vec![N, DELTA, RATIO]);
+    let group = prop::sample::subsequence(vec![IP, PATH, N, DELTA, RATIO, OK], 0..=3);
+    let top_k = prop::option::of(0usize..6);
+    (value, group, aggregates(), top_k, any::<prop::sample::Index>(), any::<bool>()).prop_map(
+        |(value, group, aggregates, k, by, value_required)| {
+            let mut p = pipeline(Some(value), &group, aggregates);
+            let by = by.index(p.aggregates.len());
+            // Buckets have no order, and sketched or rounded ones are not those of the slow engine.
+            let exact = !matches!(
+                p.aggregates[by],
+                Aggregate::Hist
+                    | Aggregate::Cdf
+                    | Aggregate::Stddev
+                    | Aggregate::Avg
+                    | Aggregate::Quantile(_)
+                    | Aggregate::Sum
+            );
+            p.top_k = k.filter(|_| exact).map(|k| TopK { k, by });
+            p.value_required = value_required;
+            p
+        },
+    )
+}
+
+fn steps(time: BoxedStrategy<i64>) -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        3 => rows(30, time.clone()).prop_map(Step::Push),
+        1 => time.prop_map(Step::Advance),
+    ];
+    prop::collection::vec(step, 1..6)
+}
+
+fn predicates() -> impl Strategy<Value = Predicate> {
+    let op = prop::sample::select(vec![
+        Compare::Eq,
+        Compare::Ne,
+        Compare::Lt,
+        Compare::Le,
+        Compare::Gt,
+        Compare::Ge,
+    ]);
+    let compare = (op, 0u8..6, -2i64..3).prop_map(|(op, which, v)| {
+        let (field, literal) = match which {
+            0 => (N, Literal::U64(v.unsigned_abs())),
+            1 => (DELTA, Literal::I64(v)),
+            2 => (RATIO, Literal::F64(v as f64 / 2.0)),
+            3 => (PATH, Literal::Text("a".repeat(v.unsigned_abs() as usize))),
+            4 => (OK, Literal::Bool(v > 0)),
+            _ => {
+                let prefix = [0, 8, 15, 16, 32][(v + 2) as usize];
+                let op = if op == Compare::Eq { op } else { Compare::Ne };
+                let net = Literal::Net([10, 0, 0, 0].into(), prefix);
+                return Predicate::Compare { column: column(IP), op, literal: net };
+            }
+        };
+        Predicate::Compare { column: column(field), op, literal }
+    });
+    let in_list = prop::collection::vec(-2i64..3, 0..4).prop_map(|list| Predicate::In {
+        column: column(DELTA),
+        literals: list.into_iter().map(Literal::I64).collect(),
+    });
+    let in_text = prop::collection::vec("[ab]{0,2}", 0..4).prop_map(|list| Predicate::In {
+        column: column(PATH),
+        literals: list.into_iter().map(Literal::Text).collect(),
+    });
+    let in_ratio = prop::collection::vec(-2i8..3, 0..4).prop_map(|list| Predicate::In {
+        column: column(RATIO),
+        literals: list.into_iter().map(|v| Literal::F64(v.into())).collect(),
+    });
+    let like = "[ab]{1,2}".prop_map(|s| Predicate::Like { column: column(PATH), pattern: format!("%{s}%") });
+    let null = prop::sample::select(vec![IP, PATH, N, OK]).prop_map(|f| Predicate::IsNull(column(f)));
+    prop_oneof![4 => compare, 1 => in_list, 1 => in_text, 1 => in_ratio, 1 => like, 1 => null].prop_recursive(
+        3,
+        12,
+        3,
+        |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..3).prop_map(Predicate::And),
+                prop::collection::vec(inner.clone(), 0..3).prop_map(Predicate::Or),
+                inner.prop_map(|p| Predicate::Not(Box::new(p))),
+            ]
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn filters_equal_the_definition(predicate in predicates(), rows in rows(40, (0i64..5).boxed()), at_input in any::<bool>()) {
+        let mut flow = dataflow(Vec::new());
+        *(if at_input { &mut flow.inputs[0].filter } else { &mut flow.filter }) = Some(predicate.clone());
+        let (out, counters) = run(&flow, Config::default(), &rows, 7);
+        let kept: Vec<Row> = rows.iter().filter(|r| truth(&predicate, r) == Some(true)).cloned().collect();
+        prop_assert_eq!(rows_of(&out, None), plain(&batch_of(&flow.inputs[0].schema, &kept)));
+        prop_assert_eq!(counters.tuples_filtered, (rows.len() - kept.len()) as u64);
+    }
+
+    #[test]
+    fn aggregates_of_groups_equal_the_definition(p in pipelines(), rows in prop::collection::vec(rows(60, (0i64..1 << 40).boxed()), 1..4)) {
+        check(&p, &rows.into_iter().map(Step::Push).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn windows_equal_the_definition(
+        p in pipelines(), size in 1i64..40, slide in 1i64..40, lateness in 0i64..20, tumbling in any::<bool>(),
+        steps in steps((-120i64..120).boxed()),
+    ) {
+        let slide_ns = if tumbling { size } else { slide.min(size) };
+        check(&Pipeline { window: Some(Window { size_ns: size, slide_ns, lateness_ns: lateness }), ..p }, &steps);
+    }
+
+    #[test]
+    fn windows_at_the_ends_of_time(
+        p in pipelines(), size in (1i64 << 60)..i64::MAX, parts in 1i64..4,
+        steps in steps(prop_oneof![any::<i64>(), Just(i64::MIN), Just(i64::MAX), Just(0)].boxed()),
+    ) {
+        check(&Pipeline { window: Some(Window { size_ns: size, slide_ns: size / parts, lateness_ns: 0 }), ..p }, &steps);
+    }
+}
+
+#[test]
+fn jumps_of_years_cost_nothing() {
+    let mut p = pipeline(None, &[], vec![Aggregate::Count]);
+    p.window = Some(Window { size_ns: 1000, slide_ns: 1, lateness_ns: 0 });
+    let at = |ts_end| Step::Push(vec![Row { ts_end, ..Row::default() }]);
+    let year = 365 * 86_400 * 1_000_000_000;
+    check(
+        &p,
+        &[
+            at(0),
+            Step::Advance(5),
+            Step::Advance(50 * year),
+            at(50 * year),
+            at(-year),
+            Step::Advance(i64::MAX),
+            at(0),
+        ],
+    );
+    check(&p, &[at(i64::MIN), at(i64::MAX)]);
+}
+
+#[test]
+fn nothing_in_nothing_out_but_the_total_of_nothing() {
+    let all = vec![
+        Aggregate::Count,
+        Aggregate::Sum,
+        Aggregate::Avg,
+        Aggregate::Quantile(0.5),
+        Aggregate::Hist,
+        Aggregate::Rate,
+    ];
+    check(&pipeline(Some(N), &[], all.clone()), &[]);
+    check(&pipeline(Some(N), &[], all.clone()), &[Step::Push(Vec::new()), Step::Push(vec![Row::default()])]);
+    check(&pipeline(Some(N), &[PATH], all.clone()), &[]);
+    let mut windowed = pipeline(Some(N), &[], all);
+    windowed.window = Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 });
+    check(&windowed, &[Step::Advance(100)]);
+}
+
+#[test]
+fn sums_beyond_their_type_are_cut_and_say_so() {
+    let rows: Vec<Row> =
+        (0..3).map(|_| Row { n: Some(u64::MAX), delta: Some(i64::MIN), ..Row::default() }).collect();
+    for value in [N, DELTA] {
+        let p = pipeline(Some(value), &[], vec![Aggregate::Sum, Aggregate::Avg]);
+        check(&p, &[Step::Push(rows.clone())]);
+        let (out, counters) = run(&dataflow(vec![p]), Config::default(), &rows, 10);
+        assert_eq!(rows_of(&out, Some(0))[0][2], Plain::Bool(true));
+        assert_eq!(counters.sums_saturated, 1);
+    }
+}
+
+#[test]
+fn long_sliding_windows_equal_the_definition() {
+    let mut p = pipeline(
+        Some(N),
+        &[PATH],
+        vec![Aggregate::Count, Aggregate::Sum, Aggregate::Max, Aggregate::Quantile(0.5)],
+    );
+    p.window = Some(Window { size_ns: 120, slide_ns: 3, lateness_ns: 10 });
+    for keys in [3, 1000] {
+        let rows = |chunk: i64| -> Vec<Row> {
+            let row = |i: i64| {
+                let mixed = (chunk * 40 + i).wrapping_mul(0x5851_f42d_4c95_7f2d) as u64 >> 33;
+                let ts_end = chunk * 40 + i - (mixed % 25) as i64;
+                Row { ts_end, path: Some(format!("/{}", mixed % keys)), n: Some(mixed), ..Row::default() }
+            };
+            (0..40).map(row).collect()
+        };
+        let steps = (0..12).flat_map(|c| [Step::Push(rows(c)), Step::Advance(c * 40)]);
+        check(&p, &steps.collect::<Vec<_>>());
+    }
+}

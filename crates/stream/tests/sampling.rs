@@ -1,0 +1,192 @@
+//! Do 95 % intervals cover 95 %? Populations of flows whose truth is known, sampled many times over.
+
+mod tuples;
+
+use plan::{Aggregate, Compare, Literal, Pipeline, Predicate, TopK};
+use stream::Config;
+use tuples::{DELTA, N, PATH, Plain, Row, column, dataflow, number, pipeline, rows_of, run};
+
+/// A repeatable source of numbers.
+struct Random(u64);
+
+impl Random {
+    fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let h = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let h = (h ^ (h >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        h ^ (h >> 31)
+    }
+
+    fn uniform(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn normal(&mut self) -> f64 {
+        (-2.0 * (1.0 - self.uniform()).ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+}
+
+/// Flows of some transactions each; the response times of one flow are alike, and some flows fail more than others.
+fn population(flows: u64, tuples: f64, skew: f64, random: &mut Random) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for flow in 0..flows {
+        let n = 1 + (-tuples * (1.0 - random.uniform()).ln()) as usize;
+        let (pace, path) = (random.normal(), format!("/{}", (random.uniform().powi(2) * 8.0) as u64));
+        let failing = random.uniform() * 0.2;
+        for _ in 0..n {
+            let time = 1e6 * (skew * (pace + random.normal())).exp();
+            rows.push(Row {
+                id: flow,
+                n: Some(time as u64),
+                delta: Some(-i64::from(random.uniform() < failing)),
+                path: Some(path.clone()),
+                ts_end: (random.uniform() * 1e9) as i64,
+                ..Row::default()
+            });
+        }
+    }
+    rows
+}
+
+/// The flows that a sample with rate `p` holds, under names of this run.
+fn sample(population: &[Row], p: f64, run: u64) -> Vec<Row> {
+    let mut random = Random(run << 32);
+    let (mut last, mut is_in, mut rows) = (None, false, Vec::new());
+    for row in population {
+        if last != Some(row.id) {
+            (last, is_in) = (Some(row.id), random.uniform() < p);
+        }
+        if is_in {
+            rows.push(Row { id: row.id | (run << 32), ..row.clone() });
+        }
+    }
+    rows
+}
+
+fn aggregates() -> Pipeline {
+    let ok = Predicate::Compare { column: column(DELTA), op: Compare::Eq, literal: Literal::I64(0) };
+    let all = vec![
+        Aggregate::Count,
+        Aggregate::Sum,
+        Aggregate::Avg,
+        Aggregate::Quantile(0.5),
+        Aggregate::Quantile(0.95),
+        Aggregate::Success(ok),
+        Aggregate::Stddev,
+        Aggregate::Min,
+        Aggregate::Max,
+        Aggregate::Distinct(column(N)),
+    ];
+    pipeline(Some(N), &[], all)
+}
+
+/// How often the interval of each column covers the truth, and how often both ends are closed.
+fn coverage(population: &[Row], p: f64, runs: u64, names: &[&str]) -> Vec<(f64, f64)> {
+    let flow = dataflow(vec![aggregates()]);
+    let (truth, _) = run(&flow, Config::default(), population, 4096);
+    let truth: Vec<f64> = names.iter().map(|n| number(&truth, 0, n).expect("a number")).collect();
+    let mut hits = vec![(0.0, 0.0); names.len()];
+    for i in 0..runs {
+        let (out, _) =
+            run(&flow, Config { sample: p, ..Config::default() }, &sample(population, p, i + 1), 4096);
+        for ((name, truth), hits) in names.iter().zip(&truth).zip(&mut hits) {
+            let [low, high] = ["low", "high"].map(|end| number(&out, 0, &format!("{name}_{end}")));
+            // The estimate of a quantile is off by the width of its bucket in any case; so may its interval be.
+            let covers = low.is_none_or(|low| low <= *truth) && high.is_none_or(|high| *truth <= high);
+            hits.0 += f64::from(u8::from(covers)) / runs as f64;
+            hits.1 += f64::from(u8::from(low.is_some() && high.is_some())) / runs as f64;
+        }
+    }
+    hits
+}
+
+#[test]
+fn intervals_cover_what_they_promise() {
+    let names = ["count", "sum_ns", "avg_ns", "p95_ns", "p50_ns", "success", "stddev_ns"];
+    let mut random = Random(42);
+    for (flows, tuples, skew, p) in
+        [(3000, 2.0, 0.5, 0.1), (1000, 4.0, 0.3, 0.25), (800, 1.0, 0.5, 0.5), (20_000, 1.0, 0.5, 0.02)]
+    {
+        let population = population(flows, tuples, skew, &mut random);
+        for (name, (covers, closed)) in names.iter().zip(coverage(&population, p, 400, &names)) {
+            let found =
+                format!("{flows} flows × {tuples}, p = {p}: {name} covered {covers:.3}, closed {closed:.3}");
+            assert!((0.92..=0.99).contains(&covers), "{found}");
+            assert!(closed > 0.95 || matches!(*name, "stddev_ns"), "{found}");
+        }
+    }
+}
+
+#[test]
+fn few_flows_get_open_intervals_not_wrong_ones() {
+    let names = [
+        "count",
+        "sum_ns",
+        "avg_ns",
+        "p50_ns",
+        "p95_ns",
+        "success",
+        "stddev_ns",
+        "min_ns",
+        "max_ns",
+        "distinct",
+    ];
+    let mut random = Random(43);
+    for (flows, tuples, skew, p) in [(50, 1.0, 0.5, 0.1), (100, 0.5, 0.5, 0.1), (300, 50.0, 0.5, 0.1)] {
+        let population = population(flows, tuples, skew, &mut random);
+        for (name, (covers, closed)) in names.iter().zip(coverage(&population, p, 200, &names)) {
+            assert!(
+                covers >= 0.92,
+                "{flows} flows × {tuples}, p = {p}: {name} covered {covers:.3}, closed {closed:.3}"
+            );
+        }
+    }
+}
+
+#[test]
+fn ranks_lie_within_their_bounds() {
+    let p =
+        Pipeline { top_k: Some(TopK { k: 4, by: 0 }), ..pipeline(Some(N), &[PATH], vec![Aggregate::Count]) };
+    let flow = dataflow(vec![p]);
+    let population = population(2000, 2.0, 0.5, &mut Random(44));
+    let all = Pipeline { top_k: Some(TopK { k: 100, by: 0 }), ..flow.pipelines[0].clone() };
+    let truth = rows_of(&run(&dataflow(vec![all]), Config::default(), &population, 4096).0, Some(0));
+    let (mut hits, mut rows) = (0, 0);
+    for i in 0..200 {
+        let (out, _) =
+            run(&flow, Config { sample: 0.1, ..Config::default() }, &sample(&population, 0.1, i + 1), 4096);
+        for line in rows_of(&out, Some(0)) {
+            let (Plain::U64(low), Plain::U64(high)) = (&line[2], &line[3]) else {
+                panic!("ranks are closed")
+            };
+            let rank = truth.iter().position(|t| t[0] == line[0]).expect("known") as u64 + 1;
+            hits += u64::from((*low..=*high).contains(&rank));
+            rows += 1;
+        }
+    }
+    assert!(hits as f64 >= 0.95 * f64::from(rows), "{hits} of {rows}");
+}
+
+#[test]
+fn a_sample_is_scaled_and_every_aggregate_has_its_ends() {
+    let mut p = aggregates();
+    p.aggregates.extend([Aggregate::Hist, Aggregate::Cdf, Aggregate::Rate]);
+    let rows: Vec<Row> =
+        (0..200).map(|id| Row { id, ts_end: id as i64, n: Some(5 + id % 2), ..Row::default() }).collect();
+    let (out, _) = run(&dataflow(vec![p.clone()]), Config { sample: 0.5, ..Config::default() }, &rows, 64);
+    assert_eq!(number(&out, 0, "count"), Some(400.0));
+    assert_eq!(number(&out, 0, "sum_ns"), Some(2200.0));
+    assert_eq!(number(&out, 0, "avg_ns"), Some(5.5));
+    assert_eq!(number(&out, 0, "distinct"), Some(2.0));
+    let schema = out[0].batch.schema();
+    for field in schema.fields.iter().filter(|f| !f.name.ends_with("_low") && !f.name.ends_with("_high")) {
+        let has_ends = !matches!(&*field.name, "approximate" | "error_bound");
+        assert_eq!(schema.find(&format!("{}_low", field.name)).is_some(), has_ends, "{}", field.name);
+        assert_eq!(schema.find(&format!("{}_high", field.name)).is_some(), has_ends, "{}", field.name);
+    }
+    let text = |name| out[0].batch.text(schema.find(name).expect("a column")).value(0).to_string();
+    assert_eq!(text("hist_ns"), "[[5,200],[6,200]]");
+    assert_eq!(text("cdf_ns"), "[[5,0.5],[6,1]]");
+    assert!(text("hist_ns_low").starts_with("[[5,1") && text("hist_ns_high").starts_with("[[5,2"));
+    assert!(text("cdf_ns_low").starts_with("[[5,0.4") && text("cdf_ns_high").ends_with(",1]]"));
+}

@@ -1,0 +1,148 @@
+//! Tuples for tests: a schema with a column of every type, rows, and results as plain values.
+#![allow(dead_code)]
+
+use std::sync::Arc;
+
+use arrow_array::Array;
+use plan::{Aggregate, Column, Dataflow, GroupBy, Input, Pipeline, Value};
+use stream::{Config, Counters, Engine, Output};
+use tuple::{Batch, DataType, FieldId, Schema, TupleWriter, common};
+
+tuple::fields! {
+    PATH: Text, None, "path", "";
+    N: U64, Nanoseconds, "n_ns", "";
+    DELTA: I64, Bytes, "delta", "";
+    RATIO: F64, None, "ratio", "";
+    OK: Bool, None, "ok", "";
+}
+
+/// One tuple.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Row {
+    pub id: u64,
+    pub ts_end: i64,
+    pub ip: Option<[u8; 16]>,
+    pub path: Option<String>,
+    pub n: Option<u64>,
+    pub delta: Option<i64>,
+    pub ratio: Option<f64>,
+    pub ok: Option<bool>,
+}
+
+/// A value of any column.
+#[derive(Clone, Debug, PartialEq, PartialOrd)]
+pub enum Plain {
+    Null,
+    Bool(bool),
+    U64(u64),
+    I64(i64),
+    F64(f64),
+    Text(String),
+    Ip(Vec<u8>),
+}
+
+pub const IP: FieldId = common::CLIENT_IP;
+pub const COLUMNS: [FieldId; 8] = [common::ID, common::TS_END, IP, PATH, N, DELTA, RATIO, OK];
+
+pub fn schema(name: &'static str) -> Arc<Schema> {
+    Arc::new(Schema::of_parser(name, 1, "test", FIELDS, None, None))
+}
+
+pub fn column(field: FieldId) -> Column {
+    Column { input: 0, field }
+}
+
+pub fn input(name: &'static str) -> Input {
+    Input { schema: schema(name), columns: COLUMNS.to_vec(), filter: None }
+}
+
+pub fn dataflow(pipelines: Vec<Pipeline>) -> Dataflow {
+    Dataflow { inputs: vec![input("t")], filter: None, pipelines }
+}
+
+/// A pipeline without window or ranking.
+pub fn pipeline(value: Option<FieldId>, group: &[FieldId], aggregates: Vec<Aggregate>) -> Pipeline {
+    let unit = |f: FieldId| schema("t").field(f).unit;
+    let name = |f: &FieldId| schema("t").field(*f).name.to_string();
+    Pipeline {
+        name: "test".into(),
+        value: value.map(|f| Value { column: column(f), unit: unit(f) }),
+        value_required: false,
+        group: group.iter().map(|f| GroupBy { column: column(*f), name: name(f) }).collect(),
+        aggregates,
+        top_k: None,
+        window: None,
+        groups_max: 100_000,
+    }
+}
+
+pub fn batch_of(schema: &Arc<Schema>, rows: &[Row]) -> Batch {
+    let mut w = TupleWriter::new(schema.clone(), &COLUMNS);
+    for row in rows {
+        w.u64(common::ID, row.id);
+        w.i64(common::TS_END, row.ts_end);
+        row.ip.iter().for_each(|v| w.ip(IP, v));
+        row.path.iter().for_each(|v| w.text(PATH, v.as_bytes()));
+        row.n.iter().for_each(|v| w.u64(N, *v));
+        row.delta.iter().for_each(|v| w.i64(DELTA, *v));
+        row.ratio.iter().for_each(|v| w.f64(RATIO, *v));
+        row.ok.iter().for_each(|v| w.bool(OK, *v));
+        w.end_row();
+    }
+    w.finish()
+}
+
+/// The rows of a batch; absent columns are left out.
+pub fn plain(batch: &Batch) -> Vec<Vec<Plain>> {
+    (0..batch.rows()).map(|row| batch.present().map(|id| cell(batch, id, row)).collect()).collect()
+}
+
+/// The names of the columns that are there.
+pub fn names(batch: &Batch) -> Vec<String> {
+    batch.present().map(|id| batch.schema().field(id).name.to_string()).collect()
+}
+
+pub fn cell(batch: &Batch, id: FieldId, row: usize) -> Plain {
+    if batch.column(id).expect("present").is_null(row) {
+        return Plain::Null;
+    }
+    match batch.schema().field(id).data_type {
+        DataType::Bool => Plain::Bool(batch.bool(id).value(row)),
+        DataType::U64 => Plain::U64(batch.u64(id).value(row)),
+        DataType::I64 => Plain::I64(batch.i64(id).value(row)),
+        DataType::F64 => Plain::F64(batch.f64(id).value(row)),
+        DataType::Text | DataType::Json => Plain::Text(batch.text(id).value(row).to_string()),
+        DataType::Ip => Plain::Ip(batch.ip(id).value(row).to_vec()),
+    }
+}
+
+/// All rows of one pipeline's outputs.
+pub fn rows_of(out: &[Output], pipeline: Option<usize>) -> Vec<Vec<Plain>> {
+    out.iter().filter(|o| o.pipeline == pipeline).flat_map(|o| plain(&o.batch)).collect()
+}
+
+/// Runs a dataflow of one input over rows, `chunk` in a batch.
+pub fn run(flow: &Dataflow, config: Config, rows: &[Row], chunk: usize) -> (Vec<Output>, Counters) {
+    let mut engine = Engine::new(flow, config);
+    let mut out = Vec::new();
+    for rows in rows.chunks(chunk.max(1)) {
+        engine.push(0, &batch_of(&flow.inputs[0].schema, rows), &mut out);
+    }
+    engine.finish(&mut out);
+    (out, engine.counters())
+}
+
+/// A number of a result row, by its column's name.
+pub fn number(out: &[Output], row: usize, name: &str) -> Option<f64> {
+    let batch = &out[0].batch;
+    match cell(
+        batch,
+        batch.schema().find(name).unwrap_or_else(|| panic!("no {name} in {:?}", names(batch))),
+        row,
+    ) {
+        Plain::U64(v) => Some(v as f64),
+        Plain::I64(v) => Some(v as f64),
+        Plain::F64(v) => Some(v),
+        _ => None,
+    }
+}
