@@ -6,7 +6,9 @@
 pub mod dataflow;
 pub mod monitor_spec;
 
-pub use dataflow::{Aggregate, Column, Compare, Dataflow, GroupBy, Input, Literal, Pipeline, Predicate, TopK, Value, Window};
+pub use dataflow::{
+    Aggregate, Column, Compare, Dataflow, GroupBy, Input, Literal, Pipeline, Predicate, TopK, Value, Window,
+};
 pub use monitor_spec::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample};
 
 /// The answer to a query.

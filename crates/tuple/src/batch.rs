@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array, StringArray, UInt64Array};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array, StringArray, UInt64Array,
+};
 
 use crate::{DataType, FieldId, Schema};
 
@@ -28,7 +30,13 @@ impl Batch {
         for (field, column) in schema.fields.iter().zip(&columns) {
             if let Some(column) = column {
                 assert_eq!(column.len(), rows, "{}.{}", schema.name, field.name);
-                assert_eq!(*column.data_type(), arrow_type(field.data_type), "{}.{}", schema.name, field.name);
+                assert_eq!(
+                    *column.data_type(),
+                    arrow_type(field.data_type),
+                    "{}.{}",
+                    schema.name,
+                    field.name
+                );
             }
         }
         Batch { schema, rows, columns }

@@ -86,7 +86,11 @@ impl Schema {
     /// The schema of a parser: the common fields, then its own.
     #[must_use]
     pub fn of_parser(
-        name: &'static str, version: u16, doc: &'static str, own: &[Field], measure: Option<FieldId>,
+        name: &'static str,
+        version: u16,
+        doc: &'static str,
+        own: &[Field],
+        measure: Option<FieldId>,
         key: Option<FieldId>,
     ) -> Schema {
         let fields = common::FIELDS.iter().chain(own).cloned().collect();
@@ -170,17 +174,42 @@ pub mod common {
 
     /// All of them.
     pub const FIELDS: &[Field] = &[
-        Field::new("id", DataType::U64, Unit::Id, "flow: hash of the order-free five-tuple and the flow's start"),
-        Field::new("ts", DataType::I64, Unit::EpochNanoseconds, "first packet of what the tuple tells of (the request's first byte)"),
+        Field::new(
+            "id",
+            DataType::U64,
+            Unit::Id,
+            "flow: hash of the order-free five-tuple and the flow's start",
+        ),
+        Field::new(
+            "ts",
+            DataType::I64,
+            Unit::EpochNanoseconds,
+            "first packet of what the tuple tells of (the request's first byte)",
+        ),
         Field::new("client_ip", DataType::Ip, Unit::None, "who opened the flow, or asks"),
         Field::new("client_port", DataType::U64, Unit::None, "the client's port"),
         Field::new("server_ip", DataType::Ip, Unit::None, "who answers"),
         Field::new("server_port", DataType::U64, Unit::None, "the server's port"),
         Field::new("transport", DataType::Text, Unit::None, "tcp, udp, icmp, icmp6 or the protocol's number"),
         Field::new("quality", DataType::Text, Unit::None, "exact, gap_body, resync, midstream or half"),
-        Field::new("client_guessed", DataType::Bool, Unit::None, "true where no SYN and no parser said which end is the client"),
-        Field::new("ts_end", DataType::I64, Unit::EpochNanoseconds, "when the tuple was complete; windows go by it"),
-        Field::new("community_id", DataType::Text, Unit::None, "Community ID v1 of the flow, for joins with other tools"),
+        Field::new(
+            "client_guessed",
+            DataType::Bool,
+            Unit::None,
+            "true where no SYN and no parser said which end is the client",
+        ),
+        Field::new(
+            "ts_end",
+            DataType::I64,
+            Unit::EpochNanoseconds,
+            "when the tuple was complete; windows go by it",
+        ),
+        Field::new(
+            "community_id",
+            DataType::Text,
+            Unit::None,
+            "Community ID v1 of the flow, for joins with other tools",
+        ),
     ];
 }
 
@@ -191,9 +220,16 @@ mod tests {
     #[test]
     fn common_ids_are_the_places_of_their_names() {
         for (id, name) in [
-            (common::ID, "id"), (common::TS, "ts"), (common::CLIENT_IP, "client_ip"), (common::CLIENT_PORT, "client_port"),
-            (common::SERVER_IP, "server_ip"), (common::SERVER_PORT, "server_port"), (common::TRANSPORT, "transport"),
-            (common::QUALITY, "quality"), (common::CLIENT_GUESSED, "client_guessed"), (common::TS_END, "ts_end"),
+            (common::ID, "id"),
+            (common::TS, "ts"),
+            (common::CLIENT_IP, "client_ip"),
+            (common::CLIENT_PORT, "client_port"),
+            (common::SERVER_IP, "server_ip"),
+            (common::SERVER_PORT, "server_port"),
+            (common::TRANSPORT, "transport"),
+            (common::QUALITY, "quality"),
+            (common::CLIENT_GUESSED, "client_guessed"),
+            (common::TS_END, "ts_end"),
             (common::COMMUNITY_ID, "community_id"),
         ] {
             assert_eq!(common::FIELDS[usize::from(id.0)].name, name);

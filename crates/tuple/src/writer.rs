@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array, StringArray, UInt64Array};
+use arrow_array::{
+    ArrayRef, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array, StringArray, UInt64Array,
+};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 
 use crate::{Batch, DataType, FieldId, Schema};
@@ -162,7 +164,17 @@ fn mistyped(id: FieldId) -> ! {
 }
 
 /// Appends `part`, with every byte that is not part of valid UTF-8 as `\xNN`.
+#[inline]
 fn push_utf8(bytes: &mut Vec<u8>, part: &[u8]) {
+    if std::str::from_utf8(part).is_ok() {
+        bytes.extend_from_slice(part);
+    } else {
+        push_escaped(bytes, part);
+    }
+}
+
+#[cold]
+fn push_escaped(bytes: &mut Vec<u8>, part: &[u8]) {
     for chunk in part.utf8_chunks() {
         bytes.extend_from_slice(chunk.valid().as_bytes());
         for b in chunk.invalid() {
