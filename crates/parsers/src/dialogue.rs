@@ -1,0 +1,120 @@
+//! For the tests of parsers: a conversation in fake time with one parser, and the tuples that came out as text.
+
+use std::sync::Arc;
+
+use arrow_array::Array;
+use tuple::{Batch, DataType, Schema, TupleWriter};
+use wire::{Addr, Endpoint, IpProtocol, Timestamp};
+
+use crate::{Counters, Direction, FlowContext, Output, Protocol, StreamParser, Tap};
+
+/// One flow's parser, fed by hand. Time is in microseconds.
+pub struct Dialogue {
+    parser: Box<dyn StreamParser>,
+    taps: Vec<Tap>,
+    flow: FlowContext,
+    /// Now, in microseconds.
+    pub now_us: i64,
+    /// What the parser counted.
+    pub counters: Counters,
+    fields: Vec<&'static str>,
+}
+
+impl Dialogue {
+    /// A new flow of `protocol`; `rows` will show `fields` of `schema`.
+    pub fn new(protocol: &Protocol, schema: Schema, variant: u8, fields: &[&'static str]) -> Dialogue {
+        let schema = Arc::new(schema);
+        let wanted: Vec<_> = schema.ids().collect();
+        let end = |n, port| Endpoint { addr: Addr::v4([10, 0, 0, n]), port };
+        Dialogue {
+            parser: (protocol.start)(),
+            taps: vec![Tap { variant, writer: TupleWriter::new(schema, &wanted) }],
+            flow: FlowContext {
+                id: 1,
+                client: end(1, 40000),
+                server: end(2, 80),
+                protocol: IpProtocol::TCP,
+                client_guessed: false,
+                midstream: false,
+            },
+            now_us: 0,
+            counters: Counters::default(),
+            fields: fields.to_vec(),
+        }
+    }
+
+    /// The flow was joined midway.
+    pub fn midstream(mut self) -> Dialogue {
+        self.flow.midstream = true;
+        self
+    }
+
+    /// Client bytes, one microsecond after what was before.
+    pub fn client(&mut self, bytes: impl AsRef<[u8]>) -> &mut Dialogue {
+        self.bytes(Direction::ClientToServer, bytes.as_ref())
+    }
+
+    /// Server bytes, one microsecond after what was before.
+    pub fn server(&mut self, bytes: impl AsRef<[u8]>) -> &mut Dialogue {
+        self.bytes(Direction::ServerToClient, bytes.as_ref())
+    }
+
+    /// Bytes of either direction.
+    pub fn bytes(&mut self, direction: Direction, bytes: &[u8]) -> &mut Dialogue {
+        self.step(|p, ts, out| p.on_bytes(direction, bytes, ts, out))
+    }
+
+    /// A datagram of either direction.
+    pub fn datagram(&mut self, direction: Direction, bytes: &[u8]) -> &mut Dialogue {
+        self.flow.protocol = IpProtocol::UDP;
+        self.step(|p, ts, out| p.on_datagram(direction, bytes, 0, ts, out))
+    }
+
+    /// Missing bytes.
+    pub fn gap(&mut self, direction: Direction, len: u64) -> &mut Dialogue {
+        self.step(|p, ts, out| p.on_gap(direction, len, ts, out))
+    }
+
+    /// FIN of one direction.
+    pub fn end(&mut self, direction: Direction) -> &mut Dialogue {
+        self.step(|p, ts, out| p.on_end(direction, ts, out))
+    }
+
+    /// Lets time pass.
+    pub fn wait_us(&mut self, us: i64) -> &mut Dialogue {
+        self.now_us += us;
+        self
+    }
+
+    /// Closes the flow and shows all tuples, one a line, the fields joined with a blank; `-` is null.
+    pub fn rows(&mut self) -> Vec<String> {
+        self.step(|p, _, out| p.on_close(out));
+        let batch = self.taps[0].writer.finish();
+        (0..batch.rows())
+            .map(|row| self.fields.iter().map(|f| show(&batch, f, row)).collect::<Vec<_>>().join(" "))
+            .collect()
+    }
+
+    fn step(&mut self, act: impl FnOnce(&mut dyn StreamParser, Timestamp, &mut Output<'_>)) -> &mut Dialogue {
+        self.now_us += 1;
+        let now = Timestamp(self.now_us * 1000);
+        let mut out = Output::new(&self.flow, now, &mut self.counters, &mut self.taps);
+        act(self.parser.as_mut(), now, &mut out);
+        self
+    }
+}
+
+fn show(batch: &Batch, field: &str, row: usize) -> String {
+    let id = batch.schema().find(field).unwrap_or_else(|| panic!("no field {field}"));
+    if batch.column(id).is_none_or(|c| c.is_null(row)) {
+        return "-".to_owned();
+    }
+    match batch.schema().field(id).data_type {
+        DataType::Bool => batch.bool(id).value(row).to_string(),
+        DataType::U64 => batch.u64(id).value(row).to_string(),
+        DataType::I64 => batch.i64(id).value(row).to_string(),
+        DataType::F64 => batch.f64(id).value(row).to_string(),
+        DataType::Text | DataType::Json => batch.text(id).value(row).to_owned(),
+        DataType::Ip => format!("{:?}", batch.ip(id).value(row)),
+    }
+}

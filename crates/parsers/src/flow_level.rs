@@ -1,0 +1,203 @@
+//! Parsers of whole flows: `tcp_conn_time` (a connection's start and end) and `flow` (a flow's record). What they
+//! need to know of a flow is an argument; they keep nothing.
+
+use tuple::{Schema, TupleWriter};
+use wire::Timestamp;
+
+use crate::output::write_common;
+use crate::{FlowContext, Quality};
+
+/// `tcp_conn_time`: when connections begin and end.
+pub mod tcp_conn_time {
+    use super::{FlowContext, Quality, Schema, Timestamp, TupleWriter, write_common};
+
+    tuple::fields! {
+        EVENT: Text, None, "event", "start or end";
+        FLAG: Text, None, "flag", "SYN at the start; FIN, RST or EXPIRED at the end";
+        HANDSHAKE_NS: I64, Nanoseconds, "handshake_ns", "first SYN to the ACK that completes the handshake; at the end";
+        CONN_TIME_NS: I64, Nanoseconds, "conn_time_ns", "start to end; at the end, where the start was seen";
+    }
+
+    /// What ended a connection.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Flag {
+        /// The first FIN of either side.
+        Fin,
+        /// A RST.
+        Rst,
+        /// Idle for too long, or the input ended.
+        Expired,
+    }
+
+    /// The end of a connection.
+    #[derive(Clone, Copy, Debug)]
+    pub struct End {
+        /// By what.
+        pub flag: Flag,
+        /// When: of the FIN or RST, or of the last packet before it expired.
+        pub ts: Timestamp,
+        /// When the SYN was seen, if it was.
+        pub started: Option<Timestamp>,
+        /// Length of the handshake.
+        pub handshake_ns: Option<i64>,
+    }
+
+    /// The schema.
+    #[must_use]
+    pub fn schema() -> Schema {
+        let doc = "SYN, and FIN or RST (the first that ends the connection), or expiry";
+        Schema::of_parser("tcp_conn_time", 1, doc, FIELDS, Some(CONN_TIME_NS), None)
+    }
+
+    /// Writes the tuple of a SYN.
+    pub fn on_start(ts: Timestamp, flow: &FlowContext, w: &mut TupleWriter) {
+        write_common(w, flow, ts, ts, Quality::Exact);
+        w.text(EVENT, b"start");
+        w.text(FLAG, b"SYN");
+        w.end_row();
+    }
+
+    /// Writes the tuple of an end; `now` is the packet clock.
+    pub fn on_end(end: &End, now: Timestamp, flow: &FlowContext, w: &mut TupleWriter) {
+        let quality = if end.started.is_some() { Quality::Exact } else { Quality::Midstream };
+        write_common(w, flow, end.ts, now, quality);
+        w.text(EVENT, b"end");
+        let flag: &[u8] = match end.flag {
+            Flag::Fin => b"FIN",
+            Flag::Rst => b"RST",
+            Flag::Expired => b"EXPIRED",
+        };
+        w.text(FLAG, flag);
+        if let Some(handshake_ns) = end.handshake_ns {
+            w.i64(HANDSHAKE_NS, handshake_ns);
+        }
+        if let Some(started) = end.started {
+            w.i64(CONN_TIME_NS, end.ts.since(started));
+        }
+        w.end_row();
+    }
+}
+
+/// `flow`: what was seen of a flow.
+pub mod flow_record {
+    use super::{FlowContext, Quality, Schema, Timestamp, TupleWriter, write_common};
+
+    tuple::fields! {
+        CLIENT_PACKETS: U64, None, "client_packets", "packets the client sent";
+        SERVER_PACKETS: U64, None, "server_packets", "packets the server sent";
+        CLIENT_BYTES: U64, Bytes, "client_bytes", "their length on the wire";
+        SERVER_BYTES: U64, Bytes, "server_bytes", "their length on the wire";
+        CLIENT_PAYLOAD_BYTES: U64, Bytes, "client_payload_bytes", "transport payload, repeats included";
+        SERVER_PAYLOAD_BYTES: U64, Bytes, "server_payload_bytes", "transport payload, repeats included";
+        HANDSHAKE_NS: I64, Nanoseconds, "handshake_ns", "first SYN to the ACK that completes the handshake";
+        RETRANSMISSIONS: U64, None, "retransmissions", "TCP segments with bytes that had been seen";
+        OUT_OF_ORDER: U64, None, "out_of_order", "TCP segments that came behind later ones";
+        GAPS: U64, None, "gaps", "places where bytes are missing from the capture";
+        GAP_BYTES: U64, Bytes, "gap_bytes", "how many are missing there";
+        CONN_STATE: Text, None, "conn_state", "TCP: S0, S1, SF, REJ, S2, S3, RSTO, RSTR, RSTOS0, RSTRH, SH, SHR or OTH, as Zeek has it";
+        HISTORY: Text, None, "history", "TCP: Zeek's letters in order of appearance, the client's in capitals";
+        DURATION_NS: I64, Nanoseconds, "duration_ns", "first to last packet";
+        REASON: Text, None, "reason", "fin, rst, idle, evicted, port_reused, end_of_input, or active_timeout for a flow that goes on";
+    }
+
+    /// A flow, since its start or since its last record.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Counts {
+        /// Packets of client and server.
+        pub packets: [u64; 2],
+        /// Their bytes on the wire.
+        pub bytes: [u64; 2],
+        /// Their payload.
+        pub payload_bytes: [u64; 2],
+        /// Of both sides together.
+        pub retransmissions: u64,
+        /// Likewise.
+        pub out_of_order: u64,
+        /// Likewise.
+        pub gaps: u64,
+        /// Likewise.
+        pub gap_bytes: u64,
+    }
+
+    impl Counts {
+        /// What has been counted since `earlier`.
+        #[must_use]
+        pub fn since(&self, earlier: &Counts) -> Counts {
+            let pair = |a: [u64; 2], b: [u64; 2]| [a[0] - b[0], a[1] - b[1]];
+            Counts {
+                packets: pair(self.packets, earlier.packets),
+                bytes: pair(self.bytes, earlier.bytes),
+                payload_bytes: pair(self.payload_bytes, earlier.payload_bytes),
+                retransmissions: self.retransmissions - earlier.retransmissions,
+                out_of_order: self.out_of_order - earlier.out_of_order,
+                gaps: self.gaps - earlier.gaps,
+                gap_bytes: self.gap_bytes - earlier.gap_bytes,
+            }
+        }
+    }
+
+    /// All a record says.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Record<'a> {
+        /// First packet.
+        pub first_ts: Timestamp,
+        /// Last packet.
+        pub last_ts: Timestamp,
+        /// When the record was made.
+        pub now: Timestamp,
+        /// Counts.
+        pub counts: Counts,
+        /// TCP.
+        pub handshake_ns: Option<i64>,
+        /// TCP.
+        pub conn_state: Option<&'a str>,
+        /// TCP.
+        pub history: Option<&'a str>,
+        /// Why the record was made.
+        pub reason: &'a str,
+    }
+
+    /// The schema.
+    #[must_use]
+    pub fn schema() -> Schema {
+        let doc = "flow end, and every active timeout; counts are those since the flow's record before";
+        Schema::of_parser("flow", 1, doc, FIELDS, Some(DURATION_NS), None)
+    }
+
+    /// Writes the tuple.
+    pub fn on_record(record: &Record<'_>, flow: &FlowContext, w: &mut TupleWriter) {
+        let quality = match () {
+            () if flow.midstream => Quality::Midstream,
+            () if record.counts.gaps > 0 => Quality::GapBody,
+            () => Quality::Exact,
+        };
+        write_common(w, flow, record.first_ts, record.now, quality);
+        let c = &record.counts;
+        for (id, n) in [
+            (CLIENT_PACKETS, c.packets[0]),
+            (SERVER_PACKETS, c.packets[1]),
+            (CLIENT_BYTES, c.bytes[0]),
+            (SERVER_BYTES, c.bytes[1]),
+            (CLIENT_PAYLOAD_BYTES, c.payload_bytes[0]),
+            (SERVER_PAYLOAD_BYTES, c.payload_bytes[1]),
+            (RETRANSMISSIONS, c.retransmissions),
+            (OUT_OF_ORDER, c.out_of_order),
+            (GAPS, c.gaps),
+            (GAP_BYTES, c.gap_bytes),
+        ] {
+            w.u64(id, n);
+        }
+        if let Some(handshake_ns) = record.handshake_ns {
+            w.i64(HANDSHAKE_NS, handshake_ns);
+        }
+        if let Some(conn_state) = record.conn_state {
+            w.text(CONN_STATE, conn_state.as_bytes());
+        }
+        if let Some(history) = record.history {
+            w.text(HISTORY, history.as_bytes());
+        }
+        w.i64(DURATION_NS, record.last_ts.since(record.first_ts));
+        w.text(REASON, record.reason.as_bytes());
+        w.end_row();
+    }
+}

@@ -1,0 +1,221 @@
+//! HTTP/1 message bodies (RFC 9112 sections 6 and 7): how many of the next bytes belong to the body.
+//!
+//! Content is passed over by arithmetic; only chunk-size lines and trailer lines are looked at. Survives any cutting.
+//! A chunk size that is no number, or none that fits 64 bits, ends all knowledge: the rest of the stream is body.
+
+use memchr::memchr;
+
+/// What is left of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// So many bytes; none: the body is over.
+    Length(u64),
+    /// Chunks.
+    Chunked(Chunk),
+    /// Everything until the connection ends.
+    UntilEnd,
+}
+
+/// Where in a chunked body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chunk {
+    /// In the digits of a chunk size: value so far, number of digits.
+    Size(u64, u8),
+    /// Behind them, up to the line end; the size.
+    Extension(u64),
+    /// In a chunk: bytes to come, never none.
+    Data(u64),
+    /// In the line end behind a chunk.
+    DataEnd,
+    /// In the trailer section; whether the line has any content yet.
+    Trailer(bool),
+}
+
+/// What [`Body::advance`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advance {
+    /// Bytes that belong to the body.
+    pub used: usize,
+    /// The body is over.
+    pub done: bool,
+    /// The chunks broke the rules.
+    pub malformed: bool,
+}
+
+/// What a gap does to a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Skip {
+    /// The gap lies inside.
+    Inside,
+    /// The gap and the body end together.
+    Ended,
+    /// The body ended so many bytes before the gap did.
+    EndedInside(u64),
+    /// Where the body ends is not known any more.
+    Lost,
+}
+
+impl Body {
+    /// A chunked body, before its first byte.
+    pub const CHUNKED: Body = Body::Chunked(Chunk::Size(0, 0));
+
+    /// Takes the next bytes.
+    pub fn advance(&mut self, bytes: &[u8]) -> Advance {
+        match self {
+            Body::Length(left) => {
+                let used = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+                *left -= used as u64;
+                Advance { used, done: *left == 0, malformed: false }
+            }
+            Body::UntilEnd => Advance { used: bytes.len(), done: false, malformed: false },
+            Body::Chunked(chunk) => match chunk.advance(bytes) {
+                Some((used, done)) => Advance { used, done, malformed: false },
+                None => {
+                    *self = Body::UntilEnd;
+                    Advance { used: bytes.len(), done: false, malformed: true }
+                }
+            },
+        }
+    }
+
+    /// Passes over `len` missing bytes.
+    pub fn skip(&mut self, len: u64) -> Skip {
+        match self {
+            Body::Length(left) if *left > len => {
+                *left -= len;
+                Skip::Inside
+            }
+            Body::Length(left) if *left == len => Skip::Ended,
+            Body::Length(left) => Skip::EndedInside(len - *left),
+            Body::UntilEnd => Skip::Inside,
+            Body::Chunked(Chunk::Data(left)) if *left > len => {
+                *left -= len;
+                Skip::Inside
+            }
+            Body::Chunked(chunk @ Chunk::Data(_)) if *chunk == Chunk::Data(len) => {
+                *chunk = Chunk::DataEnd;
+                Skip::Inside
+            }
+            Body::Chunked(_) => Skip::Lost,
+        }
+    }
+}
+
+impl Chunk {
+    /// Bytes used and whether the body is over; `None`: malformed.
+    fn advance(&mut self, bytes: &[u8]) -> Option<(usize, bool)> {
+        let mut at = 0;
+        while let Some(&b) = bytes.get(at) {
+            match *self {
+                Chunk::Data(left) => {
+                    let used = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len() - at);
+                    at += used;
+                    let left = left - used as u64;
+                    *self = if left == 0 { Chunk::DataEnd } else { Chunk::Data(left) };
+                    continue;
+                }
+                Chunk::Size(n, digits) => *self = size(n, digits, b)?,
+                Chunk::Extension(n) => match memchr(b'\n', &bytes[at..]) {
+                    Some(nl) => {
+                        at += nl;
+                        *self = if n == 0 { Chunk::Trailer(false) } else { Chunk::Data(n) };
+                    }
+                    None => return Some((bytes.len(), false)),
+                },
+                Chunk::DataEnd => match b {
+                    b'\r' => {}
+                    b'\n' => *self = Chunk::Size(0, 0),
+                    _ => return None,
+                },
+                Chunk::Trailer(content) => match (b, content) {
+                    (b'\n', false) => return Some((at + 1, true)),
+                    (b'\n', true) => *self = Chunk::Trailer(false),
+                    (b'\r', _) => {}
+                    _ => match memchr(b'\n', &bytes[at..]) {
+                        Some(nl) => {
+                            at += nl;
+                            *self = Chunk::Trailer(false);
+                        }
+                        None => {
+                            *self = Chunk::Trailer(true);
+                            return Some((bytes.len(), false));
+                        }
+                    },
+                },
+            }
+            at += 1;
+        }
+        Some((at, false))
+    }
+}
+
+/// The next byte of a chunk-size line.
+fn size(n: u64, digits: u8, b: u8) -> Option<Chunk> {
+    if let Some(d) = char::from(b).to_digit(16) {
+        let n = n.checked_mul(16)?.checked_add(u64::from(d))?;
+        return Some(Chunk::Size(n, digits.saturating_add(1)));
+    }
+    match b {
+        b' ' | b'\t' if digits == 0 => Some(Chunk::Size(0, 0)),
+        _ if digits == 0 => None,
+        b'\n' if n == 0 => Some(Chunk::Trailer(false)),
+        b'\n' => Some(Chunk::Data(n)),
+        b';' | b'\r' | b' ' | b'\t' => Some(Chunk::Extension(n)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Feeds `bytes` in pieces of `n`; bytes used when the body was over.
+    fn feed(bytes: &[u8], n: usize) -> (usize, bool, bool) {
+        let (mut body, mut used, mut malformed) = (Body::CHUNKED, 0, false);
+        for piece in bytes.chunks(n) {
+            let a = body.advance(piece);
+            used += a.used;
+            malformed |= a.malformed;
+            if a.done {
+                return (used, true, malformed);
+            }
+        }
+        (used, false, malformed)
+    }
+
+    fn check(bytes: &str, rest: usize, done: bool, malformed: bool) {
+        for n in 1..=bytes.len() {
+            assert_eq!(feed(bytes.as_bytes(), n), (bytes.len() - rest, done, malformed), "{bytes:?} by {n}");
+        }
+    }
+
+    #[test]
+    fn chunks() {
+        check("0\r\n\r\nGET", 3, true, false);
+        check("5\r\nhello\r\n0\r\n\r\n", 0, true, false);
+        check("5;a=\"b\"\r\nhello\r\n00\r\nTrailer: 1\r\nT: 2\r\n\r\nx", 1, true, false);
+        check("1\nx\n0\n\n", 0, true, false);
+        check(" A \r\n0123456789\r\n0 ;x\r\n\r\n", 0, true, false);
+        check("10000000000000000\r\nGET / HTTP/1.1\r\n\r\n", 0, false, true);
+        check("ffffffffffffffff\r\nabc", 0, false, false);
+        check("5\r\nhelloX", 0, false, true);
+        check("\r\n", 0, false, true);
+        check("0x5\r\nhello", 0, false, true);
+        check("-1\r\n", 0, false, true);
+    }
+
+    #[test]
+    fn gaps() {
+        let mut body = Body::Length(10);
+        assert_eq!(body.skip(4), Skip::Inside);
+        assert_eq!(body, Body::Length(6));
+        assert_eq!(body.skip(6), Skip::Ended);
+        assert_eq!(body.skip(9), Skip::EndedInside(3));
+        let mut body = Body::Chunked(Chunk::Data(5));
+        assert_eq!(body.skip(5), Skip::Inside);
+        assert_eq!(body, Body::Chunked(Chunk::DataEnd));
+        assert_eq!(body.skip(1), Skip::Lost);
+        assert_eq!(Body::Chunked(Chunk::Data(5)).skip(6), Skip::Lost);
+        assert_eq!(Body::UntilEnd.skip(u64::MAX), Skip::Inside);
+    }
+}

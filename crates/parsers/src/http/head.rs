@@ -1,0 +1,420 @@
+//! HTTP/1 message heads (RFC 9112): start lines, the few header fields that matter, and where a head ends.
+//!
+//! Reads borrowed bytes once, line by line, and copies nothing. Takes what real ends send: bare LF, blanks before the
+//! colon, repeated fields (the first counts), lines it does not understand. Folded fields (obs-fold) are reported, for
+//! the caller to [`unfold`] and read again. Says nothing about bodies beyond what the fields say.
+
+use memchr::{memchr, memchr_iter};
+
+/// Longest method taken for one.
+const METHOD_BYTES_MAX: usize = 32;
+/// Methods by which a request is recognised in the middle of a byte stream.
+const KNOWN_METHODS: [&[u8]; 16] = [
+    b"GET",
+    b"POST",
+    b"PUT",
+    b"HEAD",
+    b"DELETE",
+    b"OPTIONS",
+    b"PATCH",
+    b"CONNECT",
+    b"TRACE",
+    b"PROPFIND",
+    b"PROPPATCH",
+    b"MKCOL",
+    b"COPY",
+    b"MOVE",
+    b"LOCK",
+    b"REPORT",
+];
+
+/// The digits of an HTTP version: `1.1`.
+pub type Version = [u8; 3];
+
+/// `GET /path HTTP/1.1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestLine<'a> {
+    pub method: &'a [u8],
+    pub target: &'a [u8],
+    /// None: no version in the line, as in HTTP/0.9.
+    pub version: Option<Version>,
+}
+
+/// How the fields say the body is delimited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Framing {
+    pub content_length: Option<u64>,
+    /// A Content-Length that is no number, or several that differ.
+    pub bad_length: bool,
+    pub coding: Coding,
+}
+
+/// What Transfer-Encoding says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Coding {
+    #[default]
+    None,
+    /// `chunked` is the final coding.
+    Chunked,
+    /// Something else is.
+    Other,
+}
+
+/// A request's head, as far as anybody wants to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestHead<'a> {
+    pub line: RequestLine<'a>,
+    pub host: Option<&'a [u8]>,
+    pub user_agent: Option<&'a [u8]>,
+    pub framing: Framing,
+    /// `Expect: 100-continue`.
+    pub expects_continue: bool,
+}
+
+/// A response's head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResponseHead<'a> {
+    pub version: Version,
+    pub status: u16,
+    pub content_type: Option<&'a [u8]>,
+    pub framing: Framing,
+}
+
+/// What a look at the bytes of a head gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Head<H> {
+    /// All of it, so many bytes.
+    Complete { head: H, len: usize, folded: bool },
+    /// As far as the bytes go; `None` where they end in the start line.
+    Partial(Option<H>),
+    /// Not a head.
+    Invalid,
+}
+
+/// Reads a request's head.
+pub fn request(bytes: &[u8]) -> Head<RequestHead<'_>> {
+    let Some(nl) = memchr(b'\n', bytes) else { return without_line(begins_request(bytes)) };
+    let Some(line) = request_line(without_cr(&bytes[..nl])) else { return Head::Invalid };
+    let mut head = RequestHead {
+        line,
+        host: None,
+        user_agent: None,
+        framing: Framing::default(),
+        expects_continue: false,
+    };
+    let end = fields(bytes, nl + 1, |line| match line[0] | 0x20 {
+        b'h' => keep_first(&mut head.host, value(line, b"host")),
+        b'u' => keep_first(&mut head.user_agent, value(line, b"user-agent")),
+        b'e' => {
+            head.expects_continue |=
+                value(line, b"expect").is_some_and(|v| v.eq_ignore_ascii_case(b"100-continue"))
+        }
+        b'c' | b't' => head.framing.field(line),
+        _ => {}
+    });
+    ended(head, end)
+}
+
+/// Reads a response's head.
+pub fn response(bytes: &[u8]) -> Head<ResponseHead<'_>> {
+    let Some(nl) = memchr(b'\n', bytes) else { return without_line(begins_response(bytes)) };
+    let Some((version, status)) = status_line(without_cr(&bytes[..nl])) else { return Head::Invalid };
+    let mut head = ResponseHead { version, status, content_type: None, framing: Framing::default() };
+    let end = fields(bytes, nl + 1, |line| match line[0] | 0x20 {
+        b'c' => match value(line, b"content-type") {
+            Some(v) => keep_first(&mut head.content_type, Some(v)),
+            None => head.framing.field(line),
+        },
+        b't' => head.framing.field(line),
+        _ => {}
+    });
+    ended(head, end)
+}
+
+/// Reads a request line, without its line end. The version may be missing (HTTP/0.9, or a client that is wrong); a target
+/// with blanks is taken where the version shows its end.
+pub fn request_line(line: &[u8]) -> Option<RequestLine<'_>> {
+    let blank = memchr(b' ', &line[..line.len().min(METHOD_BYTES_MAX + 1)])?;
+    let method = &line[..blank];
+    if method.is_empty() || !method.iter().all(|b| is_token(*b)) {
+        return None;
+    }
+    let rest = &line[blank + 1..];
+    if let Some((target, version)) =
+        rest.len().checked_sub(9).and_then(|at| Some((&rest[..at], version(&rest[at..])?)))
+    {
+        return (!target.is_empty()).then_some(RequestLine { method, target, version: Some(version) });
+    }
+    let plain = !rest.is_empty()
+        && memchr(b' ', rest).is_none()
+        && method.iter().all(|b| b.is_ascii_uppercase() || b"-_".contains(b));
+    plain.then_some(RequestLine { method, target: rest, version: None })
+}
+
+/// Reads a status line.
+pub fn status_line(line: &[u8]) -> Option<(Version, u16)> {
+    let rest = line.strip_prefix(b"HTTP/")?;
+    let version = digits(rest.get(..3)?)?;
+    let [b' ', a, b, c, after @ ..] = &rest[3..] else { return None };
+    if !(matches!(a, b'1'..=b'9')
+        && b.is_ascii_digit()
+        && c.is_ascii_digit()
+        && matches!(after, [] | [b' ', ..]))
+    {
+        return None;
+    }
+    Some((version, u16::from(a - b'0') * 100 + u16::from(b - b'0') * 10 + u16::from(c - b'0')))
+}
+
+/// Whether these bytes, which hold no line end, may be the start of a request line.
+pub fn begins_request(bytes: &[u8]) -> bool {
+    match memchr(b' ', &bytes[..bytes.len().min(METHOD_BYTES_MAX + 1)]) {
+        Some(0) => false,
+        Some(at) => {
+            bytes[..at].iter().all(|b| is_token(*b))
+                && bytes[at..].iter().take(256).all(|b| *b >= b' ' && *b != 0x7f || *b == b'\r')
+        }
+        None => bytes.len() <= METHOD_BYTES_MAX && bytes.iter().all(|b| is_token(*b)),
+    }
+}
+
+/// Whether these bytes, which hold no line end, may be the start of a status line.
+pub fn begins_response(bytes: &[u8]) -> bool {
+    const SHAPE: &[u8] = b"HTTP/1.1 200";
+    bytes.iter().zip(SHAPE).all(|(b, s)| if s.is_ascii_digit() { b.is_ascii_digit() } else { b == s })
+        && bytes.get(SHAPE.len()).is_none_or(|b| b" \r".contains(b))
+}
+
+/// Whether a line of a head looks like a field: a token and a colon.
+pub fn is_field(line: &[u8]) -> bool {
+    let name = line.iter().take_while(|b| is_token(**b)).count();
+    name > 0 && line.get(name) == Some(&b':')
+}
+
+/// A request with one of the known methods, a target and HTTP/1: what is taken for a request in the middle of other bytes.
+/// `line` may be cut at its end if `cut`.
+pub fn is_plausible_request(line: &[u8], cut: bool) -> bool {
+    let Some(method) = KNOWN_METHODS.iter().find(|m| line.starts_with(m)) else {
+        return cut && KNOWN_METHODS.iter().any(|m| m.starts_with(line));
+    };
+    match &line[method.len()..] {
+        [] | [b' '] => cut,
+        [b' ', b'/' | b'h' | b'*', ..] if cut => begins_request(line),
+        [b' ', b'/' | b'h' | b'*', ..] => {
+            request_line(line).is_some_and(|l| l.version.is_some_and(|v| v[0] == b'1'))
+        }
+        // CONNECT has no path.
+        [b' ', ..] if *method == b"CONNECT" && !cut => {
+            request_line(line).is_some_and(|l| l.version.is_some())
+        }
+        _ => false,
+    }
+}
+
+/// A copy of `head` with folded fields on one line (RFC 9112 section 5.2).
+pub fn unfold(head: &[u8]) -> Vec<u8> {
+    let mut out: Vec<u8> = Vec::with_capacity(head.len());
+    for line in head.split_inclusive(|b| *b == b'\n') {
+        if matches!(line[0], b' ' | b'\t') && !out.is_empty() {
+            let end = out.trim_ascii_end().len();
+            out.truncate(end);
+            out.push(b' ');
+        }
+        out.extend_from_slice(line);
+    }
+    out
+}
+
+/// `line` without the CR that belongs to its line end.
+pub fn without_cr(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+impl Framing {
+    fn field(&mut self, line: &[u8]) {
+        if let Some(v) = value(line, b"content-length") {
+            self.length(v);
+        } else if let Some(v) = value(line, b"transfer-encoding") {
+            self.transfer_encoding(v);
+        }
+    }
+
+    /// RFC 9112 section 6.3: values that differ are an error; the first is what most ends go by.
+    fn length(&mut self, value: &[u8]) {
+        for part in value.split(|b| *b == b',') {
+            match number(part.trim_ascii()) {
+                Some(n) if self.content_length.is_none() => self.content_length = Some(n),
+                Some(n) => self.bad_length |= self.content_length != Some(n),
+                None => self.bad_length = true,
+            }
+        }
+    }
+
+    fn transfer_encoding(&mut self, value: &[u8]) {
+        let last = value.rsplit(|b| *b == b',').map(<[u8]>::trim_ascii).find(|c| !c.is_empty());
+        self.coding = match last {
+            Some(c) if c.eq_ignore_ascii_case(b"chunked") => Coding::Chunked,
+            Some(c) if c.eq_ignore_ascii_case(b"identity") => self.coding,
+            Some(_) => Coding::Other,
+            None => self.coding,
+        };
+    }
+}
+
+/// Where the fields end.
+enum End {
+    At { len: usize, folded: bool },
+    Beyond,
+}
+
+/// Hands every field line to `each`, up to the empty line.
+#[inline]
+fn fields<'a>(bytes: &'a [u8], from: usize, mut each: impl FnMut(&'a [u8])) -> End {
+    let mut at = from;
+    let mut folded = false;
+    for nl in memchr_iter(b'\n', &bytes[from..]) {
+        let end = from + nl;
+        let line = without_cr(&bytes[at..end]);
+        match line.first() {
+            None => return End::At { len: end + 1, folded },
+            Some(b' ' | b'\t') => folded = true,
+            Some(_) => each(line),
+        }
+        at = end + 1;
+    }
+    End::Beyond
+}
+
+fn ended<H>(head: H, end: End) -> Head<H> {
+    match end {
+        End::At { len, folded } => Head::Complete { head, len, folded },
+        End::Beyond => Head::Partial(Some(head)),
+    }
+}
+
+fn without_line<H>(plausible: bool) -> Head<H> {
+    if plausible { Head::Partial(None) } else { Head::Invalid }
+}
+
+/// The value of the field `name` (lower case) if `line` is that field.
+#[inline]
+fn value<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    // Most lines are told apart by where their name ends.
+    if !matches!(line.get(name.len()), Some(b':' | b' ' | b'\t'))
+        || !line[..name.len()].eq_ignore_ascii_case(name)
+    {
+        return None;
+    }
+    Some(line[name.len()..].trim_ascii_start().strip_prefix(b":")?.trim_ascii())
+}
+
+fn keep_first<'a>(slot: &mut Option<&'a [u8]>, value: Option<&'a [u8]>) {
+    if slot.is_none() {
+        *slot = value;
+    }
+}
+
+/// ` HTTP/1.1`.
+fn version(bytes: &[u8]) -> Option<Version> {
+    digits(bytes.strip_prefix(b" HTTP/")?)
+}
+
+fn digits(bytes: &[u8]) -> Option<Version> {
+    match *bytes {
+        [a @ b'0'..=b'9', b'.', b @ b'0'..=b'9'] => Some([a, b'.', b]),
+        _ => None,
+    }
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |n, d| match d {
+        b'0'..=b'9' => n.checked_mul(10)?.checked_add(u64::from(d - b'0')),
+        _ => None,
+    })
+}
+
+/// RFC 9110 section 5.6.2.
+fn is_token(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_lines() {
+        let check = |line: &str, expected: Option<(&str, &str, Option<&[u8; 3]>)>| {
+            let expected = expected.map(|(m, t, v)| RequestLine {
+                method: m.as_bytes(),
+                target: t.as_bytes(),
+                version: v.copied(),
+            });
+            assert_eq!(request_line(line.as_bytes()), expected, "{line}");
+        };
+        check("GET / HTTP/1.1", Some(("GET", "/", Some(b"1.1"))));
+        check("M-SEARCH * HTTP/1.0", Some(("M-SEARCH", "*", Some(b"1.0"))));
+        check("get /a b HTTP/1.1", Some(("get", "/a b", Some(b"1.1"))));
+        check("GET /x", Some(("GET", "/x", None)));
+        check("GET /HTTP/1.1", Some(("GET", "/HTTP/1.1", None)));
+        check("OPTIONS HTTP/1.1", Some(("OPTIONS", "HTTP/1.1", None)));
+        check("GET / HTTP/1.", None);
+        check("GET/ HTTP/1.1", None);
+        check("get /x", None);
+        check(" / HTTP/1.1", None);
+        check("GET", None);
+        check("\u{c3} / HTTP/1.1", None);
+    }
+
+    #[test]
+    fn status_lines() {
+        let check = |line: &str, expected: Option<u16>| {
+            assert_eq!(status_line(line.as_bytes()).map(|s| s.1), expected, "{line}");
+        };
+        check("HTTP/1.1 200 OK", Some(200));
+        check("HTTP/1.0 404", Some(404));
+        check("HTTP/1.1 2000", None);
+        check("HTTP/1.1 099 x", None);
+        check("HTTP/1.1  200", None);
+        check("HTTP/x.1 200", None);
+        check("HTTP/1.1 20", None);
+    }
+
+    #[test]
+    fn fields_that_matter() {
+        let text = b"POST /a HTTP/1.1\r\nHOST : h\r\nHost: i\nuser-agent:\t ua x \r\nContent-Length: 5\r\n\
+            Expect: 100-Continue\r\nno field\r\nTransfer-Encoding: gzip, chunked\r\n\r\nbody";
+        let Head::Complete { head, len, folded: false } = request(text) else { panic!() };
+        assert_eq!((head.host, head.user_agent), (Some(&b"h"[..]), Some(&b"ua x"[..])));
+        assert_eq!(&text[len..], b"body");
+        assert!(head.expects_continue && head.framing.content_length == Some(5));
+        assert_eq!(head.framing.coding, Coding::Chunked);
+    }
+
+    #[test]
+    fn lengths() {
+        let check = |fields: &str, length: Option<u64>, bad: bool| {
+            let text = format!("HTTP/1.1 200 OK\n{fields}\n\n");
+            let Head::Complete { head, .. } = response(text.as_bytes()) else { panic!("{fields}") };
+            assert_eq!((head.framing.content_length, head.framing.bad_length), (length, bad), "{fields}");
+        };
+        check("Content-Length: 11\nContent-Length: 93", Some(11), true);
+        check("Content-Length: 7, 7", Some(7), false);
+        check("Content-Length: -1", None, true);
+        check("Content-Length: 18446744073709551616", None, true);
+        check("Content-Length: 18446744073709551615", Some(u64::MAX), false);
+        check("Content-Length: 0x10", None, true);
+        check("Content-Length:", None, true);
+        check("Content-Len: 1", None, false);
+    }
+
+    #[test]
+    fn folded_fields_are_put_together() {
+        let text = b"GET / HTTP/1.1\r\nTransfer-Encoding:\r\n chunked\r\nA: b\n\tc\n\n";
+        assert!(matches!(request(text), Head::Complete { folded: true, .. }));
+        assert_eq!(unfold(text), b"GET / HTTP/1.1\r\nTransfer-Encoding:  chunked\r\nA: b \tc\n\n");
+    }
+}

@@ -1,0 +1,283 @@
+//! One direction of an HTTP/1 connection: in which message its byte stream is, and a head that has come in part.
+//!
+//! Finds heads, in order or after losses, and knows which of the next bytes they take. What a head says, and what
+//! becomes of messages, is the parser's business. Holds at most [`HEAD_BYTES_MAX`] bytes.
+
+use memchr::memchr;
+use memchr::memmem::Finder;
+
+use super::body::Body;
+use super::head;
+use wire::Timestamp;
+
+use crate::in_order::Loss;
+use crate::{Direction, Span};
+
+/// Longest head that is read; of a longer one the rest is passed over.
+pub const HEAD_BYTES_MAX: usize = 64 << 10;
+/// How much is copied before it is looked at.
+const COPY_BYTES: usize = 2048;
+/// Memory that is kept for the next head.
+const KEPT_BYTES: usize = 4096;
+
+/// Where a byte stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Between messages.
+    Between,
+    /// In a head that is being collected.
+    Head,
+    /// In the part of a head that is beyond the limit; whether the present line is empty so far. Then comes the body.
+    LongHead { line_empty: bool, body: Body },
+    /// In a body.
+    Body(Body),
+    /// Anywhere: looking for the next head.
+    Lost,
+}
+
+/// One direction.
+#[derive(Debug)]
+pub struct Lane {
+    direction: Direction,
+    pub state: State,
+    /// Times of the head being collected.
+    pub span: Span,
+    /// The head being collected was found by looking for it.
+    pub found: bool,
+    /// A gap in front of the bytes to come that nothing has been concluded from.
+    pub loss: Option<Loss>,
+    bytes: Vec<u8>,
+    line_start: usize,
+    scanned: usize,
+}
+
+/// What became of bytes that were added to a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collected {
+    /// More is needed.
+    More,
+    /// The head is complete.
+    Complete,
+    /// The head is longer than the limit.
+    TooLong,
+    /// This is no head; it has been dropped.
+    NoHead,
+}
+
+/// What looking at a piece gave; `unused`: so many of its last bytes are not of the head.
+enum Scanned {
+    More,
+    Complete { unused: usize },
+    NoHead { unused: usize },
+}
+
+impl Lane {
+    pub fn new(direction: Direction) -> Lane {
+        let span = Span::at(Timestamp::MIN);
+        Lane {
+            direction,
+            state: State::Between,
+            span,
+            found: false,
+            loss: None,
+            bytes: Vec::new(),
+            line_start: 0,
+            scanned: 0,
+        }
+    }
+
+    /// Bytes of the head collected so far.
+    pub fn collected(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Forgets the head.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        if self.bytes.capacity() > KEPT_BYTES {
+            self.bytes = Vec::new();
+        }
+        (self.line_start, self.scanned, self.found) = (0, 0, false);
+    }
+
+    /// Hands out the head and what is known of it; to be given back.
+    pub fn take(&mut self) -> (Vec<u8>, Span, bool) {
+        (std::mem::take(&mut self.bytes), self.span, self.found)
+    }
+
+    /// Takes back what [`Lane::take`] handed out, to use the memory again.
+    pub fn give_back(&mut self, bytes: Vec<u8>) {
+        self.bytes = bytes;
+        self.clear();
+    }
+
+    /// Takes back what [`Lane::take`] handed out, as if nothing had been.
+    pub fn resume(&mut self, bytes: Vec<u8>) {
+        self.bytes = bytes;
+    }
+
+    /// Adds bytes to the head; those behind it stay where they are. Gives the number used.
+    pub fn collect(&mut self, bytes: &[u8], ts: Timestamp) -> (usize, Collected) {
+        self.span.extend(ts);
+        let mut used = 0;
+        while used < bytes.len() {
+            let piece = &bytes[used..bytes.len().min(used + COPY_BYTES)];
+            self.bytes.extend_from_slice(piece);
+            match self.scan(ts) {
+                Scanned::More => used += piece.len(),
+                Scanned::Complete { unused } => return (used + piece.len() - unused, Collected::Complete),
+                Scanned::NoHead { unused } => {
+                    self.clear();
+                    return (used + piece.len() - unused, Collected::NoHead);
+                }
+            }
+            if self.bytes.len() >= HEAD_BYTES_MAX {
+                return (used, Collected::TooLong);
+            }
+        }
+        (used, Collected::More)
+    }
+
+    /// Whether the last line of the head has no bytes yet.
+    pub fn at_line_start(&self) -> bool {
+        self.line_start == self.bytes.len()
+    }
+
+    /// Looks at what is new up to the end of the head, which becomes the end of what is held.
+    fn scan(&mut self, ts: Timestamp) -> Scanned {
+        while let Some(nl) = memchr(b'\n', &self.bytes[self.scanned..]) {
+            let end = self.scanned + nl;
+            let unused = self.bytes.len() - (end + 1);
+            self.scanned = end + 1;
+            let line = head::without_cr(&self.bytes[self.line_start..end]);
+            if self.line_start == 0 {
+                if !self.is_start_line(line) {
+                    return Scanned::NoHead { unused };
+                }
+            } else if line.is_empty() {
+                self.bytes.truncate(end + 1);
+                return Scanned::Complete { unused };
+            } else if self.found && !matches!(line[0], b' ' | b'\t') && !head::is_field(line) {
+                if !self.is_start_line(line) {
+                    return Scanned::NoHead { unused };
+                }
+                // What came before was no head, but this line may begin one.
+                self.bytes.drain(..self.line_start);
+                self.scanned -= self.line_start;
+                self.span = Span::at(ts);
+            }
+            self.line_start = self.scanned;
+        }
+        self.scanned = self.bytes.len();
+        let undecided = self.line_start > 0 || self.may_begin(&self.bytes);
+        if undecided { Scanned::More } else { Scanned::NoHead { unused: 0 } }
+    }
+
+    fn is_start_line(&self, line: &[u8]) -> bool {
+        match self.direction {
+            Direction::ClientToServer if self.found => head::is_plausible_request(line, false),
+            Direction::ClientToServer => head::request_line(line).is_some(),
+            Direction::ServerToClient => head::status_line(line).is_some(),
+        }
+    }
+
+    fn may_begin(&self, bytes: &[u8]) -> bool {
+        match self.direction {
+            Direction::ClientToServer => head::begins_request(bytes),
+            Direction::ServerToClient => head::begins_response(bytes),
+        }
+    }
+
+    /// Where in `bytes` the next head may begin.
+    pub fn find(&self, bytes: &[u8]) -> Option<usize> {
+        match self.direction {
+            Direction::ClientToServer => find_request(bytes),
+            Direction::ServerToClient => find_response(bytes),
+        }
+    }
+}
+
+/// A request begins at the start of a segment or of a line.
+fn find_request(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    while at < bytes.len() {
+        let nl = memchr(b'\n', &bytes[at..]);
+        let line = &bytes[at..nl.map_or(bytes.len(), |n| at + n)];
+        if head::is_plausible_request(head::without_cr(line), nl.is_none()) {
+            return Some(at);
+        }
+        at += nl? + 1;
+    }
+    None
+}
+
+/// A response may begin anywhere: few bodies end with a line end.
+fn find_response(bytes: &[u8]) -> Option<usize> {
+    const START: &[u8] = b"HTTP/1.";
+    let finder = Finder::new(START);
+    let mut from = 0;
+    while let Some(at) = finder.find(&bytes[from..]).map(|at| from + at) {
+        let rest = &bytes[at..bytes.len().min(at + 16)];
+        let line = memchr(b'\n', rest).map(|nl| head::without_cr(&rest[..nl]));
+        if line.map_or(head::begins_response(rest), |line| head::status_line(line).is_some()) {
+            return Some(at);
+        }
+        from = at + START.len();
+    }
+    let tail = bytes.len().saturating_sub(START.len() - 1).max(from);
+    (tail..bytes.len()).find(|at| START.starts_with(&bytes[*at..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_are_found_in_other_bytes() {
+        let check = |direction, text: &str, at: Option<usize>| {
+            assert_eq!(Lane::new(direction).find(text.as_bytes()), at, "{text:?}");
+        };
+        let (c, s) = (Direction::ClientToServer, Direction::ServerToClient);
+        check(c, "GET / HTTP/1.1\r\n", Some(0));
+        check(c, "xx\nPOST /a HTTP/1.0\r\nA: b", Some(3));
+        check(c, "xx\nGET /a", Some(3));
+        check(c, "xx\nDEL", Some(3));
+        check(c, "xxGET / HTTP/1.1\r\n", None);
+        check(c, "GET a line of prose\n", None);
+        check(c, "\n\nPRI * HTTP/2.0\r\n", None);
+        check(s, "{}HTTP/1.1 200 OK\r\n", Some(2));
+        check(s, "HTTP/1.1 xHTTP/1.0 404\r\n", Some(10));
+        check(s, "HTTP/2.0 200 OK\r\n HTT", Some(18));
+        check(s, "see HTTP/1.1 for more", None);
+    }
+
+    #[test]
+    fn any_cutting_collects_the_same_head() {
+        let text = b"GET / HTTP/1.1\r\nHost: h\r\n\r\nrest";
+        for n in 1..text.len() {
+            let mut lane = Lane::new(Direction::ClientToServer);
+            let mut used = 0;
+            for piece in text.chunks(n) {
+                let (u, what) = lane.collect(piece, Timestamp(0));
+                used += u;
+                if what == Collected::Complete {
+                    break;
+                }
+                assert_eq!(what, Collected::More);
+            }
+            assert_eq!((used, &lane.bytes[..]), (text.len() - 4, &text[..text.len() - 4]));
+        }
+    }
+
+    #[test]
+    fn what_was_found_is_dropped_when_it_is_no_head() {
+        let mut lane = Lane::new(Direction::ServerToClient);
+        lane.found = true;
+        let text = b"HTTP/1.1 200 is what you want\r\nHTTP/1.1 204 No Content\r\nA: b\r\n\r\n";
+        assert_eq!(lane.collect(text, Timestamp(0)), (text.len(), Collected::Complete));
+        assert_eq!(lane.bytes, text[31..]);
+        lane.clear();
+        lane.found = true;
+        assert_eq!(lane.collect(b"HTTP/1.1 200 OK\r\n<html>\r\nabc", Timestamp(0)), (25, Collected::NoHead));
+    }
+}

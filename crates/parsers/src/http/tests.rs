@@ -1,0 +1,612 @@
+//! HTTP conversations: what was said, and the tuples that must come out.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::dialogue::Dialogue;
+
+const FIELDS: &[&str] = &["method", "host", "path", "status", "response_time_ns", "quality"];
+const C: Direction = Direction::ClientToServer;
+const S: Direction = Direction::ServerToClient;
+
+fn dialogue(fields: &[&'static str]) -> Dialogue {
+    Dialogue::new(&PROTOCOL, schema(), ALL, fields)
+}
+
+/// One thing that happens; each takes a microsecond.
+#[derive(Clone, Debug)]
+enum Step {
+    Bytes(Direction, Vec<u8>),
+    Gap(Direction, u64),
+    End(Direction),
+}
+
+fn c(text: impl AsRef<[u8]>) -> Step {
+    Step::Bytes(C, text.as_ref().to_vec())
+}
+
+fn s(text: impl AsRef<[u8]>) -> Step {
+    Step::Bytes(S, text.as_ref().to_vec())
+}
+
+/// For failures: who said what.
+fn tell(steps: &[Step]) -> String {
+    let who = |d: &Direction| if *d == C { 'C' } else { 'S' };
+    let tell = |step: &Step| match step {
+        Step::Bytes(d, bytes) => format!("{} {:?}", who(d), String::from_utf8_lossy(bytes)),
+        Step::Gap(d, len) => format!("{} misses {len}", who(d)),
+        Step::End(d) => format!("{} ends", who(d)),
+    };
+    steps.iter().map(tell).collect::<Vec<_>>().join("\n")
+}
+
+fn play(mut talk: Dialogue, steps: &[Step]) -> (Vec<String>, crate::Counters) {
+    for step in steps {
+        match step {
+            Step::Bytes(d, bytes) => talk.bytes(*d, bytes),
+            Step::Gap(d, len) => talk.gap(*d, *len),
+            Step::End(d) => talk.end(*d),
+        };
+    }
+    let rows = talk.rows();
+    (rows, talk.counters)
+}
+
+fn check(steps: &[Step], rows: &[&str]) {
+    assert_eq!(play(dialogue(FIELDS), steps).0, rows, "{}", tell(steps));
+}
+
+fn check_fields(fields: &[&'static str], steps: &[Step], rows: &[&str]) {
+    assert_eq!(play(dialogue(fields), steps).0, rows, "{}", tell(steps));
+}
+
+fn get(path: &str) -> Step {
+    c(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n"))
+}
+
+fn ok(body: &str) -> Step {
+    s(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
+}
+
+#[test]
+fn request_and_response() {
+    check(&[get("/a"), ok("hello")], &["GET h /a 200 1000 exact"]);
+    check_fields(
+        &[
+            "method",
+            "host",
+            "path",
+            "url_query",
+            "url",
+            "url_template",
+            "http_version",
+            "status",
+            "interim_status",
+            "request_bytes",
+            "response_bytes",
+            "transfer_time_ns",
+            "user_agent",
+            "content_type",
+        ],
+        &[
+            c("POST /users/7?a=b HTTP/1.1\r\nhost: h:80\r\nUSER-AGENT: ua/1\r\nContent-Length: 3\r\n\r\nab"),
+            c("c"),
+            s("HTTP/1.1 201 Created\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\n12"),
+            s("34"),
+        ],
+        &["POST h:80 /users/7 a=b h:80/users/7?a=b /users/{id} 1.1 201 - 3 4 1000 ua/1 text/html"],
+    );
+}
+
+#[test]
+fn only_get() {
+    let mut talk = Dialogue::new(&PROTOCOL, schema_get(), GET_ONLY, &["method", "url"]);
+    for step in
+        [get("/a"), ok(""), c("PUT /b HTTP/1.1\r\n\r\n"), ok(""), ok("nobody asked"), get("/c"), ok("")]
+    {
+        let Step::Bytes(d, bytes) = step else { continue };
+        talk.bytes(d, &bytes);
+    }
+    assert_eq!(talk.rows(), ["GET h/a", "GET h/c"]);
+}
+
+#[test]
+fn targets() {
+    let check = |line: &str, row: &str| {
+        check_fields(&["host", "path", "url_query", "url"], &[c(format!("{line} HTTP/1.1\r\n\r\n"))], &[row]);
+    };
+    check("GET http://a:81/b?c", "a:81 /b c a:81/b?c");
+    check("GET http://a", "a  - a");
+    check("CONNECT a:443", "a:443 - - a:443");
+    check("OPTIONS *", "- * - *");
+    check("GET /x", "- /x - /x");
+}
+
+#[test]
+fn keep_alive_and_pipelining() {
+    check(&[get("/a"), ok("1"), get("/b"), ok("2")], &["GET h /a 200 1000 exact", "GET h /b 200 1000 exact"]);
+    check(
+        &[
+            c(
+                "GET /a HTTP/1.1\r\n\r\nGET /b HTTP/1.1\r\n\r\nHEAD /c HTTP/1.1\r\n\r\nGET /d HTTP/1.1\r\n\r\n",
+            ),
+            s("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n12HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n"),
+            s("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n"),
+        ],
+        &[
+            "GET - /a 200 1000 exact",
+            "GET - /b 404 1000 exact",
+            "HEAD - /c 200 2000 exact",
+            "GET - /d 204 2000 exact",
+        ],
+    );
+}
+
+#[test]
+fn interim_responses_are_not_the_answer() {
+    check_fields(
+        &["status", "interim_status", "response_time_ns", "request_bytes"],
+        &[
+            c("POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"),
+            s("HTTP/1.1 100 Continue\r\n\r\n"),
+            c("body"),
+            s("HTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n"),
+            ok("x"),
+        ],
+        &["200 103 2000 4"],
+    );
+}
+
+#[test]
+fn early_final_responses() {
+    let ask = c("POST /a HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 40\r\n\r\n");
+    let refused = s("HTTP/1.1 417 No\r\nContent-Length: 0\r\n\r\n");
+    check(
+        &[ask.clone(), refused.clone(), get("/b"), ok("")],
+        &["POST - /a 417 1000 exact", "GET h /b 200 1000 exact"],
+    );
+    check(&[ask.clone(), refused, Step::End(S), Step::End(C)], &["POST - /a 417 1000 exact"]);
+    check(
+        &[
+            c("POST /a HTTP/1.1\r\nContent-Length: 4\r\n\r\n12"),
+            s("HTTP/1.1 413 Big\r\nContent-Length: 0\r\n\r\n"),
+            c("34GET /b HTTP/1.1\r\n\r\n"),
+            ok(""),
+        ],
+        &["POST - /a 413 -1000 exact", "GET - /b 200 1000 exact"],
+    );
+}
+
+#[test]
+fn bodies() {
+    let check = |response: &[&str], end: bool, bytes: &str| {
+        let mut steps = vec![get("/")];
+        steps.extend(response.iter().map(s));
+        steps.extend(end.then_some(Step::End(S)));
+        check_fields(&["status", "response_bytes"], &steps, &[bytes]);
+    };
+    check(&["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"], false, "200 15");
+    check(
+        &["HTTP/1.1 200 OK\r\nTransfer-Encoding: CHUNKED\r\n\r\n5;x=y\r\nhel", "lo\r\n0\r\nT: 1\r\n\r\n"],
+        false,
+        "200 25",
+    );
+    check(&["HTTP/1.1 200 OK\nTransfer-Encoding:\n chunked\n\n1\nx\n0\n\n"], false, "200 7");
+    check(&["HTTP/1.0 200 OK\r\n\r\nabc", "def"], true, "200 6");
+    check(&["HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nabc"], true, "200 3");
+    check(&["HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n"], false, "304 0");
+    check(&["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"], false, "200 3");
+    check(
+        &["\r\n\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"],
+        false,
+        "200 5",
+    );
+    check(&["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\nxyz"], true, "200 22");
+}
+
+#[test]
+fn framing_that_hides_requests() {
+    let paths = |text: &str, paths: &[&str]| check_fields(&["path", "request_bytes"], &[c(text)], paths);
+    // Both lengths: chunks count. Two lengths: the first counts. A chunk size of 2^64: all the rest is body.
+    paths(
+        "POST /a HTTP/1.1\r\nContent-Length: 40\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /b HTTP/1.1\r\n\r\n",
+        &["/a 5", "/b 0"],
+    );
+    paths(
+        "POST /a HTTP/1.1\r\nContent-Length:3\r\nContent-Length:9\r\n\r\n123GET /b HTTP/1.1\r\n\r\n",
+        &["/a 3", "/b 0"],
+    );
+    paths(
+        "POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n10000000000000000\r\nGET /b HTTP/1.1\r\n\r\n",
+        &["/a 38"],
+    );
+    paths(
+        "POST /a HTTP/1.1\r\nTransfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\nGET /b HTTP/1.1\r\n\r\n",
+        &["/a 5", "/b 0"],
+    );
+    paths(
+        "POST /a HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\nGET /b HTTP/1.1\r\n\r\n",
+        &["/a 0", "/b 0"],
+    );
+}
+
+#[test]
+fn other_protocols_take_over() {
+    let mut talk = dialogue(FIELDS);
+    talk.client("GET /ws HTTP/1.1\r\nUpgrade: websocket\r\n\r\n")
+        .server("HTTP/1.1 101 Switching\r\n\r\n\x01\x05HTTP/1.1 200 OK\r\n");
+    talk.client("GET / HTTP/1.1\r\n\r\n");
+    assert_eq!(talk.rows(), ["GET - /ws 101 1000 exact"]);
+    check(
+        &[
+            c("CONNECT h:443 HTTP/1.1\r\n\r\n"),
+            s("HTTP/1.1 200 Fine\r\n\r\n"),
+            c("\x16\x03\x01"),
+            s("\x16\x03"),
+        ],
+        &["CONNECT h:443 - 200 1000 exact"],
+    );
+    check(
+        &[
+            c("CONNECT h:443 HTTP/1.1\r\n\r\n"),
+            s("HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n"),
+            get("/b"),
+            ok(""),
+        ],
+        &["CONNECT h:443 - 407 1000 exact", "GET h /b 200 1000 exact"],
+    );
+}
+
+#[test]
+fn http_09() {
+    check_fields(
+        &["method", "path", "http_version", "status", "response_bytes", "response_time_ns", "quality"],
+        &[c("GET /zeek.html\r\n"), s("<html>"), s("</html>"), Step::End(S)],
+        &["GET /zeek.html 0.9 - 13 1000 exact"],
+    );
+    check(&[c("GET /x\r\n"), s("HTTP/1.0 400 Bad\r\n\r\n")], &["GET - /x 400 1000 exact"]);
+    check(
+        &[c("GET /HTTP/1.1\nHost: h\n\n"), s("HTTP/1.0 400 Bad\r\n\r\n")],
+        &["GET h /HTTP/1.1 400 1000 exact"],
+    );
+}
+
+#[test]
+fn halves() {
+    check(&[get("/a"), get("/b"), ok("")], &["GET h /a 200 2000 exact", "GET h /b - - half"]);
+    check(&[ok("")], &["- - - 200 - half"]);
+    check(&[get("/a"), Step::End(S), get("/b")], &["GET h /a - - half", "GET h /b - - half"]);
+    check(&[c("GET /a HTTP/1.1\r\nHost: ")], &[]);
+    check(&[c("POST /a HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc")], &["POST - /a - - half"]);
+}
+
+#[test]
+fn junk_after_a_request() {
+    check(
+        &[
+            get("/0"),
+            ok(""),
+            get("/a"),
+            ok(""),
+            c("T / HTTP\r\n"),
+            s("HTTP/1.1 400 Bad\r\nContent-Length: 0\r\n\r\n"),
+            get("/b"),
+            ok(""),
+        ],
+        &[
+            "GET h /0 200 1000 exact",
+            "GET h /a 200 1000 exact",
+            "- - - 400 - half",
+            "GET h /b 200 1000 resync",
+        ],
+    );
+}
+
+#[test]
+fn packets_in_the_wrong_order() {
+    check(
+        &[ok("1"), get("/a"), ok("2"), get("/b")],
+        &["GET h /a 200 -1000 exact", "GET h /b 200 -1000 exact"],
+    );
+    let mut talk = dialogue(FIELDS);
+    talk.server("HTTP/1.1 408 Timeout\r\nContent-Length: 0\r\n\r\n").wait_us(20_000);
+    talk.client("GET /a HTTP/1.1\r\n\r\n").server("HTTP/1.1 204 No\r\n\r\n");
+    assert_eq!(talk.rows(), ["- - - 408 - half", "GET - /a 204 1000 exact"]);
+}
+
+#[test]
+fn midstream() {
+    let play = |steps: &[Step]| play(dialogue(FIELDS).midstream(), steps).0;
+    assert_eq!(
+        play(&[get("/a"), ok(""), get("/b"), ok("")]),
+        ["GET h /a 200 1000 midstream", "GET h /b 200 1000 exact"]
+    );
+    assert_eq!(play(&[ok("x"), get("/b"), ok("")]), ["- - - 200 - half", "GET h /b 200 1000 exact"]);
+    // The server was still answering something older when the first request that was seen came: the client does not wait.
+    let rows = play(&[get("/b"), s("rest of a body"), ok("old"), ok("new")]);
+    assert_eq!(rows, ["- - - 200 - half", "GET h /b - - half", "- - - 200 - half"]);
+}
+
+#[test]
+fn gaps_in_bodies() {
+    let head = s("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n0123456789");
+    let fields = &["path", "status", "response_bytes", "transfer_time_ns", "quality"];
+    let check = |steps: &[Step], rows: &[&str]| check_fields(fields, steps, rows);
+    let tail = [get("/b"), ok("")];
+    let with = |middle: &[Step]| [&[get("/a"), head.clone()], middle, &tail].concat();
+    check(&with(&[Step::Gap(S, 80), s("0123456789")]), &["/a 200 100 2000 gap_body", "/b 200 0 0 exact"]);
+    check(&with(&[Step::Gap(S, 90)]), &["/a 200 100 0 gap_body", "/b 200 0 0 exact"]);
+    check(
+        &[get("/0"), ok(""), get("/a"), head.clone(), get("/b"), Step::Gap(S, 128), get("/c"), ok("")],
+        &["/0 200 0 0 exact", "/a 200 100 0 gap_body", "/b - - - half", "/c 200 0 0 resync"],
+    );
+    let chunked = s("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n64\r\n0123456789");
+    check(
+        &[get("/a"), chunked.clone(), Step::Gap(S, 90), s("\r\n0\r\n\r\n"), get("/b"), ok("")],
+        &["/a 200 111 2000 gap_body", "/b 200 0 0 exact"],
+    );
+    check(
+        &[get("/0"), ok(""), get("/a"), chunked, Step::Gap(S, 95), s("x\r\n\r\n"), get("/b"), ok("")],
+        &["/0 200 0 0 exact", "/a 200 - - gap_body", "/b 200 0 0 resync"],
+    );
+    check(
+        &[get("/a"), s("HTTP/1.0 200 OK\r\n\r\nabc"), Step::Gap(S, 7), s("def"), Step::End(S)],
+        &["/a 200 13 2000 gap_body"],
+    );
+    check(
+        &[c("PUT /a HTTP/1.1\r\nContent-Length: 10\r\n\r\n"), Step::Gap(C, 10), ok("")],
+        &["/a 200 0 0 gap_body"],
+    );
+}
+
+#[test]
+fn a_lost_response_is_not_replaced_by_the_next_one() {
+    let paths =
+        |steps: &[Step], rows: &[&str]| check_fields(&["path", "response_bytes", "quality"], steps, rows);
+    // The client has been seen to wait for each response.
+    paths(
+        &[
+            get("/a"),
+            ok("1"),
+            get("/b"),
+            ok("22"),
+            get("/c"),
+            Step::Gap(S, 41),
+            get("/d"),
+            ok("4444"),
+            get("/e"),
+            ok(""),
+        ],
+        &["/a 1 exact", "/b 2 exact", "/c - half", "/d 4 resync", "/e 0 exact"],
+    );
+    // The same, but the table reports the gap when the next request has been seen.
+    paths(
+        &[
+            get("/a"),
+            ok("1"),
+            get("/b"),
+            ok("22"),
+            get("/c"),
+            get("/d"),
+            Step::Gap(S, 41),
+            ok("4444"),
+            get("/e"),
+            ok(""),
+        ],
+        &["/a 1 exact", "/b 2 exact", "/c - half", "/d 4 resync", "/e 0 exact"],
+    );
+    // One is lost, one is left.
+    let batch =
+        |names: &str| c(names.split(' ').map(|n| format!("GET /{n} HTTP/1.1\r\n\r\n")).collect::<String>());
+    paths(
+        &[
+            batch("a b"),
+            ok("1"),
+            ok("22"),
+            batch("c d e"),
+            ok("333"),
+            Step::Gap(S, 41),
+            ok("55555"),
+            batch("f g"),
+            ok("6"),
+            ok("77"),
+        ],
+        &["/a 1 exact", "/b 2 exact", "/c 3 exact", "/d - half", "/e 5 resync", "/f 1 exact", "/g 2 exact"],
+    );
+    // More are left: which of them is answered cannot be known, until the next batch.
+    paths(
+        &[
+            batch("x y"),
+            ok(""),
+            ok(""),
+            batch("a b"),
+            ok("1"),
+            ok("22"),
+            batch("c d e"),
+            Step::Gap(S, 41),
+            ok("55555"),
+            batch("f g"),
+            ok("6"),
+            ok("77"),
+        ],
+        &[
+            "/x 0 exact",
+            "/y 0 exact",
+            "/a 1 exact",
+            "/b 2 exact",
+            "- 5 half",
+            "/c - half",
+            "/d - half",
+            "/e - half",
+            "/f 1 resync",
+            "/g 2 exact",
+        ],
+    );
+    // Only the head is lost, and nothing is known of the client; but the rest came before it asked again.
+    paths(&[get("/a"), Step::Gap(S, 38), s("rest"), get("/b"), ok("22")], &["/a - half", "/b 2 resync"]);
+}
+
+#[test]
+fn a_lost_request_does_not_take_the_next_ones_response() {
+    let paths =
+        |steps: &[Step], rows: &[&str]| check_fields(&["path", "response_bytes", "quality"], steps, rows);
+    paths(
+        &[get("/a"), ok("1"), get("/b"), ok("22"), Step::Gap(C, 40), ok("333"), get("/d"), ok("4444")],
+        &["/a 1 exact", "/b 2 exact", "- 3 half", "/d 4 resync"],
+    );
+    // The gap has room for one request only.
+    paths(
+        &[get("/a"), get("/b"), Step::Gap(C, 40), get("/d"), ok("1"), ok("22"), ok("333"), ok("4444")],
+        &["/a 1 exact", "/b 2 exact", "- 3 half", "/d 4 resync"],
+    );
+    // It has room for more; requests before it keep their order.
+    paths(
+        &[get("/a"), get("/b"), Step::Gap(C, 80), get("/d"), ok("1"), ok("22"), ok("333"), ok("4444")],
+        &["/a 1 exact", "/b 2 exact", "- 3 half", "/d - half", "- 4 half"],
+    );
+}
+
+#[test]
+fn heads_in_pieces() {
+    let request = "GET /path HTTP/1.1\r\nHost: h\r\n\r\n";
+    let mut steps: Vec<Step> = request.as_bytes().chunks(1).map(c).collect();
+    steps.extend([ok("x")]);
+    check(&steps, &["GET h /path 200 1000 exact"]);
+}
+
+#[test]
+fn heads_that_are_too_long() {
+    let long = "a".repeat(70_000);
+    let head = format!("GET /a HTTP/1.1\r\nHost: h\r\nX: {long}\r\nY: z\r\n\r\n");
+    let steps: Vec<Step> = head.as_bytes().chunks(1400).map(c).chain([ok(""), get("/b"), ok("")]).collect();
+    let (rows, counters) = play(dialogue(FIELDS), &steps);
+    assert_eq!(rows, ["GET h /a 200 1000 exact", "GET h /b 200 1000 exact"]);
+    assert_eq!(counters.oversized_heads, 1);
+    let head = format!("GET /{long} HTTP/1.1\r\n\r\n");
+    let steps: Vec<Step> = head.as_bytes().chunks(1400).map(c).chain([get("/b"), ok("")]).collect();
+    let (rows, counters) = play(dialogue(FIELDS), &steps);
+    assert_eq!((rows.len(), counters.oversized_heads), (2, 1));
+    assert!(
+        rows[0].starts_with("GET - /aaa")
+            && rows[0].ends_with("a 200 2000 exact")
+            && rows[1] == "GET h /b - - half"
+    );
+    let status = format!("HTTP/1.1 200 {long}\r\nContent-Length: 0\r\n\r\n");
+    let steps: Vec<Step> = [get("/a")].into_iter().chain(status.as_bytes().chunks(1400).map(s)).collect();
+    assert_eq!(play(dialogue(FIELDS), &steps).0, ["GET h /a 200 1000 exact"]);
+}
+
+#[test]
+fn requests_without_responses_are_bounded() {
+    let steps: Vec<Step> = (0..2000).map(|_| get("/")).collect();
+    let (rows, counters) = play(dialogue(FIELDS), &steps);
+    assert_eq!(
+        (rows.len() as u64, counters.evicted_requests),
+        (2000, 2000 - crate::in_order::WAITING_MAX as u64)
+    );
+}
+
+/// A conversation of whole messages, in order, with all kinds of framing.
+fn conversation() -> impl Strategy<Value = Vec<Step>> {
+    let request = prop_oneof![
+        "GET /[a-z]{0,5}(\\?[a-z]{0,3})? HTTP/1\\.[01]\r\n(Host: [a-z]{1,5}\r\n)?(X: y\r\n)?\r\n",
+        "POST / HTTP/1\\.1\nContent-Length: 5\n\n[a-z\n]{5}",
+        "PUT / HTTP/1\\.1\r\nTransfer-Encoding:\r\n chunked\r\n\r\n3;x\r\n[a-z\r\n]{3}\r\n0\r\n(T: 1\r\n)?\r\n",
+        "HEAD / HTTP/1\\.1\r\nUser-Agent: [ -~]{0,20}\r\n\r\n",
+    ];
+    let response = prop_oneof![
+        "HTTP/1\\.[01] [2-5]0[0135-9] [A-Z]{0,3}\r\nContent-Length: 4\r\n\r\n[a-z\r\n]{4}",
+        "HTTP/1\\.1 200\nTransfer-Encoding: chunked\n\n2\n[a-z\n]{2}\n0\n\n",
+        "(HTTP/1\\.1 10[023] A\r\n(B: c\r\n)?\r\n){1,2}HTTP/1\\.1 204 N\r\n\r\n",
+        "HTTP/1\\.1 304 N\r\nContent-Length: 7\r\n\r\n",
+    ];
+    proptest::collection::vec((request, response), 1..6).prop_map(|pairs| {
+        pairs
+            .into_iter()
+            .flat_map(|(q, mut r)| {
+                if q.starts_with("HEAD") {
+                    r = "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n".to_owned();
+                }
+                [c(q), s(r)]
+            })
+            .collect()
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let direction = || prop_oneof![Just(C), Just(S)];
+    let piece = prop_oneof![
+        proptest::collection::vec(any::<u8>(), 0..40),
+        "(GET / HTTP/1.1\r\n|HTTP/1.1 200 OK\r\n|HTTP/1.|\r\n|Content-Length: [0-9]{1,21}\r\n|Transfer-Encoding: chunked\r\n|[0-9a-f]{1,3}\r\n|\n ){1,5}"
+            .prop_map(String::into_bytes),
+    ];
+    prop_oneof![
+        8 => (direction(), piece).prop_map(|(d, p)| Step::Bytes(d, p)),
+        2 => (direction(), prop_oneof![0..100u64, Just(u64::MAX)]).prop_map(|(d, n)| Step::Gap(d, n)),
+        1 => direction().prop_map(Step::End),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_cutting_gives_the_same_tuples(steps in conversation(), cuts in proptest::collection::vec(1..20usize, 1..20)) {
+        let fields = &["method", "host", "path", "url_query", "url", "http_version", "status", "interim_status",
+            "request_bytes", "response_bytes", "user_agent", "quality"];
+        let mut cuts = cuts.into_iter().cycle();
+        let mut cut = Vec::new();
+        for step in &steps {
+            let Step::Bytes(d, bytes) = step else { continue };
+            let mut rest = &bytes[..];
+            while !rest.is_empty() {
+                let n = cuts.next().expect("the cuts go round").min(rest.len());
+                cut.push(Step::Bytes(*d, rest[..n].to_vec()));
+                rest = &rest[n..];
+            }
+        }
+        let (rows, _) = play(dialogue(fields), &steps);
+        prop_assert_eq!(rows.len(), steps.len() / 2);
+        prop_assert_eq!(rows, play(dialogue(fields), &cut).0);
+    }
+
+    #[test]
+    fn nothing_panics(steps in proptest::collection::vec(step(), 0..60), midstream in any::<bool>()) {
+        let talk = dialogue(FIELDS);
+        let talk = if midstream { talk.midstream() } else { talk };
+        play(talk, &steps);
+    }
+
+    /// Each exchange carries its number in path and length: no loss of whole segments may pair two numbers.
+    #[test]
+    fn no_loss_makes_a_wrong_pair(
+        batches in proptest::collection::vec(1..4usize, 2..10), lost in proptest::collection::vec(any::<u8>(), 40),
+    ) {
+        let mut steps = Vec::new();
+        let mut lost = lost.into_iter().cycle();
+        let mut number = 0;
+        let mut say = |d: Direction, bytes: String| match lost.next() {
+            Some(0..30) => Step::Gap(d, bytes.len() as u64),
+            _ => Step::Bytes(d, bytes.into_bytes()),
+        };
+        // Some connections pipeline from the start; the others never.
+        let pipelines = batches[0] > 1;
+        for batch in batches {
+            let batch = if pipelines { batch.max(2) } else { 1 };
+            for n in number..number + batch {
+                steps.push(say(C, format!("GET /{n} HTTP/1.1\r\n\r\n")));
+            }
+            for n in number..number + batch {
+                let body = "x".repeat(n);
+                steps.push(say(S, format!("HTTP/1.1 200 OK\r\nContent-Length: {n}\r\n\r\n{body}")));
+            }
+            number += batch;
+        }
+        for row in play(dialogue(&["path", "response_bytes", "quality"]), &steps).0 {
+            let words: Vec<&str> = row.split(' ').collect();
+            if words[2] != "half" {
+                prop_assert_eq!(&words[0][1..], words[1], "{}", tell(&steps));
+            }
+        }
+    }
+}

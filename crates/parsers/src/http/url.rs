@@ -1,0 +1,170 @@
+//! Request targets (RFC 9112 section 3.2) taken apart, and paths with their ids folded.
+
+use memchr::{memchr, memchr2};
+
+/// Shortest run of hexadecimal digits, and of letters mixed with digits, that is taken for an id.
+const HEX_MIN: usize = 12;
+const MIXED_MIN: usize = 16;
+
+/// The parts of a request target; all borrowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target<'a> {
+    /// Host and port, where the target names them.
+    pub authority: Option<&'a [u8]>,
+    pub path: &'a [u8],
+    /// Behind the `?`.
+    pub query: Option<&'a [u8]>,
+}
+
+/// Takes a target of any of the four forms apart.
+pub fn target<'a>(method: &[u8], target: &'a [u8]) -> Target<'a> {
+    if target.first() == Some(&b'/') {
+        return origin(None, target);
+    }
+    if let Some(rest) = after_scheme(target) {
+        let end = memchr2(b'/', b'?', rest).unwrap_or(rest.len());
+        return origin(Some(&rest[..end]), &rest[end..]);
+    }
+    if method == b"CONNECT" {
+        return Target { authority: Some(target), path: b"", query: None };
+    }
+    origin(None, target)
+}
+
+fn origin<'a>(authority: Option<&'a [u8]>, rest: &'a [u8]) -> Target<'a> {
+    match memchr(b'?', rest) {
+        Some(at) => Target { authority, path: &rest[..at], query: Some(&rest[at + 1..]) },
+        None => Target { authority, path: rest, query: None },
+    }
+}
+
+fn after_scheme(target: &[u8]) -> Option<&[u8]> {
+    let colon = memchr(b':', &target[..target.len().min(8)])?;
+    let scheme = &target[..colon];
+    if scheme.is_empty() || !scheme.iter().all(u8::is_ascii_alphabetic) {
+        return None;
+    }
+    target[colon..].strip_prefix(b"://")
+}
+
+/// Writes `path` with every segment that is an id as `{id}`: numbers, UUIDs, long hexadecimal and long mixed tokens.
+/// A file name's extension stays.
+pub fn template(path: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    for (i, segment) in path.split(|b| *b == b'/').enumerate() {
+        if i > 0 {
+            out.push(b'/');
+        }
+        let stem = stem(segment);
+        if is_id(stem) {
+            out.extend_from_slice(b"{id}");
+            out.extend_from_slice(&segment[stem.len()..]);
+        } else {
+            out.extend_from_slice(segment);
+        }
+    }
+}
+
+/// `segment` without an extension of up to five letters and digits that begins with a letter.
+fn stem(segment: &[u8]) -> &[u8] {
+    match memchr::memrchr(b'.', segment) {
+        Some(dot) => match &segment[dot + 1..] {
+            ext @ [first, ..]
+                if first.is_ascii_alphabetic()
+                    && ext.len() <= 5
+                    && ext.iter().all(u8::is_ascii_alphanumeric) =>
+            {
+                &segment[..dot]
+            }
+            _ => segment,
+        },
+        None => segment,
+    }
+}
+
+fn is_id(s: &[u8]) -> bool {
+    if s.is_empty() || !s.iter().any(u8::is_ascii_digit) {
+        return false;
+    }
+    s.iter().all(u8::is_ascii_digit)
+        || is_uuid(s)
+        || s.len() >= HEX_MIN && s.iter().all(u8::is_ascii_hexdigit)
+        || s.len() >= MIXED_MIN && is_mixed(s)
+}
+
+fn is_uuid(s: &[u8]) -> bool {
+    s.len() == 36
+        && s.iter().enumerate().all(|(i, b)| match i {
+            8 | 13 | 18 | 23 => *b == b'-',
+            _ => b.is_ascii_hexdigit(),
+        })
+}
+
+/// Base64, base62 and the like: letters and digits change places often, which words with numbers do not.
+fn is_mixed(s: &[u8]) -> bool {
+    let class = |b: &u8| match b {
+        b'0'..=b'9' => 0,
+        b'a'..=b'z' => 1,
+        b'A'..=b'Z' => 2,
+        _ => 3,
+    };
+    if !s.iter().all(|b| class(b) < 3 || b"-_=~+".contains(b)) {
+        return false;
+    }
+    let inner = s.windows(2).map(|w| (class(&w[0]), class(&w[1]))).filter(|(a, b)| *a < 3 && *b < 3);
+    let (mut changes, mut digit_runs) = (0, usize::from(s[0].is_ascii_digit()));
+    for (a, b) in inner {
+        changes += usize::from(a != b);
+        digit_runs += usize::from(b == 0 && a != 0);
+    }
+    changes * 2 >= s.len() || digit_runs >= 2 && changes * 4 >= s.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets() {
+        let check = |method: &str, text: &str, authority: Option<&str>, path: &str, query: Option<&str>| {
+            let expected = Target {
+                authority: authority.map(str::as_bytes),
+                path: path.as_bytes(),
+                query: query.map(str::as_bytes),
+            };
+            assert_eq!(target(method.as_bytes(), text.as_bytes()), expected, "{text}");
+        };
+        check("GET", "/a/b?c=d?e", None, "/a/b", Some("c=d?e"));
+        check("GET", "/a?", None, "/a", Some(""));
+        check("GET", "http://h:8080/a?b", Some("h:8080"), "/a", Some("b"));
+        check("GET", "HTTPS://h?b", Some("h"), "", Some("b"));
+        check("GET", "http://h", Some("h"), "", None);
+        check("OPTIONS", "*", None, "*", None);
+        check("CONNECT", "h:443", Some("h:443"), "", None);
+        check("CONNECT", "/", None, "/", None);
+        check("GET", "/x?u=http://y/", None, "/x", Some("u=http://y/"));
+    }
+
+    #[test]
+    fn ids_are_folded() {
+        let check = |path: &str, expected: &str| {
+            let mut out = Vec::new();
+            template(path.as_bytes(), &mut out);
+            assert_eq!(String::from_utf8(out).expect("ASCII in, ASCII out"), expected);
+        };
+        check("/users/42/orders/7", "/users/{id}/orders/{id}");
+        check("/users/42.json", "/users/{id}.json");
+        check("/v1/health", "/v1/health");
+        check("/a/123e4567-e89b-12d3-a456-426614174000/", "/a/{id}/");
+        check("/containers/cc4fc8e49cadbb8bc41437ab/attach", "/containers/{id}/attach");
+        check("/t/dGhpcyBpcyBhIHRva2VuMTIz", "/t/{id}");
+        check("/js/bootstrap-3.3.7.min.js", "/js/bootstrap-3.3.7.min.js");
+        check("/how-to-install-ubuntu-22-04-on-windows-11", "/how-to-install-ubuntu-22-04-on-windows-11");
+        check("/getUserDetailsByAccountNumber2", "/getUserDetailsByAccountNumber2");
+        check("/facade/deadbeef", "/facade/deadbeef");
+        check("/10k.txt", "/10k.txt");
+        check("/", "/");
+        check("*", "*");
+        check("", "");
+    }
+}

@@ -1,0 +1,31 @@
+//! Byte streams, flows and packets to tuples. A parser recognises and reads one protocol; a new one is a file that
+//! follows `template.rs`, a line in [`registry`], a directory of captures and a fuzz target.
+//!
+//! Parsers are resumable state machines over borrowed slices: they are fed bytes in order, keep only what a message
+//! head split over segments needs (bounded), and write tuples to an [`Output`]. They read no clock, hold no packet,
+//! and know nothing of capture, reassembly or queries.
+
+#![forbid(unsafe_code)]
+
+pub mod community_id;
+#[cfg(test)]
+mod dialogue;
+pub mod flow_level;
+pub mod in_order;
+pub mod message;
+pub mod output;
+pub mod packet_level;
+pub mod probing;
+pub mod protocol;
+pub mod registry;
+pub mod request_response;
+pub mod template;
+
+pub mod http;
+pub mod memcached;
+pub mod mysql;
+
+pub use message::Span;
+pub use output::{Counters, Direction, FlowContext, Output, Quality, Tap};
+pub use probing::{Probing, Stream};
+pub use protocol::{Probe, ProbeContext, Protocol, StreamParser};

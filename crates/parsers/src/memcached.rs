@@ -1,0 +1,113 @@
+//! Memcached: the text protocol with its meta commands, the binary protocol, both over TCP and UDP.
+//!
+//! One tuple for each command and key asked for; commands without a key give one with a null key. Statuses are one
+//! vocabulary for all three protocols (see the `status` field). `noreply` commands have no status; a quiet command's
+//! silence has a meaning and is told as such. A value that came without being asked for is a half.
+//! Not read: TLS, SASL's content, the proxy's own commands, replication (TAP, DCP) of derived servers.
+//!
+//! Sources: memcached's doc/protocol.txt, doc/protocol-binary.xml and proto_text.c.
+
+use tuple::Schema;
+use wire::Timestamp;
+
+use crate::{Direction, Output, Protocol, StreamParser};
+
+mod binary;
+mod command;
+mod conversation;
+mod emit;
+mod pairing;
+mod recognise;
+mod reply;
+mod text;
+mod udp;
+mod waiting;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+/// Variant: every tuple.
+pub const ALL: u8 = 0;
+/// Variant: reads only.
+pub const GET_ONLY: u8 = 1;
+
+/// The protocol.
+pub static PROTOCOL: Protocol = Protocol {
+    name: "memcached",
+    ports: &[11211],
+    tcp: true,
+    udp: true,
+    probe: recognise::probe,
+    start: || Box::new(Parser::default()),
+};
+
+/// The parser's own fields.
+pub mod field {
+    tuple::fields! {
+        COMMAND: Text, None, "command", "command as the protocol names it: get, gets, set, mg, getkq, increment, ...; null where the request was not seen";
+        CACHE_KEY: Text, None, "cache_key", "key asked for (base64 keys of meta commands decoded); null for commands without";
+        HIT: Bool, None, "hit", "whether a read found its key; null for other commands and errors";
+        VALUE_BYTES: U64, Bytes, "value_bytes", "length of the value stored or read";
+        STATUS: Text, None, "status", "hit, miss, stored, not_stored, exists, not_found, deleted, touched, ok, error, client_error, server_error, busy, refused, or a binary protocol's error (too_large, unknown_command, 0x...); null for noreply";
+        RESPONSE_TIME: I64, Nanoseconds, "response_time_ns", "last byte of the request to first byte of the response";
+        TRANSFER_TIME: I64, Nanoseconds, "transfer_time_ns", "first to last byte of the response";
+    }
+}
+
+/// The schema of all commands.
+#[must_use]
+pub fn schema() -> Schema {
+    schema_of("memcached", "memcached commands, one tuple for each command and key asked for")
+}
+
+/// The schema of the reads.
+#[must_use]
+pub fn schema_get() -> Schema {
+    schema_of(
+        "memcached_get",
+        "memcached reads (get, gets, gat, gats, mg and binary gets), one tuple for each key asked for",
+    )
+}
+
+fn schema_of(name: &'static str, doc: &'static str) -> Schema {
+    Schema::of_parser(name, 1, doc, field::FIELDS, Some(field::RESPONSE_TIME), Some(field::CACHE_KEY))
+}
+
+#[derive(Default)]
+struct Parser {
+    conversation: conversation::Conversation,
+    exchanges: udp::Exchanges,
+}
+
+impl StreamParser for Parser {
+    fn on_bytes(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) {
+        if !bytes.is_empty() {
+            self.conversation.on_bytes(direction, bytes, ts, out);
+        }
+    }
+
+    fn on_gap(&mut self, direction: Direction, len: u64, _: Timestamp, out: &mut Output<'_>) {
+        self.conversation.on_gap(direction, len, out);
+    }
+
+    fn on_end(&mut self, direction: Direction, _: Timestamp, _: &mut Output<'_>) {
+        self.conversation.on_end(direction);
+    }
+
+    fn on_close(&mut self, out: &mut Output<'_>) {
+        self.conversation.close(out);
+        self.exchanges.close(out);
+    }
+
+    fn on_datagram(
+        &mut self,
+        direction: Direction,
+        bytes: &[u8],
+        cut: u32,
+        ts: Timestamp,
+        out: &mut Output<'_>,
+    ) {
+        self.exchanges.on_datagram(direction, bytes, cut, ts, out);
+    }
+}

@@ -1,0 +1,162 @@
+//! Requests and what became of them, written as tuples: one for each key asked for, one with a null key for a command
+//! that has none.
+
+use tuple::TupleWriter;
+use wire::Timestamp;
+
+use super::command::{Class, Command, Status};
+use super::waiting::{Marks, Request, Waiting};
+use super::words::base64;
+use super::{ALL, field};
+use crate::{Output, Quality, Span};
+
+/// What a response said.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// When it was on the wire.
+    pub span: Span,
+    /// Its end was seen, so that `span.last` means something.
+    pub ended: bool,
+    /// What it says; for a retrieval, of the keys that did not come back.
+    pub status: Status,
+    /// Length of the value it carries, where that is not told key by key.
+    pub value_bytes: Option<u64>,
+    /// Bytes of its value are missing.
+    pub gap_body: bool,
+}
+
+struct Row<'a> {
+    command: Option<&'a [u8]>,
+    key: Option<&'a [u8]>,
+    value_bytes: Option<u64>,
+    status: Status,
+    response_time: Option<i64>,
+    transfer_time: Option<i64>,
+}
+
+/// A request with its response.
+pub fn answered(
+    waiting: &Waiting,
+    request: &Request,
+    outcome: &Outcome,
+    quality: Quality,
+    out: &mut Output<'_>,
+) {
+    let mut row = Row {
+        command: None,
+        key: None,
+        value_bytes: outcome.value_bytes.or(request.value_bytes),
+        status: outcome.status,
+        response_time: Some(outcome.span.first.since(request.span.last)),
+        transfer_time: outcome.ended.then(|| outcome.span.last.since(outcome.span.first)),
+    };
+    let keyed = request.class == Class::Retrieval;
+    each_key(waiting, request, quality, out, |value_bytes| {
+        if keyed {
+            row.value_bytes = value_bytes;
+            row.status = if value_bytes.is_some() { Status::Hit } else { outcome.status };
+        }
+        Row { ..row }
+    });
+}
+
+/// A request without a response: none was due, or none was seen.
+pub fn unanswered(
+    waiting: &Waiting,
+    request: &Request,
+    status: Status,
+    quality: Quality,
+    out: &mut Output<'_>,
+) {
+    let value_bytes = request.value_bytes;
+    each_key(waiting, request, quality, out, |_| Row {
+        command: None,
+        key: None,
+        value_bytes,
+        status,
+        response_time: None,
+        transfer_time: None,
+    });
+}
+
+/// A response, or one value of it, without a request.
+pub fn unasked(key: Option<&[u8]>, outcome: &Outcome, out: &mut Output<'_>, command: Command) {
+    let row = Row {
+        command: command.name(),
+        key,
+        value_bytes: outcome.value_bytes,
+        status: outcome.status,
+        response_time: None,
+        transfer_time: outcome.ended.then(|| outcome.span.last.since(outcome.span.first)),
+    };
+    let read = command.is_read() || matches!(outcome.status, Status::Hit | Status::Miss);
+    write(&row, read, outcome.span.first, Quality::Half, out);
+}
+
+fn each_key<'a>(
+    waiting: &'a Waiting,
+    request: &'a Request,
+    quality: Quality,
+    out: &mut Output<'_>,
+    mut row_of: impl FnMut(Option<u64>) -> Row<'a>,
+) {
+    let name = request.command.name().unwrap_or_else(|| waiting.name(request));
+    let read = request.command.is_read();
+    let ts = request.span.first;
+    let keys = request.keys();
+    if keys == 0 {
+        let row = Row { command: Some(name), ..row_of(None) };
+        return write(&row, read, ts, quality, out);
+    }
+    let mut room = [0; 256];
+    for i in 0..keys {
+        let (key, value_bytes) = waiting.key(request, i);
+        let row = row_of(value_bytes);
+        if request.marks.has(Marks::BASE64)
+            && let Some(key) = base64(key, &mut room)
+        {
+            write(&Row { command: Some(name), key: Some(key), ..row }, read, ts, quality, out);
+        } else {
+            write(&Row { command: Some(name), key: Some(key), ..row }, read, ts, quality, out);
+        }
+    }
+}
+
+#[inline]
+fn write(row: &Row<'_>, read: bool, ts: Timestamp, quality: Quality, out: &mut Output<'_>) {
+    out.emit(ts, quality, |variant| variant == ALL || read, |w| fill(row, w));
+}
+
+#[inline]
+fn fill(row: &Row<'_>, w: &mut TupleWriter) {
+    if let Some(name) = row.command {
+        w.text(field::COMMAND, name);
+    }
+    if let Some(key) = row.key {
+        w.text(field::CACHE_KEY, key);
+    }
+    match row.status {
+        Status::Hit => w.bool(field::HIT, true),
+        Status::Miss => w.bool(field::HIT, false),
+        _ => {}
+    }
+    if let Some(bytes) = row.value_bytes {
+        w.u64(field::VALUE_BYTES, bytes);
+    }
+    match (row.status, row.status.name()) {
+        (Status::Unknown, _) => {}
+        (Status::Binary(code), "") => w.text(field::STATUS, &hex(code)),
+        (_, name) => w.text(field::STATUS, name.as_bytes()),
+    }
+    if let Some(ns) = row.response_time {
+        w.i64(field::RESPONSE_TIME, ns);
+    }
+    if let Some(ns) = row.transfer_time {
+        w.i64(field::TRANSFER_TIME, ns);
+    }
+}
+
+/// `0x` and four digits, or two where they are enough.
+fn hex(code: u16) -> Vec<u8> {
+    format!("0x{code:02x}").into_bytes()
+}

@@ -1,0 +1,362 @@
+//! What memcached's messages look like: to find out what a flow speaks, and to find the way again after missing bytes.
+//!
+//! Text off the usual port must not be what another line protocol could say: `get k` and `quit` are Redis' inline
+//! commands, too, `stats` is beanstalkd's. Such a line waits for the server's answer, which tells.
+
+use super::binary::{HEADER_LEN, Header};
+use super::command::{Class, Command};
+use super::reply::{Kind, Reply};
+use super::udp::{FRAME_LEN, Frame};
+use super::words::{Words, block_length, is_signed_number, number, without_end};
+use crate::{Direction, Probe, ProbeContext};
+use wire::IpProtocol;
+
+/// An unfinished line longer than this is none of ours, unless it is a multi-get.
+const LINE_MAX: usize = 2048;
+
+/// Datagrams of the longest message that is believed: a megabyte, and then some.
+const TOTAL_MAX: u16 = 4096;
+
+/// How much a line proves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Evidence {
+    None,
+    /// It may be memcached or another protocol.
+    Weak,
+    Strong,
+}
+
+/// See [`crate::Protocol::probe`].
+pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
+    if context.transport != IpProtocol::UDP {
+        return probe_payload(bytes, context);
+    }
+    match Frame::read(bytes) {
+        Some((frame, payload)) if frame.number == 0 && frame.total <= TOTAL_MAX => {
+            probe_payload(payload, context)
+        }
+        // Both ends' datagrams are whole: more bytes will not come.
+        Some(_) if context.usual_port && bytes.len() > FRAME_LEN => Probe::Response,
+        _ => Probe::NotForUs,
+    }
+}
+
+fn probe_payload(bytes: &[u8], context: ProbeContext) -> Probe {
+    let whole = context.transport == IpProtocol::UDP;
+    let may_ask = context.speaker != Some(Direction::ServerToClient);
+    let may_answer = context.speaker != Some(Direction::ClientToServer);
+    let found = match bytes.first() {
+        None => Probe::NeedMore,
+        Some(0x80) if may_ask => probe_header(bytes, 0x80, Probe::Request),
+        Some(0x81) if may_answer => probe_header(bytes, 0x81, Probe::Response),
+        Some(0x80 | 0x81) => Probe::NotForUs,
+        Some(_) => probe_text(bytes, context, may_ask, may_answer),
+    };
+    if whole && found == Probe::NeedMore { Probe::NotForUs } else { found }
+}
+
+fn probe_header(bytes: &[u8], magic: u8, found: Probe) -> Probe {
+    if bytes.len() < HEADER_LEN {
+        // The data type is 0, and the key is never long.
+        let sound = bytes.get(1).is_none_or(|op| Command::is_known_opcode(*op))
+            && bytes.get(2).is_none_or(|b| *b == 0)
+            && bytes.get(5).is_none_or(|b| *b == 0);
+        return if sound { Probe::NeedMore } else { Probe::NotForUs };
+    }
+    match Header::read(bytes, magic) {
+        Some(header) if header.is_plausible(magic) => found,
+        _ => Probe::NotForUs,
+    }
+}
+
+fn probe_text(bytes: &[u8], context: ProbeContext, may_ask: bool, may_answer: bool) -> Probe {
+    // Away from home and in the middle of something, what may be a line of ours is more often a piece of another text.
+    let patient = (context.usual_port || !context.midstream) && bytes.len() <= LINE_MAX;
+    let Some(end) = memchr::memchr(b'\n', bytes) else {
+        return match probe_unfinished(bytes, may_ask, may_answer) {
+            Probe::NeedMore if !patient => Probe::NotForUs,
+            Probe::Request if !context.usual_port => Probe::NotForUs,
+            found => found,
+        };
+    };
+    let line = without_end(&bytes[..end + 1]);
+    let asks = if may_ask { request_evidence(line) } else { Evidence::None };
+    let answers = if may_answer { response_evidence(line) } else { Evidence::None };
+    let enough = if context.usual_port { Evidence::Weak } else { Evidence::Strong };
+    let may_be_mistyped = may_ask && context.usual_port && is_plain(line);
+    if asks >= enough {
+        Probe::Request
+    } else if answers >= enough {
+        Probe::Response
+    } else if patient && (asks == Evidence::Weak || may_be_mistyped) {
+        // The server's answer will tell; `ERROR`, if the first command is none.
+        Probe::NeedMore
+    } else {
+        Probe::NotForUs
+    }
+}
+
+/// The start of a line: `NeedMore` while it may become one of ours.
+fn probe_unfinished(bytes: &[u8], may_ask: bool, may_answer: bool) -> Probe {
+    let mut words = Words(bytes);
+    let first = words.next().unwrap_or_default();
+    let command = Command::of_word(first);
+    let whole_word = bytes.len() > first.len();
+    let multi_get = command.and_then(Command::word).is_some_and(|w| w.class == Class::Retrieval);
+    if bytes.len() > LINE_MAX {
+        let keys = words.take_while(|k| is_key(k)).count();
+        return if may_ask && multi_get && keys > 1 { Probe::Request } else { Probe::NotForUs };
+    }
+    let begins_request = if whole_word {
+        command.is_some()
+    } else {
+        super::command::WORDS.iter().any(|w| w.name.starts_with(first))
+    };
+    let begins_response = if whole_word {
+        !matches!(Reply::read(first).kind, Kind::Other) || first == b"VALUE" || first == b"VA"
+    } else {
+        first.iter().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || *b == b'_')
+    };
+    if may_ask && begins_request || may_answer && begins_response && first.len() < 16 {
+        Probe::NeedMore
+    } else {
+        Probe::NotForUs
+    }
+}
+
+/// Whether a line (without its end) is a request as a client would write it.
+pub fn is_request_line(line: &[u8]) -> bool {
+    request_evidence(line) > Evidence::None
+}
+
+/// What a line proves of its sender being a memcached client.
+fn request_evidence(line: &[u8]) -> Evidence {
+    let mut words = Words(line);
+    let Some(command) = words.next().and_then(Command::of_word) else { return Evidence::None };
+    let Some(word) = command.word() else { return Evidence::None };
+    let name = word.name;
+    match word.class {
+        Class::Storage => storage_evidence(words, name == b"cas"),
+        Class::Retrieval => {
+            let timed = word.key_after == Some(1);
+            let time_is_right = !timed || words.next().is_some_and(is_signed_number);
+            let mut keys = words;
+            let sound = time_is_right && keys.next().is_some_and(is_key) && keys.all(is_key);
+            evidence(sound, timed)
+        }
+        Class::Arithmetic => {
+            let sound = words.next().is_some_and(is_key) && words.next().is_some_and(|w| number(w).is_some());
+            evidence(sound && ends_right(words), true)
+        }
+        Class::Touch => {
+            let sound = words.next().is_some_and(is_key) && words.next().is_some_and(is_signed_number);
+            evidence(sound && ends_right(words), false)
+        }
+        Class::Deletion => {
+            let sound = words.next().is_some_and(is_key);
+            // "delete key 0" is old clients' way.
+            let mut rest = words;
+            if rest.next().is_some_and(|w| number(w).is_some()) {
+                words = rest;
+            }
+            evidence(sound && ends_right(words), false)
+        }
+        Class::MetaSet => {
+            let sound = words.next().is_some_and(is_key)
+                && words.next().is_some_and(|w| block_length(w.strip_prefix(b"S").unwrap_or(w)).is_some());
+            evidence(sound && words.all(is_meta_flag), true)
+        }
+        Class::MetaGet | Class::MetaDelete | Class::MetaArithmetic | Class::MetaDebug => {
+            evidence(words.next().is_some_and(is_key) && words.all(is_meta_flag), false)
+        }
+        Class::MetaNoop => evidence(words.next().is_none(), false),
+        Class::Version | Class::Farewell => evidence(words.next().is_none(), false),
+        Class::Admin => {
+            evidence(words.count() <= 4, matches!(name, b"flush_all" | b"cache_memlimit" | b"lru_crawler"))
+        }
+        Class::Lines | Class::Watch => evidence(words.count() <= 4, false),
+        Class::Any | Class::Binary => Evidence::None,
+    }
+}
+
+fn evidence(sound: bool, strong: bool) -> Evidence {
+    match (sound, strong) {
+        (false, _) => Evidence::None,
+        (true, false) => Evidence::Weak,
+        (true, true) => Evidence::Strong,
+    }
+}
+
+fn storage_evidence(mut words: Words<'_>, cas: bool) -> Evidence {
+    let sound = words.next().is_some_and(is_key)
+        && words.next().is_some_and(|w| number(w).is_some())
+        && words.next().is_some_and(is_signed_number)
+        && words.next().is_some_and(|w| block_length(w).is_some())
+        && (!cas || words.next().is_some_and(|w| number(w).is_some()));
+    evidence(sound && ends_right(words), true)
+}
+
+/// Nothing more, or `noreply`.
+fn ends_right(mut words: Words<'_>) -> bool {
+    matches!((words.next(), words.next()), (None | Some(b"noreply"), None))
+}
+
+/// Whether a line could be a mistyped command.
+fn is_plain(line: &[u8]) -> bool {
+    line.len() <= LINE_MAX
+        && line.iter().all(|b| (b' '..=b'~').contains(b))
+        && !line.windows(5).any(|w| w == b"HTTP/")
+}
+
+/// 1 to 250 bytes without blanks and control characters.
+fn is_key(word: &[u8]) -> bool {
+    (1..=250).contains(&word.len()) && word.iter().all(|b| *b > b' ' && *b != 0x7f)
+}
+
+fn is_meta_flag(word: &[u8]) -> bool {
+    word[0].is_ascii_alphabetic() && word.len() <= 252
+}
+
+/// What a line proves of its sender being a memcached server.
+fn response_evidence(line: &[u8]) -> Evidence {
+    let reply = Reply::read(line);
+    match reply.kind {
+        Kind::Value => evidence(is_key(reply.key), true),
+        Kind::Stored | Kind::NotStored | Kind::Deleted | Kind::Touched => {
+            evidence(!line.contains(&b' '), !matches!(reply.kind, Kind::Deleted))
+        }
+        Kind::Item => evidence(Words(line).count() >= 2, line.starts_with(b"STAT pid ")),
+        Kind::Va => evidence(reply.flags.into_iter().all(is_meta_flag), false),
+        Kind::End | Kind::Exists | Kind::NotFound | Kind::Ok | Kind::Mn | Kind::Error => {
+            evidence(!line.contains(&b' '), false)
+        }
+        Kind::Hd | Kind::En | Kind::Nf | Kind::Ns | Kind::Ex => {
+            evidence(reply.flags.into_iter().all(is_meta_flag), false)
+        }
+        Kind::Version | Kind::ClientError | Kind::ServerError | Kind::Me => Evidence::Weak,
+        Kind::Number | Kind::Busy | Kind::Other => Evidence::None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(bytes: &[u8], usual_port: bool, expected: Probe) {
+        let context =
+            ProbeContext { transport: IpProtocol::TCP, usual_port, midstream: false, speaker: None };
+        assert_eq!(
+            probe(bytes, context),
+            expected,
+            "{:?}, usual port: {usual_port}",
+            String::from_utf8_lossy(bytes)
+        );
+    }
+
+    #[test]
+    fn requests_are_recognised_anywhere() {
+        for text in [
+            "set k 0 0 3\r\n",
+            "set k 0 -1 3 noreply\r\nabc\r\n",
+            "gat 10 k\r\n",
+            "incr k 1\r\n",
+            "ms k 3 T0\r\nabc\r\n",
+            "cas k 0 0 1 99\r\n",
+            "flush_all\r\n",
+        ] {
+            check(text.as_bytes(), true, Probe::Request);
+            check(text.as_bytes(), false, Probe::Request);
+        }
+    }
+
+    #[test]
+    fn what_others_say_too_needs_the_port() {
+        for text in [
+            "get k\r\n",
+            "get an email\n",
+            "gets better\n",
+            "delete k\r\n",
+            "delete k 0 noreply\r\n",
+            "quit\r\n",
+            "stats\r\n",
+            "version\r\n",
+            "watch k\r\n",
+            "touch k 1\r\n",
+            "mg k v\r\n",
+            "mn\r\n",
+        ] {
+            check(text.as_bytes(), true, Probe::Request);
+            check(text.as_bytes(), false, Probe::NeedMore);
+            let midway = ProbeContext {
+                transport: IpProtocol::TCP,
+                usual_port: false,
+                midstream: true,
+                speaker: None,
+            };
+            assert_eq!(probe(text.as_bytes(), midway), Probe::NotForUs);
+        }
+    }
+
+    #[test]
+    fn others_are_left_alone() {
+        for text in [
+            "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+            "HTTP/1.1 200 OK\r\n",
+            "EHLO me\r\n",
+            "220 mail ESMTP\r\n",
+            "250 OK\r\n",
+            "*1\r\n$4\r\nPING\r\n",
+            "PING\r\n",
+            "set k v\r\n",
+            "SET k v\r\n",
+            "+OK\r\n",
+            "-ERR x\r\n",
+            "USER me\r\n",
+            "SSH-2.0-OpenSSH_9\r\n",
+            "incr k\r\n",
+            "\x16\x03\x01\x02\x00\x01",
+            "",
+        ] {
+            check(text.as_bytes(), false, if text.is_empty() { Probe::NeedMore } else { Probe::NotForUs });
+            let at_home = ProbeContext {
+                transport: IpProtocol::TCP,
+                usual_port: true,
+                midstream: false,
+                speaker: None,
+            };
+            assert!(matches!(probe(text.as_bytes(), at_home), Probe::NeedMore | Probe::NotForUs), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn responses_need_the_port_or_a_value() {
+        for (text, elsewhere) in [
+            ("VALUE k 0 3\r\n", Probe::Response),
+            ("STORED\r\n", Probe::Response),
+            ("END\r\n", Probe::NotForUs),
+            ("OK\r\n", Probe::NotForUs),
+            ("HD\r\n", Probe::NotForUs),
+            ("STAT pid 1\r\n", Probe::Response),
+        ] {
+            check(text.as_bytes(), true, Probe::Response);
+            check(text.as_bytes(), false, elsewhere);
+        }
+    }
+
+    #[test]
+    fn a_little_is_not_enough() {
+        for text in ["s", "set ", "ge", "VAL", "mg some", "\u{0}"] {
+            let expected = if text == "\0" { Probe::NotForUs } else { Probe::NeedMore };
+            check(text.as_bytes(), true, expected);
+        }
+        let header = [0x80, 0x01, 0, 1, 8, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        check(&header[..10], false, Probe::NeedMore);
+        check(&header, false, Probe::Request);
+        // SSL 2's hello begins with 0x80, too.
+        check(&[0x80, 0x2e, 1, 0, 2, 0, 0x15, 0, 0, 0, 0x10], false, Probe::NotForUs);
+        let mut keys = b"get".to_vec();
+        (0..600).for_each(|i| keys.extend(format!(" key:{i}").bytes()));
+        check(&keys, true, Probe::Request);
+        check(&keys, false, Probe::NotForUs);
+    }
+}

@@ -1,0 +1,390 @@
+//! Missing bytes, other cuttings of the same bytes, hostile bytes.
+
+use proptest::prelude::*;
+
+use super::binary::{ask, hit, store, tell};
+use super::*;
+
+#[test]
+fn a_gap_in_a_value_is_skipped() {
+    let mut d = dialogue(FIELDS);
+    d.client("set a 0 0 100\r\nab")
+        .gap(C, 90)
+        .client("12345678\r\nget a\r\n")
+        .server("STORED\r\nVALUE a 0 100\r\n")
+        .gap(S, 100)
+        .server("\r\nEND\r\n");
+    d.client("set b 0 0 100\r\n")
+        .gap(C, 102)
+        .server("STORED\r\n")
+        .client("get a\r\n")
+        .server("VALUE a 0 100\r\n")
+        .gap(S, 107)
+        .client("get b\r\n")
+        .server("END\r\n");
+    assert_eq!(
+        d.rows(),
+        [
+            "set a - 100 stored gap_body",
+            "get a true 100 hit gap_body",
+            "set b - 100 stored gap_body",
+            "get a true 100 hit gap_body",
+            "get b false - miss exact"
+        ]
+    );
+    let mut d = dialogue(FIELDS);
+    d.client(&store(1, 1, "k", &"v".repeat(50))[..40])
+        .gap(C, 43)
+        .server(tell(1, 0, 1, ""))
+        .client(ask(0, 2, "k"));
+    d.server(&hit(0, 2, "", "0123456789")[..30])
+        .gap(S, 8)
+        .client(ask(0x0a, 3, ""))
+        .server(tell(0x0a, 0, 3, ""));
+    assert_eq!(d.rows(), ["set k - 50 stored gap_body", "get k true 10 hit gap_body", "noop - - - ok exact"]);
+}
+
+#[test]
+fn after_a_lost_request_order_proves_nothing() {
+    let (mut d, n) = waiting_client(FIELDS);
+    d.client("get a\r\n")
+        .server("END\r\n")
+        .gap(C, 7)
+        .server("VALUE b 0 1\r\nb\r\nEND\r\n")
+        .client("get c\r\n")
+        .server("END\r\n")
+        .client("get d\r\n")
+        .server("END\r\n");
+    assert_eq!(
+        d.rows()[n..],
+        [
+            "get a false - miss exact",
+            "- b true 1 hit half",
+            "get c false - miss resync",
+            "get d false - miss exact"
+        ]
+    );
+    // Those sent before the gap are still the first to be answered.
+    let (mut d, n) = waiting_client(FIELDS);
+    d.client("get a\r\nget b\r\n").gap(C, 7).client("get d\r\n").server("END\r\nEND\r\nEND\r\nEND\r\n");
+    assert_eq!(
+        d.rows()[n..],
+        [
+            "get a false - miss exact",
+            "get b false - miss exact",
+            "- - false - miss half",
+            "- - false - miss half",
+            "get d - - - half"
+        ]
+    );
+}
+
+#[test]
+fn after_a_lost_response_order_proves_nothing() {
+    let (mut d, n) = waiting_client(FIELDS);
+    d.client("get a\r\n")
+        .gap(S, 5)
+        .client("get b\r\n")
+        .server("END\r\n")
+        .client("get c\r\n")
+        .server("END\r\n")
+        .client("get d\r\n")
+        .server("END\r\n");
+    assert_eq!(d.rows()[n], "- - false - miss half");
+    // The first one whose request was sent after the gap was over.
+    let (mut d, n) = waiting_client(FIELDS);
+    d.client("get a\r\n")
+        .client("get b\r\n")
+        .gap(S, 5)
+        .server("END\r\n")
+        .client("get c\r\n")
+        .server("END\r\n")
+        .client("get d\r\n")
+        .server("END\r\n");
+    assert_eq!(
+        d.rows()[n..],
+        [
+            "- - false - miss half",
+            "get a - - - half",
+            "get b - - - half",
+            "get c false - miss resync",
+            "get d false - miss exact"
+        ]
+    );
+    // Part of the answer was seen: what it said is kept.
+    let (mut d, n) = waiting_client(FIELDS);
+    d.client("get a b\r\n").server("VALUE a 0 1\r\nx\r\nVAL").gap(S, 20);
+    assert_eq!(d.rows()[n..], ["get a true 1 hit gap_body", "get b - - - gap_body"]);
+}
+
+#[test]
+fn rising_opaques_prove_pairs_after_a_gap() {
+    let mut d = dialogue(FIELDS);
+    d.client(ask(0, 1, "a"))
+        .server(hit(0, 1, "", "a"))
+        .client(ask(0, 2, "b"))
+        .gap(S, 29)
+        .client(ask(0, 3, "c"))
+        .server(hit(0, 3, "", "c"));
+    assert_eq!(d.rows(), ["get a true 1 hit exact", "get c true 1 hit resync", "get b - - - half"]);
+    // Opaques that are always the same prove nothing.
+    let mut d = dialogue(FIELDS);
+    d.client(ask(0, 0, "a"))
+        .server(hit(0, 0, "", "a"))
+        .client(ask(0, 0, "b"))
+        .gap(S, 29)
+        .client(ask(0, 0, "c"))
+        .server(hit(0, 0, "", "c"));
+    assert_eq!(d.rows()[1], "get - true 1 hit half");
+}
+
+#[test]
+fn silence_after_a_gap_is_silence_only_if_the_responses_were_seen() {
+    let quiet = [ask(0x09, 0, "a"), ask(0x0a, 0, "")].concat();
+    let mut d = dialogue(FIELDS);
+    for _ in 0..4 {
+        d.client(ask(0, 0, "x")).server(hit(0, 0, "", "x"));
+    }
+    d.client(&quiet).gap(S, 30).server(tell(0x0a, 0, 0, "")).client(&quiet).server(tell(0x0a, 0, 0, ""));
+    assert_eq!(
+        d.rows()[4..],
+        [
+            "noop - - - ok half",
+            "getq a - - - half",
+            "noop - - - - half",
+            "getq a false - miss exact",
+            "noop - - - ok resync"
+        ]
+    );
+}
+
+#[test]
+fn responses_that_stand_in_for_late_requests_do_not_go_to_later_ones() {
+    // The client's segment is held for long; so much is said meanwhile that it cannot all wait.
+    let (mut d, n) = waiting_client(&["cache_key", "value_bytes", "quality"]);
+    d.server(format!("VALUE late 0 1\r\nx\r\nEND\r\nVALUE b 0 70000\r\n{}\r\nEND\r\n", "b".repeat(70_000)));
+    d.now_us -= 1;
+    d.client("get late\r\n").server("END\r\n").client("get c\r\n").server("VALUE c 0 2\r\ncc\r\nEND\r\n");
+    assert_eq!(d.rows()[n..], ["late 1 half", "b 70000 half", "- - half", "late - half", "c 2 resync"]);
+}
+
+#[test]
+fn a_connection_joined_midway() {
+    let mut d = dialogue(FIELDS).midstream();
+    d.server("rest of a value\r\nEND\r\n")
+        .client("xyz\r\nget a\r\n")
+        .server("END\r\n")
+        .client("get b\r\n")
+        .server("END\r\n");
+    assert_eq!(
+        d.rows(),
+        ["- - false - miss half", "get a false - miss midstream", "get b false - miss exact"]
+    );
+}
+
+/// One transaction of a made-up connection: what is asked and what is answered.
+fn transaction(form: u8, i: u32, opaques: u8) -> (Vec<u8>, Vec<u8>) {
+    let key = format!("key{}", i % 3);
+    let value = "v".repeat(i as usize % 50);
+    let opaque = if opaques == 0 { 0 } else { i };
+    match form % 8 {
+        0 => (format!("get {key}\r\n").into(), b"END\r\n".into()),
+        1 => (
+            format!("get {key}\r\n").into(),
+            format!("VALUE {key} 0 {}\r\n{value}\r\nEND\r\n", value.len()).into(),
+        ),
+        2 => (format!("set {key} 0 0 {}\r\n{value}\r\n", value.len()).into(), b"STORED\r\n".into()),
+        3 => (format!("incr {key} 1\r\n").into(), format!("{i}\r\n").into()),
+        4 => (format!("mg {key} v\r\n").into(), format!("VA {}\r\n{value}\r\n", value.len()).into()),
+        5 => (b"stats\r\n".into(), b"STAT a b\r\nSTAT c d\r\nEND\r\n".into()),
+        6 => (
+            format!("get {key} other\r\n").into(),
+            format!("VALUE {key} 0 {}\r\n{value}\r\nEND\r\n", value.len()).into(),
+        ),
+        _ => (format!("bogus {opaque}\r\n").into(), b"ERROR\r\n".into()),
+    }
+}
+
+fn binary_transaction(form: u8, i: u32, opaques: u8) -> (Vec<u8>, Vec<u8>) {
+    let (key, value) = (format!("key{}", i % 3), "v".repeat(i as usize % 50));
+    let opaque = if opaques == 0 { 0 } else { i };
+    match form % 4 {
+        0 => (ask(0, opaque, &key), hit(0, opaque, "", &value)),
+        1 => (ask(0, opaque, &key), tell(0, 1, opaque, "Not found")),
+        2 => (store(1, opaque, &key, &value), tell(1, 0, opaque, "")),
+        _ => (ask(0x0a, opaque, ""), tell(0x0a, 0, opaque, "")),
+    }
+}
+
+/// Plays transactions, `batch` at a time in flight, in segments of `cut` bytes; `lost` segments are missing, which is
+/// noticed only `late` segments later. The response to transaction i takes 1 + i microseconds (times 1000 ns); returns
+/// what response times were found, with the time the request was sent.
+fn play_lossy(
+    transactions: &[(Vec<u8>, Vec<u8>)],
+    batch: usize,
+    cut: usize,
+    lost: &[bool],
+    late: usize,
+) -> Vec<(i64, i64)> {
+    let mut segments: Vec<(Direction, Vec<u8>, i64)> = Vec::new();
+    let mut now = 0;
+    for (b, group) in transactions.chunks(batch).enumerate() {
+        for (q, _) in group {
+            now += 1_000_000;
+            q.chunks(cut).for_each(|c| segments.push((C, c.to_vec(), now)));
+        }
+        for (i, (_, r)) in group.iter().enumerate() {
+            now += 100_000 + ((b * batch + i) as i64 + 1) * 1000;
+            r.chunks(cut).for_each(|c| segments.push((S, c.to_vec(), now)));
+        }
+    }
+    let mut d = dialogue(&["response_time_ns", "ts", "quality"]);
+    // By direction: segments that wait because one before them is missing, and since when.
+    let mut waiting: [Vec<(bool, Vec<u8>, i64)>; 2] = Default::default();
+    let mut since = [0usize; 2];
+    let n = segments.len();
+    for (at, (side, bytes, ts)) in segments.into_iter().enumerate() {
+        let s = usize::from(side == S);
+        let is_lost = lost[at % lost.len()];
+        if !waiting[s].is_empty() || is_lost {
+            if waiting[s].is_empty() {
+                since[s] = at;
+            }
+            waiting[s].push((is_lost, bytes, ts));
+        } else {
+            d.now_us = ts / 1000 - 1;
+            d.bytes(side, &bytes);
+        }
+        for s in 0..2 {
+            if !waiting[s].is_empty() && (at >= since[s] + late || at + 1 == n) {
+                let side = if s == 1 { S } else { C };
+                for (is_lost, bytes, ts) in std::mem::take(&mut waiting[s]) {
+                    d.now_us = ts / 1000 - 1;
+                    if is_lost {
+                        d.gap(side, bytes.len() as u64);
+                    } else {
+                        d.bytes(side, &bytes);
+                    }
+                }
+            }
+        }
+    }
+    d.rows()
+        .iter()
+        .filter_map(|row| {
+            let mut words = row.split(' ');
+            let response = words.next()?.parse().ok()?;
+            let sent = words.next()?.parse().ok()?;
+            // A gap that swallows a message's end makes its time that of the gap.
+            (words.next()? != "gap_body").then_some((sent, response))
+        })
+        .collect()
+}
+
+/// The right response times by the time the request was sent, for requests of one segment.
+fn right_times(n: usize, batch: usize) -> std::collections::HashMap<i64, i64> {
+    let mut right = std::collections::HashMap::new();
+    let mut now = 0i64;
+    for b in 0..n.div_ceil(batch) {
+        let group = b * batch..n.min((b + 1) * batch);
+        let mut sent = Vec::new();
+        for _ in group.clone() {
+            now += 1_000_000;
+            sent.push(now);
+        }
+        for i in group.clone() {
+            now += 100_000 + (i as i64 + 1) * 1000;
+            right.insert(sent[i - group.start], now - sent[i - group.start]);
+        }
+    }
+    right
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn any_cutting_gives_the_same_tuples(
+        forms in prop::collection::vec((0u8..8, 0u32..200), 1..20), cuts in prop::collection::vec(1usize..40, 1..20), binary: bool, pipelined: bool,
+    ) {
+        let make = if binary { binary_transaction } else { transaction };
+        let all: Vec<_> = forms.iter().map(|(form, i)| make(*form, *i, 1)).collect();
+        let mut whole = dialogue(FIELDS);
+        let mut pieces = dialogue(FIELDS);
+        let mut cut = cuts.iter().cycle();
+        let mut play = |side, bytes: &[u8]| {
+            whole.bytes(side, bytes);
+            let mut rest = bytes;
+            while !rest.is_empty() {
+                let (head, tail) = rest.split_at((*cut.next().expect("endless")).min(rest.len()));
+                pieces.bytes(side, head);
+                rest = tail;
+            }
+        };
+        if pipelined {
+            let (q, r): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+            play(C, &q.concat());
+            play(S, &r.concat());
+        } else {
+            for (q, r) in all {
+                play(C, &q);
+                play(S, &r);
+            }
+        }
+        prop_assert_eq!(whole.rows(), pieces.rows());
+    }
+
+    #[test]
+    fn nothing_is_mispaired_after_losses(
+        forms in prop::collection::vec((0u8..8, 0u32..200), 4..40), lost in prop::collection::vec(prop::bool::weighted(0.08), 30..120),
+        binary: bool, batch in prop_oneof![3 => Just(1usize), 1 => 2usize..4], late in 0usize..12, opaques in 0u8..2,
+    ) {
+        let make = if binary { binary_transaction } else { transaction };
+        let all: Vec<_> = forms.iter().enumerate().map(|(i, (form, _))| make(*form, i as u32, opaques)).collect();
+        let right = right_times(all.len(), batch);
+        for (sent, response) in play_lossy(&all, batch, 4096, &lost, late) {
+            prop_assert_eq!(right.get(&sent), Some(&response), "request sent at {}", sent);
+        }
+    }
+
+    #[test]
+    fn hostile_bytes_do_no_harm(
+        steps in prop::collection::vec((any::<bool>(), prop::collection::vec(any::<u8>(), 1..200), 0u64..3000), 1..60), binary: bool, midstream: bool,
+    ) {
+        let mut d = dialogue(FIELDS);
+        if midstream {
+            d = d.midstream();
+        }
+        d.client(if binary { ask(0, 1, "k") } else { b"get k\r\n".to_vec() });
+        for (client, bytes, gap) in steps {
+            let side = if client { C } else { S };
+            if gap > 2000 {
+                d.gap(side, gap - 2000);
+            }
+            d.bytes(side, &bytes);
+            d.datagram(side, &bytes);
+        }
+        d.rows();
+    }
+
+    #[test]
+    fn hostile_words_do_no_harm(
+        steps in prop::collection::vec((any::<bool>(), prop::sample::select(vec![
+            "get ", "get k\r\n", "set k 0 0 3\r\n", "abc\r\n", "mg k q\r\n", "mg k q O1\r\n", "VALUE k 0 3\r\n", "END\r\n", "VA 3 O1\r\n", "\n", "stats\r\n", "STAT a\r\n",
+            "watch\r\n", "OK\r\n", "noreply", " ", "ms k 4294967296\r\n", "set k 0 0 2147483645 noreply\r\n", "MN\r\n", "mn\r\n", "ERROR\r\n", "HD\r\n", "VALUE k 0 18446744073709551615\r\n",
+        ]), 0u64..40), 1..100), midstream: bool,
+    ) {
+        let mut d = dialogue(FIELDS);
+        if midstream {
+            d = d.midstream();
+        }
+        for (client, bytes, gap) in steps {
+            let side = if client { C } else { S };
+            if gap > 30 {
+                d.gap(side, gap);
+            }
+            d.bytes(side, bytes.as_bytes());
+        }
+        d.rows();
+    }
+}

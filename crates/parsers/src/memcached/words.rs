@@ -1,0 +1,144 @@
+//! The words of a text line: split at blanks as the server does, numbers as it reads them, meta flags, base64 keys.
+
+use super::waiting::Marks;
+
+/// The words of a line, separated by one or more blanks.
+#[derive(Clone, Copy, Debug)]
+pub struct Words<'a>(pub &'a [u8]);
+
+impl<'a> Iterator for Words<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let start = self.0.iter().position(|b| *b != b' ')?;
+        let rest = &self.0[start..];
+        let end = rest.iter().position(|b| *b == b' ').unwrap_or(rest.len());
+        let (word, rest) = rest.split_at(end);
+        self.0 = rest;
+        Some(word)
+    }
+}
+
+/// A line without `\n` and the `\r` before it.
+#[inline]
+pub fn without_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// An unsigned decimal number, all of the word.
+#[inline]
+pub fn number(word: &[u8]) -> Option<u64> {
+    if word.is_empty() || word.len() > 20 {
+        return None;
+    }
+    word.iter().try_fold(0u64, |n, b| match b {
+        b'0'..=b'9' => n.checked_mul(10)?.checked_add(u64::from(b - b'0')),
+        _ => None,
+    })
+}
+
+/// Whether the word is a decimal number with or without a sign.
+pub fn is_signed_number(word: &[u8]) -> bool {
+    let digits = word.strip_prefix(b"-").or(word.strip_prefix(b"+")).unwrap_or(word);
+    number(digits).is_some()
+}
+
+/// The length of a data block as the server reads it: what it refuses has no data block.
+pub fn block_length(word: &[u8]) -> Option<u64> {
+    let n = number(word.strip_prefix(b"+").unwrap_or(word))?;
+    (n <= i32::MAX as u64 - 2).then_some(n)
+}
+
+/// The flags of a meta command: what they mean for its answer, and its opaque token.
+pub fn meta_flags(words: Words<'_>) -> (Marks, Option<&[u8]>) {
+    let mut marks = Marks::default();
+    let mut tag = None;
+    for word in words {
+        match word[0] {
+            b'q' => marks.set(Marks::QUIET),
+            b'b' => marks.set(Marks::BASE64),
+            b'k' => marks.set(Marks::KEYED),
+            b'O' => tag = Some(&word[1..]),
+            _ => {}
+        }
+    }
+    marks.set(Marks::when(tag.is_some(), Marks::TAGGED));
+    (marks, tag)
+}
+
+/// Decodes standard base64 with padding into `room`; `None` when it is none or too long.
+pub fn base64<'r>(text: &[u8], room: &'r mut [u8; 256]) -> Option<&'r [u8]> {
+    let body = text.strip_suffix(b"==").or(text.strip_suffix(b"=")).unwrap_or(text);
+    if text.is_empty() || !text.len().is_multiple_of(4) {
+        return None;
+    }
+    let (mut bits, mut n_bits, mut len) = (0u32, 0, 0);
+    for b in body {
+        let six = match b {
+            b'A'..=b'Z' => b - b'A',
+            b'a'..=b'z' => b - b'a' + 26,
+            b'0'..=b'9' => b - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(six);
+        n_bits += 6;
+        if n_bits >= 8 {
+            n_bits -= 8;
+            *room.get_mut(len)? = (bits >> n_bits) as u8;
+            len += 1;
+        }
+    }
+    Some(&room[..len])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_split_at_blanks() {
+        for (line, words) in
+            [("get  a b ", vec!["get", "a", "b"]), ("", vec![]), ("  ", vec![]), ("x", vec!["x"])]
+        {
+            let got: Vec<_> =
+                Words(line.as_bytes()).map(|w| String::from_utf8_lossy(w).into_owned()).collect();
+            assert_eq!(got, words, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn lengths_are_those_the_server_takes() {
+        for (word, length) in [
+            ("0", Some(0)),
+            ("+5", Some(5)),
+            ("-1", None),
+            ("", None),
+            ("5x", None),
+            ("2147483645", Some(2_147_483_645)),
+            ("2147483646", None),
+            ("99999999999999999999999", None),
+        ] {
+            assert_eq!(block_length(word.as_bytes()), length, "{word:?}");
+        }
+    }
+
+    #[test]
+    fn base64_keys_are_decoded() {
+        for (text, bytes) in [
+            ("Zm9v", Some(&b"foo"[..])),
+            ("Zm8=", Some(b"fo")),
+            ("Zg==", Some(b"f")),
+            ("/+8=", Some(b"\xff\xef")),
+            ("Zm9", None),
+            ("Zm9*", None),
+            ("", None),
+        ] {
+            assert_eq!(base64(text.as_bytes(), &mut [0; 256]), bytes, "{text}");
+        }
+        assert_eq!(base64(&[b'A'; 400], &mut [0; 256]), None);
+    }
+}

@@ -1,0 +1,68 @@
+//! MySQL and MariaDB: one tuple for every command with its result, and one for the login.
+//!
+//! Reads the protocol from 4.1 on and what of 3.23 differs, plain and compressed (zlib); says so where TLS begins.
+//! A prepared statement's text is shown wherever the statement is used. The response is everything from the server's
+//! first packet to the one that ends the command: over several results, for `LOAD DATA LOCAL` from the request for
+//! the file on, for a login over all rounds of authentication. Values in rows are never looked at.
+//!
+//! In slow mode a client's next command is looked for where the server has spoken since, or anywhere by its SQL; a
+//! response where bytes come after a command. `connection` has the rules, and `session` those of pairing.
+
+mod attributes;
+mod command;
+mod compression;
+mod connection;
+mod fields;
+pub mod fingerprint;
+mod framing;
+mod held;
+mod login;
+mod probe;
+mod request;
+mod response;
+mod session;
+mod statements;
+#[cfg(test)]
+mod tests;
+mod tuples;
+
+use connection::Connection;
+use tuple::Schema;
+
+use crate::Protocol;
+
+/// Variant: every tuple.
+pub const ALL: u8 = 0;
+
+/// The protocol.
+pub static PROTOCOL: Protocol = Protocol {
+    name: "mysql",
+    ports: &[3306, 3307, 4000, 6033],
+    tcp: true,
+    udp: false,
+    probe: probe::probe,
+    start: || Box::new(Connection::new()),
+};
+
+tuple::fields! {
+    QUERY: Text, None, "query", "the statement's text (64 KiB of it), also where it was prepared earlier; the name for init_db";
+    FINGERPRINT: Text, None, "fingerprint", "the statement with its literals folded to ?, lists and rows of them to one";
+    COMMAND: Text, None, "command", "login, ssl_request, connect, or the protocol's command: query, stmt_execute, ping …";
+    DATABASE: Text, None, "database", "the default database once the command was done, where known";
+    USER: Text, None, "user", "who logged in, where that was seen";
+    ROWS: U64, None, "rows", "rows of all result sets";
+    AFFECTED_ROWS: U64, None, "affected_rows", "rows changed, found or inserted, as the server counts them";
+    ERROR_CODE: U64, None, "error_code", "the server's error number; null without an error";
+    ENCODING: Text, None, "encoding", "how the connection is wrapped: zlib, zstd or tls; null for plain";
+    REQUEST_BYTES: U64, Bytes, "request_bytes", "length of the command's packets, decompressed";
+    RESPONSE_BYTES: U64, Bytes, "response_bytes", "length of the response's packets, decompressed";
+    RESPONSE_TIME: I64, Nanoseconds, "response_time_ns", "from the command's last byte to the response's first";
+    TRANSFER_TIME: I64, Nanoseconds, "transfer_time_ns", "from the response's first byte to its last";
+}
+
+/// The schema of `mysql_query`.
+#[must_use]
+pub fn schema() -> Schema {
+    let doc = "MySQL and MariaDB commands, each with its result";
+    Schema::of_parser("mysql_query", 1, doc, FIELDS, Some(RESPONSE_TIME), Some(FINGERPRINT))
+}

@@ -1,0 +1,328 @@
+//! Commands: their names, what they carry and what the server answers them with.
+//! ("Command phase" in the MySQL source documentation; MariaDB's own from its knowledge base.)
+
+/// `COM_QUIT`.
+pub const QUIT: u8 = 0x01;
+/// `COM_INIT_DB`.
+pub const INIT_DB: u8 = 0x02;
+/// `COM_QUERY`.
+pub const QUERY: u8 = 0x03;
+/// `COM_CHANGE_USER`.
+pub const CHANGE_USER: u8 = 0x11;
+/// `COM_STMT_PREPARE`.
+pub const STMT_PREPARE: u8 = 0x16;
+/// `COM_STMT_EXECUTE`.
+pub const STMT_EXECUTE: u8 = 0x17;
+/// `COM_STMT_CLOSE`.
+pub const STMT_CLOSE: u8 = 0x19;
+/// `COM_RESET_CONNECTION`.
+pub const RESET_CONNECTION: u8 = 0x1f;
+const STMT_SEND_LONG_DATA: u8 = 0x18;
+const STMT_RESET: u8 = 0x1a;
+const STMT_FETCH: u8 = 0x1c;
+const STMT_BULK_EXECUTE: u8 = 0xfa;
+
+/// What a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The client's first packet: it logs in.
+    Login,
+    /// The client asks for TLS: nothing after it can be read.
+    TlsRequest,
+    /// The server refused the connection before the client could log in.
+    Connect,
+    /// A command by its first byte.
+    Command(u8),
+    /// Not seen: only its response was.
+    Unseen,
+}
+
+/// The form of a command's response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// None.
+    Nothing,
+    /// OK, ERR, EOF, a result set, a request for a file, and more of these.
+    Result,
+    /// What a prepared statement looks like.
+    Statement,
+    /// Rows of a cursor.
+    Rows,
+    /// Column definitions up to EOF.
+    Columns,
+    /// One packet of text.
+    Text,
+    /// Rounds of authentication up to OK or ERR.
+    Auth,
+    /// Packets without end: replication.
+    Stream,
+}
+
+impl Kind {
+    /// The name in the tuple.
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            Kind::Login => Some("login"),
+            Kind::TlsRequest => Some("ssl_request"),
+            Kind::Connect => Some("connect"),
+            Kind::Command(code) => Some(name_of(code)),
+            Kind::Unseen => None,
+        }
+    }
+
+    /// What the server will answer.
+    pub fn awaited(self) -> Awaited {
+        match self {
+            Kind::Login | Kind::Command(CHANGE_USER) => Awaited::Auth,
+            Kind::TlsRequest | Kind::Command(QUIT | STMT_CLOSE | STMT_SEND_LONG_DATA) => Awaited::Nothing,
+            Kind::Command(STMT_PREPARE) => Awaited::Statement,
+            Kind::Command(STMT_FETCH) => Awaited::Rows,
+            Kind::Command(0x04) => Awaited::Columns,
+            Kind::Command(0x09) => Awaited::Text,
+            Kind::Command(0x12 | 0x13 | 0x1e | 0x20 | 0x21) => Awaited::Stream,
+            Kind::Connect | Kind::Command(_) | Kind::Unseen => Awaited::Result,
+        }
+    }
+
+    /// Whether the payload is text to show: SQL or a database's name.
+    pub fn has_text(self) -> bool {
+        matches!(self, Kind::Command(QUERY | STMT_PREPARE | INIT_DB))
+    }
+
+    /// Whether it is about a prepared statement, whose id then follows the command's byte.
+    pub fn has_statement(self) -> bool {
+        let of_statement = |c| matches!(c, STMT_EXECUTE..=STMT_RESET | STMT_FETCH | STMT_BULK_EXECUTE);
+        matches!(self, Kind::Command(c) if of_statement(c))
+    }
+
+    /// Whether its response may ask for a file, which the client then sends.
+    pub fn may_upload(self) -> bool {
+        matches!(self, Kind::Command(QUERY | STMT_EXECUTE | STMT_BULK_EXECUTE))
+    }
+}
+
+/// Whether a payload of `len` bytes can be the command `code`: what tells a header from any other bytes.
+pub fn is_plausible(code: u8, len: u32) -> bool {
+    match code {
+        QUIT | 0x09 | 0x0a | 0x0d | 0x0e | 0x1d | RESET_CONNECTION | 0x20 => len == 1,
+        QUERY | INIT_DB | STMT_PREPARE | 0x05 | 0x06 => len >= 2,
+        0x04 => (2..1024).contains(&len),
+        0x07 | 0x08 => len <= 2,
+        0x0c | STMT_CLOSE | STMT_RESET => len == 5,
+        CHANGE_USER => (4..4096).contains(&len),
+        0x12 | 0x13 | 0x1e | 0x21 => (5..4096).contains(&len),
+        0x15 => (18..1024).contains(&len),
+        STMT_EXECUTE => len >= 10,
+        STMT_SEND_LONG_DATA | STMT_BULK_EXECUTE => len >= 7,
+        0x1b => len == 3,
+        STMT_FETCH => len == 9,
+        _ => false,
+    }
+}
+
+/// Whether text begins like SQL: with one of its verbs, behind blanks, brackets and comments.
+pub fn is_sql(text: &[u8]) -> bool {
+    const VERBS: &[&str] = &[
+        "select",
+        "insert",
+        "update",
+        "delete",
+        "replace",
+        "set",
+        "show",
+        "begin",
+        "start",
+        "commit",
+        "rollback",
+        "call",
+        "create",
+        "drop",
+        "alter",
+        "truncate",
+        "use",
+        "with",
+        "explain",
+        "describe",
+        "desc",
+        "lock",
+        "unlock",
+        "load",
+        "prepare",
+        "execute",
+        "deallocate",
+        "grant",
+        "revoke",
+        "flush",
+        "analyze",
+        "optimize",
+        "check",
+        "checksum",
+        "repair",
+        "kill",
+        "do",
+        "handler",
+        "rename",
+        "savepoint",
+        "release",
+        "xa",
+        "values",
+        "table",
+        "help",
+        "change",
+        "reset",
+        "purge",
+        "stop",
+        "install",
+        "uninstall",
+        "import",
+        "cache",
+        "binlog",
+        "get",
+        "signal",
+        "resignal",
+        "declare",
+        "return",
+        "kill",
+        "shutdown",
+        "restart",
+        "clone",
+        "backup",
+        "batch",
+    ];
+    let mut text = text;
+    loop {
+        text = match text {
+            [b' ' | b'\t' | b'\r' | b'\n' | b'(' | b';', rest @ ..] => rest,
+            // Code for the server in a comment.
+            [b'/', b'*', b'!', rest @ ..] | [b'/', b'*', b'M', b'!', rest @ ..] => {
+                &rest[rest.iter().take(6).take_while(|b| b.is_ascii_digit()).count()..]
+            }
+            [b'/', b'*', rest @ ..] => match memchr::memmem::find(&rest[..rest.len().min(512)], b"*/") {
+                Some(end) => &rest[end + 2..],
+                None => return rest.len() > 2 && rest.iter().take(32).all(|b| (b' '..0x7f).contains(b)),
+            },
+            [b'-', b'-', rest @ ..] | [b'#', rest @ ..] => {
+                match memchr::memchr(b'\n', &rest[..rest.len().min(512)]) {
+                    Some(end) => &rest[end + 1..],
+                    None => return false,
+                }
+            }
+            _ => break,
+        }
+    }
+    let word = text.iter().take_while(|b| b.is_ascii_alphabetic()).count();
+    let ends = text.get(word).is_none_or(|b| b.is_ascii_whitespace() || b"(/;*`'\"@-#".contains(b));
+    ends && word <= 12 && VERBS.iter().any(|v| v.as_bytes().eq_ignore_ascii_case(&text[..word]))
+}
+
+/// The database that a USE statement names.
+pub fn used_database(sql: &[u8]) -> Option<Vec<u8>> {
+    let sql = sql.trim_ascii();
+    let (verb, name) = sql.split_at_checked(4)?;
+    if !verb[..3].eq_ignore_ascii_case(b"use") || !(verb[3].is_ascii_whitespace() || verb[3] == b'`') {
+        return None;
+    }
+    let name = if verb[3] == b'`' { &sql[3..] } else { name.trim_ascii() };
+    let name = name.strip_suffix(b";").unwrap_or(name).trim_ascii();
+    let bare = name.strip_prefix(b"`").and_then(|n| n.strip_suffix(b"`")).unwrap_or(name);
+    (1..=256).contains(&bare.len()).then(|| bare.to_vec())
+}
+
+fn name_of(code: u8) -> &'static str {
+    match code {
+        0x00 => "sleep",
+        QUIT => "quit",
+        INIT_DB => "init_db",
+        QUERY => "query",
+        0x04 => "field_list",
+        0x05 => "create_db",
+        0x06 => "drop_db",
+        0x07 => "refresh",
+        0x08 => "shutdown",
+        0x09 => "statistics",
+        0x0a => "process_info",
+        0x0b => "connect",
+        0x0c => "process_kill",
+        0x0d => "debug",
+        0x0e => "ping",
+        0x0f => "time",
+        0x10 => "delayed_insert",
+        CHANGE_USER => "change_user",
+        0x12 => "binlog_dump",
+        0x13 => "table_dump",
+        0x14 => "connect_out",
+        0x15 => "register_slave",
+        STMT_PREPARE => "stmt_prepare",
+        STMT_EXECUTE => "stmt_execute",
+        STMT_SEND_LONG_DATA => "stmt_send_long_data",
+        STMT_CLOSE => "stmt_close",
+        STMT_RESET => "stmt_reset",
+        0x1b => "set_option",
+        STMT_FETCH => "stmt_fetch",
+        0x1d => "daemon",
+        0x1e => "binlog_dump_gtid",
+        RESET_CONNECTION => "reset_connection",
+        0x20 => "clone",
+        0x21 => "subscribe_group_replication_stream",
+        STMT_BULK_EXECUTE => "stmt_bulk_execute",
+        _ => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sql_is_told_from_other_bytes() {
+        for sql in [
+            "SELECT 1",
+            "select",
+            "\n (select 1)",
+            "/* x */ UPDATE t",
+            "-- note\nset a=1",
+            "COMMIT",
+            "SELECT/**/1",
+            "/*!40101 SET NAMES utf8 */",
+            "SELECT*FROM t",
+            "call`two`()",
+        ] {
+            assert!(is_sql(sql.as_bytes()), "{sql}");
+        }
+        for other in
+            ["", "selection", "hello world", "\0\0\0\0", "S", "12", "set\u{1}x", "/*\u{1}\u{2}\u{3}\u{4}"]
+        {
+            assert!(!is_sql(other.as_bytes()), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_awaited_follows_from_the_command() {
+        for (code, awaited, name) in [
+            (QUIT, Awaited::Nothing, "quit"),
+            (STMT_CLOSE, Awaited::Nothing, "stmt_close"),
+            (QUERY, Awaited::Result, "query"),
+            (CHANGE_USER, Awaited::Auth, "change_user"),
+            (0x1c, Awaited::Rows, "stmt_fetch"),
+            (0xfa, Awaited::Result, "stmt_bulk_execute"),
+            (0x77, Awaited::Result, "unknown"),
+        ] {
+            let kind = Kind::Command(code);
+            assert_eq!((kind.awaited(), kind.name()), (awaited, Some(name)));
+        }
+    }
+
+    #[test]
+    fn use_names_a_database() {
+        for (sql, name) in [
+            ("use shop", Some("shop")),
+            (" USE `my shop` ;", Some("my shop")),
+            ("use`x`", Some("x")),
+            ("user x", None),
+            ("use", None),
+            ("use ", None),
+        ] {
+            assert_eq!(used_database(sql.as_bytes()).as_deref(), name.map(str::as_bytes), "{sql}");
+        }
+    }
+}

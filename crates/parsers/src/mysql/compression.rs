@@ -1,0 +1,200 @@
+//! The compressed protocol: packets of seven bytes of head and a payload that is stored, zlib or zstd.
+//!
+//! Turns one direction's compressed packets back into the bytes inside them, piece by piece through a small buffer. A
+//! gap inside a payload becomes a gap of known length inside. ("Compression" in the MySQL source documentation.)
+
+use flate2::{Decompress, FlushDecompress, Status};
+
+const HEADER: usize = 7;
+
+/// What comes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// Bytes of the protocol inside.
+    Bytes(&'a [u8]),
+    /// Nothing can be read from here on.
+    Unreadable,
+}
+
+/// How payloads are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// zlib, which a payload shows by itself.
+    Zlib,
+    /// zstd.
+    Zstd,
+}
+
+/// One direction.
+#[derive(Default)]
+pub struct Unpacking {
+    header: [u8; HEADER],
+    header_len: usize,
+    /// Payload bytes still to come.
+    left: u64,
+    /// Bytes still to come out of it; `None` when it is stored.
+    inside: Option<u64>,
+    /// What is left of the payload is of no use: a part before it is missing.
+    broken: bool,
+    zlib: Option<Box<Decompress>>,
+    /// What payloads turned out to be.
+    pub method: Option<Method>,
+}
+
+impl Unpacking {
+    /// The next piece that `bytes` hold; `None` when they are used up.
+    pub fn next<'a, 'b: 'a>(&mut self, bytes: &mut &'b [u8], scratch: &'a mut [u8]) -> Option<Piece<'a>> {
+        loop {
+            if self.header_len < HEADER && !self.take_header(bytes) {
+                return None;
+            }
+            if self.left == 0 && (self.broken || self.inside.unwrap_or(0) == 0) {
+                self.header_len = 0;
+                continue;
+            }
+            if self.left > 0 && bytes.is_empty() {
+                return None;
+            }
+            let n = usize::try_from(self.left).map_or(bytes.len(), |left| left.min(bytes.len()));
+            let (here, rest) = bytes.split_at(n);
+            if !self.broken && self.inside.is_some() {
+                return Some(self.inflate(bytes, n, scratch));
+            }
+            *bytes = rest;
+            self.left -= n as u64;
+            if !self.broken {
+                return Some(Piece::Bytes(here));
+            }
+        }
+    }
+
+    /// `len` bytes are missing: how many that is inside; `None` when the next packet's place is not known.
+    pub fn gap(&mut self, len: u64) -> Option<u64> {
+        if self.header_len < HEADER || len > self.left {
+            return None;
+        }
+        self.left -= len;
+        match self.inside {
+            _ if self.broken => Some(0),
+            None => Some(len),
+            Some(inside) => {
+                self.broken = true;
+                Some(inside)
+            }
+        }
+    }
+
+    /// Whether a packet's head is complete.
+    fn take_header(&mut self, bytes: &mut &[u8]) -> bool {
+        let n = bytes.len().min(HEADER - self.header_len);
+        self.header[self.header_len..self.header_len + n].copy_from_slice(&bytes[..n]);
+        self.header_len += n;
+        *bytes = &bytes[n..];
+        if self.header_len < HEADER {
+            return false;
+        }
+        let h = self.header;
+        let inside = u64::from(u32::from_le_bytes([h[4], h[5], h[6], 0]));
+        self.left = u64::from(u32::from_le_bytes([h[0], h[1], h[2], 0]));
+        self.inside = (inside > 0).then_some(inside);
+        self.broken = false;
+        if let Some(zlib) = &mut self.zlib {
+            zlib.reset(true);
+        }
+        true
+    }
+
+    /// A piece of what the next `n` bytes of a payload hold.
+    fn inflate<'a>(&mut self, bytes: &mut &[u8], n: usize, scratch: &'a mut [u8]) -> Piece<'a> {
+        if self.method.is_none() && n > 0 {
+            // zstd frames begin with 28 b5 2f fd, zlib streams with x8 for the window's size x.
+            self.method =
+                Some(if bytes[0] & 0x0f == 8 && bytes[0] != 0x28 { Method::Zlib } else { Method::Zstd });
+        }
+        if self.method != Some(Method::Zlib) {
+            return Piece::Unreadable;
+        }
+        let inside = self.inside.unwrap_or(0);
+        let zlib = self.zlib.get_or_insert_with(|| Box::new(Decompress::new(true)));
+        let room = usize::try_from(inside).map_or(scratch.len(), |i| i.min(scratch.len()));
+        let before = (zlib.total_in(), zlib.total_out());
+        let status = zlib.decompress(&bytes[..n], &mut scratch[..room], FlushDecompress::None);
+        let (read, made) = ((zlib.total_in() - before.0) as usize, (zlib.total_out() - before.1) as usize);
+        *bytes = &bytes[read..];
+        self.left -= read as u64;
+        let inside = inside - made as u64;
+        self.inside = Some(inside);
+        // What is left of the payload when everything is out (a checksum) is stepped over.
+        self.broken = inside == 0;
+        let stuck = matches!(status, Ok(Status::StreamEnd)) || read == 0 && made == 0;
+        if status.is_err() || stuck && inside > 0 {
+            Piece::Unreadable
+        } else {
+            Piece::Bytes(&scratch[..made])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A compressed packet of `payload`, stored or zlib.
+    fn packet(payload: &[u8], zlib: bool) -> Vec<u8> {
+        let mut body = payload.to_vec();
+        if zlib {
+            let mut c = flate2::Compress::new(flate2::Compression::default(), true);
+            body = Vec::with_capacity(payload.len() + 100);
+            c.compress_vec(payload, &mut body, flate2::FlushCompress::Finish).expect("compresses in memory");
+        }
+        let len = |n: usize| (n as u32).to_le_bytes()[..3].to_vec();
+        let inside = if zlib { payload.len() } else { 0 };
+        [len(body.len()), vec![0], len(inside), body].concat()
+    }
+
+    fn unpack(u: &mut Unpacking, mut bytes: &[u8], out: &mut Vec<u8>) -> bool {
+        let mut scratch = [0; 64];
+        while let Some(piece) = u.next(&mut bytes, &mut scratch) {
+            match piece {
+                Piece::Bytes(b) => out.extend_from_slice(b),
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    #[test]
+    fn what_was_packed_comes_out_however_it_is_cut() {
+        let long: Vec<u8> = (0..5000u32).flat_map(|i| (i / 7).to_le_bytes()).collect();
+        let wire =
+            [packet(b"hello", false), packet(&long, true), packet(b"", false), packet(b"end", true)].concat();
+        let expected = [&b"hello"[..], &long, b"end"].concat();
+        for cut in [1, 2, 3, 7, 100, 100_000] {
+            let (mut u, mut out) = (Unpacking::default(), Vec::new());
+            assert!(wire.chunks(cut).all(|chunk| unpack(&mut u, chunk, &mut out)), "{cut}");
+            assert!(out == expected, "{cut}");
+        }
+    }
+
+    #[test]
+    fn gaps_have_a_known_length_inside() {
+        let (mut u, mut out) = (Unpacking::default(), Vec::new());
+        let first = packet(&[b'a'; 1000], true);
+        assert!(unpack(&mut u, &first[..9], &mut out));
+        let made = out.len() as u64;
+        assert_eq!(u.gap(2), Some(1000 - made));
+        assert!(unpack(&mut u, &first[11..], &mut out));
+        assert_eq!(out.len() as u64, made);
+        assert!(unpack(&mut u, &packet(b"next", false)[..9], &mut out));
+        assert_eq!((u.gap(2), u.gap(1)), (Some(2), None));
+        assert!(out.ends_with(b"ne"));
+    }
+
+    #[test]
+    fn other_bytes_are_unreadable() {
+        for body in [&b"\x28\xb5\x2f\xfd1234"[..], b"\x78\x9c\xff\xff\xff\xff\xff", b"\x00\x01"] {
+            let wire = [&[body.len() as u8, 0, 0, 0, 99, 0, 0], body].concat();
+            assert!(!unpack(&mut Unpacking::default(), &wire, &mut Vec::new()), "{body:?}");
+        }
+    }
+}

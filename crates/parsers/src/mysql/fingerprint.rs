@@ -1,0 +1,496 @@
+//! The shape of a SQL statement: literals folded to `?`, comments dropped, white space made uniform.
+//!
+//! Lists of values behind IN and VALUES become one `?`, rows that look alike one row; names and keywords stay as they
+//! were written. `SELECT a FROM t WHERE id IN (1,2) -- x` and `… IN (7)` give `SELECT a FROM t WHERE id IN (?)`.
+//! One pass, linear, any bytes; the result is bounded. It does not check grammar, and takes double quotes for strings
+//! (the server's default). `/*! … */` is read as the code that it is for the server.
+
+/// Longest result; what is over is replaced with `...`.
+pub const FINGERPRINT_MAX: usize = 4096;
+/// Brackets nested deeper are not looked into for lists.
+const DEPTH_MAX: usize = 64;
+
+/// Appends the fingerprint of `sql` to `out`.
+pub fn fingerprint(sql: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    let mut folder = Folder::new(sql, out);
+    while folder.out.len() - start <= FINGERPRINT_MAX && folder.token() {}
+    while out.len() > start && matches!(out.last(), Some(b';' | b' ')) {
+        out.pop();
+    }
+    if out.len() - start > FINGERPRINT_MAX {
+        let mut end = start + FINGERPRINT_MAX;
+        while end > start && out[end] & 0xc0 == 0x80 {
+            end -= 1;
+        }
+        out.truncate(end);
+        out.extend_from_slice(b"...");
+    }
+}
+
+/// What a token is to those around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token {
+    Start,
+    /// A name or a keyword.
+    Word(Word),
+    /// A literal.
+    Value,
+    Open,
+    Close,
+    Comma,
+    Dot,
+    Semicolon,
+    /// `=`, `<`, `>` and what is made of them.
+    Comparison,
+    Operator,
+}
+
+/// Words that matter here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Word {
+    /// IN, VALUES: a list follows.
+    List,
+    /// A keyword that a value follows: a sign behind it belongs to the value.
+    BeforeValue,
+    Other,
+}
+
+struct Folder<'a> {
+    sql: &'a [u8],
+    at: usize,
+    out: &'a mut Vec<u8>,
+    /// The last token, and the two before it.
+    last: Token,
+    before: Token,
+    earlier: Token,
+    /// White space or a comment stands before the next token.
+    spaced: bool,
+    /// For every open bracket where it is in `out`, and whether it holds a list of values.
+    open: Vec<(usize, bool)>,
+    /// The bracket closed last held a list of values.
+    closed_list: bool,
+    /// Inside `/*! … */`.
+    versioned: bool,
+}
+
+impl<'a> Folder<'a> {
+    fn new(sql: &'a [u8], out: &'a mut Vec<u8>) -> Self {
+        let (last, before, earlier) = (Token::Start, Token::Start, Token::Start);
+        let (spaced, closed_list, versioned) = (false, false, false);
+        Folder { sql, at: 0, out, last, before, earlier, spaced, open: Vec::new(), closed_list, versioned }
+    }
+
+    /// Reads one token, or white space, or a comment; false at the end.
+    fn token(&mut self) -> bool {
+        let Some(&b) = self.sql.get(self.at) else { return false };
+        let next = self.sql.get(self.at + 1).copied().unwrap_or(0);
+        match (CLASS[b as usize], b) {
+            (Class::Space, _) => self.space(self.run(Class::Space)),
+            (Class::Quote, _) => self.string(b),
+            (_, b'#') => self.line_comment(),
+            (_, b'-') if next == b'-' && self.sql.get(self.at + 2).is_none_or(|c| *c <= b' ') => {
+                self.line_comment()
+            }
+            (_, b'/') if next == b'*' => self.block_comment(),
+            (_, b'*') if next == b'/' && self.versioned => {
+                self.versioned = false;
+                self.space(2);
+            }
+            (Class::Digit, _) => self.number_or_word(),
+            (_, b'.') if next.is_ascii_digit() && !self.is_operand() => self.number_or_word(),
+            (Class::Word, _) => self.word(),
+            (_, b'`') => self.quoted_name(),
+            (_, b'?') => self.value(1),
+            (_, b'(') => self.bracket_opens(),
+            (_, b')') => self.bracket_closes(),
+            (_, b',') => self.put(Token::Comma, 1),
+            (_, b'.') if self.is_operand() => self.put(Token::Dot, 1),
+            (_, b';') => self.put(Token::Semicolon, 1),
+            (_, b'-') if next == b'>' => {
+                self.put(Token::Operator, 2 + usize::from(self.sql.get(self.at + 2) == Some(&b'>')))
+            }
+            (_, b':') if next == b'=' => self.put(Token::Comparison, 2),
+            (Class::Comparison, _) => self.put(Token::Comparison, self.run(Class::Comparison)),
+            _ => self.put(Token::Operator, 1),
+        }
+        true
+    }
+
+    fn space(&mut self, n: usize) {
+        self.at += n;
+        self.spaced = true;
+    }
+
+    /// How many bytes from here on are of `class`.
+    fn run(&self, class: Class) -> usize {
+        self.sql[self.at..].iter().take_while(|b| CLASS[**b as usize] == class).count()
+    }
+
+    /// Whether the last token ends an operand, so that a sign or a dot behind it does not begin one.
+    fn is_operand(&self) -> bool {
+        matches!(self.last, Token::Word(Word::Other) | Token::Value | Token::Close)
+    }
+
+    /// Appends the next `n` bytes as `token`.
+    fn put(&mut self, token: Token, n: usize) {
+        self.separate(token);
+        self.out.extend_from_slice(&self.sql[self.at..self.at + n]);
+        self.at += n;
+        self.becomes(token);
+    }
+
+    fn becomes(&mut self, token: Token) {
+        self.earlier = std::mem::replace(&mut self.before, self.last);
+        self.last = token;
+        self.spaced = false;
+    }
+
+    /// White space as it should be between the last token and `next`.
+    fn separate(&mut self, next: Token) {
+        let space = match (self.last, next) {
+            (Token::Start | Token::Open | Token::Dot, _)
+            | (_, Token::Comma | Token::Close | Token::Dot | Token::Semicolon) => false,
+            (Token::Comma | Token::Semicolon | Token::Comparison, _) | (_, Token::Comparison) => true,
+            (Token::Word(Word::List), Token::Open) => true,
+            // Two signs must not become a comment.
+            (Token::Operator, Token::Operator) => self.spaced || self.out.last() == Some(&b'-'),
+            _ => self.spaced,
+        };
+        if space {
+            self.out.push(b' ');
+        }
+    }
+
+    /// A literal of `n` bytes.
+    fn value(&mut self, n: usize) {
+        self.at += n;
+        if self.last == Token::Value {
+            return; // 'a' 'b' is one string
+        }
+        self.drop_sign();
+        let listed = self.open.last().is_some_and(|o| o.1);
+        if listed && self.last == Token::Comma && self.before == Token::Value {
+            self.out.pop();
+            self.last = Token::Value;
+            self.spaced = false;
+            return;
+        }
+        self.separate(Token::Value);
+        self.out.push(b'?');
+        self.becomes(Token::Value);
+    }
+
+    /// A sign that is not between two operands is part of the literal; one of several is left alone.
+    fn drop_sign(&mut self) {
+        let unary = !matches!(self.before, Token::Word(Word::Other) | Token::Value | Token::Close);
+        let [before @ .., b'-' | b'+'] = self.out.as_slice() else { return };
+        let several = matches!(before.trim_ascii_end().last(), Some(b'-' | b'+'));
+        if self.last == Token::Operator && unary && !several {
+            self.out.pop();
+            self.spaced = self.out.last() == Some(&b' ');
+            if self.spaced {
+                self.out.pop();
+            }
+            (self.last, self.before) = (self.before, self.earlier);
+        }
+    }
+
+    fn string(&mut self, quote: u8) {
+        let mut end = self.at + 1;
+        loop {
+            let Some(n) = memchr::memchr2(quote, b'\\', &self.sql[end.min(self.sql.len())..]) else {
+                end = self.sql.len();
+                break;
+            };
+            end += n;
+            if self.sql[end] == b'\\' || self.sql.get(end + 1) == Some(&quote) {
+                end += 2;
+            } else {
+                end += 1;
+                break;
+            }
+        }
+        self.value(end.min(self.sql.len()) - self.at);
+    }
+
+    fn quoted_name(&mut self) {
+        let rest = &self.sql[self.at + 1..];
+        let n = memchr::memchr(b'`', rest).map_or(rest.len(), |n| n + 1);
+        self.put(Token::Word(Word::Other), n + 1);
+    }
+
+    fn line_comment(&mut self) {
+        let rest = &self.sql[self.at..];
+        self.space(memchr::memchr(b'\n', rest).unwrap_or(rest.len()));
+    }
+
+    fn block_comment(&mut self) {
+        let rest = &self.sql[self.at..];
+        let marker = match rest {
+            [_, _, b'!', ..] => 3,
+            [_, _, b'M', b'!', ..] => 4,
+            _ => 0,
+        };
+        if marker > 0 {
+            self.versioned = true;
+            let digits = rest[marker..].iter().take(6).take_while(|b| b.is_ascii_digit()).count();
+            return self.space(marker + digits);
+        }
+        let n = memchr::memmem::find(&rest[2..], b"*/").map_or(rest.len(), |n| n + 4);
+        self.space(n);
+    }
+
+    /// Digits: a number, unless they begin a name.
+    fn number_or_word(&mut self) {
+        let rest = &self.sql[self.at..];
+        let digits =
+            |from: usize| rest[from.min(rest.len())..].iter().take_while(|b| b.is_ascii_digit()).count();
+        let mut n = digits(0);
+        if n == 1 && rest[0] == b'0' && matches!(rest.get(1), Some(b'x' | b'X' | b'b' | b'B')) {
+            let hex = rest[2..].iter().take_while(|b| b.is_ascii_hexdigit()).count();
+            n = if hex > 0 { 2 + hex } else { 1 };
+        } else {
+            if rest.get(n) == Some(&b'.') {
+                n += 1 + digits(n + 1);
+            }
+            if matches!(rest.get(n), Some(b'e' | b'E')) {
+                let sign = usize::from(matches!(rest.get(n + 1), Some(b'+' | b'-')));
+                let exponent = digits(n + 1 + sign);
+                n += if exponent > 0 { 1 + sign + exponent } else { 0 };
+            }
+        }
+        let named =
+            rest.get(n).is_some_and(|b| CLASS[*b as usize] <= Class::Digit) && !rest[..n].contains(&b'.');
+        if named || self.last == Token::Dot {
+            self.word();
+        } else {
+            self.value(n);
+        }
+    }
+
+    fn word(&mut self) {
+        let rest = &self.sql[self.at..];
+        let n = rest.iter().take_while(|b| CLASS[**b as usize] <= Class::Digit).count();
+        let word = &rest[..n.max(1)];
+        // `x'ff'`, `N'…'`, `_utf8mb4'…'`: what stands before the quote is part of the literal.
+        if let (Some(&quote @ (b'\'' | b'"')), [b'x' | b'X' | b'b' | b'B' | b'n' | b'N'] | [b'_', ..]) =
+            (rest.get(n), word)
+        {
+            self.at += n;
+            return self.string(quote);
+        }
+        let valued = matches!(self.last, Token::Open | Token::Comma | Token::Comparison);
+        if valued && matches!(keyword(word), NULL | TRUE | FALSE) {
+            return self.value(n);
+        }
+        let kind = if self.last == Token::Dot { Word::Other } else { Word::of(word) };
+        self.put(Token::Word(kind), word.len());
+    }
+
+    fn bracket_opens(&mut self) {
+        let inside_list = self.open.last().is_some_and(|o| o.1);
+        let listed = match self.last {
+            Token::Word(Word::List) => true,
+            Token::Open => inside_list,
+            Token::Comma => inside_list || self.before == Token::Close && self.closed_list,
+            _ => false,
+        };
+        self.put(Token::Open, 1);
+        if self.open.len() < DEPTH_MAX {
+            self.open.push((self.out.len() - 1, listed));
+        }
+    }
+
+    fn bracket_closes(&mut self) {
+        self.put(Token::Close, 1);
+        let (from, listed) = self.open.pop().unwrap_or((0, false));
+        self.closed_list = listed;
+        if listed {
+            self.drop_equal_row(from);
+        }
+    }
+
+    /// `(?), (?)` is `(?)`.
+    fn drop_equal_row(&mut self, from: usize) {
+        let (earlier, row) = self.out.split_at(from);
+        let Some(earlier) = earlier.strip_suffix(b", ") else { return };
+        let Some(rest) = earlier.strip_suffix(row) else { return };
+        if matches!(rest.last(), Some(b' ' | b'(')) {
+            let end = earlier.len();
+            self.out.truncate(end);
+        }
+    }
+}
+
+impl Word {
+    fn of(word: &[u8]) -> Word {
+        match keyword(word) {
+            IN | VALUE | VALUES => Word::List,
+            SELECT | AND | OR | LIKE | BETWEEN | THEN | WHEN | ELSE | LIMIT | OFFSET | BY | WHERE | SET
+            | ON | NOT | INTERVAL | CASE | HAVING | DIV | MOD | XOR | IF | DEFAULT | RETURN | IS | ALL
+            | DISTINCT | REGEXP | RLIKE => Word::BeforeValue,
+            _ => Word::Other,
+        }
+    }
+}
+
+/// A word of at most eight letters as a number, in lower case; 0 for others.
+const fn keyword(word: &[u8]) -> u64 {
+    if word.len() > 8 {
+        return 0;
+    }
+    let (mut n, mut i) = (0, 0);
+    while i < word.len() {
+        n = n << 8 | (word[i] | 0x20) as u64;
+        i += 1;
+    }
+    n
+}
+
+macro_rules! keywords {
+    ($($name:ident)*) => { $(const $name: u64 = keyword(stringify!($name).as_bytes());)* };
+}
+keywords! {
+    IN VALUE VALUES NULL TRUE FALSE SELECT AND OR LIKE BETWEEN THEN WHEN ELSE LIMIT OFFSET BY WHERE SET ON NOT INTERVAL
+    CASE HAVING DIV MOD XOR IF DEFAULT RETURN IS ALL DISTINCT REGEXP RLIKE
+}
+
+/// What a byte begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Class {
+    /// Part of a name; with [`Class::Digit`] what names are made of.
+    Word,
+    Digit,
+    Space,
+    Quote,
+    Comparison,
+    Other,
+}
+
+static CLASS: [Class; 256] = {
+    let mut table = [Class::Other; 256];
+    let mut b = 0;
+    while b < 256 {
+        table[b] = match b as u8 {
+            b'0'..=b'9' => Class::Digit,
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' | b'@' | 0x80.. => Class::Word,
+            0..=b' ' | 0x7f => Class::Space,
+            b'\'' | b'"' => Class::Quote,
+            b'=' | b'<' | b'>' | b'!' => Class::Comparison,
+            _ => Class::Other,
+        };
+        b += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(sql: impl AsRef<[u8]>) -> String {
+        let mut out = Vec::new();
+        fingerprint(sql.as_ref(), &mut out);
+        String::from_utf8_lossy(&out).into_owned()
+    }
+
+    #[test]
+    fn statements() {
+        for (sql, expected) in [
+            ("SELECT c FROM sbtest1 WHERE id=101", "SELECT c FROM sbtest1 WHERE id = ?"),
+            ("  select\n*\tfrom test ; ", "select * from test"),
+            (
+                "/* lead */ SELECT id,\n\t name FROM item -- tail\n WHERE id = 7",
+                "SELECT id, name FROM item WHERE id = ?",
+            ),
+            ("SELECT 1 # end", "SELECT ?"),
+            ("SELECT 5--3", "SELECT ?- -?"),
+            ("SELECT 'it''s', \"a\\\"b\", 'x\\'", "SELECT ?, ?, ?"),
+            ("SELECT 'a' 'b'", "SELECT ?"),
+            (
+                "select * from t where a=-5 and b = +1.5e-10 and c-3 > .5",
+                "select * from t where a = ? and b = ? and c-? > ?",
+            ),
+            ("SELECT 0xAB, x'00ff', X'1', b'01', N'n', _utf8mb4'u', 0b11", "SELECT ?, ?, ?, ?, ?, ?, ?"),
+            (
+                "SELECT t1.c2, `we``ird 1`, @v1, @@session.x FROM db1.2024_log",
+                "SELECT t1.c2, `we``ird 1`, @v1, @@session.x FROM db1.2024_log",
+            ),
+            ("SELECT * FROM t WHERE a IN(-1, - 2,3)", "SELECT * FROM t WHERE a IN (?)"),
+            ("SELECT * FROM t WHERE a in (?, ?)", "SELECT * FROM t WHERE a in (?)"),
+            ("SELECT * FROM t WHERE (a,b) IN ((1,2),(3,4), (5,6))", "SELECT * FROM t WHERE (a, b) IN ((?))"),
+            (
+                "SELECT * FROM t WHERE a IN (SELECT b FROM u WHERE c IN (1,2))",
+                "SELECT * FROM t WHERE a IN (SELECT b FROM u WHERE c IN (?))",
+            ),
+            ("INSERT INTO t(a,b) VALUES(1,'x'),(2,'y'),(3,NULL)", "INSERT INTO t(a, b) VALUES (?)"),
+            (
+                "INSERT INTO t VALUES (NOW(), 1), (NOW(), 2) ON DUPLICATE KEY UPDATE a=VALUES(a), b=2",
+                "INSERT INTO t VALUES (NOW(), ?) ON DUPLICATE KEY UPDATE a = VALUES (a), b = ?",
+            ),
+            ("SELECT COALESCE(1, 2), f(a, -1)", "SELECT COALESCE(?, ?), f(a, ?)"),
+            ("SELECT * FROM t LIMIT 10, 20", "SELECT * FROM t LIMIT ?, ?"),
+            (
+                "SELECT a FROM t WHERE b IS NULL AND c = NULL AND d<=>TRUE",
+                "SELECT a FROM t WHERE b IS NULL AND c = ? AND d <=> ?",
+            ),
+            ("SELECT /*!40001 SQL_NO_CACHE */ * FROM t", "SELECT SQL_NO_CACHE * FROM t"),
+            ("SELECT data->'$.a', data->>'$.b' FROM t", "SELECT data->?, data->>? FROM t"),
+            ("SET @a := 1; SET b=2;", "SET @a := ?; SET b = ?"),
+            ("SELECT DATE '2020-01-01', interval 1 day", "SELECT DATE ?, interval ? day"),
+            ("SELECT count(*) FROM naïve WHERE x='ü", "SELECT count(*) FROM naïve WHERE x = ?"),
+            (
+                "SELECT * FROM t WHERE a BETWEEN 1 AND 5 AND b LIKE '%x'",
+                "SELECT * FROM t WHERE a BETWEEN ? AND ? AND b LIKE ?",
+            ),
+            (
+                "LOAD DATA LOCAL INFILE 'items.csv' INTO TABLE item",
+                "LOAD DATA LOCAL INFILE ? INTO TABLE item",
+            ),
+            ("/* open", ""),
+            ("", ""),
+            (";;", ""),
+        ] {
+            assert_eq!(of(sql), expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_bulk_insert_is_short() {
+        let rows: Vec<_> = (0..2000).map(|i| format!("({i}, 'name {i}', {}.5e0)", i * 3)).collect();
+        assert_eq!(of(format!("INSERT INTO t VALUES {}", rows.join(","))), "INSERT INTO t VALUES (?)");
+    }
+
+    #[test]
+    fn the_result_is_bounded() {
+        let columns: Vec<_> = (0..3000).map(|i| format!("spalteä{i}")).collect();
+        let got = of(format!("SELECT {}", columns.join(",")));
+        assert!(got.len() <= FINGERPRINT_MAX + 3 && got.ends_with("..."));
+        assert!(of("(".repeat(100_000)).len() <= FINGERPRINT_MAX + 3);
+        assert!(of("a".repeat(100_000)).len() <= FINGERPRINT_MAX + 3);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_taken(sql in prop::collection::vec(any::<u8>(), 0..300)) {
+            of(&sql);
+        }
+
+        #[test]
+        fn a_fingerprint_is_its_own(words in prop::collection::vec(prop::sample::select(vec![
+            "SELECT", "a", "t1", "1", "-", "'x'", ",", "(", ")", "IN", "VALUES", "=", "*", ".", "NULL", " ", "/*c*/", "`q`", "?", "+", "\"s\"", "\n", ";", "x",
+        ]), 0..40)) {
+            let once = of(words.concat());
+            prop_assert_eq!(of(&once), once);
+        }
+
+        #[test]
+        fn values_do_not_matter(a in 0u32..1_000_000, s in "[a-z]{0,9}", n in 1usize..9) {
+            let sql = format!("SELECT x FROM t WHERE a = {a} AND b = '{s}' AND c IN ({})", vec!["9"; n].join(","));
+            prop_assert_eq!(of(sql), "SELECT x FROM t WHERE a = ? AND b = ? AND c IN (?)");
+        }
+    }
+}

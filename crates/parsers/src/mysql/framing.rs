@@ -1,0 +1,289 @@
+//! Cuts one direction into MySQL packets: three bytes of length, one of sequence, payload.
+//!
+//! Hands out whole packets with the first bytes of their payload: borrowed where the packet lies in one piece, else
+//! copied up to what the caller wants of it. What nobody wants is stepped over by arithmetic. A gap inside a payload
+//! is stepped over too; one that hides a header is reported as lost. Knows nothing of what packets mean.
+
+use wire::Timestamp;
+
+use crate::Span;
+
+/// Length of a packet that goes on in the next one.
+pub const PACKET_MAX: u32 = 0xff_ffff;
+const HEADER: usize = 4;
+
+/// A packet that is over.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    /// Its place in the exchange.
+    pub seq: u8,
+    /// Length of the payload.
+    pub len: u32,
+    /// The payload's first bytes: all of it, or as many as were wanted or seen.
+    pub head: &'a [u8],
+    /// When it was on the wire.
+    pub span: Span,
+    /// Bytes of it are missing.
+    pub holed: bool,
+    /// Its last byte is, and when that arrived is not known: `span` ends with the last byte that was seen.
+    pub open_end: bool,
+}
+
+impl Packet<'_> {
+    /// Bytes on the wire.
+    pub fn wire_len(&self) -> u64 {
+        u64::from(self.len) + HEADER as u64
+    }
+
+    /// The first byte of the payload, if there is one and it was seen.
+    pub fn first(&self) -> Option<u8> {
+        self.head.first().copied()
+    }
+}
+
+/// The packet under way.
+pub struct Framing {
+    header: [u8; HEADER],
+    header_len: u8,
+    /// Payload bytes still to come.
+    left: u32,
+    /// How many payload bytes to keep; known with the first of them.
+    keep: Option<usize>,
+    kept: Vec<u8>,
+    span: Span,
+    holed: bool,
+    open_end: bool,
+}
+
+impl Default for Framing {
+    fn default() -> Self {
+        let span = Span::at(Timestamp::MIN);
+        Framing {
+            header: [0; HEADER],
+            header_len: 0,
+            left: 0,
+            keep: None,
+            kept: Vec::new(),
+            span,
+            holed: false,
+            open_end: false,
+        }
+    }
+}
+
+impl Framing {
+    /// The next packet that ends in `bytes`, which are consumed up to there. `keep` says by the first byte of a
+    /// payload how much of it is wanted, should the packet be in pieces.
+    #[inline]
+    pub fn next<'a, 'b: 'a>(
+        &'a mut self,
+        bytes: &mut &'b [u8],
+        ts: Timestamp,
+        keep: impl Fn(u8) -> usize,
+    ) -> Option<Packet<'a>> {
+        if self.header_len == 0 {
+            if let Some((len, seq)) = header_of(bytes) {
+                if let Some(payload) = bytes.get(HEADER..HEADER + len as usize) {
+                    *bytes = &bytes[HEADER + len as usize..];
+                    return Some(Packet {
+                        seq,
+                        len,
+                        head: payload,
+                        span: Span::at(ts),
+                        holed: false,
+                        open_end: false,
+                    });
+                }
+            } else if bytes.is_empty() {
+                return None;
+            }
+        }
+        self.resume(bytes, ts, keep)
+    }
+
+    /// Steps over whole packets as long as `is_row` says so of their sequence number and first byte; how many, and
+    /// their bytes.
+    #[inline]
+    pub fn skip_rows(&mut self, bytes: &mut &[u8], mut is_row: impl FnMut(u8, u8) -> bool) -> (u64, u64) {
+        if self.header_len != 0 {
+            return (0, 0);
+        }
+        let (before, mut rows) = (bytes.len(), 0);
+        while let Some((len, seq)) = header_of(bytes) {
+            let end = HEADER + len as usize;
+            if len == PACKET_MAX || len == 0 || bytes.len() < end || !is_row(seq, bytes[HEADER]) {
+                break;
+            }
+            *bytes = &bytes[end..];
+            rows += 1;
+        }
+        (rows, (before - bytes.len()) as u64)
+    }
+
+    /// `len` bytes are missing. Whether the place of the next header is still known; the packet that ended in the
+    /// gap is handed out by the next [`Framing::next`]. `cut`: they arrived with the last bytes that were seen.
+    pub fn gap(&mut self, len: u64, cut: bool) -> bool {
+        if self.header_len as usize != HEADER || len > u64::from(self.left) {
+            return false;
+        }
+        self.left -= len as u32;
+        self.holed = true;
+        self.open_end = self.left == 0 && !cut;
+        self.keep = Some(self.kept.len());
+        true
+    }
+
+    /// Whether no packet is under way.
+    pub fn is_between(&self) -> bool {
+        self.header_len == 0
+    }
+
+    /// Forgets the packet under way.
+    pub fn reset(&mut self) {
+        self.header_len = 0;
+        self.kept.clear();
+    }
+
+    /// The packet under way as if it ended here, once its header is complete.
+    pub fn partial(&self) -> Option<Packet<'_>> {
+        (self.header_len as usize == HEADER).then(|| Packet {
+            seq: self.header[3],
+            len: self.len() - self.left,
+            head: &self.kept,
+            span: self.span,
+            holed: self.holed,
+            open_end: true,
+        })
+    }
+
+    fn len(&self) -> u32 {
+        u32::from_le_bytes([self.header[0], self.header[1], self.header[2], 0])
+    }
+
+    /// The packet under way began before, or will end later.
+    fn resume<'a, 'b: 'a>(
+        &'a mut self,
+        bytes: &mut &'b [u8],
+        ts: Timestamp,
+        keep: impl Fn(u8) -> usize,
+    ) -> Option<Packet<'a>> {
+        if (self.header_len as usize) < HEADER {
+            if bytes.is_empty() {
+                return None;
+            }
+            self.take_header(bytes, ts);
+            if (self.header_len as usize) < HEADER {
+                return None;
+            }
+        }
+        let n = bytes.len().min(self.left as usize);
+        if n > 0 {
+            let keep = *self.keep.get_or_insert_with(|| keep(bytes[0]));
+            let wanted = keep.saturating_sub(self.kept.len()).min(n);
+            self.kept.extend_from_slice(&bytes[..wanted]);
+            self.left -= n as u32;
+            self.span.extend(ts);
+            *bytes = &bytes[n..];
+        }
+        if self.left > 0 {
+            return None;
+        }
+        self.header_len = 0;
+        Some(Packet {
+            seq: self.header[3],
+            len: self.len(),
+            head: &self.kept,
+            span: self.span,
+            holed: self.holed,
+            open_end: self.open_end,
+        })
+    }
+
+    fn take_header(&mut self, bytes: &mut &[u8], ts: Timestamp) {
+        if self.header_len == 0 {
+            self.span = Span::at(ts);
+            self.kept.clear();
+            self.keep = None;
+            self.holed = false;
+            self.open_end = false;
+        }
+        let have = self.header_len as usize;
+        let n = bytes.len().min(HEADER - have);
+        self.header[have..have + n].copy_from_slice(&bytes[..n]);
+        self.header_len += n as u8;
+        *bytes = &bytes[n..];
+        self.span.extend(ts);
+        if self.header_len as usize == HEADER {
+            self.left = self.len();
+        }
+    }
+}
+
+/// Length and sequence number of the packet that begins here.
+#[inline]
+fn header_of(bytes: &[u8]) -> Option<(u32, u8)> {
+    let h = bytes.first_chunk::<HEADER>()?;
+    Some((u32::from_le_bytes([h[0], h[1], h[2], 0]), h[3]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packets(chunks: &[&[u8]], keep: usize) -> Vec<(u8, u32, Vec<u8>, i64, i64)> {
+        let mut framing = Framing::default();
+        let mut out = Vec::new();
+        for (i, chunk) in chunks.iter().enumerate() {
+            let mut bytes = *chunk;
+            while let Some(p) = framing.next(&mut bytes, Timestamp(i as i64), |_| keep) {
+                out.push((p.seq, p.len, p.head.to_vec(), p.span.first.0, p.span.last.0));
+            }
+            assert!(bytes.is_empty());
+        }
+        out
+    }
+
+    #[test]
+    fn whole_and_cut_packets() {
+        let whole = b"\x03\0\0\x01abc\0\0\0\x02\x01\0\0\x03d";
+        assert_eq!(
+            packets(&[whole], 2),
+            [(1, 3, b"abc".to_vec(), 0, 0), (2, 0, vec![], 0, 0), (3, 1, b"d".to_vec(), 0, 0)]
+        );
+        for cut in 1..7 {
+            let (a, b) = whole.split_at(cut);
+            let got = packets(&[a, b], 2);
+            assert_eq!(
+                (got[0].0, got[0].1, &got[0].2[..], got[0].3, got[0].4),
+                (1, 3, &b"ab"[..], 0, 1),
+                "{cut}"
+            );
+            assert_eq!(got.len(), 3);
+        }
+    }
+
+    #[test]
+    fn gaps_in_a_payload_are_stepped_over() {
+        let mut framing = Framing::default();
+        assert!(framing.next(&mut &b"\x08\0\0\x01ab"[..], Timestamp(0), |_| 8).is_none());
+        assert!(framing.gap(3, false));
+        let mut bytes = &b"cde\x01\0"[..];
+        let p = framing.next(&mut bytes, Timestamp(2), |_| 8).expect("a packet ends here");
+        assert_eq!((p.head, p.holed, p.span.last.0), (&b"ab"[..], true, 2));
+        assert!(framing.next(&mut bytes, Timestamp(2), |_| 8).is_none());
+        assert!(!framing.gap(1, false), "a header is missing");
+        framing.reset();
+        assert!(framing.next(&mut &b"\x02\0\0\x01a"[..], Timestamp(0), |_| 8).is_none());
+        assert!(framing.gap(1, false));
+        let p = framing.next(&mut &b""[..], Timestamp(7), |_| 8).expect("the packet ends in the gap");
+        assert_eq!((p.head, p.span.last.0), (&b"a"[..], 0));
+    }
+
+    #[test]
+    fn rows_are_counted_without_being_read() {
+        let mut framing = Framing::default();
+        let mut bytes = &b"\x01\0\0\x01a\x02\0\0\x02bb\x01\0\0\x03\xfe\x01\0\0\x04a"[..];
+        assert_eq!(framing.skip_rows(&mut bytes, |_, b| b < 0xfe), (2, 11));
+        assert_eq!(bytes.len(), 10);
+    }
+}

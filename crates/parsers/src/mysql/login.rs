@@ -1,0 +1,197 @@
+//! The connection phase: greeting, the client's login in both forms, the request for TLS; and what was agreed on.
+//! ("Connection phase" in the MySQL source documentation.)
+
+use super::fields::Fields;
+
+/// Capability flags; MariaDB's own are in the upper half.
+pub mod capability {
+    /// MySQL says: long passwords; MariaDB's servers leave it out to say who they are.
+    pub const MYSQL: u64 = 1;
+    /// The login names a database.
+    pub const CONNECT_WITH_DB: u64 = 1 << 3;
+    /// zlib after the login.
+    pub const COMPRESS: u64 = 1 << 5;
+    /// The protocol of MySQL 4.1.
+    pub const PROTOCOL_41: u64 = 1 << 9;
+    /// TLS from here on.
+    pub const SSL: u64 = 1 << 11;
+    /// Authentication of 4.1.
+    pub const SECURE_CONNECTION: u64 = 1 << 15;
+    /// The authentication data has a length-encoded length.
+    pub const PLUGIN_AUTH_LENENC: u64 = 1 << 21;
+    /// OK packets tell of changed state.
+    pub const SESSION_TRACK: u64 = 1 << 23;
+    /// OK instead of EOF.
+    pub const DEPRECATE_EOF: u64 = 1 << 24;
+    /// Column definitions may be left out.
+    pub const OPTIONAL_METADATA: u64 = 1 << 25;
+    /// zstd after the login.
+    pub const ZSTD: u64 = 1 << 26;
+    /// Queries carry attributes.
+    pub const QUERY_ATTRIBUTES: u64 = 1 << 27;
+    /// MariaDB: column definitions may be left out.
+    pub const MARIADB_CACHE_METADATA: u64 = 1 << 36;
+}
+
+/// A login, borrowed from its packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Login<'a> {
+    /// What the client can do, MariaDB's extension included.
+    pub capabilities: u64,
+    /// Who logs in, if that was seen.
+    pub user: Option<&'a [u8]>,
+    /// The database asked for.
+    pub database: Option<&'a [u8]>,
+}
+
+/// The capabilities that a greeting offers, all where it is cut; `None` where the payload is not a greeting.
+pub fn greeting(payload: &[u8]) -> Option<u64> {
+    let mut f = Fields(payload);
+    let version = f.int(1)?;
+    Some(f.nul_str_or_rest()).filter(|v| is_version(v))?;
+    match version {
+        // v9: thread id, scramble.
+        9 => Some(0),
+        10 => Some(offered(f).unwrap_or(u64::MAX)),
+        _ => None,
+    }
+}
+
+/// Whether the first client packet only asks for TLS.
+pub fn is_tls_request(payload: &[u8], len: u32) -> bool {
+    match len {
+        32 => Fields(payload).int(4).is_some_and(|c| c & capability::SSL != 0),
+        5 => Fields(payload)
+            .int(2)
+            .is_some_and(|c| c & capability::SSL != 0 && c & capability::PROTOCOL_41 == 0),
+        _ => false,
+    }
+}
+
+/// The client's login, as much of it as there is.
+pub fn login(payload: &[u8]) -> Login<'_> {
+    let mut login = Login { capabilities: Fields(payload).int(2).unwrap_or(0), ..Login::default() };
+    // What is missing stays empty.
+    let _ = if login.capabilities & capability::PROTOCOL_41 == 0 {
+        login_320(payload, &mut login)
+    } else {
+        login_41(payload, &mut login)
+    };
+    login
+}
+
+/// `COM_CHANGE_USER`, behind the command's byte.
+pub fn change_user(payload: &[u8], capabilities: Option<u64>) -> Login<'_> {
+    let mut f = Fields(payload);
+    let capabilities = capabilities.unwrap_or(capability::SECURE_CONNECTION);
+    let user = f.nul_str();
+    let secure = capabilities & (capability::SECURE_CONNECTION | capability::PLUGIN_AUTH_LENENC) != 0;
+    let auth = if secure { f.int(1).and_then(|n| f.take(n as usize)) } else { f.nul_str() };
+    let database = auth.and_then(|_| f.nul_str()).filter(|d| !d.is_empty());
+    Login { capabilities, user, database }
+}
+
+/// Whether a server's version is one: printable, not empty, not endless.
+pub fn is_version(v: &[u8]) -> bool {
+    !v.is_empty() && v.len() <= 128 && v.iter().all(|b| (b' '..0x7f).contains(b))
+}
+
+/// User and database wait in their request's text.
+pub fn write_account(text: &mut Vec<u8>, login: Login<'_>) {
+    if let Some(user) = login.user {
+        text.extend_from_slice(user);
+        text.push(0);
+        text.extend_from_slice(login.database.unwrap_or_default());
+    }
+}
+
+/// What [`write_account`] wrote.
+pub fn read_account(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = memchr::memchr(0, text)?;
+    Some((&text[..end], &text[end + 1..]))
+}
+
+fn offered(mut f: Fields<'_>) -> Option<u64> {
+    f.take(4 + 8 + 1)?;
+    let low = f.int(2)?;
+    f.take(1 + 2);
+    let high = f.int(2).unwrap_or(0);
+    f.take(1 + 6);
+    Some(low | high << 16 | mariadb_part(low, &mut f) << 32)
+}
+
+/// MariaDB's own capabilities, where a bit that is not set says that they are next.
+fn mariadb_part(low: u64, f: &mut Fields<'_>) -> u64 {
+    let own = f.int(4).unwrap_or(0);
+    if low & capability::MYSQL == 0 { own } else { 0 }
+}
+
+fn login_41<'a>(payload: &'a [u8], login: &mut Login<'a>) -> Option<()> {
+    let mut f = Fields(payload);
+    login.capabilities = f.int(4)?;
+    f.take(4 + 1 + 19)?;
+    login.capabilities |= mariadb_part(login.capabilities, &mut Fields(f.take(4)?)) << 32;
+    login.user = Some(f.nul_str()?);
+    if login.capabilities & capability::PLUGIN_AUTH_LENENC != 0 {
+        f.lenenc_str()?;
+    } else if login.capabilities & capability::SECURE_CONNECTION != 0 {
+        f.int(1).and_then(|n| f.take(n as usize))?;
+    } else {
+        f.nul_str()?;
+    }
+    if login.capabilities & capability::CONNECT_WITH_DB != 0 {
+        login.database = Some(f.nul_str_or_rest()).filter(|d| !d.is_empty());
+    }
+    Some(())
+}
+
+fn login_320<'a>(payload: &'a [u8], login: &mut Login<'a>) -> Option<()> {
+    let mut f = Fields(payload);
+    f.take(2 + 3)?;
+    login.user = Some(f.nul_str()?);
+    f.nul_str()?;
+    if login.capabilities & capability::CONNECT_WITH_DB != 0 {
+        login.database = Some(f.nul_str_or_rest()).filter(|d| !d.is_empty());
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn greetings() {
+        let v10 =
+            b"\x0a5.5.5-10.11\0\x01\0\0\0abcdefgh\0\xfe\xf7\x2d\x02\0\xff\x81\x15\0\0\0\0\0\0\x1d\0\0\0rest";
+        assert_eq!(greeting(v10), Some(0x1d_81ff_f7fe));
+        assert_eq!(greeting(b"\x0a3.23.54\0\x02\0\0\x0070+&z"), Some(u64::MAX));
+        assert_eq!(greeting(b"\x093.20\0\x02\0\0\0scramble\0"), Some(0));
+        for other in [&b""[..], b"\x0a", b"\x0a\x01\0", b"\x0b5.5\0", b"\x0a\0"] {
+            assert_eq!(greeting(other), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn logins() {
+        let mut bytes = vec![0x8d, 0xa6, 0x03, 0, 0, 0, 0, 1, 8];
+        bytes.extend([0; 23]);
+        bytes.extend(b"app\0\x02ppshop\0");
+        let check = |payload: &[u8], user: Option<&str>, database: Option<&str>| {
+            let got = login(payload);
+            assert_eq!(
+                (got.user, got.database),
+                (user.map(str::as_bytes), database.map(str::as_bytes)),
+                "{payload:?}"
+            );
+        };
+        check(&bytes, Some("app"), Some("shop"));
+        check(&bytes[..38], Some("app"), None);
+        check(&bytes[..30], None, None);
+        assert_eq!(login(&bytes[..30]).capabilities, 0x3a68d);
+        check(b"\x8d\x24\0\0\0danny\0JNK\0shop", Some("danny"), Some("shop"));
+        check(b"\x85\x24\0\0\0danny\0JNK\0", Some("danny"), None);
+        check(b"\x85", None, None);
+        assert_eq!(change_user(b"bob\0\x03abcdb\0\x21\0", None).database, Some(&b"db"[..]));
+    }
+}

@@ -1,0 +1,239 @@
+//! Recognises MySQL by the server's greeting or, in connections joined late, by what commands and OK packets look
+//! like. One command of unmistakable form is enough, or two of a weaker one, or any on a usual port.
+
+use super::command::{self, is_plausible, is_sql};
+use super::fields::Fields;
+use super::login::{self, capability};
+use crate::{Direction, Probe, ProbeContext};
+
+/// Packets looked at.
+const PACKETS_MAX: usize = 16;
+/// Bytes of a greeting's version to wait for.
+const VERSION_MAX: usize = 128;
+
+/// Looks at the first bytes that one end sent.
+pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
+    if bytes.is_empty() {
+        return Probe::NeedMore;
+    }
+    let client = if context.speaker == Some(Direction::ServerToClient) {
+        Probe::NotForUs
+    } else {
+        of_client(bytes, context)
+    };
+    if client == Probe::Request {
+        return client;
+    }
+    let server = if context.speaker == Some(Direction::ClientToServer) {
+        Probe::NotForUs
+    } else {
+        of_server(bytes, context)
+    };
+    match (client, server) {
+        (_, Probe::Response) => Probe::Response,
+        (Probe::NeedMore, _) | (_, Probe::NeedMore) => Probe::NeedMore,
+        _ => Probe::NotForUs,
+    }
+}
+
+/// How much a packet speaks for MySQL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Evidence {
+    Against,
+    /// Too few bytes.
+    Open,
+    Weak,
+    Strong,
+}
+
+fn of_client(bytes: &[u8], context: ProbeContext) -> Probe {
+    verdict(bytes, context.usual_port, Probe::Request, |len, seq, payload| match seq {
+        0 => command_evidence(len, payload),
+        1 => login_evidence(len, payload),
+        _ => Evidence::Against,
+    })
+}
+
+fn of_server(bytes: &[u8], context: ProbeContext) -> Probe {
+    verdict(bytes, context.usual_port, Probe::Response, |len, seq, payload| match (seq, payload.first()) {
+        (_, None) => Evidence::Open,
+        (0, Some(9 | 10)) => greeting_evidence(len, payload),
+        // Refused: too many connections, host blocked or not allowed.
+        (0, Some(0xff)) if context.usual_port && len > 3 && len < 512 => match Fields(&payload[1..]).int(2) {
+            Some(1040 | 1129 | 1130 | 1203 | 1226) => Evidence::Strong,
+            None => Evidence::Open,
+            Some(_) => Evidence::Against,
+        },
+        (1, Some(0)) if len == 7 => match payload {
+            // OK that changed no or few rows, status without strange bits, no warnings.
+            [0, 0..=0xfa, 0..=0xfa, _, 0..=0x7f, 0, 0, ..] => Evidence::Weak,
+            _ if payload.len() < 7 => Evidence::Open,
+            _ => Evidence::Against,
+        },
+        _ => Evidence::Against,
+    })
+}
+
+/// Walks over packets and adds up what each says by its length, sequence number and payload.
+fn verdict(
+    bytes: &[u8],
+    usual_port: bool,
+    yes: Probe,
+    evidence: impl Fn(usize, u8, &[u8]) -> Evidence,
+) -> Probe {
+    let (mut rest, mut weak) = (bytes, 0);
+    for _ in 0..PACKETS_MAX {
+        let Some((header, payload)) = rest.split_at_checked(4) else { break };
+        let len = header[0] as usize | (header[1] as usize) << 8 | (header[2] as usize) << 16;
+        match evidence(len, header[3], payload) {
+            Evidence::Against => return Probe::NotForUs,
+            Evidence::Open => return Probe::NeedMore,
+            Evidence::Strong => return yes,
+            Evidence::Weak => weak += 1,
+        }
+        if weak >= if usual_port { 1 } else { 2 } {
+            return yes;
+        }
+        match payload.split_at_checked(len) {
+            Some((_, next)) => rest = next,
+            None => break,
+        }
+    }
+    Probe::NeedMore
+}
+
+fn command_evidence(len: usize, bytes: &[u8]) -> Evidence {
+    let payload = &bytes[..len.min(bytes.len())];
+    let Some(&code) = payload.first() else {
+        return if len > 0 { Evidence::Open } else { Evidence::Against };
+    };
+    if code == 0 && is_packed(len, bytes) {
+        return Evidence::Strong;
+    }
+    if !is_plausible(code, len as u32) {
+        let undecided =
+            code == 0 && (8..1 << 20).contains(&len) && payload.len() < 9 && payload.iter().all(|b| *b == 0);
+        return if undecided { Evidence::Open } else { Evidence::Against };
+    }
+    let body = &payload[1..];
+    match code {
+        command::QUERY | command::STMT_PREPARE => {
+            let sql = body.strip_prefix(b"\0\x01").unwrap_or(body);
+            // PostgreSQL's Query of 17 characters begins like COM_STMT_PREPARE, but ends with a NUL.
+            let clean = !sql.iter().take(64).any(|b| *b == 0);
+            match () {
+                () if clean && is_sql(sql) && (sql.len() >= 6 || payload.len() == len) => Evidence::Strong,
+                () if clean && body.len() < 16 && payload.len() < len => Evidence::Open,
+                () if clean && sql.iter().take(16).all(|b| (b' '..0x7f).contains(b)) && sql.len() > 1 => {
+                    Evidence::Weak
+                }
+                () => Evidence::Against,
+            }
+        }
+        command::STMT_EXECUTE => match body {
+            // Statement, flags, iteration count 1.
+            [_, _, _, 0, 0..=0x0f, 1, 0, 0, 0, ..] => Evidence::Strong,
+            _ if body.len() < 9 => Evidence::Open,
+            _ => Evidence::Against,
+        },
+        command::STMT_CLOSE | 0x1a if body.len() < 4 => Evidence::Open,
+        command::STMT_CLOSE | 0x1a if body[3] != 0 => Evidence::Against,
+        command::INIT_DB if len > 65 || !body.iter().all(|b| (b'!'..0x7f).contains(b)) => Evidence::Against,
+        // So short that only a company of others makes it MySQL.
+        _ if len <= 9 || code == command::INIT_DB => Evidence::Weak,
+        _ => Evidence::Against,
+    }
+}
+
+/// Whether a packet of the compressed protocol holds one stored command: seen from a plain one's header, the length
+/// inside follows three zeros.
+pub fn is_packed(len: usize, payload: &[u8]) -> bool {
+    let is_text = matches!(payload.get(7), Some(&(command::QUERY | command::STMT_PREPARE)));
+    is_packed_head(len, payload) && (!is_text || is_sql(&payload[8..]))
+}
+
+/// The same by the first bytes alone.
+pub fn is_packed_head(len: usize, payload: &[u8]) -> bool {
+    match payload {
+        [0, 0, 0, a, b, c, 0, code, ..] => {
+            let inside = *a as usize | (*b as usize) << 8 | (*c as usize) << 16;
+            inside + 4 == len && is_plausible(*code, inside as u32)
+        }
+        _ => false,
+    }
+}
+
+/// The client's login of 4.1: capabilities that fit, and the filler's zeros.
+pub fn is_login(len: usize, payload: &[u8]) -> bool {
+    login_evidence(len, payload) == Evidence::Strong
+}
+
+fn login_evidence(len: usize, payload: &[u8]) -> Evidence {
+    if !(32..8192).contains(&len) {
+        return Evidence::Against;
+    }
+    let Some((head, _)) = payload.split_at_checked(28) else { return Evidence::Open };
+    let speaks_41 = Fields(head).int(4).is_some_and(|c| c & capability::PROTOCOL_41 != 0);
+    if speaks_41 && head[9..].iter().all(|b| *b == 0) { Evidence::Strong } else { Evidence::Against }
+}
+
+fn greeting_evidence(len: usize, payload: &[u8]) -> Evidence {
+    let version = &payload[1..];
+    let numbered = version.first().is_none_or(u8::is_ascii_digit);
+    if !(16..1024).contains(&len) || !numbered {
+        return Evidence::Against;
+    }
+    match memchr::memchr(0, &version[..version.len().min(VERSION_MAX)]) {
+        // Behind the version: thread id, scramble, and in version 10 a zero.
+        Some(n) if login::is_version(&version[..n]) => match version.get(n + 13) {
+            Some(0) => Evidence::Strong,
+            Some(_) if payload[0] == 10 => Evidence::Against,
+            _ => Evidence::Strong,
+        },
+        // Cut by the capture.
+        None if version.len() >= 16 && login::is_version(version) => Evidence::Strong,
+        None if payload.len() < len && (version.is_empty() || login::is_version(version)) => Evidence::Open,
+        _ => Evidence::Against,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::IpProtocol;
+
+    use super::*;
+
+    fn check(bytes: &[u8], usual_port: bool, expected: Probe) {
+        let context = ProbeContext { transport: IpProtocol::TCP, usual_port, midstream: true, speaker: None };
+        assert_eq!(probe(bytes, context), expected, "{bytes:?}");
+    }
+
+    #[test]
+    fn first_bytes() {
+        check(b"\x43\0\0\0\x0aBEGIN\0Z\0\0\0\x05T", false, Probe::NotForUs);
+        check(b"\x28\0\0\0\x0a8.0.33\0\x01\0\0\0abcdefgh\0", false, Probe::Response);
+        check(b"\x28\0\0\0\x0a8.0", false, Probe::NeedMore);
+        check(b"\x13\0\0\0\x03SELECT 'hello' AS a", false, Probe::Request);
+        check(b"\x13\0\0\0\x16SELECT ", false, Probe::Request);
+        check(b"\x09\0\0\0\x03\0\x01COMMIT", false, Probe::Request);
+        check(b"\x01\0\0\0\x0e", false, Probe::NeedMore);
+        check(b"\x01\0\0\0\x0e", true, Probe::Request);
+        check(b"\x01\0\0\0\x0e\x01\0\0\0\x0e", false, Probe::Request);
+        check(b"\x07\0\0\x01\0\0\0\x02\0\0\0", true, Probe::Response);
+        check(b"\x07\0\0\x01\0\0\0\x02\0\0\0", false, Probe::NeedMore);
+        check(b"\x16\0\0\0\x17\x01\0\0\0\0\x01\0\0\0", false, Probe::Request);
+        check(b"\x0d\0\0\0\0\0\0\x09\0\0\0\x03SELECT 1", false, Probe::Request);
+        check(b"\x17\0\0\0\xff\x10\x04Too many connections", true, Probe::Response);
+        check(b"\x51\0\0\0\x16SELECT 1 FROM t_1\0", false, Probe::NotForUs);
+        for other in [
+            &b"GET / HTTP/1.1\r\n"[..],
+            b"*1\r\n$4\r\nPING\r\n",
+            b"\x16\x03\x01\x02\0\x01\0\x01\xfc",
+            b"SSH-2.0-OpenSSH\r\n",
+            b"\0\0\0\x08\x04\xd2\x16\x2f",
+            b"\0\0\0\0\0\0\0\0",
+        ] {
+            check(other, false, Probe::NotForUs);
+        }
+    }
+}

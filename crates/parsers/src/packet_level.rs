@@ -1,0 +1,124 @@
+//! Parsers that need no byte stream: one tuple per packet (`tcp_pkt_size`, `packet`) or per flow's first packet
+//! (`tcp_flow_key`). They look at nothing but the headers.
+
+use tuple::{FieldId, Schema, TupleWriter};
+use wire::{FiveTuple, Packet, Transport};
+
+use crate::output::write_common;
+use crate::{FlowContext, Quality};
+
+/// Writes the tuple of one packet.
+pub type PacketParser = fn(&Packet<'_>, &FlowContext, &mut TupleWriter);
+
+/// `tcp_flow_key`: the TCP flow at its first packet.
+pub mod tcp_flow_key {
+    use super::{FlowContext, Packet, Schema, TupleWriter, begin, write_five_tuple};
+
+    tuple::fields! {
+        SRC_IP: Ip, None, "src_ip", "source of the flow's first packet";
+        SRC_PORT: U64, None, "src_port", "its port";
+        DST_IP: Ip, None, "dst_ip", "destination of the flow's first packet";
+        DST_PORT: U64, None, "dst_port", "its port";
+    }
+
+    /// The schema.
+    #[must_use]
+    pub fn schema() -> Schema {
+        Schema::of_parser("tcp_flow_key", 1, "TCP flow, at its first packet", FIELDS, None, None)
+    }
+
+    /// Writes the tuple.
+    pub fn on_first_packet(packet: &Packet<'_>, flow: &FlowContext, w: &mut TupleWriter) {
+        begin(packet, flow, w);
+        write_five_tuple(w, &packet.five_tuple, [SRC_IP, SRC_PORT, DST_IP, DST_PORT]);
+        w.end_row();
+    }
+}
+
+/// `tcp_pkt_size`: TCP packets and their sizes.
+pub mod tcp_pkt_size {
+    use super::{FlowContext, Packet, Schema, Transport, TupleWriter, begin};
+
+    tuple::fields! {
+        SRC_IP: Ip, None, "src_ip", "who sent this packet";
+        DST_IP: Ip, None, "dst_ip", "whom it is for";
+        PACKET_BYTES: U64, Bytes, "packet_bytes", "length on the wire, link header included";
+        PAYLOAD_BYTES: U64, Bytes, "payload_bytes", "TCP payload on the wire";
+    }
+
+    /// The schema.
+    #[must_use]
+    pub fn schema() -> Schema {
+        Schema::of_parser("tcp_pkt_size", 1, "TCP packet", FIELDS, Some(PACKET_BYTES), Some(DST_IP))
+    }
+
+    /// Writes the tuple; nothing for packets that are not TCP.
+    pub fn on_packet(packet: &Packet<'_>, flow: &FlowContext, w: &mut TupleWriter) {
+        if !matches!(packet.transport, Transport::Tcp(_)) {
+            return;
+        }
+        begin(packet, flow, w);
+        w.ip(SRC_IP, &packet.five_tuple.src.addr.0);
+        w.ip(DST_IP, &packet.five_tuple.dst.addr.0);
+        w.u64(PACKET_BYTES, u64::from(packet.original_len));
+        w.u64(PAYLOAD_BYTES, u64::from(packet.payload_original_len));
+        w.end_row();
+    }
+}
+
+/// `packet`: any packet, as a record of fixed size.
+pub mod packet {
+    use super::{FlowContext, Packet, Schema, Transport, TupleWriter, begin, write_five_tuple};
+
+    tuple::fields! {
+        SRC_IP: Ip, None, "src_ip", "who sent this packet";
+        SRC_PORT: U64, None, "src_port", "its port; 0 where the protocol has none";
+        DST_IP: Ip, None, "dst_ip", "whom it is for";
+        DST_PORT: U64, None, "dst_port", "its port; 0 where the protocol has none";
+        PACKET_BYTES: U64, Bytes, "packet_bytes", "length on the wire, link header included";
+        TTL: U64, None, "ttl", "IPv4 time to live or IPv6 hop limit";
+        TCP_FLAGS: U64, None, "tcp_flags", "TCP flag byte: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32";
+        SEQ: U64, None, "seq", "TCP sequence number";
+        ACK: U64, None, "ack", "TCP acknowledgment number";
+        WINDOW: U64, None, "window", "TCP window as in the header, unscaled";
+    }
+
+    /// The schema.
+    #[must_use]
+    pub fn schema() -> Schema {
+        Schema::of_parser("packet", 1, "any packet", FIELDS, Some(PACKET_BYTES), Some(SRC_IP))
+    }
+
+    /// Writes the tuple.
+    pub fn on_packet(packet: &Packet<'_>, flow: &FlowContext, w: &mut TupleWriter) {
+        begin(packet, flow, w);
+        write_five_tuple(w, &packet.five_tuple, [SRC_IP, SRC_PORT, DST_IP, DST_PORT]);
+        w.u64(PACKET_BYTES, u64::from(packet.original_len));
+        w.u64(TTL, u64::from(packet.ttl));
+        if let Transport::Tcp(tcp) = &packet.transport {
+            w.u64(TCP_FLAGS, u64::from(tcp.flags.0));
+            w.u64(SEQ, u64::from(tcp.seq.0));
+            w.u64(ACK, u64::from(tcp.ack.0));
+            w.u64(WINDOW, u64::from(tcp.window));
+        }
+        w.end_row();
+    }
+}
+
+#[inline]
+fn begin(packet: &Packet<'_>, flow: &FlowContext, w: &mut TupleWriter) {
+    let quality = if flow.midstream { Quality::Midstream } else { Quality::Exact };
+    write_common(w, flow, packet.ts, packet.ts, quality);
+}
+
+#[inline]
+fn write_five_tuple(
+    w: &mut TupleWriter,
+    five: &FiveTuple,
+    [src_ip, src_port, dst_ip, dst_port]: [FieldId; 4],
+) {
+    w.ip(src_ip, &five.src.addr.0);
+    w.u64(src_port, u64::from(five.src.port));
+    w.ip(dst_ip, &five.dst.addr.0);
+    w.u64(dst_port, u64::from(five.dst.port));
+}

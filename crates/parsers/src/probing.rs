@@ -1,0 +1,185 @@
+//! Finding out what a flow speaks, by its first bytes in both directions; then handing everything to that parser.
+//!
+//! Holds the first bytes of a flow (bounded) until a protocol claims them. Knows no protocol itself: those to look
+//! for are an argument.
+
+use wire::{IpProtocol, Side, Timestamp};
+
+use crate::{Direction, Output, Probe, ProbeContext, Protocol, StreamParser};
+
+/// Most bytes kept while nothing is known.
+const HELD_BYTES_MAX: usize = 4096;
+/// Chunks without a result after which a flow seen from its start is given up.
+const CHUNKS_MAX: u32 = 16;
+/// The same for a flow joined midway, where most chunks do not begin a message.
+const MIDSTREAM_CHUNKS_MAX: u32 = 200;
+
+/// What is known of one flow's protocol.
+#[derive(Default)]
+pub enum Stream {
+    /// Nothing yet.
+    #[default]
+    New,
+    /// Bytes seen, protocol not known.
+    Probing(Box<Probing>),
+    /// Recognised.
+    Parsing {
+        /// The parser.
+        parser: Box<dyn StreamParser>,
+        /// Its place in the list of protocols.
+        protocol: u8,
+        /// The side that asks.
+        asker: Side,
+    },
+    /// None of the protocols asked for.
+    Ignored,
+}
+
+/// The bytes of a flow whose protocol is not known yet.
+#[derive(Default)]
+pub struct Probing {
+    held: Vec<(Side, Timestamp, Vec<u8>)>,
+    chunks: u32,
+    midstream: bool,
+}
+
+/// Which protocol spoke, and who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recognised {
+    /// Place in the list of protocols.
+    pub protocol: u8,
+    /// The side that asks.
+    pub asker: Side,
+}
+
+/// The flow as far as probing is concerned.
+#[derive(Clone, Copy, Debug)]
+pub struct ProbeFlow {
+    /// TCP or UDP.
+    pub transport: IpProtocol,
+    /// The client by the SYN, if one was seen.
+    pub client: Option<Side>,
+    /// The ports of sides A and B.
+    pub ports: [u16; 2],
+    /// Joined after its start.
+    pub midstream: bool,
+}
+
+impl Probing {
+    /// Looks at the next bytes of `side`. `Ok(None)`: not known yet; `Err(())`: none of `protocols`.
+    ///
+    /// # Errors
+    /// When the flow has shown enough to be given up.
+    #[allow(clippy::result_unit_err)]
+    pub fn on_bytes(
+        &mut self,
+        side: Side,
+        bytes: &[u8],
+        ts: Timestamp,
+        flow: ProbeFlow,
+        protocols: &[&Protocol],
+    ) -> Result<Option<Recognised>, ()> {
+        self.chunks += 1;
+        let midstream = flow.midstream || self.midstream;
+        let before = self.held_of(side);
+        let asked = Asked { side, flow, protocols };
+        let joined;
+        let seen = if before.is_empty() {
+            bytes
+        } else {
+            joined = [&before, bytes].concat();
+            &joined
+        };
+        let undecided = match asked.probe(seen, midstream) {
+            Ok(found) => return Ok(Some(found)),
+            Err(undecided) => undecided,
+        };
+        if !before.is_empty() && !undecided {
+            // What came before may be of something else (a proxy's preamble): these bytes alone may begin a message.
+            if let Ok(found) = asked.probe(bytes, true) {
+                self.on_gap(side);
+                return Ok(Some(found));
+            }
+        }
+        if self.chunks >= if midstream { MIDSTREAM_CHUNKS_MAX } else { CHUNKS_MAX } {
+            return Err(());
+        }
+        let room = HELD_BYTES_MAX.saturating_sub(self.held.iter().map(|h| h.2.len()).sum());
+        if bytes.len() > room || midstream && !undecided {
+            // These bytes begin no message, or too much is held: the next ones of this side may begin one.
+            self.on_gap(side);
+        } else {
+            // The other side's answer may tell what they are.
+            self.held.push((side, ts, bytes.to_vec()));
+        }
+        Ok(None)
+    }
+
+    /// Bytes of `side` are missing: what is held of it leads nowhere.
+    pub fn on_gap(&mut self, side: Side) {
+        self.held.retain(|h| h.0 != side);
+        self.midstream = true;
+    }
+
+    fn held_of(&self, side: Side) -> Vec<u8> {
+        self.held.iter().filter(|h| h.0 == side).flat_map(|h| h.2.iter().copied()).collect()
+    }
+
+    /// Whether the start of the connection's bytes was not used.
+    #[must_use]
+    pub fn joined_midway(&self) -> bool {
+        self.midstream
+    }
+
+    /// Feeds what was held to the parser that was found.
+    pub fn replay(self, asker: Side, parser: &mut dyn StreamParser, out: &mut Output<'_>) {
+        for (side, ts, bytes) in self.held {
+            parser.on_bytes(direction(side, asker), &bytes, ts, out);
+        }
+    }
+}
+
+/// Whom to ask about whose bytes.
+struct Asked<'a> {
+    side: Side,
+    flow: ProbeFlow,
+    protocols: &'a [&'a Protocol],
+}
+
+impl Asked<'_> {
+    /// The first protocol that claims the bytes; otherwise whether any wants to see more.
+    fn probe(&self, bytes: &[u8], midstream: bool) -> Result<Recognised, bool> {
+        let transport = self.flow.transport;
+        let mut undecided = false;
+        for (i, protocol) in self.protocols.iter().enumerate() {
+            let spoken =
+                protocol.tcp && transport == IpProtocol::TCP || protocol.udp && transport == IpProtocol::UDP;
+            if !spoken {
+                continue;
+            }
+            match (protocol.probe)(bytes, context(self.side, self.flow, midstream, protocol)) {
+                Probe::Request => return Ok(Recognised { protocol: i as u8, asker: self.side }),
+                Probe::Response => return Ok(Recognised { protocol: i as u8, asker: self.side.other() }),
+                Probe::NeedMore => undecided = true,
+                Probe::NotForUs => {}
+            }
+        }
+        Err(undecided)
+    }
+}
+
+/// The direction of bytes sent by `side` when `asker` asks.
+#[must_use]
+pub fn direction(side: Side, asker: Side) -> Direction {
+    if side == asker { Direction::ClientToServer } else { Direction::ServerToClient }
+}
+
+fn context(side: Side, flow: ProbeFlow, midstream: bool, protocol: &Protocol) -> ProbeContext {
+    let usual = |s: Side| protocol.ports.contains(&flow.ports[s.index()]);
+    let usual_port = match flow.client {
+        Some(client) => usual(client.other()),
+        None => usual(Side::A) || usual(Side::B),
+    };
+    let speaker = flow.client.map(|client| direction(side, client));
+    ProbeContext { transport: flow.transport, usual_port, midstream, speaker }
+}

@@ -1,0 +1,61 @@
+//! All parsers by name. The one list to add a line to.
+
+use std::sync::Arc;
+
+use tuple::Schema;
+
+use crate::flow_level::{flow_record, tcp_conn_time};
+use crate::packet_level::{PacketParser, packet, tcp_flow_key, tcp_pkt_size};
+use crate::{Protocol, http, memcached, mysql};
+
+/// What a parser reads.
+#[derive(Clone, Copy)]
+pub enum Reads {
+    /// The first packet of every TCP flow.
+    FirstPackets(PacketParser),
+    /// Every packet.
+    Packets(PacketParser),
+    /// Starts and ends of connections, for [`tcp_conn_time`].
+    Connections,
+    /// Flows as a whole, for [`flow_record`].
+    Flows,
+    /// Byte streams or datagrams of a protocol; the number tells the protocol's parsers apart.
+    Messages(&'static Protocol, u8),
+}
+
+/// A parser by name.
+pub struct Registration {
+    /// Its schema; the schema's name is the parser's.
+    pub schema: fn() -> Schema,
+    /// What it reads.
+    pub reads: Reads,
+}
+
+/// Every parser.
+pub const PARSERS: &[Registration] = &[
+    Registration { schema: tcp_flow_key::schema, reads: Reads::FirstPackets(tcp_flow_key::on_first_packet) },
+    Registration { schema: tcp_conn_time::schema, reads: Reads::Connections },
+    Registration { schema: tcp_pkt_size::schema, reads: Reads::Packets(tcp_pkt_size::on_packet) },
+    Registration { schema: packet::schema, reads: Reads::Packets(packet::on_packet) },
+    Registration { schema: flow_record::schema, reads: Reads::Flows },
+    Registration { schema: http::schema, reads: Reads::Messages(&http::PROTOCOL, http::ALL) },
+    Registration { schema: http::schema_get, reads: Reads::Messages(&http::PROTOCOL, http::GET_ONLY) },
+    Registration { schema: mysql::schema, reads: Reads::Messages(&mysql::PROTOCOL, mysql::ALL) },
+    Registration { schema: memcached::schema, reads: Reads::Messages(&memcached::PROTOCOL, memcached::ALL) },
+    Registration {
+        schema: memcached::schema_get,
+        reads: Reads::Messages(&memcached::PROTOCOL, memcached::GET_ONLY),
+    },
+];
+
+/// The schemas of all parsers, in the order of the list.
+#[must_use]
+pub fn schemas() -> Vec<Arc<Schema>> {
+    PARSERS.iter().map(|p| Arc::new((p.schema)())).collect()
+}
+
+/// The parser called `name`.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Registration> {
+    PARSERS.iter().find(|p| (p.schema)().name == name)
+}

@@ -1,0 +1,213 @@
+//! The protocol to copy when you write your own: a toy store, spoken over TCP in lines.
+//!
+//! A request is `GET key`, `DEL key` or `PUT key bytes` and so many bytes; a response `OK`, `OK bytes` and so many
+//! bytes, or `ERR reason`. What is the protocol's own is two short functions, [`Store`]; [`crate::request_response`]
+//! does the rest. `docs/write-a-parser.md` goes through this file. It is not in the registry: nobody speaks it.
+
+use memchr::memchr;
+use tuple::{Schema, TupleWriter};
+
+use crate::request_response::{Cut, Messages, RequestResponse};
+use crate::{Direction, Probe, ProbeContext, Protocol};
+
+/// Variant: every transaction.
+pub const ALL: u8 = 0;
+
+/// The protocol.
+pub static PROTOCOL: Protocol = Protocol {
+    name: "store",
+    ports: &[7070],
+    tcp: true,
+    udp: false,
+    probe,
+    start: RequestResponse::<Store>::start,
+};
+
+tuple::fields! {
+    COMMAND: Text, None, "command", "GET, DEL or PUT";
+    KEY: Text, None, "key", "what is asked for";
+    ERROR: Text, None, "error", "the reason of an ERR";
+    RESPONSE_TIME_NS: I64, Nanoseconds, "response_time_ns", "last byte of the request to first byte of the response";
+}
+
+/// The schema.
+#[must_use]
+pub fn schema() -> Schema {
+    Schema::of_parser("store", 1, "requests to a toy store", FIELDS, Some(RESPONSE_TIME_NS), Some(KEY))
+}
+
+// begin: the protocol
+/// Messages of the store.
+pub struct Store;
+
+impl Messages for Store {
+    const RESPONSE_TIME_NS: tuple::FieldId = RESPONSE_TIME_NS;
+
+    fn cut(direction: Direction, bytes: &[u8]) -> Cut {
+        let Some(end) = memchr(b'\n', bytes) else { return Cut::NeedMore };
+        let body = match (direction, words(&bytes[..end])) {
+            (Direction::ClientToServer, [b"GET" | b"DEL", _, b""]) => Some(0),
+            (Direction::ClientToServer, [b"PUT", _, len])
+            | (Direction::ServerToClient, [b"OK", len, b""]) => number(len),
+            (Direction::ServerToClient, [b"ERR", ..]) => Some(0),
+            _ => None,
+        };
+        body.map_or(Cut::NoMessage, |body| Cut::Message { head: end + 1, body })
+    }
+
+    fn write(request: Option<&[u8]>, response: Option<&[u8]>, w: &mut TupleWriter) {
+        if let Some([command, key, _]) = request.map(words) {
+            w.text(COMMAND, command);
+            w.text(KEY, key);
+        }
+        if let Some(reason) = response.and_then(|line| line.strip_prefix(b"ERR ")) {
+            w.text(ERROR, reason.trim_ascii_end());
+        }
+    }
+}
+// end: the protocol
+
+/// A request, or a response, seen whole; anything shorter only where it may still become one.
+fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
+    match (Store::cut(Direction::ClientToServer, bytes), Store::cut(Direction::ServerToClient, bytes)) {
+        (Cut::Message { .. }, _) => Probe::Request,
+        // `OK` and `ERR` are said by many.
+        (_, Cut::Message { .. }) if context.usual_port => Probe::Response,
+        (Cut::NeedMore, _) if bytes.len() < 512 && bytes.is_ascii() => Probe::NeedMore,
+        _ => Probe::NotForUs,
+    }
+}
+
+/// The first three words of a line.
+fn words(line: &[u8]) -> [&[u8]; 3] {
+    let mut words = line.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty());
+    std::array::from_fn(|_| words.next().unwrap_or_default())
+}
+
+/// A length; none is 0.
+fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() { Some(0) } else { std::str::from_utf8(digits).ok()?.parse().ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::dialogue::Dialogue;
+
+    const C: Direction = Direction::ClientToServer;
+    const S: Direction = Direction::ServerToClient;
+
+    fn dialogue() -> Dialogue {
+        Dialogue::new(&PROTOCOL, schema(), ALL, &["command", "key", "error", "response_time_ns", "quality"])
+    }
+
+    #[test]
+    fn requests_and_responses() {
+        let mut talk = dialogue();
+        talk.client("PUT a 5\nhel")
+            .client("loGET a\n")
+            .server("OK\nOK 5\n")
+            .server("hello")
+            .client("DEL b\r\n");
+        talk.server("ERR no such").server(" key\r\n").client("GET c\n");
+        assert_eq!(
+            talk.rows(),
+            ["PUT a - 1000 exact", "GET a - 1000 exact", "DEL b no such key 1000 exact", "GET c - - half"]
+        );
+    }
+
+    #[test]
+    fn gaps() {
+        let mut talk = dialogue();
+        talk.client("GET a\n").server("OK 9\n123").gap(S, 5).server("9").client("GET b\n").server("OK\n");
+        assert_eq!(talk.rows(), ["GET a - 1000 gap_body", "GET b - 1000 exact"]);
+        let mut talk = dialogue();
+        talk.client("GET a\n").server("OK\n").client("GET b\n").gap(S, 3).client("GET c\n").server("ERR x\n");
+        assert_eq!(talk.rows(), ["GET a - 1000 exact", "GET b - - half", "GET c x 1000 resync"]);
+        let mut talk = dialogue();
+        talk.client("GET a\n").server("OK\n").gap(C, 6).server("ERR b\n").client("GET c\n").server("OK\n");
+        assert_eq!(talk.rows(), ["GET a - 1000 exact", "- - b - half", "GET c - 1000 resync"]);
+    }
+
+    #[test]
+    fn what_is_no_message_is_passed_over() {
+        let mut talk = dialogue();
+        talk.client("GET a\n").server("OK\n").client("HELLO\nGET x\n").client("GET b\n");
+        assert_eq!(talk.counters.malformed_messages, 1);
+        assert_eq!(talk.rows(), ["GET a - 1000 exact", "GET b - - half"]);
+        let mut talk = dialogue();
+        talk.client("x".repeat(9000)).client("GET b\n");
+        assert_eq!((talk.counters.oversized_heads, talk.rows().len()), (1, 1));
+    }
+
+    /// The page that goes through this file shows this file's code.
+    #[test]
+    fn the_page_shows_this_code() {
+        let page = include_str!("../../../docs/write-a-parser.md");
+        let code = include_str!("template.rs");
+        let shown: Vec<&str> =
+            page.split("```rust\n").skip(1).filter_map(|s| s.split("\n```").next()).collect();
+        assert_eq!(shown.len(), 3);
+        for part in shown.iter().flat_map(|s| s.split("\n\n")) {
+            assert!(code.contains(part), "not in template.rs:\n{part}");
+        }
+    }
+
+    #[test]
+    fn probing() {
+        let check = |bytes: &[u8], usual_port, expected| {
+            let context = ProbeContext {
+                transport: wire::IpProtocol::TCP,
+                usual_port,
+                midstream: false,
+                speaker: None,
+            };
+            assert_eq!(probe(bytes, context), expected, "{}", bytes.escape_ascii());
+        };
+        check(b"GET a\n", false, Probe::Request);
+        check(b"OK 3\n", true, Probe::Response);
+        check(b"OK 3\n", false, Probe::NotForUs);
+        check(b"PU", false, Probe::NeedMore);
+        check(b"GET / HTTP/1.1\r\n", false, Probe::NotForUs);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_cutting_gives_the_same_tuples(
+            messages in proptest::collection::vec(("(GET|DEL) [a-z]{1,9}\n|PUT k 3\n[a-z\n]{3}", "OK\n|OK 4\n[A-Z\n]{4}|ERR [a-z]{0,5}\n"), 1..8),
+            n in 1..9usize,
+        ) {
+            let fields = &["command", "key", "error", "quality"];
+            let (mut whole, mut cut) = (Dialogue::new(&PROTOCOL, schema(), ALL, fields), Dialogue::new(&PROTOCOL, schema(), ALL, fields));
+            for (request, response) in &messages {
+                whole.client(request).server(response);
+                for piece in request.as_bytes().chunks(n) {
+                    cut.client(piece);
+                }
+                for piece in response.as_bytes().chunks(n) {
+                    cut.server(piece);
+                }
+            }
+            let rows = whole.rows();
+            prop_assert_eq!(rows.len(), messages.len());
+            prop_assert_eq!(rows, cut.rows());
+        }
+
+        #[test]
+        fn nothing_panics(steps in proptest::collection::vec((any::<bool>(), "(GET |PUT |OK|ERR|[0-9]{1,20}|\n|[a-z]| ){0,9}", 0..20u64), 0..40)) {
+            let mut talk = dialogue();
+            for (client, text, gap) in steps {
+                let direction = if client { C } else { S };
+                talk.bytes(direction, text.as_bytes());
+                if gap < 4 {
+                    talk.gap(direction, if gap == 0 { u64::MAX } else { gap });
+                }
+            }
+            talk.rows();
+        }
+    }
+}
