@@ -1,0 +1,59 @@
+//! Where every packet went: `received = parsed + filtered + sampled_out + dropped + undecodable`, each by cause.
+
+use flow::Counters as FlowCounters;
+use parsers::Counters as ParserCounters;
+use wire::Undecodable;
+
+/// Counts of one monitor. [`Accounting::adds_up`] holds after every batch, or it is a bug.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Accounting {
+    /// Packets taken from the source.
+    pub received: u64,
+    /// Packets that went through the flow table and the parsers.
+    pub parsed: u64,
+    /// Packets of flows that the query did not ask for.
+    pub filtered: Filtered,
+    /// Packets of flows that SAMPLE left out.
+    pub sampled_out: u64,
+    /// Packets thrown away because of overload; none with files.
+    pub dropped: u64,
+    /// Packets that could not be decoded, in the order of [`Undecodable::ALL`].
+    pub undecodable: [u64; Undecodable::ALL.len()],
+    /// The flow table's own counts.
+    pub flows: FlowCounters,
+    /// The parsers' own counts.
+    pub parsers: ParserCounters,
+    /// Tuples written.
+    pub tuples: u64,
+}
+
+/// Packets that were not asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Filtered {
+    /// Neither end matches FROM and TO.
+    pub address: u64,
+    /// The ends match only the other way round: the client is where TO points.
+    pub direction: u64,
+}
+
+impl Accounting {
+    /// Packets that could not be decoded, all causes.
+    #[must_use]
+    pub fn undecodable_total(&self) -> u64 {
+        self.undecodable.iter().sum()
+    }
+
+    /// Packets that were not asked for, all causes.
+    #[must_use]
+    pub fn filtered_total(&self) -> u64 {
+        self.filtered.address + self.filtered.direction
+    }
+
+    /// Whether every packet is accounted for.
+    #[must_use]
+    pub fn adds_up(&self) -> bool {
+        let accounted =
+            self.parsed + self.filtered_total() + self.sampled_out + self.dropped + self.undecodable_total();
+        self.received == accounted
+    }
+}

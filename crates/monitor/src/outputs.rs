@@ -1,0 +1,184 @@
+//! The parsers that a plan uses, sorted by what they read, with the writers of their tuples.
+
+use parsers::flow_level::{flow_record, tcp_conn_time};
+use parsers::packet_level::PacketParser;
+use parsers::registry::{self, Reads};
+use parsers::{FlowContext, Protocol, Tap};
+use plan::MonitorSpec;
+use tuple::{Batch, TupleWriter};
+use wire::{Packet, Timestamp};
+
+/// Batches for the next station, each with the input (the parser's place in the plan) that it belongs to.
+pub type Batches = Vec<(usize, Batch)>;
+
+/// All writers of one monitor.
+pub struct Outputs {
+    first_packets: Vec<PacketTap>,
+    packets: Vec<PacketTap>,
+    connections: Vec<FlowTap>,
+    flows: Vec<FlowTap>,
+    protocols: Vec<&'static Protocol>,
+    /// For each of `protocols`: its taps, and the inputs they belong to.
+    messages: Vec<(Vec<Tap>, Vec<usize>)>,
+}
+
+struct PacketTap {
+    input: usize,
+    parse: PacketParser,
+    writer: TupleWriter,
+}
+
+struct FlowTap {
+    input: usize,
+    writer: TupleWriter,
+}
+
+impl Outputs {
+    /// The writers of a plan.
+    ///
+    /// # Panics
+    /// When the plan names a parser that does not exist: the query is checked against the registry before.
+    #[must_use]
+    pub fn new(spec: &MonitorSpec) -> Outputs {
+        let mut outputs = Outputs {
+            first_packets: Vec::new(),
+            packets: Vec::new(),
+            connections: Vec::new(),
+            flows: Vec::new(),
+            protocols: Vec::new(),
+            messages: Vec::new(),
+        };
+        for (input, parser) in spec.parsers.iter().enumerate() {
+            let writer = TupleWriter::new(parser.schema.clone(), &parser.columns);
+            let Some(registration) = registry::find(&parser.schema.name) else {
+                panic!("the plan names the parser {:?}, which does not exist", parser.schema.name)
+            };
+            match registration.reads {
+                Reads::FirstPackets(parse) => outputs.first_packets.push(PacketTap { input, parse, writer }),
+                Reads::Packets(parse) => outputs.packets.push(PacketTap { input, parse, writer }),
+                Reads::Connections => outputs.connections.push(FlowTap { input, writer }),
+                Reads::Flows => outputs.flows.push(FlowTap { input, writer }),
+                Reads::Messages(protocol, variant) => {
+                    outputs.add_tap(protocol, input, Tap { variant, writer });
+                }
+            }
+        }
+        outputs
+    }
+
+    fn add_tap(&mut self, protocol: &'static Protocol, input: usize, tap: Tap) {
+        let known = self.protocols.iter().position(|p| std::ptr::eq(*p, protocol));
+        let at = known.unwrap_or_else(|| {
+            self.protocols.push(protocol);
+            self.messages.push((Vec::new(), Vec::new()));
+            self.protocols.len() - 1
+        });
+        self.messages[at].0.push(tap);
+        self.messages[at].1.push(input);
+    }
+
+    /// The protocols to look for.
+    #[must_use]
+    pub fn protocols(&self) -> &[&'static Protocol] {
+        &self.protocols
+    }
+
+    /// Whether any parser reads payload.
+    #[must_use]
+    pub fn reads_payload(&self) -> bool {
+        !self.protocols.is_empty()
+    }
+
+    /// Whether any parser wants starts and ends of connections.
+    #[must_use]
+    pub fn reads_connections(&self) -> bool {
+        !self.connections.is_empty()
+    }
+
+    /// Whether any parser wants whole flows.
+    #[must_use]
+    pub fn reads_flows(&self) -> bool {
+        !self.flows.is_empty()
+    }
+
+    /// Whether any parser wants every packet.
+    #[must_use]
+    pub fn reads_packets(&self) -> bool {
+        !self.packets.is_empty()
+    }
+
+    /// The taps of one of [`Outputs::protocols`].
+    #[must_use]
+    pub fn taps(&mut self, protocol: u8) -> &mut [Tap] {
+        &mut self.messages[usize::from(protocol)].0
+    }
+
+    /// The first packet of a TCP flow.
+    pub fn on_first_packet(&mut self, packet: &Packet<'_>, flow: &FlowContext) {
+        for tap in &mut self.first_packets {
+            (tap.parse)(packet, flow, &mut tap.writer);
+        }
+    }
+
+    /// Any packet.
+    pub fn on_packet(&mut self, packet: &Packet<'_>, flow: &FlowContext) {
+        for tap in &mut self.packets {
+            (tap.parse)(packet, flow, &mut tap.writer);
+        }
+    }
+
+    /// A SYN.
+    pub fn on_start(&mut self, ts: Timestamp, flow: &FlowContext) {
+        for tap in &mut self.connections {
+            tcp_conn_time::on_start(ts, flow, &mut tap.writer);
+        }
+    }
+
+    /// The end of a connection.
+    pub fn on_end(&mut self, end: &tcp_conn_time::End, now: Timestamp, flow: &FlowContext) {
+        for tap in &mut self.connections {
+            tcp_conn_time::on_end(end, now, flow, &mut tap.writer);
+        }
+    }
+
+    /// A flow's record.
+    pub fn on_record(&mut self, record: &flow_record::Record<'_>, flow: &FlowContext) {
+        for tap in &mut self.flows {
+            flow_record::on_record(record, flow, &mut tap.writer);
+        }
+    }
+
+    /// Whether any writer is full.
+    #[must_use]
+    pub fn any_full(&mut self) -> bool {
+        let mut full = false;
+        self.each_writer(|_, w| full |= w.is_full());
+        full
+    }
+
+    /// Hands over what all writers hold; returns the number of tuples.
+    pub fn flush(&mut self, out: &mut Batches) -> u64 {
+        let mut tuples = 0;
+        self.each_writer(|input, w| {
+            if w.rows() > 0 {
+                tuples += w.rows() as u64;
+                out.push((input, w.finish()));
+            }
+        });
+        tuples
+    }
+
+    fn each_writer(&mut self, mut act: impl FnMut(usize, &mut TupleWriter)) {
+        for tap in self.first_packets.iter_mut().chain(&mut self.packets) {
+            act(tap.input, &mut tap.writer);
+        }
+        for tap in self.connections.iter_mut().chain(&mut self.flows) {
+            act(tap.input, &mut tap.writer);
+        }
+        for (taps, inputs) in &mut self.messages {
+            for (tap, input) in taps.iter_mut().zip(inputs) {
+                act(*input, &mut tap.writer);
+            }
+        }
+    }
+}

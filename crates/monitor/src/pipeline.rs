@@ -1,0 +1,514 @@
+//! The data path, told once: [`Monitor::on_batch`] takes packets, `on_packet` shows every step in order.
+//!
+//! Runs to completion on one thread: no locks, nothing allocated per packet. Packets are taken in batches so that the
+//! flow table's memory is asked for while the packets before are still being worked on.
+
+use arrayvec::ArrayVec;
+use flow::{CloseReason, Event, Events, Flow, FlowEvent, FlowIdx, Hashed, SideCounters, Table};
+use parsers::flow_level::{flow_record, tcp_conn_time};
+use parsers::probing::{ProbeFlow, direction};
+use parsers::{FlowContext, Output, Probing, Stream};
+use plan::{Limit, MonitorSpec};
+use wire::packet::TcpFlags;
+use wire::{Captured, IpProtocol, Packet, Side, Timestamp, Transport};
+
+use crate::Accounting;
+use crate::address_filter::AddressFilter;
+use crate::outputs::{Batches, Outputs};
+use crate::sample::Sampler;
+
+/// Packets worked on at a time: enough to hide a cache miss, few enough to stay in the first-level cache.
+const BATCH: usize = 64;
+/// Tuples leave at least this often, by the packets' clock, so that windows can close.
+const FLUSH_NS: i64 = 250_000_000;
+
+/// Limits of a monitor.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// The flow table's; `reassemble` is decided by the plan.
+    pub flow: flow::Config,
+}
+
+/// Whether to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// More packets are welcome.
+    Continue,
+    /// LIMIT has been reached: nothing more will be taken.
+    LimitReached,
+}
+
+/// Turns packets into tuple batches for one query.
+pub struct Monitor {
+    addresses: AddressFilter,
+    sampler: Sampler,
+    limit: Limit,
+    table: Table<FlowState>,
+    outputs: Outputs,
+    events: Events,
+    accounting: Accounting,
+    admitted: u64,
+    first_ts: Option<Timestamp>,
+    clock: Timestamp,
+    watermark: Timestamp,
+}
+
+/// What the monitor remembers of a flow.
+#[derive(Default)]
+struct FlowState {
+    verdict: Verdict,
+    connection: Connection,
+    stream: Stream,
+    /// The parser did not get the connection's first bytes.
+    joined_midway: bool,
+    reported: Option<Box<flow_record::Counts>>,
+}
+
+/// Whether a flow is asked for by FROM and TO.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Verdict {
+    /// It depends on which end is the client, and that is not known yet.
+    #[default]
+    Open,
+    In,
+    Out,
+}
+
+/// What `tcp_conn_time` has said of a connection.
+#[derive(Clone, Copy, Default)]
+struct Connection {
+    started: Option<Timestamp>,
+    ended: bool,
+}
+
+/// A packet that is to be worked on.
+struct Admitted<'a> {
+    packet: Packet<'a>,
+    at: Hashed,
+}
+
+impl Monitor {
+    /// A monitor with nothing seen yet.
+    #[must_use]
+    pub fn new(spec: &MonitorSpec, config: Config) -> Monitor {
+        let outputs = Outputs::new(spec);
+        let flow = flow::Config { reassemble: outputs.reads_payload(), ..config.flow };
+        Monitor {
+            addresses: AddressFilter::new(spec),
+            sampler: Sampler::new(spec.sample),
+            limit: spec.limit,
+            table: Table::new(flow),
+            outputs,
+            events: Events::default(),
+            accounting: Accounting::default(),
+            admitted: 0,
+            first_ts: None,
+            clock: Timestamp::MIN,
+            watermark: Timestamp::MIN,
+        }
+    }
+
+    /// Works on the packets; tuples that are due are added to `out`.
+    pub fn on_batch(&mut self, packets: &[Captured<'_>], out: &mut Batches) -> Progress {
+        let mut progress = Progress::Continue;
+        for packets in packets.chunks(BATCH) {
+            let mut admitted = ArrayVec::<Admitted<'_>, BATCH>::new();
+            for captured in packets {
+                if self.limit_reached(captured.ts) {
+                    progress = Progress::LimitReached;
+                    break;
+                }
+                if let Some(ready) = self.admit(captured) {
+                    self.table.prefetch(ready.at.hash);
+                    admitted.push(ready);
+                }
+            }
+            for ready in &admitted {
+                self.on_packet(ready);
+            }
+            // Packets that are not worked on tell the time, too.
+            let latest = packets.iter().map(|p| p.ts).max();
+            if progress == Progress::Continue {
+                self.clock = latest.map_or(self.clock, |ts| self.clock.max(ts));
+            }
+            self.expire();
+            if self.outputs.any_full() || self.clock.since(self.watermark) >= FLUSH_NS {
+                self.flush(out);
+            }
+            if progress == Progress::LimitReached {
+                break;
+            }
+        }
+        progress
+    }
+
+    /// Ends every flow and hands over all tuples.
+    pub fn finish(&mut self, out: &mut Batches) {
+        let mut events = std::mem::take(&mut self.events);
+        loop {
+            let more = self.table.close_all(self.clock, &mut events);
+            self.on_events(&events, &[], None);
+            if self.outputs.any_full() {
+                self.flush(out);
+            }
+            if !more {
+                break;
+            }
+        }
+        self.events = events;
+        self.flush(out);
+    }
+
+    /// Event time up to which all tuples have been handed over.
+    #[must_use]
+    pub fn watermark(&self) -> Timestamp {
+        self.watermark
+    }
+
+    /// Time of the first packet, if there was one, and the packets' clock now.
+    #[must_use]
+    pub fn seen(&self) -> Option<(Timestamp, Timestamp)> {
+        self.first_ts.map(|first| (first, self.clock))
+    }
+
+    /// Where every packet went.
+    #[must_use]
+    pub fn accounting(&self) -> Accounting {
+        Accounting { flows: *self.table.counters(), ..self.accounting.clone() }
+    }
+
+    fn limit_reached(&mut self, ts: Timestamp) -> bool {
+        let first = *self.first_ts.get_or_insert(ts);
+        self.limit.packets.is_some_and(|n| self.admitted >= n)
+            || self.limit.nanos.is_some_and(|n| ts.since(first) >= n)
+    }
+
+    /// Decodes a packet and decides by its addresses whether it is worked on at all.
+    #[inline]
+    fn admit<'a>(&mut self, captured: &Captured<'a>) -> Option<Admitted<'a>> {
+        self.accounting.received += 1;
+        let packet = match Packet::decode(captured) {
+            Ok(packet) => packet,
+            Err(cause) => {
+                self.accounting.undecodable[cause as usize] += 1;
+                return None;
+            }
+        };
+        if !self.addresses.passes(&packet.five_tuple) {
+            self.accounting.filtered.address += 1;
+            return None;
+        }
+        self.admitted += 1;
+        let at = self.table.hash(&packet);
+        if !self.sampler.takes(&at.key) {
+            self.accounting.sampled_out += 1;
+            return None;
+        }
+        Some(Admitted { packet, at })
+    }
+
+    /// One packet, from its headers to its tuples.
+    fn on_packet(&mut self, ready: &Admitted<'_>) {
+        let packet = &ready.packet;
+        self.clock = self.clock.max(packet.ts);
+        let mut events = std::mem::take(&mut self.events);
+        let idx = self.table.process_hashed(packet, &ready.at, &mut events);
+        self.on_events(&events, packet.payload, Some(packet));
+        self.events = events;
+
+        if self.table.flow(idx).state.verdict == Verdict::Out {
+            self.accounting.filtered.direction += 1;
+            return;
+        }
+        self.accounting.parsed += 1;
+        if self.outputs.reads_packets() && self.asked_for(idx) {
+            let context = context(self.table.flow(idx));
+            self.outputs.on_packet(packet, &context);
+        }
+        if self.outputs.reads_connections()
+            && let Transport::Tcp(tcp) = &packet.transport
+            && tcp.flags.intersects(TcpFlags::SYN | TcpFlags::FIN)
+        {
+            self.on_control_segment(idx, tcp.flags, packet.ts);
+        }
+    }
+
+    fn on_events(&mut self, events: &Events, payload: &[u8], packet: Option<&Packet<'_>>) {
+        for &Event { flow, what } in events.list() {
+            match what {
+                FlowEvent::Opened => self.on_opened(flow, packet),
+                FlowEvent::Bytes { side, chunk, ts } => {
+                    self.on_bytes(flow, side, events.bytes(chunk, payload), ts);
+                }
+                FlowEvent::Datagram { side, chunk, cut, ts } => {
+                    self.on_datagram(flow, side, events.bytes(chunk, payload), (cut, ts));
+                }
+                FlowEvent::Gap { side, len, ts } => self.on_gap(flow, side, len, ts),
+                FlowEvent::End { side, ts } => {
+                    self.parse(flow, |parser, asker, out| parser.on_end(direction(side, asker), ts, out));
+                }
+                FlowEvent::Terminated { reason, ts } => self.on_terminated(flow, reason, ts),
+                FlowEvent::ActiveTimeout => self.record(flow, "active_timeout", self.clock),
+                FlowEvent::Closed { reason, ts } => self.on_closed(flow, reason, ts),
+            }
+        }
+    }
+
+    fn on_opened(&mut self, idx: FlowIdx, packet: Option<&Packet<'_>>) {
+        self.decide(idx);
+        if self.table.flow(idx).state.verdict == Verdict::Out {
+            return;
+        }
+        if let Some(packet) = packet
+            && packet.five_tuple.protocol == IpProtocol::TCP
+            && self.asked_for(idx)
+        {
+            let context = context(self.table.flow(idx));
+            self.outputs.on_first_packet(packet, &context);
+        }
+    }
+
+    /// Settles FROM and TO for a flow as far as its client is known.
+    fn decide(&mut self, idx: FlowIdx) {
+        let verdict = if self.addresses.passes_all() {
+            Verdict::In
+        } else {
+            let flow = self.table.flow(idx);
+            let (client, guessed) = flow.client();
+            let (client, server) = (flow.key.end(client), flow.key.end(client.other()));
+            match (self.addresses.matches(client, server), self.addresses.matches(server, client)) {
+                (true, true) => Verdict::In,
+                (true, false) if !guessed => Verdict::In,
+                (false, _) if !guessed => Verdict::Out,
+                _ => Verdict::Open,
+            }
+        };
+        self.table.flow_mut(idx).state.verdict = verdict;
+        if verdict == Verdict::Out {
+            self.table.flow_mut(idx).state.stream = Stream::Ignored;
+            self.table.ignore_payload(idx);
+        }
+    }
+
+    /// Whether tuples of the flow may be written now; where nothing better is known, the guessed client counts.
+    fn asked_for(&self, idx: FlowIdx) -> bool {
+        let flow = self.table.flow(idx);
+        match flow.state.verdict {
+            Verdict::In => true,
+            Verdict::Out => false,
+            Verdict::Open => {
+                let client = flow.client().0;
+                self.addresses.matches(flow.key.end(client), flow.key.end(client.other()))
+            }
+        }
+    }
+
+    fn on_bytes(&mut self, idx: FlowIdx, side: Side, bytes: &[u8], ts: Timestamp) {
+        if matches!(self.table.flow(idx).state.stream, Stream::New | Stream::Probing(_))
+            && !self.recognise(idx, side, bytes, ts)
+        {
+            return;
+        }
+        self.parse(idx, |parser, asker, out| parser.on_bytes(direction(side, asker), bytes, ts, out));
+    }
+
+    fn on_datagram(&mut self, idx: FlowIdx, side: Side, bytes: &[u8], (cut, ts): (u32, Timestamp)) {
+        if matches!(self.table.flow(idx).state.stream, Stream::New | Stream::Probing(_))
+            && !self.recognise(idx, side, bytes, ts)
+        {
+            return;
+        }
+        self.parse(idx, |parser, asker, out| parser.on_datagram(direction(side, asker), bytes, cut, ts, out));
+    }
+
+    fn on_gap(&mut self, idx: FlowIdx, side: Side, len: u64, ts: Timestamp) {
+        match &mut self.table.flow_mut(idx).state.stream {
+            stream @ Stream::New => {
+                let mut probing = Box::<Probing>::default();
+                probing.on_gap(side);
+                *stream = Stream::Probing(probing);
+            }
+            Stream::Probing(probing) => probing.on_gap(side),
+            _ => self.parse(idx, |parser, asker, out| parser.on_gap(direction(side, asker), len, ts, out)),
+        }
+    }
+
+    /// Asks the protocols whether these bytes are theirs. True when one has been found; the bytes before these have
+    /// been fed to its parser then.
+    fn recognise(&mut self, idx: FlowIdx, side: Side, bytes: &[u8], ts: Timestamp) -> bool {
+        let flow = self.table.flow_mut(idx);
+        let (client, guessed) = flow.client();
+        let about = ProbeFlow {
+            transport: flow.key.protocol,
+            client: (!guessed).then_some(client),
+            ports: [flow.key.a.port, flow.key.b.port],
+            midstream: flow.is_midstream(),
+        };
+        let mut probing = match std::mem::take(&mut flow.state.stream) {
+            Stream::Probing(probing) => probing,
+            _ => Box::default(),
+        };
+        match probing.on_bytes(side, bytes, ts, about, self.outputs.protocols()) {
+            Ok(None) => flow.state.stream = Stream::Probing(probing),
+            Err(()) => {
+                flow.state.stream = Stream::Ignored;
+                self.table.ignore_payload(idx);
+            }
+            Ok(Some(found)) => {
+                if guessed || flow.key.protocol != IpProtocol::TCP {
+                    flow.set_client(found.asker);
+                }
+                let protocol = self.outputs.protocols()[usize::from(found.protocol)];
+                let (parser, asker) = ((protocol.start)(), found.asker);
+                flow.state.joined_midway = probing.joined_midway();
+                flow.state.stream = Stream::Parsing { parser, protocol: found.protocol, asker };
+                self.decide(idx);
+                self.parse(idx, |parser, asker, out| probing.replay(asker, parser, out));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Lets the flow's parser, if it has one, act; forgets it when it has no more to say.
+    fn parse(
+        &mut self,
+        idx: FlowIdx,
+        act: impl FnOnce(&mut dyn parsers::StreamParser, Side, &mut Output<'_>),
+    ) {
+        let flow = self.table.flow_mut(idx);
+        let context = context(flow);
+        let Stream::Parsing { parser, protocol, asker } = &mut flow.state.stream else { return };
+        let taps = self.outputs.taps(*protocol);
+        let mut out = Output::new(&context, self.clock, &mut self.accounting.parsers, taps);
+        act(parser.as_mut(), *asker, &mut out);
+        if parser.is_done() {
+            parser.on_close(&mut out);
+            flow.state.stream = Stream::Ignored;
+            self.table.ignore_payload(idx);
+        }
+    }
+
+    fn on_terminated(&mut self, idx: FlowIdx, reason: CloseReason, ts: Timestamp) {
+        self.close_stream(idx);
+        if reason == CloseReason::Rst {
+            self.on_connection_end(idx, tcp_conn_time::Flag::Rst, ts);
+        }
+    }
+
+    fn on_closed(&mut self, idx: FlowIdx, reason: CloseReason, ts: Timestamp) {
+        self.close_stream(idx);
+        let last_ts = self.table.flow(idx).last_ts;
+        self.on_connection_end(idx, tcp_conn_time::Flag::Expired, last_ts);
+        self.record(idx, reason.name(), ts.max(self.watermark));
+    }
+
+    fn close_stream(&mut self, idx: FlowIdx) {
+        self.parse(idx, |parser, _, out| parser.on_close(out));
+        self.table.flow_mut(idx).state.stream = Stream::Ignored;
+    }
+
+    /// A SYN or FIN, for `tcp_conn_time`.
+    fn on_control_segment(&mut self, idx: FlowIdx, flags: TcpFlags, ts: Timestamp) {
+        let connection = &mut self.table.flow_mut(idx).state.connection;
+        if flags.contains(TcpFlags::SYN) && !flags.contains(TcpFlags::ACK) && connection.started.is_none() {
+            connection.started = Some(ts);
+            if self.asked_for(idx) {
+                let context = context(self.table.flow(idx));
+                self.outputs.on_start(ts, &context);
+            }
+        }
+        if flags.contains(TcpFlags::FIN) {
+            self.on_connection_end(idx, tcp_conn_time::Flag::Fin, ts);
+        }
+    }
+
+    fn on_connection_end(&mut self, idx: FlowIdx, flag: tcp_conn_time::Flag, ts: Timestamp) {
+        let flow = self.table.flow_mut(idx);
+        if !self.outputs.reads_connections()
+            || flow.key.protocol != IpProtocol::TCP
+            || flow.state.connection.ended
+        {
+            return;
+        }
+        flow.state.connection.ended = true;
+        let end = tcp_conn_time::End {
+            flag,
+            ts,
+            started: flow.state.connection.started,
+            handshake_ns: flow.handshake_ns(),
+        };
+        let context = context(flow);
+        if self.asked_for(idx) {
+            self.outputs.on_end(&end, self.clock, &context);
+        }
+    }
+
+    /// Writes a flow's record: all that has been counted since the one before.
+    fn record(&mut self, idx: FlowIdx, reason: &str, now: Timestamp) {
+        if !self.outputs.reads_flows() || !self.asked_for(idx) {
+            return;
+        }
+        let flow = self.table.flow_mut(idx);
+        let counts = counts(flow);
+        let before = flow.state.reported.get_or_insert_default();
+        let since = counts.since(before);
+        **before = counts;
+        let flow = self.table.flow(idx);
+        let tcp = flow.key.protocol == IpProtocol::TCP;
+        let history = tcp.then(|| flow.history());
+        let record = flow_record::Record {
+            first_ts: flow.first_ts,
+            last_ts: flow.last_ts,
+            now,
+            counts: since,
+            handshake_ns: flow.handshake_ns(),
+            conn_state: tcp.then(|| flow.conn_state().name()),
+            history: history.as_deref(),
+            reason,
+        };
+        self.outputs.on_record(&record, &context(flow));
+    }
+
+    /// Takes idle flows out of the table.
+    fn expire(&mut self) {
+        let mut events = std::mem::take(&mut self.events);
+        self.table.expire(self.clock, &mut events);
+        self.on_events(&events, &[], None);
+        self.events = events;
+    }
+
+    fn flush(&mut self, out: &mut Batches) {
+        self.accounting.tuples += self.outputs.flush(out);
+        self.watermark = self.clock;
+    }
+}
+
+/// What the tuples of a flow have in common.
+fn context(flow: &Flow<FlowState>) -> FlowContext {
+    let (client, client_guessed) = flow.client();
+    FlowContext {
+        id: flow.id,
+        client: flow.key.end(client),
+        server: flow.key.end(client.other()),
+        protocol: flow.key.protocol,
+        client_guessed,
+        midstream: flow.is_midstream() || flow.state.joined_midway,
+    }
+}
+
+/// A flow's counts, the client's first.
+fn counts(flow: &Flow<FlowState>) -> flow_record::Counts {
+    let client = flow.client().0;
+    let sides = [client, client.other()];
+    let sum = |of: fn(&SideCounters) -> u64| sides.iter().map(|side| of(&flow.counters(*side))).sum();
+    flow_record::Counts {
+        packets: sides.map(|side| flow.packets(side)),
+        bytes: sides.map(|side| flow.bytes(side)),
+        payload_bytes: sides.map(|side| flow.payload_bytes(side)),
+        retransmissions: sum(|c| u64::from(c.retransmissions)),
+        out_of_order: sum(|c| u64::from(c.out_of_order)),
+        gaps: sum(|c| u64::from(c.gaps)),
+        gap_bytes: sum(|c| c.gap_bytes),
+    }
+}

@@ -1,0 +1,127 @@
+//! `flow`, `tcp_conn_time`, `tcp_flow_key` and `tcp_pkt_size` against the truth's `tcp.tsv`, one row a connection.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::support::{Row, captures, corpus, nanos, run, truth};
+
+/// Captures with connections over plain links: tunnels and fragments are not opened yet.
+const FOLDERS: &[&str] = &[
+    "captures/http",
+    "captures/tcp",
+    "captures/mysql",
+    "captures/memcached",
+    "captures/redis",
+    "live-captures",
+];
+
+/// Files of another format by the name of `.pcap`: NetXRay 2.
+const NOT_PCAP: &[&str] = &["wswiki-tcp-syn-attack.pcap"];
+
+/// Both ends, the smaller first: the truth guesses the client by port where no handshake was seen, we by ours.
+type Ends = (String, String);
+
+#[test]
+fn flows_agree_with_the_truth() {
+    let Some(root) = corpus() else { return };
+    let mut connections = 0;
+    for capture in captures(&root, FOLDERS) {
+        let Some(truth) = truth(&capture, "tcp.tsv") else { continue };
+        if NOT_PCAP.iter().any(|name| capture.ends_with(name)) {
+            continue;
+        }
+        connections += truth.len();
+        check_totals(&capture, &truth);
+        check_connection_times(&capture, &truth);
+    }
+    assert!(connections > 5000, "{connections} connections of truth");
+}
+
+/// Packets and bytes on the wire of each pair of ends, each way.
+fn check_totals(capture: &Path, truth: &[Row]) {
+    let mut expected = BTreeMap::<Ends, [u64; 4]>::new();
+    for row in truth {
+        let client = format!("{} {}", row["client"], row["cport"]);
+        let server = format!("{} {}", row["server"], row["sport"]);
+        add(
+            &mut expected,
+            client,
+            server,
+            ["pkts_up", "pkts_down", "wire_up", "wire_down"].map(|f| number(row, f)),
+        );
+    }
+    let mut got = BTreeMap::<Ends, [u64; 4]>::new();
+    for row in run(capture, "flow").rows.iter().filter(|r| r["transport"] == "tcp") {
+        let client = format!("{} {}", row["client_ip"], row["client_port"]);
+        let server = format!("{} {}", row["server_ip"], row["server_port"]);
+        let fields = ["client_packets", "server_packets", "client_bytes", "server_bytes"];
+        add(&mut got, client, server, fields.map(|f| number(row, f)));
+    }
+    assert_eq!(got, expected, "{}", capture.display());
+    let packets: u64 = expected.values().map(|v| v[0] + v[1]).sum();
+    assert_eq!(run(capture, "tcp_pkt_size").rows.len() as u64, packets, "{}", capture.display());
+}
+
+fn add(
+    totals: &mut BTreeMap<Ends, [u64; 4]>,
+    client: String,
+    server: String,
+    [up, down, wire_up, wire_down]: [u64; 4],
+) {
+    let (ends, values) = if client <= server {
+        ((client, server), [up, down, wire_up, wire_down])
+    } else {
+        ((server, client), [down, up, wire_down, wire_up])
+    };
+    let sums = totals.entry(ends).or_default();
+    for (sum, value) in sums.iter_mut().zip(values) {
+        *sum += value;
+    }
+}
+
+/// Start, handshake and end of every connection that was seen from its SYN and is alone on its ports.
+fn check_connection_times(capture: &Path, truth: &[Row]) {
+    // Both ends send a SYN here. The truth takes the one that is answered for the client and counts to its last ACK; ours
+    // is the first SYN's sender, and the handshake is over when both SYNs are acknowledged.
+    if capture.to_string_lossy().contains("split-handshake") {
+        return;
+    }
+    // An injected RST that does not acknowledge the SYN: the truth counts it as the end, RFC 9293 §3.10.7.3 does not.
+    let injected = capture.ends_with("zeek-rst-inject-rae.pcap");
+    let rows = run(capture, "tcp_conn_time").rows;
+    let flow_keys = run(capture, "tcp_flow_key").rows;
+    for t in truth {
+        let same_ends = |r: &&Row| {
+            (r["client_ip"] == t["client"]
+                && r["client_port"] == t["cport"]
+                && r["server_ip"] == t["server"]
+                && r["server_port"] == t["sport"])
+                || (r["client_ip"] == t["server"]
+                    && r["client_port"] == t["sport"]
+                    && r["server_ip"] == t["client"]
+                    && r["server_port"] == t["cport"])
+        };
+        let starts: Vec<&Row> = rows.iter().filter(same_ends).filter(|r| r["event"] == "start").collect();
+        let ends: Vec<&Row> = rows.iter().filter(same_ends).filter(|r| r["event"] == "end").collect();
+        let (Some(t_syn), 1, 1) = (t.get("t_syn"), starts.len(), ends.len()) else { continue };
+        let place = format!("{}: {} {}", capture.display(), t["client"], t["cport"]);
+        assert_eq!(flow_keys.iter().filter(same_ends).count(), 1, "{place}");
+        assert_eq!(starts[0]["ts"], nanos(t_syn).to_string(), "{place}: SYN");
+        let first_end = ["t_fin_client", "t_fin_server", "t_rst"]
+            .iter()
+            .filter_map(|f| t.get(*f))
+            .map(|v| nanos(v))
+            .min();
+        if let Some(end) = first_end.filter(|_| ends[0]["flag"] != "EXPIRED" && !injected) {
+            assert_eq!(ends[0]["conn_time_ns"], (end - nanos(t_syn)).to_string(), "{place}: end");
+        }
+        if let (Some(theirs), Some(ours)) = (t.get("handshake"), ends[0].get("handshake_ns")) {
+            let ours: i64 = ours.parse().expect("a number");
+            assert!((nanos(theirs) - ours).abs() <= 1000, "{place}: handshake {ours} ns, truth {theirs} s");
+        }
+    }
+}
+
+fn number(row: &Row, field: &str) -> u64 {
+    row.get(field).map_or(0, |v| v.parse().unwrap_or_else(|_| panic!("{field} = {v}")))
+}

@@ -1,0 +1,10 @@
+//! The whole data path against captures with independent truth: other projects' files and recordings of real servers,
+//! read where they lie beside the checkout (`../shared/data`); where they are not, every test says so and checks nothing.
+
+mod accounting;
+mod damage;
+mod flows;
+mod http;
+mod memcached;
+mod mysql;
+mod support;

@@ -1,0 +1,266 @@
+//! Memcached commands against `memcache.tsv` of every capture that has one: each row with command, keys, status, hits,
+//! lengths and times, to the nanosecond. Where they differ the difference stands in [`DIFFERENCES`], explained in
+//! `docs/truth/memcached.md`.
+//!
+//! The truth has a row for each command, the parser a tuple for each key; here the tuples of a command are taken
+//! together.
+
+use std::path::Path;
+
+use crate::support::{Row, captures, corpus, nanos, run, truth};
+
+/// Captures over plain links.
+const FOLDERS: &[&str] = &["captures/memcached", "captures/mixed", "derived", "live-captures", "bench"];
+
+/// Captures of other protocols.
+const OTHERS: &[&str] = &[
+    "captures/cassandra",
+    "captures/dns",
+    "captures/http",
+    "captures/http2",
+    "captures/kafka",
+    "captures/malformed",
+    "captures/mixed",
+    "captures/mongodb",
+    "captures/mysql",
+    "captures/nfs",
+    "captures/pgsql",
+    "captures/redis",
+    "captures/tcp",
+    "captures/tls",
+    "live-captures",
+];
+
+/// Tunnels are not opened yet.
+const TUNNELS: &[&str] = &["erspan", "geneve", "gre", "ipip", "mpls", "vxlan"];
+
+/// Made from base.pcap with packets lost or bytes changed. Their own truth ends at the first damage; see
+/// [`what_is_paired_in_damaged_captures_is_right`].
+const DAMAGED: &[&str] = &["drop.pcap", "noise.pcap"];
+
+/// Where truth and tuples differ: capture, and each difference as [`compare`] words it.
+const DIFFERENCES: &[(&str, &[&str])] = &[(
+    "mc_udp.pcap",
+    // The server answered with two messages; the truth takes the first for the whole.
+    &[
+        "missing: 10.77.0.2:38004 get u hit|miss at 1795291197025599000 155000 0",
+        "missing: 10.77.0.2:38004 get v hit|miss at 1795291197025599000 155000 0",
+        "missing: 10.77.0.2:38004 get w hit|miss at 1795291197025599000 155000 0",
+        "surplus: 10.77.0.2:38004 get u hit at 1795291197025599000 155000 20000 exact",
+        "surplus: 10.77.0.2:38004 get v miss at 1795291197025599000 155000 20000 exact",
+        "surplus: 10.77.0.2:38004 get w miss at 1795291197025599000 155000 20000 exact",
+    ],
+)];
+
+#[test]
+fn commands_agree_with_the_truth() {
+    let Some(root) = corpus() else { return };
+    let mut checked = 0;
+    for capture in captures(&root, FOLDERS) {
+        let name = capture.file_name().expect("a file").to_string_lossy().into_owned();
+        if TUNNELS.iter().any(|t| name.starts_with(t)) || DAMAGED.contains(&&*name) {
+            continue;
+        }
+        let Some(expected) = truth(&capture, "memcache.tsv") else { continue };
+        checked += expected.len();
+        let known = DIFFERENCES.iter().find(|d| d.0 == name).map_or(&[][..], |d| d.1);
+        assert_eq!(compare(&capture, &expected), known, "{name}");
+    }
+    assert!(checked > 12_000, "{checked} commands of truth");
+}
+
+/// Every request with its response, and every quiet one with its silence, stands so in the truth of the undamaged
+/// capture; and most of those whose packets are all there are found.
+#[test]
+fn what_is_paired_in_damaged_captures_is_right() {
+    let Some(root) = corpus() else { return };
+    let base =
+        truth(&root.join("derived/base.pcap"), "memcache.tsv").expect("truth of the undamaged capture");
+    for (name, whole_min) in [("drop.pcap", 65), ("noise.pcap", 80)] {
+        let rows = run(&root.join("derived").join(name), "memcached").rows;
+        let mut whole = 0;
+        for row in rows.iter().filter(|r| r["quality"] != "half") {
+            let right = base.iter().any(|t| {
+                keys(t).into_iter().any(|key| {
+                    let mut wanted = Wanted::of(t, key);
+                    if row["quality"] == "gap_body" {
+                        // The last packet may be one that is missing.
+                        wanted.times[2] =
+                            row.get("transfer_time_ns").map(|_| number(row, "transfer_time_ns"));
+                    }
+                    wanted.is(row)
+                })
+            });
+            assert!(right, "{name}: {}", describe(row));
+            whole += 1;
+        }
+        assert!(whole >= whole_min, "{name}: {whole} commands are whole");
+    }
+}
+
+/// No other protocol is taken for memcached.
+#[test]
+fn other_protocols_are_left_alone() {
+    let Some(root) = corpus() else { return };
+    for capture in captures(&root, OTHERS) {
+        if truth(&capture, "memcache.tsv").is_none() {
+            let rows = run(&capture, "memcached").rows;
+            assert!(rows.is_empty(), "{}: {}", capture.display(), describe(&rows[0]));
+        }
+    }
+}
+
+/// Every difference between the truth's rows and the tuples, as text.
+fn compare(capture: &Path, expected: &[Row]) -> Vec<String> {
+    let mut rows = run(capture, "memcached").rows;
+    rows.sort_by_key(|r| number(r, "ts"));
+    let mut unused: Vec<Option<&Row>> = rows.iter().map(Some).collect();
+    let mut found = Vec::new();
+    for t in expected {
+        let mut tuples = Vec::new();
+        for key in keys(t) {
+            let wanted = Wanted::of(t, key);
+            match unused.iter().position(|row| row.is_some_and(|row| wanted.is(row))) {
+                Some(place) => tuples.extend(unused[place].take()),
+                None => found.push(format!("missing: {}", wanted.describe())),
+            }
+        }
+        found.extend(check_values(t, &tuples));
+    }
+    found.extend(unused.into_iter().flatten().map(|row| format!("surplus: {}", describe(row))));
+    found
+}
+
+/// One tuple that the truth asks for.
+#[derive(PartialEq, Eq)]
+struct Wanted<'a> {
+    client: String,
+    command: &'a str,
+    key: Option<&'a str>,
+    statuses: Vec<String>,
+    times: [Option<i64>; 3],
+}
+
+impl Wanted<'_> {
+    fn of<'a>(t: &'a Row, key: Option<&'a str>) -> Wanted<'a> {
+        let time = |field: &str| t.get(field).map(|v| nanos(v));
+        let between = |a: Option<i64>, b: Option<i64>| Some(b? - a?);
+        let (first, last) = (time("t_resp_first"), time("t_resp_last"));
+        Wanted {
+            client: format!("{}:{}", t["client"], t["cport"]),
+            command: t.get("command").map_or("", |c| c),
+            key,
+            statuses: statuses(t),
+            times: [time("t_req_first"), between(time("t_req_last"), first), between(first, last)],
+        }
+    }
+
+    fn is(&self, row: &Row) -> bool {
+        let field = |name: &str| row.get(name).map(String::as_str);
+        self.client == format!("{}:{}", row["client_ip"], row["client_port"])
+            && Some(self.command) == field("command")
+            && self.key == field("cache_key")
+            && self.statuses.iter().any(|s| s == field("status").unwrap_or_default())
+            && self.times
+                == ["ts", "response_time_ns", "transfer_time_ns"].map(|f| row.get(f).map(|_| number(row, f)))
+    }
+
+    fn describe(&self) -> String {
+        let [ts, response, transfer] = self.times.map(|t| t.map_or("-".to_owned(), |t| t.to_string()));
+        let key = self.key.unwrap_or("-");
+        format!(
+            "{} {} {key} {} at {ts} {response} {transfer}",
+            self.client,
+            self.command,
+            self.statuses.join("|")
+        )
+    }
+}
+
+fn describe(row: &Row) -> String {
+    let f = |name: &str| row.get(name).map_or("-", |v| v);
+    format!(
+        "{}:{} {} {} {} at {} {} {} {}",
+        f("client_ip"),
+        f("client_port"),
+        f("command"),
+        f("cache_key"),
+        f("status"),
+        f("ts"),
+        f("response_time_ns"),
+        f("transfer_time_ns"),
+        f("quality")
+    )
+}
+
+/// The keys of a command, one `None` for one without. The truth also shows the first argument of commands that have
+/// no key.
+fn keys(t: &Row) -> Vec<Option<&str>> {
+    let keyless = ["stats", "flush_all", "version", "quit", "mn", "stat", "noop", "flush", "bogus", "ng"];
+    match t.get("keys") {
+        Some(keys) if !keyless.contains(&&*t["command"]) => keys.split(' ').map(Some).collect(),
+        _ => vec![None],
+    }
+}
+
+/// What the tuples of this command may say. A quiet command's silence is told as what it means.
+fn statuses(t: &Row) -> Vec<String> {
+    let command = t.get("command").map_or("", |c| c);
+    let Some(status) = t.get("status") else {
+        let silent = match command {
+            "getq" | "getkq" => "miss",
+            "setq" => "stored",
+            _ => "",
+        };
+        let half = t.get("opaque").is_some_and(|o| o.starts_with("udp"));
+        return vec![if half { "" } else { silent }.to_owned()];
+    };
+    let read = matches!(command, "get" | "gets" | "getk" | "getq" | "getkq");
+    let said = match (&**status, command) {
+        ("END" | "incomplete", "stats") => "ok",
+        ("END" | "incomplete", _) => return vec!["hit".to_owned(), "miss".to_owned()],
+        ("value" | "VERSION" | "OK" | "MN", _) => "ok",
+        ("HD", "ms") => "stored",
+        ("HD", "md") => "deleted",
+        ("VA", _) => "hit",
+        ("EN", _) => "miss",
+        ("0", _) if read => "hit",
+        ("0", "set" | "add" | "replace") => "stored",
+        ("0", "delete") => "deleted",
+        ("0", _) => "ok",
+        ("1", _) if read => "miss",
+        ("1", _) => "not_found",
+        ("2", _) => "exists",
+        ("129", _) => "unknown_command",
+        (other, _) => return vec![other.to_lowercase()],
+    };
+    vec![said.to_owned()]
+}
+
+/// Hits and lengths of a command's tuples together.
+fn check_values(t: &Row, tuples: &[&Row]) -> Option<String> {
+    let command = t.get("command").map_or("", |c| c);
+    let place = || format!("{}:{} {command} {}", t["client"], t["cport"], t["n"]);
+    let sum = tuples
+        .iter()
+        .filter_map(|r| r.get("value_bytes"))
+        .map(|v| v.parse::<i64>().expect("a number"))
+        .sum::<i64>();
+    let hits = tuples.iter().filter(|r| r.get("hit").is_some_and(|h| h == "true")).count() as i64;
+    let is_read = tuples.iter().any(|r| r.contains_key("hit"));
+    if is_read && t.contains_key("hits") && hits != number(t, "hits") {
+        return Some(format!("hits: {} {hits}", place()));
+    }
+    // The truth counts a binary error's text as a value, and gives UDP's and binary stores none.
+    let store = t["proto"] == "text" && !t.get("opaque").is_some_and(|o| o.starts_with("udp"));
+    let compared = if is_read {
+        hits > 0
+    } else {
+        store && matches!(command, "set" | "add" | "replace" | "append" | "prepend" | "cas" | "ms")
+    };
+    (compared && sum != number(t, "value_bytes")).then(|| format!("value_bytes: {} {sum}", place()))
+}
+
+fn number(row: &Row, field: &str) -> i64 {
+    row.get(field).map_or(0, |v| v.parse().unwrap_or_else(|_| panic!("{field} = {v}")))
+}

@@ -1,0 +1,171 @@
+//! Runs a capture through a monitor and shows its tuples as text; reads truth files.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use arrow_array::Array;
+use monitor::{Accounting, Config, Monitor};
+use parsers::registry;
+use plan::{Limit, MonitorSpec, ParserUse, Sample};
+use tuple::{Batch, DataType};
+
+/// One tuple: field name to value as text; a null field is absent.
+pub type Row = HashMap<String, String>;
+
+/// The corpus, or a loud word that it is not here.
+pub fn corpus() -> Option<PathBuf> {
+    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data"));
+    if root.is_dir() {
+        return Some(root);
+    }
+    eprintln!("\n*** NOT CHECKED: no captures at {} ***\n", root.display());
+    None
+}
+
+/// Every capture below `root` in `folders`, sorted; bzip2 left out.
+pub fn captures(root: &Path, folders: &[&str]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for folder in folders {
+        let entries = std::fs::read_dir(root.join(folder)).expect("a folder of the corpus can be read");
+        found.extend(entries.map(|e| e.expect("a folder of the corpus can be read").path()).filter(|p| {
+            let name = p.file_name().unwrap_or_default().to_string_lossy();
+            let name = name.trim_end_matches(".gz");
+            name.ends_with(".pcap") || name.ends_with(".pcapng")
+        }));
+    }
+    found.sort();
+    found
+}
+
+/// The truth folder of a capture.
+pub fn truth_dir(capture: &Path) -> PathBuf {
+    let name = capture.to_string_lossy();
+    PathBuf::from(format!("{}.truth", name.trim_end_matches(".gz")))
+}
+
+/// A truth table, `name` as in `http.tsv`; plain or gzipped. `None` where the capture has none.
+pub fn truth(capture: &Path, name: &str) -> Option<Vec<Row>> {
+    let plain = truth_dir(capture).join(name);
+    let text = match std::fs::read(&plain) {
+        Ok(bytes) => bytes,
+        Err(_) => {
+            let file = std::fs::File::open(format!("{}.gz", plain.display())).ok()?;
+            let mut bytes = Vec::new();
+            std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(file), &mut bytes)
+                .expect("gzip of the corpus");
+            bytes
+        }
+    };
+    let text = String::from_utf8(text).expect("truth is UTF-8");
+    let mut lines = text.split('\n').filter(|l| !l.is_empty());
+    let head: Vec<&str> = lines.next()?.split('\t').collect();
+    let rows = lines.map(|line| {
+        let cells = line.split('\t').map(unescape);
+        head.iter().map(|h| (*h).to_owned()).zip(cells).filter(|(_, v)| !v.is_empty()).collect()
+    });
+    Some(rows.collect())
+}
+
+/// Undoes `\t \n \r \0 \\`.
+fn unescape(cell: &str) -> String {
+    let mut out = String::with_capacity(cell.len());
+    let mut chars = cell.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some('t') => out.push('\t'),
+                Some('n') => out.push('\n'),
+                Some('r') => out.push('\r'),
+                Some('0') => out.push('\0'),
+                Some(other) => out.push(other),
+                None => out.push('\\'),
+            },
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// What came out of one run.
+pub struct Run {
+    /// Tuples in the order in which they were emitted.
+    pub rows: Vec<Row>,
+    /// Where the packets went.
+    pub accounting: Accounting,
+    /// Packets that the source delivered.
+    pub packets: u64,
+}
+
+/// All fields of one parser's tuples over a whole capture.
+pub fn run(capture: &Path, parser: &str) -> Run {
+    let parser = registry::find(parser).unwrap_or_else(|| panic!("no parser {parser}"));
+    let schema = std::sync::Arc::new((parser.schema)());
+    let columns = schema.ids().collect();
+    run_spec(
+        capture,
+        &MonitorSpec {
+            parsers: vec![ParserUse { schema, columns }],
+            clients: Vec::new(),
+            servers: Vec::new(),
+            limit: Limit::default(),
+            sample: Sample::All,
+        },
+    )
+}
+
+/// The tuples of all parsers of a spec.
+pub fn run_spec(capture: &Path, spec: &MonitorSpec) -> Run {
+    let mut source = capture::open(&[capture.to_owned()]);
+    let mut monitor = Monitor::new(spec, Config::default());
+    let mut batches = Vec::new();
+    while let Some(packets) = source.next_batch() {
+        let _ = monitor.on_batch(&packets, &mut batches);
+        assert!(monitor.accounting().adds_up());
+    }
+    monitor.finish(&mut batches);
+    Run {
+        rows: batches.iter().flat_map(|(_, batch)| rows(batch)).collect(),
+        accounting: monitor.accounting(),
+        packets: source.counters().packets,
+    }
+}
+
+fn rows(batch: &Batch) -> Vec<Row> {
+    (0..batch.rows())
+        .map(|row| {
+            batch
+                .present()
+                .filter(|id| batch.column(*id).is_some_and(|c| c.is_valid(row)))
+                .map(|id| {
+                    let field = batch.schema().field(id);
+                    let value = match field.data_type {
+                        DataType::Bool => batch.bool(id).value(row).to_string(),
+                        DataType::U64 => batch.u64(id).value(row).to_string(),
+                        DataType::I64 => batch.i64(id).value(row).to_string(),
+                        DataType::F64 => batch.f64(id).value(row).to_string(),
+                        DataType::Text | DataType::Json => batch.text(id).value(row).to_owned(),
+                        DataType::Ip => {
+                            let bytes: [u8; 16] =
+                                batch.ip(id).value(row).try_into().expect("an address has 16 bytes");
+                            wire::Addr(bytes).to_string()
+                        }
+                    };
+                    (field.name.to_string(), value)
+                })
+                .collect()
+        })
+        .collect()
+}
+
+/// Seconds with fraction (`1795291157.229334000`, also negative) as nanoseconds.
+pub fn nanos(seconds: &str) -> i64 {
+    let (negative, digits) = match seconds.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, seconds),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let fraction = format!("{fraction:0<9}");
+    let nanos = whole.parse::<i64>().expect("whole seconds") * 1_000_000_000
+        + fraction[..9].parse::<i64>().expect("a fraction of a second");
+    if negative { -nanos } else { nanos }
+}
