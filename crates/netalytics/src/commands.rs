@@ -1,0 +1,10 @@
+//! What the program does: one verb a file.
+
+pub mod completions;
+pub mod explain;
+pub mod introduction;
+pub mod listing;
+pub mod man;
+pub mod parsers;
+pub mod processors;
+pub mod query;

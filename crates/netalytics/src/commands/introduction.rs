@@ -1,0 +1,11 @@
+//! `netalytics` alone: what it is and three things to try.
+
+use crate::failure::Ended;
+use crate::flags::help;
+use crate::output;
+
+/// Prints a short help.
+pub fn introduce() -> anyhow::Result<Ended> {
+    let first_line = help::ABOUT.lines().next().unwrap_or_default();
+    output::print(format!("{first_line}\n\n{}\n", help::EXAMPLES).as_bytes())
+}

@@ -1,0 +1,91 @@
+//! `netalytics man`: one manual page with all verbs.
+
+use std::io::Write;
+
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
+
+use crate::failure::Ended;
+use crate::flags::{Cli, help};
+use crate::output;
+
+/// Prints the page in roff.
+pub fn print() -> anyhow::Result<Ended> {
+    let page = page()?;
+    output::print(&page)
+}
+
+fn page() -> std::io::Result<Vec<u8>> {
+    let mut cli = Cli::command();
+    cli.build();
+    let mut page = Vec::new();
+    let man = Man::new(cli.clone());
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    for verb in cli.get_subcommands() {
+        render_verb(verb, &mut page)?;
+    }
+    section("EXAMPLES", help::EXAMPLES.trim_start_matches("Examples:\n"), &mut page)?;
+    section("EXIT STATUS", EXIT_STATUS, &mut page)?;
+    section("FILES", FILES, &mut page)?;
+    Ok(page)
+}
+
+const EXIT_STATUS: &str = "\
+0  done
+1  something failed while running; a result may be incomplete and says so
+2  the query or the flags are wrong";
+
+const FILES: &str = "/etc/hosts  host names for queries and tables";
+
+/// A verb as a section of its own: what it does, its synopsis, its flags.
+fn render_verb(verb: &Command, page: &mut Vec<u8>) -> std::io::Result<()> {
+    Roff::new()
+        .control("SH", [format!("NETALYTICS {}", verb.get_name()).to_uppercase().as_str()])
+        .to_writer(page)?;
+    if let Some(about) = verb.get_long_about().or_else(|| verb.get_about()) {
+        prose(&about.to_string(), page)?;
+    }
+    // The page's own sections begin with a heading; below a verb these become subheadings.
+    let man = Man::new(verb.clone());
+    let mut parts = Vec::new();
+    man.render_synopsis_section(&mut parts)?;
+    man.render_options_section(&mut parts)?;
+    let parts = String::from_utf8_lossy(&parts).replace("\n.SH ", "\n.SS ");
+    let parts = parts.strip_prefix(".SH ").map(|rest| format!(".SS {rest}")).unwrap_or(parts);
+    page.write_all(parts.as_bytes())
+}
+
+fn section(name: &str, text: &str, page: &mut Vec<u8>) -> std::io::Result<()> {
+    Roff::new().control("SH", [name]).to_writer(page)?;
+    preformatted(text, page)
+}
+
+/// Paragraphs; one that is indented keeps its line ends.
+fn prose(text: &str, page: &mut Vec<u8>) -> std::io::Result<()> {
+    for paragraph in text.split("\n\n") {
+        if paragraph.starts_with(' ') {
+            preformatted(paragraph, page)?;
+            continue;
+        }
+        let mut roff = Roff::new();
+        roff.control("PP", []);
+        roff.text([roman(paragraph.replace('\n', " "))]);
+        roff.to_writer(page)?;
+    }
+    Ok(())
+}
+
+/// Text with its line ends kept.
+fn preformatted(text: &str, page: &mut Vec<u8>) -> std::io::Result<()> {
+    let mut roff = Roff::new();
+    roff.control("nf", []);
+    for line in text.lines() {
+        roff.text([roman(line)]);
+    }
+    roff.control("fi", []);
+    roff.to_writer(page)
+}

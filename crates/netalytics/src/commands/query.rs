@@ -1,0 +1,115 @@
+//! `netalytics query 'QUERY' -r FILE…`: from the flags to a run, and from its end to the summary.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+
+use anyhow::Context;
+use plan::{Plan, Sample};
+use sinks::{Csv, Jsonl, ResultHead, Sink, Style, Table};
+use tracing::info;
+
+use crate::failure::{Ended, wrong_flags};
+use crate::flags::{Format, QueryFlags};
+use crate::hosts::{self, Names};
+use crate::output::{self, Destination};
+use crate::progress::Progress;
+use crate::query_text;
+use crate::run::Run;
+use crate::summary::Summary;
+
+/// Answers the query.
+pub fn query(flags: &QueryFlags, quiet: bool) -> anyhow::Result<Ended> {
+    check_paths(flags)?;
+    let text = query_text::read(&flags.text)?;
+    let mut names = hosts::read(flags.text.hosts.as_deref())?;
+    let mut plan = query_text::plan(&text, &mut names, &flags.read)?;
+    flags.limits.bound(&mut plan);
+    mention(&plan);
+
+    let source = capture::open(&flags.read);
+    if source.errors().len() == flags.read.len() {
+        source.errors().iter().for_each(|error| output::complain(&format!("error: {error}")));
+        return Ok(Ended::Incomplete);
+    }
+    let destination = Destination::open(flags.output.as_deref())?;
+    let live = flags.read.iter().any(|path| !path.is_file());
+    let mut run = Run::new(&plan, flags.limits.monitor(), flags.limits.stream(), source);
+    let heads = run.heads(&plan);
+    let (name, terminal) = (destination.name.clone(), destination.terminal);
+    let mut sink = sink(flags, destination, &heads, names);
+    let written = run.go(sink.as_mut(), &mut Progress::new(flags.progress), live);
+    let mut summary = run.summary(&plan);
+    let closed = written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+    if let (Err(error), false) = (&written, closed) {
+        summary.output_error = Some(format!("cannot write the result to {name}; it is incomplete: {error}"));
+    }
+    end(flags, quiet || closed, &summary, sink.as_ref(), terminal)
+}
+
+/// Says what there is to say when all has been read, or the result could not be written any more.
+/// On a terminal the summary keeps its distance from the result.
+fn end(
+    flags: &QueryFlags,
+    quiet: bool,
+    summary: &Summary,
+    sink: &dyn Sink,
+    terminal: bool,
+) -> anyhow::Result<Ended> {
+    if !quiet {
+        sink.notes().iter().for_each(|note| output::complain(&format!("note: {note}")));
+    }
+    summary.complaints().for_each(|text| output::complain(&format!("error: {text}")));
+    if !quiet {
+        let gap = if terminal { "\n" } else { "" };
+        output::complain(&format!("{gap}{}", summary.text().trim_end()));
+    }
+    if let Some(path) = &flags.summary_json {
+        std::fs::write(path, summary.json()).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(if summary.is_complete() { Ended::Done } else { Ended::Incomplete })
+}
+
+/// Refuses what would read one thing twice or destroy an input.
+fn check_paths(flags: &QueryFlags) -> anyhow::Result<()> {
+    let dash = |path: &Path| path == Path::new("-");
+    let from_stdin = flags.read.iter().filter(|p| dash(p)).count()
+        + usize::from(flags.text.query_file.as_deref().is_some_and(dash));
+    if from_stdin > 1 {
+        return Err(wrong_flags("standard input (-) can be read once only"));
+    }
+    if flags.summary_json.as_deref().is_some_and(dash) {
+        return Err(wrong_flags("--summary-json wants a file; /dev/stderr shows it here"));
+    }
+    let written: Vec<&Path> =
+        [&flags.output, &flags.summary_json].into_iter().flatten().map(AsRef::as_ref).collect();
+    let read = flags.read.iter().chain(&flags.text.query_file).chain(&flags.text.hosts);
+    let read: Vec<&Path> = read.map(AsRef::as_ref).collect();
+    written.iter().try_for_each(|path| output::refuse_inputs(path, &read))?;
+    match written[..] {
+        [a, b] if a == b => Err(wrong_flags("--output and --summary-json name the same file")),
+        _ => Ok(()),
+    }
+}
+
+/// With `-v`: what the query was understood to be.
+fn mention(plan: &Plan) {
+    info!("query: {}", plan.query);
+    if plan.monitor.sample == Sample::Auto {
+        info!("SAMPLE auto: files wait for us, so every flow is looked at; it acts with live input only");
+    }
+}
+
+fn sink(flags: &QueryFlags, destination: Destination, heads: &[ResultHead], names: Names) -> Box<dyn Sink> {
+    let format = flags.format.unwrap_or(if destination.terminal { Format::Table } else { Format::Jsonl });
+    let out = destination.writer;
+    match format {
+        Format::Jsonl => Box::new(Jsonl::new(out, heads)),
+        Format::Csv => Box::new(Csv::new(out, heads)),
+        Format::Table => {
+            let width = destination.terminal.then(output::terminal_width).flatten();
+            let names: Option<HashMap<_, _>> = (!flags.no_resolve).then_some(names.names);
+            Box::new(Table::new(out, heads, Style { width, names }))
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! How the program ends, and how it says that something went wrong: once, in one line with its causes.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use crate::output;
+
+/// How a verb ended that did not fail altogether.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All was done.
+    Done,
+    /// Something failed on the way and has been reported; the result is incomplete.
+    Incomplete,
+}
+
+/// The author of the query or of the flags has to act.
+#[derive(Debug)]
+pub enum WrongUse {
+    /// What is wrong with the flags, as a sentence.
+    Flags(String),
+    /// What is wrong with the query, already laid out.
+    Query(String),
+}
+
+impl fmt::Display for WrongUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WrongUse::Flags(text) | WrongUse::Query(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for WrongUse {}
+
+/// An error about the flags.
+pub fn wrong_flags(sentence: impl Into<String>) -> anyhow::Error {
+    WrongUse::Flags(sentence.into()).into()
+}
+
+/// Reports an error, if there is one, and says how the process ends.
+pub fn exit_code(ended: anyhow::Result<Ended>) -> ExitCode {
+    let error = match ended {
+        Ok(Ended::Done) => return ExitCode::SUCCESS,
+        Ok(Ended::Incomplete) => return ExitCode::from(1),
+        Err(error) => error,
+    };
+    match error.downcast_ref::<WrongUse>() {
+        Some(WrongUse::Query(text)) => output::complain(text.trim_end()),
+        Some(WrongUse::Flags(text)) => output::complain(&format!("error: {text}")),
+        None => output::complain(&format!("error: {error:#}")),
+    }
+    ExitCode::from(if error.is::<WrongUse>() { 2 } else { 1 })
+}

@@ -1,0 +1,83 @@
+//! The command line: verbs, flags, and the help that goes with them. Decides nothing; see `commands` for what is done.
+
+pub mod help;
+pub mod limits;
+pub mod listing;
+pub mod query;
+
+use clap::{ArgAction, Parser, Subcommand};
+use clap_complete::Shell;
+
+pub use limits::Limits;
+pub use listing::ListFlags;
+pub use query::{ExplainFlags, Format, Progress, QueryFlags, QueryText};
+
+/// Response times, errors and rankings of services, from packets alone.
+#[derive(Debug, Parser)]
+#[command(name = "netalytics", version, about, long_about = help::ABOUT, after_help = help::EXAMPLES)]
+#[command(disable_help_subcommand = true, max_term_width = 110)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub verb: Option<Verb>,
+
+    /// Say more about the run on standard error; twice for more
+    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Messages")]
+    pub verbose: u8,
+
+    /// No summary at the end; errors are still reported
+    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Messages")]
+    pub quiet: bool,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Answer a query from captured packets
+    #[command(long_about = help::QUERY, after_help = help::QUERY_EXAMPLES)]
+    Query(QueryFlags),
+
+    /// Show what a query would do: columns read, packets looked at, operators
+    #[command(after_help = help::EXPLAIN_EXAMPLES)]
+    Explain(ExplainFlags),
+
+    /// List the parsers with every field, its type, unit and meaning
+    #[command(after_help = help::PARSERS_EXAMPLES)]
+    Parsers(ListFlags),
+
+    /// List the processor blocks with their arguments, defaults and examples
+    #[command(after_help = help::PROCESSORS_EXAMPLES)]
+    Processors(ListFlags),
+
+    /// Print a completion script for a shell
+    #[command(after_help = help::COMPLETIONS_EXAMPLES)]
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+
+    /// Print the manual page (roff): netalytics man | man -l -
+    Man,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_declaration_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_has_a_help_text() {
+        let cli = Cli::command();
+        for verb in cli.get_subcommands() {
+            assert!(verb.get_about().is_some(), "{}", verb.get_name());
+            for arg in verb.get_arguments() {
+                assert!(arg.get_help().is_some(), "{} {}", verb.get_name(), arg.get_id());
+            }
+        }
+    }
+}

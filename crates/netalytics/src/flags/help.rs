@@ -1,0 +1,68 @@
+//! The longer texts of the help. The examples work on a capture that comes with the source.
+
+/// What the program is.
+pub const ABOUT: &str = "\
+Response times, errors and rankings of services, from packets alone.
+
+One SQL-like query goes in; netalytics reads the packets of a capture, puts the flows together, reads the protocols \
+inside them, and answers. Nothing is installed in an application, and no log is read.";
+
+/// Shown when nothing is asked, and below the help.
+pub const EXAMPLES: &str = "\
+Examples:
+  How well does each page of a shop do?
+    netalytics query \"PARSE http PROCESS (diff-group: group=url_template)\" -r captures/shop/in.pcap
+
+  Which SQL statements are the slowest, on average?
+    netalytics query \"PARSE mysql_query PROCESS (avg-top-k: k=3)\" -r captures/shop/in.pcap
+
+  Which cache keys are missed? As JSON lines:
+    netalytics query \"PARSE memcached_get WHERE hit = false\" -r captures/shop/in.pcap --format jsonl
+
+Help on a verb:  netalytics query --help
+Parsers:         netalytics parsers
+Processors:      netalytics processors";
+
+/// What `query` does.
+pub const QUERY: &str = "\
+Answer a query from captured packets.
+
+    PARSE parsers [FROM clients] [TO servers] [WHERE condition] [LIMIT 90s | 5000p] [SAMPLE 0.1] [PROCESS (processor), …]
+
+PARSE says what to read (see `netalytics parsers`), PROCESS what to make of it (see `netalytics processors`); without \
+PROCESS the tuples themselves are the result.
+
+Results go to standard output, everything else to standard error. Exit code: 0 done; 1 something failed while \
+running (a result may be incomplete and says so); 2 the query or the flags are wrong.";
+
+/// Below the help of `query`.
+pub const QUERY_EXAMPLES: &str = "\
+Examples:
+  netalytics query \"PARSE http TO *:80 PROCESS (top-k: k=10, key=url)\" -r captures/shop/in.pcap
+  netalytics query \"PARSE http WHERE status >= 500\" -r monday.pcap.gz --format csv -o errors.csv
+  tcpdump -w - port 3306 | netalytics query \"PARSE mysql_query PROCESS (diff-group: w=10s)\" -r -
+  netalytics query -f slow.nq -r captures/shop/in.pcap --summary-json summary.json";
+
+/// Below the help of `explain`.
+pub const EXPLAIN_EXAMPLES: &str = "\
+Example:
+  netalytics explain \"PARSE http TO *:80 PROCESS (diff-group: group=url)\"";
+
+/// Below the help of `parsers`.
+pub const PARSERS_EXAMPLES: &str = "\
+Examples:
+  netalytics parsers
+  netalytics parsers http mysql_query
+  netalytics parsers --format jsonl";
+
+/// Below the help of `processors`.
+pub const PROCESSORS_EXAMPLES: &str = "\
+Examples:
+  netalytics processors
+  netalytics processors top-k group";
+
+/// Below the help of `completions`.
+pub const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  netalytics completions bash > ~/.local/share/bash-completion/completions/netalytics
+  netalytics completions fish > ~/.config/fish/completions/netalytics.fish";

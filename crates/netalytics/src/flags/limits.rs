@@ -1,0 +1,165 @@
+//! Flags that bound memory and waiting. Each has the default of the part that it belongs to.
+
+use clap::Args;
+use plan::Plan;
+
+/// Limits of a run.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Limits")]
+pub struct Limits {
+    /// Most flows at once; beyond, the least useful one is given up [default: 1048576]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub flows_max: Option<usize>,
+
+    /// Most bytes of TCP segments that wait for missing ones, over all flows [default: 64M]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub held_bytes_max: Option<usize>,
+
+    /// A TCP connection without a packet for this long is over [default: 300s]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub tcp_idle: Option<i64>,
+
+    /// Any other flow without a packet for this long is over [default: 60s]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub udp_idle: Option<i64>,
+
+    /// Report flows that go on at least this often (parser flow) [default: at their end only]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub active_timeout: Option<i64>,
+
+    /// Most groups of each processor that are counted exactly; it lowers groups_max= [default: 100000]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub groups_max: Option<usize>,
+
+    /// Most tuples that wait for their partners in a join of several parsers [default: 1048576]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub join_tuples_max: Option<usize>,
+}
+
+impl Limits {
+    /// The monitor's limits.
+    pub fn monitor(&self) -> monitor::Config {
+        let flow = flow::Config::default();
+        monitor::Config {
+            flow: flow::Config {
+                flows_max: self.flows_max.unwrap_or(flow.flows_max),
+                held_bytes_max: self.held_bytes_max.unwrap_or(flow.held_bytes_max),
+                tcp_idle_ns: self.tcp_idle.unwrap_or(flow.tcp_idle_ns),
+                udp_idle_ns: self.udp_idle.unwrap_or(flow.udp_idle_ns),
+                active_timeout_ns: self.active_timeout.or(flow.active_timeout_ns),
+                seed: secret(),
+                ..flow
+            },
+        }
+    }
+
+    /// The engine's limits.
+    pub fn stream(&self) -> stream::Config {
+        let config = stream::Config::default();
+        stream::Config { join_rows_max: self.join_tuples_max.unwrap_or(config.join_rows_max), ..config }
+    }
+
+    /// Lowers what the query itself bounds.
+    pub fn bound(&self, plan: &mut Plan) {
+        if let Some(max) = self.groups_max {
+            plan.dataflow.pipelines.iter_mut().for_each(|p| p.groups_max = p.groups_max.min(max));
+        }
+    }
+}
+
+/// A number that nobody who sends packets knows. It decides which hash bucket a flow is in and nothing that shows.
+fn secret() -> u64 {
+    use std::hash::BuildHasher;
+    std::hash::RandomState::new().hash_one(0)
+}
+
+fn positive(text: &str) -> Result<usize, String> {
+    match text.replace('_', "").parse::<usize>() {
+        Ok(0) => Err("at least 1".into()),
+        Ok(n) => Ok(n),
+        Err(_) => Err("a whole number, as in 500000".into()),
+    }
+}
+
+/// Bytes in powers of 1024, as memory is counted: `512k`, `64M`, `2G`.
+fn bytes(text: &str) -> Result<usize, String> {
+    let (digits, unit) = split_unit(text);
+    let scale = match unit.to_ascii_lowercase().trim_end_matches("ib").trim_end_matches('b') {
+        "" => Some(1),
+        "k" => Some(1 << 10),
+        "m" => Some(1 << 20),
+        "g" => Some(1 << 30),
+        _ => None,
+    };
+    let value = digits.parse::<usize>().ok().zip(scale).and_then(|(n, scale)| n.checked_mul(scale));
+    value.filter(|n| *n > 0).ok_or_else(|| "bytes as in 512k, 64M or 2G".into())
+}
+
+/// Times as in the query language: `250ms`, `90s`, `2m`, `1h`.
+fn duration(text: &str) -> Result<i64, String> {
+    let (digits, unit) = split_unit(text);
+    let scale = match unit {
+        "ms" => Some(1_000_000),
+        "s" => Some(1_000_000_000),
+        "m" => Some(60_000_000_000),
+        "h" => Some(3_600_000_000_000),
+        _ => None,
+    };
+    let value = digits.parse::<i64>().ok().zip(scale).and_then(|(n, scale): (i64, i64)| n.checked_mul(scale));
+    value.filter(|n| *n > 0).ok_or_else(|| "a time as in 250ms, 90s, 2m or 1h".into())
+}
+
+fn split_unit(text: &str) -> (&str, &str) {
+    let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    text.split_at(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_with_units() {
+        for (text, expected) in [
+            ("1", Some(1)),
+            ("64M", Some(64 << 20)),
+            ("2GiB", Some(2 << 30)),
+            ("3kb", Some(3 << 10)),
+            ("0", None),
+            ("x", None),
+            ("99999999999G", None),
+            ("-1", None),
+        ] {
+            assert_eq!(bytes(text).ok(), expected, "{text}");
+        }
+        for (text, expected) in [
+            ("250ms", Some(250_000_000)),
+            ("2m", Some(120_000_000_000)),
+            ("5", None),
+            ("0s", None),
+            ("9999999999h", None),
+        ] {
+            assert_eq!(duration(text).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_defaults_in_the_help_are_the_defaults() {
+        let none = Limits {
+            flows_max: None,
+            held_bytes_max: None,
+            tcp_idle: None,
+            udp_idle: None,
+            active_timeout: None,
+            groups_max: None,
+            join_tuples_max: None,
+        };
+        let flow = none.monitor().flow;
+        assert_eq!(flow.flows_max, 1_048_576);
+        assert_eq!(flow.held_bytes_max, bytes("64M").expect("a size"));
+        assert_eq!(flow.tcp_idle_ns, duration("300s").expect("a time"));
+        assert_eq!(flow.udp_idle_ns, duration("60s").expect("a time"));
+        assert_eq!(flow.active_timeout_ns, None);
+        assert_eq!(none.stream().join_rows_max, 1_048_576);
+    }
+}

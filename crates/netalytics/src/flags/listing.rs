@@ -1,0 +1,17 @@
+//! Flags of the verbs that list what there is.
+
+use clap::Args;
+
+use super::Format;
+
+/// Flags of `parsers` and `processors`.
+#[derive(Args, Debug)]
+pub struct ListFlags {
+    /// Only these
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+
+    /// How to print: a text for people, or one row for each field or block
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}

@@ -1,0 +1,32 @@
+//! What `-v` shows: messages about the run, on standard error, without time stamps.
+
+use std::io::{self, Write};
+
+use tracing_subscriber::EnvFilter;
+
+/// Lets messages through: `-v` what is worth knowing, `-vv` and `-vvv` more. `RUST_LOG` decides where it is set.
+pub fn start(verbose: u8) {
+    let level = match verbose {
+        0 => "warn",
+        1 => "info",
+        2 => "debug",
+        _ => "trace",
+    };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    let messages = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| BestEffort);
+    messages.without_time().with_target(false).init();
+}
+
+/// Standard error, if it can still be written: there is no place to report that it cannot.
+struct BestEffort;
+
+impl Write for BestEffort {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _ = io::stderr().write_all(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,37 @@
+//! The program `netalytics`: reads the flags, does what one verb says, ends with 0 (done), 1 (something failed while
+//! running; a result may be incomplete) or 2 (the query or the flags are wrong). Results go to standard output,
+//! everything else to standard error.
+
+#![forbid(unsafe_code)]
+
+mod commands;
+mod failure;
+mod flags;
+mod hosts;
+mod logging;
+mod output;
+mod progress;
+mod query_text;
+mod run;
+mod summary;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use flags::{Cli, Verb};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    logging::start(cli.verbose);
+    let ended = match cli.verb {
+        None => commands::introduction::introduce(),
+        Some(Verb::Query(flags)) => commands::query::query(&flags, cli.quiet),
+        Some(Verb::Explain(flags)) => commands::explain::explain(&flags),
+        Some(Verb::Parsers(flags)) => commands::parsers::list(&flags),
+        Some(Verb::Processors(flags)) => commands::processors::list(&flags),
+        Some(Verb::Completions { shell }) => commands::completions::print(shell),
+        Some(Verb::Man) => commands::man::print(),
+    };
+    failure::exit_code(ended)
+}

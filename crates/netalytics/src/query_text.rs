@@ -1,0 +1,49 @@
+//! The query: as text, from the command line or a file, and as the plan that comes of it.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use plan::Plan;
+
+use crate::failure::{WrongUse, wrong_flags};
+use crate::flags::QueryText;
+use crate::hosts::{self, Asked, Names};
+
+/// Most bytes read of a query file; the language itself refuses less.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Reads the query's text.
+pub fn read(flags: &QueryText) -> anyhow::Result<String> {
+    match (&flags.query, &flags.query_file) {
+        (Some(text), _) => Ok(text.clone()),
+        (None, Some(path)) => from_file(path),
+        (None, None) => Err(wrong_flags("there is no query")),
+    }
+}
+
+/// Checks the query and makes its plan; an error shows every place that is wrong. A host that is not in `names` is
+/// looked for in the captures, whose names are added then.
+pub fn plan(text: &str, names: &mut Names, captures: &[PathBuf]) -> anyhow::Result<Plan> {
+    let schemas = parsers::registry::schemas();
+    let asked = Asked::new(&names.addresses);
+    let mut checked = query::check(text, &schemas, &asked);
+    if asked.missed.get() {
+        hosts::add_those_of_captures(captures, names);
+        checked = query::check(text, &schemas, &names.addresses);
+    }
+    let query = checked.map_err(|errors| WrongUse::Query(query::render(&errors, text)))?;
+    Ok(planner::lower(&query))
+}
+
+fn from_file(path: &Path) -> anyhow::Result<String> {
+    let name = path.display();
+    let mut bytes = Vec::new();
+    if path == Path::new("-") {
+        std::io::stdin().lock().take(FILE_BYTES_MAX).read_to_end(&mut bytes)
+    } else {
+        std::fs::File::open(path).and_then(|f| f.take(FILE_BYTES_MAX).read_to_end(&mut bytes))
+    }
+    .with_context(|| format!("cannot read the query from {name}"))?;
+    String::from_utf8(bytes).map_err(|_| wrong_flags(format!("the query in {name} is not UTF-8")))
+}

@@ -1,0 +1,367 @@
+//! What a run has done: where every packet went, what was lost to limits, how long it took. A short text for people,
+//! and everything as JSON for programs.
+
+use std::time::Duration;
+
+use flow::CloseReason;
+use monitor::Accounting;
+use serde_json::{Map, Value, json};
+use sinks::units;
+use wire::{Timestamp, Undecodable};
+
+/// A run in numbers.
+pub struct Summary {
+    /// The query as written.
+    pub query: String,
+    /// Where every packet went.
+    pub accounting: Accounting,
+    /// What the source delivered.
+    pub source: capture::Counters,
+    /// What became of the tuples.
+    pub stream: stream::Counters,
+    /// Rows written.
+    pub rows: u64,
+    /// Time of the first packet, and of the last.
+    pub seen: Option<(Timestamp, Timestamp)>,
+    /// LIMIT ended the run.
+    pub limit_reached: bool,
+    /// What went wrong with the inputs.
+    pub errors: Vec<InputError>,
+    /// Why the result could not be written.
+    pub output_error: Option<String>,
+    /// The whole run.
+    pub elapsed: Duration,
+}
+
+/// Something wrong with an input.
+pub struct InputError {
+    /// Which.
+    pub path: String,
+    /// Where, in bytes, if that is known.
+    pub offset: Option<u64>,
+    /// What, with the place, in one line.
+    pub text: String,
+    /// Packets of this input delivered before.
+    pub after_packets: u64,
+}
+
+/// Counts by name, in the order of printing.
+type Counts = Vec<(&'static str, u64)>;
+
+impl Summary {
+    /// A few aligned lines; of what did not happen nothing is said.
+    pub fn text(&self) -> String {
+        let a = &self.accounting;
+        let mut lines = vec![("packets", Some(a.received), self.traffic())];
+        lines.push(("  parsed", Some(a.parsed), String::new()));
+        let mut some = |label, total: u64, causes: &Counts| {
+            if total > 0 {
+                lines.push((label, Some(total), listed(causes)));
+            }
+        };
+        some("  filtered", a.filtered_total(), &filtered(a));
+        some("  sampled out", a.sampled_out, &Vec::new());
+        some("  dropped", a.dropped, &Vec::new());
+        some("  undecodable", a.undecodable_total(), &undecodable(a));
+        some("truncated", self.source.truncated_packets, &vec![]);
+        some("lost before us", self.source.lost_before_us.unwrap_or(0), &vec![]);
+        lines.push(("flows", Some(a.flows.opened), listed(&flow_trouble(&a.flows))));
+        let trouble = listed(&parser_counts(&a.parsers));
+        if !trouble.is_empty() {
+            lines.push(("parsers", None, trouble));
+        }
+        lines.push(("tuples", Some(a.tuples), listed(&stream_trouble(&self.stream))));
+        lines.push((
+            "rows",
+            Some(self.rows),
+            if self.limit_reached { "LIMIT reached".into() } else { String::new() },
+        ));
+        let mut text = aligned(&lines);
+        text.push_str(&self.pace());
+        if !a.adds_up() {
+            text.push_str("these numbers do not add up: please report that as a bug\n");
+        }
+        text
+    }
+
+    /// Whether nothing failed.
+    pub fn is_complete(&self) -> bool {
+        self.complaints().next().is_none()
+    }
+
+    /// What failed, a line each.
+    pub fn complaints(&self) -> impl Iterator<Item = &str> {
+        self.errors.iter().map(|e| e.text.as_str()).chain(self.output_error.as_deref())
+    }
+
+    /// Everything, with a line end.
+    pub fn json(&self) -> String {
+        let a = &self.accounting;
+        let mut flows = object(&flow_counts(&a.flows));
+        flows.insert("closed".into(), object(&closed(&a.flows)).into());
+        let error = |e: &InputError| json!({"path": e.path, "offset": e.offset, "message": e.text, "after_packets": e.after_packets});
+        let value = json!({
+            "query": self.query,
+            "version": env!("CARGO_PKG_VERSION"),
+            "complete": self.is_complete(),
+            "errors": self.errors.iter().map(error).collect::<Vec<_>>(),
+            "output_error": self.output_error,
+            "limit_reached": self.limit_reached,
+            "packets": {
+                "received": a.received,
+                "parsed": a.parsed,
+                "filtered": object(&filtered(a)),
+                "sampled_out": a.sampled_out,
+                "dropped": a.dropped,
+                "undecodable": object(&undecodable(a)),
+                "adds_up": a.adds_up(),
+            },
+            "source": {
+                "packets": self.source.packets,
+                "original_bytes": self.source.original_bytes,
+                "captured_bytes": self.source.captured_bytes,
+                "truncated_packets": self.source.truncated_packets,
+                "lost_before_us": self.source.lost_before_us,
+            },
+            "first_ts": self.seen.map(|s| s.0.0),
+            "last_ts": self.seen.map(|s| s.1.0),
+            "flows": flows,
+            "parsers": object(&parser_counts(&a.parsers)),
+            "tuples": a.tuples,
+            "stream": object(&stream_counts(&self.stream)),
+            "rows": self.rows,
+            "elapsed_ns": u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX),
+        });
+        format!("{value:#}\n")
+    }
+
+    fn traffic(&self) -> String {
+        let bytes = units::bytes(self.source.original_bytes as f64);
+        match self.seen {
+            Some((first, last)) => {
+                format!("{bytes} in {} of traffic", units::duration(last.since(first) as f64))
+            }
+            None => bytes,
+        }
+    }
+
+    fn pace(&self) -> String {
+        let seconds = self.elapsed.as_secs_f64().max(1e-9);
+        let elapsed = units::duration(seconds * 1e9);
+        let packets = (self.accounting.received as f64 / seconds).round();
+        let bytes = units::bytes(self.source.captured_bytes as f64 / seconds);
+        format!("done in {elapsed}: {packets} packets/s, {bytes}/s\n")
+    }
+}
+
+fn filtered(a: &Accounting) -> Counts {
+    vec![("address", a.filtered.address), ("direction", a.filtered.direction)]
+}
+
+fn undecodable(a: &Accounting) -> Counts {
+    Undecodable::ALL.iter().map(|cause| (cause.name(), a.undecodable[*cause as usize])).collect()
+}
+
+fn flow_counts(c: &flow::Counters) -> Counts {
+    let flow::Counters {
+        packets,
+        opened,
+        closed: _,
+        terminated,
+        gaps,
+        gap_bytes,
+        held_overflows,
+        held_bytes_peak,
+        implausible,
+        resyncs,
+        resets_ignored,
+        stragglers,
+        clock_rebases,
+    } = *c;
+    vec![
+        ("opened", opened),
+        ("packets", packets),
+        ("terminated", terminated),
+        ("gaps", gaps),
+        ("gap_bytes", gap_bytes),
+        ("held_overflows", held_overflows),
+        ("held_bytes_peak", held_bytes_peak),
+        ("implausible", implausible),
+        ("resyncs", resyncs),
+        ("resets_ignored", resets_ignored),
+        ("stragglers", stragglers),
+        ("clock_rebases", clock_rebases),
+    ]
+}
+
+/// Of the flow table's counts those that say that something may be missing.
+fn flow_trouble(c: &flow::Counters) -> Counts {
+    let mut counts = flow_counts(c);
+    counts.retain(|(name, _)| {
+        !matches!(*name, "opened" | "packets" | "terminated" | "held_bytes_peak" | "stragglers")
+    });
+    counts.push(("evicted", c.closed_for(CloseReason::Evicted)));
+    counts
+}
+
+fn closed(c: &flow::Counters) -> Counts {
+    use CloseReason::*;
+    [EndOfInput, Evicted, Fin, Idle, PortReused, Rst]
+        .map(|reason| (reason.name(), c.closed_for(reason)))
+        .to_vec()
+}
+
+fn parser_counts(c: &parsers::Counters) -> Counts {
+    let parsers::Counters {
+        malformed_messages,
+        skipped_bytes,
+        resyncs,
+        oversized_heads,
+        evicted_requests,
+        encrypted_flows,
+        compressed_flows,
+    } = *c;
+    vec![
+        ("malformed_messages", malformed_messages),
+        ("skipped_bytes", skipped_bytes),
+        ("resyncs", resyncs),
+        ("oversized_heads", oversized_heads),
+        ("evicted_requests", evicted_requests),
+        ("encrypted_flows", encrypted_flows),
+        ("compressed_flows", compressed_flows),
+    ]
+}
+
+fn stream_counts(c: &stream::Counters) -> Counts {
+    let stream::Counters {
+        tuples_in,
+        tuples_filtered,
+        tuples_joined,
+        tuples_null_value,
+        tuples_late,
+        groups_overflowed,
+        windows_forced,
+        sketches_coarsened,
+        sums_saturated,
+        join_dropped,
+        join_expired,
+    } = *c;
+    vec![
+        ("tuples_in", tuples_in),
+        ("tuples_filtered", tuples_filtered),
+        ("tuples_joined", tuples_joined),
+        ("tuples_null_value", tuples_null_value),
+        ("tuples_late", tuples_late),
+        ("groups_overflowed", groups_overflowed),
+        ("windows_forced", windows_forced),
+        ("sketches_coarsened", sketches_coarsened),
+        ("sums_saturated", sums_saturated),
+        ("join_dropped", join_dropped),
+        ("join_expired", join_expired),
+    ]
+}
+
+fn stream_trouble(c: &stream::Counters) -> Counts {
+    let mut counts = stream_counts(c);
+    counts.retain(|(name, _)| !matches!(*name, "tuples_in" | "join_expired"));
+    counts
+}
+
+fn object(counts: &Counts) -> Map<String, Value> {
+    counts.iter().map(|(name, n)| ((*name).to_owned(), Value::from(*n))).collect()
+}
+
+/// Those that are not zero: `not_ip 3, malformed 1`.
+fn listed(counts: &Counts) -> String {
+    let some: Vec<String> =
+        counts.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{name} {n}")).collect();
+    some.join(", ")
+}
+
+fn aligned(lines: &[(&str, Option<u64>, String)]) -> String {
+    let label_width = lines.iter().map(|l| l.0.len()).max().unwrap_or(0);
+    let number = |n: Option<u64>| n.map(|n| n.to_string()).unwrap_or_default();
+    let number_width = lines.iter().map(|l| number(l.1).len()).max().unwrap_or(0);
+    let line = |(label, n, note): &(&str, Option<u64>, String)| {
+        let line = format!("{label:label_width$}  {:>number_width$}  {note}", number(*n));
+        format!("{}\n", line.trim_end())
+    };
+    lines.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary() -> Summary {
+        let mut accounting = Accounting { received: 100, parsed: 90, tuples: 7, ..Accounting::default() };
+        accounting.filtered.address = 6;
+        accounting.undecodable[Undecodable::NotIp as usize] = 4;
+        accounting.flows.opened = 3;
+        accounting.parsers.resyncs = 2;
+        Summary {
+            query: "PARSE http".into(),
+            accounting,
+            source: capture::Counters {
+                packets: 100,
+                original_bytes: 123_456,
+                captured_bytes: 100_000,
+                ..Default::default()
+            },
+            stream: stream::Counters { tuples_in: 7, tuples_late: 1, ..Default::default() },
+            rows: 6,
+            seen: Some((Timestamp(1_000_000_000), Timestamp(2_500_000_000))),
+            limit_reached: false,
+            errors: vec![InputError {
+                path: "x.pcap".into(),
+                offset: Some(9),
+                text: "x.pcap: byte 9: cut".into(),
+                after_packets: 100,
+            }],
+            output_error: None,
+            elapsed: Duration::from_millis(50),
+        }
+    }
+
+    #[test]
+    fn a_text_for_people() {
+        assert_eq!(
+            summary().text(),
+            "\
+packets        100  123.5 kB in 1.50 s of traffic
+  parsed        90
+  filtered       6  address 6
+  undecodable    4  not_ip 4
+flows            3
+parsers             resyncs 2
+tuples           7  tuples_late 1
+rows             6
+done in 50.0 ms: 2000 packets/s, 2.0 MB/s
+"
+        );
+    }
+
+    #[test]
+    fn numbers_that_do_not_add_up_are_a_bug() {
+        let mut summary = summary();
+        summary.accounting.received += 1;
+        assert!(summary.text().contains("report that as a bug"));
+    }
+
+    #[test]
+    fn everything_as_json() {
+        let json: Value = serde_json::from_str(&summary().json()).expect("JSON");
+        for (pointer, expected) in [
+            ("/packets/received", json!(100)),
+            ("/packets/undecodable/not_ip", json!(4)),
+            ("/packets/adds_up", json!(true)),
+            ("/stream/tuples_late", json!(1)),
+            ("/flows/closed/fin", json!(0)),
+            ("/first_ts", json!(1_000_000_000)),
+            ("/errors/0/offset", json!(9)),
+            ("/complete", json!(false)),
+        ] {
+            assert_eq!(json.pointer(pointer), Some(&expected), "{pointer}");
+        }
+    }
+}

@@ -1,0 +1,499 @@
+//! The program as its users meet it: the real binary, real files, exit codes, what stands on which stream.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use testkit::pcap::{ByteOrder, Precision, pcap_bytes};
+use testkit::{Dialogue, Sent};
+use wire::Side;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_netalytics");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// What a run left.
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Ran {
+        Ran {
+            code: output.status.code().expect("ended by itself"),
+            out: String::from_utf8(output.stdout).expect("text"),
+            err: String::from_utf8(output.stderr).expect("text"),
+        }
+    }
+}
+
+fn run(args: &[&str]) -> Ran {
+    Command::new(BINARY)
+        .args(args)
+        .current_dir(ROOT)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the binary runs")
+        .into()
+}
+
+fn run_with_stdin(args: &[&str], input: &[u8]) -> Ran {
+    let mut child = Command::new(BINARY)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    child.stdin.take().expect("piped").write_all(input).expect("the binary reads");
+    child.wait_with_output().expect("it ends").into()
+}
+
+/// Exit code, and words that must stand on standard error.
+fn check(args: &[&str], code: i32, words: &[&str]) -> Ran {
+    let ran = run(args);
+    assert_eq!(ran.code, code, "{args:?}\n{}{}", ran.out, ran.err);
+    for word in words {
+        assert!(ran.err.contains(word), "{args:?}: no {word:?} in\n{}", ran.err);
+    }
+    ran
+}
+
+/// A folder for a test's files.
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Folder {
+        Folder(tempfile::tempdir().expect("a folder for test files"))
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().expect("UTF-8").to_owned()
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> String {
+        fs::write(self.path(name), bytes).expect("a test file is written");
+        self.path(name)
+    }
+
+    /// `n` DNS-sized datagrams from a client to port 53, and the answers.
+    fn capture(&self, name: &str, n: usize) -> String {
+        self.file(name, &pcap(&datagrams(n)))
+    }
+}
+
+fn datagrams(n: usize) -> Vec<Sent> {
+    let mut talk = Dialogue::new("10.0.0.1:40000", "10.0.0.2:53");
+    for _ in 0..n / 2 {
+        talk.datagram(Side::A, b"question");
+        talk.datagram(Side::B, b"answer, which is longer");
+    }
+    talk.take()
+}
+
+fn pcap(sent: &[Sent]) -> Vec<u8> {
+    pcap_bytes(sent, Precision::Nanos, ByteOrder::Little)
+}
+
+/// Two requests and their answers, 1 ms and 3 ms after them.
+fn http() -> Vec<u8> {
+    let mut talk = Dialogue::new("10.0.0.1:40000", "10.0.0.2:80");
+    talk.acks = false;
+    talk.step_ns = 1_000_000;
+    talk.handshake();
+    talk.client().send(b"GET /fast?x=1 HTTP/1.1\r\nHost: shop\r\n\r\n");
+    talk.server().send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    talk.client().send(b"GET /slow HTTP/1.1\r\nHost: shop\r\n\r\n");
+    talk.advance(2_000_000);
+    talk.server().send(b"HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n");
+    talk.close();
+    pcap(talk.sent())
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
+}
+
+const PACKETS: &str = "PARSE packet";
+
+#[test]
+fn nothing_asked_is_an_introduction() {
+    let ran = check(&[], 0, &[]);
+    assert!(ran.out.contains("netalytics query ") && ran.err.is_empty(), "{}{}", ran.out, ran.err);
+}
+
+#[test]
+fn a_wrong_query_is_shown_with_carets() {
+    let ran = check(
+        &["query", "PARSE htp FROM * WHERE statsu = 1 PROCESS (grp)", "-r", "x.pcap"],
+        2,
+        &["  PARSE htp FROM", "^^^", "did you mean", "grp"],
+    );
+    assert!(ran.err.matches("error:").count() >= 2, "all errors at once\n{}", ran.err);
+    assert!(ran.out.is_empty());
+    check(&["explain", "PARSE"], 2, &["^"]);
+}
+
+#[test]
+fn wrong_flags_are_named() {
+    check(&["query", PACKETS], 2, &["--read"]);
+    check(&["query", "-r", "x.pcap"], 2, &["QUERY"]);
+    check(&["query", PACKETS, "-r", "x.pcap", "--workers", "2"], 2, &["1 thread only"]);
+    check(&["query", PACKETS, "-r", "x.pcap", "--format", "xml"], 2, &["table", "jsonl", "csv"]);
+    check(&["query", PACKETS, "-r", "-", "-"], 2, &["once only"]);
+    check(&["query", PACKETS, "-r", "x.pcap", "--tcp-idle", "5"], 2, &["90s"]);
+    check(&["query", PACKETS, "-r", "x.pcap", "-f", "y.nq"], 2, &["cannot be used with"]);
+    check(&["query", PACKETS, "-r", "x.pcap", "--summary-json", "-"], 2, &["wants a file"]);
+    check(&["parsers", "htpp"], 2, &["no parser", "http"]);
+    check(&["nonsense"], 2, &["nonsense"]);
+}
+
+#[test]
+fn inputs_that_are_no_captures_are_one_clear_line_each() {
+    let folder = Folder::new();
+    let png = folder.file("picture.pcap", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x01\0");
+    let empty = folder.file("empty.pcap", b"");
+    let missing = folder.path("missing.pcap");
+    for path in [&png, &empty, &missing, &folder.path("")] {
+        let ran = check(&["query", PACKETS, "-q", "-r", path], 1, &[path]);
+        assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
+        assert!(ran.err.starts_with("error: ") && ran.out.is_empty(), "{}", ran.err);
+    }
+    let good = folder.capture("good.pcap", 4);
+    let ran = check(&["query", PACKETS, "-r", &missing, &good, &png], 1, &["missing.pcap", "picture.pcap"]);
+    assert_eq!(ran.out.lines().count(), 4, "the good one is read all the same");
+}
+
+#[test]
+fn what_came_before_a_cut_is_kept() {
+    let folder = Folder::new();
+    let whole = pcap(&datagrams(10));
+    let cut = folder.file("cut.pcap", &whole[..whole.len() - 5]);
+    let ran = check(&["query", PACKETS, "-r", &cut], 1, &["cut.pcap: byte "]);
+    assert_eq!(ran.out.lines().count(), 9);
+}
+
+#[test]
+fn captures_come_by_every_road() {
+    let folder = Folder::new();
+    let bytes = pcap(&datagrams(6));
+    let plain = check(&["query", PACKETS, "-r", &folder.file("a.pcap", &bytes)], 0, &[]);
+    assert_eq!(plain.out.lines().count(), 6);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&bytes).expect("a Vec takes every byte");
+    let gzip = gzip.finish().expect("a Vec takes every byte");
+    let packed = check(&["query", PACKETS, "-r", &folder.file("a.pcap.gz", &gzip)], 0, &[]);
+    assert_eq!(packed.out, plain.out);
+    for input in [&bytes, &gzip] {
+        let piped = run_with_stdin(&["query", PACKETS, "-r", "-"], input);
+        assert_eq!((piped.code, piped.out), (0, plain.out.clone()), "{}", piped.err);
+    }
+}
+
+#[test]
+fn the_query_comes_from_a_file_too() {
+    let folder = Folder::new();
+    let capture = folder.capture("a.pcap", 4);
+    let query = folder.file("q.nq", b"PARSE packet\nPROCESS (count)\n");
+    let ran = check(&["query", "-f", &query, "-r", &capture], 0, &[]);
+    assert_eq!(lines(&ran.out)[0]["count"], 4, "{}", ran.out);
+    check(&["query", "-f", &folder.path("none.nq"), "-r", &capture], 1, &["none.nq"]);
+}
+
+#[test]
+fn a_full_disk_is_reported_once() {
+    let folder = Folder::new();
+    let capture = folder.capture("a.pcap", 2000);
+    for format in ["jsonl", "csv", "table"] {
+        let args = ["query", PACKETS, "-q", "-r", &capture, "--format", format];
+        let full = File::options().write(true).open("/dev/full").expect("/dev/full exists on Linux");
+        let output = Command::new(BINARY).args(args).stdout(full).output().expect("the binary runs");
+        let ran = Ran::from(output);
+        assert_eq!((ran.code, ran.err.lines().count()), (1, 1), "{}", ran.err);
+        assert!(ran.err.contains("standard output; it is incomplete: No space left"), "{}", ran.err);
+        let ran = check(&[&args[..], &["-o", "/dev/full"]].concat(), 1, &["/dev/full; it is incomplete"]);
+        assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
+    }
+    let output = Command::new(BINARY)
+        .arg("parsers")
+        .stdout(File::options().write(true).open("/dev/full").expect("/dev/full exists on Linux"))
+        .output()
+        .expect("the binary runs");
+    assert_eq!(output.status.code(), Some(1));
+    // Messages that cannot be written are nobody's business.
+    let full = File::options().write(true).open("/dev/full").expect("/dev/full exists on Linux");
+    let output = Command::new(BINARY).args(["query", PACKETS, "-v", "-r", &capture]).stderr(full).output();
+    assert_eq!(output.expect("the binary runs").status.code(), Some(0));
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    for args in [&["query", PACKETS, "-r", "-"][..], &["query", PACKETS, "-r", "-", "--format", "table"]] {
+        let mut child = Command::new(BINARY)
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        drop(child.stdout.take());
+        // The child may end before it has read everything.
+        let _ = child.stdin.take().expect("piped").write_all(&pcap(&datagrams(4000)));
+        let mut err = String::new();
+        child.stderr.take().expect("piped").read_to_string(&mut err).expect("text");
+        assert_eq!((child.wait().expect("it ends").code(), err.as_str()), (Some(0), ""));
+    }
+}
+
+#[test]
+fn output_goes_where_it_is_told() {
+    let folder = Folder::new();
+    let capture = folder.capture("a.pcap", 4);
+    let out = folder.path("out.jsonl");
+    let ran = check(&["query", PACKETS, "-r", &capture, "-o", &out], 0, &[]);
+    assert!(ran.out.is_empty());
+    assert_eq!(fs::read_to_string(&out).expect("written").lines().count(), 4);
+    let dash = check(&["query", PACKETS, "-r", &capture, "-o", "-"], 0, &[]);
+    assert_eq!(dash.out.lines().count(), 4);
+    check(
+        &["query", PACKETS, "-r", &capture, "-o", &folder.path("no/such/out")],
+        1,
+        &["cannot write", "no/such/out"],
+    );
+    check(&["query", PACKETS, "-r", &capture, "-o", &folder.path("")], 1, &["cannot write"]);
+}
+
+#[test]
+fn an_input_is_never_overwritten() {
+    let folder = Folder::new();
+    let capture = folder.capture("a.pcap", 4);
+    let before = fs::read(&capture).expect("readable");
+    let link = folder.path("link");
+    std::os::unix::fs::symlink(&capture, &link).expect("a link");
+    check(&["query", PACKETS, "-r", &capture, "-o", &capture], 2, &["is an input"]);
+    check(&["query", PACKETS, "-r", &capture, "-o", &link], 2, &["is an input"]);
+    check(&["query", PACKETS, "-r", &capture, "--summary-json", &capture], 2, &["is an input"]);
+    assert_eq!(fs::read(&capture).expect("readable"), before);
+}
+
+#[test]
+fn formats() {
+    let folder = Folder::new();
+    let capture = folder.capture("a.pcap", 4);
+    let query = "PARSE packet PROCESS (group-count: group=src_ip)";
+    let jsonl = check(&["query", query, "-r", &capture], 0, &[]);
+    let rows = lines(&jsonl.out);
+    assert_eq!(rows.len(), 2);
+    assert_eq!((&rows[0]["processor"], &rows[0]["count"]), (&Value::from("group-count"), &Value::from(2)));
+    let csv = check(&["query", query, "-r", &capture, "--format", "csv"], 0, &[]);
+    assert_eq!(csv.out.lines().count(), 3, "{}", csv.out);
+    let table = check(&["query", query, "-r", &capture, "--format", "table"], 0, &[]);
+    assert!(table.out.contains("10.0.0.1") && table.out.contains("───"), "{}", table.out);
+}
+
+#[test]
+fn names_of_hosts() {
+    let folder = Folder::new();
+    let capture = folder.capture("a.pcap", 4);
+    let hosts = folder.file("hosts", b"# ours\n10.0.0.2 resolver dns\n");
+    let bad = folder.file("bad", b"10.0.0.2 resolver\nnonsense here\n");
+    let query = "PARSE packet TO resolver:53 PROCESS (group-count: group=server_ip)";
+    let with = |extra: &[&str]| {
+        check(&[&["query", query, "-r", &capture, "--hosts", &hosts], extra].concat(), 0, &[]).out
+    };
+    assert!(with(&["--format", "table"]).contains("resolver"));
+    assert!(!with(&["--format", "table", "--no-resolve"]).contains("resolver"));
+    assert_eq!(lines(&with(&[]))[0]["server_ip"], "10.0.0.2");
+    check(&["query", query, "-r", &capture], 2, &["resolver", "^"]);
+    check(
+        &["query", query, "-r", &capture, "--hosts", &bad],
+        2,
+        &["bad:2: \"nonsense\" is not an IP address"],
+    );
+    check(&["query", query, "-r", &capture, "--hosts", &folder.path("none")], 1, &["cannot read"]);
+}
+
+#[test]
+fn the_summary_accounts_for_every_packet() {
+    let folder = Folder::new();
+    let mut sent = datagrams(20);
+    let mut other = Dialogue::new("10.9.9.9:1", "10.8.8.8:2");
+    other.datagram(Side::A, b"not asked for");
+    sent.extend(other.take());
+    let mut bytes = pcap(&sent);
+    // An ARP frame at the end: counted, not decoded.
+    bytes.extend([0, 0, 0, 0x70, 0, 0, 0, 0, 14, 0, 0, 0, 14, 0, 0, 0]);
+    bytes.extend([2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 6]);
+    let capture = folder.file("a.pcap", &bytes);
+    let json = folder.path("summary.json");
+    let ran = check(
+        &["query", "PARSE packet TO *:53", "-r", &capture, "--summary-json", &json],
+        0,
+        &["packets", "22"],
+    );
+    assert_eq!(ran.out.lines().count(), 20);
+    let summary: Value = serde_json::from_str(&fs::read_to_string(&json).expect("written")).expect("JSON");
+    let packets = &summary["packets"];
+    let count = |value: &Value| match value {
+        Value::Object(causes) => causes.values().map(|n| n.as_u64().expect("a count")).sum(),
+        n => n.as_u64().expect("a count"),
+    };
+    let parts: u64 = ["parsed", "filtered", "sampled_out", "dropped", "undecodable"]
+        .iter()
+        .map(|p| count(&packets[p]))
+        .sum();
+    assert_eq!((count(&packets["received"]), parts), (22, 22), "{packets}");
+    assert_eq!(
+        (&packets["undecodable"]["not_ip"], &packets["adds_up"]),
+        (&Value::from(1), &Value::from(true))
+    );
+    assert_eq!((&summary["rows"], &summary["complete"]), (&Value::from(20), &Value::from(true)));
+    let quiet = check(&["query", PACKETS, "-q", "-r", &capture], 0, &[]);
+    assert!(quiet.err.is_empty(), "{}", quiet.err);
+}
+
+#[test]
+fn messages_that_are_asked_for() {
+    let folder = Folder::new();
+    let capture = folder.capture("a.pcap", 4);
+    check(&["query", "PARSE packet SAMPLE auto", "-v", "-r", &capture], 0, &["SAMPLE auto", "live input"]);
+    check(&["query", PACKETS, "--progress", "always", "-r", &capture], 0, &["read "]);
+    check(&["query", "PARSE packet LIMIT 2p", "-r", &capture], 0, &["LIMIT reached"]);
+}
+
+#[test]
+fn response_times_end_to_end() {
+    let folder = Folder::new();
+    let capture = folder.file("http.pcap", &http());
+    let ran = check(&["query", "PARSE http", "-r", &capture], 0, &[]);
+    let rows: Vec<_> = lines(&ran.out)
+        .iter()
+        .map(|r| (r["url"].clone(), r["status"].clone(), r["response_time_ns"].clone(), r["quality"].clone()))
+        .collect();
+    let row = |url: &str, status: u64, ns: u64| (url.into(), status.into(), ns.into(), Value::from("exact"));
+    assert_eq!(rows, [row("shop/fast?x=1", 200, 1_000_000), row("shop/slow", 500, 3_000_000)]);
+    let ran = check(
+        &["query", "PARSE http PROCESS (diff-group: group=path)", "-r", &capture, "--format", "table"],
+        0,
+        &[],
+    );
+    assert!(ran.out.contains("1.00 ms") && ran.out.contains("3.00 ms"), "{}", ran.out);
+}
+
+#[test]
+fn what_there_is_can_be_listed() {
+    let parsers = check(&["parsers"], 0, &[]);
+    let processors = check(&["processors"], 0, &[]);
+    assert!(parsers.out.contains("http") && parsers.out.contains("url"), "{}", parsers.out);
+    assert!(processors.out.contains("top-k") && processors.out.contains("PARSE"), "{}", processors.out);
+    let rows = lines(&check(&["parsers", "http", "--format", "jsonl"], 0, &[]).out);
+    let url = rows.iter().find(|r| r["field"] == "url").expect("http has a url");
+    assert_eq!((&url["parser"], &url["type"]), (&Value::from("http"), &Value::from("text")));
+    assert!(check(&["processors", "--format", "csv"], 0, &[]).out.starts_with("block,"));
+    let plan = check(&["explain", "PARSE http TO *:80 PROCESS (top-k: k=3)"], 0, &[]);
+    assert!(plan.out.contains("http"), "{}", plan.out);
+}
+
+#[test]
+fn help_completions_and_manual() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = check(&["completions", shell], 0, &[]).out;
+        assert!(script.contains("summary-json"), "{shell}");
+    }
+    let page = check(&["man"], 0, &[]).out;
+    assert!(page.contains(".TH netalytics 1"), "{page}");
+    for word in ["NETALYTICS QUERY", "NETALYTICS PARSERS", "EXIT STATUS", "EXAMPLES", "summary\\-json"] {
+        assert!(page.contains(word), "no {word} in the manual page");
+    }
+    assert!(check(&["--version"], 0, &[]).out.starts_with("netalytics "));
+    for verb in ["query", "explain", "parsers", "processors", "completions", "man"] {
+        assert!(check(&[verb, "--help"], 0, &[]).out.contains("Usage:"), "{verb}");
+    }
+}
+
+/// The commands in the help, as a reader would type them.
+#[test]
+fn the_examples_in_the_help_work() {
+    let root = Path::new(ROOT);
+    assert!(
+        root.join("captures/shop/in.pcap").is_file(),
+        "the capture of the examples comes with the source"
+    );
+    let bin: PathBuf = Path::new(BINARY).parent().expect("in a folder").into();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+    let mut tried = 0;
+    for args in [
+        &[][..],
+        &["query", "--help"],
+        &["parsers", "--help"],
+        &["processors", "--help"],
+        &["explain", "--help"],
+    ] {
+        let help = check(args, 0, &[]).out.replace("\n  ", "\n");
+        let examples =
+            help.lines().map(str::trim).filter(|l| l.starts_with("netalytics ") && !l.contains(" --help"));
+        for example in examples.filter(|l| !l.contains("monday") && !l.contains("slow.nq")) {
+            let output = Command::new("sh")
+                .args(["-c", example])
+                .current_dir(root)
+                .env("PATH", &path)
+                .output()
+                .expect("a shell");
+            let ran = Ran::from(output);
+            assert!(ran.code == 0 && ran.out.lines().count() > 1, "{example}\n{}{}", ran.out, ran.err);
+            tried += 1;
+        }
+    }
+    assert!(tried >= 8, "{tried} examples found");
+}
+
+/// A pcapng file: the shop's first packets, and behind them a name resolution block for the server.
+fn pcapng_with_names() -> Vec<u8> {
+    let block = |kind: u32, body: &[u8]| {
+        let padded = body.len().next_multiple_of(4);
+        let len = (padded as u32 + 12).to_le_bytes();
+        let mut block = [&kind.to_le_bytes(), &len, body, &vec![0; padded - body.len()]].concat();
+        block.extend(len);
+        block
+    };
+    let mut file =
+        block(0x0a0d_0d0a, &[&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8]].concat());
+    file.extend(block(1, &[1, 0, 0, 0, 0, 0, 4, 0]));
+    let shop = fs::read(Path::new(ROOT).join("captures/shop/in.pcap")).expect("the recording");
+    let mut rest = &shop[24..];
+    for _ in 0..200 {
+        let word = |at: usize| u32::from_le_bytes(rest[at..at + 4].try_into().expect("four bytes"));
+        let micros = u64::from(word(0)) * 1_000_000 + u64::from(word(4));
+        let len = word(8);
+        let head: Vec<u8> = [0, (micros >> 32) as u32, micros as u32, len, word(12)]
+            .iter()
+            .flat_map(|w| w.to_le_bytes())
+            .collect();
+        file.extend(block(6, &[&head, &rest[16..16 + len as usize]].concat()));
+        rest = &rest[16 + len as usize..];
+    }
+    file.extend(block(4, &[&[1, 0, 13, 0, 10, 20, 0, 10][..], b"shop-web\0\0\0\0", &[0; 4]].concat()));
+    file
+}
+
+#[test]
+fn names_of_the_capture_itself_work_in_queries_and_tables() {
+    let folder = Folder::new();
+    let capture = folder.0.path().join("named.pcapng");
+    fs::write(&capture, pcapng_with_names()).expect("a file in a temporary folder");
+    let capture = capture.to_str().expect("text");
+    let query = "PARSE http TO shop-web:80 PROCESS (group-count: group=server_ip)";
+    let ran = check(&["query", query, "-r", capture, "--format", "table"], 0, &[]);
+    assert!(ran.out.contains("shop-web"), "{}", ran.out);
+    let ran = check(&["query", query, "-r", capture, "--format", "jsonl"], 0, &[]);
+    assert!(ran.out.contains("10.20.0.10"), "{}", ran.out);
+    check(
+        &["query", "PARSE http TO shop-wob:80", "-r", capture],
+        2,
+        &["shop-wob", "did you mean `shop-web`"],
+    );
+}
