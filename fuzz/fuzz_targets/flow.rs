@@ -1,0 +1,79 @@
+//! Any sequence of TCP and UDP segments between a few ends: no panic, bounded memory, and for every flow events in
+//! their order.
+#![no_main]
+
+use std::collections::HashMap;
+
+use flow::{Config, Events, FlowEvent, Table};
+use libfuzzer_sys::fuzz_target;
+use wire::packet::TcpFlags;
+use wire::{Addr, Endpoint, FiveTuple, IpProtocol, Packet, TcpInfo, TcpSeq, Timestamp, Transport};
+
+const HELD_MAX: usize = 1 << 16;
+
+fuzz_target!(|input: &[u8]| {
+    let config = Config { flows_max: 8, held_bytes_max: HELD_MAX, held_bytes_max_per_direction: 1 << 14, ..Config::default() };
+    let mut table = Table::<()>::new(config);
+    let mut events = Events::default();
+    let mut open = HashMap::<u32, bool>::new();
+    let (mut now, bytes) = (0i64, [0u8; 256]);
+    for step in input.chunks_exact(8) {
+        let [ends, flags, seq_low, seq_high, ack_low, ack_high, len, time] = step.try_into().expect("8 bytes");
+        // Time mostly advances by a little, sometimes by much, sometimes back.
+        now += match time {
+            0..200 => i64::from(time) * 100_000,
+            200..250 => i64::from(time) * 1_000_000_000,
+            _ => -i64::from(time) * 1_000_000,
+        };
+        let end = |n: u8| Endpoint { addr: Addr::v4([10, 0, 0, n >> 2]), port: 80 + u16::from(n & 3) };
+        let udp = ends & 0x88 == 0x88;
+        let protocol = if udp { IpProtocol::UDP } else { IpProtocol::TCP };
+        let far = u32::from(seq_high & 0x80) << 24;
+        let packet = Packet {
+            ts: Timestamp(now),
+            original_len: 54 + u32::from(len),
+            five_tuple: FiveTuple { src: end(ends & 7), dst: end(ends >> 4 & 7), protocol },
+            ttl: 64,
+            transport: if udp {
+                Transport::Udp
+            } else {
+                Transport::Tcp(TcpInfo {
+                    seq: TcpSeq(far | u32::from(seq_low) * 16 | u32::from(seq_high & 3) << 12),
+                    ack: TcpSeq(u32::from(ack_low) * 16 | u32::from(ack_high & 3) << 12),
+                    flags: TcpFlags(flags),
+                    window: u16::from(ack_high) << 8,
+                })
+            },
+            payload: &bytes[..usize::from(len) / 2 + usize::from(len & 1)],
+            payload_original_len: u32::from(len),
+        };
+        table.process(&packet, &mut events);
+        check(&events, packet.payload, &mut open);
+        table.expire(Timestamp(now), &mut events);
+        check(&events, &[], &mut open);
+        assert!(table.held_bytes() <= HELD_MAX && table.len() <= 8);
+    }
+    while table.close_all(Timestamp(now), &mut events) {
+        check(&events, &[], &mut open);
+    }
+    check(&events, &[], &mut open);
+    assert!(open.is_empty(), "every flow is closed at the end");
+});
+
+/// `Opened` first, nothing but records after `Terminated`, `Closed` last. The value says whether it has terminated.
+fn check(events: &Events, payload: &[u8], open: &mut HashMap<u32, bool>) {
+    for event in events.list() {
+        let flow = event.flow.0;
+        match event.what {
+            FlowEvent::Opened => assert!(open.insert(flow, false).is_none(), "opened twice"),
+            FlowEvent::Closed { .. } => assert!(open.remove(&flow).is_some(), "closed but not open"),
+            FlowEvent::Terminated { .. } => assert_eq!(open.insert(flow, true), Some(false)),
+            FlowEvent::ActiveTimeout => assert!(open.contains_key(&flow)),
+            FlowEvent::Bytes { chunk, .. } | FlowEvent::Datagram { chunk, .. } => {
+                assert_eq!(open.get(&flow), Some(&false));
+                let _ = events.bytes(chunk, payload);
+            }
+            FlowEvent::Gap { .. } | FlowEvent::End { .. } => assert_eq!(open.get(&flow), Some(&false)),
+        }
+    }
+}

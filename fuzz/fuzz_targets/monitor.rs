@@ -1,0 +1,32 @@
+//! Any capture file through the whole data path with every parser: no panic, and every packet is accounted for.
+#![no_main]
+
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+use monitor::{Config, Monitor};
+use plan::{Limit, MonitorSpec, ParserUse, Sample};
+
+fuzz_target!(|input: Vec<u8>| {
+    let parsers = parsers::registry::schemas()
+        .into_iter()
+        .map(|schema| ParserUse { columns: schema.ids().collect(), schema })
+        .collect();
+    let spec = MonitorSpec {
+        parsers,
+        clients: Vec::new(),
+        servers: Vec::new(),
+        limit: Limit::default(),
+        sample: Sample::All,
+    };
+    let mut monitor = Monitor::new(&spec, Config::default());
+    let mut source = capture::from_reader(Path::new("fuzz"), std::io::Cursor::new(input));
+    let mut tuples = Vec::new();
+    while let Some(batch) = source.next_batch() {
+        let _ = monitor.on_batch(&batch, &mut tuples);
+        tuples.clear();
+    }
+    monitor.finish(&mut tuples);
+    assert!(monitor.accounting().adds_up());
+    assert_eq!(monitor.accounting().received, source.counters().packets);
+});

@@ -1,0 +1,6 @@
+//! Any conversation with the mysql parser.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| netalytics_fuzz::converse(&parsers::mysql::PROTOCOL, parsers::mysql::schema(), input));
