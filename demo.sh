@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds netalytics and asks three questions of a recorded shop: a web server, a database and
+# a cache under real load (captures/shop).
+set -euo pipefail
+cd "$(dirname "$0")"
+./setup.sh
+cargo build --release --locked --quiet
+ask() {
+  printf '\n$ netalytics query %q -r captures/shop/in.pcap\n' "$1"
+  target/release/netalytics query "$1" -r captures/shop/in.pcap --format table "${@:2}"
+}
+ask 'PARSE http PROCESS (diff-group: group=url_template)' --quiet
+ask 'PARSE mysql_query PROCESS (group-avg-top-k: k=3)' --quiet
+ask 'PARSE memcached_get FROM * TO *:11211 PROCESS (group-count-success: group=client_ip), (cdf)'
+printf '\nThe program is target/release/netalytics; `netalytics parsers` lists what it reads.\n'
