@@ -309,8 +309,10 @@ fn note_repeats(flow: &mut FlowCore, side: Side, before: (u32, u32)) {
 fn start_midway(flow: &mut FlowCore, side: Side, seq: TcpSeq) {
     let other = flow.half(side.other());
     let told = other.bits & half_bit::ACK_SEEN != 0 && other.bits & half_bit::SYN != 0;
-    let missing = seq.distance(other.ack);
-    let start = if told && (1..=NEAR).contains(&missing) { other.ack } else { seq };
+    // The first ACK says where the stream began; what was acknowledged since has been counted.
+    let unseen = flow.counters.as_ref().map_or(0, |c| c[side.index()].acked_unseen_bytes);
+    let began = other.ack.plus((unseen as u32).wrapping_neg());
+    let start = if told && (1..=NEAR).contains(&seq.distance(began)) { began } else { seq };
     flow.half_mut(side).stream.start(start);
 }
 

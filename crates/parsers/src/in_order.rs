@@ -4,9 +4,9 @@
 //! answers the nth request. Where messages may have been lost, that count is worth nothing until it is known again:
 //!
 //! - requests sent before a loss of requests keep their order, and a loss too small for two requests is one request;
-//! - responses in a loss answer requests sent before the bytes behind it: if there was only one, it is that one's;
 //! - a client that has been seen to wait for each response (or for all responses of a batch) before it asks again
-//!   says by asking that everything earlier was answered.
+//!   says by asking that everything earlier was answered; a response is then the latest request's, if that was sent
+//!   after the response before and no response was lost between them.
 //!
 //! Everything else is handed out in halves: two halves are true, a wrong pair is not.
 //!
@@ -21,10 +21,15 @@ use crate::Direction;
 
 /// Most exchanges held; beyond, the oldest is handed out as it is.
 pub const WAITING_MAX: usize = 1024;
-/// Most responses held that came before their requests: packets that a capture put into the wrong order.
-const EARLY_MAX: u64 = 8;
+/// Most responses held that came before their requests: packets that a capture put into the wrong order, or requests
+/// that wait behind bytes of which it is not known yet that they are missing.
+const EARLY_MAX: u64 = 256;
+/// Most losses of requests remembered.
+const BREAKS_MAX: usize = 64;
 /// A response that is further ahead of a request than this was not put into the wrong order: it answers another one.
 const EARLY_NS_MAX: i64 = 10_000_000;
+/// Silence after which a batch is answered. Longer than the flow table waits for bytes that were acknowledged.
+const SILENCE_NS: i64 = 1_000_000_000;
 /// Responses after one request each that count as a client that waits, though messages were lost.
 const WEAK_TURNS: u32 = 3;
 
@@ -80,12 +85,14 @@ pub struct InOrder<Q, R> {
     request_bytes_min: u64,
     /// Requests may be missing behind the last one; how many will be known when there is a next one.
     suspected: bool,
-    /// Requests may be missing just before this one.
-    request_break: Option<u64>,
+    /// Requests may be missing just before each of these, ascending.
+    request_breaks: VecDeque<u64>,
     /// Responses may be missing before the next one.
     responses_lost: bool,
     /// A response was seen that nothing could be said of.
     ambiguous: bool,
+    /// First byte of the last response, if no responses were lost since.
+    heard: Option<Timestamp>,
     habit: Habit,
     evicted: u64,
 }
@@ -124,9 +131,10 @@ impl<Q, R> Default for InOrder<Q, R> {
             next_response: 0,
             request_bytes_min: u64::MAX,
             suspected: false,
-            request_break: None,
+            request_breaks: VecDeque::new(),
             responses_lost: false,
             ambiguous: false,
+            heard: None,
             habit: Habit::default(),
             evicted: 0,
         }
@@ -148,7 +156,7 @@ impl<Q, R> InOrder<Q, R> {
         if synced {
             self.give_up(self.next_response, number);
             self.next_response = number;
-            self.settle();
+            self.settle(number);
         }
         self.habit.responded_since_request = false;
         self.habit.fresh_loss = false;
@@ -183,7 +191,9 @@ impl<Q, R> InOrder<Q, R> {
     /// without a request stays alone.
     pub fn response(&mut self, response: R, first: Timestamp, resync: bool, may_be_early: bool) -> Place {
         self.habit.responded_since_request = true;
-        match self.attribute(first, may_be_early) {
+        let attributed = self.attribute(first, may_be_early);
+        self.heard = Some(first);
+        match attributed {
             Some((number, guided)) => match self.at(number) {
                 Some(exchange) => {
                     exchange.response = Some(response);
@@ -238,7 +248,7 @@ impl<Q, R> InOrder<Q, R> {
     /// Bytes behind a loss in `direction` have come at `ts`; `at_head`: they begin a message.
     pub fn resume(&mut self, direction: Direction, loss: Loss, at_head: bool, ts: Timestamp) {
         match direction {
-            Direction::ServerToClient => self.lose_responses(loss, at_head, ts),
+            Direction::ServerToClient => self.lose_responses(loss, ts),
             Direction::ClientToServer => {
                 let one = at_head && loss.next_began && loss.bytes < self.request_bytes_min.saturating_mul(2);
                 if one && self.next_request > 0 { self.lose_one_request() } else { self.lose_requests() }
@@ -253,7 +263,7 @@ impl<Q, R> InOrder<Q, R> {
             Direction::ServerToClient if !self.is_waiting() => {}
             Direction::ServerToClient => {
                 let loss = Loss { bytes: 0, next_began: false, requests_before: self.next_request };
-                self.lose_responses(loss, false, ts);
+                self.lose_responses(loss, ts);
             }
         }
     }
@@ -338,11 +348,14 @@ impl<Q, R> InOrder<Q, R> {
     }
 
     fn certain(&self) -> bool {
-        self.request_break.is_none() && !self.responses_lost && !self.ambiguous
+        self.request_breaks.is_empty() && !self.responses_lost && !self.ambiguous
     }
 
-    fn settle(&mut self) {
-        self.request_break = None;
+    /// The next response but one to `number` answers the next request: what was lost before is over.
+    fn settle(&mut self, number: u64) {
+        while self.request_breaks.front().is_some_and(|b| *b <= number) {
+            self.request_breaks.pop_front();
+        }
         self.responses_lost = false;
         self.ambiguous = false;
     }
@@ -352,7 +365,14 @@ impl<Q, R> InOrder<Q, R> {
         self.suspected = false;
         self.no_more_requests();
         self.next_request = self.next_request.max(self.next_response);
-        self.request_break.get_or_insert(self.next_request);
+        if self.request_breaks.back() != Some(&self.next_request) {
+            self.request_breaks.push_back(self.next_request);
+        }
+        if self.request_breaks.len() > BREAKS_MAX {
+            // Order says nothing any more until the count is known again.
+            self.request_breaks.pop_front();
+            self.ambiguous = true;
+        }
         self.habit.lose_requests();
     }
 
@@ -371,25 +391,17 @@ impl<Q, R> InOrder<Q, R> {
         }
     }
 
-    /// Responses may be missing between the last one and the next.
-    fn lose_responses(&mut self, loss: Loss, at_head: bool, resumed: Timestamp) {
+    /// Responses may be missing between the last one and the next. How many cannot be told: behind a request that is
+    /// known there may be others in a hole of the client's that is not known yet.
+    fn lose_responses(&mut self, loss: Loss, resumed: Timestamp) {
         self.habit.blurred = true;
+        self.heard = None;
         let waiting = self.waiting();
-        let held = self.next_response >= self.base;
-        let whole = !self.suspected && held && self.certain() && waiting.clone().all(|n| !self.is_missing(n));
-        let sent = waiting.clone().filter(|n| self.sent_by(*n, resumed)).count();
-        let exposed =
-            waiting.clone().filter(|n| *n < loss.requests_before && self.sent_by(*n, resumed)).count();
-        let lost = match (loss.next_began, at_head, exposed, sent) {
-            _ if !whole => None,
-            (_, _, 0, _) | (false, true, 1, 1) => Some(0),
-            (true, false, 1, _) | (true, true, 1, 2..) | (true, true, 2, 2) => Some(1),
-            _ => None,
-        };
-        let given_up = lost.unwrap_or(u64::from(loss.next_began && exposed > 0));
+        let exposed = waiting.clone().any(|n| n < loss.requests_before && self.sent_by(n, resumed));
+        let given_up = u64::from(loss.next_began && exposed);
         self.give_up(waiting.start, waiting.start + given_up);
         self.next_response = self.next_response.max(waiting.start + given_up);
-        self.responses_lost |= lost.is_none();
+        self.responses_lost = true;
     }
 
     fn at(&mut self, number: u64) -> Option<&mut Exchange<Q, R>> {
@@ -404,8 +416,18 @@ impl<Q, R> InOrder<Q, R> {
                 if !may_be_early {
                     return None;
                 }
+                if self.next_response - self.next_request >= EARLY_MAX {
+                    // Which requests these answer will not be known by counting when they come.
+                    self.lose_requests();
+                    return None;
+                }
                 self.expect_request(first);
                 return Some((self.next_response - 1, false));
+            }
+            if !self.sent_by(number, first.plus(EARLY_NS_MAX)) {
+                // It began before its request did: the count is wrong.
+                self.ambiguous = true;
+                return None;
             }
             self.next_response += 1;
             let exchange = self.at(number)?;
@@ -413,8 +435,9 @@ impl<Q, R> InOrder<Q, R> {
             self.habit.observe(request_first, first);
             return Some((number, false));
         }
-        let in_order =
-            !self.responses_lost && !self.ambiguous && self.request_break.is_some_and(|b| number < b);
+        let in_order = !self.responses_lost
+            && !self.ambiguous
+            && self.request_breaks.front().is_some_and(|b| number < *b);
         if in_order {
             self.next_response += 1;
             return Some((number, false));
@@ -427,13 +450,15 @@ impl<Q, R> InOrder<Q, R> {
         let latest = waiting.clone().rev().find(|n| self.sent_by(*n, first));
         self.habit.alternates(latest.map_or(0, |latest| latest + 1 - waiting.start));
         let latest = latest?;
-        let waits = self.habit.waits() && self.request_break.is_none_or(|b| b <= latest);
+        let waits = self.habit.waits() && self.request_breaks.front().is_none_or(|b| *b <= latest);
         // Where a request is missing the response may answer that one or the one before.
         let suspected = self.suspected && latest + 1 == self.next_request;
-        let known = waits && !suspected && !self.is_missing(latest);
+        // Sent after the response before, with nothing lost between: no other response can be this one's.
+        let fresh = self.heard.is_some_and(|heard| !self.sent_by(latest, heard));
+        let known = waits && fresh && !suspected && !self.is_missing(latest);
         self.give_up(waiting.start, if known { latest } else { latest + 1 });
         if known {
-            self.settle();
+            self.settle(latest);
         }
         self.ambiguous |= !waits;
         self.next_response = latest + 1;
@@ -456,13 +481,6 @@ impl<Q, R> InOrder<Q, R> {
 
     /// An exchange for a response whose request is to come.
     fn expect_request(&mut self, first: Timestamp) {
-        if self.next_response - self.next_request >= EARLY_MAX {
-            let oldest = self.next_request;
-            self.next_request += 1;
-            if let Some(exchange) = self.at(oldest) {
-                exchange.given_up = true;
-            }
-        }
         self.next_response += 1;
         self.exchanges.push_back(Exchange::empty(first));
     }
@@ -556,14 +574,15 @@ impl Habit {
         self.depth_max <= 1 && !self.overlaps && (self.turns >= 1 || self.weak_turns >= WEAK_TURNS)
     }
 
-    /// A request sent at `first` is the first of a batch, and all earlier ones have been answered.
+    /// A request sent at `first` is the first of a batch, and all earlier ones have been answered: the server has been
+    /// silent for longer than bytes of its stream are held back.
     fn begins_batch(&self, first: Timestamp) -> bool {
         self.depth_max > 1
             && !self.overlaps
             && self.turns >= 1
             && !self.fresh_loss
             && self.responded_since_request
-            && self.response_last.is_some_and(|last| first >= last)
+            && self.response_last.is_some_and(|last| first.since(last) >= SILENCE_NS)
     }
 }
 
@@ -621,14 +640,14 @@ mod tests {
 
     #[test]
     fn lost_responses() {
-        // Two were asked, one at least is lost: what comes answers the other.
-        check("q1 q2 R r2 q3 r3", "1- 22 33");
+        // Two were asked, one at least is lost: what comes answers the other, or one that is not known yet.
+        check("q1 q2 R r2 q3 r3", "-2 1- 2- -3 3-");
         // Three were asked: what comes may answer any of the others, and nothing more is known of this client.
         check("q1 q2 q3 R r3 q4 r4", "-3 1- 2- 3- -4 4-");
-        // This one waits for each response.
-        check("q1 r1 q2 r2 q3 R q4 r4 q5 r5", "11 22 3- 44 55");
+        // This one waits for each response: after the first that was heard again it is known what it asks.
+        check("q1 r1 q2 r2 q3 R q4 r4 q5 r5", "11 22 -4 3- 4- 55");
         // The loss becomes known when later requests have been seen.
-        check("q1 r1 q2 r2 q3 q4 R r4", "11 22 3- 44");
+        check("q1 r1 q2 r2 q3 q4 R r4 q5 r5", "11 22 -4 3- 4- 55");
     }
 
     #[test]

@@ -71,14 +71,15 @@ const DIFFERENCES: &[Difference] = &[
     Difference {
         capture: "pcpp-http-packets.pcap.gz",
         why: "in six connections a response's head is missing; the truth pairs all later responses one request too early",
-        count: (54, 54),
+        count: (53, 59),
         rows: &[
             "- 172.16.210.84:31600 172.16.30.190:8868 GET 172.16.210.84:31600 /MONITOR/ims/common/bs-table/js/bootstrap-table.js 1.1 200 ~ 0 7288 1573548016212188000 113860000 556000",
             "- 172.16.210.84:31600 172.16.30.190:8868 GET 172.16.210.84:31600 /MONITOR/ims/common/sweet-alert/sweetAlert.js 1.1 200 ~ 0 6218 1573548016321100000 36527000 1077000",
             "+ 172.16.210.84:31600 172.16.30.190:8868 GET 172.16.210.84:31600 /MONITOR/ims/common/bs-table/js/bootstrap-table.js 1.1 ~ ~ 0 ~ 1573548016212188000 ~ ~",
-            "+ 172.16.210.84:31600 172.16.30.190:8868 GET 172.16.210.84:31600 /MONITOR/ims/common/sweet-alert/sweetAlert.js 1.1 200 ~ 0 7288 1573548016321100000 4948000 556000",
+            "+ 172.16.210.84:31600 172.16.30.190:8868 GET 172.16.210.84:31600 /MONITOR/ims/common/sweet-alert/sweetAlert.js 1.1 ~ ~ 0 ~ 1573548016321100000 ~ ~",
+            "+ 172.16.210.84:31600 172.16.30.190:8868 ~ ~ ~ ~ 200 ~ ~ 7288 1573548016326048000 ~ 556000",
         ],
-        digest: 0x53c9_698b_3ced_6690,
+        digest: 0xcd01_b99d_e9c7_cf26,
     },
     Difference {
         capture: "suricata-http-start-from-response.pcap",
@@ -107,12 +108,12 @@ const DIFFERENCES: &[Difference] = &[
     Difference {
         capture: "zeek-1000-requests-one-dropped-response.pcap.gz",
         why: "the head of the first response is missing; the truth pairs every later response one request too early",
-        count: (1000, 1000),
+        count: (1000, 1002),
         rows: &[
             "+ ::1:44730 ::1:80 GET localhost / 1.1 ~ ~ 0 ~ 1692957822217564000 ~ ~",
             "- ::1:44730 ::1:80 GET localhost / 1.1 200 ~ 0 615 1692957822217564000 1133000 16000",
         ],
-        digest: 0x7197_41f6_0300_6deb,
+        digest: 0x2da9_53ac_5068_b3ff,
     },
     Difference {
         capture: "zeek-http_09.pcap",

@@ -5,6 +5,7 @@ mod accounting;
 mod damage;
 mod flows;
 mod http;
+mod loss;
 mod memcached;
 mod mysql;
 mod support;

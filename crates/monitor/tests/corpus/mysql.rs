@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::support::{Row, captures, corpus, nanos, run, truth};
+use crate::support::{Row, captures, corpus, nanos, run, truth, without_packets};
 
 const FOLDERS: &[&str] = &[
     "captures/cassandra",
@@ -120,22 +120,6 @@ fn lost_packets_leave_no_wrong_pairs() {
             assert!(share > at_least, "{name}: {share} of commands paired under a loss of {loss}");
         }
     }
-}
-
-/// The little-endian pcap file without some of its packets.
-fn without_packets(file: &[u8], loss: f64, seed: u64) -> Vec<u8> {
-    let mut rng = testkit::Rng::new(seed);
-    let (head, mut rest) = file.split_at(24);
-    let mut out = head.to_vec();
-    while let Some(len) = rest.get(8..12) {
-        let len = u32::from_le_bytes(len.try_into().expect("four bytes")) as usize;
-        let (record, after) = rest.split_at(16 + len);
-        if !rng.chance(loss) {
-            out.extend_from_slice(record);
-        }
-        rest = after;
-    }
-    out
 }
 
 /// Checks what is said of pairs, and counts them.

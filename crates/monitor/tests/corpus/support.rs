@@ -169,3 +169,19 @@ pub fn nanos(seconds: &str) -> i64 {
         + fraction[..9].parse::<i64>().expect("a fraction of a second");
     if negative { -nanos } else { nanos }
 }
+
+/// The little-endian pcap file without some of its packets.
+pub fn without_packets(file: &[u8], loss: f64, seed: u64) -> Vec<u8> {
+    let mut rng = testkit::Rng::new(seed);
+    let (head, mut rest) = file.split_at(24);
+    let mut out = head.to_vec();
+    while let Some(len) = rest.get(8..12) {
+        let len = u32::from_le_bytes(len.try_into().expect("four bytes")) as usize;
+        let (record, after) = rest.split_at(16 + len);
+        if !rng.chance(loss) {
+            out.extend_from_slice(record);
+        }
+        rest = after;
+    }
+    out
+}
