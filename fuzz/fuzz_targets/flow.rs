@@ -12,13 +12,19 @@ use wire::{Addr, Endpoint, FiveTuple, IpProtocol, Packet, TcpInfo, TcpSeq, Times
 const HELD_MAX: usize = 1 << 16;
 
 fuzz_target!(|input: &[u8]| {
-    let config = Config { flows_max: 8, held_bytes_max: HELD_MAX, held_bytes_max_per_direction: 1 << 14, ..Config::default() };
+    let config = Config {
+        flows_max: 8,
+        held_bytes_max: HELD_MAX,
+        held_bytes_max_per_direction: 1 << 14,
+        ..Config::default()
+    };
     let mut table = Table::<()>::new(config);
     let mut events = Events::default();
     let mut open = HashMap::<u32, bool>::new();
     let (mut now, bytes) = (0i64, [0u8; 256]);
     for step in input.chunks_exact(8) {
-        let [ends, flags, seq_low, seq_high, ack_low, ack_high, len, time] = step.try_into().expect("8 bytes");
+        let [ends, flags, seq_low, seq_high, ack_low, ack_high, len, time] =
+            step.try_into().expect("8 bytes");
         // Time mostly advances by a little, sometimes by much, sometimes back.
         now += match time {
             0..200 => i64::from(time) * 100_000,

@@ -3,4 +3,8 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|input: &[u8]| netalytics_fuzz::converse(&parsers::memcached::PROTOCOL, parsers::memcached::schema(), input));
+fuzz_target!(|input: &[u8]| netalytics_fuzz::converse(
+    &parsers::memcached::PROTOCOL,
+    parsers::memcached::schema(),
+    input
+));
