@@ -3,37 +3,12 @@
 use parsers::registry;
 use plan::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample};
 
-use crate::support::{captures, corpus, run_spec};
-
-/// Every folder of the corpus.
-const FOLDERS: &[&str] = &[
-    "captures/cassandra",
-    "captures/dns",
-    "captures/flowexport",
-    "captures/formats",
-    "captures/http",
-    "captures/http2",
-    "captures/ipfrag",
-    "captures/kafka",
-    "captures/malformed",
-    "captures/memcached",
-    "captures/mixed",
-    "captures/mongodb",
-    "captures/mysql",
-    "captures/nfs",
-    "captures/pgsql",
-    "captures/redis",
-    "captures/tcp",
-    "captures/tls",
-    "captures/tunnels",
-    "derived",
-    "live-captures",
-];
+use crate::support::{EVERYWHERE, captures, corpus, run_spec};
 
 #[test]
 fn every_packet_is_accounted_for() {
     let Some(root) = corpus() else { return };
-    for (i, capture) in captures(&root, FOLDERS).iter().enumerate() {
+    for (i, capture) in captures(&root, EVERYWHERE).iter().enumerate() {
         // Every parser at once, over everything; then the same captures under a filter, a sample and a limit in turn.
         let mut spec = all_parsers();
         let whole = run_spec(capture, &spec);

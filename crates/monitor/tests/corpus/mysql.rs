@@ -5,32 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::support::{Row, captures, corpus, nanos, run, truth, without_packets};
-
-const FOLDERS: &[&str] = &[
-    "captures/cassandra",
-    "captures/dns",
-    "captures/flowexport",
-    "captures/formats",
-    "captures/http",
-    "captures/http2",
-    "captures/ipfrag",
-    "captures/kafka",
-    "captures/malformed",
-    "captures/memcached",
-    "captures/mixed",
-    "captures/mongodb",
-    "captures/mysql",
-    "captures/nfs",
-    "captures/pgsql",
-    "captures/redis",
-    "captures/tcp",
-    "captures/tls",
-    "captures/tunnels",
-    "derived",
-    "live-captures",
-    "bench",
-];
+use crate::support::{EVERYWHERE, Row, captures, corpus, nanos, run, truth, without_packets};
 
 /// What differs and stays so: capture, then client, row and both values, long ones cut.
 const DIFFERENCES: &[(&str, &[&str])] = &[
@@ -89,7 +64,7 @@ const TEXT_MAX: usize = 1998;
 fn commands_agree_with_the_truth() {
     let Some(root) = corpus() else { return };
     let mut checked = 0;
-    for capture in captures(&root, FOLDERS) {
+    for capture in captures(&root, EVERYWHERE) {
         let name = capture.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let expected = truth(&capture, table_of(&name)).unwrap_or_default();
         checked += expected.len();

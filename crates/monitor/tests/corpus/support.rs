@@ -22,6 +22,32 @@ pub fn corpus() -> Option<PathBuf> {
     None
 }
 
+/// Every folder of the corpus.
+pub const EVERYWHERE: &[&str] = &[
+    "captures/cassandra",
+    "captures/dns",
+    "captures/flowexport",
+    "captures/formats",
+    "captures/http",
+    "captures/http2",
+    "captures/ipfrag",
+    "captures/kafka",
+    "captures/malformed",
+    "captures/memcached",
+    "captures/mixed",
+    "captures/mongodb",
+    "captures/mysql",
+    "captures/nfs",
+    "captures/pgsql",
+    "captures/redis",
+    "captures/tcp",
+    "captures/tls",
+    "captures/tunnels",
+    "derived",
+    "live-captures",
+    "bench",
+];
+
 /// Every capture below `root` in `folders`, sorted; bzip2 left out.
 pub fn captures(root: &Path, folders: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();

@@ -1,3 +1,5 @@
+//! Tables as golden text.
+
 use std::collections::HashMap;
 use std::net::IpAddr;
 
