@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 ./setup.sh
 cargo build --release --locked --quiet
 ask() {
-  printf '\n$ netalytics query %q -r captures/shop/in.pcap\n' "$1"
+  printf "\n$ netalytics query '%s' -r captures/shop/in.pcap\n" "$1"
   target/release/netalytics query "$1" -r captures/shop/in.pcap --format table "${@:2}"
 }
 ask 'PARSE http PROCESS (diff-group: group=url_template)' --quiet

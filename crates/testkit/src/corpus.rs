@@ -1,6 +1,7 @@
 //! Where the real captures lie: in `shared/data` beside the workspace, never inside it. Tests that want them ask
 //! here and are told loudly where they are absent.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The folder of captures, or `None` with a loud message.
@@ -10,11 +11,14 @@ pub fn corpus() -> Option<PathBuf> {
     if path.is_dir() {
         return Some(path.to_path_buf());
     }
-    eprintln!(
-        "!!! NO CAPTURES: {} is absent, so this test has checked NOTHING on real traffic",
-        path.display()
-    );
+    loudly(&format!("NO CAPTURES at {}: this test has checked NOTHING", path.display()));
     None
+}
+
+/// Past the test runner, which shows what `eprintln!` says of failed tests only.
+fn loudly(text: &str) {
+    // A closed standard error has nobody to tell.
+    let _ = writeln!(std::io::stderr(), "\n*** {text} ***");
 }
 
 /// Every capture file (pcap, pcapng, also gzipped) right inside `folder` of the corpus, sorted by name.
@@ -22,7 +26,7 @@ pub fn corpus() -> Option<PathBuf> {
 pub fn captures_in(folder: &str) -> Vec<PathBuf> {
     let Some(root) = corpus() else { return Vec::new() };
     let Ok(entries) = std::fs::read_dir(root.join(folder)) else {
-        eprintln!("!!! NO CAPTURES in {folder} of the corpus");
+        loudly(&format!("NO CAPTURES in {folder} of the corpus"));
         return Vec::new();
     };
     let mut found: Vec<PathBuf> =

@@ -3,11 +3,11 @@
 use parsers::registry;
 use plan::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample};
 
-use crate::support::{EVERYWHERE, captures, corpus, run_spec};
+use crate::support::{EVERYWHERE, captures, run_spec};
 
 #[test]
 fn every_packet_is_accounted_for() {
-    let Some(root) = corpus() else { return };
+    let Some(root) = testkit::corpus() else { return };
     for (i, capture) in captures(&root, EVERYWHERE).iter().enumerate() {
         // Every parser at once, over everything; then the same captures under a filter, a sample and a limit in turn.
         let mut spec = all_parsers();

@@ -9,7 +9,7 @@ use testkit::{Rng, Sent};
 use wire::packet::TcpFlags;
 use wire::{FlowKey, Packet, TcpInfo, TcpSeq, Transport};
 
-use crate::support::{Row, corpus, run};
+use crate::support::{Row, run};
 
 const SEEDS: u64 = 6;
 
@@ -20,7 +20,7 @@ const TIMES: &[&str] = &["ts", "ts_end", "response_time_ns", "transfer_time_ns",
 fn damage_that_tcp_repairs_changes_no_tuple() {
     let shop = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../captures/shop/in.pcap"));
     let mut cases = vec![(shop.clone(), "http"), (shop.clone(), "mysql_query"), (shop, "memcached")];
-    if let Some(root) = corpus() {
+    if let Some(root) = testkit::corpus() {
         for (name, parser) in [
             ("live-captures/http_mix.pcap", "http"),
             ("live-captures/http_pipelined.pcap", "http"),

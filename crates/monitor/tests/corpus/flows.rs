@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::support::{Row, captures, corpus, nanos, run, truth};
+use crate::support::{Row, captures, nanos, run, truth};
 
 /// Captures with connections over plain links: tunnels and fragments are not opened yet.
 const FOLDERS: &[&str] = &[
@@ -23,7 +23,7 @@ type Ends = (String, String);
 
 #[test]
 fn flows_agree_with_the_truth() {
-    let Some(root) = corpus() else { return };
+    let Some(root) = testkit::corpus() else { return };
     let mut connections = 0;
     for capture in captures(&root, FOLDERS) {
         let Some(truth) = truth(&capture, "tcp.tsv") else { continue };

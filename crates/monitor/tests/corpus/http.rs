@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::support::{Row, captures, corpus, nanos, run, truth};
+use crate::support::{Row, captures, nanos, run, truth};
 
 const FOLDERS: &[&str] = &[
     "captures/http",
@@ -191,7 +191,7 @@ const DIFFERENCES: &[Difference] = &[
 
 #[test]
 fn transactions_agree_with_the_truth() {
-    let Some(root) = corpus() else { return };
+    let Some(root) = testkit::corpus() else { return };
     let (mut rows, mut failures) = (0, String::new());
     for capture in captures(&root, FOLDERS) {
         let name = capture.file_name().expect("a capture has a name").to_string_lossy().into_owned();

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::support::{Row, corpus, nanos, run, truth, without_packets};
+use crate::support::{Row, nanos, run, truth, without_packets};
 
 const SEEDS: u64 = 10;
 
@@ -21,7 +21,7 @@ struct Case {
 
 #[test]
 fn lost_packets_leave_no_wrong_pairs() {
-    let Some(root) = corpus() else { return };
+    let Some(root) = testkit::corpus() else { return };
     for case in CASES {
         check(&root, case);
     }

@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use crate::support::{Row, captures, corpus, nanos, run, truth};
+use crate::support::{Row, captures, nanos, run, truth};
 
 /// Captures over plain links.
 const FOLDERS: &[&str] = &["captures/memcached", "captures/mixed", "derived", "live-captures", "bench"];
@@ -54,7 +54,7 @@ const DIFFERENCES: &[(&str, &[&str])] = &[(
 
 #[test]
 fn commands_agree_with_the_truth() {
-    let Some(root) = corpus() else { return };
+    let Some(root) = testkit::corpus() else { return };
     let mut checked = 0;
     for capture in captures(&root, FOLDERS) {
         let name = capture.file_name().expect("a file").to_string_lossy().into_owned();
@@ -73,7 +73,7 @@ fn commands_agree_with_the_truth() {
 /// capture; and most of those whose packets are all there are found.
 #[test]
 fn what_is_paired_in_damaged_captures_is_right() {
-    let Some(root) = corpus() else { return };
+    let Some(root) = testkit::corpus() else { return };
     let base =
         truth(&root.join("derived/base.pcap"), "memcache.tsv").expect("truth of the undamaged capture");
     for (name, whole_min) in [("drop.pcap", 65), ("noise.pcap", 80)] {
@@ -101,7 +101,7 @@ fn what_is_paired_in_damaged_captures_is_right() {
 /// No other protocol is taken for memcached.
 #[test]
 fn other_protocols_are_left_alone() {
-    let Some(root) = corpus() else { return };
+    let Some(root) = testkit::corpus() else { return };
     for capture in captures(&root, OTHERS) {
         if truth(&capture, "memcache.tsv").is_none() {
             let rows = run(&capture, "memcached").rows;

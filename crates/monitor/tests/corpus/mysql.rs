@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::support::{EVERYWHERE, Row, captures, corpus, nanos, run, truth, without_packets};
+use crate::support::{EVERYWHERE, Row, captures, nanos, run, truth, without_packets};
 
 /// What differs and stays so: capture, then client, row and both values, long ones cut.
 const DIFFERENCES: &[(&str, &[&str])] = &[
@@ -62,7 +62,7 @@ const TEXT_MAX: usize = 1998;
 
 #[test]
 fn commands_agree_with_the_truth() {
-    let Some(root) = corpus() else { return };
+    let Some(root) = testkit::corpus() else { return };
     let mut checked = 0;
     for capture in captures(&root, EVERYWHERE) {
         let name = capture.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -78,7 +78,7 @@ fn commands_agree_with_the_truth() {
 /// Whatever packets the capture lacks, no tuple that has both halves says anything that is not true.
 #[test]
 fn lost_packets_leave_no_wrong_pairs() {
-    let Some(root) = corpus() else { return };
+    let Some(root) = testkit::corpus() else { return };
     let folder = tempfile::tempdir().expect("a folder for captures");
     let path = folder.path().join("lossy.pcap");
     for name in ["mysql_mix", "mysql_sysbench_text", "mysql_sysbench_ps"] {

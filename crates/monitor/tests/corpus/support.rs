@@ -12,16 +12,6 @@ use tuple::{Batch, DataType};
 /// One tuple: field name to value as text; a null field is absent.
 pub type Row = HashMap<String, String>;
 
-/// The corpus, or a loud word that it is not here.
-pub fn corpus() -> Option<PathBuf> {
-    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data"));
-    if root.is_dir() {
-        return Some(root);
-    }
-    eprintln!("\n*** NOT CHECKED: no captures at {} ***\n", root.display());
-    None
-}
-
 /// Every folder of the corpus.
 pub const EVERYWHERE: &[&str] = &[
     "captures/cassandra",
