@@ -1,0 +1,221 @@
+//! How long flows live, and who goes first: timeouts, stragglers, floods, full tables, clocks.
+
+use flow::{CloseReason, Config};
+use testkit::Dialogue;
+use wire::packet::TcpFlags;
+use wire::{Side, Timestamp};
+
+use crate::observe::Observer;
+use crate::{MS, SECOND, check, check_with, talk};
+
+#[test]
+fn idle_flows_expire_with_the_time_they_ended() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().send(b"x");
+    let last = talk.sent().last().expect("said").ts;
+    let mut seen = check(&talk, "open <1");
+    seen.expire(last.plus(299 * SECOND));
+    assert_eq!(seen.take_log(), "");
+    seen.expire(last.plus(303 * SECOND));
+    assert_eq!(seen.take_log(), "closed:Idle");
+    assert_eq!(seen.seen[0].closed, Some((CloseReason::Idle, last.plus(300 * SECOND))));
+    // Nobody has called expire; the next packet shows that the flow was over.
+    talk.advance(400 * SECOND);
+    talk.client().send(b"y");
+    let seen = check(&talk, "open <1 closed:Idle open <1");
+    assert_eq!(seen.seen[0].closed, Some((CloseReason::Idle, last.plus(300 * SECOND))));
+    assert!(seen.only().is_midstream());
+}
+
+#[test]
+fn each_kind_of_flow_has_its_timeout() {
+    let lives = |talk: &Dialogue, seconds: i64| {
+        let mut seen = Observer::new(Config::default());
+        seen.run(talk.sent());
+        let last = talk.sent().last().expect("said").ts;
+        seen.expire(last.plus(seconds * SECOND - MS));
+        assert_eq!(seen.table.len(), 1);
+        seen.expire(last.plus((seconds + 3) * SECOND));
+        assert_eq!(seen.table.len(), 0);
+    };
+    let mut opening = talk();
+    opening.client().syn();
+    lives(&opening, 30);
+    let mut done = talk();
+    done.handshake();
+    done.close();
+    lives(&done, 5);
+    let mut midstream = talk();
+    midstream.client().send(b"x");
+    lives(&midstream, 300);
+    let mut datagrams = talk();
+    datagrams.datagram(Side::A, b"x");
+    lives(&datagrams, 60);
+}
+
+#[test]
+fn stragglers_stay_with_the_old_flow_but_new_data_begins_another() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().rst();
+    for _ in 0..10 {
+        talk.advance(4 * SECOND);
+        talk.server().ack();
+    }
+    let mut seen = check(&talk, "open RST");
+    talk.take();
+    for _ in 0..3 {
+        talk.advance(2 * SECOND);
+        talk.server().send(b"I live");
+    }
+    seen.run(talk.sent());
+    assert_eq!(seen.take_log(), "closed:Idle open <6");
+}
+
+#[test]
+fn datagrams() {
+    let mut talk = talk();
+    talk.datagram(Side::B, b"query");
+    talk.datagram(Side::A, b"an answer");
+    talk.datagram(Side::A, b"");
+    let mut cut = talk.sent()[1].clone();
+    cut.cut = 4;
+    let mut seen = check(&talk, "open <d5/0 >d9/0 >d0/0");
+    seen.run(&[cut]);
+    assert_eq!(seen.take_log(), ">d5/4");
+    assert_eq!(seen.only().client(), (Side::B, false));
+    assert_eq!(seen.only().unique_bytes(Side::A), 18);
+    assert_eq!(seen.only().conn_state().name(), "SF");
+}
+
+#[test]
+fn nobody_wants_payload() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().send(b"one").send_unseen(3).send(b"two").segment(-3, TcpFlags::ACK, b"two");
+    talk.client().segment(-6, TcpFlags::ACK, b"...");
+    talk.advance(SECOND);
+    talk.close();
+    let seen = check_with(Config { reassemble: false, ..Config::default() }, &talk, "open <end >end FIN");
+    assert_eq!(seen.only().unique_bytes(Side::A), 9);
+    assert_eq!(seen.only().counters(Side::A).retransmissions, 1);
+
+    let mut seen = Observer::new(Config::default());
+    seen.run(&talk.sent()[..7]);
+    assert_eq!(seen.take_log(), "open <3");
+    let idx = seen.only_idx();
+    seen.table.ignore_payload(idx);
+    assert!(seen.table.held_bytes() < 300);
+    seen.run(&talk.sent()[7..]);
+    assert_eq!(seen.take_log(), "<end >end FIN");
+    assert_eq!(seen.only().counters(Side::A).cut_bytes, 0);
+}
+
+#[test]
+fn a_mirrored_duplicate_is_no_retransmission() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send(b"abc").segment(-3, TcpFlags::ACK, b"abc");
+    talk.advance(200 * MS);
+    talk.client().segment(-3, TcpFlags::ACK, b"abc");
+    let seen = check(&talk, "open <3");
+    let counters = seen.only().counters(Side::A);
+    assert_eq!((counters.mirrored, counters.retransmissions), (1, 1));
+}
+
+#[test]
+fn a_long_flow_reports_itself() {
+    let mut talk = talk();
+    talk.handshake();
+    for _ in 0..5 {
+        talk.advance(4 * SECOND);
+        talk.client().send(b"x");
+    }
+    let config = Config { active_timeout_ns: Some(10 * SECOND), ..Config::default() };
+    let mut seen = check_with(config, &talk, "open <1 <1 active <1 <1 active <1");
+    seen.expire(talk.now.plus(35 * SECOND));
+    assert_eq!(seen.take_log(), "active");
+}
+
+#[test]
+fn a_flood_of_syns_does_not_push_out_what_stands() {
+    let mut seen = Observer::with(|c| c.flows_max = 320);
+    let mut standing = Vec::new();
+    for i in 0..200 {
+        let mut talk = Dialogue::new(&format!("10.1.0.{i}:40000"), "10.0.0.2:80");
+        talk.handshake();
+        talk.client().send(b"hello");
+        seen.run(talk.sent());
+        standing.push(talk);
+    }
+    for i in 0..5_000 {
+        let mut talk = Dialogue::new(&format!("10.2.{}.{}:40000", i / 250, i % 250), "10.0.0.2:80");
+        talk.advance(SECOND);
+        talk.client().syn();
+        seen.run(talk.sent());
+    }
+    assert_eq!(seen.table.len(), 320);
+    let before = seen.seen.len();
+    for talk in &mut standing {
+        talk.take();
+        talk.advance(2 * SECOND);
+        talk.client().send(b"still here");
+        seen.run(talk.sent());
+    }
+    assert_eq!(seen.seen.len(), before, "no standing flow had to be opened again");
+    seen.close_all(Timestamp(0));
+}
+
+#[test]
+fn a_full_table_lets_the_idlest_go() {
+    let mut seen = Observer::with(|c| c.flows_max = 8);
+    for i in 0..100i64 {
+        let mut talk = Dialogue::new(&format!("10.1.0.{i}:40000"), "10.0.0.2:80");
+        talk.advance(i * SECOND);
+        talk.handshake();
+        seen.run(talk.sent());
+    }
+    assert_eq!(seen.table.counters().closed_for(CloseReason::Evicted), 92);
+    let survivors: Vec<usize> = (0..100).filter(|n| seen.seen[*n].closed.is_none()).collect();
+    assert_eq!(survivors, (92..100).collect::<Vec<_>>());
+}
+
+#[test]
+fn time_may_go_back_and_jump() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().send(b"a");
+    talk.now = Timestamp(0);
+    for _ in 0..200 {
+        talk.client().send(b"b");
+        talk.advance(SECOND);
+    }
+    talk.now = Timestamp(i64::MAX - SECOND);
+    talk.client().send(b"c");
+    let mut seen = Observer::new(Config::default());
+    seen.run(talk.sent());
+    assert_eq!(seen.seen.len(), 2, "the years between ended the flow");
+    assert_eq!(seen.bytes(0, Side::A).len(), 201);
+    assert_eq!(seen.table.counters().closed_for(CloseReason::Idle), 1);
+    seen.expire(Timestamp(i64::MAX));
+    seen.close_all(Timestamp(i64::MIN));
+}
+
+#[test]
+fn identities_are_documented_and_stable() {
+    let mut talk = talk();
+    talk.client().syn();
+    let seen = check(&talk, "open");
+    let flow = seen.only();
+    assert_eq!(flow.id, flow::flow_id(&flow.key, flow.first_ts));
+    let mut bytes = Vec::new();
+    for (last, port) in [(1, 40_000u16), (2, 80)] {
+        bytes.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, last]);
+        bytes.extend(port.to_be_bytes());
+    }
+    bytes.push(6);
+    bytes.extend(1_700_000_000_000_000_000i64.to_be_bytes());
+    assert_eq!(flow.id, xxhash_rust::xxh3::xxh3_64(&bytes));
+}

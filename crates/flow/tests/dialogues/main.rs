@@ -1,0 +1,30 @@
+//! Conversations in fake time, ordinary and odd, and the events they must give. In the logs `<` is the sender of
+//! the flow's first packet, `>` the other; a number is delivered bytes, `h` bytes that had waited.
+
+mod connections;
+mod lifetimes;
+#[path = "../observe/mod.rs"]
+mod observe;
+
+use flow::Config;
+use observe::Observer;
+use testkit::Dialogue;
+
+pub(crate) const MS: i64 = 1_000_000;
+pub(crate) const SECOND: i64 = 1_000 * MS;
+
+pub(crate) fn talk() -> Dialogue {
+    Dialogue::new("10.0.0.1:40000", "10.0.0.2:80")
+}
+
+/// Runs what was said and compares the log, before anything expires.
+pub(crate) fn check(talk: &Dialogue, expected: &str) -> Observer {
+    check_with(Config::default(), talk, expected)
+}
+
+pub(crate) fn check_with(config: Config, talk: &Dialogue, expected: &str) -> Observer {
+    let mut seen = Observer::new(config);
+    seen.run(talk.sent());
+    assert_eq!(seen.take_log(), expected);
+    seen
+}
