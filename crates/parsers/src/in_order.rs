@@ -351,7 +351,7 @@ impl<Q, R> InOrder<Q, R> {
         self.request_breaks.is_empty() && !self.responses_lost && !self.ambiguous
     }
 
-    /// The next response but one to `number` answers the next request: what was lost before is over.
+    /// It is known which response answers request `number`: what was lost up to it is over.
     fn settle(&mut self, number: u64) {
         while self.request_breaks.front().is_some_and(|b| *b <= number) {
             self.request_breaks.pop_front();
