@@ -8,11 +8,12 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|input: Vec<u8>| {
     let len = input.len();
     let mut source = capture::from_reader(Path::new("fuzz"), std::io::Cursor::new(input));
-    let (mut packets, mut batches) = (0, 0u32);
-    while let Some(batch) = source.next_batch() {
-        packets += batch.len() as u64;
-        batches += 1;
-        assert!(batches < 100_000, "a batch without end");
+    let (mut packets, mut blocks) = (0, 0u32);
+    let mut block = capture::Block::default();
+    while source.next_block(&mut block) {
+        packets += block.packets().len() as u64;
+        blocks += 1;
+        assert!(blocks < 100_000, "blocks without end");
     }
     assert_eq!(packets, source.counters().packets);
     // A record header has at least 12 bytes; a compressed file may hold a thousand times its length.

@@ -22,8 +22,9 @@ fuzz_target!(|input: Vec<u8>| {
     let mut monitor = Monitor::new(&spec, Config::default());
     let mut source = capture::from_reader(Path::new("fuzz"), std::io::Cursor::new(input));
     let mut tuples = Vec::new();
-    while let Some(batch) = source.next_batch() {
-        let _ = monitor.on_batch(&batch, &mut tuples);
+    let mut block = capture::Block::default();
+    while source.next_block(&mut block) {
+        let _ = monitor.on_packets(block.packets(), &mut tuples);
         tuples.clear();
     }
     monitor.finish(&mut tuples);

@@ -7,84 +7,100 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::net::IpAddr;
 
-use arrayvec::ArrayVec;
 use wire::Timestamp;
 
-use crate::format::Record;
+use crate::block::{Block, Record};
 use crate::input::Input;
-use crate::source::{BATCH_PACKETS, Batch, Counters, Source, SourceError};
+use crate::source::{Counters, Source, SourceError};
 
 /// See the module's text.
 pub(crate) struct Files {
     inputs: Vec<Input>,
-    /// Of each input that has a record: that record's time, and which input.
+    /// What was read of each input but not delivered yet; stands still with a single input.
+    ahead: Vec<Ahead>,
+    /// The time of each input's next packet, the earliest first.
     heads: BinaryHeap<Reverse<(Timestamp, usize)>>,
-    /// Inputs that have to be read further before the next packet can be chosen.
-    starved: Vec<usize>,
+    started: bool,
     errors: Vec<SourceError>,
     counters: Counters,
     names: Vec<(IpAddr, String)>,
 }
 
+/// Packets of one input that wait for those of the others.
+#[derive(Default)]
+struct Ahead {
+    block: Block,
+    /// How many of the block have been delivered.
+    taken: usize,
+    /// What its buffer is called in the block being filled, once it is in there.
+    buffer: Option<u32>,
+}
+
 impl Files {
-    /// Of inputs that could be opened, and what happened to the others.
+    /// All of `inputs`; `errors` are those of files that could not be opened.
     pub fn new(inputs: Vec<Input>, errors: Vec<SourceError>) -> Files {
-        let starved = (0..inputs.len()).collect();
+        let ahead = inputs.iter().map(|_| Ahead::default()).collect();
         let (heads, names) = (BinaryHeap::new(), Vec::new());
-        Files { inputs, heads, starved, errors, counters: Counters::default(), names }
+        Files { inputs, ahead, heads, started: false, errors, counters: Counters::default(), names }
     }
 
-    fn prepare(&mut self, i: usize) -> bool {
-        let more = self.inputs[i].prepare(&mut self.errors);
+    fn read_on(&mut self, i: usize, block: &mut Block) -> bool {
+        let more = self.inputs[i].fill(block, &mut self.errors);
         self.names.append(&mut self.inputs[i].format().take_names());
         more
     }
 
-    fn pass_through(&mut self) -> Option<Batch<'_>> {
-        if !self.prepare(0) {
-            return None;
+    /// Reads an input on, whose packets have all been delivered.
+    fn refill(&mut self, i: usize) {
+        let mut ahead = std::mem::take(&mut self.ahead[i]);
+        ahead.block.clear();
+        (ahead.taken, ahead.buffer) = (0, None);
+        if self.read_on(i, &mut ahead.block) {
+            self.heads.push(Reverse((ahead.block.records()[0].ts, i)));
         }
-        let batch = self.inputs[0].take_all();
-        count(&mut self.counters, &batch);
-        Some(batch)
+        self.ahead[i] = ahead;
     }
 
-    fn merge(&mut self) -> Option<Batch<'_>> {
-        while let Some(i) = self.starved.pop() {
-            if self.prepare(i) {
-                self.heads.push(Reverse((self.inputs[i].records()[0].ts, i)));
-            }
+    fn merge(&mut self, block: &mut Block) {
+        if !std::mem::replace(&mut self.started, true) {
+            (0..self.inputs.len()).for_each(|i| self.refill(i));
         }
-        let mut picks = ArrayVec::<(usize, Record), BATCH_PACKETS>::new();
-        while let Some(mut head) = self.heads.peek_mut()
-            && !picks.is_full()
-        {
+        self.ahead.iter_mut().for_each(|ahead| ahead.buffer = None);
+        while !block.is_full() {
+            let Some(mut head) = self.heads.peek_mut() else { return };
             let Reverse((_, i)) = *head;
-            let input = &mut self.inputs[i];
-            picks.push((i, input.records()[0]));
-            input.take(1);
-            match input.records().first() {
-                Some(next) => *head = Reverse((next.ts, i)),
-                None => {
-                    // Reading on would move the bytes of those picked: that is for the next call.
-                    PeekMut::pop(head);
-                    self.starved.push(i);
-                    break;
-                }
+            if let Some(next) = self.ahead[i].deliver(block) {
+                *head = Reverse((next, i));
+            } else {
+                PeekMut::pop(head);
+                self.refill(i);
             }
         }
-        let batch: Batch<'_> = picks.iter().map(|(i, record)| self.inputs[*i].captured(record)).collect();
-        count(&mut self.counters, &batch);
-        (!batch.is_empty()).then_some(batch)
+    }
+}
+
+impl Ahead {
+    /// Delivers the next packet; the time of the one behind it.
+    fn deliver(&mut self, block: &mut Block) -> Option<Timestamp> {
+        let record = self.block.records()[self.taken];
+        let buffer = *self.buffer.get_or_insert_with(|| block.add_buffer(self.block.buffer(record.buffer)));
+        block.push(Record { buffer, ..record });
+        self.taken += 1;
+        self.block.records().get(self.taken).map(|next| next.ts)
     }
 }
 
 impl Source for Files {
-    fn next_batch(&mut self) -> Option<Batch<'_>> {
+    fn next_block(&mut self, block: &mut Block) -> bool {
+        block.clear();
         match self.inputs.len() {
-            1 => self.pass_through(),
-            _ => self.merge(),
+            1 => {
+                self.read_on(0, block);
+            }
+            _ => self.merge(block),
         }
+        count(&mut self.counters, block);
+        !block.is_empty()
     }
 
     fn errors(&self) -> &[SourceError] {
@@ -106,13 +122,12 @@ impl Source for Files {
     }
 }
 
-#[inline]
-fn count(counters: &mut Counters, batch: &Batch<'_>) {
-    counters.packets += batch.len() as u64;
-    for packet in batch {
-        counters.original_bytes += u64::from(packet.original_len);
-        counters.captured_bytes += packet.bytes.len() as u64;
-        counters.truncated_packets += u64::from(packet.original_len as usize > packet.bytes.len());
+fn count(counters: &mut Counters, block: &Block) {
+    counters.packets += block.len() as u64;
+    for record in block.records() {
+        counters.original_bytes += u64::from(record.original_len);
+        counters.captured_bytes += u64::from(record.len);
+        counters.truncated_packets += u64::from(record.original_len > record.len);
     }
 }
 
@@ -131,11 +146,17 @@ mod tests {
         let input = |(i, window)| Input::new(format!("{i}").as_ref(), window);
         let mut files = Files::new(windows.into_iter().enumerate().map(input).collect(), Vec::new());
         let mut packets = Vec::new();
-        while let Some(batch) = files.next_batch() {
-            assert!(!batch.is_empty());
-            packets.extend(batch.iter().map(|p| (p.ts.0 / 1000, p.bytes.to_vec())));
+        // Blocks are kept, as other threads do: nothing that they hold may change.
+        let mut blocks = Vec::new();
+        let mut block = Block::default();
+        while files.next_block(&mut block) {
+            assert!(!block.is_empty());
+            blocks.push(std::mem::take(&mut block));
         }
-        assert!(files.next_batch().is_none(), "the end is the end");
+        assert!(!files.next_block(&mut block), "the end is the end");
+        for block in blocks {
+            packets.extend(block.packets().map(|p| (p.ts.0 / 1000, p.bytes.to_vec())));
+        }
         assert_eq!(files.counters().packets, packets.len() as u64);
         (packets, files.errors)
     }

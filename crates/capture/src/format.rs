@@ -4,13 +4,12 @@
 
 use std::net::IpAddr;
 
-use arrayvec::ArrayVec;
-use wire::{Captured, LinkType, Timestamp};
+use wire::{LinkType, Timestamp};
 
+use crate::block::{Block, Record};
 use crate::foreign;
 use crate::pcap_file::PcapFile;
 use crate::pcapng::PcapNg;
-use crate::source::BATCH_PACKETS;
 
 /// Longest record that is believed; a stream's buffer never grows beyond it. Wireshark draws the line here as well.
 pub(crate) const RECORD_MAX: usize = 128 << 20;
@@ -20,28 +19,39 @@ pub(crate) const PREFETCH_AHEAD: usize = 2048;
 /// How much at a time: what a longer record has behind that, its reader's own walk brings in.
 pub(crate) const PREFETCH_MAX: usize = 4096;
 
-/// A packet, by where it lies in the window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
-    pub ts: Timestamp,
-    pub link_type: LinkType,
-    pub original_len: u32,
-    pub len: u32,
-    /// Where in the window the captured bytes begin; they lie in it whole.
-    pub start: usize,
+/// Where records go: a block, and what its record starts count from.
+pub(crate) struct Records<'a> {
+    block: &'a mut Block,
+    buffer: u32,
+    window_start: u32,
 }
 
-impl Record {
-    /// The packet, with its bytes in the window that it was read from.
+impl<'a> Records<'a> {
+    /// Records of a window that begins at `window_start` in `buffer` of the block.
+    pub fn new(block: &'a mut Block, buffer: u32, window_start: usize) -> Self {
+        // Buffers are windows, which are far below 4 GiB.
+        Records { block, buffer, window_start: window_start as u32 }
+    }
+
     #[inline]
-    pub fn captured<'a>(&self, window: &'a [u8]) -> Captured<'a> {
-        let &Record { ts, link_type, original_len, len, start } = self;
-        Captured { ts, link_type, original_len, bytes: &window[start..][..len as usize] }
+    pub fn is_full(&self) -> bool {
+        self.block.is_full()
+    }
+
+    /// Adds a packet whose captured bytes lie whole in the window, from `start` on.
+    #[inline]
+    pub fn push(&mut self, ts: Timestamp, link_type: LinkType, lengths: Lengths, start: usize) {
+        let Lengths { original_len, len } = lengths;
+        let (buffer, start) = (self.buffer, self.window_start + start as u32);
+        self.block.push(Record { ts, link_type, original_len, len, start, buffer });
     }
 }
 
-/// Records in the order of the file.
-pub(crate) type Records = ArrayVec<Record, BATCH_PACKETS>;
+/// How long a packet was on the wire, and in the capture.
+pub(crate) struct Lengths {
+    pub original_len: u32,
+    pub len: u32,
+}
 
 /// Why no further record was read.
 #[derive(Debug, PartialEq, Eq)]
@@ -68,7 +78,7 @@ const HEAD_LEN: usize = 24;
 impl Format {
     /// Reads what is whole in `window`, as long as there is room in `records`: how many bytes are done with, and
     /// why it stopped there. Called again with the window moved that far it goes on.
-    pub fn read(&mut self, window: &[u8], records: &mut Records) -> (usize, Stop) {
+    pub fn read(&mut self, window: &[u8], records: &mut Records<'_>) -> (usize, Stop) {
         match self {
             Format::Pcap(pcap) => pcap.read(window, records),
             Format::PcapNg(pcapng) => pcapng.read(window, records),
@@ -84,10 +94,9 @@ impl Format {
         }
     }
 
-    fn read_behind(&mut self, start: usize, window: &[u8], records: &mut Records) -> (usize, Stop) {
-        let (len, stop) = self.read(&window[start..], records);
-        records.iter_mut().for_each(|r| r.start += start);
-        (len, stop)
+    fn read_behind(&mut self, start: usize, window: &[u8], records: &mut Records<'_>) -> (usize, Stop) {
+        records.window_start += start as u32;
+        self.read(&window[start..], records)
     }
 
     /// The format, and the length of the header that is done with by that.
@@ -138,4 +147,19 @@ fn is_magic_start(rest: &[u8]) -> bool {
     magics
         .chain([crate::pcapng::SECTION_HEADER.to_be_bytes()])
         .any(|m| rest.starts_with(&m[..rest.len().min(4)]))
+}
+
+#[cfg(test)]
+pub(crate) mod samples {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// What `format` reads of a window.
+    pub fn read(format: &mut Format, window: &[u8]) -> (Block, usize, Stop) {
+        let mut block = Block::default();
+        let buffer = block.add_buffer(Arc::new(window.to_vec()));
+        let (len, stop) = format.read(window, &mut Records::new(&mut block, buffer, 0));
+        (block, len, stop)
+    }
 }

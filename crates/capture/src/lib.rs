@@ -1,7 +1,8 @@
-//! Where packets come from: capture files. A [`Source`] delivers [`Batch`]es of borrowed packets and keeps its
+//! Where packets come from: capture files. A [`Source`] fills [`Block`]s with packets and keeps its
 //! errors and counters for whoever asks; [`open()`] makes one of any number of files, [`from_reader`] one of any stream. This crate knows nothing of
 //! headers, flows or queries.
 
+pub mod block;
 mod files;
 mod foreign;
 mod format;
@@ -13,5 +14,6 @@ pub mod source;
 mod sys;
 mod window;
 
+pub use block::{Block, Record};
 pub use open::{from_reader, open};
-pub use source::{Batch, Counters, Source, SourceError};
+pub use source::{Counters, Source, SourceError};

@@ -24,7 +24,7 @@ const COMPRESSED_BUFFER_LEN: usize = 64 << 10;
 /// `paths`, and always in the order of each file. What can not be opened is found in [`Source::errors`] from the
 /// start.
 #[must_use]
-pub fn open(paths: &[PathBuf]) -> Box<dyn Source + Send> {
+pub fn open(paths: &[PathBuf]) -> Box<dyn Source> {
     let mut errors = Vec::new();
     let mut inputs = Vec::new();
     for path in paths {
@@ -43,7 +43,7 @@ pub fn open(paths: &[PathBuf]) -> Box<dyn Source + Send> {
 
 /// All packets of one capture that is read as a stream; `name` is for errors.
 #[must_use]
-pub fn from_reader(name: &Path, reader: impl Read + Send + 'static) -> Box<dyn Source + Send> {
+pub fn from_reader(name: &Path, reader: impl Read + Send + 'static) -> Box<dyn Source> {
     let name = name.to_owned();
     Box::new(match stream(Box::new(reader), None) {
         Ok(window) => Files::new(vec![Input::new(&name, window)], Vec::new()),

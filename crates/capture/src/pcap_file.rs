@@ -5,7 +5,7 @@
 
 use wire::{LinkType, Timestamp};
 
-use crate::format::{PREFETCH_AHEAD, PREFETCH_MAX, RECORD_MAX, Record, Records, Stop};
+use crate::format::{Lengths, PREFETCH_AHEAD, PREFETCH_MAX, RECORD_MAX, Records, Stop};
 use crate::sys;
 
 /// Length of the file header.
@@ -63,7 +63,7 @@ impl PcapFile {
     }
 
     /// As [`crate::format::Format::read`].
-    pub fn read(&mut self, window: &[u8], records: &mut Records) -> (usize, Stop) {
+    pub fn read(&mut self, window: &[u8], records: &mut Records<'_>) -> (usize, Stop) {
         match self.big_endian {
             true => self.read_in_order(u32::from_be_bytes, window, records),
             false => self.read_in_order(u32::from_le_bytes, window, records),
@@ -71,7 +71,12 @@ impl PcapFile {
     }
 
     #[inline(always)]
-    fn read_in_order(&self, word: fn([u8; 4]) -> u32, window: &[u8], records: &mut Records) -> (usize, Stop) {
+    fn read_in_order(
+        &self,
+        word: fn([u8; 4]) -> u32,
+        window: &[u8],
+        records: &mut Records<'_>,
+    ) -> (usize, Stop) {
         let mut at = 0;
         while !records.is_full() {
             let rest = &window[at..];
@@ -95,7 +100,7 @@ impl PcapFile {
             let fraction = (u64::from(fraction) * self.nanos_per_unit).min(SECOND);
             let nanos = (u64::from(seconds) * SECOND + fraction) as i64;
             let (ts, link_type) = (Timestamp(nanos), self.link_type);
-            records.push(Record { ts, link_type, original_len, len, start: at + start });
+            records.push(ts, link_type, Lengths { original_len, len }, at + start);
             sys::prefetch(rest, PREFETCH_AHEAD, end.min(PREFETCH_MAX));
             at += end;
         }
@@ -148,6 +153,7 @@ mod tests {
     use super::samples::header;
     use super::*;
     use crate::format::Format;
+    use crate::format::samples::read;
 
     /// The words of a little-endian file, and the bytes behind them.
     fn file(header: [[u8; 4]; 6], record: &[u32], bytes: &[u8]) -> Vec<u8> {
@@ -157,11 +163,9 @@ mod tests {
 
     /// A file → time, link type, original length and bytes of its packets, and why it stopped.
     fn check(file: &[u8], expected: &[(i64, LinkType, u32, &[u8])], stop: Stop) {
-        let (mut format, mut records) = (Format::Undetected, Records::new());
-        let (_, stopped) = format.read(file, &mut records);
-        let packets: Vec<_> = records.iter().map(|r| r.captured(file)).collect();
+        let (block, _, stopped) = read(&mut Format::Undetected, file);
         let packets: Vec<_> =
-            packets.iter().map(|c| (c.ts.0, c.link_type, c.original_len, c.bytes)).collect();
+            block.packets().map(|c| (c.ts.0, c.link_type, c.original_len, c.bytes)).collect();
         assert_eq!((&packets[..], stopped), (expected, stop));
     }
 

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::{LinkType, Timestamp};
 
-use crate::format::{PREFETCH_AHEAD, PREFETCH_MAX, RECORD_MAX, Record, Records, Stop};
+use crate::format::{Lengths, PREFETCH_AHEAD, PREFETCH_MAX, RECORD_MAX, Records, Stop};
 use crate::sys;
 
 /// Type of the block that starts a file and each section; it reads the same in both byte orders.
@@ -98,7 +98,7 @@ impl PcapNg {
     }
 
     /// As [`crate::format::Format::read`].
-    pub fn read(&mut self, window: &[u8], records: &mut Records) -> (usize, Stop) {
+    pub fn read(&mut self, window: &[u8], records: &mut Records<'_>) -> (usize, Stop) {
         let mut at = 0;
         while !records.is_full() {
             match self.read_block(&window[at..], at, records) {
@@ -110,7 +110,7 @@ impl PcapNg {
     }
 
     /// The block at the front of `rest`, which begins at `at` in the window; its length.
-    fn read_block(&mut self, rest: &[u8], at: usize, records: &mut Records) -> Result<usize, Stop> {
+    fn read_block(&mut self, rest: &[u8], at: usize, records: &mut Records<'_>) -> Result<usize, Stop> {
         let head: &[u8; BLOCK_HEAD] = rest.first_chunk().ok_or(Stop::Need(BLOCK_HEAD))?;
         let [kind, len, magic] = head.as_chunks::<4>().0 else { unreachable!("12 bytes are three words") };
         let big_endian = match u32::from_le_bytes(*kind) {
@@ -153,7 +153,7 @@ impl PcapNg {
         &mut self,
         mut body: Body<'_>,
         start: usize,
-        records: &mut Records,
+        records: &mut Records<'_>,
     ) -> Result<(), Stop> {
         let ([interface, high, low, len, original_len], data) = body.words().ok_or_else(short_packet)?;
         let units = u64::from(high) << 32 | u64::from(low);
@@ -165,7 +165,7 @@ impl PcapNg {
         &mut self,
         mut body: Body<'_>,
         start: usize,
-        records: &mut Records,
+        records: &mut Records<'_>,
     ) -> Result<(), Stop> {
         let ([_, high, low, len, original_len], data) = body.words().ok_or_else(short_packet)?;
         let interface = u32::from(body.short(0).ok_or_else(short_packet)?);
@@ -180,7 +180,7 @@ impl PcapNg {
         units: u64,
         [len, original_len]: [u32; 2],
         (data, start): (Body<'_>, usize),
-        records: &mut Records,
+        records: &mut Records<'_>,
     ) -> Result<(), Stop> {
         let n = self.interfaces.len();
         let Some(of) = self.interfaces.get(interface as usize) else {
@@ -195,11 +195,11 @@ impl PcapNg {
         }
         let ts = Timestamp(of.resolution.nanos(units).saturating_add(of.offset_nanos));
         self.last_ts = ts;
-        records.push(Record { ts, link_type: of.link_type, original_len, len, start });
+        records.push(ts, of.link_type, Lengths { original_len, len }, start);
         Ok(())
     }
 
-    fn simple_packet(&mut self, body: Body<'_>, start: usize, records: &mut Records) -> Result<(), Stop> {
+    fn simple_packet(&mut self, body: Body<'_>, start: usize, records: &mut Records<'_>) -> Result<(), Stop> {
         let ([original_len], data) = body.words().ok_or_else(short_packet)?;
         let Some(of) = self.interfaces.first() else {
             return Err(Stop::Bad("the packet here is of interface 0, but none was described".into()));
@@ -207,13 +207,7 @@ impl PcapNg {
         let snaplen = if of.snaplen == 0 { u32::MAX } else { of.snaplen };
         // A block is at most RECORD_MAX long.
         let len = original_len.min(snaplen).min(data.len() as u32);
-        records.push(Record {
-            ts: self.last_ts,
-            link_type: of.link_type,
-            original_len,
-            len,
-            start: start + 4,
-        });
+        records.push(self.last_ts, of.link_type, Lengths { original_len, len }, start + 4);
         Ok(())
     }
 
@@ -436,11 +430,8 @@ mod tests {
     fn read(bytes: &[u8]) -> (Format, Vec<Seen>, Stop) {
         let (mut format, mut packets, mut at) = (Format::Undetected, Vec::new(), 0);
         loop {
-            let mut records = Records::new();
-            let window = &bytes[at..];
-            let (len, stop) = format.read(window, &mut records);
-            let captured = records.iter().map(|r| r.captured(window));
-            packets.extend(captured.map(|c| (c.ts.0, c.original_len, c.bytes.to_vec())));
+            let (block, len, stop) = crate::format::samples::read(&mut format, &bytes[at..]);
+            packets.extend(block.packets().map(|c| (c.ts.0, c.original_len, c.bytes.to_vec())));
             at += len;
             if stop != Stop::Full {
                 return (format, packets, stop);
@@ -511,9 +502,8 @@ mod tests {
         let blocks = blocks.enhanced(1, 7, 0, &[]).enhanced(0, 7, 0, &[]);
         // A new section, in the other order, has interfaces of its own.
         let blocks = blocks.section(true).interface(101, 0, &[]).enhanced(0, 8, 0, &[]);
-        let (mut format, mut records) = (Format::Undetected, Records::new());
-        format.read(&blocks.bytes, &mut records);
-        let seen: Vec<_> = records.iter().map(|r| (r.ts.0, r.link_type)).collect();
+        let (block, ..) = crate::format::samples::read(&mut Format::Undetected, &blocks.bytes);
+        let seen: Vec<_> = block.packets().map(|c| (c.ts.0, c.link_type)).collect();
         assert_eq!(seen, [(7, LinkType::LinuxSll), (7000, LinkType::Ethernet), (8000, LinkType::Raw)]);
     }
 

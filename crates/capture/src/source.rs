@@ -3,20 +3,14 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use arrayvec::ArrayVec;
-use wire::Captured;
-
-/// Most packets in one batch.
-pub const BATCH_PACKETS: usize = 64;
-
-/// Packets in the order of their arrival; they borrow from the source until the next call.
-pub type Batch<'a> = ArrayVec<Captured<'a>, BATCH_PACKETS>;
+use crate::block::Block;
 
 /// An origin of packets.
-pub trait Source {
-    /// The next packets; `None` at the end. An error ends only the input it happened in: what was read before is
-    /// delivered first, and the error is then found in [`Source::errors`].
-    fn next_batch(&mut self) -> Option<Batch<'_>>;
+pub trait Source: Send {
+    /// Fills `block`, whatever it held before, with the next packets; false at the end. A live source comes back with
+    /// an empty block and its clock when nothing has come for a while. An error ends only the input it happened in:
+    /// what was read before is delivered first, and the error is then found in [`Source::errors`].
+    fn next_block(&mut self, block: &mut Block) -> bool;
 
     /// What has gone wrong so far, in the order in which it happened.
     fn errors(&self) -> &[SourceError];

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::Mmap;
 
+use crate::block::Buffer;
 use crate::format::RECORD_MAX;
 use crate::sys;
 
@@ -33,6 +34,14 @@ impl Window {
         match self {
             Window::Mapped(mapped) => &mapped.map[mapped.start..],
             Window::Stream(stream) => &stream.buffer[stream.start..stream.end],
+        }
+    }
+
+    /// The memory that [`Window::bytes`] lie in, and where in it they begin. It stays as it is for whoever has it.
+    pub fn share(&self) -> (Buffer, usize) {
+        match self {
+            Window::Mapped(mapped) => (mapped.map.clone(), mapped.start),
+            Window::Stream(stream) => (stream.buffer.clone(), stream.start),
         }
     }
 
@@ -81,7 +90,7 @@ impl Window {
 pub(crate) struct MappedWindow {
     file: File,
     file_len: u64,
-    map: Mmap,
+    map: Arc<Mmap>,
     offset: u64,
     start: usize,
     wanted: usize,
@@ -100,7 +109,9 @@ impl MappedWindow {
         let mapped =
             file.metadata().and_then(|m| Ok((m.len(), sys::map(&file, 0, map_len(m.len(), wanted))?)));
         match mapped {
-            Ok((file_len, map)) => Ok(Self { file, file_len, map, offset: 0, start: 0, wanted }),
+            Ok((file_len, map)) => {
+                Ok(Self { file, file_len, map: Arc::new(map), offset: 0, start: 0, wanted })
+            }
             Err(_) => Err(file),
         }
     }
@@ -119,7 +130,7 @@ impl MappedWindow {
         if len <= self.map.len() - self.start {
             return Ok(false);
         }
-        self.map = sys::map(&self.file, from, len).map_err(fault)?;
+        self.map = Arc::new(sys::map(&self.file, from, len).map_err(fault)?);
         (self.offset, self.start) = (from, 0);
         Ok(true)
     }
@@ -132,7 +143,7 @@ fn map_len(left: u64, wanted: usize) -> usize {
 /// A buffer in front of a pipe, a decompressor or a device.
 pub(crate) struct StreamWindow {
     stream: Stream,
-    buffer: Vec<u8>,
+    buffer: Arc<Vec<u8>>,
     start: usize,
     end: usize,
     offset: u64,
@@ -143,13 +154,23 @@ pub(crate) struct StreamWindow {
 impl StreamWindow {
     /// Onto `stream`, of whose underlying `file_len` bytes so many are `consumed`.
     pub fn new(stream: Stream, consumed: Arc<AtomicU64>, file_len: Option<u64>) -> Self {
-        Self { stream, buffer: vec![0; BUFFER_LEN], start: 0, end: 0, offset: 0, consumed, file_len }
+        Self {
+            stream,
+            buffer: Arc::new(vec![0; BUFFER_LEN]),
+            start: 0,
+            end: 0,
+            offset: 0,
+            consumed,
+            file_len,
+        }
     }
 
     fn refill(&mut self, needed: usize) -> Result<bool, String> {
         self.make_room(needed);
+        let buffer =
+            Arc::get_mut(&mut self.buffer).expect("there is room only in a buffer that nobody shares");
         loop {
-            match self.stream.read(&mut self.buffer[self.end..]) {
+            match self.stream.read(&mut buffer[self.end..]) {
                 Ok(n) => {
                     self.end += n;
                     return Ok(n > 0);
@@ -160,16 +181,28 @@ impl StreamWindow {
         }
     }
 
-    /// Moves what is left to the front when there is no room behind it; grows the buffer only by what has really
-    /// come, not by what a length field promises.
+    /// Moves what is left to the front when there is no room behind it, or into a new buffer when a block still has
+    /// this one; grows the buffer only by what has really come, not by what a length field promises.
     fn make_room(&mut self, needed: usize) {
-        let fits = self.start + needed.min(RECORD_MAX) <= self.buffer.len() && self.start < self.end;
-        if self.start > 0 && !fits {
-            self.buffer.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
+        let left = self.start..self.end;
+        let fits = self.start + needed.min(RECORD_MAX) <= self.buffer.len() && !left.is_empty();
+        match Arc::get_mut(&mut self.buffer) {
+            Some(buffer) if self.start > 0 && !fits => buffer.copy_within(left.clone(), 0),
+            Some(buffer) => {
+                if self.end == buffer.len() {
+                    buffer.resize(buffer.len() * 2, 0);
+                }
+                return;
+            }
+            None => {
+                let mut buffer = vec![0; BUFFER_LEN.max(left.len() * 2)];
+                buffer[..left.len()].copy_from_slice(&self.buffer[left.clone()]);
+                self.buffer = Arc::new(buffer);
+            }
         }
+        (self.start, self.end) = (0, left.len());
         if self.end == self.buffer.len() {
-            self.buffer.resize(self.buffer.len() * 2, 0);
+            self.make_room(needed);
         }
     }
 }

@@ -59,8 +59,9 @@ fn truth(summary: &Path) -> Totals {
 fn read(path: &Path) -> (Totals, Vec<String>) {
     let mut source = capture::open(&[path.to_owned()]);
     let mut times = Vec::new();
-    while let Some(batch) = source.next_batch() {
-        times.extend(batch.iter().map(|p| p.ts.0));
+    let mut block = capture::Block::default();
+    while source.next_block(&mut block) {
+        times.extend(block.packets().map(|p| p.ts.0));
     }
     let counters = source.counters();
     assert_eq!(counters.packets, times.len() as u64, "{}", path.display());

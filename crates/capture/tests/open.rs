@@ -45,8 +45,9 @@ impl Folder {
 fn read(paths: &[PathBuf]) -> (Vec<(i64, u8)>, Vec<String>) {
     let mut source = capture::open(paths);
     let mut packets = Vec::new();
-    while let Some(batch) = source.next_batch() {
-        packets.extend(batch.iter().map(|p| (p.ts.0 / 1_000_000_000, p.bytes[0])));
+    let mut block = capture::Block::default();
+    while source.next_block(&mut block) {
+        packets.extend(block.packets().map(|p| (p.ts.0 / 1_000_000_000, p.bytes[0])));
     }
     let folder = |e: &capture::SourceError| e.path.parent().map(Path::to_owned).unwrap_or_default();
     let line = |e: &capture::SourceError| e.to_string().replace(&format!("{}/", folder(e).display()), "");
@@ -164,7 +165,8 @@ fn progress_reaches_the_end() {
     for bytes in [pcap(0, 5000, 1), gzip(&pcap(0, 5000, 1)), zstd(&pcap(0, 5000, 1))] {
         let mut source = capture::open(&[folder.file("in", &bytes)]);
         assert_eq!(source.progress().1, Some(bytes.len() as u64));
-        while source.next_batch().is_some() {}
+        let mut block = capture::Block::default();
+        while source.next_block(&mut block) {}
         assert_eq!(source.progress(), (bytes.len() as u64, Some(bytes.len() as u64)));
         let counters = source.counters();
         assert_eq!((counters.packets, counters.truncated_packets), (5000, 5000));
@@ -182,10 +184,13 @@ fn pipes_are_read_as_they_come() {
     let (file, more) = (pcap(0, 3, 1), 24 + 2 * 56 + 20);
     writer.write_all(&file[..more]).expect("a pipe takes that much");
     let mut source = capture::open(&[PathBuf::from(format!("/proc/self/fd/{}", reader.as_raw_fd()))]);
-    assert_eq!(source.next_batch().map(|b| b.len()), Some(2), "{:?}", source.errors());
+    let mut block = capture::Block::default();
+    assert!(source.next_block(&mut block), "{:?}", source.errors());
+    assert_eq!(block.len(), 2);
     assert_eq!(source.progress(), (more as u64, None));
     writer.write_all(&file[more..]).expect("a pipe takes that much");
     drop(writer);
-    assert_eq!(source.next_batch().map(|b| b.len()), Some(1));
-    assert!(source.next_batch().is_none() && source.errors().is_empty());
+    assert!(source.next_block(&mut block));
+    assert_eq!(block.len(), 1);
+    assert!(!source.next_block(&mut block) && source.errors().is_empty());
 }

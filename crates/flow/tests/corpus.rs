@@ -83,9 +83,10 @@ fn ours(path: &Path) -> Option<Connections> {
     let mut events = Events::default();
     let mut all = Connections::new();
     let mut source = capture::open(&[path.to_path_buf()]);
-    while let Some(batch) = source.next_batch() {
-        for captured in &batch {
-            if let Ok(packet) = Packet::decode(captured) {
+    let mut block = capture::Block::default();
+    while source.next_block(&mut block) {
+        for captured in block.packets() {
+            if let Ok(packet) = Packet::decode(&captured) {
                 table.process(&packet, &mut events);
                 collect(&table, &events, &mut all);
             }

@@ -1,4 +1,4 @@
-//! The data path, told once: [`Monitor::on_batch`] takes packets, `on_packet` shows every step in order.
+//! The data path, told once: [`Monitor::on_packets`] takes packets, `on_packet` shows every step in order.
 //!
 //! Runs to completion on one thread: no locks, nothing allocated per packet. Packets are taken in batches so that the
 //! flow table's memory is asked for while the packets before are still being worked on.
@@ -109,11 +109,19 @@ impl Monitor {
     }
 
     /// Works on the packets; tuples that are due are added to `out`.
-    pub fn on_batch(&mut self, packets: &[Captured<'_>], out: &mut Batches) -> Progress {
+    pub fn on_packets<'a>(
+        &mut self,
+        mut packets: impl Iterator<Item = Captured<'a>>,
+        out: &mut Batches,
+    ) -> Progress {
         let mut progress = Progress::Continue;
-        for packets in packets.chunks(BATCH) {
+        loop {
+            let packets: ArrayVec<Captured<'_>, BATCH> = packets.by_ref().take(BATCH).collect();
+            if packets.is_empty() {
+                break;
+            }
             let mut admitted = ArrayVec::<Admitted<'_>, BATCH>::new();
-            for captured in packets {
+            for captured in &packets {
                 if self.limit_reached(captured.ts) {
                     progress = Progress::LimitReached;
                     break;

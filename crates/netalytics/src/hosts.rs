@@ -78,7 +78,8 @@ const MAY_HOLD_NAMES: [&[u8]; 3] = [b"\x0a\x0d\x0d\x0a", b"\x1f\x8b", b"\x28\xb5
 pub fn add_those_of_captures(captures: &[PathBuf], names: &mut Names) {
     let holding: Vec<PathBuf> = captures.iter().filter(|path| may_hold_names(path)).cloned().collect();
     let mut source = capture::open(&holding);
-    while source.next_batch().is_some() {}
+    let mut block = capture::Block::default();
+    while source.next_block(&mut block) {}
     for (address, name) in source.names() {
         if names.addresses.addresses(name).is_empty() {
             names.insert(&Line { address: *address, names: vec![name] }, |_| true);

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use capture::Source;
+use capture::{Block, Source};
 use monitor::{Monitor, Progress as Going};
 use plan::{Plan, Sample};
 use sinks::{ResultHead, Sink, distinct_names};
@@ -19,7 +19,8 @@ const FLUSH_EVERY: Duration = Duration::from_millis(500);
 
 /// A query at work.
 pub struct Run {
-    source: Box<dyn Source + Send>,
+    source: Box<dyn Source>,
+    block: Block,
     monitor: Monitor,
     engine: Engine,
     started: Instant,
@@ -38,7 +39,7 @@ impl Run {
         plan: &Plan,
         monitor: monitor::Config,
         stream: stream::Config,
-        source: Box<dyn Source + Send>,
+        source: Box<dyn Source>,
     ) -> Run {
         let sample = match plan.monitor.sample {
             Sample::Fraction(p) => p,
@@ -46,6 +47,7 @@ impl Run {
         };
         Run {
             source,
+            block: Block::default(),
             monitor: Monitor::new(&plan.monitor, monitor),
             engine: Engine::new(&plan.dataflow, stream::Config { sample, ..stream }),
             started: Instant::now(),
@@ -130,8 +132,10 @@ impl Run {
 
     /// The next packets go through the monitor; `None` at the end of the input.
     fn take_packets(&mut self) -> Option<Going> {
-        let packets = self.source.next_batch()?;
-        Some(self.monitor.on_batch(&packets, &mut self.tuples))
+        if !self.source.next_block(&mut self.block) {
+            return None;
+        }
+        Some(self.monitor.on_packets(self.block.packets(), &mut self.tuples))
     }
 
     /// Tuples that are due go through the engine.

@@ -61,8 +61,9 @@ fn tuples(capture: &Path, parser: &str) -> Vec<BTreeMap<String, String>> {
 fn damage(capture: &Path, seed: u64) -> Vec<Sent> {
     let mut flows = Vec::<(FlowKey, Vec<Sent>)>::new();
     let mut source = capture::open(&[capture.to_owned()]);
-    while let Some(batch) = source.next_batch() {
-        for packet in batch.iter().filter_map(|c| Packet::decode(c).ok()) {
+    let mut block = capture::Block::default();
+    while source.next_block(&mut block) {
+        for packet in block.packets().filter_map(|c| Packet::decode(&c).ok()) {
             let Transport::Tcp(tcp) = packet.transport else { continue };
             let five = packet.five_tuple;
             let end = |e: wire::Endpoint| std::net::SocketAddr::new(e.addr.to_ip(), e.port);

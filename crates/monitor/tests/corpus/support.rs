@@ -134,8 +134,9 @@ pub fn run_spec(capture: &Path, spec: &MonitorSpec) -> Run {
     let mut source = capture::open(&[capture.to_owned()]);
     let mut monitor = Monitor::new(spec, Config::default());
     let mut batches = Vec::new();
-    while let Some(packets) = source.next_batch() {
-        let _ = monitor.on_batch(&packets, &mut batches);
+    let mut block = capture::Block::default();
+    while source.next_block(&mut block) {
+        let _ = monitor.on_packets(block.packets(), &mut batches);
         assert!(monitor.accounting().adds_up());
     }
     monitor.finish(&mut batches);

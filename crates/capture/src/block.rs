@@ -1,0 +1,184 @@
+//! A block: some packets together with the memory that their bytes lie in. It owns what it speaks of, so that it can
+//! go to another thread and back, and it is filled again and again. It knows nothing of where packets come from.
+
+use std::sync::Arc;
+
+use wire::{Captured, LinkType, Timestamp};
+
+/// Most packets in one block: enough that what is done once a block costs nothing, few enough that their headers
+/// are still in the first-level cache when the last has been read.
+pub const BLOCK_PACKETS: usize = 256;
+
+/// Memory that packets lie in. A live source's gives itself back to its ring when the last block lets go of it.
+pub type Buffer = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
+/// Packets in the order of their arrival.
+#[derive(Default)]
+pub struct Block {
+    buffers: Vec<Buffer>,
+    records: Vec<Record>,
+    clock: Option<Timestamp>,
+}
+
+/// Where a packet lies, and what the capture says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// When, by the capture's clock.
+    pub ts: Timestamp,
+    /// What the first byte is.
+    pub link_type: LinkType,
+    /// Length on the wire.
+    pub original_len: u32,
+    /// Captured bytes.
+    pub len: u32,
+    /// Where in its buffer they begin.
+    pub start: u32,
+    /// Which buffer of the block.
+    pub buffer: u32,
+}
+
+impl Block {
+    /// Lets go of everything; the room stays.
+    pub fn clear(&mut self) {
+        self.buffers.clear();
+        self.records.clear();
+        self.clock = None;
+    }
+
+    /// Takes a share in a buffer; returns what its records call it.
+    pub fn add_buffer(&mut self, buffer: Buffer) -> u32 {
+        self.buffers.push(buffer);
+        self.buffers.len() as u32 - 1
+    }
+
+    /// A share in one of its buffers.
+    #[must_use]
+    pub fn buffer(&self, buffer: u32) -> Buffer {
+        self.buffers[buffer as usize].clone()
+    }
+
+    /// Adds a packet; its buffer must have been added.
+    #[inline]
+    pub fn push(&mut self, record: Record) {
+        self.records.push(record);
+    }
+
+    /// Says how late it is, whether or not there are packets: live sources do when nothing comes.
+    pub fn set_clock(&mut self, clock: Timestamp) {
+        self.clock = Some(clock);
+    }
+
+    /// How late it is by the source's clock, if it has one of its own.
+    #[must_use]
+    pub fn clock(&self) -> Option<Timestamp> {
+        self.clock
+    }
+
+    /// How many packets.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether there are none.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Whether there is no room for another.
+    #[inline]
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.records.len() >= BLOCK_PACKETS
+    }
+
+    /// Where the packets lie.
+    #[must_use]
+    pub fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// All packets.
+    ///
+    /// # Panics
+    /// While it goes on, when a record lies outside its buffer: the source's bug.
+    #[inline]
+    pub fn packets(&self) -> impl ExactSizeIterator<Item = Captured<'_>> {
+        let mut view = View::new(self);
+        self.records.iter().map(move |record| view.captured(record))
+    }
+
+    /// The packets at these places.
+    ///
+    /// # Panics
+    /// As [`Block::packets`], and for a place that there is not.
+    #[inline]
+    pub fn select<'a>(&'a self, places: &'a [u16]) -> impl ExactSizeIterator<Item = Captured<'a>> {
+        let mut view = View::new(self);
+        places.iter().map(move |at| view.captured(&self.records[usize::from(*at)]))
+    }
+}
+
+/// Looks at a block's packets; remembers the buffer of the last, which mostly is that of the next.
+struct View<'a> {
+    buffers: &'a [Buffer],
+    buffer: u32,
+    bytes: &'a [u8],
+}
+
+impl<'a> View<'a> {
+    fn new(block: &'a Block) -> Self {
+        View { buffers: &block.buffers, buffer: u32::MAX, bytes: &[] }
+    }
+
+    #[inline]
+    fn captured(&mut self, record: &Record) -> Captured<'a> {
+        if record.buffer != self.buffer {
+            self.buffer = record.buffer;
+            self.bytes = (*self.buffers[record.buffer as usize]).as_ref();
+        }
+        let &Record { ts, link_type, original_len, len, start, .. } = record;
+        Captured { ts, link_type, original_len, bytes: &self.bytes[start as usize..][..len as usize] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(buffer: u32, start: u32, len: u32) -> Record {
+        let (ts, link_type) = (Timestamp(i64::from(start)), LinkType::Ethernet);
+        Record { ts, link_type, original_len: 100, len, start, buffer }
+    }
+
+    #[test]
+    fn packets_lie_in_their_buffers() {
+        let mut block = Block::default();
+        let a = block.add_buffer(Arc::new(vec![1, 2, 3, 4]));
+        let b = block.add_buffer(Arc::new(vec![5, 6]));
+        for r in [record(a, 0, 2), record(b, 1, 1), record(a, 2, 2), record(b, 0, 0)] {
+            block.push(r);
+        }
+        let bytes: Vec<_> = block.packets().map(|p| p.bytes).collect();
+        assert_eq!(bytes, [&[1, 2][..], &[6], &[3, 4], &[]]);
+        let bytes: Vec<_> = block.select(&[2, 1]).map(|p| p.bytes).collect();
+        assert_eq!(bytes, [&[3, 4][..], &[6]]);
+        block.clear();
+        assert!(block.is_empty() && block.clock().is_none());
+    }
+
+    #[test]
+    fn a_buffer_is_let_go_when_the_last_block_lets_go() {
+        let buffer = Arc::new(vec![0; 8]);
+        let (mut one, mut other) = (Block::default(), Block::default());
+        one.add_buffer(buffer.clone());
+        other.add_buffer(buffer.clone());
+        one.clear();
+        assert_eq!(Arc::strong_count(&buffer), 2);
+        other.clear();
+        assert_eq!(Arc::strong_count(&buffer), 1);
+    }
+}
