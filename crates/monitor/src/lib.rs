@@ -9,6 +9,7 @@ pub mod accounting;
 pub mod address_filter;
 pub mod outputs;
 pub mod pipeline;
+pub mod ring;
 pub mod sample;
 
 pub use accounting::Accounting;
