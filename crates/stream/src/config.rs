@@ -54,7 +54,8 @@ pub struct Counters {
     pub tuples_null_value: u64,
     /// Tuples all of whose windows had been emitted, or without a time.
     pub tuples_late: u64,
-    /// Tuples whose group found no room: they went to the pool or took another group's place.
+    /// Tuples whose group found no room: they went to the pool or took another group's place. Where the shares of
+    /// workers find no room together, groups.
     pub groups_overflowed: u64,
     /// Windows emitted early because `panes_max` was reached.
     pub windows_forced: u64,

@@ -1,5 +1,9 @@
 //! Runs a dataflow: tuples in, results out. Filters, join, predicate, pipelines, in this order.
 //!
+//! One engine does it all, or several workers do with a share of the flows each ([`Engine::worker`], all tuples of a
+//! flow in one of them) and one engine collects: [`Engine::detach`] there, [`Engine::attach`] and [`Engine::advance`]
+//! here. The rows are those that one engine gives.
+//!
 //! The engine reads no clock: [`Engine::advance`] says how far event time has come. It knows nothing of packets,
 //! formats or other engines.
 
@@ -12,7 +16,7 @@ use crate::config::{Config, Counters};
 use crate::ops::filter::Filter;
 use crate::ops::join::Join;
 use crate::ops::take::take;
-use crate::pipeline::Running;
+use crate::pipeline::{Running, Share};
 
 /// A dataflow at work.
 pub struct Engine {
@@ -26,8 +30,16 @@ pub struct Engine {
 struct AfterJoin {
     predicate: Option<Filter>,
     pipelines: Vec<Running>,
+    is_worker: bool,
     /// Columns of raw tuples that are not printed: they say again what another says.
     hidden: Vec<FieldId>,
+    counters: Counters,
+}
+
+/// What a worker's engine gives to the one that collects: parts of windows, by pipeline.
+#[derive(Debug)]
+pub struct Partial {
+    shares: Vec<Share>,
     counters: Counters,
 }
 
@@ -46,6 +58,19 @@ impl Engine {
     /// `id`; windows without `ts_end`) or the sampling rate is not in (0, 1]: bugs of the caller.
     #[must_use]
     pub fn new(dataflow: &Dataflow, config: Config) -> Engine {
+        Engine::build(dataflow, config, false)
+    }
+
+    /// An engine for one share of the flows: it emits raw tuples, but results only by [`Engine::detach`].
+    ///
+    /// # Panics
+    /// As [`Engine::new`].
+    #[must_use]
+    pub fn worker(dataflow: &Dataflow, config: Config) -> Engine {
+        Engine::build(dataflow, config, true)
+    }
+
+    fn build(dataflow: &Dataflow, config: Config, is_worker: bool) -> Engine {
         assert!(config.sample > 0.0 && config.sample <= 1.0, "sampling rate {}", config.sample);
         assert!(!dataflow.inputs.is_empty(), "a dataflow has an input");
         let filters = dataflow.inputs.iter().map(|input| {
@@ -56,13 +81,14 @@ impl Engine {
         let place = |column: Column| -> FieldId { join.as_ref().map_or(column.field, |j| j.place(column)) };
         let schema = join.as_ref().map_or(&dataflow.inputs[0].schema, Join::schema);
         let pipelines: Vec<Running> =
-            dataflow.pipelines.iter().map(|p| Running::new(p, schema, &place, &config)).collect();
+            dataflow.pipelines.iter().map(|p| Running::new(p, schema, &place, &config, is_worker)).collect();
         let has_time = dataflow.inputs.iter().all(|i| i.columns.contains(&common::TS_END));
         assert!(has_time || !pipelines.iter().any(Running::needs_time), "windows and rates need ts_end");
         let is_news = |id: &FieldId| join.as_ref().is_none_or(|j| j.is_news(*id));
         let rest = AfterJoin {
             predicate: dataflow.filter.as_ref().map(|p| Filter::new(p, schema, &place)),
             pipelines,
+            is_worker,
             hidden: schema.ids().filter(|id| !is_news(id)).collect(),
             counters: Counters::default(),
         };
@@ -91,29 +117,71 @@ impl Engine {
     }
 
     /// Event time has come to `watermark_ns`: windows that ended by more than their lateness are emitted. Going back
-    /// does nothing.
+    /// does nothing. When engines collect what workers detach, it is the least of the workers' watermarks, once all
+    /// that they detached at theirs is attached.
+    ///
+    /// # Panics
+    /// When the engine is a worker's: a bug of the caller.
     pub fn advance(&mut self, watermark_ns: i64, out: &mut Vec<Output>) {
+        assert!(!self.rest.is_worker, "a worker's results leave by detach");
         if let Some(join) = &mut self.join {
             join.advance(watermark_ns);
         }
+        let counters = &mut self.rest.counters;
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
-            pipeline.advance(watermark_ns, &mut |batch| out.push(Output { pipeline: Some(i), batch }));
+            let emit = &mut |batch| out.push(Output { pipeline: Some(i), batch });
+            pipeline.advance(watermark_ns, counters, emit);
         }
     }
 
     /// Nothing comes any more: everything open is emitted.
+    ///
+    /// # Panics
+    /// When the engine is a worker's: a bug of the caller.
     pub fn finish(&mut self, out: &mut Vec<Output>) {
+        assert!(!self.rest.is_worker, "a worker's results leave by detach_all");
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
             pipeline.finish(&mut |batch| out.push(Output { pipeline: Some(i), batch }));
         }
     }
 
-    /// Takes over what another engine of the same dataflow and configuration has open: one worker's share of the
-    /// flows. Tuples that wait in the other's join are dropped: a flow's tuples all go to one worker.
-    pub fn merge(&mut self, other: Engine) {
-        self.rest.counters.add(&other.counters());
-        for (mine, theirs) in self.rest.pipelines.iter_mut().zip(other.rest.pipelines) {
-            mine.merge(theirs);
+    /// A worker's event time has come to `watermark_ns`, and what it has of windows that ended by more than their
+    /// lateness leaves; `None`: nothing. Tuples that were on time before are late from now on exactly when
+    /// [`Engine::advance`] would make them so; those that come later for a sliding window that is still open follow
+    /// with a later part.
+    ///
+    /// # Panics
+    /// When the engine was not made by [`Engine::worker`]: a bug of the caller.
+    pub fn detach(&mut self, watermark_ns: i64) -> Option<Partial> {
+        assert!(self.rest.is_worker, "only a worker detaches");
+        if let Some(join) = &mut self.join {
+            join.advance(watermark_ns);
+        }
+        let shares: Vec<Share> = self.rest.pipelines.iter_mut().map(|p| p.detach(watermark_ns)).collect();
+        let is_empty = shares.iter().all(Share::is_empty);
+        (!is_empty).then_some(Partial { shares, counters: Counters::default() })
+    }
+
+    /// Nothing comes to this worker any more: all that it has leaves, and its counters go along. Tuples that wait in
+    /// a join have no partner and go.
+    ///
+    /// # Panics
+    /// When the engine was not made by [`Engine::worker`]: a bug of the caller.
+    pub fn detach_all(&mut self) -> Partial {
+        assert!(self.rest.is_worker, "only a worker detaches");
+        let shares = self.rest.pipelines.iter_mut().map(Running::detach_all).collect();
+        let counters = self.counters();
+        self.rest.counters = Counters::default();
+        self.join.iter_mut().for_each(Join::reset_counters);
+        Partial { shares, counters }
+    }
+
+    /// Takes over what a worker of the same dataflow and configuration detached, in any order of workers.
+    pub fn attach(&mut self, partial: Partial) {
+        let counters = &mut self.rest.counters;
+        counters.add(&partial.counters);
+        for (mine, share) in self.rest.pipelines.iter_mut().zip(partial.shares) {
+            mine.attach(share, counters);
         }
     }
 

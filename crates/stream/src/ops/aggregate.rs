@@ -15,7 +15,7 @@ use crate::ops::distinct::{DistinctSets, Hashes};
 use crate::ops::extreme::{End, Extremes};
 use crate::ops::filter::{Filter, Truth};
 use crate::ops::quantile::Histograms;
-use crate::ops::spread::Spreads;
+use crate::ops::spread::{IntegerSpreads, Spreads};
 use crate::ops::success::Shares;
 use crate::ops::sum::{IntegerSums, RealSums};
 
@@ -46,6 +46,7 @@ pub enum State {
     ExtremeU64(Extremes<u64>),
     ExtremeI64(Extremes<i64>),
     ExtremeF64(Extremes<f64>),
+    IntegerSpread(IntegerSpreads),
     Spread(Spreads),
     Histogram(Histograms),
     Distinct(DistinctSets, usize),
@@ -84,6 +85,7 @@ macro_rules! each_kind {
             State::ExtremeU64($one) => $body,
             State::ExtremeI64($one) => $body,
             State::ExtremeF64($one) => $body,
+            State::IntegerSpread($one) => $body,
             State::Spread($one) => $body,
             State::Histogram($one) => $body,
             State::Distinct($one, _) => $body,
@@ -158,10 +160,8 @@ impl Shape {
             Aggregate::Sum | Aggregate::Avg => State::IntegerSum(IntegerSums::default()),
             Aggregate::Min => extreme(End::Min),
             Aggregate::Max => extreme(End::Max),
-            Aggregate::Stddev => {
-                number();
-                State::Spread(Spreads::default())
-            }
+            Aggregate::Stddev if number() == DataType::F64 => State::Spread(Spreads::default()),
+            Aggregate::Stddev => State::IntegerSpread(IntegerSpreads::default()),
             Aggregate::Quantile(_) | Aggregate::Hist | Aggregate::Cdf => {
                 State::Histogram(Histograms::new(number() == DataType::F64))
             }
@@ -211,12 +211,12 @@ impl Accumulators {
         self.states.iter_mut().map(|state| state.update(cells, rows, measures)).sum()
     }
 
-    /// Merges every cell `i` of `from` into the cell `to(i)`.
-    pub fn merge(&mut self, from: &Accumulators, to: impl Fn(usize) -> usize) -> usize {
+    /// Merges every cell `i` of `from` into the cell `to(i)`, if that is any.
+    pub fn merge(&mut self, from: &Accumulators, to: impl Fn(usize) -> Option<usize>) -> usize {
         let mut grown = 0;
         for (mine, theirs) in self.states.iter_mut().zip(&from.states) {
             for other in 0..from.cells {
-                grown += mine.merge(to(other), theirs, other);
+                grown += to(other).map_or(0, |cell| mine.merge(cell, theirs, other));
             }
         }
         grown
@@ -271,6 +271,7 @@ impl State {
             State::ExtremeU64(s) => State::ExtremeU64(s.clone_empty()),
             State::ExtremeI64(s) => State::ExtremeI64(s.clone_empty()),
             State::ExtremeF64(s) => State::ExtremeF64(s.clone_empty()),
+            State::IntegerSpread(_) => State::IntegerSpread(IntegerSpreads::default()),
             State::Spread(_) => State::Spread(Spreads::default()),
             State::Histogram(s) => State::Histogram(s.clone_empty()),
             State::Distinct(s, i) => State::Distinct(s.clone_empty(), *i),
@@ -287,6 +288,7 @@ impl State {
             State::ExtremeU64(s) => s.update(cells, rows, value()),
             State::ExtremeI64(s) => s.update(cells, rows, value()),
             State::ExtremeF64(s) => s.update(cells, rows, value()),
+            State::IntegerSpread(s) => s.update(cells, rows, value()),
             State::Spread(s) => s.update(cells, rows, value()),
             State::Histogram(s) => return s.update(cells, rows, value()),
             State::Distinct(s, i) => return s.update(cells, rows, &measures.distinct[*i]),
@@ -303,6 +305,7 @@ impl State {
             (State::ExtremeU64(a), State::ExtremeU64(b)) => a.merge(cell, b, other),
             (State::ExtremeI64(a), State::ExtremeI64(b)) => a.merge(cell, b, other),
             (State::ExtremeF64(a), State::ExtremeF64(b)) => a.merge(cell, b, other),
+            (State::IntegerSpread(a), State::IntegerSpread(b)) => a.merge(cell, b, other),
             (State::Spread(a), State::Spread(b)) => a.merge(cell, b, other),
             (State::Histogram(a), State::Histogram(b)) => a.merge(cell, b, other),
             (State::Distinct(a, _), State::Distinct(b, _)) => a.merge(cell, b, other),

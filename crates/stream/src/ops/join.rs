@@ -122,6 +122,11 @@ impl Join {
         &self.counters
     }
 
+    /// Counts from zero.
+    pub fn reset_counters(&mut self) {
+        self.counters = Counters::default();
+    }
+
     /// Takes `rows` of a batch of one input; joined rows go to `joined`, a bounded batch at a time.
     pub fn push(&mut self, input: usize, batch: &Batch, rows: &[u32], joined: &mut dyn FnMut(&Batch)) {
         let columns: Vec<ColumnView<'_>> =

@@ -1,7 +1,27 @@
-//! The sample standard deviation: Welford's update and Chan's merge, which do not cancel.
+//! The sample standard deviation. Of integers from exact sums in 192 bits, so that it is the same to the digit however
+//! tuples are dealt and merged; of real numbers by Welford's update and Chan's merge, which do not cancel.
 
 use crate::column::{ColumnView, Values};
 use crate::ops::aggregate::{Accumulator, each_valid};
+
+/// Counts, sums and sums of squares of integers, by cell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct IntegerSpreads(Vec<Powers>);
+
+/// Of one cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Powers {
+    n: u64,
+    sum: i128,
+    squares: Wide,
+}
+
+/// An unsigned integer of 192 bits; sums wrap.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Wide {
+    low: u128,
+    high: u64,
+}
 
 /// Count, mean and squared deviations by cell.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,20 +38,99 @@ pub struct Moments {
     pub squares: f64,
 }
 
-impl Spreads {
+impl IntegerSpreads {
     /// Takes the column's values.
     pub fn update(&mut self, cells: &[u32], rows: &[u32], column: ColumnView<'_>) {
         let mine = &mut self.0;
         match column.values {
             Values::U64(v) => {
-                each_valid(cells, rows, column.nulls, |cell, row| mine[cell].add(v[row] as f64))
+                each_valid(cells, rows, column.nulls, |cell, row| mine[cell].add(v[row], false));
             }
-            Values::I64(v) => {
-                each_valid(cells, rows, column.nulls, |cell, row| mine[cell].add(v[row] as f64))
-            }
-            Values::F64(v) => each_valid(cells, rows, column.nulls, |cell, row| mine[cell].add(v[row])),
-            _ => unreachable!("values are numbers"),
+            Values::I64(v) => each_valid(cells, rows, column.nulls, |cell, row| {
+                mine[cell].add(v[row].unsigned_abs(), v[row] < 0);
+            }),
+            _ => unreachable!("integer spreads are made for integer columns"),
         }
+    }
+
+    /// Of a cell.
+    #[must_use]
+    pub fn moments(&self, cell: usize) -> Moments {
+        self.0[cell].moments()
+    }
+}
+
+impl Accumulator for IntegerSpreads {
+    fn resize(&mut self, cells: usize) {
+        self.0.resize(cells, Powers::default());
+    }
+
+    fn reset(&mut self, cell: usize) {
+        self.0[cell] = Powers::default();
+    }
+
+    fn merge(&mut self, cell: usize, from: &IntegerSpreads, other: usize) -> usize {
+        let (mine, theirs) = (&mut self.0[cell], &from.0[other]);
+        mine.n += theirs.n;
+        mine.sum += theirs.sum;
+        mine.squares = mine.squares.plus(theirs.squares);
+        0
+    }
+}
+
+impl Powers {
+    #[inline]
+    fn add(&mut self, magnitude: u64, is_negative: bool) {
+        let magnitude = u128::from(magnitude);
+        self.n += 1;
+        self.sum += if is_negative { -(magnitude as i128) } else { magnitude as i128 };
+        self.squares = self.squares.plus(Wide { low: magnitude * magnitude, high: 0 });
+    }
+
+    /// Deviations from the integer next to the mean, Σ(x − m)² = Σx² − m·(Σx + r) with r = Σx − n·m, are exact; the
+    /// mean itself is off that by at most a half, so that r²/n takes away half of them at most.
+    fn moments(&self) -> Moments {
+        if self.n == 0 {
+            return Moments::default();
+        }
+        let n = i128::from(self.n);
+        let near = (self.sum + n / 2).div_euclid(n);
+        let rest = self.sum - n * near;
+        let product = Wide::product(near.unsigned_abs() as u64, (self.sum + rest).unsigned_abs());
+        let is_negative = (near < 0) != (self.sum + rest < 0);
+        let off = if is_negative { self.squares.plus(product) } else { self.squares.minus(product) };
+        let (n, rest) = (self.n as f64, rest as f64);
+        Moments { n, mean: near as f64 + rest / n, squares: off.to_f64() - rest * (rest / n) }
+    }
+}
+
+impl Wide {
+    #[inline]
+    fn plus(self, other: Wide) -> Wide {
+        let (low, carry) = self.low.overflowing_add(other.low);
+        Wide { low, high: self.high.wrapping_add(other.high).wrapping_add(u64::from(carry)) }
+    }
+
+    fn minus(self, other: Wide) -> Wide {
+        let (low, borrow) = self.low.overflowing_sub(other.low);
+        Wide { low, high: self.high.wrapping_sub(other.high).wrapping_sub(u64::from(borrow)) }
+    }
+
+    fn product(a: u64, b: u128) -> Wide {
+        let (near, far) = (u128::from(a) * (b & u128::from(u64::MAX)), u128::from(a) * (b >> 64));
+        Wide { low: near, high: 0 }.plus(Wide { low: far << 64, high: (far >> 64) as u64 })
+    }
+
+    fn to_f64(self) -> f64 {
+        self.high as f64 * f64::powi(2.0, 128) + self.low as f64
+    }
+}
+
+impl Spreads {
+    /// Takes the column's values.
+    pub fn update(&mut self, cells: &[u32], rows: &[u32], column: ColumnView<'_>) {
+        let Values::F64(v) = column.values else { unreachable!("real spreads are made for real columns") };
+        each_valid(cells, rows, column.nulls, |cell, row| self.0[cell].add(v[row]));
     }
 
     /// Of a cell.
@@ -82,5 +181,46 @@ impl Moments {
     #[must_use]
     pub fn stddev(&self) -> Option<f64> {
         (self.n >= 2.0).then(|| (self.squares / (self.n - 1.0)).sqrt())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Deviations relative to a nearby integer, so that the oracle does not cancel.
+    fn slow(values: &[i128]) -> f64 {
+        let (n, origin) = (values.len() as f64, values[0]);
+        let off: Vec<f64> = values.iter().map(|v| (v - origin) as f64).collect();
+        let mean = off.iter().sum::<f64>() / n;
+        off.iter().map(|v| (v - mean).powi(2)).sum()
+    }
+
+    proptest! {
+        #[test]
+        fn integers_do_not_cancel(
+            base in prop_oneof![Just(0i64), any::<i64>()],
+            off in prop::collection::vec(prop_oneof![0i64..3, -1000i64..1000], 2..200),
+        ) {
+            let values: Vec<i64> = off.iter().map(|v| base.saturating_add(*v)).collect();
+            let mut powers = Powers::default();
+            values.iter().for_each(|v| powers.add(v.unsigned_abs(), *v < 0));
+            let wide: Vec<i128> = values.iter().map(|v| i128::from(*v)).collect();
+            let (got, truth) = (powers.moments().squares, slow(&wide));
+            prop_assert!((got - truth).abs() <= 1e-12 * truth, "{} is not {}", got, truth);
+        }
+    }
+
+    #[test]
+    fn the_largest_integers_fit() {
+        let mut powers = Powers::default();
+        (0..1000).for_each(|i| powers.add(if i % 2 == 0 { u64::MAX } else { 0 }, false));
+        let half = u64::MAX as f64 / 2.0;
+        assert!((powers.moments().squares / (1000.0 * half * half) - 1.0).abs() < 1e-12);
+        let mut powers = Powers::default();
+        (0..1000).for_each(|i| powers.add(1 << 63, i % 2 == 0));
+        assert!((powers.moments().squares / (1000.0 * f64::powi(2.0, 126)) - 1.0).abs() < 1e-12);
     }
 }

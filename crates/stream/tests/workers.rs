@@ -1,0 +1,97 @@
+//! Workers beyond what the reference tries: each with its own epochs, and joins.
+
+mod tuples;
+
+use plan::{Aggregate, Dataflow, Pipeline, TopK, Window};
+use proptest::prelude::*;
+use stream::{Config, Engine, Output, Partial};
+use tuples::{N, PATH, Plain, Row, batch_of, column, dataflow, input, pipeline, rows_of};
+
+#[test]
+fn parts_travel_between_threads() {
+    fn is_send<T: Send>() {}
+    is_send::<Partial>();
+    is_send::<Engine>();
+    is_send::<Output>();
+}
+
+fn rows(n: u64, seed: u64) -> Vec<Row> {
+    let mixed = |i: u64| (seed + i).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    let row = |i| Row {
+        id: mixed(i) % 50,
+        // Nearly in order.
+        ts_end: (i + mixed(i) % 7) as i64,
+        path: Some(format!("/{}", mixed(i + 1) % 13)),
+        n: Some(mixed(i + 2)),
+        ..Row::default()
+    };
+    (0..n).map(row).collect()
+}
+
+fn windowed(slide_ns: i64) -> Pipeline {
+    let all = vec![
+        Aggregate::Count,
+        Aggregate::Sum,
+        Aggregate::Stddev,
+        Aggregate::Quantile(0.9),
+        Aggregate::Distinct(column(N)),
+    ];
+    let window = Some(Window { size_ns: 60, slide_ns, lateness_ns: 8 });
+    Pipeline { window, top_k: Some(TopK { k: 5, by: 1 }), ..pipeline(Some(N), &[PATH], all) }
+}
+
+/// Pushes rows that belong to one flow each; the inputs of a join get every row.
+fn push(engine: &mut Engine, flow: &Dataflow, rows: &[Row], out: &mut Vec<Output>) {
+    for (i, input) in flow.inputs.iter().enumerate() {
+        engine.push(i, &batch_of(&input.schema, rows), out);
+    }
+}
+
+fn alone(flow: &Dataflow, rows: &[Row]) -> Vec<Vec<Plain>> {
+    let (mut engine, mut out) = (Engine::new(flow, Config::default()), Vec::new());
+    push(&mut engine, flow, rows, &mut out);
+    engine.finish(&mut out);
+    rows_of(&out, Some(0))
+}
+
+/// Every worker detaches after `epochs[w]` rows of its own, at its own watermark.
+fn together(flow: &Dataflow, rows: &[Row], epochs: &[usize]) -> Vec<Vec<Plain>> {
+    let shares = (0..epochs.len() as u64)
+        .map(|w| rows.iter().filter(|r| r.id % epochs.len() as u64 == w).cloned().collect::<Vec<Row>>());
+    let (mut collector, mut out) = (Engine::new(flow, Config::default()), Vec::new());
+    let mut workers: Vec<(Engine, Vec<Row>, i64)> =
+        shares.map(|share| (Engine::worker(flow, Config::default()), share, i64::MIN)).collect();
+    while workers.iter().any(|(_, share, _)| !share.is_empty()) {
+        for ((worker, share, watermark), epoch) in workers.iter_mut().zip(epochs) {
+            let now: Vec<Row> = share.drain(..share.len().min(*epoch)).collect();
+            push(worker, flow, &now, &mut out);
+            *watermark = now.iter().map(|r| r.ts_end).max().map_or(i64::MAX, |last| last.max(*watermark));
+            worker.detach(*watermark).into_iter().for_each(|part| collector.attach(part));
+        }
+        let least = workers.iter().map(|(_, _, watermark)| *watermark).min().expect("a worker");
+        collector.advance(least, &mut out);
+    }
+    workers.iter_mut().for_each(|(worker, ..)| collector.attach(worker.detach_all()));
+    collector.finish(&mut out);
+    assert_eq!(collector.counters().tuples_late, 0);
+    rows_of(&out, Some(0))
+}
+
+proptest! {
+    #[test]
+    fn each_worker_has_its_own_epochs(
+        n in 0u64..600, seed in any::<u32>(), epochs in prop::collection::vec(1usize..70, 1..5), slides in any::<bool>(),
+    ) {
+        let flow = dataflow(vec![windowed(if slides { 15 } else { 60 })]);
+        let rows = rows(n, seed.into());
+        prop_assert_eq!(together(&flow, &rows, &epochs), alone(&flow, &rows));
+    }
+
+    #[test]
+    fn a_flow_is_joined_within_its_worker(n in 0u64..120, seed in any::<u32>(), workers in 1usize..5) {
+        let p = Pipeline { window: None, top_k: None, ..windowed(60) };
+        let flow = Dataflow { inputs: vec![input("a"), input("b")], filter: None, pipelines: vec![p] };
+        let rows = rows(n, seed.into());
+        prop_assert_eq!(together(&flow, &rows, &vec![1000; workers]), alone(&flow, &rows));
+    }
+}
