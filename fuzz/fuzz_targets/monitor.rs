@@ -24,7 +24,7 @@ fuzz_target!(|input: Vec<u8>| {
     let mut tuples = Vec::new();
     let mut block = capture::Block::default();
     while source.next_block(&mut block) {
-        let _ = monitor.on_packets(block.packets(), &mut tuples);
+        let _ = monitor.on_block(block.packets(), None, &mut tuples);
         tuples.clear();
     }
     monitor.finish(&mut tuples);

@@ -44,8 +44,20 @@ pub struct Counters {
     pub lost_before_us: Option<u64>,
 }
 
+impl Counters {
+    /// Adds what another source has delivered.
+    pub fn add(&mut self, other: &Counters) {
+        self.packets += other.packets;
+        self.original_bytes += other.original_bytes;
+        self.captured_bytes += other.captured_bytes;
+        self.truncated_packets += other.truncated_packets;
+        let lost = [self.lost_before_us, other.lost_before_us].into_iter().flatten();
+        self.lost_before_us = lost.reduce(u64::saturating_add);
+    }
+}
+
 /// Something wrong with an input, and where.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{}: {}{message}", path.display(), offset.map(|o| format!("byte {o}: ")).unwrap_or_default())]
 pub struct SourceError {
     /// The file; `-` for standard input.

@@ -78,6 +78,25 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Adds what another table has done. Of the most bytes held the sum is taken: it bounds what both held at once.
+    pub fn add(&mut self, other: &Counters) {
+        self.packets += other.packets;
+        self.opened += other.opened;
+        for (mine, theirs) in self.closed.iter_mut().zip(other.closed) {
+            *mine += theirs;
+        }
+        self.terminated += other.terminated;
+        self.gaps += other.gaps;
+        self.gap_bytes += other.gap_bytes;
+        self.held_overflows += other.held_overflows;
+        self.held_bytes_peak += other.held_bytes_peak;
+        self.implausible += other.implausible;
+        self.resyncs += other.resyncs;
+        self.resets_ignored += other.resets_ignored;
+        self.stragglers += other.stragglers;
+        self.clock_rebases += other.clock_rebases;
+    }
+
     /// Flows closed for `reason`.
     #[must_use]
     pub fn closed_for(&self, reason: CloseReason) -> u64 {

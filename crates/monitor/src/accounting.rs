@@ -49,6 +49,22 @@ impl Accounting {
         self.filtered.address + self.filtered.direction
     }
 
+    /// Adds what another worker, or the gate before it, has counted.
+    pub fn add(&mut self, other: &Accounting) {
+        self.received += other.received;
+        self.parsed += other.parsed;
+        self.filtered.address += other.filtered.address;
+        self.filtered.direction += other.filtered.direction;
+        self.sampled_out += other.sampled_out;
+        self.dropped += other.dropped;
+        for (mine, theirs) in self.undecodable.iter_mut().zip(other.undecodable) {
+            *mine += theirs;
+        }
+        self.flows.add(&other.flows);
+        self.parsers.add(&other.parsers);
+        self.tuples += other.tuples;
+    }
+
     /// Whether every packet is accounted for.
     #[must_use]
     pub fn adds_up(&self) -> bool {

@@ -4,7 +4,7 @@ use plan::{AddressMatch, MonitorSpec};
 use wire::{Addr, Endpoint, FiveTuple};
 
 /// Compiled FROM and TO lists; an empty list matches every endpoint.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct AddressFilter {
     clients: Vec<EndMatch>,
     servers: Vec<EndMatch>,

@@ -1,16 +1,25 @@
-//! Capture, flow table and parsers put together: packets in, tuple batches out, every packet accounted for.
+//! Capture, flow table, parsers and stream engine put together: packets in, results out, every packet accounted for.
 //!
-//! [`pipeline`] is the one place where the data path can be read from top to bottom. A monitor knows nothing of
-//! windows, groups or output formats; what is done with its tuples is the stream engine's affair.
+//! [`pipeline`] is the one place where the data path can be read from top to bottom. [`Job`] runs it on as many
+//! threads as are wanted; what comes out does not depend on how many. A monitor knows nothing of output formats.
 
 #![forbid(unsafe_code)]
 
 pub mod accounting;
 pub mod address_filter;
+pub mod collector;
+mod crew;
+pub mod gate;
+pub mod job;
+pub mod limiter;
 pub mod outputs;
 pub mod pipeline;
 pub mod ring;
 pub mod sample;
+mod spread;
+pub mod vitals;
+pub mod worker;
 
 pub use accounting::Accounting;
+pub use job::{Ended, Input, Job, Step};
 pub use pipeline::{Config, Monitor, Progress};

@@ -1,4 +1,4 @@
-//! The data path, told once: [`Monitor::on_packets`] takes packets, `on_packet` shows every step in order.
+//! The data path, told once: [`Monitor::on_block`] takes packets, `on_packet` shows every step in order.
 //!
 //! Runs to completion on one thread: no locks, nothing allocated per packet. Packets are taken in batches so that the
 //! flow table's memory is asked for while the packets before are still being worked on.
@@ -8,25 +8,39 @@ use flow::{CloseReason, Event, Events, Flow, FlowEvent, FlowIdx, Hashed, SideCou
 use parsers::flow_level::{flow_record, tcp_conn_time};
 use parsers::probing::{ProbeFlow, direction};
 use parsers::{FlowContext, Output, Probing, Stream};
-use plan::{Limit, MonitorSpec};
+use plan::MonitorSpec;
 use wire::packet::TcpFlags;
 use wire::{Captured, IpProtocol, Packet, Side, Timestamp, Transport};
 
 use crate::Accounting;
 use crate::address_filter::AddressFilter;
+use crate::gate::{Gate, Verdict};
+use crate::limiter::Limiter;
 use crate::outputs::{Batches, Outputs};
-use crate::sample::Sampler;
 
 /// Packets worked on at a time: enough to hide a cache miss, few enough to stay in the first-level cache.
 const BATCH: usize = 64;
-/// Tuples leave at least this often, by the packets' clock, so that windows can close.
-const FLUSH_NS: i64 = 250_000_000;
 
 /// Limits of a monitor.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// The flow table's; `reassemble` is decided by the plan.
     pub flow: flow::Config,
+}
+
+impl Config {
+    /// What each of `workers` workers may use of it.
+    #[must_use]
+    pub fn share(&self, workers: usize) -> Config {
+        let workers = workers.max(1);
+        Config {
+            flow: flow::Config {
+                flows_max: self.flow.flows_max.div_ceil(workers),
+                held_bytes_max: self.flow.held_bytes_max.div_ceil(workers),
+                ..self.flow.clone()
+            },
+        }
+    }
 }
 
 /// Whether to go on.
@@ -40,23 +54,26 @@ pub enum Progress {
 
 /// Turns packets into tuple batches for one query.
 pub struct Monitor {
+    gate: Gate,
     addresses: AddressFilter,
-    sampler: Sampler,
-    limit: Limit,
     table: Table<FlowState>,
     outputs: Outputs,
     events: Events,
     accounting: Accounting,
-    admitted: u64,
-    first_ts: Option<Timestamp>,
+    /// How late it was when the last block ended: the same for all workers of a query that read one input.
     clock: Timestamp,
+    /// The time of what is being worked on: the clock, or the packet's if that is later.
+    now: Timestamp,
+    /// The latest packet.
+    latest: Timestamp,
+    /// The clock when the last epoch ended.
     watermark: Timestamp,
 }
 
 /// What the monitor remembers of a flow.
 #[derive(Default)]
 struct FlowState {
-    verdict: Verdict,
+    verdict: FlowVerdict,
     connection: Connection,
     stream: Stream,
     /// The parser did not get the connection's first bytes.
@@ -66,7 +83,7 @@ struct FlowState {
 
 /// Whether a flow is asked for by FROM and TO.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Verdict {
+enum FlowVerdict {
     /// It depends on which end is the client, and that is not known yet.
     #[default]
     Open,
@@ -88,66 +105,63 @@ struct Admitted<'a> {
 }
 
 impl Monitor {
-    /// A monitor with nothing seen yet.
+    /// A monitor with nothing seen yet, behind a gate of its own.
     #[must_use]
     pub fn new(spec: &MonitorSpec, config: Config) -> Monitor {
+        Monitor::behind(Gate::new(spec, Limiter::new(spec.limit)), spec, config)
+    }
+
+    /// A monitor behind `gate`.
+    #[must_use]
+    pub fn behind(gate: Gate, spec: &MonitorSpec, config: Config) -> Monitor {
         let outputs = Outputs::new(spec);
         let flow = flow::Config { reassemble: outputs.reads_payload(), ..config.flow };
         Monitor {
+            gate,
             addresses: AddressFilter::new(spec),
-            sampler: Sampler::new(spec.sample),
-            limit: spec.limit,
             table: Table::new(flow),
             outputs,
             events: Events::default(),
             accounting: Accounting::default(),
-            admitted: 0,
-            first_ts: None,
             clock: Timestamp::MIN,
+            now: Timestamp::MIN,
+            latest: Timestamp::MIN,
             watermark: Timestamp::MIN,
         }
     }
 
-    /// Works on the packets; tuples that are due are added to `out`.
-    pub fn on_packets<'a>(
+    /// Works on a block's packets, or a share of them. At its end it is `clock`, or as late as the latest packet.
+    /// Tuples are added to `out` when enough have come together; [`Monitor::end_epoch`] hands over the rest.
+    pub fn on_block<'a>(
         &mut self,
         mut packets: impl Iterator<Item = Captured<'a>>,
+        clock: Option<Timestamp>,
         out: &mut Batches,
     ) -> Progress {
         let mut progress = Progress::Continue;
-        loop {
-            let packets: ArrayVec<Captured<'_>, BATCH> = packets.by_ref().take(BATCH).collect();
-            if packets.is_empty() {
-                break;
-            }
+        while progress == Progress::Continue {
             let mut admitted = ArrayVec::<Admitted<'_>, BATCH>::new();
-            for captured in &packets {
-                if self.limit_reached(captured.ts) {
-                    progress = Progress::LimitReached;
-                    break;
-                }
-                if let Some(ready) = self.admit(captured) {
-                    self.table.prefetch(ready.at.hash);
-                    admitted.push(ready);
-                }
+            progress = self.admit(&mut packets, &mut admitted);
+            if admitted.is_empty() {
+                break;
             }
             for ready in &admitted {
                 self.on_packet(ready);
             }
-            // Packets that are not worked on tell the time, too.
-            let latest = packets.iter().map(|p| p.ts).max();
-            if progress == Progress::Continue {
-                self.clock = latest.map_or(self.clock, |ts| self.clock.max(ts));
-            }
-            self.expire();
-            if self.outputs.any_full() || self.clock.since(self.watermark) >= FLUSH_NS {
-                self.flush(out);
-            }
-            if progress == Progress::LimitReached {
-                break;
-            }
+        }
+        self.clock = self.clock.max(clock.unwrap_or(self.latest));
+        self.now = self.clock;
+        self.expire();
+        if self.outputs.any_full() {
+            self.flush(out);
         }
         progress
+    }
+
+    /// Ends an epoch: hands over all tuples written so far. From now on none is earlier than the clock.
+    pub fn end_epoch(&mut self, out: &mut Batches) {
+        self.flush(out);
+        self.watermark = self.clock;
     }
 
     /// Ends every flow and hands over all tuples.
@@ -167,16 +181,10 @@ impl Monitor {
         self.flush(out);
     }
 
-    /// Event time up to which all tuples have been handed over.
+    /// How late it is by the packets: tuples that come now have no earlier `ts_end`.
     #[must_use]
-    pub fn watermark(&self) -> Timestamp {
-        self.watermark
-    }
-
-    /// Time of the first packet, if there was one, and the packets' clock now.
-    #[must_use]
-    pub fn seen(&self) -> Option<(Timestamp, Timestamp)> {
-        self.first_ts.map(|first| (first, self.clock))
+    pub fn clock(&self) -> Timestamp {
+        self.clock
     }
 
     /// Where every packet went.
@@ -185,46 +193,52 @@ impl Monitor {
         Accounting { flows: *self.table.counters(), ..self.accounting.clone() }
     }
 
-    fn limit_reached(&mut self, ts: Timestamp) -> bool {
-        let first = *self.first_ts.get_or_insert(ts);
-        self.limit.packets.is_some_and(|n| self.admitted >= n)
-            || self.limit.nanos.is_some_and(|n| ts.since(first) >= n)
+    /// LIMIT, as all workers share it.
+    #[must_use]
+    pub fn limiter(&self) -> &Limiter {
+        self.gate.limiter()
     }
 
-    /// Decodes a packet and decides by its addresses whether it is worked on at all.
-    #[inline]
-    fn admit<'a>(&mut self, captured: &Captured<'a>) -> Option<Admitted<'a>> {
-        self.accounting.received += 1;
-        let packet = match Packet::decode(captured) {
-            Ok(packet) => packet,
-            Err(cause) => {
-                self.accounting.undecodable[cause as usize] += 1;
-                return None;
+    /// How many flows are in the table.
+    #[must_use]
+    pub fn flows(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Takes a batch of packets that are worked on, and asks for the memory of their flows.
+    fn admit<'a>(
+        &mut self,
+        packets: &mut impl Iterator<Item = Captured<'a>>,
+        admitted: &mut ArrayVec<Admitted<'a>, BATCH>,
+    ) -> Progress {
+        while !admitted.is_full()
+            && let Some(captured) = packets.next()
+        {
+            match self.gate.admit(&captured, &mut self.accounting) {
+                Verdict::Enter(packet) => {
+                    let at = self.table.hash(&packet);
+                    self.table.prefetch(at.hash);
+                    admitted.push(Admitted { packet, at });
+                }
+                Verdict::Refused => {}
+                Verdict::Over => return Progress::LimitReached,
             }
-        };
-        if !self.addresses.passes(&packet.five_tuple) {
-            self.accounting.filtered.address += 1;
-            return None;
+            self.latest = self.latest.max(captured.ts);
         }
-        self.admitted += 1;
-        let at = self.table.hash(&packet);
-        if !self.sampler.takes(&at.key) {
-            self.accounting.sampled_out += 1;
-            return None;
-        }
-        Some(Admitted { packet, at })
+        Progress::Continue
     }
 
     /// One packet, from its headers to its tuples.
     fn on_packet(&mut self, ready: &Admitted<'_>) {
         let packet = &ready.packet;
-        self.clock = self.clock.max(packet.ts);
+        self.accounting.received += 1;
+        self.now = self.clock.max(packet.ts);
         let mut events = std::mem::take(&mut self.events);
         let idx = self.table.process_hashed(packet, &ready.at, &mut events);
         self.on_events(&events, packet.payload, Some(packet));
         self.events = events;
 
-        if self.table.flow(idx).state.verdict == Verdict::Out {
+        if self.table.flow(idx).state.verdict == FlowVerdict::Out {
             self.accounting.filtered.direction += 1;
             return;
         }
@@ -256,7 +270,7 @@ impl Monitor {
                     self.parse(flow, |parser, asker, out| parser.on_end(direction(side, asker), ts, out));
                 }
                 FlowEvent::Terminated { reason, ts } => self.on_terminated(flow, reason, ts),
-                FlowEvent::ActiveTimeout => self.record(flow, "active_timeout", self.clock),
+                FlowEvent::ActiveTimeout => self.record(flow, "active_timeout", self.now),
                 FlowEvent::Closed { reason, ts } => self.on_closed(flow, reason, ts),
             }
         }
@@ -264,7 +278,7 @@ impl Monitor {
 
     fn on_opened(&mut self, idx: FlowIdx, packet: Option<&Packet<'_>>) {
         self.decide(idx);
-        if self.table.flow(idx).state.verdict == Verdict::Out {
+        if self.table.flow(idx).state.verdict == FlowVerdict::Out {
             return;
         }
         if let Some(packet) = packet
@@ -279,20 +293,20 @@ impl Monitor {
     /// Settles FROM and TO for a flow as far as its client is known.
     fn decide(&mut self, idx: FlowIdx) {
         let verdict = if self.addresses.passes_all() {
-            Verdict::In
+            FlowVerdict::In
         } else {
             let flow = self.table.flow(idx);
             let (client, guessed) = flow.client();
             let (client, server) = (flow.key.end(client), flow.key.end(client.other()));
             match (self.addresses.matches(client, server), self.addresses.matches(server, client)) {
-                (true, true) => Verdict::In,
-                (true, false) if !guessed => Verdict::In,
-                (false, _) if !guessed => Verdict::Out,
-                _ => Verdict::Open,
+                (true, true) => FlowVerdict::In,
+                (true, false) if !guessed => FlowVerdict::In,
+                (false, _) if !guessed => FlowVerdict::Out,
+                _ => FlowVerdict::Open,
             }
         };
         self.table.flow_mut(idx).state.verdict = verdict;
-        if verdict == Verdict::Out {
+        if verdict == FlowVerdict::Out {
             self.table.flow_mut(idx).state.stream = Stream::Ignored;
             self.table.ignore_payload(idx);
         }
@@ -302,9 +316,9 @@ impl Monitor {
     fn asked_for(&self, idx: FlowIdx) -> bool {
         let flow = self.table.flow(idx);
         match flow.state.verdict {
-            Verdict::In => true,
-            Verdict::Out => false,
-            Verdict::Open => {
+            FlowVerdict::In => true,
+            FlowVerdict::Out => false,
+            FlowVerdict::Open => {
                 let client = flow.client().0;
                 self.addresses.matches(flow.key.end(client), flow.key.end(client.other()))
             }
@@ -388,7 +402,7 @@ impl Monitor {
         let context = context(flow);
         let Stream::Parsing { parser, protocol, asker } = &mut flow.state.stream else { return };
         let taps = self.outputs.taps(*protocol);
-        let mut out = Output::new(&context, self.clock, &mut self.accounting.parsers, taps);
+        let mut out = Output::new(&context, self.now, &mut self.accounting.parsers, taps);
         act(parser.as_mut(), *asker, &mut out);
         if parser.is_done() {
             parser.on_close(&mut out);
@@ -448,7 +462,7 @@ impl Monitor {
         };
         let context = context(flow);
         if self.asked_for(idx) {
-            self.outputs.on_end(&end, self.clock, &context);
+            self.outputs.on_end(&end, self.now, &context);
         }
     }
 
@@ -478,17 +492,16 @@ impl Monitor {
         self.outputs.on_record(&record, &context(flow));
     }
 
+    fn flush(&mut self, out: &mut Batches) {
+        self.accounting.tuples += self.outputs.flush(out);
+    }
+
     /// Takes idle flows out of the table.
     fn expire(&mut self) {
         let mut events = std::mem::take(&mut self.events);
         self.table.expire(self.clock, &mut events);
         self.on_events(&events, &[], None);
         self.events = events;
-    }
-
-    fn flush(&mut self, out: &mut Batches) {
-        self.accounting.tuples += self.outputs.flush(out);
-        self.watermark = self.clock;
     }
 }
 

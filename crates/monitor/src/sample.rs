@@ -25,6 +25,12 @@ impl Sampler {
         Sampler { threshold }
     }
 
+    /// Whether every flow is.
+    #[must_use]
+    pub fn takes_all(&self) -> bool {
+        self.threshold.is_none()
+    }
+
     /// Whether the flow is looked at.
     #[inline]
     #[must_use]

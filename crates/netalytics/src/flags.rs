@@ -10,7 +10,7 @@ use clap_complete::Shell;
 
 pub use limits::Limits;
 pub use listing::ListFlags;
-pub use query::{ExplainFlags, Format, Progress, QueryFlags, QueryText};
+pub use query::{Cores, ExplainFlags, Format, Progress, QueryFlags, QueryText};
 
 /// Response times, errors and rankings of services, from packets alone.
 #[derive(Debug, Parser)]
@@ -34,7 +34,7 @@ pub struct Cli {
 pub enum Verb {
     /// Answer a query from captured packets
     #[command(long_about = help::QUERY, after_help = help::QUERY_EXAMPLES)]
-    Query(QueryFlags),
+    Query(Box<QueryFlags>),
 
     /// Show what a query would do: columns read, packets looked at, operators
     #[command(after_help = help::EXPLAIN_EXAMPLES)]

@@ -13,6 +13,7 @@ mod output;
 mod progress;
 mod query_text;
 mod run;
+mod stats;
 mod summary;
 
 use std::process::ExitCode;
@@ -26,7 +27,7 @@ fn main() -> ExitCode {
     logging::start(cli.verbose);
     let ended = match cli.verb {
         None => commands::introduction::introduce(),
-        Some(Verb::Query(flags)) => commands::query::query(&flags, cli.quiet),
+        Some(Verb::Query(flags)) => commands::query::query(&flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Explain(flags)) => commands::explain::explain(&flags),
         Some(Verb::Parsers(flags)) => commands::parsers::list(&flags),
         Some(Verb::Processors(flags)) => commands::processors::list(&flags),

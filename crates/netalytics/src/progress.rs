@@ -10,8 +10,6 @@ use crate::output;
 
 /// A run that is shorter shows nothing, unless asked to.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Between two looks at the clock: batches of packets.
-const BATCHES_BETWEEN: u32 = 256;
 /// Between two updates of the bar.
 const BAR_EVERY: Duration = Duration::from_millis(100);
 /// Between two lines where there is no terminal.
@@ -24,7 +22,6 @@ const UNKNOWN_SIZE: &str = "{spinner} {decimal_bytes:>10}  {decimal_bytes_per_se
 /// Shows how far reading has come.
 pub struct Progress {
     shown: Shown,
-    batches: u32,
     next: Instant,
 }
 
@@ -45,21 +42,11 @@ impl Progress {
             _ => Shown::Bar(ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden())),
         };
         let wait = if when == When::Always { Duration::ZERO } else { PATIENCE };
-        Progress { shown, batches: 0, next: Instant::now() + wait }
+        Progress { shown, next: Instant::now() + wait }
     }
 
-    /// Called for every batch of packets; `position` asks how far the source is.
-    #[inline]
+    /// Called again and again; `position` asks how far the source is.
     pub fn tick(&mut self, position: impl FnOnce() -> (u64, Option<u64>)) {
-        self.batches += 1;
-        if self.batches >= BATCHES_BETWEEN {
-            self.batches = 0;
-            self.update(position);
-        }
-    }
-
-    #[cold]
-    fn update(&mut self, position: impl FnOnce() -> (u64, Option<u64>)) {
         let now = Instant::now();
         if now < self.next {
             return;

@@ -1,71 +1,59 @@
-//! One query over one source: packets to the monitor, its tuples to the engine, the engine's rows to the sink.
+//! One query at work: starts the job, hands its rows to the sink, shows how it goes, and sums up at the end.
 
 use std::io;
 use std::time::{Duration, Instant};
 
-use capture::{Block, Source};
-use monitor::{Monitor, Progress as Going};
-use plan::{Plan, Sample};
+use monitor::job::Config;
+use monitor::{Input, Job, Step};
+use plan::Plan;
 use sinks::{ResultHead, Sink, distinct_names};
-use stream::{Engine, Output};
-use tuple::Batch;
-use wire::Timestamp;
+use stream::Output;
 
 use crate::progress::Progress;
+use crate::stats::Stats;
 use crate::summary::{InputError, Summary};
 
 /// Rows are flushed at least this often while rows come.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
+/// The display is looked after this often while nothing comes.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A query at work.
 pub struct Run {
-    source: Box<dyn Source>,
-    block: Block,
-    monitor: Monitor,
-    engine: Engine,
+    job: Job,
     started: Instant,
-    tuples: Vec<(usize, Batch)>,
     results: Vec<Output>,
-    advanced: Timestamp,
     rows: u64,
     flushed: Instant,
     names_told: usize,
-    limit_reached: bool,
+}
+
+/// What is shown while it runs.
+pub struct Display {
+    /// How far reading has come.
+    pub progress: Progress,
+    /// How the workers are.
+    pub stats: Stats,
+    /// Rows are flushed as soon as they are known.
+    pub prompt: bool,
 }
 
 impl Run {
-    /// Everything ready, nothing read yet.
-    pub fn new(
-        plan: &Plan,
-        monitor: monitor::Config,
-        stream: stream::Config,
-        source: Box<dyn Source>,
-    ) -> Run {
-        let sample = match plan.monitor.sample {
-            Sample::Fraction(p) => p,
-            Sample::All | Sample::Auto => 1.0,
-        };
-        Run {
-            source,
-            block: Block::default(),
-            monitor: Monitor::new(&plan.monitor, monitor),
-            engine: Engine::new(&plan.dataflow, stream::Config { sample, ..stream }),
-            started: Instant::now(),
-            tuples: Vec::new(),
-            results: Vec::new(),
-            advanced: Timestamp::MIN,
-            rows: 0,
-            flushed: Instant::now(),
-            names_told: 0,
-            limit_reached: false,
-        }
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// When the system gives no more threads.
+    pub fn start(plan: &Plan, config: &Config, input: Input) -> io::Result<Run> {
+        let started = Instant::now();
+        let job = Job::start(plan, config, input)?;
+        Ok(Run { job, started, results: Vec::new(), rows: 0, flushed: started, names_told: 0 })
     }
 
     /// What rows will come. Of joined tuples the columns are known with the first of them only.
     pub fn heads(&self, plan: &Plan) -> Vec<ResultHead> {
         let names = distinct_names(plan.dataflow.pipelines.iter().map(|p| p.name.as_str()));
         let head = |(i, name)| {
-            let fields = &self.engine.result_schema(i).fields;
+            let fields = &self.job.engine().result_schema(i).fields;
             ResultHead { processor: Some(name), columns: fields.iter().map(|f| f.name.to_string()).collect() }
         };
         match &plan.dataflow.inputs[..] {
@@ -79,18 +67,19 @@ impl Run {
         }
     }
 
-    /// Reads to the end, or to LIMIT. With `prompt` rows are flushed as soon as they are known.
+    /// Waits until the input has ended, or LIMIT is reached, and all rows are written.
     ///
     /// # Errors
     /// The sink's; reading stops there. What goes wrong with inputs is in the summary.
-    pub fn go(&mut self, sink: &mut dyn Sink, progress: &mut Progress, prompt: bool) -> io::Result<()> {
-        let result = self.read(sink, progress, prompt);
-        progress.finish(self.source.progress());
+    pub fn go(&mut self, sink: &mut dyn Sink, display: &mut Display) -> io::Result<()> {
+        let result = self.take_results(sink, display);
+        display.progress.finish(self.position());
         result
     }
 
-    /// What has happened so far.
-    pub fn summary(&self, plan: &Plan) -> Summary {
+    /// Ends it, and says what has happened.
+    pub fn end(self, plan: &Plan) -> Summary {
+        let ended = self.job.end();
         let error = |e: &capture::SourceError| InputError {
             path: e.path.display().to_string(),
             offset: e.offset,
@@ -99,72 +88,52 @@ impl Run {
         };
         Summary {
             query: plan.query.clone(),
-            accounting: self.monitor.accounting(),
-            source: self.source.counters(),
-            stream: self.engine.counters(),
+            accounting: ended.accounting,
+            source: ended.source,
+            stream: ended.stream,
             rows: self.rows,
-            seen: self.monitor.seen(),
-            limit_reached: self.limit_reached,
-            errors: self.source.errors().iter().map(error).collect(),
+            seen: ended.seen,
+            limit_reached: ended.limit_reached,
+            errors: ended.errors.iter().map(error).collect(),
+            panics: ended.panics,
             output_error: None,
             elapsed: self.started.elapsed(),
         }
     }
 
-    fn read(&mut self, sink: &mut dyn Sink, progress: &mut Progress, prompt: bool) -> io::Result<()> {
-        while let Some(going) = self.take_packets() {
-            self.analyse();
+    fn take_results(&mut self, sink: &mut dyn Sink, display: &mut Display) -> io::Result<()> {
+        loop {
+            let step = self.job.next(PATIENCE, &mut self.results);
             if !self.results.is_empty() {
-                self.deliver(sink, progress, prompt)?;
+                self.deliver(sink, display)?;
             }
-            progress.tick(|| self.source.progress());
-            if going == Going::LimitReached {
-                self.limit_reached = true;
-                break;
+            if step == Step::Done {
+                return sink.finish();
             }
-        }
-        self.monitor.finish(&mut self.tuples);
-        self.analyse();
-        self.engine.finish(&mut self.results);
-        self.deliver(sink, progress, prompt)?;
-        sink.finish()
-    }
-
-    /// The next packets go through the monitor; `None` at the end of the input.
-    fn take_packets(&mut self) -> Option<Going> {
-        if !self.source.next_block(&mut self.block) {
-            return None;
-        }
-        Some(self.monitor.on_packets(self.block.packets(), &mut self.tuples))
-    }
-
-    /// Tuples that are due go through the engine.
-    fn analyse(&mut self) {
-        for (input, tuples) in self.tuples.drain(..) {
-            self.engine.push(input, &tuples, &mut self.results);
-        }
-        let watermark = self.monitor.watermark();
-        if watermark > self.advanced {
-            self.advanced = watermark;
-            self.engine.advance(watermark.0, &mut self.results);
+            display.progress.tick(|| self.position());
+            display.stats.tick(|| self.job.readings(), &display.progress);
         }
     }
 
-    fn deliver(&mut self, sink: &mut dyn Sink, progress: &Progress, prompt: bool) -> io::Result<()> {
-        for (ip, name) in &self.source.names()[self.names_told..] {
+    fn position(&self) -> (u64, Option<u64>) {
+        self.job.readings().first().map(|reading| reading.position).unwrap_or_default()
+    }
+
+    fn deliver(&mut self, sink: &mut dyn Sink, display: &Display) -> io::Result<()> {
+        for (ip, name) in &self.job.names()[self.names_told..] {
             sink.learn_name(*ip, name);
         }
-        self.names_told = self.source.names().len();
+        self.names_told = self.job.names().len();
         let (results, rows) = (&mut self.results, &mut self.rows);
-        progress.aside(|| -> io::Result<()> {
+        display.progress.aside(|| -> io::Result<()> {
             for Output { pipeline, batch } in results.drain(..) {
                 sink.write(pipeline.unwrap_or(0), &batch)?;
                 *rows += batch.rows() as u64;
             }
             Ok(())
         })?;
-        if prompt || self.flushed.elapsed() >= FLUSH_EVERY {
-            progress.aside(|| sink.flush())?;
+        if display.prompt || self.flushed.elapsed() >= FLUSH_EVERY {
+            display.progress.aside(|| sink.flush())?;
             self.flushed = Instant::now();
         }
         Ok(())

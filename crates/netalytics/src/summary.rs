@@ -27,6 +27,8 @@ pub struct Summary {
     pub limit_reached: bool,
     /// What went wrong with the inputs.
     pub errors: Vec<InputError>,
+    /// What workers said that failed: our own bugs.
+    pub panics: Vec<String>,
     /// Why the result could not be written.
     pub output_error: Option<String>,
     /// The whole run.
@@ -91,7 +93,8 @@ impl Summary {
 
     /// What failed, a line each.
     pub fn complaints(&self) -> impl Iterator<Item = &str> {
-        self.errors.iter().map(|e| e.text.as_str()).chain(self.output_error.as_deref())
+        let panics = self.panics.iter().map(String::as_str);
+        self.errors.iter().map(|e| e.text.as_str()).chain(panics).chain(self.output_error.as_deref())
     }
 
     /// Everything, with a line end.
@@ -105,6 +108,7 @@ impl Summary {
             "version": env!("CARGO_PKG_VERSION"),
             "complete": self.is_complete(),
             "errors": self.errors.iter().map(error).collect::<Vec<_>>(),
+            "panics": self.panics,
             "output_error": self.output_error,
             "limit_reached": self.limit_reached,
             "packets": {
@@ -318,6 +322,7 @@ mod tests {
                 text: "x.pcap: byte 9: cut".into(),
                 after_packets: 100,
             }],
+            panics: Vec::new(),
             output_error: None,
             elapsed: Duration::from_millis(50),
         }

@@ -87,6 +87,19 @@ pub struct Counters {
     pub compressed_flows: u64,
 }
 
+impl Counters {
+    /// Adds what other parsers have met with.
+    pub fn add(&mut self, other: &Counters) {
+        self.malformed_messages += other.malformed_messages;
+        self.skipped_bytes += other.skipped_bytes;
+        self.resyncs += other.resyncs;
+        self.oversized_heads += other.oversized_heads;
+        self.evicted_requests += other.evicted_requests;
+        self.encrypted_flows += other.encrypted_flows;
+        self.compressed_flows += other.compressed_flows;
+    }
+}
+
 /// The sink of one flow's tuples for the length of one call.
 pub struct Output<'a> {
     /// The flow.

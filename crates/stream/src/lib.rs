@@ -58,6 +58,7 @@ pub mod sketch;
 mod cell;
 mod column;
 mod estimate;
+mod in_time_order;
 mod pane;
 mod pipeline;
 mod results;
@@ -66,4 +67,5 @@ mod window;
 
 pub use config::{Config, Counters};
 pub use engine::{Engine, Output, Partial};
+pub use in_time_order::in_time_order;
 pub use results::OTHER;

@@ -136,7 +136,7 @@ pub fn run_spec(capture: &Path, spec: &MonitorSpec) -> Run {
     let mut batches = Vec::new();
     let mut block = capture::Block::default();
     while source.next_block(&mut block) {
-        let _ = monitor.on_packets(block.packets(), &mut batches);
+        let _ = monitor.on_block(block.packets(), block.clock(), &mut batches);
         assert!(monitor.accounting().adds_up());
     }
     monitor.finish(&mut batches);
@@ -147,7 +147,8 @@ pub fn run_spec(capture: &Path, spec: &MonitorSpec) -> Run {
     }
 }
 
-fn rows(batch: &Batch) -> Vec<Row> {
+/// A batch as text.
+pub fn rows(batch: &Batch) -> Vec<Row> {
     (0..batch.rows())
         .map(|row| {
             batch

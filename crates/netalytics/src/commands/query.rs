@@ -3,23 +3,27 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context;
+use monitor::Input;
+use monitor::job::Config;
 use plan::{Plan, Sample};
 use sinks::{Csv, Jsonl, ResultHead, Sink, Style, Table};
 use tracing::info;
 
 use crate::failure::{Ended, wrong_flags};
-use crate::flags::{Format, QueryFlags};
+use crate::flags::{Cores, Format, QueryFlags};
 use crate::hosts::{self, Names};
 use crate::output::{self, Destination};
 use crate::progress::Progress;
 use crate::query_text;
-use crate::run::Run;
+use crate::run::{Display, Run};
+use crate::stats::Stats;
 use crate::summary::Summary;
 
 /// Answers the query.
-pub fn query(flags: &QueryFlags, quiet: bool) -> anyhow::Result<Ended> {
+pub fn query(flags: &QueryFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
     check_paths(flags)?;
     let text = query_text::read(&flags.text)?;
     let mut names = hosts::read(flags.text.hosts.as_deref())?;
@@ -34,17 +38,47 @@ pub fn query(flags: &QueryFlags, quiet: bool) -> anyhow::Result<Ended> {
     }
     let destination = Destination::open(flags.output.as_deref())?;
     let live = flags.read.iter().any(|path| !path.is_file());
-    let mut run = Run::new(&plan, flags.limits.monitor(), flags.limits.stream(), source);
+    let input = Input::Shared(source, workers(flags));
+    let mut run = Run::start(&plan, &config(flags)?, input).context("cannot start the workers")?;
     let heads = run.heads(&plan);
     let (name, terminal) = (destination.name.clone(), destination.terminal);
     let mut sink = sink(flags, destination, &heads, names);
-    let written = run.go(sink.as_mut(), &mut Progress::new(flags.progress), live);
-    let mut summary = run.summary(&plan);
+    let mut display =
+        Display { progress: Progress::new(flags.progress), stats: stats(flags, verbose), prompt: live };
+    let written = run.go(sink.as_mut(), &mut display);
+    let mut summary = run.end(&plan);
     let closed = written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
     if let (Err(error), false) = (&written, closed) {
         summary.output_error = Some(format!("cannot write the result to {name}; it is incomplete: {error}"));
     }
     end(flags, quiet || closed, &summary, sink.as_ref(), terminal)
+}
+
+/// Files wait for us: as many as there are cores. Never more flows than one table could hold are lost by that.
+fn workers(flags: &QueryFlags) -> usize {
+    flags.workers.0.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into))
+}
+
+fn config(flags: &QueryFlags) -> anyhow::Result<Config> {
+    let usable = || core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|core| core.id);
+    let cores = match &flags.pin {
+        None => Vec::new(),
+        Some(Cores(cores)) if cores.is_empty() => usable().collect(),
+        Some(Cores(cores)) => cores.clone(),
+    };
+    if let Some(core) = cores.iter().find(|core| !usable().any(|id| id == **core)) {
+        let usable: Vec<_> = usable().map(|id| id.to_string()).collect();
+        return Err(wrong_flags(format!(
+            "core {core} may not be used here; there are {}",
+            usable.join(", ")
+        )));
+    }
+    Ok(Config { monitor: flags.limits.monitor(), stream: flags.limits.stream(), cores })
+}
+
+fn stats(flags: &QueryFlags, verbose: bool) -> Stats {
+    let every = flags.stats.map(|ns| Duration::from_nanos(ns.unsigned_abs()));
+    Stats::new(every.or(verbose.then_some(Duration::from_secs(1))))
 }
 
 /// Says what there is to say when all has been read, or the result could not be written any more.

@@ -96,7 +96,7 @@ fn bytes(text: &str) -> Result<usize, String> {
 }
 
 /// Times as in the query language: `250ms`, `90s`, `2m`, `1h`.
-fn duration(text: &str) -> Result<i64, String> {
+pub fn duration(text: &str) -> Result<i64, String> {
     let (digits, unit) = split_unit(text);
     let scale = match unit {
         "ms" => Some(1_000_000),

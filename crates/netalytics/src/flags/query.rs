@@ -6,6 +6,7 @@ use clap::builder::ValueHint;
 use clap::{Args, ValueEnum};
 
 use super::Limits;
+use super::limits::duration;
 
 /// Flags of `query`.
 #[derive(Args, Debug)]
@@ -38,9 +39,18 @@ pub struct QueryFlags {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Messages")]
     pub summary_json: Option<PathBuf>,
 
-    /// Threads that read packets; this version has one
-    #[arg(long, value_name = "N", default_value = "1", value_parser = one_worker, help_heading = "Limits")]
-    pub workers: u16,
+    /// Show how the workers are every so often, as in 1s: rates, losses, how full their tables are [with -v: 1s]
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Messages")]
+    pub stats: Option<i64>,
+
+    /// Threads that work on packets, each with its share of the flows; auto is one for each core when files are read
+    #[arg(long, value_name = "N", default_value = "auto", value_parser = workers, help_heading = "Workers")]
+    pub workers: Workers,
+
+    /// Bind the workers to these cores, in turn; without a list, to all that may be used
+    #[arg(long, value_name = "CORES", num_args = 0..=1, default_missing_value = "", value_parser = cores)]
+    #[arg(help_heading = "Workers", require_equals = true)]
+    pub pin: Option<Cores>,
 
     #[command(flatten)]
     pub limits: Limits,
@@ -91,10 +101,34 @@ pub enum Progress {
     Never,
 }
 
-fn one_worker(text: &str) -> Result<u16, String> {
-    match text.parse::<u16>() {
-        Ok(1) => Ok(1),
-        Ok(_) => Err("this version works with 1 thread only".to_owned()),
-        Err(error) => Err(error.to_string()),
+/// How many workers; `None`: as many as fit.
+#[derive(Clone, Copy, Debug)]
+pub struct Workers(pub Option<usize>);
+
+/// Cores by number; none: all that this process may use.
+#[derive(Clone, Debug)]
+pub struct Cores(pub Vec<usize>);
+
+/// More would only wait for each other.
+const WORKERS_MAX: usize = 256;
+
+fn workers(text: &str) -> Result<Workers, String> {
+    match text.parse::<usize>() {
+        _ if text == "auto" => Ok(Workers(None)),
+        Ok(n @ 1..=WORKERS_MAX) => Ok(Workers(Some(n))),
+        _ => Err(format!("auto, or a number from 1 to {WORKERS_MAX}")),
     }
+}
+
+/// `0,2-5`.
+fn cores(text: &str) -> Result<Cores, String> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let range = first.trim().parse::<u16>().ok()?..=last.trim().parse::<u16>().ok()?;
+        Some(range.map(usize::from))
+    };
+    let parts = text.split(',').filter(|part| !part.is_empty()).map(range);
+    let cores: Option<Vec<_>> = parts.collect();
+    let cores = cores.ok_or("cores by number, as in 0,2-5")?;
+    Ok(Cores(cores.into_iter().flatten().collect()))
 }

@@ -1,0 +1,90 @@
+//! Where the workers' results meet. Takes their reports in any order of workers and returns rows in an order that
+//! does not depend on how many workers there were: raw tuples by the time at which they were complete, windows when
+//! every worker has passed their end.
+
+use std::collections::VecDeque;
+
+use stream::{Engine, Output};
+use wire::Timestamp;
+
+use crate::worker::Report;
+
+/// See the module's text.
+pub struct Collector {
+    engine: Engine,
+    lanes: Vec<Lane>,
+    watermark: Timestamp,
+}
+
+/// One worker's reports.
+struct Lane {
+    waiting: VecDeque<Report>,
+    /// The epoch of its latest report.
+    latest: Option<u64>,
+    /// Event time of its last report that was released.
+    watermark: Timestamp,
+}
+
+impl Collector {
+    /// Collects the reports of `workers` workers into `engine`.
+    #[must_use]
+    pub fn new(engine: Engine, workers: usize) -> Collector {
+        let lane = |_| Lane { waiting: VecDeque::new(), latest: None, watermark: Timestamp::MIN };
+        Collector { engine, lanes: (0..workers).map(lane).collect(), watermark: Timestamp::MIN }
+    }
+
+    /// Takes a worker's report; what is complete by that goes to `out`.
+    pub fn take(&mut self, worker: usize, report: Report, out: &mut Vec<Output>) {
+        self.lanes[worker].latest = Some(report.epoch);
+        self.lanes[worker].waiting.push_back(report);
+        self.release(out);
+    }
+
+    /// A worker will not report any more, though it had more to say.
+    pub fn give_up(&mut self, worker: usize, out: &mut Vec<Output>) {
+        self.lanes[worker].latest = Some(u64::MAX);
+        self.lanes[worker].watermark = Timestamp::MAX;
+        self.release(out);
+    }
+
+    /// All workers have ended.
+    pub fn finish(&mut self, out: &mut Vec<Output>) {
+        self.engine.finish(out);
+    }
+
+    /// The engine in which results meet.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Releases the epochs that every worker has ended, one after the other.
+    fn release(&mut self, out: &mut Vec<Output>) {
+        let Some(ready) = self.lanes.iter().map(|lane| lane.latest).min().flatten() else { return };
+        let next =
+            |lane: &Lane| lane.waiting.front().map(|report| report.epoch).filter(|epoch| *epoch <= ready);
+        while let Some(epoch) = self.lanes.iter().filter_map(next).min() {
+            self.release_epoch(epoch, out);
+        }
+    }
+
+    fn release_epoch(&mut self, epoch: u64, out: &mut Vec<Output>) {
+        let mut rows = Vec::new();
+        for lane in &mut self.lanes {
+            while let Some(report) = lane.waiting.pop_front_if(|report| report.epoch == epoch) {
+                lane.watermark = report.watermark;
+                rows.extend(report.rows.into_iter().map(|output| output.batch));
+                if let Some(partial) = report.partial {
+                    self.engine.attach(partial);
+                }
+            }
+        }
+        let rows = stream::in_time_order(rows);
+        out.extend(rows.into_iter().map(|batch| Output { pipeline: None, batch }));
+        let watermark = self.lanes.iter().map(|lane| lane.watermark).min().unwrap_or(Timestamp::MIN);
+        if watermark > self.watermark && epoch != u64::MAX {
+            self.watermark = watermark;
+            self.engine.advance(watermark.0, out);
+        }
+    }
+}

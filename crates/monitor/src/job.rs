@@ -1,0 +1,235 @@
+//! A query at work: threads that read and parse, and the place where their results meet.
+//!
+//! Every worker has a thread of its own and either a source of its own (live capture gives each its queue) or a ring
+//! through which one reader deals the packets of a single source ([`crate::spread`]). Whoever started the job takes
+//! results from [`Job::next`]. A worker that panics ends the job with an error and nothing else.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use capture::{Source, SourceError};
+use plan::{Plan, Sample};
+use stream::{Engine, Output};
+use wire::Timestamp;
+
+use crate::collector::Collector;
+use crate::crew::{Crew, Message};
+use crate::gate::Gate;
+use crate::limiter::Limiter;
+use crate::spread::Spread;
+use crate::vitals::{Reading, Vitals};
+use crate::worker::{Closing, Worker};
+use crate::{Accounting, pipeline};
+
+/// Where the packets come from.
+pub enum Input {
+    /// One source for so many workers.
+    Shared(Box<dyn Source>, usize),
+    /// Live: a source for each worker, which keeps the time by its own clock.
+    Each(Vec<Box<dyn Source>>),
+}
+
+/// Limits, and which cores to use.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// Of all workers together.
+    pub monitor: pipeline::Config,
+    /// Of each worker, and of the place where they meet.
+    pub stream: stream::Config,
+    /// Cores for the workers, in turn; none: wherever the system puts them.
+    pub cores: Vec<usize>,
+}
+
+/// See the module's text.
+pub struct Job {
+    messages: Receiver<Message>,
+    threads: Vec<JoinHandle<()>>,
+    collector: Collector,
+    vitals: Arc<[Vitals]>,
+    stop: Arc<AtomicBool>,
+    names: Vec<(IpAddr, String)>,
+    ended: Ended,
+}
+
+/// How it went.
+#[derive(Default)]
+pub struct Ended {
+    /// Where every packet went, all workers together.
+    pub accounting: Accounting,
+    /// What the sources delivered.
+    pub source: capture::Counters,
+    /// What became of the tuples.
+    pub stream: stream::Counters,
+    /// What went wrong with the sources.
+    pub errors: Vec<SourceError>,
+    /// Time of the first packet and of the last.
+    pub seen: Option<(Timestamp, Timestamp)>,
+    /// Whether LIMIT ended it.
+    pub limit_reached: bool,
+    /// What workers said when they panicked.
+    pub panics: Vec<String>,
+}
+
+/// So that the flows of one worker do not all meet in a corner of its table.
+const SPREAD_SEED: u64 = 0x7370_7265_6164;
+
+/// Whether there will be more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Ask again.
+    Going,
+    /// All has been said; [`Job::end`] tells the rest.
+    Done,
+}
+
+impl Job {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// When the system gives no more threads.
+    pub fn start(plan: &Plan, config: &Config, input: Input) -> std::io::Result<Job> {
+        let workers = match &input {
+            Input::Shared(_, workers) => (*workers).max(1),
+            Input::Each(sources) => sources.len(),
+        };
+        let sample = match plan.monitor.sample {
+            Sample::Fraction(p) => p,
+            Sample::All | Sample::Auto => 1.0,
+        };
+        let stream = stream::Config { sample, ..config.stream.clone() };
+        let (tell, messages) = mpsc::channel();
+        let mut job = Job {
+            messages,
+            threads: Vec::new(),
+            collector: Collector::new(Engine::new(&plan.dataflow, stream.clone()), workers),
+            vitals: Vitals::of_all(workers),
+            stop: Arc::default(),
+            names: Vec::new(),
+            ended: Ended::default(),
+        };
+        let limiter = Limiter::new(plan.monitor.limit);
+        let gate = || Gate::new(&plan.monitor, limiter.clone());
+        let limits = config.monitor.share(workers);
+        let worker =
+            |gate| Worker::new(gate, (&plan.monitor, &plan.dataflow), (limits.clone(), stream.clone()));
+        let crew = |worker: Option<usize>| Crew {
+            worker,
+            tell: tell.clone(),
+            stop: job.stop.clone(),
+            vitals: job.vitals.clone(),
+            core: worker.and_then(|n| config.cores.get(n % config.cores.len().max(1)).copied()),
+        };
+        let mut threads = Vec::new();
+        match input {
+            Input::Shared(source, 0 | 1) => {
+                let worker = worker(gate());
+                threads.push(crew(Some(0)).spawn(move |crew| crew.run(worker, source, false))?);
+            }
+            Input::Shared(source, _) => {
+                let (spread, rings) = Spread::new(gate(), workers, limits.flow.seed ^ SPREAD_SEED);
+                for (number, ring) in rings.into_iter().enumerate() {
+                    let worker = worker(Gate::open());
+                    threads.push(crew(Some(number)).spawn(move |crew| crew.run_behind(worker, ring))?);
+                }
+                threads.push(crew(None).spawn(move |crew| crew.deal(source, spread))?);
+            }
+            Input::Each(sources) => {
+                limiter.start(wall_clock());
+                for (number, source) in sources.into_iter().enumerate() {
+                    let worker = worker(gate());
+                    threads.push(crew(Some(number)).spawn(move |crew| crew.run(worker, source, true))?);
+                }
+            }
+        }
+        job.threads = threads;
+        Ok(job)
+    }
+
+    /// Waits, but not longer than `patience`, for what the workers have to say. Rows that are complete go to `out`.
+    pub fn next(&mut self, patience: Duration, out: &mut Vec<Output>) -> Step {
+        match self.messages.recv_timeout(patience) {
+            Ok(Message::Report(worker, report)) => self.collector.take(worker, report, out),
+            Ok(Message::Names(mut names)) => self.names.append(&mut names),
+            Ok(Message::Closing(closing)) => self.ended.add(*closing),
+            Ok(Message::Panic(worker, text)) => {
+                self.stop();
+                self.ended.panics.push(text);
+                if let Some(worker) = worker {
+                    self.collector.give_up(worker, out);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                self.collector.finish(out);
+                return Step::Done;
+            }
+        }
+        Step::Going
+    }
+
+    /// Asks the threads to end as if the input had ended here.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Asks the threads to end, from anywhere.
+    #[must_use]
+    pub fn stopper(&self) -> Arc<AtomicBool> {
+        self.stop.clone()
+    }
+
+    /// How the workers are, each.
+    #[must_use]
+    pub fn readings(&self) -> Vec<Reading> {
+        self.vitals.iter().map(Vitals::read).collect()
+    }
+
+    /// Host names that the captures hold, found so far.
+    #[must_use]
+    pub fn names(&self) -> &[(IpAddr, String)] {
+        &self.names
+    }
+
+    /// The engine in which results meet: it knows their schemas.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        self.collector.engine()
+    }
+
+    /// Ends the threads that still work, and tells how it went.
+    #[must_use]
+    pub fn end(mut self) -> Ended {
+        self.stop();
+        let mut rest = Vec::new();
+        while self.next(Duration::from_secs(1), &mut rest) == Step::Going {}
+        for thread in self.threads.drain(..) {
+            // What a thread says when it panics has been told; there is nothing else to join for.
+            let _ = thread.join();
+        }
+        Ended { stream: self.collector.engine().counters(), ..self.ended }
+    }
+}
+
+impl Ended {
+    fn add(&mut self, closing: Closing) {
+        self.accounting.add(&closing.accounting);
+        if let Some(counters) = &closing.source {
+            self.source.add(counters);
+        }
+        self.errors.extend(closing.errors);
+        if let Some((first, last)) = closing.seen {
+            let seen = self.seen.unwrap_or((first, last));
+            self.seen = Some((seen.0.min(first), seen.1.max(last)));
+        }
+        self.limit_reached |= closing.limit_reached;
+    }
+}
+
+fn wall_clock() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,114 @@
+//! A worker's vital signs, written by it at the end of each block and read by anyone: rates, losses, how full its
+//! tables are. They are for looking at while a query runs; the accounting at its end does not come from here.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The signs of one worker; alone on its cache lines, so that reading them slows nobody else.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Vitals {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+    tuples: AtomicU64,
+    flows: AtomicU64,
+    gaps: AtomicU64,
+    lost: AtomicU64,
+    backlog_permille: AtomicU64,
+    rate_ppm: AtomicU64,
+    position: AtomicU64,
+    position_max: AtomicU64,
+}
+
+/// One look at the signs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Reading {
+    /// Packets taken from the source.
+    pub packets: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+    /// Tuples written.
+    pub tuples: u64,
+    /// Flows in the table.
+    pub flows: u64,
+    /// Gaps in byte streams.
+    pub gaps: u64,
+    /// Packets that the kernel or the adapter lost.
+    pub lost: u64,
+    /// Share of the source's buffer that waits to be read, 0 to 1.
+    pub backlog: f64,
+    /// Share of the flows that is looked at, 0 to 1.
+    pub sample_rate: f64,
+    /// Bytes of input consumed, and all there are, where that is known; of the worker that reads.
+    pub position: (u64, Option<u64>),
+}
+
+impl Vitals {
+    /// Writes what is now.
+    pub fn write(&self, now: &Reading) {
+        let share = |share: f64, scale: f64| (share.clamp(0.0, 1.0) * scale) as u64;
+        let all = [
+            (&self.packets, now.packets),
+            (&self.bytes, now.bytes),
+            (&self.tuples, now.tuples),
+            (&self.flows, now.flows),
+            (&self.gaps, now.gaps),
+            (&self.lost, now.lost),
+            (&self.backlog_permille, share(now.backlog, 1e3)),
+            (&self.rate_ppm, share(now.sample_rate, 1e6)),
+        ];
+        all.into_iter().for_each(|(sign, value)| sign.store(value, Relaxed));
+    }
+
+    /// Writes how far the input has been read.
+    pub fn write_position(&self, (done, all): (u64, Option<u64>)) {
+        self.position.store(done, Relaxed);
+        self.position_max.store(all.map_or(0, |all| all.max(1)), Relaxed);
+    }
+
+    /// Reads them; each is right, but not all of the same instant.
+    #[must_use]
+    pub fn read(&self) -> Reading {
+        let all = self.position_max.load(Relaxed);
+        Reading {
+            packets: self.packets.load(Relaxed),
+            bytes: self.bytes.load(Relaxed),
+            tuples: self.tuples.load(Relaxed),
+            flows: self.flows.load(Relaxed),
+            gaps: self.gaps.load(Relaxed),
+            lost: self.lost.load(Relaxed),
+            backlog: self.backlog_permille.load(Relaxed) as f64 / 1e3,
+            sample_rate: self.rate_ppm.load(Relaxed) as f64 / 1e6,
+            position: (self.position.load(Relaxed), (all > 0).then_some(all)),
+        }
+    }
+
+    /// Signs for `workers` workers.
+    #[must_use]
+    pub fn of_all(workers: usize) -> Arc<[Vitals]> {
+        (0..workers).map(|_| Vitals::default()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read() {
+        let vitals = Vitals::of_all(2);
+        let reading = Reading {
+            packets: 5,
+            bytes: 700,
+            gaps: 1,
+            backlog: 0.25,
+            sample_rate: 1.0,
+            ..Reading::default()
+        };
+        vitals[1].write(&reading);
+        assert_eq!(vitals[1].read(), reading);
+        assert_eq!(vitals[0].read(), Reading::default());
+        vitals[0].write_position((7, Some(9)));
+        assert_eq!(vitals[0].read().position, (7, Some(9)));
+    }
+}

@@ -1,0 +1,138 @@
+//! One worker: its share of the packets, run to completion into partial results. It shares nothing with the others;
+//! what it has to say leaves in [`Report`]s, one at the end of every epoch.
+//!
+//! An epoch is a stretch of packet time (or a number of blocks, when much comes at once). Where one input is dealt to
+//! several workers the epochs are the same for all, so that results do not depend on how many there are.
+
+use capture::SourceError;
+use plan::{Dataflow, MonitorSpec};
+use stream::{Engine, Output, Partial};
+use wire::{Captured, Timestamp};
+
+use crate::gate::Gate;
+use crate::outputs::Batches;
+use crate::{Accounting, Monitor, Progress, pipeline};
+
+/// An epoch lasts this long by the packets' clock: results are late by that much.
+pub(crate) const EPOCH_NS: i64 = 250_000_000;
+/// And at most so many blocks, which bounds what waits for its end.
+const EPOCH_BLOCKS: u32 = 64;
+
+/// See the module's text.
+pub struct Worker {
+    monitor: Monitor,
+    engine: Engine,
+    tuples: Batches,
+    /// Raw tuples that passed, of a query without processors.
+    rows: Vec<Output>,
+}
+
+/// What a worker has to say of an epoch.
+pub struct Report {
+    /// Which epoch; never less than the one before.
+    pub epoch: u64,
+    /// Event time: nothing from before it will follow.
+    pub watermark: Timestamp,
+    /// What there is of windows that are over.
+    pub partial: Option<Partial>,
+    /// Raw tuples, of a query without processors.
+    pub rows: Vec<Output>,
+}
+
+/// What is said of a worker or a reader once, at its end.
+#[derive(Default)]
+pub struct Closing {
+    /// Where the packets went.
+    pub accounting: Accounting,
+    /// What its source delivered, if it had one.
+    pub source: Option<capture::Counters>,
+    /// What went wrong with its source.
+    pub errors: Vec<SourceError>,
+    /// Time of the first packet, and how late it was at the end.
+    pub seen: Option<(Timestamp, Timestamp)>,
+    /// Whether LIMIT ended it.
+    pub limit_reached: bool,
+}
+
+impl Worker {
+    /// A worker with nothing seen yet.
+    #[must_use]
+    pub fn new(
+        gate: Gate,
+        plan: (&MonitorSpec, &Dataflow),
+        config: (pipeline::Config, stream::Config),
+    ) -> Worker {
+        Worker {
+            monitor: Monitor::behind(gate, plan.0, config.0),
+            engine: Engine::worker(plan.1, config.1),
+            tuples: Batches::new(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Works on a block's packets or a share of them; `clock` as for [`Monitor::on_block`].
+    pub fn on_block<'a>(
+        &mut self,
+        packets: impl Iterator<Item = Captured<'a>>,
+        clock: Option<Timestamp>,
+    ) -> Progress {
+        let progress = self.monitor.on_block(packets, clock, &mut self.tuples);
+        self.analyse();
+        progress
+    }
+
+    /// Ends an epoch.
+    pub fn report(&mut self, epoch: u64) -> Report {
+        self.monitor.end_epoch(&mut self.tuples);
+        self.analyse();
+        let watermark = self.monitor.clock();
+        let partial = self.engine.detach(watermark.0);
+        Report { epoch, watermark, partial, rows: std::mem::take(&mut self.rows) }
+    }
+
+    /// Ends everything.
+    pub fn finish(&mut self) -> Report {
+        self.monitor.finish(&mut self.tuples);
+        self.analyse();
+        let (watermark, partial) = (self.monitor.clock(), Some(self.engine.detach_all()));
+        let rows = std::mem::take(&mut self.rows);
+        Report { epoch: u64::MAX, watermark, partial, rows }
+    }
+
+    /// The packets' part of it.
+    #[must_use]
+    pub fn monitor(&self) -> &Monitor {
+        &self.monitor
+    }
+
+    fn analyse(&mut self) {
+        for (input, tuples) in self.tuples.drain(..) {
+            self.engine.push(input, &tuples, &mut self.rows);
+        }
+    }
+}
+
+/// Cuts a stream of blocks into epochs.
+#[derive(Debug)]
+pub struct Epochs {
+    blocks: u32,
+    since: Timestamp,
+}
+
+impl Default for Epochs {
+    fn default() -> Epochs {
+        Epochs { blocks: 0, since: Timestamp::MIN }
+    }
+}
+
+impl Epochs {
+    /// A block has ended and it is `clock` now: whether the epoch has, too.
+    pub fn is_over(&mut self, clock: Timestamp) -> bool {
+        self.blocks += 1;
+        let is_over = self.blocks >= EPOCH_BLOCKS || clock.since(self.since) >= EPOCH_NS;
+        if is_over {
+            *self = Epochs { blocks: 0, since: clock };
+        }
+        is_over
+    }
+}

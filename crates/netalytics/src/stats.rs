@@ -1,0 +1,83 @@
+//! How the workers are while a query runs, a line each on standard error: rates since the last look, losses, how full
+//! their tables are. Asked for with `--stats` or `-v`.
+
+use std::time::{Duration, Instant};
+
+use monitor::vitals::Reading;
+use sinks::units;
+
+use crate::output;
+use crate::progress::Progress;
+
+/// Looks at the workers now and then.
+pub struct Stats {
+    every: Option<Duration>,
+    looked: Instant,
+    last: Vec<Reading>,
+}
+
+impl Stats {
+    /// Looks `every` so often; never, without.
+    pub fn new(every: Option<Duration>) -> Stats {
+        Stats { every, looked: Instant::now(), last: Vec::new() }
+    }
+
+    /// Writes the lines when it is time; the progress bar steps aside.
+    pub fn tick(&mut self, readings: impl FnOnce() -> Vec<Reading>, progress: &Progress) {
+        let since = self.looked.elapsed();
+        if self.every.is_none_or(|every| since < every) {
+            return;
+        }
+        let now = readings();
+        let nothing = Reading::default();
+        let before = self.last.iter().chain(std::iter::repeat(&nothing));
+        let lines = now.iter().zip(before).enumerate();
+        let lines: Vec<_> = lines.map(|(n, (now, before))| line(n, now, before, since)).collect();
+        progress.aside(|| lines.iter().for_each(|line| output::complain(line)));
+        (self.looked, self.last) = (Instant::now(), now);
+    }
+}
+
+fn line(worker: usize, now: &Reading, before: &Reading, since: Duration) -> String {
+    let rate = |of: fn(&Reading) -> u64| of(now).saturating_sub(of(before)) as f64 / since.as_secs_f64();
+    let bytes = match now.bytes {
+        0 => String::new(),
+        _ => format!(" ({}/s)", units::bytes(rate(|r| r.bytes))),
+    };
+    let mut text = format!(
+        "worker {worker}: {:.0} packets/s{bytes}, {:.0} tuples/s, {} flows, {} gaps, {} lost",
+        rate(|r| r.packets),
+        rate(|r| r.tuples),
+        now.flows,
+        now.gaps,
+        now.lost,
+    );
+    if now.backlog > 0.0 {
+        text.push_str(&format!(", buffer {:.0} % full", now.backlog * 100.0));
+    }
+    if now.sample_rate < 1.0 {
+        text.push_str(&format!(", sampling {:.2} %", now.sample_rate * 100.0));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(now: Reading, expected: &str) {
+        let before = Reading { packets: 1000, bytes: 1_000_000, tuples: 10, ..Reading::default() };
+        assert_eq!(line(1, &now, &before, Duration::from_secs(2)), expected);
+    }
+
+    #[test]
+    fn lines() {
+        let quiet =
+            Reading { packets: 1000, bytes: 1_000_000, tuples: 10, sample_rate: 1.0, ..Reading::default() };
+        check(quiet, "worker 1: 0 packets/s (0 B/s), 0 tuples/s, 0 flows, 0 gaps, 0 lost");
+        let busy = Reading { packets: 5000, bytes: 3_000_000, flows: 7, gaps: 2, lost: 5, ..quiet };
+        let busy = Reading { backlog: 0.5, sample_rate: 0.25, ..busy };
+        let rest = "7 flows, 2 gaps, 5 lost, buffer 50 % full, sampling 25.00 %";
+        check(busy, &format!("worker 1: 2000 packets/s (1.0 MB/s), 0 tuples/s, {rest}"));
+    }
+}

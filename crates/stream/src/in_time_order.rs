@@ -1,0 +1,91 @@
+//! Raw tuples of several workers, put in one order: by the time at which they were complete, then by flow, then as
+//! the flow's worker wrote them. The order says nothing of how many workers there were.
+
+use arrow_select::interleave::interleave;
+use tuple::{Batch, common};
+
+use crate::column::{ColumnView, Values};
+
+/// Most rows of a batch that is made here.
+const BATCH_ROWS: usize = 4096;
+
+/// All rows of `batches`, which have one schema and the same columns, in order. Without `ts_end` or `id` they stay as
+/// they came.
+#[must_use]
+pub fn in_time_order(batches: Vec<Batch>) -> Vec<Batch> {
+    let keyed = |batch: &Batch| batch.column(common::TS_END).is_some() && batch.column(common::ID).is_some();
+    if !batches.iter().all(keyed) {
+        return batches;
+    }
+    let mut rows = Vec::with_capacity(batches.iter().map(Batch::rows).sum());
+    for (n, batch) in batches.iter().enumerate() {
+        let views = [common::TS_END, common::ID].map(|id| ColumnView::of(batch, id).values);
+        let [Values::I64(times), Values::U64(ids)] = views else { return batches };
+        rows.extend((0..batch.rows()).map(|row| Row { key: (times[row], ids[row]), place: (n, row) }));
+    }
+    if rows.is_sorted_by_key(|row| row.key) {
+        return batches;
+    }
+    rows.sort_by_key(|row| row.key);
+    rows.chunks(BATCH_ROWS).map(|rows| gather(&batches, rows)).collect()
+}
+
+struct Row {
+    key: (i64, u64),
+    /// Which batch, and which of its rows.
+    place: (usize, usize),
+}
+
+fn gather(batches: &[Batch], rows: &[Row]) -> Batch {
+    let places: Vec<_> = rows.iter().map(|row| row.place).collect();
+    let schema = batches[0].schema();
+    let columns = schema.ids().map(|id| {
+        let arrays: Option<Vec<_>> = batches.iter().map(|b| b.column(id).map(AsRef::as_ref)).collect();
+        arrays.map(|arrays| interleave(&arrays, &places).expect("the columns of a field have one type"))
+    });
+    Batch::new(schema.clone(), rows.len(), columns.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tuple::{DataType, Field, Schema, TupleWriter, Unit};
+
+    use super::*;
+
+    /// Rows as (ts_end, id, text) → the texts in order.
+    fn check(batches: &[&[(i64, u64, &str)]], expected: &[&str]) {
+        let fields = [Field::new("name", DataType::Text, Unit::None, "a name")];
+        let schema = Arc::new(Schema::of_parser("test", 1, "tests", &fields, None, None));
+        let name = schema.find("name").expect("it was just made");
+        let mut w = TupleWriter::new(schema, &[common::ID, common::TS_END, name]);
+        let batch = |rows: &&[(i64, u64, &str)]| {
+            for (time, id, text) in *rows {
+                w.u64(common::ID, *id);
+                w.i64(common::TS_END, *time);
+                w.text(name, text.as_bytes());
+                w.end_row();
+            }
+            w.finish()
+        };
+        let sorted = in_time_order(batches.iter().map(batch).collect());
+        let texts: Vec<_> =
+            sorted.iter().flat_map(|b| b.text(name).iter().flatten().collect::<Vec<_>>()).collect();
+        assert_eq!(texts, expected);
+    }
+
+    #[test]
+    fn by_time_then_flow_then_as_written() {
+        check(&[&[(1, 9, "a"), (3, 9, "d")], &[(2, 5, "b"), (2, 7, "c")]], &["a", "b", "c", "d"]);
+        check(&[&[(1, 5, "b"), (1, 5, "c")], &[(1, 4, "a")]], &["a", "b", "c"]);
+        check(&[&[(1, 1, "a"), (2, 2, "b")], &[(2, 2, "c")]], &["a", "b", "c"]);
+        check(&[], &[]);
+    }
+
+    #[test]
+    fn many_rows_make_several_batches() {
+        let rows: Vec<_> = (0..BATCH_ROWS as i64 + 1).rev().map(|t| (t, 1, "x")).collect();
+        check(&[&rows], &vec!["x"; rows.len()]);
+    }
+}
