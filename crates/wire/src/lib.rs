@@ -17,6 +17,7 @@ pub mod link;
 pub mod packet;
 pub mod seq;
 pub mod sll;
+mod straight;
 pub mod tcp;
 pub mod time;
 pub mod udp;

@@ -9,7 +9,7 @@ use crate::ipv6::Ipv6Header;
 use crate::sll::{Sll2Header, SllHeader};
 use crate::tcp::TcpHeader;
 use crate::udp::UdpHeader;
-use crate::{Addr, Endpoint, Extent, FiveTuple, IpProtocol, LinkType, TcpSeq, Timestamp, vlan};
+use crate::{Addr, Endpoint, Extent, FiveTuple, IpProtocol, LinkType, TcpSeq, Timestamp, straight, vlan};
 
 /// A packet as a source delivers it: bytes and what the capture says of them.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,15 @@ pub struct Captured<'a> {
     pub original_len: u32,
     /// The captured bytes.
     pub bytes: &'a [u8],
+}
+
+impl Captured<'_> {
+    /// Length on the wire: not less than what was captured, whatever the capture says.
+    #[inline]
+    #[must_use]
+    pub fn wire_len(&self) -> u32 {
+        self.original_len.max(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX))
+    }
 }
 
 /// A packet decoded down to its transport payload.
@@ -155,20 +164,28 @@ impl<'a> Packet<'a> {
     // Always: a call would cost a third of the time in moving the result.
     #[inline(always)]
     pub fn decode(captured: &Captured<'a>) -> Result<Packet<'a>, Undecodable> {
-        let whole = Extent::new(captured.bytes, captured.original_len);
-        let (ether_type, rest) = match captured.link_type {
-            LinkType::Ethernet => {
-                let frame = EthernetFrame::new_checked(whole)?;
-                (frame.ether_type(), frame.payload())
-            }
-            other => link_payload(other, whole)?,
-        };
-        // IPv4 and IPv6 each go down a path of their own: addresses are then moved in whole words.
-        match ether_type {
-            EtherType::IPV4 => Network::ipv4(rest)?.packet(captured.ts, whole.original_len),
-            EtherType::IPV6 => decode_ipv6(rest, captured.ts, whole.original_len),
-            _ => decode_tagged(ether_type, rest, captured.ts, whole.original_len),
+        match straight::decode(captured) {
+            Some(packet) => Ok(packet),
+            None => Packet::decode_other(captured),
         }
+    }
+
+    #[inline(never)]
+    fn decode_other(captured: &Captured<'a>) -> Result<Packet<'a>, Undecodable> {
+        straight::decode_other(captured).ok_or(()).or_else(|()| Packet::decode_any(captured))
+    }
+
+    /// The same for any packet, header by header.
+    fn decode_any(captured: &Captured<'a>) -> Result<Packet<'a>, Undecodable> {
+        let whole = Extent::new(captured.bytes, captured.original_len);
+        let (ether_type, rest) = link_payload(captured.link_type, whole)?;
+        let network = match vlan::peel(ether_type, rest)? {
+            (EtherType::IPV4, rest) => Network::ipv4(rest)?,
+            (EtherType::IPV6, rest) => Network::ipv6(rest)?,
+            // Decapsulation of what is not IP (MPLS) goes here.
+            _ => return Err(Undecodable::NotIp),
+        };
+        network.packet(captured.ts, whole.original_len)
     }
 }
 
@@ -207,25 +224,6 @@ fn ip_version(packet: Extent<'_>) -> Result<EtherType, Undecodable> {
     }
 }
 
-fn decode_ipv6(packet: Extent<'_>, ts: Timestamp, original_len: u32) -> Result<Packet<'_>, Undecodable> {
-    Network::ipv6(packet)?.packet(ts, original_len)
-}
-
-/// Off the straight path: VLAN tags, and whatever else a link carries.
-fn decode_tagged(
-    ether_type: EtherType,
-    rest: Extent<'_>,
-    ts: Timestamp,
-    original_len: u32,
-) -> Result<Packet<'_>, Undecodable> {
-    match vlan::peel(ether_type, rest)? {
-        (EtherType::IPV4, rest) => Network::ipv4(rest)?.packet(ts, original_len),
-        (EtherType::IPV6, rest) => decode_ipv6(rest, ts, original_len),
-        // Decapsulation of what is not IP (MPLS) goes here.
-        _ => Err(Undecodable::NotIp),
-    }
-}
-
 /// What IPv4 and IPv6 say alike.
 struct Network<'a> {
     src: Addr,
@@ -236,7 +234,6 @@ struct Network<'a> {
 }
 
 impl<'a> Network<'a> {
-    #[inline(always)]
     fn ipv4(packet: Extent<'a>) -> Result<Self, Undecodable> {
         let ip = Ipv4Header::new_checked(packet)?;
         if ip.is_fragment() {
@@ -247,7 +244,6 @@ impl<'a> Network<'a> {
         Ok(Self { src, dst, ttl, protocol: ip.protocol(), payload: ip.payload() })
     }
 
-    #[inline(always)]
     fn ipv6(packet: Extent<'a>) -> Result<Self, Undecodable> {
         let ip = Ipv6Header::new_checked(packet)?;
         if ip.is_fragment() {
@@ -258,7 +254,6 @@ impl<'a> Network<'a> {
         Ok(Self { src, dst, ttl, protocol: ip.protocol(), payload: ip.payload() })
     }
 
-    #[inline(always)]
     fn packet(self, ts: Timestamp, original_len: u32) -> Result<Packet<'a>, Undecodable> {
         let (src_port, dst_port, transport, payload) = match self.protocol {
             IpProtocol::TCP => {
@@ -465,8 +460,43 @@ mod tests {
         }
     }
 
+    /// What both paths make of a packet; the straight one leaves what is odd to the other.
+    fn check_straight(bytes: &[u8], original_len: usize) -> bool {
+        let (ts, link_type) = (Timestamp(1), LinkType::Ethernet);
+        let captured = Captured { ts, link_type, original_len: original_len as u32, bytes };
+        let views = format!("{:?}", Packet::decode_any(&captured));
+        let straight = [straight::decode(&captured), straight::decode_other(&captured)];
+        straight.iter().flatten().for_each(|packet| {
+            assert_eq!(format!("Ok({packet:?})"), views, "{bytes:x?}");
+        });
+        straight.iter().any(Option::is_some)
+    }
+
+    #[test]
+    fn ordinary_packets_go_the_straight_path() {
+        let (body, room) = ([7; 40].as_slice(), [0; 12].as_slice());
+        let (tcp, udp) = (tcp(body), udp(body));
+        for (types, of_ip) in [(0x0800, ipv4 as fn(u8, &[u8]) -> Vec<u8>), (0x86dd, ipv6)] {
+            for segment in [of_ip(6, &tcp), of_ip(17, &udp)] {
+                let frames = [vec![types], vec![0x8100, types], vec![0x88a8, types]];
+                for frame in frames.map(|types| ethernet(&types, &segment)) {
+                    assert!(check_straight(&frame, frame.len()), "{frame:x?}");
+                    assert!(check_straight(&[&frame, room].concat(), frame.len() + 12), "with padding");
+                    assert!(check_straight(&frame[..80], frame.len()), "cut");
+                    assert!((0..frame.len()).any(|n| !check_straight(&frame[..n], frame.len())));
+                }
+            }
+        }
+        assert!(!check_straight(&ethernet(&[0x88a8, 0x8100, 0x0800], &ipv4(6, &tcp)), 0), "two tags");
+        assert!(!check_straight(&ethernet(&[0x0800], &ipv4(1, &[8; 40])), 0), "ICMP");
+    }
+
     fn any_packet() -> impl Strategy<Value = Vec<u8>> {
         let frames = vec![
+            ethernet(&[0x0800], &ipv4(17, &udp(b"0123456789abcdef"))),
+            ethernet(&[0x86dd], &ipv6(6, &tcp(b"0123456789"))),
+            ethernet(&[0x9100, 0x86dd], &ipv6(17, &udp(b"0123456789abcdef"))),
+            ethernet(&[0x8100, 0x0800], &ipv4(6, &tcp(b"0123456789"))),
             ethernet(&[0x0800], &ipv4(6, &tcp(b"0123456789"))),
             ethernet(&[0x8100, 0x86dd], &ipv6(6, &tcp(b"0123456789"))),
             ethernet(&[0x86dd], &ipv6(0, &[[44, 0, 1, 4, 0, 0, 0, 0], [6, 0, 0, 0, 0, 0, 0, 0]].concat())),
@@ -484,6 +514,16 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn the_straight_path_says_what_the_views_say(
+            bytes in any_packet(),
+            cut in any::<prop::sample::Index>(),
+            more in 0usize..100,
+        ) {
+            check_straight(&bytes, bytes.len() + more);
+            check_straight(&bytes[..cut.index(bytes.len() + 1)], bytes.len());
+        }
 
         #[test]
         fn never_panics_and_cutting_only_shortens(bytes in any_packet(), cut in any::<prop::sample::Index>()) {

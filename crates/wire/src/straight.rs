@@ -1,0 +1,134 @@
+//! The straight path: TCP or UDP in IPv4 without options or in IPv6 without extension headers, in Ethernet with one
+//! VLAN tag at most. That is nearly every packet there is, and it takes one look at the length and plain loads.
+//! Whatever is not so, cut or out of the ordinary in any way is left to the checked views, which decide alone what
+//! an odd packet means; for the others both say the same.
+
+use crate::ethernet::EtherType;
+use crate::extent::{array, be16, be32};
+use crate::packet::{Packet, TcpFlags, TcpInfo, Transport};
+use crate::{Addr, Captured, Endpoint, FiveTuple, IpProtocol, LinkType, TcpSeq};
+
+/// Ethernet's header, its type included.
+const LINK_LEN: usize = 14;
+/// A VLAN tag: taken off the front, what is behind it lies as in a frame without.
+const TAG_LEN: usize = 4;
+/// Where TCP or UDP begins, and where a TCP header without options ends.
+const V4_SEGMENT: usize = LINK_LEN + 20;
+const V4_END: usize = V4_SEGMENT + TCP_LEN;
+const V6_SEGMENT: usize = LINK_LEN + 40;
+const V6_END: usize = V6_SEGMENT + TCP_LEN;
+/// A TCP header without options. A UDP datagram that is shorter goes the other way, too.
+const TCP_LEN: usize = 20;
+const UDP_LEN: u32 = 8;
+
+/// The packet, if it is an ordinary one of IPv4 without a tag.
+#[inline(always)]
+pub(crate) fn decode<'a>(captured: &Captured<'a>) -> Option<Packet<'a>> {
+    let head = captured.bytes.first_chunk::<V4_END>()?;
+    if (captured.link_type != LinkType::Ethernet) | (be16(head, 12..14) != EtherType::IPV4.0) {
+        return None;
+    }
+    ipv4(captured, captured.bytes)
+}
+
+/// The packet, if it is another ordinary one.
+#[inline]
+pub(crate) fn decode_other<'a>(captured: &Captured<'a>) -> Option<Packet<'a>> {
+    if captured.link_type != LinkType::Ethernet {
+        return None;
+    }
+    let mut frame = captured.bytes;
+    if EtherType(be16(frame.first_chunk::<LINK_LEN>()?, 12..14)).is_vlan() {
+        frame = frame.get(TAG_LEN..)?;
+    }
+    match EtherType(be16(frame.first_chunk::<LINK_LEN>()?, 12..14)) {
+        EtherType::IPV4 => ipv4(captured, frame),
+        EtherType::IPV6 => ipv6(captured, frame),
+        _ => None,
+    }
+}
+
+#[inline(always)]
+fn ipv4<'a>(captured: &Captured<'a>, frame: &'a [u8]) -> Option<Packet<'a>> {
+    let head = frame.first_chunk::<V4_END>()?;
+    let is_whole = be16(head, 20..22) & 0x3fff == 0; // neither an offset nor more fragments
+    // Shorter than the header, this wraps to a length that no segment has room for.
+    let len = u32::from(be16(head, 16..18)).wrapping_sub(20);
+    if (head[LINK_LEN] != 0x45) | !is_whole | (len > 0xffff) {
+        return None;
+    }
+    let (src, dst) = (Addr::v4(array(head, 26..30)), Addr::v4(array(head, 30..34)));
+    let segment = head[V4_SEGMENT..].first_chunk()?;
+    Network { src, dst, protocol: head[23], ttl: head[22], len }
+        .packet::<V4_SEGMENT>(captured, frame, segment)
+}
+
+#[inline(always)]
+fn ipv6<'a>(captured: &Captured<'a>, frame: &'a [u8]) -> Option<Packet<'a>> {
+    let head = frame.first_chunk::<V6_END>()?;
+    // A length of 0 stands for another one, which is not ordinary: no segment fits into it.
+    let len = u32::from(be16(head, 18..20));
+    if head[LINK_LEN] >> 4 != 6 {
+        return None;
+    }
+    let (src, dst) = (Addr(array(head, 22..38)), Addr(array(head, 38..54)));
+    let segment = head[V6_SEGMENT..].first_chunk()?;
+    Network { src, dst, protocol: head[20], ttl: head[21], len }
+        .packet::<V6_SEGMENT>(captured, frame, segment)
+}
+
+/// What an IP header has said: `len` is that of the segment or datagram behind it.
+struct Network {
+    src: Addr,
+    dst: Addr,
+    protocol: u8,
+    ttl: u8,
+    len: u32,
+}
+
+impl Network {
+    /// With the segment that begins at `AT` in the frame.
+    #[inline(always)]
+    fn packet<'a, const AT: usize>(
+        self,
+        captured: &Captured<'a>,
+        frame: &'a [u8],
+        segment: &[u8; TCP_LEN],
+    ) -> Option<Packet<'a>> {
+        let protocol = IpProtocol(self.protocol);
+        let (transport, header_len, len) = match protocol {
+            IpProtocol::TCP => (Transport::Tcp(tcp(segment)), u32::from(segment[12] >> 4) * 4, self.len),
+            IpProtocol::UDP => (Transport::Udp, UDP_LEN, u32::from(be16(segment, 4..6))),
+            _ => return None,
+        };
+        let shortest = if protocol == IpProtocol::TCP { TCP_LEN as u32 } else { UDP_LEN };
+        // A datagram's length of 0 stands for another one: it is below its header's and not ordinary.
+        if (header_len < shortest) | (len < header_len) | (len > self.len) {
+            return None;
+        }
+        // What the snaplen cut is missing at the end: of the payload, or of the options before it as well.
+        let end = frame.len().min(AT + len as usize);
+        let payload = frame.get(end.min(AT + header_len as usize)..end)?;
+        let src = Endpoint { addr: self.src, port: be16(segment, 0..2) };
+        let dst = Endpoint { addr: self.dst, port: be16(segment, 2..4) };
+        Some(Packet {
+            ts: captured.ts,
+            original_len: captured.wire_len(),
+            five_tuple: FiveTuple { src, dst, protocol },
+            ttl: self.ttl,
+            transport,
+            payload,
+            payload_original_len: len - header_len,
+        })
+    }
+}
+
+#[inline(always)]
+fn tcp(segment: &[u8; TCP_LEN]) -> TcpInfo {
+    TcpInfo {
+        seq: TcpSeq(be32(segment, 4..8)),
+        ack: TcpSeq(be32(segment, 8..12)),
+        flags: TcpFlags(segment[13]),
+        window: be16(segment, 14..16),
+    }
+}
