@@ -16,7 +16,9 @@ pub type Buffer = Arc<dyn AsRef<[u8]> + Send + Sync>;
 #[derive(Default)]
 pub struct Block {
     buffers: Vec<Buffer>,
-    records: Vec<Record>,
+    /// Room for records, of which the first `len` are packets: readers fill it in place.
+    room: Vec<Record>,
+    len: usize,
     clock: Option<Timestamp>,
 }
 
@@ -37,11 +39,23 @@ pub struct Record {
     pub buffer: u32,
 }
 
+impl Record {
+    /// What stands where no record has been written yet.
+    const NONE: Record = Record {
+        ts: Timestamp(0),
+        link_type: LinkType::Ethernet,
+        original_len: 0,
+        len: 0,
+        start: 0,
+        buffer: 0,
+    };
+}
+
 impl Block {
     /// Lets go of everything; the room stays.
     pub fn clear(&mut self) {
         self.buffers.clear();
-        self.records.clear();
+        self.len = 0;
         self.clock = None;
     }
 
@@ -60,7 +74,24 @@ impl Block {
     /// Adds a packet; its buffer must have been added.
     #[inline]
     pub fn push(&mut self, record: Record) {
-        self.records.push(record);
+        match self.room.get_mut(self.len) {
+            Some(place) => *place = record,
+            None => self.room.push(record),
+        }
+        self.len += 1;
+    }
+
+    /// Places for the packets that there is room for: to be written from the front on, and then [`Block::filled`].
+    pub(crate) fn room(&mut self) -> &mut [Record] {
+        if self.room.len() < BLOCK_PACKETS {
+            self.room.resize(BLOCK_PACKETS, Record::NONE);
+        }
+        &mut self.room[self.len.min(BLOCK_PACKETS)..BLOCK_PACKETS]
+    }
+
+    /// The first `n` places of [`Block::room`] are packets now; their buffers must have been added.
+    pub(crate) fn filled(&mut self, n: usize) {
+        self.len = (self.len + n).min(self.room.len());
     }
 
     /// Says how late it is, whether or not there are packets: live sources do when nothing comes.
@@ -78,27 +109,27 @@ impl Block {
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
-        self.records.len()
+        self.len
     }
 
     /// Whether there are none.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
+        self.len == 0
     }
 
     /// Whether there is no room for another.
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.records.len() >= BLOCK_PACKETS
+        self.len >= BLOCK_PACKETS
     }
 
     /// Where the packets lie.
     #[must_use]
     pub fn records(&self) -> &[Record] {
-        &self.records
+        &self.room[..self.len]
     }
 
     /// All packets.
@@ -108,7 +139,7 @@ impl Block {
     #[inline]
     pub fn packets(&self) -> impl ExactSizeIterator<Item = Captured<'_>> {
         let mut view = View::new(self);
-        self.records.iter().map(move |record| view.captured(record))
+        self.records().iter().map(move |record| view.captured(record))
     }
 
     /// The packets at these places.
@@ -117,8 +148,8 @@ impl Block {
     /// As [`Block::packets`], and for a place that there is not.
     #[inline]
     pub fn select<'a>(&'a self, places: &'a [u16]) -> impl ExactSizeIterator<Item = Captured<'a>> {
-        let mut view = View::new(self);
-        places.iter().map(move |at| view.captured(&self.records[usize::from(*at)]))
+        let (mut view, records) = (View::new(self), self.records());
+        places.iter().map(move |at| view.captured(&records[usize::from(*at)]))
     }
 }
 

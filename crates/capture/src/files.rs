@@ -67,9 +67,11 @@ impl Files {
         }
         self.ahead.iter_mut().for_each(|ahead| ahead.buffer = None);
         while !block.is_full() {
+            let second = self.second();
             let Some(mut head) = self.heads.peek_mut() else { return };
             let Reverse((_, i)) = *head;
-            if let Some(next) = self.ahead[i].deliver(block) {
+            let is_first = |ts| second.is_none_or(|second| (ts, i) < second);
+            if let Some(next) = self.ahead[i].deliver(block, is_first) {
                 *head = Reverse((next, i));
             } else {
                 PeekMut::pop(head);
@@ -77,16 +79,31 @@ impl Files {
             }
         }
     }
+
+    /// The head that comes when the first one's input is behind it: in a heap one of the two below the top.
+    fn second(&self) -> Option<(Timestamp, usize)> {
+        self.heads.as_slice().iter().take(3).skip(1).map(|Reverse(head)| *head).min()
+    }
 }
 
 impl Ahead {
-    /// Delivers the next packet; the time of the one behind it.
-    fn deliver(&mut self, block: &mut Block) -> Option<Timestamp> {
-        let record = self.block.records()[self.taken];
-        let buffer = *self.buffer.get_or_insert_with(|| block.add_buffer(self.block.buffer(record.buffer)));
-        block.push(Record { buffer, ..record });
-        self.taken += 1;
-        self.block.records().get(self.taken).map(|next| next.ts)
+    /// Delivers the next packet, and those behind it as long as their time `is_first`; the time of the one then next.
+    fn deliver(&mut self, block: &mut Block, is_first: impl Fn(Timestamp) -> bool) -> Option<Timestamp> {
+        let of = self.block.records()[self.taken].buffer;
+        let buffer = *self.buffer.get_or_insert_with(|| block.add_buffer(self.block.buffer(of)));
+        let waiting = &self.block.records()[self.taken..];
+        let (mut n, room) = (0, block.room());
+        for (record, place) in waiting.iter().zip(room) {
+            if n > 0 && !is_first(record.ts) {
+                break;
+            }
+            *place = Record { buffer, ..*record };
+            n += 1;
+        }
+        let next = waiting.get(n).map(|record| record.ts);
+        block.filled(n);
+        self.taken += n;
+        next
     }
 }
 

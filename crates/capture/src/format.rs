@@ -14,23 +14,34 @@ use crate::pcapng::PcapNg;
 /// Longest record that is believed; a stream's buffer never grows beyond it. Wireshark draws the line here as well.
 pub(crate) const RECORD_MAX: usize = 128 << 20;
 
-/// How far ahead of a record memory is asked for: more than memory delivers while one record is looked at.
-pub(crate) const PREFETCH_AHEAD: usize = 2048;
-/// How much at a time: what a longer record has behind that, its reader's own walk brings in.
-pub(crate) const PREFETCH_MAX: usize = 4096;
-
 /// Where records go: a block, and what its record starts count from.
 pub(crate) struct Records<'a> {
     block: &'a mut Block,
+    origin: Origin,
+}
+
+/// Where in a block a window's bytes lie.
+#[derive(Clone, Copy)]
+pub(crate) struct Origin {
     buffer: u32,
     window_start: u32,
+}
+
+impl Origin {
+    /// A packet whose captured bytes lie whole in the window, from `start` on.
+    #[inline(always)]
+    pub fn record(self, ts: Timestamp, link_type: LinkType, lengths: Lengths, start: usize) -> Record {
+        let Lengths { original_len, len } = lengths;
+        let (buffer, start) = (self.buffer, self.window_start + start as u32);
+        Record { ts, link_type, original_len, len, start, buffer }
+    }
 }
 
 impl<'a> Records<'a> {
     /// Records of a window that begins at `window_start` in `buffer` of the block.
     pub fn new(block: &'a mut Block, buffer: u32, window_start: usize) -> Self {
         // Buffers are windows, which are far below 4 GiB.
-        Records { block, buffer, window_start: window_start as u32 }
+        Records { block, origin: Origin { buffer, window_start: window_start as u32 } }
     }
 
     #[inline]
@@ -41,9 +52,18 @@ impl<'a> Records<'a> {
     /// Adds a packet whose captured bytes lie whole in the window, from `start` on.
     #[inline]
     pub fn push(&mut self, ts: Timestamp, link_type: LinkType, lengths: Lengths, start: usize) {
-        let Lengths { original_len, len } = lengths;
-        let (buffer, start) = (self.buffer, self.window_start + start as u32);
-        self.block.push(Record { ts, link_type, original_len, len, start, buffer });
+        self.block.push(self.origin.record(ts, link_type, lengths, start));
+    }
+
+    /// Places for packets to be written from the front on, and then said to be [`Records::filled`]: a reader's
+    /// counterpart of [`Records::push`] for the packets that it reads all the time.
+    pub fn places(&mut self) -> (Origin, &mut [Record]) {
+        (self.origin, self.block.room())
+    }
+
+    /// The first `n` places are packets now.
+    pub fn filled(&mut self, n: usize) {
+        self.block.filled(n);
     }
 }
 
@@ -95,7 +115,7 @@ impl Format {
     }
 
     fn read_behind(&mut self, start: usize, window: &[u8], records: &mut Records<'_>) -> (usize, Stop) {
-        records.window_start += start as u32;
+        records.origin.window_start += start as u32;
         self.read(&window[start..], records)
     }
 

@@ -5,7 +5,7 @@
 
 use wire::{LinkType, Timestamp};
 
-use crate::format::{Lengths, PREFETCH_AHEAD, PREFETCH_MAX, RECORD_MAX, Records, Stop};
+use crate::format::{Lengths, RECORD_MAX, Records, Stop};
 use crate::sys;
 
 /// Length of the file header.
@@ -64,47 +64,69 @@ impl PcapFile {
 
     /// As [`crate::format::Format::read`].
     pub fn read(&mut self, window: &[u8], records: &mut Records<'_>) -> (usize, Stop) {
-        match self.big_endian {
-            true => self.read_in_order(u32::from_be_bytes, window, records),
-            false => self.read_in_order(u32::from_le_bytes, window, records),
+        // Each of them is a loop of its own: a question less for every packet.
+        match (self.big_endian, self.lengths_may_be_swapped) {
+            (false, false) => self.read_as::<false>(u32::from_le_bytes, window, records),
+            (true, false) => self.read_as::<false>(u32::from_be_bytes, window, records),
+            (false, true) => self.read_as::<true>(u32::from_le_bytes, window, records),
+            (true, true) => self.read_as::<true>(u32::from_be_bytes, window, records),
         }
     }
 
     #[inline(always)]
-    fn read_in_order(
+    fn read_as<const SWAPPED: bool>(
         &self,
         word: fn([u8; 4]) -> u32,
         window: &[u8],
         records: &mut Records<'_>,
     ) -> (usize, Stop) {
-        let mut at = 0;
-        while !records.is_full() {
-            let rest = &window[at..];
-            let Some(fields) = rest.first_chunk::<RECORD_FIELDS>() else {
-                return (at, Stop::Need(self.record_header_len));
+        let (origin, places) = records.places();
+        let (mut rest, mut n, mut stop) = (window, 0, Stop::Full);
+        for place in places {
+            let (ts, lengths) = match self.fields::<SWAPPED>(word, rest) {
+                Ok(fields) => fields,
+                Err(why) => {
+                    stop = why;
+                    break;
+                }
             };
-            let field = |i: usize| word(fields[4 * i..][..4].try_into().expect("16 bytes are four words"));
-            let (seconds, fraction, mut len, mut original_len) = (field(0), field(1), field(2), field(3));
-            if self.lengths_may_be_swapped && len > original_len {
-                (len, original_len) = (original_len, len);
-            }
-            if len > self.len_max {
-                return (at, Stop::Bad(self.implausible(len)));
-            }
-            let start = self.record_header_len;
-            let end = start + len as usize;
-            if end > rest.len() {
-                return (at, Stop::Need(end));
-            }
-            // A fraction of a second that is more than one is damage: it must not move the clock far.
-            let fraction = (u64::from(fraction) * self.nanos_per_unit).min(SECOND);
-            let nanos = (u64::from(seconds) * SECOND + fraction) as i64;
-            let (ts, link_type) = (Timestamp(nanos), self.link_type);
-            records.push(ts, link_type, Lengths { original_len, len }, at + start);
-            sys::prefetch(rest, PREFETCH_AHEAD, end.min(PREFETCH_MAX));
-            at += end;
+            let start = window.len() - rest.len() + self.record_header_len;
+            let end = self.record_header_len + lengths.len as usize;
+            let Some(next) = rest.get(end..) else {
+                stop = Stop::Need(end);
+                break;
+            };
+            *place = origin.record(ts, self.link_type, lengths, start);
+            n += 1;
+            sys::prefetch_ahead(rest, end);
+            rest = next;
         }
-        (at, Stop::Full)
+        records.filled(n);
+        (window.len() - rest.len(), stop)
+    }
+
+    /// What the header of the record at the front says.
+    #[inline(always)]
+    fn fields<const SWAPPED: bool>(
+        &self,
+        word: fn([u8; 4]) -> u32,
+        rest: &[u8],
+    ) -> Result<(Timestamp, Lengths), Stop> {
+        let Some(fields) = rest.first_chunk::<RECORD_FIELDS>() else {
+            return Err(Stop::Need(self.record_header_len));
+        };
+        let field = |i: usize| word(fields[4 * i..][..4].try_into().expect("16 bytes are four words"));
+        let (seconds, fraction, mut len, mut original_len) = (field(0), field(1), field(2), field(3));
+        if SWAPPED && len > original_len {
+            (len, original_len) = (original_len, len);
+        }
+        if len > self.len_max {
+            return Err(Stop::Bad(self.implausible(len)));
+        }
+        // A fraction of a second that is more than one is damage: it must not move the clock far.
+        let fraction = (u64::from(fraction) * self.nanos_per_unit).min(SECOND);
+        let nanos = (u64::from(seconds) * SECOND + fraction) as i64;
+        Ok((Timestamp(nanos), Lengths { original_len, len }))
     }
 
     #[cold]

@@ -3,11 +3,13 @@
 //! blocks, decryption secrets and custom ones among them, are skipped. A simple packet block has no time: it gets
 //! that of the packet before it.
 
+mod straight;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::{LinkType, Timestamp};
 
-use crate::format::{Lengths, PREFETCH_AHEAD, PREFETCH_MAX, RECORD_MAX, Records, Stop};
+use crate::format::{Lengths, RECORD_MAX, Records, Stop};
 use crate::sys;
 
 /// Type of the block that starts a file and each section; it reads the same in both byte orders.
@@ -100,13 +102,16 @@ impl PcapNg {
     /// As [`crate::format::Format::read`].
     pub fn read(&mut self, window: &[u8], records: &mut Records<'_>) -> (usize, Stop) {
         let mut at = 0;
-        while !records.is_full() {
+        loop {
+            at += self.ordinary_packets(&window[at..], at, records);
+            if records.is_full() {
+                return (at, Stop::Full);
+            }
             match self.read_block(&window[at..], at, records) {
                 Ok(len) => at += len,
                 Err(stop) => return (at, stop),
             }
         }
-        (at, Stop::Full)
     }
 
     /// The block at the front of `rest`, which begins at `at` in the window; its length.
@@ -126,7 +131,7 @@ impl PcapNg {
             )));
         }
         let block = rest.get(..len).ok_or(Stop::Need(len))?;
-        sys::prefetch(rest, PREFETCH_AHEAD, len.min(PREFETCH_MAX));
+        sys::prefetch_ahead(rest, len);
         let (body, trailer) = block[8..].split_last_chunk::<4>().expect("a block is at least 12 bytes long");
         if word(*trailer) != stated_len {
             let second = word(*trailer);

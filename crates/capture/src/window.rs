@@ -13,8 +13,11 @@ use crate::block::Buffer;
 use crate::format::RECORD_MAX;
 use crate::sys;
 
-/// How much of a file is mapped at a time.
-const MAP_LEN: usize = 16 << 20;
+/// How much of a file is mapped at a time; docs/performance.md has the figures.
+const MAP_LEN: usize = 8 << 20;
+/// Mappings begin at a multiple of this: the kernel then maps what it keeps in large pieces without taking them
+/// apart.
+const MAP_ALIGN: u64 = 2 << 20;
 /// Length of a stream's buffer, until a record needs more.
 const BUFFER_LEN: usize = 64 << 10;
 
@@ -130,8 +133,9 @@ impl MappedWindow {
         if len <= self.map.len() - self.start {
             return Ok(false);
         }
-        self.map = Arc::new(sys::map(&self.file, from, len).map_err(fault)?);
-        (self.offset, self.start) = (from, 0);
+        let front = from % MAP_ALIGN;
+        let map = sys::map(&self.file, from - front, front as usize + len).map_err(fault)?;
+        (self.map, self.offset, self.start) = (Arc::new(map), from - front, front as usize);
         Ok(true)
     }
 }

@@ -1,0 +1,202 @@
+//! The straight path through a pcapng file: ordinary enhanced packet blocks behind each other, which are nearly all of
+//! it. Whatever is odd about a block, its kind included, is left to [`PcapNg::read_block`], which alone decides what
+//! that means; of the others both say the same.
+
+use wire::Timestamp;
+
+use super::{ENHANCED_PACKET, Interface, PcapNg, Resolution};
+use crate::format::{Lengths, RECORD_MAX, Records};
+use crate::sys;
+
+impl PcapNg {
+    /// Reads as many ordinary packets as there are at the front of `window`, a part of the whole window that begins at
+    /// `start` in it: the length of their blocks.
+    pub(super) fn ordinary_packets(
+        &mut self,
+        window: &[u8],
+        start: usize,
+        records: &mut Records<'_>,
+    ) -> usize {
+        match self.big_endian {
+            true => self.ordinary_in_order(u32::from_be_bytes, window, start, records),
+            false => self.ordinary_in_order(u32::from_le_bytes, window, start, records),
+        }
+    }
+
+    #[inline(always)]
+    fn ordinary_in_order(
+        &mut self,
+        word: fn([u8; 4]) -> u32,
+        window: &[u8],
+        start: usize,
+        records: &mut Records<'_>,
+    ) -> usize {
+        let (origin, places) = records.places();
+        let (mut at, mut n) = (0, 0);
+        for place in places {
+            let rest = &window[at..];
+            let Some(packet) = Enhanced::at_front(word, rest) else { break };
+            let Some(of) = self.interfaces.get(packet.interface as usize) else { break };
+            let Some(ts) = of.ts_of_multiple(packet.units) else { break };
+            *place = origin.record(ts, of.link_type, packet.lengths, start + at + Enhanced::HEAD);
+            n += 1;
+            self.last_ts = ts;
+            sys::prefetch_ahead(rest, packet.block_len);
+            at += packet.block_len;
+        }
+        records.filled(n);
+        at
+    }
+}
+
+impl Interface {
+    /// The time, if its units are multiples of a nanosecond and it is far from any bound.
+    #[inline(always)]
+    fn ts_of_multiple(&self, units: u64) -> Option<Timestamp> {
+        let Resolution::Multiply(by) = self.resolution else { return None };
+        let nanos = i64::try_from(units.checked_mul(by)?).ok()?;
+        Some(Timestamp(nanos.checked_add(self.offset_nanos)?))
+    }
+}
+
+/// An enhanced packet block whose lengths agree.
+struct Enhanced {
+    block_len: usize,
+    interface: u32,
+    units: u64,
+    lengths: Lengths,
+}
+
+impl Enhanced {
+    /// From the block's start to the packet's bytes.
+    const HEAD: usize = 28;
+    const TRAILER: usize = 4;
+
+    #[inline(always)]
+    fn at_front(word: fn([u8; 4]) -> u32, rest: &[u8]) -> Option<Enhanced> {
+        let head = rest.first_chunk::<{ Self::HEAD }>()?;
+        let field = |i: usize| word(head[4 * i..][..4].try_into().expect("28 bytes are seven words"));
+        let (block_len, len) = (field(1) as usize, field(5));
+        if (field(0) != ENHANCED_PACKET) | !block_len.is_multiple_of(4) | (block_len > RECORD_MAX) {
+            return None;
+        }
+        let data_len = block_len.checked_sub(Self::HEAD + Self::TRAILER)?;
+        let trailer = rest.get(block_len - Self::TRAILER..block_len)?.first_chunk()?;
+        if (word(*trailer) as usize != block_len) | (len as usize > data_len) {
+            return None;
+        }
+        let (interface, units) = (field(2), u64::from(field(3)) << 32 | u64::from(field(4)));
+        Some(Enhanced { block_len, interface, units, lengths: Lengths { original_len: field(6), len } })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::super::samples::Blocks;
+    use super::super::{SIMPLE_PACKET, Stop};
+    use super::*;
+    use crate::block::{Block, Record};
+
+    /// All packets of a file, how far it could be read and why not further; by the straight path or without it.
+    fn read(file: &[u8], straight: bool) -> (Vec<Record>, usize, Stop, Timestamp) {
+        let mut pcapng = PcapNg::of_header(file.first_chunk().expect("a header")).expect("a section");
+        let (mut found, mut at) = (Vec::new(), 0);
+        loop {
+            let mut block = Block::default();
+            let buffer = block.add_buffer(Arc::new(Vec::new()));
+            let mut records = Records::new(&mut block, buffer, at);
+            let (len, stop) = match straight {
+                true => pcapng.read(&file[at..], &mut records),
+                false => match pcapng.read_block(&file[at..], 0, &mut records) {
+                    Ok(len) => (len, Stop::Full),
+                    Err(stop) => (0, stop),
+                },
+            };
+            found.extend_from_slice(block.records());
+            at += len;
+            if stop != Stop::Full {
+                return (found, at, stop, pcapng.last_ts);
+            }
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Piece {
+        Packets(u32, u64, usize, u8),
+        Simple(usize),
+        Other,
+        Section(bool),
+    }
+
+    fn pieces() -> impl Strategy<Value = Vec<Piece>> {
+        let units = prop_oneof![0u64..1 << 50, any::<u64>()];
+        let piece = prop_oneof![
+            8 => (0u32..4, units, 0usize..70, any::<u8>()).prop_map(|(i, u, n, times)| Piece::Packets(i, u, n, times)),
+            1 => (0usize..30).prop_map(Piece::Simple),
+            1 => Just(Piece::Other),
+            1 => any::<bool>().prop_map(Piece::Section),
+        ];
+        proptest::collection::vec(piece, 1..12)
+    }
+
+    /// Four interfaces: microseconds, nanoseconds with an offset, picoseconds, and 2^-20 seconds.
+    fn interfaces(blocks: Blocks) -> Blocks {
+        let offset = blocks.option(14, &blocks.long(3));
+        let [nanos, picos, binary] = [9, 12, 0x80 | 20].map(|resolution| blocks.option(9, &[resolution]));
+        let blocks = blocks.interface(1, 0, &[]).interface(1, 0, &[nanos, offset].concat());
+        blocks.interface(101, 64, &picos).interface(1, 0, &binary)
+    }
+
+    fn file(pieces: &[Piece]) -> Vec<u8> {
+        let blocks = pieces.iter().fold(interfaces(Blocks::new(false)), |blocks, piece| match *piece {
+            Piece::Packets(interface, units, len, times) => (0..times).fold(blocks, |blocks, i| {
+                blocks.enhanced(interface, units.wrapping_add(u64::from(i)), 60, &[7; 70][..len])
+            }),
+            Piece::Simple(len) => {
+                let original_len = blocks.word(20);
+                blocks.block(SIMPLE_PACKET, &[&original_len, &[1; 30][..len]])
+            }
+            Piece::Other => blocks.block(0xbad, &[&[1; 9]]),
+            Piece::Section(big_endian) => interfaces(blocks.section(big_endian)),
+        });
+        blocks.bytes
+    }
+
+    #[test]
+    fn ordinary_packets_go_the_straight_path() {
+        for big_endian in [false, true] {
+            let head = interfaces(Blocks::new(big_endian)).bytes.len();
+            let blocks =
+                interfaces(Blocks::new(big_endian)).enhanced(0, 5, 60, &[7; 9]).enhanced(1, 6, 60, &[]);
+            let mut pcapng =
+                PcapNg::of_header(blocks.bytes.first_chunk().expect("a header")).expect("a section");
+            let mut block = Block::default();
+            pcapng.read(&blocks.bytes[..head], &mut Records::new(&mut block, 0, 0));
+            let len =
+                pcapng.ordinary_packets(&blocks.bytes[head..], head, &mut Records::new(&mut block, 0, 0));
+            assert_eq!((len, block.len()), (blocks.bytes.len() - head, 2));
+            let ends: Vec<_> = block.records().iter().map(|r| (r.ts.0, r.start as usize, r.len)).collect();
+            assert_eq!(ends, [(5_000, head + 28, 9), (3_000_000_006, head + 44 + 28, 0)]);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn says_what_the_blocks_say_one_by_one(
+            pieces in pieces(),
+            changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let mut file = file(&pieces);
+            let len = file.len();
+            changes.iter().for_each(|(at, value)| file[12 + at.index(len - 12)] = *value);
+            prop_assert_eq!(read(&file, true), read(&file, false));
+            let file = &file[..12 + cut.index(len - 12)];
+            prop_assert_eq!(read(file, true), read(file, false));
+        }
+    }
+}
