@@ -28,7 +28,7 @@ pub fn open(paths: &[PathBuf]) -> Box<dyn Source> {
     let mut errors = Vec::new();
     let mut inputs = Vec::new();
     for path in paths {
-        match open_window(path) {
+        match open_window(path, paths.len()) {
             Ok(window) => inputs.push(Input::new(path, window)),
             Err(e) => errors.push(SourceError {
                 path: path.clone(),
@@ -65,7 +65,8 @@ fn why(e: &io::Error) -> String {
     }
 }
 
-fn open_window(path: &Path) -> io::Result<Window> {
+/// A window onto one of so many files.
+fn open_window(path: &Path, files: usize) -> io::Result<Window> {
     if path == Path::new("-") {
         return stream(Box::new(io::stdin()), None);
     }
@@ -78,7 +79,7 @@ fn open_window(path: &Path) -> io::Result<Window> {
     if !metadata.is_file() || metadata.len() == 0 {
         return stream(Box::new(file), None);
     }
-    match MappedWindow::new(file) {
+    match MappedWindow::new(file, files) {
         Ok(mapped) => {
             let window = Window::Mapped(mapped);
             match (Compression::of(window.bytes()), window) {

@@ -1,6 +1,6 @@
 //! A window onto an input's bytes that moves from its front to its end: a piece of a mapped file, or the buffer of a
-//! stream. Memory stays bounded by [`MAP_LEN`] or by the longest record, whatever the input's length. It does not
-//! know what the bytes mean.
+//! stream. Memory stays bounded by the length that is mapped at a time or by the longest record, whatever the input's
+//! length. It does not know what the bytes mean.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -13,8 +13,10 @@ use crate::block::Buffer;
 use crate::format::RECORD_MAX;
 use crate::sys;
 
-/// How much of a file is mapped at a time; docs/performance.md has the figures.
+/// How much of a file is mapped at a time: more is not faster, and less costs a call into the kernel too often.
 const MAP_LEN: usize = 8 << 20;
+/// How much of all files together, as long as each has [`MAP_ALIGN`].
+const MAP_LEN_ALL: usize = 32 << 20;
 /// Mappings begin at a multiple of this: the kernel then maps what it keeps in large pieces without taking them
 /// apart.
 const MAP_ALIGN: u64 = 2 << 20;
@@ -100,12 +102,12 @@ pub(crate) struct MappedWindow {
 }
 
 impl MappedWindow {
-    /// Onto the start of a file that is not empty.
+    /// Onto the start of a file that is not empty, one of so many that are read at the same time.
     ///
     /// # Errors
     /// Gives the file back when it can not be mapped.
-    pub fn new(file: File) -> Result<Self, File> {
-        Self::of_len(file, MAP_LEN)
+    pub fn new(file: File, files: usize) -> Result<Self, File> {
+        Self::of_len(file, (MAP_LEN_ALL / files.max(1)).clamp(MAP_ALIGN as usize, MAP_LEN))
     }
 
     fn of_len(file: File, wanted: usize) -> Result<Self, File> {
