@@ -172,7 +172,8 @@ impl<'a> View<'a> {
             self.bytes = (*self.buffers[record.buffer as usize]).as_ref();
         }
         let &Record { ts, link_type, original_len, len, start, .. } = record;
-        Captured { ts, link_type, original_len, bytes: &self.bytes[start as usize..][..len as usize] }
+        let bytes = &self.bytes[start as usize..start as usize + len as usize];
+        Captured { ts, link_type, original_len, bytes }
     }
 }
 

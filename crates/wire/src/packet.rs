@@ -166,13 +166,14 @@ impl<'a> Packet<'a> {
     pub fn decode(captured: &Captured<'a>) -> Result<Packet<'a>, Undecodable> {
         match straight::decode(captured) {
             Some(packet) => Ok(packet),
-            None => Packet::decode_other(captured),
+            None => Packet::decode_other(*captured),
         }
     }
 
+    // By value: what is borrowed has to lie in memory for every packet.
     #[inline(never)]
-    fn decode_other(captured: &Captured<'a>) -> Result<Packet<'a>, Undecodable> {
-        straight::decode_other(captured).ok_or(()).or_else(|()| Packet::decode_any(captured))
+    fn decode_other(captured: Captured<'a>) -> Result<Packet<'a>, Undecodable> {
+        straight::decode_other(&captured).ok_or(()).or_else(|()| Packet::decode_any(&captured))
     }
 
     /// The same for any packet, header by header.
