@@ -43,6 +43,34 @@ impl<'a> Cell<'a> {
         }
     }
 
+    /// The rest of an encoded row that begins with this cell; `None`: it begins with another.
+    #[inline]
+    #[must_use]
+    pub fn is_first_of<'b>(&self, row: &'b [u8]) -> Option<&'b [u8]> {
+        match self {
+            Cell::Null => row.strip_prefix(&[0]),
+            Cell::Bool(v) => row.strip_prefix(&[1, u8::from(*v)]),
+            Cell::U64(v) => begins(row, 2, &v.to_le_bytes()),
+            Cell::I64(v) => begins(row, 3, &v.to_le_bytes()),
+            Cell::F64(v) => begins(row, 4, &(v + 0.0).to_bits().to_le_bytes()),
+            Cell::Text(v) => begins(row, 5, &(v.len() as u32).to_le_bytes())?.strip_prefix(*v),
+            Cell::Ip(v) => begins(row, 6, v),
+        }
+    }
+
+    /// Whether an encoded row of one cell, of this one's type or null, is this cell.
+    #[inline]
+    #[must_use]
+    pub fn is_all_of(&self, row: &[u8]) -> bool {
+        match self {
+            // Null is shorter: the tag need not be looked at.
+            Cell::Ip(v) => row.len() == 17 && row[1..] == v[..],
+            Cell::U64(v) => row.len() == 9 && row[1..] == v.to_le_bytes(),
+            Cell::Text(v) => row.len() == v.len() + 5 && row[5..] == **v,
+            _ => self.is_first_of(row).is_some_and(<[u8]>::is_empty),
+        }
+    }
+
     /// The first cell of an encoded row, and the rest; `None` at its end.
     #[must_use]
     pub fn decode(bytes: &'a [u8]) -> Option<(Cell<'a>, &'a [u8])> {
@@ -106,6 +134,13 @@ pub fn order_rows(mut a: &[u8], mut b: &[u8]) -> Ordering {
     }
 }
 
+#[inline]
+fn begins<'b, const N: usize>(row: &'b [u8], tag: u8, payload: &[u8; N]) -> Option<&'b [u8]> {
+    let (first, rest) = row.split_first()?;
+    let (held, rest) = rest.split_first_chunk::<N>()?;
+    (*first == tag && held == payload).then_some(rest)
+}
+
 fn fixed(bytes: &mut Vec<u8>, tag: u8, payload: &[u8]) {
     bytes.push(tag);
     bytes.extend_from_slice(payload);
@@ -138,6 +173,11 @@ mod tests {
         let (mut rest, mut back) = (&bytes[..], Vec::new());
         while let Some((cell, more)) = Cell::decode(rest) {
             back.push(cell);
+            assert_eq!(cell.is_first_of(rest), Some(more));
+            assert!(cell.is_all_of(&encoded(&[cell])));
+            for other in row.iter().filter(|other| **other != cell) {
+                assert_eq!(other.is_first_of(rest), None);
+            }
             rest = more;
         }
         assert_eq!(back, row);

@@ -2,12 +2,13 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
-use arrow_array::{Array, BooleanArray, FixedSizeBinaryArray, StringArray};
+use arrow_array::{Array, BooleanArray, StringArray};
 use arrow_buffer::NullBuffer;
 use tuple::{Batch, DataType, FieldId};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::cell::Cell;
+use crate::rows::Rows;
 
 /// A column, borrowed from its batch.
 #[derive(Clone, Copy)]
@@ -32,7 +33,7 @@ pub enum Values<'a> {
     /// Text and JSON.
     Text(&'a StringArray),
     /// Addresses.
-    Ip(&'a FixedSizeBinaryArray),
+    Ip(&'a [[u8; 16]]),
 }
 
 impl<'a> ColumnView<'a> {
@@ -52,7 +53,7 @@ impl<'a> ColumnView<'a> {
             DataType::I64 => Values::I64(column.as_primitive::<Int64Type>().values()),
             DataType::F64 => Values::F64(column.as_primitive::<Float64Type>().values()),
             DataType::Text | DataType::Json => Values::Text(column.as_string::<i32>()),
-            DataType::Ip => Values::Ip(column.as_fixed_size_binary()),
+            DataType::Ip => Values::Ip(addresses(column.as_fixed_size_binary().value_data())),
         };
         ColumnView { values, nulls: column.nulls().filter(|n| n.null_count() > 0) }
     }
@@ -77,13 +78,13 @@ impl<'a> ColumnView<'a> {
             Values::I64(v) => Cell::I64(v[row]),
             Values::F64(v) => Cell::F64(v[row]),
             Values::Text(v) => Cell::Text(v.value(row).as_bytes()),
-            Values::Ip(v) => Cell::Ip(ip_at(v, row)),
+            Values::Ip(v) => Cell::Ip(&v[row]),
         }
     }
 
-    /// Mixes the values at `rows` into `hashes`, which has an entry for every row of the batch. One integer column
-    /// gives different values different hashes.
-    pub fn hash_into(&self, rows: &[u32], hashes: &mut [u64]) {
+    /// Mixes the values of `rows` into `hashes`, which has an entry for each of them. One integer column gives different
+    /// values different hashes.
+    pub fn hash_into(&self, rows: Rows<'_>, hashes: &mut [u64]) {
         match self.values {
             Values::Bool(v) => self.mix_each(rows, hashes, |row, h| mix(h ^ u64::from(v.value(row)))),
             Values::U64(v) => self.mix_each(rows, hashes, |row, h| mix(h ^ v[row])),
@@ -92,26 +93,41 @@ impl<'a> ColumnView<'a> {
             Values::Text(v) => {
                 self.mix_each(rows, hashes, |row, h| xxh3_64_with_seed(v.value(row).as_bytes(), h));
             }
-            Values::Ip(v) => self.mix_each(rows, hashes, |row, h| {
-                let ip = u128::from_le_bytes(*ip_at(v, row));
-                mix(mix(h ^ ip as u64) ^ (ip >> 64) as u64)
-            }),
+            Values::Ip(v) => self.mix_each(rows, hashes, |row, h| hash_ip(&v[row], h)),
         }
     }
 
-    fn mix_each(&self, rows: &[u32], hashes: &mut [u64], f: impl Fn(usize, u64) -> u64) {
-        for &row in rows {
-            let row = row as usize;
-            hashes[row] = if self.is_valid(row) { f(row, hashes[row]) } else { mix(!hashes[row]) };
+    #[inline]
+    fn mix_each(&self, rows: Rows<'_>, hashes: &mut [u64], f: impl Fn(usize, u64) -> u64) {
+        let hashes = &mut hashes[..rows.len()];
+        match self.nulls {
+            None => rows.each(|place, row| hashes[place] = f(row, hashes[place])),
+            Some(valid) => rows.each(|place, row| {
+                let hash = hashes[place];
+                hashes[place] = if valid.is_valid(row) { f(row, hash) } else { mix(!hash) };
+            }),
         }
     }
 }
 
-/// The address at `row`.
+/// The addresses that lie one after another in `bytes`.
+fn addresses(bytes: &[u8]) -> &[[u8; 16]] {
+    bytes.as_chunks().0
+}
+
+/// Two folded multiplications (as wyhash does): every bit of the address and of the seed reaches every bit.
 #[inline]
-#[must_use]
-pub fn ip_at(array: &FixedSizeBinaryArray, row: usize) -> &[u8; 16] {
-    array.value(row).try_into().expect("addresses are 16 bytes wide")
+fn hash_ip(ip: &[u8; 16], seed: u64) -> u64 {
+    let ip = u128::from_le_bytes(*ip);
+    // Both factors hold the seed: who does not know it cannot make one of them zero.
+    let first = fold(ip as u64 ^ seed, (ip >> 64) as u64 ^ seed.rotate_left(29));
+    fold(first ^ 0xa076_1d64_78bd_642f, seed ^ 0xe703_7ed1_a0b4_28db)
+}
+
+#[inline]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
 }
 
 /// SplitMix64's finalizer: a bijection that spreads every bit.

@@ -17,6 +17,7 @@ use crate::ops::filter::Filter;
 use crate::ops::join::Join;
 use crate::ops::take::take;
 use crate::pipeline::{Running, Share};
+use crate::rows::Rows;
 
 /// A dataflow at work.
 pub struct Engine {
@@ -24,6 +25,8 @@ pub struct Engine {
     filters: Vec<Option<Filter>>,
     join: Option<Join>,
     rest: AfterJoin,
+    /// Room for the rows that a filter leaves, from batch to batch.
+    selected: Vec<u32>,
 }
 
 /// What happens to tuples once they are joined.
@@ -34,6 +37,7 @@ struct AfterJoin {
     /// Columns of raw tuples that are not printed: they say again what another says.
     hidden: Vec<FieldId>,
     counters: Counters,
+    selected: Vec<u32>,
 }
 
 /// What a worker's engine gives to the one that collects: parts of windows, by pipeline.
@@ -91,8 +95,9 @@ impl Engine {
             is_worker,
             hidden: schema.ids().filter(|id| !is_news(id)).collect(),
             counters: Counters::default(),
+            selected: Vec::new(),
         };
-        Engine { filters: filters.collect(), rest, join }
+        Engine { filters: filters.collect(), rest, join, selected: Vec::new() }
     }
 
     /// Takes tuples of one input (its place in the dataflow). Without pipelines the tuples that pass go to `out`.
@@ -100,20 +105,21 @@ impl Engine {
     /// # Panics
     /// When the batch lacks a column that the dataflow says is there, or the input does not exist.
     pub fn push(&mut self, input: usize, batch: &Batch, out: &mut Vec<Output>) {
-        let rest = &mut self.rest;
-        let mut rows = Vec::with_capacity(batch.rows());
-        match &self.filters[input] {
-            Some(filter) => filter.select(batch, &mut rows),
-            None => rows.extend(0..batch.rows() as u32),
-        }
+        let (rest, all) = (&mut self.rest, Rows::all(batch.rows()));
+        let mut list = std::mem::take(&mut self.selected);
+        let rows = match &self.filters[input] {
+            Some(filter) => filter.select(batch, all, &mut list),
+            None => all,
+        };
         rest.counters.tuples_in += batch.rows() as u64;
         rest.counters.tuples_filtered += (batch.rows() - rows.len()) as u64;
         match &mut self.join {
             None => rest.push(batch, rows, out),
-            Some(join) => join.push(input, batch, &rows, &mut |joined| {
-                rest.push(joined, (0..joined.rows() as u32).collect(), out);
+            Some(join) => join.push(input, batch, rows, &mut |joined| {
+                rest.push(joined, Rows::all(joined.rows()), out);
             }),
         }
+        self.selected = list;
     }
 
     /// Event time has come to `watermark_ns`: windows that ended by more than their lateness are emitted. Going back
@@ -204,22 +210,27 @@ impl Engine {
 }
 
 impl AfterJoin {
-    fn push(&mut self, batch: &Batch, mut rows: Vec<u32>, out: &mut Vec<Output>) {
-        if let Some(predicate) = &self.predicate {
-            let truth = predicate.evaluate(batch);
-            let before = rows.len();
-            rows.retain(|row| truth.yes.value(*row as usize));
-            self.counters.tuples_filtered += (before - rows.len()) as u64;
+    fn push(&mut self, batch: &Batch, rows: Rows<'_>, out: &mut Vec<Output>) {
+        let mut list = std::mem::take(&mut self.selected);
+        let before = rows.len();
+        let rows = match &self.predicate {
+            Some(predicate) => predicate.select(batch, rows, &mut list),
+            None => rows,
+        };
+        self.counters.tuples_filtered += (before - rows.len()) as u64;
+        if !rows.is_empty() {
+            self.push_selected(batch, rows, out);
         }
-        if rows.is_empty() {
-            return;
-        }
+        self.selected = list;
+    }
+
+    fn push_selected(&mut self, batch: &Batch, rows: Rows<'_>, out: &mut Vec<Output>) {
         if self.pipelines.is_empty() {
-            out.push(Output { pipeline: None, batch: take(batch, &rows, |id| !self.hidden.contains(&id)) });
+            out.push(Output { pipeline: None, batch: take(batch, rows, |id| !self.hidden.contains(&id)) });
         }
         for (i, pipeline) in self.pipelines.iter_mut().enumerate() {
             let emit = &mut |batch| out.push(Output { pipeline: Some(i), batch });
-            pipeline.push(batch, &rows, &mut self.counters, emit);
+            pipeline.push(batch, rows, &mut self.counters, emit);
         }
     }
 }

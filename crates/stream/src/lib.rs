@@ -62,6 +62,7 @@ mod in_time_order;
 mod pane;
 mod pipeline;
 mod results;
+mod rows;
 mod sliding;
 mod window;
 

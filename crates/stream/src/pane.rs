@@ -9,11 +9,14 @@ use std::ops::Range;
 use crate::cell::Cell;
 use crate::column::{ColumnView, Values};
 use crate::ops::aggregate::{Accumulators, Measures, Shape, State};
-use crate::ops::group_by::{KeyColumns, KeyTable, RowKeys};
+use crate::ops::group_by::{KeyColumns, KeyTable, NO_GROUP, RowKeys};
+use crate::rows::{Cells, Rows, each};
 use crate::sketch::SpaceSaving;
 
 /// The coarsest level of sketches.
 pub const LEVEL_MAX: u8 = 4;
+/// Rows that go through a pane at once: what is known of them stays in the fastest cache.
+const CHUNK_ROWS: usize = 1024;
 
 /// What all panes of a pipeline have in common.
 #[derive(Debug)]
@@ -58,18 +61,36 @@ pub struct Room {
     pub level: u8,
     /// Tuples whose group found no room.
     pub overflowed: u64,
+    /// Vectors that are used from batch to batch.
+    pub scratch: Scratch,
+}
+
+/// What is known of the rows that come to a pane, by their places.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    hashes: Vec<u64>,
+    groups: Vec<u32>,
 }
 
 /// A batch as panes need it. Vectors have an entry for every row.
 pub struct Frame<'a> {
     /// Key columns.
     pub keys: KeyColumns<'a>,
-    /// Their hashes.
-    pub hashes: Vec<u64>,
+    /// The same, each by itself.
+    pub columns: Vec<ColumnView<'a>>,
+    /// Of the hashes.
+    pub seed: u64,
     /// The replicate of each row's flow; empty without sampling.
     pub replicates: Vec<u8>,
     /// What is aggregated.
     pub measures: Measures<'a>,
+}
+
+/// Rows of a batch that come to a pane.
+struct Arrivals<'a, 'b> {
+    rows: Rows<'a>,
+    frame: &'a Frame<'b>,
+    layout: &'a Layout,
 }
 
 /// Groups and their accumulators.
@@ -106,30 +127,33 @@ impl Pane {
     }
 
     /// Takes `rows` of a batch.
-    pub fn push(&mut self, rows: &[u32], frame: &Frame<'_>, layout: &Layout, room: &mut Room) {
-        let (groups, bytes, sketches) = (self.keys.len(), self.keys.bytes(), self.sketch_bytes);
+    pub fn push(&mut self, rows: Rows<'_>, frame: &Frame<'_>, layout: &Layout, room: &mut Room) {
+        let sketches = self.sketch_bytes;
         self.tuples += rows.len() as u64;
-        match &frame.keys {
-            KeyColumns::None => {
-                self.ensure_single_group(layout);
-                self.apply(&vec![0; rows.len()], rows, frame, layout);
+        for rows in rows.chunks(CHUNK_ROWS) {
+            let arrivals = Arrivals { rows, frame, layout };
+            match &frame.keys {
+                KeyColumns::None => {
+                    room.groups += self.ensure_single_group(layout);
+                    self.apply(Cells::One(0), rows, &arrivals);
+                }
+                KeyColumns::U64(keys) => self.assign(*keys, &arrivals, room),
+                KeyColumns::Ip(keys) => self.assign(*keys, &arrivals, room),
+                KeyColumns::Text(keys) => self.assign(*keys, &arrivals, room),
+                KeyColumns::Rows(keys) => self.assign(&keys[..], &arrivals, room),
             }
-            KeyColumns::U64(keys) => self.assign(*keys, rows, frame, layout, room),
-            KeyColumns::Ip(keys) => self.assign(*keys, rows, frame, layout, room),
-            KeyColumns::Text(keys) => self.assign(*keys, rows, frame, layout, room),
-            KeyColumns::Rows(keys) => self.assign(&keys[..], rows, frame, layout, room),
         }
-        room.groups += self.keys.len() - groups;
-        room.key_bytes = room.key_bytes + self.keys.bytes() - bytes;
         room.sketch_bytes += self.sketch_bytes - sketches;
     }
 
-    /// Without key columns there is one group, also before the first tuple.
-    pub fn ensure_single_group(&mut self, layout: &Layout) {
-        if self.keys.is_empty() {
-            self.keys.insert(0, &[]);
-            self.cells.resize(layout.replicates);
+    /// Without key columns there is one group, also before the first tuple; returns how many it added.
+    pub fn ensure_single_group(&mut self, layout: &Layout) -> usize {
+        if !self.keys.is_empty() {
+            return 0;
         }
+        self.keys.insert(0, &[]);
+        self.cells.resize(layout.replicates);
+        1
     }
 
     /// Counts what the pane uses.
@@ -242,49 +266,89 @@ impl Pane {
         (self.cells.state(place), cells_of(group, layout))
     }
 
-    fn assign<K: RowKeys>(
-        &mut self,
-        keys: K,
-        rows: &[u32],
-        frame: &Frame<'_>,
-        layout: &Layout,
-        room: &mut Room,
-    ) {
-        let (mut groups, mut done) = (Vec::with_capacity(rows.len()), 0);
-        let (mut key, before) = (Vec::new(), (self.keys.len(), self.keys.bytes()));
-        for (i, &row) in rows.iter().enumerate() {
-            let hash = frame.hashes[row as usize];
-            let found = self.keys.find(hash, |held| keys.is(row as usize, held));
-            let group = found.unwrap_or_else(|| {
-                key.clear();
-                keys.encode(row as usize, &mut key);
-                let held = room.groups - before.0 + self.keys.len();
-                let key_room =
-                    room.key_bytes_max.saturating_sub(room.key_bytes - before.1 + self.keys.bytes());
-                if self.has_room(room, held, key_room, key.len()) {
-                    return self.list(hash, &key);
+    fn assign<K: RowKeys + ?Sized>(&mut self, keys: &K, arrivals: &Arrivals<'_, '_>, room: &mut Room) {
+        let (mut scratch, rows) = (std::mem::take(&mut room.scratch), arrivals.rows);
+        scratch.hashes.clear();
+        scratch.hashes.resize(rows.len(), arrivals.frame.seed);
+        arrivals.frame.columns.iter().for_each(|column| column.hash_into(rows, &mut scratch.hashes));
+        let done = match self.saving.is_some() {
+            true => self.assign_one_by_one(keys, arrivals, &mut scratch, room),
+            false => {
+                self.keys.find_each(keys, rows, &scratch.hashes, &mut scratch.groups);
+                match scratch.groups.contains(&NO_GROUP) {
+                    true => self.assign_one_by_one(keys, arrivals, &mut scratch, room),
+                    false => 0,
                 }
-                room.overflowed += 1;
-                if layout.overflow == Overflow::Pool {
-                    return self.pooled();
-                }
-                // The place's old group gets its tuples so far before the place changes hands.
-                self.apply(&groups[done..], &rows[done..i], frame, layout);
-                done = i;
-                self.take_over(hash, &key, key_room, layout)
-            });
-            if let Some(saving) = &mut self.saving {
-                saving.add(group, weight(row as usize, frame, layout));
             }
-            groups.push(group);
-        }
-        self.apply(&groups[done..], &rows[done..], frame, layout);
+        };
+        self.apply(Cells::Each(&scratch.groups[done..]), rows.part(done..rows.len()), arrivals);
+        room.scratch = scratch;
     }
 
-    fn has_room(&self, room: &Room, groups: usize, key_room: usize, key_len: usize) -> bool {
+    /// Finds or makes the groups of rows that have none yet; returns how many rows are in their cells already.
+    fn assign_one_by_one<K: RowKeys + ?Sized>(
+        &mut self,
+        keys: &K,
+        arrivals: &Arrivals<'_, '_>,
+        Scratch { hashes, groups }: &mut Scratch,
+        room: &mut Room,
+    ) -> usize {
+        let (mut key, mut done) = (Vec::new(), 0);
+        if self.saving.is_some() {
+            // Groups may change hands from row to row.
+            groups.clear();
+            groups.resize(hashes.len(), NO_GROUP);
+        }
+        for place in 0..hashes.len() {
+            let row = arrivals.rows.at(place);
+            if groups[place] == NO_GROUP {
+                let found = self.keys.find(hashes[place], |held| keys.is(row, held));
+                groups[place] = found.unwrap_or_else(|| {
+                    key.clear();
+                    keys.encode(row, &mut key);
+                    if !self.is_full(key.len(), arrivals.layout, room) {
+                        return self.admit(hashes[place], &key, arrivals.layout, room);
+                    }
+                    // The place's old group gets its tuples so far before the place changes hands.
+                    let rows = arrivals.rows.part(done..place);
+                    self.apply(Cells::Each(&groups[done..place]), rows, arrivals);
+                    done = place;
+                    groups[place..].fill(NO_GROUP);
+                    self.take_over(hashes[place], &key, arrivals.layout, room)
+                });
+            }
+            if let Some(saving) = &mut self.saving {
+                saving.add(groups[place], weight(row, arrivals.frame, arrivals.layout));
+            }
+        }
+        done
+    }
+
+    /// Whether a new key needs the place of another.
+    fn is_full(&self, key_len: usize, layout: &Layout, room: &Room) -> bool {
+        layout.overflow != Overflow::Pool && !self.has_room(room, key_len)
+    }
+
+    /// A group of its own for a new key, or the pool.
+    fn admit(&mut self, hash: u64, key: &[u8], layout: &Layout, room: &mut Room) -> u32 {
+        let before = self.keys.len();
+        let group = if self.has_room(room, key.len()) {
+            room.key_bytes += key.len();
+            self.list(hash, key)
+        } else {
+            room.overflowed += 1;
+            debug_assert!(layout.overflow == Overflow::Pool);
+            self.pooled()
+        };
+        room.groups += self.keys.len() - before;
+        group
+    }
+
+    fn has_room(&self, room: &Room, key_len: usize) -> bool {
         let listed = self.keys.len() - usize::from(self.pool.is_some());
-        let has_place = groups < room.groups_max || listed < room.groups_min;
+        let has_place = room.groups < room.groups_max || listed < room.groups_min;
         let sketches = room.level < LEVEL_MAX || room.sketch_bytes <= room.sketch_bytes_max;
+        let key_room = room.key_bytes_max.saturating_sub(room.key_bytes);
         listed == 0 || (has_place && key_len <= key_room && sketches)
     }
 
@@ -305,19 +369,26 @@ impl Pane {
     }
 
     /// Gives the lightest group's place to a new key; a key that is too long for what is left goes into the pool.
-    fn take_over(&mut self, hash: u64, key: &[u8], key_room: usize, layout: &Layout) -> u32 {
+    fn take_over(&mut self, hash: u64, key: &[u8], layout: &Layout, room: &mut Room) -> u32 {
+        room.overflowed += 1;
         if self.saving.is_none() {
             let weights = (0..self.keys.len() as u32).map(|g| self.exact_weight(g, layout));
             self.saving = Some(SpaceSaving::new(weights));
         }
+        let (groups, bytes) = (self.keys.len(), self.keys.bytes());
+        let key_room = room.key_bytes_max.saturating_sub(room.key_bytes);
         let saving = self.saving.as_mut().expect("made just now");
         let lightest = saving.lightest();
-        if key.len() > key_room + self.keys.key(lightest).len() {
-            return self.pooled();
-        }
-        let group = saving.evict();
-        self.keys.replace(group, hash, key);
-        self.cells.reset(cells_of(group, layout));
+        let group = if key.len() > key_room + self.keys.key(lightest).len() {
+            self.pooled()
+        } else {
+            let group = saving.evict();
+            self.keys.replace(group, hash, key);
+            self.cells.reset(cells_of(group, layout));
+            group
+        };
+        room.groups += self.keys.len() - groups;
+        room.key_bytes = room.key_bytes + self.keys.bytes() - bytes;
         group
     }
 
@@ -335,15 +406,17 @@ impl Pane {
         }
     }
 
-    fn apply(&mut self, groups: &[u32], rows: &[u32], frame: &Frame<'_>, layout: &Layout) {
-        self.cells.resize(self.keys.len() * layout.replicates);
-        self.sketch_bytes += match layout.replicates {
+    fn apply(&mut self, groups: Cells<'_>, rows: Rows<'_>, arrivals: &Arrivals<'_, '_>) {
+        let (frame, replicates) = (arrivals.frame, arrivals.layout.replicates);
+        self.cells.resize(self.keys.len() * replicates);
+        self.sketch_bytes += match replicates {
             1 => self.cells.update(groups, rows, &frame.measures),
             n => {
-                let replicate = |row: &u32| u32::from(frame.replicates[*row as usize]);
-                let cells: Vec<u32> =
-                    groups.iter().zip(rows).map(|(g, row)| g * n as u32 + replicate(row)).collect();
-                self.cells.update(&cells, rows, &frame.measures)
+                let mut cells = Vec::with_capacity(rows.len());
+                each(groups, rows, |group, row| {
+                    cells.push(group as u32 * n as u32 + u32::from(frame.replicates[row]));
+                });
+                self.cells.update(Cells::Each(&cells), rows, &frame.measures)
             }
         };
     }

@@ -14,8 +14,9 @@ use crate::config::{Config, Counters};
 use crate::ops::aggregate::{Measures, Shape};
 use crate::ops::distinct::Hashes;
 use crate::ops::group_by::KeyColumns;
-use crate::pane::{Frame, LEVEL_MAX, Layout, Overflow, Pane, Room};
+use crate::pane::{Frame, LEVEL_MAX, Layout, Overflow, Pane, Room, Scratch};
 use crate::results::{Emitted, Results};
+use crate::rows::Rows;
 use crate::sampling::REPLICATES;
 use crate::sliding::Sliding;
 use crate::window::Windows;
@@ -89,6 +90,7 @@ impl Running {
                 sketch_bytes_max: config.sketch_bytes_max,
                 level: 0,
                 overflowed: 0,
+                scratch: Scratch::default(),
             },
             results: Results::new(pipeline, config.sample, &input),
             seed: config.seed,
@@ -116,17 +118,20 @@ impl Running {
     }
 
     /// Takes `rows` of a batch.
-    pub fn push(&mut self, batch: &Batch, rows: &[u32], counters: &mut Counters, out: &mut dyn FnMut(Batch)) {
+    pub fn push(
+        &mut self,
+        batch: &Batch,
+        rows: Rows<'_>,
+        counters: &mut Counters,
+        out: &mut dyn FnMut(Batch),
+    ) {
         let valid = self.value.filter(|_| self.value_required).and_then(|v| ColumnView::of(batch, v).nulls);
-        let with_value: Vec<u32>;
+        let (before, mut with_value) = (rows.len(), Vec::new());
         let rows = match valid {
-            Some(valid) => {
-                with_value = rows.iter().copied().filter(|row| valid.is_valid(*row as usize)).collect();
-                counters.tuples_null_value += (rows.len() - with_value.len()) as u64;
-                &with_value[..]
-            }
+            Some(valid) => rows.filter(&mut with_value, |row| valid.is_valid(row)),
             None => rows,
         };
+        counters.tuples_null_value += (before - rows.len()) as u64;
         if rows.is_empty() {
             return;
         }
@@ -220,18 +225,13 @@ impl Running {
         std::mem::take(&mut self.over)
     }
 
-    fn frame<'b>(&self, batch: &'b Batch, rows: &[u32]) -> Frame<'b> {
-        let hash = |column: ColumnView<'_>, hashes: &mut Vec<u64>| column.hash_into(rows, hashes);
-        let keys: Vec<ColumnView<'b>> = self.group.iter().map(|f| ColumnView::of(batch, *f)).collect();
-        let mut hashes = Vec::new();
-        if !keys.is_empty() {
-            hashes.resize(batch.rows(), self.seed);
-            keys.iter().for_each(|column| hash(*column, &mut hashes));
-        }
+    fn frame<'b>(&self, batch: &'b Batch, rows: Rows<'_>) -> Frame<'b> {
+        let columns: Vec<ColumnView<'b>> = self.group.iter().map(|f| ColumnView::of(batch, *f)).collect();
         let distinct = self.layout.shape.distinct.iter().map(|field| {
             let column = ColumnView::of(batch, *field);
-            let mut hashes = vec![!self.seed; batch.rows()];
-            hash(column, &mut hashes);
+            let (mut hashes, mut of_rows) = (vec![0; batch.rows()], vec![!self.seed; rows.len()]);
+            column.hash_into(rows, &mut of_rows);
+            rows.each(|place, row| hashes[row] = of_rows[place]);
             Hashes { hashes, nulls: column.nulls }
         });
         let measures = Measures {
@@ -239,12 +239,13 @@ impl Running {
             distinct: distinct.collect(),
             success: self.layout.shape.success.iter().map(|f| f.evaluate(batch)).collect(),
         };
-        Frame { keys: KeyColumns::new(keys), hashes, replicates: self.replicates(batch, rows), measures }
+        let keys = KeyColumns::new(columns.clone());
+        Frame { keys, columns, seed: self.seed, replicates: self.replicates(batch, rows), measures }
     }
 
     /// Deals flows into replicates by bits that the choice of the sample did not use. Without ids all are in one, and
     /// intervals are open.
-    fn replicates(&self, batch: &Batch, rows: &[u32]) -> Vec<u8> {
+    fn replicates(&self, batch: &Batch, rows: Rows<'_>) -> Vec<u8> {
         if self.layout.replicates == 1 {
             return Vec::new();
         }
@@ -252,45 +253,74 @@ impl Running {
         if batch.column(common::ID).is_some()
             && let Values::U64(ids) = ColumnView::of(batch, common::ID).values
         {
-            for &row in rows {
-                let row = row as usize;
-                replicates[row] = (mix(mix(ids[row]) ^ self.seed) % REPLICATES as u64) as u8;
-            }
+            let replicate = |id| (mix(mix(id) ^ self.seed) % REPLICATES as u64) as u8;
+            rows.each(|_, row| replicates[row] = replicate(ids[row]));
         }
         replicates
     }
 
-    /// Sorts rows into panes: they come nearly in order, so that this is mostly cutting.
+    /// Sorts rows into panes: they come nearly in order, so that this is mostly cutting, if there is more than one.
     fn push_by_time(
         &mut self,
         times: ColumnView<'_>,
-        rows: &[u32],
+        rows: Rows<'_>,
         frame: &Frame<'_>,
         counters: &mut Counters,
         out: &mut dyn FnMut(Batch),
     ) {
         let Values::I64(ns) = times.values else { unreachable!("ts_end is a signed integer") };
-        let pane_of = |row: u32| match (times.is_valid(row as usize), &self.windows) {
+        if let Some(pane) = self.only_pane(ns, times.nulls.is_some(), rows) {
+            return self.push_at(pane, ns, rows, frame, counters, out);
+        }
+        let mut known = None;
+        let mut pane_of = |row: usize| match (times.is_valid(row), &self.windows) {
             (false, _) => None,
-            (true, Some(windows)) => Some(windows.pane(ns[row as usize])),
+            (true, Some(windows)) => Some(windows.pane_near(ns[row], &mut known)),
             (true, None) => Some(0),
         };
-        let mut by_pane: Vec<(Option<i64>, u32)> = rows.iter().map(|row| (pane_of(*row), *row)).collect();
+        let mut by_pane: Vec<(Option<i64>, u32)> =
+            rows.iter().map(|row| (pane_of(row), row as u32)).collect();
         by_pane.sort_by_key(|(pane, _)| *pane);
         let rows: Vec<u32> = by_pane.iter().map(|(_, row)| *row).collect();
         let mut rest = &rows[..];
         for run in by_pane.chunk_by(|a, b| a.0 == b.0) {
             let (rows, after) = rest.split_at(run.len());
             rest = after;
-            match run[0].0.filter(|pane| !self.is_late(*pane)) {
-                Some(pane) => {
-                    self.push_pane(pane, rows, frame);
-                    self.note_span(pane, ns, rows);
-                    self.force_oldest(counters, out);
-                }
+            match run[0].0 {
+                Some(pane) => self.push_at(pane, ns, Rows::Some(rows), frame, counters, out),
                 None => counters.tuples_late += rows.len() as u64,
             }
         }
+    }
+
+    /// The pane of all rows, if they have one.
+    fn only_pane(&self, ns: &[i64], has_nulls: bool, rows: Rows<'_>) -> Option<i64> {
+        if has_nulls {
+            return None;
+        }
+        let Some(windows) = &self.windows else { return Some(0) };
+        let (mut least, mut largest) = (i64::MAX, i64::MIN);
+        rows.each(|_, row| (least, largest) = (least.min(ns[row]), largest.max(ns[row])));
+        let pane = windows.pane(least);
+        (windows.pane(largest) == pane).then_some(pane)
+    }
+
+    fn push_at(
+        &mut self,
+        pane: i64,
+        ns: &[i64],
+        rows: Rows<'_>,
+        frame: &Frame<'_>,
+        counters: &mut Counters,
+        out: &mut dyn FnMut(Batch),
+    ) {
+        if self.is_late(pane) {
+            counters.tuples_late += rows.len() as u64;
+            return;
+        }
+        self.push_pane(pane, rows, frame);
+        self.note_span(pane, ns, rows);
+        self.force_oldest(counters, out);
     }
 
     fn is_late(&self, pane: i64) -> bool {
@@ -300,23 +330,21 @@ impl Running {
         }
     }
 
-    fn push_pane(&mut self, at: i64, rows: &[u32], frame: &Frame<'_>) {
+    fn push_pane(&mut self, at: i64, rows: Rows<'_>, frame: &Frame<'_>) {
         self.sliding.forget_from(at);
         let (layout, room) = (&self.layout, &mut self.room);
         let pane = self.panes.entry(at).or_insert_with(|| Pane::new(layout, room.level));
         pane.push(rows, frame, layout, room);
     }
 
-    fn note_span(&mut self, at: i64, ns: &[i64], rows: &[u32]) {
+    fn note_span(&mut self, at: i64, ns: &[i64], rows: Rows<'_>) {
         if self.windows.is_some() {
             return;
         }
         let Some(pane) = self.panes.get_mut(&at) else { return };
-        for &row in rows {
-            let time = ns[row as usize];
-            let (first, last) = pane.span_ns.unwrap_or((time, time));
-            pane.span_ns = Some((first.min(time), last.max(time)));
-        }
+        let (mut first, mut last) = pane.span_ns.unwrap_or((i64::MAX, i64::MIN));
+        rows.each(|_, row| (first, last) = (first.min(ns[row]), last.max(ns[row])));
+        pane.span_ns = (!rows.is_empty()).then_some((first, last)).or(pane.span_ns);
     }
 
     /// Emits windows early when too many panes are open.

@@ -35,6 +35,21 @@ impl Windows {
         time_ns.div_euclid(self.pane_ns)
     }
 
+    /// The pane of a time; quicker where it is that of the time before, which `known` holds.
+    #[inline]
+    #[must_use]
+    pub fn pane_near(&self, time_ns: i64, known: &mut Option<(i64, i64)>) -> i64 {
+        if let Some((pane, start_ns)) = *known
+            && time_ns >= start_ns
+            && (time_ns.wrapping_sub(start_ns) as u64) < self.pane_ns as u64
+        {
+            return pane;
+        }
+        let pane = self.pane(time_ns);
+        *known = pane.checked_mul(self.pane_ns).map(|start_ns| (pane, start_ns));
+        pane
+    }
+
     /// The first window that a pane is part of.
     #[must_use]
     pub fn first_of(&self, pane: i64) -> i128 {

@@ -1,11 +1,10 @@
 //! What is computed of a group: which accumulators a pipeline's aggregates need, each once, and their dispatch.
 //!
 //! An accumulator holds a flat vector with a cell for every group (with sampling: for every group and replicate).
-//! Updates take parallel slices of cells and rows; merging cells is associative, so that panes and workers merge.
+//! Updates take a cell for each row; merging cells is associative, so that panes and workers merge.
 
 use std::ops::Range;
 
-use arrow_buffer::NullBuffer;
 use plan::{Aggregate, Column};
 use tuple::{DataType, FieldId, Schema};
 
@@ -18,6 +17,7 @@ use crate::ops::quantile::Histograms;
 use crate::ops::spread::{IntegerSpreads, Spreads};
 use crate::ops::success::Shares;
 use crate::ops::sum::{IntegerSums, RealSums};
+use crate::rows::{Cells, Rows};
 
 /// State by cell.
 pub trait Accumulator {
@@ -206,8 +206,8 @@ impl Accumulators {
         }
     }
 
-    /// Takes `rows`, each into the cell at the same place in `cells`; returns by how many bytes of heap they grew.
-    pub fn update(&mut self, cells: &[u32], rows: &[u32], measures: &Measures<'_>) -> usize {
+    /// Takes `rows`, each into its cell; returns by how many bytes of heap they grew.
+    pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, measures: &Measures<'_>) -> usize {
         self.states.iter_mut().map(|state| state.update(cells, rows, measures)).sum()
     }
 
@@ -279,10 +279,10 @@ impl State {
         }
     }
 
-    fn update(&mut self, cells: &[u32], rows: &[u32], measures: &Measures<'_>) -> usize {
+    fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, measures: &Measures<'_>) -> usize {
         let value = || measures.value.expect("an aggregate of a value has one");
         match self {
-            State::Count(s) => s.update(cells),
+            State::Count(s) => s.update(cells, rows),
             State::IntegerSum(s) => s.update(cells, rows, value()),
             State::RealSum(s) => s.update(cells, rows, value()),
             State::ExtremeU64(s) => s.update(cells, rows, value()),
@@ -312,15 +312,5 @@ impl State {
             (State::Success(a, _), State::Success(b, _)) => a.merge(cell, b, other),
             _ => unreachable!("only accumulators of one shape are merged"),
         }
-    }
-}
-
-/// Calls `f(cell, row)` for every row that has a value.
-#[inline]
-pub fn each_valid(cells: &[u32], rows: &[u32], nulls: Option<&NullBuffer>, mut f: impl FnMut(usize, usize)) {
-    let pairs = cells.iter().zip(rows).map(|(cell, row)| (*cell as usize, *row as usize));
-    match nulls {
-        None => pairs.for_each(|(cell, row)| f(cell, row)),
-        Some(valid) => pairs.filter(|(_, row)| valid.is_valid(*row)).for_each(|(cell, row)| f(cell, row)),
     }
 }

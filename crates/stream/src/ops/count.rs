@@ -1,15 +1,19 @@
 //! Counts tuples, whether their value is null or not.
 
 use crate::ops::aggregate::Accumulator;
+use crate::rows::{Cells, Rows};
 
 /// Tuples by cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counts(Vec<u64>);
 
 impl Counts {
-    /// One tuple for each entry of `cells`.
-    pub fn update(&mut self, cells: &[u32]) {
-        cells.iter().for_each(|cell| self.0[*cell as usize] += 1);
+    /// One tuple for each row.
+    pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>) {
+        match cells {
+            Cells::One(cell) => self.0[cell] += rows.len() as u64,
+            Cells::Each(cells) => cells.iter().for_each(|cell| self.0[*cell as usize] += 1),
+        }
     }
 
     /// The count of a cell.

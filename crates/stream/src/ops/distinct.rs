@@ -6,7 +6,8 @@
 use arrow_buffer::NullBuffer;
 use hashbrown::HashTable;
 
-use crate::ops::aggregate::{Accumulator, each_valid};
+use crate::ops::aggregate::Accumulator;
+use crate::rows::{Cells, Rows, each_valid};
 use crate::sketch::HyperLogLog;
 
 /// HyperLogLog's p at level 0; two less at each level.
@@ -32,7 +33,7 @@ pub enum DistinctSet {
 
 /// The hashes of a column, an entry for every row of the batch, and which rows have a value.
 pub struct Hashes<'a> {
-    /// By row.
+    /// By row; those of rows that do not take part mean nothing.
     pub hashes: Vec<u64>,
     /// `None`: all rows have one.
     pub nulls: Option<&'a NullBuffer>,
@@ -52,7 +53,7 @@ impl DistinctSets {
     }
 
     /// Takes the hashes of `rows`; returns by how many bytes the sets grew.
-    pub fn update(&mut self, cells: &[u32], rows: &[u32], hashes: &Hashes<'_>) -> usize {
+    pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, hashes: &Hashes<'_>) -> usize {
         let (exact_max, precision, mut grown) = (self.exact_max, self.precision, 0);
         each_valid(cells, rows, hashes.nulls, |cell, row| {
             grown += self.sets[cell].add(hashes.hashes[row], exact_max, precision);

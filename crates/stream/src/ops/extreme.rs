@@ -1,7 +1,8 @@
 //! The least or the largest value, of the value's own type.
 
 use crate::column::{ColumnView, Values};
-use crate::ops::aggregate::{Accumulator, each_valid};
+use crate::ops::aggregate::Accumulator;
+use crate::rows::{Cells, Rows, each_valid};
 
 /// Which end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,15 +13,21 @@ pub enum End {
     Max,
 }
 
-/// The extreme value by cell; `None` before the first.
+/// The extreme value by cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Extremes<T> {
     end: End,
-    values: Vec<Option<T>>,
+    /// Before the first value the one that any replaces.
+    values: Vec<T>,
+    is_known: Vec<bool>,
 }
 
 /// A type that columns hold and that has an order.
 pub trait Ordered: Copy + PartialOrd {
+    /// No value is below it.
+    const LEAST: Self;
+    /// No value is above it.
+    const LARGEST: Self;
     /// The values of a column of this type.
     fn of(values: Values<'_>) -> Option<&[Self]>;
 }
@@ -29,7 +36,7 @@ impl<T: Ordered> Extremes<T> {
     /// No cell yet.
     #[must_use]
     pub fn new(end: End) -> Extremes<T> {
-        Extremes { end, values: Vec::new() }
+        Extremes { end, values: Vec::new(), is_known: Vec::new() }
     }
 
     /// The same end, without cells.
@@ -39,74 +46,83 @@ impl<T: Ordered> Extremes<T> {
     }
 
     /// Takes the column's values.
-    pub fn update(&mut self, cells: &[u32], rows: &[u32], column: ColumnView<'_>) {
+    pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, column: ColumnView<'_>) {
         let values = T::of(column.values).expect("extremes are made for their column's type");
-        let mine = &mut self.values;
+        let (mine, is_known) = (&mut self.values, &mut self.is_known);
         match self.end {
-            End::Min => {
-                each_valid(cells, rows, column.nulls, |cell, row| lower(&mut mine[cell], values[row]))
-            }
-            End::Max => {
-                each_valid(cells, rows, column.nulls, |cell, row| raise(&mut mine[cell], values[row]))
-            }
+            End::Min => each_valid(cells, rows, column.nulls, |cell, row| {
+                is_known[cell] = true;
+                mine[cell] = lower(mine[cell], values[row]);
+            }),
+            End::Max => each_valid(cells, rows, column.nulls, |cell, row| {
+                is_known[cell] = true;
+                mine[cell] = higher(mine[cell], values[row]);
+            }),
         }
     }
 
     /// The extreme of a cell.
     #[must_use]
     pub fn value(&self, cell: usize) -> Option<T> {
-        self.values[cell]
+        self.is_known[cell].then(|| self.values[cell])
+    }
+
+    fn beyond(&self) -> T {
+        if self.end == End::Min { T::LARGEST } else { T::LEAST }
     }
 }
 
 impl<T: Ordered> Accumulator for Extremes<T> {
     fn resize(&mut self, cells: usize) {
-        self.values.resize(cells, None);
+        self.values.resize(cells, self.beyond());
+        self.is_known.resize(cells, false);
     }
 
     fn reset(&mut self, cell: usize) {
-        self.values[cell] = None;
+        (self.values[cell], self.is_known[cell]) = (self.beyond(), false);
     }
 
     fn merge(&mut self, cell: usize, from: &Extremes<T>, other: usize) -> usize {
-        if let Some(value) = from.values[other] {
-            match self.end {
-                End::Min => lower(&mut self.values[cell], value),
-                End::Max => raise(&mut self.values[cell], value),
-            }
-        }
+        let (mine, theirs) = (self.values[cell], from.values[other]);
+        self.values[cell] = if self.end == End::Min { lower(mine, theirs) } else { higher(mine, theirs) };
+        self.is_known[cell] |= from.is_known[other];
         0
     }
 }
 
 impl Ordered for u64 {
+    const LEAST: u64 = u64::MIN;
+    const LARGEST: u64 = u64::MAX;
+
     fn of(values: Values<'_>) -> Option<&[u64]> {
         if let Values::U64(v) = values { Some(v) } else { None }
     }
 }
 
 impl Ordered for i64 {
+    const LEAST: i64 = i64::MIN;
+    const LARGEST: i64 = i64::MAX;
+
     fn of(values: Values<'_>) -> Option<&[i64]> {
         if let Values::I64(v) = values { Some(v) } else { None }
     }
 }
 
 impl Ordered for f64 {
+    const LEAST: f64 = f64::NEG_INFINITY;
+    const LARGEST: f64 = f64::INFINITY;
+
     fn of(values: Values<'_>) -> Option<&[f64]> {
         if let Values::F64(v) = values { Some(v) } else { None }
     }
 }
 
 #[inline]
-fn lower<T: PartialOrd>(slot: &mut Option<T>, value: T) {
-    if slot.as_ref().is_none_or(|held| value < *held) {
-        *slot = Some(value);
-    }
+fn lower<T: PartialOrd>(held: T, value: T) -> T {
+    if value < held { value } else { held }
 }
 
 #[inline]
-fn raise<T: PartialOrd>(slot: &mut Option<T>, value: T) {
-    if slot.as_ref().is_none_or(|held| value > *held) {
-        *slot = Some(value);
-    }
+fn higher<T: PartialOrd>(held: T, value: T) -> T {
+    if value > held { value } else { held }
 }

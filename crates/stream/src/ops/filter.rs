@@ -9,8 +9,9 @@ use arrow_buffer::BooleanBuffer;
 use plan::{Column, Compare, Literal, Predicate};
 use tuple::{Batch, DataType, FieldId, Schema};
 
-use crate::column::{ColumnView, Values, ip_at};
+use crate::column::{ColumnView, Values};
 use crate::ops::like::Like;
+use crate::rows::Rows;
 
 /// A predicate, resolved to the columns of one schema.
 #[derive(Clone, Debug)]
@@ -74,9 +75,10 @@ impl Filter {
         self.0.evaluate(batch)
     }
 
-    /// Appends the rows to keep.
-    pub fn select(&self, batch: &Batch, rows: &mut Vec<u32>) {
-        rows.extend(self.evaluate(batch).yes.set_indices_u32());
+    /// Those of `rows` to keep, in `list`.
+    pub fn select<'a>(&self, batch: &Batch, rows: Rows<'a>, list: &'a mut Vec<u32>) -> Rows<'a> {
+        let yes = self.evaluate(batch).yes;
+        rows.filter(list, |row| yes.value(row))
     }
 }
 
@@ -186,7 +188,7 @@ impl Test {
                 compare(n, *op, |row| v.value(row), literal.as_str())
             }
             (Test::Net(op, net), Values::Ip(v)) => {
-                BooleanBuffer::collect_bool(n, |row| net.holds(ip_at(v, row)) == (*op == Compare::Eq))
+                BooleanBuffer::collect_bool(n, |row| net.holds(&v[row]) == (*op == Compare::Eq))
             }
             (Test::Like(like), Values::Text(v)) => {
                 BooleanBuffer::collect_bool(n, |row| like.matches(v.value(row)))

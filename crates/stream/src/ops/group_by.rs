@@ -1,17 +1,25 @@
 //! Finds the group of every row: a hash table from keys to group numbers 0, 1, 2, …
 //!
-//! Hashes come column by column from outside; keys are kept once for each group, encoded, in one arena. A probe
+//! Hashes come from outside, a batch of them at once; keys are kept once for each group, encoded, in one arena. A probe
 //! compares the row's values with those bytes, with a shorter path for a single column of numbers, text or addresses.
-
-use hashbrown::HashTable;
+//! A batch is looked up in two passes, first the slots, then the keys, so that the waits for memory overlap.
 
 use crate::cell::Cell;
-use crate::column::{ColumnView, Values, ip_at};
+use crate::column::{ColumnView, Values};
+use crate::rows::Rows;
+
+/// No group.
+pub const NO_GROUP: u32 = u32::MAX;
+/// Slots of the first table.
+const SLOTS_MIN: usize = 64;
 
 /// Keys and their group numbers.
 #[derive(Clone, Debug, Default)]
 pub struct KeyTable {
-    table: HashTable<u32>,
+    /// The upper half of a listed key's hash, and its group and one; 0 is free. The lower half says where to begin to
+    /// look; at most 5 of 8 are taken.
+    slots: Vec<u64>,
+    listed: usize,
     hashes: Vec<u64>,
     /// Where each group's key is in `bytes`.
     spans: Vec<(u32, u32)>,
@@ -27,7 +35,7 @@ pub enum KeyColumns<'a> {
     /// One column of unsigned integers without nulls.
     U64(&'a [u64]),
     /// One column of addresses without nulls.
-    Ip(&'a arrow_array::FixedSizeBinaryArray),
+    Ip(&'a [[u8; 16]]),
     /// One column of text without nulls.
     Text(&'a arrow_array::StringArray),
     /// Anything else.
@@ -56,10 +64,11 @@ impl KeyTable {
     }
 
     /// The key of a group, encoded; an unlisted group's is empty.
+    #[inline]
     #[must_use]
     pub fn key(&self, group: u32) -> &[u8] {
         let (start, len) = self.spans[group as usize];
-        &self.bytes[start as usize..(start + len) as usize]
+        &self.bytes[start as usize..][..len as usize]
     }
 
     /// The hash of a group's key.
@@ -77,14 +86,48 @@ impl KeyTable {
     /// The group whose key has this hash and fulfils `is`.
     #[inline]
     pub fn find(&self, hash: u64, is: impl Fn(&[u8]) -> bool) -> Option<u32> {
-        self.table.find(hash, |group| self.hashes[*group as usize] == hash && is(self.key(*group))).copied()
+        let mask = self.slots.len().wrapping_sub(1);
+        let mut at = hash as usize & mask;
+        while let Some(&slot) = self.slots.get(at).filter(|slot| **slot != 0) {
+            if (slot ^ hash) >> 32 == 0 && is(self.key(slot as u32 - 1)) {
+                return Some(slot as u32 - 1);
+            }
+            at = (at + 1) & mask;
+        }
+        None
+    }
+
+    /// The group of each of `rows`, whose hashes are at the same places, or [`NO_GROUP`].
+    pub fn find_each<K: RowKeys + ?Sized>(
+        &self,
+        keys: &K,
+        rows: Rows<'_>,
+        hashes: &[u64],
+        groups: &mut Vec<u32>,
+    ) {
+        groups.clear();
+        if self.slots.is_empty() {
+            return groups.resize(hashes.len(), NO_GROUP);
+        }
+        let slots = &self.slots[..];
+        let first = |hash: &u64| {
+            let slot = slots[*hash as usize & (slots.len() - 1)];
+            if (slot ^ hash) >> 32 == 0 { (slot as u32).wrapping_sub(1) } else { NO_GROUP }
+        };
+        groups.extend(hashes.iter().map(first));
+        let groups = &mut groups[..hashes.len()];
+        rows.each(|place, row| {
+            let group = &mut groups[place];
+            if *group == NO_GROUP || !keys.is(row, self.key(*group)) {
+                *group = self.find(hashes[place], |key| keys.is(row, key)).unwrap_or(NO_GROUP);
+            }
+        });
     }
 
     /// Adds a group that is not there.
     pub fn insert(&mut self, hash: u64, key: &[u8]) -> u32 {
         let group = self.push(hash, key);
-        let hashes = &self.hashes;
-        self.table.insert_unique(hash, group, |g| hashes[*g as usize]);
+        self.enlist(hash, group);
         group
     }
 
@@ -95,14 +138,12 @@ impl KeyTable {
 
     /// Gives a listed group to another key.
     pub fn replace(&mut self, group: u32, hash: u64, key: &[u8]) {
-        let entry = self.table.find_entry(self.hashes[group as usize], |g| *g == group);
-        entry.expect("only listed groups are replaced").remove();
+        self.delist(self.hashes[group as usize], group);
         self.garbage += self.spans[group as usize].1 as usize;
         self.hashes[group as usize] = hash;
         self.spans[group as usize] = (self.bytes.len() as u32, key.len() as u32);
         self.bytes.extend_from_slice(key);
-        let hashes = &self.hashes;
-        self.table.insert_unique(hash, group, |g| hashes[*g as usize]);
+        self.enlist(hash, group);
         if self.garbage > self.bytes.len() / 2 {
             self.compact();
         }
@@ -114,6 +155,51 @@ impl KeyTable {
         self.spans.push((self.bytes.len() as u32, key.len() as u32));
         self.bytes.extend_from_slice(key);
         group
+    }
+
+    fn enlist(&mut self, hash: u64, group: u32) {
+        if (self.listed + 1) * 8 > self.slots.len() * 5 {
+            let size = (self.slots.len() * 2).max(SLOTS_MIN);
+            let old = std::mem::replace(&mut self.slots, vec![0; size]);
+            let groups = old.into_iter().filter(|slot| *slot != 0).map(|slot| slot as u32 - 1);
+            groups.for_each(|group| self.place(self.hashes[group as usize], group));
+        }
+        self.listed += 1;
+        self.place(hash, group);
+    }
+
+    fn place(&mut self, hash: u64, group: u32) {
+        let mask = self.slots.len() - 1;
+        let mut at = hash as usize & mask;
+        while self.slots[at] != 0 {
+            at = (at + 1) & mask;
+        }
+        self.slots[at] = (hash & !u64::from(u32::MAX)) | u64::from(group + 1);
+    }
+
+    /// Frees a group's slot and moves those back that found theirs taken because of it.
+    fn delist(&mut self, hash: u64, group: u32) {
+        let mask = self.slots.len() - 1;
+        let mut free = hash as usize & mask;
+        while self.slots[free] as u32 != group + 1 {
+            assert!(self.slots[free] != 0, "only listed groups are replaced");
+            free = (free + 1) & mask;
+        }
+        let mut at = free;
+        loop {
+            at = (at + 1) & mask;
+            let slot = self.slots[at];
+            if slot == 0 {
+                break;
+            }
+            let home = self.hashes[(slot as u32 - 1) as usize] as usize & mask;
+            if at.wrapping_sub(home) & mask >= at.wrapping_sub(free) & mask {
+                self.slots[free] = slot;
+                free = at;
+            }
+        }
+        self.slots[free] = 0;
+        self.listed -= 1;
     }
 
     fn compact(&mut self) {
@@ -142,18 +228,10 @@ impl<'a> KeyColumns<'a> {
     }
 }
 
-impl RowKeys for () {
-    fn is(&self, _: usize, _: &[u8]) -> bool {
-        true
-    }
-
-    fn encode(&self, _: usize, _: &mut Vec<u8>) {}
-}
-
-impl RowKeys for &[u64] {
+impl RowKeys for [u64] {
     #[inline]
     fn is(&self, row: usize, key: &[u8]) -> bool {
-        Cell::decode(key).is_some_and(|(cell, _)| cell == Cell::U64(self[row]))
+        Cell::U64(self[row]).is_all_of(key)
     }
 
     fn encode(&self, row: usize, bytes: &mut Vec<u8>) {
@@ -161,21 +239,21 @@ impl RowKeys for &[u64] {
     }
 }
 
-impl RowKeys for &arrow_array::FixedSizeBinaryArray {
+impl RowKeys for [[u8; 16]] {
     #[inline]
     fn is(&self, row: usize, key: &[u8]) -> bool {
-        Cell::decode(key).is_some_and(|(cell, _)| cell == Cell::Ip(ip_at(self, row)))
+        Cell::Ip(&self[row]).is_all_of(key)
     }
 
     fn encode(&self, row: usize, bytes: &mut Vec<u8>) {
-        Cell::Ip(ip_at(self, row)).encode(bytes);
+        Cell::Ip(&self[row]).encode(bytes);
     }
 }
 
-impl RowKeys for &arrow_array::StringArray {
+impl RowKeys for arrow_array::StringArray {
     #[inline]
     fn is(&self, row: usize, key: &[u8]) -> bool {
-        Cell::decode(key).is_some_and(|(cell, _)| cell == Cell::Text(self.value(row).as_bytes()))
+        Cell::Text(self.value(row).as_bytes()).is_all_of(key)
     }
 
     fn encode(&self, row: usize, bytes: &mut Vec<u8>) {
@@ -183,13 +261,13 @@ impl RowKeys for &arrow_array::StringArray {
     }
 }
 
-impl RowKeys for &[ColumnView<'_>] {
+impl RowKeys for [ColumnView<'_>] {
     #[inline]
     fn is(&self, row: usize, mut key: &[u8]) -> bool {
-        self.iter().all(|column| match Cell::decode(key) {
-            Some((cell, rest)) => {
+        self.iter().all(|column| match normal(column.cell(row)).is_first_of(key) {
+            Some(rest) => {
                 key = rest;
-                cell == normal(column.cell(row))
+                true
             }
             None => false,
         })
@@ -201,6 +279,7 @@ impl RowKeys for &[ColumnView<'_>] {
 }
 
 /// Negative zero is zero, as in the bytes.
+#[inline]
 fn normal(cell: Cell<'_>) -> Cell<'_> {
     match cell {
         Cell::F64(v) => Cell::F64(v + 0.0),

@@ -18,6 +18,7 @@ use tuple::{Batch, FieldId, Schema, TupleWriter, common};
 use crate::cell::Cell;
 use crate::column::{ColumnView, mix};
 use crate::config::{Config, Counters};
+use crate::rows::Rows;
 
 /// What a held row costs beside its bytes, about.
 const ROW_BYTES: usize = 16;
@@ -128,18 +129,18 @@ impl Join {
     }
 
     /// Takes `rows` of a batch of one input; joined rows go to `joined`, a bounded batch at a time.
-    pub fn push(&mut self, input: usize, batch: &Batch, rows: &[u32], joined: &mut dyn FnMut(&Batch)) {
+    pub fn push(&mut self, input: usize, batch: &Batch, rows: Rows<'_>, joined: &mut dyn FnMut(&Batch)) {
         let columns: Vec<ColumnView<'_>> =
             self.columns[input].iter().map(|f| ColumnView::of(batch, *f)).collect();
         let (ids, times) = (ColumnView::of(batch, common::ID), ColumnView::of(batch, common::TS_END));
         let mut row_bytes = Vec::new();
-        for &row in rows {
-            let (Cell::U64(id), Cell::I64(time)) = (ids.cell(row as usize), times.cell(row as usize)) else {
+        for row in rows.iter() {
+            let (Cell::U64(id), Cell::I64(time)) = (ids.cell(row), times.cell(row)) else {
                 self.counters.join_dropped += 1;
                 continue;
             };
             row_bytes.clear();
-            columns.iter().for_each(|column| column.cell(row as usize).encode(&mut row_bytes));
+            columns.iter().for_each(|column| column.cell(row).encode(&mut row_bytes));
             self.emit(input, id, &row_bytes, time, joined);
             self.hold(input, id, &row_bytes, time);
         }

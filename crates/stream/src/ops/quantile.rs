@@ -1,7 +1,8 @@
 //! Histograms by cell: what quantiles, `hist` and `cdf` are read from.
 
 use crate::column::{ColumnView, Values};
-use crate::ops::aggregate::{Accumulator, each_valid};
+use crate::ops::aggregate::Accumulator;
+use crate::rows::{Cells, Rows, each_valid};
 use crate::sketch::LogHistogram;
 use crate::sketch::log_histogram::{BITS, BITS_MIN};
 
@@ -27,7 +28,7 @@ impl Histograms {
     }
 
     /// Takes the column's values; returns by how many bytes the histograms grew.
-    pub fn update(&mut self, cells: &[u32], rows: &[u32], column: ColumnView<'_>) -> usize {
+    pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, column: ColumnView<'_>) -> usize {
         let (mine, mut grown) = (&mut self.list, 0);
         match column.values {
             Values::U64(v) => {

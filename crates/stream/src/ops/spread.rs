@@ -2,7 +2,8 @@
 //! tuples are dealt and merged; of real numbers by Welford's update and Chan's merge, which do not cancel.
 
 use crate::column::{ColumnView, Values};
-use crate::ops::aggregate::{Accumulator, each_valid};
+use crate::ops::aggregate::Accumulator;
+use crate::rows::{Cells, Rows, each_valid};
 
 /// Counts, sums and sums of squares of integers, by cell.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,7 +41,7 @@ pub struct Moments {
 
 impl IntegerSpreads {
     /// Takes the column's values.
-    pub fn update(&mut self, cells: &[u32], rows: &[u32], column: ColumnView<'_>) {
+    pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, column: ColumnView<'_>) {
         let mine = &mut self.0;
         match column.values {
             Values::U64(v) => {
@@ -128,7 +129,7 @@ impl Wide {
 
 impl Spreads {
     /// Takes the column's values.
-    pub fn update(&mut self, cells: &[u32], rows: &[u32], column: ColumnView<'_>) {
+    pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, column: ColumnView<'_>) {
         let Values::F64(v) = column.values else { unreachable!("real spreads are made for real columns") };
         each_valid(cells, rows, column.nulls, |cell, row| self.0[cell].add(v[row]));
     }

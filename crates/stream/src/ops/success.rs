@@ -1,7 +1,8 @@
 //! The share of tuples for which a predicate is true, among those for which it is true or false.
 
-use crate::ops::aggregate::{Accumulator, each_valid};
+use crate::ops::aggregate::Accumulator;
 use crate::ops::filter::Truth;
+use crate::rows::{Cells, Rows, each_valid};
 
 /// True and known outcomes by cell.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -12,7 +13,7 @@ pub struct Shares {
 
 impl Shares {
     /// Takes the outcomes of `rows`.
-    pub fn update(&mut self, cells: &[u32], rows: &[u32], truth: &Truth) {
+    pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, truth: &Truth) {
         each_valid(cells, rows, None, |cell, row| {
             let yes = truth.yes.value(row);
             self.yes[cell] += u64::from(yes);

@@ -2,13 +2,19 @@
 //! compensation. The mean is a sum and its count.
 
 use crate::column::{ColumnView, Values};
-use crate::ops::aggregate::{Accumulator, each_valid};
+use crate::ops::aggregate::Accumulator;
+use crate::rows::{Cells, Rows, each_valid};
 
 /// Sums and counts of integers, by cell.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct IntegerSums {
-    sums: Vec<i128>,
-    n: Vec<u64>,
+pub struct IntegerSums(Vec<IntegerSum>);
+
+/// A sum in two halves and the number of its values: three words that lie side by side.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct IntegerSum {
+    low: u64,
+    high: i64,
+    n: u64,
 }
 
 /// Sums and counts of real numbers, by cell.
@@ -27,14 +33,15 @@ struct Compensated {
 
 impl IntegerSums {
     /// Adds the column's values.
-    pub fn update(&mut self, cells: &[u32], rows: &[u32], column: ColumnView<'_>) {
+    pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, column: ColumnView<'_>) {
+        let mine = &mut self.0;
         match column.values {
             Values::U64(v) => {
-                each_valid(cells, rows, column.nulls, |cell, row| self.add(cell, i128::from(v[row])))
+                each_valid(cells, rows, column.nulls, |cell, row| mine[cell].add(v[row], 0, 1));
             }
-            Values::I64(v) => {
-                each_valid(cells, rows, column.nulls, |cell, row| self.add(cell, i128::from(v[row])))
-            }
+            Values::I64(v) => each_valid(cells, rows, column.nulls, |cell, row| {
+                mine[cell].add(v[row] as u64, v[row] >> 63, 1);
+            }),
             _ => unreachable!("integer sums are made for integer columns"),
         }
     }
@@ -42,42 +49,46 @@ impl IntegerSums {
     /// The sum of a cell.
     #[must_use]
     pub fn sum(&self, cell: usize) -> i128 {
-        self.sums[cell]
+        let IntegerSum { low, high, .. } = self.0[cell];
+        (i128::from(high) << 64) + i128::from(low)
     }
 
     /// How many values it has.
     #[must_use]
     pub fn n(&self, cell: usize) -> u64 {
-        self.n[cell]
+        self.0[cell].n
     }
+}
 
+impl IntegerSum {
     #[inline]
-    fn add(&mut self, cell: usize, value: i128) {
-        self.sums[cell] += value;
-        self.n[cell] += 1;
+    fn add(&mut self, low: u64, high: i64, n: u64) {
+        let (sum, carry) = self.low.overflowing_add(low);
+        self.low = sum;
+        self.high = self.high.wrapping_add(high).wrapping_add(i64::from(carry));
+        self.n += n;
     }
 }
 
 impl Accumulator for IntegerSums {
     fn resize(&mut self, cells: usize) {
-        self.sums.resize(cells, 0);
-        self.n.resize(cells, 0);
+        self.0.resize(cells, IntegerSum::default());
     }
 
     fn reset(&mut self, cell: usize) {
-        (self.sums[cell], self.n[cell]) = (0, 0);
+        self.0[cell] = IntegerSum::default();
     }
 
     fn merge(&mut self, cell: usize, from: &IntegerSums, other: usize) -> usize {
-        self.sums[cell] += from.sums[other];
-        self.n[cell] += from.n[other];
+        let IntegerSum { low, high, n } = from.0[other];
+        self.0[cell].add(low, high, n);
         0
     }
 }
 
 impl RealSums {
     /// Adds the column's values.
-    pub fn update(&mut self, cells: &[u32], rows: &[u32], column: ColumnView<'_>) {
+    pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, column: ColumnView<'_>) {
         let Values::F64(v) = column.values else { unreachable!("real sums are made for real columns") };
         each_valid(cells, rows, column.nulls, |cell, row| {
             self.sums[cell].add(v[row]);

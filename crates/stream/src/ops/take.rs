@@ -8,17 +8,17 @@ use arrow_array::{
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use tuple::{Batch, FieldId};
 
-use crate::column::{ColumnView, Values, ip_at};
+use crate::column::{ColumnView, Values};
+use crate::rows::Rows;
 
 /// The rows `rows` (ascending, without repetition) of the columns that `keep` says.
 #[must_use]
-pub fn take(batch: &Batch, rows: &[u32], keep: impl Fn(FieldId) -> bool) -> Batch {
+pub fn take(batch: &Batch, rows: Rows<'_>, keep: impl Fn(FieldId) -> bool) -> Batch {
     let columns = batch.schema().ids().map(|id| {
         let column = batch.column(id).filter(|_| keep(id))?;
-        Some(if rows.len() == batch.rows() {
-            column.clone()
-        } else {
-            take_column(ColumnView::of(batch, id), rows)
+        Some(match rows {
+            Rows::Some(rows) => take_column(ColumnView::of(batch, id), rows),
+            Rows::Run(from, to) => column.slice(from, to - from),
         })
     });
     Batch::new(batch.schema().clone(), rows.len(), columns.collect())
@@ -33,7 +33,7 @@ fn take_column(column: ColumnView<'_>, rows: &[u32]) -> ArrayRef {
         Values::F64(v) => Arc::new(Float64Array::new(gather(rows, v), nulls)),
         Values::Text(v) => Arc::new(take_text(v, rows, nulls)),
         Values::Ip(v) => {
-            let bytes: Vec<u8> = rows.iter().flat_map(|row| *ip_at(v, *row as usize)).collect();
+            let bytes: Vec<u8> = rows.iter().flat_map(|row| v[*row as usize]).collect();
             Arc::new(FixedSizeBinaryArray::new(16, Buffer::from_vec(bytes), nulls))
         }
     }

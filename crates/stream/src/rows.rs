@@ -1,0 +1,126 @@
+//! Which rows of a batch take part, and which cell each of them goes to. All rows of a batch, and one cell for all, are
+//! said rather than listed, so that they cost nothing.
+
+use std::ops::Range;
+
+use arrow_buffer::NullBuffer;
+
+/// Rows of a batch, ascending in the order of their batch.
+#[derive(Clone, Copy, Debug)]
+pub enum Rows<'a> {
+    /// From this one to before that one.
+    Run(usize, usize),
+    /// These.
+    Some(&'a [u32]),
+}
+
+/// The cell of each of some rows.
+#[derive(Clone, Copy, Debug)]
+pub enum Cells<'a> {
+    /// All go to this one.
+    One(usize),
+    /// By place in the rows.
+    Each(&'a [u32]),
+}
+
+impl<'a> Rows<'a> {
+    /// All of a batch of so many.
+    #[must_use]
+    pub fn all(n: usize) -> Rows<'static> {
+        Rows::Run(0, n)
+    }
+
+    /// How many.
+    #[must_use]
+    pub fn len(self) -> usize {
+        match self {
+            Rows::Run(from, to) => to - from,
+            Rows::Some(list) => list.len(),
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// The row at a place.
+    #[inline]
+    #[must_use]
+    pub fn at(self, place: usize) -> usize {
+        match self {
+            Rows::Run(from, _) => from + place,
+            Rows::Some(list) => list[place] as usize,
+        }
+    }
+
+    /// One after another.
+    pub fn iter(self) -> impl Iterator<Item = usize> + 'a {
+        (0..self.len()).map(move |place| self.at(place))
+    }
+
+    /// Calls `f(place, row)` for each.
+    #[inline]
+    pub fn each(self, mut f: impl FnMut(usize, usize)) {
+        match self {
+            Rows::Run(from, to) => (from..to).enumerate().for_each(|(place, row)| f(place, row)),
+            Rows::Some(list) => list.iter().enumerate().for_each(|(place, row)| f(place, *row as usize)),
+        }
+    }
+
+    /// Those for which `keep` is true, in `list`.
+    #[must_use]
+    pub fn filter<'b>(self, list: &'b mut Vec<u32>, keep: impl Fn(usize) -> bool) -> Rows<'b>
+    where
+        'a: 'b,
+    {
+        list.clear();
+        list.extend(self.iter().filter(|row| keep(*row)).map(|row| row as u32));
+        if list.len() == self.len() { self } else { Rows::Some(list) }
+    }
+
+    /// Those from one place to before another.
+    #[must_use]
+    pub fn part(self, places: Range<usize>) -> Rows<'a> {
+        match self {
+            Rows::Run(from, _) => Rows::Run(from + places.start, from + places.end),
+            Rows::Some(list) => Rows::Some(&list[places]),
+        }
+    }
+
+    /// Parts of at most `n` rows.
+    pub fn chunks(self, n: usize) -> impl Iterator<Item = Rows<'a>> {
+        (0..self.len()).step_by(n).map(move |from| self.part(from..self.len().min(from + n)))
+    }
+}
+
+/// Calls `f(cell, row)` for every row that has a value.
+#[inline]
+pub fn each_valid(
+    cells: Cells<'_>,
+    rows: Rows<'_>,
+    nulls: Option<&NullBuffer>,
+    mut f: impl FnMut(usize, usize),
+) {
+    let Some(valid) = nulls else { return each(cells, rows, f) };
+    each(cells, rows, |cell, row| {
+        if valid.is_valid(row) {
+            f(cell, row);
+        }
+    });
+}
+
+/// Calls `f(cell, row)` for every row.
+#[inline]
+pub fn each(cells: Cells<'_>, rows: Rows<'_>, mut f: impl FnMut(usize, usize)) {
+    match (cells, rows) {
+        (Cells::One(cell), rows) => rows.each(|_, row| f(cell, row)),
+        (Cells::Each(cells), Rows::Run(from, to)) => {
+            cells.iter().zip(from..to).for_each(|(cell, row)| f(*cell as usize, row));
+        }
+        (Cells::Each(cells), Rows::Some(list)) => {
+            cells.iter().zip(list).for_each(|(cell, row)| f(*cell as usize, *row as usize));
+        }
+    }
+}
