@@ -17,7 +17,7 @@ const SLOTS_MIN: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub struct KeyTable {
     /// The upper half of a listed key's hash, and its group and one; 0 is free. The lower half says where to begin to
-    /// look; at most 5 of 8 are taken.
+    /// look; at most half of them are taken.
     slots: Vec<u64>,
     listed: usize,
     hashes: Vec<u64>,
@@ -111,17 +111,25 @@ impl KeyTable {
         }
         let slots = &self.slots[..];
         let first = |hash: &u64| {
-            let slot = slots[*hash as usize & (slots.len() - 1)];
+            let at = *hash as usize & (slots.len() - 1);
+            let (slot, next) = (slots[at], slots[(at + 1) & (slots.len() - 1)]);
+            let slot = if (slot ^ hash) >> 32 == 0 { slot } else { next };
             if (slot ^ hash) >> 32 == 0 { (slot as u32).wrapping_sub(1) } else { NO_GROUP }
         };
         groups.extend(hashes.iter().map(first));
         let groups = &mut groups[..hashes.len()];
         rows.each(|place, row| {
-            let group = &mut groups[place];
-            if *group == NO_GROUP || !keys.is(row, self.key(*group)) {
-                *group = self.find(hashes[place], |key| keys.is(row, key)).unwrap_or(NO_GROUP);
+            let group = groups[place];
+            if group == NO_GROUP || !keys.is(row, self.key(group)) {
+                groups[place] = self.find_elsewhere(keys, row, hashes[place]);
             }
         });
+    }
+
+    /// Behind the slots where most groups are.
+    #[inline(never)]
+    fn find_elsewhere<K: RowKeys + ?Sized>(&self, keys: &K, row: usize, hash: u64) -> u32 {
+        self.find(hash, |key| keys.is(row, key)).unwrap_or(NO_GROUP)
     }
 
     /// Adds a group that is not there.
@@ -158,7 +166,7 @@ impl KeyTable {
     }
 
     fn enlist(&mut self, hash: u64, group: u32) {
-        if (self.listed + 1) * 8 > self.slots.len() * 5 {
+        if (self.listed + 1) * 2 > self.slots.len() {
             let size = (self.slots.len() * 2).max(SLOTS_MIN);
             let old = std::mem::replace(&mut self.slots, vec![0; size]);
             let groups = old.into_iter().filter(|slot| *slot != 0).map(|slot| slot as u32 - 1);

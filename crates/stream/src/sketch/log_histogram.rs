@@ -15,10 +15,8 @@ pub const BITS_MIN: u8 = 3;
 const REAL_MIN_LOG2: i32 = -32;
 /// log2 of what the last bucket of real numbers ends at.
 const REAL_MAX_LOG2: i32 = 64;
-/// Buckets kept as a list before a table is considered.
-const SPARSE_MIN: usize = 32;
-/// Buckets kept as a list at most.
-const SPARSE_MAX: usize = 256;
+/// Buckets that a table may have however few the values are.
+const TABLE_MIN: usize = 64;
 
 /// The buckets, and the least and the largest value.
 ///
@@ -36,6 +34,8 @@ pub struct LogHistogram {
     n: u64,
     min: f64,
     max: f64,
+    /// The buckets of the least and the largest value.
+    ends: (i32, i32),
     store: Store,
 }
 
@@ -54,10 +54,8 @@ pub struct Bucket {
 enum Store {
     /// Ascending.
     Sparse(Vec<(i32, u64)>),
-    Dense {
-        first: i32,
-        counts: Vec<u64>,
-    },
+    /// Counts that fit; the list has larger ones.
+    Dense { first: i32, counts: Vec<u32> },
 }
 
 impl PartialEq for Store {
@@ -76,6 +74,7 @@ impl LogHistogram {
             n: 0,
             min: f64::INFINITY,
             max: f64::NEG_INFINITY,
+            ends: (i32::MAX, i32::MIN),
             store: Store::Sparse(Vec::new()),
         }
     }
@@ -89,21 +88,21 @@ impl LogHistogram {
     /// Takes an unsigned integer; returns by how many bytes the histogram grew.
     #[inline]
     pub fn add_u64(&mut self, value: u64) -> usize {
-        self.add_at(integer_bucket(value, self.bits), value as f64)
+        self.add_at(integer_bucket(value, self.bits), || value as f64)
     }
 
     /// Takes a signed integer.
     #[inline]
     pub fn add_i64(&mut self, value: i64) -> usize {
         let bucket = integer_bucket(value.unsigned_abs(), self.bits);
-        self.add_at(if value < 0 { -bucket } else { bucket }, value as f64)
+        self.add_at(if value < 0 { -bucket } else { bucket }, || value as f64)
     }
 
     /// Takes a real number.
     #[inline]
     pub fn add_f64(&mut self, value: f64) -> usize {
         let bucket = real_bucket(value.abs(), self.bits);
-        self.add_at(if value < 0.0 { -bucket } else { bucket }, value)
+        self.add_at(if value < 0.0 { -bucket } else { bucket }, || value)
     }
 
     /// Takes all values of another histogram of the same kind; the coarser of the two decides.
@@ -113,9 +112,10 @@ impl LogHistogram {
         self.coarsen(other.bits);
         for (bucket, count) in other.store.iter() {
             let bucket = rebucket(bucket, other.bits, self.bits, self.real);
-            self.store.add(bucket, count);
+            self.n += count;
+            self.ends = (self.ends.0.min(bucket), self.ends.1.max(bucket));
+            self.store.add(bucket, count, self.n);
         }
-        self.n += other.n;
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
         self.bytes().saturating_sub(before)
@@ -126,12 +126,10 @@ impl LogHistogram {
         if bits >= self.bits {
             return;
         }
-        let mut store = Store::Sparse(Vec::new());
-        for (bucket, count) in self.store.iter() {
-            store.add(rebucket(bucket, self.bits, bits, self.real), count);
-        }
-        self.store = store;
-        self.bits = bits;
+        let mut coarse = LogHistogram { bits, ..LogHistogram::of_integers() };
+        coarse.real = self.real;
+        coarse.merge(self);
+        *self = coarse;
     }
 
     /// How many values.
@@ -196,54 +194,71 @@ impl LogHistogram {
     pub fn bytes(&self) -> usize {
         match &self.store {
             Store::Sparse(list) => list.capacity() * size_of::<(i32, u64)>(),
-            Store::Dense { counts, .. } => counts.capacity() * size_of::<u64>(),
+            Store::Dense { counts, .. } => counts.capacity() * size_of::<u32>(),
         }
     }
 
     #[inline]
-    fn add_at(&mut self, bucket: i32, value: f64) -> usize {
+    fn add_at(&mut self, bucket: i32, value: impl Fn() -> f64) -> usize {
         self.n += 1;
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
+        if bucket <= self.ends.0 || bucket >= self.ends.1 {
+            self.ends = (self.ends.0.min(bucket), self.ends.1.max(bucket));
+            self.min = self.min.min(value());
+            self.max = self.max.max(value());
+        }
         if let Store::Dense { first, counts } = &mut self.store
             && let Some(count) = counts.get_mut(bucket.wrapping_sub(*first) as u32 as usize)
+            && *count < u32::MAX
         {
             *count += 1;
             return 0;
         }
+        self.add_slowly(bucket)
+    }
+
+    #[inline(never)]
+    fn add_slowly(&mut self, bucket: i32) -> usize {
         let before = self.bytes();
-        self.store.add(bucket, 1);
+        self.store.add(bucket, 1, self.n);
         self.bytes().saturating_sub(before)
     }
 }
 
 impl Store {
-    fn add(&mut self, bucket: i32, count: u64) {
-        match self {
-            Store::Sparse(list) => match list.binary_search_by_key(&bucket, |(b, _)| *b) {
-                Ok(i) => list[i].1 += count,
-                Err(i) => {
-                    list.insert(i, (bucket, count));
-                    self.become_dense_if_worth_it();
-                }
-            },
-            Store::Dense { first, counts } => {
-                reach(first, counts, bucket);
-                counts[(bucket - *first) as usize] += count;
+    /// Adds to a bucket of a histogram of `n` values.
+    fn add(&mut self, bucket: i32, count: u64, n: u64) {
+        if let Store::Dense { first, counts } = self {
+            if reach(first, counts, bucket, n)
+                && let held = &mut counts[(bucket - *first) as usize]
+                && let Ok(sum) = u32::try_from(u64::from(*held) + count)
+            {
+                *held = sum;
+                return;
             }
+            *self = Store::Sparse(self.iter().collect());
         }
+        let Store::Sparse(list) = self else { return };
+        match list.binary_search_by_key(&bucket, |(b, _)| *b) {
+            Ok(i) => list[i].1 += count,
+            Err(i) => list.insert(i, (bucket, count)),
+        }
+        self.become_dense_if_worth_it(n);
     }
 
-    /// A table costs 8 bytes for each bucket of its span, a list 16 for each that is not empty and a search.
-    fn become_dense_if_worth_it(&mut self) {
+    /// A table costs 4 bytes for each bucket of its span, a list 16 for each that is not empty and a search for each
+    /// value: worth it as soon as there are as many values as buckets.
+    fn become_dense_if_worth_it(&mut self, n: u64) {
         let Store::Sparse(list) = self else { return };
         let (Some((first, _)), Some((last, _))) = (list.first(), list.last()) else { return };
         let span = (last - first) as usize + 1;
-        if list.len() < SPARSE_MIN || (list.len() <= SPARSE_MAX && span > 4 * list.len()) {
+        if span > 4 * list.len() && span as u64 > n {
             return;
         }
         let (first, mut counts) = (*first, vec![0; span]);
-        list.iter().for_each(|(bucket, count)| counts[(bucket - first) as usize] = *count);
+        for (bucket, count) in list {
+            let Ok(count) = u32::try_from(*count) else { return };
+            counts[(*bucket - first) as usize] = count;
+        }
         *self = Store::Dense { first, counts };
     }
 
@@ -252,25 +267,38 @@ impl Store {
             Store::Sparse(list) => (&list[..], 0, &[][..]),
             Store::Dense { first, counts } => (&[][..], *first, &counts[..]),
         };
-        let dense =
-            counts.iter().enumerate().filter(|(_, c)| **c > 0).map(move |(i, c)| (first + i as i32, *c));
+        let dense = counts
+            .iter()
+            .enumerate()
+            .filter(|(_, c)| **c > 0)
+            .map(move |(i, c)| (first + i as i32, u64::from(*c)));
         list.iter().copied().chain(dense)
     }
 }
 
-/// Makes the table reach `bucket`, an eighth further than need be.
-fn reach(first: &mut i32, counts: &mut Vec<u64>, bucket: i32) {
-    let slack = (counts.len() / 8).max(8);
+/// Makes the table reach `bucket`, an eighth further than need be; false when it would be large for `n` values.
+fn reach(first: &mut i32, counts: &mut Vec<u32>, bucket: i32, n: u64) -> bool {
+    let missing = if bucket < *first {
+        (*first - bucket) as usize
+    } else {
+        ((bucket - *first) as usize + 1).saturating_sub(counts.len())
+    };
+    if missing == 0 {
+        return true;
+    }
+    let span = counts.len() + missing;
+    if span > TABLE_MIN && span as u64 > 2 * n {
+        return false;
+    }
+    let slack = counts.len() / 8 + 8;
     if bucket < *first {
-        let missing = (*first - bucket) as usize + slack;
-        counts.splice(0..0, std::iter::repeat_n(0, missing));
-        *first -= missing as i32;
+        counts.splice(0..0, std::iter::repeat_n(0, missing + slack));
+        *first -= (missing + slack) as i32;
+    } else {
+        counts.reserve_exact(missing + slack);
+        counts.resize(span + slack, 0);
     }
-    let index = (bucket - *first) as usize;
-    if index >= counts.len() {
-        counts.reserve_exact(index + 1 + slack - counts.len());
-        counts.resize(index + 1 + slack, 0);
-    }
+    true
 }
 
 /// ⌈q·n⌉, at least 1 and at most n; the product's rounding error is forgiven.
@@ -282,11 +310,9 @@ pub fn rank_of(q: f64, n: u64) -> Option<u64> {
 
 #[inline]
 fn integer_bucket(value: u64, bits: u8) -> i32 {
+    // A value below 2^(b+1) is shifted by nothing.
     let bits = u32::from(bits);
-    if value >> (bits + 1) == 0 {
-        return value as i32;
-    }
-    let shift = 63 - value.leading_zeros() - bits;
+    let shift = 63 - bits - (value | 1 << bits).leading_zeros();
     ((shift << bits) as u64 + (value >> shift)) as i32
 }
 
@@ -408,6 +434,21 @@ mod tests {
             h.coarsen(4);
             check(&h, &values);
         }
+    }
+
+    #[test]
+    fn counts_beyond_a_word_are_kept() {
+        let mut h = LogHistogram::of_integers();
+        (0..100).for_each(|v| assert!(h.add_u64(v) < 10_000));
+        (0..33).for_each(|_| {
+            let other = h.clone();
+            h.merge(&other);
+        });
+        h.add_u64(7);
+        assert_eq!(h.n(), (100 << 33) + 1);
+        assert_eq!(h.buckets().map(|b| b.count).max(), Some((1 << 33) + 1));
+        assert_eq!(h.buckets().count(), 100);
+        assert_eq!(h.quantile(0.5), Some(49.0));
     }
 
     #[test]
