@@ -117,13 +117,26 @@ impl KeyTable {
             if (slot ^ hash) >> 32 == 0 { (slot as u32).wrapping_sub(1) } else { NO_GROUP }
         };
         groups.extend(hashes.iter().map(first));
-        let groups = &mut groups[..hashes.len()];
-        rows.each(|place, row| {
-            let group = groups[place];
-            if group == NO_GROUP || !keys.is(row, self.key(group)) {
-                groups[place] = self.find_elsewhere(keys, row, hashes[place]);
+        match rows {
+            Rows::Run(from, to) => self.check_each(keys, from..to, hashes, groups),
+            Rows::Some(list) => self.check_each(keys, list.iter().map(|row| *row as usize), hashes, groups),
+        }
+    }
+
+    /// Looks on where the group's key is not the row's.
+    #[inline(always)]
+    fn check_each<K: RowKeys + ?Sized>(
+        &self,
+        keys: &K,
+        rows: impl Iterator<Item = usize>,
+        hashes: &[u64],
+        groups: &mut [u32],
+    ) {
+        for ((row, hash), group) in rows.zip(hashes).zip(groups) {
+            if *group == NO_GROUP || !keys.is(row, self.key(*group)) {
+                *group = self.find_elsewhere(keys, row, *hash);
             }
-        });
+        }
     }
 
     /// Behind the slots where most groups are.
