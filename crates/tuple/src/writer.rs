@@ -1,5 +1,7 @@
-//! Fills batches row by row. A setter for a column that nobody asked for costs one test; a column that a row does not
-//! set is null there.
+//! Fills batches row by row, or many rows of a column at once. A setter for a column that nobody asked for costs one
+//! test; a column that a row does not set is null there.
+//!
+//! Text is checked once a batch: bytes that are not UTF-8 become `\xNN` when the batch is finished.
 
 use std::sync::Arc;
 
@@ -18,35 +20,75 @@ pub const BATCH_TEXT_BYTES: usize = 1 << 20;
 /// Collects rows of one schema and projection.
 pub struct TupleWriter {
     schema: Arc<Schema>,
-    columns: Vec<Option<Column>>,
+    columns: Vec<Column>,
     rows: usize,
     text_bytes: usize,
 }
 
-/// A column under construction; `nulls` is made when the first null comes.
-struct Column {
-    values: Values,
-    len: usize,
-    nulls: Option<Vec<bool>>,
+/// A column under construction.
+enum Column {
+    Unwanted,
+    Bool(Values<bool>),
+    U64(Values<u64>),
+    I64(Values<i64>),
+    F64(Values<f64>),
+    Ip(Values<[u8; 16]>),
+    Text(Texts),
 }
 
-enum Values {
-    Bool(Vec<bool>),
-    U64(Vec<u64>),
-    I64(Vec<i64>),
-    F64(Vec<f64>),
-    Text { offsets: Vec<i32>, bytes: Vec<u8> },
-    Ip(Vec<u8>),
+/// A value for each row so far; those of null rows mean nothing.
+#[derive(Default)]
+struct Values<T> {
+    list: Vec<T>,
+    gaps: Gaps,
+}
+
+/// The same for text: where each ends, after a zero, and what they say.
+struct Texts {
+    offsets: Vec<i32>,
+    bytes: Vec<u8>,
+    gaps: Gaps,
+}
+
+/// Which rows are null: from one to before another, ascending.
+#[derive(Default)]
+struct Gaps(Vec<(usize, usize)>);
+
+/// Defines the setters of a type whose columns are plain lists.
+macro_rules! setters {
+    ($($kind:ident, $set:ident, $extend:ident, $t:ty, $name:literal;)*) => {$(
+        #[doc = concat!("Sets ", $name, " column of the row being written. Setting twice in one row is a bug.")]
+        #[inline]
+        pub fn $set(&mut self, id: FieldId, value: $t) {
+            match &mut self.columns[usize::from(id.0)] {
+                Column::Unwanted => {}
+                Column::$kind(column) => column.at(self.rows).push(value),
+                _ => mistyped(id),
+            }
+        }
+
+        #[doc = concat!("Sets ", $name, " column of the row being written and of those after it, which")]
+        /// [`TupleWriter::end_rows`] ends together.
+        #[inline]
+        pub fn $extend(&mut self, id: FieldId, values: impl IntoIterator<Item = $t>) {
+            match &mut self.columns[usize::from(id.0)] {
+                Column::Unwanted => {}
+                Column::$kind(column) => column.at(self.rows).extend(values),
+                _ => mistyped(id),
+            }
+        }
+    )*};
 }
 
 impl TupleWriter {
     /// A writer that keeps the columns in `wanted` and ignores the rest.
     #[must_use]
     pub fn new(schema: Arc<Schema>, wanted: &[FieldId]) -> TupleWriter {
-        let columns = schema
-            .ids()
-            .map(|id| wanted.contains(&id).then(|| Column::new(schema.field(id).data_type)))
-            .collect();
+        let column = |id| match wanted.contains(&id) {
+            true => Column::new(schema.field(id).data_type),
+            false => Column::Unwanted,
+        };
+        let columns = schema.ids().map(column).collect();
         TupleWriter { schema, columns, rows: 0, text_bytes: 0 }
     }
 
@@ -60,42 +102,33 @@ impl TupleWriter {
     #[inline]
     #[must_use]
     pub fn wants(&self, id: FieldId) -> bool {
-        self.columns[usize::from(id.0)].is_some()
+        !matches!(self.columns[usize::from(id.0)], Column::Unwanted)
     }
 
-    /// Sets a `U64` column of the row being written. Setting twice in one row is a bug.
+    setters! {
+        U64, u64, extend_u64, u64, "a `U64`";
+        I64, i64, extend_i64, i64, "an `I64`";
+        F64, f64, extend_f64, f64, "an `F64`";
+        Bool, bool, extend_bool, bool, "a `Bool`";
+    }
+
+    /// Sets an `Ip` column.
     #[inline]
-    pub fn u64(&mut self, id: FieldId, value: u64) {
-        if let Some(column) = &mut self.columns[usize::from(id.0)] {
-            let Values::U64(values) = column.at(self.rows) else { mistyped(id) };
-            values.push(value);
+    pub fn ip(&mut self, id: FieldId, value: &[u8; 16]) {
+        match &mut self.columns[usize::from(id.0)] {
+            Column::Unwanted => {}
+            Column::Ip(column) => column.at(self.rows).push(*value),
+            _ => mistyped(id),
         }
     }
 
-    /// Sets an `I64` column.
+    /// Sets an `Ip` column of the row being written and of those after it.
     #[inline]
-    pub fn i64(&mut self, id: FieldId, value: i64) {
-        if let Some(column) = &mut self.columns[usize::from(id.0)] {
-            let Values::I64(values) = column.at(self.rows) else { mistyped(id) };
-            values.push(value);
-        }
-    }
-
-    /// Sets an `F64` column.
-    #[inline]
-    pub fn f64(&mut self, id: FieldId, value: f64) {
-        if let Some(column) = &mut self.columns[usize::from(id.0)] {
-            let Values::F64(values) = column.at(self.rows) else { mistyped(id) };
-            values.push(value);
-        }
-    }
-
-    /// Sets a `Bool` column.
-    #[inline]
-    pub fn bool(&mut self, id: FieldId, value: bool) {
-        if let Some(column) = &mut self.columns[usize::from(id.0)] {
-            let Values::Bool(values) = column.at(self.rows) else { mistyped(id) };
-            values.push(value);
+    pub fn extend_ip(&mut self, id: FieldId, values: impl IntoIterator<Item = [u8; 16]>) {
+        match &mut self.columns[usize::from(id.0)] {
+            Column::Unwanted => {}
+            Column::Ip(column) => column.at(self.rows).extend(values),
+            _ => mistyped(id),
         }
     }
 
@@ -108,23 +141,10 @@ impl TupleWriter {
     /// Sets a `Text` column to the parts one after another.
     #[inline]
     pub fn text_parts(&mut self, id: FieldId, parts: &[&[u8]]) {
-        if let Some(column) = &mut self.columns[usize::from(id.0)] {
-            let Values::Text { offsets, bytes } = column.at(self.rows) else { mistyped(id) };
-            let before = bytes.len();
-            for part in parts {
-                push_utf8(bytes, part);
-            }
-            self.text_bytes += bytes.len() - before;
-            offsets.push(bytes.len() as i32);
-        }
-    }
-
-    /// Sets an `Ip` column.
-    #[inline]
-    pub fn ip(&mut self, id: FieldId, value: &[u8; 16]) {
-        if let Some(column) = &mut self.columns[usize::from(id.0)] {
-            let Values::Ip(values) = column.at(self.rows) else { mistyped(id) };
-            values.extend_from_slice(value);
+        match &mut self.columns[usize::from(id.0)] {
+            Column::Unwanted => {}
+            Column::Text(column) => self.text_bytes += column.push(self.rows, parts),
+            _ => mistyped(id),
         }
     }
 
@@ -134,7 +154,14 @@ impl TupleWriter {
         self.rows += 1;
     }
 
+    /// Ends as many rows.
+    #[inline]
+    pub fn end_rows(&mut self, rows: usize) {
+        self.rows += rows;
+    }
+
     /// Rows since the last [`TupleWriter::finish`].
+    #[inline]
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
@@ -148,109 +175,152 @@ impl TupleWriter {
     }
 
     /// The rows so far as a batch; the writer starts anew.
+    ///
+    /// # Panics
+    /// When a column was set for rows that were not ended: a bug of the caller.
     #[must_use]
     pub fn finish(&mut self) -> Batch {
         let rows = std::mem::take(&mut self.rows);
         self.text_bytes = 0;
-        let schema = self.schema.clone();
-        let columns = self.columns.iter_mut().map(|c| c.as_mut().map(|c| c.finish(rows))).collect();
-        Batch::new(schema, rows, columns)
+        let columns = self.columns.iter_mut().map(|c| c.finish(rows)).collect();
+        Batch::new(self.schema.clone(), rows, columns)
     }
 }
 
 #[cold]
+#[inline(never)]
 fn mistyped(id: FieldId) -> ! {
     panic!("field {} is of another type", id.0)
 }
 
-/// Appends `part`, with every byte that is not part of valid UTF-8 as `\xNN`.
-#[inline]
-fn push_utf8(bytes: &mut Vec<u8>, part: &[u8]) {
-    if std::str::from_utf8(part).is_ok() {
-        bytes.extend_from_slice(part);
-    } else {
-        push_escaped(bytes, part);
-    }
-}
-
-#[cold]
-fn push_escaped(bytes: &mut Vec<u8>, part: &[u8]) {
-    for chunk in part.utf8_chunks() {
-        bytes.extend_from_slice(chunk.valid().as_bytes());
-        for b in chunk.invalid() {
-            bytes.extend_from_slice(format!("\\x{b:02x}").as_bytes());
-        }
-    }
-}
-
 impl Column {
     fn new(data_type: DataType) -> Column {
-        let values = match data_type {
-            DataType::Bool => Values::Bool(Vec::new()),
-            DataType::U64 => Values::U64(Vec::new()),
-            DataType::I64 => Values::I64(Vec::new()),
-            DataType::F64 => Values::F64(Vec::new()),
-            DataType::Text | DataType::Json => Values::Text { offsets: vec![0], bytes: Vec::new() },
-            DataType::Ip => Values::Ip(Vec::new()),
-        };
-        Column { values, len: 0, nulls: None }
+        match data_type {
+            DataType::Bool => Column::Bool(Values::default()),
+            DataType::U64 => Column::U64(Values::default()),
+            DataType::I64 => Column::I64(Values::default()),
+            DataType::F64 => Column::F64(Values::default()),
+            DataType::Ip => Column::Ip(Values::default()),
+            DataType::Text | DataType::Json => {
+                Column::Text(Texts { offsets: vec![0], bytes: Vec::new(), gaps: Gaps::default() })
+            }
+        }
     }
 
-    /// The values, filled up with nulls to `row`, which the caller sets now.
+    fn finish(&mut self, rows: usize) -> Option<ArrayRef> {
+        Some(match self {
+            Column::Unwanted => return None,
+            Column::Bool(v) => {
+                let (list, nulls) = v.finish(rows);
+                Arc::new(BooleanArray::new(BooleanBuffer::from(list), nulls))
+            }
+            Column::U64(v) => {
+                let (list, nulls) = v.finish(rows);
+                Arc::new(UInt64Array::new(ScalarBuffer::from(list), nulls))
+            }
+            Column::I64(v) => {
+                let (list, nulls) = v.finish(rows);
+                Arc::new(Int64Array::new(ScalarBuffer::from(list), nulls))
+            }
+            Column::F64(v) => {
+                let (list, nulls) = v.finish(rows);
+                Arc::new(Float64Array::new(ScalarBuffer::from(list), nulls))
+            }
+            Column::Ip(v) => {
+                let (list, nulls) = v.finish(rows);
+                Arc::new(FixedSizeBinaryArray::new(16, Buffer::from_vec(list.into_flattened()), nulls))
+            }
+            Column::Text(v) => Arc::new(v.finish(rows)),
+        })
+    }
+}
+
+impl<T: Copy + Default> Values<T> {
+    /// The list, filled up with nulls to `row`, whose value the caller appends now.
     #[inline]
-    fn at(&mut self, row: usize) -> &mut Values {
-        debug_assert!(self.len <= row, "set twice in one row");
-        if self.len < row {
+    fn at(&mut self, row: usize) -> &mut Vec<T> {
+        if self.list.len() != row {
             self.fill(row);
         }
-        self.len = row + 1;
-        if let Some(nulls) = &mut self.nulls {
-            nulls.push(true);
-        }
-        &mut self.values
+        &mut self.list
     }
 
     #[cold]
+    #[inline(never)]
     fn fill(&mut self, rows: usize) {
-        let len = self.len;
-        let nulls = self.nulls.get_or_insert_with(|| vec![true; len]);
-        nulls.resize(rows, false);
-        match &mut self.values {
-            Values::Bool(v) => v.resize(rows, false),
-            Values::U64(v) => v.resize(rows, 0),
-            Values::I64(v) => v.resize(rows, 0),
-            Values::F64(v) => v.resize(rows, 0.0),
-            Values::Text { offsets, bytes } => offsets.resize(rows + 1, bytes.len() as i32),
-            Values::Ip(v) => v.resize(rows * 16, 0),
-        }
-        self.len = rows;
+        debug_assert!(self.list.len() <= rows, "set twice in one row");
+        self.gaps.0.push((self.list.len(), rows));
+        self.list.resize(rows, T::default());
     }
 
-    fn finish(&mut self, rows: usize) -> ArrayRef {
-        if self.len < rows {
-            self.fill(rows);
-        }
-        self.len = 0;
-        let nulls = self.nulls.take().map(NullBuffer::from);
-        match &mut self.values {
-            Values::Bool(v) => Arc::new(BooleanArray::new(BooleanBuffer::from(std::mem::take(v)), nulls)),
-            Values::U64(v) => Arc::new(UInt64Array::new(ScalarBuffer::from(renew(v)), nulls)),
-            Values::I64(v) => Arc::new(Int64Array::new(ScalarBuffer::from(renew(v)), nulls)),
-            Values::F64(v) => Arc::new(Float64Array::new(ScalarBuffer::from(renew(v)), nulls)),
-            Values::Text { offsets, bytes } => {
-                let full = renew(offsets);
-                offsets.push(0);
-                let offsets = OffsetBuffer::new(ScalarBuffer::from(full));
-                Arc::new(StringArray::new(offsets, Buffer::from_vec(renew(bytes)), nulls))
-            }
-            Values::Ip(v) => Arc::new(FixedSizeBinaryArray::new(16, Buffer::from_vec(renew(v)), nulls)),
-        }
+    fn finish(&mut self, rows: usize) -> (Vec<T>, Option<NullBuffer>) {
+        let list = self.at(rows);
+        (renew(list), self.gaps.finish(rows))
     }
 }
 
-/// Takes the filled vector and leaves an empty one of the same capacity class.
+impl Texts {
+    /// Returns how many bytes it took.
+    #[inline]
+    fn push(&mut self, row: usize, parts: &[&[u8]]) -> usize {
+        if self.offsets.len() != row + 1 {
+            self.fill(row);
+        }
+        let before = self.bytes.len();
+        parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
+        self.offsets.push(self.bytes.len() as i32);
+        self.bytes.len() - before
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fill(&mut self, rows: usize) {
+        debug_assert!(self.offsets.len() <= rows + 1, "set twice in one row");
+        self.gaps.0.push((self.offsets.len() - 1, rows));
+        self.offsets.resize(rows + 1, self.bytes.len() as i32);
+    }
+
+    fn finish(&mut self, rows: usize) -> StringArray {
+        if self.offsets.len() != rows + 1 {
+            self.fill(rows);
+        }
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(renew(&mut self.offsets)));
+        self.offsets.push(0);
+        let (bytes, nulls) = (Buffer::from_vec(renew(&mut self.bytes)), self.gaps.finish(rows));
+        StringArray::try_new(offsets.clone(), bytes.clone(), nulls.clone())
+            .unwrap_or_else(|_| escaped(&offsets, &bytes, nulls))
+    }
+}
+
+/// The same texts, with every byte that is not part of valid UTF-8 as `\xNN`.
+#[cold]
+fn escaped(offsets: &[i32], bytes: &[u8], nulls: Option<NullBuffer>) -> StringArray {
+    let (mut text, mut ends) = (String::with_capacity(bytes.len() * 2), vec![0]);
+    for span in offsets.windows(2) {
+        for chunk in bytes[span[0] as usize..span[1] as usize].utf8_chunks() {
+            text.push_str(chunk.valid());
+            chunk.invalid().iter().for_each(|b| text.push_str(&format!("\\x{b:02x}")));
+        }
+        ends.push(text.len() as i32);
+    }
+    let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
+    StringArray::new(ends, Buffer::from_vec(text.into_bytes()), nulls)
+}
+
+impl Gaps {
+    fn finish(&mut self, rows: usize) -> Option<NullBuffer> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let mut valid = vec![true; rows];
+        self.0.drain(..).for_each(|(from, to)| valid[from..to].fill(false));
+        Some(NullBuffer::from(valid))
+    }
+}
+
+/// Takes the filled vector and leaves an empty one with as much room, unless that was far too much.
 fn renew<T>(v: &mut Vec<T>) -> Vec<T> {
-    let capacity = v.len();
+    let capacity = v.capacity().min(2 * v.len());
     std::mem::replace(v, Vec::with_capacity(capacity))
 }
 
@@ -307,5 +377,49 @@ mod tests {
         w.text_parts(name, &[b"na\xc3\xaf", b"\xff\x00x"]);
         w.end_row();
         assert_eq!(w.finish().text(name).value(0), "na\u{ef}\\xff\0x");
+    }
+
+    #[test]
+    fn many_rows_at_once_are_the_same_rows() {
+        let schema = schema();
+        let [name, n, ok] = ["name", "n", "ok"].map(|f| schema.find(f).expect("a field of the schema"));
+        let ip = crate::common::CLIENT_IP;
+        let [mut one, mut many] = [(); 2].map(|()| TupleWriter::new(schema.clone(), &[name, n, ok, ip]));
+        for i in 0..7u8 {
+            if i >= 2 {
+                one.u64(n, i.into());
+            }
+            one.bool(ok, i % 2 == 0);
+            one.ip(ip, &[i; 16]);
+            one.end_row();
+        }
+        many.extend_bool(ok, [true, false]);
+        many.extend_ip(ip, [[0; 16], [1; 16]]);
+        many.end_rows(2);
+        many.extend_u64(n, 2..7);
+        many.extend_bool(ok, (2..7).map(|i| i % 2 == 0));
+        many.extend_ip(ip, (2..7).map(|i| [i; 16]));
+        many.end_rows(5);
+        let (one, many) = (one.finish(), many.finish());
+        assert_eq!(one.u64(n), many.u64(n));
+        assert_eq!(one.bool(ok), many.bool(ok));
+        assert_eq!(one.ip(ip), many.ip(ip));
+        assert_eq!(many.text(name).null_count(), 7);
+    }
+
+    #[test]
+    fn values_do_not_complete_each_other() {
+        let schema = schema();
+        let name = schema.find("name").expect("a field of the schema");
+        let mut w = TupleWriter::new(schema, &[name]);
+        for value in [&b"plain"[..], b"a\xc3", b"\xaf", b"", b"na\xc3\xaf"] {
+            w.text(name, value);
+            w.end_row();
+        }
+        w.end_row();
+        let batch = w.finish();
+        let values: Vec<Option<&str>> = batch.text(name).iter().collect();
+        let expected = ["plain", "a\\xc3", "\\xaf", "", "na\u{ef}"].map(Some);
+        assert_eq!(values, [&expected[..], &[None]].concat());
     }
 }
