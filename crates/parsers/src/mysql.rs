@@ -21,6 +21,7 @@ mod probe;
 mod request;
 mod response;
 mod session;
+mod shapes;
 mod statements;
 #[cfg(test)]
 mod tests;

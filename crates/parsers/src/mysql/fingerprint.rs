@@ -10,10 +10,25 @@ pub const FINGERPRINT_MAX: usize = 4096;
 /// Brackets nested deeper are not looked into for lists.
 const DEPTH_MAX: usize = 64;
 
+/// A literal in a text that could be any other of its kind: a number of decimal digits only, or a string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Literal {
+    /// Its first byte.
+    pub start: u32,
+    /// One past its last.
+    pub end: u32,
+}
+
 /// Appends the fingerprint of `sql` to `out`.
 pub fn fingerprint(sql: &[u8], out: &mut Vec<u8>) {
+    fingerprint_with(sql, out, &mut Vec::new());
+}
+
+/// The same; appends the literals that were read to `literals`, in order. Texts that differ in these only have the
+/// same fingerprint.
+pub fn fingerprint_with(sql: &[u8], out: &mut Vec<u8>, literals: &mut Vec<Literal>) {
     let start = out.len();
-    let mut folder = Folder::new(sql, out);
+    let mut folder = Folder::new(sql, out, literals);
     while folder.out.len() - start <= FINGERPRINT_MAX && folder.token() {}
     while out.len() > start && matches!(out.last(), Some(b';' | b' ')) {
         out.pop();
@@ -26,6 +41,20 @@ pub fn fingerprint(sql: &[u8], out: &mut Vec<u8>) {
         out.truncate(end);
         out.extend_from_slice(b"...");
     }
+}
+
+/// Where the string ends whose opening quote is at `start`: behind its closing quote, or at the end of `sql`.
+pub fn string_end(sql: &[u8], start: usize) -> usize {
+    let quote = sql[start];
+    let mut end = start + 1;
+    while let Some(n) = sql.get(end..).and_then(|rest| memchr::memchr2(quote, b'\\', rest)) {
+        end += n;
+        if sql[end] != b'\\' && sql.get(end + 1) != Some(&quote) {
+            return end + 1;
+        }
+        end += 2;
+    }
+    sql.len()
 }
 
 /// What a token is to those around it.
@@ -60,6 +89,7 @@ struct Folder<'a> {
     sql: &'a [u8],
     at: usize,
     out: &'a mut Vec<u8>,
+    literals: &'a mut Vec<Literal>,
     /// The last token, and the two before it.
     last: Token,
     before: Token,
@@ -75,10 +105,11 @@ struct Folder<'a> {
 }
 
 impl<'a> Folder<'a> {
-    fn new(sql: &'a [u8], out: &'a mut Vec<u8>) -> Self {
+    fn new(sql: &'a [u8], out: &'a mut Vec<u8>, literals: &'a mut Vec<Literal>) -> Self {
         let (last, before, earlier) = (Token::Start, Token::Start, Token::Start);
         let (spaced, closed_list, versioned) = (false, false, false);
-        Folder { sql, at: 0, out, last, before, earlier, spaced, open: Vec::new(), closed_list, versioned }
+        let open = Vec::new();
+        Folder { sql, at: 0, out, literals, last, before, earlier, spaced, open, closed_list, versioned }
     }
 
     /// Reads one token, or white space, or a comment; false at the end.
@@ -87,7 +118,7 @@ impl<'a> Folder<'a> {
         let next = self.sql.get(self.at + 1).copied().unwrap_or(0);
         match (CLASS[b as usize], b) {
             (Class::Space, _) => self.space(self.run(Class::Space)),
-            (Class::Quote, _) => self.string(b),
+            (Class::Quote, _) => self.string(),
             (_, b'#') => self.line_comment(),
             (_, b'-') if next == b'-' && self.sql.get(self.at + 2).is_none_or(|c| *c <= b' ') => {
                 self.line_comment()
@@ -196,22 +227,10 @@ impl<'a> Folder<'a> {
         }
     }
 
-    fn string(&mut self, quote: u8) {
-        let mut end = self.at + 1;
-        loop {
-            let Some(n) = memchr::memchr2(quote, b'\\', &self.sql[end.min(self.sql.len())..]) else {
-                end = self.sql.len();
-                break;
-            };
-            end += n;
-            if self.sql[end] == b'\\' || self.sql.get(end + 1) == Some(&quote) {
-                end += 2;
-            } else {
-                end += 1;
-                break;
-            }
-        }
-        self.value(end.min(self.sql.len()) - self.at);
+    fn string(&mut self) {
+        let end = string_end(self.sql, self.at);
+        self.literals.push(Literal { start: self.at as u32, end: end as u32 });
+        self.value(end - self.at);
     }
 
     fn quoted_name(&mut self) {
@@ -265,6 +284,9 @@ impl<'a> Folder<'a> {
         if named || self.last == Token::Dot {
             self.word();
         } else {
+            if rest[..n].iter().all(u8::is_ascii_digit) {
+                self.literals.push(Literal { start: self.at as u32, end: (self.at + n) as u32 });
+            }
             self.value(n);
         }
     }
@@ -274,11 +296,11 @@ impl<'a> Folder<'a> {
         let n = rest.iter().take_while(|b| CLASS[**b as usize] <= Class::Digit).count();
         let word = &rest[..n.max(1)];
         // `x'ff'`, `N'…'`, `_utf8mb4'…'`: what stands before the quote is part of the literal.
-        if let (Some(&quote @ (b'\'' | b'"')), [b'x' | b'X' | b'b' | b'B' | b'n' | b'N'] | [b'_', ..]) =
+        if let (Some(b'\'' | b'"'), [b'x' | b'X' | b'b' | b'B' | b'n' | b'N'] | [b'_', ..]) =
             (rest.get(n), word)
         {
             self.at += n;
-            return self.string(quote);
+            return self.string();
         }
         let valued = matches!(self.last, Token::Open | Token::Comma | Token::Comparison);
         if valued && matches!(keyword(word), NULL | TRUE | FALSE) {

@@ -2,7 +2,7 @@
 //!
 //! Bounded in number and bytes: the oldest go first, and what refers to them later has no text.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use super::fingerprint::fingerprint;
 use super::request::LAST_STATEMENT as LAST;
@@ -37,7 +37,8 @@ impl Statement {
 /// The statements by their ids.
 #[derive(Default)]
 pub struct Statements {
-    by_id: HashMap<u32, Statement>,
+    /// By rising ids, as servers give them: a new one goes to the end.
+    by_id: Vec<(u32, Box<Statement>)>,
     /// Ids in the order of their preparation.
     order: VecDeque<u32>,
     text_bytes: usize,
@@ -50,7 +51,9 @@ impl Statements {
         self.remove(id);
         self.last = Some(id);
         self.text_bytes += text.len();
-        self.by_id.insert(id, Statement { text, fingerprint: None });
+        let statement = Box::new(Statement { text, fingerprint: None });
+        let at = self.by_id.partition_point(|s| s.0 < id);
+        self.by_id.insert(at, (id, statement));
         self.order.push_back(id);
         while self.order.len() > STATEMENTS_MAX || self.text_bytes > TEXT_BYTES_MAX {
             let Some(oldest) = self.order.pop_front() else { break };
@@ -71,22 +74,27 @@ impl Statements {
     /// The statement called `id` by the client.
     pub fn find(&mut self, id: u32) -> Option<&mut Statement> {
         let id = if id == LAST { self.last? } else { id };
-        self.by_id.get_mut(&id)
+        let at = self.place(id)?;
+        Some(&mut self.by_id[at].1)
     }
 
     /// The statement was closed.
     pub fn remove(&mut self, id: u32) {
         let id = if id == LAST { self.last.unwrap_or(id) } else { id };
-        if self.by_id.contains_key(&id) {
-            self.forget(id);
+        if self.forget(id) {
             self.order.retain(|o| *o != id);
         }
     }
 
-    fn forget(&mut self, id: u32) {
-        if let Some(statement) = self.by_id.remove(&id) {
-            self.text_bytes -= statement.text.len();
-        }
+    /// Whether there was a statement of this id to forget.
+    fn forget(&mut self, id: u32) -> bool {
+        let Some(at) = self.place(id) else { return false };
+        self.text_bytes -= self.by_id.remove(at).1.text.len();
+        true
+    }
+
+    fn place(&self, id: u32) -> Option<usize> {
+        self.by_id.binary_search_by_key(&id, |s| s.0).ok()
     }
 }
 
