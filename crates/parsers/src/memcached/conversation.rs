@@ -325,8 +325,8 @@ impl Conversation {
         let Some(request) = self.waiting.newest_mut() else { return };
         request.span.extend(ts);
         request.marks.set(Marks::COMPLETE);
-        let request = *request;
         if request.marks.has(Marks::SILENT) {
+            let request = *request;
             let quality = if request.marks.has(Marks::GAP_BODY) { Quality::GapBody } else { Quality::Exact };
             emit::unanswered(&self.waiting, &request, Status::Unknown, quality, out);
             self.waiting.pop_newest();
@@ -375,7 +375,8 @@ impl Conversation {
         let request = self.waiting.get(place)?;
         let n = request.keys();
         for step in 0..n {
-            let i = (self.answer.cursor + step) % n;
+            let i = self.answer.cursor + step;
+            let i = if i < n { i } else { i - n };
             self.answer.budget = self.answer.budget.checked_sub(1)?;
             let (asked, found) = self.waiting.key(request, i);
             if found.is_none() && asked == key {
@@ -419,7 +420,17 @@ impl Conversation {
     }
 
     /// Values that came without being asked for, as far as was seen.
+    #[inline]
     fn emit_strays(&mut self, outcome: &Outcome, out: &mut Output<'_>) -> bool {
+        let any = !self.answer.stray_ends.is_empty();
+        if any {
+            self.emit_each_stray(outcome, out);
+        }
+        any
+    }
+
+    #[cold]
+    fn emit_each_stray(&mut self, outcome: &Outcome, out: &mut Output<'_>) {
         let mut start = 0;
         let command = self.answer.command.unwrap_or(Command::Unseen);
         for &(end, bytes) in &self.answer.stray_ends {
@@ -429,7 +440,7 @@ impl Conversation {
             start = end;
         }
         self.answer.strays.clear();
-        !std::mem::take(&mut self.answer.stray_ends).is_empty()
+        self.answer.stray_ends.clear();
     }
 
     fn emit_unasked(&mut self, outcome: &Outcome, out: &mut Output<'_>) {

@@ -28,6 +28,8 @@ pub struct Outcome {
 struct Row<'a> {
     command: Option<&'a [u8]>,
     key: Option<&'a [u8]>,
+    /// The key is to be decoded.
+    base64: bool,
     value_bytes: Option<u64>,
     status: Status,
     response_time: Option<i64>,
@@ -43,20 +45,22 @@ pub fn answered(
     out: &mut Output<'_>,
 ) {
     let mut row = Row {
-        command: None,
+        command: Some(name(waiting, request)),
         key: None,
+        base64: request.marks.has(Marks::BASE64),
         value_bytes: outcome.value_bytes.or(request.value_bytes),
         status: outcome.status,
         response_time: Some(outcome.span.first.since(request.span.last)),
         transfer_time: outcome.ended.then(|| outcome.span.last.since(outcome.span.first)),
     };
-    let keyed = request.class == Class::Retrieval;
-    each_key(waiting, request, quality, out, |value_bytes| {
+    let (read, keyed) = (request.command.is_read(), request.class == Class::Retrieval);
+    each_key(waiting, request, |key, value_bytes| {
+        row.key = key;
         if keyed {
             row.value_bytes = value_bytes;
             row.status = if value_bytes.is_some() { Status::Hit } else { outcome.status };
         }
-        Row { ..row }
+        write(&row, read, request.span.first, quality, out);
     });
 }
 
@@ -68,14 +72,19 @@ pub fn unanswered(
     quality: Quality,
     out: &mut Output<'_>,
 ) {
-    let value_bytes = request.value_bytes;
-    each_key(waiting, request, quality, out, |_| Row {
-        command: None,
+    let mut row = Row {
+        command: Some(name(waiting, request)),
         key: None,
-        value_bytes,
+        base64: request.marks.has(Marks::BASE64),
+        value_bytes: request.value_bytes,
         status,
         response_time: None,
         transfer_time: None,
+    };
+    let read = request.command.is_read();
+    each_key(waiting, request, |key, _| {
+        row.key = key;
+        write(&row, read, request.span.first, quality, out);
     });
 }
 
@@ -84,6 +93,7 @@ pub fn unasked(key: Option<&[u8]>, outcome: &Outcome, out: &mut Output<'_>, comm
     let row = Row {
         command: command.name(),
         key,
+        base64: false,
         value_bytes: outcome.value_bytes,
         status: outcome.status,
         response_time: None,
@@ -93,32 +103,20 @@ pub fn unasked(key: Option<&[u8]>, outcome: &Outcome, out: &mut Output<'_>, comm
     write(&row, read, outcome.span.first, Quality::Half, out);
 }
 
-fn each_key<'a>(
-    waiting: &'a Waiting,
-    request: &'a Request,
-    quality: Quality,
-    out: &mut Output<'_>,
-    mut row_of: impl FnMut(Option<u64>) -> Row<'a>,
-) {
-    let name = request.command.name().unwrap_or_else(|| waiting.name(request));
-    let read = request.command.is_read();
-    let ts = request.span.first;
+fn name<'a>(waiting: &'a Waiting, request: &Request) -> &'a [u8] {
+    request.command.name().unwrap_or_else(|| waiting.name(request))
+}
+
+/// Every key of a request with the length of its value, if it came back; once without, if the command has none.
+#[inline]
+fn each_key<'a>(waiting: &'a Waiting, request: &Request, mut row: impl FnMut(Option<&'a [u8]>, Option<u64>)) {
     let keys = request.keys();
     if keys == 0 {
-        let row = Row { command: Some(name), ..row_of(None) };
-        return write(&row, read, ts, quality, out);
+        return row(None, None);
     }
-    let mut room = [0; 256];
     for i in 0..keys {
         let (key, value_bytes) = waiting.key(request, i);
-        let row = row_of(value_bytes);
-        if request.marks.has(Marks::BASE64)
-            && let Some(key) = base64(key, &mut room)
-        {
-            write(&Row { command: Some(name), key: Some(key), ..row }, read, ts, quality, out);
-        } else {
-            write(&Row { command: Some(name), key: Some(key), ..row }, read, ts, quality, out);
-        }
+        row(Some(key), value_bytes);
     }
 }
 
@@ -132,8 +130,10 @@ fn fill(row: &Row<'_>, w: &mut TupleWriter) {
     if let Some(name) = row.command {
         w.text(field::COMMAND, name);
     }
-    if let Some(key) = row.key {
-        w.text(field::CACHE_KEY, key);
+    match row.key {
+        Some(key) if row.base64 => decode_key(key, w),
+        Some(key) => w.text(field::CACHE_KEY, key),
+        None => {}
     }
     match row.status {
         Status::Hit => w.bool(field::HIT, true),
@@ -143,10 +143,12 @@ fn fill(row: &Row<'_>, w: &mut TupleWriter) {
     if let Some(bytes) = row.value_bytes {
         w.u64(field::VALUE_BYTES, bytes);
     }
-    match (row.status, row.status.name()) {
-        (Status::Unknown, _) => {}
-        (Status::Binary(code), "") => w.text(field::STATUS, &hex(code)),
-        (_, name) => w.text(field::STATUS, name.as_bytes()),
+    if w.wants(field::STATUS) {
+        match (row.status, row.status.name()) {
+            (Status::Unknown, _) => {}
+            (Status::Binary(code), "") => w.text(field::STATUS, &hex(code)),
+            (_, name) => w.text(field::STATUS, name.as_bytes()),
+        }
     }
     if let Some(ns) = row.response_time {
         w.i64(field::RESPONSE_TIME, ns);
@@ -154,6 +156,13 @@ fn fill(row: &Row<'_>, w: &mut TupleWriter) {
     if let Some(ns) = row.transfer_time {
         w.i64(field::TRANSFER_TIME, ns);
     }
+}
+
+/// Sets the key that `key` is the base64 of, or itself where it is none.
+#[cold]
+fn decode_key(key: &[u8], w: &mut TupleWriter) {
+    let mut room = [0; 256];
+    w.text(field::CACHE_KEY, base64(key, &mut room).unwrap_or(key));
 }
 
 /// `0x` and four digits, or two where they are enough.

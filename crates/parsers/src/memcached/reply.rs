@@ -84,19 +84,35 @@ pub enum Fit {
 
 impl<'a> Reply<'a> {
     /// Reads a line without its end.
+    #[inline]
     pub fn read(line: &'a [u8]) -> Reply<'a> {
+        let reply = |kind| Reply { kind, key: b"", bytes: 0, flags: Words(b"") };
+        match line {
+            b"END" => reply(Kind::End),
+            b"STORED" => reply(Kind::Stored),
+            [b'V', b'A', b'L', b'U', b'E', b' ', words @ ..] => Reply::value(Words(words)),
+            _ => Reply::other(line),
+        }
+    }
+
+    /// `VALUE` and these words.
+    #[inline]
+    fn value(mut words: Words<'a>) -> Reply<'a> {
+        let (key, _flags, bytes) = (words.next(), words.next(), words.next().and_then(number));
+        let (kind, key, bytes) = match (key, bytes) {
+            (Some(key), Some(bytes)) => (Kind::Value, key, bytes),
+            _ => (Kind::Other, &b""[..], 0),
+        };
+        Reply { kind, key, bytes, flags: Words(b"") }
+    }
+
+    fn other(line: &'a [u8]) -> Reply<'a> {
         let mut words = Words(line);
         let first = words.next().unwrap_or_default();
         let kind = kind_of(first);
         let mut reply = Reply { kind, key: b"", bytes: 0, flags: Words(b"") };
         match kind {
-            Kind::Value => {
-                let (key, _flags, bytes) = (words.next(), words.next(), words.next().and_then(number));
-                match (key, bytes) {
-                    (Some(key), Some(bytes)) => (reply.key, reply.bytes) = (key, bytes),
-                    _ => reply.kind = Kind::Other,
-                }
-            }
+            Kind::Value => return Reply::value(words),
             Kind::Va => match words.next().and_then(number) {
                 Some(bytes) => (reply.bytes, reply.flags) = (bytes, words),
                 None => reply.kind = Kind::Other,

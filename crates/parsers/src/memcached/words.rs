@@ -11,13 +11,33 @@ impl<'a> Iterator for Words<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
-        let start = self.0.iter().position(|b| *b != b' ')?;
-        let rest = &self.0[start..];
-        let end = rest.iter().position(|b| *b == b' ').unwrap_or(rest.len());
-        let (word, rest) = rest.split_at(end);
-        self.0 = rest;
+        let mut rest = self.0;
+        while let [b' ', behind @ ..] = rest {
+            rest = behind;
+        }
+        if rest.is_empty() {
+            return None;
+        }
+        let (word, behind) = rest.split_at(blank(rest));
+        self.0 = behind;
         Some(word)
     }
+}
+
+/// Where the first blank is, or the end; eight bytes at a time.
+#[inline]
+fn blank(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::MAX / 0xff;
+    let (eights, rest) = bytes.as_chunks::<8>();
+    for (i, eight) in eights.iter().enumerate() {
+        let x = u64::from_le_bytes(*eight) ^ (ONES * b' ' as u64);
+        let zeros = x.wrapping_sub(ONES) & !x & (ONES << 7);
+        if zeros != 0 {
+            return i * 8 + zeros.trailing_zeros() as usize / 8;
+        }
+    }
+    let last = rest.iter().position(|b| *b == b' ').unwrap_or(rest.len());
+    bytes.len() - rest.len() + last
 }
 
 /// A line without `\n` and the `\r` before it.
@@ -32,6 +52,13 @@ pub fn without_end(line: &[u8]) -> &[u8] {
 pub fn number(word: &[u8]) -> Option<u64> {
     if word.is_empty() || word.len() > 20 {
         return None;
+    }
+    if word.len() < 20 {
+        let digits = word.iter().try_fold(0, |n: u64, b| {
+            let digit = b.wrapping_sub(b'0');
+            (digit < 10).then(|| n * 10 + u64::from(digit))
+        });
+        return digits;
     }
     word.iter().try_fold(0u64, |n, b| match b {
         b'0'..=b'9' => n.checked_mul(10)?.checked_add(u64::from(b - b'0')),
@@ -98,6 +125,20 @@ pub fn base64<'r>(text: &[u8], room: &'r mut [u8; 256]) -> Option<&'r [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn blanks_are_found_anywhere(bytes in proptest::collection::vec(proptest::sample::select(vec![b' ', b'!', 0x1f, 0xa0, b'x', 0]), 0..40)) {
+            let expected = bytes.iter().position(|b| *b == b' ').unwrap_or(bytes.len());
+            proptest::prop_assert_eq!(blank(&bytes), expected);
+        }
+
+        #[test]
+        fn numbers_are_read_as_the_standard_library_does(word in "[0-9]{0,21}|[0-9+x]{0,5}") {
+            let expected = word.parse().ok().filter(|_| word.len() <= 20 && !word.starts_with('+'));
+            proptest::prop_assert_eq!(number(word.as_bytes()), expected);
+        }
+    }
 
     #[test]
     fn words_are_split_at_blanks() {
