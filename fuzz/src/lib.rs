@@ -12,7 +12,7 @@ use wire::{Addr, Endpoint, IpProtocol, Timestamp};
 pub fn converse(protocol: &Protocol, schema: Schema, mut input: &[u8]) {
     let schema = Arc::new(schema);
     let wanted: Vec<_> = schema.ids().collect();
-    let mut taps = [Tap { variant: 0, writer: TupleWriter::new(schema, &wanted) }];
+    let mut taps = [Tap::new(0, TupleWriter::new(schema, &wanted))];
     let end = |n, port| Endpoint { addr: Addr::v4([10, 0, 0, n]), port };
     let mut flow = FlowContext {
         id: 1,

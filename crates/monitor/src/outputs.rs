@@ -59,7 +59,7 @@ impl Outputs {
                 Reads::Connections => outputs.connections.push(FlowTap { input, writer }),
                 Reads::Flows => outputs.flows.push(FlowTap { input, writer }),
                 Reads::Messages(protocol, variant) => {
-                    outputs.add_tap(protocol, input, Tap { variant, writer });
+                    outputs.add_tap(protocol, input, Tap::new(variant, writer));
                 }
             }
         }

@@ -7,7 +7,7 @@ use arrayvec::ArrayVec;
 use flow::{CloseReason, Event, Events, Flow, FlowEvent, FlowIdx, Hashed, SideCounters, Table};
 use parsers::flow_level::{flow_record, tcp_conn_time};
 use parsers::probing::{ProbeFlow, direction};
-use parsers::{FlowContext, Output, Probing, Stream};
+use parsers::{FlowContext, FlowFacts, FlowRef, Output, Probing, Stream};
 use plan::MonitorSpec;
 use wire::packet::TcpFlags;
 use wire::{Captured, IpProtocol, Packet, Side, Timestamp, Transport};
@@ -398,17 +398,22 @@ impl Monitor {
         idx: FlowIdx,
         act: impl FnOnce(&mut dyn parsers::StreamParser, Side, &mut Output<'_>),
     ) {
-        let flow = self.table.flow_mut(idx);
-        let context = context(flow);
-        let Stream::Parsing { parser, protocol, asker } = &mut flow.state.stream else { return };
-        let taps = self.outputs.taps(*protocol);
-        let mut out = Output::new(&context, self.now, &mut self.accounting.parsers, taps);
-        act(parser.as_mut(), *asker, &mut out);
-        if parser.is_done() {
-            parser.on_close(&mut out);
-            flow.state.stream = Stream::Ignored;
-            self.table.ignore_payload(idx);
+        let mut stream = std::mem::take(&mut self.table.flow_mut(idx).state.stream);
+        if let Stream::Parsing { parser, protocol, asker } = &mut stream {
+            let flow = self.table.flow(idx);
+            let midstream = flow.is_midstream() || flow.state.joined_midway;
+            let facts = Facts(flow);
+            let taps = self.outputs.taps(*protocol);
+            let flow = FlowRef::new(midstream, &facts);
+            let mut out = Output::new(flow, self.now, &mut self.accounting.parsers, taps);
+            act(parser.as_mut(), *asker, &mut out);
+            if parser.is_done() {
+                parser.on_close(&mut out);
+                stream = Stream::Ignored;
+                self.table.ignore_payload(idx);
+            }
         }
+        self.table.flow_mut(idx).state.stream = stream;
     }
 
     fn on_terminated(&mut self, idx: FlowIdx, reason: CloseReason, ts: Timestamp) {
@@ -502,6 +507,15 @@ impl Monitor {
         self.table.expire(self.clock, &mut events);
         self.on_events(&events, &[], None);
         self.events = events;
+    }
+}
+
+/// A flow, asked who it is only when a tuple says so.
+struct Facts<'a>(&'a Flow<FlowState>);
+
+impl FlowFacts for Facts<'_> {
+    fn context(&self) -> FlowContext {
+        context(self.0)
     }
 }
 

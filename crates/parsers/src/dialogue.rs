@@ -28,7 +28,7 @@ impl Dialogue {
         let end = |n, port| Endpoint { addr: Addr::v4([10, 0, 0, n]), port };
         Dialogue {
             parser: (protocol.start)(),
-            taps: vec![Tap { variant, writer: TupleWriter::new(schema, &wanted) }],
+            taps: vec![Tap::new(variant, TupleWriter::new(schema, &wanted))],
             flow: FlowContext {
                 id: 1,
                 client: end(1, 40000),

@@ -26,6 +26,6 @@ pub mod memcached;
 pub mod mysql;
 
 pub use message::Span;
-pub use output::{Counters, Direction, FlowContext, Output, Quality, Tap};
+pub use output::{Columns, Counters, Direction, FlowContext, FlowFacts, FlowRef, Output, Quality, Tap};
 pub use probing::{Probing, Stream};
 pub use protocol::{Probe, ProbeContext, Protocol, StreamParser};

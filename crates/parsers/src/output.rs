@@ -1,6 +1,7 @@
-//! Where parsers write: tuples of one flow, with the common fields filled in.
+//! Where parsers write: tuples of one flow, with the common fields filled in. What is wanted is known as bits, and a
+//! flow is only asked who it is when a tuple is written that says so.
 
-use tuple::{TupleWriter, common};
+use tuple::{FieldId, TupleWriter, common};
 use wire::{Endpoint, IpProtocol, Timestamp};
 
 use crate::community_id::community_id;
@@ -60,12 +61,97 @@ pub struct FlowContext {
     pub midstream: bool,
 }
 
+/// Who can say what a flow's tuples have in common, when one is written.
+pub trait FlowFacts {
+    /// All of it.
+    fn context(&self) -> FlowContext;
+}
+
+impl FlowFacts for FlowContext {
+    fn context(&self) -> FlowContext {
+        *self
+    }
+}
+
+/// A flow while its parser acts: one thing that parsers go by, and whom to ask for the rest.
+#[derive(Clone, Copy)]
+pub struct FlowRef<'a> {
+    /// The connection was joined after its start.
+    pub midstream: bool,
+    facts: &'a dyn FlowFacts,
+}
+
+impl<'a> FlowRef<'a> {
+    /// A flow that `facts` speaks for.
+    #[must_use]
+    pub fn new(midstream: bool, facts: &'a dyn FlowFacts) -> Self {
+        FlowRef { midstream, facts }
+    }
+}
+
+impl<'a> From<&'a FlowContext> for FlowRef<'a> {
+    fn from(flow: &'a FlowContext) -> Self {
+        FlowRef::new(flow.midstream, flow)
+    }
+}
+
+/// A set of columns of one schema; those beyond the 64th count as one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Columns(u64);
+
+impl Columns {
+    /// These columns.
+    #[must_use]
+    pub const fn of(ids: &[FieldId]) -> Columns {
+        let mut bits = 0;
+        let mut i = 0;
+        while i < ids.len() {
+            bits |= Self::bit(ids[i]);
+            i += 1;
+        }
+        Columns(bits)
+    }
+
+    /// Whether this column is among them.
+    #[inline]
+    #[must_use]
+    pub const fn has(self, id: FieldId) -> bool {
+        self.0 & Self::bit(id) != 0
+    }
+
+    /// Whether any of these is.
+    #[inline]
+    #[must_use]
+    pub const fn has_any(self, ids: &[FieldId]) -> bool {
+        self.0 & Self::of(ids).0 != 0
+    }
+
+    const fn bit(id: FieldId) -> u64 {
+        1 << if id.0 < 63 { id.0 } else { 63 }
+    }
+
+    fn wanted_by(writer: &TupleWriter) -> Columns {
+        let ids = writer.schema().ids().filter(|id| writer.wants(*id));
+        Columns(ids.fold(0, |bits, id| bits | Self::bit(id)))
+    }
+}
+
 /// One query's use of one parser: the writer of its tuples, and which of the protocol's parsers it is.
 pub struct Tap {
     /// The protocol's own number for the parser's name: `http` keeps every transaction, `http_get` only some.
     pub variant: u8,
     /// Where the rows go.
     pub writer: TupleWriter,
+    columns: Columns,
+}
+
+impl Tap {
+    /// A tap that writes to `writer`.
+    #[must_use]
+    pub fn new(variant: u8, writer: TupleWriter) -> Tap {
+        let columns = Columns::wanted_by(&writer);
+        Tap { variant, writer, columns }
+    }
 }
 
 /// What parsers met and could not use; part of the summary.
@@ -103,7 +189,7 @@ impl Counters {
 /// The sink of one flow's tuples for the length of one call.
 pub struct Output<'a> {
     /// The flow.
-    pub flow: &'a FlowContext,
+    pub flow: FlowRef<'a>,
     /// The packet clock: when what is written now was complete.
     pub now: Timestamp,
     /// What went wrong.
@@ -113,20 +199,29 @@ pub struct Output<'a> {
 
 impl<'a> Output<'a> {
     /// An output to `taps`.
+    #[inline]
     #[must_use]
     pub fn new(
-        flow: &'a FlowContext,
+        flow: impl Into<FlowRef<'a>>,
         now: Timestamp,
         counters: &'a mut Counters,
         taps: &'a mut [Tap],
     ) -> Self {
-        Output { flow, now, counters, taps }
+        Output { flow: flow.into(), now, counters, taps }
     }
 
     /// Whether any tap asked for this column: spares work that only it needs.
+    #[inline]
     #[must_use]
-    pub fn wants(&self, id: tuple::FieldId) -> bool {
-        self.taps.iter().any(|t| t.writer.wants(id))
+    pub fn wants(&self, id: FieldId) -> bool {
+        self.columns().has(id)
+    }
+
+    /// All columns that any tap asked for: to be asked once a flow.
+    #[inline]
+    #[must_use]
+    pub fn columns(&self) -> Columns {
+        Columns(self.taps.iter().fold(0, |bits, tap| bits | tap.columns.0))
     }
 
     /// Writes one tuple to every tap whose variant `keep`s it: the common fields, then what `fill` sets.
@@ -140,12 +235,27 @@ impl<'a> Output<'a> {
         mut fill: impl FnMut(&mut TupleWriter),
     ) {
         for tap in self.taps.iter_mut().filter(|t| keep(t.variant)) {
-            write_common(&mut tap.writer, self.flow, ts, self.now, quality);
+            if tap.columns.has_any(&OF_A_FLOW) {
+                write_flow(&mut tap.writer, &self.flow.facts.context());
+            }
+            write_times(&mut tap.writer, ts, self.now, quality);
             fill(&mut tap.writer);
             tap.writer.end_row();
         }
     }
 }
+
+/// Common fields that say which flow it is.
+const OF_A_FLOW: [FieldId; 8] = [
+    common::ID,
+    common::CLIENT_IP,
+    common::CLIENT_PORT,
+    common::SERVER_IP,
+    common::SERVER_PORT,
+    common::TRANSPORT,
+    common::CLIENT_GUESSED,
+    common::COMMUNITY_ID,
+];
 
 /// Sets the fields that every tuple begins with. `ts` and `end` are the times of its subject's begin and end.
 pub fn write_common(
@@ -155,8 +265,19 @@ pub fn write_common(
     end: Timestamp,
     quality: Quality,
 ) {
-    w.u64(common::ID, flow.id);
+    write_flow(w, flow);
+    write_times(w, ts, end, quality);
+}
+
+#[inline]
+fn write_times(w: &mut TupleWriter, ts: Timestamp, end: Timestamp, quality: Quality) {
     w.i64(common::TS, ts.0);
+    w.text(common::QUALITY, quality.name().as_bytes());
+    w.i64(common::TS_END, end.0);
+}
+
+fn write_flow(w: &mut TupleWriter, flow: &FlowContext) {
+    w.u64(common::ID, flow.id);
     w.ip(common::CLIENT_IP, &flow.client.addr.0);
     w.u64(common::CLIENT_PORT, u64::from(flow.client.port));
     w.ip(common::SERVER_IP, &flow.server.addr.0);
@@ -170,9 +291,7 @@ pub fn write_common(
             other => w.text(common::TRANSPORT, other.0.to_string().as_bytes()),
         }
     }
-    w.text(common::QUALITY, quality.name().as_bytes());
     w.bool(common::CLIENT_GUESSED, flow.client_guessed);
-    w.i64(common::TS_END, end.0);
     if w.wants(common::COMMUNITY_ID) {
         w.text(common::COMMUNITY_ID, community_id(flow).as_bytes());
     }

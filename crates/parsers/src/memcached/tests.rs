@@ -401,8 +401,7 @@ fn a_long_connection() {
     };
     let mut counters = crate::Counters::default();
     let schema = std::sync::Arc::new(schema());
-    let mut taps =
-        [crate::Tap { variant: ALL, writer: tuple::TupleWriter::new(schema.clone(), &[field::HIT]) }];
+    let mut taps = [crate::Tap::new(ALL, tuple::TupleWriter::new(schema.clone(), &[field::HIT]))];
     let mut rows = 0;
     for i in 0..20_000 {
         let now = Timestamp(i * 1000);
