@@ -12,12 +12,18 @@
 //!
 //! Knows no bytes and no protocol. Holds at most [`WAITING_MAX`] exchanges.
 
-use std::collections::VecDeque;
+mod exchange;
+mod habit;
+
 use std::ops::Range;
 
 use wire::Timestamp;
 
+pub use self::exchange::Exchange;
+use self::exchange::is;
+use self::habit::{Habit, When};
 use crate::Direction;
+use crate::slots::Slots;
 
 /// Most exchanges held; beyond, the oldest is handed out as it is.
 pub const WAITING_MAX: usize = 1024;
@@ -28,29 +34,6 @@ const EARLY_MAX: u64 = 256;
 const BREAKS_MAX: usize = 64;
 /// A response that is further ahead of a request than this was not put into the wrong order: it answers another one.
 const EARLY_NS_MAX: i64 = 10_000_000;
-/// Silence after which a batch is answered. Longer than the flow table waits for bytes that were acknowledged.
-const SILENCE_NS: i64 = 1_000_000_000;
-/// Responses after one request each that count as a client that waits, though messages were lost.
-const WEAK_TURNS: u32 = 3;
-
-/// A request and its response, as far as they are known.
-#[derive(Debug)]
-pub struct Exchange<Q, R> {
-    /// The request, unless it was not seen.
-    pub request: Option<Q>,
-    /// The response, unless there was none or it could not be attributed.
-    pub response: Option<R>,
-    /// Matched after a loss, by what the client is known to do.
-    pub resync: bool,
-    request_first: Timestamp,
-    response_first: Timestamp,
-    request_open: bool,
-    response_open: bool,
-    /// What is missing will not come.
-    given_up: bool,
-    /// Not even the rest of what is here.
-    forced: bool,
-}
 
 /// Where a response was put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,81 +58,60 @@ pub struct Loss {
 /// The exchanges of one flow.
 #[derive(Debug)]
 pub struct InOrder<Q, R> {
-    exchanges: VecDeque<Exchange<Q, R>>,
-    alone: Option<Exchange<Q, R>>,
+    exchanges: Slots<Exchange<Q, R>>,
+    /// One at most.
+    alone: Slots<Exchange<Q, R>>,
     /// The number of the oldest exchange held.
     base: u64,
     next_request: u64,
     next_response: u64,
     /// Size of the smallest request seen.
-    request_bytes_min: u64,
+    request_bytes_min: u32,
     /// Requests may be missing behind the last one; how many will be known when there is a next one.
     suspected: bool,
     /// Requests may be missing just before each of these, ascending.
-    request_breaks: VecDeque<u64>,
+    request_breaks: Vec<u64>,
     /// Responses may be missing before the next one.
     responses_lost: bool,
     /// A response was seen that nothing could be said of.
     ambiguous: bool,
     /// First byte of the last response, if no responses were lost since.
-    heard: Option<Timestamp>,
+    heard: When,
     habit: Habit,
-    evicted: u64,
-}
-
-/// What the client has been seen to do.
-#[derive(Debug, Default)]
-struct Habit {
-    /// Times it asked after everything earlier had been answered.
-    turns: u32,
-    /// Responses in a row, while the count was lost, that came after exactly one request each.
-    weak_turns: u32,
-    /// Most requests that it sent before the first of them was answered.
-    depth_max: u32,
-    depth: u32,
-    /// It asked while only a part of what it had asked was answered.
-    overlaps: bool,
-    /// First byte of the first response to the present batch.
-    batch_answered: Option<Timestamp>,
-    /// Last byte of the last response.
-    response_last: Option<Timestamp>,
-    responded_since_request: bool,
-    /// Requests were lost and none seen since.
-    fresh_loss: bool,
-    /// Messages were lost just before the present batch, and since it began: it may be larger than it seems.
-    blurred_before: bool,
-    blurred: bool,
+    evicted: u32,
 }
 
 impl<Q, R> Default for InOrder<Q, R> {
     fn default() -> Self {
         InOrder {
-            exchanges: VecDeque::new(),
-            alone: None,
+            exchanges: Slots::default(),
+            alone: Slots::default(),
             base: 0,
             next_request: 0,
             next_response: 0,
-            request_bytes_min: u64::MAX,
+            request_bytes_min: u32::MAX,
             suspected: false,
-            request_breaks: VecDeque::new(),
+            request_breaks: Vec::new(),
             responses_lost: false,
             ambiguous: false,
-            heard: None,
+            heard: When::NEVER,
             habit: Habit::default(),
             evicted: 0,
         }
     }
 }
 
-impl<Q, R> InOrder<Q, R> {
-    /// A request begins, with a head of `bytes`; the number is for [`InOrder::request_mut`] and
-    /// [`InOrder::finish_request`].
-    pub fn request(&mut self, request: Q, bytes: usize, first: Timestamp, resync: bool) -> u64 {
-        self.request_bytes_min = self.request_bytes_min.min(bytes as u64);
+impl<Q: Default, R: Default> InOrder<Q, R> {
+    /// A request begins, with a head of `bytes`. Gives its number, for [`InOrder::request_mut`] and
+    /// [`InOrder::finish_request`], and its place, which holds what an earlier request left there.
+    pub fn request(&mut self, bytes: usize, first: Timestamp, resync: bool) -> (u64, &mut Q) {
+        self.request_bytes_min = self.request_bytes_min.min(u32::try_from(bytes).unwrap_or(u32::MAX));
         if self.exchanges.len() >= WAITING_MAX {
             self.evict_oldest();
         }
-        self.give_up_stale_responses(first);
+        if self.next_request < self.next_response {
+            self.give_up_stale_responses(first);
+        }
         let number = self.next_request;
         self.next_request += 1;
         let synced = !self.certain() && self.habit.begins_batch(first);
@@ -160,78 +122,77 @@ impl<Q, R> InOrder<Q, R> {
         }
         self.habit.responded_since_request = false;
         self.habit.fresh_loss = false;
-        match self.at(number) {
-            Some(early) => {
-                early.request = Some(request);
-                early.request_first = first;
-                early.resync |= resync;
-            }
-            None => self.exchanges.push_back(Exchange {
-                request: Some(request),
-                resync: resync || synced,
-                ..Exchange::empty(first)
-            }),
-        }
-        number
+        // Its response may have come early.
+        let held = self.index(number).filter(|i| *i < self.exchanges.len());
+        let i = held.unwrap_or_else(|| {
+            self.exchanges.push().begin(first);
+            self.exchanges.len() - 1
+        });
+        let exchange =
+            self.exchanges.get_mut(i).expect("it is held: it was found, or has just been put there");
+        exchange.request_first = first;
+        exchange.set(is::RESYNC, resync || synced && held.is_none());
+        exchange.is |= is::ASKED;
+        (number, &mut exchange.request)
     }
 
     /// The request `number`, while it is held.
+    #[inline]
     pub fn request_mut(&mut self, number: u64) -> Option<&mut Q> {
-        self.at(number)?.request.as_mut()
+        self.at(number).filter(|e| e.has(is::ASKED)).map(|e| &mut e.request)
     }
 
-    /// The request `number` is complete.
-    pub fn finish_request(&mut self, number: u64) {
-        if let Some(exchange) = self.at(number) {
-            exchange.request_open = false;
-        }
+    /// The request `number` is complete. Gives it, while it is held, for a last word.
+    #[inline]
+    pub fn finish_request(&mut self, number: u64) -> Option<&mut Q> {
+        let exchange = self.at(number)?;
+        exchange.is |= is::REQUEST_OVER;
+        exchange.has(is::ASKED).then_some(&mut exchange.request)
     }
 
     /// A response begins. `may_be_early`: its request may still come (a capture in the wrong order); else a response
-    /// without a request stays alone.
-    pub fn response(&mut self, response: R, first: Timestamp, resync: bool, may_be_early: bool) -> Place {
+    /// without a request stays alone. Gives where it is and its place, which holds what an earlier one left there.
+    pub fn response(&mut self, first: Timestamp, resync: bool, may_be_early: bool) -> (Place, &mut R) {
         self.habit.responded_since_request = true;
         let attributed = self.attribute(first, may_be_early);
-        self.heard = Some(first);
-        match attributed {
-            Some((number, guided)) => match self.at(number) {
-                Some(exchange) => {
-                    exchange.response = Some(response);
-                    exchange.response_first = first;
-                    exchange.resync |= resync || guided;
-                    Place::With(number)
-                }
-                None => self.put_alone(response, first),
-            },
-            None => self.put_alone(response, first),
-        }
+        self.heard = When::at(first);
+        let held = attributed.and_then(|(number, guided)| {
+            let i = self.index(number).filter(|i| *i < self.exchanges.len())?;
+            Some((number, i, guided))
+        });
+        let (place, exchange) = match held.and_then(|(n, i, g)| Some((n, self.exchanges.get_mut(i)?, g))) {
+            Some((number, exchange, guided)) => {
+                exchange.response_first = first;
+                exchange.set(is::RESYNC, resync || guided);
+                (Place::With(number), exchange)
+            }
+            None => (Place::Alone, put_alone(&mut self.alone, first)),
+        };
+        exchange.is |= is::ANSWERED;
+        (place, &mut exchange.response)
     }
 
     /// The request that the response at `place` answers.
     #[must_use]
     pub fn request_of(&self, place: Place) -> Option<&Q> {
         let Place::With(number) = place else { return None };
-        self.exchanges.get(usize::try_from(number.checked_sub(self.base)?).ok()?)?.request.as_ref()
+        self.exchanges.get(self.index(number)?)?.request()
     }
 
     /// The response at `place`, while it is held.
+    #[inline]
     pub fn response_mut(&mut self, place: Place) -> Option<&mut R> {
-        match place {
-            Place::With(number) => self.at(number)?.response.as_mut(),
-            Place::Alone => self.alone.as_mut()?.response.as_mut(),
-        }
+        self.answered(place).filter(|e| e.has(is::ANSWERED)).map(|e| &mut e.response)
     }
 
-    /// The response at `place` is complete; its last byte arrived at `last`.
-    pub fn finish_response(&mut self, place: Place, last: Timestamp) {
-        self.habit.response_last = Some(self.habit.response_last.map_or(last, |l| l.max(last)));
-        let exchange = match place {
-            Place::With(number) => self.at(number),
-            Place::Alone => self.alone.as_mut(),
-        };
-        if let Some(exchange) = exchange {
-            exchange.response_open = false;
-        }
+    /// The response at `place` is complete; its last byte arrived at `last`. Gives it, while it is held, for a last
+    /// word.
+    #[inline]
+    pub fn finish_response(&mut self, place: Place, last: Timestamp) -> Option<&mut R> {
+        self.habit.responded(last);
+        let exchange = self.answered(place)?;
+        exchange.is |= is::RESPONSE_OVER;
+        exchange.has(is::ANSWERED).then_some(&mut exchange.response)
     }
 
     /// `bytes` are missing in `direction`; `before`: a loss before them that nothing has come behind yet;
@@ -250,7 +211,7 @@ impl<Q, R> InOrder<Q, R> {
         match direction {
             Direction::ServerToClient => self.lose_responses(loss, ts),
             Direction::ClientToServer => {
-                let one = at_head && loss.next_began && loss.bytes < self.request_bytes_min.saturating_mul(2);
+                let one = at_head && loss.next_began && loss.bytes < 2 * u64::from(self.request_bytes_min);
                 if one && self.next_request > 0 { self.lose_one_request() } else { self.lose_requests() }
             }
         }
@@ -283,47 +244,64 @@ impl<Q, R> InOrder<Q, R> {
     pub fn no_more_requests(&mut self) {
         for number in self.next_request..self.next_response {
             if let Some(exchange) = self.at(number) {
-                exchange.given_up = true;
+                exchange.is |= is::GIVEN_UP;
             }
         }
     }
 
     /// Everything is handed out as it is.
     pub fn close(&mut self) {
-        self.exchanges.iter_mut().chain(&mut self.alone).for_each(|e| e.forced = true);
+        for held in [&mut self.exchanges, &mut self.alone] {
+            for i in 0..held.len() {
+                if let Some(exchange) = held.get_mut(i) {
+                    exchange.is |= is::FORCED;
+                }
+            }
+        }
     }
 
-    /// The next exchange that is over, oldest first.
-    pub fn pop(&mut self) -> Option<Exchange<Q, R>> {
-        if self.alone.as_ref().is_some_and(Exchange::is_over) {
-            return self.alone.take();
+    /// Hands out the exchanges that are over, oldest first.
+    #[inline]
+    pub fn hand_out(&mut self, mut take: impl FnMut(&mut Exchange<Q, R>)) {
+        if let Some(alone) = self.alone.get_mut(0)
+            && alone.is_over()
+        {
+            take(alone);
+            self.alone.pop();
         }
-        loop {
-            let front = self.exchanges.front()?;
-            let missing = front.request.is_none() && front.response.is_none();
-            // A request that was lost is there to be counted until its response has come or is known to be lost too.
-            if !front.is_over() || missing && !front.forced && self.base >= self.next_response {
-                return None;
+        while let Some(front) = self.exchanges.get_mut(0) {
+            if !front.is_over() {
+                return;
+            }
+            if front.has(is::ASKED | is::ANSWERED) {
+                take(front);
+            } else if !front.has(is::FORCED) && self.base >= self.next_response {
+                // A request that was lost is there to be counted until its response has come or is known to be lost too.
+                return;
             }
             self.base += 1;
-            let front = self.exchanges.pop_front()?;
-            if !missing {
-                return Some(front);
-            }
+            self.exchanges.pop();
         }
     }
 
-    /// Hands out the oldest exchange as it is; false: there is none.
+    /// Lets the oldest exchange be handed out as it is; false: there is none.
     pub fn evict_oldest(&mut self) -> bool {
-        let Some(oldest) = self.exchanges.front_mut() else { return false };
-        oldest.forced = true;
+        let Some(oldest) = self.exchanges.get_mut(0) else { return false };
+        oldest.is |= is::FORCED;
         self.evicted += 1;
         true
     }
 
+    /// Whether exchanges have been given up since the last [`InOrder::take_evicted`].
+    #[inline]
+    #[must_use]
+    pub fn has_evicted(&self) -> bool {
+        self.evicted > 0
+    }
+
     /// Exchanges given up since the last call because there were too many.
     pub fn take_evicted(&mut self) -> u64 {
-        std::mem::take(&mut self.evicted)
+        std::mem::take(&mut self.evicted).into()
     }
 
     /// Whether a response would be expected to answer a request that is held.
@@ -341,20 +319,27 @@ impl<Q, R> InOrder<Q, R> {
         self.request_of(Place::With(self.next_response))
     }
 
+    /// Exchanges held.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.exchanges.len()
+    }
+
     /// Requests so far.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.next_request
     }
 
+    #[inline]
     fn certain(&self) -> bool {
         self.request_breaks.is_empty() && !self.responses_lost && !self.ambiguous
     }
 
     /// It is known which response answers request `number`: what was lost up to it is over.
     fn settle(&mut self, number: u64) {
-        while self.request_breaks.front().is_some_and(|b| *b <= number) {
-            self.request_breaks.pop_front();
+        while self.request_breaks.first().is_some_and(|b| *b <= number) {
+            self.request_breaks.remove(0);
         }
         self.responses_lost = false;
         self.ambiguous = false;
@@ -365,12 +350,12 @@ impl<Q, R> InOrder<Q, R> {
         self.suspected = false;
         self.no_more_requests();
         self.next_request = self.next_request.max(self.next_response);
-        if self.request_breaks.back() != Some(&self.next_request) {
-            self.request_breaks.push_back(self.next_request);
+        if self.request_breaks.last() != Some(&self.next_request) {
+            self.request_breaks.push(self.next_request);
         }
         if self.request_breaks.len() > BREAKS_MAX {
             // Order says nothing any more until the count is known again.
-            self.request_breaks.pop_front();
+            self.request_breaks.remove(0);
             self.ambiguous = true;
         }
         self.habit.lose_requests();
@@ -383,10 +368,13 @@ impl<Q, R> InOrder<Q, R> {
         let number = self.next_request;
         self.next_request += 1;
         match self.at(number) {
-            Some(early) => early.given_up = true,
+            Some(early) => early.is |= is::GIVEN_UP,
             None => {
-                let not_before = self.exchanges.back().map_or(Timestamp::MIN, |e| e.request_first);
-                self.exchanges.push_back(Exchange { given_up: true, ..Exchange::empty(not_before) });
+                let last = self.exchanges.len().checked_sub(1).and_then(|i| self.exchanges.get(i));
+                let not_before = last.map_or(Timestamp::MIN, |e| e.request_first);
+                let missing = self.exchanges.push();
+                missing.begin(not_before);
+                missing.is |= is::GIVEN_UP;
             }
         }
     }
@@ -395,7 +383,7 @@ impl<Q, R> InOrder<Q, R> {
     /// known there may be others in a hole of the client's that is not known yet.
     fn lose_responses(&mut self, loss: Loss, resumed: Timestamp) {
         self.habit.blurred = true;
-        self.heard = None;
+        self.heard = When::NEVER;
         let waiting = self.waiting();
         let exposed = waiting.clone().any(|n| n < loss.requests_before && self.sent_by(n, resumed));
         let given_up = u64::from(loss.next_began && exposed);
@@ -404,8 +392,23 @@ impl<Q, R> InOrder<Q, R> {
         self.responses_lost = true;
     }
 
+    #[inline]
     fn at(&mut self, number: u64) -> Option<&mut Exchange<Q, R>> {
-        self.exchanges.get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
+        self.exchanges.get_mut(self.index(number)?)
+    }
+
+    /// Where the exchange `number` is, unless it was before all that are held.
+    #[inline]
+    fn index(&self, number: u64) -> Option<usize> {
+        usize::try_from(number.checked_sub(self.base)?).ok()
+    }
+
+    #[inline]
+    fn answered(&mut self, place: Place) -> Option<&mut Exchange<Q, R>> {
+        match place {
+            Place::With(number) => self.at(number),
+            Place::Alone => self.alone.get_mut(0),
+        }
     }
 
     /// The request that a response beginning at `first` answers, and whether that was not by count alone.
@@ -424,20 +427,20 @@ impl<Q, R> InOrder<Q, R> {
                 self.expect_request(first);
                 return Some((self.next_response - 1, false));
             }
-            if !self.sent_by(number, first.plus(EARLY_NS_MAX)) {
+            let exchange = self.at(number).filter(|e| e.request_first <= first.plus(EARLY_NS_MAX));
+            let Some(exchange) = exchange else {
                 // It began before its request did: the count is wrong.
                 self.ambiguous = true;
                 return None;
-            }
+            };
+            let request_first = exchange.has(is::ASKED).then_some(exchange.request_first);
             self.next_response += 1;
-            let exchange = self.at(number)?;
-            let request_first = exchange.request.is_some().then_some(exchange.request_first);
             self.habit.observe(request_first, first);
             return Some((number, false));
         }
         let in_order = !self.responses_lost
             && !self.ambiguous
-            && self.request_breaks.front().is_some_and(|b| number < *b);
+            && self.request_breaks.first().is_some_and(|b| number < *b);
         if in_order {
             self.next_response += 1;
             return Some((number, false));
@@ -450,11 +453,11 @@ impl<Q, R> InOrder<Q, R> {
         let latest = waiting.clone().rev().find(|n| self.sent_by(*n, first));
         self.habit.alternates(latest.map_or(0, |latest| latest + 1 - waiting.start));
         let latest = latest?;
-        let waits = self.habit.waits() && self.request_breaks.front().is_none_or(|b| *b <= latest);
+        let waits = self.habit.waits() && self.request_breaks.first().is_none_or(|b| *b <= latest);
         // Where a request is missing the response may answer that one or the one before.
         let suspected = self.suspected && latest + 1 == self.next_request;
         // Sent after the response before, with nothing lost between: no other response can be this one's.
-        let fresh = self.heard.is_some_and(|heard| !self.sent_by(latest, heard));
+        let fresh = self.heard.get().is_some_and(|heard| !self.sent_by(latest, heard));
         let known = waits && fresh && !suspected && !self.is_missing(latest);
         self.give_up(waiting.start, if known { latest } else { latest + 1 });
         if known {
@@ -467,7 +470,7 @@ impl<Q, R> InOrder<Q, R> {
 
     /// Whether this request was lost.
     fn is_missing(&mut self, number: u64) -> bool {
-        self.at(number).is_some_and(|e| e.request.is_none())
+        self.at(number).is_some_and(|e| !e.has(is::ASKED))
     }
 
     /// The requests without a response.
@@ -482,7 +485,7 @@ impl<Q, R> InOrder<Q, R> {
     /// An exchange for a response whose request is to come.
     fn expect_request(&mut self, first: Timestamp) {
         self.next_response += 1;
-        self.exchanges.push_back(Exchange::empty(first));
+        self.exchanges.push().begin(first);
     }
 
     /// Hands out responses that are too old to answer a request that begins at `first`.
@@ -490,7 +493,7 @@ impl<Q, R> InOrder<Q, R> {
         while self.next_request < self.next_response {
             let number = self.next_request;
             match self.at(number) {
-                Some(early) if first.since(early.response_first) > EARLY_NS_MAX => early.given_up = true,
+                Some(early) if first.since(early.response_first) > EARLY_NS_MAX => early.is |= is::GIVEN_UP,
                 Some(_) => return,
                 None => {}
             }
@@ -498,92 +501,28 @@ impl<Q, R> InOrder<Q, R> {
         }
     }
 
-    fn put_alone(&mut self, response: R, first: Timestamp) -> Place {
-        self.alone = Some(Exchange { response: Some(response), given_up: true, ..Exchange::empty(first) });
-        Place::Alone
-    }
-
     /// Hands out the requests `from..to` that have no response.
     fn give_up(&mut self, from: u64, to: u64) {
         for number in from.max(self.base)..to {
             if let Some(exchange) = self.at(number) {
-                exchange.given_up = true;
+                exchange.is |= is::GIVEN_UP;
             }
         }
     }
 }
 
-impl<Q, R> Exchange<Q, R> {
-    fn empty(first: Timestamp) -> Self {
-        Exchange {
-            request: None,
-            response: None,
-            resync: false,
-            request_first: first,
-            response_first: first,
-            request_open: true,
-            response_open: true,
-            given_up: false,
-            forced: false,
-        }
+/// A place for a response whose request is not known.
+fn put_alone<Q: Default, R: Default>(
+    alone: &mut Slots<Exchange<Q, R>>,
+    first: Timestamp,
+) -> &mut Exchange<Q, R> {
+    if alone.len() > 0 {
+        alone.pop();
     }
-
-    #[inline]
-    fn is_over(&self) -> bool {
-        let request_over = if self.request.is_some() { !self.request_open } else { self.given_up };
-        let response_over = if self.response.is_some() { !self.response_open } else { self.given_up };
-        self.forced || request_over && response_over
-    }
-}
-
-impl Habit {
-    /// A response that surely answers a request sent at `request`.
-    fn observe(&mut self, request: Option<Timestamp>, response: Timestamp) {
-        let Some(request) = request else { return };
-        match (self.response_last, self.batch_answered) {
-            (Some(last), Some(answered)) if request < last => {
-                if request <= answered {
-                    self.depth += 1;
-                } else {
-                    self.overlaps = true;
-                }
-            }
-            (last, _) => {
-                let clear = last.is_some() && !self.blurred_before && !self.blurred;
-                self.turns = self.turns.saturating_add(u32::from(clear));
-                self.blurred_before = std::mem::take(&mut self.blurred);
-                self.depth = 1;
-                self.batch_answered = Some(response);
-            }
-        }
-        self.depth_max = self.depth_max.max(self.depth);
-    }
-
-    fn lose_requests(&mut self) {
-        (self.fresh_loss, self.blurred) = (true, true);
-        self.weak_turns = 0;
-    }
-
-    /// A response after a loss came after so many requests since the last one.
-    fn alternates(&mut self, requests: u64) {
-        self.weak_turns = if requests == 1 { self.weak_turns.saturating_add(1) } else { 0 };
-    }
-
-    /// Never asks while it waits for a response.
-    fn waits(&self) -> bool {
-        self.depth_max <= 1 && !self.overlaps && (self.turns >= 1 || self.weak_turns >= WEAK_TURNS)
-    }
-
-    /// A request sent at `first` is the first of a batch, and all earlier ones have been answered: the server has been
-    /// silent for longer than bytes of its stream are held back.
-    fn begins_batch(&self, first: Timestamp) -> bool {
-        self.depth_max > 1
-            && !self.overlaps
-            && self.turns >= 1
-            && !self.fresh_loss
-            && self.responded_since_request
-            && self.response_last.is_some_and(|last| first.since(last) >= SILENCE_NS)
-    }
+    let exchange = alone.push();
+    exchange.begin(first);
+    exchange.is |= is::GIVEN_UP;
+    exchange
 }
 
 #[cfg(test)]
@@ -609,24 +548,30 @@ mod tests {
                     if let Some(loss) = loss[0].take() {
                         exchanges.resume(C, loss, true, ts);
                     }
-                    let number = exchanges.request(name, 30, ts, false);
+                    let (number, request) = exchanges.request(30, ts, false);
+                    *request = name;
                     exchanges.finish_request(number);
                 }
                 _ => {
                     if let Some(loss) = loss[1].take() {
                         exchanges.resume(S, loss, true, ts);
                     }
-                    let place = exchanges.response(name, ts, false, true);
+                    let (place, response) = exchanges.response(ts, false, true);
+                    *response = name;
                     exchanges.finish_response(place, ts);
                 }
             }
-            out.extend(std::iter::from_fn(|| exchanges.pop()));
+            hand_out(&mut exchanges, &mut out);
         }
         exchanges.close();
-        out.extend(std::iter::from_fn(|| exchanges.pop()));
-        let show =
-            |e: &Exchange<char, char>| format!("{}{}", e.request.unwrap_or('-'), e.response.unwrap_or('-'));
-        assert_eq!(out.iter().map(show).collect::<Vec<_>>().join(" "), expected, "{script}");
+        hand_out(&mut exchanges, &mut out);
+        assert_eq!(out.join(" "), expected, "{script}");
+    }
+
+    fn hand_out(exchanges: &mut InOrder<char, char>, out: &mut Vec<String>) {
+        exchanges.hand_out(|e| {
+            out.push(format!("{}{}", e.request().unwrap_or(&'-'), e.response().unwrap_or(&'-')));
+        });
     }
 
     #[test]
@@ -669,13 +614,13 @@ mod tests {
     fn waiting_is_bounded() {
         let mut exchanges = InOrder::<u64, u64>::default();
         for i in 0..WAITING_MAX as u64 + 5 {
-            let number = exchanges.request(i, 30, Timestamp(i as i64), false);
+            let (number, _) = exchanges.request(30, Timestamp(i as i64), false);
             exchanges.finish_request(number);
-            while exchanges.pop().is_some() {}
+            exchanges.hand_out(|_| {});
         }
         assert_eq!(exchanges.take_evicted(), 5);
         // The responses to those that were given up are not given to others.
-        let place = exchanges.response(0, Timestamp(9999), false, true);
+        let (place, _) = exchanges.response(Timestamp(9999), false, true);
         assert_eq!(place, Place::Alone);
     }
 }

@@ -19,6 +19,7 @@ pub mod probing;
 pub mod protocol;
 pub mod registry;
 pub mod request_response;
+mod slots;
 pub mod template;
 
 pub mod http;

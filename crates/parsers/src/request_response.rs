@@ -18,9 +18,8 @@ use crate::{Direction, Output, Quality, Span, StreamParser};
 pub const HEAD_BYTES_MAX: usize = 8192;
 /// How much of a head that is split is copied before `cut` looks at it again.
 const COPY_BYTES: usize = 512;
-/// Buffers kept for the next messages, and the most each may hold.
-const SPARES_MAX: usize = 8;
-const SPARE_BYTES_MAX: usize = 1024;
+/// Most memory that a place in the queue keeps for the next head there.
+const KEPT_BYTES: usize = 1024;
 
 /// What a protocol has to say of its messages.
 pub trait Messages: Send + 'static {
@@ -58,7 +57,6 @@ pub struct RequestResponse<M> {
     request: u64,
     response: Place,
     emitted: bool,
-    spare: Vec<Vec<u8>>,
     protocol: PhantomData<fn() -> M>,
 }
 
@@ -91,6 +89,12 @@ struct Message {
     head: Vec<u8>,
 }
 
+impl Default for Message {
+    fn default() -> Self {
+        Message { span: Span::at(Timestamp::MIN), gap: false, head: Vec::new() }
+    }
+}
+
 impl<M: Messages> RequestResponse<M> {
     /// For [`crate::Protocol::start`].
     #[must_use]
@@ -102,7 +106,6 @@ impl<M: Messages> RequestResponse<M> {
             request: 0,
             response: Place::Alone,
             emitted: false,
-            spare: Vec::new(),
             protocol: PhantomData,
         })
     }
@@ -187,21 +190,25 @@ impl<M: Messages> RequestResponse<M> {
     }
 
     fn begin(&mut self, direction: Direction, head: &[u8], span: Span, body: u64, out: &mut Output<'_>) {
-        let mut kept = self.spare.pop().unwrap_or_default();
-        kept.extend_from_slice(head);
-        let message = Message { span, gap: false, head: kept };
         let found = std::mem::take(&mut self.lane(direction).found);
         self.lane(direction).span = None;
-        match direction {
+        let message = match direction {
             Direction::ClientToServer => {
-                self.request = self.exchanges.request(message, head.len(), span.first, found);
-                out.counters.evicted_requests += self.exchanges.take_evicted();
+                let (number, message) = self.exchanges.request(head.len(), span.first, found);
+                self.request = number;
+                message
             }
             Direction::ServerToClient => {
                 let may_be_early = !out.flow.midstream || self.exchanges.requests() > 0;
-                self.response = self.exchanges.response(message, span.first, found, may_be_early);
+                let (place, message) = self.exchanges.response(span.first, found, may_be_early);
+                self.response = place;
+                message
             }
-        }
+        };
+        (message.span, message.gap) = (span, false);
+        message.head.clear();
+        message.head.extend_from_slice(head);
+        out.counters.evicted_requests += self.exchanges.take_evicted();
         self.body(direction, body, span.last, out);
     }
 
@@ -218,8 +225,8 @@ impl<M: Messages> RequestResponse<M> {
         }
         self.lane(direction).state = State::Head;
         match direction {
-            Direction::ClientToServer => self.exchanges.finish_request(self.request),
-            Direction::ServerToClient => self.exchanges.finish_response(self.response, last),
+            Direction::ClientToServer => _ = self.exchanges.finish_request(self.request),
+            Direction::ServerToClient => _ = self.exchanges.finish_response(self.response, last),
         }
         self.flush(out);
     }
@@ -254,17 +261,17 @@ impl<M: Messages> RequestResponse<M> {
     }
 
     fn flush(&mut self, out: &mut Output<'_>) {
-        while let Some(exchange) = self.exchanges.pop() {
-            emit::<M>(&exchange, !self.emitted, out);
-            self.emitted = true;
-            for message in [exchange.request, exchange.response].into_iter().flatten() {
-                let mut head = message.head;
-                if self.spare.len() < SPARES_MAX && head.capacity() <= SPARE_BYTES_MAX {
-                    head.clear();
-                    self.spare.push(head);
+        let RequestResponse { exchanges, emitted, .. } = self;
+        exchanges.hand_out(|exchange| {
+            emit::<M>(exchange, !*emitted, out);
+            *emitted = true;
+            let (request, response) = exchange.places();
+            for head in [&mut request.head, &mut response.head] {
+                if head.capacity() > KEPT_BYTES {
+                    *head = Vec::new();
                 }
             }
-        }
+        });
     }
 
     fn lane(&mut self, direction: Direction) -> &mut Lane {
@@ -325,17 +332,16 @@ impl<M: Messages> StreamParser for RequestResponse<M> {
 }
 
 fn emit<M: Messages>(exchange: &Exchange<Message, Message>, first: bool, out: &mut Output<'_>) {
-    let (request, response) = (exchange.request.as_ref(), exchange.response.as_ref());
-    let Some(begin) = request.or(response).map(|m| m.span.first) else { return };
+    let (request, response) = (exchange.request(), exchange.response());
     let quality = match (request, response) {
         (Some(_), Some(_)) if first && out.flow.midstream => Quality::Midstream,
-        (Some(_), Some(_)) if exchange.resync => Quality::Resync,
+        (Some(_), Some(_)) if exchange.resync() => Quality::Resync,
         (Some(q), Some(r)) if q.gap || r.gap => Quality::GapBody,
         (Some(_), Some(_)) => Quality::Exact,
         _ => Quality::Half,
     };
     out.emit(
-        begin,
+        exchange.first(),
         quality,
         |_| true,
         |w| {

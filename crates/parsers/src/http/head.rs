@@ -1,10 +1,13 @@
 //! HTTP/1 message heads (RFC 9112): start lines, the few header fields that matter, and where a head ends.
 //!
-//! Reads borrowed bytes once, line by line, and copies nothing. Takes what real ends send: bare LF, blanks before the
-//! colon, repeated fields (the first counts), lines it does not understand. Folded fields (obs-fold) are reported, for
-//! the caller to [`unfold`] and read again. Says nothing about bodies beyond what the fields say.
+//! Reads borrowed bytes once and copies nothing; of a field nobody wants it sees the first letter. Takes what real ends
+//! send: bare LF, blanks before the colon, repeated fields (the first counts), lines it does not understand. Folded
+//! fields (obs-fold) are reported, for the caller to [`unfold`] and read again. Says nothing about bodies beyond what
+//! the fields say.
 
-use memchr::{memchr, memchr_iter};
+use memchr::memchr;
+
+use super::lines::LineFeeds;
 
 /// Longest method taken for one.
 const METHOD_BYTES_MAX: usize = 32;
@@ -91,9 +94,49 @@ pub enum Head<H> {
     Invalid,
 }
 
-/// Reads a request's head.
-pub fn request(bytes: &[u8]) -> Head<RequestHead<'_>> {
-    let Some(nl) = memchr(b'\n', bytes) else { return without_line(begins_request(bytes)) };
+/// Kinds of header fields, as bits. What says where a message ends is always read; the rest where it is wanted.
+pub mod kind {
+    /// Host.
+    pub const HOST: u8 = 1;
+    /// User-Agent.
+    pub const USER_AGENT: u8 = 2;
+    /// Content-Type.
+    pub const CONTENT_TYPE: u8 = 4;
+    /// Expect.
+    pub(super) const EXPECT: u8 = 8;
+    /// Content-Length and Transfer-Encoding.
+    pub(super) const FRAMING: u8 = 16;
+    /// The line goes on with the field before.
+    pub(super) const FOLDED: u8 = 32;
+    /// The empty line, perhaps.
+    pub(super) const END: u8 = 64;
+}
+
+/// What kinds of lines begin with a byte.
+const KINDS: [u8; 256] = {
+    let mut kinds = [0; 256];
+    let mut b = 0;
+    while b < 256 {
+        kinds[b] = match b as u8 {
+            b'h' | b'H' => kind::HOST,
+            b'u' | b'U' => kind::USER_AGENT,
+            b'c' | b'C' => kind::CONTENT_TYPE | kind::FRAMING,
+            b'e' | b'E' => kind::EXPECT,
+            b't' | b'T' => kind::FRAMING,
+            b' ' | b'\t' => kind::FOLDED,
+            b'\r' | b'\n' => kind::END,
+            _ => 0,
+        };
+        b += 1;
+    }
+    kinds
+};
+
+/// Reads a request's head, and of its fields the `wanted` kinds.
+#[inline]
+pub fn request(bytes: &[u8], wanted: u8) -> Head<RequestHead<'_>> {
+    let mut feeds = LineFeeds::new(bytes);
+    let Some(nl) = feeds.next() else { return without_line(begins_request(bytes)) };
     let Some(line) = request_line(without_cr(&bytes[..nl])) else { return Head::Invalid };
     let mut head = RequestHead {
         line,
@@ -102,31 +145,35 @@ pub fn request(bytes: &[u8]) -> Head<RequestHead<'_>> {
         framing: Framing::default(),
         expects_continue: false,
     };
-    let end = fields(bytes, nl + 1, |line| match line[0] | 0x20 {
-        b'h' => keep_first(&mut head.host, value(line, b"host")),
-        b'u' => keep_first(&mut head.user_agent, value(line, b"user-agent")),
-        b'e' => {
+    let wanted = wanted & (kind::HOST | kind::USER_AGENT) | kind::EXPECT | kind::FRAMING;
+    let end = fields(bytes, nl, &mut feeds, wanted, |kinds, line| match kinds {
+        kind::HOST => keep_first(&mut head.host, value(line, b"Host")),
+        kind::USER_AGENT => keep_first(&mut head.user_agent, value(line, b"User-Agent")),
+        kind::EXPECT => {
             head.expects_continue |=
-                value(line, b"expect").is_some_and(|v| v.eq_ignore_ascii_case(b"100-continue"))
+                value(line, b"Expect").is_some_and(|v| v.eq_ignore_ascii_case(b"100-continue"));
         }
-        b'c' | b't' => head.framing.field(line),
-        _ => {}
+        _ => head.framing.field(line),
     });
     ended(head, end)
 }
 
-/// Reads a response's head.
-pub fn response(bytes: &[u8]) -> Head<ResponseHead<'_>> {
-    let Some(nl) = memchr(b'\n', bytes) else { return without_line(begins_response(bytes)) };
+/// Reads a response's head, and of its fields the `wanted` kinds.
+#[inline]
+pub fn response(bytes: &[u8], wanted: u8) -> Head<ResponseHead<'_>> {
+    let mut feeds = LineFeeds::new(bytes);
+    let Some(nl) = feeds.next() else { return without_line(begins_response(bytes)) };
     let Some((version, status)) = status_line(without_cr(&bytes[..nl])) else { return Head::Invalid };
     let mut head = ResponseHead { version, status, content_type: None, framing: Framing::default() };
-    let end = fields(bytes, nl + 1, |line| match line[0] | 0x20 {
-        b'c' => match value(line, b"content-type") {
-            Some(v) => keep_first(&mut head.content_type, Some(v)),
-            None => head.framing.field(line),
-        },
-        b't' => head.framing.field(line),
-        _ => {}
+    let wanted = wanted & kind::CONTENT_TYPE | kind::FRAMING;
+    let end = fields(bytes, nl, &mut feeds, wanted, |kinds, line| {
+        if kinds & kind::CONTENT_TYPE != 0
+            && let Some(v) = value(line, b"Content-Type")
+        {
+            keep_first(&mut head.content_type, Some(v));
+        } else {
+            head.framing.field(line);
+        }
     });
     ended(head, end)
 }
@@ -134,11 +181,12 @@ pub fn response(bytes: &[u8]) -> Head<ResponseHead<'_>> {
 /// Reads a request line, without its line end. The version may be missing (HTTP/0.9, or a client that is wrong); a target
 /// with blanks is taken where the version shows its end.
 pub fn request_line(line: &[u8]) -> Option<RequestLine<'_>> {
-    let blank = memchr(b' ', &line[..line.len().min(METHOD_BYTES_MAX + 1)])?;
+    let blank = match line {
+        [b'G', b'E', b'T', b' ', ..] => 3,
+        [b'P', b'O', b'S', b'T', b' ', ..] => 4,
+        _ => method_end(line)?,
+    };
     let method = &line[..blank];
-    if method.is_empty() || !method.iter().all(|b| is_token(*b)) {
-        return None;
-    }
     let rest = &line[blank + 1..];
     if let Some((target, version)) =
         rest.len().checked_sub(9).and_then(|at| Some((&rest[..at], version(&rest[at..])?)))
@@ -149,6 +197,11 @@ pub fn request_line(line: &[u8]) -> Option<RequestLine<'_>> {
         && memchr(b' ', rest).is_none()
         && method.iter().all(|b| b.is_ascii_uppercase() || b"-_".contains(b));
     plain.then_some(RequestLine { method, target: rest, version: None })
+}
+
+fn method_end(line: &[u8]) -> Option<usize> {
+    let end = memchr(b' ', &line[..line.len().min(METHOD_BYTES_MAX + 1)])?;
+    (end > 0 && line[..end].iter().all(|b| is_token(*b))).then_some(end)
 }
 
 /// Reads a status line.
@@ -232,9 +285,9 @@ pub fn without_cr(line: &[u8]) -> &[u8] {
 
 impl Framing {
     fn field(&mut self, line: &[u8]) {
-        if let Some(v) = value(line, b"content-length") {
+        if let Some(v) = value(line, b"Content-Length") {
             self.length(v);
-        } else if let Some(v) = value(line, b"transfer-encoding") {
+        } else if let Some(v) = value(line, b"Transfer-Encoding") {
             self.transfer_encoding(v);
         }
     }
@@ -267,20 +320,29 @@ enum End {
     Beyond,
 }
 
-/// Hands every field line to `each`, up to the empty line.
+/// Hands every field line of the `wanted` kinds to `each`, up to the empty line; `nl` ends the line before.
 #[inline]
-fn fields<'a>(bytes: &'a [u8], from: usize, mut each: impl FnMut(&'a [u8])) -> End {
-    let mut at = from;
+fn fields<'a>(
+    bytes: &'a [u8],
+    nl: usize,
+    feeds: &mut LineFeeds<'a>,
+    wanted: u8,
+    mut each: impl FnMut(u8, &'a [u8]),
+) -> End {
+    let mut at = nl + 1;
     let mut folded = false;
-    for nl in memchr_iter(b'\n', &bytes[from..]) {
-        let end = from + nl;
-        let line = without_cr(&bytes[at..end]);
-        match line.first() {
-            None => return End::At { len: end + 1, folded },
-            Some(b' ' | b'\t') => folded = true,
-            Some(_) => each(line),
+    for nl in feeds {
+        let kinds = KINDS[usize::from(bytes[at])] & (wanted | kind::FOLDED | kind::END);
+        if kinds != 0 {
+            let line = without_cr(&bytes[at..nl]);
+            match kinds {
+                kind::END if line.is_empty() => return End::At { len: nl + 1, folded },
+                kind::END => {}
+                kind::FOLDED => folded = true,
+                _ => each(kinds, line),
+            }
         }
-        at = end + 1;
+        at = nl + 1;
     }
     End::Beyond
 }
@@ -296,16 +358,19 @@ fn without_line<H>(plausible: bool) -> Head<H> {
     if plausible { Head::Partial(None) } else { Head::Invalid }
 }
 
-/// The value of the field `name` (lower case) if `line` is that field.
+/// The value of the field `name` if `line` is that field.
 #[inline]
-fn value<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    // Most lines are told apart by where their name ends.
-    if !matches!(line.get(name.len()), Some(b':' | b' ' | b'\t'))
-        || !line[..name.len()].eq_ignore_ascii_case(name)
-    {
+fn value<'a, const N: usize>(line: &'a [u8], name: &[u8; N]) -> Option<&'a [u8]> {
+    // Most lines are told apart by where their name ends, and most names are written as in the RFCs.
+    let (first, rest) = line.split_first_chunk::<N>()?;
+    if !matches!(rest, [b':' | b' ' | b'\t', ..]) || first != name && !first.eq_ignore_ascii_case(name) {
         return None;
     }
-    Some(line[name.len()..].trim_ascii_start().strip_prefix(b":")?.trim_ascii())
+    let value = match rest {
+        [b':', b' ', value @ ..] => value,
+        _ => rest.trim_ascii_start().strip_prefix(b":")?,
+    };
+    Some(value.trim_ascii())
 }
 
 fn keep_first<'a>(slot: &mut Option<&'a [u8]>, value: Option<&'a [u8]>) {
@@ -387,7 +452,7 @@ mod tests {
     fn fields_that_matter() {
         let text = b"POST /a HTTP/1.1\r\nHOST : h\r\nHost: i\nuser-agent:\t ua x \r\nContent-Length: 5\r\n\
             Expect: 100-Continue\r\nno field\r\nTransfer-Encoding: gzip, chunked\r\n\r\nbody";
-        let Head::Complete { head, len, folded: false } = request(text) else { panic!() };
+        let Head::Complete { head, len, folded: false } = request(text, u8::MAX) else { panic!() };
         assert_eq!((head.host, head.user_agent), (Some(&b"h"[..]), Some(&b"ua x"[..])));
         assert_eq!(&text[len..], b"body");
         assert!(head.expects_continue && head.framing.content_length == Some(5));
@@ -398,7 +463,7 @@ mod tests {
     fn lengths() {
         let check = |fields: &str, length: Option<u64>, bad: bool| {
             let text = format!("HTTP/1.1 200 OK\n{fields}\n\n");
-            let Head::Complete { head, .. } = response(text.as_bytes()) else { panic!("{fields}") };
+            let Head::Complete { head, .. } = response(text.as_bytes(), u8::MAX) else { panic!("{fields}") };
             assert_eq!((head.framing.content_length, head.framing.bad_length), (length, bad), "{fields}");
         };
         check("Content-Length: 11\nContent-Length: 93", Some(11), true);
@@ -414,7 +479,7 @@ mod tests {
     #[test]
     fn folded_fields_are_put_together() {
         let text = b"GET / HTTP/1.1\r\nTransfer-Encoding:\r\n chunked\r\nA: b\n\tc\n\n";
-        assert!(matches!(request(text), Head::Complete { folded: true, .. }));
+        assert!(matches!(request(text, u8::MAX), Head::Complete { folded: true, .. }));
         assert_eq!(unfold(text), b"GET / HTTP/1.1\r\nTransfer-Encoding:  chunked\r\nA: b \tc\n\n");
     }
 }

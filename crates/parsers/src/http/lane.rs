@@ -1,7 +1,8 @@
 //! One direction of an HTTP/1 connection: in which message its byte stream is, and a head that has come in part.
 //!
 //! Finds heads, in order or after losses, and knows which of the next bytes they take. What a head says, and what
-//! becomes of messages, is the parser's business. Holds at most [`HEAD_BYTES_MAX`] bytes.
+//! becomes of messages, is the connection's business. Holds at most [`HEAD_BYTES_MAX`] bytes, and no memory at all as
+//! long as heads come whole.
 
 use memchr::memchr;
 use memchr::memmem::Finder;
@@ -38,14 +39,32 @@ pub enum State {
 /// One direction.
 #[derive(Debug)]
 pub struct Lane {
-    direction: Direction,
     pub state: State,
-    /// Times of the head being collected.
-    pub span: Span,
-    /// The head being collected was found by looking for it.
-    pub found: bool,
-    /// A gap in front of the bytes to come that nothing has been concluded from.
-    pub loss: Option<Loss>,
+    /// The message in progress.
+    pub message: Progress,
+    direction: Direction,
+    collector: Option<Box<Collector>>,
+}
+
+/// How far a message has come behind its first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Arrival of its last byte so far.
+    pub last: Timestamp,
+    pub body_bytes: u64,
+    /// Bytes of its body are missing.
+    pub gap: bool,
+    /// Where its body ended is not known.
+    pub end_lost: bool,
+}
+
+/// A head that has come in part, or is looked for.
+#[derive(Debug)]
+struct Collector {
+    direction: Direction,
+    span: Span,
+    found: bool,
+    loss: Option<Loss>,
     bytes: Vec<u8>,
     line_start: usize,
     scanned: usize,
@@ -71,28 +90,119 @@ enum Scanned {
     NoHead { unused: usize },
 }
 
+impl Progress {
+    /// A message whose head was complete at `ts`.
+    pub fn at(ts: Timestamp) -> Progress {
+        Progress { last: ts, body_bytes: 0, gap: false, end_lost: false }
+    }
+
+    /// More bytes of the message.
+    #[inline]
+    pub fn extend(&mut self, body_bytes: u64, ts: Timestamp) {
+        self.last = self.last.max(ts);
+        self.body_bytes = self.body_bytes.saturating_add(body_bytes);
+    }
+}
+
 impl Lane {
     pub fn new(direction: Direction) -> Lane {
-        let span = Span::at(Timestamp::MIN);
-        Lane {
-            direction,
-            state: State::Between,
-            span,
-            found: false,
-            loss: None,
-            bytes: Vec::new(),
-            line_start: 0,
-            scanned: 0,
+        let message = Progress::at(Timestamp::MIN);
+        Lane { state: State::Between, message, direction, collector: None }
+    }
+
+    /// A head begins that is to be collected; `found`: it was looked for.
+    #[cold]
+    pub fn start_head(&mut self, ts: Timestamp, found: bool) {
+        self.state = State::Head;
+        let collector = self.collector();
+        collector.clear();
+        (collector.found, collector.span) = (found, Span::at(ts));
+    }
+
+    /// Nothing is known but that a head may come behind a gap of which nothing has been concluded.
+    pub fn lose(&mut self, loss: Option<Loss>) {
+        self.state = State::Lost;
+        if loss.is_some() {
+            self.collector().loss = loss;
         }
+    }
+
+    /// The gap in front of the bytes to come that nothing has been concluded from.
+    pub fn take_loss(&mut self) -> Option<Loss> {
+        self.collector.as_mut()?.loss.take()
     }
 
     /// Bytes of the head collected so far.
     pub fn collected(&self) -> usize {
-        self.bytes.len()
+        self.collector.as_ref().map_or(0, |c| c.bytes.len())
+    }
+
+    /// The head being collected was found by looking for it.
+    pub fn found(&self) -> bool {
+        self.collector.as_ref().is_some_and(|c| c.found)
     }
 
     /// Forgets the head.
     pub fn clear(&mut self) {
+        if let Some(collector) = &mut self.collector {
+            collector.clear();
+        }
+    }
+
+    /// Hands out the head and what is known of it; to be given back.
+    pub fn take(&mut self) -> (Vec<u8>, Span, bool) {
+        let collector = self.collector();
+        (std::mem::take(&mut collector.bytes), collector.span, collector.found)
+    }
+
+    /// Takes back what [`Lane::take`] handed out, to use the memory again.
+    pub fn give_back(&mut self, bytes: Vec<u8>) {
+        let collector = self.collector();
+        collector.bytes = bytes;
+        collector.clear();
+    }
+
+    /// Takes back what [`Lane::take`] handed out, as if nothing had been.
+    pub fn resume(&mut self, bytes: Vec<u8>) {
+        self.collector().bytes = bytes;
+    }
+
+    /// Adds bytes to the head; those behind it stay where they are. Gives the number used.
+    pub fn collect(&mut self, bytes: &[u8], ts: Timestamp) -> (usize, Collected) {
+        self.collector().collect(bytes, ts)
+    }
+
+    /// Whether the last line of the head has no bytes yet.
+    pub fn at_line_start(&self) -> bool {
+        self.collector.as_ref().is_none_or(|c| c.line_start == c.bytes.len())
+    }
+
+    /// Where in `bytes` the next head may begin.
+    pub fn find(&self, bytes: &[u8]) -> Option<usize> {
+        match self.direction {
+            Direction::ClientToServer => find_request(bytes),
+            Direction::ServerToClient => find_response(bytes),
+        }
+    }
+
+    fn collector(&mut self) -> &mut Collector {
+        let direction = self.direction;
+        self.collector.get_or_insert_with(|| {
+            Box::new(Collector {
+                direction,
+                span: Span::at(Timestamp::MIN),
+                found: false,
+                loss: None,
+                bytes: Vec::new(),
+                line_start: 0,
+                scanned: 0,
+            })
+        })
+    }
+}
+
+impl Collector {
+    fn clear(&mut self) {
         self.bytes.clear();
         if self.bytes.capacity() > KEPT_BYTES {
             self.bytes = Vec::new();
@@ -100,24 +210,7 @@ impl Lane {
         (self.line_start, self.scanned, self.found) = (0, 0, false);
     }
 
-    /// Hands out the head and what is known of it; to be given back.
-    pub fn take(&mut self) -> (Vec<u8>, Span, bool) {
-        (std::mem::take(&mut self.bytes), self.span, self.found)
-    }
-
-    /// Takes back what [`Lane::take`] handed out, to use the memory again.
-    pub fn give_back(&mut self, bytes: Vec<u8>) {
-        self.bytes = bytes;
-        self.clear();
-    }
-
-    /// Takes back what [`Lane::take`] handed out, as if nothing had been.
-    pub fn resume(&mut self, bytes: Vec<u8>) {
-        self.bytes = bytes;
-    }
-
-    /// Adds bytes to the head; those behind it stay where they are. Gives the number used.
-    pub fn collect(&mut self, bytes: &[u8], ts: Timestamp) -> (usize, Collected) {
+    fn collect(&mut self, bytes: &[u8], ts: Timestamp) -> (usize, Collected) {
         self.span.extend(ts);
         let mut used = 0;
         while used < bytes.len() {
@@ -136,11 +229,6 @@ impl Lane {
             }
         }
         (used, Collected::More)
-    }
-
-    /// Whether the last line of the head has no bytes yet.
-    pub fn at_line_start(&self) -> bool {
-        self.line_start == self.bytes.len()
     }
 
     /// Looks at what is new up to the end of the head, which becomes the end of what is held.
@@ -185,14 +273,6 @@ impl Lane {
         match self.direction {
             Direction::ClientToServer => head::begins_request(bytes),
             Direction::ServerToClient => head::begins_response(bytes),
-        }
-    }
-
-    /// Where in `bytes` the next head may begin.
-    pub fn find(&self, bytes: &[u8]) -> Option<usize> {
-        match self.direction {
-            Direction::ClientToServer => find_request(bytes),
-            Direction::ServerToClient => find_response(bytes),
         }
     }
 }
@@ -265,19 +345,18 @@ mod tests {
                 }
                 assert_eq!(what, Collected::More);
             }
-            assert_eq!((used, &lane.bytes[..]), (text.len() - 4, &text[..text.len() - 4]));
+            assert_eq!((used, &lane.take().0[..]), (text.len() - 4, &text[..text.len() - 4]));
         }
     }
 
     #[test]
     fn what_was_found_is_dropped_when_it_is_no_head() {
         let mut lane = Lane::new(Direction::ServerToClient);
-        lane.found = true;
+        lane.start_head(Timestamp(0), true);
         let text = b"HTTP/1.1 200 is what you want\r\nHTTP/1.1 204 No Content\r\nA: b\r\n\r\n";
         assert_eq!(lane.collect(text, Timestamp(0)), (text.len(), Collected::Complete));
-        assert_eq!(lane.bytes, text[31..]);
-        lane.clear();
-        lane.found = true;
+        assert_eq!(lane.take().0, text[31..]);
+        lane.start_head(Timestamp(0), true);
         assert_eq!(lane.collect(b"HTTP/1.1 200 OK\r\n<html>\r\nabc", Timestamp(0)), (25, Collected::NoHead));
     }
 }

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::Direction;
 use crate::dialogue::Dialogue;
 
 const FIELDS: &[&str] = &["method", "host", "path", "status", "response_time_ns", "quality"];

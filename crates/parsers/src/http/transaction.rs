@@ -2,49 +2,44 @@
 
 use tuple::{FieldId, TupleWriter};
 
-use super::head::{RequestHead, ResponseHead, Version};
+use super::head::{RequestHead, ResponseHead, Version, kind};
+use super::lane::Progress;
 use super::{fields, url};
 use crate::in_order::Exchange;
-use crate::{Output, Quality, Span};
+use crate::{Columns, Output, Quality};
+use wire::Timestamp;
 
-/// Text buffers kept for the next requests, and the most each may hold.
-const SPARES_MAX: usize = 8;
-const SPARE_BYTES_MAX: usize = 2048;
+/// Most memory for text that a place in the queue keeps for the next request there.
+const KEPT_BYTES: usize = 1024;
 
 /// A request, as far as wanted columns need it.
 #[derive(Debug)]
 pub struct Request {
-    pub span: Span,
-    pub body_bytes: u64,
-    /// Bytes of its body are missing.
-    pub gap: bool,
-    /// Where its body ended is not known.
-    pub end_lost: bool,
+    pub progress: Progress,
     pub method: Method,
     pub version: Option<Version>,
     /// Waits for `100 Continue` before it sends its body.
     pub expects_continue: bool,
     has_host: bool,
+    has_path: bool,
     has_query: bool,
     has_agent: bool,
-    /// Method, host, path, query and user agent, one after another.
+    /// Method, host, path, query, user agent and template, one after another.
     text: Vec<u8>,
-    ends: [u32; 5],
+    ends: [u32; 6],
 }
 
 /// A response.
 #[derive(Debug)]
 pub struct Response {
-    pub span: Span,
-    pub body_bytes: u64,
-    pub gap: bool,
-    pub end_lost: bool,
+    pub progress: Progress,
     pub version: Version,
     /// 0: none, as in HTTP/0.9.
     pub status: u16,
     /// Status of the last interim response before it; 0: none.
     pub interim: u16,
-    content_type: Option<Vec<u8>>,
+    has_type: bool,
+    content_type: Vec<u8>,
 }
 
 /// Methods that change what follows.
@@ -56,97 +51,95 @@ pub enum Method {
     Other,
 }
 
-/// Which texts the queries at hand need; found out once a flow.
+/// What the queries at hand need; found out once a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    method: bool,
-    host: bool,
-    path: bool,
-    query: bool,
-    template: bool,
-    agent: bool,
-    content_type: bool,
+    columns: Columns,
+    /// Kinds of header fields.
+    pub fields: u8,
+    /// Any text of a request.
+    texts: bool,
 }
 
-/// Buffers for texts, used again and again.
-#[derive(Debug, Default)]
-pub struct Texts {
-    spare: Vec<Vec<u8>>,
-}
+/// Columns made of a request's text.
+const TEXTS: [FieldId; 7] = [
+    fields::METHOD,
+    fields::HOST,
+    fields::PATH,
+    fields::URL_QUERY,
+    fields::URL,
+    fields::URL_TEMPLATE,
+    fields::USER_AGENT,
+];
 
 impl Wanted {
-    pub fn new(out: &Output<'_>) -> Wanted {
-        let any = |ids: &[FieldId]| ids.iter().any(|id| out.wants(*id));
+    pub fn new(columns: Columns) -> Wanted {
+        let field = |ids: &[FieldId], kind: u8| if columns.has_any(ids) { kind } else { 0 };
         Wanted {
-            method: any(&[fields::METHOD]),
-            host: any(&[fields::HOST, fields::URL]),
-            path: any(&[fields::PATH, fields::URL, fields::URL_TEMPLATE]),
-            query: any(&[fields::URL_QUERY, fields::URL]),
-            template: any(&[fields::URL_TEMPLATE]),
-            agent: any(&[fields::USER_AGENT]),
-            content_type: any(&[fields::CONTENT_TYPE]),
+            columns,
+            fields: field(&[fields::HOST, fields::URL], kind::HOST)
+                | field(&[fields::USER_AGENT], kind::USER_AGENT)
+                | field(&[fields::CONTENT_TYPE], kind::CONTENT_TYPE),
+            texts: columns.has_any(&TEXTS),
         }
     }
 }
 
-impl Texts {
-    fn take(&mut self) -> Vec<u8> {
-        self.spare.pop().unwrap_or_default()
-    }
-
-    fn give(&mut self, mut text: Vec<u8>) {
-        if self.spare.len() < SPARES_MAX && text.capacity() <= SPARE_BYTES_MAX && text.capacity() > 0 {
-            text.clear();
-            self.spare.push(text);
-        }
-    }
-
-    /// Takes the buffers of an exchange that has been written.
-    pub fn recycle(&mut self, exchange: Exchange<Request, Response>) {
-        if let Some(request) = exchange.request {
-            self.give(request.text);
-        }
-        if let Some(text) = exchange.response.and_then(|r| r.content_type) {
-            self.give(text);
+impl Default for Request {
+    fn default() -> Self {
+        Request {
+            progress: Progress::at(Timestamp::MIN),
+            method: Method::Other,
+            version: None,
+            expects_continue: false,
+            has_host: false,
+            has_path: false,
+            has_query: false,
+            has_agent: false,
+            text: Vec::new(),
+            ends: [0; 6],
         }
     }
 }
 
 impl Request {
-    /// Keeps what is wanted of `head`.
-    pub fn new(head: &RequestHead<'_>, span: Span, wanted: Wanted, texts: &mut Texts) -> Request {
+    /// Becomes the request of `head`, of which it keeps what is wanted.
+    #[inline]
+    pub fn become_one(&mut self, head: &RequestHead<'_>, wanted: &Wanted) {
+        self.method = Method::of(head.line.method);
+        self.version = head.line.version;
+        self.expects_continue = head.expects_continue;
+        self.text.clear();
+        if wanted.texts {
+            self.keep_texts(head, wanted.columns);
+        }
+    }
+
+    fn keep_texts(&mut self, head: &RequestHead<'_>, columns: Columns) {
         let line = &head.line;
         let target = url::target(line.method, line.target);
         let host = target.authority.or(head.host).filter(|h| !h.is_empty());
-        let mut text = texts.take();
-        let mut ends = [0; 5];
-        let parts = [
-            (wanted.method, line.method),
-            (wanted.host, host.unwrap_or_default()),
-            (wanted.path, target.path),
-            (wanted.query, target.query.unwrap_or_default()),
-            (wanted.agent, head.user_agent.unwrap_or_default()),
-        ];
-        for ((wanted, part), end) in parts.into_iter().zip(&mut ends) {
-            if wanted {
-                text.extend_from_slice(part);
-            }
-            *end = text.len() as u32;
+        (self.has_host, self.has_query, self.has_agent) =
+            (host.is_some(), target.query.is_some(), head.user_agent.is_some());
+        self.keep(0, columns.has(fields::METHOD), line.method);
+        self.keep(1, columns.has_any(&[fields::HOST, fields::URL]), host.unwrap_or_default());
+        self.keep(2, columns.has_any(&[fields::PATH, fields::URL]), target.path);
+        self.keep(3, columns.has_any(&[fields::URL_QUERY, fields::URL]), target.query.unwrap_or_default());
+        self.keep(4, columns.has(fields::USER_AGENT), head.user_agent.unwrap_or_default());
+        // CONNECT has no path.
+        self.has_path = self.method != Method::Connect || !target.path.is_empty();
+        if columns.has(fields::URL_TEMPLATE) && self.has_path {
+            url::template(target.path, &mut self.text);
         }
-        Request {
-            span,
-            body_bytes: 0,
-            gap: false,
-            end_lost: false,
-            method: Method::of(line.method),
-            version: line.version,
-            expects_continue: head.expects_continue,
-            has_host: host.is_some(),
-            has_query: target.query.is_some(),
-            has_agent: head.user_agent.is_some(),
-            text,
-            ends,
+        self.ends[5] = self.text.len() as u32;
+    }
+
+    #[inline]
+    fn keep(&mut self, i: usize, wanted: bool, part: &[u8]) {
+        if wanted {
+            self.text.extend_from_slice(part);
         }
+        self.ends[i] = self.text.len() as u32;
     }
 
     /// Without a version and a head: HTTP/0.9.
@@ -155,6 +148,7 @@ impl Request {
     }
 
     /// Memory held for its text.
+    #[inline]
     pub fn text_bytes(&self) -> usize {
         self.text.len()
     }
@@ -164,86 +158,82 @@ impl Request {
         &self.text[start..self.ends[i] as usize]
     }
 
-    fn write(&self, w: &mut TupleWriter, template: &[u8]) {
-        let [method, host, path, query, agent] = [0, 1, 2, 3, 4].map(|i| self.part(i));
+    fn write_texts(&self, columns: Columns, w: &mut TupleWriter) {
+        let [method, host, path, query, agent, template] = [0, 1, 2, 3, 4, 5].map(|i| self.part(i));
         w.text(fields::METHOD, method);
         if self.has_host {
             w.text(fields::HOST, host);
         }
-        // CONNECT has no path.
-        if self.method != Method::Connect || !path.is_empty() {
+        if self.has_path {
             w.text(fields::PATH, path);
             w.text(fields::URL_TEMPLATE, template);
         }
         if self.has_query {
             w.text(fields::URL_QUERY, query);
-            w.text_parts(fields::URL, &[host, path, b"?", query]);
-        } else {
-            w.text_parts(fields::URL, &[host, path]);
+        }
+        if columns.has(fields::URL) {
+            let parts: [&[u8]; 4] = [host, path, b"?", query];
+            w.text_parts(fields::URL, if self.has_query { &parts } else { &parts[..2] });
         }
         if self.has_agent {
             w.text(fields::USER_AGENT, agent);
         }
-        if !self.end_lost {
-            w.u64(fields::REQUEST_BYTES, self.body_bytes);
+    }
+}
+
+impl Default for Response {
+    fn default() -> Self {
+        Response {
+            progress: Progress::at(Timestamp::MIN),
+            version: *b"0.9",
+            status: 0,
+            interim: 0,
+            has_type: false,
+            content_type: Vec::new(),
         }
     }
 }
 
 impl Response {
-    pub fn new(
-        head: &ResponseHead<'_>,
-        span: Span,
-        interim: u16,
-        wanted: Wanted,
-        texts: &mut Texts,
-    ) -> Response {
-        let content_type = head.content_type.filter(|_| wanted.content_type).map(|value| {
-            let mut text = texts.take();
-            text.extend_from_slice(value);
-            text
-        });
-        Response {
-            version: head.version,
-            status: head.status,
-            interim,
-            content_type,
-            ..Response::simple(span)
+    /// Becomes the response of `head`.
+    #[inline]
+    pub fn become_one(&mut self, head: &ResponseHead<'_>, interim: u16) {
+        (self.version, self.status, self.interim) = (head.version, head.status, interim);
+        self.content_type.clear();
+        // It was read only if it is wanted.
+        self.has_type = head.content_type.is_some();
+        if let Some(value) = head.content_type {
+            self.content_type.extend_from_slice(value);
         }
     }
 
-    /// HTTP/0.9: nothing but a body.
-    pub fn simple(span: Span) -> Response {
-        Response {
-            span,
-            body_bytes: 0,
-            gap: false,
-            end_lost: false,
-            version: *b"0.9",
-            status: 0,
-            interim: 0,
-            content_type: None,
-        }
+    /// Becomes one of HTTP/0.9: nothing but a body.
+    pub fn become_simple(&mut self) {
+        *self = Response::default();
     }
 
-    fn write(&self, w: &mut TupleWriter) {
+    #[inline]
+    fn write(&self, columns: Columns, first: Timestamp, w: &mut TupleWriter) {
         if self.status != 0 {
             w.u64(fields::STATUS, u64::from(self.status));
         }
         if self.interim != 0 {
             w.u64(fields::INTERIM_STATUS, u64::from(self.interim));
         }
-        if let Some(value) = &self.content_type {
-            w.text(fields::CONTENT_TYPE, value);
+        if self.has_type {
+            w.text(fields::CONTENT_TYPE, &self.content_type);
         }
-        if !self.end_lost {
-            w.u64(fields::RESPONSE_BYTES, self.body_bytes);
-            w.i64(fields::TRANSFER_TIME_NS, self.span.last.since(self.span.first));
+        if !self.progress.end_lost {
+            w.u64(fields::RESPONSE_BYTES, self.progress.body_bytes);
+            if columns.has(fields::TRANSFER_TIME_NS) {
+                w.i64(fields::TRANSFER_TIME_NS, self.progress.last.since(first));
+            }
         }
     }
 }
 
 impl Method {
+    #[inline]
     fn of(name: &[u8]) -> Method {
         match name {
             b"GET" => Method::Get,
@@ -254,53 +244,69 @@ impl Method {
     }
 }
 
-/// Writes the tuple of `exchange`. `first`: it is the first of its connection.
-pub fn emit(
-    exchange: &Exchange<Request, Response>,
-    first: bool,
-    wanted: Wanted,
-    scratch: &mut Vec<u8>,
-    out: &mut Output<'_>,
-) {
-    let (request, response) = (exchange.request.as_ref(), exchange.response.as_ref());
-    let Some(ts) = request.map(|r| r.span.first).or(response.map(|r| r.span.first)) else { return };
-    let is_get = request.is_some_and(|r| r.method == Method::Get);
-    scratch.clear();
-    if let Some(request) = request.filter(|_| wanted.template) {
-        url::template(request.part(2), scratch);
+/// Lets go of what an exchange that has been written holds beyond the usual.
+pub fn trim(exchange: &mut Exchange<Request, Response>) {
+    let (request, response) = exchange.places();
+    for text in [&mut request.text, &mut response.content_type] {
+        if text.capacity() > KEPT_BYTES {
+            *text = Vec::new();
+        }
     }
+}
+
+/// Writes the tuple of `exchange`. `first`: it is the first of its connection.
+#[inline]
+pub fn emit(exchange: &Exchange<Request, Response>, first: bool, wanted: &Wanted, out: &mut Output<'_>) {
+    let (request, response) = (exchange.request(), exchange.response());
+    let is_get = request.is_some_and(|r| r.method == Method::Get);
     let quality = quality(exchange, first && out.flow.midstream);
     out.emit(
-        ts,
+        exchange.first(),
         quality,
         |variant| variant == super::ALL || is_get,
-        |w| {
-            if let Some(request) = request {
-                request.write(w, scratch);
-            }
-            if let Some(response) = response {
-                response.write(w);
-            }
-            if let Some(version) = request.map_or(response.map(|r| r.version), |r| r.version) {
-                w.text(fields::HTTP_VERSION, &version);
-            }
-            if let (Some(request), Some(response)) = (request, response)
-                && !request.end_lost
-            {
-                w.i64(fields::RESPONSE_TIME_NS, response.span.first.since(request.span.last));
-            }
-        },
+        |w| write(exchange, request, response, wanted, w),
     );
 }
 
+fn write(
+    exchange: &Exchange<Request, Response>,
+    request: Option<&Request>,
+    response: Option<&Response>,
+    wanted: &Wanted,
+    w: &mut TupleWriter,
+) {
+    let columns = wanted.columns;
+    if let Some(request) = request {
+        if wanted.texts {
+            request.write_texts(columns, w);
+        }
+        if !request.progress.end_lost {
+            w.u64(fields::REQUEST_BYTES, request.progress.body_bytes);
+        }
+    }
+    if let Some(response) = response {
+        response.write(columns, exchange.response_first(), w);
+    }
+    if columns.has(fields::HTTP_VERSION)
+        && let Some(version) = request.map_or(response.map(|r| r.version), |r| r.version)
+    {
+        w.text(fields::HTTP_VERSION, &version);
+    }
+    if let (Some(request), Some(_)) = (request, response)
+        && !request.progress.end_lost
+    {
+        w.i64(fields::RESPONSE_TIME_NS, exchange.response_first().since(request.progress.last));
+    }
+}
+
 fn quality(exchange: &Exchange<Request, Response>, midstream: bool) -> Quality {
-    let (Some(request), Some(response)) = (&exchange.request, &exchange.response) else {
+    let (Some(request), Some(response)) = (exchange.request(), exchange.response()) else {
         return Quality::Half;
     };
     match () {
         () if midstream => Quality::Midstream,
-        () if exchange.resync => Quality::Resync,
-        () if request.gap || response.gap => Quality::GapBody,
+        () if exchange.resync() => Quality::Resync,
+        () if request.progress.gap || response.progress.gap => Quality::GapBody,
         () => Quality::Exact,
     }
 }

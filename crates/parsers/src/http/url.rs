@@ -47,22 +47,32 @@ fn after_scheme(target: &[u8]) -> Option<&[u8]> {
     target[colon..].strip_prefix(b"://")
 }
 
-/// Writes `path` with every segment that is an id as `{id}`: numbers, UUIDs, long hexadecimal and long mixed tokens.
-/// A file name's extension stays.
+/// Adds `path` to `out` with every segment that is an id as `{id}`: numbers, UUIDs, long hexadecimal and long mixed
+/// tokens. A file name's extension stays.
 pub fn template(path: &[u8], out: &mut Vec<u8>) {
-    out.clear();
-    for (i, segment) in path.split(|b| *b == b'/').enumerate() {
-        if i > 0 {
-            out.push(b'/');
-        }
+    let mut copied = 0;
+    let (mut start, mut has_digit) = (0, false);
+    let mut fold = |segment: &[u8], start: usize| {
         let stem = stem(segment);
         if is_id(stem) {
+            out.extend_from_slice(&path[copied..start]);
             out.extend_from_slice(b"{id}");
-            out.extend_from_slice(&segment[stem.len()..]);
-        } else {
-            out.extend_from_slice(segment);
+            copied = start + stem.len();
+        }
+    };
+    for (at, b) in path.iter().enumerate() {
+        has_digit |= b.is_ascii_digit();
+        if *b == b'/' {
+            if has_digit {
+                fold(&path[start..at], start);
+            }
+            (start, has_digit) = (at + 1, false);
         }
     }
+    if has_digit {
+        fold(&path[start..], start);
+    }
+    out.extend_from_slice(&path[copied..]);
 }
 
 /// `segment` without an extension of up to five letters and digits that begins with a letter.
@@ -83,13 +93,12 @@ fn stem(segment: &[u8]) -> &[u8] {
 }
 
 fn is_id(s: &[u8]) -> bool {
-    if s.is_empty() || !s.iter().any(u8::is_ascii_digit) {
-        return false;
-    }
-    s.iter().all(u8::is_ascii_digit)
-        || is_uuid(s)
-        || s.len() >= HEX_MIN && s.iter().all(u8::is_ascii_hexdigit)
-        || s.len() >= MIXED_MIN && is_mixed(s)
+    let digits = s.iter().filter(|b| b.is_ascii_digit()).count();
+    digits > 0
+        && (digits == s.len()
+            || is_uuid(s)
+            || s.len() >= HEX_MIN && s.iter().all(u8::is_ascii_hexdigit)
+            || s.len() >= MIXED_MIN && is_mixed(s))
 }
 
 fn is_uuid(s: &[u8]) -> bool {

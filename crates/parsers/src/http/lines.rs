@@ -1,0 +1,92 @@
+//! Where the lines of a piece of text end, found 64 bytes at a time: one comparison of a whole block gives the places of
+//! all its line feeds. A search per line would start anew at each of a head's short lines.
+//!
+//! Says nothing of what is in the lines.
+
+use wide::u8x16;
+
+/// Bytes looked at together.
+const BLOCK: usize = 64;
+
+/// The places of all line feeds, ascending.
+pub struct LineFeeds<'a> {
+    bytes: &'a [u8],
+    /// Line feeds of the present block that have not been handed out; bit 0 is at `base`.
+    mask: u64,
+    base: usize,
+    /// Where the next block begins.
+    next: usize,
+}
+
+impl<'a> LineFeeds<'a> {
+    /// The line feeds in `bytes`.
+    #[inline]
+    pub fn new(bytes: &'a [u8]) -> LineFeeds<'a> {
+        LineFeeds { bytes, mask: 0, base: 0, next: 0 }
+    }
+
+    #[inline]
+    fn next_block(&mut self) {
+        let len = self.bytes.len();
+        if let Some(block) = self.bytes.get(self.next..).and_then(<[u8]>::first_chunk) {
+            self.mask = line_feeds(block);
+            self.base = self.next;
+            self.next += BLOCK;
+        } else if let Some(block) = self.bytes.last_chunk() {
+            // The last block overlaps the one before.
+            self.base = len - BLOCK;
+            self.mask = line_feeds(block) & (u64::MAX << (self.next - self.base));
+            self.next = len;
+        } else {
+            let mut block = [0; BLOCK];
+            block[..len].copy_from_slice(self.bytes);
+            self.mask = line_feeds(&block);
+            self.next = len;
+        }
+    }
+}
+
+impl Iterator for LineFeeds<'_> {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        while self.mask == 0 {
+            if self.next >= self.bytes.len() {
+                return None;
+            }
+            self.next_block();
+        }
+        let at = self.base + self.mask.trailing_zeros() as usize;
+        self.mask &= self.mask - 1;
+        Some(at)
+    }
+}
+
+/// A bit for each line feed.
+#[inline]
+fn line_feeds(block: &[u8; BLOCK]) -> u64 {
+    let (quarters, _) = block.as_chunks::<16>();
+    let bits = |i: usize| u64::from(u8x16::new(quarters[i]).simd_eq(u8x16::splat(b'\n')).to_bitmask());
+    bits(0) | bits(1) << 16 | bits(2) << 32 | bits(3) << 48
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn finds_what_a_plain_search_finds(bytes in proptest::collection::vec(
+            prop_oneof![4 => any::<u8>(), 1 => Just(b'\n')], 0..300,
+        )) {
+            let found: Vec<usize> = LineFeeds::new(&bytes).collect();
+            let expected: Vec<usize> = (0..bytes.len()).filter(|i| bytes[*i] == b'\n').collect();
+            prop_assert_eq!(found, expected);
+        }
+    }
+}

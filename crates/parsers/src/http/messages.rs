@@ -1,0 +1,286 @@
+//! Messages of an HTTP/1 connection: what a head says of what follows, which response answers which request, and
+//! when both are over.
+
+use wire::Timestamp;
+
+use super::body::Body;
+use super::connection::Connection;
+use super::head::{self, Coding, Head, RequestHead, RequestLine, ResponseHead};
+use super::lane::{Progress, State};
+use super::probe;
+use super::transaction::{self, Method, Request, Wanted};
+use crate::in_order::Place;
+use crate::{Direction, Output, Span};
+
+/// Most text kept of requests that wait for responses.
+const WAITING_BYTES_MAX: usize = 1 << 20;
+
+/// How a head was come by.
+#[derive(Clone, Copy)]
+pub struct Collection {
+    /// By looking for it.
+    found: bool,
+    /// It is longer than the limit, and the last line held is empty so far.
+    long: Option<bool>,
+}
+
+impl Collection {
+    /// It lay where it was expected, in one piece.
+    pub const WHOLE: Collection = Collection { found: false, long: None };
+}
+
+impl Connection {
+    /// The collected head is complete, or too long (`long`: whether its last line is empty so far).
+    #[cold]
+    pub(super) fn begin_collected(&mut self, direction: Direction, long: Option<bool>, out: &mut Output<'_>) {
+        let fields = self.wanted(out).fields;
+        let (mut bytes, span, found) = self.lane(direction).take();
+        let how = Collection { found, long };
+        if long.is_some() {
+            // The start line itself may be too long: what is there of it counts.
+            bytes.push(b'\n');
+        }
+        let mut unfolded = Vec::new();
+        match direction {
+            Direction::ClientToServer => match whole(&bytes, &mut unfolded, |b| head::request(b, fields)) {
+                Some(head) => self.begin_request(&head, bytes.len(), span, how, out),
+                None => self.not_a_head(direction, out),
+            },
+            Direction::ServerToClient => match whole(&bytes, &mut unfolded, |b| head::response(b, fields)) {
+                Some(head) => self.begin_response(&head, span, how, out),
+                None => self.not_a_head(direction, out),
+            },
+        }
+        self.lane(direction).give_back(bytes);
+    }
+
+    #[inline]
+    pub(super) fn begin_request(
+        &mut self,
+        head: &RequestHead<'_>,
+        len: usize,
+        span: Span,
+        how: Collection,
+        out: &mut Output<'_>,
+    ) {
+        let wanted = self.wanted.get_or_insert_with(|| Wanted::new(out.columns()));
+        let (number, request) = self.exchanges.request(len, span.first, how.found);
+        request.become_one(head, wanted);
+        self.simple |= request.is_simple();
+        self.waiting_bytes += request.text_bytes();
+        self.request = number;
+        self.client.message = Progress::at(span.last);
+        self.body_doubtful = false;
+        self.bound(out);
+        let framing = head.framing;
+        let body = match framing.coding {
+            Coding::Chunked => Body::CHUNKED,
+            Coding::Other => Body::Length(0),
+            Coding::None => Body::Length(framing.content_length.unwrap_or(0)),
+        };
+        out.counters.malformed_messages += u64::from(framing.bad_length || framing.coding == Coding::Other);
+        self.enter(Direction::ClientToServer, body, how.long, out);
+    }
+
+    #[inline]
+    pub(super) fn begin_response(
+        &mut self,
+        head: &ResponseHead<'_>,
+        span: Span,
+        how: Collection,
+        out: &mut Output<'_>,
+    ) {
+        let status = head.status;
+        if (100..200).contains(&status) && status != 101 {
+            self.interim = status;
+            match how.long {
+                Some(_) => self.lose(Direction::ServerToClient, out),
+                None => self.server.state = State::Between,
+            }
+            return;
+        }
+        let interim = std::mem::take(&mut self.interim);
+        let may_be_early = !out.flow.midstream || self.exchanges.requests() > 0;
+        let (place, response) = self.exchanges.response(span.first, how.found, may_be_early);
+        response.become_one(head, interim);
+        self.response = place;
+        self.server.message = Progress::at(span.last);
+        let request = self.exchanges.request_of(place);
+        let method = request.map(|r| r.method);
+        self.body_doubtful = request.is_some_and(|r| r.expects_continue)
+            && place == Place::With(self.request)
+            && matches!(self.client.state, State::Body(_))
+            && self.client.message.body_bytes == 0;
+        out.counters.malformed_messages += u64::from(head.framing.bad_length);
+        if status == 101 || method == Some(Method::Connect) && (200..300).contains(&status) {
+            self.switch_protocols(out);
+        } else {
+            self.enter(Direction::ServerToClient, response_body(head, method), how.long, out);
+        }
+    }
+
+    /// What follows is not HTTP/1.
+    #[cold]
+    fn switch_protocols(&mut self, out: &mut Output<'_>) {
+        self.finish(Direction::ServerToClient, out);
+        self.end(Direction::ClientToServer, out);
+        self.exchanges.close();
+        self.flush(out);
+        self.done = true;
+    }
+
+    /// The head of a message is over and its body begins.
+    #[inline]
+    pub(super) fn enter(
+        &mut self,
+        direction: Direction,
+        body: Body,
+        long: Option<bool>,
+        out: &mut Output<'_>,
+    ) {
+        match long {
+            Some(line_empty) => self.lane(direction).state = State::LongHead { line_empty, body },
+            None if body == Body::Length(0) => self.finish(direction, out),
+            None => self.lane(direction).state = State::Body(body),
+        }
+    }
+
+    /// The message in progress is complete.
+    #[inline]
+    pub(super) fn finish(&mut self, direction: Direction, out: &mut Output<'_>) {
+        self.lane(direction).state = State::Between;
+        match direction {
+            Direction::ClientToServer => {
+                if let Some(request) = self.exchanges.finish_request(self.request) {
+                    request.progress = self.client.message;
+                }
+            }
+            Direction::ServerToClient => {
+                let progress = self.server.message;
+                if let Some(response) = self.exchanges.finish_response(self.response, progress.last) {
+                    response.progress = progress;
+                }
+            }
+        }
+        self.flush(out);
+    }
+
+    /// Writes what is over.
+    #[inline]
+    pub(super) fn flush(&mut self, out: &mut Output<'_>) {
+        let Connection { exchanges, wanted, emitted, waiting_bytes, .. } = self;
+        exchanges.hand_out(|exchange| {
+            let wanted = wanted.get_or_insert_with(|| Wanted::new(out.columns()));
+            transaction::emit(exchange, !*emitted, wanted, out);
+            *emitted = true;
+            *waiting_bytes -= exchange.request().map_or(0, Request::text_bytes);
+            transaction::trim(exchange);
+        });
+    }
+
+    /// Gives up the oldest requests where too many or too long ones wait.
+    #[inline]
+    fn bound(&mut self, out: &mut Output<'_>) {
+        if self.waiting_bytes > WAITING_BYTES_MAX || self.exchanges.has_evicted() {
+            self.evict(out);
+        }
+    }
+
+    #[cold]
+    fn evict(&mut self, out: &mut Output<'_>) {
+        // The response in progress may be the oldest one's.
+        if matches!(self.server.state, State::Body(_) | State::LongHead { .. })
+            && let Some(response) = self.exchanges.response_mut(self.response)
+        {
+            response.progress = self.server.message;
+        }
+        self.flush(out);
+        while self.waiting_bytes > WAITING_BYTES_MAX
+            && self.exchanges.held() > 1
+            && self.exchanges.evict_oldest()
+        {
+            self.flush(out);
+        }
+        out.counters.evicted_requests += self.exchanges.take_evicted();
+    }
+
+    /// Whether the response in progress, of which only the head has been seen, may be one to HEAD.
+    pub(super) fn may_answer_head(&mut self) -> bool {
+        let place = self.response;
+        self.exchanges.request_of(place).is_none_or(|r| r.method == Method::Head)
+            && self.exchanges.response_mut(place).is_some()
+    }
+
+    /// A client that has sent one line without a version, and waits: HTTP/0.9.
+    #[inline]
+    pub(super) fn complete_simple_request(&mut self, out: &mut Output<'_>) {
+        if self.client.state == State::Head && self.client.at_line_start() && !self.client.found() {
+            self.try_simple_request(out);
+        }
+    }
+
+    #[cold]
+    fn try_simple_request(&mut self, out: &mut Output<'_>) {
+        let (bytes, span, _) = self.client.take();
+        let line = bytes.strip_suffix(b"\n").map(head::without_cr).and_then(head::request_line);
+        match line.filter(probe::is_simple) {
+            Some(line) => {
+                let line = RequestLine { version: Some(*b"0.9"), ..line };
+                let head = RequestHead {
+                    line,
+                    host: None,
+                    user_agent: None,
+                    framing: head::Framing::default(),
+                    expects_continue: false,
+                };
+                self.begin_request(&head, bytes.len(), span, Collection::WHOLE, out);
+                self.client.give_back(bytes);
+            }
+            None => self.client.resume(bytes),
+        }
+    }
+
+    #[inline]
+    pub(super) fn answers_simple(&self, bytes: &[u8]) -> bool {
+        self.simple
+            && self.exchanges.next_to_answer().is_some_and(Request::is_simple)
+            && !bytes.starts_with(&b"HTTP/"[..bytes.len().min(5)])
+    }
+
+    #[cold]
+    pub(super) fn begin_simple_response(&mut self, ts: Timestamp, out: &mut Output<'_>) {
+        let (place, response) = self.exchanges.response(ts, false, false);
+        response.become_simple();
+        self.response = place;
+        self.server.message = Progress::at(ts);
+        self.enter(Direction::ServerToClient, Body::UntilEnd, None, out);
+    }
+}
+
+/// The head in `bytes`, with folded fields put together.
+fn whole<'a, H>(bytes: &'a [u8], unfolded: &'a mut Vec<u8>, read: impl Fn(&'a [u8]) -> Head<H>) -> Option<H> {
+    match read(bytes) {
+        Head::Complete { head, folded: false, .. } | Head::Partial(Some(head)) => Some(head),
+        Head::Complete { head, .. } => {
+            *unfolded = head::unfold(bytes);
+            match read(unfolded) {
+                Head::Complete { head, .. } => Some(head),
+                Head::Partial(_) | Head::Invalid => Some(head),
+            }
+        }
+        Head::Partial(None) | Head::Invalid => None,
+    }
+}
+
+/// RFC 9112 section 6.3.
+#[inline]
+fn response_body(head: &ResponseHead<'_>, method: Option<Method>) -> Body {
+    if matches!(head.status, 204 | 304) || method == Some(Method::Head) {
+        return Body::Length(0);
+    }
+    match (head.framing.coding, head.framing.content_length) {
+        (Coding::Chunked, _) => Body::CHUNKED,
+        (Coding::None, Some(n)) => Body::Length(n),
+        _ => Body::UntilEnd,
+    }
+}

@@ -1,0 +1,136 @@
+//! A queue whose places are used again as they were left: what an element has allocated serves the next one there.
+//! With one element in and one out, as requests and responses mostly come, it is always the same place.
+//!
+//! Grows by doubling; how far is for the caller to bound. Gives most of its memory back when it is empty.
+
+/// Places kept by an empty queue.
+const KEPT_MAX: usize = 8;
+
+/// The queue.
+#[derive(Debug)]
+pub struct Slots<T> {
+    /// None, or a power of two of them.
+    places: Vec<T>,
+    first: usize,
+    len: usize,
+}
+
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Slots { places: Vec::new(), first: 0, len: 0 }
+    }
+}
+
+impl<T: Default> Slots<T> {
+    /// Adds an element, which is what an earlier one left there.
+    #[inline]
+    pub fn push(&mut self) -> &mut T {
+        if self.len == self.places.len() {
+            self.grow();
+        }
+        self.len += 1;
+        let at = self.place(self.len - 1);
+        &mut self.places[at]
+    }
+
+    /// Takes the oldest element out; there must be one.
+    #[inline]
+    pub fn pop(&mut self) {
+        debug_assert!(self.len > 0, "nothing to take out");
+        self.len -= 1;
+        // From an empty queue the next element goes to the place that was used last.
+        if self.len > 0 {
+            self.first = self.place(1);
+        } else if self.places.len() > KEPT_MAX {
+            self.first = 0;
+            self.places.truncate(KEPT_MAX);
+            self.places.shrink_to_fit();
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        self.places.rotate_left(self.first);
+        self.first = 0;
+        let places = (2 * self.places.len()).max(1);
+        self.places.reserve_exact(places - self.places.len());
+        self.places.resize_with(places, T::default);
+    }
+}
+
+impl<T> Slots<T> {
+    /// How many elements.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The element `i`, the oldest being 0.
+    #[inline]
+    pub fn get(&self, i: usize) -> Option<&T> {
+        if i < self.len { self.places.get(self.place(i)) } else { None }
+    }
+
+    /// The same, to change.
+    #[inline]
+    pub fn get_mut(&mut self, i: usize) -> Option<&mut T> {
+        let at = self.place(i);
+        if i < self.len { self.places.get_mut(at) } else { None }
+    }
+
+    /// Where element `i` is, or would be.
+    #[inline]
+    fn place(&self, i: usize) -> usize {
+        self.first.wrapping_add(i) & self.places.len().wrapping_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn is_a_queue(steps in proptest::collection::vec(any::<bool>(), 0..200)) {
+            let (mut slots, mut queue) = (Slots::<usize>::default(), VecDeque::new());
+            for (n, push) in steps.into_iter().enumerate() {
+                if push {
+                    *slots.push() = n;
+                    queue.push_back(n);
+                } else if queue.pop_front().is_some() {
+                    slots.pop();
+                }
+                prop_assert_eq!(slots.len(), queue.len());
+                prop_assert!((0..=queue.len()).all(|i| slots.get(i) == queue.get(i)));
+                let last = queue.len().wrapping_sub(1);
+                prop_assert_eq!(slots.get_mut(last).copied(), queue.get(last).copied());
+            }
+        }
+    }
+
+    #[test]
+    fn one_in_and_one_out_is_always_the_same_place() {
+        let mut slots = Slots::<Vec<u8>>::default();
+        for n in 0..100 {
+            let text = slots.push();
+            assert_eq!(text.len(), n);
+            text.push(0);
+            slots.pop();
+        }
+        assert_eq!(slots.places.len(), 1);
+    }
+
+    #[test]
+    fn empty_it_gives_memory_back() {
+        let mut slots = Slots::<u8>::default();
+        (0..100).for_each(|_| *slots.push() = 1);
+        (0..100).for_each(|_| slots.pop());
+        assert_eq!(slots.places.len(), KEPT_MAX);
+    }
+}
