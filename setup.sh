@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what building and testing need on Debian: a C and C++ compiler (zstd, the fuzzer's runtime). Rust comes from
-# rustup (stable, at least the rust-version of Cargo.toml).
+# Installs what building and testing need on Debian: a C and C++ compiler (zstd, the fuzzer's runtime) and libpcap
+# (capture filters). Rust comes from rustup (stable, at least the rust-version of Cargo.toml).
 set -euo pipefail
 if ! command -v cargo >/dev/null; then
   echo "setup: cargo is missing; install Rust from https://rustup.rs first" >&2
@@ -9,6 +9,7 @@ fi
 missing=()
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v c++ >/dev/null || missing+=(g++)
+[ -e /usr/include/pcap/pcap.h ] || missing+=(libpcap-dev)
 if [ ${#missing[@]} -gt 0 ]; then
   sudo=""
   [ "$(id -u)" = 0 ] || sudo=sudo

@@ -132,6 +132,12 @@ impl Block {
         &self.room[..self.len]
     }
 
+    /// Leaves out the packets that `keep` does not want.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&Captured<'_>) -> bool) {
+        let mut view = View { buffers: &self.buffers, buffer: u32::MAX, bytes: &[] };
+        self.records.retain(|record| keep(&view.captured(record)));
+    }
+
     /// All packets.
     ///
     /// # Panics

@@ -116,7 +116,7 @@ impl Source for Files {
             }
             _ => self.merge(block),
         }
-        count(&mut self.counters, block);
+        self.counters.count(block);
         !block.is_empty()
     }
 
@@ -136,15 +136,6 @@ impl Source for Files {
     fn progress(&self) -> (u64, Option<u64>) {
         let each = self.inputs.iter().map(Input::progress);
         each.fold((0, Some(0)), |(done, all), (more, len)| (done + more, all.zip(len).map(|(a, b)| a + b)))
-    }
-}
-
-fn count(counters: &mut Counters, block: &Block) {
-    counters.packets += block.len() as u64;
-    for record in block.records() {
-        counters.original_bytes += u64::from(record.original_len);
-        counters.captured_bytes += u64::from(record.len);
-        counters.truncated_packets += u64::from(record.original_len > record.len);
     }
 }
 

@@ -1,12 +1,16 @@
-//! Where packets come from: capture files. A [`Source`] fills [`Block`]s with packets and keeps its
-//! errors and counters for whoever asks; [`open()`] makes one of any number of files, [`from_reader`] one of any stream. This crate knows nothing of
-//! headers, flows or queries.
+//! Where packets come from: capture files, and the network. A [`Source`] fills [`Block`]s with packets and keeps its
+//! errors and counters for whoever asks; [`open()`] makes one of any number of files, [`from_reader`] one of any
+//! stream, [`live::open`] one for each worker of an interface. This crate knows nothing of headers, flows or queries.
 
+mod af_packet;
 pub mod block;
 mod files;
+mod filter;
 mod foreign;
 mod format;
 mod input;
+pub mod interfaces;
+pub mod live;
 mod open;
 mod pcap_file;
 mod pcapng;
@@ -15,5 +19,6 @@ mod sys;
 mod window;
 
 pub use block::{Block, Record};
+pub use filter::filtered;
 pub use open::{from_reader, open};
 pub use source::{Counters, Source, SourceError};

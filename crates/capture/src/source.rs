@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use crate::block::Block;
+use crate::live::Clock;
 
 /// An origin of packets.
 pub trait Source: Send {
@@ -40,8 +41,32 @@ pub struct Counters {
     pub captured_bytes: u64,
     /// Packets cut by the snaplen.
     pub truncated_packets: u64,
-    /// Packets that the capturing system says it lost before the file (pcapng interface statistics); `None` unknown.
+    /// Packets that the capturing system says it lost (pcapng interface statistics, the kernel when its buffer was full);
+    /// `None` unknown.
     pub lost_before_us: Option<u64>,
+    /// Packets that a capture filter left out after they had been read; a live one leaves them in the kernel, uncounted.
+    pub filtered: u64,
+    /// How often the capture buffer was full, live.
+    pub buffer_overflows: u64,
+    /// Packets that the network adapter dropped before the kernel saw them; `None` unknown. With several workers only
+    /// the first one says it: they have one adapter.
+    pub nic_drops: Option<u64>,
+    /// Whose clock was asked to stamp packets; `None` where the capture was made elsewhere.
+    pub clock: Option<Clock>,
+    /// Packets stamped by the machine's clock although the adapter's was asked for: those that this machine sent.
+    pub unstamped_packets: u64,
+}
+
+impl Counters {
+    /// Counts the packets of a block.
+    pub(crate) fn count(&mut self, block: &Block) {
+        self.packets += block.len() as u64;
+        for record in block.records() {
+            self.original_bytes += u64::from(record.original_len);
+            self.captured_bytes += u64::from(record.len);
+            self.truncated_packets += u64::from(record.original_len > record.len);
+        }
+    }
 }
 
 impl Counters {

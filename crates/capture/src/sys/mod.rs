@@ -2,6 +2,11 @@
 
 #![allow(unsafe_code)]
 
+pub(crate) mod bpf;
+pub(crate) mod interfaces;
+pub(crate) mod packet_socket;
+pub(crate) mod ring;
+
 use std::fs::File;
 use std::io;
 

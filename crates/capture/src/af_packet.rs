@@ -1,0 +1,681 @@
+//! Live packets from the kernel's AF_PACKET ring (format 3), one ring for each worker; the kernel shares the flows out
+//! among them, both directions to the same one. Packets stay where the kernel put them; a block of the ring goes back
+//! when nobody holds it any more.
+//!
+//! Gives what is on the wire: VLAN tags that the kernel took off are put back, a packet on the loopback interface
+//! comes once. Of interfaces with other headers than Ethernet's, and of `any`, packets begin with a Linux cooked
+//! header. While an interface is down the source waits; when it has been removed, it ends with an error.
+
+use std::cell::Cell;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tracing::warn;
+use wire::{LinkType, Timestamp};
+
+use crate::block::{BLOCK_PACKETS, Block, Record};
+use crate::interfaces::{Interface, interfaces};
+use crate::live::{ANY, Clock, LiveError, LiveOptions, Stop};
+use crate::source::{Counters, Source, SourceError};
+use crate::sys::bpf::{Program, Target};
+use crate::sys::packet_socket::PacketSocket;
+use crate::sys::ring::{Ring, RingBlock};
+
+/// Length of a ring's block: some hundred packets, and room for the longest.
+const BLOCK_LEN: usize = 256 << 10;
+/// After so long the kernel gives us a block that is not full.
+const BLOCK_TIMEOUT: Duration = Duration::from_millis(20);
+/// When nothing comes, the time is told so often.
+const IDLE: Duration = Duration::from_millis(100);
+/// How far behind the wall clock that time is: a packet may wait in the kernel's block, and timers are late.
+const CLOCK_LAG: Duration = Duration::from_millis(100);
+/// After a stop the last blocks have come by then.
+const DRAIN: Duration = Duration::from_millis(60);
+/// How often dropped packets of the adapter are looked up.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Bytes kept free before a packet: more than a cooked header and less than what would misalign its IP header.
+const RESERVE: u32 = 32;
+
+/// Opens `options.workers` sources of `interface`, or of all interfaces. No packet comes in before the last of them is
+/// ready: the group's shares would change, and a flow would go to two of them.
+pub(crate) fn open(
+    options: &LiveOptions,
+    interface: Option<&Interface>,
+) -> Result<Vec<Box<dyn Source>>, LiveError> {
+    let headers = Headers::of(interface);
+    let filter = compile(options, interface, headers)?;
+    let mut sources = Vec::new();
+    let mut group = None;
+    for worker in 0..options.workers.max(1) {
+        let socket = ready_socket(options, interface, headers)?;
+        let ring = make_ring(&socket, options.buffer_bytes)?;
+        bind(&socket, options, interface)?;
+        group = Some(match group {
+            None => system("make a fanout group", socket.found_fanout())?,
+            Some(group) => {
+                system("join the fanout group", socket.join_fanout(group))?;
+                group
+            }
+        });
+        let watched = Watched::new(interface, worker == 0);
+        sources.push(AfPacket::new(socket, ring, watched, headers, options));
+    }
+    for source in &sources {
+        system("attach the capture filter", source.socket.attach(&filter))?;
+    }
+    Ok(sources.into_iter().map(|source| Box::new(source) as Box<dyn Source>).collect())
+}
+
+/// What a packet begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Headers {
+    /// Its link header, which is Ethernet's.
+    Ethernet,
+    /// Its IP header: the interface has no link header.
+    Raw,
+    /// Its network header; a cooked header is made up for it.
+    Cooked,
+}
+
+impl Headers {
+    fn of(interface: Option<&Interface>) -> Headers {
+        /// Of mobile modems.
+        const ARPHRD_RAWIP: u16 = 519;
+        match interface.map(|i| i.kind) {
+            Some(libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK) => Headers::Ethernet,
+            Some(libc::ARPHRD_NONE | ARPHRD_RAWIP) => Headers::Raw,
+            _ => Headers::Cooked,
+        }
+    }
+}
+
+fn compile(
+    options: &LiveOptions,
+    interface: Option<&Interface>,
+    headers: Headers,
+) -> Result<Program, LiveError> {
+    /// libpcap's number for packets that begin with an IP header.
+    const RAW: u16 = 12;
+    if options.filter.trim().is_empty() {
+        return Ok(Program::all(options.snaplen));
+    }
+    let target = match (headers, interface) {
+        (Headers::Ethernet, Some(interface)) => Target::Ethernet(&interface.name),
+        _ => Target::Packets(RAW),
+    };
+    let bad = |message| LiveError::BadFilter { text: options.filter.clone(), message };
+    Program::compile(&options.filter, &target, options.snaplen).map_err(bad)
+}
+
+/// A socket that is set up, and takes nothing.
+fn ready_socket(
+    options: &LiveOptions,
+    interface: Option<&Interface>,
+    headers: Headers,
+) -> Result<PacketSocket, LiveError> {
+    let socket =
+        PacketSocket::new(headers == Headers::Cooked).map_err(|error| match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => LiveError::NoPermission,
+            _ => LiveError::System { what: "open a packet socket", error },
+        })?;
+    system("attach a filter", socket.attach(&Program::none()))?;
+    system("set the ring's format", socket.set_format(RESERVE))?;
+    if interface.is_some_and(|i| i.kind == libc::ARPHRD_LOOPBACK) {
+        // An older kernel does not know this; then both copies come, and one is left out later.
+        let _ = socket.ignore_outgoing();
+    }
+    if options.clock == Clock::Adapter {
+        use_adapter_clock(&socket, interface)?;
+    }
+    Ok(socket)
+}
+
+fn use_adapter_clock(socket: &PacketSocket, interface: Option<&Interface>) -> Result<(), LiveError> {
+    let Some(interface) = interface else {
+        return Err(LiveError::Unsupported("the adapter's clock needs one interface, not any".into()));
+    };
+    socket.use_adapter_clock(&interface.name).map_err(|error| match error.raw_os_error() {
+        Some(libc::EPERM) => LiveError::Unsupported(format!(
+            "no permission to switch on the clock of {}: it needs CAP_NET_ADMIN",
+            interface.name
+        )),
+        _ => LiveError::Unsupported(format!("{} does not stamp packets itself: {error}", interface.name)),
+    })
+}
+
+fn make_ring(socket: &PacketSocket, bytes: usize) -> Result<Arc<Ring>, LiveError> {
+    const BLOCKS_MIN: usize = 2;
+    let blocks = bytes.div_ceil(BLOCK_LEN).max(BLOCKS_MIN);
+    let too_large = |_| LiveError::NoMemory(bytes);
+    let count = u32::try_from(blocks).ok().filter(|n| n.checked_mul(BLOCK_LEN as u32 / 2048).is_some());
+    let count = count.ok_or(LiveError::NoMemory(bytes))?;
+    socket.make_ring(BLOCK_LEN as u32, count, BLOCK_TIMEOUT).map_err(too_large)?;
+    Ring::map(socket, BLOCK_LEN, blocks).map_err(too_large)
+}
+
+fn bind(
+    socket: &PacketSocket,
+    options: &LiveOptions,
+    interface: Option<&Interface>,
+) -> Result<(), LiveError> {
+    system("bind to the interface", socket.bind(interface.map_or(0, |i| i.index)))?;
+    match (socket.take_error(), interface) {
+        (Some(_), Some(interface)) => return Err(LiveError::InterfaceDown(interface.name.clone())),
+        (Some(error), None) => return Err(LiveError::System { what: "bind to all interfaces", error }),
+        (None, _) => (),
+    }
+    match interface {
+        Some(interface) if options.promiscuous && interface.kind != libc::ARPHRD_LOOPBACK => {
+            system("make the interface promiscuous", socket.set_promiscuous(interface.index))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn system<T>(what: &'static str, result: io::Result<T>) -> Result<T, LiveError> {
+    result.map_err(|error| LiveError::System { what, error })
+}
+
+/// See the module's text.
+struct AfPacket {
+    socket: PacketSocket,
+    ring: Arc<Ring>,
+    /// The ring's block that comes next.
+    next: usize,
+    /// The block that is being given away, and where its packets are.
+    block: Option<Arc<RingBlock>>,
+    records: Vec<Record>,
+    /// How many of `records` have been given away.
+    given: usize,
+    headers: Headers,
+    watched: Watched,
+    stop: Stop,
+    /// When what had arrived before the stop has surely come.
+    ends: Option<Instant>,
+    counters: Counters,
+    /// The time of the last packet, and when we read it.
+    last: Option<(Timestamp, Instant)>,
+    /// What the kernel said it lost, in all: it forgets what it has told.
+    lost: Cell<(u64, u64)>,
+    errors: Vec<SourceError>,
+}
+
+/// What a wait for packets ended with.
+enum Waited {
+    Packets,
+    Nothing,
+    End,
+}
+
+impl AfPacket {
+    fn new(
+        socket: PacketSocket,
+        ring: Arc<Ring>,
+        watched: Watched,
+        headers: Headers,
+        options: &LiveOptions,
+    ) -> AfPacket {
+        AfPacket {
+            socket,
+            ring,
+            next: 0,
+            block: None,
+            records: Vec::new(),
+            given: 0,
+            headers,
+            watched,
+            stop: options.stop.clone(),
+            ends: None,
+            counters: Counters { clock: Some(options.clock), ..Counters::default() },
+            last: None,
+            lost: Cell::new((0, 0)),
+            errors: Vec::new(),
+        }
+    }
+
+    fn wait(&mut self) -> Waited {
+        if self.take() {
+            return Waited::Packets;
+        }
+        let now = Instant::now();
+        if self.watched.removed || self.ends.is_some_and(|end| now >= end) {
+            return Waited::End;
+        }
+        let wrong = self.socket.wait(if self.ends.is_some() { BLOCK_TIMEOUT } else { IDLE });
+        if wrong && let Some(error) = self.socket.take_error() {
+            self.watched.on_error(&error);
+        }
+        if self.take() {
+            return Waited::Packets;
+        }
+        self.watched.look(&self.socket);
+        if self.watched.removed && self.watched.reports {
+            self.errors.push(self.watched.removal(self.counters.packets));
+        }
+        Waited::Nothing
+    }
+
+    /// Takes the next block of the ring, if it has been filled, and finds its packets.
+    fn take(&mut self) -> bool {
+        let Some(mut block) = self.ring.take(self.next) else { return false };
+        self.next = (self.next + 1) % self.ring.blocks();
+        self.records.clear();
+        self.given = 0;
+        let stamped = find_packets(block.bytes_mut(), self.headers, &mut self.records);
+        if self.counters.clock == Some(Clock::Adapter) {
+            self.counters.unstamped_packets += self.records.len() as u64 - stamped;
+        }
+        self.block = Some(Arc::new(block));
+        self.note_losses();
+        true
+    }
+
+    /// Hands over packets that have been found.
+    fn give(&mut self, block: &mut Block) {
+        let Some(held) = &self.block else { return };
+        let buffer = block.add_buffer(held.clone());
+        let records = &self.records[self.given..];
+        let records = &records[..records.len().min(BLOCK_PACKETS)];
+        for record in records {
+            block.push(Record { buffer, ..*record });
+        }
+        self.counters.count(block);
+        self.given += records.len();
+        if let Some(last) = records.last() {
+            self.last = Some((last.ts, Instant::now()));
+        }
+        if self.given == self.records.len() {
+            self.block = None;
+        }
+    }
+
+    /// Shuts the door once a stop is asked for.
+    fn heed_stop(&mut self) {
+        if self.ends.is_none() && self.stop.is_asked() {
+            // Where it fails, packets go on coming, and what is in the ring is all the same all that is read.
+            let _ = self.socket.attach(&Program::none());
+            self.ends = Some(Instant::now() + DRAIN);
+        }
+    }
+
+    fn note_losses(&self) {
+        if let Ok(new) = self.socket.statistics() {
+            let (drops, freezes) = self.lost.get();
+            self.lost.set((drops + u64::from(new.drops), freezes + u64::from(new.freezes)));
+        }
+    }
+
+    /// Up to when every packet has been given away, when none comes: the wall clock's time or, as an adapter's clock
+    /// may show any, the last packet's and the time since then.
+    fn idle_clock(&self) -> Option<Timestamp> {
+        let lag = CLOCK_LAG.as_nanos() as i64;
+        match (self.counters.clock, self.last) {
+            (Some(Clock::Adapter), last) => {
+                last.map(|(ts, read)| Timestamp((ts.0 + read.elapsed().as_nanos() as i64 - lag).max(ts.0)))
+            }
+            _ => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+                Some(Timestamp(i64::try_from(now.as_nanos()).ok()? - lag))
+            }
+        }
+    }
+}
+
+impl Source for AfPacket {
+    fn next_block(&mut self, block: &mut Block) -> bool {
+        block.clear();
+        self.heed_stop();
+        if self.block.is_none() {
+            match self.wait() {
+                Waited::Packets => (),
+                Waited::End => return false,
+                Waited::Nothing => {
+                    if let Some(clock) = self.idle_clock() {
+                        block.set_clock(clock);
+                    }
+                    return true;
+                }
+            }
+        }
+        self.give(block);
+        true
+    }
+
+    fn errors(&self) -> &[SourceError] {
+        &self.errors
+    }
+
+    fn counters(&self) -> Counters {
+        self.note_losses();
+        let (drops, freezes) = self.lost.get();
+        Counters {
+            lost_before_us: Some(drops),
+            buffer_overflows: freezes,
+            nic_drops: self.watched.drops(),
+            ..self.counters
+        }
+    }
+}
+
+/// The interface that is captured: whether it is up or gone, and what its adapter dropped. One of the workers reports.
+struct Watched {
+    interface: Option<Interface>,
+    reports: bool,
+    down: bool,
+    removed: bool,
+    /// Dropped since the capture began; the adapter's own count, when it was last looked at.
+    drops: Cell<(u64, u32)>,
+    looked: Instant,
+}
+
+impl Watched {
+    fn new(interface: Option<&Interface>, reports: bool) -> Watched {
+        let drops = Cell::new((0, interface.map_or(0, |i| i.drops)));
+        let (interface, looked) = (interface.cloned(), Instant::now());
+        Watched { interface, reports, down: false, removed: false, drops, looked }
+    }
+
+    /// The socket has an error: the interface went down, as a rule.
+    fn on_error(&mut self, error: &io::Error) {
+        let Some(interface) = &self.interface else { return };
+        if !self.down && self.reports {
+            match error.raw_os_error() {
+                Some(libc::ENETDOWN) => {
+                    warn!("{} went down; waiting for it to come up again", interface.name)
+                }
+                _ => warn!("{}: {error}; waiting for packets all the same", interface.name),
+            }
+        }
+        self.down = true;
+    }
+
+    /// Called when nothing comes.
+    fn look(&mut self, socket: &PacketSocket) {
+        let Some(interface) = &self.interface else { return };
+        if !self.down {
+            if self.looked.elapsed() >= LOOK_EVERY {
+                self.looked = Instant::now();
+                self.drops();
+            }
+            return;
+        }
+        match socket.interface_flags(&interface.name, interface.index) {
+            None => self.removed = true,
+            Some(flags) if flags & libc::IFF_UP != 0 => {
+                self.down = false;
+                if self.reports {
+                    warn!("{} is up again", interface.name);
+                }
+            }
+            Some(_) => (),
+        }
+    }
+
+    /// Packets that the adapter dropped since the capture began.
+    fn drops(&self) -> Option<u64> {
+        let interface = self.interface.as_ref().filter(|_| self.reports)?;
+        let (mut total, before) = self.drops.get();
+        let all = interfaces().ok()?;
+        if let Some(now) = all.iter().find(|i| i.index == interface.index) {
+            total += u64::from(now.drops.wrapping_sub(before));
+            self.drops.set((total, now.drops));
+        }
+        Some(total)
+    }
+
+    fn removal(&self, packets: u64) -> SourceError {
+        SourceError {
+            path: PathBuf::from(self.interface.as_ref().map_or(ANY, |i| &i.name)),
+            offset: None,
+            message: "the interface has been removed; all that came before is in the result".into(),
+            after_packets: packets,
+        }
+    }
+}
+
+/// Where things are in a block and in a packet's header (`tpacket_block_desc`, `tpacket3_hdr`, `sockaddr_ll`).
+mod field {
+    pub const BLOCK_PACKETS: usize = 12;
+    pub const BLOCK_FIRST: usize = 16;
+    pub const NEXT: usize = 0;
+    pub const SECONDS: usize = 4;
+    pub const NANOSECONDS: usize = 8;
+    pub const CAPTURED_LEN: usize = 12;
+    pub const ORIGINAL_LEN: usize = 16;
+    pub const STATUS: usize = 20;
+    pub const MAC: usize = 24;
+    pub const VLAN_TCI: usize = 32;
+    pub const VLAN_TPID: usize = 36;
+    pub const HEADER_END: usize = 48;
+    pub const PROTOCOL: usize = 2;
+    pub const INTERFACE: usize = 4;
+    pub const HARDWARE: usize = 8;
+    pub const PACKET_TYPE: usize = 10;
+    pub const ADDRESS_LEN: usize = 11;
+    pub const ADDRESS_END: usize = 20;
+}
+
+/// The header of a packet in a block, with the address behind it.
+type Header = [u8; field::HEADER_END + field::ADDRESS_END];
+
+/// Length of the cooked header that is made up (LINKTYPE_LINUX_SLL2).
+const COOKED_LEN: usize = 20;
+/// Length of a VLAN tag.
+const TAG_LEN: usize = 4;
+/// Where a VLAN tag is in an Ethernet frame: behind the two addresses.
+const TAG_OFFSET: usize = 12;
+
+/// Finds the packets of a block that the kernel has filled, and makes each whole: `records` get their places. How many
+/// of them the adapter has stamped.
+fn find_packets(block: &mut [u8], headers: Headers, records: &mut Vec<Record>) -> u64 {
+    let mut stamped = 0;
+    let mut at = u32_at(block, field::BLOCK_FIRST) as usize;
+    for _ in 0..u32_at(block, field::BLOCK_PACKETS) {
+        let Some(header) = block.get(at..).and_then(|rest| rest.first_chunk::<{ size_of::<Header>() }>())
+        else {
+            break;
+        };
+        let header = *header;
+        if !is_loopback_copy(&header)
+            && let Some(record) = place(block, at, &header, headers)
+        {
+            records.push(record);
+            stamped += u64::from(u32_at(&header, field::STATUS) & libc::TP_STATUS_TS_RAW_HARDWARE != 0);
+        }
+        at += u32_at(&header, field::NEXT) as usize;
+    }
+    stamped
+}
+
+/// A packet on a loopback interface goes out and comes in; it is one packet.
+fn is_loopback_copy(header: &Header) -> bool {
+    let address = &header[field::HEADER_END..];
+    address[field::PACKET_TYPE] == libc::PACKET_OUTGOING
+        && u16_at(address, field::HARDWARE) == libc::ARPHRD_LOOPBACK
+}
+
+/// Where the packet lies whose header is at `at`; what it lacks in front is put there.
+fn place(block: &mut [u8], at: usize, header: &Header, headers: Headers) -> Option<Record> {
+    let len = u32_at(header, field::CAPTURED_LEN);
+    let start = at + usize::from(u16_at(header, field::MAC));
+    block.get(start..start + len as usize)?;
+    let free = start.checked_sub(at + size_of::<Header>())?;
+    let (link_type, added) = match headers {
+        Headers::Raw => (LinkType::Raw, 0),
+        Headers::Ethernet => (LinkType::Ethernet, restore_tag(block, start, free, header)),
+        Headers::Cooked if free >= COOKED_LEN => {
+            block[start - COOKED_LEN..start].copy_from_slice(&cooked_header(header));
+            (LinkType::LinuxSll2, COOKED_LEN)
+        }
+        Headers::Cooked => return None,
+    };
+    let time = i64::from(u32_at(header, field::SECONDS)) * 1_000_000_000;
+    Some(Record {
+        ts: Timestamp(time + i64::from(u32_at(header, field::NANOSECONDS))),
+        link_type,
+        original_len: u32_at(header, field::ORIGINAL_LEN).saturating_add(added as u32),
+        len: len + added as u32,
+        start: (start - added) as u32,
+        buffer: 0,
+    })
+}
+
+/// Puts a VLAN tag that the kernel took off back between addresses and type; how much longer the frame is now.
+fn restore_tag(block: &mut [u8], start: usize, free: usize, header: &Header) -> usize {
+    let status = u32_at(header, field::STATUS);
+    let len = u32_at(header, field::CAPTURED_LEN) as usize;
+    if status & libc::TP_STATUS_VLAN_VALID == 0 || free < TAG_LEN || len < TAG_OFFSET {
+        return 0;
+    }
+    let tpid = match status & libc::TP_STATUS_VLAN_TPID_VALID {
+        0 => libc::ETH_P_8021Q as u16,
+        _ => u16_at(header, field::VLAN_TPID),
+    };
+    let tci = u32_at(header, field::VLAN_TCI) as u16;
+    let new = start - TAG_LEN;
+    block.copy_within(start..start + TAG_OFFSET, new);
+    let tag = &mut block[new + TAG_OFFSET..][..TAG_LEN];
+    tag[..2].copy_from_slice(&tpid.to_be_bytes());
+    tag[2..].copy_from_slice(&tci.to_be_bytes());
+    TAG_LEN
+}
+
+/// The cooked header that says of a packet what the kernel says of it.
+fn cooked_header(header: &Header) -> [u8; COOKED_LEN] {
+    let address = &header[field::HEADER_END..];
+    let mut cooked = [0; COOKED_LEN];
+    cooked[..2].copy_from_slice(&address[field::PROTOCOL..][..2]);
+    cooked[4..8].copy_from_slice(&u32_at(address, field::INTERFACE).to_be_bytes());
+    cooked[8..10].copy_from_slice(&u16_at(address, field::HARDWARE).to_be_bytes());
+    cooked[10] = address[field::PACKET_TYPE];
+    cooked[11..].copy_from_slice(&address[field::ADDRESS_LEN..field::ADDRESS_END]);
+    cooked
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes[at..].first_chunk().map_or(0, |b| u32::from_ne_bytes(*b))
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    bytes[at..].first_chunk().map_or(0, |b| u16::from_ne_bytes(*b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel says of a packet in a test.
+    #[derive(Clone, Default)]
+    struct Said {
+        status: u32,
+        vlan: (u16, u16),
+        packet_type: u8,
+        hardware: u16,
+        cut: u32,
+    }
+
+    /// A block as the kernel fills it.
+    fn block(packets: &[(Said, &[u8])]) -> Vec<u8> {
+        const FIRST: usize = 48;
+        const MAC: usize = 112;
+        let mut block = vec![0; FIRST];
+        block[field::BLOCK_PACKETS..][..4].copy_from_slice(&(packets.len() as u32).to_ne_bytes());
+        block[field::BLOCK_FIRST..][..4].copy_from_slice(&(FIRST as u32).to_ne_bytes());
+        for (said, bytes) in packets {
+            let next = (MAC + bytes.len()).next_multiple_of(16);
+            let mut packet = vec![0; next];
+            let mut put = |at: usize, n: u32| packet[at..][..4].copy_from_slice(&n.to_ne_bytes());
+            put(field::NEXT, next as u32);
+            put(field::SECONDS, 7);
+            put(field::NANOSECONDS, 9);
+            put(field::CAPTURED_LEN, bytes.len() as u32);
+            put(field::ORIGINAL_LEN, bytes.len() as u32 + said.cut);
+            put(field::STATUS, said.status);
+            put(field::MAC, MAC as u32);
+            put(field::VLAN_TCI, said.vlan.1.into());
+            put(field::VLAN_TPID, said.vlan.0.into());
+            let address = &mut packet[field::HEADER_END..];
+            address[field::PROTOCOL..][..2].copy_from_slice(&[8, 0]);
+            address[field::INTERFACE] = 3;
+            address[field::HARDWARE..][..2].copy_from_slice(&said.hardware.to_ne_bytes());
+            address[field::PACKET_TYPE] = said.packet_type;
+            address[field::ADDRESS_LEN] = 6;
+            packet[MAC..][..bytes.len()].copy_from_slice(bytes);
+            block.extend(packet);
+        }
+        block
+    }
+
+    /// The packets that are found: link type, original length, bytes.
+    fn found(mut block: Vec<u8>, headers: Headers) -> Vec<(LinkType, u32, Vec<u8>)> {
+        let mut records = Vec::new();
+        find_packets(&mut block, headers, &mut records);
+        let bytes = |r: &Record| block[r.start as usize..][..r.len as usize].to_vec();
+        records.iter().map(|r| (r.link_type, r.original_len, bytes(r))).collect()
+    }
+
+    #[test]
+    fn packets_in_their_order() {
+        let said = Said { cut: 40, ..Said::default() };
+        let packets = block(&[(said, &[1; 20]), (Said::default(), &[2; 3])]);
+        let expected = vec![(LinkType::Ethernet, 60, vec![1; 20]), (LinkType::Ethernet, 3, vec![2; 3])];
+        assert_eq!(found(packets.clone(), Headers::Ethernet), expected);
+        let mut records = Vec::new();
+        find_packets(&mut packets.clone(), Headers::Raw, &mut records);
+        assert_eq!((records[0].ts, records[0].link_type), (Timestamp(7_000_000_009), LinkType::Raw));
+    }
+
+    #[test]
+    fn vlan_tags_come_back() {
+        let frame: Vec<u8> = (0..20).collect();
+        for (status, vlan, tag) in [
+            (libc::TP_STATUS_VLAN_VALID, (0, 0x2064), [0x81, 0, 0x20, 0x64]),
+            (libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID, (0x88a8, 5), [0x88, 0xa8, 0, 5]),
+        ] {
+            let said = Said { status, vlan, ..Said::default() };
+            let expected = [&frame[..12], &tag, &frame[12..]].concat();
+            let packets = block(&[(said, &frame)]);
+            assert_eq!(found(packets, Headers::Ethernet), [(LinkType::Ethernet, 24, expected)]);
+        }
+        let said = Said { status: libc::TP_STATUS_VLAN_VALID, ..Said::default() };
+        let short = found(block(&[(said, &frame[..11])]), Headers::Ethernet);
+        assert_eq!(short, [(LinkType::Ethernet, 11, frame[..11].to_vec())], "too short for one");
+    }
+
+    #[test]
+    fn cooked_headers_say_what_the_kernel_says() {
+        let said = Said { packet_type: 4, hardware: 1, ..Said::default() };
+        let expected =
+            [&[8, 0, 0, 0, 0, 0, 0, 3, 0, 1, 4, 6, 0, 0, 0, 0, 0, 0, 0, 0][..], &[0x45; 20]].concat();
+        let packets = block(&[(said, &[0x45; 20])]);
+        assert_eq!(found(packets, Headers::Cooked), [(LinkType::LinuxSll2, 40, expected)]);
+    }
+
+    #[test]
+    fn a_loopback_packet_comes_once() {
+        let out =
+            Said { packet_type: libc::PACKET_OUTGOING, hardware: libc::ARPHRD_LOOPBACK, ..Said::default() };
+        let back = Said { packet_type: libc::PACKET_HOST, ..out.clone() };
+        let sent = Said { hardware: libc::ARPHRD_ETHER, ..out.clone() };
+        for headers in [Headers::Ethernet, Headers::Cooked] {
+            let packets = block(&[(out.clone(), &[1]), (back.clone(), &[2]), (sent.clone(), &[3])]);
+            let last: Vec<u8> = found(packets, headers).iter().filter_map(|p| p.2.last().copied()).collect();
+            assert_eq!(last, [2, 3]);
+        }
+    }
+
+    #[test]
+    fn lengths_that_lie_outside_are_left_out() {
+        let good = block(&[(Said::default(), &[1; 20]), (Said::default(), &[2; 20])]);
+        for at in [field::NEXT, field::CAPTURED_LEN, field::MAC] {
+            let mut bad = good.clone();
+            bad[48 + at..][..2].copy_from_slice(&[0xff; 2]);
+            assert!(found(bad, Headers::Cooked).len() < 2, "field at {at}");
+        }
+        let mut short = good;
+        short.truncate(100);
+        assert!(found(short, Headers::Ethernet).is_empty());
+    }
+}

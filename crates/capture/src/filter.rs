@@ -1,0 +1,212 @@
+//! The capture filter for packets that come from files: any source, less the packets that a filter in the language of
+//! tcpdump does not take. A live source's filter runs in the kernel instead.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use wire::LinkType;
+
+use crate::block::Block;
+use crate::live::LiveError;
+use crate::source::{Counters, Source, SourceError};
+use crate::sys::bpf::{Program, Target};
+
+/// What libpcap's compiler is told of a packet's length; files have longer ones only of local traffic.
+const SNAPLEN: u32 = 262_144;
+
+/// What `text` takes of `source`.
+///
+/// # Errors
+/// When the filter is wrong.
+pub fn filtered(source: Box<dyn Source>, text: &str) -> Result<Box<dyn Source>, LiveError> {
+    let mut filtered = Filtered {
+        text: text.to_owned(),
+        programs: Vec::new(),
+        errors: source.errors().to_vec(),
+        learnt: source.errors().len(),
+        source,
+        counters: Counters::default(),
+    };
+    // Most captures are of Ethernet, and what is no filter for it is none at all.
+    match filtered.compile(LinkType::Ethernet) {
+        Ok(program) => filtered.programs.push((LinkType::Ethernet, Some(program))),
+        Err(message) => return Err(LiveError::BadFilter { text: text.to_owned(), message }),
+    }
+    Ok(Box::new(filtered))
+}
+
+/// See the module's text.
+struct Filtered {
+    source: Box<dyn Source>,
+    text: String,
+    /// Of each link type seen; none where the filter does not fit it, and takes nothing.
+    programs: Vec<(LinkType, Option<Program>)>,
+    /// The source's errors, and the filter's own.
+    errors: Vec<SourceError>,
+    /// How many of the source's are among them.
+    learnt: usize,
+    counters: Counters,
+}
+
+impl Filtered {
+    fn compile(&self, link_type: LinkType) -> Result<Program, String> {
+        let number = number(link_type).ok_or_else(|| format!("{link_type:?} can not be filtered"))?;
+        Program::compile(&self.text, &Target::Packets(number), SNAPLEN)
+    }
+
+    /// Sees that there is a program for each link type of the block.
+    fn prepare(&mut self, block: &Block) {
+        for link_type in block.records().iter().map(|record| record.link_type) {
+            if self.programs.iter().any(|(known, _)| *known == link_type) {
+                continue;
+            }
+            let program = self.compile(link_type);
+            if let Err(message) = &program {
+                self.errors.push(SourceError {
+                    path: PathBuf::from(&self.text),
+                    offset: None,
+                    message: format!("the filter does not fit packets of link type {link_type:?}: {message}"),
+                    after_packets: self.counters.packets,
+                });
+            }
+            self.programs.push((link_type, program.ok()));
+        }
+    }
+}
+
+impl Source for Filtered {
+    fn next_block(&mut self, block: &mut Block) -> bool {
+        let more = self.source.next_block(block);
+        self.errors.extend_from_slice(&self.source.errors()[self.learnt..]);
+        self.learnt = self.source.errors().len();
+        if !more {
+            return false;
+        }
+        self.prepare(block);
+        let before = block.len();
+        block.retain(|packet| {
+            let program = self.programs.iter().find(|(link_type, _)| *link_type == packet.link_type);
+            program
+                .and_then(|(_, program)| program.as_ref())
+                .is_some_and(|program| program.takes(packet.bytes, packet.original_len))
+        });
+        self.counters.filtered += (before - block.len()) as u64;
+        self.counters.count(block);
+        true
+    }
+
+    fn errors(&self) -> &[SourceError] {
+        &self.errors
+    }
+
+    fn counters(&self) -> Counters {
+        let Counters { packets, original_bytes, captured_bytes, truncated_packets, filtered, .. } =
+            self.counters;
+        Counters {
+            packets,
+            original_bytes,
+            captured_bytes,
+            truncated_packets,
+            filtered,
+            ..self.source.counters()
+        }
+    }
+
+    fn names(&self) -> &[(IpAddr, String)] {
+        self.source.names()
+    }
+
+    fn progress(&self) -> (u64, Option<u64>) {
+        self.source.progress()
+    }
+}
+
+/// libpcap's number of a link type, which is not always that of the files.
+fn number(link_type: LinkType) -> Option<u16> {
+    Some(match link_type {
+        LinkType::Null => 0,
+        LinkType::Ethernet => 1,
+        LinkType::Raw => 12,
+        LinkType::Loop => 108,
+        LinkType::LinuxSll => 113,
+        LinkType::Ipv4 => 228,
+        LinkType::Ipv6 => 229,
+        LinkType::LinuxSll2 => 276,
+        LinkType::Unknown(_) => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use wire::Timestamp;
+
+    use super::*;
+    use crate::block::Record;
+
+    /// One block of packets: an IPv4 header each, behind what the link type wants.
+    struct Once(Vec<LinkType>);
+
+    impl Source for Once {
+        fn next_block(&mut self, block: &mut Block) -> bool {
+            block.clear();
+            let types = std::mem::take(&mut self.0);
+            for link_type in &types {
+                let mut bytes = match link_type {
+                    LinkType::Ethernet => [&[0; 12][..], &[8, 0]].concat(),
+                    LinkType::LinuxSll2 => [&[8, 0][..], &[0; 18]].concat(),
+                    _ => Vec::new(),
+                };
+                bytes.extend([0x45, 0, 0, 20, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+                let len = bytes.len() as u32;
+                let buffer = block.add_buffer(Arc::new(bytes));
+                let ts = Timestamp(0);
+                block.push(Record { ts, link_type: *link_type, original_len: len, len, start: 0, buffer });
+            }
+            !types.is_empty()
+        }
+
+        fn errors(&self) -> &[SourceError] {
+            &[]
+        }
+
+        fn counters(&self) -> Counters {
+            Counters { packets: 99, lost_before_us: Some(5), ..Counters::default() }
+        }
+    }
+
+    fn check(text: &str, types: &[LinkType], taken: &[LinkType]) -> Box<dyn Source> {
+        let mut source = filtered(Box::new(Once(types.to_vec())), text).expect("a filter");
+        let mut block = Block::default();
+        assert!(source.next_block(&mut block));
+        let found: Vec<_> = block.packets().map(|p| p.link_type).collect();
+        assert_eq!(found, taken, "{text}");
+        assert!(!source.next_block(&mut block));
+        source
+    }
+
+    #[test]
+    fn each_link_type_is_filtered_its_own_way() {
+        let all = [LinkType::Ethernet, LinkType::LinuxSll2, LinkType::Raw, LinkType::Ipv4];
+        check("host 10.0.0.2", &all, &all);
+        let source = check("src host 10.0.0.2", &all, &[]);
+        let counters = source.counters();
+        assert_eq!((counters.packets, counters.filtered, counters.lost_before_us), (0, 4, Some(5)));
+    }
+
+    #[test]
+    fn a_filter_that_does_not_fit_takes_nothing_and_says_so() {
+        let two = [LinkType::Raw, LinkType::Ethernet, LinkType::Unknown(147), LinkType::Raw];
+        let source = check("ether src 0:0:0:0:0:0", &two, &[LinkType::Ethernet]);
+        let errors: Vec<String> = source.errors().iter().map(ToString::to_string).collect();
+        assert_eq!(errors.len(), 2, "{errors:?}");
+        assert!(errors[0].contains("Raw"), "{errors:?}");
+    }
+
+    #[test]
+    fn a_wrong_filter_is_refused() {
+        let error = filtered(Box::new(Once(Vec::new())), "tcp prot 80").err().expect("no filter");
+        assert!(error.to_string().contains("tcp prot 80"), "{error}");
+    }
+}

@@ -1,0 +1,116 @@
+//! The network interfaces of this machine, or of the network namespace we run in: names, state, addresses, and how
+//! many packets their adapters dropped.
+
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+
+use crate::sys::interfaces::{Entity, entries};
+
+/// One interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub index: u32,
+    /// Whether it is switched on, and has a carrier.
+    pub state: State,
+    /// The kernel's number of what it is (`ARPHRD_ETHER` …).
+    pub kind: u16,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Packets that came in and were dropped before any capture saw them, since the interface was made; wraps.
+    pub(crate) drops: u32,
+}
+
+/// Whether an interface can carry packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// On, and connected.
+    Up,
+    /// On, but without a carrier.
+    NoCarrier,
+    /// Switched off.
+    Down,
+}
+
+impl State {
+    fn of(flags: u32) -> State {
+        let has = |flag: i32| flags & flag.cast_unsigned() != 0;
+        match (has(libc::IFF_UP), has(libc::IFF_RUNNING)) {
+            (false, _) => State::Down,
+            (true, false) => State::NoCarrier,
+            (true, true) => State::Up,
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            State::Up => "up",
+            State::NoCarrier => "no carrier",
+            State::Down => "down",
+        })
+    }
+}
+
+/// All interfaces, by number.
+///
+/// # Errors
+/// The kernel's, when it does not tell.
+pub fn interfaces() -> io::Result<Vec<Interface>> {
+    let entries = entries()?;
+    let mut interfaces = Vec::new();
+    for entry in &entries {
+        if let Entity::Link { index, kind, drops: [dropped, fifo, missed] } = entry.what {
+            interfaces.push(Interface {
+                name: entry.name.clone(),
+                index,
+                state: State::of(entry.flags),
+                kind,
+                addresses: Vec::new(),
+                // Drivers count a full receive queue as one or the other, some as both.
+                drops: dropped.wrapping_add(fifo.max(missed)),
+            });
+        }
+    }
+    for entry in &entries {
+        // An address may have a label of its own: eth0:1.
+        let name = entry.name.split(':').next().unwrap_or_default();
+        let interface = interfaces.iter_mut().find(|i| i.name == name);
+        if let (Entity::Address(address), Some(interface)) = (&entry.what, interface) {
+            interface.addresses.push(*address);
+        }
+    }
+    interfaces.sort_by_key(|i| i.index);
+    Ok(interfaces)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_there() {
+        let interfaces = interfaces().expect("a list");
+        let lo = interfaces.iter().find(|i| i.name == "lo").expect("every machine has it");
+        assert_eq!(lo.kind, libc::ARPHRD_LOOPBACK);
+        if lo.state == State::Up {
+            assert!(lo.addresses.iter().all(IpAddr::is_loopback), "{lo:?}");
+        }
+    }
+
+    #[test]
+    fn states() {
+        for (flags, state) in [
+            (0, State::Down),
+            (libc::IFF_RUNNING, State::Down),
+            (libc::IFF_UP, State::NoCarrier),
+            (libc::IFF_UP | libc::IFF_RUNNING, State::Up),
+        ] {
+            assert_eq!(State::of(flags.cast_unsigned()), state);
+        }
+    }
+}

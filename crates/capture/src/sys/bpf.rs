@@ -1,0 +1,198 @@
+//! libpcap's compiler of capture filters, and its interpreter of the programs that come out. Only what is needed of
+//! the library; no packet is read through it.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_uint};
+use std::ptr;
+
+use libc::sock_filter as Instruction;
+
+/// A program of the classic Berkeley packet filter: says how much to keep of a packet, 0 of one that is not wanted.
+#[derive(Clone)]
+pub(crate) struct Program(Vec<Instruction>);
+
+#[repr(C)]
+struct Pcap {
+    _opaque: [u8; 0],
+}
+
+#[repr(C)]
+struct RawProgram {
+    len: c_uint,
+    instructions: *mut Instruction,
+}
+
+#[link(name = "pcap")]
+unsafe extern "C" {
+    fn pcap_open_dead(link_type: c_int, snaplen: c_int) -> *mut Pcap;
+    fn pcap_create(interface: *const c_char, errors: *mut c_char) -> *mut Pcap;
+    fn pcap_set_snaplen(handle: *mut Pcap, snaplen: c_int) -> c_int;
+    fn pcap_set_buffer_size(handle: *mut Pcap, bytes: c_int) -> c_int;
+    fn pcap_activate(handle: *mut Pcap) -> c_int;
+    fn pcap_datalink(handle: *mut Pcap) -> c_int;
+    fn pcap_compile(
+        handle: *mut Pcap,
+        program: *mut RawProgram,
+        text: *const c_char,
+        optimize: c_int,
+        netmask: c_uint,
+    ) -> c_int;
+    fn pcap_freecode(program: *mut RawProgram);
+    fn pcap_geterr(handle: *mut Pcap) -> *const c_char;
+    fn pcap_close(handle: *mut Pcap);
+    fn bpf_filter(program: *const Instruction, bytes: *const u8, original_len: c_uint, len: c_uint)
+    -> c_uint;
+}
+
+/// An errors buffer's length, by the library's contract.
+const ERROR_LEN: usize = 256;
+/// No netmask is known; only `ip broadcast` wants one.
+const NETMASK_UNKNOWN: c_uint = 0xffff_ffff;
+
+/// What programs are compiled for.
+pub(crate) enum Target<'a> {
+    /// Packets of this link type (libpcap's number), whole as in a file.
+    Packets(u16),
+    /// A socket of the kernel on an Ethernet interface, where VLAN tags do not lie in the packet.
+    Ethernet(&'a str),
+}
+
+impl Program {
+    /// Takes all packets, up to `snaplen` bytes of each.
+    pub fn all(snaplen: u32) -> Program {
+        const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+        Program(vec![Instruction { code: RETURN, jt: 0, jf: 0, k: snaplen }])
+    }
+
+    /// Takes no packet.
+    pub fn none() -> Program {
+        Program::all(0)
+    }
+
+    /// What `text`, in the language of tcpdump, says; at most `snaplen` bytes of a packet are kept.
+    ///
+    /// # Errors
+    /// The library's words.
+    pub fn compile(text: &str, target: &Target<'_>, snaplen: u32) -> Result<Program, String> {
+        let text = CString::new(text).map_err(|_| "a filter has no zero bytes".to_owned())?;
+        let snaplen = c_int::try_from(snaplen).unwrap_or(c_int::MAX);
+        let handle = match target {
+            Target::Packets(link_type) => Handle::dead(*link_type, snaplen)?,
+            Target::Ethernet(interface) => Handle::ethernet(interface, snaplen)?,
+        };
+        let mut raw = RawProgram { len: 0, instructions: ptr::null_mut() };
+        // SAFETY: the handle is live, the text ends with a zero and both outlive the call, which fills in the program.
+        if unsafe { pcap_compile(handle.0, &raw mut raw, text.as_ptr(), 1, NETMASK_UNKNOWN) } != 0 {
+            return Err(handle.error());
+        }
+        // SAFETY: after success the program has that many instructions, which stay until it is freed.
+        let instructions = unsafe { std::slice::from_raw_parts(raw.instructions, raw.len as usize) }.to_vec();
+        // SAFETY: the library made it, and it is not used any more.
+        unsafe { pcap_freecode(&raw mut raw) };
+        Ok(Program(instructions))
+    }
+
+    /// Whether a packet is wanted, by a program for packets as they are in a file.
+    #[inline]
+    pub fn takes(&self, bytes: &[u8], original_len: u32) -> bool {
+        let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        // SAFETY: every path of a program, which only this module makes, ends in a return, and the interpreter checks
+        // each load against `len`.
+        unsafe { bpf_filter(self.0.as_ptr(), bytes.as_ptr(), original_len, len) != 0 }
+    }
+
+    pub(super) fn instructions(&self) -> &[Instruction] {
+        &self.0
+    }
+}
+
+/// The library's, closed at the end.
+struct Handle(*mut Pcap);
+
+impl Handle {
+    fn dead(link_type: u16, snaplen: c_int) -> Result<Handle, String> {
+        // SAFETY: the call takes two numbers.
+        let handle = unsafe { pcap_open_dead(link_type.into(), snaplen) };
+        if handle.is_null() { Err("there is no memory for a filter".into()) } else { Ok(Handle(handle)) }
+    }
+
+    /// Of an opened interface: only then does the compiler ask the kernel for stripped VLAN tags.
+    fn ethernet(interface: &str, snaplen: c_int) -> Result<Handle, String> {
+        const SMALL_BUFFER: c_int = 64 << 10;
+        const ETHERNET: c_int = 1;
+        let name = CString::new(interface).map_err(|_| "a name has no zero bytes".to_owned())?;
+        let mut errors = [0 as c_char; ERROR_LEN];
+        // SAFETY: the name ends with a zero, the buffer is as long as the library wants it; both outlive the call.
+        let handle = unsafe { pcap_create(name.as_ptr(), errors.as_mut_ptr()) };
+        if handle.is_null() {
+            // SAFETY: the library left a text with a zero at its end there.
+            return Err(unsafe { CStr::from_ptr(errors.as_ptr()) }.to_string_lossy().into_owned());
+        }
+        let handle = Handle(handle);
+        // SAFETY: the handle is live and not activated yet.
+        unsafe {
+            pcap_set_snaplen(handle.0, snaplen);
+            pcap_set_buffer_size(handle.0, SMALL_BUFFER);
+        }
+        // SAFETY: as before.
+        if unsafe { pcap_activate(handle.0) } < 0 {
+            return Err(handle.error());
+        }
+        // SAFETY: the handle is live and activated.
+        match unsafe { pcap_datalink(handle.0) } {
+            ETHERNET => Ok(handle),
+            other => {
+                Err(format!("{interface} is no Ethernet interface to libpcap, but of link type {other}"))
+            }
+        }
+    }
+
+    fn error(&self) -> String {
+        // SAFETY: the handle is live and keeps a text with a zero at its end for its errors.
+        unsafe { CStr::from_ptr(pcap_geterr(self.0)) }.to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: the library's own handle, closed once.
+        unsafe { pcap_close(self.0) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compile(text: &str) -> Result<Program, String> {
+        Program::compile(text, &Target::Packets(1), 65535)
+    }
+
+    #[test]
+    fn compiles_and_runs() {
+        let program = compile("ip").expect("a filter");
+        let mut packet = [0; 34];
+        packet[12] = 8;
+        assert!(program.takes(&packet, 34));
+        packet[12] = 9;
+        assert!(!program.takes(&packet, 34));
+        assert!(!program.takes(&packet[..13], 34), "a packet that is too short is not wanted");
+        assert!(!program.takes(&[], 34));
+    }
+
+    #[test]
+    fn the_empty_filter_takes_everything() {
+        for program in [compile("").expect("a filter"), Program::all(96)] {
+            assert_eq!(program.instructions().len(), 1);
+            assert!(program.takes(&[], 0));
+        }
+        assert!(!Program::none().takes(&[1], 1));
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        let wrong = |text| compile(text).err().expect("not a filter");
+        assert!(wrong("port http-ish").contains("http-ish"));
+        assert!(wrong("tcp and").contains("syntax error"));
+        assert!(!wrong("tcp\0").is_empty());
+    }
+}

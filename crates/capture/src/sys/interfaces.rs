@@ -1,0 +1,94 @@
+//! The list of network interfaces as the kernel gives it, through `getifaddrs`: it sees the process's own network
+//! namespace, and needs no privilege. Raw entries; `interfaces` puts those of one interface together.
+
+use std::ffi::CStr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// One entry: an interface has several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub name: String,
+    /// `IFF_UP` …
+    pub flags: u32,
+    pub what: Entity,
+}
+
+/// What an entry tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Entity {
+    /// The interface itself.
+    Link { index: u32, kind: u16, drops: [u32; 3] },
+    /// An address of it.
+    Address(IpAddr),
+    /// Something else.
+    Other,
+}
+
+/// Where in `struct rtnl_link_stats`, numbers of 32 bits, dropped packets are: `rx_dropped`, `rx_fifo_errors`,
+/// `rx_missed_errors`.
+const DROP_COUNTERS: [usize; 3] = [6, 14, 15];
+
+/// All entries.
+pub(crate) fn entries() -> io::Result<Vec<Entry>> {
+    let mut first = std::ptr::null_mut();
+    // SAFETY: the call leaves a list there, or fails.
+    if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut entries = Vec::new();
+    let mut at: *const libc::ifaddrs = first;
+    // SAFETY: every entry of the list is valid until the list is freed, below.
+    while let Some(raw) = unsafe { at.as_ref() } {
+        // SAFETY: the name ends with a zero and lives as long as its entry.
+        let name = unsafe { CStr::from_ptr(raw.ifa_name) }.to_string_lossy().into_owned();
+        entries.push(Entry { name, flags: raw.ifa_flags, what: entity(raw) });
+        at = raw.ifa_next;
+    }
+    // SAFETY: the list that was made above, freed once.
+    unsafe { libc::freeifaddrs(first) };
+    Ok(entries)
+}
+
+fn entity(raw: &libc::ifaddrs) -> Entity {
+    if raw.ifa_addr.is_null() {
+        return Entity::Other;
+    }
+    // SAFETY: an address that is there says its family first, and is as long as this family's are.
+    unsafe {
+        match i32::from((*raw.ifa_addr).sa_family) {
+            libc::AF_PACKET => {
+                let link = raw.ifa_addr.cast::<libc::sockaddr_ll>().read_unaligned();
+                let drops = if raw.ifa_data.is_null() {
+                    [0; 3]
+                } else {
+                    // The data of a link is its statistics.
+                    let statistics = raw.ifa_data.cast::<u32>();
+                    DROP_COUNTERS.map(|i| statistics.add(i).read_unaligned())
+                };
+                Entity::Link { index: link.sll_ifindex.cast_unsigned(), kind: link.sll_hatype, drops }
+            }
+            libc::AF_INET => {
+                let address = raw.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned();
+                Entity::Address(Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)).into())
+            }
+            libc::AF_INET6 => {
+                let address = raw.ifa_addr.cast::<libc::sockaddr_in6>().read_unaligned();
+                Entity::Address(Ipv6Addr::from(address.sin6_addr.s6_addr).into())
+            }
+            _ => Entity::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_loopback_interface() {
+        let entries = entries().expect("a list");
+        let link = |e: &Entry| matches!(e.what, Entity::Link { index: 1.., kind: libc::ARPHRD_LOOPBACK, .. });
+        assert!(entries.iter().any(|e| e.name == "lo" && link(e)), "{entries:?}");
+    }
+}

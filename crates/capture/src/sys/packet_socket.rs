@@ -1,0 +1,216 @@
+//! An AF_PACKET socket: each request to the kernel as a safe method with the kernel's own error. Decides nothing; what
+//! is asked for, and in which order, is `af_packet`'s business.
+
+use std::io;
+use std::mem::{size_of, size_of_val};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use libc::{c_int, c_void, socklen_t};
+
+use super::bpf::Program;
+
+/// See the module's text.
+pub(crate) struct PacketSocket {
+    fd: OwnedFd,
+}
+
+/// What the kernel counted since the last time it was asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SocketStatistics {
+    /// Packets for which there was no room in the ring.
+    pub drops: u32,
+    /// How often the ring was full.
+    pub freezes: u32,
+}
+
+impl PacketSocket {
+    /// A socket that receives nothing yet: without link headers when `cooked`.
+    pub fn new(cooked: bool) -> io::Result<PacketSocket> {
+        let kind = if cooked { libc::SOCK_DGRAM } else { libc::SOCK_RAW };
+        // SAFETY: the call takes three numbers.
+        let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind | libc::SOCK_CLOEXEC, 0) })?;
+        // SAFETY: the descriptor is new, valid and nobody else's.
+        Ok(PacketSocket { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    /// Ring format 3, with `reserve` bytes free before each packet.
+    pub fn set_format(&self, reserve: u32) -> io::Result<()> {
+        self.set(libc::SOL_PACKET, libc::PACKET_VERSION, &libc::tpacket_versions::TPACKET_V3)?;
+        self.set(libc::SOL_PACKET, libc::PACKET_RESERVE, &reserve)
+    }
+
+    /// Makes the kernel's side of a ring: a block goes to us when it is full or `timeout` old.
+    pub fn make_ring(&self, block_len: u32, blocks: u32, timeout: Duration) -> io::Result<()> {
+        // The frame length only has to divide the block: in this format packets lie behind each other.
+        const FRAME_LEN: u32 = 2048;
+        let request = libc::tpacket_req3 {
+            tp_block_size: block_len,
+            tp_block_nr: blocks,
+            tp_frame_size: FRAME_LEN,
+            tp_frame_nr: blocks * (block_len / FRAME_LEN),
+            tp_retire_blk_tov: timeout.as_millis().clamp(1, 1000) as u32,
+            tp_sizeof_priv: 0,
+            tp_feature_req_word: 0,
+        };
+        self.set(libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
+    }
+
+    /// From now on only what `program` takes comes in.
+    pub fn attach(&self, program: &Program) -> io::Result<()> {
+        let instructions = program.instructions();
+        let program = libc::sock_fprog {
+            len: u16::try_from(instructions.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
+            filter: instructions.as_ptr().cast_mut(),
+        };
+        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+    }
+
+    /// Binds to an interface, 0 for all, and begins to receive.
+    pub fn bind(&self, interface_index: u32) -> io::Result<()> {
+        // SAFETY: all zeros is a valid address.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_ifindex = interface_index as i32;
+        let len = size_of_val(&address) as socklen_t;
+        // SAFETY: the address is valid for `len` bytes and only read.
+        check(unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), len) })?;
+        Ok(())
+    }
+
+    /// Makes a fanout group by flow hash with this socket as its first member; its number, which no other group of
+    /// the machine has.
+    pub fn found_fanout(&self) -> io::Result<u16> {
+        self.fanout(0, libc::PACKET_FANOUT_FLAG_UNIQUEID)?;
+        let value: u32 = self.option(libc::PACKET_FANOUT)?;
+        Ok(value as u16)
+    }
+
+    /// Becomes a member of a group.
+    pub fn join_fanout(&self, group: u16) -> io::Result<()> {
+        self.fanout(group, 0)
+    }
+
+    /// No rollover to another member when a ring is full: it would tear flows apart. Fragments are put together, as
+    /// only the first of them has ports to hash.
+    fn fanout(&self, group: u16, flags: u32) -> io::Result<()> {
+        let mode = libc::PACKET_FANOUT_HASH | libc::PACKET_FANOUT_FLAG_DEFRAG | flags;
+        self.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &(u32::from(group) | mode << 16))
+    }
+
+    /// Packets for other machines, too, as long as the socket is open.
+    pub fn set_promiscuous(&self, interface_index: u32) -> io::Result<()> {
+        let request = libc::packet_mreq {
+            mr_ifindex: interface_index as i32,
+            mr_type: libc::PACKET_MR_PROMISC as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
+    }
+
+    /// No packets that this machine sends.
+    pub fn ignore_outgoing(&self) -> io::Result<()> {
+        self.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)
+    }
+
+    /// Has `interface`'s adapter stamp all packets, and takes its stamps.
+    pub fn use_adapter_clock(&self, interface: &str) -> io::Result<()> {
+        let mut config =
+            libc::hwtstamp_config { flags: 0, tx_type: 0, rx_filter: libc::HWTSTAMP_FILTER_ALL as c_int };
+        let mut request = interface_request(interface)?;
+        request.ifr_ifru.ifru_data = (&raw mut config).cast();
+        // SAFETY: the kernel reads and writes the request and the configuration it points to; both outlive the call.
+        check(unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::SIOCSHWTSTAMP, &raw mut request) })?;
+        let source = libc::SOF_TIMESTAMPING_RAW_HARDWARE as c_int;
+        self.set(libc::SOL_PACKET, libc::PACKET_TIMESTAMP, &source)
+    }
+
+    /// What was lost since the last call.
+    pub fn statistics(&self) -> io::Result<SocketStatistics> {
+        let raw: [u32; 3] = self.option(libc::PACKET_STATISTICS)?;
+        Ok(SocketStatistics { drops: raw[1], freezes: raw[2] })
+    }
+
+    /// What went wrong with the socket since the last call.
+    pub fn take_error(&self) -> Option<io::Error> {
+        let mut error: c_int = 0;
+        let mut len = size_of_val(&error) as socklen_t;
+        let into = (&raw mut error).cast::<c_void>();
+        // SAFETY: the kernel writes at most `len` bytes to a number of that size.
+        let asked = unsafe {
+            libc::getsockopt(self.fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ERROR, into, &raw mut len)
+        };
+        match (check(asked), error) {
+            (Err(e), _) => Some(e),
+            (Ok(_), 0) => None,
+            (Ok(_), error) => Some(io::Error::from_raw_os_error(error)),
+        }
+    }
+
+    /// The flags (`IFF_UP` …) of the interface that had this name and index; `None` when there is none any more.
+    pub fn interface_flags(&self, name: &str, index: u32) -> Option<c_int> {
+        let mut request = interface_request(name).ok()?;
+        let fd = self.fd.as_raw_fd();
+        // SAFETY: the kernel reads and writes the request only, which outlives the call, and leaves an index in it.
+        let found = unsafe {
+            (libc::ioctl(fd, libc::SIOCGIFINDEX, &raw mut request) == 0)
+                .then_some(request.ifr_ifru.ifru_ifindex)
+        };
+        // SAFETY: as before; here it leaves flags.
+        let flags = unsafe {
+            (libc::ioctl(fd, libc::SIOCGIFFLAGS, &raw mut request) == 0)
+                .then_some(request.ifr_ifru.ifru_flags)
+        };
+        flags.filter(|_| found == i32::try_from(index).ok()).map(c_int::from)
+    }
+
+    /// Waits until a block of the ring is ours, something is wrong, a signal came or `timeout` is over; whether
+    /// something is wrong.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let mut poll =
+            libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLIN | libc::POLLERR, revents: 0 };
+        // SAFETY: one entry, as said.
+        let ready = unsafe { libc::poll(&raw mut poll, 1, timeout.as_millis().min(10_000) as c_int) };
+        ready > 0 && poll.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0
+    }
+
+    pub(super) fn descriptor(&self) -> c_int {
+        self.fd.as_raw_fd()
+    }
+
+    fn set<T: Copy>(&self, level: c_int, name: c_int, value: &T) -> io::Result<()> {
+        let (from, len) = (std::ptr::from_ref(value).cast(), size_of::<T>() as socklen_t);
+        // SAFETY: the kernel reads `len` bytes from a value of that size.
+        check(unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, name, from, len) })?;
+        Ok(())
+    }
+
+    fn option<T: Copy + Default>(&self, name: c_int) -> io::Result<T> {
+        let mut value = T::default();
+        let mut len = size_of::<T>() as socklen_t;
+        let into = (&raw mut value).cast();
+        // SAFETY: the kernel writes at most `len` bytes to a value of that size, which is numbers only.
+        check(unsafe { libc::getsockopt(self.fd.as_raw_fd(), libc::SOL_PACKET, name, into, &raw mut len) })?;
+        Ok(value)
+    }
+}
+
+/// A request about the interface `name`.
+fn interface_request(name: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: all zeros is a valid request.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // The last byte stays 0.
+    if name.len() >= request.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(request)
+}
+
+fn check(result: c_int) -> io::Result<c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
