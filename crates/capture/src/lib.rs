@@ -3,6 +3,7 @@
 //! stream, [`live::open`] one for each worker of an interface. This crate knows nothing of headers, flows or queries.
 
 mod af_packet;
+pub mod af_xdp;
 pub mod block;
 mod files;
 mod filter;
@@ -15,6 +16,7 @@ mod open;
 mod pcap_file;
 mod pcapng;
 pub mod source;
+pub mod steer;
 mod sys;
 mod window;
 

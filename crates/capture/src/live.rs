@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::af_packet;
+use crate::af_xdp::{self, XdpError, XdpOptions};
+use crate::filter::filtered;
 use crate::interfaces::{Interface, State, interfaces};
 use crate::source::Source;
 
@@ -31,6 +33,8 @@ pub struct LiveOptions {
     pub filter: String,
     /// How packets come in.
     pub backend: Backend,
+    /// What only [`Backend::AfXdp`] asks.
+    pub xdp: XdpOptions,
     /// Whose clock stamps them.
     pub clock: Clock,
     /// Ends the capture.
@@ -49,6 +53,7 @@ impl LiveOptions {
             buffer_bytes: 32 << 20,
             filter: String::new(),
             backend: Backend::AfPacket,
+            xdp: XdpOptions::default(),
             clock: Clock::System,
             stop: Stop::default(),
         }
@@ -133,6 +138,9 @@ pub enum LiveError {
     /// This machine, or this build, can not do it.
     #[error("{0}")]
     Unsupported(String),
+    /// What is asked for can not be done by AF_XDP.
+    #[error(transparent)]
+    Xdp(#[from] XdpError),
     /// Too much memory was asked for.
     #[error("no memory for a capture buffer of {0} bytes for each worker; a smaller --buffer-size may do")]
     NoMemory(usize),
@@ -166,8 +174,19 @@ pub fn open(options: &LiveOptions) -> Result<Vec<Box<dyn Source>>, LiveError> {
     let interface = find(&options.interface)?;
     match options.backend {
         Backend::AfPacket => af_packet::open(options, interface.as_ref()),
-        Backend::AfXdp => Err(LiveError::Unsupported("AF_XDP is not in this build".into())),
+        Backend::AfXdp => match &interface {
+            Some(interface) => sift(options, af_xdp::open(options, interface)?),
+            None => Err(XdpError::NotEthernet(ANY.to_owned()).into()),
+        },
         Backend::Dpdk => Err(LiveError::Unsupported("DPDK is not in this build".into())),
+    }
+}
+
+/// What the capture filter takes, of sources that know none themselves.
+fn sift(options: &LiveOptions, sources: Vec<Box<dyn Source>>) -> Result<Vec<Box<dyn Source>>, LiveError> {
+    match options.filter.trim() {
+        "" => Ok(sources),
+        text => sources.into_iter().map(|source| filtered(source, text)).collect(),
     }
 }
 

@@ -2,10 +2,13 @@
 
 #![allow(unsafe_code)]
 
+pub(crate) mod af_xdp;
 pub(crate) mod bpf;
+pub(crate) mod ethtool;
 pub(crate) mod interfaces;
 pub(crate) mod packet_socket;
 pub(crate) mod ring;
+pub(crate) mod xdp_program;
 
 use std::fs::File;
 use std::io;

@@ -1,0 +1,367 @@
+//! Live packets from AF_XDP sockets: an interface's driver puts them into our memory before the network stack sees them.
+//! Its own XDP program takes only the packets that a query asks for; all others go up the stack as ever. Packets that
+//! are taken do **not** reach the host: this is for mirror ports and taps, and refused on an interface that the host
+//! itself uses, unless that is asked for.
+//!
+//! Promises whole flows to each source: where the adapter does not deal both directions of a flow to one queue, there
+//! is one source that reads all queues. A capture filter is applied to what was taken. Time is the wall clock's when a batch of packets was read, as XDP has no other;
+//! an adapter's own stamps are not read. VLAN tags that the adapter takes off are not seen.
+
+mod source;
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use crate::interfaces::Interface;
+use crate::live::{Clock, LiveOptions};
+use crate::source::Source;
+use crate::steer::Steering;
+use crate::sys::af_xdp::{Binding, FRAME_BYTES, FRAME_PACKET_BYTES, Receiver};
+use crate::sys::ethtool::{Rss, rss};
+use crate::sys::packet_socket::PacketSocket;
+use crate::sys::xdp_program::{self, Hook};
+use source::AfXdp;
+
+/// What AF_XDP is told beyond [`LiveOptions`].
+#[derive(Clone, Debug, Default)]
+pub struct XdpOptions {
+    /// Which packets are taken: FROM and TO of the query.
+    pub steering: Steering,
+    /// Where the program runs.
+    pub mode: XdpMode,
+    /// Take packets from the host even on an interface that it uses.
+    pub steal: bool,
+    /// The adapter deals both directions of a flow to one queue: do not look whether it does.
+    pub trust_queues: bool,
+}
+
+/// Where the XDP program runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum XdpMode {
+    /// In the driver where it can, else in the stack.
+    #[default]
+    Auto,
+    /// In the driver.
+    Native,
+    /// At the stack's entry, with any driver; slower.
+    Generic,
+}
+
+/// Why AF_XDP can not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum XdpError {
+    /// What is asked for is not an Ethernet interface.
+    #[error("AF_XDP needs one Ethernet interface, which {0} is not; --capture af-packet takes any")]
+    NotEthernet(String),
+    /// The host would lose packets.
+    #[error(
+        "AF_XDP takes packets away from the host, and {interface} is in use: {why}. Capture on a mirror or tap port, \
+         use --capture af-packet, or say --xdp-steal if those packets may be lost to the host"
+    )]
+    InUse {
+        /// The interface.
+        interface: String,
+        /// By whom.
+        why: String,
+    },
+    /// It stamps with the machine's clock only.
+    #[error("AF_XDP does not read the adapter's clock; --capture af-packet does")]
+    Clock,
+    /// FROM and TO are too long for a program.
+    #[error(
+        "FROM and TO name too many addresses for AF_XDP, which takes about a thousand; name networks instead"
+    )]
+    TooManyEnds,
+    /// The user may not.
+    #[error("no permission to use AF_XDP: it needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF; run as root")]
+    NoPermission,
+    /// Somebody else is there.
+    #[error("{interface} {what}; `ip link show {interface}` and `ss --xdp` name it")]
+    Busy {
+        /// The interface.
+        interface: String,
+        /// What is taken.
+        what: &'static str,
+    },
+    /// The kernel does not take our program.
+    #[error("the kernel refuses the XDP program: {error}\n{log}")]
+    Refused {
+        /// Why.
+        error: io::Error,
+        /// The verifier's words.
+        log: String,
+    },
+    /// This kernel or driver can not do it.
+    #[error("cannot {what}: {error}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What it said.
+        error: io::Error,
+    },
+}
+
+/// Opens at most `options.workers` sources: fewer when the interface has fewer queues, one when its queues do not hold
+/// whole flows.
+///
+/// # Errors
+/// See [`XdpError`].
+pub(crate) fn open(options: &LiveOptions, interface: &Interface) -> Result<Vec<Box<dyn Source>>, XdpError> {
+    check(options, interface)?;
+    let n_queues = n_queues(&interface.name)?;
+    let n_sources = options.workers.clamp(1, n_whole_flows(options, interface, n_queues));
+    let program = Arc::new(attach(options, interface, n_queues)?);
+    let receivers = bind_all(interface, &program, n_queues, n_frames(options, n_sources, n_queues))?;
+    for (queue, receiver) in (0..).zip(&receivers) {
+        xdp_program::set_socket(&program.map, queue, receiver.socket())
+            .map_err(system("give packets to a socket"))?;
+    }
+    tell(interface, &program, &receivers);
+    let mut sources: Vec<AfXdp> =
+        (0..n_sources).map(|i| AfXdp::new(options, interface, program.clone(), i == 0)).collect();
+    for (queue, receiver) in (0..).zip(receivers) {
+        sources[queue as usize % n_sources].add(queue, receiver);
+    }
+    Ok(sources.into_iter().map(|source| Box::new(source) as Box<dyn Source>).collect())
+}
+
+/// Most queues that are bound; adapters have at most some hundred.
+const QUEUES_MAX: u32 = 1024;
+/// Frames of a queue: enough that a burst finds some while we are away, at most what a block's records can address.
+const FRAMES_MIN: usize = 4096;
+const FRAMES_MAX: usize = 1 << 19;
+/// A queue or a hook that somebody has just left is free again soon: the kernel tidies up later.
+const RETRIES: u32 = 100;
+const RETRY_AFTER: Duration = Duration::from_millis(20);
+
+fn check(options: &LiveOptions, interface: &Interface) -> Result<(), XdpError> {
+    if !matches!(interface.kind, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK) {
+        return Err(XdpError::NotEthernet(interface.name.clone()));
+    }
+    if options.clock == Clock::Adapter {
+        return Err(XdpError::Clock);
+    }
+    match used_by(interface) {
+        Some(why) if !options.xdp.steal => Err(XdpError::InUse { interface: interface.name.clone(), why }),
+        _ => Ok(()),
+    }
+}
+
+/// What of the host receives from this interface. An IPv6 address that the interface gave itself does not count: every
+/// interface that is up has one.
+fn used_by(interface: &Interface) -> Option<String> {
+    let own = |ip: &std::net::IpAddr| match ip {
+        std::net::IpAddr::V4(_) => true,
+        std::net::IpAddr::V6(ip) => !ip.is_unicast_link_local(),
+    };
+    if let Some(address) = interface.addresses.iter().find(|ip| own(ip)) {
+        return Some(format!("it has the address {address}"));
+    }
+    // A bridge, bond or switch that it is part of, and VLANs and the like on top of it.
+    let above = fs::read_dir(sysfs(&interface.name)).ok()?.flatten().find_map(|entry| {
+        let name = entry.file_name();
+        Some(name.to_str()?.strip_prefix("upper_")?.to_owned())
+    })?;
+    Some(format!("{above} is on top of it"))
+}
+
+fn sysfs(interface: &str) -> PathBuf {
+    PathBuf::from("/sys/class/net").join(interface)
+}
+
+fn n_queues(interface: &str) -> Result<u32, XdpError> {
+    let queues = sysfs(interface).join("queues");
+    let entries = fs::read_dir(queues).map_err(system("see the interface's receive queues in /sys"))?;
+    let n = entries.flatten().filter(|e| e.file_name().to_string_lossy().starts_with("rx-")).count();
+    Ok((n as u32).clamp(1, QUEUES_MAX))
+}
+
+/// Among how many sources the queues can be shared out so that each has whole flows.
+fn n_whole_flows(options: &LiveOptions, interface: &Interface, n_queues: u32) -> usize {
+    if n_queues == 1 || options.workers <= 1 {
+        return 1;
+    }
+    if options.xdp.trust_queues || rss(&interface.name).is_ok_and(|rss| is_symmetric(&rss)) {
+        return n_queues as usize;
+    }
+    warn!(
+        "{name} does not deal both directions of a flow to one queue, so that one worker reads all {n_queues}; a \
+         symmetric hash helps: ethtool -X {name} hkey 6d:5a:6d:5a:… (6d:5a as often as its key is long)",
+        name = interface.name
+    );
+    1
+}
+
+/// Whether a flow's two directions have the same hash.
+fn is_symmetric(rss: &Rss) -> bool {
+    const TOEPLITZ: u8 = 1;
+    const XOR: u8 = 2;
+    // Addresses, and ports, are combined with each other before they are hashed.
+    const SYMMETRIC: u8 = 0b11;
+    let key = &rss.key;
+    // A key that repeats after 16 bits hashes every 16 bits alike, in whatever order.
+    let repeats = key.len() > 2 && key.windows(3).all(|w| w[0] == w[2]);
+    rss.transformation & SYMMETRIC != 0 || rss.function == XOR || rss.function == TOEPLITZ && repeats
+}
+
+/// A program on an interface; gone when it is dropped, also because the process died.
+struct Program {
+    map: OwnedFd,
+    hook: Hook,
+    /// It takes packets of several frames.
+    multi: bool,
+    _link: OwnedFd,
+    /// Keeps the interface promiscuous.
+    _port: PacketSocket,
+}
+
+fn attach(options: &LiveOptions, interface: &Interface, n_queues: u32) -> Result<Program, XdpError> {
+    let port = PacketSocket::new(false).map_err(system("open a packet socket"))?;
+    if options.promiscuous {
+        port.set_promiscuous(interface.index).map_err(system("make the interface promiscuous"))?;
+    }
+    let map = xdp_program::socket_map(n_queues).map_err(system("make a map of sockets"))?;
+    let hooks: &[Hook] = match options.xdp.mode {
+        XdpMode::Auto => &[Hook::Native, Hook::Generic],
+        XdpMode::Native => &[Hook::Native],
+        XdpMode::Generic => &[Hook::Generic],
+    };
+    let (program, multi) = load(&options.xdp, &map)?;
+    let mut refused = None;
+    for &hook in hooks {
+        match retry(|| xdp_program::attach_xdp(&program, interface.index, hook)) {
+            Ok(link) => return Ok(Program { map, hook, multi, _link: link, _port: port }),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => {
+                return Err(XdpError::Busy {
+                    interface: interface.name.clone(),
+                    what: "has another XDP program",
+                });
+            }
+            Err(error) => refused = Some(error),
+        }
+    }
+    Err(system("attach the XDP program")(refused.unwrap_or_else(|| io::ErrorKind::Unsupported.into())))
+}
+
+/// The program, and whether it takes packets of several frames, which older kernels do not know.
+fn load(xdp: &XdpOptions, map: &OwnedFd) -> Result<(OwnedFd, bool), XdpError> {
+    let insns = xdp.steering.program(std::os::fd::AsRawFd::as_raw_fd(map)).ok_or(XdpError::TooManyEnds)?;
+    if let Ok(program) = xdp_program::load_xdp(&insns, true) {
+        return Ok((program, true));
+    }
+    match xdp_program::load_xdp(&insns, false) {
+        Ok(program) => Ok((program, false)),
+        Err(error) if is_permission(&error) => Err(XdpError::NoPermission),
+        Err(error) => Err(XdpError::Refused { error, log: xdp_program::verifier_log(&insns, false) }),
+    }
+}
+
+/// Frames of each queue: a power of two.
+fn n_frames(options: &LiveOptions, n_sources: usize, n_queues: u32) -> u32 {
+    let of_queue = options.buffer_bytes.saturating_mul(n_sources) / n_queues as usize / FRAME_BYTES;
+    let n = of_queue.clamp(FRAMES_MIN, FRAMES_MAX);
+    1 << n.ilog2()
+}
+
+/// A socket on every queue.
+fn bind_all(
+    interface: &Interface,
+    program: &Program,
+    n_queues: u32,
+    n_frames: u32,
+) -> Result<Vec<Receiver>, XdpError> {
+    // In the driver packets are as long as the MTU says; in the stack they may have been put together.
+    let long = program.hook == Hook::Generic || mtu(&interface.name) + LINK_HEADERS > FRAME_PACKET_BYTES;
+    let copy = program.hook == Hook::Generic;
+    let bind = |queue| {
+        let binding = Binding { ifindex: interface.index, queue, copy, multi: program.multi && long };
+        let one_frame = Binding { multi: false, ..binding };
+        retry(|| Receiver::bind(binding, n_frames)).or_else(|e| match e.raw_os_error() {
+            Some(libc::EINVAL | libc::EOPNOTSUPP) if binding.multi => Receiver::bind(one_frame, n_frames),
+            _ => Err(e),
+        })
+    };
+    (0..n_queues).map(bind).collect::<io::Result<_>>().map_err(|error| match error.raw_os_error() {
+        Some(libc::EBUSY) => XdpError::Busy {
+            interface: interface.name.clone(),
+            what: "has another AF_XDP socket on one of its queues",
+        },
+        _ => system("bind an AF_XDP socket")(error),
+    })
+}
+
+/// Ethernet with some tags.
+const LINK_HEADERS: usize = 14 + 3 * 4;
+
+fn mtu(interface: &str) -> usize {
+    let text = fs::read_to_string(sysfs(interface).join("mtu")).unwrap_or_default();
+    text.trim().parse().unwrap_or(usize::MAX / 2)
+}
+
+/// Tries again for a while when what is wanted is about to be free.
+fn retry<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for _ in 0..RETRIES {
+        match attempt() {
+            Err(e) if e.raw_os_error() == Some(libc::EBUSY) => thread::sleep(RETRY_AFTER),
+            done => return done,
+        }
+    }
+    attempt()
+}
+
+fn system(what: &'static str) -> impl Fn(io::Error) -> XdpError {
+    move |error| if is_permission(&error) { XdpError::NoPermission } else { XdpError::System { what, error } }
+}
+
+fn is_permission(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES))
+}
+
+/// Says how packets come in: it decides how fast that is.
+fn tell(interface: &Interface, program: &Program, receivers: &[Receiver]) {
+    let hook = match program.hook {
+        Hook::Native => "in the driver",
+        Hook::Generic => "in the stack (generic)",
+    };
+    let copied = match receivers.iter().all(|r| r.is_zero_copy().unwrap_or(false)) {
+        true => "zero copy",
+        false => "copied",
+    };
+    info!("AF_XDP on {}: {hook}, {copied}, {} queues", interface.name, receivers.len());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_hashes_are_symmetric() {
+        let check = |function, transformation, key: &[u8], expected| {
+            let rss = Rss { function, transformation, key: key.to_vec() };
+            assert_eq!(is_symmetric(&rss), expected, "{rss:?}");
+        };
+        check(1, 0, &[0x6d, 0x5a].repeat(20), true);
+        check(1, 0, &[0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2], false);
+        check(1, 1, &[0x6d, 0x5a, 0x56, 0xda], true);
+        check(1, 0, &[], false);
+        check(4, 0, &[0x6d, 0x5a].repeat(20), false);
+    }
+
+    #[test]
+    fn frames_are_a_power_of_two_within_bounds() {
+        let n = |buffer_bytes, n_sources, n_queues| {
+            n_frames(&LiveOptions { buffer_bytes, ..LiveOptions::new("x") }, n_sources, n_queues)
+        };
+        assert_eq!(n(32 << 20, 1, 1), 8192);
+        assert_eq!(n(33 << 20, 2, 2), 8192);
+        assert_eq!(n(32 << 20, 1, 64), FRAMES_MIN as u32);
+        assert_eq!(n(usize::MAX, 1, 1), FRAMES_MAX as u32);
+    }
+}

@@ -1,0 +1,334 @@
+//! Which packets a monitor wants, as an XDP program: FROM and TO, both directions, behind VLAN tags and IPv6 extension
+//! headers, with the fragments of wanted hosts. [`Steering::program`] emits the instructions; what they match goes to
+//! the socket of the packet's receive queue, everything else up the stack, untouched. Compares in the kernel exactly
+//! what the monitor compares later, so nothing wanted is missed; what only the monitor can tell (which end is the
+//! client) is not decided here. Tunnels are not opened: the outer header counts.
+
+mod assembler;
+
+use std::net::IpAddr;
+
+use wire::ethernet::EtherType;
+use wire::{Addr, IpProtocol, ipv6, vlan};
+
+pub(crate) use assembler::Insn;
+use assembler::{Alu, Assembler, FRAME, Label, Reg, Size, Test};
+
+/// FROM and TO of a query; an empty list matches every end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Steering {
+    /// Client ends.
+    pub clients: Vec<EndMatch>,
+    /// Server ends.
+    pub servers: Vec<EndMatch>,
+}
+
+/// An address and a port, either of them open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndMatch {
+    /// Network and prefix length; `None` matches every address.
+    pub net: Option<(IpAddr, u8)>,
+    /// `None` matches every port.
+    pub port: Option<u16>,
+}
+
+impl Steering {
+    /// Whether every packet is wanted, those without an IP header too.
+    #[must_use]
+    pub fn wants_all(&self) -> bool {
+        let open = |list: &[EndMatch]| list.is_empty() || list.iter().any(EndMatch::is_open);
+        open(&self.clients) && open(&self.servers)
+    }
+
+    /// The program that redirects wanted packets to the socket that `map` (an XSKMAP's descriptor) holds for their
+    /// receive queue. `None` when the lists are too long for one program: about a thousand ends.
+    pub(crate) fn program(&self, map: i32) -> Option<Vec<Insn>> {
+        let mut asm = Assembler::default();
+        let (take, pass) = (asm.label(), asm.label());
+        asm.mov64(CONTEXT, 1);
+        if !self.wants_all() {
+            asm.load(Size::U32, CURSOR, CONTEXT, context::DATA);
+            asm.load(Size::U32, END, CONTEXT, context::DATA_END);
+            let ends = parse(&mut asm, pass);
+            asm.place(ends);
+            self.compare(&mut asm, take, pass);
+        }
+        asm.place(take);
+        asm.load(Size::U32, 2, CONTEXT, context::RX_QUEUE);
+        asm.load_map(1, map);
+        // Where the queue has no socket the packet goes up the stack.
+        asm.alu(Alu::Mov, 3, XDP_PASS);
+        asm.call(HELPER_REDIRECT_MAP);
+        asm.exit();
+        // The verifier refuses what is never reached.
+        if !self.wants_all() {
+            asm.place(pass);
+            asm.alu(Alu::Mov, 0, XDP_PASS);
+            asm.exit();
+        }
+        asm.finish()
+    }
+
+    /// Client and server as sent, or the other way round.
+    fn compare(&self, asm: &mut Assembler, take: Label, pass: Label) {
+        let (forth, back, reverse) = (asm.label(), asm.label(), asm.label());
+        any_of(asm, &self.clients, SRC, (forth, reverse));
+        asm.place(forth);
+        any_of(asm, &self.servers, DST, (take, reverse));
+        asm.place(reverse);
+        any_of(asm, &self.clients, DST, (back, pass));
+        asm.place(back);
+        any_of(asm, &self.servers, SRC, (take, pass));
+    }
+}
+
+impl EndMatch {
+    fn is_open(&self) -> bool {
+        self.port.is_none() && self.mask_and_net().0 == 0
+    }
+
+    /// As 128-bit numbers, IPv4 in its mapped form: one rule for both, as in the monitor's own filter.
+    fn mask_and_net(&self) -> (u128, u128) {
+        let Some((ip, prefix)) = self.net else { return (0, 0) };
+        let prefix = u32::from(prefix) + if ip.is_ipv4() { 96 } else { 0 };
+        let mask = u128::MAX.checked_shl(128 - prefix.min(128)).unwrap_or(0);
+        (mask, u128::from_be_bytes(Addr::from(ip).0) & mask)
+    }
+}
+
+mod context {
+    //! Fields of `struct xdp_md`.
+    pub const DATA: i16 = 0;
+    pub const DATA_END: i16 = 4;
+    pub const RX_QUEUE: i16 = 16;
+}
+
+const XDP_PASS: u32 = 2;
+const HELPER_REDIRECT_MAP: i32 = 51;
+
+const SCRATCH: Reg = 0;
+/// An address's four words while a list is compared with it, and free before.
+const WORDS: [Reg; 4] = [1, 2, 3, 4];
+const PORT: Reg = 5;
+const CONTEXT: Reg = 6;
+/// What comes next in the packet, and where the packet ends.
+const CURSOR: Reg = 7;
+const END: Reg = 8;
+/// EtherType, later protocol.
+const KIND: Reg = 9;
+
+/// Where on the stack an end is kept: address, then port.
+type Kept = i16;
+const SRC: Kept = -40;
+const DST: Kept = -20;
+const PORT_OFFSET: i16 = 16;
+
+/// A port that is not known, in a fragment: it could be any.
+const PORT_UNKNOWN: u32 = 1 << 16;
+
+/// A number that stands in the packet in network order, as a load sees it.
+fn raw16(n: u16) -> u32 {
+    u32::from(u16::from_ne_bytes(n.to_be_bytes()))
+}
+
+/// Reads the packet: both ends are on the stack where the label that is returned shall be placed.
+fn parse(asm: &mut Assembler, pass: Label) -> Label {
+    let (v4, v6, transport, ends, unknown_ports) =
+        (asm.label(), asm.label(), asm.label(), asm.label(), asm.label());
+    ethernet(asm, (v4, v6), pass);
+    asm.place(v4);
+    ipv4(asm, (transport, unknown_ports), pass);
+    asm.place(v6);
+    ipv6(asm, (transport, unknown_ports), pass);
+    asm.place(unknown_ports);
+    for end in [SRC, DST] {
+        asm.store_immediate(FRAME, end + PORT_OFFSET, PORT_UNKNOWN);
+    }
+    asm.jump(ends);
+    asm.place(transport);
+    ports(asm, ends, pass);
+    ends
+}
+
+/// To `pass` unless `len` bytes lie behind the cursor.
+fn need(asm: &mut Assembler, len: i32, pass: Label) {
+    asm.mov64(SCRATCH, CURSOR);
+    asm.add64_immediate(SCRATCH, len);
+    asm.jump_if_more(SCRATCH, END, pass);
+}
+
+fn ethernet(asm: &mut Assembler, (v4, v6): (Label, Label), pass: Label) {
+    const VLAN: [EtherType; 3] = [EtherType::VLAN, EtherType::QINQ, EtherType::QINQ_OLD];
+    need(asm, 14, pass);
+    asm.load(Size::U16, KIND, CURSOR, 12);
+    asm.add64_immediate(CURSOR, 14);
+    for tags in 0..=vlan::TAGS_MAX {
+        asm.jump_if(Test::Eq, KIND, raw16(EtherType::IPV4.0), v4);
+        asm.jump_if(Test::Eq, KIND, raw16(EtherType::IPV6.0), v6);
+        if tags == vlan::TAGS_MAX {
+            asm.jump(pass);
+            return;
+        }
+        let tag = asm.label();
+        VLAN.iter().for_each(|vlan| asm.jump_if(Test::Eq, KIND, raw16(vlan.0), tag));
+        asm.jump(pass);
+        asm.place(tag);
+        need(asm, 4, pass);
+        asm.load(Size::U16, KIND, CURSOR, 2);
+        asm.add64_immediate(CURSOR, 4);
+    }
+}
+
+fn ipv4(asm: &mut Assembler, (transport, unknown_ports): (Label, Label), pass: Label) {
+    need(asm, 20, pass);
+    asm.load(Size::U8, 1, CURSOR, 0);
+    asm.jump_if(Test::Less, 1, 0x45, pass);
+    asm.mov32(2, 1);
+    asm.alu(Alu::ShiftRight, 2, 4);
+    asm.jump_if(Test::NotEq, 2, 4, pass);
+    for (end, at) in [(SRC, 12), (DST, 16)] {
+        let mapped = u32::from_ne_bytes([0, 0, 0xff, 0xff]);
+        for (word, value) in [0, 0, mapped].into_iter().enumerate() {
+            asm.store_immediate(FRAME, end + 4 * word as i16, value);
+        }
+        asm.load(Size::U32, 2, CURSOR, at);
+        asm.store(Size::U32, FRAME, end + 12, 2);
+    }
+    asm.load(Size::U8, KIND, CURSOR, 9);
+    // Only the first fragment has ports.
+    asm.load(Size::U16, 2, CURSOR, 6);
+    asm.alu(Alu::And, 2, raw16(0x1fff));
+    asm.jump_if(Test::NotEq, 2, 0, unknown_ports);
+    asm.alu(Alu::And, 1, 0x0f);
+    asm.alu(Alu::ShiftLeft, 1, 2);
+    asm.add64(CURSOR, 1);
+    asm.jump(transport);
+}
+
+fn ipv6(asm: &mut Assembler, (transport, unknown_ports): (Label, Label), pass: Label) {
+    need(asm, 40, pass);
+    asm.load(Size::U8, 1, CURSOR, 0);
+    asm.alu(Alu::ShiftRight, 1, 4);
+    asm.jump_if(Test::NotEq, 1, 6, pass);
+    for (end, at) in [(SRC, 8), (DST, 24)] {
+        for word in (0..16).step_by(4) {
+            asm.load(Size::U32, 2, CURSOR, at + word);
+            asm.store(Size::U32, FRAME, end + word, 2);
+        }
+    }
+    asm.load(Size::U8, KIND, CURSOR, 6);
+    asm.add64_immediate(CURSOR, 40);
+    for _ in 0..ipv6::EXTENSIONS_MAX {
+        extension(asm, (transport, unknown_ports), pass);
+    }
+    asm.jump(transport);
+}
+
+/// Moves behind one IPv6 extension header, if there is one.
+fn extension(asm: &mut Assembler, (transport, unknown_ports): (Label, Label), pass: Label) {
+    const FRAGMENT: u32 = 44;
+    const AUTHENTICATION: u32 = 51;
+    /// All whose length is counted in 8 bytes behind the first 8.
+    const ORDINARY: [u32; 6] = [0, 43, 60, 135, 139, 140];
+    let (fragment, authentication, ordinary, skip, next) =
+        (asm.label(), asm.label(), asm.label(), asm.label(), asm.label());
+    asm.jump_if(Test::Eq, KIND, FRAGMENT, fragment);
+    asm.jump_if(Test::Eq, KIND, AUTHENTICATION, authentication);
+    ORDINARY.iter().for_each(|&kind| asm.jump_if(Test::Eq, KIND, kind, ordinary));
+    asm.jump(transport);
+
+    asm.place(fragment);
+    need(asm, 8, pass);
+    asm.load(Size::U8, KIND, CURSOR, 0);
+    asm.load(Size::U16, 1, CURSOR, 2);
+    asm.add64_immediate(CURSOR, 8);
+    asm.alu(Alu::And, 1, raw16(0xfff8));
+    asm.jump_if(Test::NotEq, 1, 0, unknown_ports);
+    asm.jump(next);
+
+    asm.place(authentication);
+    need(asm, 8, pass);
+    asm.load(Size::U8, 1, CURSOR, 1);
+    asm.alu(Alu::Add, 1, 2);
+    asm.alu(Alu::ShiftLeft, 1, 2);
+    asm.jump(skip);
+
+    asm.place(ordinary);
+    need(asm, 8, pass);
+    asm.load(Size::U8, 1, CURSOR, 1);
+    asm.alu(Alu::Add, 1, 1);
+    asm.alu(Alu::ShiftLeft, 1, 3);
+
+    asm.place(skip);
+    asm.load(Size::U8, KIND, CURSOR, 0);
+    asm.add64(CURSOR, 1);
+    asm.place(next);
+}
+
+/// The ports of TCP and UDP; of anything else they are 0.
+fn ports(asm: &mut Assembler, ends: Label, pass: Label) {
+    let with_ports = asm.label();
+    asm.jump_if(Test::Eq, KIND, u32::from(IpProtocol::TCP.0), with_ports);
+    asm.jump_if(Test::Eq, KIND, u32::from(IpProtocol::UDP.0), with_ports);
+    for end in [SRC, DST] {
+        asm.store_immediate(FRAME, end + PORT_OFFSET, 0);
+    }
+    asm.jump(ends);
+    asm.place(with_ports);
+    need(asm, 4, pass);
+    for (end, at) in [(SRC, 0), (DST, 2)] {
+        asm.load(Size::U16, 1, CURSOR, at);
+        asm.store(Size::U32, FRAME, end + PORT_OFFSET, 1);
+    }
+}
+
+/// To `hit` when `end` matches any of `list`, else to `miss`.
+fn any_of(asm: &mut Assembler, list: &[EndMatch], end: Kept, (hit, miss): (Label, Label)) {
+    if list.is_empty() || list.iter().any(EndMatch::is_open) {
+        asm.jump(hit);
+        return;
+    }
+    for (i, word) in WORDS.into_iter().enumerate() {
+        asm.load(Size::U32, word, FRAME, end + 4 * i as i16);
+    }
+    asm.load(Size::U32, PORT, FRAME, end + PORT_OFFSET);
+    for m in list {
+        let next = asm.label();
+        one(asm, m, next);
+        asm.jump(hit);
+        asm.place(next);
+    }
+    asm.jump(miss);
+}
+
+/// Falls through when the end in the registers matches, else to `miss`. Only copies are compared: the verifier then
+/// learns nothing of the originals, and all ways to the next comparison look alike to it.
+fn one(asm: &mut Assembler, m: &EndMatch, miss: Label) {
+    let (mask, net) = m.mask_and_net();
+    let words = |n: u128| n.to_be_bytes();
+    // The last word tells most IPv4 addresses apart.
+    for (i, word) in WORDS.into_iter().enumerate().rev() {
+        let at = |n: u128| {
+            let bytes = words(n);
+            u32::from_ne_bytes([bytes[4 * i], bytes[4 * i + 1], bytes[4 * i + 2], bytes[4 * i + 3]])
+        };
+        if at(mask) != 0 {
+            asm.mov32(SCRATCH, word);
+            asm.alu(Alu::And, SCRATCH, at(mask));
+            asm.jump_if(Test::NotEq, SCRATCH, at(net), miss);
+        }
+    }
+    if let Some(port) = m.port {
+        let hit = asm.label();
+        asm.mov32(SCRATCH, PORT);
+        asm.alu(Alu::Xor, SCRATCH, raw16(port));
+        asm.jump_if(Test::Eq, SCRATCH, 0, hit);
+        asm.mov32(SCRATCH, PORT);
+        asm.alu(Alu::Xor, SCRATCH, PORT_UNKNOWN);
+        asm.jump_if(Test::NotEq, SCRATCH, 0, miss);
+        asm.place(hit);
+    }
+}
+
+#[cfg(test)]
+mod tests;

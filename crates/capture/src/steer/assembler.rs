@@ -1,0 +1,225 @@
+//! eBPF instructions and an assembler for them (RFC 9669): forward jumps to labels, 32-bit arithmetic, loads. It has
+//! what one packet filter needs and promises that every jump lands where its label was placed. It does not check what a
+//! program does: that is the kernel's verifier's work.
+
+/// One instruction as the kernel reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Insn {
+    /// Operation.
+    pub code: u8,
+    /// Destination in the lower half, source in the upper.
+    pub registers: u8,
+    /// Of a jump or a memory access.
+    pub offset: i16,
+    /// Constant.
+    pub immediate: i32,
+}
+
+/// A register. Calls take their arguments in 1 to 5 and answer in 0; 6 to 9 outlive a call; 10 is the frame.
+pub(crate) type Reg = u8;
+/// The stack's end: what is stored lies below it.
+pub(crate) const FRAME: Reg = 10;
+
+/// How much a load or store moves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Size {
+    /// 1 byte.
+    U8 = 0x10,
+    /// 2 bytes.
+    U16 = 0x08,
+    /// 4 bytes.
+    U32 = 0x00,
+}
+
+/// 32-bit arithmetic with a constant; the upper half of the register becomes 0.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Alu {
+    /// Sum.
+    Add = 0x04,
+    /// Bits in both.
+    And = 0x54,
+    /// Shift to more.
+    ShiftLeft = 0x64,
+    /// Shift to less.
+    ShiftRight = 0x74,
+    /// Bits in one only.
+    Xor = 0xa4,
+    /// The constant itself.
+    Mov = 0xb4,
+}
+
+/// Comparisons of a register's lower half with a constant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Test {
+    /// Equal.
+    Eq = 0x16,
+    /// Unsigned less.
+    Less = 0xa6,
+    /// Not equal.
+    NotEq = 0x56,
+}
+
+pub(crate) mod code {
+    //! Operations that take no choice.
+    /// Load from memory; or with a [`super::Size`].
+    pub const LOAD: u8 = 0x61;
+    /// Store a register; or with a [`super::Size`].
+    pub const STORE: u8 = 0x63;
+    /// Store a 32-bit constant.
+    pub const STORE_IMMEDIATE: u8 = 0x62;
+    /// A 64-bit constant in two instructions.
+    pub const LOAD_IMMEDIATE_64: u8 = 0x18;
+    /// Copy all 64 bits.
+    pub const MOV_64: u8 = 0xbf;
+    /// Copy 32 bits.
+    pub const MOV_32: u8 = 0xbc;
+    /// Add 64 bits.
+    pub const ADD_64: u8 = 0x0f;
+    /// Add a constant to 64 bits.
+    pub const ADD_IMMEDIATE_64: u8 = 0x07;
+    /// Jump.
+    pub const JUMP: u8 = 0x05;
+    /// Jump if 64 bits are more than those of another register.
+    pub const JUMP_MORE: u8 = 0x2d;
+    /// Call a helper of the kernel.
+    pub const CALL: u8 = 0x85;
+    /// Return register 0.
+    pub const EXIT: u8 = 0x95;
+}
+
+/// The register named in [`code::LOAD_IMMEDIATE_64`]'s source when the constant is a map's descriptor.
+pub(crate) const PSEUDO_MAP_FD: u8 = 1;
+
+/// A place in the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Label(usize);
+
+/// A program in the making.
+#[derive(Debug, Default)]
+pub(crate) struct Assembler {
+    insns: Vec<Insn>,
+    /// Where each label is.
+    labels: Vec<Option<usize>>,
+    /// Jumps and where they go.
+    jumps: Vec<(usize, Label)>,
+}
+
+impl Assembler {
+    pub(crate) fn label(&mut self) -> Label {
+        self.labels.push(None);
+        Label(self.labels.len() - 1)
+    }
+
+    /// Puts `label` before the next instruction.
+    pub(crate) fn place(&mut self, label: Label) {
+        self.labels[label.0] = Some(self.insns.len());
+    }
+
+    pub(crate) fn load(&mut self, size: Size, to: Reg, from: Reg, offset: i16) {
+        self.push(code::LOAD | size as u8, to, from, offset, 0);
+    }
+
+    pub(crate) fn store(&mut self, size: Size, to: Reg, offset: i16, from: Reg) {
+        self.push(code::STORE | size as u8, to, from, offset, 0);
+    }
+
+    /// Stores 4 bytes.
+    pub(crate) fn store_immediate(&mut self, to: Reg, offset: i16, value: u32) {
+        self.push(code::STORE_IMMEDIATE, to, 0, offset, value as i32);
+    }
+
+    pub(crate) fn alu(&mut self, op: Alu, reg: Reg, value: u32) {
+        self.push(op as u8, reg, 0, 0, value as i32);
+    }
+
+    pub(crate) fn mov64(&mut self, to: Reg, from: Reg) {
+        self.push(code::MOV_64, to, from, 0, 0);
+    }
+
+    pub(crate) fn mov32(&mut self, to: Reg, from: Reg) {
+        self.push(code::MOV_32, to, from, 0, 0);
+    }
+
+    pub(crate) fn add64(&mut self, to: Reg, from: Reg) {
+        self.push(code::ADD_64, to, from, 0, 0);
+    }
+
+    pub(crate) fn add64_immediate(&mut self, to: Reg, value: i32) {
+        self.push(code::ADD_IMMEDIATE_64, to, 0, 0, value);
+    }
+
+    /// `reg` := the map behind the file descriptor `map`.
+    pub(crate) fn load_map(&mut self, reg: Reg, map: i32) {
+        self.push(code::LOAD_IMMEDIATE_64, reg, PSEUDO_MAP_FD, 0, map);
+        self.push(0, 0, 0, 0, 0);
+    }
+
+    pub(crate) fn jump(&mut self, to: Label) {
+        self.push_jump(code::JUMP, 0, 0, 0, to);
+    }
+
+    pub(crate) fn jump_if(&mut self, test: Test, reg: Reg, value: u32, to: Label) {
+        self.push_jump(test as u8, reg, 0, value as i32, to);
+    }
+
+    /// Jumps if `left` > `right`, both of 64 bits.
+    pub(crate) fn jump_if_more(&mut self, left: Reg, right: Reg, to: Label) {
+        self.push_jump(code::JUMP_MORE, left, right, 0, to);
+    }
+
+    pub(crate) fn call(&mut self, helper: i32) {
+        self.push(code::CALL, 0, 0, 0, helper);
+    }
+
+    pub(crate) fn exit(&mut self) {
+        self.push(code::EXIT, 0, 0, 0, 0);
+    }
+
+    /// The program; `None` when a jump is too far for its 16 bits.
+    pub(crate) fn finish(mut self) -> Option<Vec<Insn>> {
+        for (at, Label(label)) in self.jumps {
+            let to = self.labels[label].expect("every label that is jumped to was placed");
+            self.insns[at].offset = i16::try_from(to as i64 - at as i64 - 1).ok()?;
+        }
+        Some(self.insns)
+    }
+
+    fn push(&mut self, code: u8, dst: Reg, src: Reg, offset: i16, immediate: i32) {
+        self.insns.push(Insn { code, registers: src << 4 | dst, offset, immediate });
+    }
+
+    fn push_jump(&mut self, code: u8, dst: Reg, src: Reg, immediate: i32, to: Label) {
+        self.jumps.push((self.insns.len(), to));
+        self.push(code, dst, src, 0, immediate);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jumps_land_on_their_labels() {
+        let mut asm = Assembler::default();
+        let end = asm.label();
+        asm.jump_if(Test::Eq, 3, 7, end);
+        asm.alu(Alu::Mov, 0, 1);
+        asm.place(end);
+        asm.exit();
+        let insns = asm.finish().expect("short");
+        assert_eq!(insns[0], Insn { code: 0x16, registers: 3, offset: 1, immediate: 7 });
+        assert_eq!(insns[2].code, code::EXIT);
+    }
+
+    #[test]
+    fn jumps_that_are_too_far_are_refused() {
+        let mut asm = Assembler::default();
+        let end = asm.label();
+        asm.jump(end);
+        (0..=i16::MAX).for_each(|_| asm.alu(Alu::Mov, 0, 1));
+        asm.place(end);
+        asm.exit();
+        assert_eq!(asm.finish(), None);
+    }
+}

@@ -1,0 +1,474 @@
+//! AF_XDP on virtual cables between network namespaces that each test makes for itself: it runs itself again inside of
+//! one, and sends from the other. Needs root; where that is missing it says so and proves nothing.
+
+use std::env;
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use capture::af_xdp::{XdpError, XdpMode, XdpOptions};
+use capture::live::{self, Backend, LiveError, LiveOptions};
+use capture::steer::{EndMatch, Steering};
+use capture::{Block, Source};
+use testkit::Sent;
+use wire::packet::Transport;
+use wire::{Captured, Packet, Timestamp};
+
+/// Set inside the monitor's namespace to the name of the senders'.
+const PEER: &str = "AF_XDP_TEST_PEER";
+/// Set for a sender: what to send.
+const SEND: &str = "AF_XDP_TEST_SEND";
+
+#[test]
+fn native_loses_nothing() {
+    inside("native_loses_nothing", &[], || loses_nothing(XdpMode::Native));
+}
+
+#[test]
+fn generic_loses_nothing() {
+    inside("generic_loses_nothing", &[], || loses_nothing(XdpMode::Generic));
+}
+
+fn loses_nothing(mode: XdpMode) {
+    let mut sources = open(&live(), &XdpOptions { mode, ..XdpOptions::default() }).expect("opens");
+    assert_eq!(sources.len(), 1);
+    let sender = send("10.9.0.2:80 20000 200");
+    let seen = receive(&mut sources, |seen| seen.len() == 20_000);
+    end(sender);
+    assert_eq!(sources[0].counters().lost_before_us, Some(0), "at a modest rate");
+    assert!(seen.iter().map(|s| s.number).eq(0..20_000), "each once, in order");
+    let counters = sources[0].counters();
+    // The kernel's own neighbour talk comes along.
+    assert!(counters.packets >= 20_000 && counters.captured_bytes >= 20_000 * 242, "{counters:?}");
+}
+
+#[test]
+fn takes_only_what_is_asked_for() {
+    inside("takes_only_what_is_asked_for", &[], || {
+        run("ip addr add 10.9.0.2/24 dev mon");
+        run("ip -6 addr add fd09::2/64 dev mon nodad");
+        let steering = |clients: &[&str], servers: &[&str]| Steering {
+            clients: clients.iter().map(|text| end_match(text)).collect(),
+            servers: servers.iter().map(|text| end_match(text)).collect(),
+        };
+        let wanted = steering(&["10.9.0.0/24 *", "fd09::1/128 *"], &["* 80"]);
+        let polite = XdpOptions { steering: wanted, ..XdpOptions::default() };
+        let Err(refusal @ XdpError::InUse { .. }) = open(&live(), &polite) else {
+            panic!("the interface is the host's own");
+        };
+        assert!(refusal.to_string().contains("it has the address 10.9.0.2"), "{refusal}");
+        let hosts = |address: &str| {
+            let socket = UdpSocket::bind(address).expect("a free port");
+            socket.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout");
+            socket
+        };
+        let (web, other, six) = (hosts("10.9.0.2:80"), hosts("10.9.0.2:81"), hosts("[fd09::2]:80"));
+        let stack_gets = |socket: &UdpSocket| {
+            let mut buffer = [0; 2048];
+            (0..).take_while(|_| socket.recv(&mut buffer).is_ok()).count()
+        };
+        for mode in [XdpMode::Native, XdpMode::Generic] {
+            let xdp = XdpOptions { steal: true, mode, ..polite.clone() };
+            let mut sources = open(&live(), &xdp).expect("opens");
+            let sender = send("10.9.0.2:80 50 10,10.9.0.2:81 50 10,[fd09::2]:80 50 10");
+            let seen = receive(&mut sources, |seen| seen.len() == 100);
+            end(sender);
+            let port_80 = |s: &&Seen| s.to.ends_with(":80");
+            assert_eq!((seen.len(), seen.iter().filter(port_80).count()), (100, 100), "{mode:?}");
+            assert_eq!([stack_gets(&web), stack_gets(&other), stack_gets(&six)], [0, 50, 0], "{mode:?}");
+            assert!(output("ip link show dev mon").contains("xdp"));
+            drop(sources);
+            assert!(!output("ip link show dev mon").contains("xdp"), "it is off at the end");
+            end(send("10.9.0.2:80 50 10,10.9.0.2:81 50 10,[fd09::2]:80 50 10"));
+            assert_eq!([stack_gets(&web), stack_gets(&other), stack_gets(&six)], [50; 3], "{mode:?}");
+        }
+    });
+}
+
+#[test]
+fn the_kernel_takes_long_lists() {
+    inside("the_kernel_takes_long_lists", &[], || {
+        let host =
+            |i: u32| EndMatch { net: Some(((0x0a00_0000 + i).to_be_bytes().into(), 32)), port: Some(80) };
+        let mut servers: Vec<EndMatch> = (0..700).map(host).collect();
+        servers.push(end_match("10.9.0.2/32 80"));
+        let steering = Steering { clients: vec![end_match("10.0.0.0/8 *")], servers };
+        let mut sources = open(&live(), &XdpOptions { steering, ..XdpOptions::default() }).expect("opens");
+        let sender = send("10.9.0.2:81 50 10,10.9.0.2:80 50 10");
+        assert_eq!(receive(&mut sources, |seen| seen.len() == 50).len(), 50);
+        end(sender);
+    });
+}
+
+#[test]
+fn a_bridge_on_top_is_a_use() {
+    inside("a_bridge_on_top_is_a_use", &[], || {
+        run("ip link add br0 type bridge");
+        run("ip link set mon master br0");
+        let refusal = open(&live(), &XdpOptions::default()).err().expect("the bridge needs the packets");
+        assert!(refusal.to_string().contains("br0 is on top of it"), "{refusal}");
+    });
+}
+
+#[test]
+fn a_capture_filter_applies() {
+    inside("a_capture_filter_applies", &[], || {
+        let options = LiveOptions { filter: "udp port 80".into(), ..live() };
+        let mut sources = open(&options, &XdpOptions::default()).expect("opens");
+        let sender = send("10.9.0.2:81 50 10,10.9.0.2:80 50 10");
+        let seen = receive(&mut sources, |seen| seen.len() == 50);
+        end(sender);
+        assert!(seen.len() == 50 && seen.iter().all(|s| s.to.ends_with(":80")));
+        assert!(sources[0].counters().filtered >= 50);
+    });
+}
+
+#[test]
+fn all_queues_are_read() {
+    inside("all_queues_are_read", &["queues"], || {
+        // No hash is known to be symmetric here: one source reads all.
+        let options = LiveOptions { workers: 3, ..live() };
+        let mut sources = open(&options, &XdpOptions::default()).expect("opens");
+        assert_eq!(sources.len(), 1);
+        let from_many_ports = vec!["10.9.0.2:80 100 50"; 40].join(",");
+        let sender = send(&from_many_ports);
+        assert_eq!(receive(&mut sources, |seen| seen.len() == 4000).len(), 4000);
+        end(sender);
+        drop(sources);
+        let mut sources =
+            open(&options, &XdpOptions { trust_queues: true, ..XdpOptions::default() }).expect("opens");
+        assert_eq!(sources.len(), 3);
+        let sender = send(&from_many_ports);
+        assert_eq!(receive(&mut sources, |seen| seen.len() == 4000).len(), 4000);
+        end(sender);
+        let shares: Vec<u64> = sources.iter().map(|s| s.counters().packets).collect();
+        assert!(shares.iter().filter(|&&n| n > 0).count() > 1, "{shares:?}");
+    });
+}
+
+#[test]
+fn what_does_not_fit_is_counted() {
+    inside("what_does_not_fit_is_counted", &[], || {
+        const FRAMES: usize = 4096;
+        let options = LiveOptions { buffer_bytes: 0, ..live() };
+        let ipv4 = Steering { clients: vec![end_match("0.0.0.0/0 *")], servers: Vec::new() };
+        let xdp = XdpOptions { steering: ipv4, ..XdpOptions::default() };
+        let mut sources = open(&options, &xdp).expect("opens");
+        end(send("10.9.0.2:80 6000 50"));
+        let mut held = Vec::new();
+        let mut number = 0;
+        while number < FRAMES {
+            let mut block = Block::default();
+            assert!(sources[0].next_block(&mut block));
+            number += block.len();
+            held.push(block);
+        }
+        assert_eq!(number, FRAMES);
+        let counters = sources[0].counters();
+        assert_eq!(counters.packets + counters.lost_before_us.expect("known"), 6000, "{counters:?}");
+        // Blocks in hand keep their frames.
+        end(send("10.9.0.2:80 100 50"));
+        assert_eq!(sources[0].counters().lost_before_us, Some(6100 - FRAMES as u64));
+        assert!(held.iter().flat_map(|b| b.packets()).filter_map(|c| seen(&c)).map(|s| s.number).eq(0..4096));
+        thread::spawn(move || drop(held)).join().expect("may be dropped anywhere");
+        let sender = send("10.9.0.2:80 3000 50");
+        assert_eq!(receive(&mut sources, |seen| seen.len() == 3000).len(), 3000);
+        end(sender);
+    });
+}
+
+#[test]
+fn packets_longer_than_a_frame() {
+    inside("packets_longer_than_a_frame", &[], || {
+        run("ip link set mon mtu 9000");
+        run(&format!("ip -n {} link set e0 mtu 9000", peer()));
+        for mode in [XdpMode::Native, XdpMode::Generic] {
+            let mut sources = open(&live(), &XdpOptions { mode, ..XdpOptions::default() }).expect("opens");
+            let sender = send("10.9.0.2:80 300 8500,10.9.0.2:80 100 20");
+            let seen = receive(&mut sources, |seen| seen.len() == 400);
+            end(sender);
+            let long = seen.iter().filter(|s| s.payload_len == 8500 && s.intact).count();
+            assert_eq!((seen.len(), long), (400, 300), "{mode:?}");
+        }
+    });
+}
+
+#[test]
+fn tags_stay_on() {
+    inside("tags_stay_on", &[], || {
+        let steering = Steering { clients: Vec::new(), servers: vec![end_match("10.5.0.2/32 80")] };
+        let mut sources = open(&live(), &XdpOptions { steering, ..XdpOptions::default() }).expect("opens");
+        let tagged = |to: &str| {
+            let ends = ("10.5.0.1:20000".parse().expect("an end"), to.parse().expect("an end"));
+            Sent { vlans: vec![5, 6], ..Sent::udp(Timestamp(0), ends, &7u32.to_be_bytes()) }.wire_bytes()
+        };
+        if !send_frames(&[tagged("10.5.0.2:81"), tagged("10.5.0.2:80"), tagged("10.5.0.3:80")]) {
+            eprintln!("\n*** tags_stay_on: NOT TESTED: python3, which sends the frames, is missing ***\n");
+            return;
+        }
+        let seen = receive(&mut sources, |seen| seen.len() == 1);
+        assert!(seen.len() == 1 && seen[0].tagged && seen[0].to == "10.5.0.2:80");
+        assert_eq!(sources[0].counters().packets, 1);
+    });
+}
+
+#[test]
+fn ends_when_asked_with_what_had_come() {
+    inside("ends_when_asked_with_what_had_come", &[], || {
+        let options = live();
+        let mut sources = open(&options, &XdpOptions::default()).expect("opens");
+        end(send("10.9.0.2:80 1000 50"));
+        options.stop.stop();
+        let mut block = Block::default();
+        let mut n = 0;
+        while sources[0].next_block(&mut block) {
+            n += block.packets().filter_map(|c| seen(&c)).count();
+        }
+        assert_eq!(n, 1000);
+        assert!(sources[0].errors().is_empty());
+    });
+}
+
+#[test]
+fn an_interface_that_is_removed_is_an_error() {
+    inside("an_interface_that_is_removed_is_an_error", &[], || {
+        let mut sources = open(&live(), &XdpOptions::default()).expect("opens");
+        run("ip link del mon");
+        let mut block = Block::default();
+        while sources[0].next_block(&mut block) {}
+        let error = sources[0].errors().first().expect("the interface is gone");
+        assert!(error.to_string().starts_with("mon: the interface has been removed"), "{error}");
+    });
+}
+
+#[test]
+fn one_program_at_a_time() {
+    inside("one_program_at_a_time", &[], || {
+        let first = open(&live(), &XdpOptions::default()).expect("opens");
+        let refusal = open(&live(), &XdpOptions::default()).err().expect("the hook is taken");
+        assert!(matches!(refusal, XdpError::Busy { .. }), "{refusal}");
+        drop(first);
+        open(&live(), &XdpOptions::default()).expect("at once");
+    });
+}
+
+/// Is killed by the test below while it captures.
+#[test]
+fn captures_for_ever() {
+    if env::var_os("AF_XDP_TEST_FOR_EVER").is_some() {
+        let mut sources = open(&live(), &XdpOptions::default()).expect("opens");
+        while sources[0].next_block(&mut Block::default()) {}
+    }
+}
+
+#[test]
+fn nothing_is_left_by_a_process_that_dies() {
+    inside("nothing_is_left_by_a_process_that_dies", &[], || {
+        let attached = || output("ip link show dev mon").contains("xdp");
+        let mut child =
+            this_test("captures_for_ever").env("AF_XDP_TEST_FOR_EVER", "1").spawn().expect("runs");
+        await_that("the program is on", attached);
+        child.kill().expect("it runs");
+        child.wait().expect("it ran");
+        await_that("the program is off", || !attached());
+    });
+}
+
+/// Sends what is asked for from its namespace.
+#[test]
+fn sender() {
+    let Ok(orders) = env::var(SEND) else { return };
+    for (i, order) in orders.split(',').enumerate() {
+        let mut parts = order.split(' ');
+        let mut next = || parts.next().expect("address, count and length");
+        let (to, count, len) = (next(), next(), next());
+        let any = if to.starts_with('[') { "[::]" } else { "0.0.0.0" };
+        let socket = UdpSocket::bind(format!("{any}:{}", 20_000 + i)).expect("a free port");
+        let (count, len): (u32, usize) = (count.parse().expect("a number"), len.parse().expect("a number"));
+        for number in 0..count {
+            let mut payload: Vec<u8> = (0..len).map(|at| at as u8).collect();
+            payload[..4].copy_from_slice(&number.to_be_bytes());
+            // Nobody may listen: what the stack says about that is not an error here.
+            let _ = socket.send_to(&payload, to);
+            if number % 64 == 63 {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+}
+
+/// What came in.
+struct Seen {
+    to: String,
+    number: u32,
+    payload_len: usize,
+    intact: bool,
+    tagged: bool,
+}
+
+/// A datagram of a sender.
+fn seen(captured: &Captured<'_>) -> Option<Seen> {
+    let packet = Packet::decode(captured).ok()?;
+    let five = packet.five_tuple;
+    if !matches!(packet.transport, Transport::Udp) || !(20_000..30_000).contains(&five.src.port) {
+        return None;
+    }
+    Some(Seen {
+        to: format!("{}:{}", five.dst.addr, five.dst.port),
+        number: u32::from_be_bytes(*packet.payload.first_chunk()?),
+        payload_len: packet.payload.len(),
+        intact: (4..).zip(&packet.payload[4..]).all(|(at, &byte)| byte == at as u8),
+        tagged: captured.bytes[12..14] == [0x81, 0],
+    })
+}
+
+/// Receives until there is enough, or nothing comes any more.
+fn receive(sources: &mut [Box<dyn Source>], enough: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
+    const QUIET: Duration = Duration::from_secs(5);
+    let (mut all, mut last, mut block) = (Vec::new(), Instant::now(), Block::default());
+    while last.elapsed() < QUIET && !enough(&all) {
+        for source in &mut *sources {
+            assert!(source.next_block(&mut block), "{:?}", source.errors());
+            let before = all.len();
+            all.extend(block.packets().filter_map(|c| seen(&c)));
+            if all.len() > before {
+                last = Instant::now();
+            }
+        }
+    }
+    all
+}
+
+fn end_match(text: &str) -> EndMatch {
+    let (net, port) = text.split_once(' ').expect("an address and a port");
+    let net = net.split_once('/');
+    let net = net.map(|(ip, prefix)| (ip.parse().expect("an address"), prefix.parse().expect("a length")));
+    EndMatch { net, port: port.parse().ok() }
+}
+
+fn live() -> LiveOptions {
+    LiveOptions { backend: Backend::AfXdp, ..LiveOptions::new("mon") }
+}
+
+fn open(options: &LiveOptions, xdp: &XdpOptions) -> Result<Vec<Box<dyn Source>>, XdpError> {
+    live::open(&LiveOptions { xdp: xdp.clone(), ..options.clone() }).map_err(|e| match e {
+        LiveError::Xdp(error) => error,
+        other => panic!("{other}"),
+    })
+}
+
+fn peer() -> String {
+    env::var(PEER).expect("inside")
+}
+
+/// Sends from the other namespace: `address count length`, several by commas.
+fn send(orders: &str) -> Child {
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", &peer()]).arg(env::current_exe().expect("our own path"));
+    command.args(["--exact", "sender", "--nocapture"]).env(SEND, orders).stdout(Stdio::null());
+    command.spawn().expect("`ip` runs")
+}
+
+/// Sends frames as they are from the other namespace; false where there is nothing to send them with.
+fn send_frames(frames: &[Vec<u8>]) -> bool {
+    const PROGRAM: &str = "import socket, sys\n\
+        s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n\
+        s.bind(('e0', 0))\n\
+        for frame in sys.argv[1:]: s.send(bytes.fromhex(frame))";
+    let hex = |frame: &Vec<u8>| frame.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", &peer(), "python3", "-c", PROGRAM]).args(frames.iter().map(hex));
+    command.status().is_ok_and(|status| status.success())
+}
+
+fn end(mut child: Child) {
+    assert!(child.wait().expect("it ran").success());
+}
+
+fn run(command: &str) {
+    let mut words = command.split(' ');
+    let status = Command::new(words.next().expect("a program")).args(words).status();
+    assert!(status.expect("it runs").success(), "{command}");
+}
+
+fn output(command: &str) -> String {
+    let mut words = command.split(' ');
+    let output = Command::new(words.next().expect("a program")).args(words).output().expect("it runs");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn await_that(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..500 {
+        if is_so() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    panic!("in vain: {what}");
+}
+
+fn this_test(name: &str) -> Command {
+    let mut command = Command::new(env::current_exe().expect("our own path"));
+    command.args(["--exact", name, "--nocapture"]).stdout(Stdio::null());
+    command
+}
+
+/// Runs `body` as the test `name` in a namespace with an interface `mon`, whose other end is `e0` in another one.
+fn inside(name: &str, features: &[&str], body: impl FnOnce()) {
+    if env::var_os(PEER).is_some() {
+        return body();
+    }
+    let Some(net) = Namespaces::make(name, features.contains(&"queues")) else {
+        eprintln!("\n*** {name}: NOT TESTED: network namespaces and AF_XDP need root and `ip` ***\n");
+        return;
+    };
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", &net.monitor]).arg(env::current_exe().expect("our own path"));
+    command.args(["--exact", name, "--nocapture"]).env(PEER, &net.peer);
+    let output = command.output().expect("`ip` runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+}
+
+/// Two namespaces, gone at the end.
+struct Namespaces {
+    monitor: String,
+    peer: String,
+}
+
+impl Namespaces {
+    fn make(test: &str, queues: bool) -> Option<Namespaces> {
+        let id = format!("{}-{}", std::process::id(), &test[..test.len().min(24)]);
+        let net = Namespaces { monitor: format!("xm-{id}"), peer: format!("xp-{id}") };
+        let (monitor, peer) = (&net.monitor, &net.peer);
+        for name in [monitor, peer] {
+            let made = Command::new("ip").args(["netns", "add", name]).stderr(Stdio::null()).status();
+            if !made.is_ok_and(|status| status.success()) {
+                return None;
+            }
+        }
+        let many = if queues { "numrxqueues 4 numtxqueues 4 " } else { "" };
+        run(&format!(
+            "ip -n {monitor} link add mon {many}address 02:00:00:00:00:02 type veth peer name e0 \
+             {many}address 02:00:00:00:00:01 netns {peer}"
+        ));
+        for (ns, interface) in [(monitor, "mon"), (peer, "e0"), (monitor, "lo")] {
+            run(&format!("ip -n {ns} link set {interface} up"));
+        }
+        for (address, neighbour) in [("10.9.0.1/24", "10.9.0.2"), ("fd09::1/64", "fd09::2")] {
+            let nodad = if neighbour.contains(':') { " nodad" } else { "" };
+            run(&format!("ip -n {peer} addr add {address} dev e0{nodad}"));
+            run(&format!("ip -n {peer} neigh add {neighbour} lladdr 02:00:00:00:00:02 dev e0"));
+        }
+        Some(net)
+    }
+}
+
+impl Drop for Namespaces {
+    fn drop(&mut self) {
+        for name in [&self.monitor, &self.peer] {
+            let _ = Command::new("ip").args(["netns", "del", name]).stderr(Stdio::null()).status();
+        }
+    }
+}
