@@ -7,14 +7,15 @@
 
 use rtrb::chunks::ChunkError;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Thread};
 
 /// A channel for `capacity` items (at least one).
 pub fn ring<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let (producer, consumer) = RingBuffer::new(capacity.max(1));
-    let (sender, receiver) = (Arc::new(Sleeper::default()), Arc::new(Sleeper::default()));
+    let barrier = Barrier::new();
+    let (sender, receiver) = (Arc::new(Sleeper::new(barrier)), Arc::new(Sleeper::new(barrier)));
     let to_receiver = Wake(Arc::clone(&receiver));
     let to_sender = Wake(Arc::clone(&sender));
     (
@@ -47,6 +48,7 @@ pub struct Closed;
 
 impl<T: Send> Sender<T> {
     /// Waits for room and sends; the item comes back when the receiver is gone.
+    #[inline]
     pub fn send(&mut self, item: T) -> Result<(), T> {
         let mut item = item;
         loop {
@@ -60,6 +62,7 @@ impl<T: Send> Sender<T> {
     }
 
     /// Sends if there is room.
+    #[inline]
     pub fn try_send(&mut self, item: T) -> Result<(), Refused<T>> {
         if self.producer.is_abandoned() {
             return Err(Refused::Closed(item));
@@ -139,21 +142,22 @@ pub struct Receiver<T> {
 
 impl<T: Send> Receiver<T> {
     /// Waits for an item; none when the sender is gone and all it sent was taken.
+    #[inline]
     pub fn recv(&mut self) -> Option<T> {
         loop {
-            // Asked before looking: what was sent before the end must not be missed.
-            let closed = self.consumer.is_abandoned();
             if let Some(item) = self.try_recv() {
                 return Some(item);
             }
-            if closed {
-                return None;
+            if self.consumer.is_abandoned() {
+                // Something may have come between the look and the end.
+                return self.try_recv();
             }
             self.wait();
         }
     }
 
     /// An item if one is there.
+    #[inline]
     pub fn try_recv(&mut self) -> Option<T> {
         let item = self.consumer.pop().ok()?;
         self.sender.wake();
@@ -168,16 +172,10 @@ impl<T: Send> Receiver<T> {
 
     /// [`Receiver::recv_many`] without a place in between: `take` is called for each item.
     pub fn recv_each(&mut self, max: usize, take: impl FnMut(T)) -> usize {
-        loop {
-            let closed = self.consumer.is_abandoned();
-            if max == 0 || !self.consumer.is_empty() {
-                return self.take_some(max, take);
-            }
-            if closed {
-                return 0;
-            }
+        while max > 0 && self.consumer.is_empty() && !self.consumer.is_abandoned() {
             self.wait();
         }
+        self.take_some(max, take)
     }
 
     /// Whether the sender is gone and all it sent was taken: nothing will come any more.
@@ -213,13 +211,14 @@ impl<T: Send> Receiver<T> {
 /// A thread at one end that may be asleep.
 ///
 /// No wake-up is lost: the sleeper says `asleep`, then looks at the ring once more, then parks; the other end changes the
-/// ring, then looks at `asleep`. A sequentially consistent fence stands between the two steps on both sides, so at least
-/// one of them sees the other (the store-buffer pattern). An `unpark` that comes before the `park` makes it return at
-/// once, and a `park` that returns for no reason looks again.
-#[derive(Debug, Default)]
+/// ring, then looks at `asleep`. A [`Barrier`] stands between the two steps on both sides, so at least one of them sees
+/// the other. An `unpark` that comes before the `park` makes it return at once, and a `park` that returns for no reason
+/// looks again.
+#[derive(Debug)]
 struct Sleeper {
     asleep: AtomicBool,
     thread: Mutex<Option<Thread>>,
+    barrier: Barrier,
 }
 
 /// Looks before giving the time slice away: about two microseconds.
@@ -228,6 +227,10 @@ const SPINS: usize = 64;
 const YIELDS: usize = 16;
 
 impl Sleeper {
+    fn new(barrier: Barrier) -> Self {
+        Self { asleep: AtomicBool::new(false), thread: Mutex::default(), barrier }
+    }
+
     /// Returns when `ready` (or, seldom, before).
     fn wait(&self, ready: impl Fn() -> bool) {
         for n in 0..SPINS + YIELDS {
@@ -236,11 +239,17 @@ impl Sleeper {
             }
             if n < SPINS { std::hint::spin_loop() } else { thread::yield_now() }
         }
+        self.park(ready);
+    }
+
+    #[cold]
+    fn park(&self, ready: impl Fn() -> bool) {
         *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current());
         self.asleep.store(true, Ordering::Release);
-        fence(Ordering::SeqCst);
-        while !ready() && self.asleep.load(Ordering::Relaxed) {
-            thread::park();
+        if self.barrier.sleeping() {
+            while !ready() && self.asleep.load(Ordering::Relaxed) {
+                thread::park();
+            }
         }
         self.asleep.store(false, Ordering::Relaxed);
     }
@@ -262,7 +271,7 @@ struct Wake(Arc<Sleeper>);
 impl Wake {
     #[inline]
     fn wake(&self) {
-        fence(Ordering::SeqCst);
+        self.0.barrier.changing();
         if self.0.asleep.load(Ordering::Relaxed) {
             self.0.unpark();
         }
@@ -272,6 +281,50 @@ impl Wake {
 impl Drop for Wake {
     fn drop(&mut self) {
         self.wake();
+    }
+}
+
+/// Keeps "I changed the ring" before "do you sleep?" on one side and "I sleep" before "did the ring change?" on the
+/// other. A fence on both sides would do, but the first side passes here with every item, where a fence costs more than
+/// all the rest (98 instead of 149 million items a second). Linux offers a lopsided one: the side about to sleep, whose
+/// next step is a system call anyway, has the kernel run a fence on every core where this process runs
+/// (`membarrier(2)`), and the frequent side only keeps the compiler from swapping its two steps.
+#[derive(Debug, Clone, Copy)]
+struct Barrier {
+    lopsided: bool,
+}
+
+impl Barrier {
+    #[cfg(target_os = "linux")]
+    fn new() -> Self {
+        use rustix::thread::{MembarrierCommand, membarrier};
+        Self { lopsided: membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok() }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn new() -> Self {
+        Self { lopsided: false }
+    }
+
+    /// The frequent side.
+    #[inline]
+    fn changing(self) {
+        if self.lopsided {
+            compiler_fence(Ordering::SeqCst);
+        } else {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// The side about to sleep; it must not when this is false.
+    fn sleeping(self) -> bool {
+        fence(Ordering::SeqCst);
+        #[cfg(target_os = "linux")]
+        if self.lopsided {
+            use rustix::thread::{MembarrierCommand, membarrier};
+            return membarrier(MembarrierCommand::PrivateExpedited).is_ok();
+        }
+        true
     }
 }
 
