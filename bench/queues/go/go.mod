@@ -1,0 +1,3 @@
+module queues
+
+go 1.22
