@@ -135,7 +135,13 @@ impl Block {
     /// Leaves out the packets that `keep` does not want.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&Captured<'_>) -> bool) {
         let mut view = View { buffers: &self.buffers, buffer: u32::MAX, bytes: &[] };
-        self.records.retain(|record| keep(&view.captured(record)));
+        let mut kept = 0;
+        for at in 0..self.len {
+            let record = self.room[at];
+            self.room[kept] = record;
+            kept += usize::from(keep(&view.captured(&record)));
+        }
+        self.len = kept;
     }
 
     /// All packets.

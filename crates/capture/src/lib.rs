@@ -15,6 +15,7 @@ pub mod live;
 mod open;
 mod pcap_file;
 mod pcapng;
+pub mod privileges;
 pub mod source;
 pub mod steer;
 mod sys;

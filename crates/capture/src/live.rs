@@ -82,6 +82,17 @@ pub enum Clock {
     Adapter,
 }
 
+impl Clock {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Clock::System => "system",
+            Clock::Adapter => "adapter",
+        }
+    }
+}
+
 /// Asks live sources to end; all clones are one.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);

@@ -67,17 +67,20 @@ impl Counters {
             self.truncated_packets += u64::from(record.original_len > record.len);
         }
     }
-}
 
-impl Counters {
     /// Adds what another source has delivered.
     pub fn add(&mut self, other: &Counters) {
         self.packets += other.packets;
         self.original_bytes += other.original_bytes;
         self.captured_bytes += other.captured_bytes;
         self.truncated_packets += other.truncated_packets;
-        let lost = [self.lost_before_us, other.lost_before_us].into_iter().flatten();
-        self.lost_before_us = lost.reduce(u64::saturating_add);
+        let sum = |a: Option<u64>, b| a.into_iter().chain(b).reduce(u64::saturating_add);
+        self.lost_before_us = sum(self.lost_before_us, other.lost_before_us);
+        self.filtered += other.filtered;
+        self.buffer_overflows += other.buffer_overflows;
+        self.nic_drops = sum(self.nic_drops, other.nic_drops);
+        self.clock = self.clock.or(other.clock);
+        self.unstamped_packets += other.unstamped_packets;
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod completions;
 pub mod explain;
+pub mod interfaces;
 pub mod introduction;
 pub mod listing;
 pub mod man;

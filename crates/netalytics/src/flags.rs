@@ -3,6 +3,7 @@
 pub mod help;
 pub mod limits;
 pub mod listing;
+pub mod live;
 pub mod query;
 
 use clap::{ArgAction, Parser, Subcommand};
@@ -32,7 +33,7 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Answer a query from captured packets
+    /// Answer a query from captured packets, or live ones
     #[command(long_about = help::QUERY, after_help = help::QUERY_EXAMPLES)]
     Query(Box<QueryFlags>),
 
@@ -47,6 +48,10 @@ pub enum Verb {
     /// List the processor blocks with their arguments, defaults and examples
     #[command(after_help = help::PROCESSORS_EXAMPLES)]
     Processors(ListFlags),
+
+    /// List the network interfaces that can be captured from, with their state and addresses
+    #[command(after_help = help::INTERFACES_EXAMPLES)]
+    Interfaces(ListFlags),
 
     /// Print a completion script for a shell
     #[command(after_help = help::COMPLETIONS_EXAMPLES)]

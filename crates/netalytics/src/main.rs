@@ -8,6 +8,7 @@ mod commands;
 mod failure;
 mod flags;
 mod hosts;
+mod live;
 mod logging;
 mod output;
 mod progress;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Some(Verb::Explain(flags)) => commands::explain::explain(&flags),
         Some(Verb::Parsers(flags)) => commands::parsers::list(&flags),
         Some(Verb::Processors(flags)) => commands::processors::list(&flags),
+        Some(Verb::Interfaces(flags)) => commands::interfaces::list(&flags),
         Some(Verb::Completions { shell }) => commands::completions::print(shell),
         Some(Verb::Man) => commands::man::print(),
     };

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use capture::live::Clock;
 use flow::CloseReason;
 use monitor::Accounting;
 use serde_json::{Map, Value, json};
@@ -66,7 +67,10 @@ impl Summary {
         some("  dropped", a.dropped, &Vec::new());
         some("  undecodable", a.undecodable_total(), &undecodable(a));
         some("truncated", self.source.truncated_packets, &vec![]);
-        some("lost before us", self.source.lost_before_us.unwrap_or(0), &vec![]);
+        some("lost before us", self.source.lost_before_us.unwrap_or(0), &losses(&self.source));
+        some("dropped by the adapter", self.source.nic_drops.unwrap_or(0), &vec![]);
+        some("left out by the capture filter", self.source.filtered, &vec![]);
+        some("not stamped by the adapter", self.source.unstamped_packets, &vec![]);
         lines.push(("flows", Some(a.flows.opened), listed(&flow_trouble(&a.flows))));
         let trouble = listed(&parser_counts(&a.parsers));
         if !trouble.is_empty() {
@@ -126,6 +130,11 @@ impl Summary {
                 "captured_bytes": self.source.captured_bytes,
                 "truncated_packets": self.source.truncated_packets,
                 "lost_before_us": self.source.lost_before_us,
+                "buffer_overflows": self.source.buffer_overflows,
+                "nic_drops": self.source.nic_drops,
+                "filtered": self.source.filtered,
+                "clock": self.source.clock.map(Clock::name),
+                "unstamped_packets": self.source.unstamped_packets,
             },
             "first_ts": self.seen.map(|s| s.0.0),
             "last_ts": self.seen.map(|s| s.1.0),
@@ -160,6 +169,10 @@ impl Summary {
 
 fn filtered(a: &Accounting) -> Counts {
     vec![("address", a.filtered.address), ("direction", a.filtered.direction)]
+}
+
+fn losses(source: &capture::Counters) -> Counts {
+    vec![("buffer_overflows", source.buffer_overflows)]
 }
 
 fn undecodable(a: &Accounting) -> Counts {
@@ -310,6 +323,8 @@ mod tests {
                 packets: 100,
                 original_bytes: 123_456,
                 captured_bytes: 100_000,
+                lost_before_us: Some(12),
+                buffer_overflows: 2,
                 ..Default::default()
             },
             stream: stream::Counters { tuples_in: 7, tuples_late: 1, ..Default::default() },
@@ -333,14 +348,15 @@ mod tests {
         assert_eq!(
             summary().text(),
             "\
-packets        100  123.5 kB in 1.50 s of traffic
-  parsed        90
-  filtered       6  address 6
-  undecodable    4  not_ip 4
-flows            3
-parsers             resyncs 2
-tuples           7  tuples_late 1
-rows             6
+packets         100  123.5 kB in 1.50 s of traffic
+  parsed         90
+  filtered        6  address 6
+  undecodable     4  not_ip 4
+lost before us   12  buffer_overflows 2
+flows             3
+parsers              resyncs 2
+tuples            7  tuples_late 1
+rows              6
 done in 50.0 ms: 2000 packets/s, 2.0 MB/s
 "
         );

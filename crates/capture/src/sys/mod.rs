@@ -7,6 +7,7 @@ pub(crate) mod bpf;
 pub(crate) mod ethtool;
 pub(crate) mod interfaces;
 pub(crate) mod packet_socket;
+pub(crate) mod privileges;
 pub(crate) mod ring;
 pub(crate) mod xdp_program;
 

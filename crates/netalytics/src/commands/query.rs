@@ -1,7 +1,8 @@
-//! `netalytics query 'QUERY' -r FILE…`: from the flags to a run, and from its end to the summary.
+//! `netalytics query 'QUERY' -r FILE…` or `-i IFACE`: from the flags to a run, and from its end to the summary.
 
 use std::collections::HashMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use tracing::info;
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::{Cores, Format, QueryFlags};
 use crate::hosts::{self, Names};
+use crate::live;
 use crate::output::{self, Destination};
 use crate::progress::Progress;
 use crate::query_text;
@@ -31,32 +33,51 @@ pub fn query(flags: &QueryFlags, quiet: bool, verbose: bool) -> anyhow::Result<E
     flags.limits.bound(&mut plan);
     mention(&plan);
 
-    let source = capture::open(&flags.read);
-    if source.errors().len() == flags.read.len() {
-        source.errors().iter().for_each(|error| output::complain(&format!("error: {error}")));
-        return Ok(Ended::Incomplete);
-    }
+    let capturing = flags.live.asked().is_some();
+    let input = match open(flags)? {
+        Some(input) => input,
+        None => return Ok(Ended::Incomplete),
+    };
     let destination = Destination::open(flags.output.as_deref())?;
-    let live = flags.read.iter().any(|path| !path.is_file());
-    let input = Input::Shared(source, workers(flags));
+    let summary_file = flags.summary_json.as_deref().map(create).transpose()?;
+    if capturing {
+        live::give_up_privileges(&flags.live)?;
+        if !quiet {
+            let interface = flags.live.asked().map_or("", |(interface, _)| interface);
+            output::complain(&format!("capturing from {interface}; Ctrl-C ends it"));
+        }
+    }
     let mut run = Run::start(&plan, &config(flags)?, input).context("cannot start the workers")?;
     let heads = run.heads(&plan);
     let (name, terminal) = (destination.name.clone(), destination.terminal);
     let mut sink = sink(flags, destination, &heads, names);
-    let mut display =
-        Display { progress: Progress::new(flags.progress), stats: stats(flags, verbose), prompt: live };
+    let mut display = Display {
+        progress: Progress::new(flags.progress),
+        stats: stats(flags, verbose),
+        prompt: capturing || flags.read.iter().any(|path| !path.is_file()),
+    };
     let written = run.go(sink.as_mut(), &mut display);
     let mut summary = run.end(&plan);
     let closed = written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
     if let (Err(error), false) = (&written, closed) {
         summary.output_error = Some(format!("cannot write the result to {name}; it is incomplete: {error}"));
     }
-    end(flags, quiet || closed, &summary, sink.as_ref(), terminal)
+    end(summary_file, quiet || closed, &summary, sink.as_ref(), terminal)
 }
 
-/// Files wait for us: as many as there are cores. Never more flows than one table could hold are lost by that.
-fn workers(flags: &QueryFlags) -> usize {
-    flags.workers.0.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into))
+/// Opens what is to be read; `None` when that was said to be impossible, file by file. Files wait for us, so that
+/// as many workers read them as there are cores; a network does not wait, but the machine may have other work to do.
+fn open(flags: &QueryFlags) -> anyhow::Result<Option<Input>> {
+    if flags.live.asked().is_some() {
+        return Ok(Some(Input::Each(live::open(&flags.live, flags.workers.0.unwrap_or(1))?)));
+    }
+    let source = live::filter(capture::open(&flags.read), &flags.live)?;
+    if source.errors().len() == flags.read.len() {
+        source.errors().iter().for_each(|error| output::complain(&format!("error: {error}")));
+        return Ok(None);
+    }
+    let cores = || std::thread::available_parallelism().map_or(1, Into::into);
+    Ok(Some(Input::Shared(source, flags.workers.0.unwrap_or_else(cores))))
 }
 
 fn config(flags: &QueryFlags) -> anyhow::Result<Config> {
@@ -84,7 +105,7 @@ fn stats(flags: &QueryFlags, verbose: bool) -> Stats {
 /// Says what there is to say when all has been read, or the result could not be written any more.
 /// On a terminal the summary keeps its distance from the result.
 fn end(
-    flags: &QueryFlags,
+    summary_file: Option<(File, &Path)>,
     quiet: bool,
     summary: &Summary,
     sink: &dyn Sink,
@@ -98,10 +119,16 @@ fn end(
         let gap = if terminal { "\n" } else { "" };
         output::complain(&format!("{gap}{}", summary.text().trim_end()));
     }
-    if let Some(path) = &flags.summary_json {
-        std::fs::write(path, summary.json()).with_context(|| format!("cannot write {}", path.display()))?;
+    if let Some((mut file, path)) = summary_file {
+        file.write_all(summary.json().as_bytes())
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(if summary.is_complete() { Ended::Done } else { Ended::Incomplete })
+}
+
+fn create(path: &Path) -> anyhow::Result<(File, &Path)> {
+    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok((file, path))
 }
 
 /// Refuses what would read one thing twice or destroy an input.

@@ -25,7 +25,7 @@ Processors:      netalytics processors";
 
 /// What `query` does.
 pub const QUERY: &str = "\
-Answer a query from captured packets.
+Answer a query from packets: of captures (-r), or live from a network interface (-i).
 
     PARSE parsers [FROM clients] [TO servers] [WHERE condition] [LIMIT 90s | 5000p] [SAMPLE 0.1] [PROCESS (processor), …]
 
@@ -33,7 +33,10 @@ PARSE says what to read (see `netalytics parsers`), PROCESS what to make of it (
 PROCESS the tuples themselves are the result.
 
 Results go to standard output, everything else to standard error. Exit code: 0 done; 1 something failed while \
-running (a result may be incomplete and says so); 2 the query or the flags are wrong.";
+running (a result may be incomplete and says so); 2 the query or the flags are wrong.
+
+A live capture needs CAP_NET_RAW, and gives up its privileges once it is open. Ctrl-C ends it: what has arrived is \
+still worked on, and the windows that are open are printed; a second Ctrl-C ends at once.";
 
 /// Below the help of `query`.
 pub const QUERY_EXAMPLES: &str = "\
@@ -41,6 +44,7 @@ Examples:
   netalytics query \"PARSE http TO *:80 PROCESS (top-k: k=10, key=url)\" -r captures/shop/in.pcap
   netalytics query \"PARSE http WHERE status >= 500\" -r monday.pcap.gz --format csv -o errors.csv
   tcpdump -w - port 3306 | netalytics query \"PARSE mysql_query PROCESS (diff-group: w=10s)\" -r -
+  netalytics query \"PARSE http PROCESS (diff-group: group=url_template, w=10s)\" -i eth0 tcp port 80
   netalytics query -f slow.nq -r captures/shop/in.pcap --summary-json summary.json";
 
 /// Below the help of `explain`.
@@ -60,6 +64,12 @@ pub const PROCESSORS_EXAMPLES: &str = "\
 Examples:
   netalytics processors
   netalytics processors top-k group";
+
+/// Below the help of `interfaces`.
+pub const INTERFACES_EXAMPLES: &str = "\
+Examples:
+  netalytics interfaces
+  netalytics interfaces --format jsonl";
 
 /// Below the help of `completions`.
 pub const COMPLETIONS_EXAMPLES: &str = "\

@@ -82,7 +82,7 @@ fn positive(text: &str) -> Result<usize, String> {
 }
 
 /// Bytes in powers of 1024, as memory is counted: `512k`, `64M`, `2G`.
-fn bytes(text: &str) -> Result<usize, String> {
+pub(super) fn bytes(text: &str) -> Result<usize, String> {
     let (digits, unit) = split_unit(text);
     let scale = match unit.to_ascii_lowercase().trim_end_matches("ib").trim_end_matches('b') {
         "" => Some(1),

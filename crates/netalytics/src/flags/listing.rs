@@ -4,14 +4,14 @@ use clap::Args;
 
 use super::Format;
 
-/// Flags of `parsers` and `processors`.
+/// Flags of `parsers`, `processors` and `interfaces`.
 #[derive(Args, Debug)]
 pub struct ListFlags {
     /// Only these
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
 
-    /// How to print: a text for people, or one row for each field or block
+    /// How to print: a text for people, or one row for each
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::Limits;
 use super::limits::duration;
+use super::live::LiveFlags;
 
 /// Flags of `query`.
 #[derive(Args, Debug)]
@@ -15,9 +16,13 @@ pub struct QueryFlags {
     pub text: QueryText,
 
     /// Captures to read, merged by time: pcap or pcapng, also gzip or zstd of either; - is standard input
-    #[arg(short, long, value_name = "FILE", num_args = 1.., required = true, value_hint = ValueHint::FilePath)]
+    #[arg(short, long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::FilePath)]
+    #[arg(required_unless_present = "interface")]
     #[arg(help_heading = "Input")]
     pub read: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub live: LiveFlags,
 
     /// Where the result goes; without it, or with -, to standard output
     #[arg(short, long, value_name = "PATH", value_hint = ValueHint::FilePath, help_heading = "Output")]

@@ -1,0 +1,76 @@
+//! What a process may do, made less: user, group, capabilities. Each call of the system as a safe function with its
+//! own error; what is given up when is `privileges`' business.
+
+use std::ffi::CString;
+use std::io;
+
+/// The process's effective user.
+pub(crate) fn effective_user() -> u32 {
+    // SAFETY: the call takes nothing and always succeeds.
+    unsafe { libc::geteuid() }
+}
+
+/// User and group of an account; `None` when there is none of that name.
+pub(crate) fn account(name: &str) -> Option<(u32, u32)> {
+    const TEXT_LEN: usize = 4096;
+    let name = CString::new(name).ok()?;
+    let mut text = [0; TEXT_LEN];
+    let mut found = std::ptr::null_mut();
+    // SAFETY: all zeros is a valid entry, though one without texts; none of them is looked at.
+    let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
+    // SAFETY: the name ends with a zero; the call writes to the entry, at most the given length of texts, and where
+    // the entry is.
+    unsafe {
+        libc::getpwnam_r(name.as_ptr(), &raw mut entry, text.as_mut_ptr(), text.len(), &raw mut found);
+    }
+    (!found.is_null()).then_some((entry.pw_uid, entry.pw_gid))
+}
+
+/// Becomes another user for good, with this group only; all threads do.
+pub(crate) fn become_user(user: u32, group: u32) -> io::Result<()> {
+    // SAFETY: one group, read only.
+    check(unsafe { libc::setgroups(1, &raw const group) })?;
+    // SAFETY: the calls take a number each.
+    unsafe {
+        check(libc::setresgid(group, group, group))?;
+        check(libc::setresuid(user, user, user))
+    }
+}
+
+/// Gives up every capability of this thread, and of those that it starts.
+pub(crate) fn clear_capabilities() -> io::Result<()> {
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        pid: i32,
+    }
+    /// `_LINUX_CAPABILITY_VERSION_3`: two sets of three words.
+    const VERSION: u32 = 0x2008_0522;
+    let header = Header { version: VERSION, pid: 0 };
+    let none = [[0u32; 3]; 2];
+    // SAFETY: the kernel reads a header and, as its version says, six words; both outlive the call.
+    let result = unsafe { libc::syscall(libc::SYS_capset, &raw const header, &raw const none) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Sees that no program that is started from now on, whatever its file says, may do more than we.
+pub(crate) fn forbid_new_privileges() -> io::Result<()> {
+    // SAFETY: the call takes numbers only.
+    check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accounts() {
+        assert_eq!(account("root"), Some((0, 0)));
+        assert_eq!(account("there is no such user"), None);
+        assert_eq!(account("a\0b"), None);
+    }
+}

@@ -1,0 +1,68 @@
+//! Flags of live capture.
+
+use clap::{Args, ValueEnum};
+
+/// What to capture, and how.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Live capture")]
+pub struct LiveFlags {
+    /// Capture from a network interface, or from any; words behind it are a capture filter: -i eth0 tcp port 80
+    #[arg(short, long, value_names = ["IFACE", "FILTER"], num_args = 1.., conflicts_with = "read")]
+    pub interface: Vec<String>,
+
+    /// Look at packets only that this filter, in tcpdump's language, takes; also of captures that are read
+    #[arg(long, value_name = "FILTER")]
+    pub capture_filter: Option<String>,
+
+    /// Most bytes kept of a packet
+    #[arg(short, long, value_name = "BYTES", default_value = "262144", value_parser = clap::value_parser!(u32).range(1..=262_144))]
+    pub snaplen: u32,
+
+    /// Leave the interface as it is: only packets from and to this machine, as a rule
+    #[arg(long)]
+    pub no_promiscuous: bool,
+
+    /// Memory for packets that wait, of each worker
+    #[arg(long, value_name = "BYTES", default_value = "32M", value_parser = super::limits::bytes)]
+    pub buffer_size: usize,
+
+    /// How packets come in
+    #[arg(long, value_enum, default_value_t = Backend::AfPacket, value_name = "HOW")]
+    pub capture: Backend,
+
+    /// Whose clock stamps packets
+    #[arg(long, value_enum, default_value_t = Clock::System, value_name = "CLOCK")]
+    pub timestamps: Clock,
+
+    /// Who to be once the capture is open, when started as root [default: who called sudo, else nobody]
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+}
+
+/// How packets come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Backend {
+    /// From a ring that the kernel fills; works with every interface
+    AfPacket,
+    /// From the driver's queues, past the kernel's network stack
+    AfXdp,
+    /// From the adapter itself, polled
+    Dpdk,
+}
+
+/// Whose clock stamps packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Clock {
+    /// The machine's
+    System,
+    /// The network adapter's, where it has one
+    Adapter,
+}
+
+impl LiveFlags {
+    /// Interface and filter, when a capture is asked for.
+    pub fn asked(&self) -> Option<(&str, String)> {
+        let (interface, words) = self.interface.split_first()?;
+        Some((interface, self.capture_filter.clone().unwrap_or_else(|| words.join(" "))))
+    }
+}
