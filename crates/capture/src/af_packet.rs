@@ -192,7 +192,7 @@ struct AfPacket {
     headers: Headers,
     watched: Watched,
     stop: Stop,
-    /// When what had arrived before the stop has surely come.
+    /// When what had arrived before the stop, or the interface's end, has surely come.
     ends: Option<Instant>,
     counters: Counters,
     /// The time of the last packet, and when we read it.
@@ -240,7 +240,7 @@ impl AfPacket {
             return Waited::Packets;
         }
         let now = Instant::now();
-        if self.watched.removed || self.ends.is_some_and(|end| now >= end) {
+        if self.ends.is_some_and(|end| now >= end) {
             return Waited::End;
         }
         let wrong = self.socket.wait(if self.ends.is_some() { BLOCK_TIMEOUT } else { IDLE });
@@ -251,8 +251,9 @@ impl AfPacket {
             return Waited::Packets;
         }
         self.watched.look(&self.socket);
-        if self.watched.removed && self.watched.reports {
-            self.errors.push(self.watched.removal(self.counters.packets));
+        if self.watched.removed && self.ends.is_none() {
+            self.ends = Some(now + DRAIN);
+            self.errors.extend(self.watched.removal(self.counters.packets));
         }
         Waited::Nothing
     }
@@ -425,13 +426,13 @@ impl Watched {
         Some(total)
     }
 
-    fn removal(&self, packets: u64) -> SourceError {
-        SourceError {
+    fn removal(&self, packets: u64) -> Option<SourceError> {
+        self.reports.then(|| SourceError {
             path: PathBuf::from(self.interface.as_ref().map_or(ANY, |i| &i.name)),
             offset: None,
             message: "the interface has been removed; all that came before is in the result".into(),
             after_packets: packets,
-        }
+        })
     }
 }
 

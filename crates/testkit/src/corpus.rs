@@ -16,7 +16,7 @@ pub fn corpus() -> Option<PathBuf> {
 }
 
 /// Past the test runner, which shows what `eprintln!` says of failed tests only.
-fn loudly(text: &str) {
+pub fn loudly(text: &str) {
     // A closed standard error has nobody to tell.
     let _ = writeln!(std::io::stderr(), "\n*** {text} ***");
 }

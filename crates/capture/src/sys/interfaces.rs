@@ -52,21 +52,15 @@ pub(crate) fn entries() -> io::Result<Vec<Entry>> {
 
 fn entity(raw: &libc::ifaddrs) -> Entity {
     if raw.ifa_addr.is_null() {
-        return Entity::Other;
+        return bare_link(raw).unwrap_or(Entity::Other);
     }
     // SAFETY: an address that is there says its family first, and is as long as this family's are.
     unsafe {
         match i32::from((*raw.ifa_addr).sa_family) {
             libc::AF_PACKET => {
                 let link = raw.ifa_addr.cast::<libc::sockaddr_ll>().read_unaligned();
-                let drops = if raw.ifa_data.is_null() {
-                    [0; 3]
-                } else {
-                    // The data of a link is its statistics.
-                    let statistics = raw.ifa_data.cast::<u32>();
-                    DROP_COUNTERS.map(|i| statistics.add(i).read_unaligned())
-                };
-                Entity::Link { index: link.sll_ifindex.cast_unsigned(), kind: link.sll_hatype, drops }
+                let index = link.sll_ifindex.cast_unsigned();
+                Entity::Link { index, kind: link.sll_hatype, drops: drops(raw) }
             }
             libc::AF_INET => {
                 let address = raw.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned();
@@ -79,6 +73,27 @@ fn entity(raw: &libc::ifaddrs) -> Entity {
             _ => Entity::Other,
         }
     }
+}
+
+/// An interface without a link address: a tunnel.
+fn bare_link(raw: &libc::ifaddrs) -> Option<Entity> {
+    // Only links have data.
+    let drops = if raw.ifa_data.is_null() { return None } else { drops(raw) };
+    // SAFETY: the name ends with a zero.
+    let index = unsafe { libc::if_nametoindex(raw.ifa_name) };
+    // SAFETY: as before.
+    let kind = super::packet_socket::kind(unsafe { CStr::from_ptr(raw.ifa_name) }.to_str().ok()?).ok()?;
+    (index != 0).then_some(Entity::Link { index, kind, drops })
+}
+
+/// The dropped packets of a link's entry.
+fn drops(raw: &libc::ifaddrs) -> [u32; 3] {
+    if raw.ifa_data.is_null() {
+        return [0; 3];
+    }
+    let statistics = raw.ifa_data.cast::<u32>();
+    // SAFETY: the data of a link is its statistics, which are longer than that.
+    DROP_COUNTERS.map(|i| unsafe { statistics.add(i).read_unaligned() })
 }
 
 #[cfg(test)]

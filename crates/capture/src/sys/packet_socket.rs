@@ -197,6 +197,19 @@ impl PacketSocket {
     }
 }
 
+/// What an interface is (`ARPHRD_ETHER` …); needs no privilege.
+pub(super) fn kind(name: &str) -> io::Result<u16> {
+    // SAFETY: the call takes three numbers.
+    let fd = check(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
+    // SAFETY: the descriptor is new, valid and nobody else's.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let mut request = interface_request(name)?;
+    // SAFETY: the kernel reads and writes the request, which outlives the call.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) })?;
+    // SAFETY: after success there is an address, whose family says what the interface is.
+    Ok(unsafe { request.ifr_ifru.ifru_hwaddr.sa_family })
+}
+
 /// A request about the interface `name`.
 fn interface_request(name: &str) -> io::Result<libc::ifreq> {
     // SAFETY: all zeros is a valid request.

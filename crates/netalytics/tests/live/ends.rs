@@ -1,0 +1,202 @@
+//! How captures begin and end: signals, LIMIT, closed pipes, privileges, and what is said when one can not begin.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use crate::capture::{BINARY, Capture, signal, wait};
+use crate::net::{Net, ip, within};
+
+#[test]
+fn ctrl_c_prints_the_windows_that_are_open() {
+    let Some(net) = Net::new() else { return };
+    let query = "PARSE packet PROCESS (group-count: group=dst_port, w=1h)";
+    let capture = Capture::start(&net.server, query, &["-i", "eth0", "udp port 4000"]);
+    net.send(6, 4000);
+    let captured = capture.interrupt();
+    captured.check();
+    assert_eq!(captured.column("count").iter().map(|n| n.parse::<u64>().expect("a number")).sum::<u64>(), 6);
+    assert!(captured.err.contains("packets"), "there is a summary: {}", captured.err);
+}
+
+#[test]
+fn windows_close_without_further_packets() {
+    let Some(net) = Net::new() else { return };
+    let query = "PARSE packet PROCESS (group-count: group=dst_port, w=1s)";
+    let capture = Capture::start(&net.server, query, &["-i", "eth0", "udp port 4000"]);
+    net.send(2, 4000);
+    capture.wait_for_rows(1);
+    capture.interrupt().check();
+}
+
+#[test]
+fn a_limit_of_packets_ends_it() {
+    let Some(net) = Net::new() else { return };
+    let capture = Capture::start(&net.server, "PARSE packet LIMIT 5p", &["-i", "eth0", "udp port 4000"]);
+    net.send(9, 4000);
+    let captured = capture.end();
+    assert_eq!((captured.code, captured.rows.len()), (Some(0), 5), "{}", captured.err);
+}
+
+#[test]
+fn a_limit_of_time_ends_it_without_packets() {
+    let Some(net) = Net::new() else { return };
+    let capture = Capture::start(&net.server, "PARSE packet LIMIT 1s", &["-i", "eth0", "udp port 4000"]);
+    let captured = capture.end();
+    assert_eq!((captured.code, captured.rows.len()), (Some(0), 0), "{}", captured.err);
+}
+
+#[test]
+fn a_closed_pipe_ends_it() {
+    let Some(net) = Net::new() else { return };
+    let mut child = within(&net.server, BINARY)
+        .args(["query", "PARSE packet", "-i", "eth0", "udp port 4000"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().expect("piped")).read_line(&mut line).expect("text");
+    drop(child.stdout.take());
+    while child.try_wait().expect("it can be waited for").is_none() {
+        net.send(1, 4000);
+    }
+    assert_eq!(wait(&mut child).code(), Some(0));
+}
+
+/// A field of `/proc/PID/status`.
+fn status(pid: u32, field: &str) -> Vec<String> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("a field");
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn root_becomes_nobody() {
+    let Some(net) = Net::new() else { return };
+    let mut command = within(&net.server, BINARY);
+    command.env_remove("SUDO_UID").env_remove("SUDO_GID");
+    let capture = Capture::of(command, "PARSE packet", &["-i", "eth0", "udp port 4000"]);
+    assert_eq!(status(capture.pid(), "Uid:"), ["65534"; 4]);
+    assert_eq!(status(capture.pid(), "Gid:"), ["65534"; 4]);
+    assert_eq!(status(capture.pid(), "Groups:"), ["65534"]);
+    for set in ["CapPrm:", "CapEff:"] {
+        assert_eq!(status(capture.pid(), set), ["0000000000000000"]);
+    }
+    assert_eq!(status(capture.pid(), "NoNewPrivs:"), ["1"]);
+    net.send(3, 4000);
+    let captured = capture.interrupt();
+    // The kernel's and the adapter's counts can be read all the same.
+    captured.check();
+    assert_eq!((captured.count("/source/nic_drops"), captured.rows.len()), (0, 3));
+}
+
+#[test]
+fn root_becomes_who_called_sudo_or_who_is_asked_for() {
+    let Some(net) = Net::new() else { return };
+    for (user, expected) in [(None, "1234"), (Some("daemon"), "1"), (Some("root"), "0")] {
+        let mut command = within(&net.server, BINARY);
+        command.env("SUDO_UID", "1234").env("SUDO_GID", "1234");
+        let args: Vec<&str> = user.map_or(vec![], |user| vec!["--user", user]);
+        let args = [&args[..], &["-i", "eth0"]].concat();
+        let capture = Capture::of(command, "PARSE packet", &args);
+        assert_eq!(status(capture.pid(), "Uid:"), [expected; 4]);
+        capture.interrupt();
+    }
+}
+
+#[test]
+fn a_capability_is_enough_and_is_given_up() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let binary = folder.path().join("netalytics");
+    std::fs::copy(BINARY, &binary).expect("a copy");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), mode).expect("a mode");
+    let as_nobody = || {
+        let mut command = within(&net.server, "setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&binary);
+        command
+    };
+    let refused = as_nobody().args(["query", "PARSE packet", "-i", "eth0"]).output().expect("it runs");
+    let err = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{err}");
+    assert!(err.contains("CAP_NET_RAW") && err.contains("setcap"), "{err}");
+
+    let setcap = Command::new("setcap").arg("cap_net_raw+ep").arg(&binary).status();
+    if !setcap.is_ok_and(|status| status.success()) {
+        return testkit::loudly("NO FILE CAPABILITIES: half of this test has checked NOTHING");
+    }
+    let mut child = as_nobody()
+        .args(["query", "PARSE packet LIMIT 2p", "-i", "eth0", "udp port 4000"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut line = String::new();
+    let mut err = BufReader::new(child.stderr.take().expect("piped"));
+    err.read_line(&mut line).expect("text");
+    assert!(line.contains("capturing"), "{line}");
+    for set in ["CapPrm:", "CapEff:"] {
+        assert_eq!(status(child.id(), set), ["0000000000000000"]);
+    }
+    net.send(3, 4000);
+    assert_eq!(wait(&mut child).code(), Some(0));
+    let rows = BufReader::new(child.stdout.take().expect("piped")).lines().count();
+    assert_eq!(rows, 2);
+}
+
+#[test]
+fn what_is_wrong_is_said_to_who_can_change_it() {
+    let Some(net) = Net::new() else { return };
+    ip(&format!("-n {} link set eth0 down", net.client)).expect("down");
+    for (args, code, words) in [
+        (&["-i", "eht0"][..], 2, &["there is no interface \"eht0\", but \"eth0\"; there are lo, eth0"][..]),
+        (&["-i", "eth0"], 1, &["eth0 is down", "ip link set eth0 up"]),
+        (&["-i", "lo", "tcp prot 80"], 2, &["\"tcp prot 80\"", "syntax error"]),
+        (&["-i", "any", "ether host 1:2:3:4:5:6"], 2, &["ether host"]),
+        (&["-i", "lo", "tcp", "--capture-filter", "udp"], 2, &["given twice"]),
+        (&["-i", "lo", "--timestamps", "adapter"], 2, &["lo does not stamp packets itself"]),
+        (&["-i", "any", "--timestamps", "adapter"], 2, &["one interface"]),
+        (&["-i", "lo", "--user", "there-is-none"], 2, &["there-is-none"]),
+        (&["-i", "lo", "--buffer-size", "9999G"], 1, &["--buffer-size"]),
+        (&["-i", "lo", "-r", "x.pcap"], 2, &["cannot be used with"]),
+    ] {
+        let ran = within(&net.client, BINARY).args(["query", "PARSE packet"]).args(args).output();
+        let ran = ran.expect("it runs");
+        let err = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(code), "{args:?}: {err}");
+        for word in words {
+            assert!(err.contains(word), "{args:?}: no {word:?} in {err}");
+        }
+    }
+}
+
+#[test]
+fn a_second_ctrl_c_ends_at_once() {
+    let Some(net) = Net::new() else { return };
+    // Nobody reads the pipe: it can not end by itself.
+    let mut child = within(&net.server, BINARY)
+        .args(["query", "PARSE packet", "-i", "eth0", "udp port 4000"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().expect("piped")).read_line(&mut line).expect("text");
+    net.send(400, 4000);
+    signal(child.id(), "INT");
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    if child.try_wait().expect("it can be waited for").is_none() {
+        signal(child.id(), "INT");
+    }
+    wait(&mut child);
+}
+
+#[test]
+fn interfaces_are_listed() {
+    let Some(net) = Net::new() else { return };
+    let ran = within(&net.server, BINARY).arg("interfaces").output().expect("it runs");
+    let out = String::from_utf8_lossy(&ran.stdout);
+    let line = out.lines().find(|line| line.starts_with("eth0")).expect("a line");
+    assert!(line.contains("up") && line.contains("10.9.0.1"), "{out}");
+}

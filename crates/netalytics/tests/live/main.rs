@@ -1,0 +1,11 @@
+//! Live capture for real: the program captures in network namespaces that the tests make, joined by a veth pair, and
+//! what it says is held against what the ends of the wire know. Needs root; where there is none, or a server is not
+//! installed, a test says loudly that it has checked nothing.
+
+mod capture;
+mod ends;
+mod filters;
+mod links;
+mod net;
+mod servers;
+mod truth;
