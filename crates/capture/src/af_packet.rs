@@ -20,7 +20,7 @@ use crate::interfaces::{Interface, interfaces};
 use crate::live::{ANY, Clock, LiveError, LiveOptions, Stop};
 use crate::source::{Counters, Source, SourceError};
 use crate::sys::bpf::{Program, Target};
-use crate::sys::packet_socket::PacketSocket;
+use crate::sys::packet_socket::{PacketSocket, Ready};
 use crate::sys::ring::{Ring, RingBlock};
 
 /// Length of a ring's block: some hundred packets, and room for the longest.
@@ -33,6 +33,8 @@ const IDLE: Duration = Duration::from_millis(100);
 const CLOCK_LAG: Duration = Duration::from_millis(100);
 /// After a stop the last blocks have come by then.
 const DRAIN: Duration = Duration::from_millis(60);
+/// How soon we look again for packets when blocks are held elsewhere.
+const HELD: Duration = Duration::from_millis(1);
 /// How often dropped packets of the adapter are looked up.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Bytes kept free before a packet: more than a cooked header and less than what would misalign its IP header.
@@ -243,12 +245,15 @@ impl AfPacket {
         if self.ends.is_some_and(|end| now >= end) {
             return Waited::End;
         }
-        let wrong = self.socket.wait(if self.ends.is_some() { BLOCK_TIMEOUT } else { IDLE });
-        if wrong && let Some(error) = self.socket.take_error() {
-            self.watched.on_error(&error);
-        }
+        let waited = self.socket.wait(if self.ends.is_some() { BLOCK_TIMEOUT } else { IDLE });
         if self.take() {
             return Waited::Packets;
+        }
+        match waited {
+            Ready::Nothing => (),
+            // The kernel counts blocks that somebody still holds.
+            Ready::Block => std::thread::sleep(HELD),
+            Ready::Trouble => self.socket.take_error().iter().for_each(|error| self.watched.on_error(error)),
         }
         self.watched.look(&self.socket);
         if self.watched.removed && self.ends.is_none() {

@@ -24,6 +24,16 @@ pub(crate) struct SocketStatistics {
     pub freezes: u32,
 }
 
+/// What a wait ended with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ready {
+    Nothing,
+    /// A block of the ring is ours, which may be one that we have already.
+    Block,
+    /// The socket has an error.
+    Trouble,
+}
+
 impl PacketSocket {
     /// A socket that receives nothing yet: without link headers when `cooked`.
     pub fn new(cooked: bool) -> io::Result<PacketSocket> {
@@ -166,14 +176,17 @@ impl PacketSocket {
         flags.filter(|_| found == i32::try_from(index).ok()).map(c_int::from)
     }
 
-    /// Waits until a block of the ring is ours, something is wrong, a signal came or `timeout` is over; whether
-    /// something is wrong.
-    pub fn wait(&self, timeout: Duration) -> bool {
+    /// Waits until a block of the ring is ours, something is wrong, a signal came or `timeout` is over.
+    pub fn wait(&self, timeout: Duration) -> Ready {
         let mut poll =
             libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLIN | libc::POLLERR, revents: 0 };
         // SAFETY: one entry, as said.
         let ready = unsafe { libc::poll(&raw mut poll, 1, timeout.as_millis().min(10_000) as c_int) };
-        ready > 0 && poll.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0
+        match poll.revents {
+            _ if ready <= 0 => Ready::Nothing,
+            libc::POLLIN => Ready::Block,
+            _ => Ready::Trouble,
+        }
     }
 
     pub(super) fn descriptor(&self) -> c_int {

@@ -75,6 +75,17 @@ fn a_snaplen_cuts_and_says_so() {
 }
 
 #[test]
+fn fragments_are_put_together() {
+    let Some(net) = Net::new() else { return };
+    // Only a first fragment has ports: a filter for them would leave the others out.
+    let capture = Capture::start(&net.server, "PARSE packet", &["-i", "eth0", "udp port 4000"]);
+    shell(&net.client, "head -c 4000 /dev/zero >/dev/udp/10.9.0.1/4000");
+    let captured = capture.interrupt();
+    captured.check();
+    assert_eq!(captured.column("packet_bytes"), ["4042"]);
+}
+
+#[test]
 fn an_interface_that_goes_down_is_waited_for() {
     let Some(net) = Net::new() else { return };
     let mut capture = Capture::start(&net.server, "PARSE packet", &["-i", "eth0", "udp port 4000"]);

@@ -1,0 +1,104 @@
+//! Several live sources of one interface: flows are whole, and nothing is lost or seen twice. On the loopback
+//! interface; needs root, and says loudly where there is none.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use capture::live::{LiveError, LiveOptions, open};
+use capture::{Block, Source};
+use wire::{FlowKey, Packet};
+
+/// Opens a capture of a port; `None` where this user may not.
+fn opened(options: &LiveOptions) -> Option<Vec<Box<dyn Source>>> {
+    match open(options) {
+        Err(LiveError::NoPermission) => {
+            testkit::loudly("NO PERMISSION TO CAPTURE: this test has checked NOTHING");
+            None
+        }
+        opened => Some(opened.expect("lo can be captured")),
+    }
+}
+
+/// Reads a source to its end: packets by flow key, in each direction.
+fn read(source: &mut dyn Source) -> HashMap<FlowKey, u64> {
+    let mut flows = HashMap::new();
+    let mut block = Block::default();
+    while source.next_block(&mut block) {
+        for packet in block.packets() {
+            let packet = Packet::decode(&packet).expect("an IP packet");
+            *flows.entry(packet.five_tuple.flow_key().0).or_default() += 1;
+        }
+    }
+    assert_eq!(source.counters().packets, flows.values().sum::<u64>());
+    assert_eq!(source.counters().lost_before_us, Some(0));
+    flows
+}
+
+/// A request and its response on a connection of its own.
+fn talk(listener: &TcpListener) {
+    let mut client = TcpStream::connect(listener.local_addr().expect("bound")).expect("a connection");
+    let (mut server, _) = listener.accept().expect("a connection");
+    client.write_all(b"ping").expect("sent");
+    server.read_exact(&mut [0; 4]).expect("received");
+    server.write_all(b"pong").expect("sent");
+    client.read_exact(&mut [0; 4]).expect("received");
+}
+
+#[test]
+fn workers_get_whole_flows() {
+    const FLOWS: usize = 200;
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let options = LiveOptions { workers: 3, filter: format!("tcp port {port}"), ..LiveOptions::new("lo") };
+    let Some(mut sources) = opened(&options) else { return };
+    (0..FLOWS).for_each(|_| talk(&listener));
+    options.stop.stop();
+    let seen: Vec<_> = sources.iter_mut().map(|source| read(source.as_mut())).collect();
+    // SYN, SYN+ACK, ACK, request, response and two FIN at least: a flow in two places would have too few in each.
+    assert!(seen.iter().flat_map(HashMap::values).all(|packets| *packets >= 7), "{seen:?}");
+    assert_eq!(seen.iter().map(HashMap::len).sum::<usize>(), FLOWS);
+    assert!(seen.iter().all(|flows| flows.len() > FLOWS / 10), "each has its share: {seen:?}");
+}
+
+#[test]
+fn what_has_been_lent_outlives_the_source() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let options = LiveOptions {
+        filter: format!("tcp port {port}"),
+        // Two blocks, which is the least.
+        buffer_bytes: 1,
+        ..LiveOptions::new("lo")
+    };
+    let Some(mut sources) = opened(&options) else { return };
+    // All that comes is kept, until there is no room in the ring; and that is said.
+    let mut held = Vec::new();
+    while sources[0].counters().lost_before_us == Some(0) {
+        talk(&listener);
+        let mut block = Block::default();
+        assert!(sources[0].next_block(&mut block));
+        held.push(block);
+    }
+    assert!(sources[0].counters().buffer_overflows > 0);
+    let bytes = |held: &[Block]| -> Vec<Vec<u8>> {
+        held.iter().flat_map(|block| block.packets().map(|packet| packet.bytes.to_vec())).collect()
+    };
+    let before = bytes(&held);
+    for _ in 0..100 {
+        talk(&listener);
+    }
+    assert!(bytes(&held) == before, "nothing is written over what is kept");
+    held.retain(|block| !block.is_empty());
+    let kept = held.split_off(held.len() - 1);
+    let last = bytes(&kept);
+    drop(held);
+    // There is room again.
+    let mut block = Block::default();
+    while block.is_empty() {
+        talk(&listener);
+        assert!(sources[0].next_block(&mut block));
+    }
+    drop((sources, block));
+    assert!(bytes(&kept) == last, "the ring outlives its source");
+}
