@@ -95,6 +95,7 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
             ("--seconds", n) => arguments.seconds = n.parse()?,
             ("--packets", n) => arguments.packets = n.parse()?,
             ("--filter", text) => options.filter = text.to_owned(),
+            ("--dpdk-args", args) => options.dpdk_args = args.split_whitespace().map(str::to_owned).collect(),
             ("--mode", "auto") => options.xdp.mode = XdpMode::Auto,
             ("--mode", "native") => options.xdp.mode = XdpMode::Native,
             ("--mode", "generic") => options.xdp.mode = XdpMode::Generic,

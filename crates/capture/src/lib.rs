@@ -5,6 +5,8 @@
 mod af_packet;
 pub mod af_xdp;
 pub mod block;
+#[cfg(feature = "dpdk")]
+pub mod dpdk;
 mod files;
 mod filter;
 mod foreign;

@@ -35,6 +35,8 @@ pub struct LiveOptions {
     pub backend: Backend,
     /// What only [`Backend::AfXdp`] asks.
     pub xdp: XdpOptions,
+    /// What DPDK is started with by [`Backend::Dpdk`], for which `interface` is the name or number of a port.
+    pub dpdk_args: Vec<String>,
     /// Whose clock stamps them.
     pub clock: Clock,
     /// Ends the capture.
@@ -54,6 +56,7 @@ impl LiveOptions {
             filter: String::new(),
             backend: Backend::AfPacket,
             xdp: XdpOptions::default(),
+            dpdk_args: Vec::new(),
             clock: Clock::System,
             stop: Stop::default(),
         }
@@ -152,6 +155,10 @@ pub enum LiveError {
     /// What is asked for can not be done by AF_XDP.
     #[error(transparent)]
     Xdp(#[from] XdpError),
+    /// DPDK does not do what is asked for.
+    #[cfg(feature = "dpdk")]
+    #[error(transparent)]
+    Dpdk(#[from] crate::dpdk::DpdkError),
     /// Too much memory was asked for.
     #[error("no memory for a capture buffer of {0} bytes for each worker; a smaller --buffer-size may do")]
     NoMemory(usize),
@@ -182,6 +189,9 @@ fn listed(names: &[String]) -> String {
 /// # Errors
 /// See [`LiveError`].
 pub fn open(options: &LiveOptions) -> Result<Vec<Box<dyn Source>>, LiveError> {
+    if options.backend == Backend::Dpdk {
+        return open_dpdk(options);
+    }
     let interface = find(&options.interface)?;
     match options.backend {
         Backend::AfPacket => af_packet::open(options, interface.as_ref()),
@@ -189,8 +199,20 @@ pub fn open(options: &LiveOptions) -> Result<Vec<Box<dyn Source>>, LiveError> {
             Some(interface) => sift(options, af_xdp::open(options, interface)?),
             None => Err(XdpError::NotEthernet(ANY.to_owned()).into()),
         },
-        Backend::Dpdk => Err(LiveError::Unsupported("DPDK is not in this build".into())),
+        Backend::Dpdk => unreachable!("its ports are no interfaces: opened above"),
     }
+}
+
+#[cfg(feature = "dpdk")]
+fn open_dpdk(options: &LiveOptions) -> Result<Vec<Box<dyn Source>>, LiveError> {
+    sift(options, crate::dpdk::open(options)?)
+}
+
+#[cfg(not(feature = "dpdk"))]
+fn open_dpdk(_: &LiveOptions) -> Result<Vec<Box<dyn Source>>, LiveError> {
+    Err(LiveError::Unsupported(
+        "DPDK is not in this build: build with --features dpdk, see docs/dpdk.md".into(),
+    ))
 }
 
 /// What the capture filter takes, of sources that know none themselves.

@@ -1,24 +1,19 @@
-//! AF_XDP on virtual cables between network namespaces that each test makes for itself: it runs itself again inside of
-//! one, and sends from the other. Needs root; where that is missing it says so and proves nothing.
+//! AF_XDP on virtual cables: what is taken and what is not, loss, and what is left behind.
+
+mod cable;
 
 use std::env;
 use std::net::UdpSocket;
-use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use cable::{await_that, end, inside, output, peer, receive, run, seen, send, send_frames, this_test};
 use capture::af_xdp::{XdpError, XdpMode, XdpOptions};
 use capture::live::{self, Backend, LiveError, LiveOptions};
 use capture::steer::{EndMatch, Steering};
 use capture::{Block, Source};
 use testkit::Sent;
-use wire::packet::Transport;
-use wire::{Captured, Packet, Timestamp};
-
-/// Set inside the monitor's namespace to the name of the senders'.
-const PEER: &str = "AF_XDP_TEST_PEER";
-/// Set for a sender: what to send.
-const SEND: &str = "AF_XDP_TEST_SEND";
+use wire::Timestamp;
 
 #[test]
 fn native_loses_nothing() {
@@ -74,7 +69,7 @@ fn takes_only_what_is_asked_for() {
             let sender = send("10.9.0.2:80 50 10,10.9.0.2:81 50 10,[fd09::2]:80 50 10");
             let seen = receive(&mut sources, |seen| seen.len() == 100);
             end(sender);
-            let port_80 = |s: &&Seen| s.to.ends_with(":80");
+            let port_80 = |s: &&cable::Seen| s.to.ends_with(":80");
             assert_eq!((seen.len(), seen.iter().filter(port_80).count()), (100, 100), "{mode:?}");
             assert_eq!([stack_gets(&web), stack_gets(&other), stack_gets(&six)], [0, 50, 0], "{mode:?}");
             assert!(output("ip link show dev mon").contains("xdp"));
@@ -275,69 +270,10 @@ fn nothing_is_left_by_a_process_that_dies() {
     });
 }
 
-/// Sends what is asked for from its namespace.
+/// For the tests above: sends from the other namespace.
 #[test]
 fn sender() {
-    let Ok(orders) = env::var(SEND) else { return };
-    for (i, order) in orders.split(',').enumerate() {
-        let mut parts = order.split(' ');
-        let mut next = || parts.next().expect("address, count and length");
-        let (to, count, len) = (next(), next(), next());
-        let any = if to.starts_with('[') { "[::]" } else { "0.0.0.0" };
-        let socket = UdpSocket::bind(format!("{any}:{}", 20_000 + i)).expect("a free port");
-        let (count, len): (u32, usize) = (count.parse().expect("a number"), len.parse().expect("a number"));
-        for number in 0..count {
-            let mut payload: Vec<u8> = (0..len).map(|at| at as u8).collect();
-            payload[..4].copy_from_slice(&number.to_be_bytes());
-            // Nobody may listen: what the stack says about that is not an error here.
-            let _ = socket.send_to(&payload, to);
-            if number % 64 == 63 {
-                thread::sleep(Duration::from_millis(1));
-            }
-        }
-    }
-}
-
-/// What came in.
-struct Seen {
-    to: String,
-    number: u32,
-    payload_len: usize,
-    intact: bool,
-    tagged: bool,
-}
-
-/// A datagram of a sender.
-fn seen(captured: &Captured<'_>) -> Option<Seen> {
-    let packet = Packet::decode(captured).ok()?;
-    let five = packet.five_tuple;
-    if !matches!(packet.transport, Transport::Udp) || !(20_000..30_000).contains(&five.src.port) {
-        return None;
-    }
-    Some(Seen {
-        to: format!("{}:{}", five.dst.addr, five.dst.port),
-        number: u32::from_be_bytes(*packet.payload.first_chunk()?),
-        payload_len: packet.payload.len(),
-        intact: (4..).zip(&packet.payload[4..]).all(|(at, &byte)| byte == at as u8),
-        tagged: captured.bytes[12..14] == [0x81, 0],
-    })
-}
-
-/// Receives until there is enough, or nothing comes any more.
-fn receive(sources: &mut [Box<dyn Source>], enough: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
-    const QUIET: Duration = Duration::from_secs(5);
-    let (mut all, mut last, mut block) = (Vec::new(), Instant::now(), Block::default());
-    while last.elapsed() < QUIET && !enough(&all) {
-        for source in &mut *sources {
-            assert!(source.next_block(&mut block), "{:?}", source.errors());
-            let before = all.len();
-            all.extend(block.packets().filter_map(|c| seen(&c)));
-            if all.len() > before {
-                last = Instant::now();
-            }
-        }
-    }
-    all
+    cable::sender();
 }
 
 fn end_match(text: &str) -> EndMatch {
@@ -356,119 +292,4 @@ fn open(options: &LiveOptions, xdp: &XdpOptions) -> Result<Vec<Box<dyn Source>>,
         LiveError::Xdp(error) => error,
         other => panic!("{other}"),
     })
-}
-
-fn peer() -> String {
-    env::var(PEER).expect("inside")
-}
-
-/// Sends from the other namespace: `address count length`, several by commas.
-fn send(orders: &str) -> Child {
-    let mut command = Command::new("ip");
-    command.args(["netns", "exec", &peer()]).arg(env::current_exe().expect("our own path"));
-    command.args(["--exact", "sender", "--nocapture"]).env(SEND, orders).stdout(Stdio::null());
-    command.spawn().expect("`ip` runs")
-}
-
-/// Sends frames as they are from the other namespace; false where there is nothing to send them with.
-fn send_frames(frames: &[Vec<u8>]) -> bool {
-    const PROGRAM: &str = "import socket, sys\n\
-        s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n\
-        s.bind(('e0', 0))\n\
-        for frame in sys.argv[1:]: s.send(bytes.fromhex(frame))";
-    let hex = |frame: &Vec<u8>| frame.iter().map(|b| format!("{b:02x}")).collect::<String>();
-    let mut command = Command::new("ip");
-    command.args(["netns", "exec", &peer(), "python3", "-c", PROGRAM]).args(frames.iter().map(hex));
-    command.status().is_ok_and(|status| status.success())
-}
-
-fn end(mut child: Child) {
-    assert!(child.wait().expect("it ran").success());
-}
-
-fn run(command: &str) {
-    let mut words = command.split(' ');
-    let status = Command::new(words.next().expect("a program")).args(words).status();
-    assert!(status.expect("it runs").success(), "{command}");
-}
-
-fn output(command: &str) -> String {
-    let mut words = command.split(' ');
-    let output = Command::new(words.next().expect("a program")).args(words).output().expect("it runs");
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn await_that(what: &str, is_so: impl Fn() -> bool) {
-    for _ in 0..500 {
-        if is_so() {
-            return;
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    panic!("in vain: {what}");
-}
-
-fn this_test(name: &str) -> Command {
-    let mut command = Command::new(env::current_exe().expect("our own path"));
-    command.args(["--exact", name, "--nocapture"]).stdout(Stdio::null());
-    command
-}
-
-/// Runs `body` as the test `name` in a namespace with an interface `mon`, whose other end is `e0` in another one.
-fn inside(name: &str, features: &[&str], body: impl FnOnce()) {
-    if env::var_os(PEER).is_some() {
-        return body();
-    }
-    let Some(net) = Namespaces::make(name, features.contains(&"queues")) else {
-        eprintln!("\n*** {name}: NOT TESTED: network namespaces and AF_XDP need root and `ip` ***\n");
-        return;
-    };
-    let mut command = Command::new("ip");
-    command.args(["netns", "exec", &net.monitor]).arg(env::current_exe().expect("our own path"));
-    command.args(["--exact", name, "--nocapture"]).env(PEER, &net.peer);
-    let output = command.output().expect("`ip` runs");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-}
-
-/// Two namespaces, gone at the end.
-struct Namespaces {
-    monitor: String,
-    peer: String,
-}
-
-impl Namespaces {
-    fn make(test: &str, queues: bool) -> Option<Namespaces> {
-        let id = format!("{}-{}", std::process::id(), &test[..test.len().min(24)]);
-        let net = Namespaces { monitor: format!("xm-{id}"), peer: format!("xp-{id}") };
-        let (monitor, peer) = (&net.monitor, &net.peer);
-        for name in [monitor, peer] {
-            let made = Command::new("ip").args(["netns", "add", name]).stderr(Stdio::null()).status();
-            if !made.is_ok_and(|status| status.success()) {
-                return None;
-            }
-        }
-        let many = if queues { "numrxqueues 4 numtxqueues 4 " } else { "" };
-        run(&format!(
-            "ip -n {monitor} link add mon {many}address 02:00:00:00:00:02 type veth peer name e0 \
-             {many}address 02:00:00:00:00:01 netns {peer}"
-        ));
-        for (ns, interface) in [(monitor, "mon"), (peer, "e0"), (monitor, "lo")] {
-            run(&format!("ip -n {ns} link set {interface} up"));
-        }
-        for (address, neighbour) in [("10.9.0.1/24", "10.9.0.2"), ("fd09::1/64", "fd09::2")] {
-            let nodad = if neighbour.contains(':') { " nodad" } else { "" };
-            run(&format!("ip -n {peer} addr add {address} dev e0{nodad}"));
-            run(&format!("ip -n {peer} neigh add {neighbour} lladdr 02:00:00:00:00:02 dev e0"));
-        }
-        Some(net)
-    }
-}
-
-impl Drop for Namespaces {
-    fn drop(&mut self) {
-        for name in [&self.monitor, &self.peer] {
-            let _ = Command::new("ip").args(["netns", "del", name]).stderr(Stdio::null()).status();
-        }
-    }
 }

@@ -4,6 +4,8 @@
 
 pub(crate) mod af_xdp;
 pub(crate) mod bpf;
+#[cfg(feature = "dpdk")]
+pub(crate) mod dpdk;
 pub(crate) mod ethtool;
 pub(crate) mod interfaces;
 pub(crate) mod packet_socket;

@@ -1,0 +1,283 @@
+//! Live packets from a DPDK port: polled from the adapter, or from one of DPDK's virtual devices, without the kernel.
+//! Each source has whole flows: an adapter deals them by a symmetric hash that is set here; where a device has none, one
+//! source reads all its queues. Time is the wall clock's when a batch of packets was read, or the device's own
+//! stamps where they are a time of day and are asked for.
+//!
+//! DPDK starts once in a process and can not be stopped, so there is one capture. Nothing says that an input is at its
+//! end: a source ends when it is stopped. A source that waits looks for packets all the time; when there are none for
+//! a while it rests for some microseconds in between.
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tracing::{info, warn};
+use wire::{LinkType, Timestamp};
+
+use crate::block::{Block, Record};
+use crate::live::{Clock, LiveOptions, Stop};
+use crate::source::{Counters, Source, SourceError};
+use crate::sys::dpdk::{Mbufs, Port, Queue, Received, ports, register_thread, start};
+
+/// Why DPDK can not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum DpdkError {
+    /// Its environment was started before.
+    #[error("DPDK is already in use in this process: it can be started once only")]
+    AlreadyStarted,
+    /// Its environment did not start.
+    #[error(
+        "DPDK does not start ({0}): what it says above tells why; the arguments are those of --dpdk-args"
+    )]
+    Start(io::Error),
+    /// The name is wrong.
+    #[error("DPDK has no port {name:?}; there {}", listed(.available))]
+    NoSuchPort {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        available: Vec<String>,
+    },
+    /// Its memory is too small.
+    #[error(
+        "DPDK has too little memory for port {0}: give it more (-m in --dpdk-args, or hugepages), or ask for less by \
+         --buffer-size"
+    )]
+    NoMemory(String),
+    /// The port did not start.
+    #[error("DPDK's port {name} does not start: {error}")]
+    Port {
+        /// Its name.
+        name: String,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => "is none at all: --dpdk-args names devices by -a or --vdev".to_owned(),
+        names => format!("{} {}", if names.len() == 1 { "is" } else { "are" }, names.join(", ")),
+    }
+}
+
+/// Opens at most `options.workers` sources of the port that `options.interface` names or numbers.
+pub(crate) fn open(options: &LiveOptions) -> Result<Vec<Box<dyn Source>>, DpdkError> {
+    start(&options.dpdk_args).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => DpdkError::AlreadyStarted,
+        _ => DpdkError::Start(error),
+    })?;
+    let (id, name) = find(&options.interface)?;
+    let workers = options.workers.clamp(1, usize::from(u16::MAX)) as u16;
+    let port =
+        Port::start(id, workers, n_mbufs(options), options.promiscuous).map_err(|error| {
+            match error.kind() {
+                io::ErrorKind::OutOfMemory => DpdkError::NoMemory(name.clone()),
+                _ => DpdkError::Port { name: name.clone(), error },
+            }
+        })?;
+    tell(&name, &port);
+    let n_sources = if port.started().whole_flows { usize::from(port.started().queues) } else { 1 };
+    let port = Arc::new(port);
+    let mut sources: Vec<Dpdk> = (0..n_sources).map(|i| Dpdk::new(options, port.clone(), i == 0)).collect();
+    for (i, queue) in Queue::all(&port).into_iter().enumerate() {
+        sources[i % n_sources].queues.push(queue);
+    }
+    Ok(sources.into_iter().map(|source| Box::new(source) as Box<dyn Source>).collect())
+}
+
+/// The port of that name or number.
+fn find(name: &str) -> Result<(u16, String), DpdkError> {
+    let all = ports();
+    match all.iter().find(|(id, port)| port == name || name == id.to_string()) {
+        Some(found) => Ok(found.clone()),
+        None => Err(DpdkError::NoSuchPort {
+            name: name.to_owned(),
+            available: all.into_iter().map(|(id, name)| format!("{name} ({id})")).collect(),
+        }),
+    }
+}
+
+/// Buffers of each source, beside those that the adapter holds.
+fn n_mbufs(options: &LiveOptions) -> u32 {
+    /// A packet's room with what DPDK notes of it.
+    const MBUF_BYTES: usize = 2176 + 128 + 64;
+    (options.buffer_bytes / MBUF_BYTES).clamp(4096, 1 << 19) as u32
+}
+
+fn tell(name: &str, port: &Port) {
+    let started = port.started();
+    let link = match (started.link_up, started.speed_mbps) {
+        (false, _) => "link down".to_owned(),
+        (true, 1..=4_000_000) => format!("link up, {} Mb/s", started.speed_mbps),
+        (true, _) => "link up".to_owned(),
+    };
+    info!("DPDK port {name} ({}): {link}, {} queues", started.driver(), started.queues);
+    if !started.link_up {
+        warn!("DPDK port {name}: the link is down; packets come when it is up");
+    }
+}
+
+/// Packets of some queues of a port.
+struct Dpdk {
+    queues: Vec<Queue>,
+    /// Whose turn it is.
+    turn: usize,
+    port: Arc<Port>,
+    /// Whether it is this source that counts what the adapter drops: all have one adapter.
+    reports: bool,
+    snaplen: u32,
+    stop: Stop,
+    /// After the stop: how many packets may have come before it.
+    left: Option<usize>,
+    registered: bool,
+    received: Vec<Received>,
+    counters: Counters,
+}
+
+/// Most packets that wait in a queue: at most so many places are asked for.
+const QUEUE_PACKETS: usize = 4096;
+/// When nothing comes, the time is told so often.
+const IDLE: Duration = Duration::from_millis(100);
+/// So often queues are looked at in vain before there is a rest.
+const SPINS: u32 = 2000;
+/// Short against the time in which an adapter's queue fills.
+const REST: Duration = Duration::from_micros(20);
+
+impl Dpdk {
+    fn new(options: &LiveOptions, port: Arc<Port>, reports: bool) -> Dpdk {
+        Dpdk {
+            queues: Vec::new(),
+            turn: 0,
+            port,
+            reports,
+            snaplen: options.snaplen,
+            stop: options.stop.clone(),
+            left: None,
+            registered: false,
+            received: Vec::new(),
+            counters: Counters { clock: Some(options.clock), ..Counters::default() },
+        }
+    }
+
+    /// The packets of the next queue that has some.
+    fn receive(&mut self, block: &mut Block) -> bool {
+        for _ in 0..self.queues.len() {
+            self.turn = (self.turn + 1) % self.queues.len();
+            self.received.clear();
+            if let Some(mbufs) = self.queues[self.turn].receive(&mut self.received) {
+                self.give(mbufs, block);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// What had come before the stop: at most what the queues hold.
+    fn rest(&mut self, block: &mut Block) -> bool {
+        let held = self.queues.len() * QUEUE_PACKETS;
+        let left = *self.left.get_or_insert(held);
+        if left == 0 || !self.receive(block) {
+            return false;
+        }
+        self.left = Some(left.saturating_sub(block.len()));
+        true
+    }
+
+    fn give(&mut self, mbufs: Mbufs, block: &mut Block) {
+        let now = now();
+        let mbufs = Arc::new(mbufs);
+        let buffer = block.add_buffer(mbufs.clone());
+        for (at, received) in self.received.iter().enumerate() {
+            let len = received.len.min(self.snaplen);
+            // Several segments, or memory that is not the pool's, as some virtual devices have.
+            let (start, buffer) = match received.start {
+                Some(start) => (start, buffer),
+                None => (0, block.add_buffer(Arc::new(mbufs.copy(at, len)))),
+            };
+            let ts = match self.counters.clock {
+                Some(Clock::Adapter) => self.stamp(received).unwrap_or_else(|| {
+                    self.counters.unstamped_packets += 1;
+                    now
+                }),
+                _ => now,
+            };
+            let link_type = LinkType::Ethernet;
+            block.push(Record { ts, link_type, original_len: received.len, len, start, buffer });
+        }
+        if self.counters.clock != Some(Clock::Adapter) {
+            block.set_clock(now);
+        }
+        self.counters.count(block);
+    }
+
+    /// The device's stamp, if it is a time of day; many adapters only count since they were switched on.
+    fn stamp(&self, received: &Received) -> Option<Timestamp> {
+        /// 2001: no adapter is switched on for so long.
+        const EARLIEST_NS: i64 = 1_000_000_000_000_000_000;
+        match (received.stamp, self.port.started().stamps_in_us) {
+            (0, _) => None,
+            (us, true) => i64::try_from(us).ok()?.checked_mul(1000).map(Timestamp),
+            (ns, false) => i64::try_from(ns).ok().filter(|&ns| ns >= EARLIEST_NS).map(Timestamp),
+        }
+    }
+}
+
+impl Source for Dpdk {
+    fn next_block(&mut self, block: &mut Block) -> bool {
+        if !self.registered {
+            self.registered = true;
+            register_thread();
+        }
+        block.clear();
+        if self.stop.is_asked() {
+            return self.rest(block);
+        }
+        if self.receive(block) {
+            return true;
+        }
+        let (began, mut spins) = (Instant::now(), 0u32);
+        while !self.stop.is_asked() && began.elapsed() < IDLE {
+            if self.receive(block) {
+                return true;
+            }
+            spins = spins.saturating_add(1);
+            if spins > SPINS {
+                thread::sleep(REST);
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+        if self.counters.clock != Some(Clock::Adapter) {
+            block.set_clock(now());
+        }
+        true
+    }
+
+    fn errors(&self) -> &[SourceError] {
+        &[]
+    }
+
+    fn counters(&self) -> Counters {
+        let nic_drops = if self.reports { self.port.drops() } else { None };
+        Counters { lost_before_us: Some(0), nic_drops, ..self.counters }
+    }
+}
+
+/// The wall clock.
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mbufs_within_bounds() {
+        let n = |buffer_bytes| n_mbufs(&LiveOptions { buffer_bytes, ..LiveOptions::new("0") });
+        assert_eq!([n(0), n(32 << 20), n(usize::MAX)], [4096, 14170, 1 << 19]);
+    }
+}

@@ -1,0 +1,255 @@
+//! DPDK: its environment, one port and the packets of its queues, through `dpdk_shim.c`. Packets stay in DPDK's own
+//! buffers (mbufs) until their [`Mbufs`] are dropped, on any thread. Nothing is ever sent.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use crate::block::BLOCK_PACKETS;
+
+/// A port as it was started.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Started {
+    id: u16,
+    /// How many receive queues it has.
+    pub queues: u16,
+    /// Both directions of a flow come to one queue.
+    pub whole_flows: bool,
+    /// Packets for other machines come, too.
+    pub promiscuous: bool,
+    /// Whether it is connected.
+    pub link_up: bool,
+    /// Whether stamps are in microseconds: else in nanoseconds, where they are a time at all.
+    pub stamps_in_us: bool,
+    /// Of the link.
+    pub speed_mbps: u32,
+    driver: [c_char; 32],
+    memory: *const u8,
+    memory_bytes: u64,
+}
+
+/// A packet that was received.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Received {
+    /// Where it begins in [`Mbufs`]; `None` when it does not lie there, or not in one piece.
+    pub start: Option<u32>,
+    /// Its length.
+    pub len: u32,
+    /// The adapter's time stamp, in units of the driver's own; 0 when there is none.
+    pub stamp: u64,
+}
+
+/// A port that receives. Its mbufs' memory is kept as long as the process lives.
+pub(crate) struct Port {
+    started: Started,
+}
+
+// SAFETY: the addresses are of memory that is never freed, and of no thread in particular.
+unsafe impl Send for Port {}
+// SAFETY: as above; what is called on a shared port (statistics) may be called by any thread.
+unsafe impl Sync for Port {}
+
+/// Reads one queue of a port.
+pub(crate) struct Queue {
+    port: Arc<Port>,
+    queue: u16,
+    mbufs: Box<[Mbuf; BLOCK_PACKETS]>,
+    packets: Box<[Packet; BLOCK_PACKETS]>,
+}
+
+/// Mbufs of received packets: DPDK gets them back at the end.
+pub(crate) struct Mbufs {
+    port: Arc<Port>,
+    mbufs: Box<[Mbuf]>,
+}
+
+/// An mbuf's address. Whoever has it may use and free it, on any thread.
+type Mbuf = usize;
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Packet {
+    /// An address.
+    bytes: usize,
+    stamp: u64,
+    len: u32,
+    total: u32,
+}
+
+const NAME_BYTES: usize = 64;
+
+unsafe extern "C" {
+    fn netalytics_eal_start(argc: c_int, argv: *mut *mut c_char) -> c_int;
+    fn netalytics_thread();
+    fn netalytics_port_name(id: u16, name: *mut c_char) -> c_int;
+    fn netalytics_port_start(
+        id: u16,
+        workers: u16,
+        mbufs: u32,
+        promiscuous: c_int,
+        port: *mut Started,
+    ) -> c_int;
+    fn netalytics_port_stop(id: u16);
+    fn netalytics_receive(port: u16, queue: u16, mbufs: *mut Mbuf, packets: *mut Packet, max: u16) -> u16;
+    fn netalytics_copy(mbuf: Mbuf, to: *mut u8, len: u32);
+    fn netalytics_free(mbufs: *mut Mbuf, n: u16);
+    fn netalytics_drops(port: u16, drops: *mut u64) -> c_int;
+}
+
+/// Starts DPDK's environment, once in a process.
+///
+/// # Errors
+/// `AlreadyExists` when it has been started before, else DPDK's own: it says more on standard error.
+pub(crate) fn start(arguments: &[String]) -> io::Result<()> {
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    if STARTED.swap(true, Ordering::SeqCst) {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    let arguments: Vec<CString> = [String::from("netalytics")]
+        .iter()
+        .chain(arguments)
+        .map(|a| CString::new(a.as_str()))
+        .collect::<Result<_, _>>()?;
+    // DPDK binds the thread that starts it to a core, and whatever that thread starts then: so it gets one of its own.
+    let started = thread::spawn(move || {
+        // It may change order and keeps some of them.
+        let mut argv: Vec<*mut c_char> = arguments.into_iter().map(CString::into_raw).collect();
+        let argc = argv.len() as c_int;
+        argv.push(std::ptr::null_mut());
+        // SAFETY: as many strings as we say, ended by a null, and never freed.
+        check(unsafe { netalytics_eal_start(argc, argv.leak().as_mut_ptr()) })
+    });
+    started.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+}
+
+/// The calling thread will receive.
+pub(crate) fn register_thread() {
+    // SAFETY: any thread may.
+    unsafe { netalytics_thread() }
+}
+
+/// The ports that there are, in the order of their numbers.
+pub(crate) fn ports() -> Vec<(u16, String)> {
+    (0..u16::from(u8::MAX))
+        .filter_map(|id| {
+            let mut name = [0; NAME_BYTES];
+            // SAFETY: there is room for the longest name (RTE_ETH_NAME_MAX_LEN), and a port that is not there is said so.
+            check(unsafe { netalytics_port_name(id, name.as_mut_ptr()) }).ok()?;
+            Some((id, text(&name)))
+        })
+        .collect()
+}
+
+impl Port {
+    /// Starts a port with at most `workers` queues, or as many as the device has where it has no hash, and `mbufs` for
+    /// each.
+    pub(crate) fn start(id: u16, workers: u16, mbufs: u32, promiscuous: bool) -> io::Result<Port> {
+        // SAFETY: numbers, booleans that are 0 or 1, and an address that is not used: zeros are a value.
+        let mut started: Started = unsafe { std::mem::zeroed() };
+        // SAFETY: the structure is the one that the other side fills, and its flags are 0 or 1.
+        check(unsafe { netalytics_port_start(id, workers, mbufs, promiscuous.into(), &mut started) })?;
+        Ok(Port { started })
+    }
+
+    pub(crate) fn started(&self) -> &Started {
+        &self.started
+    }
+
+    /// Packets that the port dropped since it was started.
+    pub(crate) fn drops(&self) -> Option<u64> {
+        let mut drops = 0;
+        // SAFETY: there is a number to write to.
+        check(unsafe { netalytics_drops(self.started.id, &mut drops) }).ok().map(|()| drops)
+    }
+}
+
+impl Started {
+    /// The driver's name.
+    pub(crate) fn driver(&self) -> String {
+        text(&self.driver)
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        // SAFETY: nobody receives from it any more; mbufs that are still about belong to their pool, which stays.
+        unsafe { netalytics_port_stop(self.started.id) }
+    }
+}
+
+impl Queue {
+    /// One reader for each queue of `port`.
+    pub(crate) fn all(port: &Arc<Port>) -> Vec<Queue> {
+        let none = Packet { bytes: 0, stamp: 0, len: 0, total: 0 };
+        let queue = |queue| Queue {
+            port: port.clone(),
+            queue,
+            mbufs: Box::new([0; BLOCK_PACKETS]),
+            packets: Box::new([none; BLOCK_PACKETS]),
+        };
+        (0..port.started.queues).map(queue).collect()
+    }
+
+    /// Puts the packets that are there, at most a block's, behind `received` and returns what they lie in.
+    pub(crate) fn receive(&mut self, received: &mut Vec<Received>) -> Option<Mbufs> {
+        let (id, max) = (self.port.started.id, BLOCK_PACKETS as u16);
+        // SAFETY: there is room for `max` of both, and we alone read this queue.
+        let n = unsafe {
+            netalytics_receive(id, self.queue, self.mbufs.as_mut_ptr(), self.packets.as_mut_ptr(), max)
+        };
+        if n == 0 {
+            return None;
+        }
+        let n = usize::from(n);
+        received.extend(self.packets[..n].iter().map(|packet| self.port.place(packet)));
+        Some(Mbufs { port: self.port.clone(), mbufs: self.mbufs[..n].into() })
+    }
+}
+
+impl Port {
+    fn place(&self, packet: &Packet) -> Received {
+        let &Packet { bytes, stamp, len, total } = packet;
+        let start = bytes.wrapping_sub(self.started.memory as usize) as u64;
+        let inside = start.saturating_add(u64::from(len)) <= self.started.memory_bytes && len == total;
+        Received { start: u32::try_from(start).ok().filter(|_| inside), len: total, stamp }
+    }
+}
+
+impl Mbufs {
+    /// A copy of the first `len` bytes of packet `at`.
+    pub(crate) fn copy(&self, at: usize, len: u32) -> Vec<u8> {
+        let mut bytes = vec![0; len as usize];
+        // SAFETY: the mbuf is ours, and there is room for what is copied.
+        unsafe { netalytics_copy(self.mbufs[at], bytes.as_mut_ptr(), len) };
+        bytes
+    }
+}
+
+impl AsRef<[u8]> for Mbufs {
+    fn as_ref(&self) -> &[u8] {
+        let Started { memory, memory_bytes, .. } = self.port.started;
+        // SAFETY: the pool's memory, which stays as long as the process. It also holds mbufs that the adapter writes
+        // meanwhile: nobody reads those, since packets are only said to lie in mbufs that were received and are freed
+        // by our drop.
+        unsafe { std::slice::from_raw_parts(memory, memory_bytes as usize) }
+    }
+}
+
+impl Drop for Mbufs {
+    fn drop(&mut self) {
+        // SAFETY: they are ours, each once, and at most a block's.
+        unsafe { netalytics_free(self.mbufs.as_mut_ptr(), self.mbufs.len() as u16) }
+    }
+}
+
+fn text(name: &[c_char]) -> String {
+    let bytes: Vec<u8> = name.iter().map(|&c| c as u8).collect();
+    CStr::from_bytes_until_nul(&bytes).unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn check(answer: c_int) -> io::Result<()> {
+    if answer < 0 { Err(io::Error::from_raw_os_error(-answer)) } else { Ok(()) }
+}
