@@ -24,7 +24,7 @@ pub mod udp;
 pub mod vlan;
 
 pub use extent::Extent;
-pub use five_tuple::{Addr, Endpoint, FiveTuple, FlowKey, IpProtocol, Side};
+pub use five_tuple::{Addr, Endpoint, FiveTuple, FlowKey, IpProtocol, Side, V4Key};
 pub use link::LinkType;
 pub use packet::{Captured, Packet, TcpInfo, Transport, Undecodable};
 pub use seq::TcpSeq;
