@@ -1,45 +1,64 @@
-//! When flows leave: the packets' clock, a timing wheel of about one second a tick, and the lists it is made of.
-//! Promises constant work per packet and per expired flow, whatever the clock does. Knows flows only by number;
-//! whether one is really due is looked up, lazily, when its tick has passed.
+//! When flows leave: the caller's clock, a timing wheel of about one second a tick, and the lists it is made of.
+//! Promises constant work per flow, whatever the clock does. Knows flows only by number; whether one is really due
+//! is looked up, lazily, when its tick has passed.
 
 use wire::Timestamp;
 
-/// A clock that follows the packets but never goes back: time for timeouts, not for measuring.
+use crate::store::Chunks;
+
+/// A clock that the caller moves and that never goes back: time for timeouts, not for measuring.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
-    /// Now; `None` before the first packet.
+    /// Now; `None` before it was first moved.
     now: Option<i64>,
     /// Added to packet times since they went back for good.
     offset: i64,
-    /// Packets in a row that were far behind.
+    /// Moves in a row that were far behind.
     behind: u32,
     /// How often they went back for good.
     pub rebases: u64,
 }
 
-/// Packets may be this late without suspicion.
+/// The caller's time may be this late without suspicion.
 const BEHIND_NS: i64 = 60_000_000_000;
-/// So many in a row beyond that, and time is taken to have been set back (a second, older capture file).
-const BEHIND_PACKETS: u32 = 64;
+/// So many moves in a row beyond that, and time is taken to have been set back (a second, older capture file).
+const BEHIND_MOVES: u32 = 8;
 
 impl Clock {
-    /// Moves with a packet and says what the clock shows.
-    #[inline]
+    /// Moves to what the caller's time is and says what the clock shows.
     pub fn advance(&mut self, ts: Timestamp) -> i64 {
-        let shown = ts.0.saturating_add(self.offset);
+        let shown = self.shown(ts);
         let now = self.now.get_or_insert(shown);
         if shown >= *now {
             *now = shown;
             self.behind = 0;
         } else if now.saturating_sub(shown) > BEHIND_NS {
             self.behind += 1;
-            if self.behind >= BEHIND_PACKETS {
+            if self.behind >= BEHIND_MOVES {
                 self.offset = now.saturating_sub(ts.0);
                 self.behind = 0;
                 self.rebases += 1;
             }
         }
         *now
+    }
+
+    /// What the clock shows to a flow that was last seen at `seen_at` when a packet of `ts` comes: a matter of the
+    /// flow's own packets, however far the clock lags behind them.
+    #[inline]
+    pub fn at(&self, ts: Timestamp, seen_at: i64) -> i64 {
+        self.now.unwrap_or(i64::MIN).max(self.shown(ts)).max(seen_at)
+    }
+
+    /// From here on a packet's own time is what [`Clock::at`] says, if the flow was not seen later.
+    #[inline]
+    pub fn floor(&self) -> Timestamp {
+        Timestamp(if self.offset == 0 { self.now.unwrap_or(i64::MIN) } else { i64::MAX })
+    }
+
+    #[inline]
+    fn shown(&self, ts: Timestamp) -> i64 {
+        ts.0.saturating_add(self.offset)
     }
 }
 
@@ -49,7 +68,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Doubly linked lists of small numbers: each number in one list at most, everything in constant time.
 #[derive(Debug)]
 pub(crate) struct Lists {
-    links: Vec<Link>,
+    links: Chunks<Link>,
     /// First and last of each list.
     ends: Vec<(u32, u32)>,
     len: usize,
@@ -64,7 +83,7 @@ struct Link {
 
 impl Lists {
     pub fn new(lists: usize) -> Lists {
-        Lists { links: Vec::new(), ends: vec![(NONE, NONE); lists], len: 0 }
+        Lists { links: Chunks::default(), ends: vec![(NONE, NONE); lists], len: 0 }
     }
 
     /// In how many places of all lists something stands.
@@ -73,7 +92,7 @@ impl Lists {
     }
 
     pub fn list_of(&self, item: u32) -> Option<u32> {
-        self.links.get(item as usize).map(|l| l.list).filter(|l| *l != NONE)
+        self.links.get(item).map(|l| l.list).filter(|l| *l != NONE)
     }
 
     pub fn first(&self, list: u32) -> Option<u32> {
@@ -83,13 +102,13 @@ impl Lists {
     /// Moves `item` to the end of `list`.
     pub fn push_back(&mut self, list: u32, item: u32) {
         self.remove(item);
-        if self.links.len() <= item as usize {
-            self.links.resize(item as usize + 1, Link { prev: NONE, next: NONE, list: NONE });
+        while self.links.len() <= item as usize {
+            self.links.push(Link { prev: NONE, next: NONE, list: NONE });
         }
         let (first, last) = self.ends[list as usize];
-        self.links[item as usize] = Link { prev: last, next: NONE, list };
+        *self.links.at_mut(item) = Link { prev: last, next: NONE, list };
         if last != NONE {
-            self.links[last as usize].next = item;
+            self.links.at_mut(last).next = item;
         }
         self.ends[list as usize] = (if first == NONE { item } else { first }, item);
         self.len += 1;
@@ -98,17 +117,17 @@ impl Lists {
     /// Takes `item` out of its list, if it is in one.
     pub fn remove(&mut self, item: u32) {
         let Some(list) = self.list_of(item) else { return };
-        let Link { prev, next, .. } = self.links[item as usize];
+        let Link { prev, next, .. } = *self.links.at(item);
         let ends = &mut self.ends[list as usize];
         match prev {
             NONE => ends.0 = next,
-            prev => self.links[prev as usize].next = next,
+            prev => self.links.at_mut(prev).next = next,
         }
         match next {
             NONE => ends.1 = prev,
-            next => self.links[next as usize].prev = prev,
+            next => self.links.at_mut(next).prev = prev,
         }
-        self.links[item as usize].list = NONE;
+        self.links.at_mut(item).list = NONE;
         self.len -= 1;
     }
 }
@@ -243,16 +262,19 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_stands_while_packets_are_late_and_follows_when_they_stay_so() {
+    fn the_clock_stands_while_time_is_behind_and_follows_when_it_stays_so() {
         let mut clock = Clock::default();
+        assert_eq!(clock.at(Timestamp(7), 5), 7);
         assert_eq!(clock.advance(Timestamp(1_000 * BEHIND_NS)), 1_000 * BEHIND_NS);
         assert_eq!(clock.advance(Timestamp(999 * BEHIND_NS)), 1_000 * BEHIND_NS);
+        assert_eq!(clock.floor(), Timestamp(1_000 * BEHIND_NS));
         for i in 0..100 {
             clock.advance(Timestamp(i));
         }
-        assert_eq!(clock.rebases, 1);
+        assert_eq!((clock.rebases, clock.floor()), (1, Timestamp::MAX));
         let now = clock.advance(Timestamp(100));
         assert_eq!(clock.advance(Timestamp(1_100)), now + 1_000);
+        assert_eq!(clock.at(Timestamp(1_200), 0), now + 1_100);
         clock.advance(Timestamp(i64::MIN));
         clock.advance(Timestamp(i64::MAX));
     }

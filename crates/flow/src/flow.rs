@@ -1,268 +1,145 @@
-//! One flow: who talks to whom since when, what each side has sent, how far a TCP connection has come. What every
-//! packet touches lies in front, in three cache lines; what only few need follows.
+//! A flow as its readers see it: who talks to whom since when, what each side has sent, how far a TCP connection has
+//! come. Views of the packed records; nothing here changes a flow.
 
-use std::ops::{Deref, DerefMut};
+use std::ops::Deref;
 
-use wire::packet::TcpFlags;
-use wire::{FlowKey, IpProtocol, Packet, Side, TcpInfo, TcpSeq, Timestamp, Transport};
+use wire::{FlowKey, IpProtocol, Side, TcpSeq, Timestamp, V4Key};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::metrics::{ConnState, EndState, History, Letter, SideCounters, conn_state};
-use crate::reassembly::ByteStream;
+use crate::metrics::{ConnState, EndState, Letter, SideCounters, conn_state, render_history};
+use crate::reassembly;
+use crate::record::{Cold, Hot, UNSET, flag, half_bit, letters};
 
-/// A flow and the caller's `state` for it.
-#[derive(Debug)]
-#[repr(C)]
-pub struct Flow<S> {
-    core: FlowCore,
-    /// The caller's.
-    pub state: S,
-}
-
-/// What the table knows of a flow; a [`Flow`] gives access to it as if it were its own.
-#[derive(Debug)]
-#[repr(C, align(64))]
-pub struct FlowCore {
-    /// Both ends and the protocol.
-    pub key: FlowKey,
-    pub(crate) bits: u16,
-    /// The table's clock at the last packet.
-    pub(crate) seen_at: i64,
-    /// The packets' latest time.
-    pub last_ts: Timestamp,
-    /// Kept only of flows in which something was unusual.
-    pub(crate) counters: Option<Box<[SideCounters; 2]>>,
-    pub(crate) halves: [Half; 2],
-    /// The first packet's time.
-    pub first_ts: Timestamp,
-    /// xxh3-64 of the key's bytes and `first_ts`, see [`flow_id`].
-    pub id: u64,
-    pub(crate) times: Times,
-    /// Since when the active timeout runs.
-    pub(crate) active_since: Timestamp,
-    pub(crate) history: History,
-}
-
-/// What one side has sent.
-#[derive(Debug, Default)]
-#[repr(C)]
-pub(crate) struct Half {
-    pub stream: ByteStream,
-    pub packets: u64,
-    /// On the wire, link headers included.
-    pub bytes: u64,
-    /// Highest acknowledgment sent.
-    pub ack: TcpSeq,
-    pub window: u16,
-    /// [`half_bit`]s and, below them, the letters of the history that this side has.
-    pub bits: u16,
-}
-
-/// When the milestones of a connection were passed; [`UNSET`] where they were not seen.
+/// A flow with its ends.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Times {
-    pub syn: Timestamp,
-    pub syn_ack: Timestamp,
-    pub handshake_done: Timestamp,
-    pub fins: [Timestamp; 2],
-    pub rst: Timestamp,
-    pub terminated: Timestamp,
+pub struct Flow<'a> {
+    pub(crate) core: FlowCore<'a>,
+    /// The key, where the hot record does not hold it.
+    pub(crate) wide: Option<&'a FlowKey>,
 }
 
-const UNSET: Timestamp = Timestamp::MIN;
-
-/// Bits of a flow.
-pub(crate) mod flow_bit {
-    pub const TCP: u16 = 1;
-    /// Both FINs or a RST: nothing more is delivered.
-    pub const TERMINATED: u16 = 2;
-    pub const HANDSHAKE_DONE: u16 = 4;
-    pub const MIDSTREAM: u16 = 8;
-    /// The client is side B.
-    pub const CLIENT_B: u16 = 16;
-    /// Nobody has said who the client is.
-    pub const CLIENT_GUESSED: u16 = 32;
-    /// A SYN has said it.
-    pub const CLIENT_BY_SYN: u16 = 64;
-    /// Side B sent the first packet.
-    pub const FIRST_B: u16 = 128;
-    /// The caller has no interest in the payload.
-    pub const IGNORED: u16 = 256;
-    /// Not to be evicted while there are cheap flows.
-    pub const VALUED: u16 = 512;
-    /// In the table.
-    pub const LIVE: u16 = 1024;
-    /// The accepted RST came from side B.
-    pub const RST_BY_B: u16 = 2048;
+/// What the table knows of a flow besides its ends; a [`Flow`] gives access to it as if it were its own.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowCore<'a> {
+    pub(crate) hot: &'a Hot,
+    pub(crate) cold: &'a Cold,
 }
 
-/// Bits of a half, above those of its letters.
-pub(crate) mod half_bit {
-    use crate::metrics::Letter;
-
-    pub const ACK_SEEN: u16 = 1 << Letter::COUNT;
-    pub const SYN: u16 = 2 << Letter::COUNT;
-    /// Its SYN was not seen, but the other side's SYN-ACK says that there was one.
-    pub const SYN_IMPLIED: u16 = 4 << Letter::COUNT;
-    pub const FIN: u16 = 8 << Letter::COUNT;
-    pub const RST: u16 = 16 << Letter::COUNT;
-}
-
-impl<S> Deref for Flow<S> {
-    type Target = FlowCore;
-    fn deref(&self) -> &FlowCore {
+impl<'a> Deref for Flow<'a> {
+    type Target = FlowCore<'a>;
+    fn deref(&self) -> &FlowCore<'a> {
         &self.core
     }
 }
 
-impl<S> DerefMut for Flow<S> {
-    fn deref_mut(&mut self) -> &mut FlowCore {
-        &mut self.core
+impl Flow<'_> {
+    /// Both ends and the protocol.
+    #[must_use]
+    pub fn key(&self) -> FlowKey {
+        if let Some(key) = self.wide {
+            return *key;
+        }
+        let protocol = if self.is_tcp() { IpProtocol::TCP } else { IpProtocol::UDP };
+        V4Key { addrs: self.hot.addrs, ports: self.hot.ports }.flow_key(protocol)
+    }
+
+    /// The flow's identity, see [`flow_id`]; computed when it is first asked for.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        if self.cold.id.get() == 0 {
+            self.cold.id.set(flow_id(&self.key(), self.cold.first_ts));
+        }
+        self.cold.id.get()
     }
 }
 
-impl<S: Default> Flow<S> {
-    pub(crate) fn new(key: FlowKey, first: Side, packet: &Packet<'_>) -> Flow<S> {
-        Flow { core: FlowCore::new(key, first, packet), state: S::default() }
-    }
-}
-
-impl FlowCore {
-    fn new(key: FlowKey, first: Side, packet: &Packet<'_>) -> FlowCore {
-        let mut flow = FlowCore {
-            key,
-            bits: flow_bit::LIVE | if first == Side::B { flow_bit::FIRST_B } else { 0 },
-            seen_at: 0,
-            last_ts: packet.ts,
-            counters: None,
-            halves: Default::default(),
-            first_ts: packet.ts,
-            id: flow_id(&key, packet.ts),
-            times: Times {
-                syn: UNSET,
-                syn_ack: UNSET,
-                handshake_done: UNSET,
-                fins: [UNSET; 2],
-                rst: UNSET,
-                terminated: UNSET,
-            },
-            active_since: packet.ts,
-            history: History::default(),
-        };
-        flow.guess_client(first, packet);
-        flow
+impl FlowCore<'_> {
+    /// The first packet's time.
+    #[must_use]
+    pub fn first_ts(&self) -> Timestamp {
+        self.cold.first_ts
     }
 
-    fn guess_client(&mut self, first: Side, packet: &Packet<'_>) {
-        let Transport::Tcp(tcp) = packet.transport else { return self.put_client(first) };
-        self.bits |= flow_bit::TCP;
-        if tcp.flags.intersects(TcpFlags::SYN) {
-            return; // The SYN itself will say it.
-        }
-        self.bits |= flow_bit::MIDSTREAM | flow_bit::CLIENT_GUESSED;
-        let higher = if self.key.a.port == self.key.b.port {
-            first
-        } else if self.key.a.port > self.key.b.port {
-            Side::A
-        } else {
-            Side::B
-        };
-        self.put_client(higher);
-    }
-
-    pub(crate) fn put_client(&mut self, client: Side) {
-        self.bits &= !flow_bit::CLIENT_B;
-        if client == Side::B {
-            self.bits |= flow_bit::CLIENT_B;
-        }
+    /// The packets' latest time.
+    #[must_use]
+    pub fn last_ts(&self) -> Timestamp {
+        self.hot.last_ts
     }
 
     /// The client and whether that is only a guess. The sender of the first SYN; without a SYN whom
-    /// [`FlowCore::set_client`] named; else the higher port of TCP, a guess, or the sender of the first datagram.
+    /// [`crate::Table::set_client`] named; else the higher port of TCP, a guess, or the sender of the first datagram.
     #[must_use]
     pub fn client(&self) -> (Side, bool) {
-        (side(self.has(flow_bit::CLIENT_B)), self.has(flow_bit::CLIENT_GUESSED))
-    }
-
-    /// A parser has recognised who asks. A SYN that was seen knows better.
-    pub fn set_client(&mut self, client: Side) {
-        if !self.has(flow_bit::CLIENT_BY_SYN) {
-            self.put_client(client);
-            self.bits &= !flow_bit::CLIENT_GUESSED;
-        }
+        (side(self.hot.has(flag::CLIENT_B)), self.hot.has(flag::CLIENT_GUESSED))
     }
 
     /// The sender of the first packet.
     #[must_use]
     pub fn first(&self) -> Side {
-        side(self.has(flow_bit::FIRST_B))
+        side(self.hot.has(flag::FIRST_B))
     }
 
     /// Whether this is TCP.
     #[must_use]
     pub fn is_tcp(&self) -> bool {
-        self.has(flow_bit::TCP)
+        self.hot.has(flag::TCP)
     }
 
     /// TCP that was under way when the capture began: the first packet was no SYN, nor did one follow within the
     /// reordering that is allowed for.
     #[must_use]
     pub fn is_midstream(&self) -> bool {
-        self.has(flow_bit::MIDSTREAM)
+        self.hot.has(flag::MIDSTREAM)
     }
 
     /// Both FINs or a RST were seen.
     #[must_use]
     pub fn is_terminated(&self) -> bool {
-        self.has(flow_bit::TERMINATED)
+        self.hot.has(flag::TERMINATED)
     }
 
     /// Packets that `side` sent.
     #[must_use]
     pub fn packets(&self, side: Side) -> u64 {
-        self.half(side).packets
+        let spilt = self.cold.spill.as_ref().map_or(0, |spill| spill.packets[side.index()]);
+        spilt + u64::from(self.hot.packets[side.index()])
     }
 
     /// Bytes that `side` sent: original length on the wire, link headers included.
     #[must_use]
     pub fn bytes(&self, side: Side) -> u64 {
-        self.half(side).bytes
+        let spilt = self.cold.spill.as_ref().map_or(0, |spill| spill.bytes[side.index()]);
+        spilt + u64::from(self.hot.bytes[side.index()])
     }
 
     /// Transport payload that `side` sent, each byte as often as it was sent; that of keep-alives and RSTs is none.
     #[must_use]
     pub fn payload_bytes(&self, side: Side) -> u64 {
-        self.half(side).stream.unique_bytes + self.counters(side).repeated_bytes
+        self.unique_bytes(side) + self.counters(side).repeated_bytes
     }
 
     /// The same, each byte of a TCP stream once.
     #[must_use]
     pub fn unique_bytes(&self, side: Side) -> u64 {
-        self.half(side).stream.unique_bytes
+        self.place(side).1
     }
 
     /// What was unusual in what `side` sent.
     #[must_use]
     pub fn counters(&self, side: Side) -> SideCounters {
-        self.counters.as_ref().map_or_else(SideCounters::default, |c| c[side.index()])
+        self.cold.counters.as_ref().map_or_else(SideCounters::default, |c| c[side.index()])
     }
 
     /// The first SYN (not SYN-ACK).
     #[must_use]
     pub fn syn_ts(&self) -> Option<Timestamp> {
-        set(self.times.syn)
-    }
-
-    /// The first SYN-ACK.
-    #[must_use]
-    pub fn syn_ack_ts(&self) -> Option<Timestamp> {
-        set(self.times.syn_ack)
+        set(self.cold.syn)
     }
 
     /// When each side had acknowledged the other's SYN.
     #[must_use]
     pub fn handshake_done_ts(&self) -> Option<Timestamp> {
-        set(self.times.handshake_done)
+        set(self.cold.handshake_done)
     }
 
     /// First SYN → handshake complete; `None` when either was not seen.
@@ -271,22 +148,17 @@ impl FlowCore {
         Some(self.handshake_done_ts()?.since(self.syn_ts()?))
     }
 
-    /// The first FIN of `side`.
-    #[must_use]
-    pub fn fin_ts(&self, side: Side) -> Option<Timestamp> {
-        set(self.times.fins[side.index()])
-    }
-
     /// The RST that ended the flow, and its sender.
     #[must_use]
     pub fn rst(&self) -> Option<(Timestamp, Side)> {
-        Some((set(self.times.rst)?, side(self.has(flow_bit::RST_BY_B))))
+        let by = [Side::A, Side::B].into_iter().find(|side| self.hot.did(*side, half_bit::RST))?;
+        Some((set(self.cold.terminated)?, by))
     }
 
     /// When `Terminated` was reported.
     #[must_use]
     pub fn terminated_ts(&self) -> Option<Timestamp> {
-        set(self.times.terminated)
+        set(self.cold.terminated)
     }
 
     /// How it went, in Zeek's words. A datagram flow is `SF` when both sides sent, `S0` when only the client did.
@@ -312,76 +184,85 @@ impl FlowCore {
     pub fn history(&self) -> String {
         let (client, _) = self.client();
         let flipped = client != self.first() && self.is_tcp();
-        self.history.render(client, flipped)
+        render_history(letters(self.hot, self.cold), client, flipped)
     }
 
+    /// The clock at the last packet.
     #[inline]
-    pub(crate) fn has(&self, bit: u16) -> bool {
-        self.bits & bit != 0
-    }
-
-    #[inline]
-    pub(crate) fn half(&self, side: Side) -> &Half {
-        &self.halves[side.index()]
-    }
-
-    #[inline]
-    pub(crate) fn half_mut(&mut self, side: Side) -> &mut Half {
-        &mut self.halves[side.index()]
-    }
-
-    pub(crate) fn counters_mut(&mut self, side: Side) -> &mut SideCounters {
-        &mut self.counters.get_or_insert_default()[side.index()]
-    }
-
-    /// Counts a packet, whatever it says.
-    #[inline]
-    pub(crate) fn count(&mut self, side: Side, packet: &Packet<'_>) {
-        self.last_ts = self.last_ts.max(packet.ts);
-        let half = self.half_mut(side);
-        half.packets += 1;
-        half.bytes += u64::from(packet.original_len);
-    }
-
-    /// Notes the history's letter of a segment.
-    #[inline]
-    pub(crate) fn note(&mut self, side: Side, tcp: &TcpInfo, len: u32) {
-        if let Some(letter) = Letter::of(tcp.flags, len) {
-            self.note_letter(side, letter);
+    pub(crate) fn seen_at(&self) -> i64 {
+        match &self.cold.spill {
+            Some(spill) if self.hot.has(flag::LAGS) => spill.seen_at,
+            _ => self.hot.last_ts.0,
         }
     }
 
+    /// The sequence number of the next byte in order, a consumed FIN apart.
     #[inline]
-    pub(crate) fn note_letter(&mut self, side: Side, letter: Letter) {
-        let bit = letter.bit();
-        let half = self.half_mut(side);
-        if half.bits & bit == 0 {
-            half.bits |= bit;
-            self.history.add(side, letter);
-        }
+    pub(crate) fn next_byte(&self, side: Side) -> TcpSeq {
+        let fin = u32::from(self.hot.is_ended(side));
+        TcpSeq(self.hot.next[side.index()].0.wrapping_sub(fin))
+    }
+
+    /// The stream's position, and the distinct bytes seen.
+    #[inline]
+    pub(crate) fn place(&self, side: Side) -> (i64, u64) {
+        let at = side.index();
+        let since = self.next_byte(side).0.wrapping_sub(self.cold.anchor[at].0);
+        let spill = self.cold.spill.as_ref().map_or((0, 0), |spill| (spill.pos[at], spill.unique[at]));
+        (spill.0 + i64::from(since), spill.1 + u64::from(since))
+    }
+
+    /// Sequence number of the stream's first byte.
+    pub(crate) fn start_seq(&self, side: Side) -> TcpSeq {
+        let pos = self.cold.spill.as_ref().map_or(0, |spill| spill.pos[side.index()]);
+        TcpSeq(self.cold.anchor[side.index()].0.wrapping_sub(pos as u32))
+    }
+
+    /// Whether nothing was received of a stream yet, so that its start may still be corrected.
+    pub(crate) fn is_untouched(&self, side: Side) -> bool {
+        let waits = self.cold.spill.as_ref().is_some_and(|spill| spill.waiting[side.index()].is_some());
+        self.place(side).0 == 0 && !self.hot.is_ended(side) && !waits
+    }
+
+    /// Whether a stream waits for bytes.
+    #[inline]
+    pub(crate) fn is_busy(&self, side: Side) -> bool {
+        let spill = self.cold.spill.as_ref();
+        spill.is_some_and(|spill| spill.stream[side.index()] & reassembly::BUSY != 0)
+    }
+
+    /// Whether an ordinary segment would change nothing but the hot record: both streams are under way and in order,
+    /// and what has been seen settles the idle timeout.
+    pub(crate) fn is_plain(&self) -> bool {
+        const BEGUN: u64 = flag::TCP | flag::VALUED | flag::STARTED | flag::STARTED << 1;
+        const NOT: u64 = flag::TERMINATED | flag::LAGS | flag::ENDED | flag::ENDED << 1;
+        let [a, b] = self.hot.half;
+        let settled = self.hot.has(flag::HANDSHAKE_DONE)
+            || (a | b) & (half_bit::SYN | half_bit::SYN_IMPLIED) == 0
+                && [Side::A, Side::B].iter().any(|side| self.unique_bytes(*side) > 0);
+        let quiet = self.cold.spill.as_ref().is_none_or(|spill| spill.stream == [0; 2]);
+        self.hot.word & (BEGUN | NOT) == BEGUN && a & b & half_bit::ACK_SEEN != 0 && settled && quiet
     }
 
     /// Whether losing this flow would lose more than a try: both sides speak, or one does for long.
     pub(crate) fn is_worth_keeping(&self) -> bool {
-        let [a, b] = &self.halves;
-        let tried = (a.bits | b.bits) & half_bit::SYN != 0;
-        let answered = a.packets > 0 && b.packets > 0 && !tried;
-        !self.is_terminated()
-            && (answered || self.has(flow_bit::HANDSHAKE_DONE) || a.packets + b.packets >= 8)
+        let [a, b] = [Side::A, Side::B].map(|side| self.packets(side));
+        let tried = (self.hot.half[0] | self.hot.half[1]) & half_bit::SYN != 0;
+        let answered = a > 0 && b > 0 && !tried;
+        !self.is_terminated() && (answered || self.hot.has(flag::HANDSHAKE_DONE) || a + b >= 8)
     }
 
     fn end_state(&self, side: Side) -> EndState {
-        let half = self.half(side);
-        let did = |bit| half.bits & bit != 0;
+        let did = |bit| self.hot.did(side, bit);
         if did(half_bit::RST) {
             EndState::Reset
         } else if did(half_bit::FIN) {
             EndState::Closed
-        } else if self.has(flow_bit::HANDSHAKE_DONE) || did(Letter::SYN_ACK.bit()) {
+        } else if self.hot.has(flag::HANDSHAKE_DONE) || did(Letter::SYN_ACK.bit()) {
             EndState::Established
         } else if did(half_bit::SYN) {
             self.state_after_syn(side)
-        } else if half.packets == 0 {
+        } else if self.packets(side) == 0 {
             EndState::Inactive
         } else {
             EndState::Partial
@@ -390,11 +271,7 @@ impl FlowCore {
 
     /// A SYN counts as established once the other side has answered it with its own.
     fn state_after_syn(&self, side: Side) -> EndState {
-        if self.half(side.other()).bits & half_bit::SYN != 0 {
-            EndState::Established
-        } else {
-            EndState::SynSent
-        }
+        if self.hot.did(side.other(), half_bit::SYN) { EndState::Established } else { EndState::SynSent }
     }
 }
 
@@ -419,17 +296,4 @@ fn side(is_b: bool) -> Side {
 
 fn set(ts: Timestamp) -> Option<Timestamp> {
     (ts != UNSET).then_some(ts)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::mem::{offset_of, size_of};
-
-    #[test]
-    fn a_packet_touches_three_cache_lines() {
-        assert_eq!(offset_of!(FlowCore, halves), 64);
-        assert_eq!(size_of::<Half>(), 64);
-        assert_eq!(size_of::<FlowCore>(), 320);
-    }
 }

@@ -10,6 +10,8 @@ pub(crate) struct Index {
 }
 
 const SMALLEST: usize = 1 << 10;
+/// Entries that [`Index::guess`] looks at.
+const GUESSES: usize = 4;
 
 impl Index {
     pub fn new() -> Index {
@@ -37,12 +39,20 @@ impl Index {
         }
     }
 
-    /// The entry that [`Index::find`] will look at first: the place of a flow with this tag, or nothing.
+    /// The entry that [`Index::find`] will look at first.
     #[inline]
-    pub fn peek(&self, hash: u64) -> Option<u32> {
+    pub fn peek(&self, hash: u64) -> u64 {
         let mask = self.mask();
-        let entry = self.entries[home(hash, mask) & mask];
-        (entry != 0 && tag(entry) == hash as u32).then(|| place(entry))
+        self.entries[home(hash, mask) & mask]
+    }
+
+    /// A place that probably is what [`Index::find`] will find: the first whose tag fits, of a few.
+    #[inline]
+    pub fn guess(&self, hash: u64) -> Option<u32> {
+        let mask = self.mask();
+        let at = home(hash, mask);
+        let entries = (at..at + GUESSES).map(|at| self.entries[at & mask]);
+        entries.take_while(|entry| *entry != 0).find(|entry| tag(*entry) == hash as u32).map(place)
     }
 
     /// Adds a place that is not in yet.

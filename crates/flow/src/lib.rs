@@ -10,11 +10,14 @@ mod expiry;
 pub mod flow;
 mod index;
 pub mod metrics;
+mod plain;
 mod reassembly;
+mod record;
+mod store;
 pub mod table;
 mod tcp_state;
 
 pub use event::{Chunk, CloseReason, Event, Events, FlowEvent, FlowIdx};
 pub use flow::{Flow, FlowCore, flow_id};
 pub use metrics::{ConnState, Counters, SideCounters};
-pub use table::{Config, Hashed, Table};
+pub use table::{Config, Detail, Hashed, Table};

@@ -190,13 +190,6 @@ pub(crate) fn conn_state(client: EndState, server: EndState, unread: bool) -> Co
     }
 }
 
-/// The letters of Zeek's `history`, each once a side, in the order of their first appearance.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct History {
-    letters: [u8; LETTERS.len() * 2],
-    len: u8,
-}
-
 /// One letter of the history, by its place in [`LETTERS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Letter(u8);
@@ -242,30 +235,26 @@ impl Letter {
     pub fn bit(self) -> u16 {
         1 << self.0
     }
-}
 
-impl History {
-    /// Adds a letter that `side` has not had yet.
-    pub fn add(&mut self, side: Side, letter: Letter) {
-        if let Some(place) = self.letters.get_mut(usize::from(self.len)) {
-            *place = LETTERS[usize::from(letter.0)] | if side == Side::B { OF_B } else { 0 };
-            self.len += 1;
-        }
-    }
-
-    /// As text: upper case for the client; `^` first when the sender of the first packet is not the client.
-    pub fn render(&self, client: Side, flipped: bool) -> String {
-        let letter = |l: &u8| {
-            let side = if l & OF_B != 0 { Side::B } else { Side::A };
-            let l = char::from(l & !OF_B);
-            if side == client { l.to_ascii_uppercase() } else { l }
-        };
-        let flip = flipped.then_some('^');
-        flip.into_iter().chain(self.letters[..usize::from(self.len)].iter().map(letter)).collect()
+    /// The letter and who had it, in five bits.
+    #[inline]
+    pub fn packed(self, side: Side) -> u8 {
+        self.0 | if side == Side::B { OF_B } else { 0 }
     }
 }
 
-const OF_B: u8 = 0x80;
+/// A history from its packed letters as text: upper case for the client; `^` first when the sender of the first
+/// packet is not the client.
+pub(crate) fn render_history(letters: impl Iterator<Item = u8>, client: Side, flipped: bool) -> String {
+    let letter = |packed: u8| {
+        let side = if packed & OF_B != 0 { Side::B } else { Side::A };
+        let letter = char::from(LETTERS[usize::from(packed & !OF_B) % LETTERS.len()]);
+        if side == client { letter.to_ascii_uppercase() } else { letter }
+    };
+    flipped.then_some('^').into_iter().chain(letters.map(letter)).collect()
+}
+
+const OF_B: u8 = 0x10;
 
 #[cfg(test)]
 mod tests {
@@ -291,11 +280,11 @@ mod tests {
     }
 
     #[test]
-    fn history_never_overflows() {
-        let mut history = History::default();
-        for _ in 0..100 {
-            history.add(Side::A, Letter::PAYLOAD);
-        }
-        assert_eq!(history.render(Side::B, true).len(), 23);
+    fn a_history_is_read_back() {
+        let all: Vec<u8> = (0..LETTERS.len() as u8)
+            .flat_map(|l| [Letter(l).packed(Side::B), Letter(l).packed(Side::A)])
+            .collect();
+        let text = render_history(all.into_iter(), Side::B, true);
+        assert_eq!(text, "^SsHhAaDdFfRrGgTtWwIiQq");
     }
 }

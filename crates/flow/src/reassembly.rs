@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use wire::{Side, TcpSeq, Timestamp};
 
 use crate::metrics::{Counters, SideCounters};
+use crate::record::Latest;
 use crate::{Chunk, Events, FlowEvent, FlowIdx};
 
 /// One segment's place and bytes; SYN and RST are the caller's business.
@@ -58,32 +59,33 @@ pub(crate) struct Outlet<'a> {
     pub totals: &'a mut Counters,
 }
 
-/// One direction's bytes in order.
-#[derive(Debug, Default)]
+/// One direction's bytes in order, unpacked from its flow's records for the time of a call.
+#[derive(Debug)]
 pub(crate) struct ByteStream {
     /// What has to wait, and why; allocated when something does.
-    waiting: Option<Box<Waiting>>,
+    pub waiting: Option<Box<Waiting>>,
     /// Position of the next byte in order.
-    pos: i64,
+    pub pos: i64,
     /// Distinct bytes seen, by their length on the wire.
     pub unique_bytes: u64,
     /// Sequence number at `pos`; one more once the FIN is consumed.
-    next: TcpSeq,
-    /// When the last segment in order arrived, in microseconds modulo 2^32, and its length.
-    last_us: u32,
-    last_len: u16,
-    bits: u8,
+    pub next: TcpSeq,
+    /// When the newest segment arrived, and its length.
+    pub latest: Latest,
+    /// [`BUSY`] and [`PROBED`].
+    pub bits: u8,
+    /// Whether the FIN was reached.
+    pub ended: bool,
 }
 
-const STARTED: u8 = 1;
-const ENDED: u8 = 2;
 /// Something in `waiting` wants attention at the next packet.
-const BUSY: u8 = 4;
+pub(crate) const BUSY: u8 = 1;
 /// The last byte was a zero-window probe, which its sender will send again.
-const PROBED: u8 = 8;
+pub(crate) const PROBED: u8 = 2;
 
+/// What a stream waits for, and what it has given up.
 #[derive(Debug)]
-struct Waiting {
+pub(crate) struct Waiting {
     /// Disjoint, by position, all behind a hole.
     segments: BTreeMap<i64, Held>,
     /// What `segments` cost of the budget.
@@ -127,72 +129,34 @@ impl Budget {
 }
 
 impl ByteStream {
-    /// The stream's first byte is the one at `seq`.
-    pub fn start(&mut self, seq: TcpSeq) {
-        self.next = seq;
-        self.bits |= STARTED;
-    }
-
-    #[inline]
-    pub fn is_started(&self) -> bool {
-        self.bits & STARTED != 0
-    }
-
-    /// Whether the FIN was reached.
-    #[inline]
-    pub fn is_ended(&self) -> bool {
-        self.bits & ENDED != 0
-    }
-
-    /// Whether [`ByteStream::check`] may have something to do.
-    #[inline]
-    pub fn is_busy(&self) -> bool {
-        self.bits & BUSY != 0
-    }
-
-    /// Whether nothing was received yet, so that the start may still be corrected.
-    pub fn is_untouched(&self) -> bool {
-        self.pos == 0 && !self.is_ended() && self.waiting.is_none()
-    }
-
-    /// Sequence number of the next byte in order.
-    #[inline]
-    pub fn next(&self) -> TcpSeq {
-        self.next
-    }
-
-    /// Sequence number of the first byte.
-    pub fn start_seq(&self) -> TcpSeq {
-        TcpSeq(self.next.0.wrapping_sub(self.pos as u32).wrapping_sub(u32::from(self.is_ended())))
-    }
-
-    /// The next byte in order is a zero-window probe: seeing it again means nothing.
-    pub fn expect_probe(&mut self) {
-        self.bits |= PROBED;
-    }
-
     /// Takes a segment in: delivers it, holds it or counts why not.
-    #[inline]
     pub fn accept(&mut self, segment: &Segment<'_>, out: &mut Outlet<'_>) {
-        let in_order = segment.seq == self.next && self.bits & (BUSY | ENDED) == 0;
-        if !in_order || segment.payload.len() as u32 != segment.len {
-            return self.accept_slowly(segment, out);
+        if self.ended {
+            return self.count_after_end(segment, out);
         }
-        if segment.len > 0 {
-            self.advance(i64::from(segment.len));
-            self.unique_bytes += u64::from(segment.len);
-            (self.last_us, self.last_len) = (micros(segment.ts), segment.len as u16);
-            out.in_packet(0, segment.len, segment.ts);
+        let distance = segment.seq.distance(self.next);
+        if self.is_stray(distance, segment) {
+            if !self.believe_stray(segment, out) {
+                return;
+            }
+        } else if let Some(waiting) = &mut self.waiting {
+            waiting.strays.1 = 0;
         }
-        if segment.fin {
-            self.end(segment.ts, out);
+        self.place(segment, out);
+        if segment.fin && !self.ended {
+            let fin = self.pos_of(segment.seq) + i64::from(segment.len);
+            if fin >= self.pos {
+                self.waiting.get_or_insert_default().fin.get_or_insert((fin, segment.ts));
+            }
         }
+        self.drain(out);
+        self.settle(out.acked);
     }
 
     /// The other end has acknowledged `ack`, which lies beyond what was seen; `newly`: for the first time.
     pub fn acknowledged_beyond(&mut self, ack: TcpSeq, newly: bool, ts: Timestamp) {
         let distance = ack.distance(self.next);
-        if self.is_ended() || !(1..=PLAUSIBLE).contains(&distance) {
+        if self.ended || !(1..=PLAUSIBLE).contains(&distance) {
             return;
         }
         let pos = self.pos + i64::from(distance);
@@ -214,22 +178,13 @@ impl ByteStream {
         }
     }
 
-    /// When [`ByteStream::check`] will have something to do, if no packet comes before.
-    pub fn deadline(&self, patience: Patience) -> Option<Timestamp> {
-        let waiting = self.waiting.as_ref().filter(|_| self.is_busy())?;
-        let overtaken =
-            waiting.overtaken.map(|(_, ts)| ts.max(waiting.progress).plus(patience.reorder_wait_ns));
-        let held = self.next_known().map(|(_, ts)| ts.max(waiting.progress).plus(patience.gap_wait_ns));
-        overtaken.into_iter().chain(held).min()
-    }
-
     /// Delivers all that waits, with gaps between, and what was acknowledged but never seen as a last gap.
     pub fn flush(&mut self, out: &mut Outlet<'_>) {
         if self.waiting.is_none() {
             return;
         }
         self.flush_held(out);
-        if let Some(acked) = out.acked.filter(|_| !self.is_ended()) {
+        if let Some(acked) = out.acked.filter(|_| !self.ended) {
             let distance = acked.distance(self.next);
             if (1..=PLAUSIBLE).contains(&distance) {
                 self.gap_to(self.pos + i64::from(distance), out);
@@ -246,42 +201,9 @@ impl ByteStream {
         self.bits &= !BUSY;
     }
 
-    /// Keeps the places of what is held, not the bytes.
-    pub fn forget_bytes(&mut self, budget: &mut Budget) {
-        let Some(waiting) = &mut self.waiting else { return };
-        for held in waiting.segments.values_mut() {
-            budget.held -= held.bytes.len();
-            waiting.cost -= held.bytes.len();
-            held.bytes = Vec::new();
-        }
-    }
-
     fn advance(&mut self, n: i64) {
         self.pos += n;
         self.next = TcpSeq(self.next.0.wrapping_add(n as u32));
-    }
-
-    fn accept_slowly(&mut self, segment: &Segment<'_>, out: &mut Outlet<'_>) {
-        if self.is_ended() {
-            return self.count_after_end(segment, out);
-        }
-        let distance = segment.seq.distance(self.next);
-        if self.is_stray(distance, segment) {
-            if !self.believe_stray(segment, out) {
-                return;
-            }
-        } else if let Some(waiting) = &mut self.waiting {
-            waiting.strays.1 = 0;
-        }
-        self.place(segment, out);
-        if segment.fin && !self.is_ended() {
-            let fin = self.pos_of(segment.seq) + i64::from(segment.len);
-            if fin >= self.pos {
-                self.waiting.get_or_insert_default().fin.get_or_insert((fin, segment.ts));
-            }
-        }
-        self.drain(out);
-        self.settle(out.acked);
     }
 
     /// Delivers or holds those of the segment's bytes that are new, and counts the others.
@@ -290,8 +212,8 @@ impl ByteStream {
         let end = begin + i64::from(segment.len);
         let fin = self.waiting.as_ref().and_then(|w| w.fin).map_or(i64::MAX, |(fin, _)| fin);
         let mirrored = end == self.pos
-            && segment.len == u32::from(self.last_len)
-            && (micros(segment.ts).wrapping_sub(self.last_us) as i32).unsigned_abs() <= MIRRORED_WITHIN_US;
+            && segment.len == u32::from(self.latest.len)
+            && (micros(segment.ts).wrapping_sub(self.latest.us) as i32).unsigned_abs() <= MIRRORED_WITHIN_US;
         let (last_gap, highest) = self.waiting.as_ref().map_or(((0, 0), 0), |w| (w.last_gap, w.highest()));
         let mut new = 0;
         let mut at = begin.max(self.pos);
@@ -309,7 +231,7 @@ impl ByteStream {
         let overlap = |(start, stop): (i64, i64)| (end.min(stop) - begin.max(start)).max(0) as u64;
         let late = overlap(last_gap) + overlap((i64::MIN, 0));
         if new > 0 {
-            (self.last_us, self.last_len) = (micros(segment.ts), segment.len as u16);
+            self.latest = Latest::new(segment.ts, segment.len);
         }
         let probe = self.bits & PROBED != 0 && old == 1;
         self.bits &= !PROBED;
@@ -406,7 +328,7 @@ impl ByteStream {
 
     fn end(&mut self, ts: Timestamp, out: &mut Outlet<'_>) {
         self.next = self.next.plus(1);
-        self.bits |= ENDED;
+        self.ended = true;
         self.forget(out.budget);
         out.events.push(out.flow, FlowEvent::End { side: out.side, ts });
     }
@@ -414,7 +336,7 @@ impl ByteStream {
     /// Up to where the bytes missing now will not come any more, if so.
     fn hopeless(&self, out: &Outlet<'_>) -> Option<i64> {
         let waiting = self.waiting.as_ref()?;
-        let known = self.next_known();
+        let known = waiting.next_known();
         if let Some((acked, since)) = waiting.overtaken.filter(|(acked, _)| *acked > self.pos)
             && out.now.since(since.max(waiting.progress)) >= out.patience.reorder_wait_ns
         {
@@ -423,13 +345,6 @@ impl ByteStream {
         let (known, since) = known?;
         let waited = out.now.since(since.max(waiting.progress));
         (waited >= out.patience.gap_wait_ns).then_some(known)
-    }
-
-    /// Position and arrival of what lies behind the hole: the first held segment, or the FIN.
-    fn next_known(&self) -> Option<(i64, Timestamp)> {
-        let waiting = self.waiting.as_ref()?;
-        let held = waiting.segments.first_key_value().map(|(pos, held)| (*pos, held.ts));
-        held.into_iter().chain(waiting.fin).min()
     }
 
     fn first_held(&self) -> Option<i64> {
@@ -453,7 +368,7 @@ impl ByteStream {
     }
 
     fn flush_held(&mut self, out: &mut Outlet<'_>) {
-        while let Some((known, _)) = self.next_known() {
+        while let Some((known, _)) = self.waiting.as_ref().and_then(|waiting| waiting.next_known()) {
             if known > self.pos {
                 self.gap_to(known, out);
             }
@@ -547,6 +462,14 @@ fn micros(ts: Timestamp) -> u32 {
     (ts.0 / 1000) as u32
 }
 
+impl Latest {
+    /// Of a segment that has just arrived.
+    #[inline]
+    pub fn new(ts: Timestamp, len: u32) -> Latest {
+        Latest { us: micros(ts), len: len as u16 }
+    }
+}
+
 impl Default for Waiting {
     fn default() -> Waiting {
         Waiting {
@@ -563,6 +486,28 @@ impl Default for Waiting {
 }
 
 impl Waiting {
+    /// When [`ByteStream::check`] will have something to do, if no packet comes before.
+    pub fn deadline(&self, patience: Patience) -> Option<Timestamp> {
+        let overtaken = self.overtaken.map(|(_, ts)| ts.max(self.progress).plus(patience.reorder_wait_ns));
+        let held = self.next_known().map(|(_, ts)| ts.max(self.progress).plus(patience.gap_wait_ns));
+        overtaken.into_iter().chain(held).min()
+    }
+
+    /// Keeps the places of what is held, not the bytes.
+    pub fn forget_bytes(&mut self, budget: &mut Budget) {
+        for held in self.segments.values_mut() {
+            budget.held -= held.bytes.len();
+            self.cost -= held.bytes.len();
+            held.bytes = Vec::new();
+        }
+    }
+
+    /// Position and arrival of what lies behind the hole: the first held segment, or the FIN.
+    fn next_known(&self) -> Option<(i64, Timestamp)> {
+        let held = self.segments.first_key_value().map(|(pos, held)| (*pos, held.ts));
+        held.into_iter().chain(self.fin).min()
+    }
+
     /// One past the highest byte or FIN seen behind the hole.
     fn highest(&self) -> i64 {
         let held = self.segments.last_key_value().map_or(0, |(pos, held)| pos + i64::from(held.len));

@@ -1,19 +1,37 @@
-//! The flow table: finds a packet's flow or opens one, counts, hands TCP on to `tcp_state`, lets flows go when
-//! they are idle, closed or too many. Every call clears the events and returns those of this call. Promises
-//! bounded memory: `flows_max` flows, `held_bytes_max` bytes; nothing is allocated for a packet in order.
+//! The flow table: finds a packet's flow or opens one, counts, hands TCP on to `plain` and, where that does not do,
+//! to `tcp_state`, lets flows go when they are idle, closed or too many. Every call clears the events and returns
+//! those of this call. Promises bounded memory: `flows_max` flows, `held_bytes_max` bytes; nothing is allocated for
+//! a packet in order. What becomes of a flow depends on its own packets and on the caller's clock only, not on what
+//! other flows do (but for eviction).
 
 use std::hint::black_box;
 
 use wire::packet::TcpFlags;
-use wire::{FlowKey, Packet, Side, TcpInfo, Timestamp, Transport};
+use wire::{IpProtocol, Packet, Side, TcpInfo, Timestamp, Transport, V4Key};
 
 use crate::event::{Chunk, CloseReason, Events, FlowEvent, FlowIdx};
 use crate::expiry::{Clock, Lists, Wheel};
-use crate::flow::{Flow, FlowCore, flow_bit};
+use crate::flow::{Flow, FlowCore};
 use crate::index::Index;
 use crate::metrics::Counters;
+use crate::plain::{self, Rules};
 use crate::reassembly::{Budget, Patience};
+use crate::record::{self, FlowMut, Latest, flag};
+use crate::store::{Chunks, Store};
 use crate::tcp_state::{self, Context};
+
+/// How much the table finds out; what it costs grows from one to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Detail {
+    /// Who spoke when and how much, and how connections began and ended. Sequence numbers are followed all the same,
+    /// so a RST out of window or a FIN before its time mean here what they mean below; but a segment that a mirror
+    /// copied twice counts as a retransmission.
+    Life,
+    /// Also [`crate::SideCounters::mirrored`], and with it the true `retransmissions` and their letter in the history.
+    Segments,
+    /// Also the payload: `Bytes`, `Gap` and `Datagram` events.
+    Payload,
+}
 
 /// Limits and timeouts.
 #[derive(Clone, Debug)]
@@ -38,21 +56,24 @@ pub struct Config {
     pub reorder_wait_ns: i64,
     /// How long bytes that were not acknowledged may still come.
     pub gap_wait_ns: i64,
-    /// Whether anyone wants payload: if not there are no `Bytes`, `Gap` or `Datagram` events.
-    pub reassemble: bool,
+    /// What is wanted.
+    pub detail: Detail,
     /// For the hash; a secret one keeps strangers from choosing colliding flows.
     pub seed: u64,
 }
 
-/// A packet's flow key and its hash, so that a batch can be hashed and prefetched before it is processed.
+/// A packet's flow key as the table compares it, and its hash: so that a batch can be hashed and prefetched before it
+/// is processed.
 #[derive(Clone, Copy, Debug)]
 pub struct Hashed {
-    /// The key.
-    pub key: FlowKey,
-    /// The sender.
-    pub side: Side,
     /// The key's hash by the table's seed.
     pub hash: u64,
+    /// Addresses and ports of IPv4; the hash and 0 of a wide key.
+    addrs: u64,
+    ports: u32,
+    /// The sender.
+    pub side: Side,
+    kind: u64,
 }
 
 /// The flow table; `S` is what the caller keeps for each flow.
@@ -60,8 +81,9 @@ pub struct Hashed {
 pub struct Table<S: Default> {
     config: Config,
     index: Index,
-    flows: Vec<Flow<S>>,
-    /// Places of `flows` that are free.
+    store: Store,
+    states: Chunks<S>,
+    /// Places that are free.
     free: Vec<u32>,
     /// Closed in the last call and still readable.
     closed: Vec<u32>,
@@ -100,7 +122,7 @@ impl Default for Config {
             held_bytes_max: 64 << 20,
             reorder_wait_ns: SECOND / 10,
             gap_wait_ns: 30 * SECOND,
-            reassemble: true,
+            detail: Detail::Payload,
             seed: 0,
         }
     }
@@ -116,9 +138,10 @@ impl<S: Default> Table<S> {
             max_per_direction: config.held_bytes_max_per_direction,
         };
         Table {
+            store: Store::new(config.detail > Detail::Life),
             config,
             index: Index::new(),
-            flows: Vec::new(),
+            states: Chunks::default(),
             free: Vec::new(),
             closed: Vec::new(),
             clock: Clock::default(),
@@ -135,15 +158,38 @@ impl<S: Default> Table<S> {
     #[inline]
     #[must_use]
     pub fn hash(&self, packet: &Packet<'_>) -> Hashed {
-        let (key, side) = packet.five_tuple.flow_key();
-        Hashed { key, side, hash: key.hash(self.config.seed) }
+        let tuple = &packet.five_tuple;
+        let kind = match tuple.protocol {
+            IpProtocol::TCP => flag::TCP,
+            IpProtocol::UDP => flag::UDP,
+            _ => return self.hash_wide(packet, flag::WIDE),
+        };
+        let Some((V4Key { addrs, ports }, side)) = V4Key::of_ends(tuple.src, tuple.dst) else {
+            return self.hash_wide(packet, kind | flag::WIDE);
+        };
+        let hash = V4Key { addrs, ports }.hash(tuple.protocol, self.config.seed);
+        Hashed { hash, addrs, ports, side, kind }
     }
 
-    /// Fetches into the cache what [`Table::process_hashed`] will read. Call it for a batch of packets first.
+    #[inline(never)]
+    fn hash_wide(&self, packet: &Packet<'_>, kind: u64) -> Hashed {
+        let (key, side) = packet.five_tuple.flow_key();
+        let hash = key.hash(self.config.seed);
+        Hashed { hash, addrs: hash, ports: 0, side, kind }
+    }
+
+    /// Fetches into the cache where [`Table::prefetch_flow`] will look. For a batch of packets: this for all of them,
+    /// then that for all, then the packets. Loads that wait for nothing overlap; the processor runs them ahead.
     #[inline]
-    pub fn prefetch(&self, hash: u64) {
-        if let Some(flow) = self.index.peek(hash).and_then(|place| self.flows.get(place as usize)) {
-            black_box((flow.seen_at, flow.halves[0].packets, flow.halves[1].packets));
+    pub fn prefetch_index(&self, hash: u64) {
+        black_box(self.index.peek(hash));
+    }
+
+    /// Fetches into the cache what [`Table::process_hashed`] will read first.
+    #[inline]
+    pub fn prefetch_flow(&self, hash: u64) {
+        if let Some(hot) = self.index.guess(hash).and_then(|place| self.store.peek(place)) {
+            black_box(hot.word);
         }
     }
 
@@ -155,24 +201,26 @@ impl<S: Default> Table<S> {
     }
 
     /// The same with a hash computed before.
+    #[inline]
     pub fn process_hashed(&mut self, packet: &Packet<'_>, at: &Hashed, events: &mut Events) -> FlowIdx {
         self.begin(events);
         self.counters.packets += 1;
-        let now = self.clock.advance(packet.ts);
-        let found = self.index.find(at.hash, |place| self.flows[place as usize].key == at.key);
-        let place = match found.filter(|place| !self.is_over(*place, at.side, (packet, now), events)) {
-            Some(place) => place,
-            None => self.open(at, (packet, now), events),
-        };
-        self.take_in(place, at.side, (packet, now), events);
-        FlowIdx(place)
+        let found = self.index.find(at.hash, |place| self.is_flow_of(place, at, packet));
+        if let Some(place) = found
+            && let Transport::Tcp(tcp) = &packet.transport
+            && self.take_in_plain(place, at.side, (packet, tcp), events)
+        {
+            return FlowIdx(place);
+        }
+        FlowIdx(self.process_slowly(found, (packet, at), events))
     }
 
-    /// Lets go of flows that are idle at `now`, and gives up on bytes that silent flows wait for. Looks at a
-    /// bounded number of flows; true while there are more.
+    /// Moves the clock on, as at the end of a block of packets; lets go of flows that are idle at `now`, and gives up
+    /// on bytes that silent flows wait for. Looks at a bounded number of flows; true while there are more.
     pub fn expire(&mut self, now: Timestamp, events: &mut Events) -> bool {
         self.begin(events);
         let clock = self.clock.advance(now);
+        self.counters.clock_rebases = self.clock.rebases;
         for _ in 0..EXPIRE_FLOWS {
             let Some(place) = self.wheel.pop(clock) else { return false };
             self.look_after(place, (now, clock), events);
@@ -184,15 +232,15 @@ impl<S: Default> Table<S> {
     pub fn close_all(&mut self, now: Timestamp, events: &mut Events) -> bool {
         self.begin(events);
         let mut left = CLOSE_FLOWS;
-        while left > 0 && self.closing < self.flows.len() {
+        while left > 0 && self.closing < self.store.len() {
             let place = self.closing as u32;
-            if self.flows[self.closing].has(flow_bit::LIVE) {
+            if self.store.hot(place).has(flag::LIVE) {
                 self.close(place, CloseReason::EndOfInput, (now, now), events);
                 left -= 1;
             }
             self.closing += 1;
         }
-        let more = self.closing < self.flows.len();
+        let more = self.closing < self.store.len();
         if !more {
             self.closing = 0;
         }
@@ -205,26 +253,64 @@ impl<S: Default> Table<S> {
     /// May panic, or show another flow, for an index whose flow has been closed in an earlier call.
     #[inline]
     #[must_use]
-    pub fn flow(&self, flow: FlowIdx) -> &Flow<S> {
-        &self.flows[flow.0 as usize]
+    pub fn flow(&self, flow: FlowIdx) -> Flow<'_> {
+        self.store.flow(flow.0)
     }
 
-    /// A flow, to change its state.
+    /// What the caller keeps for a flow.
     ///
     /// # Panics
     /// As [`Table::flow`].
     #[inline]
-    pub fn flow_mut(&mut self, flow: FlowIdx) -> &mut Flow<S> {
-        &mut self.flows[flow.0 as usize]
+    #[must_use]
+    pub fn state(&self, flow: FlowIdx) -> &S {
+        self.states.at(flow.0)
+    }
+
+    /// The same, to change it.
+    ///
+    /// # Panics
+    /// As [`Table::flow`].
+    #[inline]
+    pub fn state_mut(&mut self, flow: FlowIdx) -> &mut S {
+        self.states.at_mut(flow.0)
+    }
+
+    /// Two bits that the caller keeps where [`Table::process_hashed`] looks anyway: 0 for a new flow.
+    ///
+    /// # Panics
+    /// As [`Table::flow`].
+    #[inline]
+    #[must_use]
+    pub fn mark(&self, flow: FlowIdx) -> u8 {
+        (self.store.hot(flow.0).word >> flag::MARK_SHIFT) as u8 & 3
+    }
+
+    /// Sets [`Table::mark`] to the low two bits of `mark`.
+    ///
+    /// # Panics
+    /// As [`Table::flow`].
+    #[inline]
+    pub fn set_mark(&mut self, flow: FlowIdx, mark: u8) {
+        let hot = self.store.hot_mut(flow.0);
+        hot.word = hot.word & !(3 << flag::MARK_SHIFT) | u64::from(mark & 3) << flag::MARK_SHIFT;
+    }
+
+    /// A parser has recognised who asks. A SYN that was seen knows better.
+    pub fn set_client(&mut self, flow: FlowIdx, client: Side) {
+        let mut flow = self.store.flow_mut(flow.0);
+        if !flow.hot.has(flag::CLIENT_BY_SYN) {
+            flow.put_client(client);
+            flow.hot.put(flag::CLIENT_GUESSED, false);
+        }
     }
 
     /// Nobody wants this flow's payload: no more `Bytes`, `Gap` and `Datagram`, and nothing is held.
     pub fn ignore_payload(&mut self, flow: FlowIdx) {
-        let flow = &mut self.flows[flow.0 as usize];
-        flow.bits |= flow_bit::IGNORED;
-        let core: &mut FlowCore = flow;
-        for half in &mut core.halves {
-            half.stream.forget_bytes(&mut self.budget);
+        let flow = self.store.flow_mut(flow.0);
+        flow.hot.put(flag::IGNORED, true);
+        if let Some(spill) = &mut flow.cold.spill {
+            spill.waiting.iter_mut().flatten().for_each(|waiting| waiting.forget_bytes(&mut self.budget));
         }
     }
 
@@ -256,15 +342,84 @@ impl<S: Default> Table<S> {
     #[inline]
     fn begin(&mut self, events: &mut Events) {
         events.clear();
+        if !self.closed.is_empty() {
+            self.free_closed();
+        }
+    }
+
+    #[inline(never)]
+    fn free_closed(&mut self) {
         while let Some(place) = self.closed.pop() {
-            self.flows[place as usize].state = S::default();
-            self.flows[place as usize].counters = None;
+            *self.states.at_mut(place) = S::default();
+            let cold = self.store.cold_mut(place);
+            (cold.counters, cold.spill) = (None, None);
             self.free.push(place);
         }
     }
 
-    /// Whether the flow found has ended before this packet; closes it then.
     #[inline]
+    fn is_flow_of(&self, place: u32, at: &Hashed, packet: &Packet<'_>) -> bool {
+        let hot = self.store.hot(place);
+        hot.addrs == at.addrs
+            && hot.ports == at.ports
+            && hot.word & flag::KIND == at.kind
+            && (at.kind & flag::WIDE == 0 || self.store.has_wide(place, &packet.five_tuple.flow_key().0))
+    }
+
+    /// Takes in a segment that needs nothing but its flow's hot record.
+    #[inline]
+    fn take_in_plain(
+        &mut self,
+        place: u32,
+        side: Side,
+        (packet, tcp): (&Packet<'_>, &TcpInfo),
+        events: &mut Events,
+    ) -> bool {
+        if self
+            .config
+            .active_timeout_ns
+            .is_some_and(|period| packet.ts.since(self.store.cold(place).active_since) >= period)
+        {
+            return false;
+        }
+        let rules = Rules { idle_ns: self.config.tcp_idle_ns, floor: self.clock.floor() };
+        let hot = self.store.hot_mut(place);
+        if !plain::take_in(hot, side, (packet, tcp), rules) {
+            return false;
+        }
+        let len = packet.payload_original_len;
+        if len > 0 && self.config.detail > Detail::Life {
+            if self.config.detail == Detail::Payload && !hot.has(flag::IGNORED) {
+                events.push(FlowIdx(place), tcp_state::bytes_of(side, len, packet.ts));
+            }
+            if let Some(latest) = self.store.latest_mut(place) {
+                latest[side.index()] = Latest::new(packet.ts, len);
+            }
+        }
+        true
+    }
+
+    /// A packet that opens, changes or ends a flow, or is not quite in order.
+    #[inline(never)]
+    fn process_slowly(
+        &mut self,
+        found: Option<u32>,
+        (packet, at): (&Packet<'_>, &Hashed),
+        events: &mut Events,
+    ) -> u32 {
+        let going_on = found.and_then(|place| {
+            let now = self.clock.at(packet.ts, self.store.core(place).seen_at());
+            (!self.is_over(place, at.side, (packet, now), events)).then_some((place, now))
+        });
+        let (place, now) = going_on.unwrap_or_else(|| {
+            let now = self.clock.at(packet.ts, i64::MIN);
+            (self.open(at, (packet, now), events), now)
+        });
+        self.take_in(place, at.side, (packet, now), events);
+        place
+    }
+
+    /// Whether the flow found has ended before this packet; closes it then.
     fn is_over(
         &mut self,
         place: u32,
@@ -272,10 +427,10 @@ impl<S: Default> Table<S> {
         (packet, now): (&Packet<'_>, i64),
         events: &mut Events,
     ) -> bool {
-        let flow = &self.flows[place as usize];
+        let flow = self.store.core(place);
         let idle_ns = idle_timeout(flow, &self.config);
-        if now.saturating_sub(flow.seen_at) > idle_ns {
-            let ts = flow.last_ts.plus(idle_ns).min(packet.ts);
+        if now.saturating_sub(flow.seen_at()) > idle_ns {
+            let ts = flow.last_ts().plus(idle_ns).min(packet.ts);
             self.close(place, CloseReason::Idle, (packet.ts, ts), events);
             return true;
         }
@@ -284,7 +439,7 @@ impl<S: Default> Table<S> {
         else {
             return false;
         };
-        let young = packet.ts.since(flow.first_ts).saturating_abs() <= self.config.reorder_wait_ns;
+        let young = packet.ts.since(flow.first_ts()).saturating_abs() <= self.config.reorder_wait_ns;
         if tcp_state::is_another_connection(flow, side, tcp, young) {
             self.close(place, CloseReason::PortReused, (packet.ts, packet.ts), events);
             return true;
@@ -297,18 +452,14 @@ impl<S: Default> Table<S> {
             let victim = self.choose_victim();
             self.close(victim, CloseReason::Evicted, (packet.ts, packet.ts), events);
         }
-        let mut flow = Flow::new(at.key, at.side, packet);
-        flow.seen_at = now;
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.flows[place as usize] = flow;
-                place
-            }
-            None => {
-                self.flows.push(flow);
-                self.flows.len() as u32 - 1
-            }
-        };
+        let place = self.free.pop().unwrap_or(self.store.len() as u32);
+        let key = packet.five_tuple.flow_key().0;
+        let records = record::open(&key, at.side, packet, (at.addrs, at.ports, at.kind));
+        self.store.put(place, records, (at.kind & flag::WIDE != 0).then_some(key));
+        if place as usize == self.states.len() {
+            self.states.push(S::default());
+        }
+        self.store.flow_mut(place).set_seen_at(now);
         self.index.insert(at.hash, place);
         self.cheap.push_back(0, place);
         self.counters.opened += 1;
@@ -318,48 +469,49 @@ impl<S: Default> Table<S> {
     }
 
     /// Counts a packet of a live flow and lets its transport speak.
-    #[inline]
     fn take_in(&mut self, place: u32, side: Side, (packet, now): (&Packet<'_>, i64), events: &mut Events) {
-        let flow = &mut self.flows[place as usize];
+        let mut flow = self.store.flow_mut(place);
         if let Some(period) = self.config.active_timeout_ns {
-            report_active(flow, FlowIdx(place), (packet.ts, period), events);
+            report_active(&mut flow, FlowIdx(place), (packet.ts, period), events);
         }
+        let (was_terminated, seen_at) = (flow.core().is_terminated(), flow.core().seen_at());
         flow.count(side, packet);
-        let was_terminated = flow.is_terminated();
-        if !was_terminated || !is_news(flow, side, packet) {
-            flow.seen_at = now;
-        }
-        match tcp_of(packet).filter(|_| flow.is_tcp()) {
+        let is_news = was_terminated && is_news(flow.core(), side, packet);
+        flow.set_seen_at(if is_news { seen_at } else { now });
+        let is_tcp = flow.core().is_tcp();
+        let mut ended = false;
+        match tcp_of(packet).filter(|_| is_tcp) {
             Some(tcp) => {
                 let mut cx =
                     context(&self.config, &mut self.budget, &mut self.counters, events, place, packet.ts);
-                tcp_state::on_segment(flow, side, (packet, tcp), &mut cx);
-                let busy = flow.halves[0].stream.is_busy() || flow.halves[1].stream.is_busy();
-                if busy || (flow.is_terminated() && !was_terminated) {
+                tcp_state::on_segment(&mut flow, side, (packet, tcp), &mut cx);
+                ended = flow.core().is_terminated() && !was_terminated;
+                if ended || flow.core().is_busy(Side::A) || flow.core().is_busy(Side::B) {
                     self.hasten(place, packet.ts, now);
                 }
             }
             None => self.datagram(place, side, packet, events),
         }
-        let flow = &mut self.flows[place as usize];
-        if !flow.has(flow_bit::VALUED) && flow.is_worth_keeping() {
-            flow.bits |= flow_bit::VALUED;
-            self.cheap.remove(place);
-        } else if flow.is_terminated() && !was_terminated {
-            flow.bits &= !flow_bit::VALUED;
+        let mut flow = self.store.flow_mut(place);
+        if ended {
+            flow.hot.put(flag::VALUED, false);
             self.cheap.push_back(0, place);
+        } else if !flow.hot.has(flag::VALUED) && flow.core().is_worth_keeping() {
+            flow.hot.put(flag::VALUED, true);
+            self.cheap.remove(place);
         }
+        flow.classify();
     }
 
     fn datagram(&mut self, place: u32, side: Side, packet: &Packet<'_>, events: &mut Events) {
-        let flow = &mut self.flows[place as usize];
-        flow.half_mut(side).stream.unique_bytes += u64::from(packet.payload_original_len);
+        let mut flow = self.store.flow_mut(place);
+        flow.count_payload(side, packet.payload_original_len);
         let len = packet.payload.len() as u32;
         let cut = packet.payload_original_len.saturating_sub(len);
         if cut > 0 {
             flow.counters_mut(side).cut_bytes += u64::from(cut);
         }
-        if self.config.reassemble && !flow.has(flow_bit::IGNORED) {
+        if self.config.detail == Detail::Payload && !flow.hot.has(flag::IGNORED) {
             let chunk = Chunk::InPacket { start: 0, end: len };
             events.push(FlowIdx(place), FlowEvent::Datagram { side, chunk, cut, ts: packet.ts });
         }
@@ -367,32 +519,33 @@ impl<S: Default> Table<S> {
 
     /// A flow's tick has passed: it is idle, or waits for bytes that will not come, or has to be looked at later.
     fn look_after(&mut self, place: u32, (now, clock): (Timestamp, i64), events: &mut Events) {
-        let flow = &mut self.flows[place as usize];
-        let idle_ns = idle_timeout(flow, &self.config);
-        if clock.saturating_sub(flow.seen_at) > idle_ns {
-            let ts = flow.last_ts.plus(idle_ns);
+        let mut flow = self.store.flow_mut(place);
+        let idle_ns = idle_timeout(flow.core(), &self.config);
+        if clock.saturating_sub(flow.core().seen_at()) > idle_ns {
+            let ts = flow.core().last_ts().plus(idle_ns);
             return self.close(place, CloseReason::Idle, (now, ts), events);
         }
         if let Some(period) = self.config.active_timeout_ns {
-            report_active(flow, FlowIdx(place), (now, period), events);
+            report_active(&mut flow, FlowIdx(place), (now, period), events);
         }
         let mut cx = context(&self.config, &mut self.budget, &mut self.counters, events, place, now);
-        tcp_state::check(flow, &mut cx);
+        tcp_state::check(&mut flow, &mut cx);
+        flow.classify();
         self.schedule(place, clock);
         self.hasten(place, now, clock);
     }
 
     /// Puts the flow in the wheel for its idle timeout.
     fn schedule(&mut self, place: u32, clock: i64) {
-        let flow = &self.flows[place as usize];
+        let flow = self.store.core(place);
         let idle_ns = idle_timeout(flow, &self.config);
         let period = self.config.active_timeout_ns.unwrap_or(i64::MAX);
-        self.wheel.schedule(place, flow.seen_at.saturating_add(idle_ns.min(period)), clock);
+        self.wheel.schedule(place, flow.seen_at().saturating_add(idle_ns.min(period)), clock);
     }
 
     /// Has the flow looked at as soon as bytes it waits for become hopeless, or a timeout grown shorter is over.
     fn hasten(&mut self, place: u32, now: Timestamp, clock: i64) {
-        let flow = &self.flows[place as usize];
+        let flow = self.store.core(place);
         let wait = tcp_state::deadline(flow, patience(&self.config)).map(|ts| ts.since(now).max(0));
         let idle = idle_timeout(flow, &self.config);
         self.wheel.hasten(place, clock.saturating_add(wait.unwrap_or(idle).min(idle)), clock);
@@ -406,21 +559,17 @@ impl<S: Default> Table<S> {
         (now, ts): (Timestamp, Timestamp),
         events: &mut Events,
     ) {
-        let flow = &mut self.flows[place as usize];
+        let mut flow = self.store.flow_mut(place);
         let mut cx = context(&self.config, &mut self.budget, &mut self.counters, events, place, now);
-        tcp_state::on_close(flow, &mut cx);
-        flow.bits &= !flow_bit::LIVE;
-        let core: &mut FlowCore = flow;
-        for half in &mut core.halves {
-            half.stream.forget(&mut self.budget);
-        }
-        let hash = core.key.hash(self.config.seed);
+        tcp_state::on_close(&mut flow, &mut cx);
+        flow.hot.put(flag::LIVE | flag::PLAIN, false);
+        tcp_state::forget(&mut flow, &mut self.budget);
+        let hash = self.store.flow(place).key().hash(self.config.seed);
         self.index.remove(hash, place);
         self.wheel.cancel(place);
         self.cheap.remove(place);
         self.closed.push(place);
         self.counters.closed[reason as usize] += 1;
-        self.counters.clock_rebases = self.clock.rebases;
         events.push(FlowIdx(place), FlowEvent::Closed { reason, ts });
     }
 
@@ -433,10 +582,10 @@ impl<S: Default> Table<S> {
         let mut best: Option<(i64, u32)> = None;
         let mut looked_at = 0;
         for _ in 0..EVICTION_SAMPLE * CHEAP_SHARE {
-            self.hand = (self.hand + 1) % self.flows.len();
-            let flow = &self.flows[self.hand];
-            if flow.has(flow_bit::LIVE) && flow.has(flow_bit::VALUED) {
-                let candidate = (flow.seen_at, self.hand as u32);
+            self.hand = (self.hand + 1) % self.store.len();
+            let flow = self.store.core(self.hand as u32);
+            if flow.hot.has(flag::LIVE) && flow.hot.has(flag::VALUED) {
+                let candidate = (flow.seen_at(), self.hand as u32);
                 best = Some(best.map_or(candidate, |best| best.min(candidate)));
                 looked_at += 1;
             }
@@ -468,18 +617,17 @@ fn context<'a>(
     place: u32,
     now: Timestamp,
 ) -> Context<'a> {
-    let (flow, reassemble) = (FlowIdx(place), config.reassemble);
+    let (flow, reassemble) = (FlowIdx(place), config.detail == Detail::Payload);
     Context { events, flow, reassemble, patience: patience(config), budget, totals, now }
 }
 
 /// How long a flow may be silent, by what it has come to.
-#[inline]
-fn idle_timeout(flow: &FlowCore, config: &Config) -> i64 {
+fn idle_timeout(flow: FlowCore<'_>, config: &Config) -> i64 {
     if !flow.is_tcp() {
         config.udp_idle_ns
     } else if flow.is_terminated() {
         config.tcp_closed_idle_ns
-    } else if flow.has(flow_bit::HANDSHAKE_DONE) {
+    } else if flow.hot.has(flag::HANDSHAKE_DONE) {
         config.tcp_idle_ns
     } else {
         opening_timeout(flow, config)
@@ -487,27 +635,32 @@ fn idle_timeout(flow: &FlowCore, config: &Config) -> i64 {
 }
 
 /// Without a handshake, payload shows that a connection stands; unless its only side has said FIN.
-fn opening_timeout(flow: &FlowCore, config: &Config) -> i64 {
-    let over = |half: &crate::flow::Half| half.packets == 0 || half.stream.is_ended();
-    let unread = flow.halves.iter().all(|half| half.stream.unique_bytes == 0);
-    if unread || flow.halves.iter().all(over) { config.tcp_opening_idle_ns } else { config.tcp_idle_ns }
+fn opening_timeout(flow: FlowCore<'_>, config: &Config) -> i64 {
+    let over = |side: &Side| flow.packets(*side) == 0 || flow.hot.is_ended(*side);
+    let unread = |side: &Side| flow.unique_bytes(*side) == 0;
+    let sides = [Side::A, Side::B];
+    if sides.iter().all(unread) || sides.iter().all(over) {
+        config.tcp_opening_idle_ns
+    } else {
+        config.tcp_idle_ns
+    }
 }
 
 /// Whether a packet of a terminated flow brings new bytes, or acknowledges such: then the flow does not live
 /// longer for it, and after a while they are taken for a flow of their own.
-fn is_news(flow: &FlowCore, side: Side, packet: &Packet<'_>) -> bool {
-    let (own, other) = (&flow.half(side).stream, &flow.half(side.other()).stream);
+fn is_news(flow: FlowCore<'_>, side: Side, packet: &Packet<'_>) -> bool {
+    let [own, other] = [side, side.other()].map(|side| flow.hot.next[side.index()]);
     tcp_of(packet).is_some_and(|tcp| {
-        let beyond = own.next().before(tcp.seq.plus(packet.payload_original_len));
+        let beyond = own.before(tcp.seq.plus(packet.payload_original_len));
         packet.payload_original_len > 0 && beyond
-            || tcp.flags.contains(TcpFlags::ACK) && other.is_started() && other.next().before(tcp.ack)
+            || tcp.flags.contains(TcpFlags::ACK) && flow.hot.is_started(side.other()) && other.before(tcp.ack)
     })
 }
 
-fn report_active(flow: &mut FlowCore, idx: FlowIdx, (now, period): (Timestamp, i64), events: &mut Events) {
-    let lived = now.since(flow.active_since);
+fn report_active(flow: &mut FlowMut<'_>, idx: FlowIdx, (now, period): (Timestamp, i64), events: &mut Events) {
+    let lived = now.since(flow.cold.active_since);
     if lived >= period.max(1) {
-        flow.active_since = flow.active_since.plus(lived - lived % period.max(1));
+        flow.cold.active_since = flow.cold.active_since.plus(lived - lived % period.max(1));
         events.push(idx, FlowEvent::ActiveTimeout);
     }
 }

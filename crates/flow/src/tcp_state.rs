@@ -5,10 +5,11 @@
 use wire::packet::TcpFlags;
 use wire::{Packet, Side, TcpInfo, TcpSeq, Timestamp};
 
-use crate::flow::{FlowCore, flow_bit, half_bit};
+use crate::flow::FlowCore;
 use crate::metrics::{Counters, Letter};
-use crate::reassembly::{Budget, Outlet, Patience, Segment};
-use crate::{CloseReason, Events, FlowEvent, FlowIdx};
+use crate::reassembly::{Budget, ByteStream, Outlet, PROBED, Patience, Segment};
+use crate::record::{FlowMut, Latest, SMALL, UNSET, flag, half_bit};
+use crate::{Chunk, CloseReason, Events, FlowEvent, FlowIdx};
 
 /// What a call works with besides the flow.
 pub(crate) struct Context<'a> {
@@ -25,43 +26,77 @@ pub(crate) struct Context<'a> {
 const NEAR: i32 = 1 << 20;
 
 impl Context<'_> {
-    /// The outlet for what `side` sends.
-    fn outlet<'b>(
-        &'b mut self,
-        flow: &'b mut FlowCore,
+    /// Whether the flow's payload is wanted.
+    #[inline]
+    fn delivers(&self, flow: &FlowMut<'_>) -> bool {
+        self.reassemble && !flow.hot.has(flag::IGNORED)
+    }
+
+    /// Unpacks what `side` sends, lets `act` work on it, and packs it again.
+    fn on_stream<R>(
+        &mut self,
+        flow: &mut FlowMut<'_>,
         side: Side,
-    ) -> (&'b mut crate::flow::Half, Outlet<'b>) {
-        let deliver = self.reassemble && flow.bits & flow_bit::IGNORED == 0;
-        let [a, b] = &mut flow.halves;
-        let (half, other) = if side == Side::A { (a, b) } else { (b, a) };
-        let acked = (other.bits & half_bit::ACK_SEEN != 0).then_some(other.ack);
-        let out = Outlet {
+        act: impl FnOnce(&mut ByteStream, &mut Outlet<'_>) -> R,
+    ) -> R {
+        let (mut stream, other) = (unpack(flow, side), side.other());
+        let acked = flow.hot.did(other, half_bit::ACK_SEEN).then_some(flow.hot.ack[other.index()]);
+        let mut out = Outlet {
+            deliver: self.delivers(flow),
             events: &mut *self.events,
             flow: self.flow,
             side,
-            deliver,
             now: self.now,
             acked,
             patience: self.patience,
             budget: &mut *self.budget,
-            counters: &mut flow.counters,
+            counters: &mut flow.cold.counters,
             totals: &mut *self.totals,
         };
-        (half, out)
+        let result = act(&mut stream, &mut out);
+        pack(flow, side, stream);
+        result
     }
 }
 
+fn unpack(flow: &mut FlowMut<'_>, side: Side) -> ByteStream {
+    let (at, (pos, unique_bytes)) = (side.index(), flow.core().place(side));
+    let spill = flow.cold.spill.as_mut();
+    let (waiting, bits) = spill.map_or((None, 0), |s| (s.waiting[at].take(), s.stream[at]));
+    let latest = flow.latest.as_ref().map_or_else(Latest::default, |latest| latest[at]);
+    let (next, ended) = (flow.hot.next[at], flow.hot.is_ended(side));
+    ByteStream { waiting, pos, unique_bytes, next, latest, bits, ended }
+}
+
+/// A stream in which nothing waits and nothing is missing needs no spill.
+fn pack(flow: &mut FlowMut<'_>, side: Side, stream: ByteStream) {
+    let at = side.index();
+    let (_, unique) = flow.core().place(side);
+    flow.hot.next[at] = stream.next;
+    flow.hot.put(flag::ENDED << at, stream.ended);
+    if let Some(latest) = &mut flow.latest {
+        latest[at] = stream.latest;
+    }
+    let in_order =
+        stream.pos as u64 == stream.unique_bytes && stream.unique_bytes - unique <= u64::from(SMALL);
+    if flow.cold.spill.is_none() && in_order && stream.waiting.is_none() && stream.bits == 0 {
+        return;
+    }
+    flow.drop_anchor(side, (stream.pos, stream.unique_bytes));
+    let spill = flow.spill_mut();
+    (spill.waiting[at], spill.stream[at]) = (stream.waiting, stream.bits);
+}
+
 /// Takes in one segment of a live flow.
-#[inline]
 pub(crate) fn on_segment(
-    flow: &mut FlowCore,
+    flow: &mut FlowMut<'_>,
     side: Side,
     (packet, tcp): (&Packet<'_>, &TcpInfo),
     cx: &mut Context<'_>,
 ) {
     let len = packet.payload_original_len;
     flow.note(side, tcp, len);
-    if flow.is_terminated() {
+    if flow.core().is_terminated() {
         return count_straggler(flow, side, (tcp, len), cx);
     }
     let special = tcp.flags.intersects(TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST);
@@ -79,67 +114,85 @@ pub(crate) fn on_segment(
         on_payload(flow, side, (packet, tcp), cx);
     }
     check_side(flow, side, cx);
-    if flow.half(side).stream.is_ended() && flow.half(side.other()).stream.is_ended() {
+    end_when_both_have(flow, cx);
+}
+
+/// Gives up on what both sides miss for too long.
+pub(crate) fn check(flow: &mut FlowMut<'_>, cx: &mut Context<'_>) {
+    if !flow.core().is_terminated() {
+        check_side(flow, Side::A, cx);
+        check_side(flow, Side::B, cx);
+        end_when_both_have(flow, cx);
+    }
+}
+
+#[inline]
+fn end_when_both_have(flow: &mut FlowMut<'_>, cx: &mut Context<'_>) {
+    if flow.hot.is_ended(Side::A) && flow.hot.is_ended(Side::B) {
         terminate(flow, CloseReason::Fin, cx);
     }
 }
 
-/// Gives up on what both sides miss for too long.
-pub(crate) fn check(flow: &mut FlowCore, cx: &mut Context<'_>) {
-    if !flow.is_terminated() {
-        check_side(flow, Side::A, cx);
-        check_side(flow, Side::B, cx);
-        if flow.half(Side::A).stream.is_ended() && flow.half(Side::B).stream.is_ended() {
-            terminate(flow, CloseReason::Fin, cx);
-        }
-    }
-}
-
 /// When [`check`] will have something to do.
-pub(crate) fn deadline(flow: &FlowCore, patience: Patience) -> Option<Timestamp> {
-    flow.halves.iter().filter_map(|half| half.stream.deadline(patience)).min()
+pub(crate) fn deadline(flow: FlowCore<'_>, patience: Patience) -> Option<Timestamp> {
+    let spill = flow.cold.spill.as_ref()?;
+    let busy = [Side::A, Side::B].into_iter().filter(|side| flow.is_busy(*side));
+    busy.filter_map(|side| spill.waiting[side.index()].as_ref()?.deadline(patience)).min()
 }
 
 /// The flow leaves the table: delivers what waits. A FIN in a capture that lacks the other direction altogether
 /// terminates it now.
-pub(crate) fn on_close(flow: &mut FlowCore, cx: &mut Context<'_>) {
-    if flow.is_terminated() || !flow.is_tcp() {
+pub(crate) fn on_close(flow: &mut FlowMut<'_>, cx: &mut Context<'_>) {
+    if flow.core().is_terminated() || !flow.core().is_tcp() {
         return;
     }
     for side in [Side::A, Side::B] {
-        let (half, mut out) = cx.outlet(flow, side);
-        half.stream.flush(&mut out);
+        if flow.cold.spill.is_some() {
+            cx.on_stream(flow, side, |stream, out| stream.flush(out));
+        }
     }
-    let over = |side: Side| flow.half(side).stream.is_ended() || flow.packets(side) == 0;
+    let over = |side: Side| flow.hot.is_ended(side) || flow.core().packets(side) == 0;
     if over(Side::A) && over(Side::B) {
         terminate(flow, CloseReason::Fin, cx);
     }
 }
 
+/// Forgets what waits in a flow.
+pub(crate) fn forget(flow: &mut FlowMut<'_>, budget: &mut Budget) {
+    for side in [Side::A, Side::B] {
+        if flow.cold.spill.is_some() {
+            let mut stream = unpack(flow, side);
+            stream.forget(budget);
+            pack(flow, side, stream);
+        }
+    }
+}
+
 /// Whether a SYN or SYN-ACK of `side` cannot belong to this flow: its ports are used again.
-pub(crate) fn is_another_connection(flow: &FlowCore, side: Side, tcp: &TcpInfo, young: bool) -> bool {
-    let (own, other) = (flow.half(side), flow.half(side.other()));
+pub(crate) fn is_another_connection(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo, young: bool) -> bool {
+    let (hot, other) = (flow.hot, side.other());
     let begins = tcp.seq.plus(1);
     let late = |known: TcpSeq| young && (0..=NEAR).contains(&known.distance(begins));
-    if own.stream.is_started() {
-        if own.stream.start_seq() == begins {
+    if hot.is_started(side) {
+        if flow.start_seq(side) == begins {
             return false;
         }
-        if own.bits & half_bit::SYN != 0 {
+        if hot.did(side, half_bit::SYN) {
             return flow.is_terminated() || !is_second_answer(flow, side, tcp);
         }
-        return flow.is_terminated() || !late(own.stream.start_seq());
+        return flow.is_terminated() || !late(flow.start_seq(side));
     }
     if flow.is_terminated() {
         return true;
     }
     if tcp.flags.contains(TcpFlags::ACK) {
-        let in_reply = |start: TcpSeq| (0..=NEAR).contains(&tcp.ack.distance(start));
-        let known = other.stream.is_started();
-        let fits = in_reply(other.stream.start_seq()) || (young && late_reply(other.stream.start_seq(), tcp));
-        return if known { !fits } else { other.packets > 0 && !young };
+        let start = flow.start_seq(other);
+        let in_reply = (0..=NEAR).contains(&tcp.ack.distance(start));
+        let fits = in_reply || (young && late_reply(start, tcp));
+        return if hot.is_started(other) { !fits } else { flow.packets(other) > 0 && !young };
     }
-    other.bits & half_bit::ACK_SEEN != 0 && other.ack != begins && !late(other.ack)
+    let ack = hot.ack[other.index()];
+    hot.did(other, half_bit::ACK_SEEN) && ack != begins && !late(ack)
 }
 
 /// A SYN-ACK that came after the data it should precede in the file.
@@ -148,119 +201,118 @@ fn late_reply(start: TcpSeq, tcp: &TcpInfo) -> bool {
 }
 
 /// Another SYN-ACK to the same SYN before the handshake is done: the server has forgotten its first.
-fn is_second_answer(flow: &FlowCore, side: Side, tcp: &TcpInfo) -> bool {
-    let other = flow.half(side.other());
+fn is_second_answer(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo) -> bool {
+    let other = side.other();
     tcp.flags.contains(TcpFlags::ACK)
-        && !flow.has(flow_bit::HANDSHAKE_DONE)
-        && other.stream.is_started()
-        && other.stream.start_seq() == tcp.ack
-        && flow.half(side).stream.is_untouched()
+        && !flow.hot.has(flag::HANDSHAKE_DONE)
+        && flow.hot.is_started(other)
+        && flow.start_seq(other) == tcp.ack
+        && flow.is_untouched(side)
 }
 
 /// Notes a SYN or SYN-ACK; false when it is not believed.
-fn on_syn(flow: &mut FlowCore, side: Side, tcp: &TcpInfo, cx: &mut Context<'_>) -> bool {
+fn on_syn(flow: &mut FlowMut<'_>, side: Side, tcp: &TcpInfo, cx: &mut Context<'_>) -> bool {
     let begins = tcp.seq.plus(1);
     let is_answer = tcp.flags.contains(TcpFlags::ACK);
-    let own = flow.half_mut(side);
-    if own.stream.is_started() && own.stream.start_seq() != begins {
-        if !own.stream.is_untouched() && own.bits & half_bit::SYN != 0 {
+    let again = flow.hot.did(side, half_bit::SYN);
+    if !flow.hot.is_started(side) {
+        flow.start(side, begins);
+    } else if flow.core().start_seq(side) != begins {
+        if flow.core().is_untouched(side) {
+            flow.start(side, begins);
+        } else if again {
             flow.counters_mut(side).implausible += 1;
             cx.totals.implausible += 1;
             return false;
         }
-        if own.stream.is_untouched() {
-            own.stream.start(begins);
-        }
-    } else if !own.stream.is_started() {
-        own.stream.start(begins);
     }
-    let again = own.bits & half_bit::SYN != 0;
-    own.bits |= half_bit::SYN;
+    flow.hot.half[side.index()] |= half_bit::SYN;
     if again {
         flow.counters_mut(side).control_retransmissions += 1;
     }
-    let other = flow.half_mut(side.other());
-    if is_answer && !other.stream.is_started() {
-        other.stream.start(tcp.ack);
-        other.bits |= half_bit::SYN_IMPLIED;
+    let other = side.other();
+    if is_answer && !flow.hot.is_started(other) {
+        flow.start(other, tcp.ack);
+        flow.hot.half[other.index()] |= half_bit::SYN_IMPLIED;
     }
     name_client(flow, side, is_answer, cx.now);
     true
 }
 
 /// The first SYN names the client; a SYN-ACK does as long as there was none.
-fn name_client(flow: &mut FlowCore, side: Side, is_answer: bool, ts: Timestamp) {
-    let time = if is_answer { &mut flow.times.syn_ack } else { &mut flow.times.syn };
-    if *time == Timestamp::MIN {
-        *time = ts;
+fn name_client(flow: &mut FlowMut<'_>, side: Side, is_answer: bool, ts: Timestamp) {
+    if !is_answer && flow.cold.syn == UNSET {
+        flow.cold.syn = ts;
     }
-    if !flow.has(flow_bit::CLIENT_BY_SYN) {
+    if !flow.hot.has(flag::CLIENT_BY_SYN) {
         flow.put_client(if is_answer { side.other() } else { side });
-        flow.bits &= !(flow_bit::CLIENT_GUESSED | flow_bit::MIDSTREAM);
-        flow.bits |= flow_bit::CLIENT_BY_SYN;
+        flow.hot.put(flag::CLIENT_GUESSED | flag::MIDSTREAM, false);
+        flow.hot.put(flag::CLIENT_BY_SYN, true);
     }
 }
 
 /// Acknowledgments: how far the other side's bytes have come, and what that says of bytes not seen.
-#[inline]
-fn on_ack(flow: &mut FlowCore, side: Side, (packet, tcp): (&Packet<'_>, &TcpInfo), cx: &mut Context<'_>) {
-    let [a, b] = &mut flow.halves;
-    let (own, other) = if side == Side::A { (a, b) } else { (b, a) };
-    let first = own.bits & half_bit::ACK_SEEN == 0;
-    let advance = if first { 0 } else { tcp.ack.distance(own.ack) };
-    let repeats = !first && advance == 0 && tcp.window == own.window;
-    own.bits |= half_bit::ACK_SEEN;
-    own.window = tcp.window;
+fn on_ack(flow: &mut FlowMut<'_>, side: Side, (packet, tcp): (&Packet<'_>, &TcpInfo), cx: &mut Context<'_>) {
+    let (at, other) = (side.index(), side.other());
+    let first = !flow.hot.did(side, half_bit::ACK_SEEN);
+    let advance = if first { 0 } else { tcp.ack.distance(flow.hot.ack[at]) };
+    let repeats = !first && advance == 0 && tcp.window == flow.hot.window[at];
+    flow.hot.half[at] |= half_bit::ACK_SEEN;
+    flow.hot.window[at] = tcp.window;
     if first || (1..=1 << 30).contains(&advance) {
-        own.ack = tcp.ack;
+        flow.hot.ack[at] = tcp.ack;
     }
-    if !other.stream.is_started() {
-        if advance > 0 {
-            flow.counters_mut(side.other()).acked_unseen_bytes += advance as u64;
-        }
-    } else {
-        let ahead = own.ack.distance(other.stream.next());
-        if ahead > 0 {
-            other.stream.acknowledged_beyond(own.ack, first || advance > 0, cx.now);
+    if flow.hot.is_started(other) {
+        let (acked, now) = (flow.hot.ack[at], cx.now);
+        let ahead = acked.distance(flow.hot.next[other.index()]);
+        if ahead > 0 && !flow.hot.is_ended(other) {
+            let newly = first || advance > 0;
+            cx.on_stream(flow, other, |stream, _| stream.acknowledged_beyond(acked, newly, now));
         }
         let pure = packet.payload_original_len == 0 && tcp.flags.0 & 7 == 0;
-        if pure && tcp.seq.plus(1) == own.stream.next() && own.stream.is_started() && !own.stream.is_ended() {
+        let goes_on = flow.hot.is_started(side) && !flow.hot.is_ended(side);
+        if pure && goes_on && tcp.seq.plus(1) == flow.hot.next[at] {
             flow.counters_mut(side).keep_alives += 1;
-        } else if repeats && pure && (ahead < 0 || other.stream.is_busy()) {
+        } else if repeats && pure && (ahead < 0 || flow.core().is_busy(other)) {
             flow.counters_mut(side).duplicate_acks += 1;
         }
+    } else if advance > 0 {
+        flow.counters_mut(other).acked_unseen_bytes += advance as u64;
     }
     if tcp.window == 0 && !tcp.flags.intersects(TcpFlags::SYN | TcpFlags::FIN) {
         flow.counters_mut(side).zero_windows += 1;
         flow.note_letter(side, Letter::ZERO_WINDOW);
     }
-    if !flow.has(flow_bit::HANDSHAKE_DONE) {
+    if !flow.hot.has(flag::HANDSHAKE_DONE) {
         check_handshake(flow, cx.now);
     }
 }
 
 /// The handshake is done when both SYNs are acknowledged, however they crossed.
-fn check_handshake(flow: &mut FlowCore, ts: Timestamp) {
+fn check_handshake(flow: &mut FlowMut<'_>, ts: Timestamp) {
     let acknowledged = |side: Side| {
-        let (own, other) = (flow.half(side), flow.half(side.other()));
-        own.bits & (half_bit::SYN | half_bit::SYN_IMPLIED) != 0
-            && other.bits & half_bit::ACK_SEEN != 0
-            && !other.ack.before(own.stream.start_seq())
+        flow.hot.did(side, half_bit::SYN | half_bit::SYN_IMPLIED)
+            && flow.hot.did(side.other(), half_bit::ACK_SEEN)
+            && !flow.hot.ack[side.other().index()].before(flow.core().start_seq(side))
     };
     if acknowledged(Side::A) && acknowledged(Side::B) {
-        flow.bits |= flow_bit::HANDSHAKE_DONE;
-        flow.times.handshake_done = ts;
+        flow.hot.put(flag::HANDSHAKE_DONE, true);
+        flow.cold.handshake_done = ts;
     }
 }
 
 /// Payload and FIN.
-#[inline]
-fn on_payload(flow: &mut FlowCore, side: Side, (packet, tcp): (&Packet<'_>, &TcpInfo), cx: &mut Context<'_>) {
+fn on_payload(
+    flow: &mut FlowMut<'_>,
+    side: Side,
+    (packet, tcp): (&Packet<'_>, &TcpInfo),
+    cx: &mut Context<'_>,
+) {
     let syn = u32::from(tcp.flags.contains(TcpFlags::SYN));
     let seq = tcp.seq.plus(syn);
     let fin = tcp.flags.contains(TcpFlags::FIN);
     let len = packet.payload_original_len;
-    if !flow.half(side).stream.is_started() {
+    if !flow.hot.is_started(side) {
         start_midway(flow, side, seq);
     }
     if len == 1 && !fin && is_single_byte_probe(flow, side, seq) {
@@ -269,32 +321,65 @@ fn on_payload(flow: &mut FlowCore, side: Side, (packet, tcp): (&Packet<'_>, &Tcp
     if fin {
         on_fin(flow, side, packet);
     }
+    let segment = Segment { seq, len, payload: packet.payload, fin, ts: packet.ts };
+    if is_next_in_order(flow.core(), side, &segment) {
+        return accept_in_order(flow, side, &segment, cx);
+    }
     let before = repeats_of(flow, side);
-    let (half, mut out) = cx.outlet(flow, side);
-    half.stream.accept(&Segment { seq, len, payload: packet.payload, fin, ts: packet.ts }, &mut out);
-    if flow.counters.is_some() {
-        note_repeats(flow, side, before);
+    cx.on_stream(flow, side, |stream, out| stream.accept(&segment, out));
+    note_repeats(flow, side, before);
+}
+
+/// Whether a segment is whole, the next, and nothing waits behind a hole.
+fn is_next_in_order(flow: FlowCore<'_>, side: Side, segment: &Segment<'_>) -> bool {
+    segment.seq == flow.hot.next[side.index()]
+        && !flow.hot.is_ended(side)
+        && segment.payload.len() as u32 == segment.len
+        && segment.len <= SMALL
+        && !flow.is_busy(side)
+}
+
+/// What [`ByteStream::accept`] would do with such a segment, without unpacking the stream.
+fn accept_in_order(flow: &mut FlowMut<'_>, side: Side, segment: &Segment<'_>, cx: &mut Context<'_>) {
+    let at = side.index();
+    let next = segment.seq.plus(segment.len);
+    flow.hot.next[at] = next;
+    if segment.len > 0 {
+        if let Some(latest) = &mut flow.latest {
+            latest[at] = Latest::new(segment.ts, segment.len);
+        }
+        if cx.delivers(flow) {
+            cx.events.push(cx.flow, bytes_of(side, segment.len, segment.ts));
+        }
+    }
+    if segment.fin {
+        flow.hot.next[at] = next.plus(1);
+        flow.hot.put(flag::ENDED << at, true);
+        cx.events.push(cx.flow, FlowEvent::End { side, ts: segment.ts });
     }
 }
 
+/// The event of a packet whose whole payload is next in order.
+#[inline]
+pub(crate) fn bytes_of(side: Side, len: u32, ts: Timestamp) -> FlowEvent {
+    FlowEvent::Bytes { side, chunk: Chunk::InPacket { start: 0, end: len }, ts }
+}
+
 /// The stream will say when the FIN is reached; this is when it was first seen.
-fn on_fin(flow: &mut FlowCore, side: Side, packet: &Packet<'_>) {
-    let half = flow.half_mut(side);
-    let again = half.bits & half_bit::FIN != 0;
-    half.bits |= half_bit::FIN;
-    if !again {
-        flow.times.fins[side.index()] = packet.ts;
-    } else if packet.payload_original_len == 0 {
+fn on_fin(flow: &mut FlowMut<'_>, side: Side, packet: &Packet<'_>) {
+    let again = flow.hot.did(side, half_bit::FIN);
+    flow.hot.half[side.index()] |= half_bit::FIN;
+    if again && packet.payload_original_len == 0 {
         flow.counters_mut(side).control_retransmissions += 1;
     }
 }
 
-fn repeats_of(flow: &FlowCore, side: Side) -> (u32, u32) {
-    flow.counters.as_ref().map_or((0, 0), |c| (c[side.index()].retransmissions, c[side.index()].gaps))
+fn repeats_of(flow: &FlowMut<'_>, side: Side) -> (u32, u32) {
+    flow.cold.counters.as_ref().map_or((0, 0), |c| (c[side.index()].retransmissions, c[side.index()].gaps))
 }
 
 /// Zeek's letters for a retransmission and a gap.
-fn note_repeats(flow: &mut FlowCore, side: Side, before: (u32, u32)) {
+fn note_repeats(flow: &mut FlowMut<'_>, side: Side, before: (u32, u32)) {
     let after = repeats_of(flow, side);
     if after.0 > before.0 {
         flow.note_letter(side, Letter::RETRANSMISSION);
@@ -306,83 +391,83 @@ fn note_repeats(flow: &mut FlowCore, side: Side, before: (u32, u32)) {
 
 /// A direction without SYN begins at its first byte; if the other side's SYN was seen, at what that side has
 /// acknowledged first, so that bytes lost before are a gap.
-fn start_midway(flow: &mut FlowCore, side: Side, seq: TcpSeq) {
-    let other = flow.half(side.other());
-    let told = other.bits & half_bit::ACK_SEEN != 0 && other.bits & half_bit::SYN != 0;
+fn start_midway(flow: &mut FlowMut<'_>, side: Side, seq: TcpSeq) {
+    let other = side.other();
+    let told = flow.hot.did(other, half_bit::ACK_SEEN) && flow.hot.did(other, half_bit::SYN);
     // The first ACK says where the stream began; what was acknowledged since has been counted.
-    let unseen = flow.counters.as_ref().map_or(0, |c| c[side.index()].acked_unseen_bytes);
-    let began = other.ack.plus((unseen as u32).wrapping_neg());
+    let unseen = flow.cold.counters.as_ref().map_or(0, |c| c[side.index()].acked_unseen_bytes);
+    let began = flow.hot.ack[other.index()].plus((unseen as u32).wrapping_neg());
     let start = if told && (1..=NEAR).contains(&seq.distance(began)) { began } else { seq };
-    flow.half_mut(side).stream.start(start);
+    flow.start(side, start);
 }
 
 /// One byte that is no news: a keep-alive, or a probe of a zero window (RFC 9293 §3.8.4, §3.8.6.1).
-fn is_single_byte_probe(flow: &mut FlowCore, side: Side, seq: TcpSeq) -> bool {
-    let (own, other) = (flow.half(side), flow.half(side.other()));
-    let heard = other.bits & half_bit::ACK_SEEN != 0;
-    let closed = heard && other.window == 0;
-    let distance = seq.distance(own.stream.next());
-    if distance == -1 && !own.stream.is_ended() {
-        let acknowledged = !heard || !other.ack.before(own.stream.next());
+fn is_single_byte_probe(flow: &mut FlowMut<'_>, side: Side, seq: TcpSeq) -> bool {
+    let (next, other) = (flow.hot.next[side.index()], side.other());
+    let heard = flow.hot.did(other, half_bit::ACK_SEEN);
+    let closed = heard && flow.hot.window[other.index()] == 0;
+    let distance = seq.distance(next);
+    if distance == -1 && !flow.hot.is_ended(side) {
+        let acknowledged = !heard || !flow.hot.ack[other.index()].before(next);
         if acknowledged || closed {
             flow.counters_mut(side).keep_alives += 1;
             return true;
         }
     }
     if distance == 0 && closed {
-        flow.half_mut(side).stream.expect_probe();
+        flow.spill_mut().stream[side.index()] |= PROBED;
         flow.counters_mut(side).zero_window_probes += 1;
     }
     false
 }
 
 /// A RST ends the flow if it is in window; its payload, if any, is no stream data (RFC 9293 §3.10.7.4).
-fn on_rst(flow: &mut FlowCore, side: Side, tcp: &TcpInfo, cx: &mut Context<'_>) {
-    if !is_rst_in_window(flow, side, tcp) {
+fn on_rst(flow: &mut FlowMut<'_>, side: Side, tcp: &TcpInfo, cx: &mut Context<'_>) {
+    if !is_rst_in_window(flow.core(), side, tcp) {
         flow.counters_mut(side).implausible += 1;
         cx.totals.resets_ignored += 1;
         return;
     }
-    flow.half_mut(side).bits |= half_bit::RST;
-    flow.times.rst = cx.now;
-    if side == Side::B {
-        flow.bits |= flow_bit::RST_BY_B;
-    }
+    flow.hot.half[side.index()] |= half_bit::RST;
     terminate(flow, CloseReason::Rst, cx);
 }
 
 /// Near what its sender would send next or what the other side waits for; a sender of whom nothing is known (it
 /// refuses a SYN) must acknowledge that SYN (RFC 9293 §3.10.7.3).
-fn is_rst_in_window(flow: &FlowCore, side: Side, tcp: &TcpInfo) -> bool {
-    let (own, other) = (flow.half(side), flow.half(side.other()));
+fn is_rst_in_window(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo) -> bool {
+    let (hot, other) = (flow.hot, side.other());
     let near = |seq: TcpSeq| (-NEAR..=NEAR).contains(&tcp.seq.distance(seq));
-    if other.bits & half_bit::ACK_SEEN != 0 && near(other.ack) {
+    let heard = hot.did(other, half_bit::ACK_SEEN);
+    if heard && near(hot.ack[other.index()]) {
         return true;
     }
-    if own.stream.is_started() && own.packets > 1 {
-        return near(own.stream.next());
+    if hot.is_started(side) && flow.packets(side) > 1 {
+        return near(hot.next[side.index()]);
     }
-    if tcp.flags.contains(TcpFlags::ACK) && other.stream.is_started() {
-        return (0..=NEAR).contains(&tcp.ack.distance(other.stream.start_seq()));
+    if tcp.flags.contains(TcpFlags::ACK) && hot.is_started(other) {
+        return (0..=NEAR).contains(&tcp.ack.distance(flow.start_seq(other)));
     }
-    other.bits & half_bit::ACK_SEEN == 0
+    !heard
 }
 
-fn terminate(flow: &mut FlowCore, reason: CloseReason, cx: &mut Context<'_>) {
+fn terminate(flow: &mut FlowMut<'_>, reason: CloseReason, cx: &mut Context<'_>) {
     for side in [Side::A, Side::B] {
-        let (half, mut out) = cx.outlet(flow, side);
-        half.stream.flush(&mut out);
-        half.stream.forget(out.budget);
+        if flow.cold.spill.is_some() {
+            cx.on_stream(flow, side, |stream, out| {
+                stream.flush(out);
+                stream.forget(out.budget);
+            });
+        }
     }
-    flow.bits |= flow_bit::TERMINATED;
-    flow.times.terminated = cx.now;
+    flow.hot.put(flag::TERMINATED, true);
+    flow.cold.terminated = cx.now;
     cx.totals.terminated += 1;
     cx.events.push(cx.flow, FlowEvent::Terminated { reason, ts: cx.now });
 }
 
-fn count_straggler(flow: &mut FlowCore, side: Side, (tcp, len): (&TcpInfo, u32), cx: &mut Context<'_>) {
+fn count_straggler(flow: &mut FlowMut<'_>, side: Side, (tcp, len): (&TcpInfo, u32), cx: &mut Context<'_>) {
     cx.totals.stragglers += 1;
-    let sent_before = |flag, bit| tcp.flags.contains(flag) && flow.half(side).bits & bit != 0;
+    let sent_before = |flag, bit| tcp.flags.contains(flag) && flow.hot.did(side, bit);
     if len == 0 && (sent_before(TcpFlags::SYN, half_bit::SYN) || sent_before(TcpFlags::FIN, half_bit::FIN)) {
         flow.counters_mut(side).control_retransmissions += 1;
     }
@@ -394,11 +479,10 @@ fn count_straggler(flow: &mut FlowCore, side: Side, (tcp, len): (&TcpInfo, u32),
 }
 
 #[inline]
-fn check_side(flow: &mut FlowCore, side: Side, cx: &mut Context<'_>) {
-    if flow.half(side).stream.is_busy() {
+fn check_side(flow: &mut FlowMut<'_>, side: Side, cx: &mut Context<'_>) {
+    if flow.core().is_busy(side) {
         let before = repeats_of(flow, side);
-        let (half, mut out) = cx.outlet(flow, side);
-        half.stream.check(&mut out);
+        cx.on_stream(flow, side, |stream, out| stream.check(out));
         note_repeats(flow, side, before);
     }
 }

@@ -105,18 +105,18 @@ fn ours(path: &Path) -> Option<Connections> {
 
 fn collect(table: &Table<()>, events: &Events, all: &mut Connections) {
     for event in events.list() {
-        let flow: &FlowCore = table.flow(event.flow);
+        let flow = table.flow(event.flow);
         if flow.is_tcp() && matches!(event.what, FlowEvent::Closed { .. }) {
             let end = |side| {
-                let end = flow.key.end(side);
+                let end = flow.key().end(side);
                 format!("{}:{}", end.addr, end.port)
             };
-            all.entry(pair(end(Side::A), end(Side::B))).or_default().push(facts_of(flow, end));
+            all.entry(pair(end(Side::A), end(Side::B))).or_default().push(facts_of(&flow, end));
         }
     }
 }
 
-fn facts_of(flow: &FlowCore, end: impl Fn(Side) -> String) -> Facts {
+fn facts_of(flow: &FlowCore<'_>, end: impl Fn(Side) -> String) -> Facts {
     let (client, _) = flow.client();
     let ways = [client, client.other()];
     let repeated = |side| {
@@ -125,7 +125,7 @@ fn facts_of(flow: &FlowCore, end: impl Fn(Side) -> String) -> Facts {
         u64::from(c.retransmissions + c.control_retransmissions + c.mirrored + c.out_of_order + c.stragglers)
     };
     Facts {
-        first_ts: flow.first_ts.0,
+        first_ts: flow.first_ts().0,
         client: end(client),
         packets: ways.map(|side| flow.packets(side)),
         unique_bytes: ways.map(|side| flow.unique_bytes(side)),

@@ -5,7 +5,7 @@ mod observe;
 
 use std::collections::BTreeMap;
 
-use flow::{CloseReason, Config};
+use flow::{CloseReason, Config, Detail};
 use observe::{Observer, Piece};
 use proptest::prelude::*;
 use testkit::{Carrier, Dialogue, Mangle, Rng, Sent};
@@ -157,7 +157,7 @@ fn random_config(rng: &mut Rng) -> Config {
         flows_max: 1 + rng.below(6) as usize,
         held_bytes_max_per_direction: rng.below(5000) as usize,
         held_bytes_max: rng.below(8000) as usize,
-        reassemble: rng.chance(0.9),
+        detail: [Detail::Life, Detail::Segments, Detail::Payload, Detail::Payload][rng.below(4) as usize],
         active_timeout_ns: rng.chance(0.3).then(|| rng.below(1 << 34) as i64),
         seed: rng.next_u64(),
         ..Config::default()

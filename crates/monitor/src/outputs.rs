@@ -1,11 +1,12 @@
 //! The parsers that a plan uses, sorted by what they read, with the writers of their tuples.
 
+use flow::Detail;
 use parsers::flow_level::{flow_record, tcp_conn_time};
 use parsers::packet_level::PacketParser;
 use parsers::registry::{self, Reads};
 use parsers::{FlowContext, Protocol, Tap};
 use plan::MonitorSpec;
-use tuple::{Batch, TupleWriter};
+use tuple::{Batch, FieldId, TupleWriter};
 use wire::{Packet, Timestamp};
 
 /// Batches for the next station, each with the input (the parser's place in the plan) that it belongs to.
@@ -87,6 +88,18 @@ impl Outputs {
     #[must_use]
     pub fn reads_payload(&self) -> bool {
         !self.protocols.is_empty()
+    }
+
+    /// What the flow table has to find out.
+    #[must_use]
+    pub fn detail(&self) -> Detail {
+        const SEGMENTS: [FieldId; 2] = [flow_record::RETRANSMISSIONS, flow_record::HISTORY];
+        let counts_segments = |tap: &FlowTap| SEGMENTS.iter().any(|field| tap.writer.wants(*field));
+        match () {
+            () if self.reads_payload() => Detail::Payload,
+            () if self.flows.iter().any(counts_segments) => Detail::Segments,
+            () => Detail::Life,
+        }
     }
 
     /// Whether any parser wants starts and ends of connections.

@@ -24,7 +24,7 @@ const BATCH: usize = 64;
 /// Limits of a monitor.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// The flow table's; `reassemble` is decided by the plan.
+    /// The flow table's; `detail` is decided by the plan.
     pub flow: flow::Config,
 }
 
@@ -73,7 +73,6 @@ pub struct Monitor {
 /// What the monitor remembers of a flow.
 #[derive(Default)]
 struct FlowState {
-    verdict: FlowVerdict,
     connection: Connection,
     stream: Stream,
     /// The parser did not get the connection's first bytes.
@@ -81,11 +80,10 @@ struct FlowState {
     reported: Option<Box<flow_record::Counts>>,
 }
 
-/// Whether a flow is asked for by FROM and TO.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+/// Whether a flow is asked for by FROM and TO; kept as the table's mark, where every packet finds it.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum FlowVerdict {
     /// It depends on which end is the client, and that is not known yet.
-    #[default]
     Open,
     In,
     Out,
@@ -115,7 +113,7 @@ impl Monitor {
     #[must_use]
     pub fn behind(gate: Gate, spec: &MonitorSpec, config: Config) -> Monitor {
         let outputs = Outputs::new(spec);
-        let flow = flow::Config { reassemble: outputs.reads_payload(), ..config.flow };
+        let flow = flow::Config { detail: outputs.detail(), ..config.flow };
         Monitor {
             gate,
             addresses: AddressFilter::new(spec),
@@ -144,6 +142,9 @@ impl Monitor {
             progress = self.admit(&mut packets, &mut admitted);
             if admitted.is_empty() {
                 break;
+            }
+            for ready in &admitted {
+                self.table.prefetch_flow(ready.at.hash);
             }
             for ready in &admitted {
                 self.on_packet(ready);
@@ -217,7 +218,7 @@ impl Monitor {
             match self.gate.admit(&captured, &mut self.accounting) {
                 Verdict::Enter(packet) => {
                     let at = self.table.hash(&packet);
-                    self.table.prefetch(at.hash);
+                    self.table.prefetch_index(at.hash);
                     admitted.push(Admitted { packet, at });
                 }
                 Verdict::Refused => {}
@@ -238,13 +239,13 @@ impl Monitor {
         self.on_events(&events, packet.payload, Some(packet));
         self.events = events;
 
-        if self.table.flow(idx).state.verdict == FlowVerdict::Out {
+        if self.verdict(idx) == FlowVerdict::Out {
             self.accounting.filtered.direction += 1;
             return;
         }
         self.accounting.parsed += 1;
         if self.outputs.reads_packets() && self.asked_for(idx) {
-            let context = context(self.table.flow(idx));
+            let context = self.context(idx);
             self.outputs.on_packet(packet, &context);
         }
         if self.outputs.reads_connections()
@@ -278,14 +279,14 @@ impl Monitor {
 
     fn on_opened(&mut self, idx: FlowIdx, packet: Option<&Packet<'_>>) {
         self.decide(idx);
-        if self.table.flow(idx).state.verdict == FlowVerdict::Out {
+        if self.verdict(idx) == FlowVerdict::Out {
             return;
         }
         if let Some(packet) = packet
             && packet.five_tuple.protocol == IpProtocol::TCP
             && self.asked_for(idx)
         {
-            let context = context(self.table.flow(idx));
+            let context = self.context(idx);
             self.outputs.on_first_packet(packet, &context);
         }
     }
@@ -297,7 +298,7 @@ impl Monitor {
         } else {
             let flow = self.table.flow(idx);
             let (client, guessed) = flow.client();
-            let (client, server) = (flow.key.end(client), flow.key.end(client.other()));
+            let (client, server) = (flow.key().end(client), flow.key().end(client.other()));
             match (self.addresses.matches(client, server), self.addresses.matches(server, client)) {
                 (true, true) => FlowVerdict::In,
                 (true, false) if !guessed => FlowVerdict::In,
@@ -305,28 +306,36 @@ impl Monitor {
                 _ => FlowVerdict::Open,
             }
         };
-        self.table.flow_mut(idx).state.verdict = verdict;
+        self.table.set_mark(idx, verdict as u8);
         if verdict == FlowVerdict::Out {
-            self.table.flow_mut(idx).state.stream = Stream::Ignored;
+            self.table.state_mut(idx).stream = Stream::Ignored;
             self.table.ignore_payload(idx);
+        }
+    }
+
+    fn verdict(&self, idx: FlowIdx) -> FlowVerdict {
+        match self.table.mark(idx) {
+            0 => FlowVerdict::Open,
+            1 => FlowVerdict::In,
+            _ => FlowVerdict::Out,
         }
     }
 
     /// Whether tuples of the flow may be written now; where nothing better is known, the guessed client counts.
     fn asked_for(&self, idx: FlowIdx) -> bool {
-        let flow = self.table.flow(idx);
-        match flow.state.verdict {
+        match self.verdict(idx) {
             FlowVerdict::In => true,
             FlowVerdict::Out => false,
             FlowVerdict::Open => {
+                let flow = self.table.flow(idx);
                 let client = flow.client().0;
-                self.addresses.matches(flow.key.end(client), flow.key.end(client.other()))
+                self.addresses.matches(flow.key().end(client), flow.key().end(client.other()))
             }
         }
     }
 
     fn on_bytes(&mut self, idx: FlowIdx, side: Side, bytes: &[u8], ts: Timestamp) {
-        if matches!(self.table.flow(idx).state.stream, Stream::New | Stream::Probing(_))
+        if matches!(self.table.state(idx).stream, Stream::New | Stream::Probing(_))
             && !self.recognise(idx, side, bytes, ts)
         {
             return;
@@ -335,7 +344,7 @@ impl Monitor {
     }
 
     fn on_datagram(&mut self, idx: FlowIdx, side: Side, bytes: &[u8], (cut, ts): (u32, Timestamp)) {
-        if matches!(self.table.flow(idx).state.stream, Stream::New | Stream::Probing(_))
+        if matches!(self.table.state(idx).stream, Stream::New | Stream::Probing(_))
             && !self.recognise(idx, side, bytes, ts)
         {
             return;
@@ -344,7 +353,7 @@ impl Monitor {
     }
 
     fn on_gap(&mut self, idx: FlowIdx, side: Side, len: u64, ts: Timestamp) {
-        match &mut self.table.flow_mut(idx).state.stream {
+        match &mut self.table.state_mut(idx).stream {
             stream @ Stream::New => {
                 let mut probing = Box::<Probing>::default();
                 probing.on_gap(side);
@@ -358,32 +367,33 @@ impl Monitor {
     /// Asks the protocols whether these bytes are theirs. True when one has been found; the bytes before these have
     /// been fed to its parser then.
     fn recognise(&mut self, idx: FlowIdx, side: Side, bytes: &[u8], ts: Timestamp) -> bool {
-        let flow = self.table.flow_mut(idx);
-        let (client, guessed) = flow.client();
+        let flow = self.table.flow(idx);
+        let (key, (client, guessed)) = (flow.key(), flow.client());
         let about = ProbeFlow {
-            transport: flow.key.protocol,
+            transport: key.protocol,
             client: (!guessed).then_some(client),
-            ports: [flow.key.a.port, flow.key.b.port],
+            ports: [key.a.port, key.b.port],
             midstream: flow.is_midstream(),
         };
-        let mut probing = match std::mem::take(&mut flow.state.stream) {
+        let state = self.table.state_mut(idx);
+        let mut probing = match std::mem::take(&mut state.stream) {
             Stream::Probing(probing) => probing,
             _ => Box::default(),
         };
         match probing.on_bytes(side, bytes, ts, about, self.outputs.protocols()) {
-            Ok(None) => flow.state.stream = Stream::Probing(probing),
+            Ok(None) => state.stream = Stream::Probing(probing),
             Err(()) => {
-                flow.state.stream = Stream::Ignored;
+                state.stream = Stream::Ignored;
                 self.table.ignore_payload(idx);
             }
             Ok(Some(found)) => {
-                if guessed || flow.key.protocol != IpProtocol::TCP {
-                    flow.set_client(found.asker);
-                }
                 let protocol = self.outputs.protocols()[usize::from(found.protocol)];
                 let (parser, asker) = ((protocol.start)(), found.asker);
-                flow.state.joined_midway = probing.joined_midway();
-                flow.state.stream = Stream::Parsing { parser, protocol: found.protocol, asker };
+                state.joined_midway = probing.joined_midway();
+                state.stream = Stream::Parsing { parser, protocol: found.protocol, asker };
+                if guessed || key.protocol != IpProtocol::TCP {
+                    self.table.set_client(idx, asker);
+                }
                 self.decide(idx);
                 self.parse(idx, |parser, asker, out| probing.replay(asker, parser, out));
                 return true;
@@ -398,13 +408,11 @@ impl Monitor {
         idx: FlowIdx,
         act: impl FnOnce(&mut dyn parsers::StreamParser, Side, &mut Output<'_>),
     ) {
-        let mut stream = std::mem::take(&mut self.table.flow_mut(idx).state.stream);
+        let mut stream = std::mem::take(&mut self.table.state_mut(idx).stream);
         if let Stream::Parsing { parser, protocol, asker } = &mut stream {
-            let flow = self.table.flow(idx);
-            let midstream = flow.is_midstream() || flow.state.joined_midway;
-            let facts = Facts(flow);
+            let facts = Facts { table: &self.table, idx };
+            let flow = FlowRef::new(facts.is_midstream(), &facts);
             let taps = self.outputs.taps(*protocol);
-            let flow = FlowRef::new(midstream, &facts);
             let mut out = Output::new(flow, self.now, &mut self.accounting.parsers, taps);
             act(parser.as_mut(), *asker, &mut out);
             if parser.is_done() {
@@ -413,7 +421,7 @@ impl Monitor {
                 self.table.ignore_payload(idx);
             }
         }
-        self.table.flow_mut(idx).state.stream = stream;
+        self.table.state_mut(idx).stream = stream;
     }
 
     fn on_terminated(&mut self, idx: FlowIdx, reason: CloseReason, ts: Timestamp) {
@@ -425,23 +433,23 @@ impl Monitor {
 
     fn on_closed(&mut self, idx: FlowIdx, reason: CloseReason, ts: Timestamp) {
         self.close_stream(idx);
-        let last_ts = self.table.flow(idx).last_ts;
+        let last_ts = self.table.flow(idx).last_ts();
         self.on_connection_end(idx, tcp_conn_time::Flag::Expired, last_ts);
         self.record(idx, reason.name(), ts.max(self.watermark));
     }
 
     fn close_stream(&mut self, idx: FlowIdx) {
         self.parse(idx, |parser, _, out| parser.on_close(out));
-        self.table.flow_mut(idx).state.stream = Stream::Ignored;
+        self.table.state_mut(idx).stream = Stream::Ignored;
     }
 
     /// A SYN or FIN, for `tcp_conn_time`.
     fn on_control_segment(&mut self, idx: FlowIdx, flags: TcpFlags, ts: Timestamp) {
-        let connection = &mut self.table.flow_mut(idx).state.connection;
+        let connection = &mut self.table.state_mut(idx).connection;
         if flags.contains(TcpFlags::SYN) && !flags.contains(TcpFlags::ACK) && connection.started.is_none() {
             connection.started = Some(ts);
             if self.asked_for(idx) {
-                let context = context(self.table.flow(idx));
+                let context = self.context(idx);
                 self.outputs.on_start(ts, &context);
             }
         }
@@ -451,22 +459,19 @@ impl Monitor {
     }
 
     fn on_connection_end(&mut self, idx: FlowIdx, flag: tcp_conn_time::Flag, ts: Timestamp) {
-        let flow = self.table.flow_mut(idx);
-        if !self.outputs.reads_connections()
-            || flow.key.protocol != IpProtocol::TCP
-            || flow.state.connection.ended
-        {
+        if !self.outputs.reads_connections() {
             return;
         }
-        flow.state.connection.ended = true;
-        let end = tcp_conn_time::End {
-            flag,
-            ts,
-            started: flow.state.connection.started,
-            handshake_ns: flow.handshake_ns(),
-        };
-        let context = context(flow);
+        let flow = self.table.flow(idx);
+        let connection = self.table.state(idx).connection;
+        if !flow.is_tcp() || connection.ended {
+            return;
+        }
+        let end =
+            tcp_conn_time::End { flag, ts, started: connection.started, handshake_ns: flow.handshake_ns() };
+        self.table.state_mut(idx).connection.ended = true;
         if self.asked_for(idx) {
+            let context = self.context(idx);
             self.outputs.on_end(&end, self.now, &context);
         }
     }
@@ -476,17 +481,16 @@ impl Monitor {
         if !self.outputs.reads_flows() || !self.asked_for(idx) {
             return;
         }
-        let flow = self.table.flow_mut(idx);
-        let counts = counts(flow);
-        let before = flow.state.reported.get_or_insert_default();
+        let counts = counts(&self.table.flow(idx));
+        let before = self.table.state_mut(idx).reported.get_or_insert_default();
         let since = counts.since(before);
         **before = counts;
         let flow = self.table.flow(idx);
-        let tcp = flow.key.protocol == IpProtocol::TCP;
+        let tcp = flow.is_tcp();
         let history = tcp.then(|| flow.history());
         let record = flow_record::Record {
-            first_ts: flow.first_ts,
-            last_ts: flow.last_ts,
+            first_ts: flow.first_ts(),
+            last_ts: flow.last_ts(),
             now,
             counts: since,
             handshake_ns: flow.handshake_ns(),
@@ -494,7 +498,13 @@ impl Monitor {
             history: history.as_deref(),
             reason,
         };
-        self.outputs.on_record(&record, &context(flow));
+        let context = self.context(idx);
+        self.outputs.on_record(&record, &context);
+    }
+
+    /// What the tuples of a flow have in common.
+    fn context(&self, idx: FlowIdx) -> FlowContext {
+        Facts { table: &self.table, idx }.context()
     }
 
     fn flush(&mut self, out: &mut Batches) {
@@ -511,29 +521,34 @@ impl Monitor {
 }
 
 /// A flow, asked who it is only when a tuple says so.
-struct Facts<'a>(&'a Flow<FlowState>);
+struct Facts<'a> {
+    table: &'a Table<FlowState>,
+    idx: FlowIdx,
+}
 
-impl FlowFacts for Facts<'_> {
-    fn context(&self) -> FlowContext {
-        context(self.0)
+impl Facts<'_> {
+    fn is_midstream(&self) -> bool {
+        self.table.flow(self.idx).is_midstream() || self.table.state(self.idx).joined_midway
     }
 }
 
-/// What the tuples of a flow have in common.
-fn context(flow: &Flow<FlowState>) -> FlowContext {
-    let (client, client_guessed) = flow.client();
-    FlowContext {
-        id: flow.id,
-        client: flow.key.end(client),
-        server: flow.key.end(client.other()),
-        protocol: flow.key.protocol,
-        client_guessed,
-        midstream: flow.is_midstream() || flow.state.joined_midway,
+impl FlowFacts for Facts<'_> {
+    fn context(&self) -> FlowContext {
+        let flow = self.table.flow(self.idx);
+        let (key, (client, client_guessed)) = (flow.key(), flow.client());
+        FlowContext {
+            id: flow.id(),
+            client: key.end(client),
+            server: key.end(client.other()),
+            protocol: key.protocol,
+            client_guessed,
+            midstream: self.is_midstream(),
+        }
     }
 }
 
 /// A flow's counts, the client's first.
-fn counts(flow: &Flow<FlowState>) -> flow_record::Counts {
+fn counts(flow: &Flow<'_>) -> flow_record::Counts {
     let client = flow.client().0;
     let sides = [client, client.other()];
     let sum = |of: fn(&SideCounters) -> u64| sides.iter().map(|side| of(&flow.counters(*side))).sum();

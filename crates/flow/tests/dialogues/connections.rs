@@ -45,7 +45,7 @@ fn without_a_syn_the_higher_port_is_the_client_until_someone_knows() {
     assert!(seen.only().is_midstream());
     assert_eq!(seen.only().history(), "^dA");
     let idx = seen.only_idx();
-    seen.table.flow_mut(idx).set_client(Side::B);
+    seen.table.set_client(idx, Side::B);
     assert_eq!(seen.only().client(), (Side::B, false));
 }
 

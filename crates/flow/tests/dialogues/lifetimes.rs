@@ -1,6 +1,6 @@
 //! How long flows live, and who goes first: timeouts, stragglers, floods, full tables, clocks.
 
-use flow::{CloseReason, Config};
+use flow::{CloseReason, Config, Detail};
 use testkit::Dialogue;
 use wire::packet::TcpFlags;
 use wire::{Side, Timestamp};
@@ -97,7 +97,8 @@ fn nobody_wants_payload() {
     talk.client().segment(-6, TcpFlags::ACK, b"...");
     talk.advance(SECOND);
     talk.close();
-    let seen = check_with(Config { reassemble: false, ..Config::default() }, &talk, "open <end >end FIN");
+    let seen =
+        check_with(Config { detail: Detail::Segments, ..Config::default() }, &talk, "open <end >end FIN");
     assert_eq!(seen.only().unique_bytes(Side::A), 9);
     assert_eq!(seen.only().counters(Side::A).retransmissions, 1);
 
@@ -209,7 +210,7 @@ fn identities_are_documented_and_stable() {
     talk.client().syn();
     let seen = check(&talk, "open");
     let flow = seen.only();
-    assert_eq!(flow.id, flow::flow_id(&flow.key, flow.first_ts));
+    assert_eq!(flow.id(), flow::flow_id(&flow.key(), flow.first_ts()));
     let mut bytes = Vec::new();
     for (last, port) in [(1, 40_000u16), (2, 80)] {
         bytes.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, last]);
@@ -217,5 +218,5 @@ fn identities_are_documented_and_stable() {
     }
     bytes.push(6);
     bytes.extend(1_700_000_000_000_000_000i64.to_be_bytes());
-    assert_eq!(flow.id, xxhash_rust::xxh3::xxh3_64(&bytes));
+    assert_eq!(flow.id(), xxhash_rust::xxh3::xxh3_64(&bytes));
 }

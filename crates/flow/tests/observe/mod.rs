@@ -108,7 +108,7 @@ impl Observer {
     }
 
     /// The one flow that is in the table.
-    pub fn only(&self) -> &Flow<usize> {
+    pub fn only(&self) -> Flow<'_> {
         assert_eq!(self.live.len(), 1, "one live flow");
         self.table.flow(*self.live.keys().next().expect("one live flow"))
     }
@@ -141,12 +141,12 @@ impl Observer {
         if what == FlowEvent::Opened {
             self.live.insert(flow, self.seen.len());
             self.seen.push(Seen::default());
-            self.table.flow_mut(flow).state = self.seen.len();
+            *self.table.state_mut(flow) = self.seen.len();
             return;
         }
         let n = *self.live.get(&flow).unwrap_or_else(|| panic!("{what:?} of a flow that is not open"));
         let seen = &self.seen[n];
-        assert_eq!(self.table.flow(flow).state, n + 1, "the state stays with its flow");
+        assert_eq!(*self.table.state(flow), n + 1, "the state stays with its flow");
         assert!(seen.closed.is_none(), "{what:?} after Closed");
         match what {
             FlowEvent::Closed { .. } | FlowEvent::ActiveTimeout => {}

@@ -1,0 +1,380 @@
+//! A flow as it lies in memory: one cache line that every packet needs, [`Hot`]; what openings, ends and readers
+//! need, [`Cold`]; and [`Spill`], for flows that are long or odd. Packs and unpacks; what it means is said
+//! elsewhere.
+//!
+//! A stream's position is not kept but follows from its next sequence number and an anchor, a sequence number whose
+//! position is known: 0 at first, whatever [`Spill`] says later. Packets are counted in 16 bits and spill over
+//! before those are full; as each brings at most [`SMALL`] bytes, everything counted in 32 bits holds till then.
+
+use std::cell::Cell;
+
+use wire::packet::TcpFlags;
+use wire::{FlowKey, Packet, Side, TcpInfo, TcpSeq, Timestamp, Transport};
+
+use crate::flow::FlowCore;
+use crate::metrics::{Letter, SideCounters};
+use crate::reassembly::Waiting;
+
+/// What every packet needs.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Hot {
+    /// [`flag`]s above, the first letters of the history below.
+    pub word: u64,
+    /// The packets' latest time.
+    pub last_ts: Timestamp,
+    /// Addresses of a [`wire::V4Key`], or the hash of a wide key.
+    pub addrs: u64,
+    /// Its ports, or 0.
+    pub ports: u32,
+    /// Of each side the sequence number behind its byte stream as far as that is in order, FIN included; without TCP a
+    /// count of payload bytes.
+    pub next: [TcpSeq; 2],
+    /// Highest acknowledgment sent.
+    pub ack: [TcpSeq; 2],
+    /// On the wire, link headers included.
+    pub bytes: [u32; 2],
+    pub packets: [u16; 2],
+    pub window: [u16; 2],
+    /// [`half_bit`]s and, below them, the letters of the history that this side has.
+    pub half: [u16; 2],
+}
+
+/// What openings, ends and readers need.
+#[derive(Debug)]
+pub(crate) struct Cold {
+    pub first_ts: Timestamp,
+    /// The flow's identity once somebody has asked for it.
+    pub id: Cell<u64>,
+    /// When the milestones of a connection were passed; [`UNSET`] where they were not seen.
+    pub syn: Timestamp,
+    pub handshake_done: Timestamp,
+    pub terminated: Timestamp,
+    /// Since when the active timeout runs.
+    pub active_since: Timestamp,
+    /// Of each side a sequence number of known position.
+    pub anchor: [TcpSeq; 2],
+    /// Kept only of flows in which something was unusual.
+    pub counters: Option<Box<[SideCounters; 2]>>,
+    pub spill: Option<Box<Spill>>,
+}
+
+/// What does not fit, or few flows need.
+#[derive(Debug, Default)]
+pub(crate) struct Spill {
+    pub waiting: [Option<Box<Waiting>>; 2],
+    /// Bits of the byte streams.
+    pub stream: [u8; 2],
+    /// Position of the anchors.
+    pub pos: [i64; 2],
+    /// Distinct payload bytes seen when the anchors were dropped.
+    pub unique: [u64; 2],
+    /// To be added to the hot record's.
+    pub packets: [u64; 2],
+    pub bytes: [u64; 2],
+    /// Letters of the history from the ninth on.
+    pub letters: u128,
+    /// The clock at the last packet, where [`flag::LAGS`].
+    pub seen_at: i64,
+}
+
+/// When the newest segment of one side arrived, in microseconds modulo 2^32, and its length: to know its mirrored
+/// copy.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Latest {
+    pub us: u32,
+    pub len: u16,
+}
+
+pub(crate) const UNSET: Timestamp = Timestamp::MIN;
+
+/// Bytes that a packet may bring without being written to [`Spill`] at once.
+pub(crate) const SMALL: u32 = u16::MAX as u32;
+
+/// Letters in [`Hot::word`], each of [`LETTER_BITS`].
+const HOT_LETTERS: u32 = 8;
+const LETTER_BITS: u32 = 5;
+
+/// Flags of a flow.
+pub(crate) mod flag {
+    const FIRST: u32 = super::HOT_LETTERS * super::LETTER_BITS;
+
+    /// An ordinary connection under way: the next ordinary segment needs nothing but the hot record.
+    pub const PLAIN: u64 = 1 << FIRST;
+    pub const TCP: u64 = 2 << FIRST;
+    pub const UDP: u64 = 4 << FIRST;
+    /// The key does not fit the hot record: not IPv4, or neither TCP nor UDP.
+    pub const WIDE: u64 = 8 << FIRST;
+    /// Both FINs or a RST: nothing more is delivered.
+    pub const TERMINATED: u64 = 16 << FIRST;
+    pub const HANDSHAKE_DONE: u64 = 32 << FIRST;
+    pub const MIDSTREAM: u64 = 64 << FIRST;
+    /// The client is side B.
+    pub const CLIENT_B: u64 = 128 << FIRST;
+    /// Nobody has said who the client is.
+    pub const CLIENT_GUESSED: u64 = 256 << FIRST;
+    /// A SYN has said it.
+    pub const CLIENT_BY_SYN: u64 = 512 << FIRST;
+    /// Side B sent the first packet.
+    pub const FIRST_B: u64 = 1024 << FIRST;
+    /// The caller has no interest in the payload.
+    pub const IGNORED: u64 = 2048 << FIRST;
+    /// Not to be evicted while there are cheap flows.
+    pub const VALUED: u64 = 4096 << FIRST;
+    /// In the table.
+    pub const LIVE: u64 = 8192 << FIRST;
+    /// The clock at the last packet was not the packets' latest time: it is in [`super::Spill::seen_at`].
+    pub const LAGS: u64 = 16384 << FIRST;
+    /// The first byte of side A's stream is known; shifted by one: side B's.
+    pub const STARTED: u64 = 32768 << FIRST;
+    /// The FIN of side A was reached; shifted by one: side B's.
+    pub const ENDED: u64 = STARTED << 2;
+    /// Two bits of the caller's.
+    pub const MARK_SHIFT: u32 = FIRST + 19;
+    /// How the key is compared, and the transport.
+    pub const KIND: u64 = TCP | UDP | WIDE;
+}
+
+/// Bits of a half, above those of its letters.
+pub(crate) mod half_bit {
+    use crate::metrics::Letter;
+
+    pub const ACK_SEEN: u16 = 1 << Letter::COUNT;
+    pub const SYN: u16 = 2 << Letter::COUNT;
+    /// Its SYN was not seen, but the other side's SYN-ACK says that there was one.
+    pub const SYN_IMPLIED: u16 = 4 << Letter::COUNT;
+    pub const FIN: u16 = 8 << Letter::COUNT;
+    pub const RST: u16 = 16 << Letter::COUNT;
+    pub const LETTERS: u16 = ACK_SEEN - 1;
+}
+
+impl Hot {
+    #[inline]
+    pub fn has(&self, flags: u64) -> bool {
+        self.word & flags != 0
+    }
+
+    #[inline]
+    pub fn put(&mut self, flags: u64, value: bool) {
+        self.word = if value { self.word | flags } else { self.word & !flags };
+    }
+
+    #[inline]
+    pub fn did(&self, side: Side, bits: u16) -> bool {
+        self.half[side.index()] & bits != 0
+    }
+
+    #[inline]
+    pub fn is_started(&self, side: Side) -> bool {
+        self.has(flag::STARTED << side.index())
+    }
+
+    #[inline]
+    pub fn is_ended(&self, side: Side) -> bool {
+        self.has(flag::ENDED << side.index())
+    }
+
+    /// How many letters the history has.
+    pub fn n_letters(&self) -> u32 {
+        let [a, b] = self.half.map(|half| (half & half_bit::LETTERS).count_ones());
+        a + b
+    }
+
+    /// Notes a letter that is not in yet and fits here; false when it does not fit.
+    #[inline]
+    pub fn note_here(&mut self, side: Side, letter: Letter) -> bool {
+        let n = self.n_letters();
+        if n >= HOT_LETTERS {
+            return false;
+        }
+        self.word |= u64::from(letter.packed(side)) << (n * LETTER_BITS);
+        self.half[side.index()] |= letter.bit();
+        true
+    }
+}
+
+/// A flow to be changed.
+pub(crate) struct FlowMut<'a> {
+    pub hot: &'a mut Hot,
+    pub cold: &'a mut Cold,
+    /// Where the table keeps it.
+    pub latest: Option<&'a mut [Latest; 2]>,
+}
+
+impl FlowMut<'_> {
+    #[inline]
+    pub fn core(&self) -> FlowCore<'_> {
+        FlowCore { hot: self.hot, cold: self.cold }
+    }
+
+    pub fn counters_mut(&mut self, side: Side) -> &mut SideCounters {
+        &mut self.cold.counters.get_or_insert_default()[side.index()]
+    }
+
+    pub fn spill_mut(&mut self) -> &mut Spill {
+        self.cold.spill.get_or_insert_default()
+    }
+
+    pub fn put_client(&mut self, client: Side) {
+        self.hot.put(flag::CLIENT_B, client == Side::B);
+    }
+
+    /// Counts a packet, whatever it says.
+    #[inline]
+    pub fn count(&mut self, side: Side, packet: &Packet<'_>) {
+        self.hot.last_ts = self.hot.last_ts.max(packet.ts);
+        let at = side.index();
+        let packets = self.hot.packets[at].checked_add(1);
+        let bytes = self.hot.bytes[at].checked_add(packet.original_len);
+        let Some((packets, bytes)) = packets.zip(bytes) else {
+            self.spill_over();
+            let spill = self.spill_mut();
+            spill.packets[at] += 1;
+            spill.bytes[at] += u64::from(packet.original_len);
+            return;
+        };
+        (self.hot.packets[at], self.hot.bytes[at]) = (packets, bytes);
+    }
+
+    /// Makes room in all that is counted in few bits.
+    fn spill_over(&mut self) {
+        for side in [Side::A, Side::B] {
+            let (at, place) = (side.index(), self.core().place(side));
+            self.drop_anchor(side, place);
+            let (packets, bytes) = (self.hot.packets[at], self.hot.bytes[at]);
+            let spill = self.spill_mut();
+            spill.packets[at] += u64::from(packets);
+            spill.bytes[at] += u64::from(bytes);
+            (self.hot.packets[at], self.hot.bytes[at]) = (0, 0);
+        }
+    }
+
+    /// Says that the stream is at `pos` now, with so many distinct bytes seen.
+    pub fn drop_anchor(&mut self, side: Side, (pos, unique): (i64, u64)) {
+        let at = side.index();
+        self.cold.anchor[at] = self.core().next_byte(side);
+        let spill = self.spill_mut();
+        (spill.pos[at], spill.unique[at]) = (pos, unique);
+    }
+
+    /// The stream's first byte is the one at `seq`. Only while nothing was received.
+    pub fn start(&mut self, side: Side, seq: TcpSeq) {
+        debug_assert_eq!(self.core().place(side).0, 0, "a stream is not moved once it has bytes");
+        self.hot.word |= flag::STARTED << side.index();
+        self.hot.next[side.index()] = seq;
+        self.cold.anchor[side.index()] = seq;
+    }
+
+    /// Counts the payload of a transport without streams.
+    pub fn count_payload(&mut self, side: Side, len: u32) {
+        match len {
+            0..=SMALL => self.hot.next[side.index()] = self.hot.next[side.index()].plus(len),
+            _ => self.spill_mut().unique[side.index()] += u64::from(len),
+        }
+    }
+
+    /// Notes the history's letter of a segment.
+    #[inline]
+    pub fn note(&mut self, side: Side, tcp: &TcpInfo, len: u32) {
+        if let Some(letter) = Letter::of(tcp.flags, len) {
+            self.note_letter(side, letter);
+        }
+    }
+
+    #[inline]
+    pub fn note_letter(&mut self, side: Side, letter: Letter) {
+        if !self.hot.did(side, letter.bit()) && !self.hot.note_here(side, letter) {
+            let at = (self.hot.n_letters() - HOT_LETTERS) * LETTER_BITS;
+            self.spill_mut().letters |= u128::from(letter.packed(side)) << at;
+            self.hot.half[side.index()] |= letter.bit();
+        }
+    }
+
+    /// The clock at this flow's last packet.
+    #[inline]
+    pub fn set_seen_at(&mut self, now: i64) {
+        let lags = now != self.hot.last_ts.0;
+        self.hot.put(flag::LAGS, lags);
+        if lags {
+            self.spill_mut().seen_at = now;
+        }
+    }
+
+    /// Finds out whether the next ordinary segment is an easy one; after whatever may have changed that.
+    #[inline]
+    pub fn classify(&mut self) {
+        let plain = self.core().is_plain();
+        self.hot.put(flag::PLAIN, plain);
+    }
+}
+
+/// A flow that begins with `packet`, which `first` sent; `addrs`, `ports` and `kind` are how its key is kept.
+pub(crate) fn open(
+    key: &FlowKey,
+    first: Side,
+    packet: &Packet<'_>,
+    (addrs, ports, kind): (u64, u32, u64),
+) -> (Hot, Cold) {
+    let mut hot = Hot {
+        word: kind | flag::LIVE,
+        last_ts: packet.ts,
+        addrs,
+        ports,
+        next: Default::default(),
+        ack: Default::default(),
+        bytes: [0; 2],
+        packets: [0; 2],
+        window: [0; 2],
+        half: [0; 2],
+    };
+    hot.put(flag::FIRST_B, first == Side::B);
+    guess_client(&mut hot, key, first, packet);
+    let cold = Cold {
+        first_ts: packet.ts,
+        id: Cell::new(0),
+        syn: UNSET,
+        handshake_done: UNSET,
+        terminated: UNSET,
+        active_since: packet.ts,
+        anchor: Default::default(),
+        counters: None,
+        spill: None,
+    };
+    (hot, cold)
+}
+
+/// The sender of the first datagram; of TCP the end with the higher port, unless a SYN will say it.
+fn guess_client(hot: &mut Hot, key: &FlowKey, first: Side, packet: &Packet<'_>) {
+    let Transport::Tcp(tcp) = packet.transport else {
+        return hot.put(flag::CLIENT_B, first == Side::B);
+    };
+    if tcp.flags.intersects(TcpFlags::SYN) {
+        return;
+    }
+    hot.word |= flag::MIDSTREAM | flag::CLIENT_GUESSED;
+    let (a, b) = (key.a.port, key.b.port);
+    hot.put(flag::CLIENT_B, if a == b { first == Side::B } else { b > a });
+}
+
+/// The letters of a flow's history, in their order.
+pub(crate) fn letters(hot: &Hot, cold: &Cold) -> impl Iterator<Item = u8> {
+    let (here, spilt) = (hot.word, cold.spill.as_ref().map_or(0, |spill| spill.letters));
+    (0..hot.n_letters()).map(move |n| {
+        let packed = match n.checked_sub(HOT_LETTERS) {
+            None => here >> (n * LETTER_BITS),
+            Some(n) => (spilt >> (n * LETTER_BITS)) as u64,
+        };
+        packed as u8 & ((1 << LETTER_BITS) - 1)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::size_of;
+
+    #[test]
+    fn an_ordinary_flow_is_small() {
+        assert_eq!((size_of::<Hot>(), size_of::<Cold>(), size_of::<[Latest; 2]>()), (64, 72, 16));
+    }
+}

@@ -1,0 +1,196 @@
+//! Where flows lie: parallel arrays by place, grown in chunks, so that nothing is ever moved or doubled. Promises
+//! that memory follows the places in use: a chunk is reserved as a whole but touched only as it fills. Knows nothing
+//! of what the records mean.
+
+use wire::FlowKey;
+
+use crate::flow::{Flow, FlowCore};
+use crate::record::{Cold, FlowMut, Hot, Latest, flag};
+
+/// A growing array that does not move.
+#[derive(Debug)]
+pub(crate) struct Chunks<T> {
+    chunks: Vec<Vec<T>>,
+}
+
+/// Items of a chunk: 2 MiB of the hot records.
+const CHUNK_SHIFT: u32 = 15;
+const CHUNK: usize = 1 << CHUNK_SHIFT;
+
+impl<T> Default for Chunks<T> {
+    fn default() -> Chunks<T> {
+        Chunks { chunks: Vec::new() }
+    }
+}
+
+impl<T> Chunks<T> {
+    pub fn len(&self) -> usize {
+        self.chunks.last().map_or(0, |last| (self.chunks.len() - 1) * CHUNK + last.len())
+    }
+
+    pub fn push(&mut self, item: T) {
+        match self.chunks.last_mut().filter(|last| last.len() < CHUNK) {
+            Some(last) => last.push(item),
+            None => {
+                let mut chunk = Vec::with_capacity(CHUNK);
+                chunk.push(item);
+                self.chunks.push(chunk);
+            }
+        }
+    }
+
+    #[inline]
+    pub fn get(&self, place: u32) -> Option<&T> {
+        let place = place as usize;
+        self.chunks.get(place >> CHUNK_SHIFT)?.get(place & (CHUNK - 1))
+    }
+
+    #[inline]
+    pub fn at(&self, place: u32) -> &T {
+        let place = place as usize;
+        &self.chunks[place >> CHUNK_SHIFT][place & (CHUNK - 1)]
+    }
+
+    #[inline]
+    pub fn at_mut(&mut self, place: u32) -> &mut T {
+        let place = place as usize;
+        &mut self.chunks[place >> CHUNK_SHIFT][place & (CHUNK - 1)]
+    }
+
+    /// Puts an item at a place in use, or at the first that is not.
+    pub fn put(&mut self, place: u32, item: T) {
+        if place as usize == self.len() { self.push(item) } else { *self.at_mut(place) = item }
+    }
+}
+
+/// Keys that do not fit the hot record, by place; a chunk exists once one of its places has such a key.
+#[derive(Debug, Default)]
+struct WideKeys {
+    chunks: Vec<Option<Box<[FlowKey]>>>,
+}
+
+const WIDE_SHIFT: u32 = 12;
+const WIDE_CHUNK: usize = 1 << WIDE_SHIFT;
+
+impl WideKeys {
+    fn get(&self, place: u32) -> Option<&FlowKey> {
+        let place = place as usize;
+        self.chunks.get(place >> WIDE_SHIFT)?.as_ref()?.get(place & (WIDE_CHUNK - 1))
+    }
+
+    fn put(&mut self, place: u32, key: FlowKey) {
+        let (chunk, at) = (place as usize >> WIDE_SHIFT, place as usize & (WIDE_CHUNK - 1));
+        if self.chunks.len() <= chunk {
+            self.chunks.resize_with(chunk + 1, || None);
+        }
+        let keys = self.chunks[chunk].get_or_insert_with(|| vec![FlowKey::default(); WIDE_CHUNK].into());
+        keys[at] = key;
+    }
+}
+
+/// All that the table knows of its flows.
+#[derive(Debug, Default)]
+pub(crate) struct Store {
+    hot: Chunks<Hot>,
+    cold: Chunks<Cold>,
+    /// Empty when nobody asks for it.
+    latest: Chunks<[Latest; 2]>,
+    wide: WideKeys,
+    keeps_latest: bool,
+}
+
+impl Store {
+    pub fn new(keeps_latest: bool) -> Store {
+        Store { keeps_latest, ..Store::default() }
+    }
+
+    /// Places that are or were in use.
+    pub fn len(&self) -> usize {
+        self.hot.len()
+    }
+
+    #[inline]
+    pub fn hot(&self, place: u32) -> &Hot {
+        self.hot.at(place)
+    }
+
+    #[inline]
+    pub fn hot_mut(&mut self, place: u32) -> &mut Hot {
+        self.hot.at_mut(place)
+    }
+
+    #[inline]
+    pub fn cold(&self, place: u32) -> &Cold {
+        self.cold.at(place)
+    }
+
+    #[inline]
+    pub fn cold_mut(&mut self, place: u32) -> &mut Cold {
+        self.cold.at_mut(place)
+    }
+
+    #[inline]
+    pub fn latest_mut(&mut self, place: u32) -> Option<&mut [Latest; 2]> {
+        if self.keeps_latest { Some(self.latest.at_mut(place)) } else { None }
+    }
+
+    /// The hot record, if there is such a place.
+    #[inline]
+    pub fn peek(&self, place: u32) -> Option<&Hot> {
+        self.hot.get(place)
+    }
+
+    /// Whether the flow's key is this one, which is wide.
+    pub fn has_wide(&self, place: u32, key: &FlowKey) -> bool {
+        self.wide.get(place) == Some(key)
+    }
+
+    #[inline]
+    pub fn core(&self, place: u32) -> FlowCore<'_> {
+        FlowCore { hot: self.hot.at(place), cold: self.cold.at(place) }
+    }
+
+    #[inline]
+    pub fn flow(&self, place: u32) -> Flow<'_> {
+        let core = self.core(place);
+        let wide = if core.hot.has(flag::WIDE) { self.wide.get(place) } else { None };
+        Flow { core, wide }
+    }
+
+    #[inline]
+    pub fn flow_mut(&mut self, place: u32) -> FlowMut<'_> {
+        let latest = if self.keeps_latest { Some(self.latest.at_mut(place)) } else { None };
+        FlowMut { hot: self.hot.at_mut(place), cold: self.cold.at_mut(place), latest }
+    }
+
+    /// A new flow at a free place, or at the first that never was in use.
+    pub fn put(&mut self, place: u32, (hot, cold): (Hot, Cold), wide: Option<FlowKey>) {
+        self.hot.put(place, hot);
+        self.cold.put(place, cold);
+        if self.keeps_latest {
+            self.latest.put(place, Default::default());
+        }
+        if let Some(key) = wide {
+            self.wide.put(place, key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_one_array() {
+        let mut chunks = Chunks::default();
+        let n = 2 * CHUNK as u32 + 7;
+        for i in 0..n {
+            chunks.put(i, i);
+        }
+        assert_eq!(chunks.len(), n as usize);
+        assert!((0..n).all(|i| *chunks.at(i) == i && chunks.get(i) == Some(&i)));
+        assert_eq!(chunks.get(n), None);
+        chunks.put(CHUNK as u32, 5);
+        assert_eq!((*chunks.at(CHUNK as u32), chunks.len()), (5, n as usize));
+    }
+}
