@@ -187,29 +187,27 @@ impl StreamWindow {
         }
     }
 
-    /// Moves what is left to the front when there is no room behind it, or into a new buffer when a block still has
-    /// this one; grows the buffer only by what has really come, not by what a length field promises.
+    /// Moves what is left to the front when there is no room behind it; grows the buffer only by what has really come,
+    /// not by what a length field promises. A buffer that a block still has is left to it, and a new one is filled
+    /// exactly as that would have been: where blocks end must not depend on who still holds one.
     fn make_room(&mut self, needed: usize) {
         let left = self.start..self.end;
         let fits = self.start + needed.min(RECORD_MAX) <= self.buffer.len() && !left.is_empty();
+        let start = if fits { left.start } else { 0 };
+        let end = start + left.len();
+        let len = if end == self.buffer.len() { end * 2 } else { self.buffer.len() };
         match Arc::get_mut(&mut self.buffer) {
-            Some(buffer) if self.start > 0 && !fits => buffer.copy_within(left.clone(), 0),
             Some(buffer) => {
-                if self.end == buffer.len() {
-                    buffer.resize(buffer.len() * 2, 0);
-                }
-                return;
+                buffer.copy_within(left, start);
+                buffer.resize(len, 0);
             }
             None => {
-                let mut buffer = vec![0; BUFFER_LEN.max(left.len() * 2)];
-                buffer[..left.len()].copy_from_slice(&self.buffer[left.clone()]);
+                let mut buffer = vec![0; len];
+                buffer[start..end].copy_from_slice(&self.buffer[left]);
                 self.buffer = Arc::new(buffer);
             }
         }
-        (self.start, self.end) = (0, left.len());
-        if self.end == self.buffer.len() {
-            self.make_room(needed);
-        }
+        (self.start, self.end) = (start, end);
     }
 }
 

@@ -9,3 +9,4 @@ mod loss;
 mod memcached;
 mod mysql;
 mod support;
+mod workers;
