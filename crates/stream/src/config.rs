@@ -5,6 +5,7 @@
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// The share of flows that the tuples come from, 0 < p ≤ 1; below 1 the results are scaled and carry intervals.
+    /// Tuples with `sample_rate` are scaled by that instead, each by its own.
     pub sample: f64,
     /// Seed of the hash tables, so that nobody who sends packets can aim at one bucket.
     pub seed: u64,

@@ -84,8 +84,11 @@ impl Engine {
         let join = (dataflow.inputs.len() > 1).then(|| Join::new(&dataflow.inputs, &config));
         let place = |column: Column| -> FieldId { join.as_ref().map_or(column.field, |j| j.place(column)) };
         let schema = join.as_ref().map_or(&dataflow.inputs[0].schema, Join::schema);
-        let pipelines: Vec<Running> =
-            dataflow.pipelines.iter().map(|p| Running::new(p, schema, &place, &config, is_worker)).collect();
+        // A flow's tuples were all sampled at one rate: those of the first input say it.
+        let rates = Column { input: 0, field: common::SAMPLE_RATE };
+        let rates = dataflow.inputs[0].columns.contains(&rates.field).then(|| place(rates));
+        let running = |p| Running::new(p, schema, &place, &config, rates, is_worker);
+        let pipelines: Vec<Running> = dataflow.pipelines.iter().map(running).collect();
         let has_time = dataflow.inputs.iter().all(|i| i.columns.contains(&common::TS_END));
         assert!(has_time || !pipelines.iter().any(Running::needs_time), "windows and rates need ts_end");
         let is_news = |id: &FieldId| join.as_ref().is_none_or(|j| j.is_news(*id));

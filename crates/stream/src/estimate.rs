@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use plan::Aggregate;
 
-use crate::ops::aggregate::State;
+use crate::ops::aggregate::{State, Stratum};
 use crate::ops::spread::Moments;
 use crate::ops::top_k::Weight;
 use crate::sampling::{self, Interval};
 use crate::sketch::LogHistogram;
-use crate::sketch::log_histogram::rank_of;
+use crate::spectrum::Spectrum;
 
 /// A result of an aggregate.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,42 +41,91 @@ pub struct Estimate {
 /// What estimates depend on beside the group.
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances {
-    /// The share of flows that was seen.
-    pub sample: f64,
+    /// Whether the tuples are a sample: estimates have intervals.
+    pub is_sampled: bool,
     /// Length of the window, or of the run from first to last tuple.
     pub seconds: f64,
 }
 
+/// What was seen of a group: cells of an accumulator, of each rate at which its flows were sampled.
+///
+/// With several rates the smallest is taken for that of all, and what was sampled at a larger one counts for less, by
+/// the share of the two: with a single rate every number is its own.
+#[derive(Clone, Debug)]
+pub struct Seen<'a> {
+    /// By rate.
+    pub strata: &'a [Stratum],
+    /// The accumulator's place.
+    pub place: usize,
+    /// The group's cells in it, one for each replicate.
+    pub cells: Range<usize>,
+}
+
+impl<'a> Seen<'a> {
+    /// The smallest rate.
+    fn rate(&self) -> f64 {
+        self.strata.iter().map(|stratum| stratum.rate).fold(1.0, f64::min)
+    }
+
+    /// The accumulators, each with how much it counts.
+    fn states(&self) -> impl Iterator<Item = (f64, &'a State)> + Clone {
+        let (rate, place) = (self.rate(), self.place);
+        self.strata.iter().map(move |stratum| (rate / stratum.rate, stratum.cells.state(place)))
+    }
+
+    /// A number by replicate.
+    fn parts(&self, of: impl Fn(&State, usize) -> f64) -> Vec<f64> {
+        let part = |cell: usize| self.states().map(|(weight, state)| weight * of(state, cell)).sum();
+        self.cells.clone().map(part).collect()
+    }
+
+    /// All replicates together, by rate: states of one cell.
+    fn wholes(&self) -> Vec<(f64, State)> {
+        self.states().map(|(weight, state)| (weight, state.gather(self.cells.clone()))).collect()
+    }
+
+    /// The distribution in each replicate.
+    fn spectra(&self) -> Vec<Spectrum> {
+        let of_cell = |cell: usize| {
+            let list: Vec<(f64, &LogHistogram)> =
+                self.states().map(|(weight, state)| (weight, histogram(state, cell))).collect();
+            Spectrum::new(list.into_iter())
+        };
+        self.cells.clone().map(of_cell).collect()
+    }
+}
+
 impl Circumstances {
-    /// The estimate of `aggregate` over a group's cells.
+    /// The estimate of `aggregate` over what was seen of a group.
     #[must_use]
-    pub fn estimate(&self, aggregate: &Aggregate, state: &State, cells: Range<usize>) -> Estimate {
-        if self.sample >= 1.0 {
-            return self.point(aggregate, state, cells.start);
+    pub fn estimate(&self, aggregate: &Aggregate, seen: &Seen<'_>) -> Estimate {
+        let rate = seen.rate();
+        if let ([only], false) = (seen.strata, self.is_sampled) {
+            return self.point(aggregate, only.cells.state(seen.place), seen.cells.start, rate);
         }
-        let whole = state.gather(cells.clone());
-        let mut estimate = self.point(aggregate, &whole, 0);
-        match (aggregate, state) {
-            (Aggregate::Hist | Aggregate::Cdf, State::Histogram(s)) => {
-                let parts: Vec<&LogHistogram> = cells.map(|c| s.histogram(c)).collect();
-                let State::Histogram(whole) = &whole else { unreachable!("gathering keeps the kind") };
-                (estimate.low, estimate.high) = self.bucket_intervals(aggregate, whole.histogram(0), &parts);
-            }
-            _ => {
-                let interval = self.interval(aggregate, &estimate.value, state, &whole, cells);
-                (estimate.low, estimate.high) = (interval.low.into(), interval.high.into());
-            }
+        let wholes = seen.wholes();
+        let mut estimate = match &wholes[..] {
+            [(_, only)] => self.point(aggregate, only, 0, rate),
+            several => self.weighted(aggregate, several, rate),
+        };
+        if matches!(aggregate, Aggregate::Hist | Aggregate::Cdf) {
+            let whole = spectrum(&wholes);
+            (estimate.low, estimate.high) = bucket_intervals(aggregate, &whole, &seen.spectra(), rate);
+        } else {
+            let interval = self.interval(aggregate, &estimate.value, seen, &wholes);
+            (estimate.low, estimate.high) = (interval.low.into(), interval.high.into());
         }
         estimate
     }
 
-    fn point(&self, aggregate: &Aggregate, state: &State, cell: usize) -> Estimate {
+    /// Of one cell, of flows that were sampled at one rate.
+    fn point(&self, aggregate: &Aggregate, state: &State, cell: usize, rate: f64) -> Estimate {
         let mut error = None;
         let value = match (aggregate, state) {
-            (Aggregate::Count, State::Count(s)) => self.scale(s.count(cell).into()),
-            (Aggregate::Rate, State::Count(s)) => self.per_second(s.count(cell) as f64),
-            (Aggregate::Sum, State::IntegerSum(s)) if s.n(cell) > 0 => self.scale(s.sum(cell)),
-            (Aggregate::Sum, State::RealSum(s)) if s.n(cell) > 0 => Value::Real(s.sum(cell) / self.sample),
+            (Aggregate::Count, State::Count(s)) => scale(s.count(cell).into(), rate),
+            (Aggregate::Rate, State::Count(s)) => self.per_second(s.count(cell) as f64 / rate),
+            (Aggregate::Sum, State::IntegerSum(s)) if s.n(cell) > 0 => scale(s.sum(cell), rate),
+            (Aggregate::Sum, State::RealSum(s)) if s.n(cell) > 0 => Value::Real(s.sum(cell) / rate),
             (Aggregate::Avg, State::IntegerSum(s)) if s.n(cell) > 0 => {
                 Value::Real(quotient(s.sum(cell), s.n(cell)))
             }
@@ -86,15 +135,14 @@ impl Circumstances {
             (_, State::ExtremeU64(s)) => s.value(cell).map_or(Value::Null, |v| Value::Integer(v.into())),
             (_, State::ExtremeI64(s)) => s.value(cell).map_or(Value::Null, |v| Value::Integer(v.into())),
             (_, State::ExtremeF64(s)) => s.value(cell).into(),
-            (_, State::IntegerSpread(s)) => s.moments(cell).stddev().into(),
-            (_, State::Spread(s)) => s.moments(cell).stddev().into(),
+            (_, State::IntegerSpread(_) | State::Spread(_)) => moments(state, cell).stddev().into(),
             (Aggregate::Quantile(q), State::Histogram(s)) => {
-                error = coarse(s.histogram(cell));
+                error = coarse(s.histogram(cell).relative_error());
                 s.histogram(cell).quantile(*q).into()
             }
             (_, State::Histogram(s)) => {
-                error = coarse(s.histogram(cell));
-                self.buckets(aggregate, s.histogram(cell))
+                error = coarse(s.histogram(cell).relative_error());
+                buckets(aggregate, &Spectrum::new([(1.0, s.histogram(cell))].into_iter()), rate)
             }
             (_, State::Distinct(s, _)) => {
                 let (n, off) = s.set(cell).estimate();
@@ -109,117 +157,170 @@ impl Circumstances {
         Estimate { value, low: Value::Null, high: Value::Null, error }
     }
 
+    /// Of several rates.
+    fn weighted(&self, aggregate: &Aggregate, wholes: &[(f64, State)], rate: f64) -> Estimate {
+        let total = |of: fn(&State, usize) -> f64| -> f64 { wholes.iter().map(|(w, s)| w * of(s, 0)).sum() };
+        let share = |of| Some(total(of) / total(n)).filter(|_| total(n) > 0.0);
+        let is_real = wholes.iter().any(|(_, s)| matches!(s, State::RealSum(_)));
+        let mut error = None;
+        let value = match aggregate {
+            Aggregate::Count => Value::Integer((total(n) / rate).round() as i128),
+            Aggregate::Rate => self.per_second(total(n) / rate),
+            Aggregate::Sum if total(n) <= 0.0 => Value::Null,
+            Aggregate::Sum if is_real => Value::Real(total(sum) / rate),
+            Aggregate::Sum => Value::Integer((total(sum) / rate).round() as i128),
+            Aggregate::Avg | Aggregate::Success(_) => share(sum).into(),
+            Aggregate::Stddev => {
+                let mut all = Moments::default();
+                wholes.iter().for_each(|(weight, s)| all.merge(&moments(s, 0).weighted(*weight)));
+                all.stddev().into()
+            }
+            Aggregate::Quantile(q) => {
+                let all = spectrum(wholes);
+                error = coarse(all.relative_error());
+                all.quantile(*q).into()
+            }
+            Aggregate::Hist | Aggregate::Cdf => {
+                let all = spectrum(wholes);
+                error = coarse(all.relative_error());
+                buckets(aggregate, &all, rate)
+            }
+            // These do not depend on rates: what was seen is merged.
+            Aggregate::Min | Aggregate::Max | Aggregate::Distinct(_) => {
+                let mut all = wholes[0].1.clone();
+                wholes[1..].iter().for_each(|(_, state)| {
+                    all.merge(0, state, 0);
+                });
+                return self.point(aggregate, &all, 0, 1.0);
+            }
+        };
+        Estimate { value, low: Value::Null, high: Value::Null, error }
+    }
+
     fn interval(
         &self,
         aggregate: &Aggregate,
         value: &Value,
-        state: &State,
-        whole: &State,
-        cells: Range<usize>,
+        seen: &Seen<'_>,
+        wholes: &[(f64, State)],
     ) -> Interval {
-        let p = self.sample;
-        match state {
-            State::Count(s) => {
-                let n: Vec<u64> = cells.map(|c| s.count(c)).collect();
-                let parts: Vec<f64> = n.iter().map(|n| *n as f64).collect();
-                let interval = sampling::total(&parts, &n, p, true);
-                if *aggregate == Aggregate::Rate { interval.map(|v| v / self.seconds) } else { interval }
-            }
-            State::IntegerSum(s) => {
-                let n: Vec<u64> = cells.clone().map(|c| s.n(c)).collect();
-                let parts: Vec<f64> = cells.map(|c| s.sum(c) as f64).collect();
-                total_or_mean(aggregate, &parts, &n, p)
-            }
-            State::RealSum(s) => {
-                let n: Vec<u64> = cells.clone().map(|c| s.n(c)).collect();
-                let parts: Vec<f64> = cells.map(|c| s.sum(c)).collect();
-                total_or_mean(aggregate, &parts, &n, p)
-            }
-            State::IntegerSpread(s) => {
-                let parts: Vec<Moments> = cells.map(|c| s.moments(c)).collect();
+        let p = seen.rate();
+        let (n, sums) = (|| seen.parts(n), || seen.parts(sum));
+        match aggregate {
+            Aggregate::Count => sampling::total(&n(), &n(), p, true),
+            Aggregate::Rate => sampling::total(&n(), &n(), p, true).map(|v| v / self.seconds),
+            Aggregate::Sum => sampling::total(&sums(), &n(), p, sums().iter().all(|v| *v >= 0.0)),
+            Aggregate::Avg => sampling::mean(&sums(), &n(), p, sums().iter().all(|v| *v >= 0.0)),
+            Aggregate::Success(_) => sampling::share(&sums(), &n(), p),
+            Aggregate::Stddev => {
+                let of_cell = |cell: usize| {
+                    let mut all = Moments::default();
+                    seen.states().for_each(|(weight, s)| all.merge(&moments(s, cell).weighted(weight)));
+                    all
+                };
+                let parts: Vec<Moments> = seen.cells.clone().map(of_cell).collect();
                 spread_interval(value.real(), &parts, p)
             }
-            State::Spread(s) => {
-                let parts: Vec<Moments> = cells.map(|c| s.moments(c)).collect();
-                spread_interval(value.real(), &parts, p)
-            }
-            State::Success(s, _) => {
-                let n: Vec<u64> = cells.clone().map(|c| s.known(c)).collect();
-                let yes: Vec<f64> = cells.map(|c| s.yes(c) as f64).collect();
-                sampling::share(&yes, &n, p)
-            }
-            State::Histogram(s) => {
-                let parts: Vec<&LogHistogram> = cells.map(|c| s.histogram(c)).collect();
-                let State::Histogram(whole) = whole else { unreachable!("gathering keeps the kind") };
-                let Aggregate::Quantile(q) = aggregate else { return Interval::default() };
-                quantile_interval(*q, whole.histogram(0), &parts, p)
-            }
+            Aggregate::Quantile(q) => quantile_interval(*q, &spectrum(wholes), &seen.spectra(), p),
             // What was seen bounds these on one side; nothing bounds what was not seen.
-            State::Distinct(..) => Interval { low: value.real(), high: None },
-            _ if *aggregate == Aggregate::Min => Interval { low: None, high: value.real() },
+            Aggregate::Min => Interval { low: None, high: value.real() },
             _ => Interval { low: value.real(), high: None },
         }
     }
 
-    /// A total of integers, rounded.
-    fn scale(&self, total: i128) -> Value {
-        Value::Integer(if self.sample < 1.0 { (total as f64 / self.sample).round() as i128 } else { total })
-    }
-
     fn per_second(&self, n: f64) -> Value {
-        if self.seconds > 0.0 { Value::Real(n / self.sample / self.seconds) } else { Value::Null }
+        if self.seconds > 0.0 { Value::Real(n / self.seconds) } else { Value::Null }
     }
+}
 
-    /// `[[upper bound, count], …]`, for `cdf` the shares up to the bound.
-    fn buckets(&self, aggregate: &Aggregate, histogram: &LogHistogram) -> Value {
-        let mut seen = 0;
-        let pairs = histogram.buckets().map(|bucket| {
-            seen += bucket.count;
-            let number = match aggregate {
-                Aggregate::Cdf => seen as f64 / histogram.n() as f64,
-                _ => (bucket.count as f64 / self.sample).round(),
-            };
-            (bucket.upper, Some(number))
-        });
-        if histogram.n() == 0 { Value::Null } else { json(pairs) }
+/// How many tuples or values a cell has.
+fn n(state: &State, cell: usize) -> f64 {
+    match state {
+        State::Count(s) => s.count(cell) as f64,
+        State::IntegerSum(s) => s.n(cell) as f64,
+        State::RealSum(s) => s.n(cell) as f64,
+        State::Success(s, _) => s.known(cell) as f64,
+        _ => 0.0,
     }
+}
 
-    /// Of every bucket by itself; an open end is a JSON null.
-    fn bucket_intervals(
-        &self,
-        aggregate: &Aggregate,
-        whole: &LogHistogram,
-        parts: &[&LogHistogram],
-    ) -> (Value, Value) {
-        let n: Vec<u64> = parts.iter().map(|h| h.n()).collect();
-        let mut counts: Vec<Vec<f64>> = Vec::new();
-        let uppers: Vec<f64> = whole.buckets().map(|b| b.upper).collect();
-        for part in parts {
-            let mut column = vec![0.0; uppers.len()];
-            for bucket in part.buckets() {
-                column[uppers.partition_point(|u| *u < bucket.upper)] += bucket.count as f64;
-            }
-            if *aggregate == Aggregate::Cdf {
-                (1..column.len()).for_each(|i| column[i] += column[i - 1]);
-            }
-            counts.push(column);
+/// What is divided by it in a mean or a share.
+fn sum(state: &State, cell: usize) -> f64 {
+    match state {
+        State::IntegerSum(s) => s.sum(cell) as f64,
+        State::RealSum(s) => s.sum(cell),
+        State::Success(s, _) => s.yes(cell) as f64,
+        _ => 0.0,
+    }
+}
+
+fn moments(state: &State, cell: usize) -> Moments {
+    match state {
+        State::IntegerSpread(s) => s.moments(cell),
+        State::Spread(s) => s.moments(cell),
+        _ => Moments::default(),
+    }
+}
+
+fn histogram(state: &State, cell: usize) -> &LogHistogram {
+    match state {
+        State::Histogram(s) => s.histogram(cell),
+        _ => unreachable!("distributions are read from histograms"),
+    }
+}
+
+fn spectrum(wholes: &[(f64, State)]) -> Spectrum {
+    Spectrum::new(wholes.iter().map(|(weight, state)| (*weight, histogram(state, 0))))
+}
+
+/// A total of integers, rounded.
+fn scale(total: i128, rate: f64) -> Value {
+    Value::Integer(if rate < 1.0 { (total as f64 / rate).round() as i128 } else { total })
+}
+
+/// `[[upper bound, count], …]`, for `cdf` the shares up to the bound.
+fn buckets(aggregate: &Aggregate, spectrum: &Spectrum, rate: f64) -> Value {
+    let mut seen = 0.0;
+    let pairs = spectrum.buckets().iter().map(|(bucket, count)| {
+        seen += count;
+        let number = match aggregate {
+            Aggregate::Cdf => seen / spectrum.n(),
+            _ => (count / rate).round(),
+        };
+        (bucket.upper, Some(number))
+    });
+    if spectrum.buckets().is_empty() { Value::Null } else { json(pairs) }
+}
+
+/// Of every bucket by itself; an open end is a JSON null.
+fn bucket_intervals(aggregate: &Aggregate, whole: &Spectrum, parts: &[Spectrum], p: f64) -> (Value, Value) {
+    let n: Vec<f64> = parts.iter().map(Spectrum::n).collect();
+    let uppers: Vec<f64> = whole.buckets().iter().map(|(b, _)| b.upper).collect();
+    let counts: Vec<Vec<f64>> = parts.iter().map(|part| counts_in(part, &uppers, aggregate)).collect();
+    let interval = |i: usize| {
+        let column: Vec<f64> = counts.iter().map(|c| c[i]).collect();
+        match aggregate {
+            Aggregate::Cdf => sampling::share(&column, &n, p),
+            _ => sampling::total(&column, &column, p, true),
         }
-        let intervals: Vec<Interval> = (0..uppers.len())
-            .map(|i| {
-                let column: Vec<f64> = counts.iter().map(|c| c[i]).collect();
-                match aggregate {
-                    Aggregate::Cdf => sampling::share(&column, &n, self.sample),
-                    _ => {
-                        let n: Vec<u64> = column.iter().map(|c| *c as u64).collect();
-                        sampling::total(&column, &n, self.sample, true)
-                    }
-                }
-            })
-            .collect();
-        let side =
-            |end: fn(&Interval) -> Option<f64>| json(uppers.iter().copied().zip(intervals.iter().map(end)));
-        if uppers.is_empty() { (Value::Null, Value::Null) } else { (side(|i| i.low), side(|i| i.high)) }
+    };
+    let intervals: Vec<Interval> = (0..uppers.len()).map(interval).collect();
+    let side =
+        |end: fn(&Interval) -> Option<f64>| json(uppers.iter().copied().zip(intervals.iter().map(end)));
+    if uppers.is_empty() { (Value::Null, Value::Null) } else { (side(|i| i.low), side(|i| i.high)) }
+}
+
+/// How many values of a replicate lie in each bucket of the whole, for `cdf` up to its end.
+fn counts_in(part: &Spectrum, uppers: &[f64], aggregate: &Aggregate) -> Vec<f64> {
+    let mut column = vec![0.0; uppers.len()];
+    for (bucket, count) in part.buckets() {
+        // A replicate may be finer than the whole.
+        column[uppers.partition_point(|u| *u < bucket.upper).min(uppers.len() - 1)] += count;
     }
+    if *aggregate == Aggregate::Cdf {
+        (1..column.len()).for_each(|i| column[i] += column[i - 1]);
+    }
+    column
 }
 
 impl Value {
@@ -258,8 +359,8 @@ impl Interval {
 }
 
 /// The error of a histogram that had to be made coarser than what is promised.
-fn coarse(histogram: &LogHistogram) -> Option<f64> {
-    Some(histogram.relative_error()).filter(|error| *error > 0.01)
+fn coarse(error: f64) -> Option<f64> {
+    Some(error).filter(|error| *error > 0.01)
 }
 
 /// Rounded once for sums that a real number holds, and as near for others.
@@ -268,39 +369,28 @@ fn quotient(sum: i128, n: u64) -> f64 {
     (sum / n_wide) as f64 + (sum % n_wide) as f64 / n as f64
 }
 
-fn total_or_mean(aggregate: &Aggregate, parts: &[f64], n: &[u64], p: f64) -> Interval {
-    let is_nonnegative = parts.iter().all(|v| *v >= 0.0);
-    match aggregate {
-        Aggregate::Sum => sampling::total(parts, n, p, is_nonnegative),
-        _ => sampling::mean(parts, n, p, is_nonnegative),
-    }
-}
-
 fn spread_interval(whole: Option<f64>, parts: &[Moments], p: f64) -> Interval {
     let Some(whole) = whole else { return Interval::default() };
-    let n: Vec<u64> = parts.iter().map(|m| m.n as u64).collect();
+    let n: Vec<f64> = parts.iter().map(|m| m.n).collect();
     let without = |left_out: usize| {
         let mut rest = Moments::default();
         parts.iter().enumerate().filter(|(i, _)| *i != left_out).for_each(|(_, m)| rest.merge(m));
         rest.stddev()
     };
-    let without: Option<Vec<f64>> = (0..parts.len()).filter(|i| n[*i] > 0).map(without).collect();
+    let without: Option<Vec<f64>> = (0..parts.len()).filter(|i| n[*i] > 0.0).map(without).collect();
     let Some(without) = without else { return Interval::default() };
     sampling::deviation(whole, &without, &n, p)
 }
 
 /// The values at the ends of the share's interval; where it leaves 0 to 1 the sample knows no end.
-fn quantile_interval(q: f64, whole: &LogHistogram, parts: &[&LogHistogram], p: f64) -> Interval {
-    let n: Vec<u64> = parts.iter().map(|h| h.n()).collect();
-    let Some(at) = rank_of(q, whole.n()).and_then(|rank| whole.bucket_of_rank(rank)) else {
-        return Interval::default();
-    };
-    let up_to: Vec<f64> = parts.iter().map(|h| h.count_up_to(at.upper) as f64).collect();
+fn quantile_interval(q: f64, whole: &Spectrum, parts: &[Spectrum], p: f64) -> Interval {
+    let n: Vec<f64> = parts.iter().map(Spectrum::n).collect();
+    let Some(at) = whole.bucket_at(q) else { return Interval::default() };
+    let up_to: Vec<f64> = parts.iter().map(|part| part.count_up_to(at.upper)).collect();
     let Some(off) = sampling::share_at_quantile(q, &up_to, &n, p) else { return Interval::default() };
-    let bucket = |q: f64| rank_of(q, whole.n()).and_then(|rank| whole.bucket_of_rank(rank));
     Interval {
-        low: (q - off > 0.0).then(|| bucket(q - off)).flatten().map(|b| b.lower),
-        high: (q + off < 1.0).then(|| bucket(q + off)).flatten().map(|b| b.upper),
+        low: Some(q - off).filter(|q| *q > 0.0).and_then(|q| whole.bucket_at(q)).map(|b| b.lower),
+        high: Some(q + off).filter(|q| *q < 1.0).and_then(|q| whole.bucket_at(q)).map(|b| b.upper),
     }
 }
 

@@ -64,6 +64,7 @@ mod pipeline;
 mod results;
 mod rows;
 mod sliding;
+mod spectrum;
 mod window;
 
 pub use config::{Config, Counters};

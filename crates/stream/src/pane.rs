@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use crate::cell::Cell;
 use crate::column::{ColumnView, Values};
-use crate::ops::aggregate::{Accumulators, Measures, Shape, State};
+use crate::ops::aggregate::{Measures, Shape, State, Stratum};
 use crate::ops::group_by::{KeyColumns, KeyTable, NO_GROUP, RowKeys};
 use crate::rows::{Cells, Rows, each};
 use crate::sketch::SpaceSaving;
@@ -18,9 +18,18 @@ pub const LEVEL_MAX: u8 = 4;
 /// Rows that go through a pane at once: what is known of them stays in the fastest cache.
 const CHUNK_ROWS: usize = 1024;
 
+/// Rates that a pane tells apart: a tuple with yet another counts as sampled at the nearest.
+const STRATA_MAX: usize = 64;
+/// In what part of a tuple weights are counted where tuples say their rates.
+pub const WEIGHT_UNIT: f64 = 4_294_967_296.0;
+
 /// What all panes of a pipeline have in common.
 #[derive(Debug)]
 pub struct Layout {
+    /// The rate at which flows are sampled, unless tuples say theirs.
+    pub sample: f64,
+    /// Whether they do.
+    pub is_weighted: bool,
     /// Which accumulators.
     pub shape: Shape,
     /// Cells of each group: 1, or with sampling the number of replicates.
@@ -82,6 +91,8 @@ pub struct Frame<'a> {
     pub seed: u64,
     /// The replicate of each row's flow; empty without sampling.
     pub replicates: Vec<u8>,
+    /// The rate of each row's flow, where tuples say it.
+    pub rates: Option<Vec<f64>>,
     /// What is aggregated.
     pub measures: Measures<'a>,
 }
@@ -91,13 +102,18 @@ struct Arrivals<'a, 'b> {
     rows: Rows<'a>,
     frame: &'a Frame<'b>,
     layout: &'a Layout,
+    /// Where the accumulators of their rate are.
+    stratum: usize,
 }
 
 /// Groups and their accumulators.
 #[derive(Clone, Debug)]
 pub struct Pane {
     keys: KeyTable,
-    cells: Accumulators,
+    /// By rate, as they come.
+    strata: Vec<Stratum>,
+    /// How coarse the sketches are.
+    level: u8,
     pool: Option<u32>,
     saving: Option<SpaceSaving>,
     /// Of a merged pane: groups that an overflowed part lacks, whose tuples may be in its pool.
@@ -113,10 +129,11 @@ pub struct Pane {
 impl Pane {
     /// No group.
     #[must_use]
-    pub fn new(layout: &Layout, level: u8) -> Pane {
+    pub fn new(level: u8) -> Pane {
         Pane {
             keys: KeyTable::default(),
-            cells: layout.shape.accumulators(level),
+            strata: Vec::new(),
+            level,
             pool: None,
             saving: None,
             partial: Vec::new(),
@@ -130,8 +147,34 @@ impl Pane {
     pub fn push(&mut self, rows: Rows<'_>, frame: &Frame<'_>, layout: &Layout, room: &mut Room) {
         let sketches = self.sketch_bytes;
         self.tuples += rows.len() as u64;
+        let Some(rates) = &frame.rates else {
+            self.push_stratum(layout.sample, rows, frame, layout, room);
+            room.sketch_bytes += self.sketch_bytes - sketches;
+            return;
+        };
+        let mut of_rows: Vec<f64> = rows.iter().map(|row| rates[row]).collect();
+        of_rows.sort_unstable_by(f64::total_cmp);
+        of_rows.dedup();
+        let mut list = Vec::new();
+        for rate in of_rows {
+            let rows = rows.filter(&mut list, |row| rates[row] == rate);
+            self.push_stratum(rate, rows, frame, layout, room);
+        }
+        room.sketch_bytes += self.sketch_bytes - sketches;
+    }
+
+    /// Takes rows of flows that were sampled at one rate.
+    fn push_stratum(
+        &mut self,
+        rate: f64,
+        rows: Rows<'_>,
+        frame: &Frame<'_>,
+        layout: &Layout,
+        room: &mut Room,
+    ) {
+        let stratum = self.stratum(rate, layout);
         for rows in rows.chunks(CHUNK_ROWS) {
-            let arrivals = Arrivals { rows, frame, layout };
+            let arrivals = Arrivals { rows, frame, layout, stratum };
             match &frame.keys {
                 KeyColumns::None => {
                     room.groups += self.ensure_single_group(layout);
@@ -143,7 +186,26 @@ impl Pane {
                 KeyColumns::Rows(keys) => self.assign(&keys[..], &arrivals, room),
             }
         }
-        room.sketch_bytes += self.sketch_bytes - sketches;
+    }
+
+    /// The place of a rate's accumulators.
+    fn stratum(&mut self, rate: f64, layout: &Layout) -> usize {
+        if let Some(place) = self.strata.iter().position(|s| s.rate == rate) {
+            return place;
+        }
+        if self.strata.len() < STRATA_MAX {
+            let mut cells = layout.shape.accumulators(self.level);
+            cells.resize(self.keys.len() * layout.replicates);
+            self.strata.push(Stratum { rate, cells });
+            return self.strata.len() - 1;
+        }
+        let off = |place: &usize| (self.strata[*place].rate / rate).ln().abs();
+        (0..STRATA_MAX).min_by(|a, b| off(a).total_cmp(&off(b))).expect("a pane tells some rates apart")
+    }
+
+    fn resize(&mut self, layout: &Layout) {
+        let cells = self.keys.len() * layout.replicates;
+        self.strata.iter_mut().for_each(|stratum| stratum.cells.resize(cells));
     }
 
     /// Without key columns there is one group, also before the first tuple; returns how many it added.
@@ -152,7 +214,10 @@ impl Pane {
             return 0;
         }
         self.keys.insert(0, &[]);
-        self.cells.resize(layout.replicates);
+        if self.strata.is_empty() {
+            self.stratum(layout.sample, layout);
+        }
+        self.resize(layout);
         1
     }
 
@@ -172,14 +237,15 @@ impl Pane {
 
     /// Makes the sketches coarser by one level.
     pub fn coarsen(&mut self, level: u8) {
-        self.cells.coarsen(level);
-        self.sketch_bytes = self.cells.sketch_bytes();
+        self.level = level;
+        self.strata.iter_mut().for_each(|stratum| stratum.cells.coarsen(level));
+        self.sketch_bytes = self.strata.iter().map(|stratum| stratum.cells.sketch_bytes()).sum();
     }
 
     /// The panes in one, as if all tuples had come to it.
     #[must_use]
     pub fn merged<'a>(panes: impl Iterator<Item = &'a Pane> + Clone, layout: &Layout, level: u8) -> Pane {
-        let mut all = Pane::new(layout, level);
+        let mut all = Pane::new(level);
         let maps: Vec<Vec<u32>> = panes.clone().map(|pane| all.adopt(pane, layout)).collect();
         all.merge_overflow(panes.zip(&maps), layout);
         all
@@ -260,10 +326,17 @@ impl Pane {
         self.partial.get(group as usize).copied().unwrap_or(false)
     }
 
-    /// An accumulator, and the cells of a group in it.
+    /// The accumulators, by rate.
     #[must_use]
-    pub fn state(&self, place: usize, group: u32, layout: &Layout) -> (&State, Range<usize>) {
-        (self.cells.state(place), cells_of(group, layout))
+    pub fn strata(&self) -> &[Stratum] {
+        &self.strata
+    }
+
+    /// The cells of a group in each of them.
+    #[must_use]
+    pub fn cells(group: u32, layout: &Layout) -> Range<usize> {
+        let start = group as usize * layout.replicates;
+        start..start + layout.replicates
     }
 
     fn assign<K: RowKeys + ?Sized>(&mut self, keys: &K, arrivals: &Arrivals<'_, '_>, room: &mut Room) {
@@ -294,6 +367,7 @@ impl Pane {
         room: &mut Room,
     ) -> usize {
         let (mut key, mut done) = (Vec::new(), 0);
+        let unit = unit(self.strata[arrivals.stratum].rate, arrivals.layout);
         if self.saving.is_some() {
             // Groups may change hands from row to row.
             groups.clear();
@@ -318,7 +392,7 @@ impl Pane {
                 });
             }
             if let Some(saving) = &mut self.saving {
-                saving.add(groups[place], weight(row, arrivals.frame, arrivals.layout));
+                saving.add(groups[place], unit.saturating_mul(weight(row, arrivals.frame, arrivals.layout)));
             }
         }
         done
@@ -384,7 +458,7 @@ impl Pane {
         } else {
             let group = saving.evict();
             self.keys.replace(group, hash, key);
-            self.cells.reset(cells_of(group, layout));
+            self.strata.iter_mut().for_each(|s| s.cells.reset(Pane::cells(group, layout)));
             group
         };
         room.groups += self.keys.len() - groups;
@@ -398,25 +472,30 @@ impl Pane {
             Overflow::SaveByCount(place) | Overflow::SaveBySum(place) => place,
             Overflow::Pool => return 0,
         };
-        let (state, cells) = self.state(place, group, layout);
-        match state {
-            State::Count(s) => cells.map(|c| i128::from(s.count(c))).sum(),
-            State::IntegerSum(s) => cells.map(|c| s.sum(c)).sum(),
-            _ => unreachable!("groups are saved by counts and sums of integers"),
-        }
+        let cells = Pane::cells(group, layout);
+        let of_stratum = |stratum: &Stratum| {
+            let total: i128 = match stratum.cells.state(place) {
+                State::Count(s) => cells.clone().map(|c| i128::from(s.count(c))).sum(),
+                State::IntegerSum(s) => cells.clone().map(|c| s.sum(c)).sum(),
+                _ => unreachable!("groups are saved by counts and sums of integers"),
+            };
+            total.saturating_mul(unit(stratum.rate, layout))
+        };
+        self.strata.iter().map(of_stratum).fold(0, i128::saturating_add)
     }
 
     fn apply(&mut self, groups: Cells<'_>, rows: Rows<'_>, arrivals: &Arrivals<'_, '_>) {
         let (frame, replicates) = (arrivals.frame, arrivals.layout.replicates);
-        self.cells.resize(self.keys.len() * replicates);
+        self.resize(arrivals.layout);
+        let mine = &mut self.strata[arrivals.stratum].cells;
         self.sketch_bytes += match replicates {
-            1 => self.cells.update(groups, rows, &frame.measures),
+            1 => mine.update(groups, rows, &frame.measures),
             n => {
                 let mut cells = Vec::with_capacity(rows.len());
                 each(groups, rows, |group, row| {
                     cells.push(group as u32 * n as u32 + u32::from(frame.replicates[row]));
                 });
-                self.cells.update(Cells::Each(&cells), rows, &frame.measures)
+                mine.update(Cells::Each(&cells), rows, &frame.measures)
             }
         };
     }
@@ -434,15 +513,24 @@ impl Pane {
             })
             .collect();
         let n = layout.replicates;
-        self.cells.resize(self.keys.len() * n);
         self.sketch_bytes +=
-            self.cells.merge(&other.cells, |cell| Some(map[cell / n] as usize * n + cell % n));
+            self.merge_cells(other, layout, |cell| Some(map[cell / n] as usize * n + cell % n));
         self.tuples += other.tuples;
         self.span_ns = match (self.span_ns, other.span_ns) {
             (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
             (mine, theirs) => mine.or(theirs),
         };
         map
+    }
+
+    fn merge_cells(&mut self, other: &Pane, layout: &Layout, to: impl Fn(usize) -> Option<usize>) -> usize {
+        let mut grown = 0;
+        for theirs in &other.strata {
+            let stratum = self.stratum(theirs.rate, layout);
+            self.resize(layout);
+            grown += self.strata[stratum].cells.merge(&theirs.cells, &to);
+        }
+        grown
     }
 
     /// Groups were pooled, here or in a part.
@@ -475,7 +563,7 @@ impl Pane {
 
     /// Only these of the listed groups.
     fn keep(&self, kept: &[u32], layout: &Layout, level: u8) -> Pane {
-        let mut pane = Pane { span_ns: self.span_ns, tuples: self.tuples, ..Pane::new(layout, level) };
+        let mut pane = Pane { span_ns: self.span_ns, tuples: self.tuples, ..Pane::new(level) };
         let mut map: Vec<Option<u32>> = vec![None; self.keys.len()];
         for &group in kept {
             map[group as usize] = Some(pane.keys.insert(self.keys.hash(group), self.keys.key(group)));
@@ -503,9 +591,8 @@ impl Pane {
             pane.saving = Some(SpaceSaving::from_parts(weights, errors, negative));
         }
         let n = layout.replicates;
-        pane.cells.resize(pane.keys.len() * n);
         let cell = |cell: usize| map[cell / n].map(|group| group as usize * n + cell % n);
-        pane.sketch_bytes = pane.cells.merge(&self.cells, cell);
+        pane.sketch_bytes = pane.merge_cells(self, layout, cell);
         pane
     }
 
@@ -544,9 +631,9 @@ impl Pane {
     }
 }
 
-fn cells_of(group: u32, layout: &Layout) -> Range<usize> {
-    let start = group as usize * layout.replicates;
-    start..start + layout.replicates
+/// What one tuple of a rate weighs.
+fn unit(rate: f64, layout: &Layout) -> i128 {
+    if layout.is_weighted { (WEIGHT_UNIT / rate).round() as i128 } else { 1 }
 }
 
 /// What a row adds to its group's total.

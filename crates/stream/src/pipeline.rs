@@ -32,6 +32,8 @@ pub struct Running {
     group: Vec<FieldId>,
     value: Option<FieldId>,
     value_required: bool,
+    /// Where tuples say at what rate their flows were sampled.
+    rates: Option<FieldId>,
     needs_time: bool,
     panes: BTreeMap<i64, Pane>,
     panes_max: usize,
@@ -48,7 +50,8 @@ pub struct Running {
 }
 
 impl Running {
-    /// A pipeline over tuples of `schema`; `place` says where a column of the dataflow is in it.
+    /// A pipeline over tuples of `schema`; `place` says where a column of the dataflow is in it, `rates` where tuples
+    /// say at what rate their flows were sampled.
     ///
     /// # Panics
     /// When the pipeline is not sound, for example a sum of text: the planner's bug.
@@ -58,16 +61,25 @@ impl Running {
         schema: &Schema,
         place: &dyn Fn(Column) -> FieldId,
         config: &Config,
+        rates: Option<FieldId>,
         is_worker: bool,
     ) -> Running {
         let input = |column: Column| -> Field { schema.field(place(column)).clone() };
         let value = pipeline.value.map(|v| place(v.column));
         let value_type = value.map(|v| schema.field(v).data_type);
         let shape = Shape::new(&pipeline.aggregates, value_type, schema, config.distinct_exact_max, place);
+        let is_sampled = config.sample < 1.0 || rates.is_some();
         let overflow = overflow_of(pipeline, &shape, value_type);
         let k = pipeline.top_k.map_or(0, |t| t.k);
         Running {
-            layout: Layout { shape, replicates: if config.sample < 1.0 { REPLICATES } else { 1 }, overflow },
+            layout: Layout {
+                sample: config.sample,
+                is_weighted: rates.is_some(),
+                shape,
+                replicates: if is_sampled { REPLICATES } else { 1 },
+                overflow,
+            },
+            rates,
             windows: pipeline.window.as_ref().map(Windows::new),
             lateness_ns: pipeline.window.map_or(0, |w| w.lateness_ns.max(0)),
             group: pipeline.group.iter().map(|g| place(g.column)).collect(),
@@ -92,7 +104,7 @@ impl Running {
                 overflowed: 0,
                 scratch: Scratch::default(),
             },
-            results: Results::new(pipeline, config.sample, &input),
+            results: Results::new(pipeline, is_sampled, &input),
             seed: config.seed,
             is_worker,
             over: Share::new(),
@@ -240,7 +252,8 @@ impl Running {
             success: self.layout.shape.success.iter().map(|f| f.evaluate(batch)).collect(),
         };
         let keys = KeyColumns::new(columns.clone());
-        Frame { keys, columns, seed: self.seed, replicates: self.replicates(batch, rows), measures }
+        let (replicates, rates) = (self.replicates(batch, rows), self.rates.map(|f| rates_of(batch, f)));
+        Frame { keys, columns, seed: self.seed, replicates, rates, measures }
     }
 
     /// Deals flows into replicates by bits that the choice of the sample did not use. Without ids all are in one, and
@@ -333,7 +346,7 @@ impl Running {
     fn push_pane(&mut self, at: i64, rows: Rows<'_>, frame: &Frame<'_>) {
         self.sliding.forget_from(at);
         let (layout, room) = (&self.layout, &mut self.room);
-        let pane = self.panes.entry(at).or_insert_with(|| Pane::new(layout, room.level));
+        let pane = self.panes.entry(at).or_insert_with(|| Pane::new(room.level));
         pane.push(rows, frame, layout, room);
     }
 
@@ -412,7 +425,7 @@ impl Running {
                 pane.leave(&mut self.room);
                 pane
             }
-            None => Pane::new(&self.layout, self.room.level),
+            None => Pane::new(self.room.level),
         };
         if self.group.is_empty() {
             pane.ensure_single_group(&self.layout);
@@ -432,6 +445,14 @@ impl Running {
             entry.remove().leave(&mut self.room);
         }
     }
+}
+
+/// The rate of every row; what is no rate is 1.
+fn rates_of(batch: &Batch, field: FieldId) -> Vec<f64> {
+    let column = ColumnView::of(batch, field);
+    let Values::F64(rates) = column.values else { unreachable!("rates are real numbers") };
+    let is_rate = |row: usize| column.is_valid(row) && rates[row] > 0.0 && rates[row] <= 1.0;
+    (0..batch.rows()).map(|row| if is_rate(row) { rates[row] } else { 1.0 }).collect()
 }
 
 /// A ranking by a total of what cannot be negative keeps the largest groups; everything else pools.

@@ -11,9 +11,9 @@ use plan::{Aggregate, Pipeline};
 use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
 
 use crate::cell::{Cell, order_rows};
-use crate::estimate::{Circumstances, Estimate, Value};
+use crate::estimate::{Circumstances, Estimate, Seen, Value};
 use crate::ops::top_k::{Weight, top_k};
-use crate::pane::{Layout, Overflow, Pane};
+use crate::pane::{Layout, Overflow, Pane, WEIGHT_UNIT};
 
 /// What stands in a text column of the row of all groups that found no room.
 pub const OTHER: &str = "(other)";
@@ -22,7 +22,7 @@ pub const OTHER: &str = "(other)";
 pub struct Results {
     writer: TupleWriter,
     pipeline: Pipeline,
-    sample: f64,
+    is_sampled: bool,
     /// Sums that had to be cut to their column's type.
     pub saturated: u64,
 }
@@ -49,13 +49,13 @@ struct Ranking {
 impl Results {
     /// For the results of `pipeline`; `input` says the field behind a column, `value` the value's type.
     #[must_use]
-    pub fn new(pipeline: &Pipeline, sample: f64, input: &dyn Fn(plan::Column) -> Field) -> Results {
-        let schema = Arc::new(result_schema(pipeline, sample, input));
+    pub fn new(pipeline: &Pipeline, is_sampled: bool, input: &dyn Fn(plan::Column) -> Field) -> Results {
+        let schema = Arc::new(result_schema(pipeline, is_sampled, input));
         let wanted: Vec<FieldId> = schema.ids().collect();
         Results {
             writer: TupleWriter::new(schema, &wanted),
             pipeline: pipeline.clone(),
-            sample,
+            is_sampled,
             saturated: 0,
         }
     }
@@ -68,7 +68,7 @@ impl Results {
 
     /// Writes the rows of a window; full batches go to `full`.
     pub fn write(&mut self, emitted: &Emitted<'_>, full: &mut dyn FnMut(Batch)) {
-        let circumstances = Circumstances { sample: self.sample, seconds: emitted.seconds };
+        let circumstances = Circumstances { is_sampled: self.is_sampled, seconds: emitted.seconds };
         let ranking = self.ranking(emitted, circumstances);
         for (place, &group) in ranking.groups.iter().enumerate() {
             let rank = self.pipeline.top_k.map(|_| (place as u64 + 1, ranking.ranks.get(place).copied()));
@@ -97,7 +97,7 @@ impl Results {
         let estimates: Vec<Estimate> = groups.iter().map(estimate).collect();
         let weights: Vec<Weight> = estimates.iter().map(|e| e.value.weight()).collect();
         let best = top_k(&groups, &weights, keys, by.k);
-        let ranks = if self.sample < 1.0 { possible_ranks(&groups, &estimates, &best) } else { Vec::new() };
+        let ranks = if self.is_sampled { possible_ranks(&groups, &estimates, &best) } else { Vec::new() };
         Ranking { groups: best, ranks }
     }
 
@@ -125,7 +125,7 @@ impl Results {
         for i in 0..self.pipeline.aggregates.len() {
             let estimate = self.estimate(emitted, circumstances, group, i);
             is_cut |= self.write_value(at.next(), &estimate.value);
-            if self.sample < 1.0 {
+            if self.is_sampled {
                 self.write_value(at.next(), &estimate.low);
                 self.write_value(at.next(), &estimate.high);
             }
@@ -186,8 +186,9 @@ impl Results {
     ) -> Estimate {
         let aggregate = &self.pipeline.aggregates[place];
         let state_at = emitted.layout.shape.place[place];
-        let (state, cells) = emitted.pane.state(state_at, group, emitted.layout);
-        let mut estimate = circumstances.estimate(aggregate, state, cells);
+        let cells = Pane::cells(group, emitted.layout);
+        let seen = Seen { strata: emitted.pane.strata(), place: state_at, cells };
+        let mut estimate = circumstances.estimate(aggregate, &seen);
         let saved = match emitted.layout.overflow {
             Overflow::SaveByCount(by) | Overflow::SaveBySum(by) => {
                 by == state_at && *aggregate != Aggregate::Avg
@@ -196,12 +197,12 @@ impl Results {
         };
         if let Some(saving) = emitted.pane.saving().filter(|_| saved) {
             // The accumulator began when the group took its place; the weight covers all of its tuples.
-            let per = if *aggregate == Aggregate::Rate { self.sample * emitted.seconds } else { self.sample };
+            let per = per(aggregate, emitted);
             let weight = saving.weight(group);
             estimate.value = match aggregate {
                 Aggregate::Rate if emitted.seconds <= 0.0 => Value::Null,
                 Aggregate::Rate => Value::Real(weight as f64 / per),
-                _ if self.sample < 1.0 => Value::Integer((weight as f64 / per).round() as i128),
+                _ if self.is_sampled => Value::Integer((weight as f64 / per).round() as i128),
                 _ => Value::Integer(i128::try_from(weight).unwrap_or(i128::MAX)),
             };
             let inherited = saving.error(group) as f64 / per;
@@ -214,8 +215,7 @@ impl Results {
     fn overflow_error(&self, emitted: &Emitted<'_>, group: u32) -> (bool, Option<f64>) {
         let pane = emitted.pane;
         if let (Some(saving), Some(by)) = (pane.saving(), self.pipeline.top_k) {
-            let is_rate = self.pipeline.aggregates[by.by] == Aggregate::Rate;
-            let per = if is_rate { self.sample * emitted.seconds } else { self.sample };
+            let per = per(&self.pipeline.aggregates[by.by], emitted);
             let error = saving.error(group).saturating_add(saving.negative()) as f64 / per;
             // What is in the pool may belong to any group.
             return (true, Some(error).filter(|e| e.is_finite() && pane.pool().is_none()));
@@ -223,6 +223,12 @@ impl Results {
         let is_ranking = self.pipeline.top_k.is_some() && pane.pool().is_some();
         (pane.pool() == Some(group) || pane.is_partial(group) || is_ranking, None)
     }
+}
+
+/// How many weights make one of what the aggregate counts.
+fn per(aggregate: &Aggregate, emitted: &Emitted<'_>) -> f64 {
+    let of_tuple = if emitted.layout.is_weighted { WEIGHT_UNIT } else { emitted.layout.sample };
+    if *aggregate == Aggregate::Rate { of_tuple * emitted.seconds } else { of_tuple }
 }
 
 /// Counts columns up.
@@ -254,7 +260,7 @@ fn possible_ranks(groups: &[u32], estimates: &[Estimate], best: &[u32]) -> Vec<(
         .collect()
 }
 
-fn result_schema(pipeline: &Pipeline, sample: f64, input: &dyn Fn(plan::Column) -> Field) -> Schema {
+fn result_schema(pipeline: &Pipeline, is_sampled: bool, input: &dyn Fn(plan::Column) -> Field) -> Schema {
     let mut fields = Vec::new();
     if pipeline.window.is_some() {
         let time = |name, doc| Field::new(name, DataType::I64, Unit::EpochNanoseconds, doc);
@@ -283,7 +289,7 @@ fn result_schema(pipeline: &Pipeline, sample: f64, input: &dyn Fn(plan::Column) 
         "by how much at most, where it is known",
     ));
     make_unique(&mut fields);
-    if sample < 1.0 {
+    if is_sampled {
         for (place, end) in ends.into_iter().rev() {
             let Field { name, unit, .. } = fields[place].clone();
             let of = |suffix: &str, doc| Field {

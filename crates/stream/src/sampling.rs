@@ -6,6 +6,9 @@
 //! and the spread between the replicates is measured: it holds whatever the correlation inside of flows. Intervals
 //! take Student's t with one degree of freedom less than there are replicates with a tuple, and the finite population
 //! correction 1 − p. An end that the sample says nothing of is open (`None`). Nothing here knows of accumulators.
+//!
+//! Flows sampled at different rates come with the smallest as p, and parts and numbers of tuples multiplied by p over
+//! their own rate: estimates are Horvitz's and Thompson's, intervals rather too long (1 − p is the smallest rate's).
 
 /// Into how many groups sampled flows are dealt.
 pub const REPLICATES: usize = 32;
@@ -32,7 +35,7 @@ pub struct Interval {
 /// Of a total, `parts` in each replicate of which `n` tuples: Horvitz–Thompson's estimate is Σ parts / p. What cannot
 /// be negative is at least what was seen, and its interval is symmetric in the logarithm: totals are skewed.
 #[must_use]
-pub fn total(parts: &[f64], n: &[u64], p: f64, is_nonnegative: bool) -> Interval {
+pub fn total(parts: &[f64], n: &[f64], p: f64, is_nonnegative: bool) -> Interval {
     let seen: f64 = parts.iter().sum();
     let floor = is_nonnegative.then_some(seen);
     let Some(Student { t, carriers }) = student(n, parts) else { return Interval { low: floor, high: None } };
@@ -45,7 +48,7 @@ pub fn total(parts: &[f64], n: &[u64], p: f64, is_nonnegative: bool) -> Interval
 
 /// Of a mean Σ parts / Σ n; in the logarithm as well where the values cannot be negative.
 #[must_use]
-pub fn mean(parts: &[f64], n: &[u64], p: f64, is_nonnegative: bool) -> Interval {
+pub fn mean(parts: &[f64], n: &[f64], p: f64, is_nonnegative: bool) -> Interval {
     let Some(Ratio { ratio, variance, student }) = Ratio::new(parts, n, p) else {
         return Interval::default();
     };
@@ -56,7 +59,7 @@ pub fn mean(parts: &[f64], n: &[u64], p: f64, is_nonnegative: bool) -> Interval 
 
 /// Of a share Σ yes / Σ n: Wilson's interval for as many independent tuples as the spread between replicates says.
 #[must_use]
-pub fn share(yes: &[f64], n: &[u64], p: f64) -> Interval {
+pub fn share(yes: &[f64], n: &[f64], p: f64) -> Interval {
     let Some(Ratio { ratio: share, variance, student }) = Ratio::new(yes, n, p) else {
         return Interval::default();
     };
@@ -71,10 +74,10 @@ pub fn share(yes: &[f64], n: &[u64], p: f64) -> Interval {
 /// By how much the share of values up to the estimated quantile `q` may be off, given how many values lie up to it in
 /// each replicate (Woodruff 1952). `None`: nothing can be said.
 #[must_use]
-pub fn share_at_quantile(q: f64, up_to: &[f64], n: &[u64], p: f64) -> Option<f64> {
+pub fn share_at_quantile(q: f64, up_to: &[f64], n: &[f64], p: f64) -> Option<f64> {
     let Ratio { variance, student, .. } = Ratio::new(up_to, n, p)?;
-    let total: u64 = n.iter().sum();
-    let binomial = (1.0 - p) * q * (1.0 - q) / total as f64;
+    let total: f64 = n.iter().sum();
+    let binomial = (1.0 - p) * q * (1.0 - q) / total;
     let clusters = (1.0 - p) * q * (1.0 - q) / flows(n);
     // With few flows beyond the quantile the spread between replicates is blind: then every flow counts as one value.
     let is_blind = flows(n) * q.min(1.0 - q) < 5.0;
@@ -84,7 +87,7 @@ pub fn share_at_quantile(q: f64, up_to: &[f64], n: &[u64], p: f64) -> Option<f64
 
 /// Of the standard deviation, from its values without each of the replicates in turn (delete-a-group jackknife).
 #[must_use]
-pub fn deviation(whole: f64, without: &[f64], n: &[u64], p: f64) -> Interval {
+pub fn deviation(whole: f64, without: &[f64], n: &[f64], p: f64) -> Interval {
     let groups = without.len() as f64;
     let centre = without.iter().sum::<f64>() / groups;
     let off: Vec<f64> = without.iter().map(|v| v - centre).collect();
@@ -103,11 +106,11 @@ struct Ratio {
 }
 
 impl Ratio {
-    fn new(parts: &[f64], n: &[u64], p: f64) -> Option<Ratio> {
-        let total: u64 = n.iter().sum();
-        let ratio = parts.iter().sum::<f64>() / total.max(1) as f64;
-        let residuals: Vec<f64> = parts.iter().zip(n).map(|(part, n)| part - ratio * *n as f64).collect();
-        let variance = (1.0 - p) * spread(&residuals) / (total as f64).powi(2);
+    fn new(parts: &[f64], n: &[f64], p: f64) -> Option<Ratio> {
+        let total: f64 = n.iter().sum();
+        let ratio = if total > 0.0 { parts.iter().sum::<f64>() / total } else { 0.0 };
+        let residuals: Vec<f64> = parts.iter().zip(n).map(|(part, n)| part - ratio * n).collect();
+        let variance = (1.0 - p) * spread(&residuals) / total.powi(2);
         Some(Ratio { ratio, variance, student: student(n, &residuals)? })
     }
 }
@@ -131,20 +134,19 @@ fn spread(parts: &[f64]) -> f64 {
 }
 
 /// How many flows of equal size the tuples come from, about: (Σ n)² / Σ (tuples of a flow)².
-fn flows(n: &[u64]) -> f64 {
-    let parts: Vec<f64> = n.iter().map(|n| *n as f64).collect();
-    let total: f64 = parts.iter().sum();
-    (total * total / spread(&parts).max(f64::MIN_POSITIVE)).clamp(1.0, total.max(1.0))
+fn flows(n: &[f64]) -> f64 {
+    let total: f64 = n.iter().sum();
+    (total * total / spread(n).max(f64::MIN_POSITIVE)).clamp(1.0, total.max(1.0))
 }
 
 /// How many independent tuples would give a share this variance.
-fn independent(share: f64, variance: f64, n: &[u64], p: f64) -> f64 {
-    let total: u64 = n.iter().sum();
+fn independent(share: f64, variance: f64, n: &[f64], p: f64) -> f64 {
+    let total: f64 = n.iter().sum();
     let flows = flows(n);
     let is_blind = flows * share.min(1.0 - share) < 5.0;
     let n =
         if is_blind { flows / (1.0 - p) } else { share * (1.0 - share) / variance.max(f64::MIN_POSITIVE) };
-    n.clamp(1.0, total as f64 / (1.0 - p))
+    n.clamp(1.0, (total / (1.0 - p)).max(1.0))
 }
 
 /// How many standard errors an interval takes.
@@ -157,13 +159,13 @@ struct Student {
 
 /// The 97.5 % quantile of Student's t; `None` with fewer than two replicates that have a tuple. Replicates whose
 /// deviations are carried by a few of them count as fewer (Satterthwaite: from the fourth power of the deviations).
-fn student(n: &[u64], deviations: &[f64]) -> Option<Student> {
+fn student(n: &[f64], deviations: &[f64]) -> Option<Student> {
     const T: [f64; 31] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
         2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048,
         2.045, 2.042, 2.040,
     ];
-    let freedom = n.iter().filter(|n| **n > 0).count().checked_sub(1).filter(|f| *f > 0)?;
+    let freedom = n.iter().filter(|n| **n > 0.0).count().checked_sub(1).filter(|f| *f > 0)?;
     let mean = deviations.iter().sum::<f64>() / deviations.len() as f64;
     let moment = |power| deviations.iter().map(|d| (d - mean).powi(power)).sum::<f64>();
     let fourth = moment(4);
@@ -178,8 +180,8 @@ mod tests {
 
     #[test]
     fn few_replicates_leave_ends_open() {
-        let one: Vec<u64> = (0..32).map(|r| u64::from(r == 3) * 5).collect();
-        let parts: Vec<f64> = one.iter().map(|n| *n as f64).collect();
+        let one: Vec<f64> = (0..32).map(|r| if r == 3 { 5.0 } else { 0.0 }).collect();
+        let parts = one.clone();
         assert_eq!(total(&parts, &one, 0.1, true), Interval { low: Some(5.0), high: None });
         assert_eq!(mean(&parts, &one, 0.1, true), Interval::default());
         assert_eq!(share(&parts, &one, 0.1), Interval::default());
@@ -189,7 +191,7 @@ mod tests {
 
     #[test]
     fn even_replicates_give_short_intervals() {
-        let (n, parts) = (vec![10u64; 32], vec![5.0; 32]);
+        let (n, parts) = (vec![10.0; 32], vec![5.0; 32]);
         let interval = total(&parts, &n, 0.5, true);
         assert_eq!(interval, Interval { low: Some(320.0), high: Some(320.0) });
         assert_eq!(mean(&parts, &n, 0.5, true), Interval { low: Some(0.5), high: Some(0.5) });

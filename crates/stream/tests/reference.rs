@@ -339,7 +339,17 @@ fn rows(max: usize, time: impl Strategy<Value = i64>) -> impl Strategy<Value = V
         ],
     );
     let row = (0u64..9, time, ip, path, n, delta, ratio, any::<Option<bool>>()).prop_map(
-        |(id, ts_end, ip, path, n, delta, ratio, ok)| Row { id, ts_end, ip, path, n, delta, ratio, ok },
+        |(id, ts_end, ip, path, n, delta, ratio, ok)| Row {
+            id,
+            ts_end,
+            ip,
+            path,
+            n,
+            delta,
+            ratio,
+            ok,
+            rate: None,
+        },
     );
     prop::collection::vec(row, 0..max)
 }

@@ -4,7 +4,7 @@ mod tuples;
 
 use plan::{Aggregate, Compare, Literal, Pipeline, Predicate, TopK};
 use stream::Config;
-use tuples::{DELTA, N, PATH, Plain, Row, column, dataflow, number, pipeline, rows_of, run};
+use tuples::{DELTA, N, PATH, Plain, Row, column, dataflow, names, number, pipeline, rows_of, run, weighted};
 
 /// A repeatable source of numbers.
 struct Random(u64);
@@ -50,14 +50,19 @@ fn population(flows: u64, tuples: f64, skew: f64, random: &mut Random) -> Vec<Ro
 
 /// The flows that a sample with rate `p` holds, under names of this run.
 fn sample(population: &[Row], p: f64, run: u64) -> Vec<Row> {
+    sample_at(population, |_| p, run)
+}
+
+/// The same, each flow at a rate of its own, which its tuples say.
+fn sample_at(population: &[Row], p: impl Fn(u64) -> f64, run: u64) -> Vec<Row> {
     let mut random = Random(run << 32);
     let (mut last, mut is_in, mut rows) = (None, false, Vec::new());
     for row in population {
         if last != Some(row.id) {
-            (last, is_in) = (Some(row.id), random.uniform() < p);
+            (last, is_in) = (Some(row.id), random.uniform() < p(row.id));
         }
         if is_in {
-            rows.push(Row { id: row.id | (run << 32), ..row.clone() });
+            rows.push(Row { id: row.id | (run << 32), rate: Some(p(row.id)), ..row.clone() });
         }
     }
     rows
@@ -189,4 +194,90 @@ fn a_sample_is_scaled_and_every_aggregate_has_its_ends() {
     assert_eq!(text("cdf_ns"), "[[5,0.5],[6,1]]");
     assert!(text("hist_ns_low").starts_with("[[5,1") && text("hist_ns_high").starts_with("[[5,2"));
     assert!(text("cdf_ns_low").starts_with("[[5,0.4") && text("cdf_ns_high").ends_with(",1]]"));
+}
+
+/// Every aggregate in groups, and a ranking.
+fn all_of_groups() -> Vec<Pipeline> {
+    let mut p = aggregates();
+    p.aggregates.extend([Aggregate::Hist, Aggregate::Cdf, Aggregate::Rate]);
+    let by_path = pipeline(Some(N), &[PATH], p.aggregates.clone());
+    let ranked = Pipeline { top_k: Some(TopK { k: 4, by: 1 }), ..by_path.clone() };
+    let saved = Pipeline { groups_max: 3, ..ranked.clone() };
+    vec![by_path, ranked, saved]
+}
+
+#[test]
+fn tuples_of_one_rate_are_a_sample_of_that_rate() {
+    let population = population(500, 2.0, 0.5, &mut Random(45));
+    for p in [0.3, 0.1, 1.0] {
+        let rows = sample(&population, p, 1);
+        let config = Config { sample: p, ..Config::default() };
+        for pipeline in all_of_groups() {
+            let is_saved = pipeline.groups_max < 100;
+            let (by_rate, _) = run(&weighted(vec![pipeline.clone()]), Config::default(), &rows, 300);
+            let (fixed, _) = run(&dataflow(vec![pipeline]), config.clone(), &rows, 300);
+            // Weights are counted in parts of a tuple.
+            let off = if is_saved { 1e-9 } else { 0.0 };
+            assert_eq!(by_rate[0].batch.rows(), fixed[0].batch.rows());
+            for name in names(&fixed[0].batch) {
+                for row in 0..fixed[0].batch.rows() {
+                    let [a, b] = [&by_rate, &fixed].map(|out| number(out, row, &name));
+                    let is_same = a.zip(b).map_or(a == b, |(a, b)| (a - b).abs() <= off * b.abs().max(1e9));
+                    assert!(is_same, "{name} at {p}: {a:?} is not {b:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn almost_equal_rates_give_almost_equal_results() {
+    let population = population(2000, 2.0, 0.5, &mut Random(46));
+    let rows = sample(&population, 0.25, 1);
+    let mixed: Vec<Row> = rows
+        .iter()
+        .map(|r| Row { rate: Some(0.25 * (1.0 + (r.id % 3) as f64 * 1e-13)), ..r.clone() })
+        .collect();
+    let of = |flow: &plan::Dataflow, rows: &[Row]| run(flow, Config::default(), rows, 300).0;
+    for pipeline in all_of_groups().into_iter().take(2) {
+        let flow = weighted(vec![pipeline]);
+        let (one, several) = (of(&flow, &rows), of(&flow, &mixed));
+        for name in names(&one[0].batch) {
+            for row in 0..one[0].batch.rows() {
+                let [a, b] = [&one, &several].map(|out| number(out, row, &name));
+                let is_near = a.zip(b).map_or(a == b, |(a, b)| (a - b).abs() <= 1e-9 * a.abs().max(1.0));
+                assert!(is_near, "{name}: {a:?} is not {b:?}");
+            }
+        }
+        let text = |out: &[stream::Output], name: &str| {
+            let batch = &out[0].batch;
+            batch.text(batch.schema().find(name).expect("a column")).value(0).to_string()
+        };
+        assert_eq!(text(&one, "hist_ns"), text(&several, "hist_ns"));
+    }
+}
+
+#[test]
+fn intervals_cover_when_rates_differ() {
+    let names = ["count", "sum_ns", "avg_ns", "p95_ns", "p50_ns", "success"];
+    let population = population(3000, 2.0, 0.5, &mut Random(47));
+    let (truth, _) = run(&dataflow(vec![aggregates()]), Config::default(), &population, 4096);
+    let flow = weighted(vec![aggregates()]);
+    let rate = |id: u64| if id < 1500 { 0.08 } else { 0.4 };
+    let (mut hits, mut sums, runs) = ([0u32; 6], [0.0; 6], 300);
+    for i in 0..runs {
+        let (out, _) = run(&flow, Config::default(), &sample_at(&population, rate, i + 1), 4096);
+        for (at, name) in names.iter().enumerate() {
+            let truth = number(&truth, 0, name).expect("a number");
+            let [low, high] = ["low", "high"].map(|end| number(&out, 0, &format!("{name}_{end}")));
+            hits[at] +=
+                u32::from(low.is_none_or(|low| low <= truth) && high.is_none_or(|high| truth <= high));
+            sums[at] += number(&out, 0, name).expect("a number") / truth / runs as f64;
+        }
+    }
+    for ((name, hits), mean) in names.iter().zip(hits).zip(sums) {
+        let covers = f64::from(hits) / runs as f64;
+        assert!(covers >= 0.92, "{name} covered {covers:.3}");
+        assert!((mean - 1.0).abs() < 0.03, "{name} is {mean:.3} of the truth");
+    }
 }

@@ -171,6 +171,8 @@ pub mod common {
     pub const TS_END: FieldId = FieldId(9);
     /// `community_id`.
     pub const COMMUNITY_ID: FieldId = FieldId(10);
+    /// `sample_rate`.
+    pub const SAMPLE_RATE: FieldId = FieldId(11);
 
     /// All of them.
     pub const FIELDS: &[Field] = &[
@@ -210,6 +212,12 @@ pub mod common {
             Unit::None,
             "Community ID v1 of the flow, for joins with other tools",
         ),
+        Field::new(
+            "sample_rate",
+            DataType::F64,
+            Unit::Fraction,
+            "the share of flows that was taken when this one was; all when absent",
+        ),
     ];
 }
 
@@ -231,6 +239,7 @@ mod tests {
             (common::CLIENT_GUESSED, "client_guessed"),
             (common::TS_END, "ts_end"),
             (common::COMMUNITY_ID, "community_id"),
+            (common::SAMPLE_RATE, "sample_rate"),
         ] {
             assert_eq!(common::FIELDS[usize::from(id.0)].name, name);
         }

@@ -36,6 +36,15 @@ pub struct Accumulators {
     cells: usize,
 }
 
+/// The accumulators of tuples whose flows were sampled at one rate.
+#[derive(Clone, Debug)]
+pub struct Stratum {
+    /// The rate.
+    pub rate: f64,
+    /// The accumulators.
+    pub cells: Accumulators,
+}
+
 /// One of them.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
@@ -297,7 +306,8 @@ impl State {
         0
     }
 
-    fn merge(&mut self, cell: usize, from: &State, other: usize) -> usize {
+    /// Takes over another's cell; returns by how many bytes of heap it grew.
+    pub fn merge(&mut self, cell: usize, from: &State, other: usize) -> usize {
         match (self, from) {
             (State::Count(a), State::Count(b)) => a.merge(cell, b, other),
             (State::IntegerSum(a), State::IntegerSum(b)) => a.merge(cell, b, other),

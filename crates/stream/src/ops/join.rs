@@ -104,7 +104,7 @@ impl Join {
     /// Whether a joined column is worth printing: what only says again which flow it is, is not.
     #[must_use]
     pub fn is_news(&self, id: FieldId) -> bool {
-        const SAME_IN_ALL: [FieldId; 8] = [
+        const SAME_IN_ALL: [FieldId; 9] = [
             common::ID,
             common::CLIENT_IP,
             common::CLIENT_PORT,
@@ -113,6 +113,7 @@ impl Join {
             common::TRANSPORT,
             common::CLIENT_GUESSED,
             common::COMMUNITY_ID,
+            common::SAMPLE_RATE,
         ];
         !self.starts[1..].iter().any(|start| SAME_IN_ALL.iter().any(|f| f.0 + start == id.0))
     }

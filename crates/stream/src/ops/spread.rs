@@ -178,6 +178,12 @@ impl Moments {
         self.n = n;
     }
 
+    /// As if every value had this weight.
+    #[must_use]
+    pub fn weighted(&self, weight: f64) -> Moments {
+        Moments { n: self.n * weight, mean: self.mean, squares: self.squares * weight }
+    }
+
     /// √(squares / (n − 1)); `None` below two values.
     #[must_use]
     pub fn stddev(&self) -> Option<f64> {

@@ -132,6 +132,12 @@ impl LogHistogram {
         *self = coarse;
     }
 
+    /// b.
+    #[must_use]
+    pub fn bits(&self) -> u8 {
+        self.bits
+    }
+
     /// How many values.
     #[must_use]
     pub fn n(&self) -> u64 {
@@ -369,7 +375,8 @@ fn rebucket(bucket: i32, from: u8, to: u8, real: bool) -> i32 {
 }
 
 /// The value whose relative error is least at worst: 2·lo·hi / (lo + hi).
-fn estimate(bucket: Bucket) -> f64 {
+#[must_use]
+pub fn estimate(bucket: Bucket) -> f64 {
     let (lo, hi) = (bucket.lower, bucket.upper);
     if lo == hi { lo } else { lo * (2.0 * (hi / (lo + hi))) }
 }

@@ -27,6 +27,8 @@ pub struct Row {
     pub delta: Option<i64>,
     pub ratio: Option<f64>,
     pub ok: Option<bool>,
+    /// At what rate the flow was sampled; only where the dataflow asks for it.
+    pub rate: Option<f64>,
 }
 
 /// A value of any column.
@@ -60,6 +62,13 @@ pub fn dataflow(pipelines: Vec<Pipeline>) -> Dataflow {
     Dataflow { inputs: vec![input("t")], filter: None, pipelines }
 }
 
+/// The same with tuples that say at what rate their flows were sampled.
+pub fn weighted(pipelines: Vec<Pipeline>) -> Dataflow {
+    let mut flow = dataflow(pipelines);
+    flow.inputs[0].columns.push(common::SAMPLE_RATE);
+    flow
+}
+
 /// A pipeline without window or ranking.
 pub fn pipeline(value: Option<FieldId>, group: &[FieldId], aggregates: Vec<Aggregate>) -> Pipeline {
     let unit = |f: FieldId| schema("t").field(f).unit;
@@ -77,7 +86,11 @@ pub fn pipeline(value: Option<FieldId>, group: &[FieldId], aggregates: Vec<Aggre
 }
 
 pub fn batch_of(schema: &Arc<Schema>, rows: &[Row]) -> Batch {
-    let mut w = TupleWriter::new(schema.clone(), &COLUMNS);
+    batch_with(schema, &COLUMNS, rows)
+}
+
+pub fn batch_with(schema: &Arc<Schema>, columns: &[FieldId], rows: &[Row]) -> Batch {
+    let mut w = TupleWriter::new(schema.clone(), columns);
     for row in rows {
         w.u64(common::ID, row.id);
         w.i64(common::TS_END, row.ts_end);
@@ -87,6 +100,7 @@ pub fn batch_of(schema: &Arc<Schema>, rows: &[Row]) -> Batch {
         row.delta.iter().for_each(|v| w.i64(DELTA, *v));
         row.ratio.iter().for_each(|v| w.f64(RATIO, *v));
         row.ok.iter().for_each(|v| w.bool(OK, *v));
+        row.rate.iter().for_each(|v| w.f64(common::SAMPLE_RATE, *v));
         w.end_row();
     }
     w.finish()
@@ -126,7 +140,7 @@ pub fn run(flow: &Dataflow, config: Config, rows: &[Row], chunk: usize) -> (Vec<
     let mut engine = Engine::new(flow, config);
     let mut out = Vec::new();
     for rows in rows.chunks(chunk.max(1)) {
-        engine.push(0, &batch_of(&flow.inputs[0].schema, rows), &mut out);
+        engine.push(0, &batch_with(&flow.inputs[0].schema, &flow.inputs[0].columns, rows), &mut out);
     }
     engine.finish(&mut out);
     (out, engine.counters())

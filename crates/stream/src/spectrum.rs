@@ -1,0 +1,88 @@
+//! The buckets of several histograms together, each histogram with its weight: what distributions of tuples that were
+//! sampled at different rates are read from. With one histogram of weight 1 the numbers are the histogram's own.
+
+use std::borrow::Cow;
+
+use crate::sketch::LogHistogram;
+use crate::sketch::log_histogram::{Bucket, estimate};
+
+/// Buckets that are not empty, ascending.
+pub struct Spectrum {
+    buckets: Vec<(Bucket, f64)>,
+    n: f64,
+    range: Option<(f64, f64)>,
+    relative_error: f64,
+}
+
+impl Spectrum {
+    /// The histograms, as fine as the coarsest of them.
+    #[must_use]
+    pub fn new<'a>(histograms: impl Iterator<Item = (f64, &'a LogHistogram)> + Clone) -> Spectrum {
+        let bits = histograms.clone().map(|(_, h)| h.bits()).min().unwrap_or(0);
+        let (mut buckets, mut range, mut relative_error) = (Vec::<(Bucket, f64)>::new(), None, 0f64);
+        for (weight, histogram) in histograms {
+            let mut histogram = Cow::Borrowed(histogram);
+            if histogram.bits() > bits {
+                histogram.to_mut().coarsen(bits);
+            }
+            buckets.extend(histogram.buckets().map(|b| (b, weight * b.count as f64)));
+            relative_error = relative_error.max(histogram.relative_error());
+            let (low, high) = range.unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
+            range = histogram.range().map(|(a, b)| (a.min(low), b.max(high))).or(range);
+        }
+        buckets.sort_by(|a, b| a.0.lower.total_cmp(&b.0.lower));
+        buckets.dedup_by(|from, to| {
+            let is_same = from.0.lower == to.0.lower && from.0.upper == to.0.upper;
+            to.1 += if is_same { from.1 } else { 0.0 };
+            is_same
+        });
+        let n = buckets.iter().map(|(_, count)| count).sum();
+        Spectrum { buckets, n, range, relative_error }
+    }
+
+    /// How many values, by weight.
+    #[must_use]
+    pub fn n(&self) -> f64 {
+        self.n
+    }
+
+    /// The error of the coarsest histogram.
+    #[must_use]
+    pub fn relative_error(&self) -> f64 {
+        self.relative_error
+    }
+
+    /// The buckets and how many values are in them.
+    #[must_use]
+    pub fn buckets(&self) -> &[(Bucket, f64)] {
+        &self.buckets
+    }
+
+    /// The bucket that the share `q` of all values comes to.
+    #[must_use]
+    pub fn bucket_at(&self, q: f64) -> Option<Bucket> {
+        let (rank, mut seen) = (q * self.n - 1e-9, 0.0);
+        let found = self.buckets.iter().find(|(_, count)| {
+            seen += count;
+            seen >= rank
+        });
+        found.or(self.buckets.last()).map(|(bucket, _)| *bucket)
+    }
+
+    /// The value that the share `q` of all values comes to, within the relative error.
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> Option<f64> {
+        let ((min, max), bucket) = (self.range?, self.bucket_at(q)?);
+        Some(match q {
+            _ if q <= 0.0 => min,
+            _ if q >= 1.0 => max,
+            _ => estimate(bucket).clamp(min, max),
+        })
+    }
+
+    /// How many values lie in buckets that end at `upper` or below.
+    #[must_use]
+    pub fn count_up_to(&self, upper: f64) -> f64 {
+        self.buckets.iter().take_while(|(b, _)| b.upper <= upper).map(|(_, count)| count).sum()
+    }
+}
