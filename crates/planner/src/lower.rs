@@ -74,7 +74,8 @@ fn columns(
 ) -> Vec<FieldId> {
     let schema = &query.inputs[input].schema;
     if dataflow.pipelines.is_empty() {
-        return schema.ids().collect();
+        // At what rate a flow was sampled is for those who scale.
+        return schema.ids().filter(|id| *id != common::SAMPLE_RATE).collect();
     }
     let mut fields = Vec::new();
     let mut read = |column: Column| {
