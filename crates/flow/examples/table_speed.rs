@@ -1,0 +1,102 @@
+//! What the flow table costs, for use under `perf stat`: `table_speed CAPTURE decode|life|segments|payload`. Reads,
+//! decodes and hashes every packet; from `life` on they go through a table as well. Prints how much there was and a
+//! hash of what came out, which must not change when the table becomes faster.
+
+use std::path::PathBuf;
+
+use flow::{Config, Detail, Event, Events, FlowEvent, Hashed, Table};
+use wire::{Packet, Side, Timestamp};
+
+/// What comes out, as numbers.
+#[derive(Default)]
+struct Sum {
+    packets: u64,
+    closed: u64,
+    bytes: u64,
+    hash: u64,
+}
+
+impl Sum {
+    fn add(&mut self, n: u64) {
+        self.hash = (self.hash ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    }
+
+    fn on_events(&mut self, table: &Table<u64>, events: &Events, payload: &[u8]) {
+        for &Event { flow, what } in events.list() {
+            match what {
+                FlowEvent::Bytes { chunk, .. } => self.bytes += events.bytes(chunk, payload).len() as u64,
+                FlowEvent::Closed { reason, ts } => {
+                    let flow = table.flow(flow);
+                    self.closed += 1;
+                    self.add(reason as u64 ^ ts.0 as u64);
+                    for side in [Side::A, Side::B] {
+                        self.add(flow.packets(side));
+                        self.add(flow.bytes(side) ^ flow.unique_bytes(side).rotate_left(32));
+                    }
+                    self.add(flow.conn_state() as u64 ^ flow.handshake_ns().unwrap_or(-1) as u64);
+                }
+                _ => (),
+            }
+        }
+    }
+}
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let (Some(path), Some(detail)) = (args.next(), args.next()) else {
+        return eprintln!("usage: table_speed CAPTURE decode|life|segments|payload");
+    };
+    let detail = match detail.as_str() {
+        "decode" => None,
+        "life" => Some(Detail::Life),
+        "segments" => Some(Detail::Segments),
+        _ => Some(Detail::Payload),
+    };
+    let config = Config { detail: detail.unwrap_or(Detail::Life), ..Config::default() };
+    let sum = run(PathBuf::from(path), Table::new(config), detail.is_some());
+    println!("packets {} closed {} bytes {} hash {:016x}", sum.packets, sum.closed, sum.bytes, sum.hash);
+}
+
+fn run(path: PathBuf, mut table: Table<u64>, process: bool) -> Sum {
+    let (mut sum, mut events) = (Sum::default(), Events::default());
+    let (mut source, mut block) = (capture::open(&[path]), capture::Block::default());
+    let mut batch: Vec<(Packet<'_>, Hashed)> = Vec::new();
+    let mut clock = Timestamp::MIN;
+    while source.next_block(&mut block) {
+        let mut ready = std::mem::take(&mut batch);
+        for packet in block.packets().filter_map(|captured| Packet::decode(&captured).ok()) {
+            let at = table.hash(&packet);
+            table.prefetch_index(at.hash);
+            ready.push((packet, at));
+        }
+        if process {
+            ready.iter().for_each(|(_, at)| table.prefetch_flow(at.hash));
+        }
+        for (packet, at) in &ready {
+            clock = clock.max(packet.ts);
+            sum.packets += 1;
+            if process {
+                table.process_hashed(packet, at, &mut events);
+                sum.on_events(&table, &events, packet.payload);
+            } else {
+                sum.add(at.hash);
+            }
+        }
+        if process {
+            table.expire(clock, &mut events);
+            sum.on_events(&table, &events, &[]);
+        }
+        batch = emptied(ready);
+    }
+    while table.close_all(clock, &mut events) {
+        sum.on_events(&table, &events, &[]);
+    }
+    sum.on_events(&table, &events, &[]);
+    sum
+}
+
+/// The same memory for packets of another block.
+fn emptied<'b>(mut batch: Vec<(Packet<'_>, Hashed)>) -> Vec<(Packet<'b>, Hashed)> {
+    batch.clear();
+    batch.into_iter().map(|_| unreachable!("the batch is empty")).collect()
+}
