@@ -66,11 +66,12 @@ fn run(path: PathBuf, mut table: Table<u64>, process: bool) -> Sum {
         let mut ready = std::mem::take(&mut batch);
         for packet in block.packets().filter_map(|captured| Packet::decode(&captured).ok()) {
             let at = table.hash(&packet);
-            table.prefetch_index(at.hash);
+            table.prefetch_index(&at);
             ready.push((packet, at));
         }
         if process {
-            ready.iter().for_each(|(_, at)| table.prefetch_flow(at.hash));
+            ready.iter_mut().for_each(|(_, at)| table.prefetch_flow(at));
+            ready.iter().for_each(|(_, at)| table.prefetch_rest(at));
         }
         for (packet, at) in &ready {
             clock = clock.max(packet.ts);

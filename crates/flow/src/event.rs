@@ -156,6 +156,13 @@ impl Events {
     #[inline]
     pub fn clear(&mut self) {
         self.list.clear();
+        if !self.held.is_empty() {
+            self.forget_held();
+        }
+    }
+
+    #[inline(never)]
+    fn forget_held(&mut self) {
         if self.held.capacity() > HELD_KEPT_BYTES {
             self.held = Vec::new();
         }

@@ -2,6 +2,8 @@
 //! Promises constant work per flow, whatever the clock does. Knows flows only by number; whether one is really due
 //! is looked up, lazily, when its tick has passed.
 
+use std::hint::black_box;
+
 use wire::Timestamp;
 
 use crate::store::Chunks;
@@ -102,7 +104,7 @@ impl Lists {
     /// Moves `item` to the end of `list`.
     pub fn push_back(&mut self, list: u32, item: u32) {
         self.remove(item);
-        while self.links.len() <= item as usize {
+        while self.links.get(item).is_none() {
             self.links.push(Link { prev: NONE, next: NONE, list: NONE });
         }
         let (first, last) = self.ends[list as usize];
@@ -164,6 +166,14 @@ impl Wheel {
             self.lists.list_of(item).map(|list| cursor + (i64::from(list) - cursor).rem_euclid(TICKS));
         if planned.is_none_or(|planned| planned > tick) {
             self.lists.push_back((tick % TICKS) as u32, item);
+        }
+    }
+
+    /// Fetches into the cache what moving or cancelling an item needs.
+    #[inline]
+    pub fn prefetch(&self, item: u32) {
+        if let Some(link) = self.lists.links.get(item) {
+            black_box(link.list);
         }
     }
 

@@ -127,7 +127,7 @@ impl FlowCore<'_> {
     /// What was unusual in what `side` sent.
     #[must_use]
     pub fn counters(&self, side: Side) -> SideCounters {
-        self.cold.counters.as_ref().map_or_else(SideCounters::default, |c| c[side.index()])
+        self.cold.spill.as_ref().map_or_else(SideCounters::default, |spill| spill.counters[side.index()])
     }
 
     /// The first SYN (not SYN-ACK).

@@ -1,5 +1,5 @@
-//! From a flow key's hash to the flow's place: open addressing with linear probing, eight bytes an entry, so that
-//! one cache line usually answers. Keys live with the flows; the 32-bit tag kept here makes a look at a wrong
+//! From a flow key's hash to the flow's place: open addressing with linear probing, eight bytes an entry, at most
+//! half of them in use, so that one cache line usually answers. Keys live with the flows; the 32-bit tag kept here makes a look at a wrong
 //! flow rare. Deletion closes the hole, so there are no tombstones to clean up.
 
 /// The index; an entry is the hash's low half above, the place plus one below, 0 when empty.
@@ -10,8 +10,6 @@ pub(crate) struct Index {
 }
 
 const SMALLEST: usize = 1 << 10;
-/// Entries that [`Index::guess`] looks at.
-const GUESSES: usize = 4;
 
 impl Index {
     pub fn new() -> Index {
@@ -46,18 +44,15 @@ impl Index {
         self.entries[home(hash, mask) & mask]
     }
 
-    /// A place that probably is what [`Index::find`] will find: the first whose tag fits, of a few.
+    /// A place that probably is what [`Index::find`] will find, by its tag only.
     #[inline]
     pub fn guess(&self, hash: u64) -> Option<u32> {
-        let mask = self.mask();
-        let at = home(hash, mask);
-        let entries = (at..at + GUESSES).map(|at| self.entries[at & mask]);
-        entries.take_while(|entry| *entry != 0).find(|entry| tag(*entry) == hash as u32).map(place)
+        self.find(hash, |_| true)
     }
 
     /// Adds a place that is not in yet.
     pub fn insert(&mut self, hash: u64, place: u32) {
-        if (self.len + 1) * 4 > self.entries.len() * 3 {
+        if (self.len + 1) * 2 > self.entries.len() {
             self.grow();
         }
         self.len += 1;

@@ -55,7 +55,8 @@ pub(crate) struct Outlet<'a> {
     pub acked: Option<TcpSeq>,
     pub patience: Patience,
     pub budget: &'a mut Budget,
-    pub counters: &'a mut Option<Box<[SideCounters; 2]>>,
+    /// Of `side`.
+    pub counters: &'a mut SideCounters,
     pub totals: &'a mut Counters,
 }
 
@@ -239,7 +240,7 @@ impl ByteStream {
         if old == 0 && !out_of_order {
             return;
         }
-        let counters = &mut out.counters.get_or_insert_default()[out.side.index()];
+        let counters = &mut *out.counters;
         counters.repeated_bytes += old;
         counters.late_bytes += late;
         if out_of_order {
@@ -358,7 +359,7 @@ impl ByteStream {
             waiting.last_gap = (self.pos, target);
         }
         self.advance(len);
-        let counters = &mut out.counters.get_or_insert_default()[out.side.index()];
+        let counters = &mut *out.counters;
         counters.gaps += 1;
         counters.gap_bytes += len as u64;
         counters.acked_unseen_bytes += acked as u64;
@@ -407,7 +408,7 @@ impl ByteStream {
         waiting.strays = (segment.seq.plus(segment.len), count);
         self.bits |= BUSY;
         if count < STRAYS_BELIEVED {
-            let counters = &mut out.counters.get_or_insert_default()[out.side.index()];
+            let counters = &mut *out.counters;
             counters.repeated_bytes += u64::from(segment.len);
             if (-PLAUSIBLE..0).contains(&segment.seq.distance(self.next)) {
                 counters.late_bytes += u64::from(segment.len);
@@ -434,7 +435,7 @@ impl ByteStream {
             waiting.last_gap = (0, 0);
         }
         out.totals.resyncs += 1;
-        out.counters.get_or_insert_default()[out.side.index()].resyncs += 1;
+        out.counters.resyncs += 1;
         out.gap(len as u64);
     }
 
@@ -447,7 +448,7 @@ impl ByteStream {
         if segment.len == 0 {
             return;
         }
-        let counters = &mut out.counters.get_or_insert_default()[out.side.index()];
+        let counters = &mut *out.counters;
         counters.repeated_bytes += u64::from(segment.len);
         if segment.seq.before(self.next) {
             counters.retransmissions += 1;
@@ -539,7 +540,7 @@ impl Outlet<'_> {
     /// Bytes that the snaplen cut off: a gap for the reader, but nothing the network lost.
     fn cut(&mut self, len: i64) {
         if len > 0 {
-            self.counters.get_or_insert_default()[self.side.index()].cut_bytes += len as u64;
+            self.counters.cut_bytes += len as u64;
             self.gap(len as u64);
         }
     }

@@ -42,6 +42,7 @@ pub(crate) struct Hot {
 
 /// What openings, ends and readers need.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Cold {
     pub first_ts: Timestamp,
     /// The flow's identity once somebody has asked for it.
@@ -55,13 +56,13 @@ pub(crate) struct Cold {
     /// Of each side a sequence number of known position.
     pub anchor: [TcpSeq; 2],
     /// Kept only of flows in which something was unusual.
-    pub counters: Option<Box<[SideCounters; 2]>>,
     pub spill: Option<Box<Spill>>,
 }
 
 /// What does not fit, or few flows need.
 #[derive(Debug, Default)]
 pub(crate) struct Spill {
+    pub counters: [SideCounters; 2],
     pub waiting: [Option<Box<Waiting>>; 2],
     /// Bits of the byte streams.
     pub stream: [u8; 2],
@@ -208,7 +209,7 @@ impl FlowMut<'_> {
     }
 
     pub fn counters_mut(&mut self, side: Side) -> &mut SideCounters {
-        &mut self.cold.counters.get_or_insert_default()[side.index()]
+        &mut self.spill_mut().counters[side.index()]
     }
 
     pub fn spill_mut(&mut self) -> &mut Spill {
@@ -337,7 +338,6 @@ pub(crate) fn open(
         terminated: UNSET,
         active_since: packet.ts,
         anchor: Default::default(),
-        counters: None,
         spill: None,
     };
     (hot, cold)
@@ -375,6 +375,6 @@ mod tests {
 
     #[test]
     fn an_ordinary_flow_is_small() {
-        assert_eq!((size_of::<Hot>(), size_of::<Cold>(), size_of::<[Latest; 2]>()), (64, 72, 16));
+        assert_eq!((size_of::<Hot>(), size_of::<Cold>(), size_of::<[Latest; 2]>()), (64, 64, 16));
     }
 }

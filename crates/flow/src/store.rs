@@ -39,19 +39,19 @@ impl<T> Chunks<T> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, place: u32) -> Option<&T> {
         let place = place as usize;
         self.chunks.get(place >> CHUNK_SHIFT)?.get(place & (CHUNK - 1))
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn at(&self, place: u32) -> &T {
         let place = place as usize;
         &self.chunks[place >> CHUNK_SHIFT][place & (CHUNK - 1)]
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn at_mut(&mut self, place: u32) -> &mut T {
         let place = place as usize;
         &mut self.chunks[place >> CHUNK_SHIFT][place & (CHUNK - 1)]
@@ -109,22 +109,22 @@ impl Store {
         self.hot.len()
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn hot(&self, place: u32) -> &Hot {
         self.hot.at(place)
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn hot_mut(&mut self, place: u32) -> &mut Hot {
         self.hot.at_mut(place)
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn cold(&self, place: u32) -> &Cold {
         self.cold.at(place)
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn cold_mut(&mut self, place: u32) -> &mut Cold {
         self.cold.at_mut(place)
     }
@@ -145,7 +145,7 @@ impl Store {
         self.wide.get(place) == Some(key)
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn core(&self, place: u32) -> FlowCore<'_> {
         FlowCore { hot: self.hot.at(place), cold: self.cold.at(place) }
     }
@@ -157,7 +157,7 @@ impl Store {
         Flow { core, wide }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn flow_mut(&mut self, place: u32) -> FlowMut<'_> {
         let latest = if self.keeps_latest { Some(self.latest.at_mut(place)) } else { None };
         FlowMut { hot: self.hot.at_mut(place), cold: self.cold.at_mut(place), latest }

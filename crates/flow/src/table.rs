@@ -10,7 +10,7 @@ use wire::packet::TcpFlags;
 use wire::{IpProtocol, Packet, Side, TcpInfo, Timestamp, Transport, V4Key};
 
 use crate::event::{Chunk, CloseReason, Events, FlowEvent, FlowIdx};
-use crate::expiry::{Clock, Lists, Wheel};
+use crate::expiry::{Clock, NONE, Wheel};
 use crate::flow::{Flow, FlowCore};
 use crate::index::Index;
 use crate::metrics::Counters;
@@ -73,6 +73,9 @@ pub struct Hashed {
     ports: u32,
     /// The sender.
     pub side: Side,
+    /// Where the flow probably is, see [`Table::prefetch_flow`].
+    place: u32,
+    /// Flags that its record must have.
     kind: u64,
 }
 
@@ -89,8 +92,8 @@ pub struct Table<S: Default> {
     closed: Vec<u32>,
     clock: Clock,
     wheel: Wheel,
-    /// Flows that are not worth keeping, the oldest first.
-    cheap: Lists,
+    /// How many flows are not worth keeping.
+    cheap: usize,
     /// Where the search for a flow to evict goes on.
     hand: usize,
     /// Where `close_all` goes on.
@@ -146,7 +149,7 @@ impl<S: Default> Table<S> {
             closed: Vec::new(),
             clock: Clock::default(),
             wheel: Wheel::new(),
-            cheap: Lists::new(1),
+            cheap: 0,
             hand: 0,
             closing: 0,
             budget,
@@ -160,36 +163,47 @@ impl<S: Default> Table<S> {
     pub fn hash(&self, packet: &Packet<'_>) -> Hashed {
         let tuple = &packet.five_tuple;
         let kind = match tuple.protocol {
-            IpProtocol::TCP => flag::TCP,
-            IpProtocol::UDP => flag::UDP,
-            _ => return self.hash_wide(packet, flag::WIDE),
+            IpProtocol::TCP => flag::LIVE | flag::TCP,
+            IpProtocol::UDP => flag::LIVE | flag::UDP,
+            _ => return self.hash_wide(packet, flag::LIVE | flag::WIDE),
         };
         let Some((V4Key { addrs, ports }, side)) = V4Key::of_ends(tuple.src, tuple.dst) else {
             return self.hash_wide(packet, kind | flag::WIDE);
         };
         let hash = V4Key { addrs, ports }.hash(tuple.protocol, self.config.seed);
-        Hashed { hash, addrs, ports, side, kind }
+        Hashed { hash, addrs, ports, side, place: NONE, kind }
     }
 
     #[inline(never)]
     fn hash_wide(&self, packet: &Packet<'_>, kind: u64) -> Hashed {
         let (key, side) = packet.five_tuple.flow_key();
         let hash = key.hash(self.config.seed);
-        Hashed { hash, addrs: hash, ports: 0, side, kind }
+        Hashed { hash, addrs: hash, ports: 0, side, place: NONE, kind }
     }
 
     /// Fetches into the cache where [`Table::prefetch_flow`] will look. For a batch of packets: this for all of them,
-    /// then that for all, then the packets. Loads that wait for nothing overlap; the processor runs them ahead.
+    /// then that for all, then [`Table::prefetch_rest`], then the packets. Loads that do not depend on each other
+    /// overlap, because the processor runs ahead of those it waits for.
     #[inline]
-    pub fn prefetch_index(&self, hash: u64) {
-        black_box(self.index.peek(hash));
+    pub fn prefetch_index(&self, at: &Hashed) {
+        black_box(self.index.peek(at.hash));
     }
 
-    /// Fetches into the cache what [`Table::process_hashed`] will read first.
+    /// Fetches what [`Table::process_hashed`] will read first, and remembers where it is.
     #[inline]
-    pub fn prefetch_flow(&self, hash: u64) {
-        if let Some(hot) = self.index.guess(hash).and_then(|place| self.store.peek(place)) {
-            black_box(hot.word);
+    pub fn prefetch_flow(&self, at: &mut Hashed) {
+        if let Some(place) = self.index.guess(at.hash) {
+            at.place = place;
+            black_box(self.store.hot(place).word);
+        }
+    }
+
+    /// Fetches what a packet may need besides, where its flow is no ordinary connection under way.
+    #[inline]
+    pub fn prefetch_rest(&self, at: &Hashed) {
+        if at.place != NONE && !self.store.hot(at.place).has(flag::PLAIN) {
+            black_box(self.store.cold(at.place).first_ts);
+            self.wheel.prefetch(at.place);
         }
     }
 
@@ -205,7 +219,7 @@ impl<S: Default> Table<S> {
     pub fn process_hashed(&mut self, packet: &Packet<'_>, at: &Hashed, events: &mut Events) -> FlowIdx {
         self.begin(events);
         self.counters.packets += 1;
-        let found = self.index.find(at.hash, |place| self.is_flow_of(place, at, packet));
+        let found = self.find(at, packet);
         if let Some(place) = found
             && let Transport::Tcp(tcp) = &packet.transport
             && self.take_in_plain(place, at.side, (packet, tcp), events)
@@ -351,10 +365,18 @@ impl<S: Default> Table<S> {
     fn free_closed(&mut self) {
         while let Some(place) = self.closed.pop() {
             *self.states.at_mut(place) = S::default();
-            let cold = self.store.cold_mut(place);
-            (cold.counters, cold.spill) = (None, None);
+            self.store.cold_mut(place).spill = None;
             self.free.push(place);
         }
+    }
+
+    /// The packet's flow. There is only one live record with its key, so a good guess saves looking for it.
+    #[inline]
+    fn find(&self, at: &Hashed, packet: &Packet<'_>) -> Option<u32> {
+        if at.place != NONE && self.is_flow_of(at.place, at, packet) {
+            return Some(at.place);
+        }
+        self.index.find(at.hash, |place| self.is_flow_of(place, at, packet))
     }
 
     #[inline]
@@ -362,7 +384,7 @@ impl<S: Default> Table<S> {
         let hot = self.store.hot(place);
         hot.addrs == at.addrs
             && hot.ports == at.ports
-            && hot.word & flag::KIND == at.kind
+            && hot.word & (flag::KIND | flag::LIVE) == at.kind
             && (at.kind & flag::WIDE == 0 || self.store.has_wide(place, &packet.five_tuple.flow_key().0))
     }
 
@@ -461,7 +483,7 @@ impl<S: Default> Table<S> {
         }
         self.store.flow_mut(place).set_seen_at(now);
         self.index.insert(at.hash, place);
-        self.cheap.push_back(0, place);
+        self.cheap += 1;
         self.counters.opened += 1;
         self.schedule(place, now);
         events.push(FlowIdx(place), FlowEvent::Opened);
@@ -494,11 +516,11 @@ impl<S: Default> Table<S> {
         }
         let mut flow = self.store.flow_mut(place);
         if ended {
+            self.cheap += usize::from(flow.hot.has(flag::VALUED));
             flow.hot.put(flag::VALUED, false);
-            self.cheap.push_back(0, place);
         } else if !flow.hot.has(flag::VALUED) && flow.core().is_worth_keeping() {
             flow.hot.put(flag::VALUED, true);
-            self.cheap.remove(place);
+            self.cheap -= 1;
         }
         flow.classify();
     }
@@ -563,11 +585,11 @@ impl<S: Default> Table<S> {
         let mut cx = context(&self.config, &mut self.budget, &mut self.counters, events, place, now);
         tcp_state::on_close(&mut flow, &mut cx);
         flow.hot.put(flag::LIVE | flag::PLAIN, false);
+        self.cheap -= usize::from(!flow.hot.has(flag::VALUED));
         tcp_state::forget(&mut flow, &mut self.budget);
         let hash = self.store.flow(place).key().hash(self.config.seed);
         self.index.remove(hash, place);
         self.wheel.cancel(place);
-        self.cheap.remove(place);
         self.closed.push(place);
         self.counters.closed[reason as usize] += 1;
         events.push(FlowIdx(place), FlowEvent::Closed { reason, ts });
@@ -575,15 +597,13 @@ impl<S: Default> Table<S> {
 
     /// Tries and tombstones first, while they are more than their share; else the flow idle longest of a few.
     fn choose_victim(&mut self) -> u32 {
-        let cheapest = self.cheap.first(0);
-        if let Some(place) = cheapest.filter(|_| self.cheap.len() * CHEAP_SHARE > self.config.flows_max) {
-            return place;
+        if self.cheap * CHEAP_SHARE > self.config.flows_max {
+            return self.next_cheap();
         }
         let mut best: Option<(i64, u32)> = None;
         let mut looked_at = 0;
         for _ in 0..EVICTION_SAMPLE * CHEAP_SHARE {
-            self.hand = (self.hand + 1) % self.store.len();
-            let flow = self.store.core(self.hand as u32);
+            let flow = self.advance_hand();
             if flow.hot.has(flag::LIVE) && flow.hot.has(flag::VALUED) {
                 let candidate = (flow.seen_at(), self.hand as u32);
                 best = Some(best.map_or(candidate, |best| best.min(candidate)));
@@ -593,7 +613,24 @@ impl<S: Default> Table<S> {
                 break;
             }
         }
-        best.map(|(_, place)| place).or(cheapest).expect("a full table has a flow, valued or cheap")
+        best.map_or_else(|| self.next_cheap(), |(_, place)| place)
+    }
+
+    /// The cheap flow that the hand comes to next. As it goes round and what it frees is used again behind it, that is
+    /// one of the oldest; over a round it looks at [`CHEAP_SHARE`] places for each flow it finds, at the most.
+    fn next_cheap(&mut self) -> u32 {
+        for _ in 0..self.store.len() {
+            let hot = self.advance_hand().hot;
+            if hot.has(flag::LIVE) && !hot.has(flag::VALUED) {
+                break;
+            }
+        }
+        self.hand as u32
+    }
+
+    fn advance_hand(&mut self) -> FlowCore<'_> {
+        self.hand = (self.hand + 1) % self.store.len();
+        self.store.core(self.hand as u32)
     }
 }
 

@@ -50,7 +50,7 @@ impl Context<'_> {
             acked,
             patience: self.patience,
             budget: &mut *self.budget,
-            counters: &mut flow.cold.counters,
+            counters: flow.counters_mut(side),
             totals: &mut *self.totals,
         };
         let result = act(&mut stream, &mut out);
@@ -61,26 +61,19 @@ impl Context<'_> {
 
 fn unpack(flow: &mut FlowMut<'_>, side: Side) -> ByteStream {
     let (at, (pos, unique_bytes)) = (side.index(), flow.core().place(side));
-    let spill = flow.cold.spill.as_mut();
-    let (waiting, bits) = spill.map_or((None, 0), |s| (s.waiting[at].take(), s.stream[at]));
     let latest = flow.latest.as_ref().map_or_else(Latest::default, |latest| latest[at]);
     let (next, ended) = (flow.hot.next[at], flow.hot.is_ended(side));
+    let spill = flow.spill_mut();
+    let (waiting, bits) = (spill.waiting[at].take(), spill.stream[at]);
     ByteStream { waiting, pos, unique_bytes, next, latest, bits, ended }
 }
 
-/// A stream in which nothing waits and nothing is missing needs no spill.
 fn pack(flow: &mut FlowMut<'_>, side: Side, stream: ByteStream) {
     let at = side.index();
-    let (_, unique) = flow.core().place(side);
     flow.hot.next[at] = stream.next;
     flow.hot.put(flag::ENDED << at, stream.ended);
     if let Some(latest) = &mut flow.latest {
         latest[at] = stream.latest;
-    }
-    let in_order =
-        stream.pos as u64 == stream.unique_bytes && stream.unique_bytes - unique <= u64::from(SMALL);
-    if flow.cold.spill.is_none() && in_order && stream.waiting.is_none() && stream.bits == 0 {
-        return;
     }
     flow.drop_anchor(side, (stream.pos, stream.unique_bytes));
     let spill = flow.spill_mut();
@@ -375,7 +368,8 @@ fn on_fin(flow: &mut FlowMut<'_>, side: Side, packet: &Packet<'_>) {
 }
 
 fn repeats_of(flow: &FlowMut<'_>, side: Side) -> (u32, u32) {
-    flow.cold.counters.as_ref().map_or((0, 0), |c| (c[side.index()].retransmissions, c[side.index()].gaps))
+    let counters = flow.cold.spill.as_ref().map(|spill| &spill.counters[side.index()]);
+    counters.map_or((0, 0), |c| (c.retransmissions, c.gaps))
 }
 
 /// Zeek's letters for a retransmission and a gap.
@@ -395,7 +389,7 @@ fn start_midway(flow: &mut FlowMut<'_>, side: Side, seq: TcpSeq) {
     let other = side.other();
     let told = flow.hot.did(other, half_bit::ACK_SEEN) && flow.hot.did(other, half_bit::SYN);
     // The first ACK says where the stream began; what was acknowledged since has been counted.
-    let unseen = flow.cold.counters.as_ref().map_or(0, |c| c[side.index()].acked_unseen_bytes);
+    let unseen = flow.cold.spill.as_ref().map_or(0, |s| s.counters[side.index()].acked_unseen_bytes);
     let began = flow.hot.ack[other.index()].plus((unseen as u32).wrapping_neg());
     let start = if told && (1..=NEAR).contains(&seq.distance(began)) { began } else { seq };
     flow.start(side, start);

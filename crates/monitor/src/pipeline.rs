@@ -143,8 +143,11 @@ impl Monitor {
             if admitted.is_empty() {
                 break;
             }
+            for ready in &mut admitted {
+                self.table.prefetch_flow(&mut ready.at);
+            }
             for ready in &admitted {
-                self.table.prefetch_flow(ready.at.hash);
+                self.table.prefetch_rest(&ready.at);
             }
             for ready in &admitted {
                 self.on_packet(ready);
@@ -218,7 +221,7 @@ impl Monitor {
             match self.gate.admit(&captured, &mut self.accounting) {
                 Verdict::Enter(packet) => {
                     let at = self.table.hash(&packet);
-                    self.table.prefetch_index(at.hash);
+                    self.table.prefetch_index(&at);
                     admitted.push(Admitted { packet, at });
                 }
                 Verdict::Refused => {}
