@@ -27,3 +27,4 @@ pub use block::{Block, Record};
 pub use filter::filtered;
 pub use open::{from_reader, open};
 pub use source::{Counters, Source, SourceError};
+pub use sys::prefetch;

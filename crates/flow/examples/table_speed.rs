@@ -7,6 +7,9 @@ use std::path::PathBuf;
 use flow::{Config, Detail, Event, Events, FlowEvent, Hashed, Table};
 use wire::{Packet, Side, Timestamp};
 
+/// Packets at a time.
+const BATCH: usize = 64;
+
 /// What comes out, as numbers.
 #[derive(Default)]
 struct Sum {
@@ -63,24 +66,28 @@ fn run(path: PathBuf, mut table: Table<u64>, process: bool) -> Sum {
     let mut batch: Vec<(Packet<'_>, Hashed)> = Vec::new();
     let mut clock = Timestamp::MIN;
     while source.next_block(&mut block) {
+        let mut packets = block.packets().filter_map(|captured| Packet::decode(&captured).ok()).peekable();
         let mut ready = std::mem::take(&mut batch);
-        for packet in block.packets().filter_map(|captured| Packet::decode(&captured).ok()) {
-            let at = table.hash(&packet);
-            table.prefetch_index(&at);
-            ready.push((packet, at));
-        }
-        if process {
-            ready.iter_mut().for_each(|(_, at)| table.prefetch_flow(at));
-            ready.iter().for_each(|(_, at)| table.prefetch_rest(at));
-        }
-        for (packet, at) in &ready {
-            clock = clock.max(packet.ts);
-            sum.packets += 1;
+        while packets.peek().is_some() {
+            ready.clear();
+            for packet in packets.by_ref().take(BATCH) {
+                let at = table.hash(&packet);
+                table.prefetch_index(&at, capture::prefetch);
+                ready.push((packet, at));
+            }
             if process {
-                table.process_hashed(packet, at, &mut events);
-                sum.on_events(&table, &events, packet.payload);
-            } else {
-                sum.add(at.hash);
+                ready.iter_mut().for_each(|(_, at)| table.prefetch_flow(at, capture::prefetch));
+                ready.iter().for_each(|(_, at)| table.prefetch_rest(at, capture::prefetch));
+            }
+            for (packet, at) in &ready {
+                clock = clock.max(packet.ts);
+                sum.packets += 1;
+                if process {
+                    table.process_hashed(packet, at, &mut events);
+                    sum.on_events(&table, &events, packet.payload);
+                } else {
+                    sum.add(at.hash);
+                }
             }
         }
         if process {

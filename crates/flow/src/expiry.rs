@@ -2,7 +2,7 @@
 //! Promises constant work per flow, whatever the clock does. Knows flows only by number; whether one is really due
 //! is looked up, lazily, when its tick has passed.
 
-use std::hint::black_box;
+use std::ptr;
 
 use wire::Timestamp;
 
@@ -73,7 +73,6 @@ pub(crate) struct Lists {
     links: Chunks<Link>,
     /// First and last of each list.
     ends: Vec<(u32, u32)>,
-    len: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -85,12 +84,7 @@ struct Link {
 
 impl Lists {
     pub fn new(lists: usize) -> Lists {
-        Lists { links: Chunks::default(), ends: vec![(NONE, NONE); lists], len: 0 }
-    }
-
-    /// In how many places of all lists something stands.
-    pub fn len(&self) -> usize {
-        self.len
+        Lists { links: Chunks::default(), ends: vec![(NONE, NONE); lists] }
     }
 
     pub fn list_of(&self, item: u32) -> Option<u32> {
@@ -113,7 +107,6 @@ impl Lists {
             self.links.at_mut(last).next = item;
         }
         self.ends[list as usize] = (if first == NONE { item } else { first }, item);
-        self.len += 1;
     }
 
     /// Takes `item` out of its list, if it is in one.
@@ -130,7 +123,6 @@ impl Lists {
             next => self.links.at_mut(next).prev = prev,
         }
         self.links.at_mut(item).list = NONE;
-        self.len -= 1;
     }
 }
 
@@ -169,12 +161,10 @@ impl Wheel {
         }
     }
 
-    /// Fetches into the cache what moving or cancelling an item needs.
+    /// The address of what moving or cancelling an item needs.
     #[inline]
-    pub fn prefetch(&self, item: u32) {
-        if let Some(link) = self.lists.links.get(item) {
-            black_box(link.list);
-        }
+    pub fn link_of(&self, item: u32) -> *const u8 {
+        self.lists.links.get(item).map_or(ptr::null(), |link| ptr::from_ref(link).cast())
     }
 
     pub fn cancel(&mut self, item: u32) {
@@ -264,11 +254,11 @@ mod tests {
         lists.remove(2);
         lists.push_back(1, 3);
         lists.push_back(0, 1);
-        assert_eq!((lists.first(0), lists.first(1), lists.len()), (Some(4), Some(3), 3));
+        assert_eq!((lists.first(0), lists.first(1)), (Some(4), Some(3)));
         lists.remove(4);
         lists.remove(1);
         lists.remove(3);
-        assert_eq!((lists.first(0), lists.first(1), lists.len()), (None, None, 0));
+        assert_eq!((lists.first(0), lists.first(1)), (None, None));
     }
 
     #[test]

@@ -37,11 +37,10 @@ impl Index {
         }
     }
 
-    /// The entry that [`Index::find`] will look at first.
+    /// The address of the entry that [`Index::find`] will look at first.
     #[inline]
-    pub fn peek(&self, hash: u64) -> u64 {
-        let mask = self.mask();
-        self.entries[home(hash, mask) & mask]
+    pub fn first_entry(&self, hash: u64) -> *const u64 {
+        self.entries.as_ptr().wrapping_add(home(hash, self.mask()))
     }
 
     /// A place that probably is what [`Index::find`] will find, by its tag only.

@@ -12,7 +12,7 @@ use crate::record::{Hot, SMALL, flag};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     /// A connection may be silent for so long.
-    pub idle_ns: i64,
+    pub idle_ns: u64,
     /// The table's clock: a packet from before it has to be looked at.
     pub floor: Timestamp,
 }
@@ -68,5 +68,5 @@ pub(crate) fn take_in(
 #[inline]
 fn is_timely(hot: &Hot, ts: Timestamp, rules: Rules) -> bool {
     let since = ts.0.wrapping_sub(hot.last_ts.0) as u64;
-    ts >= hot.last_ts && ts >= rules.floor && since <= rules.idle_ns.max(0) as u64
+    (ts.0 >= hot.last_ts.0) & (ts.0 >= rules.floor.0) & (since <= rules.idle_ns)
 }

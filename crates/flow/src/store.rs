@@ -134,12 +134,6 @@ impl Store {
         if self.keeps_latest { Some(self.latest.at_mut(place)) } else { None }
     }
 
-    /// The hot record, if there is such a place.
-    #[inline]
-    pub fn peek(&self, place: u32) -> Option<&Hot> {
-        self.hot.get(place)
-    }
-
     /// Whether the flow's key is this one, which is wide.
     pub fn has_wide(&self, place: u32, key: &FlowKey) -> bool {
         self.wide.get(place) == Some(key)

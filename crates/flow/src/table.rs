@@ -4,7 +4,7 @@
 //! a packet in order. What becomes of a flow depends on its own packets and on the caller's clock only, not on what
 //! other flows do (but for eviction).
 
-use std::hint::black_box;
+use std::ptr;
 
 use wire::packet::TcpFlags;
 use wire::{IpProtocol, Packet, Side, TcpInfo, Timestamp, Transport, V4Key};
@@ -91,6 +91,7 @@ pub struct Table<S: Default> {
     /// Closed in the last call and still readable.
     closed: Vec<u32>,
     clock: Clock,
+    rules: Rules,
     wheel: Wheel,
     /// How many flows are not worth keeping.
     cheap: usize,
@@ -142,6 +143,7 @@ impl<S: Default> Table<S> {
         };
         Table {
             store: Store::new(config.detail > Detail::Life),
+            rules: Rules { idle_ns: config.tcp_idle_ns.max(0) as u64, floor: Timestamp::MIN },
             config,
             index: Index::new(),
             states: Chunks::default(),
@@ -181,29 +183,29 @@ impl<S: Default> Table<S> {
         Hashed { hash, addrs: hash, ports: 0, side, place: NONE, kind }
     }
 
-    /// Fetches into the cache where [`Table::prefetch_flow`] will look. For a batch of packets: this for all of them,
-    /// then that for all, then [`Table::prefetch_rest`], then the packets. Loads that do not depend on each other
-    /// overlap, because the processor runs ahead of those it waits for.
+    /// Has the memory fetched where [`Table::prefetch_flow`] will look; `fetch` asks for the cache line at an address
+    /// and does not wait for it. For a batch of packets: this for all of them, then that for all, then
+    /// [`Table::prefetch_rest`], then the packets.
     #[inline]
-    pub fn prefetch_index(&self, at: &Hashed) {
-        black_box(self.index.peek(at.hash));
+    pub fn prefetch_index(&self, at: &Hashed, fetch: impl Fn(*const u8)) {
+        fetch(self.index.first_entry(at.hash).cast());
     }
 
-    /// Fetches what [`Table::process_hashed`] will read first, and remembers where it is.
+    /// Has the memory fetched that [`Table::process_hashed`] will read first, and remembers where that is.
     #[inline]
-    pub fn prefetch_flow(&self, at: &mut Hashed) {
+    pub fn prefetch_flow(&self, at: &mut Hashed, fetch: impl Fn(*const u8)) {
         if let Some(place) = self.index.guess(at.hash) {
             at.place = place;
-            black_box(self.store.hot(place).word);
+            fetch(ptr::from_ref(self.store.hot(place)).cast());
         }
     }
 
-    /// Fetches what a packet may need besides, where its flow is no ordinary connection under way.
+    /// Has the memory fetched that a packet may need besides, where its flow is no ordinary connection under way.
     #[inline]
-    pub fn prefetch_rest(&self, at: &Hashed) {
+    pub fn prefetch_rest(&self, at: &Hashed, fetch: impl Fn(*const u8)) {
         if at.place != NONE && !self.store.hot(at.place).has(flag::PLAIN) {
-            black_box(self.store.cold(at.place).first_ts);
-            self.wheel.prefetch(at.place);
+            fetch(ptr::from_ref(self.store.cold(at.place)).cast());
+            fetch(self.wheel.link_of(at.place));
         }
     }
 
@@ -234,6 +236,7 @@ impl<S: Default> Table<S> {
     pub fn expire(&mut self, now: Timestamp, events: &mut Events) -> bool {
         self.begin(events);
         let clock = self.clock.advance(now);
+        self.rules.floor = self.clock.floor();
         self.counters.clock_rebases = self.clock.rebases;
         for _ in 0..EXPIRE_FLOWS {
             let Some(place) = self.wheel.pop(clock) else { return false };
@@ -404,9 +407,8 @@ impl<S: Default> Table<S> {
         {
             return false;
         }
-        let rules = Rules { idle_ns: self.config.tcp_idle_ns, floor: self.clock.floor() };
         let hot = self.store.hot_mut(place);
-        if !plain::take_in(hot, side, (packet, tcp), rules) {
+        if !plain::take_in(hot, side, (packet, tcp), self.rules) {
             return false;
         }
         let len = packet.payload_original_len;

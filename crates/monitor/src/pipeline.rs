@@ -144,10 +144,10 @@ impl Monitor {
                 break;
             }
             for ready in &mut admitted {
-                self.table.prefetch_flow(&mut ready.at);
+                self.table.prefetch_flow(&mut ready.at, capture::prefetch);
             }
             for ready in &admitted {
-                self.table.prefetch_rest(&ready.at);
+                self.table.prefetch_rest(&ready.at, capture::prefetch);
             }
             for ready in &admitted {
                 self.on_packet(ready);
@@ -221,7 +221,7 @@ impl Monitor {
             match self.gate.admit(&captured, &mut self.accounting) {
                 Verdict::Enter(packet) => {
                     let at = self.table.hash(&packet);
-                    self.table.prefetch_index(&at);
+                    self.table.prefetch_index(&at, capture::prefetch);
                     admitted.push(Admitted { packet, at });
                 }
                 Verdict::Refused => {}

@@ -57,14 +57,20 @@ pub(crate) fn prefetch_ahead(rest: &[u8], record_len: usize) {
 /// The line that lies `at` bytes behind the start of `bytes`, which may be beyond their end.
 #[inline(always)]
 fn prefetch_line(bytes: &[u8], at: usize) {
+    prefetch(bytes.as_ptr().wrapping_add(at));
+}
+
+/// Asks for the cache line at `address`, which need not be anybody's, and does not wait for it.
+#[inline(always)]
+pub fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a prefetch changes nothing but the caches, and of an address that is nobody's it does nothing.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(at).cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (bytes, at);
+    let _ = address;
 }
 
 #[cfg(test)]
