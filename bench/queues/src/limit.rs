@@ -1,6 +1,7 @@
-//! The textbook ring of one sender and one receiver: two positions on lines of their own and an array. It only spins
-//! (and gives the core away after a while), knows no end and no waking: the ceiling the queues are measured against.
+//! What two cores can do at best: for single items the textbook ring (two positions on lines of their own, an array, and
+//! spinning that gives the core away after a while), for batches wide copies and seldom looks. No end, no waking.
 
+use rtrb::{Consumer, Producer};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
 
 /// Alone on its cache lines (two: the neighbour is fetched along).
@@ -11,8 +12,6 @@ pub struct Padded<T>(pub T);
 pub struct Limit {
     head: Padded<AtomicUsize>,
     tail: Padded<AtomicUsize>,
-    /// The tail as the sender last saw it: batches ask less often.
-    seen: Padded<AtomicUsize>,
     slots: Box<[AtomicU32]>,
 }
 
@@ -25,18 +24,13 @@ pub fn pause() {
     });
 }
 
-/// Between two looks of an end that waits for a quarter of the ring: looking costs the other end the line it writes.
-fn pause_long() {
-    (0..50).for_each(|_| pause());
-}
-
 impl Limit {
     /// `capacity` is a power of two.
     pub fn new(capacity: usize) -> Self {
         Self {
             head: Padded::default(),
             tail: Padded::default(),
-            seen: Padded::default(),
+
             slots: (0..capacity).map(|_| AtomicU32::new(0)).collect(),
         }
     }
@@ -54,23 +48,6 @@ impl Limit {
         self.head.0.store(head + 1, Release);
     }
 
-    /// When full waits for a quarter of the ring: taking every line as it falls free is slower.
-    pub fn push_all(&self, items: &[u32]) {
-        let head = self.head.0.load(Relaxed);
-        if head + items.len() - self.seen.0.load(Relaxed) > self.slots.len() {
-            let mut tail = self.tail.0.load(Acquire);
-            while head - tail > self.slots.len() / 4 * 3 {
-                pause_long();
-                tail = self.tail.0.load(Acquire);
-            }
-            self.seen.0.store(tail, Relaxed);
-        }
-        for (k, &item) in items.iter().enumerate() {
-            self.slot(head + k).store(item, Relaxed);
-        }
-        self.head.0.store(head + items.len(), Release);
-    }
-
     pub fn pop(&self) -> u32 {
         let tail = self.tail.0.load(Relaxed);
         while self.head.0.load(Acquire) == tail {
@@ -80,20 +57,33 @@ impl Limit {
         self.tail.0.store(tail + 1, Release);
         item
     }
+}
 
-    /// Takes a quarter of the ring, or all of `left`, once that is there.
-    pub fn pop_each(&self, left: usize, mut take: impl FnMut(u32)) -> usize {
-        let tail = self.tail.0.load(Relaxed);
-        let mut head = self.head.0.load(Acquire);
-        while head - tail < left.min(self.slots.len() / 4) {
+/// Batches at best: wide copies (rtrb's), and an end that has to wait waits for a quarter of the ring and looks seldom,
+/// because every look takes from the other end the line that it writes.
+pub fn push_all<T: Copy>(to: &mut Producer<T>, items: &[T]) {
+    if to.push_entire_slice(items).is_err() {
+        while to.slots() < to.buffer().capacity() / 4 {
             pause_long();
-            head = self.head.0.load(Acquire);
         }
-        head = head.min(tail + self.slots.len() / 4);
-        for at in tail..head {
-            take(self.slot(at).load(Relaxed));
-        }
-        self.tail.0.store(head, Release);
-        head - tail
+        to.push_entire_slice(items).expect("a quarter of the ring holds a batch");
     }
+}
+
+/// Takes a quarter of the ring, or all of `left`.
+pub fn pop_each<T: Copy>(from: &mut Consumer<T>, left: usize, mut take: impl FnMut(T)) -> usize {
+    let n = left.min(from.buffer().capacity() / 4);
+    while from.slots() < n {
+        pause_long();
+    }
+    let chunk = from.read_chunk(n).expect("as many as it said");
+    let (a, b) = chunk.as_slices();
+    a.iter().chain(b).for_each(|&item| take(item));
+    chunk.commit_all();
+    n
+}
+
+/// A spinning end would slow the other where both are threads of one physical core.
+fn pause_long() {
+    std::thread::sleep(std::time::Duration::from_micros(1));
 }

@@ -204,14 +204,13 @@ fn in_batches() -> Vec<(&'static str, Run)> {
     }
     vec![
         named("limit", |n| {
-            let ring = Arc::new(Limit::new(CAPACITY));
-            let other = Arc::clone(&ring);
+            let (mut to, mut from) = rtrb::RingBuffer::<u32>::new(CAPACITY);
             both(
-                move || batches(n).for_each(|b| other.push_all(&b)),
-                || {
+                move || batches(n).for_each(|b| limit::push_all(&mut to, &b)),
+                move || {
                     let (mut got, mut sum) = (0, 0);
                     while got < n {
-                        got += ring.pop_each((n - got) as usize, |i| sum += u64::from(i)) as u64;
+                        got += limit::pop_each(&mut from, (n - got) as usize, |i| sum += u64::from(i)) as u64;
                     }
                     sum
                 },
@@ -329,23 +328,19 @@ fn by_reference(pool: &'static [Message]) -> Vec<(&'static str, Run)> {
     }
     vec![
         named("limit", move |n| {
-            let ring = Arc::new(Limit::new(CAPACITY));
-            let other = Arc::clone(&ring);
+            let (mut to, mut from) = rtrb::RingBuffer::<&'static Message>::new(CAPACITY);
             both(
                 move || {
-                    let mut batch = [0; REFERENCES];
                     for first in (1..=n).step_by(REFERENCES) {
-                        for (slot, i) in batch.iter_mut().zip(first..) {
-                            write(i);
-                            *slot = (i as usize % pool.len()) as u32;
-                        }
-                        other.push_all(&batch);
+                        let batch: [_; REFERENCES] = std::array::from_fn(|k| write(first + k as u64));
+                        limit::push_all(&mut to, &batch);
                     }
                 },
-                || {
+                move || {
                     let (mut got, mut sum) = (0, 0);
                     while got < n {
-                        got += ring.pop_each((n - got) as usize, |at| sum += read(&pool[at as usize])) as u64;
+                        got += limit::pop_each(&mut from, (n - got) as usize, |message| sum += read(message))
+                            as u64;
                     }
                     sum
                 },

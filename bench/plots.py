@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Draws docs/plots from the raw figures of a run: bench/plots.py bench/runs/DATE [docs/plots]. Needs matplotlib."""
+import json, os, sys
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt
+
+plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "netalytics", "font.family": "sans-serif", "font.size": 10, "axes.spines.top": False,
+                     "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25, "legend.frameon": False, "figure.facecolor": "white"})
+OURS, LIMIT, PEER, PAPER = "#0b6e4f", "#9aa0a6", "#4c78a8", "#c8553d"
+
+
+def save(figure, folder, name):
+    figure.savefig(os.path.join(folder, name + ".svg"), bbox_inches="tight", metadata={"Date": None})
+    plt.close(figure)
+
+
+def packet_sizes(results, folder):
+    """NetAlytics' figure 5: a parser's rate by packet size, one core."""
+    figure, axes = plt.subplots(figsize=(7, 4))
+    for parser, colour, mark in (("tcp_conn_time", OURS, "o"), ("http_get", PEER, "s")):
+        points = [(r["bytes"], r["gbps"]) for r in results["sizes"] if r["parser"] == parser]
+        if points:
+            axes.plot(*zip(*points), mark + "-", color=colour, label=parser)
+    for gbps in (10, 40):
+        axes.axhline(gbps, color=LIMIT, linestyle="--", linewidth=1)
+        axes.annotate(f"{gbps} Gb/s line", (1024, gbps), textcoords="offset points", xytext=(0, 4), ha="right", color="#5f6368")
+    axes.plot([128, 256], [8.45 * 124 * 8 / 1000, 4.53 * 252 * 8 / 1000], "x", color=PAPER, markersize=8, label="the paper: tcp_conn_time at 128, http_get at 256 B")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks([64, 128, 256, 512, 1024], ["64", "128", "256", "512", "1024"])
+    axes.set_yticks([1, 2, 5, 10, 20, 50, 100], ["1", "2", "5", "10", "20", "50", "100"])
+    axes.minorticks_off()
+    axes.set(xlabel="bytes a packet", ylabel="Gb/s on one core", title="Parsers by packet size")
+    axes.legend(loc="lower right")
+    save(figure, folder, "packet-size")
+
+
+def workers(results, folder):
+    """The packet-level paper's figure 4: rate by number of replicas."""
+    rows = [r for r in results["jobs"] if r.get("workers") and None not in r["workers"].values()]
+    if not rows:
+        return
+    figure, axes = plt.subplots(figsize=(7, 4.2))
+    counts = sorted(rows[0]["workers"], key=int)
+    for row in rows:
+        gains = [row["workers"][counts[0]] / row["workers"][n] for n in counts]
+        axes.plot([int(n) for n in counts], gains, "o-", alpha=0.8, label=f"{row['capture']}: {row['job']}")
+    axes.plot([int(n) for n in counts], [int(n) for n in counts], "--", color=LIMIT, label="linear")
+    axes.set_xticks([int(n) for n in counts])
+    axes.set(xlabel="workers, a core each", ylabel="times the rate of one worker", title="Rate by workers")
+    axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
+    save(figure, folder, "workers")
+
+
+def queues(results, folder):
+    """The packet-level paper's figure 3: items a second between two threads."""
+    loads = {"one": "4-byte integers, one by one", "batch": "4-byte integers, batches of 64", "reference": "64-byte messages by reference"}
+    figure, panels = plt.subplots(1, 3, figsize=(11, 3.9), sharey=True)
+    names = list(dict.fromkeys(r["queue"] for r in results["queues"]))[::-1]
+    for axes, (load, title) in zip(panels, loads.items()):
+        rates = {r["queue"]: r["median"] / 1e6 for r in results["queues"] if r["load"] == load}
+        colours = [OURS if n == "ours" else LIMIT if n == "limit" else PEER for n in names]
+        axes.barh(names, [rates.get(n, 0) for n in names], color=colours)
+        for at, n in enumerate(names):
+            if n in rates:
+                axes.annotate(f"{rates[n]:.3g}", (rates[n], at), textcoords="offset points", xytext=(3, 0), va="center", fontsize=8)
+        axes.set_xscale("log")
+        axes.set_xlim(min(rates.values()) / 2, max(rates.values()) * 5)
+        axes.set_title(title, fontsize=10)
+        axes.set_xlabel("million a second")
+        axes.grid(axis="y", visible=False)
+    save(figure, folder, "queues")
+
+
+def fabric(results, folder):
+    """The Chronicle paper's figure 4: messages a second over threads."""
+    figure, panels = plt.subplots(1, 2, figsize=(10, 3.8))
+    for axes, (pattern, title) in zip(panels, (("ring", "round a ring of threads"), ("mesh", "from all to all"))):
+        for name, colour, mark in (("ours", OURS, "o"), ("tokio mpsc", PEER, "s"), ("Go channels", PAPER, "^")):
+            points = [(r["threads"], r["median"] / 1e6) for r in results["fabric"] if (r["fabric"], r["pattern"]) == (name, pattern)]
+            if points:
+                axes.plot(*zip(*points), mark + "-", color=colour, label=name)
+        axes.set(xlabel="threads (on two cores)", ylabel="million messages a second", title=title)
+        axes.set_ylim(bottom=0)
+    panels[0].legend(loc="best")
+    save(figure, folder, "fabric")
+
+
+def peers(results, folder):
+    """How many times a peer's CPU time on the same capture is ours; log scale."""
+    jobs = [j for j in results["jobs"] if j["peers"] or "limit_mpps" in j]
+    bars, ticks, at = [], [], 0
+    for job in jobs:
+        entries = [("ours", job["mpps"], OURS)] + [(p["name"], p["mpps"], PEER) for p in job["peers"]]
+        if "limit_mpps" in job:
+            entries.insert(0, ("limit", job["limit_mpps"], LIMIT))
+        ticks.append((at, f"{job['capture']}: {job['job']}"))
+        for name, mpps, colour in entries:
+            at += 1
+            bars.append((at, name, mpps, colour))
+        at += 1.6
+    figure, axes = plt.subplots(figsize=(8.5, 0.19 * at + 1))
+    axes.barh([b[0] for b in bars], [b[2] for b in bars], color=[b[3] for b in bars], height=0.8)
+    left = min(b[2] for b in bars) / 1.6
+    for place, name, mpps, _ in bars:
+        axes.annotate(f"{name}  {mpps:.3g}", (mpps, place), textcoords="offset points", xytext=(4, 0), va="center", fontsize=7.5)
+    for place, title in ticks:
+        axes.annotate(title, (left, place), textcoords="offset points", xytext=(2, 0), va="center", fontsize=8.5, fontweight="bold")
+    axes.set_xscale("log")
+    axes.set_xlim(left, max(b[2] for b in bars) * 8)
+    axes.set_ylim(at, -1.2)
+    axes.set_yticks([])
+    axes.grid(axis="y", visible=False)
+    axes.set(xlabel="million packets a second of CPU time, one core (log scale)", title="The same captures, the same run")
+    save(figure, folder, "peers")
+
+
+def main():
+    results = json.load(open(os.path.join(sys.argv[1], "results.json")))
+    folder = sys.argv[2] if len(sys.argv) > 2 else os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "plots")
+    os.makedirs(folder, exist_ok=True)
+    for draw in (packet_sizes, workers, queues, fabric, peers):
+        draw(results, folder)
+
+
+main()
