@@ -190,10 +190,10 @@ impl FlowCore<'_> {
     /// The clock at the last packet.
     #[inline]
     pub(crate) fn seen_at(&self) -> i64 {
-        match &self.cold.spill {
-            Some(spill) if self.hot.has(flag::LAGS) => spill.seen_at,
-            _ => self.hot.last_ts.0,
+        if !self.hot.has(flag::LAGS) {
+            return self.hot.last_ts.0;
         }
+        self.cold.spill.as_ref().map_or(self.hot.last_ts.0, |spill| spill.seen_at)
     }
 
     /// The sequence number of the next byte in order, a consumed FIN apart.

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod config;
 pub mod event;
 mod expiry;
 pub mod flow;
@@ -16,8 +17,10 @@ mod record;
 mod store;
 pub mod table;
 mod tcp_state;
+mod timeouts;
 
+pub use config::{Config, Detail};
 pub use event::{Chunk, CloseReason, Event, Events, FlowEvent, FlowIdx};
 pub use flow::{Flow, FlowCore, flow_id};
 pub use metrics::{ConnState, Counters, SideCounters};
-pub use table::{Config, Detail, Hashed, Table};
+pub use table::{Hashed, Table};

@@ -9,6 +9,7 @@ use std::ptr;
 use wire::packet::TcpFlags;
 use wire::{IpProtocol, Packet, Side, TcpInfo, Timestamp, Transport, V4Key};
 
+use crate::config::{Config, Detail};
 use crate::event::{Chunk, CloseReason, Events, FlowEvent, FlowIdx};
 use crate::expiry::{Clock, NONE, Wheel};
 use crate::flow::{Flow, FlowCore};
@@ -16,51 +17,10 @@ use crate::index::Index;
 use crate::metrics::Counters;
 use crate::plain::{self, Rules};
 use crate::reassembly::{Budget, Patience};
-use crate::record::{self, FlowMut, Latest, flag};
+use crate::record::{self, Latest, flag};
 use crate::store::{Chunks, Store};
 use crate::tcp_state::{self, Context};
-
-/// How much the table finds out; what it costs grows from one to the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Detail {
-    /// Who spoke when and how much, and how connections began and ended. Sequence numbers are followed all the same,
-    /// so a RST out of window or a FIN before its time mean here what they mean below; but a segment that a mirror
-    /// copied twice counts as a retransmission.
-    Life,
-    /// Also [`crate::SideCounters::mirrored`], and with it the true `retransmissions` and their letter in the history.
-    Segments,
-    /// Also the payload: `Bytes`, `Gap` and `Datagram` events.
-    Payload,
-}
-
-/// Limits and timeouts.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Most flows at once.
-    pub flows_max: usize,
-    /// Idle timeout of established TCP, and of TCP joined midstream.
-    pub tcp_idle_ns: i64,
-    /// Idle timeout while the handshake is incomplete, and of a FIN in a capture without the other direction.
-    pub tcp_opening_idle_ns: i64,
-    /// How long a terminated flow stays for stragglers.
-    pub tcp_closed_idle_ns: i64,
-    /// Idle timeout of everything else.
-    pub udp_idle_ns: i64,
-    /// Report a living flow this often.
-    pub active_timeout_ns: Option<i64>,
-    /// Bytes that may wait in one direction of a flow, overhead included.
-    pub held_bytes_max_per_direction: usize,
-    /// Bytes that may wait in the whole table.
-    pub held_bytes_max: usize,
-    /// How long bytes that were acknowledged may still come late.
-    pub reorder_wait_ns: i64,
-    /// How long bytes that were not acknowledged may still come.
-    pub gap_wait_ns: i64,
-    /// What is wanted.
-    pub detail: Detail,
-    /// For the hash; a secret one keeps strangers from choosing colliding flows.
-    pub seed: u64,
-}
+use crate::timeouts::{idle_timeout, is_news, report_active};
 
 /// A packet's flow key as the table compares it, and its hash: so that a batch can be hashed and prefetched before it
 /// is processed.
@@ -111,26 +71,6 @@ const CHEAP_SHARE: usize = 16;
 const EXPIRE_FLOWS: usize = 4096;
 /// Flows that one call to `close_all` closes.
 const CLOSE_FLOWS: usize = 1024;
-
-impl Default for Config {
-    fn default() -> Config {
-        const SECOND: i64 = 1_000_000_000;
-        Config {
-            flows_max: 1 << 20,
-            tcp_idle_ns: 300 * SECOND,
-            tcp_opening_idle_ns: 30 * SECOND,
-            tcp_closed_idle_ns: 5 * SECOND,
-            udp_idle_ns: 60 * SECOND,
-            active_timeout_ns: None,
-            held_bytes_max_per_direction: 1 << 20,
-            held_bytes_max: 64 << 20,
-            reorder_wait_ns: SECOND / 10,
-            gap_wait_ns: 30 * SECOND,
-            detail: Detail::Payload,
-            seed: 0,
-        }
-    }
-}
 
 impl<S: Default> Table<S> {
     /// An empty table.
@@ -660,46 +600,5 @@ fn context<'a>(
     Context { events, flow, reassemble, patience: patience(config), budget, totals, now }
 }
 
-/// How long a flow may be silent, by what it has come to.
-fn idle_timeout(flow: FlowCore<'_>, config: &Config) -> i64 {
-    if !flow.is_tcp() {
-        config.udp_idle_ns
-    } else if flow.is_terminated() {
-        config.tcp_closed_idle_ns
-    } else if flow.hot.has(flag::HANDSHAKE_DONE) {
-        config.tcp_idle_ns
-    } else {
-        opening_timeout(flow, config)
-    }
-}
-
-/// Without a handshake, payload shows that a connection stands; unless its only side has said FIN.
-fn opening_timeout(flow: FlowCore<'_>, config: &Config) -> i64 {
-    let over = |side: &Side| flow.packets(*side) == 0 || flow.hot.is_ended(*side);
-    let unread = |side: &Side| flow.unique_bytes(*side) == 0;
-    let sides = [Side::A, Side::B];
-    if sides.iter().all(unread) || sides.iter().all(over) {
-        config.tcp_opening_idle_ns
-    } else {
-        config.tcp_idle_ns
-    }
-}
-
-/// Whether a packet of a terminated flow brings new bytes, or acknowledges such: then the flow does not live
-/// longer for it, and after a while they are taken for a flow of their own.
-fn is_news(flow: FlowCore<'_>, side: Side, packet: &Packet<'_>) -> bool {
-    let [own, other] = [side, side.other()].map(|side| flow.hot.next[side.index()]);
-    tcp_of(packet).is_some_and(|tcp| {
-        let beyond = own.before(tcp.seq.plus(packet.payload_original_len));
-        packet.payload_original_len > 0 && beyond
-            || tcp.flags.contains(TcpFlags::ACK) && flow.hot.is_started(side.other()) && other.before(tcp.ack)
-    })
-}
-
-fn report_active(flow: &mut FlowMut<'_>, idx: FlowIdx, (now, period): (Timestamp, i64), events: &mut Events) {
-    let lived = now.since(flow.cold.active_since);
-    if lived >= period.max(1) {
-        flow.cold.active_since = flow.cold.active_since.plus(lived - lived % period.max(1));
-        events.push(idx, FlowEvent::ActiveTimeout);
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -472,11 +472,16 @@ fn count_straggler(flow: &mut FlowMut<'_>, side: Side, (tcp, len): (&TcpInfo, u3
     }
 }
 
-#[inline]
+#[inline(always)]
 fn check_side(flow: &mut FlowMut<'_>, side: Side, cx: &mut Context<'_>) {
     if flow.core().is_busy(side) {
-        let before = repeats_of(flow, side);
-        cx.on_stream(flow, side, |stream, out| stream.check(out));
-        note_repeats(flow, side, before);
+        give_up(flow, side, cx);
     }
+}
+
+#[inline(never)]
+fn give_up(flow: &mut FlowMut<'_>, side: Side, cx: &mut Context<'_>) {
+    let before = repeats_of(flow, side);
+    cx.on_stream(flow, side, |stream, out| stream.check(out));
+    note_repeats(flow, side, before);
 }

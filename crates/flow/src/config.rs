@@ -1,0 +1,64 @@
+//! What a flow table is told: how much to find out, its limits and its timeouts. What the timeouts apply to is said in
+//! `timeouts`.
+
+/// How much the table finds out; what it costs grows from one to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Detail {
+    /// Who spoke when and how much, and how connections began and ended. Sequence numbers are followed all the same,
+    /// so a RST out of window or a FIN before its time mean here what they mean below; but a segment that a mirror
+    /// copied twice counts as a retransmission.
+    Life,
+    /// Also [`crate::SideCounters::mirrored`], and with it the true `retransmissions` and their letter in the history.
+    Segments,
+    /// Also the payload: `Bytes`, `Gap` and `Datagram` events.
+    Payload,
+}
+
+/// Limits and timeouts.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Most flows at once.
+    pub flows_max: usize,
+    /// Idle timeout of established TCP, and of TCP joined midstream.
+    pub tcp_idle_ns: i64,
+    /// Idle timeout while the handshake is incomplete, and of a FIN in a capture without the other direction.
+    pub tcp_opening_idle_ns: i64,
+    /// How long a terminated flow stays for stragglers.
+    pub tcp_closed_idle_ns: i64,
+    /// Idle timeout of everything else.
+    pub udp_idle_ns: i64,
+    /// Report a living flow this often.
+    pub active_timeout_ns: Option<i64>,
+    /// Bytes that may wait in one direction of a flow, overhead included.
+    pub held_bytes_max_per_direction: usize,
+    /// Bytes that may wait in the whole table.
+    pub held_bytes_max: usize,
+    /// How long bytes that were acknowledged may still come late.
+    pub reorder_wait_ns: i64,
+    /// How long bytes that were not acknowledged may still come.
+    pub gap_wait_ns: i64,
+    /// What is wanted.
+    pub detail: Detail,
+    /// For the hash; a secret one keeps strangers from choosing colliding flows.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        const SECOND: i64 = 1_000_000_000;
+        Config {
+            flows_max: 1 << 20,
+            tcp_idle_ns: 300 * SECOND,
+            tcp_opening_idle_ns: 30 * SECOND,
+            tcp_closed_idle_ns: 5 * SECOND,
+            udp_idle_ns: 60 * SECOND,
+            active_timeout_ns: None,
+            held_bytes_max_per_direction: 1 << 20,
+            held_bytes_max: 64 << 20,
+            reorder_wait_ns: SECOND / 10,
+            gap_wait_ns: 30 * SECOND,
+            detail: Detail::Payload,
+            seed: 0,
+        }
+    }
+}

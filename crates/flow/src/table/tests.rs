@@ -1,0 +1,226 @@
+//! The short way against the long one, less detail against more, long flows against short ones.
+
+use proptest::prelude::*;
+use testkit::{Carrier, Dialogue, Mangle, Rng, Sent};
+use wire::TcpSeq;
+
+use super::*;
+
+const MS: i64 = 1_000_000;
+
+/// Several conversations at once, some joined midway, some in one direction, harmed; and now and then nonsense.
+fn traffic(seed: u64) -> Vec<Sent> {
+    let mut rng = Rng::new(seed);
+    let mut all = Vec::new();
+    for n in 0..1 + rng.below(5) {
+        let ends = [("10.0.0.1", "10.0.0.2"), ("2001:db8::1", "2001:db8::2")][rng.below(2) as usize];
+        let (client, server) = match ends.0.contains(':') {
+            true => (format!("[{}]:{}", ends.0, 40_000 + n), format!("[{}]:80", ends.1)),
+            false => (format!("{}:{}", ends.0, 40_000 + n), format!("{}:80", ends.1)),
+        };
+        let mut talk = Dialogue::new(&client, &server).with_isn(rng.next_u64() as u32, rng.next_u64() as u32);
+        converse(&mut talk, &mut rng);
+        let mut sent = talk.take();
+        sent.drain(..(rng.below(4) as usize * rng.below(3) as usize).min(sent.len()));
+        if rng.chance(0.2) {
+            sent.retain(|s| s.src.port() != 80);
+        }
+        let rate = |rng: &mut Rng, p: f64| if rng.chance(0.5) { 0.0 } else { p };
+        let harm = Mangle {
+            seed: rng.next_u64(),
+            loss: rate(&mut rng, 0.1),
+            duplicate: rate(&mut rng, 0.1),
+            reorder: rate(&mut rng, 0.2),
+            delay_max_ns: 5 * MS,
+            resegment: rate(&mut rng, 0.3),
+        };
+        all.extend(harm.apply(&sent));
+    }
+    all.sort_by_key(|s| s.ts);
+    for _ in 0..rng.below(6) {
+        let at = rng.below(all.len() as u64 + 1) as usize;
+        if let Some(nonsense) = all.get(at).map(|sent| distort(sent, &mut rng)) {
+            all.insert(at, nonsense);
+        }
+    }
+    all
+}
+
+fn converse(talk: &mut Dialogue, rng: &mut Rng) {
+    talk.handshake();
+    for _ in 0..rng.below(14) {
+        talk.segment_size = 1 + rng.below(600) as usize;
+        let n = 1 + rng.below(1500) as usize;
+        let bytes = rng.bytes(n);
+        match rng.below(2) {
+            0 => talk.client().send(&bytes),
+            _ => talk.server().send(&bytes),
+        };
+        talk.advance(match rng.below(12) {
+            0 => 40_000 * MS,
+            _ => rng.below(20) as i64 * MS,
+        });
+    }
+    if rng.chance(0.8) {
+        talk.close();
+    } else {
+        talk.client().rst();
+    }
+}
+
+/// The same segment with something else in its header.
+fn distort(sent: &Sent, rng: &mut Rng) -> Sent {
+    let Some(mut tcp) = sent.tcp_info() else { return sent.clone() };
+    match rng.below(6) {
+        0 => tcp.flags = TcpFlags(rng.next_u64() as u8),
+        1 => tcp.seq = TcpSeq(tcp.seq.0.wrapping_add(rng.below(3000) as u32).wrapping_sub(1500)),
+        2 => tcp.ack = TcpSeq(tcp.ack.0.wrapping_add(rng.below(3000) as u32).wrapping_sub(1500)),
+        3 => tcp.window = 0,
+        4 => tcp.seq = TcpSeq(tcp.seq.0.wrapping_sub(1)),
+        _ => tcp.ack = TcpSeq(rng.next_u64() as u32),
+    }
+    Sent { carrier: Carrier::Tcp(tcp), ..sent.clone() }
+}
+
+/// Which facts are compared.
+#[derive(Clone, Copy, PartialEq)]
+enum Words {
+    All,
+    /// Mirrored segments counted as retransmissions, and neither in the history.
+    AsLife,
+}
+use Words::{All, AsLife};
+
+/// What becomes of traffic, in words; `plain` lets easy segments take the short way.
+fn outcome(traffic: &[Sent], config: &Config, (plain, words): (bool, Words)) -> Vec<String> {
+    let mut table = Table::<()>::new(config.clone());
+    let (mut events, mut said) = (Events::default(), Vec::new());
+    let mut rng = Rng::new(1);
+    for sent in traffic {
+        let packet = sent.packet();
+        let mut at = table.hash(&packet);
+        if rng.chance(0.5) {
+            table.prefetch_flow(&mut at, |_| ());
+        }
+        let idx = table.process_hashed(&packet, &at, &mut events);
+        note(&table, &events, packet.payload, (words, &mut said));
+        if !plain {
+            table.store.hot_mut(idx.0).put(flag::PLAIN, false);
+        }
+        if rng.chance(0.1) {
+            table.expire(sent.ts, &mut events);
+            note(&table, &events, &[], (words, &mut said));
+        }
+        if !plain {
+            (0..table.store.len()).for_each(|n| table.store.hot_mut(n as u32).put(flag::PLAIN, false));
+        }
+    }
+    while table.close_all(Timestamp(0), &mut events) {
+        note(&table, &events, &[], (words, &mut said));
+    }
+    note(&table, &events, &[], (words, &mut said));
+    said.push(format!("{:?}", table.counters()));
+    said
+}
+
+fn note(table: &Table<()>, events: &Events, payload: &[u8], (words, said): (Words, &mut Vec<String>)) {
+    for event in events.list() {
+        said.push(match event.what {
+            FlowEvent::Bytes { side, chunk, ts } => {
+                format!("{side:?} {ts} {:?}", events.bytes(chunk, payload))
+            }
+            FlowEvent::Closed { reason, ts } => {
+                format!("{reason:?} {ts} {}", facts(table.flow(event.flow), words))
+            }
+            what => format!("{what:?}"),
+        });
+    }
+}
+
+/// All that can be known of a flow.
+fn facts(flow: Flow<'_>, words: Words) -> String {
+    let side = |side| {
+        let sums = (flow.packets(side), flow.bytes(side), flow.payload_bytes(side), flow.unique_bytes(side));
+        let mut counters = flow.counters(side);
+        if words == AsLife {
+            counters.retransmissions += std::mem::take(&mut counters.mirrored);
+        }
+        format!("{sums:?} {counters:?}")
+    };
+    format!(
+        "{:x} {:?} {:?} {} {} {:?} {:?} {} {} {} {}",
+        flow.id(),
+        flow.key(),
+        flow.client(),
+        flow.first_ts(),
+        flow.last_ts(),
+        flow.handshake_ns(),
+        flow.rst(),
+        flow.conn_state().name(),
+        flow.history().replace(|c| words == AsLife && matches!(c, 't' | 'T'), ""),
+        side(Side::A),
+        side(Side::B),
+    )
+}
+
+/// Events of payload left out, and the table's counters: bytes held are fewer where only places are.
+fn without_payload(said: &[String]) -> Vec<&String> {
+    let is_payload = |line: &&String| {
+        ["A ", "B ", "Gap", "Datagram", "Counters"].iter().any(|begins| line.starts_with(begins))
+    };
+    said.iter().filter(|line| !is_payload(line)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_short_way_leads_to_the_same(seed: u64, active in any::<bool>()) {
+        let active_timeout_ns = active.then_some(30_000 * MS);
+        let config = Config { active_timeout_ns, tcp_idle_ns: 60_000 * MS, ..Config::default() };
+        let traffic = traffic(seed);
+        prop_assert_eq!(outcome(&traffic, &config, (true, All)), outcome(&traffic, &config, (false, All)));
+    }
+
+    #[test]
+    fn less_detail_says_the_same_of_what_it_says(seed: u64) {
+        let traffic = traffic(seed);
+        let with = |detail, words| outcome(&traffic, &Config { detail, ..Config::default() }, (true, words));
+        let (full, segments) = (with(Detail::Payload, All), with(Detail::Segments, All));
+        prop_assert_eq!(without_payload(&full), without_payload(&segments));
+        prop_assert_eq!(with(Detail::Segments, AsLife), with(Detail::Life, AsLife));
+    }
+}
+
+/// Counters of few bits spill over before they are full, wherever the stream is then.
+#[test]
+fn long_flows_are_counted_to_the_end() {
+    let mut table = Table::<()>::new(Config::default());
+    let mut events = Events::default();
+    let mut talk = Dialogue::new("10.0.0.1:40000", "10.0.0.2:80").with_isn(u32::MAX - 5, 7);
+    talk.handshake();
+    let handshake = talk.take();
+    talk.client().send(b"x");
+    let segment = talk.take().remove(0);
+    for sent in &handshake {
+        table.process(&sent.packet(), &mut events);
+    }
+    let (big, n) = (vec![0; 60_000], 200_000u32);
+    let (mut idx, mut delivered) = (FlowIdx(0), 0u64);
+    for i in 0..n {
+        let mut packet = segment.packet();
+        let Transport::Tcp(tcp) = &mut packet.transport else { panic!("a segment") };
+        tcp.seq = tcp.seq.plus(i.wrapping_mul(60_000));
+        (packet.payload, packet.payload_original_len, packet.original_len) = (&big, 60_000, 60_054);
+        idx = table.process(&packet, &mut events);
+        delivered +=
+            events.list().iter().filter(|e| matches!(e.what, FlowEvent::Bytes { .. })).count() as u64;
+    }
+    let flow = table.flow(idx);
+    assert_eq!(delivered, u64::from(n));
+    assert_eq!(flow.unique_bytes(Side::A), u64::from(n) * 60_000);
+    assert_eq!(flow.packets(Side::A), u64::from(n) + 2);
+    assert_eq!(flow.counters(Side::A), crate::SideCounters::default());
+    assert!(flow.bytes(Side::A) > u64::from(n) * 60_054);
+    assert_eq!(flow.start_seq(Side::A), TcpSeq(u32::MAX - 4));
+}

@@ -1,0 +1,59 @@
+//! How long a flow may be silent, what prolongs its life, and when it reports itself. Judges one flow; who asks when,
+//! and by which clock, is the table's business.
+
+use wire::packet::TcpFlags;
+use wire::{Packet, Side, Timestamp, Transport};
+
+use crate::config::Config;
+use crate::flow::FlowCore;
+use crate::record::{FlowMut, flag};
+use crate::{Events, FlowEvent, FlowIdx};
+
+/// How long a flow may be silent, by what it has come to.
+pub(crate) fn idle_timeout(flow: FlowCore<'_>, config: &Config) -> i64 {
+    if !flow.is_tcp() {
+        config.udp_idle_ns
+    } else if flow.is_terminated() {
+        config.tcp_closed_idle_ns
+    } else if flow.hot.has(flag::HANDSHAKE_DONE) {
+        config.tcp_idle_ns
+    } else {
+        opening_timeout(flow, config)
+    }
+}
+
+/// Without a handshake, payload shows that a connection stands; unless its only side has said FIN.
+fn opening_timeout(flow: FlowCore<'_>, config: &Config) -> i64 {
+    let over = |side: &Side| flow.packets(*side) == 0 || flow.hot.is_ended(*side);
+    let unread = |side: &Side| flow.unique_bytes(*side) == 0;
+    let sides = [Side::A, Side::B];
+    if sides.iter().all(unread) || sides.iter().all(over) {
+        config.tcp_opening_idle_ns
+    } else {
+        config.tcp_idle_ns
+    }
+}
+
+/// Whether a packet of a terminated flow brings new bytes, or acknowledges such: then the flow does not live
+/// longer for it, and after a while they are taken for a flow of their own.
+pub(crate) fn is_news(flow: FlowCore<'_>, side: Side, packet: &Packet<'_>) -> bool {
+    let Transport::Tcp(tcp) = &packet.transport else { return false };
+    let [own, other] = [side, side.other()].map(|side| flow.hot.next[side.index()]);
+    let brings = packet.payload_original_len > 0 && own.before(tcp.seq.plus(packet.payload_original_len));
+    let answers = tcp.flags.contains(TcpFlags::ACK) && flow.hot.is_started(side.other());
+    brings || answers && other.before(tcp.ack)
+}
+
+/// Reports a flow that has lived another `period`.
+pub(crate) fn report_active(
+    flow: &mut FlowMut<'_>,
+    idx: FlowIdx,
+    (now, period): (Timestamp, i64),
+    events: &mut Events,
+) {
+    let lived = now.since(flow.cold.active_since);
+    if lived >= period.max(1) {
+        flow.cold.active_since = flow.cold.active_since.plus(lived - lived % period.max(1));
+        events.push(idx, FlowEvent::ActiveTimeout);
+    }
+}
