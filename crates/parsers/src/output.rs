@@ -119,11 +119,11 @@ impl Columns {
         self.0 & Self::bit(id) != 0
     }
 
-    /// Whether any of these is.
+    /// Whether any of those is.
     #[inline]
     #[must_use]
-    pub const fn has_any(self, ids: &[FieldId]) -> bool {
-        self.0 & Self::of(ids).0 != 0
+    pub const fn has_any(self, of: Columns) -> bool {
+        self.0 & of.0 != 0
     }
 
     const fn bit(id: FieldId) -> u64 {
@@ -235,7 +235,7 @@ impl<'a> Output<'a> {
         mut fill: impl FnMut(&mut TupleWriter),
     ) {
         for tap in self.taps.iter_mut().filter(|t| keep(t.variant)) {
-            if tap.columns.has_any(&OF_A_FLOW) {
+            if tap.columns.has_any(OF_A_FLOW) {
                 write_flow(&mut tap.writer, &self.flow.facts.context());
             }
             write_times(&mut tap.writer, ts, self.now, quality);
@@ -246,7 +246,7 @@ impl<'a> Output<'a> {
 }
 
 /// Common fields that say which flow it is.
-const OF_A_FLOW: [FieldId; 8] = [
+const OF_A_FLOW: Columns = Columns::of(&[
     common::ID,
     common::CLIENT_IP,
     common::CLIENT_PORT,
@@ -255,7 +255,7 @@ const OF_A_FLOW: [FieldId; 8] = [
     common::TRANSPORT,
     common::CLIENT_GUESSED,
     common::COMMUNITY_ID,
-];
+]);
 
 /// Sets the fields that every tuple begins with. `ts` and `end` are the times of its subject's begin and end.
 pub fn write_common(

@@ -25,24 +25,28 @@ impl<'a> LineFeeds<'a> {
         LineFeeds { bytes, mask: 0, base: 0, next: 0 }
     }
 
-    #[inline]
-    fn next_block(&mut self) {
+    /// Goes on to the next block that has line feeds; false: there is none.
+    #[inline(never)]
+    fn next_block(&mut self) -> bool {
         let len = self.bytes.len();
-        if let Some(block) = self.bytes.get(self.next..).and_then(<[u8]>::first_chunk) {
-            self.mask = line_feeds(block);
-            self.base = self.next;
-            self.next += BLOCK;
-        } else if let Some(block) = self.bytes.last_chunk() {
-            // The last block overlaps the one before.
-            self.base = len - BLOCK;
-            self.mask = line_feeds(block) & (u64::MAX << (self.next - self.base));
-            self.next = len;
-        } else {
-            let mut block = [0; BLOCK];
-            block[..len].copy_from_slice(self.bytes);
-            self.mask = line_feeds(&block);
-            self.next = len;
+        while self.mask == 0 && self.next < len {
+            if let Some(block) = self.bytes.get(self.next..).and_then(<[u8]>::first_chunk) {
+                self.mask = line_feeds(block);
+                self.base = self.next;
+                self.next += BLOCK;
+            } else if let Some(block) = self.bytes.last_chunk() {
+                // The last block overlaps the one before.
+                self.base = len - BLOCK;
+                self.mask = line_feeds(block) & (u64::MAX << (self.next - self.base));
+                self.next = len;
+            } else {
+                let mut block = [0; BLOCK];
+                block[..len].copy_from_slice(self.bytes);
+                self.mask = line_feeds(&block);
+                self.next = len;
+            }
         }
+        self.mask != 0
     }
 }
 
@@ -51,11 +55,8 @@ impl Iterator for LineFeeds<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<usize> {
-        while self.mask == 0 {
-            if self.next >= self.bytes.len() {
-                return None;
-            }
-            self.next_block();
+        if self.mask == 0 && !self.next_block() {
+            return None;
         }
         let at = self.base + self.mask.trailing_zeros() as usize;
         self.mask &= self.mask - 1;

@@ -1,6 +1,6 @@
 //! What is kept of a request until its response comes, and the tuple made of both.
 
-use tuple::{FieldId, TupleWriter};
+use tuple::TupleWriter;
 
 use super::head::{RequestHead, ResponseHead, Version, kind};
 use super::lane::Progress;
@@ -61,8 +61,11 @@ pub struct Wanted {
     texts: bool,
 }
 
-/// Columns made of a request's text.
-const TEXTS: [FieldId; 7] = [
+/// Columns made of a request's host, path and query, and of any of its text.
+const OF_HOST: Columns = Columns::of(&[fields::HOST, fields::URL]);
+const OF_PATH: Columns = Columns::of(&[fields::PATH, fields::URL]);
+const OF_QUERY: Columns = Columns::of(&[fields::URL_QUERY, fields::URL]);
+const OF_TEXT: Columns = Columns::of(&[
     fields::METHOD,
     fields::HOST,
     fields::PATH,
@@ -70,17 +73,17 @@ const TEXTS: [FieldId; 7] = [
     fields::URL,
     fields::URL_TEMPLATE,
     fields::USER_AGENT,
-];
+]);
 
 impl Wanted {
     pub fn new(columns: Columns) -> Wanted {
-        let field = |ids: &[FieldId], kind: u8| if columns.has_any(ids) { kind } else { 0 };
+        let field = |wanted: bool, kind: u8| if wanted { kind } else { 0 };
         Wanted {
             columns,
-            fields: field(&[fields::HOST, fields::URL], kind::HOST)
-                | field(&[fields::USER_AGENT], kind::USER_AGENT)
-                | field(&[fields::CONTENT_TYPE], kind::CONTENT_TYPE),
-            texts: columns.has_any(&TEXTS),
+            fields: field(columns.has_any(OF_HOST), kind::HOST)
+                | field(columns.has(fields::USER_AGENT), kind::USER_AGENT)
+                | field(columns.has(fields::CONTENT_TYPE), kind::CONTENT_TYPE),
+            texts: columns.has_any(OF_TEXT),
         }
     }
 }
@@ -122,9 +125,9 @@ impl Request {
         (self.has_host, self.has_query, self.has_agent) =
             (host.is_some(), target.query.is_some(), head.user_agent.is_some());
         self.keep(0, columns.has(fields::METHOD), line.method);
-        self.keep(1, columns.has_any(&[fields::HOST, fields::URL]), host.unwrap_or_default());
-        self.keep(2, columns.has_any(&[fields::PATH, fields::URL]), target.path);
-        self.keep(3, columns.has_any(&[fields::URL_QUERY, fields::URL]), target.query.unwrap_or_default());
+        self.keep(1, columns.has_any(OF_HOST), host.unwrap_or_default());
+        self.keep(2, columns.has_any(OF_PATH), target.path);
+        self.keep(3, columns.has_any(OF_QUERY), target.query.unwrap_or_default());
         self.keep(4, columns.has(fields::USER_AGENT), head.user_agent.unwrap_or_default());
         // CONNECT has no path.
         self.has_path = self.method != Method::Connect || !target.path.is_empty();
