@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building and testing need on Debian: a C and C++ compiler (zstd, the fuzzer's runtime) and libpcap
-# (capture filters). Rust comes from rustup (stable, at least the rust-version of Cargo.toml).
+# (capture filters), and the servers and tools of the live tests. Rust comes from rustup (stable, at least the rust-version
+# of Cargo.toml).
 set -euo pipefail
 if ! command -v cargo >/dev/null; then
   echo "setup: cargo is missing; install Rust from https://rustup.rs first" >&2
@@ -10,6 +11,11 @@ missing=()
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v c++ >/dev/null || missing+=(g++)
 [ -e /usr/include/pcap/pcap.h ] || missing+=(libpcap-dev)
+# What the live tests start in namespaces of their own. Debian may start the services as well when it installs them.
+for need in ip:iproute2 nginx:nginx-light mariadbd:mariadb-server mariadb:mariadb-client memcached:memcached \
+  curl:curl wrk:wrk tcpdump:tcpdump python3:python3 setcap:libcap2-bin ping:iputils-ping; do
+  PATH=$PATH:/usr/sbin:/sbin command -v "${need%%:*}" >/dev/null || missing+=("${need#*:}")
+done
 if [ ${#missing[@]} -gt 0 ]; then
   sudo=""
   [ "$(id -u)" = 0 ] || sudo=sudo
