@@ -2,16 +2,19 @@
 
 use anyhow::Context;
 use capture::Source;
+use capture::af_xdp::{self, XdpError, XdpOptions};
 use capture::live::{self, LiveError, LiveOptions, Stop};
 use capture::privileges::{Account, PrivilegeError, give_up};
+use capture::steer::{EndMatch, Steering};
+use plan::{AddressMatch, MonitorSpec};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::failure::wrong_flags;
-use crate::flags::live::{Backend, Clock, LiveFlags};
+use crate::flags::live::{Backend, Clock, LiveFlags, XdpMode};
 
 /// Opens a source for each worker. They end at the first SIGINT or SIGTERM; the second ends the program.
-pub fn open(flags: &LiveFlags, workers: usize) -> anyhow::Result<Vec<Box<dyn Source>>> {
+pub fn open(flags: &LiveFlags, workers: usize, wanted: &MonitorSpec) -> anyhow::Result<Vec<Box<dyn Source>>> {
     let (interface, filter) = flags.asked().context("no interface is asked for")?;
     if flags.capture_filter.is_some() && flags.interface.len() > 1 {
         return Err(wrong_flags("the capture filter is given twice: behind -i and with --capture-filter"));
@@ -28,6 +31,13 @@ pub fn open(flags: &LiveFlags, workers: usize) -> anyhow::Result<Vec<Box<dyn Sou
             Backend::AfXdp => live::Backend::AfXdp,
             Backend::Dpdk => live::Backend::Dpdk,
         },
+        xdp: xdp(flags, wanted),
+        dpdk_args: flags
+            .dpdk_args
+            .iter()
+            .flat_map(|args| args.split_whitespace())
+            .map(str::to_owned)
+            .collect(),
         clock: match flags.timestamps {
             Clock::System => live::Clock::System,
             Clock::Adapter => live::Clock::Adapter,
@@ -38,6 +48,21 @@ pub fn open(flags: &LiveFlags, workers: usize) -> anyhow::Result<Vec<Box<dyn Sou
     let sources = live::open(&options).map_err(explain)?;
     end_at_signals(&stop).context("cannot handle signals")?;
     Ok(sources)
+}
+
+/// AF_XDP takes the packets of FROM and TO only.
+fn xdp(flags: &LiveFlags, wanted: &MonitorSpec) -> XdpOptions {
+    let ends = |list: &[AddressMatch]| list.iter().map(|m| EndMatch { net: m.net, port: m.port }).collect();
+    XdpOptions {
+        steering: Steering { clients: ends(&wanted.clients), servers: ends(&wanted.servers) },
+        mode: match flags.xdp_mode {
+            XdpMode::Auto => af_xdp::XdpMode::Auto,
+            XdpMode::Native => af_xdp::XdpMode::Native,
+            XdpMode::Generic => af_xdp::XdpMode::Generic,
+        },
+        steal: flags.xdp_steal,
+        trust_queues: flags.xdp_trust_queues,
+    }
 }
 
 /// What a capture that is read leaves of `source` when there is a capture filter.
@@ -68,7 +93,10 @@ fn caller() -> Option<Account> {
 
 fn explain(error: LiveError) -> anyhow::Error {
     match error {
-        LiveError::NoSuchInterface { .. } | LiveError::BadFilter { .. } | LiveError::Unsupported(_) => {
+        LiveError::NoSuchInterface { .. }
+        | LiveError::BadFilter { .. }
+        | LiveError::Unsupported(_)
+        | LiveError::Xdp(XdpError::InUse { .. } | XdpError::NotEthernet(_) | XdpError::TooManyEnds) => {
             wrong_flags(error.to_string())
         }
         error => error.into(),

@@ -19,9 +19,7 @@ use crate::sys::xdp_program;
 
 /// Packets of some queues of an interface.
 pub(super) struct AfXdp {
-    receivers: Vec<Receiver>,
-    /// The queues that they are bound to.
-    queues: Vec<u32>,
+    queues: Vec<Queue>,
     /// Whose turn it is.
     turn: usize,
     program: Arc<Program>,
@@ -30,10 +28,19 @@ pub(super) struct AfXdp {
     reports: bool,
     stop: Stop,
     state: State,
+    snaplen: u32,
+    /// After a stop: how many packets may have come before it.
+    left: usize,
     pieces: Vec<Piece>,
-    partial: Partial,
     counters: Counters,
     errors: Vec<SourceError>,
+}
+
+/// One queue, and a packet of it that has come in part.
+struct Queue {
+    number: u32,
+    receiver: Receiver,
+    partial: Partial,
 }
 
 /// How far an end has come.
@@ -68,7 +75,6 @@ impl AfXdp {
         reports: bool,
     ) -> AfXdp {
         AfXdp {
-            receivers: Vec::new(),
             queues: Vec::new(),
             turn: 0,
             program,
@@ -76,25 +82,26 @@ impl AfXdp {
             reports,
             stop: options.stop.clone(),
             state: State::Running,
+            snaplen: options.snaplen,
+            left: 0,
             pieces: Vec::with_capacity(BLOCK_PACKETS),
-            partial: Partial::default(),
             counters: Counters { clock: Some(Clock::System), ..Counters::default() },
             errors: Vec::new(),
         }
     }
 
     /// Reads this queue as well.
-    pub(super) fn add(&mut self, queue: u32, receiver: Receiver) {
-        self.queues.push(queue);
-        self.receivers.push(receiver);
+    pub(super) fn add(&mut self, number: u32, receiver: Receiver) {
+        self.left += receiver.n_frames();
+        self.queues.push(Queue { number, receiver, partial: Partial::default() });
     }
 
     /// The packets of the next queue that has some.
     fn receive(&mut self, block: &mut Block) -> bool {
-        for _ in 0..self.receivers.len() {
-            self.turn = (self.turn + 1) % self.receivers.len();
+        for _ in 0..self.queues.len() {
+            self.turn = (self.turn + 1) % self.queues.len();
             self.pieces.clear();
-            if let Some(frames) = self.receivers[self.turn].receive(BLOCK_PACKETS, &mut self.pieces) {
+            if let Some(frames) = self.queues[self.turn].receiver.receive(BLOCK_PACKETS, &mut self.pieces) {
                 self.give(frames, block);
                 return true;
             }
@@ -102,22 +109,26 @@ impl AfXdp {
         false
     }
 
+    /// Puts what the queue whose turn it is has received into `block`.
     fn give(&mut self, frames: Frames, block: &mut Block) {
         let ts = now();
         let frames = Arc::new(frames);
         let buffer = block.add_buffer(frames.clone());
+        let partial = &mut self.queues[self.turn].partial;
+        let link_type = LinkType::Ethernet;
         for &Piece { start, len, more } in &self.pieces {
-            let mut record =
-                Record { ts, link_type: LinkType::Ethernet, original_len: len, len, start, buffer };
-            if more || self.partial.original_len > 0 {
-                self.partial.add((*frames).as_ref(), start, len);
+            let record = if more || partial.original_len > 0 {
+                partial.add((*frames).as_ref(), start, len);
                 if more {
                     continue;
                 }
-                let whole = std::mem::take(&mut self.partial);
-                (record.original_len, record.len) = (whole.original_len, whole.bytes.len() as u32);
-                (record.start, record.buffer) = (0, block.add_buffer(Arc::new(whole.bytes)));
-            }
+                let Partial { bytes, original_len } = std::mem::take(partial);
+                let len = self.snaplen.min(bytes.len() as u32);
+                let buffer = block.add_buffer(Arc::new(bytes));
+                Record { ts, link_type, original_len, len, start: 0, buffer }
+            } else {
+                Record { ts, link_type, original_len: len, len: len.min(self.snaplen), start, buffer }
+            };
             block.push(record);
         }
         block.set_clock(ts);
@@ -127,7 +138,7 @@ impl AfXdp {
     /// Nothing is there.
     fn wait(&mut self, block: &mut Block) -> bool {
         let timeout = if self.state == State::Running { IDLE } else { DRAIN };
-        if let Err(error) = wait(&self.receivers, timeout) {
+        if let Err(error) = wait(self.queues.iter().map(|q| &q.receiver), timeout) {
             self.errors.push(self.failure(&error));
             self.state = State::Closed;
         }
@@ -148,9 +159,9 @@ impl AfXdp {
     /// From the moment that a stop is asked for, the stack has all packets again.
     fn heed_stop(&mut self) {
         if self.state == State::Running && self.stop.is_asked() {
-            for &queue in &self.queues {
-                // Where it fails, the program's end does it.
-                let _ = xdp_program::remove_socket(&self.program.map, queue);
+            for queue in &self.queues {
+                // Privileges may be gone by now: then the program's end does it, and what comes is not waited for.
+                let _ = xdp_program::remove_socket(&self.program.map, queue.number);
             }
             self.state = State::Closing;
         }
@@ -181,7 +192,14 @@ impl Source for AfXdp {
     fn next_block(&mut self, block: &mut Block) -> bool {
         block.clear();
         self.heed_stop();
-        self.receive(block) || self.wait(block)
+        if self.left == 0 {
+            return false;
+        }
+        let more = self.receive(block) || self.wait(block);
+        if self.state != State::Running {
+            self.left = self.left.saturating_sub(block.len());
+        }
+        more
     }
 
     fn errors(&self) -> &[SourceError] {
@@ -189,7 +207,7 @@ impl Source for AfXdp {
     }
 
     fn counters(&self) -> Counters {
-        let all = self.receivers.iter().map(Receiver::statistics).collect::<io::Result<Vec<_>>>();
+        let all = self.queues.iter().map(|q| q.receiver.statistics()).collect::<io::Result<Vec<_>>>();
         let sum = |of: fn(&Statistics) -> u64| all.as_ref().ok().map(|all| all.iter().map(of).sum());
         Counters {
             lost_before_us: sum(|s| s.dropped),

@@ -94,6 +94,11 @@ impl Receiver {
         Ok(Receiver { received, shared: Arc::new(shared) })
     }
 
+    /// Frames of its memory: more packets than that do not wait.
+    pub(crate) fn n_frames(&self) -> usize {
+        self.shared.memory.len / FRAME_BYTES
+    }
+
     /// The socket, for the map that gives packets to it.
     pub(crate) fn socket(&self) -> c_int {
         self.shared.socket.as_raw_fd()
@@ -148,15 +153,18 @@ impl Receiver {
 ///
 /// # Errors
 /// When an interface is gone.
-pub(crate) fn wait(receivers: &[Receiver], timeout: Duration) -> io::Result<()> {
+pub(crate) fn wait<'a>(
+    mut receivers: impl Iterator<Item = &'a Receiver> + Clone,
+    timeout: Duration,
+) -> io::Result<()> {
     let poll = |r: &Receiver| libc::pollfd { fd: r.socket(), events: libc::POLLIN, revents: 0 };
-    let mut polls: Vec<libc::pollfd> = receivers.iter().map(poll).collect();
+    let mut polls: Vec<libc::pollfd> = receivers.clone().map(poll).collect();
     // SAFETY: the array is as long as we say and lives until the call returns.
     let answer =
         unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout.as_millis() as c_int) };
     match check(answer) {
         // Whether its interface is gone a socket only says when asked.
-        Ok(0) => receivers.iter().try_for_each(|r| socket_error(&r.shared.socket)),
+        Ok(0) => receivers.try_for_each(|r| socket_error(&r.shared.socket)),
         Err(e) if e.kind() != io::ErrorKind::Interrupted => Err(e),
         _ => Ok(()),
     }

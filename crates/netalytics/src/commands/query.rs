@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use monitor::Input;
 use monitor::job::Config;
-use plan::{Plan, Sample};
+use plan::{MonitorSpec, Plan, Sample};
 use sinks::{Csv, Jsonl, ResultHead, Sink, Style, Table};
 use tracing::info;
 
@@ -34,7 +34,7 @@ pub fn query(flags: &QueryFlags, quiet: bool, verbose: bool) -> anyhow::Result<E
     mention(&plan);
 
     let capturing = flags.live.asked().is_some();
-    let input = match open(flags)? {
+    let input = match open(flags, &plan.monitor)? {
         Some(input) => input,
         None => return Ok(Ended::Incomplete),
     };
@@ -67,9 +67,10 @@ pub fn query(flags: &QueryFlags, quiet: bool, verbose: bool) -> anyhow::Result<E
 
 /// Opens what is to be read; `None` when that was said to be impossible, file by file. Files wait for us, so that
 /// as many workers read them as there are cores; a network does not wait, but the machine may have other work to do.
-fn open(flags: &QueryFlags) -> anyhow::Result<Option<Input>> {
+fn open(flags: &QueryFlags, wanted: &MonitorSpec) -> anyhow::Result<Option<Input>> {
     if flags.live.asked().is_some() {
-        return Ok(Some(Input::Each(live::open(&flags.live, flags.workers.0.unwrap_or(1))?)));
+        let workers = flags.workers.0.unwrap_or(1);
+        return Ok(Some(Input::Each(live::open(&flags.live, workers, wanted)?)));
     }
     let source = live::filter(capture::open(&flags.read), &flags.live)?;
     if source.errors().len() == flags.read.len() {

@@ -30,6 +30,22 @@ pub struct LiveFlags {
     #[arg(long, value_enum, default_value_t = Backend::AfPacket, value_name = "HOW")]
     pub capture: Backend,
 
+    /// With af-xdp: take the query's packets away from this machine even where it uses the interface itself
+    #[arg(long)]
+    pub xdp_steal: bool,
+
+    /// With af-xdp: where packets are taken
+    #[arg(long, value_enum, default_value_t = XdpMode::Auto, value_name = "WHERE")]
+    pub xdp_mode: XdpMode,
+
+    /// With af-xdp: both directions of a flow are known to come to one queue, so that workers may share the queues
+    #[arg(long)]
+    pub xdp_trust_queues: bool,
+
+    /// With dpdk: what it is started with, as --dpdk-args "-l 0 -a 0000:3b:00.0"; -i names one of its ports
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    pub dpdk_args: Option<String>,
+
     /// Whose clock stamps packets
     #[arg(long, value_enum, default_value_t = Clock::System, value_name = "CLOCK")]
     pub timestamps: Clock,
@@ -48,6 +64,17 @@ pub enum Backend {
     AfXdp,
     /// From the adapter itself, polled
     Dpdk,
+}
+
+/// Where AF_XDP takes packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum XdpMode {
+    /// In the driver where it can, else in the stack
+    Auto,
+    /// In the driver
+    Native,
+    /// At the network stack's entry: with any driver, and slower
+    Generic,
 }
 
 /// Whose clock stamps packets.
