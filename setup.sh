@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building and testing need on Debian: a C and C++ compiler (zstd, the fuzzer's runtime) and libpcap
-# (capture filters), and the servers and tools of the live tests. Rust comes from rustup (stable, at least the rust-version
-# of Cargo.toml).
+# (capture filters); with `dpdk` as its argument also what the feature of that name needs. Rust comes from rustup
+# (stable, at least the rust-version of Cargo.toml).
 set -euo pipefail
 if ! command -v cargo >/dev/null; then
   echo "setup: cargo is missing; install Rust from https://rustup.rs first" >&2
@@ -16,6 +16,9 @@ for need in ip:iproute2 nginx:nginx-light mariadbd:mariadb-server mariadb:mariad
   curl:curl wrk:wrk tcpdump:tcpdump python3:python3 setcap:libcap2-bin ping:iputils-ping; do
   PATH=$PATH:/usr/sbin:/sbin command -v "${need%%:*}" >/dev/null || missing+=("${need#*:}")
 done
+if [ "${1:-}" = dpdk ] && ! pkg-config --exists libdpdk 2>/dev/null; then
+  missing+=(libdpdk-dev pkg-config)
+fi
 if [ ${#missing[@]} -gt 0 ]; then
   sudo=""
   [ "$(id -u)" = 0 ] || sudo=sudo

@@ -1,8 +1,13 @@
 #!/usr/bin/env bash
 # Installs what is missing and runs every test: units, the program, captures with independent truth, documentation
-# examples, and each fuzz target for a few seconds (FUZZ_SECONDS, default 8).
+# examples, DPDK's devices where libdpdk can be had, and each fuzz target for a few seconds (FUZZ_SECONDS, default 8).
 set -euo pipefail
 cd "$(dirname "$0")"
 ./setup.sh
 cargo test --workspace --locked --quiet
+if ./setup.sh dpdk; then
+  cargo test --package capture --features dpdk --locked --quiet --test dpdk
+else
+  echo "*** test: NOT TESTED: DPDK, which could not be installed ***" >&2
+fi
 fuzz/run.sh "${FUZZ_SECONDS:-8}"
