@@ -6,8 +6,8 @@ use parsers::packet_level::PacketParser;
 use parsers::registry::{self, Reads};
 use parsers::{FlowContext, Protocol, Tap};
 use plan::MonitorSpec;
-use tuple::{Batch, FieldId, TupleWriter};
-use wire::{Packet, Timestamp};
+use tuple::{Batch, FieldId, TupleWriter, common};
+use wire::{Addr, Endpoint, IpProtocol, Packet, Timestamp};
 
 /// Batches for the next station, each with the input (the parser's place in the plan) that it belongs to.
 pub type Batches = Vec<(usize, Batch)>;
@@ -21,6 +21,26 @@ pub struct Outputs {
     protocols: Vec<&'static Protocol>,
     /// For each of `protocols`: its taps, and the inputs they belong to.
     messages: Vec<(Vec<Tap>, Vec<usize>)>,
+}
+
+/// What a packet does not say itself.
+pub const FLOW_FIELDS: [FieldId; 9] = [
+    common::ID,
+    common::CLIENT_IP,
+    common::CLIENT_PORT,
+    common::SERVER_IP,
+    common::SERVER_PORT,
+    common::QUALITY,
+    common::CLIENT_GUESSED,
+    common::COMMUNITY_ID,
+    common::SAMPLE_RATE,
+];
+
+/// Stands for a flow where no column is wanted that it could show in.
+#[must_use]
+pub fn nobody(protocol: IpProtocol) -> FlowContext {
+    let nowhere = Endpoint { addr: Addr([0; 16]), port: 0 };
+    FlowContext { id: 0, client: nowhere, server: nowhere, protocol, client_guessed: true, midstream: false }
 }
 
 struct PacketTap {
@@ -120,6 +140,28 @@ impl Outputs {
         !self.packets.is_empty()
     }
 
+    /// Whether all there is to say can be said of packets without knowing their flows.
+    #[must_use]
+    pub fn reads_packets_only(&self) -> bool {
+        let others =
+            self.first_packets.len() + self.connections.len() + self.flows.len() + self.messages.len();
+        others == 0 && !self.wants_any(&FLOW_FIELDS)
+    }
+
+    /// Whether what is written without a protocol's parser has any of these columns.
+    #[must_use]
+    pub fn wants_any(&self, fields: &[FieldId]) -> bool {
+        let packets = self.first_packets.iter().chain(&self.packets).map(|tap| &tap.writer);
+        let flows = self.connections.iter().chain(&self.flows).map(|tap| &tap.writer);
+        packets.chain(flows).any(|writer| fields.iter().any(|field| writer.wants(*field)))
+    }
+
+    /// Whether flow records have any of these columns.
+    #[must_use]
+    pub fn records_want(&self, fields: &[FieldId]) -> bool {
+        self.flows.iter().any(|tap| fields.iter().any(|field| tap.writer.wants(*field)))
+    }
+
     /// The taps of one of [`Outputs::protocols`].
     #[must_use]
     pub fn taps(&mut self, protocol: u8) -> &mut [Tap] {
@@ -131,6 +173,13 @@ impl Outputs {
         for tap in &mut self.first_packets {
             (tap.parse)(packet, flow, &mut tap.writer);
         }
+    }
+
+    /// Any packet, of whose flow nobody wants to know.
+    #[inline]
+    pub fn on_bare_packet(&mut self, packet: &Packet<'_>) {
+        let flow = nobody(packet.five_tuple.protocol);
+        self.on_packet(packet, &flow);
     }
 
     /// Any packet.

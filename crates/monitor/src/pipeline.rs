@@ -16,7 +16,7 @@ use crate::Accounting;
 use crate::address_filter::AddressFilter;
 use crate::gate::{Gate, Verdict};
 use crate::limiter::Limiter;
-use crate::outputs::{Batches, Outputs};
+use crate::outputs::{Batches, FLOW_FIELDS, Outputs, nobody};
 
 /// Packets worked on at a time: enough to hide a cache miss, few enough to stay in the first-level cache.
 const BATCH: usize = 64;
@@ -56,6 +56,7 @@ pub enum Progress {
 pub struct Monitor {
     gate: Gate,
     addresses: AddressFilter,
+    asks: Asks,
     table: Table<FlowState>,
     outputs: Outputs,
     events: Events,
@@ -68,6 +69,8 @@ pub struct Monitor {
     latest: Timestamp,
     /// The clock when the last epoch ended.
     watermark: Timestamp,
+    /// Whether a flow may have more than one record.
+    reports_again: bool,
 }
 
 /// What the monitor remembers of a flow.
@@ -98,8 +101,27 @@ struct Connection {
 
 /// A packet that is to be worked on.
 struct Admitted<'a> {
-    packet: Packet<'a>,
+    /// Decoding it once more costs less than carrying what came of it the first time.
+    captured: Captured<'a>,
     at: Hashed,
+}
+
+/// What a plan asks of every packet, settled once.
+#[derive(Clone, Copy)]
+struct Asks {
+    /// Nothing but the packets themselves: there is no need to know their flows.
+    packets_only: bool,
+    packets: bool,
+    connections: bool,
+    payload: bool,
+    /// FROM and TO leave nothing out.
+    every_flow: bool,
+    /// Who a flow is, in what is written without a protocol's parser.
+    identity: bool,
+    /// What flow records count.
+    counts: bool,
+    /// What flow records say of a connection's life.
+    life: bool,
 }
 
 impl Monitor {
@@ -113,10 +135,24 @@ impl Monitor {
     #[must_use]
     pub fn behind(gate: Gate, spec: &MonitorSpec, config: Config) -> Monitor {
         let outputs = Outputs::new(spec);
+        let reports_again = config.flow.active_timeout_ns.is_some();
         let flow = flow::Config { detail: outputs.detail(), ..config.flow };
+        let addresses = AddressFilter::new(spec);
+        let every_flow = addresses.passes_all();
+        let asks = Asks {
+            packets_only: every_flow && outputs.reads_packets_only(),
+            packets: outputs.reads_packets(),
+            connections: outputs.reads_connections(),
+            payload: outputs.reads_payload(),
+            every_flow,
+            identity: outputs.wants_any(&FLOW_FIELDS),
+            counts: outputs.records_want(&flow_record::COUNTS),
+            life: outputs.records_want(&[flow_record::CONN_STATE, flow_record::HISTORY]),
+        };
         Monitor {
             gate,
-            addresses: AddressFilter::new(spec),
+            addresses,
+            asks,
             table: Table::new(flow),
             outputs,
             events: Events::default(),
@@ -125,6 +161,7 @@ impl Monitor {
             now: Timestamp::MIN,
             latest: Timestamp::MIN,
             watermark: Timestamp::MIN,
+            reports_again,
         }
     }
 
@@ -132,27 +169,11 @@ impl Monitor {
     /// Tuples are added to `out` when enough have come together; [`Monitor::end_epoch`] hands over the rest.
     pub fn on_block<'a>(
         &mut self,
-        mut packets: impl Iterator<Item = Captured<'a>>,
+        packets: impl Iterator<Item = Captured<'a>>,
         clock: Option<Timestamp>,
         out: &mut Batches,
     ) -> Progress {
-        let mut progress = Progress::Continue;
-        while progress == Progress::Continue {
-            let mut admitted = ArrayVec::<Admitted<'_>, BATCH>::new();
-            progress = self.admit(&mut packets, &mut admitted);
-            if admitted.is_empty() {
-                break;
-            }
-            for ready in &mut admitted {
-                self.table.prefetch_flow(&mut ready.at, capture::prefetch);
-            }
-            for ready in &admitted {
-                self.table.prefetch_rest(&ready.at, capture::prefetch);
-            }
-            for ready in &admitted {
-                self.on_packet(ready);
-            }
-        }
+        let progress = if self.asks.packets_only { self.on_packets(packets) } else { self.on_flows(packets) };
         self.clock = self.clock.max(clock.unwrap_or(self.latest));
         self.now = self.clock;
         self.expire();
@@ -209,7 +230,53 @@ impl Monitor {
         self.table.len()
     }
 
+    /// Packets for parsers that look at nothing else.
+    fn on_packets<'a>(&mut self, packets: impl Iterator<Item = Captured<'a>>) -> Progress {
+        for captured in packets {
+            match self.gate.admit(&captured, &mut self.accounting) {
+                Verdict::Enter(packet) => {
+                    self.accounting.received += 1;
+                    self.accounting.parsed += 1;
+                    self.outputs.on_bare_packet(&packet);
+                }
+                Verdict::Refused => {}
+                Verdict::Over => return Progress::LimitReached,
+            }
+            self.latest = self.latest.max(captured.ts);
+        }
+        Progress::Continue
+    }
+
+    /// Packets one by one with their flows: a batch at a time, so that memory is there when it is needed.
+    fn on_flows<'a>(&mut self, mut packets: impl Iterator<Item = Captured<'a>>) -> Progress {
+        let mut events = std::mem::take(&mut self.events);
+        let mut progress = Progress::Continue;
+        while progress == Progress::Continue {
+            let mut admitted = ArrayVec::<Admitted<'_>, BATCH>::new();
+            progress = self.admit(&mut packets, &mut admitted);
+            if admitted.is_empty() {
+                break;
+            }
+            for ready in &mut admitted {
+                self.table.prefetch_flow(&mut ready.at, capture::prefetch);
+            }
+            for ready in &admitted {
+                self.table.prefetch_rest(&ready.at, capture::prefetch);
+            }
+            self.accounting.received += admitted.len() as u64;
+            self.accounting.parsed += admitted.len() as u64;
+            for ready in &admitted {
+                let packet = Packet::decode(&ready.captured);
+                let Ok(packet) = packet else { unreachable!("it was decoded when it was admitted") };
+                self.on_packet(&packet, &ready.at, &mut events);
+            }
+        }
+        self.events = events;
+        progress
+    }
+
     /// Takes a batch of packets that are worked on, and asks for the memory of their flows.
+    #[inline]
     fn admit<'a>(
         &mut self,
         packets: &mut impl Iterator<Item = Captured<'a>>,
@@ -222,7 +289,7 @@ impl Monitor {
                 Verdict::Enter(packet) => {
                     let at = self.table.hash(&packet);
                     self.table.prefetch_index(&at, capture::prefetch);
-                    admitted.push(Admitted { packet, at });
+                    admitted.push(Admitted { captured, at });
                 }
                 Verdict::Refused => {}
                 Verdict::Over => return Progress::LimitReached,
@@ -233,25 +300,23 @@ impl Monitor {
     }
 
     /// One packet, from its headers to its tuples.
-    fn on_packet(&mut self, ready: &Admitted<'_>) {
-        let packet = &ready.packet;
-        self.accounting.received += 1;
+    #[inline]
+    fn on_packet(&mut self, packet: &Packet<'_>, at: &Hashed, events: &mut Events) {
         self.now = self.clock.max(packet.ts);
-        let mut events = std::mem::take(&mut self.events);
-        let idx = self.table.process_hashed(packet, &ready.at, &mut events);
-        self.on_events(&events, packet.payload, Some(packet));
-        self.events = events;
-
-        if self.verdict(idx) == FlowVerdict::Out {
+        let idx = self.table.process_hashed(packet, at, events);
+        if !events.list().is_empty() {
+            self.on_events(events, packet.payload, Some(packet));
+        }
+        if !self.asks.every_flow && self.verdict(idx) == FlowVerdict::Out {
+            self.accounting.parsed -= 1;
             self.accounting.filtered.direction += 1;
             return;
         }
-        self.accounting.parsed += 1;
-        if self.outputs.reads_packets() && self.asked_for(idx) {
+        if self.asks.packets && self.asked_for(idx) {
             let context = self.context(idx);
             self.outputs.on_packet(packet, &context);
         }
-        if self.outputs.reads_connections()
+        if self.asks.connections
             && let Transport::Tcp(tcp) = &packet.transport
             && tcp.flags.intersects(TcpFlags::SYN | TcpFlags::FIN)
         {
@@ -442,6 +507,9 @@ impl Monitor {
     }
 
     fn close_stream(&mut self, idx: FlowIdx) {
+        if !self.asks.payload {
+            return;
+        }
         self.parse(idx, |parser, _, out| parser.on_close(out));
         self.table.state_mut(idx).stream = Stream::Ignored;
     }
@@ -462,7 +530,7 @@ impl Monitor {
     }
 
     fn on_connection_end(&mut self, idx: FlowIdx, flag: tcp_conn_time::Flag, ts: Timestamp) {
-        if !self.outputs.reads_connections() {
+        if !self.asks.connections {
             return;
         }
         let flow = self.table.flow(idx);
@@ -484,18 +552,15 @@ impl Monitor {
         if !self.outputs.reads_flows() || !self.asked_for(idx) {
             return;
         }
-        let counts = counts(&self.table.flow(idx));
-        let before = self.table.state_mut(idx).reported.get_or_insert_default();
-        let since = counts.since(before);
-        **before = counts;
+        let counts = if self.asks.counts { self.counts_since(idx) } else { flow_record::Counts::default() };
         let flow = self.table.flow(idx);
-        let tcp = flow.is_tcp();
+        let tcp = flow.is_tcp() && self.asks.life;
         let history = tcp.then(|| flow.history());
         let record = flow_record::Record {
             first_ts: flow.first_ts(),
             last_ts: flow.last_ts(),
             now,
-            counts: since,
+            counts,
             handshake_ns: flow.handshake_ns(),
             conn_state: tcp.then(|| flow.conn_state().name()),
             history: history.as_deref(),
@@ -505,8 +570,24 @@ impl Monitor {
         self.outputs.on_record(&record, &context);
     }
 
-    /// What the tuples of a flow have in common.
+    /// What has been counted of a flow since its last record.
+    fn counts_since(&mut self, idx: FlowIdx) -> flow_record::Counts {
+        let counts = counts(&self.table.flow(idx));
+        match (&mut self.table.state_mut(idx).reported, self.reports_again) {
+            (Some(before), _) => counts.since(&std::mem::replace(before, counts)),
+            (none, true) => {
+                *none = Some(Box::new(counts));
+                counts
+            }
+            (_, false) => counts,
+        }
+    }
+
+    /// What the tuples of a flow have in common; nothing in particular where nobody asks.
     fn context(&self, idx: FlowIdx) -> FlowContext {
+        if !self.asks.identity {
+            return nobody(self.table.flow(idx).key().protocol);
+        }
         Facts { table: &self.table, idx }.context()
     }
 

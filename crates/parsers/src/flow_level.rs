@@ -1,7 +1,7 @@
 //! Parsers of whole flows: `tcp_conn_time` (a connection's start and end) and `flow` (a flow's record). What they
 //! need to know of a flow is an argument; they keep nothing.
 
-use tuple::{Schema, TupleWriter};
+use tuple::{FieldId, Schema, TupleWriter, common};
 use wire::Timestamp;
 
 use crate::output::write_common;
@@ -80,7 +80,7 @@ pub mod tcp_conn_time {
 
 /// `flow`: what was seen of a flow.
 pub mod flow_record {
-    use super::{FlowContext, Quality, Schema, Timestamp, TupleWriter, write_common};
+    use super::{FieldId, FlowContext, Quality, Schema, Timestamp, TupleWriter, common, write_common};
 
     tuple::fields! {
         CLIENT_PACKETS: U64, None, "client_packets", "packets the client sent";
@@ -99,6 +99,21 @@ pub mod flow_record {
         DURATION_NS: I64, Nanoseconds, "duration_ns", "first to last packet";
         REASON: Text, None, "reason", "fin, rst, idle, evicted, port_reused, end_of_input, or active_timeout for a flow that goes on";
     }
+
+    /// The columns that are made of counts.
+    pub const COUNTS: [FieldId; 11] = [
+        common::QUALITY,
+        CLIENT_PACKETS,
+        SERVER_PACKETS,
+        CLIENT_BYTES,
+        SERVER_BYTES,
+        CLIENT_PAYLOAD_BYTES,
+        SERVER_PAYLOAD_BYTES,
+        RETRANSMISSIONS,
+        OUT_OF_ORDER,
+        GAPS,
+        GAP_BYTES,
+    ];
 
     /// A flow, since its start or since its last record.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -33,7 +33,8 @@ fn results_agree_with_the_servers_own_logs() {
 /// Puts load on all servers while three queries run; whether nothing was lost.
 fn try_load(net: &Net, servers: &Servers, wrk: &str) -> bool {
     let before = ["access.log", "general.log", "memcached.log"].map(|log| servers.log_len(log));
-    let capture = |query, filter| Capture::start(&net.server, query, &["--workers", "2", "-i", "eth0", filter]);
+    let capture =
+        |query, filter| Capture::start(&net.server, query, &["--workers", "2", "-i", "eth0", filter]);
     let http = capture("PARSE http", "tcp port 80");
     let mysql = capture("PARSE mysql_query", "tcp port 3306");
     let memcached = capture("PARSE memcached", "tcp port 11211");
