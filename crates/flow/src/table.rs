@@ -7,7 +7,7 @@
 use std::ptr;
 
 use wire::packet::TcpFlags;
-use wire::{IpProtocol, Packet, Side, TcpInfo, Timestamp, Transport, V4Key};
+use wire::{FiveTuple, IpProtocol, Packet, Side, TcpInfo, Timestamp, Transport, V4Key};
 
 use crate::config::{Config, Detail};
 use crate::event::{Chunk, CloseReason, Events, FlowEvent, FlowIdx};
@@ -100,25 +100,26 @@ impl<S: Default> Table<S> {
     }
 
     /// The flow key of a packet and its hash.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn hash(&self, packet: &Packet<'_>) -> Hashed {
         let tuple = &packet.five_tuple;
         let kind = match tuple.protocol {
             IpProtocol::TCP => flag::LIVE | flag::TCP,
             IpProtocol::UDP => flag::LIVE | flag::UDP,
-            _ => return self.hash_wide(packet, flag::LIVE | flag::WIDE),
+            _ => return self.hash_wide(*tuple, flag::LIVE | flag::WIDE),
         };
         let Some((V4Key { addrs, ports }, side)) = V4Key::of_ends(tuple.src, tuple.dst) else {
-            return self.hash_wide(packet, kind | flag::WIDE);
+            return self.hash_wide(*tuple, kind | flag::WIDE);
         };
         let hash = V4Key { addrs, ports }.hash(tuple.protocol, self.config.seed);
         Hashed { hash, addrs, ports, side, place: NONE, kind }
     }
 
+    // By value: what is borrowed has to lie in memory for every packet.
     #[inline(never)]
-    fn hash_wide(&self, packet: &Packet<'_>, kind: u64) -> Hashed {
-        let (key, side) = packet.five_tuple.flow_key();
+    fn hash_wide(&self, tuple: FiveTuple, kind: u64) -> Hashed {
+        let (key, side) = tuple.flow_key();
         let hash = key.hash(self.config.seed);
         Hashed { hash, addrs: hash, ports: 0, side, place: NONE, kind }
     }
@@ -157,18 +158,19 @@ impl<S: Default> Table<S> {
     }
 
     /// The same with a hash computed before.
-    #[inline]
+    #[inline(always)]
     pub fn process_hashed(&mut self, packet: &Packet<'_>, at: &Hashed, events: &mut Events) -> FlowIdx {
         self.begin(events);
         self.counters.packets += 1;
-        let found = self.find(at, packet);
+        let found = self.find(at, &packet.five_tuple);
         if let Some(place) = found
             && let Transport::Tcp(tcp) = &packet.transport
             && self.take_in_plain(place, at.side, (packet, tcp), events)
         {
             return FlowIdx(place);
         }
-        FlowIdx(self.process_slowly(found, (packet, at), events))
+        let packet = *packet;
+        FlowIdx(self.process_slowly(found, (&packet, at), events))
     }
 
     /// Moves the clock on, as at the end of a block of packets; lets go of flows that are idle at `now`, and gives up
@@ -314,21 +316,31 @@ impl<S: Default> Table<S> {
     }
 
     /// The packet's flow. There is only one live record with its key, so a good guess saves looking for it.
-    #[inline]
-    fn find(&self, at: &Hashed, packet: &Packet<'_>) -> Option<u32> {
-        if at.place != NONE && self.is_flow_of(at.place, at, packet) {
+    #[inline(always)]
+    fn find(&self, at: &Hashed, tuple: &FiveTuple) -> Option<u32> {
+        if at.place != NONE && self.is_flow_of(at.place, at, tuple) {
             return Some(at.place);
         }
-        self.index.find(at.hash, |place| self.is_flow_of(place, at, packet))
+        self.look_up(at, *tuple)
     }
 
-    #[inline]
-    fn is_flow_of(&self, place: u32, at: &Hashed, packet: &Packet<'_>) -> bool {
+    #[inline(never)]
+    fn look_up(&self, at: &Hashed, tuple: FiveTuple) -> Option<u32> {
+        self.index.find(at.hash, |place| self.is_flow_of(place, at, &tuple))
+    }
+
+    #[inline(never)]
+    fn has_wide(&self, place: u32, tuple: FiveTuple) -> bool {
+        self.store.has_wide(place, &tuple.flow_key().0)
+    }
+
+    #[inline(always)]
+    fn is_flow_of(&self, place: u32, at: &Hashed, tuple: &FiveTuple) -> bool {
         let hot = self.store.hot(place);
         hot.addrs == at.addrs
             && hot.ports == at.ports
             && hot.word & (flag::KIND | flag::LIVE) == at.kind
-            && (at.kind & flag::WIDE == 0 || self.store.has_wide(place, &packet.five_tuple.flow_key().0))
+            && (at.kind & flag::WIDE == 0 || self.has_wide(place, *tuple))
     }
 
     /// Takes in a segment that needs nothing but its flow's hot record.

@@ -3,7 +3,7 @@
 //! depends on it is decided with the flow.
 
 use plan::{MonitorSpec, Sample};
-use wire::{Captured, Packet};
+use wire::{Captured, Packet, Undecodable};
 
 use crate::Accounting;
 use crate::address_filter::AddressFilter;
@@ -15,12 +15,15 @@ pub struct Gate {
     addresses: AddressFilter,
     sampler: Sampler,
     limiter: Limiter,
+    /// Whatever can be decoded enters.
+    is_open: bool,
 }
 
 /// What the gate says of a packet.
-pub enum Verdict<'a> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
     /// It is worked on.
-    Enter(Packet<'a>),
+    Entered,
     /// It is counted and forgotten.
     Refused,
     /// LIMIT is reached: neither this one nor any after it is looked at.
@@ -31,33 +34,49 @@ impl Gate {
     /// The gate of a plan.
     #[must_use]
     pub fn new(spec: &MonitorSpec, limiter: Limiter) -> Gate {
-        Gate { addresses: AddressFilter::new(spec), sampler: Sampler::new(spec.sample), limiter }
+        let (addresses, sampler) = (AddressFilter::new(spec), Sampler::new(spec.sample));
+        let is_open = addresses.passes_all() && sampler.takes_all() && limiter.is_open();
+        Gate { addresses, sampler, limiter, is_open }
     }
 
     /// A gate for packets that have passed another: whatever can be decoded enters.
     #[must_use]
     pub fn open() -> Gate {
-        Gate {
-            addresses: AddressFilter::default(),
-            sampler: Sampler::new(Sample::All),
-            limiter: Limiter::default(),
-        }
+        let sampler = Sampler::new(Sample::All);
+        Gate { addresses: AddressFilter::default(), sampler, limiter: Limiter::default(), is_open: true }
     }
 
-    /// Decodes a packet and decides. A packet that does not enter is counted in `accounting`.
+    /// Decodes a packet and decides; one that enters is handed to `enter`, one that does not is counted in
+    /// `accounting`.
     #[inline(always)]
-    pub fn admit<'a>(&self, captured: &Captured<'a>, accounting: &mut Accounting) -> Verdict<'a> {
+    pub fn admit<'a>(
+        &self,
+        captured: &Captured<'a>,
+        accounting: &mut Accounting,
+        mut enter: impl FnMut(&Packet<'a>),
+    ) -> Verdict {
+        if self.is_open {
+            return match Packet::decode_then(captured, enter) {
+                Ok(()) => Verdict::Entered,
+                Err(cause) => refuse(cause, accounting),
+            };
+        }
         if self.limiter.is_over(captured.ts) {
             return Verdict::Over;
         }
-        let packet = match Packet::decode(captured) {
-            Ok(packet) => packet,
-            Err(cause) => {
-                accounting.received += 1;
-                accounting.undecodable[cause as usize] += 1;
-                return Verdict::Refused;
+        match Packet::decode(captured) {
+            Ok(packet) => {
+                let verdict = self.judge(&packet, accounting);
+                if verdict == Verdict::Entered {
+                    enter(&packet);
+                }
+                verdict
             }
-        };
+            Err(cause) => refuse(cause, accounting),
+        }
+    }
+
+    fn judge(&self, packet: &Packet<'_>, accounting: &mut Accounting) -> Verdict {
         if !self.addresses.passes(&packet.five_tuple) {
             accounting.received += 1;
             accounting.filtered.address += 1;
@@ -71,7 +90,7 @@ impl Gate {
             accounting.sampled_out += 1;
             return Verdict::Refused;
         }
-        Verdict::Enter(packet)
+        Verdict::Entered
     }
 
     /// LIMIT, as all workers share it.
@@ -79,4 +98,11 @@ impl Gate {
     pub fn limiter(&self) -> &Limiter {
         &self.limiter
     }
+}
+
+#[cold]
+fn refuse(cause: Undecodable, accounting: &mut Accounting) -> Verdict {
+    accounting.received += 1;
+    accounting.undecodable[cause as usize] += 1;
+    Verdict::Refused
 }

@@ -2,7 +2,7 @@
 
 use flow::Detail;
 use parsers::flow_level::{flow_record, tcp_conn_time};
-use parsers::packet_level::PacketParser;
+use parsers::packet_level::{HeaderColumns, PacketParser};
 use parsers::registry::{self, Reads};
 use parsers::{FlowContext, Protocol, Tap};
 use plan::MonitorSpec;
@@ -46,7 +46,15 @@ pub fn nobody(protocol: IpProtocol) -> FlowContext {
 struct PacketTap {
     input: usize,
     parse: PacketParser,
+    /// The same, faster, where only header fields are wanted.
+    headers: Option<HeaderColumns>,
     writer: TupleWriter,
+}
+
+impl PacketTap {
+    fn new(input: usize, parse: PacketParser, writer: TupleWriter) -> PacketTap {
+        PacketTap { input, parse, headers: HeaderColumns::of(&writer), writer }
+    }
 }
 
 struct FlowTap {
@@ -75,8 +83,10 @@ impl Outputs {
                 panic!("the plan names the parser {:?}, which does not exist", parser.schema.name)
             };
             match registration.reads {
-                Reads::FirstPackets(parse) => outputs.first_packets.push(PacketTap { input, parse, writer }),
-                Reads::Packets(parse) => outputs.packets.push(PacketTap { input, parse, writer }),
+                Reads::FirstPackets(parse) => {
+                    outputs.first_packets.push(PacketTap::new(input, parse, writer))
+                }
+                Reads::Packets(parse) => outputs.packets.push(PacketTap::new(input, parse, writer)),
                 Reads::Connections => outputs.connections.push(FlowTap { input, writer }),
                 Reads::Flows => outputs.flows.push(FlowTap { input, writer }),
                 Reads::Messages(protocol, variant) => {
@@ -176,10 +186,16 @@ impl Outputs {
     }
 
     /// Any packet, of whose flow nobody wants to know.
-    #[inline]
+    #[inline(always)]
     pub fn on_bare_packet(&mut self, packet: &Packet<'_>) {
-        let flow = nobody(packet.five_tuple.protocol);
-        self.on_packet(packet, &flow);
+        for tap in &mut self.packets {
+            if let Some(headers) = &tap.headers {
+                headers.on_packet(packet, &mut tap.writer);
+            } else {
+                let (packet, flow) = (*packet, nobody(packet.five_tuple.protocol));
+                (tap.parse)(&packet, &flow, &mut tap.writer);
+            }
+        }
     }
 
     /// Any packet.

@@ -232,19 +232,21 @@ impl Monitor {
 
     /// Packets for parsers that look at nothing else.
     fn on_packets<'a>(&mut self, packets: impl Iterator<Item = Captured<'a>>) -> Progress {
+        let (mut progress, mut entered) = (Progress::Continue, 0);
         for captured in packets {
-            match self.gate.admit(&captured, &mut self.accounting) {
-                Verdict::Enter(packet) => {
-                    self.accounting.received += 1;
-                    self.accounting.parsed += 1;
-                    self.outputs.on_bare_packet(&packet);
-                }
-                Verdict::Refused => {}
-                Verdict::Over => return Progress::LimitReached,
+            let verdict = self.gate.admit(&captured, &mut self.accounting, |packet| {
+                entered += 1;
+                self.outputs.on_bare_packet(packet);
+            });
+            if verdict == Verdict::Over {
+                progress = Progress::LimitReached;
+                break;
             }
             self.latest = self.latest.max(captured.ts);
         }
-        Progress::Continue
+        self.accounting.received += entered;
+        self.accounting.parsed += entered;
+        progress
     }
 
     /// Packets one by one with their flows: a batch at a time, so that memory is there when it is needed.
@@ -266,9 +268,10 @@ impl Monitor {
             self.accounting.received += admitted.len() as u64;
             self.accounting.parsed += admitted.len() as u64;
             for ready in &admitted {
-                let packet = Packet::decode(&ready.captured);
-                let Ok(packet) = packet else { unreachable!("it was decoded when it was admitted") };
-                self.on_packet(&packet, &ready.at, &mut events);
+                let packet = Packet::decode_then(&ready.captured, |packet| {
+                    self.on_packet(packet, &ready.at, &mut events);
+                });
+                debug_assert!(packet.is_ok(), "it was decoded when it was admitted");
             }
         }
         self.events = events;
@@ -285,14 +288,13 @@ impl Monitor {
         while !admitted.is_full()
             && let Some(captured) = packets.next()
         {
-            match self.gate.admit(&captured, &mut self.accounting) {
-                Verdict::Enter(packet) => {
-                    let at = self.table.hash(&packet);
-                    self.table.prefetch_index(&at, capture::prefetch);
-                    admitted.push(Admitted { captured, at });
-                }
-                Verdict::Refused => {}
-                Verdict::Over => return Progress::LimitReached,
+            let verdict = self.gate.admit(&captured, &mut self.accounting, |packet| {
+                let at = self.table.hash(packet);
+                self.table.prefetch_index(&at, capture::prefetch);
+                admitted.push(Admitted { captured, at });
+            });
+            if verdict == Verdict::Over {
+                return Progress::LimitReached;
             }
             self.latest = self.latest.max(captured.ts);
         }
@@ -300,12 +302,14 @@ impl Monitor {
     }
 
     /// One packet, from its headers to its tuples.
-    #[inline]
+    #[inline(always)]
     fn on_packet(&mut self, packet: &Packet<'_>, at: &Hashed, events: &mut Events) {
         self.now = self.clock.max(packet.ts);
         let idx = self.table.process_hashed(packet, at, events);
         if !events.list().is_empty() {
-            self.on_events(events, packet.payload, Some(packet));
+            // A copy: what others borrow has to lie in memory, for every packet if it is this one.
+            let packet = *packet;
+            self.on_events(events, packet.payload, Some(&packet));
         }
         if !self.asks.every_flow && self.verdict(idx) == FlowVerdict::Out {
             self.accounting.parsed -= 1;
@@ -313,8 +317,8 @@ impl Monitor {
             return;
         }
         if self.asks.packets && self.asked_for(idx) {
-            let context = self.context(idx);
-            self.outputs.on_packet(packet, &context);
+            let (packet, context) = (*packet, self.context(idx));
+            self.outputs.on_packet(&packet, &context);
         }
         if self.asks.connections
             && let Transport::Tcp(tcp) = &packet.transport

@@ -96,14 +96,13 @@ impl Spread {
 
     fn sort(&mut self, block: &Block) -> Progress {
         for (place, captured) in block.packets().enumerate() {
-            match self.gate.admit(&captured, &mut self.accounting) {
-                Verdict::Enter(packet) => {
-                    let hash = packet.five_tuple.flow_key().0.hash(self.seed);
-                    let lane = ((hash >> 32) * self.shares.len() as u64) >> 32;
-                    self.shares[lane as usize].push(place as u16);
-                }
-                Verdict::Refused => {}
-                Verdict::Over => return Progress::LimitReached,
+            let verdict = self.gate.admit(&captured, &mut self.accounting, |packet| {
+                let hash = packet.five_tuple.flow_key().0.hash(self.seed);
+                let lane = ((hash >> 32) * self.shares.len() as u64) >> 32;
+                self.shares[lane as usize].push(place as u16);
+            });
+            if verdict == Verdict::Over {
+                return Progress::LimitReached;
             }
             self.clock = self.clock.max(captured.ts);
         }

@@ -170,6 +170,22 @@ impl<'a> Packet<'a> {
         }
     }
 
+    /// Decodes a packet and hands it to `then`, which is compiled once for ordinary packets, whose fields stay in
+    /// registers, and once for all others: what comes out of both would have to lie in memory.
+    ///
+    /// # Errors
+    /// As [`Packet::decode`].
+    #[inline(always)]
+    pub fn decode_then<R>(
+        captured: &Captured<'a>,
+        mut then: impl FnMut(&Packet<'a>) -> R,
+    ) -> Result<R, Undecodable> {
+        match straight::decode(captured) {
+            Some(packet) => Ok(then(&packet)),
+            None => Packet::decode_any(*captured).map(|packet| then(&packet)),
+        }
+    }
+
     /// The same for any packet, header by header.
     // By value: what is borrowed has to lie in memory for every packet.
     #[inline(never)]
