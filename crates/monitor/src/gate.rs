@@ -3,7 +3,7 @@
 //! depends on it is decided with the flow.
 
 use plan::{MonitorSpec, Sample};
-use wire::{Captured, Packet, Undecodable};
+use wire::{Captured, Packet, TakePacket, Undecodable};
 
 use crate::Accounting;
 use crate::address_filter::AddressFilter;
@@ -53,10 +53,10 @@ impl Gate {
         &self,
         captured: &Captured<'a>,
         accounting: &mut Accounting,
-        mut enter: impl FnMut(&Packet<'a>),
+        enter: &mut impl TakePacket<'a>,
     ) -> Verdict {
         if self.is_open {
-            return match Packet::decode_then(captured, enter) {
+            return match Packet::decode_into(captured, enter) {
                 Ok(()) => Verdict::Entered,
                 Err(cause) => refuse(cause, accounting),
             };
@@ -68,7 +68,7 @@ impl Gate {
             Ok(packet) => {
                 let verdict = self.judge(&packet, accounting);
                 if verdict == Verdict::Entered {
-                    enter(&packet);
+                    enter.packet(captured, &packet);
                 }
                 verdict
             }

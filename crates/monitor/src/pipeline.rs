@@ -10,7 +10,7 @@ use parsers::probing::{ProbeFlow, direction};
 use parsers::{FlowContext, FlowFacts, FlowRef, Output, Probing, Stream};
 use plan::MonitorSpec;
 use wire::packet::TcpFlags;
-use wire::{Captured, IpProtocol, Packet, Side, Timestamp, Transport};
+use wire::{Captured, IpProtocol, Packet, Side, TakePacket, Timestamp, Transport};
 
 use crate::Accounting;
 use crate::address_filter::AddressFilter;
@@ -234,10 +234,8 @@ impl Monitor {
     fn on_packets<'a>(&mut self, packets: impl Iterator<Item = Captured<'a>>) -> Progress {
         let (mut progress, mut entered) = (Progress::Continue, 0);
         for captured in packets {
-            let verdict = self.gate.admit(&captured, &mut self.accounting, |packet| {
-                entered += 1;
-                self.outputs.on_bare_packet(packet);
-            });
+            let mut write = Write { outputs: &mut self.outputs, packets: &mut entered };
+            let verdict = self.gate.admit(&captured, &mut self.accounting, &mut write);
             if verdict == Verdict::Over {
                 progress = Progress::LimitReached;
                 break;
@@ -268,10 +266,9 @@ impl Monitor {
             self.accounting.received += admitted.len() as u64;
             self.accounting.parsed += admitted.len() as u64;
             for ready in &admitted {
-                let packet = Packet::decode_then(&ready.captured, |packet| {
-                    self.on_packet(packet, &ready.at, &mut events);
-                });
-                debug_assert!(packet.is_ok(), "it was decoded when it was admitted");
+                let mut work = Work { monitor: self, at: &ready.at, events: &mut events };
+                let decoded = Packet::decode_into(&ready.captured, &mut work);
+                debug_assert!(decoded.is_ok(), "it was decoded when it was admitted");
             }
         }
         self.events = events;
@@ -288,11 +285,8 @@ impl Monitor {
         while !admitted.is_full()
             && let Some(captured) = packets.next()
         {
-            let verdict = self.gate.admit(&captured, &mut self.accounting, |packet| {
-                let at = self.table.hash(packet);
-                self.table.prefetch_index(&at, capture::prefetch);
-                admitted.push(Admitted { captured, at });
-            });
+            let mut enter = Enter { table: &self.table, admitted };
+            let verdict = self.gate.admit(&captured, &mut self.accounting, &mut enter);
             if verdict == Verdict::Over {
                 return Progress::LimitReached;
             }
@@ -605,6 +599,49 @@ impl Monitor {
         self.table.expire(self.clock, &mut events);
         self.on_events(&events, &[], None);
         self.events = events;
+    }
+}
+
+/// Writes tuples of packets alone.
+struct Write<'m> {
+    outputs: &'m mut Outputs,
+    packets: &'m mut u64,
+}
+
+impl<'a> TakePacket<'a> for Write<'_> {
+    #[inline(always)]
+    fn packet(&mut self, _: &Captured<'a>, packet: &Packet<'a>) {
+        *self.packets += 1;
+        self.outputs.on_bare_packet(packet);
+    }
+}
+
+/// Notes where a packet's flow will be looked for.
+struct Enter<'m, 'b, 'a> {
+    table: &'m Table<FlowState>,
+    admitted: &'b mut ArrayVec<Admitted<'a>, BATCH>,
+}
+
+impl<'a> TakePacket<'a> for Enter<'_, '_, 'a> {
+    #[inline(always)]
+    fn packet(&mut self, captured: &Captured<'a>, packet: &Packet<'a>) {
+        let at = self.table.hash(packet);
+        self.table.prefetch_index(&at, capture::prefetch);
+        self.admitted.push(Admitted { captured: *captured, at });
+    }
+}
+
+/// Works on a packet with its flow.
+struct Work<'m> {
+    monitor: &'m mut Monitor,
+    at: &'m Hashed,
+    events: &'m mut Events,
+}
+
+impl<'a> TakePacket<'a> for Work<'_> {
+    #[inline(always)]
+    fn packet(&mut self, _: &Captured<'a>, packet: &Packet<'a>) {
+        self.monitor.on_packet(packet, self.at, self.events);
     }
 }
 

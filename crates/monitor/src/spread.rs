@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use capture::Block;
-use wire::Timestamp;
+use wire::{Captured, Packet, TakePacket, Timestamp};
 
 use crate::gate::{Gate, Verdict};
 use crate::ring::{Receiver, Sender, ring};
@@ -96,16 +96,29 @@ impl Spread {
 
     fn sort(&mut self, block: &Block) -> Progress {
         for (place, captured) in block.packets().enumerate() {
-            let verdict = self.gate.admit(&captured, &mut self.accounting, |packet| {
-                let hash = packet.five_tuple.flow_key().0.hash(self.seed);
-                let lane = ((hash >> 32) * self.shares.len() as u64) >> 32;
-                self.shares[lane as usize].push(place as u16);
-            });
+            let mut deal = Deal { seed: self.seed, place: place as u16, shares: &mut self.shares };
+            let verdict = self.gate.admit(&captured, &mut self.accounting, &mut deal);
             if verdict == Verdict::Over {
                 return Progress::LimitReached;
             }
             self.clock = self.clock.max(captured.ts);
         }
         Progress::Continue
+    }
+}
+
+/// Gives a packet to the worker that has its flow.
+struct Deal<'s> {
+    seed: u64,
+    place: u16,
+    shares: &'s mut [Vec<u16>],
+}
+
+impl<'a> TakePacket<'a> for Deal<'_> {
+    #[inline(always)]
+    fn packet(&mut self, _: &Captured<'a>, packet: &Packet<'a>) {
+        let hash = packet.five_tuple.flow_key().0.hash(self.seed);
+        let lane = ((hash >> 32) * self.shares.len() as u64) >> 32;
+        self.shares[lane as usize].push(self.place);
     }
 }

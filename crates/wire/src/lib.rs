@@ -26,6 +26,6 @@ pub mod vlan;
 pub use extent::Extent;
 pub use five_tuple::{Addr, Endpoint, FiveTuple, FlowKey, IpProtocol, Side, V4Key};
 pub use link::LinkType;
-pub use packet::{Captured, Packet, TcpInfo, Transport, Undecodable};
+pub use packet::{Captured, Packet, TakePacket, TcpInfo, Transport, Undecodable};
 pub use seq::TcpSeq;
 pub use time::Timestamp;

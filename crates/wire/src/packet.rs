@@ -123,6 +123,19 @@ impl BitOr for TcpFlags {
     }
 }
 
+/// Who takes decoded packets. Its method is best `#[inline(always)]`, see [`Packet::decode_into`].
+pub trait TakePacket<'a> {
+    /// Takes one, which was `captured`.
+    fn packet(&mut self, captured: &Captured<'a>, packet: &Packet<'a>);
+}
+
+#[inline(never)]
+fn odd<'a>(captured: Captured<'a>, take: &mut impl TakePacket<'a>) -> Result<(), Undecodable> {
+    let packet = Packet::decode_any(captured)?;
+    take.packet(&captured, &packet);
+    Ok(())
+}
+
 /// Why a packet could not be decoded; each is a counter in the summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Undecodable {
@@ -170,20 +183,18 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Decodes a packet and hands it to `then`, which is compiled once for ordinary packets, whose fields stay in
+    /// Decodes a packet and hands it to `take`, which is compiled once for ordinary packets, whose fields stay in
     /// registers, and once for all others: what comes out of both would have to lie in memory.
     ///
     /// # Errors
     /// As [`Packet::decode`].
     #[inline(always)]
-    pub fn decode_then<R>(
-        captured: &Captured<'a>,
-        mut then: impl FnMut(&Packet<'a>) -> R,
-    ) -> Result<R, Undecodable> {
+    pub fn decode_into(captured: &Captured<'a>, take: &mut impl TakePacket<'a>) -> Result<(), Undecodable> {
         match straight::decode(captured) {
-            Some(packet) => Ok(then(&packet)),
-            None => Packet::decode_any(*captured).map(|packet| then(&packet)),
+            Some(packet) => take.packet(captured, &packet),
+            None => odd(*captured, take)?,
         }
+        Ok(())
     }
 
     /// The same for any packet, header by header.
