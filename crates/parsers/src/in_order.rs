@@ -55,30 +55,31 @@ pub struct Loss {
     requests_before: u64,
 }
 
-/// The exchanges of one flow.
+/// The exchanges of one flow. Laid out as written: what every message touches is in front.
 #[derive(Debug)]
+#[repr(C)]
 pub struct InOrder<Q, R> {
     exchanges: Slots<Exchange<Q, R>>,
-    /// One at most.
-    alone: Slots<Exchange<Q, R>>,
     /// The number of the oldest exchange held.
     base: u64,
     next_request: u64,
     next_response: u64,
+    /// First byte of the last response, if no responses were lost since.
+    heard: When,
+    habit: Habit,
     /// Size of the smallest request seen.
     request_bytes_min: u32,
+    evicted: u32,
     /// Requests may be missing behind the last one; how many will be known when there is a next one.
     suspected: bool,
-    /// Requests may be missing just before each of these, ascending.
-    request_breaks: Vec<u64>,
     /// Responses may be missing before the next one.
     responses_lost: bool,
     /// A response was seen that nothing could be said of.
     ambiguous: bool,
-    /// First byte of the last response, if no responses were lost since.
-    heard: When,
-    habit: Habit,
-    evicted: u32,
+    /// Requests may be missing just before each of these, ascending.
+    request_breaks: Vec<u64>,
+    /// One at most.
+    alone: Slots<Exchange<Q, R>>,
 }
 
 impl<Q, R> Default for InOrder<Q, R> {

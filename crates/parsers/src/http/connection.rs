@@ -13,11 +13,11 @@ use super::transaction::{Request, Response, Wanted};
 use crate::in_order::{InOrder, Place};
 use crate::{Direction, Output, Span, StreamParser};
 
-/// One connection.
+/// One connection. Laid out as written: each segment touches its lane, a message's begin and end the rest.
+#[repr(C)]
 pub struct Connection {
     pub(super) client: Lane,
     pub(super) server: Lane,
-    pub(super) exchanges: InOrder<Request, Response>,
     /// The request whose body the client is sending.
     pub(super) request: u64,
     /// The response whose body the server is sending.
@@ -33,7 +33,7 @@ pub struct Connection {
     pub(super) simple: bool,
     pub(super) server_seen: bool,
     pub(super) emitted: bool,
-    pub(super) done: bool,
+    pub(super) exchanges: InOrder<Request, Response>,
 }
 
 impl Default for Connection {
@@ -51,7 +51,6 @@ impl Default for Connection {
             simple: false,
             server_seen: false,
             emitted: false,
-            done: false,
         }
     }
 }
@@ -62,7 +61,7 @@ impl StreamParser for Connection {
             self.complete_simple_request(out);
         }
         let mut rest = bytes;
-        while !rest.is_empty() && !self.done {
+        while !rest.is_empty() {
             let used = self.step(direction, rest, ts, out);
             rest = &rest[used..];
         }
@@ -70,7 +69,7 @@ impl StreamParser for Connection {
     }
 
     fn on_gap(&mut self, direction: Direction, len: u64, _: Timestamp, out: &mut Output<'_>) {
-        if !self.done && len > 0 {
+        if len > 0 {
             self.miss(direction, len, out);
         }
     }
@@ -92,7 +91,7 @@ impl StreamParser for Connection {
     }
 
     fn is_done(&self) -> bool {
-        self.done
+        self.client.state == State::Over
     }
 }
 
@@ -107,6 +106,7 @@ impl Connection {
                 self.long_head(direction, (line_empty, body), bytes, ts, out)
             }
             State::Lost => self.search(direction, bytes, ts, out),
+            State::Over => bytes.len(),
         }
     }
 

@@ -34,17 +34,22 @@ pub enum State {
     Body(Body),
     /// Anywhere: looking for the next head.
     Lost,
+    /// In what is not HTTP/1.
+    Over,
 }
 
-/// One direction.
+/// One direction. As long as a cache line, and laid out as written.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub struct Lane {
     pub state: State,
     /// The message in progress.
     pub message: Progress,
-    direction: Direction,
     collector: Option<Box<Collector>>,
+    direction: Direction,
 }
+
+const _: () = assert!(size_of::<Lane>() == 64, "every segment touches a lane");
 
 /// How far a message has come behind its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

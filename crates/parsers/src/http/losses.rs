@@ -23,6 +23,7 @@ impl Connection {
                 let loss = self.exchanges.loss(direction, before, len, false);
                 self.lane(direction).lose(Some(loss));
             }
+            State::Over => return,
         }
         self.flush(out);
     }
@@ -90,6 +91,7 @@ impl Connection {
         match self.lane(direction).state {
             State::Body(_) | State::LongHead { .. } => self.finish(direction, out),
             State::Between | State::Head | State::Lost => {}
+            State::Over => return,
         }
         let lane = self.lane(direction);
         lane.clear();

@@ -126,7 +126,7 @@ impl Connection {
         self.end(Direction::ClientToServer, out);
         self.exchanges.close();
         self.flush(out);
-        self.done = true;
+        (self.client.state, self.server.state) = (State::Over, State::Over);
     }
 
     /// The head of a message is over and its body begins.
