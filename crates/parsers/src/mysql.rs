@@ -21,10 +21,10 @@ mod probe;
 mod request;
 mod response;
 mod session;
-mod shapes;
 mod statements;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod tuples;
 
 use connection::Connection;

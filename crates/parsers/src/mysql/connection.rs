@@ -104,10 +104,14 @@ struct Packed {
 
 impl StreamParser for Connection {
     fn on_bytes(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) {
-        self.start(out);
+        if !self.started {
+            self.start(out);
+        }
         self.side(direction).arrived = ts;
         self.bytes(direction, bytes, ts, out);
-        self.catch_up(direction, out);
+        if !self.held.is_empty() {
+            self.catch_up(direction, out);
+        }
     }
 
     fn on_gap(&mut self, direction: Direction, len: u64, ts: Timestamp, out: &mut Output<'_>) {
@@ -178,14 +182,13 @@ impl Connection {
     fn bytes(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) {
         let mut rest = bytes;
         while !rest.is_empty() && !self.session.done {
-            rest = match self.packed.take() {
-                Some(mut packed) => {
-                    self.packed_bytes(&mut packed, direction, rest, ts, out);
-                    self.packed = Some(packed);
-                    &[]
-                }
-                None => self.plain_bytes(direction, rest, ts, out),
-            };
+            if self.packed.is_none() {
+                rest = self.plain_bytes(direction, rest, ts, out);
+            } else if let Some(mut packed) = self.packed.take() {
+                self.packed_bytes(&mut packed, direction, rest, ts, out);
+                self.packed = Some(packed);
+                rest = &[];
+            }
         }
     }
 
@@ -448,10 +451,11 @@ impl Connection {
     }
 
     fn skip_rows(&mut self, bytes: &mut &[u8], ts: Timestamp) {
-        let mut expected = self.session.next_seq();
-        let (rows, wire_bytes) = self.server.framing.skip_rows(bytes, |seq, first| {
-            let is_row = first < 0xfe && expected.is_none_or(|n| n == seq);
-            expected = expected.map(|n| n.wrapping_add(1));
+        let expected = self.session.next_seq();
+        let (mut seq, ordered) = (expected.unwrap_or(0), expected.is_some());
+        let (rows, wire_bytes) = self.server.framing.skip_rows(bytes, |n, first| {
+            let is_row = first < 0xfe && (n == seq || !ordered);
+            seq = seq.wrapping_add(1);
             is_row
         });
         if rows > 0 {

@@ -5,31 +5,23 @@
 //! One pass, linear, any bytes; the result is bounded. It does not check grammar, and takes double quotes for strings
 //! (the server's default). `/*! … */` is read as the code that it is for the server.
 
+use std::ops::Range;
+
+use super::tokens::{CLASS, Class, FALSE, KEYWORD_MAX, NULL, SPACES, Space, TRUE, Token, word_of};
+
 /// Longest result; what is over is replaced with `...`.
 pub const FINGERPRINT_MAX: usize = 4096;
 /// Brackets nested deeper are not looked into for lists.
 const DEPTH_MAX: usize = 64;
-
-/// A literal in a text that could be any other of its kind: a number of decimal digits only, or a string.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Literal {
-    /// Its first byte.
-    pub start: u32,
-    /// One past its last.
-    pub end: u32,
-}
+/// Marks a bracket.
+const LISTED: u32 = 1 << 31;
 
 /// Appends the fingerprint of `sql` to `out`.
 pub fn fingerprint(sql: &[u8], out: &mut Vec<u8>) {
-    fingerprint_with(sql, out, &mut Vec::new());
-}
-
-/// The same; appends the literals that were read to `literals`, in order. Texts that differ in these only have the
-/// same fingerprint.
-pub fn fingerprint_with(sql: &[u8], out: &mut Vec<u8>, literals: &mut Vec<Literal>) {
     let start = out.len();
-    let mut folder = Folder::new(sql, out, literals);
-    while folder.out.len() - start <= FINGERPRINT_MAX && folder.token() {}
+    let mut folder = Folder::new(sql, out);
+    while folder.len() - start <= FINGERPRINT_MAX && folder.token() {}
+    folder.flush();
     while out.len() > start && matches!(out.last(), Some(b';' | b' ')) {
         out.pop();
     }
@@ -43,61 +35,21 @@ pub fn fingerprint_with(sql: &[u8], out: &mut Vec<u8>, literals: &mut Vec<Litera
     }
 }
 
-/// Where the string ends whose opening quote is at `start`: behind its closing quote, or at the end of `sql`.
-pub fn string_end(sql: &[u8], start: usize) -> usize {
-    let quote = sql[start];
-    let mut end = start + 1;
-    while let Some(n) = sql.get(end..).and_then(|rest| memchr::memchr2(quote, b'\\', rest)) {
-        end += n;
-        if sql[end] != b'\\' && sql.get(end + 1) != Some(&quote) {
-            return end + 1;
-        }
-        end += 2;
-    }
-    sql.len()
-}
-
-/// What a token is to those around it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token {
-    Start,
-    /// A name or a keyword.
-    Word(Word),
-    /// A literal.
-    Value,
-    Open,
-    Close,
-    Comma,
-    Dot,
-    Semicolon,
-    /// `=`, `<`, `>` and what is made of them.
-    Comparison,
-    Operator,
-}
-
-/// Words that matter here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Word {
-    /// IN, VALUES: a list follows.
-    List,
-    /// A keyword that a value follows: a sign behind it belongs to the value.
-    BeforeValue,
-    Other,
-}
-
 struct Folder<'a> {
     sql: &'a [u8],
     at: usize,
     out: &'a mut Vec<u8>,
-    literals: &'a mut Vec<Literal>,
+    /// The end of the output that is not in `out` yet, for it is as it stands in the text, here.
+    run: Range<usize>,
     /// The last token, and the two before it.
     last: Token,
     before: Token,
     earlier: Token,
     /// White space or a comment stands before the next token.
     spaced: bool,
-    /// For every open bracket where it is in `out`, and whether it holds a list of values.
-    open: Vec<(usize, bool)>,
+    /// For every open bracket where it is in `out`, with [`LISTED`] if it holds a list of values.
+    open: [u32; DEPTH_MAX],
+    depth: usize,
     /// The bracket closed last held a list of values.
     closed_list: bool,
     /// Inside `/*! … */`.
@@ -105,47 +57,55 @@ struct Folder<'a> {
 }
 
 impl<'a> Folder<'a> {
-    fn new(sql: &'a [u8], out: &'a mut Vec<u8>, literals: &'a mut Vec<Literal>) -> Self {
+    fn new(sql: &'a [u8], out: &'a mut Vec<u8>) -> Self {
         let (last, before, earlier) = (Token::Start, Token::Start, Token::Start);
         let (spaced, closed_list, versioned) = (false, false, false);
-        let open = Vec::new();
-        Folder { sql, at: 0, out, literals, last, before, earlier, spaced, open, closed_list, versioned }
+        let (run, open, depth) = (0..0, [0; DEPTH_MAX], 0);
+        Folder { sql, at: 0, out, run, last, before, earlier, spaced, open, depth, closed_list, versioned }
     }
 
     /// Reads one token, or white space, or a comment; false at the end.
+    #[inline]
     fn token(&mut self) -> bool {
         let Some(&b) = self.sql.get(self.at) else { return false };
+        match CLASS[b as usize] {
+            Class::Word => self.word(),
+            Class::Space => self.space(self.count(Class::Space)),
+            Class::Digit => self.number_or_word(),
+            Class::Quote => self.string(b),
+            Class::Comparison => self.put(Token::Comparison, self.count(Class::Comparison)),
+            Class::Other => self.sign(b),
+        }
+        true
+    }
+
+    /// A byte that is a token for itself, or begins one of few.
+    fn sign(&mut self, b: u8) {
         let next = self.sql.get(self.at + 1).copied().unwrap_or(0);
-        match (CLASS[b as usize], b) {
-            (Class::Space, _) => self.space(self.run(Class::Space)),
-            (Class::Quote, _) => self.string(),
-            (_, b'#') => self.line_comment(),
-            (_, b'-') if next == b'-' && self.sql.get(self.at + 2).is_none_or(|c| *c <= b' ') => {
+        match b {
+            b'#' => self.line_comment(),
+            b'-' if next == b'-' && self.sql.get(self.at + 2).is_none_or(|c| *c <= b' ') => {
                 self.line_comment()
             }
-            (_, b'/') if next == b'*' => self.block_comment(),
-            (_, b'*') if next == b'/' && self.versioned => {
+            b'/' if next == b'*' => self.block_comment(),
+            b'*' if next == b'/' && self.versioned => {
                 self.versioned = false;
                 self.space(2);
             }
-            (Class::Digit, _) => self.number_or_word(),
-            (_, b'.') if next.is_ascii_digit() && !self.is_operand() => self.number_or_word(),
-            (Class::Word, _) => self.word(),
-            (_, b'`') => self.quoted_name(),
-            (_, b'?') => self.value(1),
-            (_, b'(') => self.bracket_opens(),
-            (_, b')') => self.bracket_closes(),
-            (_, b',') => self.put(Token::Comma, 1),
-            (_, b'.') if self.is_operand() => self.put(Token::Dot, 1),
-            (_, b';') => self.put(Token::Semicolon, 1),
-            (_, b'-') if next == b'>' => {
+            b'.' if next.is_ascii_digit() && !self.last.ends_operand() => self.number_or_word(),
+            b'`' => self.quoted_name(),
+            b'?' => self.value(1),
+            b'(' => self.bracket_opens(),
+            b')' => self.bracket_closes(),
+            b',' => self.put(Token::Comma, 1),
+            b'.' if self.last.ends_operand() => self.put(Token::Dot, 1),
+            b';' => self.put(Token::Semicolon, 1),
+            b'-' if next == b'>' => {
                 self.put(Token::Operator, 2 + usize::from(self.sql.get(self.at + 2) == Some(&b'>')))
             }
-            (_, b':') if next == b'=' => self.put(Token::Comparison, 2),
-            (Class::Comparison, _) => self.put(Token::Comparison, self.run(Class::Comparison)),
+            b':' if next == b'=' => self.put(Token::Comparison, 2),
             _ => self.put(Token::Operator, 1),
         }
-        true
     }
 
     fn space(&mut self, n: usize) {
@@ -154,43 +114,62 @@ impl<'a> Folder<'a> {
     }
 
     /// How many bytes from here on are of `class`.
-    fn run(&self, class: Class) -> usize {
+    fn count(&self, class: Class) -> usize {
         self.sql[self.at..].iter().take_while(|b| CLASS[**b as usize] == class).count()
     }
 
-    /// Whether the last token ends an operand, so that a sign or a dot behind it does not begin one.
-    fn is_operand(&self) -> bool {
-        matches!(self.last, Token::Word(Word::Other) | Token::Value | Token::Close)
+    /// Length of the output.
+    #[inline]
+    fn len(&self) -> usize {
+        self.out.len() + self.run.len()
+    }
+
+    /// Brings the output up to date.
+    #[inline]
+    fn flush(&mut self) {
+        self.out.extend_from_slice(&self.sql[self.run.clone()]);
+        self.run = self.at..self.at;
     }
 
     /// Appends the next `n` bytes as `token`.
+    #[inline]
     fn put(&mut self, token: Token, n: usize) {
-        self.separate(token);
-        self.out.extend_from_slice(&self.sql[self.at..self.at + n]);
+        let space = self.is_separate(token);
+        let between = &self.sql[self.run.end..self.at];
+        if self.run.is_empty() || !(between == b" " && space || between.is_empty() && !space) {
+            self.flush();
+            if space {
+                self.out.push(b' ');
+            }
+            self.run.start = self.at;
+        }
         self.at += n;
+        self.run.end = self.at;
         self.becomes(token);
     }
 
+    #[inline]
     fn becomes(&mut self, token: Token) {
         self.earlier = std::mem::replace(&mut self.before, self.last);
         self.last = token;
         self.spaced = false;
     }
 
-    /// White space as it should be between the last token and `next`.
-    fn separate(&mut self, next: Token) {
-        let space = match (self.last, next) {
-            (Token::Start | Token::Open | Token::Dot, _)
-            | (_, Token::Comma | Token::Close | Token::Dot | Token::Semicolon) => false,
-            (Token::Comma | Token::Semicolon | Token::Comparison, _) | (_, Token::Comparison) => true,
-            (Token::Word(Word::List), Token::Open) => true,
+    /// Whether white space should be between the last token and `next`.
+    #[inline]
+    fn is_separate(&mut self, next: Token) -> bool {
+        match SPACES[self.last as usize][next as usize] {
+            Space::Never => false,
+            Space::Always => true,
+            Space::Kept if self.spaced => true,
             // Two signs must not become a comment.
-            (Token::Operator, Token::Operator) => self.spaced || self.out.last() == Some(&b'-'),
-            _ => self.spaced,
-        };
-        if space {
-            self.out.push(b' ');
+            Space::Kept => next == Token::Operator && self.last == Token::Operator && self.ends_with_minus(),
         }
+    }
+
+    fn ends_with_minus(&mut self) -> bool {
+        self.flush();
+        self.out.last() == Some(&b'-')
     }
 
     /// A literal of `n` bytes.
@@ -199,22 +178,25 @@ impl<'a> Folder<'a> {
         if self.last == Token::Value {
             return; // 'a' 'b' is one string
         }
+        self.flush();
         self.drop_sign();
-        let listed = self.open.last().is_some_and(|o| o.1);
+        let listed = self.in_list();
         if listed && self.last == Token::Comma && self.before == Token::Value {
             self.out.pop();
             self.last = Token::Value;
             self.spaced = false;
             return;
         }
-        self.separate(Token::Value);
+        if self.is_separate(Token::Value) {
+            self.out.push(b' ');
+        }
         self.out.push(b'?');
         self.becomes(Token::Value);
     }
 
     /// A sign that is not between two operands is part of the literal; one of several is left alone.
     fn drop_sign(&mut self) {
-        let unary = !matches!(self.before, Token::Word(Word::Other) | Token::Value | Token::Close);
+        let unary = !self.before.ends_operand();
         let [before @ .., b'-' | b'+'] = self.out.as_slice() else { return };
         let several = matches!(before.trim_ascii_end().last(), Some(b'-' | b'+'));
         if self.last == Token::Operator && unary && !several {
@@ -227,16 +209,28 @@ impl<'a> Folder<'a> {
         }
     }
 
-    fn string(&mut self) {
-        let end = string_end(self.sql, self.at);
-        self.literals.push(Literal { start: self.at as u32, end: end as u32 });
-        self.value(end - self.at);
+    fn string(&mut self, quote: u8) {
+        let mut end = self.at + 1;
+        loop {
+            let Some(n) = memchr::memchr2(quote, b'\\', &self.sql[end.min(self.sql.len())..]) else {
+                end = self.sql.len();
+                break;
+            };
+            end += n;
+            if self.sql[end] == b'\\' || self.sql.get(end + 1) == Some(&quote) {
+                end += 2;
+            } else {
+                end += 1;
+                break;
+            }
+        }
+        self.value(end.min(self.sql.len()) - self.at);
     }
 
     fn quoted_name(&mut self) {
         let rest = &self.sql[self.at + 1..];
         let n = memchr::memchr(b'`', rest).map_or(rest.len(), |n| n + 1);
-        self.put(Token::Word(Word::Other), n + 1);
+        self.put(Token::Word, n + 1);
     }
 
     fn line_comment(&mut self) {
@@ -284,52 +278,63 @@ impl<'a> Folder<'a> {
         if named || self.last == Token::Dot {
             self.word();
         } else {
-            if rest[..n].iter().all(u8::is_ascii_digit) {
-                self.literals.push(Literal { start: self.at as u32, end: (self.at + n) as u32 });
-            }
             self.value(n);
         }
     }
 
     fn word(&mut self) {
         let rest = &self.sql[self.at..];
-        let n = rest.iter().take_while(|b| CLASS[**b as usize] <= Class::Digit).count();
+        let (mut n, mut key) = (0, 0);
+        while let Some(&b) = rest.get(n)
+            && CLASS[b as usize] <= Class::Digit
+        {
+            key = key << 8 | u64::from(b | 0x20);
+            n += 1;
+        }
         let word = &rest[..n.max(1)];
+        let key = if n <= KEYWORD_MAX { key } else { 0 };
         // `x'ff'`, `N'…'`, `_utf8mb4'…'`: what stands before the quote is part of the literal.
-        if let (Some(b'\'' | b'"'), [b'x' | b'X' | b'b' | b'B' | b'n' | b'N'] | [b'_', ..]) =
+        if let (Some(&quote @ (b'\'' | b'"')), [b'x' | b'X' | b'b' | b'B' | b'n' | b'N'] | [b'_', ..]) =
             (rest.get(n), word)
         {
             self.at += n;
-            return self.string();
+            return self.string(quote);
         }
         let valued = matches!(self.last, Token::Open | Token::Comma | Token::Comparison);
-        if valued && matches!(keyword(word), NULL | TRUE | FALSE) {
+        if valued && matches!(key, NULL | TRUE | FALSE) {
             return self.value(n);
         }
-        let kind = if self.last == Token::Dot { Word::Other } else { Word::of(word) };
-        self.put(Token::Word(kind), word.len());
+        let kind = if self.last == Token::Dot { Token::Word } else { word_of(key) };
+        self.put(kind, word.len());
     }
 
     fn bracket_opens(&mut self) {
-        let inside_list = self.open.last().is_some_and(|o| o.1);
+        let inside_list = self.in_list();
         let listed = match self.last {
-            Token::Word(Word::List) => true,
+            Token::ListWord => true,
             Token::Open => inside_list,
             Token::Comma => inside_list || self.before == Token::Close && self.closed_list,
             _ => false,
         };
         self.put(Token::Open, 1);
-        if self.open.len() < DEPTH_MAX {
-            self.open.push((self.out.len() - 1, listed));
+        if self.depth < DEPTH_MAX {
+            self.open[self.depth] = (self.len() - 1) as u32 | if listed { LISTED } else { 0 };
+            self.depth += 1;
         }
+    }
+
+    /// Whether the innermost bracket holds a list of values.
+    fn in_list(&self) -> bool {
+        self.depth > 0 && self.open[self.depth - 1] & LISTED != 0
     }
 
     fn bracket_closes(&mut self) {
         self.put(Token::Close, 1);
-        let (from, listed) = self.open.pop().unwrap_or((0, false));
-        self.closed_list = listed;
-        if listed {
-            self.drop_equal_row(from);
+        self.closed_list = self.in_list();
+        self.depth = self.depth.saturating_sub(1);
+        if self.closed_list {
+            self.flush();
+            self.drop_equal_row((self.open[self.depth] & !LISTED) as usize);
         }
     }
 
@@ -344,68 +349,6 @@ impl<'a> Folder<'a> {
         }
     }
 }
-
-impl Word {
-    fn of(word: &[u8]) -> Word {
-        match keyword(word) {
-            IN | VALUE | VALUES => Word::List,
-            SELECT | AND | OR | LIKE | BETWEEN | THEN | WHEN | ELSE | LIMIT | OFFSET | BY | WHERE | SET
-            | ON | NOT | INTERVAL | CASE | HAVING | DIV | MOD | XOR | IF | DEFAULT | RETURN | IS | ALL
-            | DISTINCT | REGEXP | RLIKE => Word::BeforeValue,
-            _ => Word::Other,
-        }
-    }
-}
-
-/// A word of at most eight letters as a number, in lower case; 0 for others.
-const fn keyword(word: &[u8]) -> u64 {
-    if word.len() > 8 {
-        return 0;
-    }
-    let (mut n, mut i) = (0, 0);
-    while i < word.len() {
-        n = n << 8 | (word[i] | 0x20) as u64;
-        i += 1;
-    }
-    n
-}
-
-macro_rules! keywords {
-    ($($name:ident)*) => { $(const $name: u64 = keyword(stringify!($name).as_bytes());)* };
-}
-keywords! {
-    IN VALUE VALUES NULL TRUE FALSE SELECT AND OR LIKE BETWEEN THEN WHEN ELSE LIMIT OFFSET BY WHERE SET ON NOT INTERVAL
-    CASE HAVING DIV MOD XOR IF DEFAULT RETURN IS ALL DISTINCT REGEXP RLIKE
-}
-
-/// What a byte begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Class {
-    /// Part of a name; with [`Class::Digit`] what names are made of.
-    Word,
-    Digit,
-    Space,
-    Quote,
-    Comparison,
-    Other,
-}
-
-static CLASS: [Class; 256] = {
-    let mut table = [Class::Other; 256];
-    let mut b = 0;
-    while b < 256 {
-        table[b] = match b as u8 {
-            b'0'..=b'9' => Class::Digit,
-            b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' | b'@' | 0x80.. => Class::Word,
-            0..=b' ' | 0x7f => Class::Space,
-            b'\'' | b'"' => Class::Quote,
-            b'=' | b'<' | b'>' | b'!' => Class::Comparison,
-            _ => Class::Other,
-        };
-        b += 1;
-    }
-    table
-};
 
 #[cfg(test)]
 mod tests {

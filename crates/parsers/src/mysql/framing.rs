@@ -11,8 +11,6 @@ use crate::Span;
 /// Length of a packet that goes on in the next one.
 pub const PACKET_MAX: u32 = 0xff_ffff;
 const HEADER: usize = 4;
-/// How far ahead rows are asked for.
-const ROWS_AHEAD: usize = 8;
 
 /// A packet that is over.
 #[derive(Clone, Copy, Debug)]
@@ -110,18 +108,19 @@ impl Framing {
         if self.header_len != 0 {
             return (0, 0);
         }
-        let (before, mut rows) = (bytes.len(), 0);
-        while let Some((len, seq)) = header_of(bytes) {
-            let end = HEADER + len as usize;
-            if len == PACKET_MAX || len == 0 || bytes.len() < end || !is_row(seq, bytes[HEADER]) {
+        let (mut rest, mut rows) = (*bytes, 0);
+        while let Some(head) = rest.first_chunk::<{ HEADER + 1 }>() {
+            let len = u32::from_le_bytes([head[0], head[1], head[2], 0]);
+            let Some(behind) = rest.get(HEADER + len as usize..) else { break };
+            if len == PACKET_MAX || len == 0 || !is_row(head[3], head[HEADER]) {
                 break;
             }
-            // Rows are often of one length, and to fetch their headers one after the other is to wait for each.
-            std::hint::black_box(bytes.get(end * ROWS_AHEAD).copied());
-            *bytes = &bytes[end..];
+            rest = behind;
             rows += 1;
         }
-        (rows, (before - bytes.len()) as u64)
+        let skipped = bytes.len() - rest.len();
+        *bytes = rest;
+        (rows, skipped as u64)
     }
 
     /// `len` bytes are missing. Whether the place of the next header is still known; the packet that ended in the

@@ -12,7 +12,6 @@ use super::framing::{PACKET_MAX, Packet};
 use super::login::{self, capability};
 use super::request::{Request, Requests};
 use super::response::{self, Dialect, Progress, Response};
-use super::shapes::Shapes;
 use super::statements::Statements;
 use super::tuples::{self, Context};
 use super::{DATABASE, FINGERPRINT, QUERY};
@@ -78,9 +77,8 @@ pub struct Session {
     parked: Option<(Request, Response)>,
     /// Quality of the next request.
     next_quality: Quality,
-    shapes: Shapes,
+    fingerprint: Vec<u8>,
     keeps_text: bool,
-    wants_fingerprint: bool,
     /// How the content is wrapped, for the tuple.
     pub encoding: Option<&'static str>,
     /// Both directions are compressed from here on.
@@ -111,9 +109,8 @@ impl Session {
             answered_until: Timestamp::MIN,
             parked: None,
             next_quality: Quality::Exact,
-            shapes: Shapes::default(),
+            fingerprint: Vec::new(),
             keeps_text: true,
-            wants_fingerprint: true,
             encoding: None,
             packs: false,
             done: false,
@@ -122,7 +119,6 @@ impl Session {
 
     /// Before the first bytes: what is wanted, and whether the start was missed.
     pub fn start(&mut self, out: &Output<'_>) {
-        self.wants_fingerprint = out.wants(FINGERPRINT);
         self.keeps_text = [QUERY, FINGERPRINT, DATABASE].iter().any(|f| out.wants(*f));
         if out.flow.midstream {
             self.next_quality = Quality::Midstream;
@@ -701,16 +697,21 @@ impl Session {
     ) {
         let statement =
             if request.kind.has_statement() { self.statements.find(request.statement) } else { None };
+        let wants_fingerprint = out.wants(FINGERPRINT);
         let (query, fingerprint): (Option<&[u8]>, Option<&[u8]>) = match (statement, request.kind) {
             (Some(statement), _) => {
-                if self.wants_fingerprint {
+                if wants_fingerprint {
                     statement.fingerprint();
                 }
                 (Some(&statement.text), statement.known_fingerprint())
             }
             (None, Kind::Command(code)) if request.kind.has_text() => {
-                let is_sql = code != command::INIT_DB && self.wants_fingerprint;
-                (Some(&request.text), is_sql.then(|| self.shapes.fingerprint(&request.text)))
+                let is_sql = code != command::INIT_DB;
+                if is_sql && wants_fingerprint {
+                    self.fingerprint.clear();
+                    super::fingerprint::fingerprint(&request.text, &mut self.fingerprint);
+                }
+                (Some(&request.text), is_sql.then_some(&self.fingerprint))
             }
             _ => (None, None),
         };

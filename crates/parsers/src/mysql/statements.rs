@@ -2,7 +2,8 @@
 //!
 //! Bounded in number and bytes: the oldest go first, and what refers to them later has no text.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 
 use super::fingerprint::fingerprint;
 use super::request::LAST_STATEMENT as LAST;
@@ -37,8 +38,7 @@ impl Statement {
 /// The statements by their ids.
 #[derive(Default)]
 pub struct Statements {
-    /// By rising ids, as servers give them: a new one goes to the end.
-    by_id: Vec<(u32, Box<Statement>)>,
+    by_id: HashMap<u32, Statement, BuildHasherDefault<IdHasher>>,
     /// Ids in the order of their preparation.
     order: VecDeque<u32>,
     text_bytes: usize,
@@ -51,9 +51,7 @@ impl Statements {
         self.remove(id);
         self.last = Some(id);
         self.text_bytes += text.len();
-        let statement = Box::new(Statement { text, fingerprint: None });
-        let at = self.by_id.partition_point(|s| s.0 < id);
-        self.by_id.insert(at, (id, statement));
+        self.by_id.insert(id, Statement { text, fingerprint: None });
         self.order.push_back(id);
         while self.order.len() > STATEMENTS_MAX || self.text_bytes > TEXT_BYTES_MAX {
             let Some(oldest) = self.order.pop_front() else { break };
@@ -74,27 +72,40 @@ impl Statements {
     /// The statement called `id` by the client.
     pub fn find(&mut self, id: u32) -> Option<&mut Statement> {
         let id = if id == LAST { self.last? } else { id };
-        let at = self.place(id)?;
-        Some(&mut self.by_id[at].1)
+        self.by_id.get_mut(&id)
     }
 
     /// The statement was closed.
     pub fn remove(&mut self, id: u32) {
         let id = if id == LAST { self.last.unwrap_or(id) } else { id };
-        if self.forget(id) {
+        if self.by_id.contains_key(&id) {
+            self.forget(id);
             self.order.retain(|o| *o != id);
         }
     }
 
-    /// Whether there was a statement of this id to forget.
-    fn forget(&mut self, id: u32) -> bool {
-        let Some(at) = self.place(id) else { return false };
-        self.text_bytes -= self.by_id.remove(at).1.text.len();
-        true
+    fn forget(&mut self, id: u32) {
+        if let Some(statement) = self.by_id.remove(&id) {
+            self.text_bytes -= statement.text.len();
+        }
+    }
+}
+
+/// Servers count their statements; who sends ids to collide makes his own connection slow, up to the bound.
+#[derive(Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|b| self.write_u32(u32::from(*b)));
     }
 
-    fn place(&self, id: u32) -> Option<usize> {
-        self.by_id.binary_search_by_key(&id, |s| s.0).ok()
+    fn write_u32(&mut self, id: u32) {
+        self.0 = (self.0 ^ u64::from(id)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 

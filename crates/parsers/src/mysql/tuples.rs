@@ -1,6 +1,6 @@
 //! Writes one tuple: a request, its response as far as it was seen, and the connection's state.
 
-use tuple::TupleWriter;
+use tuple::{FieldId, TupleWriter};
 
 use super::request::Request;
 use super::response::Response;
@@ -31,16 +31,12 @@ pub fn write(
     response: Option<(&Response, bool)>,
     context: &Context<'_>,
 ) {
-    for (field, value) in [
-        (QUERY, context.query),
-        (FINGERPRINT, context.fingerprint),
-        (COMMAND, request.kind.name().map(str::as_bytes)),
-        (DATABASE, context.database),
-        (USER, context.user),
-        (ENCODING, context.encoding.map(str::as_bytes)),
-    ] {
-        value.into_iter().for_each(|v| w.text(field, v));
-    }
+    set_text(w, QUERY, context.query);
+    set_text(w, FINGERPRINT, context.fingerprint);
+    set_text(w, COMMAND, request.kind.name().map(str::as_bytes));
+    set_text(w, DATABASE, context.database);
+    set_text(w, USER, context.user);
+    set_text(w, ENCODING, context.encoding.map(str::as_bytes));
     if request.is_seen() && request.packets.is_some() {
         w.u64(REQUEST_BYTES, request.wire_bytes);
     }
@@ -50,6 +46,13 @@ pub fn write(
     }
     if let Some(span) = response.span {
         write_times(w, request, span, over && !response.open_end);
+    }
+}
+
+#[inline]
+fn set_text(w: &mut TupleWriter, field: FieldId, value: Option<&[u8]>) {
+    if let Some(value) = value.filter(|_| w.wants(field)) {
+        w.text(field, value);
     }
 }
 

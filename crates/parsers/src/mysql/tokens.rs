@@ -1,0 +1,190 @@
+//! What the tokens of SQL are to the fingerprint: classes of bytes, the words that matter, white space between tokens.
+//!
+//! Tables only, made when the program is built; `fingerprint` reads the text.
+
+/// What a token is to those around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Token {
+    /// None yet.
+    Start,
+    /// A name or a keyword.
+    Word,
+    /// IN, VALUES: a list follows.
+    ListWord,
+    /// A keyword that a value follows: a sign behind it belongs to the value.
+    ValueWord,
+    /// A literal.
+    Value,
+    Open,
+    Close,
+    Comma,
+    Dot,
+    Semicolon,
+    /// `=`, `<`, `>` and what is made of them.
+    Comparison,
+    Operator,
+}
+
+impl Token {
+    const ALL: [Token; 12] = [
+        Token::Start,
+        Token::Word,
+        Token::ListWord,
+        Token::ValueWord,
+        Token::Value,
+        Token::Open,
+        Token::Close,
+        Token::Comma,
+        Token::Dot,
+        Token::Semicolon,
+        Token::Comparison,
+        Token::Operator,
+    ];
+
+    /// Whether it ends an operand, so that a sign or a dot behind it does not begin one.
+    pub fn ends_operand(self) -> bool {
+        matches!(self, Token::Word | Token::Value | Token::Close)
+    }
+}
+
+/// White space between two tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    Never,
+    Always,
+    /// Where there was any.
+    Kept,
+}
+
+/// White space between two tokens, the earlier one first.
+pub static SPACES: [[Space; 12]; 12] = {
+    let mut table = [[Space::Kept; 12]; 12];
+    let mut i = 0;
+    while i < 144 {
+        let (last, next) = (Token::ALL[i / 12], Token::ALL[i % 12]);
+        assert!(last as usize == i / 12, "all tokens in their order");
+        table[i / 12][i % 12] = match (last, next) {
+            (Token::Start | Token::Open | Token::Dot, _)
+            | (_, Token::Comma | Token::Close | Token::Dot | Token::Semicolon) => Space::Never,
+            (Token::Comma | Token::Semicolon | Token::Comparison, _) | (_, Token::Comparison) => {
+                Space::Always
+            }
+            (Token::ListWord, Token::Open) => Space::Always,
+            _ => Space::Kept,
+        };
+        i += 1;
+    }
+    table
+};
+
+/// What the word of this [`keyword`] is.
+#[inline]
+pub fn word_of(key: u64) -> Token {
+    let (known, word) = WORDS[place(key)];
+    if known == key { word } else { Token::Word }
+}
+
+/// Words that matter, each at its place.
+static WORDS: [(u64, Token); 1 << PLACE_BITS] = {
+    let mut table = [(0, Token::Word); 1 << PLACE_BITS];
+    let mut i = 0;
+    while i < LISTS.len() + BEFORE_VALUES.len() {
+        let (key, word) = match i.checked_sub(LISTS.len()) {
+            None => (LISTS[i], Token::ListWord),
+            Some(i) => (BEFORE_VALUES[i], Token::ValueWord),
+        };
+        assert!(table[place(key)].0 == 0, "two words at one place: another factor is needed");
+        table[place(key)] = (key, word);
+        i += 1;
+    }
+    table
+};
+
+const LISTS: [u64; 3] = [IN, VALUE, VALUES];
+const BEFORE_VALUES: [u64; 29] = [
+    SELECT, AND, OR, LIKE, BETWEEN, THEN, WHEN, ELSE, LIMIT, OFFSET, BY, WHERE, SET, ON, NOT, INTERVAL, CASE,
+    HAVING, DIV, MOD, XOR, IF, DEFAULT, RETURN, IS, ALL, DISTINCT, REGEXP, RLIKE,
+];
+const PLACE_BITS: u32 = 8;
+/// Found by trial.
+const FACTOR: u64 = 0x612e_7696_a6ce_cc1b;
+
+#[inline]
+const fn place(key: u64) -> usize {
+    (key.wrapping_mul(FACTOR) >> (u64::BITS - PLACE_BITS)) as usize
+}
+
+/// Longest word that matters.
+pub const KEYWORD_MAX: usize = 8;
+
+/// A word of at most eight letters as a number, in lower case.
+const fn keyword(word: &[u8]) -> u64 {
+    assert!(word.len() <= KEYWORD_MAX);
+    let (mut n, mut i) = (0, 0);
+    while i < word.len() {
+        n = n << 8 | (word[i] | 0x20) as u64;
+        i += 1;
+    }
+    n
+}
+
+macro_rules! keywords {
+    ($($name:ident)*) => { $(pub const $name: u64 = keyword(stringify!($name).as_bytes());)* };
+}
+keywords! {
+    IN VALUE VALUES NULL TRUE FALSE SELECT AND OR LIKE BETWEEN THEN WHEN ELSE LIMIT OFFSET BY WHERE SET ON NOT INTERVAL
+    CASE HAVING DIV MOD XOR IF DEFAULT RETURN IS ALL DISTINCT REGEXP RLIKE
+}
+
+/// What a byte begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Part of a name; with [`Class::Digit`] what names are made of.
+    Word,
+    Digit,
+    Space,
+    Quote,
+    Comparison,
+    Other,
+}
+
+/// The class of every byte.
+pub static CLASS: [Class; 256] = {
+    let mut table = [Class::Other; 256];
+    let mut b = 0;
+    while b < 256 {
+        table[b] = match b as u8 {
+            b'0'..=b'9' => Class::Digit,
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' | b'@' | 0x80.. => Class::Word,
+            0..=b' ' | 0x7f => Class::Space,
+            b'\'' | b'"' => Class::Quote,
+            b'=' | b'<' | b'>' | b'!' => Class::Comparison,
+            _ => Class::Other,
+        };
+        b += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_at_their_places() {
+        for (word, token) in [
+            ("in", Token::ListWord),
+            ("VALUES", Token::ListWord),
+            ("Select", Token::ValueWord),
+            ("rlike", Token::ValueWord),
+            ("selec", Token::Word),
+            ("null", Token::Word),
+            ("", Token::Word),
+            ("distinct", Token::ValueWord),
+        ] {
+            assert_eq!(word_of(keyword(word.as_bytes())), token, "{word}");
+        }
+        assert!(LISTS.iter().all(|key| word_of(*key) == Token::ListWord));
+        assert!(BEFORE_VALUES.iter().all(|key| word_of(*key) == Token::ValueWord));
+    }
+}
