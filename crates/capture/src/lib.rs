@@ -27,4 +27,5 @@ pub use block::{Block, Record};
 pub use filter::filtered;
 pub use open::{from_reader, open};
 pub use source::{Counters, Source, SourceError};
+pub use sys::huge_pages::HugePages;
 pub use sys::prefetch;

@@ -7,6 +7,9 @@ use std::path::PathBuf;
 use flow::{Config, Detail, Event, Events, FlowEvent, Hashed, Table};
 use wire::{Packet, Side, Timestamp};
 
+#[global_allocator]
+static ALLOCATOR: capture::HugePages = capture::HugePages;
+
 /// Packets at a time.
 const BATCH: usize = 64;
 

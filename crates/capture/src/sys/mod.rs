@@ -7,6 +7,7 @@ pub(crate) mod bpf;
 #[cfg(feature = "dpdk")]
 pub(crate) mod dpdk;
 pub(crate) mod ethtool;
+pub(crate) mod huge_pages;
 pub(crate) mod interfaces;
 pub(crate) mod packet_socket;
 pub(crate) mod privileges;
