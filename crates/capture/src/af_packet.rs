@@ -35,8 +35,8 @@ const CLOCK_LAG: Duration = Duration::from_millis(100);
 const DRAIN: Duration = Duration::from_millis(60);
 /// How soon we look again for packets when blocks are held elsewhere.
 const HELD: Duration = Duration::from_millis(1);
-/// How often dropped packets of the adapter are looked up.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Dropped packets of the adapter are looked up no more often: it means asking for all interfaces.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Bytes kept free before a packet: more than a cooked header and less than what would misalign its IP header.
 const RESERVE: u32 = 32;
 
@@ -373,13 +373,13 @@ struct Watched {
     removed: bool,
     /// Dropped since the capture began; the adapter's own count, when it was last looked at.
     drops: Cell<(u64, u32)>,
-    looked: Instant,
+    looked: Cell<Instant>,
 }
 
 impl Watched {
     fn new(interface: Option<&Interface>, reports: bool) -> Watched {
         let drops = Cell::new((0, interface.map_or(0, |i| i.drops)));
-        let (interface, looked) = (interface.cloned(), Instant::now());
+        let (interface, looked) = (interface.cloned(), Cell::new(Instant::now()));
         Watched { interface, reports, down: false, removed: false, drops, looked }
     }
 
@@ -397,14 +397,10 @@ impl Watched {
         self.down = true;
     }
 
-    /// Called when nothing comes.
+    /// Called when nothing comes: whether an interface that went down is back, or gone.
     fn look(&mut self, socket: &PacketSocket) {
         let Some(interface) = &self.interface else { return };
         if !self.down {
-            if self.looked.elapsed() >= LOOK_EVERY {
-                self.looked = Instant::now();
-                self.drops();
-            }
             return;
         }
         match socket.interface_flags(&interface.name, interface.index) {
@@ -423,6 +419,10 @@ impl Watched {
     fn drops(&self) -> Option<u64> {
         let interface = self.interface.as_ref().filter(|_| self.reports)?;
         let (mut total, before) = self.drops.get();
+        if self.looked.get().elapsed() < LOOK_EVERY {
+            return Some(total);
+        }
+        self.looked.set(Instant::now());
         let all = interfaces().ok()?;
         if let Some(now) = all.iter().find(|i| i.index == interface.index) {
             total += u64::from(now.drops.wrapping_sub(before));

@@ -142,7 +142,7 @@ fn a_wrong_query_is_shown_with_carets() {
 fn wrong_flags_are_named() {
     check(&["query", PACKETS], 2, &["--read"]);
     check(&["query", "-r", "x.pcap"], 2, &["QUERY"]);
-    check(&["query", PACKETS, "-r", "x.pcap", "--workers", "2"], 2, &["1 thread only"]);
+    check(&["query", PACKETS, "-r", "x.pcap", "--workers", "0"], 2, &["auto, or a number"]);
     check(&["query", PACKETS, "-r", "x.pcap", "--format", "xml"], 2, &["table", "jsonl", "csv"]);
     check(&["query", PACKETS, "-r", "-", "-"], 2, &["once only"]);
     check(&["query", PACKETS, "-r", "x.pcap", "--tcp-idle", "5"], 2, &["90s"]);
