@@ -10,6 +10,7 @@ missing() { echo "peers: $*" >&2; }
 packages=(tshark tcpdump argus-server nfdump softflowd libndpi-bin)
 DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -y -qq --no-install-recommends "${packages[@]}" >/dev/null ||
   missing "not all of ${packages[*]} could be installed"
+g++ -O3 -march=native -std=c++17 -o ringlimit ../../queues/cpp/limit.cpp -lpthread || missing "the limit of the rings could not be built"
 if apt-get download -qq libconcurrentqueue-dev libreaderwriterqueue-dev 2>/dev/null; then
   for package in *.deb; do dpkg -x "$package" headers && rm "$package"; done
   g++ -O3 -std=c++17 -Wno-stringop-overflow -I headers/usr/include/concurrentqueue -I headers/usr/include/readerwriterqueue \

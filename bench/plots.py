@@ -31,9 +31,10 @@ def packet_sizes(results, folder):
     axes.set_yscale("log")
     axes.set_xticks([64, 128, 256, 512, 1024], ["64", "128", "256", "512", "1024"])
     axes.set_yticks([1, 2, 5, 10, 20, 50, 100], ["1", "2", "5", "10", "20", "50", "100"])
+    axes.set_ylim(min([r["gbps"] for r in results["sizes"]] + [5]) / 1.5, 150)
     axes.minorticks_off()
     axes.set(xlabel="bytes a packet", ylabel="Gb/s on one core", title="Parsers by packet size")
-    axes.legend(loc="lower right")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncol=3, fontsize=9)
     save(figure, folder, "packet-size")
 
 

@@ -189,7 +189,7 @@ class Bench:
         say("rings between threads")
         rounds = "1" if self.args.quick else "9"
         binaries = f"{HERE}/target/release", f"{HERE}/target/peers"
-        commands = ([f"{binaries[0]}/queues", rounds], [f"{binaries[1]}/cppqueues", rounds], [f"{binaries[1]}/goqueues", "queues", rounds])
+        commands = ([f"{binaries[1]}/ringlimit", rounds], [f"{binaries[0]}/queues", rounds], [f"{binaries[1]}/cppqueues", rounds], [f"{binaries[1]}/goqueues", "queues", rounds])
         results["queues"] = [row for command in commands for row in json_lines(command) or []]
         rounds = "1" if self.args.quick else "5"
         results["fabric"] = [row for command in ([f"{binaries[0]}/fabric", rounds], [f"{binaries[1]}/goqueues", "fabric", rounds]) for row in json_lines(command) or []]

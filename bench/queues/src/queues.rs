@@ -1,18 +1,15 @@
 //! Items a second from one thread to another, through our ring and its peers: the packet-level paper's figure 3.
 //!
 //! Three loads: 4-byte integers one by one, the same in batches of 64, and 64-byte messages by reference in batches of
-//! 32. `limit` is a textbook ring that only ever spins: what two cores can do at best. Every queue takes its turn in
-//! every round; a JSON line a queue and load gives the median and the best round. The sum of what arrived is checked.
+//! 32. Every queue takes its turn in every round; a JSON line a queue and load gives the median and the best round. The sum of what arrived is checked.
 
-mod limit;
 mod pin;
 #[path = "../../../crates/monitor/src/ring.rs"]
 #[allow(dead_code)]
 mod ring;
 
 use crossbeam_queue::ArrayQueue;
-use limit::{Limit, Padded};
-use pin::pin;
+use pin::{pause, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -24,7 +21,9 @@ const REFERENCES: usize = 32;
 const SECONDS: f64 = 0.25;
 
 /// A 64-byte message; only its first word is used.
-type Message = Padded<[AtomicU64; 8]>;
+#[derive(Default)]
+#[repr(align(64))]
+struct Message([AtomicU64; 8]);
 
 fn main() {
     let rounds: usize = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(5);
@@ -93,14 +92,6 @@ fn named(name: &'static str, run: impl Fn(u64) -> u64 + 'static) -> (&'static st
 
 fn one_by_one() -> Vec<(&'static str, Run)> {
     vec![
-        named("limit", |n| {
-            let ring = Arc::new(Limit::new(CAPACITY));
-            let other = Arc::clone(&ring);
-            both(
-                move || (1..=n).for_each(|i| other.push(i as u32)),
-                || (0..n).map(|_| u64::from(ring.pop())).sum(),
-            )
-        }),
         named("ours", |n| {
             let (mut to, mut from) = ring::ring::<u32>(CAPACITY);
             both(
@@ -120,7 +111,7 @@ fn one_by_one() -> Vec<(&'static str, Run)> {
                 move || {
                     (1..=n).for_each(|i| {
                         while to.push(i as u32).is_err() {
-                            limit::pause()
+                            pause()
                         }
                     })
                 },
@@ -131,7 +122,7 @@ fn one_by_one() -> Vec<(&'static str, Run)> {
                                 if let Ok(i) = from.pop() {
                                     break u64::from(i);
                                 }
-                                limit::pause();
+                                pause();
                             }
                         })
                         .sum()
@@ -159,7 +150,7 @@ fn one_by_one() -> Vec<(&'static str, Run)> {
                 move || {
                     (1..=n).for_each(|i| {
                         while other.push(i as u32).is_err() {
-                            limit::pause()
+                            pause()
                         }
                     })
                 },
@@ -170,7 +161,7 @@ fn one_by_one() -> Vec<(&'static str, Run)> {
                                 if let Some(i) = queue.pop() {
                                     break u64::from(i);
                                 }
-                                limit::pause();
+                                pause();
                             }
                         })
                         .sum()
@@ -203,19 +194,6 @@ fn in_batches() -> Vec<(&'static str, Run)> {
         batch.into_iter().map(u64::from).sum()
     }
     vec![
-        named("limit", |n| {
-            let (mut to, mut from) = rtrb::RingBuffer::<u32>::new(CAPACITY);
-            both(
-                move || batches(n).for_each(|b| limit::push_all(&mut to, &b)),
-                move || {
-                    let (mut got, mut sum) = (0, 0);
-                    while got < n {
-                        got += limit::pop_each(&mut from, (n - got) as usize, |i| sum += u64::from(i)) as u64;
-                    }
-                    sum
-                },
-            )
-        }),
         named("ours", |n| {
             let (mut to, mut from) = ring::ring::<u32>(CAPACITY);
             both(
@@ -239,7 +217,7 @@ fn in_batches() -> Vec<(&'static str, Run)> {
                 move || {
                     batches(n).for_each(|b| {
                         while to.push_entire_slice(&b).is_err() {
-                            limit::pause()
+                            pause()
                         }
                     })
                 },
@@ -253,7 +231,7 @@ fn in_batches() -> Vec<(&'static str, Run)> {
                         chunk.commit_all();
                         got += slots as u64;
                         if slots == 0 {
-                            limit::pause()
+                            pause()
                         }
                     }
                     sum
@@ -281,7 +259,7 @@ fn in_batches() -> Vec<(&'static str, Run)> {
                 move || {
                     batches(n).for_each(|b| {
                         while other.push(b).is_err() {
-                            limit::pause()
+                            pause()
                         }
                     })
                 },
@@ -292,7 +270,7 @@ fn in_batches() -> Vec<(&'static str, Run)> {
                                 if let Some(b) = queue.pop() {
                                     break sum(b);
                                 }
-                                limit::pause();
+                                pause();
                             }
                         })
                         .sum()
@@ -327,25 +305,6 @@ fn by_reference(pool: &'static [Message]) -> Vec<(&'static str, Run)> {
         message.0[0].load(Relaxed)
     }
     vec![
-        named("limit", move |n| {
-            let (mut to, mut from) = rtrb::RingBuffer::<&'static Message>::new(CAPACITY);
-            both(
-                move || {
-                    for first in (1..=n).step_by(REFERENCES) {
-                        let batch: [_; REFERENCES] = std::array::from_fn(|k| write(first + k as u64));
-                        limit::push_all(&mut to, &batch);
-                    }
-                },
-                move || {
-                    let (mut got, mut sum) = (0, 0);
-                    while got < n {
-                        got += limit::pop_each(&mut from, (n - got) as usize, |message| sum += read(message))
-                            as u64;
-                    }
-                    sum
-                },
-            )
-        }),
         named("ours", move |n| {
             let (mut to, mut from) = ring::ring::<&'static Message>(CAPACITY);
             both(
@@ -385,7 +344,7 @@ fn by_reference(pool: &'static [Message]) -> Vec<(&'static str, Run)> {
                     (1..=n).for_each(|i| {
                         let m = write(i);
                         while other.push(m).is_err() {
-                            limit::pause()
+                            pause()
                         }
                     })
                 },
@@ -396,7 +355,7 @@ fn by_reference(pool: &'static [Message]) -> Vec<(&'static str, Run)> {
                                 if let Some(m) = queue.pop() {
                                     break read(m);
                                 }
-                                limit::pause();
+                                pause();
                             }
                         })
                         .sum()
