@@ -474,6 +474,9 @@ impl Monitor {
         idx: FlowIdx,
         act: impl FnOnce(&mut dyn parsers::StreamParser, Side, &mut Output<'_>),
     ) {
+        if !self.asks.payload {
+            return;
+        }
         let mut stream = std::mem::take(&mut self.table.state_mut(idx).stream);
         if let Stream::Parsing { parser, protocol, asker } = &mut stream {
             let facts = Facts { table: &self.table, idx };
@@ -505,11 +508,10 @@ impl Monitor {
     }
 
     fn close_stream(&mut self, idx: FlowIdx) {
-        if !self.asks.payload {
-            return;
-        }
         self.parse(idx, |parser, _, out| parser.on_close(out));
-        self.table.state_mut(idx).stream = Stream::Ignored;
+        if self.asks.payload {
+            self.table.state_mut(idx).stream = Stream::Ignored;
+        }
     }
 
     /// A SYN or FIN, for `tcp_conn_time`.

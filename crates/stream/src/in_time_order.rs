@@ -1,27 +1,29 @@
-//! Raw tuples of several workers, put in one order: by the time at which they were complete, then by flow, then as
-//! the flow's worker wrote them. The order says nothing of how many workers there were.
+//! Raw tuples of several workers, put in one order: by the time at which they were complete, then by their begin, then
+//! by flow, then as the flow's worker wrote them. The order says nothing of how many workers there were.
 
 use arrow_select::interleave::interleave;
-use tuple::{Batch, common};
+use tuple::{Batch, FieldId, common};
 
 use crate::column::{ColumnView, Values};
 
 /// Most rows of a batch that is made here.
 const BATCH_ROWS: usize = 4096;
 
-/// All rows of `batches`, which have one schema and the same columns, in order. Without `ts_end` or `id` they stay as
-/// they came.
+/// All rows of `batches`, which have one schema and the same columns, in order. Without `ts_end`, `ts` or `id` they stay
+/// as they came.
 #[must_use]
 pub fn in_time_order(batches: Vec<Batch>) -> Vec<Batch> {
-    let keyed = |batch: &Batch| batch.column(common::TS_END).is_some() && batch.column(common::ID).is_some();
+    const KEY: [FieldId; 3] = [common::TS_END, common::TS, common::ID];
+    let keyed = |batch: &Batch| KEY.iter().all(|id| batch.column(*id).is_some());
     if !batches.iter().all(keyed) {
         return batches;
     }
     let mut rows = Vec::with_capacity(batches.iter().map(Batch::rows).sum());
     for (n, batch) in batches.iter().enumerate() {
-        let views = [common::TS_END, common::ID].map(|id| ColumnView::of(batch, id).values);
-        let [Values::I64(times), Values::U64(ids)] = views else { return batches };
-        rows.extend((0..batch.rows()).map(|row| Row { key: (times[row], ids[row]), place: (n, row) }));
+        let views = KEY.map(|id| ColumnView::of(batch, id).values);
+        let [Values::I64(ends), Values::I64(begins), Values::U64(ids)] = views else { return batches };
+        let key = |row: usize| (ends[row], begins[row], ids[row]);
+        rows.extend((0..batch.rows()).map(|row| Row { key: key(row), place: (n, row) }));
     }
     if rows.is_sorted_by_key(|row| row.key) {
         return batches;
@@ -31,7 +33,7 @@ pub fn in_time_order(batches: Vec<Batch>) -> Vec<Batch> {
 }
 
 struct Row {
-    key: (i64, u64),
+    key: (i64, i64, u64),
     /// Which batch, and which of its rows.
     place: (usize, usize),
 }
@@ -59,10 +61,11 @@ mod tests {
         let fields = [Field::new("name", DataType::Text, Unit::None, "a name")];
         let schema = Arc::new(Schema::of_parser("test", 1, "tests", &fields, None, None));
         let name = schema.find("name").expect("it was just made");
-        let mut w = TupleWriter::new(schema, &[common::ID, common::TS_END, name]);
+        let mut w = TupleWriter::new(schema, &[common::ID, common::TS, common::TS_END, name]);
         let batch = |rows: &&[(i64, u64, &str)]| {
             for (time, id, text) in *rows {
                 w.u64(common::ID, *id);
+                w.i64(common::TS, 0);
                 w.i64(common::TS_END, *time);
                 w.text(name, text.as_bytes());
                 w.end_row();
