@@ -168,6 +168,7 @@ pub fn response(bytes: &[u8], wanted: u8) -> Head<ResponseHead<'_>> {
     let wanted = wanted & kind::CONTENT_TYPE | kind::FRAMING;
     let end = fields(bytes, nl, &mut feeds, wanted, |kinds, line| {
         if kinds & kind::CONTENT_TYPE != 0
+            && begins_with(line, b"content-")
             && let Some(v) = value(line, b"Content-Type")
         {
             keep_first(&mut head.content_type, Some(v));
@@ -206,9 +207,9 @@ fn method_end(line: &[u8]) -> Option<usize> {
 
 /// Reads a status line.
 pub fn status_line(line: &[u8]) -> Option<(Version, u16)> {
-    let rest = line.strip_prefix(b"HTTP/")?;
-    let version = digits(rest.get(..3)?)?;
-    let [b' ', a, b, c, after @ ..] = &rest[3..] else { return None };
+    let (start, after) = line.split_first_chunk::<12>()?;
+    let [b'H', b'T', b'T', b'P', b'/', version @ .., b' ', a, b, c] = start else { return None };
+    let version = digits(version)?;
     if !(matches!(a, b'1'..=b'9')
         && b.is_ascii_digit()
         && c.is_ascii_digit()
@@ -284,16 +285,25 @@ pub fn without_cr(line: &[u8]) -> &[u8] {
 }
 
 impl Framing {
+    #[inline]
     fn field(&mut self, line: &[u8]) {
-        if let Some(v) = value(line, b"Content-Length") {
-            self.length(v);
-        } else if let Some(v) = value(line, b"Transfer-Encoding") {
+        if begins_with(line, b"content-") {
+            if let Some(v) = value(line, b"Content-Length") {
+                self.length(v);
+            }
+        } else if begins_with(line, b"transfer")
+            && let Some(v) = value(line, b"Transfer-Encoding")
+        {
             self.transfer_encoding(v);
         }
     }
 
     /// RFC 9112 section 6.3: values that differ are an error; the first is what most ends go by.
     fn length(&mut self, value: &[u8]) {
+        if let (Some(n), None) = (number(value), self.content_length) {
+            self.content_length = Some(n);
+            return;
+        }
         for part in value.split(|b| *b == b',') {
             match number(part.trim_ascii()) {
                 Some(n) if self.content_length.is_none() => self.content_length = Some(n),
@@ -371,6 +381,13 @@ fn value<'a, const N: usize>(line: &'a [u8], name: &[u8; N]) -> Option<&'a [u8]>
         _ => rest.trim_ascii_start().strip_prefix(b":")?,
     };
     Some(value.trim_ascii())
+}
+
+/// Whether `line` may begin with these letters, in either case: tells most fields apart in one comparison.
+#[inline]
+fn begins_with(line: &[u8], lower: &[u8; 8]) -> bool {
+    let lower_case = |word: &[u8; 8]| u64::from_le_bytes(*word) | 0x2020_2020_2020_2020;
+    line.first_chunk().is_some_and(|word| lower_case(word) == u64::from_le_bytes(*lower))
 }
 
 fn keep_first<'a>(slot: &mut Option<&'a [u8]>, value: Option<&'a [u8]>) {

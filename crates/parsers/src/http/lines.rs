@@ -28,23 +28,27 @@ impl<'a> LineFeeds<'a> {
     /// Goes on to the next block that has line feeds; false: there is none.
     #[inline(never)]
     fn next_block(&mut self) -> bool {
+        let (blocks, rest) = self.bytes[self.next..].as_chunks();
+        let found = blocks.iter().map(line_feeds).enumerate().find(|(_, mask)| *mask != 0);
+        if let Some((i, mask)) = found {
+            self.base = self.next + i * BLOCK;
+            self.next = self.base + BLOCK;
+            self.mask = mask;
+            return true;
+        }
         let len = self.bytes.len();
-        while self.mask == 0 && self.next < len {
-            if let Some(block) = self.bytes.get(self.next..).and_then(<[u8]>::first_chunk) {
-                self.mask = line_feeds(block);
-                self.base = self.next;
-                self.next += BLOCK;
-            } else if let Some(block) = self.bytes.last_chunk() {
-                // The last block overlaps the one before.
-                self.base = len - BLOCK;
-                self.mask = line_feeds(block) & (u64::MAX << (self.next - self.base));
-                self.next = len;
-            } else {
-                let mut block = [0; BLOCK];
-                block[..len].copy_from_slice(self.bytes);
-                self.mask = line_feeds(&block);
-                self.next = len;
-            }
+        self.next = len;
+        if rest.is_empty() {
+            return false;
+        }
+        if let Some(block) = self.bytes.last_chunk() {
+            // The last block overlaps the one before.
+            self.base = len - BLOCK;
+            self.mask = line_feeds(block) & (u64::MAX << (BLOCK - rest.len()));
+        } else {
+            let mut block = [0; BLOCK];
+            block[..len].copy_from_slice(self.bytes);
+            (self.base, self.mask) = (0, line_feeds(&block));
         }
         self.mask != 0
     }

@@ -5,6 +5,8 @@ use memchr::{memchr, memchr2};
 /// Shortest run of hexadecimal digits, and of letters mixed with digits, that is taken for an id.
 const HEX_MIN: usize = 12;
 const MIXED_MIN: usize = 16;
+/// Longest file name's extension.
+const EXTENSION_MAX: usize = 5;
 
 /// The parts of a request target; all borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,11 +79,13 @@ pub fn template(path: &[u8], out: &mut Vec<u8>) {
 
 /// `segment` without an extension of up to five letters and digits that begins with a letter.
 fn stem(segment: &[u8]) -> &[u8] {
-    match memchr::memrchr(b'.', segment) {
+    // A dot further in front ends nothing that is an extension.
+    let tail = segment.len().saturating_sub(EXTENSION_MAX + 1);
+    match segment[tail..].iter().rposition(|b| *b == b'.').map(|at| tail + at) {
         Some(dot) => match &segment[dot + 1..] {
             ext @ [first, ..]
                 if first.is_ascii_alphabetic()
-                    && ext.len() <= 5
+                    && ext.len() <= EXTENSION_MAX
                     && ext.iter().all(u8::is_ascii_alphanumeric) =>
             {
                 &segment[..dot]
