@@ -150,6 +150,13 @@ impl<S: Default> Table<S> {
         }
     }
 
+    /// Where the caller's state of the flow is that a packet probably has: to have it fetched, or what it points at.
+    /// It may be another flow's.
+    #[inline]
+    pub fn state_of(&self, at: &Hashed) -> Option<&S> {
+        (at.place != NONE).then(|| self.states.at(at.place))
+    }
+
     /// Takes a packet in; returns its flow, which stays readable until the next call even if it was closed.
     #[inline]
     pub fn process(&mut self, packet: &Packet<'_>, events: &mut Events) -> FlowIdx {

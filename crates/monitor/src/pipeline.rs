@@ -263,6 +263,9 @@ impl Monitor {
             for ready in &admitted {
                 self.table.prefetch_rest(&ready.at, capture::prefetch);
             }
+            if self.asks.payload {
+                self.prefetch_parsers(&admitted);
+            }
             self.accounting.received += admitted.len() as u64;
             self.accounting.parsed += admitted.len() as u64;
             for ready in &admitted {
@@ -273,6 +276,23 @@ impl Monitor {
         }
         self.events = events;
         progress
+    }
+
+    /// Asks for the memory of what knows the flows' protocols.
+    #[inline]
+    fn prefetch_parsers(&self, admitted: &[Admitted<'_>]) {
+        for state in admitted.iter().filter_map(|ready| self.table.state_of(&ready.at)) {
+            capture::prefetch(std::ptr::from_ref(state).cast());
+        }
+        for state in admitted.iter().filter_map(|ready| self.table.state_of(&ready.at)) {
+            if let Stream::Parsing { parser, .. } = &state.stream {
+                let parser: *const u8 = std::ptr::from_ref(parser.as_ref()).cast();
+                // What every message touches lies in the first lines.
+                for line in 0..4 {
+                    capture::prefetch(parser.wrapping_add(64 * line));
+                }
+            }
+        }
     }
 
     /// Takes a batch of packets that are worked on, and asks for the memory of their flows.
