@@ -23,6 +23,10 @@ use clap::Parser;
 
 use flags::{Cli, Verb};
 
+/// Flow tables and groups are large and looked up at random.
+#[global_allocator]
+static MEMORY: capture::HugePages = capture::HugePages;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     logging::start(cli.verbose);
