@@ -151,7 +151,7 @@ impl Crew {
             tuples: accounting.tuples,
             flows: worker.monitor().flows() as u64,
             gaps: accounting.flows.gaps,
-            lost: counters.lost_before_us.unwrap_or(0),
+            lost: counters.lost_before_us.unwrap_or(0) + counters.nic_drops.unwrap_or(0),
             ..Reading::default()
         });
         if let Some(source) = source {

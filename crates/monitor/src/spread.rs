@@ -70,7 +70,14 @@ impl Spread {
 
     /// Deals a block.
     pub fn deal(&mut self, block: Block) -> Result<Progress, WorkerGone> {
-        let progress = self.sort(&block);
+        let mut progress = self.sort(&block);
+        if let (Some(clock), Progress::Continue) = (block.clock(), progress) {
+            self.clock = self.clock.max(clock);
+            // Live input ends on time even where nothing comes.
+            if block.is_empty() && self.gate.limiter().is_over(clock) {
+                progress = Progress::LimitReached;
+            }
+        }
         let block = Arc::new(block);
         let epoch = self.epochs.is_over(self.clock).then_some(self.epoch);
         self.epoch += u64::from(epoch.is_some());

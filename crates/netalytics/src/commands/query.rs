@@ -70,7 +70,12 @@ pub fn query(flags: &QueryFlags, quiet: bool, verbose: bool) -> anyhow::Result<E
 fn open(flags: &QueryFlags, wanted: &MonitorSpec) -> anyhow::Result<Option<Input>> {
     if flags.live.asked().is_some() {
         let workers = flags.workers.0.unwrap_or(1);
-        return Ok(Some(Input::Each(live::open(&flags.live, workers, wanted)?)));
+        let mut sources = live::open(&flags.live, workers, wanted)?;
+        // Where flows cannot be told apart before us there is one source, and we deal its packets ourselves.
+        return Ok(Some(match (sources.len(), sources.pop()) {
+            (1, Some(source)) if workers > 1 => Input::Shared(source, workers),
+            (_, last) => Input::Each(sources.into_iter().chain(last).collect()),
+        }));
     }
     let source = live::filter(capture::open(&flags.read), &flags.live)?;
     if source.errors().len() == flags.read.len() {
