@@ -124,20 +124,24 @@ class Bench:
         best = next((l for l in limits if l["capture"] == job.capture and l["limit"] == job.limit), None)
         if best:
             row |= dict(limit=job.limit, limit_mpps=best["mpps"], of_limit=row["mpps"] / best["mpps"])
-        for name in [] if self.args.peers == "none" else job.peers:
-            row["peers"].append(self.peer(name, job, row))
+        for name in job.peers:
+            slow = name.startswith(("packetbeat", "tshark"))
+            if self.args.peers == "all" or self.args.peers == "fast" and not slow:
+                row["peers"].append(self.peer(name, job, row, 1 if slow else self.args.peer_runs))
         row["peers"] = [p for p in row["peers"] if p]
         if self.args.workers > 1:
             row["workers"] = self.workers(job.capture, job.query)
         return row
 
-    def peer(self, name, job, ours):
+    def peer(self, name, job, ours, runs):
         command, note = peer(name, self.capture(job.capture), HERE, self.work)
         if not shutil.which(command[0]):
             return say(f"  no {name}: see bench/peers.sh")
-        slow = name.startswith(("packetbeat", "tshark"))
-        found = medians(command, 1 if slow else self.args.peer_runs, self.cpu, self.work, self.args.peer_seconds)
+        found = medians(command, runs, self.cpu, self.work, self.args.peer_seconds)
         shutil.rmtree(f"{self.work}/data", ignore_errors=True)
+        if found and os.path.exists(events := f"{self.work}/packetbeat"):
+            found["events"] = sum(1 for _ in open(events, "rb"))
+            os.remove(events)
         return found and dict(name=name, note=note, ratio=found["cpu_s"] / ours["cpu_s"], mpps=ours["packets"] / found["cpu_s"] / 1e6, gbps=ours["wire_bits"] / found["cpu_s"] / 1e9) | found
 
     def workers(self, capture, query):
@@ -213,7 +217,7 @@ def main():
     args.add_argument("--captures", default=os.path.join(HERE, "captures"), help="where the captures are and synthetic ones are made (default: bench/captures)")
     args.add_argument("--out", default=os.path.join(HERE, "runs", time.strftime("%Y-%m-%d")))
     args.add_argument("--runs", type=int, default=5)
-    args.add_argument("--peers", choices=["all", "none"], default="all")
+    args.add_argument("--peers", choices=["all", "fast", "none"], default="all", help="fast: without tshark and Packetbeat")
     args.add_argument("--peer-runs", type=int, default=1)
     args.add_argument("--peer-seconds", type=float, default=180, help="a peer that takes longer is left out")
     args.add_argument("--workers", type=int, default=1, help="also measure the wall time of 1 to N workers")
