@@ -363,6 +363,10 @@ impl Source for AfPacket {
             ..self.counters
         }
     }
+
+    fn backlog(&self) -> f32 {
+        self.ring.n_ready(self.next) as f32 / self.ring.blocks() as f32
+    }
 }
 
 /// The interface that is captured: whether it is up or gone, and what its adapter dropped. One of the workers reports.

@@ -24,6 +24,12 @@ pub trait Source: Send {
         &[]
     }
 
+    /// Share of the capture buffer that waits to be read, 0 to 1; 0 where the input waits for its reader, or nobody
+    /// knows.
+    fn backlog(&self) -> f32 {
+        0.0
+    }
+
     /// Bytes of input consumed, and how many there are if that is known; for a progress bar.
     fn progress(&self) -> (u64, Option<u64>) {
         (0, None)

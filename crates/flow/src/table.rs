@@ -180,6 +180,16 @@ impl<S: Default> Table<S> {
         FlowIdx(self.process_slowly(found, (&packet, at), events))
     }
 
+    /// Whether a packet goes on with a flow that is here, for who does not let every flow in: to be asked before
+    /// [`Table::process_hashed`]. A flow that this packet shows to be over is closed, whether or not the packet gets in.
+    pub fn goes_on(&mut self, packet: &Packet<'_>, at: &Hashed, events: &mut Events) -> bool {
+        self.begin(events);
+        self.find(at, &packet.five_tuple).is_some_and(|place| {
+            let now = self.clock.at(packet.ts, self.store.core(place).seen_at());
+            !self.is_over(place, at.side, (packet, now), events)
+        })
+    }
+
     /// Moves the clock on, as at the end of a block of packets; lets go of flows that are idle at `now`, and gives up
     /// on bytes that silent flows wait for. Looks at a bounded number of flows; true while there are more.
     pub fn expire(&mut self, now: Timestamp, events: &mut Events) -> bool {

@@ -12,6 +12,7 @@ use std::thread::{Builder, JoinHandle};
 use capture::{Block, Source};
 use wire::Timestamp;
 
+use crate::pressure::{Change, Governor, Look};
 use crate::ring::Receiver;
 use crate::spread::{Share, Spread, WorkerGone};
 use crate::vitals::{Reading, Vitals};
@@ -23,6 +24,7 @@ use crate::{Accounting, Progress};
 pub(crate) enum Message {
     Report(usize, Report),
     Names(Vec<(IpAddr, String)>),
+    Rate(Change),
     Closing(Box<Closing>),
     Panic(Option<usize>, String),
 }
@@ -56,6 +58,8 @@ impl Crew {
     pub fn run(&self, mut worker: Worker, mut source: Box<dyn Source>, is_live: bool) {
         let (mut block, mut log) = (Block::default(), Logbook::default());
         let (mut epochs, mut epoch) = (Epochs::default(), 0);
+        // Files wait for us.
+        let mut governor = (is_live && worker.monitor().adapts()).then(Governor::default);
         while !self.is_stopped() && source.next_block(&mut block) {
             let progress = worker.on_block(block.packets(), block.clock());
             log.saw(&block);
@@ -64,6 +68,9 @@ impl Crew {
                 epoch = if is_live { epoch_of(clock).max(epoch) } else { epoch + 1 };
                 self.report(worker.report(epoch));
                 self.names(log.new_names(source.as_ref()));
+                if let Some(governor) = &mut governor {
+                    self.adapt(&mut worker, source.as_ref(), governor);
+                }
                 self.show(&worker, Some(source.as_ref()));
             }
             let is_over = block.is_empty() && worker.monitor().limiter().is_over(clock);
@@ -119,6 +126,16 @@ impl Crew {
         self.tell(Message::Closing(log.closing(accounting, source.as_ref(), clock)));
     }
 
+    /// SAMPLE auto: has the sampling rate follow the pressure.
+    fn adapt(&self, worker: &mut Worker, source: &dyn Source, governor: &mut Governor) {
+        let lost = source.counters().lost_before_us.unwrap_or(0);
+        let look = Look { now: worker.monitor().clock(), backlog: source.backlog(), lost };
+        if let Some(change) = governor.look(look, self.worker.unwrap_or(0)) {
+            worker.set_sample_rate(change.rate);
+            self.tell(Message::Rate(change));
+        }
+    }
+
     fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -151,7 +168,9 @@ impl Crew {
             tuples: accounting.tuples,
             flows: worker.monitor().flows() as u64,
             gaps: accounting.flows.gaps,
-            lost: counters.lost_before_us.unwrap_or(0) + counters.nic_drops.unwrap_or(0),
+            lost: counters.lost_before_us.unwrap_or(0),
+            backlog: source.map_or(0.0, |source| source.backlog().into()),
+            sample_rate: worker.monitor().sample_rate(),
             ..Reading::default()
         });
         if let Some(source) = source {

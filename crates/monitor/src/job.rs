@@ -20,6 +20,7 @@ use crate::collector::Collector;
 use crate::crew::{Crew, Message};
 use crate::gate::Gate;
 use crate::limiter::Limiter;
+use crate::pressure::History;
 use crate::spread::Spread;
 use crate::vitals::{Reading, Vitals};
 use crate::worker::{Closing, Worker};
@@ -70,6 +71,8 @@ pub struct Ended {
     pub seen: Option<(Timestamp, Timestamp)>,
     /// Whether LIMIT ended it.
     pub limit_reached: bool,
+    /// How the sampling rates of SAMPLE auto have changed.
+    pub sampling: History,
     /// What workers said when they panicked.
     pub panics: Vec<String>,
 }
@@ -154,6 +157,7 @@ impl Job {
         match self.messages.recv_timeout(patience) {
             Ok(Message::Report(worker, report)) => self.collector.take(worker, report, out),
             Ok(Message::Names(mut names)) => self.names.append(&mut names),
+            Ok(Message::Rate(change)) => self.ended.sampling.add(change),
             Ok(Message::Closing(closing)) => self.ended.add(*closing),
             Ok(Message::Panic(worker, text)) => {
                 self.stop();

@@ -14,6 +14,7 @@ pub mod job;
 pub mod limiter;
 pub mod outputs;
 pub mod pipeline;
+pub mod pressure;
 pub mod ring;
 pub mod sample;
 mod spread;

@@ -40,7 +40,15 @@ pub const FLOW_FIELDS: [FieldId; 9] = [
 #[must_use]
 pub fn nobody(protocol: IpProtocol) -> FlowContext {
     let nowhere = Endpoint { addr: Addr([0; 16]), port: 0 };
-    FlowContext { id: 0, client: nowhere, server: nowhere, protocol, client_guessed: true, midstream: false }
+    FlowContext {
+        id: 0,
+        client: nowhere,
+        server: nowhere,
+        protocol,
+        client_guessed: true,
+        midstream: false,
+        sample_rate: 1.0,
+    }
 }
 
 struct PacketTap {

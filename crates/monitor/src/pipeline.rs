@@ -8,7 +8,7 @@ use flow::{CloseReason, Event, Events, Flow, FlowEvent, FlowIdx, Hashed, SideCou
 use parsers::flow_level::{flow_record, tcp_conn_time};
 use parsers::probing::{ProbeFlow, direction};
 use parsers::{FlowContext, FlowFacts, FlowRef, Output, Probing, Stream};
-use plan::MonitorSpec;
+use plan::{MonitorSpec, Sample};
 use wire::packet::TcpFlags;
 use wire::{Captured, IpProtocol, Packet, Side, TakePacket, Timestamp, Transport};
 
@@ -17,6 +17,7 @@ use crate::address_filter::AddressFilter;
 use crate::gate::{Gate, Verdict};
 use crate::limiter::Limiter;
 use crate::outputs::{Batches, FLOW_FIELDS, Outputs, nobody};
+use crate::sample::Adaptive;
 
 /// Packets worked on at a time: enough to hide a cache miss, few enough to stay in the first-level cache.
 const BATCH: usize = 64;
@@ -59,6 +60,8 @@ pub struct Monitor {
     asks: Asks,
     table: Table<FlowState>,
     outputs: Outputs,
+    /// Decides about flows where [`Asks::adapts`].
+    adaptive: Adaptive,
     events: Events,
     accounting: Accounting,
     /// How late it was when the last block ended: the same for all workers of a query that read one input.
@@ -80,6 +83,8 @@ struct FlowState {
     stream: Stream,
     /// The parser did not get the connection's first bytes.
     joined_midway: bool,
+    /// Under SAMPLE auto, the rate at which such flows are in; else 0.
+    rate: f64,
     reported: Option<Box<flow_record::Counts>>,
 }
 
@@ -122,6 +127,10 @@ struct Asks {
     counts: bool,
     /// What flow records say of a connection's life.
     life: bool,
+    /// SAMPLE auto: whether a new flow gets in depends on when it begins.
+    adapts: bool,
+    /// The rate at which flows are in where that does not change.
+    rate: f64,
 }
 
 impl Monitor {
@@ -139,8 +148,9 @@ impl Monitor {
         let flow = flow::Config { detail: outputs.detail(), ..config.flow };
         let addresses = AddressFilter::new(spec);
         let every_flow = addresses.passes_all();
+        let adapts = spec.sample == Sample::Auto;
         let asks = Asks {
-            packets_only: every_flow && outputs.reads_packets_only(),
+            packets_only: every_flow && !adapts && outputs.reads_packets_only(),
             packets: outputs.reads_packets(),
             connections: outputs.reads_connections(),
             payload: outputs.reads_payload(),
@@ -148,11 +158,14 @@ impl Monitor {
             identity: outputs.wants_any(&FLOW_FIELDS),
             counts: outputs.records_want(&flow_record::COUNTS),
             life: outputs.records_want(&[flow_record::CONN_STATE, flow_record::HISTORY]),
+            adapts,
+            rate: if let Sample::Fraction(p) = spec.sample { p } else { 1.0 },
         };
         Monitor {
             gate,
             addresses,
             asks,
+            adaptive: Adaptive::new(flow.tcp_idle_ns, flow.udp_idle_ns),
             table: Table::new(flow),
             outputs,
             events: Events::default(),
@@ -177,6 +190,7 @@ impl Monitor {
         self.clock = self.clock.max(clock.unwrap_or(self.latest));
         self.now = self.clock;
         self.expire();
+        self.adaptive.forget(self.clock);
         if self.outputs.any_full() {
             self.flush(out);
         }
@@ -222,6 +236,23 @@ impl Monitor {
     #[must_use]
     pub fn limiter(&self) -> &Limiter {
         self.gate.limiter()
+    }
+
+    /// Whether the sampling rate may change: SAMPLE auto.
+    #[must_use]
+    pub fn adapts(&self) -> bool {
+        self.asks.adapts
+    }
+
+    /// The share of new flows that is looked at.
+    #[must_use]
+    pub fn sample_rate(&self) -> f64 {
+        if self.asks.adapts { self.adaptive.rate() } else { self.asks.rate }
+    }
+
+    /// From now on so large a share of new flows is looked at; those that are in stay in. For SAMPLE auto only.
+    pub fn set_sample_rate(&mut self, rate: f64) {
+        self.adaptive.set(self.clock, rate);
     }
 
     /// How many flows are in the table.
@@ -319,7 +350,15 @@ impl Monitor {
     #[inline(always)]
     fn on_packet(&mut self, packet: &Packet<'_>, at: &Hashed, events: &mut Events) {
         self.now = self.clock.max(packet.ts);
+        if self.asks.adapts && !self.gets_in(*packet, at, events) {
+            self.accounting.parsed -= 1;
+            self.accounting.sampled_out += 1;
+            return;
+        }
         let idx = self.table.process_hashed(packet, at, events);
+        if self.asks.adapts {
+            self.raise_rate(idx, *packet);
+        }
         if !events.list().is_empty() {
             // A copy: what others borrow has to lie in memory, for every packet if it is this one.
             let packet = *packet;
@@ -340,6 +379,23 @@ impl Monitor {
         {
             self.on_control_segment(idx, tcp.flags, packet.ts);
         }
+    }
+
+    /// Under SAMPLE auto: whether a packet's flow is in, or gets in by this packet.
+    #[inline(never)]
+    fn gets_in(&mut self, packet: Packet<'_>, at: &Hashed, events: &mut Events) -> bool {
+        let goes_on = self.table.goes_on(&packet, at, events);
+        // What was left of a flow that it has shown to be over.
+        self.on_events(events, &[], None);
+        goes_on || Adaptive::takes(&packet.five_tuple.flow_key().0, self.adaptive.rate_of(&packet))
+    }
+
+    /// Under SAMPLE auto: such a packet would have brought in any flow like this at its rate.
+    #[inline(never)]
+    fn raise_rate(&mut self, idx: FlowIdx, packet: Packet<'_>) {
+        let rate = self.adaptive.rate_of(&packet);
+        let state = self.table.state_mut(idx);
+        state.rate = state.rate.max(rate);
     }
 
     fn on_events(&mut self, events: &Events, payload: &[u8], packet: Option<&Packet<'_>>) {
@@ -499,7 +555,7 @@ impl Monitor {
         }
         let mut stream = std::mem::take(&mut self.table.state_mut(idx).stream);
         if let Stream::Parsing { parser, protocol, asker } = &mut stream {
-            let facts = Facts { table: &self.table, idx };
+            let facts = Facts { table: &self.table, idx, rate: self.asks.rate };
             let flow = FlowRef::new(facts.is_midstream(), &facts);
             let taps = self.outputs.taps(*protocol);
             let mut out = Output::new(flow, self.now, &mut self.accounting.parsers, taps);
@@ -608,7 +664,7 @@ impl Monitor {
         if !self.asks.identity {
             return nobody(self.table.flow(idx).key().protocol);
         }
-        Facts { table: &self.table, idx }.context()
+        Facts { table: &self.table, idx, rate: self.asks.rate }.context()
     }
 
     fn flush(&mut self, out: &mut Batches) {
@@ -671,6 +727,8 @@ impl<'a> TakePacket<'a> for Work<'_> {
 struct Facts<'a> {
     table: &'a Table<FlowState>,
     idx: FlowIdx,
+    /// The sampling rate of flows that have none of their own.
+    rate: f64,
 }
 
 impl Facts<'_> {
@@ -690,6 +748,7 @@ impl FlowFacts for Facts<'_> {
             protocol: key.protocol,
             client_guessed,
             midstream: self.is_midstream(),
+            sample_rate: Some(self.table.state(self.idx).rate).filter(|rate| *rate > 0.0).unwrap_or(self.rate),
         }
     }
 }

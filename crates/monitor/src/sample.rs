@@ -1,7 +1,11 @@
 //! Which flows are looked at: by the flow's hash, so that a flow is wholly in or wholly out wherever it is seen.
+//! [`Sampler`] has one rate; [`Adaptive`] one that changes while flows live.
+
+use std::collections::VecDeque;
 
 use plan::Sample;
-use wire::FlowKey;
+use wire::packet::TcpFlags;
+use wire::{FlowKey, Packet, Timestamp, Transport};
 
 /// Not a secret: every monitor of a query must choose the same flows.
 const SAMPLE_SEED: u64 = 0x6e65_7461_6c79_7469;
@@ -19,8 +23,7 @@ impl Sampler {
     pub fn new(sample: Sample) -> Sampler {
         let threshold = match sample {
             Sample::All | Sample::Auto => None,
-            // The product is below 2^64 for p < 1; the cast saturates.
-            Sample::Fraction(p) => Some((p.clamp(0.0, 1.0) * u64::MAX as f64) as u64),
+            Sample::Fraction(p) => Some(threshold(p)),
         };
         Sampler { threshold }
     }
@@ -39,8 +42,100 @@ impl Sampler {
     }
 }
 
+/// The largest hash that is in; the product is below 2^64 for rates below 1, the cast saturates.
+fn threshold(rate: f64) -> u64 {
+    (rate.clamp(0.0, 1.0) * u64::MAX as f64) as u64
+}
+
+/// A rate that changes. Every packet has a rate of its own: a SYN, which begins a connection, that of its moment; any
+/// other packet the lowest of as long a time as a flow may be silent, for it may belong to a flow that was refused. A
+/// flow is in when its hash is at most the rate of any of its packets, and stays in. So the largest rate of its packets
+/// so far is the probability of its being in, whichever it is, by which its tuples are scaled: a flow refused long ago
+/// may get in halfway when rates have been higher for so long, and those that were in count for less from then on.
+#[derive(Clone, Debug)]
+pub struct Adaptive {
+    rate: f64,
+    tcp: Lowest,
+    others: Lowest,
+}
+
+impl Adaptive {
+    /// Takes every flow at first; told how long TCP flows and others may be silent.
+    #[must_use]
+    pub fn new(tcp_idle_ns: i64, others_idle_ns: i64) -> Adaptive {
+        Adaptive { rate: 1.0, tcp: Lowest::within(tcp_idle_ns), others: Lowest::within(others_idle_ns) }
+    }
+
+    /// The rate at which connections begin now.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// From `now` on it is `rate`.
+    pub fn set(&mut self, now: Timestamp, rate: f64) {
+        self.tcp.ended(now, (self.rate, rate));
+        self.others.ended(now, (self.rate, rate));
+        self.rate = rate;
+    }
+
+    /// Forgets rates that are too old to matter.
+    pub fn forget(&mut self, now: Timestamp) {
+        self.tcp.forget(now);
+        self.others.forget(now);
+    }
+
+    /// The rate of a packet.
+    #[must_use]
+    pub fn rate_of(&self, packet: &Packet<'_>) -> f64 {
+        match &packet.transport {
+            Transport::Tcp(tcp) if is_beginning(tcp.flags) => self.rate,
+            Transport::Tcp(_) => self.tcp.lowest(self.rate),
+            _ => self.others.lowest(self.rate),
+        }
+    }
+
+    /// Whether a flow gets in at a rate.
+    #[must_use]
+    pub fn takes(key: &FlowKey, rate: f64) -> bool {
+        rate >= 1.0 || key.hash(SAMPLE_SEED) <= threshold(rate)
+    }
+}
+
+fn is_beginning(flags: TcpFlags) -> bool {
+    flags.contains(TcpFlags::SYN) && !flags.intersects(TcpFlags::ACK | TcpFlags::RST)
+}
+
+/// The lowest rate of a stretch of time up to now.
+#[derive(Clone, Debug)]
+struct Lowest {
+    within_ns: i64,
+    /// Rates that were lower than all since, and when each ended; rising.
+    before: VecDeque<(Timestamp, f64)>,
+}
+
+impl Lowest {
+    fn within(within_ns: i64) -> Lowest {
+        Lowest { within_ns, before: VecDeque::new() }
+    }
+
+    fn ended(&mut self, now: Timestamp, (rate, next): (f64, f64)) {
+        self.before.push_back((now, rate));
+        while self.before.pop_back_if(|(_, rate)| *rate >= next).is_some() {}
+    }
+
+    fn forget(&mut self, now: Timestamp) {
+        while self.before.pop_front_if(|(ended, _)| now.since(*ended) > self.within_ns).is_some() {}
+    }
+
+    fn lowest(&self, now: f64) -> f64 {
+        self.before.front().map_or(now, |(_, rate)| rate.min(now))
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use testkit::packet::{Sent, tcp_info};
     use wire::{Addr, Endpoint, IpProtocol};
 
     use super::*;
@@ -67,5 +162,41 @@ mod tests {
     fn a_larger_rate_keeps_what_a_smaller_one_kept() {
         let (small, large) = (Sampler::new(Sample::Fraction(0.1)), Sampler::new(Sample::Fraction(0.3)));
         assert!(keys().filter(|k| small.takes(k)).all(|k| large.takes(&k)));
+    }
+
+    #[test]
+    fn only_beginnings_go_by_the_rate_of_their_moment() {
+        let ends = ("10.0.0.1:40000".parse().expect("an end"), "10.0.0.2:80".parse().expect("an end"));
+        let tcp = |flags| Sent::tcp(Timestamp(0), ends, tcp_info(1, 0, flags), b"");
+        let syn = tcp(TcpFlags::SYN);
+        let answer = tcp(TcpFlags::SYN | TcpFlags::ACK);
+        let datagram = Sent::udp(Timestamp(0), ends, b"x");
+        let mut adaptive = Adaptive::new(300, 60);
+        let mut check = |now, rate, expected: [f64; 3]| {
+            adaptive.set(Timestamp(now), rate);
+            adaptive.forget(Timestamp(now));
+            let rates = [&syn, &answer, &datagram].map(|sent| adaptive.rate_of(&sent.packet()));
+            assert_eq!(rates, expected, "at {now}");
+        };
+        check(0, 1.0, [1.0; 3]);
+        check(10, 0.5, [0.5; 3]);
+        check(20, 0.25, [0.25; 3]);
+        check(30, 0.3, [0.3, 0.25, 0.25]);
+        check(40, 0.4, [0.4, 0.25, 0.25]);
+        // 0.25 ended at 30, 0.3 at 40.
+        check(90, 0.4, [0.4, 0.25, 0.25]);
+        check(91, 0.4, [0.4, 0.25, 0.3]);
+        check(101, 0.5, [0.5, 0.25, 0.4]);
+        check(331, 0.5, [0.5, 0.3, 0.5]);
+        check(332, 0.1, [0.1; 3]);
+    }
+
+    #[test]
+    fn old_rates_take_little_room() {
+        let mut adaptive = Adaptive::new(i64::MAX, i64::MAX);
+        for i in 0..100_000 {
+            adaptive.set(Timestamp(i), if i % 40 < 10 { 0.5f64.powi((i % 10) as i32) } else { (i % 40) as f64 / 40.0 });
+        }
+        assert!(adaptive.tcp.before.len() < 50);
     }
 }

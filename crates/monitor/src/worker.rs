@@ -99,6 +99,11 @@ impl Worker {
         Report { epoch: u64::MAX, watermark, partial, rows }
     }
 
+    /// From now on so large a share of new flows is looked at, as [`Monitor::set_sample_rate`] has it.
+    pub fn set_sample_rate(&mut self, rate: f64) {
+        self.monitor.set_sample_rate(rate);
+    }
+
     /// The packets' part of it.
     #[must_use]
     pub fn monitor(&self) -> &Monitor {

@@ -61,6 +61,7 @@ mod tests {
             protocol,
             client_guessed: false,
             midstream: false,
+            sample_rate: 1.0,
         };
         assert_eq!(community_id(&flow), expected);
         let turned = FlowContext { client: flow.server, server: flow.client, ..flow };

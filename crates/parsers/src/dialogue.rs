@@ -36,6 +36,7 @@ impl Dialogue {
                 protocol: IpProtocol::TCP,
                 client_guessed: false,
                 midstream: false,
+                sample_rate: 1.0,
             },
             now_us: 0,
             counters: Counters::default(),

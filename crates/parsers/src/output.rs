@@ -45,7 +45,7 @@ impl Quality {
 }
 
 /// What a flow's tuples have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlowContext {
     /// The flow's id.
     pub id: u64,
@@ -59,6 +59,8 @@ pub struct FlowContext {
     pub client_guessed: bool,
     /// The connection was joined after its start.
     pub midstream: bool,
+    /// The share of such flows that is looked at, 0 < p ≤ 1.
+    pub sample_rate: f64,
 }
 
 /// Who can say what a flow's tuples have in common, when one is written.
@@ -255,6 +257,7 @@ const OF_A_FLOW: Columns = Columns::of(&[
     common::TRANSPORT,
     common::CLIENT_GUESSED,
     common::COMMUNITY_ID,
+    common::SAMPLE_RATE,
 ]);
 
 /// Sets the fields that every tuple begins with. `ts` and `end` are the times of its subject's begin and end.
@@ -292,6 +295,7 @@ fn write_flow(w: &mut TupleWriter, flow: &FlowContext) {
         }
     }
     w.bool(common::CLIENT_GUESSED, flow.client_guessed);
+    w.f64(common::SAMPLE_RATE, flow.sample_rate);
     if w.wants(common::COMMUNITY_ID) {
         w.text(common::COMMUNITY_ID, community_id(flow).as_bytes());
     }

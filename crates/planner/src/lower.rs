@@ -100,6 +100,10 @@ fn columns(
     if joined || query.sample != checked::Sample::All {
         fields.push(common::ID);
     }
+    // At changing rates every tuple says its own; of a joined one the first input does.
+    if query.sample == checked::Sample::Auto && input == 0 {
+        fields.push(common::SAMPLE_RATE);
+    }
     let timed = |p: &Pipeline| p.window.is_some() || p.aggregates.contains(&Aggregate::Rate);
     if joined || dataflow.pipelines.iter().any(timed) {
         fields.push(common::TS_END);

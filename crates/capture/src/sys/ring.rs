@@ -48,6 +48,21 @@ impl Ring {
         self.taken.len()
     }
 
+    /// How many blocks from `next` on the kernel has filled and we have not taken. It fills them one after the other.
+    pub fn n_ready(&self, next: usize) -> usize {
+        let is_ready = |n: usize| {
+            let index = (next + n) % self.taken.len();
+            !self.taken[index].load(Ordering::Acquire)
+                && self.status(index).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
+        };
+        let (mut ready, mut unknown) = (0, self.taken.len());
+        while ready < unknown {
+            let middle = ready + (unknown - ready) / 2;
+            if is_ready(middle) { ready = middle + 1 } else { unknown = middle }
+        }
+        ready
+    }
+
     /// Takes block `index` when the kernel has filled it and we do not have it already.
     pub fn take(self: &Arc<Self>, index: usize) -> Option<RingBlock> {
         // Only the thread that reads packets takes blocks, so nothing happens between the two looks.

@@ -398,6 +398,7 @@ fn a_long_connection() {
         protocol: wire::IpProtocol::TCP,
         client_guessed: false,
         midstream: false,
+        sample_rate: 1.0,
     };
     let mut counters = crate::Counters::default();
     let schema = std::sync::Arc::new(schema());

@@ -1,0 +1,187 @@
+//! SAMPLE auto, what decides: how a worker's sampling rate follows the pressure on it. Takes what was seen of the
+//! source and when, returns the new rate; knows no clock, no flows and no packets. What a rate means for flows is said
+//! in [`crate::sample`].
+
+use std::collections::VecDeque;
+
+use wire::Timestamp;
+
+/// The rate never falls below this.
+pub const RATE_MIN: f64 = 1.0 / 1024.0;
+
+/// More of the buffer waiting than this is too much.
+const BACKLOG_HIGH: f32 = 0.5;
+/// Less than this is calm.
+const BACKLOG_LOW: f32 = 0.1;
+/// After a fall its effect is waited for: flows that are in stay in, and the backlog has to be worked off.
+const HOLD_NS: i64 = 500_000_000;
+/// So long it has to be calm before the rate rises by a step, and again before the next one.
+const CALM_NS: i64 = 2_000_000_000;
+/// A step up; from very low rates it is smaller, as ten times the work at once would be too much.
+const STEP: f64 = 0.05;
+
+/// What a look at the source shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// How late it is.
+    pub now: Timestamp,
+    /// Share of the buffer that waits to be read.
+    pub backlog: f32,
+    /// Packets lost before us since the capture began.
+    pub lost: u64,
+}
+
+/// A change of a worker's sampling rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change {
+    /// When.
+    pub ts: Timestamp,
+    /// Whose.
+    pub worker: usize,
+    /// The rate from then on.
+    pub rate: f64,
+    /// Share of the buffer that waited to be read.
+    pub backlog: f32,
+    /// Packets lost before us since the change before.
+    pub lost: u64,
+}
+
+/// The controller of one worker: halves the rate under pressure, raises it step by step when it is calm.
+#[derive(Clone, Copy, Debug)]
+pub struct Governor {
+    rate: f64,
+    fell: Option<Timestamp>,
+    calm_since: Option<Timestamp>,
+    /// Lost when it was last looked, and at the last change.
+    lost: u64,
+    told: u64,
+}
+
+impl Default for Governor {
+    /// Everything is looked at.
+    fn default() -> Governor {
+        Governor { rate: 1.0, fell: None, calm_since: None, lost: 0, told: 0 }
+    }
+}
+
+impl Governor {
+    /// Takes a look; tells of the change if that calls for one, as worker `worker`'s.
+    pub fn look(&mut self, look: Look, worker: usize) -> Option<Change> {
+        let before = self.rate;
+        let is_losing = look.lost > self.lost;
+        self.lost = self.lost.max(look.lost);
+        if is_losing || look.backlog > BACKLOG_HIGH {
+            self.fall(look.now);
+        } else if look.backlog < BACKLOG_LOW {
+            self.rise(look.now);
+        } else {
+            self.calm_since = None;
+        }
+        (self.rate != before).then(|| Change {
+            ts: look.now,
+            worker,
+            rate: self.rate,
+            backlog: look.backlog,
+            lost: self.lost - std::mem::replace(&mut self.told, self.lost),
+        })
+    }
+
+    fn fall(&mut self, now: Timestamp) {
+        self.calm_since = None;
+        if self.fell.is_none_or(|fell| now.since(fell) >= HOLD_NS) {
+            self.fell = Some(now);
+            self.rate = (self.rate / 2.0).max(RATE_MIN);
+        }
+    }
+
+    fn rise(&mut self, now: Timestamp) {
+        let since = *self.calm_since.get_or_insert(now);
+        if now.since(since) >= CALM_NS {
+            self.calm_since = Some(now);
+            self.rate = (self.rate + STEP).min(self.rate * 2.0).min(1.0);
+        }
+    }
+}
+
+/// What became of the rates of all workers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct History {
+    /// The last changes, at most [`CHANGES_MAX`].
+    pub changes: VecDeque<Change>,
+    /// How many there were.
+    pub count: u64,
+    /// The lowest rate of any worker; `None`: every flow was looked at throughout.
+    pub lowest: Option<f64>,
+}
+
+/// Most changes that are kept.
+pub const CHANGES_MAX: usize = 1000;
+
+impl History {
+    /// Adds a change.
+    pub fn add(&mut self, change: Change) {
+        if self.changes.len() == CHANGES_MAX {
+            self.changes.pop_front();
+        }
+        self.changes.push_back(change);
+        self.count += 1;
+        self.lowest = Some(self.lowest.unwrap_or(1.0).min(change.rate));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks every quarter of a second at `(backlog, lost in all)`; the rate after each.
+    fn rates(governor: &mut Governor, looks: impl IntoIterator<Item = (f32, u64)>) -> Vec<f64> {
+        static EPOCH: i64 = 250_000_000;
+        let start = governor.fell.max(governor.calm_since).map_or(0, |ts| ts.0 + EPOCH);
+        let look = |(i, (backlog, lost))| {
+            let now = Timestamp(start + i as i64 * EPOCH);
+            governor.look(Look { now, backlog, lost }, 0);
+            governor.rate
+        };
+        looks.into_iter().enumerate().map(look).collect()
+    }
+
+    #[test]
+    fn halves_when_the_buffer_fills_or_packets_are_lost() {
+        let mut governor = Governor::default();
+        assert_eq!(rates(&mut governor, [(0.5, 0), (0.6, 0), (0.9, 0), (0.9, 0)]), [1.0, 0.5, 0.5, 0.25]);
+        let mut governor = Governor::default();
+        assert_eq!(rates(&mut governor, [(0.0, 0), (0.0, 1), (0.0, 1), (0.0, 2)]), [1.0, 0.5, 0.5, 0.25]);
+    }
+
+    #[test]
+    fn has_a_floor() {
+        let rates = rates(&mut Governor::default(), std::iter::repeat_n((1.0, 0), 100));
+        assert_eq!(rates.last(), Some(&RATE_MIN));
+    }
+
+    #[test]
+    fn recovers_after_calm_only_and_wholly() {
+        let mut governor = Governor::default();
+        rates(&mut governor, std::iter::repeat_n((1.0, 0), 100));
+        // Not calm enough, then calm but interrupted.
+        let restless = (0..100).map(|i| (if i % 8 == 7 { 0.3 } else { 0.0 }, 0));
+        assert_eq!(rates(&mut governor, restless).last(), Some(&RATE_MIN));
+        let calm = rates(&mut governor, std::iter::repeat_n((0.05, 0), 400));
+        assert!(calm.windows(2).all(|w| w[0] <= w[1] && w[1] <= (w[0] + 0.050_001).min(w[0] * 2.0)));
+        assert_eq!(calm.last(), Some(&1.0));
+    }
+
+    #[test]
+    fn changes_say_what_was_lost_since_the_one_before() {
+        let mut governor = Governor::default();
+        let mut history = History::default();
+        for i in 0..3000i64 {
+            let look = Look { now: Timestamp(i * HOLD_NS / 2), backlog: 0.0, lost: i as u64 };
+            governor.look(look, 3).into_iter().for_each(|change| history.add(change));
+        }
+        assert!(history.changes.iter().all(|change| change.worker == 3 && change.lost <= 2));
+        assert_eq!((history.count, history.lowest), (10, Some(RATE_MIN)));
+        (0..5000).for_each(|_| history.add(history.changes[0]));
+        assert_eq!((history.changes.len(), history.count), (CHANGES_MAX, 5010));
+    }
+}
