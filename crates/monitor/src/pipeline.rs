@@ -748,7 +748,9 @@ impl FlowFacts for Facts<'_> {
             protocol: key.protocol,
             client_guessed,
             midstream: self.is_midstream(),
-            sample_rate: Some(self.table.state(self.idx).rate).filter(|rate| *rate > 0.0).unwrap_or(self.rate),
+            sample_rate: Some(self.table.state(self.idx).rate)
+                .filter(|rate| *rate > 0.0)
+                .unwrap_or(self.rate),
         }
     }
 }

@@ -195,7 +195,10 @@ mod tests {
     fn old_rates_take_little_room() {
         let mut adaptive = Adaptive::new(i64::MAX, i64::MAX);
         for i in 0..100_000 {
-            adaptive.set(Timestamp(i), if i % 40 < 10 { 0.5f64.powi((i % 10) as i32) } else { (i % 40) as f64 / 40.0 });
+            adaptive.set(
+                Timestamp(i),
+                if i % 40 < 10 { 0.5f64.powi((i % 10) as i32) } else { (i % 40) as f64 / 40.0 },
+            );
         }
         assert!(adaptive.tcp.before.len() < 50);
     }

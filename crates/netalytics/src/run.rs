@@ -94,6 +94,7 @@ impl Run {
             rows: self.rows,
             seen: ended.seen,
             limit_reached: ended.limit_reached,
+            sampling: ended.sampling,
             errors: ended.errors.iter().map(error).collect(),
             panics: ended.panics,
             output_error: None,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use capture::live::Clock;
 use flow::CloseReason;
 use monitor::Accounting;
+use monitor::pressure::{Change, History};
 use serde_json::{Map, Value, json};
 use sinks::units;
 use wire::{Timestamp, Undecodable};
@@ -26,6 +27,8 @@ pub struct Summary {
     pub seen: Option<(Timestamp, Timestamp)>,
     /// LIMIT ended the run.
     pub limit_reached: bool,
+    /// How SAMPLE auto has changed the sampling rates.
+    pub sampling: History,
     /// What went wrong with the inputs.
     pub errors: Vec<InputError>,
     /// What workers said that failed: our own bugs.
@@ -71,6 +74,9 @@ impl Summary {
         some("dropped by the adapter", self.source.nic_drops.unwrap_or(0), &vec![]);
         some("left out by the capture filter", self.source.filtered, &vec![]);
         some("not stamped by the adapter", self.source.unstamped_packets, &vec![]);
+        if let Some(note) = sampling(&self.sampling) {
+            lines.push(("sampling", Some(self.sampling.count), note));
+        }
         lines.push(("flows", Some(a.flows.opened), listed(&flow_trouble(&a.flows))));
         let trouble = listed(&parser_counts(&a.parsers));
         if !trouble.is_empty() {
@@ -124,6 +130,9 @@ impl Summary {
                 "undecodable": object(&undecodable(a)),
                 "adds_up": a.adds_up(),
             },
+            "sampling": self.sampling.changes.iter().map(change).collect::<Vec<_>>(),
+            "sampling_changes": self.sampling.count,
+            "sampling_lowest": self.sampling.lowest,
             "source": {
                 "packets": self.source.packets,
                 "original_bytes": self.source.original_bytes,
@@ -165,6 +174,21 @@ impl Summary {
         let bytes = units::bytes(self.source.captured_bytes as f64 / seconds);
         format!("done in {elapsed}: {packets} packets/s, {bytes}/s\n")
     }
+}
+
+/// What SAMPLE auto did, if anything.
+fn sampling(history: &History) -> Option<String> {
+    let (lowest, last) = (history.lowest?, history.changes.back()?);
+    Some(format!("changes of rate, lowest {}, last {}", percent(lowest), percent(last.rate)))
+}
+
+fn percent(rate: f64) -> String {
+    format!("{:.3} %", rate * 100.0)
+}
+
+fn change(change: &Change) -> Value {
+    let &Change { ts, worker, rate, backlog, lost } = change;
+    json!({"ts": ts.0, "worker": worker, "rate": rate, "backlog": f64::from(backlog), "lost": lost})
 }
 
 fn filtered(a: &Accounting) -> Counts {
@@ -331,6 +355,7 @@ mod tests {
             rows: 6,
             seen: Some((Timestamp(1_000_000_000), Timestamp(2_500_000_000))),
             limit_reached: false,
+            sampling: History::default(),
             errors: vec![InputError {
                 path: "x.pcap".into(),
                 offset: Some(9),
@@ -360,6 +385,22 @@ rows              6
 done in 50.0 ms: 2000 packets/s, 2.0 MB/s
 "
         );
+    }
+
+    #[test]
+    fn rates_that_changed() {
+        let mut summary = summary();
+        for rate in [0.5, 0.25, 0.3] {
+            let ts = Timestamp(2_000_000_000);
+            summary.sampling.add(Change { ts, worker: 1, rate, backlog: 0.75, lost: 9 });
+        }
+        let line = "sampling          3  changes of rate, lowest 25.000 %, last 30.000 %\n";
+        assert!(summary.text().contains(line), "{}", summary.text());
+        let json: Value = serde_json::from_str(&summary.json()).expect("JSON");
+        let first = json!({"ts": 2_000_000_000, "worker": 1, "rate": 0.5, "backlog": 0.75, "lost": 9});
+        assert_eq!(json.pointer("/sampling/0"), Some(&first));
+        assert_eq!(json.pointer("/sampling_changes"), Some(&json!(3)));
+        assert_eq!(json.pointer("/sampling_lowest"), Some(&json!(0.25)));
     }
 
     #[test]

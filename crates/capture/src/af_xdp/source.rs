@@ -216,6 +216,11 @@ impl Source for AfXdp {
             ..self.counters
         }
     }
+
+    fn backlog(&self) -> f32 {
+        let share = |q: &Queue| q.receiver.n_waiting() as f32 / q.receiver.n_frames().max(1) as f32;
+        self.queues.iter().map(share).fold(0.0, f32::max)
+    }
 }
 
 impl Partial {

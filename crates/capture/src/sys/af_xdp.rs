@@ -134,6 +134,11 @@ impl Receiver {
         Some(Frames { shared: self.shared.clone(), frames: frames.into() })
     }
 
+    /// Frames that hold packets which nobody has taken.
+    pub(crate) fn n_waiting(&self) -> usize {
+        self.received.filled(self.n_frames())
+    }
+
     /// Counted since the socket was made.
     pub(crate) fn statistics(&self) -> io::Result<Statistics> {
         let s: libc::xdp_statistics = get(&self.shared.socket, libc::XDP_STATISTICS)?;

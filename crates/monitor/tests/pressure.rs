@@ -1,0 +1,323 @@
+//! Live jobs whose sources say that they are behind, lose packets or fail: what is left of the answer is true, every
+//! packet is accounted for, and no flow appears in its middle.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use capture::{Block, Counters, Record, Source, SourceError};
+use monitor::job::Config;
+use monitor::pressure::RATE_MIN;
+use monitor::{Ended, Input, Job, Monitor, Step};
+use stream::Output;
+use testkit::packet::{Sent, tcp_info};
+use tuple::{Batch, DataType};
+use wire::packet::TcpFlags;
+use wire::{LinkType, Timestamp};
+
+const MS: i64 = 1_000_000;
+const SECOND: i64 = 1000 * MS;
+
+/// What a source gives next.
+#[derive(Clone)]
+struct Part {
+    packets: Vec<Sent>,
+    clock: i64,
+    backlog: f32,
+    lost: u64,
+    fails: bool,
+}
+
+/// A live source that follows a script.
+struct Scripted {
+    parts: VecDeque<Part>,
+    backlog: f32,
+    counters: Counters,
+}
+
+impl Source for Scripted {
+    fn next_block(&mut self, block: &mut Block) -> bool {
+        block.clear();
+        let Some(part) = self.parts.pop_front() else { return false };
+        assert!(!part.fails, "the script says so");
+        for sent in &part.packets {
+            let bytes = sent.to_bytes();
+            let (ts, len) = (sent.ts, bytes.len() as u32);
+            let buffer = block.add_buffer(Arc::new(bytes));
+            let link_type = LinkType::Ethernet;
+            block.push(Record { ts, link_type, original_len: len, len, start: 0, buffer });
+        }
+        block.set_clock(Timestamp(part.clock));
+        self.backlog = part.backlog;
+        self.counters.packets += part.packets.len() as u64;
+        self.counters.lost_before_us = Some(part.lost);
+        true
+    }
+
+    fn errors(&self) -> &[SourceError] {
+        &[]
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    fn backlog(&self) -> f32 {
+        self.backlog
+    }
+}
+
+/// A source of `packets` in parts of 50 ms; `pressure` is the backlog and what has been lost at each time.
+fn scripted(packets: &[Sent], until: i64, pressure: impl Fn(i64) -> (f32, u64)) -> Vec<Part> {
+    let mut left = packets.iter().peekable();
+    let part = |n: i64| {
+        let clock = n * 50 * MS;
+        let mut packets = Vec::new();
+        while let Some(sent) = left.next_if(|sent| sent.ts.0 < clock) {
+            packets.push(sent.clone());
+        }
+        let (backlog, lost) = pressure(clock);
+        Part { packets, clock, backlog, lost, fails: false }
+    };
+    (1..=until / (50 * MS)).map(part).collect()
+}
+
+fn run(query: &str, config: &Config, scripts: Vec<Vec<Part>>) -> (Vec<Output>, Ended) {
+    let query = query::check(query, &parsers::registry::schemas(), &()).expect("a sound query");
+    let source = |parts: Vec<Part>| -> Box<dyn Source> {
+        Box::new(Scripted { parts: parts.into(), backlog: 0.0, counters: Counters::default() })
+    };
+    let input = Input::Each(scripts.into_iter().map(source).collect());
+    let mut job = Job::start(&planner::lower(&query), config, input).expect("threads");
+    let mut out = Vec::new();
+    while job.next(Duration::from_secs(60), &mut out) == Step::Going {}
+    (out, job.end())
+}
+
+fn client(n: u32) -> SocketAddr {
+    SocketAddr::from(([10, (n >> 16) as u8, (n >> 8) as u8, n as u8], 40000))
+}
+
+/// Packets of connection `n`: begun at `start`, a byte every `pause`, so many times, and the ends.
+fn connection(n: u32, start: i64, (pause, times): (i64, u32)) -> Vec<Sent> {
+    let (client, server) = (client(n), SocketAddr::from(([192, 168, 0, 1], 80)));
+    let up = |ts, seq, flags, payload: &[u8]| {
+        Sent::tcp(Timestamp(ts), (client, server), tcp_info(seq, 5001, flags), payload)
+    };
+    let (syn, ack, fin) = (TcpFlags::SYN, TcpFlags::ACK, TcpFlags::FIN);
+    let mut sent = vec![
+        up(start, 1000, syn, b""),
+        Sent::tcp(Timestamp(start + 1), (server, client), tcp_info(5000, 1001, syn | ack), b""),
+    ];
+    sent.extend((0..times).map(|i| up(start + 2 + i64::from(i) * pause, 1001 + i, ack, b"x")));
+    let end = start + 2 + i64::from(times) * pause;
+    sent.push(up(end, 1001 + times, fin | ack, b""));
+    sent.push(Sent::tcp(Timestamp(end + 1), (server, client), tcp_info(5001, 1002 + times, fin | ack), b""));
+    sent
+}
+
+fn in_order(connections: impl IntoIterator<Item = Vec<Sent>>) -> Vec<Sent> {
+    let mut all: Vec<Sent> = connections.into_iter().flatten().collect();
+    all.sort_by_key(|sent| sent.ts);
+    all
+}
+
+fn number(batch: &Batch, row: usize, name: &str) -> f64 {
+    let schema = batch.schema();
+    let id = schema.ids().find(|id| schema.field(*id).name == name);
+    let id = id.unwrap_or_else(|| panic!("no column {name}"));
+    match schema.field(id).data_type {
+        DataType::U64 => batch.u64(id).value(row) as f64,
+        DataType::I64 => batch.i64(id).value(row) as f64,
+        _ => batch.f64(id).value(row),
+    }
+}
+
+/// The only row of a result.
+fn single(out: &[Output]) -> &Batch {
+    assert_eq!(out.iter().map(|output| output.batch.rows()).sum::<usize>(), 1);
+    &out.iter().find(|output| output.batch.rows() == 1).expect("a row").batch
+}
+
+fn check_accounting(ended: &Ended, packets: usize) {
+    assert!(ended.panics.is_empty(), "{:?}", ended.panics);
+    assert!(ended.accounting.adds_up());
+    assert_eq!(ended.accounting.received, packets as u64);
+}
+
+/// Behind from 2 s to 4 s.
+fn behind(clock: i64) -> (f32, u64) {
+    (if (2 * SECOND..4 * SECOND).contains(&clock) { 0.8 } else { 0.0 }, 0)
+}
+
+/// The result's only number, and the ends of its interval.
+fn total(
+    query: &str,
+    column: &str,
+    packets: &[Sent],
+    pressure: impl Fn(i64) -> (f32, u64),
+) -> ([f64; 3], Ended) {
+    let (out, ended) = run(query, &Config::default(), vec![scripted(packets, 15 * SECOND, pressure)]);
+    check_accounting(&ended, packets.len());
+    let row = single(&out);
+    (["", "_low", "_high"].map(|end| number(row, 0, &format!("{column}{end}"))), ended)
+}
+
+#[test]
+fn totals_are_scaled_by_what_each_flow_was_sampled_at() {
+    const POPULATIONS: u32 = 20;
+    let (mut covered, mut sum) = (0, 0.0);
+    for population in 0..POPULATIONS {
+        let flows = (0..12_000).map(|n| connection(n + population * 20_000, i64::from(n) * MS, (3 * MS, 1)));
+        let query = "PARSE tcp_flow_key SAMPLE auto PROCESS (count)";
+        let ([seen, low, high], ended) = total(query, "count", &in_order(flows), behind);
+        assert!(ended.accounting.sampled_out > 12_000 && low < high);
+        assert_eq!(ended.sampling.lowest, Some(1.0 / 16.0));
+        covered += u32::from(low <= 12_000.0 && 12_000.0 <= high);
+        sum += seen;
+    }
+    assert!(covered >= POPULATIONS - 3, "{covered} of {POPULATIONS}");
+    let mean = sum / f64::from(POPULATIONS);
+    assert!((mean / 12_000.0 - 1.0).abs() < 0.02, "{mean}");
+}
+
+#[test]
+fn every_kind_of_parser_says_the_rate() {
+    let packets = in_order((0..12_000).map(|n| connection(n, i64::from(n) * MS, (3 * MS, 1 + n % 5))));
+    for (query, column) in [
+        ("PARSE flow SAMPLE auto PROCESS (sum: value=client_packets)", "sum"),
+        ("PARSE tcp_pkt_size SAMPLE auto PROCESS (sum)", "sum"),
+        ("PARSE tcp_conn_time SAMPLE auto PROCESS (count)", "count"),
+        ("PARSE packet SAMPLE auto PROCESS (count)", "count"),
+    ] {
+        let ([truth, low, high], ended) = total(query, column, &packets, |_| (0.0, 0));
+        assert_eq!((ended.accounting.sampled_out, ended.sampling.count), (0, 0));
+        assert_eq!((low, high), (truth, truth), "{query}");
+        let ([seen, low, high], ended) = total(query, column, &packets, behind);
+        assert!(ended.accounting.sampled_out > packets.len() as u64 / 4);
+        assert!(low < seen && seen < high && (seen / truth - 1.0).abs() < 0.15, "{query}: {seen} of {truth}");
+    }
+}
+
+#[test]
+fn a_flow_is_wholly_in_or_wholly_out() {
+    // Each lives for 5 s: before, during and after the time of pressure.
+    let packets = in_order((0..2000).map(|n| connection(n, i64::from(n) * 4 * MS, (500 * MS, 10))));
+    let (out, ended) =
+        run("PARSE flow SAMPLE auto", &Config::default(), vec![scripted(&packets, 20 * SECOND, behind)]);
+    check_accounting(&ended, packets.len());
+    let rows = out.iter().flat_map(|output| (0..output.batch.rows()).map(|row| (&output.batch, row)));
+    let counts: Vec<f64> = rows
+        .map(|(batch, row)| number(batch, row, "client_packets") + number(batch, row, "server_packets"))
+        .collect();
+    assert!(counts.iter().all(|packets| *packets == 14.0), "{counts:?}");
+    assert!((700..1500).contains(&counts.len()), "{}", counts.len());
+    assert_eq!(ended.accounting.parsed, 14 * counts.len() as u64);
+}
+
+#[test]
+fn flows_older_than_all_low_rates_count_as_much_as_others() {
+    // All begin under pressure and go on long after it; those that were refused come in halfway.
+    let (flows, times) = (4000, 100);
+    let packets =
+        in_order((0..flows).map(|n| connection(n, 3 * SECOND + i64::from(n) * MS / 4, (SECOND, times))));
+    let mut config = Config::default();
+    config.monitor.flow.tcp_idle_ns = 5 * SECOND;
+    let query = "PARSE packet SAMPLE auto PROCESS (count: w=10s)";
+    let (out, ended) = run(query, &config, vec![scripted(&packets, 110 * SECOND, behind)]);
+    check_accounting(&ended, packets.len());
+    let windows = out.iter().flat_map(|output| {
+        let count = |row| (number(&output.batch, row, "window_start"), number(&output.batch, row, "count"));
+        (0..output.batch.rows()).map(count)
+    });
+    let windows: Vec<(f64, f64)> = windows.collect();
+    assert!(windows.len() > 8);
+    for (start, count) in windows.iter().skip(1).filter(|(start, _)| *start < 100e9) {
+        assert!((count / f64::from(flows) / 10.0 - 1.0).abs() < 0.15, "{count} from {start}");
+    }
+    let last = windows.iter().rev().find(|(start, _)| *start == 90e9).expect("a window");
+    assert_eq!(last.1, f64::from(flows) * 10.0, "all are in by then");
+}
+
+#[test]
+fn losses_count_as_pressure_and_are_recorded() {
+    let packets = in_order((0..1000).map(|n| connection(n, i64::from(n) * MS, (MS, 2))));
+    let lossy = |clock: i64| (0.0, (clock / SECOND).min(3) as u64 * 100);
+    let query = "PARSE tcp_flow_key SAMPLE auto PROCESS (count)";
+    let (_, ended) = run(query, &Config::default(), vec![scripted(&packets, 60 * SECOND, lossy)]);
+    check_accounting(&ended, packets.len());
+    let changes = &ended.sampling.changes;
+    assert_eq!(changes.iter().map(|change| change.lost).sum::<u64>(), 300);
+    assert_eq!(
+        changes.iter().map(|change| change.rate).take(4).collect::<Vec<_>>(),
+        [0.5, 0.25, 0.125, 0.175]
+    );
+    assert_eq!(changes.back().map(|change| change.rate), Some(1.0));
+    assert_eq!((ended.sampling.count, ended.sampling.lowest), (changes.len() as u64, Some(0.125)));
+}
+
+fn monitor(query: &str) -> Monitor {
+    let query = query::check(query, &parsers::registry::schemas(), &()).expect("a sound query");
+    Monitor::new(&planner::lower(&query).monitor, monitor::Config::default())
+}
+
+fn give(monitor: &mut Monitor, packets: &[Sent]) {
+    let bytes: Vec<Vec<u8>> = packets.iter().map(Sent::to_bytes).collect();
+    let captured = packets.iter().zip(&bytes).map(|(sent, bytes)| sent.captured(bytes));
+    let _ = monitor.on_block(captured, None, &mut Vec::new());
+    assert!(monitor.accounting().adds_up());
+}
+
+#[test]
+fn refused_flows_take_no_memory() {
+    let mut monitor = monitor("PARSE http SAMPLE auto PROCESS (count)");
+    monitor.set_sample_rate(RATE_MIN);
+    for chunk in 0..100 {
+        let flows = chunk * 1000..(chunk + 1) * 1000;
+        give(&mut monitor, &in_order(flows.map(|n| connection(n, i64::from(n), (1, 2)))));
+    }
+    let accounting = monitor.accounting();
+    assert!((40..200).contains(&monitor.flows()), "{}", monitor.flows());
+    assert_eq!(accounting.received, 600_000);
+    assert_eq!(accounting.sampled_out, 600_000 - 6 * monitor.flows() as u64);
+}
+
+#[test]
+fn what_follows_on_a_port_is_decided_anew() {
+    let mut monitor = monitor("PARSE http SAMPLE auto PROCESS (count)");
+    give(&mut monitor, &in_order((0..100).map(|n| connection(n, 0, (1, 1)))));
+    assert_eq!((monitor.flows(), monitor.accounting().sampled_out), (100, 0));
+    monitor.set_sample_rate(RATE_MIN);
+    // The same five-tuples once more, and nothing of them may be taken for stragglers of those before.
+    let again = in_order((0..100).map(|n| {
+        let mut sent = connection(n, SECOND, (1, 5));
+        sent.iter_mut().for_each(|sent| {
+            if let testkit::packet::Carrier::Tcp(tcp) = &mut sent.carrier {
+                tcp.seq.0 += 1_000_000;
+                tcp.ack.0 += 1_000_000;
+            }
+        });
+        sent
+    }));
+    give(&mut monitor, &again);
+    let sampled_out = monitor.accounting().sampled_out;
+    assert!(sampled_out >= 9 * 97 && sampled_out % 9 == 0, "{sampled_out}");
+}
+
+#[test]
+fn a_worker_that_fails_ends_the_job_and_no_other_result_is_lost() {
+    let packets = in_order((0..500).map(|n| connection(n, i64::from(n) * MS, (MS, 2))));
+    let sound = scripted(&packets, 2 * SECOND, |_| (0.0, 0));
+    let mut failing = sound.clone();
+    failing.truncate(3);
+    failing.push(Part { fails: true, ..failing[0].clone() });
+    let query = "PARSE tcp_flow_key PROCESS (count)";
+    let (out, ended) = run(query, &Config::default(), vec![sound.clone(), failing, sound]);
+    assert_eq!(ended.panics.len(), 1);
+    assert!(ended.panics[0].contains("worker 1") && ended.panics[0].contains("the script says so"));
+    assert!(ended.accounting.adds_up());
+    // The others end where they are; what they had taken is in the result.
+    let of_flows = ended.accounting.flows.opened as f64;
+    assert!(number(single(&out), 0, "count") >= of_flows);
+}
