@@ -60,7 +60,7 @@ pub struct Monitor {
     asks: Asks,
     table: Table<FlowState>,
     outputs: Outputs,
-    /// Decides about flows where [`Asks::adapts`].
+    /// The rate under SAMPLE auto.
     adaptive: Adaptive,
     events: Events,
     accounting: Accounting,
@@ -83,7 +83,7 @@ struct FlowState {
     stream: Stream,
     /// The parser did not get the connection's first bytes.
     joined_midway: bool,
-    /// Under SAMPLE auto, the rate at which such flows are in; else 0.
+    /// Once SAMPLE auto has changed the rate: that at which such flows are in; else 0.
     rate: f64,
     reported: Option<Box<flow_record::Counts>>,
 }
@@ -127,7 +127,7 @@ struct Asks {
     counts: bool,
     /// What flow records say of a connection's life.
     life: bool,
-    /// SAMPLE auto: whether a new flow gets in depends on when it begins.
+    /// SAMPLE auto: the rate may change.
     adapts: bool,
     /// The rate at which flows are in where that does not change.
     rate: f64,
@@ -350,14 +350,15 @@ impl Monitor {
     #[inline(always)]
     fn on_packet(&mut self, packet: &Packet<'_>, at: &Hashed, events: &mut Events) {
         self.now = self.clock.max(packet.ts);
-        if self.asks.adapts && !self.gets_in(*packet, at, events) {
+        let has_place = !self.adaptive.has_changed() || self.table_has(*packet, at, events);
+        if !has_place && !self.gets_in(*packet) {
             self.accounting.parsed -= 1;
             self.accounting.sampled_out += 1;
             return;
         }
         let idx = self.table.process_hashed(packet, at, events);
-        if self.asks.adapts {
-            self.raise_rate(idx, *packet);
+        if self.adaptive.has_changed() {
+            self.raise_rate(idx, *packet, !has_place);
         }
         if !events.list().is_empty() {
             // A copy: what others borrow has to lie in memory, for every packet if it is this one.
@@ -381,21 +382,30 @@ impl Monitor {
         }
     }
 
-    /// Under SAMPLE auto: whether a packet's flow is in, or gets in by this packet.
+    /// Under SAMPLE auto: whether a packet's flow is in.
     #[inline(never)]
-    fn gets_in(&mut self, packet: Packet<'_>, at: &Hashed, events: &mut Events) -> bool {
+    fn table_has(&mut self, packet: Packet<'_>, at: &Hashed, events: &mut Events) -> bool {
         let goes_on = self.table.goes_on(&packet, at, events);
         // What was left of a flow that it has shown to be over.
         self.on_events(events, &[], None);
-        goes_on || Adaptive::takes(&packet.five_tuple.flow_key().0, self.adaptive.rate_of(&packet))
+        goes_on
     }
 
-    /// Under SAMPLE auto: such a packet would have brought in any flow like this at its rate.
+    /// Under SAMPLE auto: whether a flow that is not in gets in by a packet.
     #[inline(never)]
-    fn raise_rate(&mut self, idx: FlowIdx, packet: Packet<'_>) {
+    fn gets_in(&self, packet: Packet<'_>) -> bool {
+        Adaptive::takes(&packet.five_tuple.flow_key().0, self.adaptive.rate_of(&packet))
+    }
+
+    /// Under SAMPLE auto: any flow like this would have got in by such a packet at its rate.
+    #[inline(never)]
+    fn raise_rate(&mut self, idx: FlowIdx, packet: Packet<'_>, is_new: bool) {
         let rate = self.adaptive.rate_of(&packet);
         let state = self.table.state_mut(idx);
-        state.rate = state.rate.max(rate);
+        // Flows from before the first change were all in.
+        if is_new || state.rate > 0.0 {
+            state.rate = state.rate.max(rate);
+        }
     }
 
     fn on_events(&mut self, events: &Events, payload: &[u8], packet: Option<&Packet<'_>>) {

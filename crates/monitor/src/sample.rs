@@ -55,6 +55,7 @@ fn threshold(rate: f64) -> u64 {
 #[derive(Clone, Debug)]
 pub struct Adaptive {
     rate: f64,
+    has_changed: bool,
     tcp: Lowest,
     others: Lowest,
 }
@@ -63,7 +64,15 @@ impl Adaptive {
     /// Takes every flow at first; told how long TCP flows and others may be silent.
     #[must_use]
     pub fn new(tcp_idle_ns: i64, others_idle_ns: i64) -> Adaptive {
-        Adaptive { rate: 1.0, tcp: Lowest::within(tcp_idle_ns), others: Lowest::within(others_idle_ns) }
+        let (tcp, others) = (Lowest::within(tcp_idle_ns), Lowest::within(others_idle_ns));
+        Adaptive { rate: 1.0, has_changed: false, tcp, others }
+    }
+
+    /// Whether it ever had another rate than 1; before that nothing has to be asked of flows.
+    #[inline]
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        self.has_changed
     }
 
     /// The rate at which connections begin now.
@@ -77,6 +86,7 @@ impl Adaptive {
         self.tcp.ended(now, (self.rate, rate));
         self.others.ended(now, (self.rate, rate));
         self.rate = rate;
+        self.has_changed = true;
     }
 
     /// Forgets rates that are too old to matter.

@@ -187,7 +187,7 @@ fn every_kind_of_parser_says_the_rate() {
     let packets = in_order((0..12_000).map(|n| connection(n, i64::from(n) * MS, (3 * MS, 1 + n % 5))));
     for (query, column) in [
         ("PARSE flow SAMPLE auto PROCESS (sum: value=client_packets)", "sum"),
-        ("PARSE tcp_pkt_size SAMPLE auto PROCESS (sum)", "sum"),
+        ("PARSE tcp_pkt_size SAMPLE auto PROCESS (sum)", "sum_bytes"),
         ("PARSE tcp_conn_time SAMPLE auto PROCESS (count)", "count"),
         ("PARSE packet SAMPLE auto PROCESS (count)", "count"),
     ] {
