@@ -4,7 +4,7 @@
 pub const ABOUT: &str = "\
 Response times, errors and rankings of services, from packets alone.
 
-One SQL-like query goes in; netalytics reads the packets of a capture, puts the flows together, reads the protocols \
+One SQL-like query goes in; netalytics reads packets, from captures or live, puts the flows together, reads the protocols \
 inside them, and answers. Nothing is installed in an application, and no log is read.";
 
 /// Shown when nothing is asked, and below the help.

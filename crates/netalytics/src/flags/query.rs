@@ -48,7 +48,7 @@ pub struct QueryFlags {
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Messages")]
     pub stats: Option<i64>,
 
-    /// Threads that work on packets, each with its share of the flows; auto is one for each core when files are read
+    /// Threads that work on packets, each with its share of the flows; auto is one for each core with files, one live
     #[arg(long, value_name = "N", default_value = "auto", value_parser = workers, help_heading = "Workers")]
     pub workers: Workers,
 
