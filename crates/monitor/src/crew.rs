@@ -168,7 +168,7 @@ impl Crew {
             tuples: accounting.tuples,
             flows: worker.monitor().flows() as u64,
             gaps: accounting.flows.gaps,
-            lost: counters.lost_before_us.unwrap_or(0),
+            lost: counters.lost_before_us.unwrap_or(0) + counters.nic_drops.unwrap_or(0),
             backlog: source.map_or(0.0, |source| source.backlog().into()),
             sample_rate: worker.monitor().sample_rate(),
             ..Reading::default()

@@ -302,7 +302,7 @@ fn what_follows_on_a_port_is_decided_anew() {
     }));
     give(&mut monitor, &again);
     let sampled_out = monitor.accounting().sampled_out;
-    assert!(sampled_out >= 9 * 97 && sampled_out % 9 == 0, "{sampled_out}");
+    assert!(sampled_out >= 9 * 97 && sampled_out.is_multiple_of(9), "{sampled_out}");
 }
 
 #[test]
