@@ -21,13 +21,16 @@ const QUERIES: [&str; 9] = [
     "PARSE tcp_flow_key",
 ];
 
-fn run(capture: &Path, query: &str, workers: usize) -> (Vec<(Option<usize>, Vec<Row>)>, Ended) {
+/// Rows as they came, by pipeline.
+type Results = Vec<(Option<usize>, Vec<Row>)>;
+
+fn run(capture: &Path, query: &str, workers: usize) -> (Results, Ended) {
     let query = query::check(query, &parsers::registry::schemas(), &()).expect("a sound query");
     let input = Input::Shared(capture::open(&[capture.to_owned()]), workers);
     let mut job = Job::start(&planner::lower(&query), &Config::default(), input).expect("threads");
     let mut out = Vec::new();
     while job.next(Duration::from_secs(60), &mut out) == Step::Going {}
-    let mut results: Vec<(Option<usize>, Vec<Row>)> = Vec::new();
+    let mut results = Results::new();
     for output in out {
         match results.last_mut() {
             Some((pipeline, some)) if *pipeline == output.pipeline => some.extend(rows(&output.batch)),
