@@ -117,6 +117,9 @@ impl Job {
         let limiter = Limiter::new(plan.monitor.limit);
         let gate = || Gate::new(&plan.monitor, limiter.clone());
         let limits = config.monitor.share(workers);
+        // Tuples are joined in the workers, each of which has its share of the room.
+        let joins = stream.join_rows_max.div_ceil(workers);
+        let stream = stream::Config { join_rows_max: joins, ..stream };
         let worker =
             |gate| Worker::new(gate, (&plan.monitor, &plan.dataflow), (limits.clone(), stream.clone()));
         let crew = |worker: Option<usize>| Crew {

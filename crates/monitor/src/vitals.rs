@@ -83,10 +83,15 @@ impl Vitals {
         }
     }
 
-    /// Signs for `workers` workers.
+    /// Signs for `workers` workers that have not begun.
     #[must_use]
     pub fn of_all(workers: usize) -> Arc<[Vitals]> {
-        (0..workers).map(|_| Vitals::default()).collect()
+        let new = |_| {
+            let vitals = Vitals::default();
+            vitals.write(&Reading { sample_rate: 1.0, ..Reading::default() });
+            vitals
+        };
+        (0..workers).map(new).collect()
     }
 }
 
@@ -107,7 +112,7 @@ mod tests {
         };
         vitals[1].write(&reading);
         assert_eq!(vitals[1].read(), reading);
-        assert_eq!(vitals[0].read(), Reading::default());
+        assert_eq!(vitals[0].read(), Reading { sample_rate: 1.0, ..Reading::default() });
         vitals[0].write_position((7, Some(9)));
         assert_eq!(vitals[0].read().position, (7, Some(9)));
     }
