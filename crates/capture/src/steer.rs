@@ -1,5 +1,5 @@
 //! Which packets a monitor wants, as an XDP program: FROM and TO, both directions, behind VLAN tags and IPv6 extension
-//! headers, with the fragments of wanted hosts. [`Steering::program`] emits the instructions; what they match goes to
+//! headers, with the fragments of wanted hosts. `Steering::program` emits the instructions; what they match goes to
 //! the socket of the packet's receive queue, everything else up the stack, untouched. Compares in the kernel exactly
 //! what the monitor compares later, so nothing wanted is missed; what only the monitor can tell (which end is the
 //! client) is not decided here. Tunnels are not opened: the outer header counts.

@@ -93,6 +93,12 @@ impl Gate {
         Verdict::Entered
     }
 
+    /// Whether whatever can be decoded enters.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.is_open
+    }
+
     /// LIMIT, as all workers share it.
     #[must_use]
     pub fn limiter(&self) -> &Limiter {

@@ -1,7 +1,7 @@
 //! A query at work: threads that read and parse, and the place where their results meet.
 //!
 //! Every worker has a thread of its own and either a source of its own (live capture gives each its queue) or a ring
-//! through which one reader deals the packets of a single source ([`crate::spread`]). Whoever started the job takes
+//! through which one reader deals the packets of a single source (`spread.rs`). Whoever started the job takes
 //! results from [`Job::next`]. A worker that panics ends the job with an error and nothing else.
 
 use std::net::IpAddr;
@@ -20,6 +20,7 @@ use crate::collector::Collector;
 use crate::crew::{Crew, Message};
 use crate::gate::Gate;
 use crate::limiter::Limiter;
+use crate::outputs::Outputs;
 use crate::pressure::History;
 use crate::spread::Spread;
 use crate::vitals::{Reading, Vitals};
@@ -117,6 +118,7 @@ impl Job {
         let limiter = Limiter::new(plan.monitor.limit);
         let gate = || Gate::new(&plan.monitor, limiter.clone());
         let limits = config.monitor.share(workers);
+        let packets_only = Outputs::new(&plan.monitor).reads_packets_only();
         // Tuples are joined in the workers, each of which has its share of the room.
         let joins = stream.join_rows_max.div_ceil(workers);
         let stream = stream::Config { join_rows_max: joins, ..stream };
@@ -136,7 +138,8 @@ impl Job {
                 threads.push(crew(Some(0)).spawn(move |crew| crew.run(worker, source, false))?);
             }
             Input::Shared(source, _) => {
-                let (spread, rings) = Spread::new(gate(), workers, limits.flow.seed ^ SPREAD_SEED);
+                let (spread, rings) =
+                    Spread::new(gate(), workers, (limits.flow.seed ^ SPREAD_SEED, packets_only));
                 for (number, ring) in rings.into_iter().enumerate() {
                     let worker = worker(Gate::open());
                     threads.push(crew(Some(number)).spawn(move |crew| crew.run_behind(worker, ring))?);

@@ -1,5 +1,5 @@
-//! Deals the packets of one input to several workers: by flow, so that each flow is seen whole by one of them. The
-//! gate stands here, before the packets are dealt; blocks are shared and not copied, a worker is told which places
+//! Deals the packets of one input to several workers: by flow, so that each flow is seen whole by one of them, or by
+//! whole blocks in turn, where flows do not matter and every packet enters. The gate stands here, before the packets are dealt; blocks are shared and not copied, a worker is told which places
 //! of a block are its own. Every worker is told of every block's end, so that all keep the same time.
 
 use std::collections::VecDeque;
@@ -32,6 +32,8 @@ pub(crate) struct Spread {
     gate: Gate,
     accounting: Accounting,
     seed: u64,
+    by_block: bool,
+    turn: usize,
     lanes: Vec<Sender<Share>>,
     shares: Vec<Vec<u16>>,
     epochs: Epochs,
@@ -45,13 +47,20 @@ pub(crate) struct Spread {
 pub(crate) struct WorkerGone;
 
 impl Spread {
-    /// Deals to `workers` workers; also where each finds its shares.
-    pub fn new(gate: Gate, workers: usize, seed: u64) -> (Spread, Vec<Receiver<Share>>) {
+    /// Deals to `workers` workers; also where each finds its shares. What a plan asks of `packets_only` needs no flows.
+    pub fn new(
+        gate: Gate,
+        workers: usize,
+        (seed, packets_only): (u64, bool),
+    ) -> (Spread, Vec<Receiver<Share>>) {
+        let by_block = packets_only && gate.is_open();
         let (lanes, receivers) = (0..workers).map(|_| ring(BLOCKS_WAITING)).unzip();
         let spread = Spread {
             gate,
             accounting: Accounting::default(),
             seed,
+            by_block,
+            turn: 0,
             lanes,
             shares: vec![Vec::new(); workers],
             epochs: Epochs::default(),
@@ -102,6 +111,12 @@ impl Spread {
     }
 
     fn sort(&mut self, block: &Block) -> Progress {
+        if self.by_block {
+            self.turn = (self.turn + 1) % self.shares.len();
+            self.shares[self.turn].extend(0..block.len() as u16);
+            self.clock = block.records().iter().map(|record| record.ts).fold(self.clock, Timestamp::max);
+            return Progress::Continue;
+        }
         for (place, captured) in block.packets().enumerate() {
             let mut deal = Deal { seed: self.seed, place: place as u16, shares: &mut self.shares };
             let verdict = self.gate.admit(&captured, &mut self.accounting, &mut deal);
