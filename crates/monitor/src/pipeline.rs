@@ -350,16 +350,37 @@ impl Monitor {
     #[inline(always)]
     fn on_packet(&mut self, packet: &Packet<'_>, at: &Hashed, events: &mut Events) {
         self.now = self.clock.max(packet.ts);
-        let has_place = !self.adaptive.has_changed() || self.table_has(*packet, at, events);
-        if !has_place && !self.gets_in(*packet) {
+        if self.adaptive.has_changed() {
+            return self.on_sampled_packet(*packet, at, events);
+        }
+        let idx = self.table.process_hashed(packet, at, events);
+        self.on_flow_packet(idx, packet, events);
+    }
+
+    /// The same once SAMPLE auto has changed the rate: the packets of flows that are in, or get in by them.
+    #[inline(never)]
+    fn on_sampled_packet(&mut self, packet: Packet<'_>, at: &Hashed, events: &mut Events) {
+        let goes_on = self.table.goes_on(&packet, at, events);
+        // What was left of a flow that it has shown to be over.
+        self.on_events(events, &[], None);
+        let rate = self.adaptive.rate_of(&packet);
+        if !goes_on && !Adaptive::takes(&packet.five_tuple.flow_key().0, rate) {
             self.accounting.parsed -= 1;
             self.accounting.sampled_out += 1;
             return;
         }
-        let idx = self.table.process_hashed(packet, at, events);
-        if self.adaptive.has_changed() {
-            self.raise_rate(idx, *packet, !has_place);
+        let idx = self.table.process_hashed(&packet, at, events);
+        let state = self.table.state_mut(idx);
+        // Flows from before the first change were all in; into others such a packet would have let any flow like this.
+        if !goes_on || state.rate > 0.0 {
+            state.rate = state.rate.max(rate);
         }
+        self.on_flow_packet(idx, &packet, events);
+    }
+
+    /// A packet that the table has taken in.
+    #[inline(always)]
+    fn on_flow_packet(&mut self, idx: FlowIdx, packet: &Packet<'_>, events: &Events) {
         if !events.list().is_empty() {
             // A copy: what others borrow has to lie in memory, for every packet if it is this one.
             let packet = *packet;
@@ -379,32 +400,6 @@ impl Monitor {
             && tcp.flags.intersects(TcpFlags::SYN | TcpFlags::FIN)
         {
             self.on_control_segment(idx, tcp.flags, packet.ts);
-        }
-    }
-
-    /// Under SAMPLE auto: whether a packet's flow is in.
-    #[inline(never)]
-    fn table_has(&mut self, packet: Packet<'_>, at: &Hashed, events: &mut Events) -> bool {
-        let goes_on = self.table.goes_on(&packet, at, events);
-        // What was left of a flow that it has shown to be over.
-        self.on_events(events, &[], None);
-        goes_on
-    }
-
-    /// Under SAMPLE auto: whether a flow that is not in gets in by a packet.
-    #[inline(never)]
-    fn gets_in(&self, packet: Packet<'_>) -> bool {
-        Adaptive::takes(&packet.five_tuple.flow_key().0, self.adaptive.rate_of(&packet))
-    }
-
-    /// Under SAMPLE auto: any flow like this would have got in by such a packet at its rate.
-    #[inline(never)]
-    fn raise_rate(&mut self, idx: FlowIdx, packet: Packet<'_>, is_new: bool) {
-        let rate = self.adaptive.rate_of(&packet);
-        let state = self.table.state_mut(idx);
-        // Flows from before the first change were all in.
-        if is_new || state.rate > 0.0 {
-            state.rate = state.rate.max(rate);
         }
     }
 
