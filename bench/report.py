@@ -93,17 +93,10 @@ def limits(results):
     yield "\n" + "; ".join(f"{r['memory']} {r['gb_per_s']} GB/s" if "gb_per_s" in r else f"{r['memory']} {r['dependent_ns']} ns, independent {r['independent_ns']} ns" for r in results["memory"]) + "."
 
 
-def live(results):
-    rows = results.get("live") or []
-    if rows:
-        yield "\n## Live\n\n| backend | packets/s sent | receiver alone: lost | netalytics: lost |\n| --- | --- | --- | --- |"
-        yield from (f"| {r['backend']} | {r['rate']:,} | {r['receiver_lost']} | {r['netalytics_lost']} |" for r in rows)
-
-
 def markdown(title, results):
     m = results["machine"]
     parts = [f"# {title}\n", f"Commit {m['commit']}; {m['cpu']}, {m['cores']} cores, Linux {m['kernel']}, {m['rustc']}; load {m['load']:.1f} when it began. "
              f"One core, whole process, medians of {m['runs']} runs after one warm-up; `bench/run.py`." + (" **A quick run: one round of everything.**" if m["quick"] else "") + "\n"]
-    for part in (jobs, workers, memory, queues, fabric, live, limits):
+    for part in (jobs, workers, memory, queues, fabric, limits):
         parts += part(results)
     return "\n".join(parts) + "\n"

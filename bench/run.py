@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Everything that docs/performance.md says, measured in one run: limits, netalytics, peers, workers, memory, rings.
 
-    bench/run.py [--quick] [--captures DIR] [--out bench/runs/DATE] [--workers 2] [--live]
+    bench/run.py [--quick] [--captures DIR] [--out bench/runs/DATE] [--workers 2]
 
 Builds what it needs, makes the synthetic captures, takes everything in turn pinned to one core, and writes raw figures
 (results.json) and a table (README.md) into the output folder. Peers come from bench/peers.sh; one that is missing is
@@ -197,9 +197,6 @@ class Bench:
         results["queues"] = [row for command in commands for row in json_lines(command) or []]
         rounds = "1" if self.args.quick else "5"
         results["fabric"] = [row for command in ([f"{binaries[0]}/fabric", rounds], [f"{binaries[1]}/goqueues", "fabric", rounds]) for row in json_lines(command) or []]
-        if self.args.live:
-            # One JSON line a backend and rate: backend, rate, receiver_lost, netalytics_lost.
-            results["live"] = json_lines([f"{HERE}/live.sh", self.args.netalytics])
         shutil.rmtree(self.work, ignore_errors=True)
         return results
 
@@ -221,7 +218,6 @@ def main():
     args.add_argument("--peer-runs", type=int, default=1)
     args.add_argument("--peer-seconds", type=float, default=180, help="a peer that takes longer is left out")
     args.add_argument("--workers", type=int, default=1, help="also measure the wall time of 1 to N workers")
-    args.add_argument("--live", action="store_true", help="also capture over a veth pair (root)")
     args.add_argument("--cpu", type=int, default=os.cpu_count() - 1)
     args.add_argument("--netalytics", default=os.path.join(ROOT, "target", "release", "netalytics"), help="the binary to measure (default: built here)")
     args.add_argument("--no-build", action="store_true")
