@@ -22,6 +22,8 @@ pub struct Dialogue {
     pub acks: bool,
     ends: [SocketAddr; 2],
     next: [u32; 2],
+    /// IP identifications used last.
+    ip_ids: [u16; 2],
     sent: Vec<Sent>,
 }
 
@@ -44,6 +46,7 @@ impl Dialogue {
             acks: true,
             ends: [end(client), end(server)],
             next: [1_000, 5_000],
+            ip_ids: [0, u16::MAX - 9],
             sent: Vec::new(),
         }
     }
@@ -112,11 +115,14 @@ impl Dialogue {
     /// One UDP datagram between the same ends.
     pub fn datagram(&mut self, from: Side, payload: &[u8]) {
         let ends = (self.address(from), self.address(from.other()));
-        self.push(Sent::udp(self.now, ends, payload));
+        self.push(from, Sent::udp(self.now, ends, payload));
     }
 
-    fn push(&mut self, sent: Sent) {
-        self.sent.push(sent);
+    /// Packets from one end are numbered as most systems do it; 0 is left out, it says nothing.
+    fn push(&mut self, from: Side, sent: Sent) {
+        let ip_id = &mut self.ip_ids[from.index()];
+        *ip_id = ip_id.checked_add(1).unwrap_or(1);
+        self.sent.push(Sent { ip_id: *ip_id, ..sent });
         self.now = self.now.plus(self.step_ns);
     }
 }
@@ -208,7 +214,7 @@ impl End<'_> {
         let ack = if flags.contains(TcpFlags::ACK) { self.talk.next_seq(self.side.other()) } else { 0 };
         let ends = (self.talk.address(self.side), self.talk.address(self.side.other()));
         let sent = Sent::tcp(self.talk.now, ends, tcp_info(seq, ack, flags), bytes);
-        self.talk.push(sent);
+        self.talk.push(self.side, sent);
         self
     }
 

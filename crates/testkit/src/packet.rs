@@ -36,6 +36,8 @@ pub struct Sent {
     pub payload: Vec<u8>,
     /// How many bytes at the payload's end the snaplen cut off.
     pub cut: u32,
+    /// IPv4 identification; not sent with IPv6.
+    pub ip_id: u16,
     /// 802.1Q tags, outermost first.
     pub vlans: Vec<u16>,
 }
@@ -61,7 +63,7 @@ impl Sent {
         carrier: Carrier,
         payload: &[u8],
     ) -> Sent {
-        Sent { ts, src, dst, carrier, payload: payload.to_vec(), cut: 0, vlans: Vec::new() }
+        Sent { ts, src, dst, carrier, payload: payload.to_vec(), cut: 0, ip_id: 0, vlans: Vec::new() }
     }
 
     /// Its TCP header, if it has one.
@@ -91,7 +93,9 @@ impl Sent {
         }
         let (protocol, segment) = (self.protocol(), self.segment());
         match (self.src.ip(), self.dst.ip()) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => ipv4(&mut out, (src, dst), protocol, &segment),
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                ipv4(&mut out, (src, dst), (protocol, self.ip_id), &segment)
+            }
             (IpAddr::V6(src), IpAddr::V6(dst)) => ipv6(&mut out, (src, dst), protocol, &segment),
             _ => panic!("both ends of a packet are of one address family"),
         }
@@ -119,6 +123,7 @@ impl Sent {
             original_len: self.header_len() + self.payload.len() as u32,
             five_tuple: self.five_tuple(),
             ttl: TTL,
+            ip_id: if self.src.is_ipv4() { self.ip_id } else { 0 },
             transport,
             payload: &self.payload[..self.payload.len() - self.cut as usize],
             payload_original_len: self.payload.len() as u32,
@@ -214,11 +219,12 @@ pub fn tcp_info(seq: u32, ack: u32, flags: TcpFlags) -> TcpInfo {
 
 const TTL: u8 = 64;
 
-fn ipv4(out: &mut Vec<u8>, (src, dst): (Ipv4Addr, Ipv4Addr), protocol: u8, segment: &[u8]) {
+fn ipv4(out: &mut Vec<u8>, (src, dst): (Ipv4Addr, Ipv4Addr), (protocol, id): (u8, u16), segment: &[u8]) {
     out.extend([0x08, 0x00]);
     let mut header = vec![0x45, 0];
     header.extend((20 + segment.len() as u16).to_be_bytes());
-    header.extend([0, 0, 0x40, 0, TTL, protocol, 0, 0]);
+    header.extend(id.to_be_bytes());
+    header.extend([0x40, 0, TTL, protocol, 0, 0]);
     header.extend(src.octets());
     header.extend(dst.octets());
     let sum = checksum(0, &header);

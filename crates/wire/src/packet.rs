@@ -44,6 +44,8 @@ pub struct Packet<'a> {
     pub five_tuple: FiveTuple,
     /// IPv4 TTL or IPv6 hop limit.
     pub ttl: u8,
+    /// IPv4 identification, which a sender usually counts up (RFC 6864 §3); 0 with IPv6.
+    pub ip_id: u16,
     /// The transport header.
     pub transport: Transport,
     /// Transport payload as captured; link padding is not part of it.
@@ -253,6 +255,7 @@ struct Network<'a> {
     src: Addr,
     dst: Addr,
     ttl: u8,
+    ip_id: u16,
     protocol: IpProtocol,
     payload: Extent<'a>,
 }
@@ -264,8 +267,8 @@ impl<'a> Network<'a> {
             // Reassembly of fragments goes here.
             return Err(Undecodable::Fragment);
         }
-        let (src, dst, ttl) = (ip.src(), ip.dst(), ip.ttl());
-        Ok(Self { src, dst, ttl, protocol: ip.protocol(), payload: ip.payload() })
+        let (src, dst, ttl, ip_id) = (ip.src(), ip.dst(), ip.ttl(), ip.ident());
+        Ok(Self { src, dst, ttl, ip_id, protocol: ip.protocol(), payload: ip.payload() })
     }
 
     fn ipv6(packet: Extent<'a>) -> Result<Self, Undecodable> {
@@ -275,7 +278,7 @@ impl<'a> Network<'a> {
             return Err(Undecodable::Fragment);
         }
         let (src, dst, ttl) = (ip.src(), ip.dst(), ip.hop_limit());
-        Ok(Self { src, dst, ttl, protocol: ip.protocol(), payload: ip.payload() })
+        Ok(Self { src, dst, ttl, ip_id: 0, protocol: ip.protocol(), payload: ip.payload() })
     }
 
     fn packet(self, ts: Timestamp, original_len: u32) -> Result<Packet<'a>, Undecodable> {
@@ -304,6 +307,7 @@ impl<'a> Network<'a> {
             original_len,
             five_tuple: FiveTuple { src, dst, protocol: self.protocol },
             ttl: self.ttl,
+            ip_id: self.ip_id,
             transport,
             payload: payload.bytes,
             payload_original_len: payload.original_len,

@@ -58,7 +58,7 @@ fn ipv4<'a>(captured: &Captured<'a>, frame: &'a [u8]) -> Option<Packet<'a>> {
     }
     let (src, dst) = (Addr::v4(array(head, 26..30)), Addr::v4(array(head, 30..34)));
     let segment = head[V4_SEGMENT..].first_chunk()?;
-    Network { src, dst, protocol: head[23], ttl: head[22], len }
+    Network { src, dst, protocol: head[23], ttl: head[22], ip_id: be16(head, 18..20), len }
         .packet::<V4_SEGMENT>(captured, frame, segment)
 }
 
@@ -72,7 +72,7 @@ fn ipv6<'a>(captured: &Captured<'a>, frame: &'a [u8]) -> Option<Packet<'a>> {
     }
     let (src, dst) = (Addr(array(head, 22..38)), Addr(array(head, 38..54)));
     let segment = head[V6_SEGMENT..].first_chunk()?;
-    Network { src, dst, protocol: head[20], ttl: head[21], len }
+    Network { src, dst, protocol: head[20], ttl: head[21], ip_id: 0, len }
         .packet::<V6_SEGMENT>(captured, frame, segment)
 }
 
@@ -82,6 +82,7 @@ struct Network {
     dst: Addr,
     protocol: u8,
     ttl: u8,
+    ip_id: u16,
     len: u32,
 }
 
@@ -115,6 +116,7 @@ impl Network {
             original_len: captured.wire_len(),
             five_tuple: FiveTuple { src, dst, protocol },
             ttl: self.ttl,
+            ip_id: self.ip_id,
             transport,
             payload,
             payload_original_len: len - header_len,
