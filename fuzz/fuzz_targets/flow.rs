@@ -40,7 +40,7 @@ fuzz_target!(|input: &[u8]| {
             original_len: 54 + u32::from(len),
             five_tuple: FiveTuple { src: end(ends & 7), dst: end(ends >> 4 & 7), protocol },
             ttl: 64,
-            ip_id: 0,
+            ip_id: u16::from(time & 7),
             transport: if udp {
                 Transport::Udp
             } else {

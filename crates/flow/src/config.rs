@@ -5,10 +5,10 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
     /// Who spoke when and how much, and how connections began and ended. Sequence numbers are followed all the same,
-    /// so a RST out of window or a FIN before its time mean here what they mean below; but a segment that a mirror
-    /// copied twice counts as a retransmission.
+    /// so a RST out of window or a FIN before its time mean here what they mean below; but packets that a mirror
+    /// copied count again, or as retransmissions.
     Life,
-    /// Also [`crate::SideCounters::mirrored`], and with it the true `retransmissions` and their letter in the history.
+    /// Also which packets are copies ([`crate::SideCounters::duplicates`]), and so the true counts of all others.
     Segments,
     /// Also the payload: `Bytes`, `Gap` and `Datagram` events.
     Payload,

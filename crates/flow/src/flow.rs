@@ -212,6 +212,16 @@ impl FlowCore<'_> {
         (spill.0 + i64::from(since), spill.1 + u64::from(since))
     }
 
+    /// Whether all of the `len` bytes at `seq` have been seen, as far as that is remembered.
+    pub(crate) fn has_bytes(&self, side: Side, seq: TcpSeq, len: u32) -> bool {
+        let (pos, _) = self.place(side);
+        let start = pos + i64::from(seq.distance(self.next_byte(side)));
+        let end = start + i64::from(len);
+        let waiting = self.cold.spill.as_ref().and_then(|spill| spill.waiting[side.index()].as_ref());
+        let (held, lost) = waiting.map_or((false, false), |w| (w.holds(start, end), w.has_lost(start, end)));
+        self.hot.is_started(side) && start >= 0 && !lost && (end <= pos || held)
+    }
+
     /// Sequence number of the stream's first byte.
     pub(crate) fn start_seq(&self, side: Side) -> TcpSeq {
         let pos = self.cold.spill.as_ref().map_or(0, |spill| spill.pos[side.index()]);

@@ -14,8 +14,8 @@ pub struct SideCounters {
     pub retransmissions: u32,
     /// SYNs, SYN-ACKs and FINs without payload that were sent before.
     pub control_retransmissions: u32,
-    /// The newest segment once more within a millisecond: copied by a mirror, not sent again.
-    pub mirrored: u32,
+    /// Packets captured before: copied by a mirror, not sent again. Nothing else counts them.
+    pub duplicates: u32,
     /// Segments that came behind a higher one and filled a hole.
     pub out_of_order: u32,
     /// Gaps declared; those that the snaplen made are only in `cut_bytes`.
@@ -73,6 +73,14 @@ pub struct Counters {
     pub resets_ignored: u64,
     /// Packets of terminated flows.
     pub stragglers: u64,
+    /// Copies of packets captured before.
+    pub duplicates: u64,
+    /// Distinct bytes of TCP streams seen.
+    pub stream_bytes: u64,
+    /// Bytes that an end acknowledged but the capture does not have: lost on the way to it.
+    pub acked_unseen_bytes: u64,
+    /// The same of streams of which nothing was captured: the other direction goes another way.
+    pub unseen_direction_bytes: u64,
     /// Times the packets' clock was set back for good.
     pub clock_rebases: u64,
 }
@@ -94,7 +102,19 @@ impl Counters {
         self.resyncs += other.resyncs;
         self.resets_ignored += other.resets_ignored;
         self.stragglers += other.stragglers;
+        self.duplicates += other.duplicates;
+        self.stream_bytes += other.stream_bytes;
+        self.acked_unseen_bytes += other.acked_unseen_bytes;
+        self.unseen_direction_bytes += other.unseen_direction_bytes;
         self.clock_rebases += other.clock_rebases;
+    }
+
+    /// The share of the bytes of TCP streams that is missing in the capture, as far as acknowledgments tell: those of
+    /// directions that were captured at all. Zeek estimates capture loss alike, by acknowledgments that cover a gap.
+    #[must_use]
+    pub fn capture_loss(&self) -> f64 {
+        let all = self.stream_bytes + self.acked_unseen_bytes;
+        if all == 0 { 0.0 } else { self.acked_unseen_bytes as f64 / all as f64 }
     }
 
     /// Flows closed for `reason`.

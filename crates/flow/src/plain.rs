@@ -45,8 +45,9 @@ pub(crate) fn take_in(
         }
         Letter::PAYLOAD
     } else {
-        let repeats = advance == 0 && tcp.window == hot.window[own] && ahead < 0;
-        if repeats || tcp.seq.plus(1) == next {
+        // It may have been captured before, or be one of those that ask for what is missing.
+        let is_news = advance > 0;
+        if !is_news || tcp.seq.plus(1) == next {
             return false;
         }
         Letter::ACK

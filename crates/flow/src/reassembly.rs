@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use wire::{Side, TcpSeq, Timestamp};
 
 use crate::metrics::{Counters, SideCounters};
-use crate::record::Latest;
 use crate::{Chunk, Events, FlowEvent, FlowIdx};
 
 /// One segment's place and bytes; SYN and RST are the caller's business.
@@ -71,8 +70,6 @@ pub(crate) struct ByteStream {
     pub unique_bytes: u64,
     /// Sequence number at `pos`; one more once the FIN is consumed.
     pub next: TcpSeq,
-    /// When the newest segment arrived, and its length.
-    pub latest: Latest,
     /// [`BUSY`] and [`PROBED`].
     pub bits: u8,
     /// Whether the FIN was reached.
@@ -120,8 +117,6 @@ const PLAUSIBLE: i32 = 1 << 30;
 const STRAYS_BELIEVED: u8 = 3;
 /// What a held segment costs besides its bytes.
 const HELD_OVERHEAD_BYTES: usize = 256;
-/// The newest segment once more within this time was copied by a mirror; a sender would have waited longer.
-const MIRRORED_WITHIN_US: u32 = 1_000;
 
 impl Budget {
     fn fits(&self, stream_cost: usize, more: usize) -> bool {
@@ -212,9 +207,6 @@ impl ByteStream {
         let begin = self.pos_of(segment.seq);
         let end = begin + i64::from(segment.len);
         let fin = self.waiting.as_ref().and_then(|w| w.fin).map_or(i64::MAX, |(fin, _)| fin);
-        let mirrored = end == self.pos
-            && segment.len == u32::from(self.latest.len)
-            && (micros(segment.ts).wrapping_sub(self.latest.us) as i32).unsigned_abs() <= MIRRORED_WITHIN_US;
         let (last_gap, highest) = self.waiting.as_ref().map_or(((0, 0), 0), |w| (w.last_gap, w.highest()));
         let mut new = 0;
         let mut at = begin.max(self.pos);
@@ -228,12 +220,10 @@ impl ByteStream {
             at = stop.max(self.pos);
         }
         self.unique_bytes += new;
+        out.totals.stream_bytes += new;
         let old = u64::from(segment.len) - new;
         let overlap = |(start, stop): (i64, i64)| (end.min(stop) - begin.max(start)).max(0) as u64;
         let late = overlap(last_gap) + overlap((i64::MIN, 0));
-        if new > 0 {
-            self.latest = Latest::new(segment.ts, segment.len);
-        }
         let probe = self.bits & PROBED != 0 && old == 1;
         self.bits &= !PROBED;
         let out_of_order = late > 0 || (new > 0 && old == 0 && begin < highest);
@@ -245,8 +235,6 @@ impl ByteStream {
         counters.late_bytes += late;
         if out_of_order {
             counters.out_of_order += 1;
-        } else if mirrored {
-            counters.mirrored += 1;
         } else if !probe {
             counters.retransmissions += 1;
         }
@@ -365,6 +353,7 @@ impl ByteStream {
         counters.acked_unseen_bytes += acked as u64;
         out.totals.gaps += 1;
         out.totals.gap_bytes += len as u64;
+        out.totals.acked_unseen_bytes += acked as u64;
         out.gap(len as u64);
     }
 
@@ -459,18 +448,6 @@ impl ByteStream {
     }
 }
 
-fn micros(ts: Timestamp) -> u32 {
-    (ts.0 / 1000) as u32
-}
-
-impl Latest {
-    /// Of a segment that has just arrived.
-    #[inline]
-    pub fn new(ts: Timestamp, len: u32) -> Latest {
-        Latest { us: micros(ts), len: len as u16 }
-    }
-}
-
 impl Default for Waiting {
     fn default() -> Waiting {
         Waiting {
@@ -487,6 +464,17 @@ impl Default for Waiting {
 }
 
 impl Waiting {
+    /// Whether all of these bytes are held.
+    pub fn holds(&self, start: i64, end: i64) -> bool {
+        let before = self.segments.range(..=start).next_back();
+        before.is_some_and(|(at, held)| at + i64::from(held.len) >= end)
+    }
+
+    /// Whether some of these bytes lie in the gap that was declared last.
+    pub fn has_lost(&self, start: i64, end: i64) -> bool {
+        start < self.last_gap.1 && self.last_gap.0 < end
+    }
+
     /// When [`ByteStream::check`] will have something to do, if no packet comes before.
     pub fn deadline(&self, patience: Patience) -> Option<Timestamp> {
         let overtaken = self.overtaken.map(|(_, ts)| ts.max(self.progress).plus(patience.reorder_wait_ns));

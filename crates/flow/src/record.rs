@@ -11,6 +11,7 @@ use std::cell::Cell;
 use wire::packet::TcpFlags;
 use wire::{FlowKey, Packet, Side, TcpInfo, TcpSeq, Timestamp, Transport};
 
+use crate::duplicates::Latest;
 use crate::flow::FlowCore;
 use crate::metrics::{Letter, SideCounters};
 use crate::reassembly::Waiting;
@@ -77,14 +78,6 @@ pub(crate) struct Spill {
     pub letters: u128,
     /// The clock at the last packet, where [`flag::LAGS`].
     pub seen_at: i64,
-}
-
-/// When the newest segment of one side arrived, in microseconds modulo 2^32, and its length: to know its mirrored
-/// copy.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Latest {
-    pub us: u32,
-    pub len: u16,
 }
 
 pub(crate) const UNSET: Timestamp = Timestamp::MIN;
@@ -375,6 +368,6 @@ mod tests {
 
     #[test]
     fn an_ordinary_flow_is_small() {
-        assert_eq!((size_of::<Hot>(), size_of::<Cold>(), size_of::<[Latest; 2]>()), (64, 64, 16));
+        assert_eq!((size_of::<Hot>(), size_of::<Cold>(), size_of::<[Latest; 2]>()), (64, 64, 32));
     }
 }

@@ -4,8 +4,9 @@
 
 use wire::FlowKey;
 
+use crate::duplicates::Latest;
 use crate::flow::{Flow, FlowCore};
-use crate::record::{Cold, FlowMut, Hot, Latest, flag};
+use crate::record::{Cold, FlowMut, Hot, flag};
 
 /// A growing array that does not move.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ use wire::packet::TcpFlags;
 use wire::{FiveTuple, IpProtocol, Packet, Side, TcpInfo, Timestamp, Transport, V4Key};
 
 use crate::config::{Config, Detail};
+use crate::duplicates::Latest;
 use crate::event::{Chunk, CloseReason, Events, FlowEvent, FlowIdx};
 use crate::expiry::{Clock, NONE, Wheel};
 use crate::flow::{Flow, FlowCore};
@@ -17,7 +18,7 @@ use crate::index::Index;
 use crate::metrics::Counters;
 use crate::plain::{self, Rules};
 use crate::reassembly::{Budget, Patience};
-use crate::record::{self, Latest, flag};
+use crate::record::{self, flag};
 use crate::store::{Chunks, Store};
 use crate::tcp_state::{self, Context};
 use crate::timeouts::{idle_timeout, is_news, report_active};
@@ -381,13 +382,12 @@ impl<S: Default> Table<S> {
             return false;
         }
         let len = packet.payload_original_len;
-        if len > 0 && self.config.detail > Detail::Life {
-            if self.config.detail == Detail::Payload && !hot.has(flag::IGNORED) {
-                events.push(FlowIdx(place), tcp_state::bytes_of(side, len, packet.ts));
-            }
-            if let Some(latest) = self.store.latest_mut(place) {
-                latest[side.index()] = Latest::new(packet.ts, len);
-            }
+        self.counters.stream_bytes += u64::from(len);
+        if len > 0 && self.config.detail == Detail::Payload && !hot.has(flag::IGNORED) {
+            events.push(FlowIdx(place), tcp_state::bytes_of(side, len, packet.ts));
+        }
+        if let Some(latest) = self.store.latest_mut(place) {
+            latest[side.index()].note(packet.ts, len, packet.ip_id);
         }
         true
     }
@@ -404,12 +404,29 @@ impl<S: Default> Table<S> {
             let now = self.clock.at(packet.ts, self.store.core(place).seen_at());
             (!self.is_over(place, at.side, (packet, now), events)).then_some((place, now))
         });
+        if let Some((place, _)) = going_on
+            && self.leave_out_copy(place, at.side, packet)
+        {
+            return place;
+        }
         let (place, now) = going_on.unwrap_or_else(|| {
             let now = self.clock.at(packet.ts, i64::MIN);
             (self.open(at, (packet, now), events), now)
         });
         self.take_in(place, at.side, (packet, now), events);
         place
+    }
+
+    /// Counts a packet that was captured before, and nothing else; true if it is one.
+    fn leave_out_copy(&mut self, place: u32, side: Side, packet: &Packet<'_>) -> bool {
+        let mut flow = self.store.flow_mut(place);
+        let is_copy = |latest: &[Latest; 2]| latest[side.index()].is_copied(flow.core(), side, packet);
+        if !flow.latest.as_deref().is_some_and(is_copy) {
+            return false;
+        }
+        flow.counters_mut(side).duplicates += 1;
+        self.counters.duplicates += 1;
+        true
     }
 
     /// Whether the flow found has ended before this packet; closes it then.
@@ -466,6 +483,9 @@ impl<S: Default> Table<S> {
         let mut flow = self.store.flow_mut(place);
         if let Some(period) = self.config.active_timeout_ns {
             report_active(&mut flow, FlowIdx(place), (packet.ts, period), events);
+        }
+        if let Some(latest) = &mut flow.latest {
+            latest[side.index()].note(packet.ts, packet.payload_original_len, packet.ip_id);
         }
         let (was_terminated, seen_at) = (flow.core().is_terminated(), flow.core().seen_at());
         flow.count(side, packet);

@@ -8,7 +8,7 @@ use wire::{Packet, Side, TcpInfo, TcpSeq, Timestamp};
 use crate::flow::FlowCore;
 use crate::metrics::{Counters, Letter};
 use crate::reassembly::{Budget, ByteStream, Outlet, PROBED, Patience, Segment};
-use crate::record::{FlowMut, Latest, SMALL, UNSET, flag, half_bit};
+use crate::record::{FlowMut, SMALL, UNSET, flag, half_bit};
 use crate::{Chunk, CloseReason, Events, FlowEvent, FlowIdx};
 
 /// What a call works with besides the flow.
@@ -61,20 +61,16 @@ impl Context<'_> {
 
 fn unpack(flow: &mut FlowMut<'_>, side: Side) -> ByteStream {
     let (at, (pos, unique_bytes)) = (side.index(), flow.core().place(side));
-    let latest = flow.latest.as_ref().map_or_else(Latest::default, |latest| latest[at]);
     let (next, ended) = (flow.hot.next[at], flow.hot.is_ended(side));
     let spill = flow.spill_mut();
     let (waiting, bits) = (spill.waiting[at].take(), spill.stream[at]);
-    ByteStream { waiting, pos, unique_bytes, next, latest, bits, ended }
+    ByteStream { waiting, pos, unique_bytes, next, bits, ended }
 }
 
 fn pack(flow: &mut FlowMut<'_>, side: Side, stream: ByteStream) {
     let at = side.index();
     flow.hot.next[at] = stream.next;
     flow.hot.put(flag::ENDED << at, stream.ended);
-    if let Some(latest) = &mut flow.latest {
-        latest[at] = stream.latest;
-    }
     flow.drop_anchor(side, (stream.pos, stream.unique_bytes));
     let spill = flow.spill_mut();
     (spill.waiting[at], spill.stream[at]) = (stream.waiting, stream.bits);
@@ -271,6 +267,7 @@ fn on_ack(flow: &mut FlowMut<'_>, side: Side, (packet, tcp): (&Packet<'_>, &TcpI
         }
     } else if advance > 0 {
         flow.counters_mut(other).acked_unseen_bytes += advance as u64;
+        cx.totals.unseen_direction_bytes += advance as u64;
     }
     if tcp.window == 0 && !tcp.flags.intersects(TcpFlags::SYN | TcpFlags::FIN) {
         flow.counters_mut(side).zero_windows += 1;
@@ -338,9 +335,7 @@ fn accept_in_order(flow: &mut FlowMut<'_>, side: Side, segment: &Segment<'_>, cx
     let next = segment.seq.plus(segment.len);
     flow.hot.next[at] = next;
     if segment.len > 0 {
-        if let Some(latest) = &mut flow.latest {
-            latest[at] = Latest::new(segment.ts, segment.len);
-        }
+        cx.totals.stream_bytes += u64::from(segment.len);
         if cx.delivers(flow) {
             cx.events.push(cx.flow, bytes_of(side, segment.len, segment.ts));
         }

@@ -131,8 +131,9 @@ impl Outputs {
     /// What the flow table has to find out.
     #[must_use]
     pub fn detail(&self) -> Detail {
-        const SEGMENTS: [FieldId; 2] = [flow_record::RETRANSMISSIONS, flow_record::HISTORY];
-        let counts_segments = |tap: &FlowTap| SEGMENTS.iter().any(|field| tap.writer.wants(*field));
+        // What is counted, copies have to be left out of.
+        let counts = flow_record::COUNTS.iter().chain(&[flow_record::HISTORY]);
+        let counts_segments = |tap: &FlowTap| counts.clone().any(|field| tap.writer.wants(*field));
         match () {
             () if self.reads_payload() => Detail::Payload,
             () if self.flows.iter().any(counts_segments) => Detail::Segments,

@@ -773,5 +773,7 @@ fn counts(flow: &Flow<'_>) -> flow_record::Counts {
         out_of_order: sum(|c| u64::from(c.out_of_order)),
         gaps: sum(|c| u64::from(c.gaps)),
         gap_bytes: sum(|c| c.gap_bytes),
+        acked_unseen_bytes: sum(|c| c.acked_unseen_bytes),
+        duplicates: sum(|c| u64::from(c.duplicates)),
     }
 }

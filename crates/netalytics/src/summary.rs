@@ -78,6 +78,9 @@ impl Summary {
             lines.push(("sampling", Some(self.sampling.count), note));
         }
         lines.push(("flows", Some(a.flows.opened), listed(&flow_trouble(&a.flows))));
+        if let Some(loss) = capture_loss(&a.flows) {
+            lines.push(("capture loss", None, loss));
+        }
         let trouble = listed(&parser_counts(&a.parsers));
         if !trouble.is_empty() {
             lines.push(("parsers", None, trouble));
@@ -147,6 +150,7 @@ impl Summary {
             },
             "first_ts": self.seen.map(|s| s.0.0),
             "last_ts": self.seen.map(|s| s.1.0),
+            "capture_loss": a.flows.capture_loss(),
             "flows": flows,
             "parsers": object(&parser_counts(&a.parsers)),
             "tuples": a.tuples,
@@ -174,6 +178,13 @@ impl Summary {
         let bytes = units::bytes(self.source.captured_bytes as f64 / seconds);
         format!("done in {elapsed}: {packets} packets/s, {bytes}/s\n")
     }
+}
+
+/// How much of the traffic the capture seems to lack, if any.
+fn capture_loss(c: &flow::Counters) -> Option<String> {
+    let bytes = units::bytes(c.acked_unseen_bytes as f64);
+    (c.acked_unseen_bytes > 0)
+        .then(|| format!("{}: {bytes} were acknowledged and not captured", percent(c.capture_loss())))
 }
 
 /// What SAMPLE auto did, if anything.
@@ -217,6 +228,10 @@ fn flow_counts(c: &flow::Counters) -> Counts {
         resyncs,
         resets_ignored,
         stragglers,
+        duplicates,
+        stream_bytes,
+        acked_unseen_bytes,
+        unseen_direction_bytes,
         clock_rebases,
     } = *c;
     vec![
@@ -231,6 +246,10 @@ fn flow_counts(c: &flow::Counters) -> Counts {
         ("resyncs", resyncs),
         ("resets_ignored", resets_ignored),
         ("stragglers", stragglers),
+        ("duplicates", duplicates),
+        ("stream_bytes", stream_bytes),
+        ("acked_unseen_bytes", acked_unseen_bytes),
+        ("unseen_direction_bytes", unseen_direction_bytes),
         ("clock_rebases", clock_rebases),
     ]
 }
@@ -239,7 +258,10 @@ fn flow_counts(c: &flow::Counters) -> Counts {
 fn flow_trouble(c: &flow::Counters) -> Counts {
     let mut counts = flow_counts(c);
     counts.retain(|(name, _)| {
-        !matches!(*name, "opened" | "packets" | "terminated" | "held_bytes_peak" | "stragglers")
+        !matches!(
+            *name,
+            "opened" | "packets" | "terminated" | "held_bytes_peak" | "stragglers" | "stream_bytes"
+        )
     });
     counts.push(("evicted", c.closed_for(CloseReason::Evicted)));
     counts

@@ -94,6 +94,8 @@ pub mod flow_record {
         OUT_OF_ORDER: U64, None, "out_of_order", "TCP segments that came behind later ones";
         GAPS: U64, None, "gaps", "places where bytes are missing from the capture";
         GAP_BYTES: U64, Bytes, "gap_bytes", "how many are missing there";
+        ACKED_UNSEEN_BYTES: U64, Bytes, "acked_unseen_bytes", "acknowledged but not captured: lost on the way to the capture";
+        DUPLICATES: U64, None, "duplicates", "copies a mirror made of packets captured before; counted nowhere else";
         CONN_STATE: Text, None, "conn_state", "TCP: S0, S1, SF, REJ, S2, S3, RSTO, RSTR, RSTOS0, RSTRH, SH, SHR or OTH, as Zeek has it";
         HISTORY: Text, None, "history", "TCP: Zeek's letters in order of appearance, the client's in capitals";
         DURATION_NS: I64, Nanoseconds, "duration_ns", "first to last packet";
@@ -101,7 +103,7 @@ pub mod flow_record {
     }
 
     /// The columns that are made of counts.
-    pub const COUNTS: [FieldId; 11] = [
+    pub const COUNTS: [FieldId; 13] = [
         common::QUALITY,
         CLIENT_PACKETS,
         SERVER_PACKETS,
@@ -113,6 +115,8 @@ pub mod flow_record {
         OUT_OF_ORDER,
         GAPS,
         GAP_BYTES,
+        ACKED_UNSEEN_BYTES,
+        DUPLICATES,
     ];
 
     /// A flow, since its start or since its last record.
@@ -132,6 +136,10 @@ pub mod flow_record {
         pub gaps: u64,
         /// Likewise.
         pub gap_bytes: u64,
+        /// Likewise.
+        pub acked_unseen_bytes: u64,
+        /// Likewise.
+        pub duplicates: u64,
     }
 
     impl Counts {
@@ -147,6 +155,8 @@ pub mod flow_record {
                 out_of_order: self.out_of_order - earlier.out_of_order,
                 gaps: self.gaps - earlier.gaps,
                 gap_bytes: self.gap_bytes - earlier.gap_bytes,
+                acked_unseen_bytes: self.acked_unseen_bytes - earlier.acked_unseen_bytes,
+                duplicates: self.duplicates - earlier.duplicates,
             }
         }
     }
@@ -199,6 +209,8 @@ pub mod flow_record {
             (OUT_OF_ORDER, c.out_of_order),
             (GAPS, c.gaps),
             (GAP_BYTES, c.gap_bytes),
+            (ACKED_UNSEEN_BYTES, c.acked_unseen_bytes),
+            (DUPLICATES, c.duplicates),
         ] {
             w.u64(id, n);
         }
