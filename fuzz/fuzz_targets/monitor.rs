@@ -18,6 +18,7 @@ fuzz_target!(|input: Vec<u8>| {
         servers: Vec::new(),
         limit: Limit::default(),
         sample: Sample::All,
+        sample_seed: 0,
     };
     let mut monitor = Monitor::new(&spec, Config::default());
     let mut source = capture::from_reader(Path::new("fuzz"), std::io::Cursor::new(input));

@@ -23,5 +23,5 @@ mod timeouts;
 pub use config::{Config, Detail};
 pub use event::{Chunk, CloseReason, Event, Events, FlowEvent, FlowIdx};
 pub use flow::{Flow, FlowCore, flow_id};
-pub use metrics::{ConnState, Counters, SideCounters};
+pub use metrics::{CaptureLoss, ConnState, Counters, SideCounters};
 pub use table::{Hashed, Table};

@@ -109,18 +109,41 @@ impl Counters {
         self.clock_rebases += other.clock_rebases;
     }
 
-    /// The share of the bytes of TCP streams that is missing in the capture, as far as acknowledgments tell: those of
-    /// directions that were captured at all. Zeek estimates capture loss alike, by acknowledgments that cover a gap.
+    /// What is missing in the capture, as far as acknowledgments tell.
     #[must_use]
-    pub fn capture_loss(&self) -> f64 {
-        let all = self.stream_bytes + self.acked_unseen_bytes;
-        if all == 0 { 0.0 } else { self.acked_unseen_bytes as f64 / all as f64 }
+    pub fn capture_loss(&self) -> CaptureLoss {
+        CaptureLoss { seen: self.stream_bytes, unseen: self.acked_unseen_bytes }
     }
 
     /// Flows closed for `reason`.
     #[must_use]
     pub fn closed_for(&self, reason: CloseReason) -> u64 {
         self.closed[reason as usize]
+    }
+}
+
+/// Bytes of TCP streams that the capture has, and that it has not though they were acknowledged; of directions that were
+/// captured at all. Zeek estimates capture loss alike, by acknowledgments that cover a gap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CaptureLoss {
+    /// Captured.
+    pub seen: u64,
+    /// Acknowledged and not captured.
+    pub unseen: u64,
+}
+
+impl CaptureLoss {
+    /// Adds that of another table.
+    pub fn add(&mut self, other: CaptureLoss) {
+        self.seen += other.seen;
+        self.unseen += other.unseen;
+    }
+
+    /// What is missing of all.
+    #[must_use]
+    pub fn share(self) -> f64 {
+        let all = self.seen + self.unseen;
+        if all == 0 { 0.0 } else { self.unseen as f64 / all as f64 }
     }
 }
 

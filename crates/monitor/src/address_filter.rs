@@ -100,6 +100,7 @@ mod tests {
             servers: list(servers),
             limit: Limit::default(),
             sample: Sample::All,
+            sample_seed: 0,
         })
     }
 

@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 
+use flow::CaptureLoss;
 use stream::{Engine, Output};
 use wire::Timestamp;
 
@@ -23,13 +24,20 @@ struct Lane {
     latest: Option<u64>,
     /// Event time of its last report that was released.
     watermark: Timestamp,
+    /// What its packets seemed to lack by then.
+    loss: CaptureLoss,
 }
 
 impl Collector {
     /// Collects the reports of `workers` workers into `engine`.
     #[must_use]
     pub fn new(engine: Engine, workers: usize) -> Collector {
-        let lane = |_| Lane { waiting: VecDeque::new(), latest: None, watermark: Timestamp::MIN };
+        let lane = |_| Lane {
+            waiting: VecDeque::new(),
+            latest: None,
+            watermark: Timestamp::MIN,
+            loss: CaptureLoss::default(),
+        };
         Collector { engine, lanes: (0..workers).map(lane).collect(), watermark: Timestamp::MIN }
     }
 
@@ -72,13 +80,16 @@ impl Collector {
         let mut rows = Vec::new();
         for lane in &mut self.lanes {
             while let Some(report) = lane.waiting.pop_front_if(|report| report.epoch == epoch) {
-                lane.watermark = report.watermark;
+                (lane.watermark, lane.loss) = (report.watermark, report.loss);
                 rows.extend(report.rows.into_iter().map(|output| output.batch));
                 if let Some(partial) = report.partial {
                     self.engine.attach(partial);
                 }
             }
         }
+        let mut loss = CaptureLoss::default();
+        self.lanes.iter().for_each(|lane| loss.add(lane.loss));
+        self.engine.set_capture_loss(loss.share());
         let rows = stream::in_time_order(rows);
         out.extend(rows.into_iter().map(|batch| Output { pipeline: None, batch }));
         let watermark = self.lanes.iter().map(|lane| lane.watermark).min().unwrap_or(Timestamp::MIN);

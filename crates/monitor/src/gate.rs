@@ -34,7 +34,7 @@ impl Gate {
     /// The gate of a plan.
     #[must_use]
     pub fn new(spec: &MonitorSpec, limiter: Limiter) -> Gate {
-        let (addresses, sampler) = (AddressFilter::new(spec), Sampler::new(spec.sample));
+        let (addresses, sampler) = (AddressFilter::new(spec), Sampler::new(spec.sample, spec.sample_seed));
         let is_open = addresses.passes_all() && sampler.takes_all() && limiter.is_open();
         Gate { addresses, sampler, limiter, is_open }
     }
@@ -42,7 +42,7 @@ impl Gate {
     /// A gate for packets that have passed another: whatever can be decoded enters.
     #[must_use]
     pub fn open() -> Gate {
-        let sampler = Sampler::new(Sample::All);
+        let sampler = Sampler::new(Sample::All, 0);
         Gate { addresses: AddressFilter::default(), sampler, limiter: Limiter::default(), is_open: true }
     }
 

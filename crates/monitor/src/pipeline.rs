@@ -4,7 +4,7 @@
 //! flow table's memory is asked for while the packets before are still being worked on.
 
 use arrayvec::ArrayVec;
-use flow::{CloseReason, Event, Events, Flow, FlowEvent, FlowIdx, Hashed, SideCounters, Table};
+use flow::{CaptureLoss, CloseReason, Event, Events, Flow, FlowEvent, FlowIdx, Hashed, SideCounters, Table};
 use parsers::flow_level::{flow_record, tcp_conn_time};
 use parsers::probing::{ProbeFlow, direction};
 use parsers::{FlowContext, FlowFacts, FlowRef, Output, Probing, Stream};
@@ -230,6 +230,12 @@ impl Monitor {
     #[must_use]
     pub fn accounting(&self) -> Accounting {
         Accounting { flows: *self.table.counters(), ..self.accounting.clone() }
+    }
+
+    /// What the packets so far seem to lack.
+    #[must_use]
+    pub fn capture_loss(&self) -> CaptureLoss {
+        self.table.counters().capture_loss()
     }
 
     /// LIMIT, as all workers share it.

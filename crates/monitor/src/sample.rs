@@ -15,17 +15,18 @@ const SAMPLE_SEED: u64 = 0x6e65_7461_6c79_7469;
 pub struct Sampler {
     /// Flows whose hash is at most this are in; `None`: all are.
     threshold: Option<u64>,
+    seed: u64,
 }
 
 impl Sampler {
-    /// A sampler for the query's rate. `auto` starts with every flow.
+    /// A sampler for the query's rate, which takes a sample of its own for every seed. `auto` starts with every flow.
     #[must_use]
-    pub fn new(sample: Sample) -> Sampler {
+    pub fn new(sample: Sample, seed: u64) -> Sampler {
         let threshold = match sample {
             Sample::All | Sample::Auto => None,
             Sample::Fraction(p) => Some(threshold(p)),
         };
-        Sampler { threshold }
+        Sampler { threshold, seed: SAMPLE_SEED ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) }
     }
 
     /// Whether every flow is.
@@ -38,7 +39,7 @@ impl Sampler {
     #[inline]
     #[must_use]
     pub fn takes(&self, key: &FlowKey) -> bool {
-        self.threshold.is_none_or(|threshold| key.hash(SAMPLE_SEED) <= threshold)
+        self.threshold.is_none_or(|threshold| key.hash(self.seed) <= threshold)
     }
 }
 
@@ -161,16 +162,16 @@ mod tests {
     #[test]
     fn the_share_is_the_rate() {
         for p in [0.01, 0.1, 0.5, 0.9] {
-            let sampler = Sampler::new(Sample::Fraction(p));
+            let sampler = Sampler::new(Sample::Fraction(p), 0);
             let share = keys().filter(|k| sampler.takes(k)).count() as f64 / 20_000.0;
             assert!((share - p).abs() < 0.015, "{share} of {p}");
         }
-        assert!(keys().all(|k| Sampler::new(Sample::Auto).takes(&k)));
+        assert!(keys().all(|k| Sampler::new(Sample::Auto, 0).takes(&k)));
     }
 
     #[test]
     fn a_larger_rate_keeps_what_a_smaller_one_kept() {
-        let (small, large) = (Sampler::new(Sample::Fraction(0.1)), Sampler::new(Sample::Fraction(0.3)));
+        let (small, large) = (Sampler::new(Sample::Fraction(0.1), 0), Sampler::new(Sample::Fraction(0.3), 0));
         assert!(keys().filter(|k| small.takes(k)).all(|k| large.takes(&k)));
     }
 

@@ -5,6 +5,7 @@
 //! several workers the epochs are the same for all, so that results do not depend on how many there are.
 
 use capture::SourceError;
+use flow::CaptureLoss;
 use plan::{Dataflow, MonitorSpec};
 use stream::{Engine, Output, Partial};
 use wire::{Captured, Timestamp};
@@ -37,6 +38,8 @@ pub struct Report {
     pub partial: Option<Partial>,
     /// Raw tuples, of a query without processors.
     pub rows: Vec<Output>,
+    /// What its packets seem to lack so far.
+    pub loss: CaptureLoss,
 }
 
 /// What is said of a worker or a reader once, at its end.
@@ -87,7 +90,7 @@ impl Worker {
         self.analyse();
         let watermark = self.monitor.clock();
         let partial = self.engine.detach(watermark.0);
-        Report { epoch, watermark, partial, rows: std::mem::take(&mut self.rows) }
+        self.say(epoch, watermark, partial)
     }
 
     /// Ends everything.
@@ -95,8 +98,12 @@ impl Worker {
         self.monitor.finish(&mut self.tuples);
         self.analyse();
         let (watermark, partial) = (self.monitor.clock(), Some(self.engine.detach_all()));
+        self.say(u64::MAX, watermark, partial)
+    }
+
+    fn say(&mut self, epoch: u64, watermark: Timestamp, partial: Option<Partial>) -> Report {
         let rows = std::mem::take(&mut self.rows);
-        Report { epoch: u64::MAX, watermark, partial, rows }
+        Report { epoch, watermark, partial, rows, loss: self.monitor.capture_loss() }
     }
 
     /// From now on so large a share of new flows is looked at, as [`Monitor::set_sample_rate`] has it.

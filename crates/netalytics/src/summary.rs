@@ -150,7 +150,7 @@ impl Summary {
             },
             "first_ts": self.seen.map(|s| s.0.0),
             "last_ts": self.seen.map(|s| s.1.0),
-            "capture_loss": a.flows.capture_loss(),
+            "capture_loss": a.flows.capture_loss().share(),
             "flows": flows,
             "parsers": object(&parser_counts(&a.parsers)),
             "tuples": a.tuples,
@@ -184,7 +184,7 @@ impl Summary {
 fn capture_loss(c: &flow::Counters) -> Option<String> {
     let bytes = units::bytes(c.acked_unseen_bytes as f64);
     (c.acked_unseen_bytes > 0)
-        .then(|| format!("{}: {bytes} were acknowledged and not captured", percent(c.capture_loss())))
+        .then(|| format!("{}: {bytes} were acknowledged and not captured", percent(c.capture_loss().share())))
 }
 
 /// What SAMPLE auto did, if anything.

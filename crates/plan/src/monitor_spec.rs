@@ -18,6 +18,8 @@ pub struct MonitorSpec {
     pub limit: Limit,
     /// Which flows to look at.
     pub sample: Sample,
+    /// Which of the possible samples; all monitors of a query take the same.
+    pub sample_seed: u64,
 }
 
 /// One parser and the columns that are wanted of it.

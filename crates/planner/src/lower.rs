@@ -27,6 +27,7 @@ pub fn lower(query: &checked::Query) -> Plan {
         servers: query.to.iter().map(address).collect(),
         limit: Limit { packets: query.limit.packets, nanos: query.limit.nanos },
         sample: sample(query.sample),
+        sample_seed: 0,
     };
     Plan { query: query.text.clone(), monitor, dataflow }
 }

@@ -143,6 +143,12 @@ impl Engine {
         }
     }
 
+    /// The capture seems to lack this share (0 to 1) of the traffic: from now on the intervals of totals, which a sample
+    /// has, reach up to what may be missing.
+    pub fn set_capture_loss(&mut self, share: f64) {
+        self.rest.pipelines.iter_mut().for_each(|pipeline| pipeline.set_capture_loss(share));
+    }
+
     /// Nothing comes any more: everything open is emitted.
     ///
     /// # Panics

@@ -45,6 +45,8 @@ pub struct Circumstances {
     pub is_sampled: bool,
     /// Length of the window, or of the run from first to last tuple.
     pub seconds: f64,
+    /// The share of the traffic that the capture seems to lack.
+    pub capture_loss: f64,
 }
 
 /// What was seen of a group: cells of an accumulator, of each rate at which its flows were sampled.
@@ -110,7 +112,7 @@ impl Circumstances {
         };
         if matches!(aggregate, Aggregate::Hist | Aggregate::Cdf) {
             let whole = spectrum(&wholes);
-            (estimate.low, estimate.high) = bucket_intervals(aggregate, &whole, &seen.spectra(), rate);
+            (estimate.low, estimate.high) = self.bucket_intervals(aggregate, &whole, &seen.spectra(), rate);
         } else {
             let interval = self.interval(aggregate, &estimate.value, seen, &wholes);
             (estimate.low, estimate.high) = (interval.low.into(), interval.high.into());
@@ -207,9 +209,9 @@ impl Circumstances {
         let p = seen.rate();
         let (n, sums) = (|| seen.parts(n), || seen.parts(sum));
         match aggregate {
-            Aggregate::Count => sampling::total(&n(), &n(), p, true),
-            Aggregate::Rate => sampling::total(&n(), &n(), p, true).map(|v| v / self.seconds),
-            Aggregate::Sum => sampling::total(&sums(), &n(), p, sums().iter().all(|v| *v >= 0.0)),
+            Aggregate::Count => self.total(&n(), &n(), p),
+            Aggregate::Rate => self.total(&n(), &n(), p).map(|v| v / self.seconds),
+            Aggregate::Sum => self.total(&sums(), &n(), p),
             Aggregate::Avg => sampling::mean(&sums(), &n(), p, sums().iter().all(|v| *v >= 0.0)),
             Aggregate::Success(_) => sampling::share(&sums(), &n(), p),
             Aggregate::Stddev => {
@@ -226,6 +228,42 @@ impl Circumstances {
             Aggregate::Min => Interval { low: None, high: value.real() },
             _ => Interval { low: value.real(), high: None },
         }
+    }
+
+    /// Of a total. What the capture lacks is missing in it: two packets or more make a tuple, and one that is lost may
+    /// take it away.
+    fn total(&self, parts: &[f64], n: &[f64], p: f64) -> Interval {
+        let is_nonnegative = parts.iter().all(|part| *part >= 0.0);
+        let mut interval = sampling::total(parts, n, p, is_nonnegative);
+        let missing = (2.0 * self.capture_loss).min(1.0);
+        if is_nonnegative {
+            interval.high = interval.high.map(|high| high / (1.0 - missing)).filter(|high| high.is_finite());
+        }
+        interval
+    }
+
+    /// Of every bucket by itself; an open end is a JSON null.
+    fn bucket_intervals(
+        &self,
+        aggregate: &Aggregate,
+        whole: &Spectrum,
+        parts: &[Spectrum],
+        p: f64,
+    ) -> (Value, Value) {
+        let n: Vec<f64> = parts.iter().map(Spectrum::n).collect();
+        let uppers: Vec<f64> = whole.buckets().iter().map(|(b, _)| b.upper).collect();
+        let counts: Vec<Vec<f64>> = parts.iter().map(|part| counts_in(part, &uppers, aggregate)).collect();
+        let interval = |i: usize| {
+            let column: Vec<f64> = counts.iter().map(|c| c[i]).collect();
+            match aggregate {
+                Aggregate::Cdf => sampling::share(&column, &n, p),
+                _ => self.total(&column, &column, p),
+            }
+        };
+        let intervals: Vec<Interval> = (0..uppers.len()).map(interval).collect();
+        let side =
+            |end: fn(&Interval) -> Option<f64>| json(uppers.iter().copied().zip(intervals.iter().map(end)));
+        if uppers.is_empty() { (Value::Null, Value::Null) } else { (side(|i| i.low), side(|i| i.high)) }
     }
 
     fn per_second(&self, n: f64) -> Value {
@@ -290,24 +328,6 @@ fn buckets(aggregate: &Aggregate, spectrum: &Spectrum, rate: f64) -> Value {
         (bucket.upper, Some(number))
     });
     if spectrum.buckets().is_empty() { Value::Null } else { json(pairs) }
-}
-
-/// Of every bucket by itself; an open end is a JSON null.
-fn bucket_intervals(aggregate: &Aggregate, whole: &Spectrum, parts: &[Spectrum], p: f64) -> (Value, Value) {
-    let n: Vec<f64> = parts.iter().map(Spectrum::n).collect();
-    let uppers: Vec<f64> = whole.buckets().iter().map(|(b, _)| b.upper).collect();
-    let counts: Vec<Vec<f64>> = parts.iter().map(|part| counts_in(part, &uppers, aggregate)).collect();
-    let interval = |i: usize| {
-        let column: Vec<f64> = counts.iter().map(|c| c[i]).collect();
-        match aggregate {
-            Aggregate::Cdf => sampling::share(&column, &n, p),
-            _ => sampling::total(&column, &column, p, true),
-        }
-    };
-    let intervals: Vec<Interval> = (0..uppers.len()).map(interval).collect();
-    let side =
-        |end: fn(&Interval) -> Option<f64>| json(uppers.iter().copied().zip(intervals.iter().map(end)));
-    if uppers.is_empty() { (Value::Null, Value::Null) } else { (side(|i| i.low), side(|i| i.high)) }
 }
 
 /// How many values of a replicate lie in each bucket of the whole, for `cdf` up to its end.

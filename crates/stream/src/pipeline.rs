@@ -18,6 +18,7 @@ use crate::pane::{Frame, LEVEL_MAX, Layout, Overflow, Pane, Room, Scratch};
 use crate::results::{Emitted, Results};
 use crate::rows::Rows;
 use crate::sampling::REPLICATES;
+use crate::sketch::log_histogram::{BITS, FINE_BITS};
 use crate::sliding::Sliding;
 use crate::window::Windows;
 
@@ -67,8 +68,12 @@ impl Running {
         let input = |column: Column| -> Field { schema.field(place(column)).clone() };
         let value = pipeline.value.map(|v| place(v.column));
         let value_type = value.map(|v| schema.field(v).data_type);
-        let shape = Shape::new(&pipeline.aggregates, value_type, schema, config.distinct_exact_max, place);
         let is_sampled = config.sample < 1.0 || rates.is_some();
+        // The ends of an interval are those of buckets; but buckets that are shown are the same with a sample.
+        let shows_buckets = |a: &Aggregate| matches!(a, Aggregate::Hist | Aggregate::Cdf);
+        let is_fine = is_sampled && !pipeline.aggregates.iter().any(shows_buckets);
+        let sketches = (config.distinct_exact_max, if is_fine { FINE_BITS } else { BITS });
+        let shape = Shape::new(&pipeline.aggregates, value_type, schema, sketches, place);
         let overflow = overflow_of(pipeline, &shape, value_type);
         let k = pipeline.top_k.map_or(0, |t| t.k);
         Running {
@@ -121,6 +126,11 @@ impl Running {
     #[must_use]
     pub fn sums_saturated(&self) -> u64 {
         self.results.saturated
+    }
+
+    /// See [`crate::Engine::set_capture_loss`].
+    pub fn set_capture_loss(&mut self, share: f64) {
+        self.results.capture_loss = share;
     }
 
     /// Whether it reads `ts_end`.

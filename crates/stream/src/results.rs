@@ -23,6 +23,8 @@ pub struct Results {
     writer: TupleWriter,
     pipeline: Pipeline,
     is_sampled: bool,
+    /// The share of the traffic that the capture seems to lack.
+    pub capture_loss: f64,
     /// Sums that had to be cut to their column's type.
     pub saturated: u64,
 }
@@ -56,6 +58,7 @@ impl Results {
             writer: TupleWriter::new(schema, &wanted),
             pipeline: pipeline.clone(),
             is_sampled,
+            capture_loss: 0.0,
             saturated: 0,
         }
     }
@@ -68,7 +71,11 @@ impl Results {
 
     /// Writes the rows of a window; full batches go to `full`.
     pub fn write(&mut self, emitted: &Emitted<'_>, full: &mut dyn FnMut(Batch)) {
-        let circumstances = Circumstances { is_sampled: self.is_sampled, seconds: emitted.seconds };
+        let circumstances = Circumstances {
+            is_sampled: self.is_sampled,
+            seconds: emitted.seconds,
+            capture_loss: self.capture_loss,
+        };
         let ranking = self.ranking(emitted, circumstances);
         for (place, &group) in ranking.groups.iter().enumerate() {
             let rank = self.pipeline.top_k.map(|_| (place as u64 + 1, ranking.ranks.get(place).copied()));

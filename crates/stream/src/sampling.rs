@@ -23,6 +23,9 @@ const DEVIATION_CARRIERS_MIN: f64 = 16.0;
 /// The same.
 const DEVIATION_FLOWS_MIN: f64 = 100.0;
 
+/// So many replicates must have tuples on either side of a share.
+const SIGHTED_MIN: usize = 8;
+
 /// An interval that covers the truth with 95 %; `None`: open.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Interval {
@@ -64,7 +67,7 @@ pub fn share(yes: &[f64], n: &[f64], p: f64) -> Interval {
         return Interval::default();
     };
     let t = student.t;
-    let n = independent(share, variance, n, p);
+    let n = independent(share, variance, (yes, n), p);
     let t2 = t * t;
     let centre = (share + t2 / (2.0 * n)) / (1.0 + t2 / n);
     let half = t / (1.0 + t2 / n) * (share * (1.0 - share) / n + t2 / (4.0 * n * n)).sqrt();
@@ -76,12 +79,8 @@ pub fn share(yes: &[f64], n: &[f64], p: f64) -> Interval {
 #[must_use]
 pub fn share_at_quantile(q: f64, up_to: &[f64], n: &[f64], p: f64) -> Option<f64> {
     let Ratio { variance, student, .. } = Ratio::new(up_to, n, p)?;
-    let total: f64 = n.iter().sum();
-    let binomial = (1.0 - p) * q * (1.0 - q) / total;
     let clusters = (1.0 - p) * q * (1.0 - q) / flows(n);
-    // With few flows beyond the quantile the spread between replicates is blind: then every flow counts as one value.
-    let is_blind = flows(n) * q.min(1.0 - q) < 5.0;
-    let variance = variance.max(if is_blind { clusters } else { binomial });
+    let variance = if is_blind(up_to, n) { variance.max(clusters) } else { variance };
     Some(student.t * variance.sqrt())
 }
 
@@ -139,11 +138,18 @@ fn flows(n: &[f64]) -> f64 {
     (total * total / spread(n).max(f64::MIN_POSITIVE)).clamp(1.0, total.max(1.0))
 }
 
+/// Whether so few replicates have any of the tuples that make a share, or any of the others, that their spread says
+/// nothing: then every flow counts as one tuple.
+fn is_blind(yes: &[f64], n: &[f64]) -> bool {
+    let with = |any: &dyn Fn(f64, f64) -> bool| yes.iter().zip(n).filter(|(y, n)| any(**y, **n)).count();
+    with(&|yes, _| yes > 0.0).min(with(&|yes, n| yes < n)) < SIGHTED_MIN
+}
+
 /// How many independent tuples would give a share this variance.
-fn independent(share: f64, variance: f64, n: &[f64], p: f64) -> f64 {
+fn independent(share: f64, variance: f64, (yes, n): (&[f64], &[f64]), p: f64) -> f64 {
     let total: f64 = n.iter().sum();
     let flows = flows(n);
-    let is_blind = flows * share.min(1.0 - share) < 5.0;
+    let is_blind = is_blind(yes, n);
     let n =
         if is_blind { flows / (1.0 - p) } else { share * (1.0 - share) / variance.max(f64::MIN_POSITIVE) };
     n.clamp(1.0, (total / (1.0 - p)).max(1.0))

@@ -3,8 +3,10 @@
 mod tuples;
 
 use plan::{Aggregate, Compare, Literal, Pipeline, Predicate, TopK};
-use stream::Config;
-use tuples::{DELTA, N, PATH, Plain, Row, column, dataflow, names, number, pipeline, rows_of, run, weighted};
+use stream::{Config, Engine};
+use tuples::{
+    DELTA, N, PATH, Plain, Row, batch_with, column, dataflow, names, number, pipeline, rows_of, run, weighted,
+};
 
 /// A repeatable source of numbers.
 struct Random(u64);
@@ -119,6 +121,27 @@ fn intervals_cover_what_they_promise() {
             assert!((0.92..=0.99).contains(&covers), "{found}");
             assert!(closed > 0.95 || matches!(*name, "stddev_ns"), "{found}");
         }
+    }
+}
+
+#[test]
+fn what_the_capture_lacks_is_in_the_intervals_of_totals() {
+    let population = population(500, 2.0, 0.5, &mut Random(7));
+    let rows = sample(&population, 0.2, 1);
+    let flow = dataflow(vec![aggregates()]);
+    let [whole, lossy] = [0.0, 0.05].map(|loss| {
+        let mut engine = Engine::new(&flow, Config { sample: 0.2, ..Config::default() });
+        let mut out = Vec::new();
+        engine.push(0, &batch_with(&flow.inputs[0].schema, &flow.inputs[0].columns, &rows), &mut out);
+        engine.set_capture_loss(loss);
+        engine.finish(&mut out);
+        out
+    });
+    for name in ["count", "sum_ns"] {
+        let of = |out: &[_], end| number(out, 0, &format!("{name}{end}")).expect("a number");
+        let factor = of(&lossy, "_high") / of(&whole, "_high");
+        assert!((factor - 1.0 / 0.9).abs() < 1e-9, "{name} {factor}");
+        assert_eq!((of(&lossy, "_low"), of(&lossy, "")), (of(&whole, "_low"), of(&whole, "")));
     }
 }
 

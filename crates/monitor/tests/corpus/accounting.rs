@@ -37,5 +37,6 @@ fn all_parsers() -> MonitorSpec {
         servers: Vec::new(),
         limit: Limit::default(),
         sample: Sample::All,
+        sample_seed: 0,
     }
 }

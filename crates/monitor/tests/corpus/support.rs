@@ -125,6 +125,7 @@ pub fn run(capture: &Path, parser: &str) -> Run {
             servers: Vec::new(),
             limit: Limit::default(),
             sample: Sample::All,
+            sample_seed: 0,
         },
     )
 }

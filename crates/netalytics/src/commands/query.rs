@@ -31,6 +31,7 @@ pub fn query(flags: &QueryFlags, quiet: bool, verbose: bool) -> anyhow::Result<E
     let mut names = hosts::read(flags.text.hosts.as_deref())?;
     let mut plan = query_text::plan(&text, &mut names, &flags.read)?;
     flags.limits.bound(&mut plan);
+    plan.monitor.sample_seed = flags.sample_seed;
     mention(&plan);
 
     let capturing = flags.live.asked().is_some();

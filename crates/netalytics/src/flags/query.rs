@@ -57,6 +57,10 @@ pub struct QueryFlags {
     #[arg(help_heading = "Workers", require_equals = true)]
     pub pin: Option<Cores>,
 
+    /// Which of the possible samples SAMPLE takes, as in `SAMPLE 0.1`: another for every number
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub sample_seed: u64,
+
     #[command(flatten)]
     pub limits: Limits,
 }

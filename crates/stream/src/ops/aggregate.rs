@@ -104,7 +104,8 @@ macro_rules! each_kind {
 }
 
 impl Shape {
-    /// The accumulators for `aggregates` of a value of type `value`.
+    /// The accumulators for `aggregates` of a value of type `value`: up to `exact_max` distinct values are held exactly,
+    /// distributions have 2^`bits` buckets to a power of two.
     ///
     /// # Panics
     /// When an aggregate needs a value and there is none, or it is not a number: the planner's bug.
@@ -113,7 +114,7 @@ impl Shape {
         aggregates: &[Aggregate],
         value: Option<DataType>,
         schema: &Schema,
-        exact_max: usize,
+        (exact_max, bits): (usize, u8),
         place: &dyn Fn(Column) -> FieldId,
     ) -> Shape {
         let mut shape =
@@ -125,7 +126,7 @@ impl Shape {
             let place = match known.iter().find(|(k, _)| Some(*k) == kind) {
                 Some((_, place)) => *place,
                 None => {
-                    let state = shape.state(aggregate, value, schema, exact_max, place);
+                    let state = shape.state(aggregate, value, schema, (exact_max, bits), place);
                     shape.empty.push(state);
                     known.extend(kind.map(|k| (k, shape.empty.len() - 1)));
                     shape.empty.len() - 1
@@ -149,7 +150,7 @@ impl Shape {
         aggregate: &Aggregate,
         value: Option<DataType>,
         schema: &Schema,
-        exact_max: usize,
+        (exact_max, bits): (usize, u8),
         place: &dyn Fn(Column) -> FieldId,
     ) -> State {
         let number = || match value {
@@ -172,7 +173,7 @@ impl Shape {
             Aggregate::Stddev if number() == DataType::F64 => State::Spread(Spreads::default()),
             Aggregate::Stddev => State::IntegerSpread(IntegerSpreads::default()),
             Aggregate::Quantile(_) | Aggregate::Hist | Aggregate::Cdf => {
-                State::Histogram(Histograms::new(number() == DataType::F64))
+                State::Histogram(Histograms::new(number() == DataType::F64, bits))
             }
             Aggregate::Distinct(column) => {
                 self.distinct.push(place(*column));

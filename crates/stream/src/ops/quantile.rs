@@ -14,11 +14,11 @@ pub struct Histograms {
 }
 
 impl Histograms {
-    /// For a column of real numbers or of integers.
+    /// For a column of real numbers or of integers, with 2^`bits` buckets to a power of two.
     #[must_use]
-    pub fn new(real: bool) -> Histograms {
+    pub fn new(real: bool, bits: u8) -> Histograms {
         let empty = if real { LogHistogram::of_reals() } else { LogHistogram::of_integers() };
-        Histograms { empty, list: Vec::new() }
+        Histograms { empty: empty.with_bits(bits), list: Vec::new() }
     }
 
     /// As coarse as these, without cells.

@@ -9,6 +9,8 @@
 
 /// b of a new histogram.
 pub const BITS: u8 = 6;
+/// b of a histogram whose buckets shall be small beside an interval.
+pub const FINE_BITS: u8 = 9;
 /// The lowest b that [`LogHistogram::coarsen`] takes.
 pub const BITS_MIN: u8 = 3;
 /// log2 of the smallest real number that is not zero.
@@ -83,6 +85,12 @@ impl LogHistogram {
     #[must_use]
     pub fn of_reals() -> LogHistogram {
         LogHistogram { real: true, ..LogHistogram::of_integers() }
+    }
+
+    /// The same with another b.
+    #[must_use]
+    pub fn with_bits(self, bits: u8) -> LogHistogram {
+        LogHistogram { bits, ..self }
     }
 
     /// Takes an unsigned integer; returns by how many bytes the histogram grew.
