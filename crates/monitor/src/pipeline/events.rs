@@ -1,0 +1,232 @@
+//! What becomes of flows: they open, FROM and TO are settled, connections start and end, records are written.
+
+use flow::{CloseReason, Event, Events, Flow, FlowEvent, FlowIdx, SideCounters, Table};
+use parsers::flow_level::{flow_record, tcp_conn_time};
+use parsers::probing::direction;
+use parsers::{FlowContext, FlowFacts, Stream};
+use wire::packet::TcpFlags;
+use wire::{IpProtocol, Packet, Timestamp};
+
+use super::{FlowState, FlowVerdict, Monitor};
+use crate::outputs::nobody;
+
+impl Monitor {
+    pub(super) fn on_events(&mut self, events: &Events, payload: &[u8], packet: Option<&Packet<'_>>) {
+        for &Event { flow, what } in events.list() {
+            match what {
+                FlowEvent::Opened => self.on_opened(flow, packet),
+                FlowEvent::Bytes { side, chunk, ts } => {
+                    self.on_bytes(flow, side, events.bytes(chunk, payload), ts);
+                }
+                FlowEvent::Datagram { side, chunk, cut, ts } => {
+                    self.on_datagram(flow, side, events.bytes(chunk, payload), (cut, ts));
+                }
+                FlowEvent::Gap { side, len, ts } => self.on_gap(flow, side, len, ts),
+                FlowEvent::End { side, ts } => {
+                    self.parse(flow, |parser, asker, out| parser.on_end(direction(side, asker), ts, out));
+                }
+                FlowEvent::Terminated { reason, ts } => self.on_terminated(flow, reason, ts),
+                FlowEvent::ActiveTimeout => self.record(flow, "active_timeout", self.now),
+                FlowEvent::Closed { reason, ts } => self.on_closed(flow, reason, ts),
+            }
+        }
+    }
+
+    fn on_opened(&mut self, idx: FlowIdx, packet: Option<&Packet<'_>>) {
+        self.decide(idx);
+        if self.verdict(idx) == FlowVerdict::Out {
+            return;
+        }
+        if let Some(packet) = packet
+            && packet.five_tuple.protocol == IpProtocol::TCP
+            && self.asked_for(idx)
+        {
+            let context = self.context(idx);
+            self.outputs.on_first_packet(packet, &context);
+        }
+    }
+
+    /// Settles FROM and TO for a flow as far as its client is known.
+    pub(super) fn decide(&mut self, idx: FlowIdx) {
+        let verdict = if self.addresses.passes_all() {
+            FlowVerdict::In
+        } else {
+            let flow = self.table.flow(idx);
+            let (client, guessed) = flow.client();
+            let (client, server) = (flow.key().end(client), flow.key().end(client.other()));
+            match (self.addresses.matches(client, server), self.addresses.matches(server, client)) {
+                (true, true) => FlowVerdict::In,
+                (true, false) if !guessed => FlowVerdict::In,
+                (false, _) if !guessed => FlowVerdict::Out,
+                _ => FlowVerdict::Open,
+            }
+        };
+        self.table.set_mark(idx, verdict as u8);
+        if verdict == FlowVerdict::Out {
+            self.table.state_mut(idx).stream = Stream::Ignored;
+            self.table.ignore_payload(idx);
+        }
+    }
+
+    pub(super) fn verdict(&self, idx: FlowIdx) -> FlowVerdict {
+        match self.table.mark(idx) {
+            0 => FlowVerdict::Open,
+            1 => FlowVerdict::In,
+            _ => FlowVerdict::Out,
+        }
+    }
+
+    /// Whether tuples of the flow may be written now; where nothing better is known, the guessed client counts.
+    pub(super) fn asked_for(&self, idx: FlowIdx) -> bool {
+        match self.verdict(idx) {
+            FlowVerdict::In => true,
+            FlowVerdict::Out => false,
+            FlowVerdict::Open => {
+                let flow = self.table.flow(idx);
+                let client = flow.client().0;
+                self.addresses.matches(flow.key().end(client), flow.key().end(client.other()))
+            }
+        }
+    }
+
+    fn on_terminated(&mut self, idx: FlowIdx, reason: CloseReason, ts: Timestamp) {
+        self.close_stream(idx);
+        if reason == CloseReason::Rst {
+            self.on_connection_end(idx, tcp_conn_time::Flag::Rst, ts);
+        }
+    }
+
+    fn on_closed(&mut self, idx: FlowIdx, reason: CloseReason, ts: Timestamp) {
+        self.close_stream(idx);
+        let last_ts = self.table.flow(idx).last_ts();
+        self.on_connection_end(idx, tcp_conn_time::Flag::Expired, last_ts);
+        self.record(idx, reason.name(), ts.max(self.watermark));
+    }
+
+    /// A SYN or FIN, for `tcp_conn_time`.
+    pub(super) fn on_control_segment(&mut self, idx: FlowIdx, flags: TcpFlags, ts: Timestamp) {
+        let connection = &mut self.table.state_mut(idx).connection;
+        if flags.contains(TcpFlags::SYN) && !flags.contains(TcpFlags::ACK) && connection.started.is_none() {
+            connection.started = Some(ts);
+            if self.asked_for(idx) {
+                let context = self.context(idx);
+                self.outputs.on_start(ts, &context);
+            }
+        }
+        if flags.contains(TcpFlags::FIN) {
+            self.on_connection_end(idx, tcp_conn_time::Flag::Fin, ts);
+        }
+    }
+
+    fn on_connection_end(&mut self, idx: FlowIdx, flag: tcp_conn_time::Flag, ts: Timestamp) {
+        if !self.asks.connections {
+            return;
+        }
+        let flow = self.table.flow(idx);
+        let connection = self.table.state(idx).connection;
+        if !flow.is_tcp() || connection.ended {
+            return;
+        }
+        let end =
+            tcp_conn_time::End { flag, ts, started: connection.started, handshake_ns: flow.handshake_ns() };
+        self.table.state_mut(idx).connection.ended = true;
+        if self.asked_for(idx) {
+            let context = self.context(idx);
+            self.outputs.on_end(&end, self.now, &context);
+        }
+    }
+
+    /// Writes a flow's record: all that has been counted since the one before.
+    fn record(&mut self, idx: FlowIdx, reason: &str, now: Timestamp) {
+        if !self.outputs.reads_flows() || !self.asked_for(idx) {
+            return;
+        }
+        let counts = if self.asks.counts { self.counts_since(idx) } else { flow_record::Counts::default() };
+        let flow = self.table.flow(idx);
+        let tcp = flow.is_tcp() && self.asks.life;
+        let history = tcp.then(|| flow.history());
+        let record = flow_record::Record {
+            first_ts: flow.first_ts(),
+            last_ts: flow.last_ts(),
+            now,
+            counts,
+            handshake_ns: flow.handshake_ns(),
+            conn_state: tcp.then(|| flow.conn_state().name()),
+            history: history.as_deref(),
+            reason,
+        };
+        let context = self.context(idx);
+        self.outputs.on_record(&record, &context);
+    }
+
+    /// What has been counted of a flow since its last record.
+    fn counts_since(&mut self, idx: FlowIdx) -> flow_record::Counts {
+        let counts = counts(&self.table.flow(idx));
+        match (&mut self.table.state_mut(idx).reported, self.reports_again) {
+            (Some(before), _) => counts.since(&std::mem::replace(before, counts)),
+            (none, true) => {
+                *none = Some(Box::new(counts));
+                counts
+            }
+            (_, false) => counts,
+        }
+    }
+
+    /// What the tuples of a flow have in common; nothing in particular where nobody asks.
+    pub(super) fn context(&self, idx: FlowIdx) -> FlowContext {
+        if !self.asks.identity {
+            return nobody(self.table.flow(idx).key().protocol);
+        }
+        Facts { table: &self.table, idx, rate: self.asks.rate }.context()
+    }
+}
+
+/// A flow, asked who it is only when a tuple says so.
+pub(super) struct Facts<'a> {
+    pub table: &'a Table<FlowState>,
+    pub idx: FlowIdx,
+    /// The sampling rate of flows that have none of their own.
+    pub rate: f64,
+}
+
+impl Facts<'_> {
+    pub fn is_midstream(&self) -> bool {
+        self.table.flow(self.idx).is_midstream() || self.table.state(self.idx).joined_midway
+    }
+}
+
+impl FlowFacts for Facts<'_> {
+    fn context(&self) -> FlowContext {
+        let flow = self.table.flow(self.idx);
+        let (key, (client, client_guessed)) = (flow.key(), flow.client());
+        FlowContext {
+            id: flow.id(),
+            client: key.end(client),
+            server: key.end(client.other()),
+            protocol: key.protocol,
+            client_guessed,
+            midstream: self.is_midstream(),
+            sample_rate: Some(self.table.state(self.idx).rate)
+                .filter(|rate| *rate > 0.0)
+                .unwrap_or(self.rate),
+        }
+    }
+}
+
+/// A flow's counts, the client's first.
+fn counts(flow: &Flow<'_>) -> flow_record::Counts {
+    let client = flow.client().0;
+    let sides = [client, client.other()];
+    let sum = |of: fn(&SideCounters) -> u64| sides.iter().map(|side| of(&flow.counters(*side))).sum();
+    flow_record::Counts {
+        packets: sides.map(|side| flow.packets(side)),
+        bytes: sides.map(|side| flow.bytes(side)),
+        payload_bytes: sides.map(|side| flow.payload_bytes(side)),
+        retransmissions: sum(|c| u64::from(c.retransmissions)),
+        out_of_order: sum(|c| u64::from(c.out_of_order)),
+        gaps: sum(|c| u64::from(c.gaps)),
+        gap_bytes: sum(|c| c.gap_bytes),
+        acked_unseen_bytes: sum(|c| c.acked_unseen_bytes),
+        duplicates: sum(|c| u64::from(c.duplicates)),
+    }
+}

@@ -1,0 +1,178 @@
+//! Packets with their flows, a batch at a time: so the memory of their flows is asked for while the packets before are
+//! still being worked on.
+
+use arrayvec::ArrayVec;
+use flow::{Events, FlowIdx, Hashed, Table};
+use parsers::Stream;
+use wire::packet::TcpFlags;
+use wire::{Captured, Packet, TakePacket, Transport};
+
+use super::{FlowState, FlowVerdict, Monitor, Progress};
+use crate::gate::Verdict;
+use crate::sample::Adaptive;
+
+/// Packets worked on at a time: enough to hide a cache miss, few enough to stay in the first-level cache.
+const BATCH: usize = 64;
+
+/// A packet that is to be worked on.
+struct Admitted<'a> {
+    /// Decoding it once more costs less than carrying what came of it the first time.
+    captured: Captured<'a>,
+    at: Hashed,
+}
+
+impl Monitor {
+    /// Packets one by one with their flows: a batch at a time, so that memory is there when it is needed.
+    pub(super) fn on_flows<'a>(&mut self, mut packets: impl Iterator<Item = Captured<'a>>) -> Progress {
+        let mut events = std::mem::take(&mut self.events);
+        let mut progress = Progress::Continue;
+        while progress == Progress::Continue {
+            let mut admitted = ArrayVec::<Admitted<'_>, BATCH>::new();
+            progress = self.admit(&mut packets, &mut admitted);
+            if admitted.is_empty() {
+                break;
+            }
+            for ready in &mut admitted {
+                self.table.prefetch_flow(&mut ready.at, capture::prefetch);
+            }
+            for ready in &admitted {
+                self.table.prefetch_rest(&ready.at, capture::prefetch);
+            }
+            if self.asks.payload {
+                self.prefetch_parsers(&admitted);
+            }
+            self.accounting.received += admitted.len() as u64;
+            self.accounting.parsed += admitted.len() as u64;
+            for ready in &admitted {
+                let mut work = Work { monitor: self, at: &ready.at, events: &mut events };
+                let decoded = Packet::decode_into(&ready.captured, &mut work);
+                debug_assert!(decoded.is_ok(), "it was decoded when it was admitted");
+            }
+        }
+        self.events = events;
+        progress
+    }
+
+    /// Asks for the memory of what knows the flows' protocols.
+    #[inline]
+    fn prefetch_parsers(&self, admitted: &[Admitted<'_>]) {
+        for state in admitted.iter().filter_map(|ready| self.table.state_of(&ready.at)) {
+            capture::prefetch(std::ptr::from_ref(state).cast());
+        }
+        for state in admitted.iter().filter_map(|ready| self.table.state_of(&ready.at)) {
+            if let Stream::Parsing { parser, .. } = &state.stream {
+                let parser: *const u8 = std::ptr::from_ref(parser.as_ref()).cast();
+                // What every message touches lies in the first lines.
+                for line in 0..4 {
+                    capture::prefetch(parser.wrapping_add(64 * line));
+                }
+            }
+        }
+    }
+
+    /// Takes a batch of packets that are worked on, and asks for the memory of their flows.
+    #[inline]
+    fn admit<'a>(
+        &mut self,
+        packets: &mut impl Iterator<Item = Captured<'a>>,
+        admitted: &mut ArrayVec<Admitted<'a>, BATCH>,
+    ) -> Progress {
+        while !admitted.is_full()
+            && let Some(captured) = packets.next()
+        {
+            let mut enter = Enter { table: &self.table, admitted };
+            let verdict = self.gate.admit(&captured, &mut self.accounting, &mut enter);
+            if verdict == Verdict::Over {
+                return Progress::LimitReached;
+            }
+            self.latest = self.latest.max(captured.ts);
+        }
+        Progress::Continue
+    }
+
+    /// One packet, from its headers to its tuples.
+    #[inline(always)]
+    fn on_packet(&mut self, packet: &Packet<'_>, at: &Hashed, events: &mut Events) {
+        self.now = self.clock.max(packet.ts);
+        if self.adaptive.has_changed() {
+            return self.on_sampled_packet(*packet, at, events);
+        }
+        let idx = self.table.process_hashed(packet, at, events);
+        self.on_flow_packet(idx, packet, events);
+    }
+
+    /// The same once SAMPLE auto has changed the rate: the packets of flows that are in, or get in by them.
+    #[inline(never)]
+    fn on_sampled_packet(&mut self, packet: Packet<'_>, at: &Hashed, events: &mut Events) {
+        let goes_on = self.table.goes_on(&packet, at, events);
+        // What was left of a flow that it has shown to be over.
+        self.on_events(events, &[], None);
+        let rate = self.adaptive.rate_of(&packet);
+        if !goes_on && !Adaptive::takes(&packet.five_tuple.flow_key().0, rate) {
+            self.accounting.parsed -= 1;
+            self.accounting.sampled_out += 1;
+            return;
+        }
+        let idx = self.table.process_hashed(&packet, at, events);
+        let state = self.table.state_mut(idx);
+        // Flows from before the first change were all in; into others such a packet would have let any flow like this.
+        if !goes_on || state.rate > 0.0 {
+            state.rate = state.rate.max(rate);
+        }
+        self.on_flow_packet(idx, &packet, events);
+    }
+
+    /// A packet that the table has taken in.
+    #[inline(always)]
+    fn on_flow_packet(&mut self, idx: FlowIdx, packet: &Packet<'_>, events: &Events) {
+        if !events.list().is_empty() {
+            // A copy: what others borrow has to lie in memory, for every packet if it is this one.
+            let packet = *packet;
+            self.on_events(events, packet.payload, Some(&packet));
+        }
+        if !self.asks.every_flow && self.verdict(idx) == FlowVerdict::Out {
+            self.accounting.parsed -= 1;
+            self.accounting.filtered.direction += 1;
+            return;
+        }
+        if self.asks.packets && self.asked_for(idx) {
+            let (packet, context) = (*packet, self.context(idx));
+            self.outputs.on_packet(&packet, &context);
+        }
+        if self.asks.connections
+            && let Transport::Tcp(tcp) = &packet.transport
+            && tcp.flags.intersects(TcpFlags::SYN | TcpFlags::FIN)
+        {
+            self.on_control_segment(idx, tcp.flags, packet.ts);
+        }
+    }
+}
+
+/// Notes where a packet's flow will be looked for.
+struct Enter<'m, 'b, 'a> {
+    table: &'m Table<FlowState>,
+    admitted: &'b mut ArrayVec<Admitted<'a>, BATCH>,
+}
+
+impl<'a> TakePacket<'a> for Enter<'_, '_, 'a> {
+    #[inline(always)]
+    fn packet(&mut self, captured: &Captured<'a>, packet: &Packet<'a>) {
+        let at = self.table.hash(packet);
+        self.table.prefetch_index(&at, capture::prefetch);
+        self.admitted.push(Admitted { captured: *captured, at });
+    }
+}
+
+/// Works on a packet with its flow.
+struct Work<'m> {
+    monitor: &'m mut Monitor,
+    at: &'m Hashed,
+    events: &'m mut Events,
+}
+
+impl<'a> TakePacket<'a> for Work<'_> {
+    #[inline(always)]
+    fn packet(&mut self, _: &Captured<'a>, packet: &Packet<'a>) {
+        self.monitor.on_packet(packet, self.at, self.events);
+    }
+}

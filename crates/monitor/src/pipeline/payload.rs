@@ -1,0 +1,117 @@
+//! What a flow's bytes say: asks the protocols whose they are, and lets the parser of the one found act.
+
+use flow::FlowIdx;
+use parsers::probing::{ProbeFlow, direction};
+use parsers::{FlowRef, Output, Probing, Stream};
+use wire::{IpProtocol, Side, Timestamp};
+
+use super::Monitor;
+use super::events::Facts;
+
+impl Monitor {
+    pub(super) fn on_bytes(&mut self, idx: FlowIdx, side: Side, bytes: &[u8], ts: Timestamp) {
+        if matches!(self.table.state(idx).stream, Stream::New | Stream::Probing(_))
+            && !self.recognise(idx, side, bytes, ts)
+        {
+            return;
+        }
+        self.parse(idx, |parser, asker, out| parser.on_bytes(direction(side, asker), bytes, ts, out));
+    }
+
+    pub(super) fn on_datagram(
+        &mut self,
+        idx: FlowIdx,
+        side: Side,
+        bytes: &[u8],
+        (cut, ts): (u32, Timestamp),
+    ) {
+        if matches!(self.table.state(idx).stream, Stream::New | Stream::Probing(_))
+            && !self.recognise(idx, side, bytes, ts)
+        {
+            return;
+        }
+        self.parse(idx, |parser, asker, out| parser.on_datagram(direction(side, asker), bytes, cut, ts, out));
+    }
+
+    pub(super) fn on_gap(&mut self, idx: FlowIdx, side: Side, len: u64, ts: Timestamp) {
+        match &mut self.table.state_mut(idx).stream {
+            stream @ Stream::New => {
+                let mut probing = Box::<Probing>::default();
+                probing.on_gap(side);
+                *stream = Stream::Probing(probing);
+            }
+            Stream::Probing(probing) => probing.on_gap(side),
+            _ => self.parse(idx, |parser, asker, out| parser.on_gap(direction(side, asker), len, ts, out)),
+        }
+    }
+
+    /// Asks the protocols whether these bytes are theirs. True when one has been found; the bytes before these have
+    /// been fed to its parser then.
+    fn recognise(&mut self, idx: FlowIdx, side: Side, bytes: &[u8], ts: Timestamp) -> bool {
+        let flow = self.table.flow(idx);
+        let (key, (client, guessed)) = (flow.key(), flow.client());
+        let about = ProbeFlow {
+            transport: key.protocol,
+            client: (!guessed).then_some(client),
+            ports: [key.a.port, key.b.port],
+            midstream: flow.is_midstream(),
+        };
+        let state = self.table.state_mut(idx);
+        let mut probing = match std::mem::take(&mut state.stream) {
+            Stream::Probing(probing) => probing,
+            _ => Box::default(),
+        };
+        match probing.on_bytes(side, bytes, ts, about, self.outputs.protocols()) {
+            Ok(None) => state.stream = Stream::Probing(probing),
+            Err(()) => {
+                state.stream = Stream::Ignored;
+                self.table.ignore_payload(idx);
+            }
+            Ok(Some(found)) => {
+                let protocol = self.outputs.protocols()[usize::from(found.protocol)];
+                let (parser, asker) = ((protocol.start)(), found.asker);
+                state.joined_midway = probing.joined_midway();
+                state.stream = Stream::Parsing { parser, protocol: found.protocol, asker };
+                if guessed || key.protocol != IpProtocol::TCP {
+                    self.table.set_client(idx, asker);
+                }
+                self.decide(idx);
+                self.parse(idx, |parser, asker, out| probing.replay(asker, parser, out));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Lets the flow's parser, if it has one, act; forgets it when it has no more to say.
+    pub(super) fn parse(
+        &mut self,
+        idx: FlowIdx,
+        act: impl FnOnce(&mut dyn parsers::StreamParser, Side, &mut Output<'_>),
+    ) {
+        if !self.asks.payload {
+            return;
+        }
+        let mut stream = std::mem::take(&mut self.table.state_mut(idx).stream);
+        if let Stream::Parsing { parser, protocol, asker } = &mut stream {
+            let facts = Facts { table: &self.table, idx, rate: self.asks.rate };
+            let flow = FlowRef::new(facts.is_midstream(), &facts);
+            let taps = self.outputs.taps(*protocol);
+            let mut out = Output::new(flow, self.now, &mut self.accounting.parsers, taps);
+            act(parser.as_mut(), *asker, &mut out);
+            if parser.is_done() {
+                parser.on_close(&mut out);
+                stream = Stream::Ignored;
+                self.table.ignore_payload(idx);
+            }
+        }
+        self.table.state_mut(idx).stream = stream;
+    }
+
+    pub(super) fn close_stream(&mut self, idx: FlowIdx) {
+        self.parse(idx, |parser, _, out| parser.on_close(out));
+        if self.asks.payload {
+            self.table.state_mut(idx).stream = Stream::Ignored;
+        }
+    }
+}
