@@ -71,6 +71,20 @@ impl<'a> Cell<'a> {
         }
     }
 
+    /// A number below 2^32 or an IPv4 address, as 32 bits that no other value of its type has.
+    #[inline]
+    #[must_use]
+    pub fn short(&self) -> Option<u32> {
+        match self {
+            Cell::U64(v) => u32::try_from(*v).ok(),
+            Cell::Ip(v) => {
+                let ip = u128::from_be_bytes(**v);
+                (ip >> 32 == 0xffff).then_some(ip as u32)
+            }
+            _ => None,
+        }
+    }
+
     /// The first cell of an encoded row, and the rest; `None` at its end.
     #[must_use]
     pub fn decode(bytes: &'a [u8]) -> Option<(Cell<'a>, &'a [u8])> {

@@ -344,10 +344,12 @@ impl Pane {
         scratch.hashes.clear();
         scratch.hashes.resize(rows.len(), arrivals.frame.seed);
         arrivals.frame.columns.iter().for_each(|column| column.hash_into(rows, &mut scratch.hashes));
+        let all_short = keys.finish_hashes(rows, &mut scratch.hashes);
         let done = match self.saving.is_some() {
             true => self.assign_one_by_one(keys, arrivals, &mut scratch, room),
             false => {
-                self.keys.find_each(keys, rows, &scratch.hashes, &mut scratch.groups);
+                let hashes = (&scratch.hashes[..], all_short);
+                self.keys.find_each(keys, rows, hashes, &mut scratch.groups);
                 match scratch.groups.contains(&NO_GROUP) {
                     true => self.assign_one_by_one(keys, arrivals, &mut scratch, room),
                     false => 0,

@@ -2,11 +2,15 @@
 //!
 //! Hashes come from outside, a batch of them at once; keys are kept once for each group, encoded, in one arena. A probe
 //! compares the row's values with those bytes, with a shorter path for a single column of numbers, text or addresses.
-//! A batch is looked up in two passes, first the slots, then the keys, so that the waits for memory overlap.
+//! A batch is looked up in two passes, first the slots, then the keys, so that the waits for memory overlap. A short key
+//! (an IPv4 address, a port, any number below 2^32) stands in its slot as a whole, and there is no second pass.
 
 use crate::cell::Cell;
 use crate::column::{ColumnView, Values};
 use crate::rows::Rows;
+
+/// In a slot: its upper half is all of the key.
+const SHORT: u64 = 1 << 31;
 
 /// No group.
 pub const NO_GROUP: u32 = u32::MAX;
@@ -16,8 +20,8 @@ const SLOTS_MIN: usize = 64;
 /// Keys and their group numbers.
 #[derive(Clone, Debug, Default)]
 pub struct KeyTable {
-    /// The upper half of a listed key's hash, and its group and one; 0 is free. The lower half says where to begin to
-    /// look; at most half of them are taken.
+    /// The upper half of a listed key's hash, [`SHORT`] where that is the key, and its group and one; 0 is free. The
+    /// hash's lower half says where to begin to look; at most half of them are taken.
     slots: Vec<u64>,
     listed: usize,
     hashes: Vec<u64>,
@@ -48,6 +52,22 @@ pub trait RowKeys {
     fn is(&self, row: usize, key: &[u8]) -> bool;
     /// Appends the row's key.
     fn encode(&self, row: usize, bytes: &mut Vec<u8>);
+    /// The row's key if it is short: see [`Cell::short`].
+    #[inline]
+    fn short(&self, _row: usize) -> Option<u32> {
+        None
+    }
+
+    /// Makes hashes of rows, at their places, hashes of [`KeyTable`]: those of short keys have the key in the upper half.
+    /// True when all keys are short.
+    fn finish_hashes(&self, rows: Rows<'_>, hashes: &mut [u64]) -> bool {
+        let (hashes, mut all) = (&mut hashes[..rows.len()], true);
+        rows.each(|place, row| match self.short(row) {
+            Some(key) => hashes[place] = u64::from(key) << 32 | u64::from(hashes[place] as u32),
+            None => all = false,
+        });
+        all
+    }
 }
 
 impl KeyTable {
@@ -89,49 +109,64 @@ impl KeyTable {
         let mask = self.slots.len().wrapping_sub(1);
         let mut at = hash as usize & mask;
         while let Some(&slot) = self.slots.get(at).filter(|slot| **slot != 0) {
-            if (slot ^ hash) >> 32 == 0 && is(self.key(slot as u32 - 1)) {
-                return Some(slot as u32 - 1);
+            if (slot ^ hash) >> 32 == 0 && is(self.key(group_in(slot))) {
+                return Some(group_in(slot));
             }
             at = (at + 1) & mask;
         }
         None
     }
 
-    /// The group of each of `rows`, whose hashes are at the same places, or [`NO_GROUP`].
+    /// The group of each of `rows`, whose hashes are at the same places, or [`NO_GROUP`]; `all_short` is what
+    /// [`RowKeys::finish_hashes`] said.
     pub fn find_each<K: RowKeys + ?Sized>(
         &self,
         keys: &K,
         rows: Rows<'_>,
-        hashes: &[u64],
+        (hashes, all_short): (&[u64], bool),
         groups: &mut Vec<u32>,
     ) {
         groups.clear();
         if self.slots.is_empty() {
             return groups.resize(hashes.len(), NO_GROUP);
         }
-        let slots = &self.slots[..];
-        let first = |hash: &u64| {
-            let at = *hash as usize & (slots.len() - 1);
-            let (slot, next) = (slots[at], slots[(at + 1) & (slots.len() - 1)]);
-            let slot = if (slot ^ hash) >> 32 == 0 { slot } else { next };
-            if (slot ^ hash) >> 32 == 0 { (slot as u32).wrapping_sub(1) } else { NO_GROUP }
-        };
-        groups.extend(hashes.iter().map(first));
-        match rows {
-            Rows::Run(from, to) => self.check_each(keys, from..to, hashes, groups),
-            Rows::Some(list) => self.check_each(keys, list.iter().map(|row| *row as usize), hashes, groups),
+        match (all_short, rows) {
+            (true, _) => {
+                self.look_at_slots(hashes, |slot, hash| slot >> 31 == hash >> 32 << 1 | 1, groups);
+                let missed = (0..groups.len()).filter(|place| groups[*place] == NO_GROUP);
+                for place in missed.collect::<Vec<_>>() {
+                    groups[place] = self.find_elsewhere(keys, rows.at(place), hashes[place]);
+                }
+            }
+            (false, Rows::Run(from, to)) => self.check_each(keys, from..to, hashes, groups),
+            (false, Rows::Some(list)) => {
+                self.check_each(keys, list.iter().map(|row| *row as usize), hashes, groups);
+            }
         }
     }
 
-    /// Looks on where the group's key is not the row's.
+    /// For each hash the group of the slot that is its, in the first two places where it may be.
+    #[inline(always)]
+    fn look_at_slots(&self, hashes: &[u64], is: impl Fn(u64, u64) -> bool, groups: &mut Vec<u32>) {
+        let slots = &self.slots[..];
+        groups.extend(hashes.iter().map(|hash| {
+            let at = *hash as usize & (slots.len() - 1);
+            let (slot, next) = (slots[at], slots[(at + 1) & (slots.len() - 1)]);
+            let slot = if is(slot, *hash) { slot } else { next };
+            if is(slot, *hash) { group_in(slot) } else { NO_GROUP }
+        }));
+    }
+
+    /// Looks at the slots, and on where the group's key is not the row's.
     #[inline(always)]
     fn check_each<K: RowKeys + ?Sized>(
         &self,
         keys: &K,
         rows: impl Iterator<Item = usize>,
         hashes: &[u64],
-        groups: &mut [u32],
+        groups: &mut Vec<u32>,
     ) {
+        self.look_at_slots(hashes, |slot, hash| (slot ^ hash) >> 32 == 0, groups);
         for ((row, hash), group) in rows.zip(hashes).zip(groups) {
             if *group == NO_GROUP || !keys.is(row, self.key(*group)) {
                 *group = self.find_elsewhere(keys, row, *hash);
@@ -182,7 +217,7 @@ impl KeyTable {
         if (self.listed + 1) * 2 > self.slots.len() {
             let size = (self.slots.len() * 2).max(SLOTS_MIN);
             let old = std::mem::replace(&mut self.slots, vec![0; size]);
-            let groups = old.into_iter().filter(|slot| *slot != 0).map(|slot| slot as u32 - 1);
+            let groups = old.into_iter().filter(|slot| *slot != 0).map(group_in);
             groups.for_each(|group| self.place(self.hashes[group as usize], group));
         }
         self.listed += 1;
@@ -195,14 +230,15 @@ impl KeyTable {
         while self.slots[at] != 0 {
             at = (at + 1) & mask;
         }
-        self.slots[at] = (hash & !u64::from(u32::MAX)) | u64::from(group + 1);
+        let short = if short(self.key(group)).is_some() { SHORT } else { 0 };
+        self.slots[at] = (hash & !u64::from(u32::MAX)) | short | u64::from(group + 1);
     }
 
     /// Frees a group's slot and moves those back that found theirs taken because of it.
     fn delist(&mut self, hash: u64, group: u32) {
         let mask = self.slots.len() - 1;
         let mut free = hash as usize & mask;
-        while self.slots[free] as u32 != group + 1 {
+        while self.slots[free] & (SHORT - 1) != u64::from(group + 1) {
             assert!(self.slots[free] != 0, "only listed groups are replaced");
             free = (free + 1) & mask;
         }
@@ -213,7 +249,7 @@ impl KeyTable {
             if slot == 0 {
                 break;
             }
-            let home = self.hashes[(slot as u32 - 1) as usize] as usize & mask;
+            let home = self.hashes[group_in(slot) as usize] as usize & mask;
             if at.wrapping_sub(home) & mask >= at.wrapping_sub(free) & mask {
                 self.slots[free] = slot;
                 free = at;
@@ -233,6 +269,18 @@ impl KeyTable {
         self.bytes = bytes;
         self.garbage = 0;
     }
+}
+
+/// The group in a slot; [`NO_GROUP`] in a free one.
+#[inline]
+fn group_in(slot: u64) -> u32 {
+    ((slot & (SHORT - 1)) as u32).wrapping_sub(1)
+}
+
+/// An encoded key that is short.
+fn short(key: &[u8]) -> Option<u32> {
+    let (cell, rest) = Cell::decode(key)?;
+    cell.short().filter(|_| rest.is_empty())
 }
 
 impl<'a> KeyColumns<'a> {
@@ -258,6 +306,11 @@ impl RowKeys for [u64] {
     fn encode(&self, row: usize, bytes: &mut Vec<u8>) {
         Cell::U64(self[row]).encode(bytes);
     }
+
+    #[inline]
+    fn short(&self, row: usize) -> Option<u32> {
+        Cell::U64(self[row]).short()
+    }
 }
 
 impl RowKeys for [[u8; 16]] {
@@ -268,6 +321,11 @@ impl RowKeys for [[u8; 16]] {
 
     fn encode(&self, row: usize, bytes: &mut Vec<u8>) {
         Cell::Ip(&self[row]).encode(bytes);
+    }
+
+    #[inline]
+    fn short(&self, row: usize) -> Option<u32> {
+        Cell::Ip(&self[row]).short()
     }
 }
 
@@ -296,6 +354,11 @@ impl RowKeys for [ColumnView<'_>] {
 
     fn encode(&self, row: usize, bytes: &mut Vec<u8>) {
         self.iter().for_each(|column| normal(column.cell(row)).encode(bytes));
+    }
+
+    #[inline]
+    fn short(&self, row: usize) -> Option<u32> {
+        if let [column] = self { column.cell(row).short() } else { None }
     }
 }
 
