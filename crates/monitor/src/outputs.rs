@@ -2,7 +2,7 @@
 
 use flow::Detail;
 use parsers::flow_level::{flow_record, tcp_conn_time};
-use parsers::packet_level::{HeaderColumns, PacketParser};
+use parsers::packet_level::{HeaderColumns, Headers, PacketParser};
 use parsers::registry::{self, Reads};
 use parsers::{FlowContext, Protocol, Tap};
 use plan::MonitorSpec;
@@ -16,6 +16,8 @@ pub type Batches = Vec<(usize, Batch)>;
 pub struct Outputs {
     first_packets: Vec<PacketTap>,
     packets: Vec<PacketTap>,
+    /// Whether any of these reads more than headers.
+    beyond_headers: bool,
     connections: Vec<FlowTap>,
     flows: Vec<FlowTap>,
     protocols: Vec<&'static Protocol>,
@@ -80,6 +82,7 @@ impl Outputs {
         let mut outputs = Outputs {
             first_packets: Vec::new(),
             packets: Vec::new(),
+            beyond_headers: false,
             connections: Vec::new(),
             flows: Vec::new(),
             protocols: Vec::new(),
@@ -102,6 +105,7 @@ impl Outputs {
                 }
             }
         }
+        outputs.beyond_headers = outputs.packets.iter().any(|tap| tap.headers.is_none());
         outputs
     }
 
@@ -194,16 +198,27 @@ impl Outputs {
         }
     }
 
-    /// Any packet, of whose flow nobody wants to know.
-    #[inline(always)]
-    pub fn on_bare_packet(&mut self, packet: &Packet<'_>) {
+    /// Packets of whose flows nobody wants to know, for the parsers that only header fields are wanted of.
+    pub fn on_headers(&mut self, packets: &Headers) {
         for tap in &mut self.packets {
             if let Some(headers) = &tap.headers {
-                headers.on_packet(packet, &mut tap.writer);
-            } else {
-                let (packet, flow) = (*packet, nobody(packet.five_tuple.protocol));
-                (tap.parse)(&packet, &flow, &mut tap.writer);
+                headers.on_packets(packets, &mut tap.writer);
             }
+        }
+    }
+
+    /// Whether there are others.
+    #[inline]
+    #[must_use]
+    pub fn reads_beyond_headers(&self) -> bool {
+        self.beyond_headers
+    }
+
+    /// The same for those, packet by packet.
+    #[inline(never)]
+    pub fn on_bare_packet(&mut self, packet: &Packet<'_>) {
+        for tap in self.packets.iter_mut().filter(|tap| tap.headers.is_none()) {
+            (tap.parse)(packet, &nobody(packet.five_tuple.protocol), &mut tap.writer);
         }
     }
 

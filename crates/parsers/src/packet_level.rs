@@ -1,6 +1,8 @@
 //! Parsers that need no byte stream: one tuple per packet (`tcp_pkt_size`, `packet`) or per flow's first packet
 //! (`tcp_flow_key`). They look at nothing but the headers.
 
+use std::ops::Range;
+
 use tuple::{FieldId, Schema, TupleWriter};
 use wire::{FiveTuple, Packet, Transport};
 
@@ -105,8 +107,8 @@ pub mod packet {
     }
 }
 
-/// What a packet's headers say: the columns of `packet` and `tcp_pkt_size` for which no flow need be known. A few of them
-/// are written much faster by [`HeaderColumns`] than a whole tuple by its parser.
+/// What a packet's headers say: the columns of `packet` and `tcp_pkt_size` for which no flow need be known. Those of many
+/// packets are written much faster by [`HeaderColumns`] than a tuple each by its parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Header {
     Ts,
@@ -117,6 +119,22 @@ enum Header {
     PacketBytes,
     PayloadBytes,
     Ttl,
+}
+
+/// Packets whose headers wait to be written: few enough to stay in the first-level cache.
+const HEADERS: usize = 64;
+
+/// The header fields of some packets that [`HeaderColumns`] may ask for, each by itself: source before destination.
+#[derive(Clone, Debug)]
+pub struct Headers {
+    len: usize,
+    ts: [i64; HEADERS],
+    addrs: [[[u8; 16]; HEADERS]; 2],
+    ports: [[u16; HEADERS]; 2],
+    packet_bytes: [u32; HEADERS],
+    payload_bytes: [u32; HEADERS],
+    ttl: [u8; HEADERS],
+    is_tcp: [bool; HEADERS],
 }
 
 /// The wanted columns of one parser, where all of them are plain header fields that every packet has.
@@ -150,26 +168,97 @@ impl HeaderColumns {
         Some(HeaderColumns { tcp_only, columns: wanted.map(header).collect::<Option<_>>()? })
     }
 
-    /// Writes one packet's row, as the parser would.
-    #[inline(always)]
-    pub fn on_packet(&self, packet: &Packet<'_>, w: &mut TupleWriter) {
-        if self.tcp_only && !matches!(packet.transport, Transport::Tcp(_)) {
-            return;
+    /// Writes the packets' rows, as the parser would, a column at a time.
+    pub fn on_packets(&self, packets: &Headers, w: &mut TupleWriter) {
+        if !self.tcp_only {
+            return self.write(packets, 0..packets.len, w);
         }
-        let (src, dst) = (packet.five_tuple.src, packet.five_tuple.dst);
+        let mut start = 0;
+        for run in packets.is_tcp[..packets.len].chunk_by(|a, b| a == b) {
+            let end = start + run.len();
+            if run[0] {
+                self.write(packets, start..end, w);
+            }
+            start = end;
+        }
+    }
+
+    fn write(&self, packets: &Headers, places: Range<usize>, w: &mut TupleWriter) {
+        let Headers { ts, addrs: [src, dst], ports: [from, to], packet_bytes, payload_bytes, ttl, .. } =
+            packets;
         for &(id, header) in &self.columns {
+            let places = places.clone();
             match header {
-                Header::Ts => w.i64(id, packet.ts.0),
-                Header::SrcIp => w.ip(id, &src.addr.0),
-                Header::SrcPort => w.u64(id, u64::from(src.port)),
-                Header::DstIp => w.ip(id, &dst.addr.0),
-                Header::DstPort => w.u64(id, u64::from(dst.port)),
-                Header::PacketBytes => w.u64(id, u64::from(packet.original_len)),
-                Header::PayloadBytes => w.u64(id, u64::from(packet.payload_original_len)),
-                Header::Ttl => w.u64(id, u64::from(packet.ttl)),
+                Header::Ts => w.extend_i64(id, ts[places].iter().copied()),
+                Header::SrcIp => w.extend_ip(id, src[places].iter().copied()),
+                Header::SrcPort => w.extend_u64(id, from[places].iter().map(|v| u64::from(*v))),
+                Header::DstIp => w.extend_ip(id, dst[places].iter().copied()),
+                Header::DstPort => w.extend_u64(id, to[places].iter().map(|v| u64::from(*v))),
+                Header::PacketBytes => w.extend_u64(id, packet_bytes[places].iter().map(|v| u64::from(*v))),
+                Header::PayloadBytes => w.extend_u64(id, payload_bytes[places].iter().map(|v| u64::from(*v))),
+                Header::Ttl => w.extend_u64(id, ttl[places].iter().map(|v| u64::from(*v))),
             }
         }
-        w.end_row();
+        w.end_rows(places.len());
+    }
+}
+
+impl Headers {
+    /// Takes the headers of a packet; only while it is not full.
+    #[inline(always)]
+    pub fn push(&mut self, packet: &Packet<'_>) {
+        let (at, FiveTuple { src, dst, .. }) = (self.len % HEADERS, packet.five_tuple);
+        self.ts[at] = packet.ts.0;
+        self.addrs[0][at] = src.addr.0;
+        self.addrs[1][at] = dst.addr.0;
+        self.ports[0][at] = src.port;
+        self.ports[1][at] = dst.port;
+        self.packet_bytes[at] = packet.original_len;
+        self.payload_bytes[at] = packet.payload_original_len;
+        self.ttl[at] = packet.ttl;
+        self.is_tcp[at] = matches!(packet.transport, Transport::Tcp(_));
+        self.len += 1;
+    }
+
+    /// How many packets.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether there is no room for another.
+    #[inline]
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.len == HEADERS
+    }
+
+    /// Forgets them.
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+}
+
+impl Default for Headers {
+    fn default() -> Headers {
+        Headers {
+            len: 0,
+            ts: [0; HEADERS],
+            addrs: [[[0; 16]; HEADERS]; 2],
+            ports: [[0; HEADERS]; 2],
+            packet_bytes: [0; HEADERS],
+            payload_bytes: [0; HEADERS],
+            ttl: [0; HEADERS],
+            is_tcp: [false; HEADERS],
+        }
     }
 }
 

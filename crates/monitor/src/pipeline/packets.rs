@@ -1,5 +1,7 @@
-//! Packets for parsers that look at nothing else: no flow is looked up.
+//! Packets for parsers that look at nothing else: no flow is looked up. Tuples are written a column at a time, for a batch
+//! of packets.
 
+use parsers::packet_level::Headers;
 use wire::{Captured, Packet, TakePacket};
 
 use super::{Monitor, Progress};
@@ -9,32 +11,45 @@ use crate::outputs::Outputs;
 impl Monitor {
     /// Writes the tuples of packets.
     pub(super) fn on_packets<'a>(&mut self, packets: impl Iterator<Item = Captured<'a>>) -> Progress {
-        let (mut progress, mut entered) = (Progress::Continue, 0);
+        let mut progress = Progress::Continue;
+        let mut headers = Headers::default();
         for captured in packets {
-            let mut write = Write { outputs: &mut self.outputs, packets: &mut entered };
+            let mut write = Write { outputs: &mut self.outputs, headers: &mut headers };
             let verdict = self.gate.admit(&captured, &mut self.accounting, &mut write);
             if verdict == Verdict::Over {
                 progress = Progress::LimitReached;
                 break;
             }
             self.latest = self.latest.max(captured.ts);
+            if headers.is_full() {
+                self.write_headers(&mut headers);
+            }
         }
-        self.accounting.received += entered;
-        self.accounting.parsed += entered;
+        self.write_headers(&mut headers);
         progress
+    }
+
+    fn write_headers(&mut self, headers: &mut Headers) {
+        self.accounting.received += headers.len() as u64;
+        self.accounting.parsed += headers.len() as u64;
+        self.outputs.on_headers(headers);
+        headers.clear();
     }
 }
 
-/// Writes tuples of packets alone.
+/// Takes packets in.
 struct Write<'m> {
     outputs: &'m mut Outputs,
-    packets: &'m mut u64,
+    headers: &'m mut Headers,
 }
 
 impl<'a> TakePacket<'a> for Write<'_> {
     #[inline(always)]
     fn packet(&mut self, _: &Captured<'a>, packet: &Packet<'a>) {
-        *self.packets += 1;
-        self.outputs.on_bare_packet(packet);
+        self.headers.push(packet);
+        if self.outputs.reads_beyond_headers() {
+            let packet = *packet;
+            self.outputs.on_bare_packet(&packet);
+        }
     }
 }
