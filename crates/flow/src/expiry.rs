@@ -188,7 +188,8 @@ impl Wheel {
 
     fn tick_after(&mut self, deadline: i64, now: i64) -> i64 {
         let cursor = *self.cursor.get_or_insert(tick_of(now));
-        tick_of(deadline).clamp(cursor + 1, cursor + TICKS - 1)
+        // The cursor's own tick has not passed yet, or what is in it is looked at now, with deadlines that are not over.
+        tick_of(deadline).clamp(cursor, cursor + TICKS - 1)
     }
 }
 

@@ -24,4 +24,5 @@ pub use config::{Config, Detail};
 pub use event::{Chunk, CloseReason, Event, Events, FlowEvent, FlowIdx};
 pub use flow::{Flow, FlowCore, flow_id};
 pub use metrics::{CaptureLoss, ConnState, Counters, SideCounters};
+pub use plain::Segment;
 pub use table::{Hashed, Table};

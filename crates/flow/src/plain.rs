@@ -3,7 +3,7 @@
 //! Needs one cache line of the flow.
 
 use wire::packet::TcpFlags;
-use wire::{Packet, Side, TcpInfo, Timestamp};
+use wire::{Packet, Side, TcpInfo, TcpSeq, Timestamp, Transport};
 
 use crate::metrics::Letter;
 use crate::record::{Hot, SMALL, flag};
@@ -17,22 +17,54 @@ pub(crate) struct Rules {
     pub floor: Timestamp,
 }
 
+/// What of a packet such a segment is told by, and all that is taken in of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    pub(crate) ts: Timestamp,
+    /// On the wire.
+    packet_bytes: u32,
+    /// Payload on the wire.
+    pub(crate) len: u32,
+    seq: TcpSeq,
+    ack: TcpSeq,
+    /// 0: whatever the packet is, it is no ordinary segment.
+    window: u16,
+    pub(crate) ip_id: u16,
+}
+
+impl Segment {
+    /// Of any packet.
+    #[inline(always)]
+    #[must_use]
+    pub fn of(packet: &Packet<'_>) -> Segment {
+        const SPECIAL: TcpFlags = TcpFlags(0x17); // ACK, RST, SYN, FIN
+        let len = packet.payload_original_len;
+        let tcp = if let Transport::Tcp(tcp) = packet.transport { tcp } else { TcpInfo::default() };
+        let may_be_ordinary = (tcp.flags.0 & SPECIAL.0 == TcpFlags::ACK.0)
+            & (packet.payload.len() as u32 == len)
+            & (len <= SMALL);
+        Segment {
+            ts: packet.ts,
+            packet_bytes: packet.original_len,
+            len,
+            seq: tcp.seq,
+            ack: tcp.ack,
+            window: if may_be_ordinary { tcp.window } else { 0 },
+            ip_id: packet.ip_id,
+        }
+    }
+}
+
 /// Takes a segment in; false when it is not plain, and nothing is changed then.
-#[inline]
-pub(crate) fn take_in(
-    hot: &mut Hot,
-    side: Side,
-    (packet, tcp): (&Packet<'_>, &TcpInfo),
-    rules: Rules,
-) -> bool {
-    let (own, other, len) = (side.index(), side.other().index(), packet.payload_original_len);
-    let special = (TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST | TcpFlags::ACK).0;
-    let is_ordinary = hot.has(flag::PLAIN) & (tcp.flags.0 & special == TcpFlags::ACK.0) & (tcp.window != 0);
-    if !is_ordinary || !is_timely(hot, packet.ts, rules) {
+#[inline(always)]
+pub(crate) fn take_in(hot: &mut Hot, side: Side, segment: &Segment, rules: Rules) -> bool {
+    let (own, other) = (side.index(), side.other().index());
+    let &Segment { ts, packet_bytes, len, seq, ack, window, .. } = segment;
+    if !(hot.has(flag::PLAIN) & (window != 0)) || !is_timely(hot, ts, rules) {
         return false;
     }
-    let advance = tcp.ack.distance(hot.ack[own]);
-    let acked = if advance > 0 { tcp.ack } else { hot.ack[own] };
+    let advance = ack.distance(hot.ack[own]);
+    let acked = if advance > 0 { ack } else { hot.ack[own] };
     let ahead = acked.distance(hot.next[other]);
     if (ahead > 0) | (advance > 1 << 30) {
         return false;
@@ -40,27 +72,27 @@ pub(crate) fn take_in(
     let next = hot.next[own];
     let letter = if len > 0 {
         let is_probe = len == 1 && hot.window[other] == 0;
-        if tcp.seq != next || packet.payload.len() as u32 != len || len > SMALL || is_probe {
+        if seq != next || is_probe {
             return false;
         }
         Letter::PAYLOAD
     } else {
         // It may have been captured before, or be one of those that ask for what is missing.
         let is_news = advance > 0;
-        if !is_news || tcp.seq.plus(1) == next {
+        if !is_news || seq.plus(1) == next {
             return false;
         }
         Letter::ACK
     };
-    let counts = hot.packets[own].checked_add(1).zip(hot.bytes[own].checked_add(packet.original_len));
+    let counts = hot.packets[own].checked_add(1).zip(hot.bytes[own].checked_add(packet_bytes));
     let Some((packets, bytes)) = counts else { return false };
     if !hot.did(side, letter.bit()) && !hot.note_here(side, letter) {
         return false;
     }
-    hot.last_ts = packet.ts;
+    hot.last_ts = ts;
     hot.next[own] = next.plus(len);
     hot.ack[own] = acked;
-    hot.window[own] = tcp.window;
+    hot.window[own] = window;
     (hot.packets[own], hot.bytes[own]) = (packets, bytes);
     true
 }

@@ -4,6 +4,7 @@
 //! a packet in order. What becomes of a flow depends on its own packets and on the caller's clock only, not on what
 //! other flows do (but for eviction).
 
+use std::hint::black_box;
 use std::ptr;
 
 use wire::packet::TcpFlags;
@@ -16,7 +17,7 @@ use crate::expiry::{Clock, NONE, Wheel};
 use crate::flow::{Flow, FlowCore};
 use crate::index::Index;
 use crate::metrics::Counters;
-use crate::plain::{self, Rules};
+use crate::plain::{self, Rules, Segment};
 use crate::reassembly::{Budget, Patience};
 use crate::record::{self, flag};
 use crate::store::{Chunks, Store};
@@ -70,6 +71,8 @@ const EVICTION_SAMPLE: usize = 16;
 const CHEAP_SHARE: usize = 16;
 /// Flows that one call to `expire` looks at.
 const EXPIRE_FLOWS: usize = 4096;
+/// Flows whose memory is asked for together where many end.
+const AT_A_TIME: usize = 32;
 /// Flows that one call to `close_all` closes.
 const CLOSE_FLOWS: usize = 1024;
 
@@ -105,24 +108,28 @@ impl<S: Default> Table<S> {
     #[must_use]
     pub fn hash(&self, packet: &Packet<'_>) -> Hashed {
         let tuple = &packet.five_tuple;
-        let kind = match tuple.protocol {
-            IpProtocol::TCP => flag::LIVE | flag::TCP,
-            IpProtocol::UDP => flag::LIVE | flag::UDP,
-            _ => return self.hash_wide(*tuple, flag::LIVE | flag::WIDE),
+        let transport = match tuple.protocol {
+            IpProtocol::TCP => flag::TCP,
+            IpProtocol::UDP => flag::UDP,
+            _ => 0,
         };
-        let Some((V4Key { addrs, ports }, side)) = V4Key::of_ends(tuple.src, tuple.dst) else {
-            return self.hash_wide(*tuple, kind | flag::WIDE);
+        let (hash, addrs, ports, side, width) = match V4Key::of_ends(tuple.src, tuple.dst) {
+            Some((key @ V4Key { addrs, ports }, side)) if transport != 0 => {
+                (key.hash(tuple.protocol, self.config.seed), addrs, ports, side, 0)
+            }
+            _ => {
+                let (hash, side) = self.hash_wide(*tuple);
+                (hash, hash, 0, side, flag::WIDE)
+            }
         };
-        let hash = V4Key { addrs, ports }.hash(tuple.protocol, self.config.seed);
-        Hashed { hash, addrs, ports, side, place: NONE, kind }
+        Hashed { hash, addrs, ports, side, place: NONE, kind: flag::LIVE | transport | width }
     }
 
-    // By value: what is borrowed has to lie in memory for every packet.
+    // What goes in and out in registers does not have to lie in memory for every packet.
     #[inline(never)]
-    fn hash_wide(&self, tuple: FiveTuple, kind: u64) -> Hashed {
+    fn hash_wide(&self, tuple: FiveTuple) -> (u64, Side) {
         let (key, side) = tuple.flow_key();
-        let hash = key.hash(self.config.seed);
-        Hashed { hash, addrs: hash, ports: 0, side, place: NONE, kind }
+        (key.hash(self.config.seed), side)
     }
 
     /// Has the memory fetched where [`Table::prefetch_flow`] will look; `fetch` asks for the cache line at an address
@@ -172,13 +179,34 @@ impl<S: Default> Table<S> {
         self.counters.packets += 1;
         let found = self.find(at, &packet.five_tuple);
         if let Some(place) = found
-            && let Transport::Tcp(tcp) = &packet.transport
-            && self.take_in_plain(place, at.side, (packet, tcp), events)
+            && self.take_in_plain(place, at.side, &Segment::of(packet), events)
         {
             return FlowIdx(place);
         }
         let packet = *packet;
         FlowIdx(self.process_slowly(found, (&packet, at), events))
+    }
+
+    /// Takes in what is no more than an ordinary segment of a flow that is where it was guessed to be, and of whose
+    /// payload nobody wants to know. `None`: it has to be taken in by [`Table::process_hashed`]; nothing has changed.
+    #[inline(always)]
+    pub fn process_ordinary(
+        &mut self,
+        at: &Hashed,
+        segment: &Segment,
+        events: &mut Events,
+    ) -> Option<FlowIdx> {
+        let place = at.place;
+        if place == NONE || !self.is_narrow_flow_of(place, at) {
+            return None;
+        }
+        let silent = segment.len == 0
+            || self.config.detail < Detail::Payload
+            || self.store.hot(place).has(flag::IGNORED);
+        (silent && self.take_in_plain(place, at.side, segment, events)).then(|| {
+            self.counters.packets += 1;
+            FlowIdx(place)
+        })
     }
 
     /// Whether a packet goes on with a flow that is here, for who does not let every flow in: to be asked before
@@ -198,16 +226,31 @@ impl<S: Default> Table<S> {
         let clock = self.clock.advance(now);
         self.rules.floor = self.clock.floor();
         self.counters.clock_rebases = self.clock.rebases;
-        for _ in 0..EXPIRE_FLOWS {
-            let Some(place) = self.wheel.pop(clock) else { return false };
-            self.look_after(place, (now, clock), events);
+        for _ in 0..EXPIRE_FLOWS / AT_A_TIME {
+            let (mut due, mut n) = ([NONE; AT_A_TIME], 0);
+            while n < AT_A_TIME
+                && let Some(place) = self.wheel.pop(clock)
+            {
+                due[n] = place;
+                n += 1;
+            }
+            self.touch(&due[..n]);
+            due[..n].iter().for_each(|place| self.look_after(*place, (now, clock), events));
+            if n < AT_A_TIME {
+                return false;
+            }
         }
         true
     }
 
-    /// The input has ended: closes a bounded number of flows; true while there are more.
+    /// The input has ended: closes a bounded number of flows; true while there are more, and till then nothing else may
+    /// be asked of the table.
     pub fn close_all(&mut self, now: Timestamp, events: &mut Events) -> bool {
         self.begin(events);
+        if self.closing == 0 {
+            // Nothing will be looked for any more: taking flows out one by one would be waiting for memory.
+            (self.index, self.wheel) = (Index::new(), Wheel::new());
+        }
         let mut left = CLOSE_FLOWS;
         while left > 0 && self.closing < self.store.len() {
             let place = self.closing as u32;
@@ -315,6 +358,18 @@ impl<S: Default> Table<S> {
         self.len() == 0
     }
 
+    /// Reads a little of what looking after these flows will read, first of all of them: so that memory is waited for once
+    /// and not for each.
+    fn touch(&self, places: &[u32]) {
+        for place in places {
+            black_box((self.store.hot(*place).word, self.store.cold(*place).first_ts));
+        }
+        for place in places {
+            let hash = self.store.flow(*place).key().hash(self.config.seed);
+            black_box(self.index.guess(hash));
+        }
+    }
+
     /// Forgets the last call's events and the flows it closed.
     #[inline]
     fn begin(&mut self, events: &mut Events) {
@@ -354,40 +409,42 @@ impl<S: Default> Table<S> {
 
     #[inline(always)]
     fn is_flow_of(&self, place: u32, at: &Hashed, tuple: &FiveTuple) -> bool {
+        self.looks_like(place, at) && (at.kind & flag::WIDE == 0 || self.has_wide(place, *tuple))
+    }
+
+    /// The same where the hot record holds all of the key.
+    #[inline(always)]
+    fn is_narrow_flow_of(&self, place: u32, at: &Hashed) -> bool {
+        self.looks_like(place, at) && at.kind & flag::WIDE == 0
+    }
+
+    #[inline(always)]
+    fn looks_like(&self, place: u32, at: &Hashed) -> bool {
         let hot = self.store.hot(place);
-        hot.addrs == at.addrs
-            && hot.ports == at.ports
-            && hot.word & (flag::KIND | flag::LIVE) == at.kind
-            && (at.kind & flag::WIDE == 0 || self.has_wide(place, *tuple))
+        (hot.addrs == at.addrs) & (hot.ports == at.ports) & (hot.word & (flag::KIND | flag::LIVE) == at.kind)
     }
 
     /// Takes in a segment that needs nothing but its flow's hot record.
-    #[inline]
-    fn take_in_plain(
-        &mut self,
-        place: u32,
-        side: Side,
-        (packet, tcp): (&Packet<'_>, &TcpInfo),
-        events: &mut Events,
-    ) -> bool {
+    #[inline(always)]
+    fn take_in_plain(&mut self, place: u32, side: Side, segment: &Segment, events: &mut Events) -> bool {
+        let &Segment { ts, len, .. } = segment;
         if self
             .config
             .active_timeout_ns
-            .is_some_and(|period| packet.ts.since(self.store.cold(place).active_since) >= period)
+            .is_some_and(|period| ts.since(self.store.cold(place).active_since) >= period)
         {
             return false;
         }
         let hot = self.store.hot_mut(place);
-        if !plain::take_in(hot, side, (packet, tcp), self.rules) {
+        if !plain::take_in(hot, side, segment, self.rules) {
             return false;
         }
-        let len = packet.payload_original_len;
         self.counters.stream_bytes += u64::from(len);
         if len > 0 && self.config.detail == Detail::Payload && !hot.has(flag::IGNORED) {
-            events.push(FlowIdx(place), tcp_state::bytes_of(side, len, packet.ts));
+            events.push(FlowIdx(place), tcp_state::bytes_of(side, len, ts));
         }
         if let Some(latest) = self.store.latest_mut(place) {
-            latest[side.index()].note(packet.ts, len, packet.ip_id);
+            latest[side.index()].note(ts, len, segment.ip_id);
         }
         true
     }

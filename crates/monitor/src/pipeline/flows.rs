@@ -2,7 +2,7 @@
 //! still being worked on.
 
 use arrayvec::ArrayVec;
-use flow::{Events, FlowIdx, Hashed, Table};
+use flow::{Events, FlowIdx, Hashed, Segment, Table};
 use parsers::Stream;
 use wire::packet::TcpFlags;
 use wire::{Captured, Packet, TakePacket, Transport};
@@ -15,10 +15,13 @@ use crate::sample::Adaptive;
 const BATCH: usize = 64;
 
 /// A packet that is to be worked on.
-struct Admitted<'a> {
-    /// Decoding it once more costs less than carrying what came of it the first time.
-    captured: Captured<'a>,
+struct Admitted {
     at: Hashed,
+    /// All there is to know of an ordinary segment.
+    segment: Segment,
+    /// Where it is in its batch. Anything else is decoded once more: that costs less than carrying what came of it the
+    /// first time.
+    place: u8,
 }
 
 impl Monitor {
@@ -27,11 +30,12 @@ impl Monitor {
         let mut events = std::mem::take(&mut self.events);
         let mut progress = Progress::Continue;
         while progress == Progress::Continue {
-            let mut admitted = ArrayVec::<Admitted<'_>, BATCH>::new();
-            progress = self.admit(&mut packets, &mut admitted);
-            if admitted.is_empty() {
+            let batch: ArrayVec<Captured<'a>, BATCH> = packets.by_ref().take(BATCH).collect();
+            if batch.is_empty() {
                 break;
             }
+            let mut admitted = ArrayVec::<Admitted, BATCH>::new();
+            progress = self.admit(&batch, &mut admitted);
             for ready in &mut admitted {
                 self.table.prefetch_flow(&mut ready.at, capture::prefetch);
             }
@@ -43,9 +47,16 @@ impl Monitor {
             }
             self.accounting.received += admitted.len() as u64;
             self.accounting.parsed += admitted.len() as u64;
+            let may_be_ordinary = !self.asks.packets && !self.adaptive.has_changed();
             for ready in &admitted {
+                if may_be_ordinary
+                    && let Some(idx) = self.table.process_ordinary(&ready.at, &ready.segment, &mut events)
+                {
+                    self.leaves_out(idx);
+                    continue;
+                }
                 let mut work = Work { monitor: self, at: &ready.at, events: &mut events };
-                let decoded = Packet::decode_into(&ready.captured, &mut work);
+                let decoded = Packet::decode_into(&batch[usize::from(ready.place)], &mut work);
                 debug_assert!(decoded.is_ok(), "it was decoded when it was admitted");
             }
         }
@@ -55,7 +66,7 @@ impl Monitor {
 
     /// Asks for the memory of what knows the flows' protocols.
     #[inline]
-    fn prefetch_parsers(&self, admitted: &[Admitted<'_>]) {
+    fn prefetch_parsers(&self, admitted: &[Admitted]) {
         for state in admitted.iter().filter_map(|ready| self.table.state_of(&ready.at)) {
             capture::prefetch(std::ptr::from_ref(state).cast());
         }
@@ -70,18 +81,12 @@ impl Monitor {
         }
     }
 
-    /// Takes a batch of packets that are worked on, and asks for the memory of their flows.
+    /// Chooses the packets of a batch that are worked on, and asks for the memory of their flows.
     #[inline]
-    fn admit<'a>(
-        &mut self,
-        packets: &mut impl Iterator<Item = Captured<'a>>,
-        admitted: &mut ArrayVec<Admitted<'a>, BATCH>,
-    ) -> Progress {
-        while !admitted.is_full()
-            && let Some(captured) = packets.next()
-        {
-            let mut enter = Enter { table: &self.table, admitted };
-            let verdict = self.gate.admit(&captured, &mut self.accounting, &mut enter);
+    fn admit(&mut self, batch: &[Captured<'_>], admitted: &mut ArrayVec<Admitted, BATCH>) -> Progress {
+        for (place, captured) in batch.iter().enumerate() {
+            let mut enter = Enter { table: &self.table, place: place as u8, admitted };
+            let verdict = self.gate.admit(captured, &mut self.accounting, &mut enter);
             if verdict == Verdict::Over {
                 return Progress::LimitReached;
             }
@@ -122,6 +127,17 @@ impl Monitor {
         self.on_flow_packet(idx, &packet, events);
     }
 
+    /// Whether FROM and TO leave out the flow of a packet that the table has taken in; counts it then.
+    #[inline(always)]
+    fn leaves_out(&mut self, idx: FlowIdx) -> bool {
+        let out = !self.asks.every_flow && self.verdict(idx) == FlowVerdict::Out;
+        if out {
+            self.accounting.parsed -= 1;
+            self.accounting.filtered.direction += 1;
+        }
+        out
+    }
+
     /// A packet that the table has taken in.
     #[inline(always)]
     fn on_flow_packet(&mut self, idx: FlowIdx, packet: &Packet<'_>, events: &Events) {
@@ -130,9 +146,7 @@ impl Monitor {
             let packet = *packet;
             self.on_events(events, packet.payload, Some(&packet));
         }
-        if !self.asks.every_flow && self.verdict(idx) == FlowVerdict::Out {
-            self.accounting.parsed -= 1;
-            self.accounting.filtered.direction += 1;
+        if self.leaves_out(idx) {
             return;
         }
         if self.asks.packets && self.asked_for(idx) {
@@ -149,17 +163,18 @@ impl Monitor {
 }
 
 /// Notes where a packet's flow will be looked for.
-struct Enter<'m, 'b, 'a> {
+struct Enter<'m> {
     table: &'m Table<FlowState>,
-    admitted: &'b mut ArrayVec<Admitted<'a>, BATCH>,
+    place: u8,
+    admitted: &'m mut ArrayVec<Admitted, BATCH>,
 }
 
-impl<'a> TakePacket<'a> for Enter<'_, '_, 'a> {
+impl<'a> TakePacket<'a> for Enter<'_> {
     #[inline(always)]
-    fn packet(&mut self, captured: &Captured<'a>, packet: &Packet<'a>) {
+    fn packet(&mut self, _: &Captured<'a>, packet: &Packet<'a>) {
         let at = self.table.hash(packet);
         self.table.prefetch_index(&at, capture::prefetch);
-        self.admitted.push(Admitted { captured: *captured, at });
+        self.admitted.push(Admitted { at, segment: Segment::of(packet), place: self.place });
     }
 }
 
