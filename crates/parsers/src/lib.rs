@@ -12,6 +12,7 @@ pub mod community_id;
 mod dialogue;
 pub mod flow_level;
 pub mod in_order;
+mod memo;
 pub mod message;
 pub mod output;
 pub mod packet_level;

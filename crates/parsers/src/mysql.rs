@@ -21,6 +21,7 @@ mod probe;
 mod request;
 mod response;
 mod session;
+mod shorten;
 mod statements;
 #[cfg(test)]
 mod tests;

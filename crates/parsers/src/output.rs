@@ -5,6 +5,7 @@ use tuple::{FieldId, TupleWriter, common};
 use wire::{Endpoint, IpProtocol, Timestamp};
 
 use crate::community_id::community_id;
+use crate::memo::Memo;
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -145,6 +146,7 @@ pub struct Tap {
     /// Where the rows go.
     pub writer: TupleWriter,
     columns: Columns,
+    memo: Memo,
 }
 
 impl Tap {
@@ -152,7 +154,7 @@ impl Tap {
     #[must_use]
     pub fn new(variant: u8, writer: TupleWriter) -> Tap {
         let columns = Columns::wanted_by(&writer);
-        Tap { variant, writer, columns }
+        Tap { variant, writer, columns, memo: Memo::default() }
     }
 }
 
@@ -224,6 +226,11 @@ impl<'a> Output<'a> {
     #[must_use]
     pub fn columns(&self) -> Columns {
         Columns(self.taps.iter().fold(0, |bits, tap| bits | tap.columns.0))
+    }
+
+    /// What the protocol has made of texts, in all flows; to be used for one thing. `None`: nothing is written.
+    pub(crate) fn memo(&mut self) -> Option<&mut Memo> {
+        Some(&mut self.taps.first_mut()?.memo)
     }
 
     /// Writes one tuple to every tap whose variant `keep`s it: the common fields, then what `fill` sets.

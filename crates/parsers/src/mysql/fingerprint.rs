@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use super::shorten::string_end;
 use super::tokens::{CLASS, Class, FALSE, KEYWORD_MAX, NULL, SPACES, Space, TRUE, Token, word_of};
 
 /// Longest result; what is over is replaced with `...`.
@@ -210,21 +211,8 @@ impl<'a> Folder<'a> {
     }
 
     fn string(&mut self, quote: u8) {
-        let mut end = self.at + 1;
-        loop {
-            let Some(n) = memchr::memchr2(quote, b'\\', &self.sql[end.min(self.sql.len())..]) else {
-                end = self.sql.len();
-                break;
-            };
-            end += n;
-            if self.sql[end] == b'\\' || self.sql.get(end + 1) == Some(&quote) {
-                end += 2;
-            } else {
-                end += 1;
-                break;
-            }
-        }
-        self.value(end.min(self.sql.len()) - self.at);
+        let end = string_end(self.sql, self.at + 1, quote).unwrap_or(self.sql.len());
+        self.value(end - self.at);
     }
 
     fn quoted_name(&mut self) {

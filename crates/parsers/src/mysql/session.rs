@@ -12,16 +12,19 @@ use super::framing::{PACKET_MAX, Packet};
 use super::login::{self, capability};
 use super::request::{Request, Requests};
 use super::response::{self, Dialect, Progress, Response};
+use super::shorten::shorten;
 use super::statements::Statements;
 use super::tuples::{self, Context};
 use super::{DATABASE, FINGERPRINT, QUERY};
-use super::{attributes, probe};
+use super::{attributes, fingerprint, probe};
 use crate::{Output, Quality};
 
 /// Bytes of a statement's text that are kept.
 pub const TEXT_MAX: usize = 1 << 16;
 /// Bytes of a packet's payload that are kept where no text is in it.
 const HEAD_MAX: usize = 1024;
+/// Longest statement, without its literals, whose fingerprint is remembered.
+const SHORT_MAX: usize = 512;
 
 /// What the client's next packet can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +81,7 @@ pub struct Session {
     /// Quality of the next request.
     next_quality: Quality,
     fingerprint: Vec<u8>,
+    scratch: Vec<u8>,
     keeps_text: bool,
     /// How the content is wrapped, for the tuple.
     pub encoding: Option<&'static str>,
@@ -110,6 +114,7 @@ impl Session {
             parked: None,
             next_quality: Quality::Exact,
             fingerprint: Vec::new(),
+            scratch: Vec::new(),
             keeps_text: true,
             encoding: None,
             packs: false,
@@ -708,8 +713,7 @@ impl Session {
             (None, Kind::Command(code)) if request.kind.has_text() => {
                 let is_sql = code != command::INIT_DB;
                 if is_sql && wants_fingerprint {
-                    self.fingerprint.clear();
-                    super::fingerprint::fingerprint(&request.text, &mut self.fingerprint);
+                    fingerprint(&request.text, &mut self.scratch, &mut self.fingerprint, out);
                 }
                 (Some(&request.text), is_sql.then_some(&self.fingerprint))
             }
@@ -724,5 +728,17 @@ impl Session {
         };
         let fill = |w: &mut TupleWriter| tuples::write(w, request, response.map(|r| (r, over)), &context);
         out.emit(request.span.first, quality, |_| true, fill);
+    }
+}
+
+/// Makes `fingerprint` that of `sql`: of statements that differ in their literals alone, once.
+fn fingerprint(sql: &[u8], scratch: &mut Vec<u8>, fingerprint: &mut Vec<u8>, out: &mut Output<'_>) {
+    fingerprint.clear();
+    scratch.clear();
+    match out.memo() {
+        Some(memo) if shorten(sql, SHORT_MAX, scratch) => {
+            memo.append(scratch, fingerprint, fingerprint::fingerprint);
+        }
+        _ => fingerprint::fingerprint(sql, fingerprint),
     }
 }

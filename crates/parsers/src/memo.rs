@@ -1,0 +1,88 @@
+//! What was made of texts that come again and again: remembers the last results, so that it need not be made anew.
+//!
+//! Bounded: each text has one place, which the next one that falls there takes; long ones are not remembered.
+
+/// A power of two.
+const PLACES: usize = 1024;
+/// Longest text, and longest result, that is remembered.
+const BYTES_MAX: usize = 1024;
+
+/// What one thing makes of texts.
+#[derive(Debug, Default)]
+pub struct Memo {
+    /// None, or [`PLACES`].
+    places: Vec<Place>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Place {
+    /// Empty: nothing is remembered here.
+    text: Vec<u8>,
+    result: Vec<u8>,
+}
+
+impl Memo {
+    /// Appends to `out` what `make` appends for `text`: always the same for the same text.
+    #[inline]
+    pub fn append(&mut self, text: &[u8], out: &mut Vec<u8>, make: impl FnOnce(&[u8], &mut Vec<u8>)) {
+        if text.is_empty() || text.len() > BYTES_MAX {
+            return make(text, out);
+        }
+        if self.places.is_empty() {
+            self.places.resize(PLACES, Place::default());
+        }
+        let place = &mut self.places[place_of(text)];
+        if place.text != text {
+            let start = out.len();
+            make(text, out);
+            place.remember(text, &out[start..]);
+            return;
+        }
+        out.extend_from_slice(&place.result);
+    }
+}
+
+impl Place {
+    #[inline(never)]
+    fn remember(&mut self, text: &[u8], result: &[u8]) {
+        if result.len() <= BYTES_MAX {
+            self.text.clear();
+            self.text.extend_from_slice(text);
+            self.result.clear();
+            self.result.extend_from_slice(result);
+        }
+    }
+}
+
+/// Texts that are made to collide make each other slow, and nothing else.
+#[inline]
+fn place_of(text: &[u8]) -> usize {
+    let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let (words, rest) = text.as_chunks();
+    let hash = words.iter().fold(0, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+    let rest = rest.iter().fold(0, |word, b| word << 8 | u64::from(*b));
+    mix(hash, rest) as usize >> (usize::BITS - PLACES.trailing_zeros())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_is_what_was_made() {
+        let (mut memo, mut made) = (Memo::default(), 0);
+        for n in (0..3000).flat_map(|n| [n, n]).chain(0..3000) {
+            let text = n.to_string().repeat(1 + n % 400);
+            let mut out = b"before ".to_vec();
+            memo.append(text.as_bytes(), &mut out, |text, out| {
+                made += 1;
+                out.extend(text.iter().rev());
+            });
+            let expected: Vec<u8> = text.bytes().rev().collect();
+            assert_eq!(out, [b"before ", &expected[..]].concat());
+        }
+        assert!(made < 7000, "of 9000 texts 3000 came twice in a row, and a third is too long");
+        memo.append(b"", &mut Vec::new(), |_, _| made = 0);
+        assert_eq!(made, 0, "nothing is remembered of nothing");
+    }
+}
