@@ -7,6 +7,8 @@
 //! At most 2·96·2^b + 1 buckets can exist. [`LogHistogram::coarsen`] lowers b and with it memory; it says nothing
 //! of when.
 
+use std::borrow::Cow;
+
 /// b of a new histogram.
 pub const BITS: u8 = 6;
 /// b of a histogram whose buckets shall be small beside an interval.
@@ -19,6 +21,8 @@ const REAL_MIN_LOG2: i32 = -32;
 const REAL_MAX_LOG2: i32 = 64;
 /// Buckets that a table may have however few the values are.
 const TABLE_MIN: usize = 64;
+/// Values that are not put into their places yet.
+const FRESH_MAX: usize = 32;
 
 /// The buckets, and the least and the largest value.
 ///
@@ -54,8 +58,9 @@ pub struct Bucket {
 
 #[derive(Clone, Debug)]
 enum Store {
-    /// Ascending.
-    Sparse(Vec<(i32, u64)>),
+    /// Buckets with their counts, ascending; and the buckets of values that came since, as they came: putting each
+    /// into its place at once would move half of the list.
+    Sparse { list: Vec<(i32, u64)>, fresh: Vec<i32> },
     /// Counts that fit; the list has larger ones.
     Dense { first: i32, counts: Vec<u32> },
 }
@@ -77,7 +82,7 @@ impl LogHistogram {
             min: f64::INFINITY,
             max: f64::NEG_INFINITY,
             ends: (i32::MAX, i32::MIN),
-            store: Store::Sparse(Vec::new()),
+            store: Store::sparse(Vec::new()),
         }
     }
 
@@ -207,7 +212,9 @@ impl LogHistogram {
     #[must_use]
     pub fn bytes(&self) -> usize {
         match &self.store {
-            Store::Sparse(list) => list.capacity() * size_of::<(i32, u64)>(),
+            Store::Sparse { list, fresh } => {
+                list.capacity() * size_of::<(i32, u64)>() + fresh.capacity() * size_of::<i32>()
+            }
             Store::Dense { counts, .. } => counts.capacity() * size_of::<u32>(),
         }
     }
@@ -249,20 +256,36 @@ impl Store {
                 *held = sum;
                 return;
             }
-            *self = Store::Sparse(self.iter().collect());
+            *self = Store::sparse(self.iter().collect());
         }
-        let Store::Sparse(list) = self else { return };
-        match list.binary_search_by_key(&bucket, |(b, _)| *b) {
-            Ok(i) => list[i].1 += count,
-            Err(i) => list.insert(i, (bucket, count)),
+        let Store::Sparse { list, fresh } = self else { return };
+        if count == 1 {
+            fresh.push(bucket);
+            if fresh.len() < FRESH_MAX {
+                return;
+            }
+            *list = settled(list, fresh);
+            fresh.clear();
+        } else {
+            match list.binary_search_by_key(&bucket, |(b, _)| *b) {
+                Ok(i) => list[i].1 += count,
+                Err(i) => list.insert(i, (bucket, count)),
+            }
         }
         self.become_dense_if_worth_it(n);
+    }
+
+    fn sparse(list: Vec<(i32, u64)>) -> Store {
+        Store::Sparse { list, fresh: Vec::new() }
     }
 
     /// A table costs 4 bytes for each bucket of its span, a list 16 for each that is not empty and a search for each
     /// value: worth it as soon as there are as many values as buckets.
     fn become_dense_if_worth_it(&mut self, n: u64) {
-        let Store::Sparse(list) = self else { return };
+        let Store::Sparse { list, fresh } = self else { return };
+        if !fresh.is_empty() {
+            return;
+        }
         let (Some((first, _)), Some((last, _))) = (list.first(), list.last()) else { return };
         let span = (last - first) as usize + 1;
         if span > 4 * list.len() && span as u64 > n {
@@ -278,16 +301,31 @@ impl Store {
 
     fn iter(&self) -> impl Iterator<Item = (i32, u64)> + '_ {
         let (list, first, counts) = match self {
-            Store::Sparse(list) => (&list[..], 0, &[][..]),
-            Store::Dense { first, counts } => (&[][..], *first, &counts[..]),
+            Store::Sparse { list, fresh } if fresh.is_empty() => (Cow::Borrowed(&list[..]), 0, &[][..]),
+            Store::Sparse { list, fresh } => (Cow::Owned(settled(list, fresh)), 0, &[][..]),
+            Store::Dense { first, counts } => (Cow::Borrowed(&[][..]), *first, &counts[..]),
         };
         let dense = counts
             .iter()
             .enumerate()
             .filter(|(_, c)| **c > 0)
             .map(move |(i, c)| (first + i as i32, u64::from(*c)));
-        list.iter().copied().chain(dense)
+        (0..list.len()).map(move |i| list[i]).chain(dense)
     }
+}
+
+/// `list` with a value more in each of the `fresh` buckets.
+fn settled(list: &[(i32, u64)], fresh: &[i32]) -> Vec<(i32, u64)> {
+    let mut all = Vec::with_capacity(list.len() + fresh.len());
+    all.extend_from_slice(list);
+    all.extend(fresh.iter().map(|bucket| (*bucket, 1)));
+    all.sort_unstable_by_key(|(bucket, _)| *bucket);
+    all.dedup_by(|(bucket, count), (before, sum)| {
+        let same = bucket == before;
+        *sum += if same { *count } else { 0 };
+        same
+    });
+    all
 }
 
 /// Makes the table reach `bucket`, an eighth further than need be; false when it would be large for `n` values.
