@@ -26,25 +26,31 @@ impl<'a> LineFeeds<'a> {
     }
 
     /// Goes on to the next block that has line feeds; false: there is none.
-    #[inline(never)]
+    #[inline]
     fn next_block(&mut self) -> bool {
-        let (blocks, rest) = self.bytes[self.next..].as_chunks();
-        let found = blocks.iter().map(line_feeds).enumerate().find(|(_, mask)| *mask != 0);
-        if let Some((i, mask)) = found {
-            self.base = self.next + i * BLOCK;
-            self.next = self.base + BLOCK;
-            self.mask = mask;
-            return true;
+        while let Some(block) = self.bytes[self.next..].first_chunk() {
+            self.base = self.next;
+            self.next += BLOCK;
+            self.mask = line_feeds(block);
+            if self.mask != 0 {
+                return true;
+            }
         }
+        self.last_block()
+    }
+
+    /// The bytes behind the last whole block.
+    #[inline]
+    fn last_block(&mut self) -> bool {
         let len = self.bytes.len();
-        self.next = len;
-        if rest.is_empty() {
+        let rest = len - std::mem::replace(&mut self.next, len);
+        if rest == 0 {
             return false;
         }
         if let Some(block) = self.bytes.last_chunk() {
-            // The last block overlaps the one before.
+            // It overlaps the one before.
             self.base = len - BLOCK;
-            self.mask = line_feeds(block) & (u64::MAX << (BLOCK - rest.len()));
+            self.mask = line_feeds(block) & (u64::MAX << (BLOCK - rest));
         } else {
             let mut block = [0; BLOCK];
             block[..len].copy_from_slice(self.bytes);

@@ -53,26 +53,26 @@ fn after_scheme(target: &[u8]) -> Option<&[u8]> {
 /// tokens. A file name's extension stays.
 pub fn template(path: &[u8], out: &mut Vec<u8>) {
     let mut copied = 0;
-    let (mut start, mut has_digit) = (0, false);
-    let mut fold = |segment: &[u8], start: usize| {
-        let stem = stem(segment);
-        if is_id(stem) {
+    let (mut start, mut digits) = (0, 0);
+    let mut fold = |segment: &[u8], start: usize, digits: usize| {
+        let stem = if digits == segment.len() { segment } else { stem(segment) };
+        if digits == segment.len() || is_id(stem) {
             out.extend_from_slice(&path[copied..start]);
             out.extend_from_slice(b"{id}");
             copied = start + stem.len();
         }
     };
     for (at, b) in path.iter().enumerate() {
-        has_digit |= b.is_ascii_digit();
+        digits += usize::from(b.is_ascii_digit());
         if *b == b'/' {
-            if has_digit {
-                fold(&path[start..at], start);
+            if digits > 0 {
+                fold(&path[start..at], start, digits);
             }
-            (start, has_digit) = (at + 1, false);
+            (start, digits) = (at + 1, 0);
         }
     }
-    if has_digit {
-        fold(&path[start..], start);
+    if digits > 0 {
+        fold(&path[start..], start, digits);
     }
     out.extend_from_slice(&path[copied..]);
 }
@@ -97,11 +97,14 @@ fn stem(segment: &[u8]) -> &[u8] {
 }
 
 fn is_id(s: &[u8]) -> bool {
+    if s.len() < HEX_MIN {
+        return !s.is_empty() && s.iter().all(u8::is_ascii_digit);
+    }
     let digits = s.iter().filter(|b| b.is_ascii_digit()).count();
     digits > 0
         && (digits == s.len()
             || is_uuid(s)
-            || s.len() >= HEX_MIN && s.iter().all(u8::is_ascii_hexdigit)
+            || s.iter().all(u8::is_ascii_hexdigit)
             || s.len() >= MIXED_MIN && is_mixed(s))
 }
 
