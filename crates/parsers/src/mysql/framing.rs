@@ -109,10 +109,9 @@ impl Framing {
             return (0, 0);
         }
         let (mut rest, mut rows) = (*bytes, 0);
-        while let Some(head) = rest.first_chunk::<{ HEADER + 1 }>() {
-            let len = u32::from_le_bytes([head[0], head[1], head[2], 0]);
+        while let (Some((len, seq)), Some(first)) = (header_of(rest), rest.get(HEADER)) {
             let Some(behind) = rest.get(HEADER + len as usize..) else { break };
-            if len == PACKET_MAX || len == 0 || !is_row(head[3], head[HEADER]) {
+            if len == PACKET_MAX || len == 0 || !is_row(seq, *first) {
                 break;
             }
             rest = behind;
@@ -225,8 +224,8 @@ impl Framing {
 /// Length and sequence number of the packet that begins here.
 #[inline]
 fn header_of(bytes: &[u8]) -> Option<(u32, u8)> {
-    let h = bytes.first_chunk::<HEADER>()?;
-    Some((u32::from_le_bytes([h[0], h[1], h[2], 0]), h[3]))
+    let word = u32::from_le_bytes(*bytes.first_chunk::<HEADER>()?);
+    Some((word & 0xff_ffff, (word >> 24) as u8))
 }
 
 #[cfg(test)]

@@ -554,11 +554,11 @@ impl Session {
     /// The oldest request's response is over.
     fn finish(&mut self, out: &mut Output<'_>) {
         let Some(response) = self.response.take() else { return };
-        let Some(request) = self.requests.pop() else { return };
+        let Some(mut request) = self.requests.pop() else { return };
         if request.tentative {
             self.parked = Some((request, response));
         } else {
-            self.conclude(request, response, out);
+            self.conclude(&mut request, &response, out);
         }
     }
 
@@ -585,9 +585,9 @@ impl Session {
 
     /// What was paired tentatively is right, or cannot be known to be.
     fn confirm(&mut self, right: bool, out: &mut Output<'_>) {
-        let Some((request, response)) = self.parked.take() else { return };
+        let Some((mut request, response)) = self.parked.take() else { return };
         if right {
-            return self.conclude(request, response, out);
+            return self.conclude(&mut request, &response, out);
         }
         let first = response.span.map_or(request.span.last, |s| s.first);
         self.emit(&request, None, Quality::Half, false, out);
@@ -595,11 +595,11 @@ impl Session {
     }
 
     /// A transaction is over.
-    fn conclude(&mut self, mut request: Request, response: Response, out: &mut Output<'_>) {
+    fn conclude(&mut self, request: &mut Request, response: &Response, out: &mut Output<'_>) {
         let quality = if response.holed { Quality::GapBody } else { Quality::Exact };
         let failed = response.outcome.error.is_some();
-        self.take_effect(&request, &response, failed);
-        self.emit(&request, Some(&response), quality.max(request.quality), true, out);
+        self.take_effect(request, response, failed);
+        self.emit(request, Some(response), quality.max(request.quality), true, out);
         match (request.kind, response.outcome.statement) {
             (Kind::Command(command::STMT_PREPARE), Some(id)) if self.keeps_text => {
                 self.statements.insert(id, std::mem::take(&mut request.text));
@@ -610,7 +610,7 @@ impl Session {
         if request.is_seen() && request.packets.is_some() {
             self.uncertain = false;
         }
-        self.requests.recycle(request.text);
+        self.requests.recycle(std::mem::take(&mut request.text));
         self.flush(out);
         if response.outcome.endless || request.kind == Kind::Connect {
             self.close(out);
