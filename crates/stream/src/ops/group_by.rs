@@ -133,9 +133,10 @@ impl KeyTable {
         match (all_short, rows) {
             (true, _) => {
                 self.look_at_slots(hashes, |slot, hash| slot >> 31 == hash >> 32 << 1 | 1, groups);
-                let missed = (0..groups.len()).filter(|place| groups[*place] == NO_GROUP);
-                for place in missed.collect::<Vec<_>>() {
-                    groups[place] = self.find_elsewhere(keys, rows.at(place), hashes[place]);
+                for (place, group) in groups.iter_mut().enumerate() {
+                    if *group == NO_GROUP {
+                        *group = self.find_elsewhere(keys, rows.at(place), hashes[place]);
+                    }
                 }
             }
             (false, Rows::Run(from, to)) => self.check_each(keys, from..to, hashes, groups),
@@ -404,6 +405,36 @@ mod tests {
                     truth.insert(key, group);
                 }
                 prop_assert!(table.bytes() < 2 * 10 * 12 + 12);
+            }
+        }
+
+        /// Keys of which some, all or none are short, of few hashes, looked up a batch at a time.
+        #[test]
+        fn short_keys_are_keys_like_others(batches in prop::collection::vec(
+            (prop::collection::vec(0u64..40, 1..60), 0u64..3, any::<bool>()), 1..20,
+        )) {
+            let (mut table, mut truth) = (KeyTable::default(), HashMap::<u64, u32>::new());
+            let mut groups = Vec::new();
+            for (keys, shift, listed) in batches {
+                // Without a shift all are short, with one every other has its like among the short.
+                let keys: Vec<u64> = keys.iter().map(|key| (key / 2) | ((key & shift & 1) << 32)).collect();
+                let places: Vec<u32> = (0..keys.len() as u32).collect();
+                let rows = if listed { Rows::Some(&places) } else { Rows::all(keys.len()) };
+                let mut hashes: Vec<u64> = keys.iter().map(|key| mix(key % 5)).collect();
+                let all_short = keys.finish_hashes(rows, &mut hashes);
+                prop_assert_eq!(all_short, keys.iter().all(|key| *key < 1 << 32));
+                table.find_each(&keys[..], rows, (&hashes, all_short), &mut groups);
+                let before: Vec<u32> =
+                    keys.iter().map(|key| truth.get(key).copied().unwrap_or(NO_GROUP)).collect();
+                prop_assert_eq!(&groups, &before);
+                for (row, key) in keys.iter().enumerate() {
+                    let known = truth.get(key).copied();
+                    let mut bytes = Vec::new();
+                    keys.encode(row, &mut bytes);
+                    let found = table.find(hashes[row], |held| held == bytes);
+                    prop_assert_eq!(found, known);
+                    truth.entry(*key).or_insert_with(|| table.insert(hashes[row], &bytes));
+                }
             }
         }
     }
