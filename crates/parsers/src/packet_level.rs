@@ -279,3 +279,82 @@ fn write_five_tuple(
     w.ip(dst_ip, &five.dst.addr.0);
     w.u64(dst_port, u64::from(five.dst.port));
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+    use tuple::common;
+    use wire::{Addr, Captured, Endpoint, IpProtocol, LinkType, Timestamp};
+
+    use super::*;
+
+    /// A frame of TCP or UDP in IPv4.
+    fn frame(is_tcp: bool, ttl: u8, addrs: [u8; 8], ports: [u8; 4], payload: usize) -> Vec<u8> {
+        let transport = if is_tcp { 20 } else { 8 };
+        let mut bytes = vec![0; 34 + transport + payload.max(20)];
+        bytes[12] = 8;
+        bytes[14] = 0x45;
+        bytes[16..18].copy_from_slice(&((20 + transport + payload) as u16).to_be_bytes());
+        (bytes[22], bytes[23]) = (ttl, if is_tcp { 6 } else { 17 });
+        bytes[26..34].copy_from_slice(&addrs);
+        bytes[34..38].copy_from_slice(&ports);
+        match is_tcp {
+            true => bytes[46] = 0x50,
+            false => bytes[38..40].copy_from_slice(&((8 + payload) as u16).to_be_bytes()),
+        }
+        bytes
+    }
+
+    fn nobody() -> FlowContext {
+        let nowhere = Endpoint { addr: Addr::default(), port: 0 };
+        FlowContext {
+            id: 0,
+            client: nowhere,
+            server: nowhere,
+            protocol: IpProtocol::TCP,
+            client_guessed: true,
+            midstream: false,
+            sample_rate: 1.0,
+        }
+    }
+
+    proptest! {
+        /// Columns written for many packets together say what each packet's tuple says.
+        #[test]
+        fn headers_are_written_as_by_the_parsers(
+            packets in prop::collection::vec(
+                (any::<bool>(), any::<u8>(), any::<[u8; 8]>(), any::<[u8; 4]>(), 0usize..40),
+                0..=HEADERS,
+            ),
+        ) {
+            let frames: Vec<_> = packets.iter().map(|(t, ttl, a, p, len)| frame(*t, *ttl, *a, *p, *len)).collect();
+            let all: [(Schema, PacketParser); 2] =
+                [(packet::schema(), packet::on_packet), (tcp_pkt_size::schema(), tcp_pkt_size::on_packet)];
+            for (schema, parse) in all {
+                let wanted = ["src_ip", "dst_ip", "src_port", "dst_port", "packet_bytes", "payload_bytes", "ttl"];
+                let mut wanted: Vec<FieldId> = wanted.iter().filter_map(|name| schema.find(name)).collect();
+                wanted.extend([common::TS, common::TS_END]);
+                let schema = Arc::new(schema);
+                let [mut one, mut many] = [(); 2].map(|()| TupleWriter::new(schema.clone(), &wanted));
+                let columns = HeaderColumns::of(&many).expect("header fields only");
+                let mut headers = Headers::default();
+                for (i, bytes) in frames.iter().enumerate() {
+                    let ts = Timestamp(i as i64);
+                    let captured = Captured { ts, link_type: LinkType::Ethernet, original_len: 99, bytes };
+                    let packet = Packet::decode(&captured).expect("an ordinary packet");
+                    headers.push(&packet);
+                    parse(&packet, &nobody(), &mut one);
+                }
+                prop_assert_eq!(headers.len(), frames.len());
+                columns.on_packets(&headers, &mut many);
+                let (one, many) = (one.finish(), many.finish());
+                prop_assert_eq!(one.rows(), many.rows());
+                for id in wanted {
+                    prop_assert_eq!(one.column(id), many.column(id));
+                }
+            }
+        }
+    }
+}
