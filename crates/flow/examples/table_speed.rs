@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use flow::{Config, Detail, Event, Events, FlowEvent, Hashed, Table};
+use flow::{Config, Detail, Event, Events, FlowEvent, Hashed, Segment, Table};
 use wire::{Packet, Side, Timestamp};
 
 #[global_allocator]
@@ -80,7 +80,10 @@ fn run(path: PathBuf, mut table: Table<u64>, process: bool) -> Sum {
             }
             if process {
                 ready.iter_mut().for_each(|(_, at)| table.prefetch_flow(at, capture::prefetch));
-                ready.iter().for_each(|(_, at)| table.prefetch_rest(at, capture::prefetch));
+                let rest = |(packet, at): &(Packet<'_>, Hashed)| {
+                    table.prefetch_rest(at, &Segment::of(packet), capture::prefetch);
+                };
+                ready.iter().for_each(rest);
             }
             for (packet, at) in &ready {
                 clock = clock.max(packet.ts);

@@ -27,7 +27,7 @@ pub struct Segment {
     pub(crate) len: u32,
     seq: TcpSeq,
     ack: TcpSeq,
-    /// 0: whatever the packet is, it is no ordinary segment.
+    /// 0: whatever the packet is, it is not plain.
     window: u16,
     pub(crate) ip_id: u16,
 }
@@ -40,7 +40,7 @@ impl Segment {
         const SPECIAL: TcpFlags = TcpFlags(0x17); // ACK, RST, SYN, FIN
         let len = packet.payload_original_len;
         let tcp = if let Transport::Tcp(tcp) = packet.transport { tcp } else { TcpInfo::default() };
-        let may_be_ordinary = (tcp.flags.0 & SPECIAL.0 == TcpFlags::ACK.0)
+        let may_be_plain = (tcp.flags.0 & SPECIAL.0 == TcpFlags::ACK.0)
             & (packet.payload.len() as u32 == len)
             & (len <= SMALL);
         Segment {
@@ -49,9 +49,15 @@ impl Segment {
             len,
             seq: tcp.seq,
             ack: tcp.ack,
-            window: if may_be_ordinary { tcp.window } else { 0 },
+            window: if may_be_plain { tcp.window } else { 0 },
             ip_id: packet.ip_id,
         }
+    }
+
+    /// Whether nothing in the packet itself says that it is not plain.
+    #[inline]
+    pub(crate) fn may_be_plain(&self) -> bool {
+        self.window != 0
     }
 }
 
@@ -60,7 +66,7 @@ impl Segment {
 pub(crate) fn take_in(hot: &mut Hot, side: Side, segment: &Segment, rules: Rules) -> bool {
     let (own, other) = (side.index(), side.other().index());
     let &Segment { ts, packet_bytes, len, seq, ack, window, .. } = segment;
-    if !(hot.has(flag::PLAIN) & (window != 0)) || !is_timely(hot, ts, rules) {
+    if !(hot.has(flag::PLAIN) & segment.may_be_plain()) || !is_timely(hot, ts, rules) {
         return false;
     }
     let advance = ack.distance(hot.ack[own]);

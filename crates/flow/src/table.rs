@@ -149,10 +149,10 @@ impl<S: Default> Table<S> {
         }
     }
 
-    /// Has the memory fetched that a packet may need besides, where its flow is no ordinary connection under way.
+    /// Has the memory fetched that a packet needs besides, if it is no ordinary segment of a connection under way.
     #[inline]
-    pub fn prefetch_rest(&self, at: &Hashed, fetch: impl Fn(*const u8)) {
-        if at.place != NONE && !self.store.hot(at.place).has(flag::PLAIN) {
+    pub fn prefetch_rest(&self, at: &Hashed, segment: &Segment, fetch: impl Fn(*const u8)) {
+        if at.place != NONE && !(segment.may_be_plain() && self.store.hot(at.place).has(flag::PLAIN)) {
             fetch(ptr::from_ref(self.store.cold(at.place)).cast());
             fetch(self.wheel.link_of(at.place));
         }
@@ -187,8 +187,9 @@ impl<S: Default> Table<S> {
         FlowIdx(self.process_slowly(found, (&packet, at), events))
     }
 
-    /// Takes in what is no more than an ordinary segment of a flow that is where it was guessed to be, and of whose
-    /// payload nobody wants to know. `None`: it has to be taken in by [`Table::process_hashed`]; nothing has changed.
+    /// Takes in what is no more than an ordinary segment of a flow that is where it was guessed to be. `None`: it has to
+    /// be taken in by [`Table::process_hashed`]; nothing has changed then. The only event is the segment's
+    /// bytes, where payload is wanted; otherwise `events` stay what they were.
     #[inline(always)]
     pub fn process_ordinary(
         &mut self,
@@ -196,17 +197,15 @@ impl<S: Default> Table<S> {
         segment: &Segment,
         events: &mut Events,
     ) -> Option<FlowIdx> {
-        let place = at.place;
-        if place == NONE || !self.is_narrow_flow_of(place, at) {
-            return None;
+        if self.config.detail == Detail::Payload {
+            self.begin(events);
         }
-        let silent = segment.len == 0
-            || self.config.detail < Detail::Payload
-            || self.store.hot(place).has(flag::IGNORED);
-        (silent && self.take_in_plain(place, at.side, segment, events)).then(|| {
-            self.counters.packets += 1;
-            FlowIdx(place)
-        })
+        let place = at.place;
+        let is_taken_in = place != NONE
+            && self.is_narrow_flow_of(place, at)
+            && self.take_in_plain(place, at.side, segment, events);
+        self.counters.packets += u64::from(is_taken_in);
+        is_taken_in.then_some(FlowIdx(place))
     }
 
     /// Whether a packet goes on with a flow that is here, for who does not let every flow in: to be asked before

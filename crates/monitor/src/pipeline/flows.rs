@@ -19,9 +19,10 @@ struct Admitted {
     at: Hashed,
     /// All there is to know of an ordinary segment.
     segment: Segment,
-    /// Where it is in its batch. Anything else is decoded once more: that costs less than carrying what came of it the
-    /// first time.
+    /// Where the packet is in its batch, and its payload in the packet. Anything but an ordinary segment is decoded once
+    /// more: that costs less than carrying what came of it the first time.
     place: u8,
+    payload: u32,
 }
 
 impl Monitor {
@@ -40,7 +41,7 @@ impl Monitor {
                 self.table.prefetch_flow(&mut ready.at, capture::prefetch);
             }
             for ready in &admitted {
-                self.table.prefetch_rest(&ready.at, capture::prefetch);
+                self.table.prefetch_rest(&ready.at, &ready.segment, capture::prefetch);
             }
             if self.asks.payload {
                 self.prefetch_parsers(&admitted);
@@ -49,14 +50,19 @@ impl Monitor {
             self.accounting.parsed += admitted.len() as u64;
             let may_be_ordinary = !self.asks.packets && !self.adaptive.has_changed();
             for ready in &admitted {
+                let captured = &batch[usize::from(ready.place)];
                 if may_be_ordinary
                     && let Some(idx) = self.table.process_ordinary(&ready.at, &ready.segment, &mut events)
                 {
+                    if self.asks.payload && !events.list().is_empty() {
+                        self.now = self.clock.max(captured.ts);
+                        self.on_events(&events, &captured.bytes[ready.payload as usize..], None);
+                    }
                     self.leaves_out(idx);
                     continue;
                 }
                 let mut work = Work { monitor: self, at: &ready.at, events: &mut events };
-                let decoded = Packet::decode_into(&batch[usize::from(ready.place)], &mut work);
+                let decoded = Packet::decode_into(captured, &mut work);
                 debug_assert!(decoded.is_ok(), "it was decoded when it was admitted");
             }
         }
@@ -171,10 +177,11 @@ struct Enter<'m> {
 
 impl<'a> TakePacket<'a> for Enter<'_> {
     #[inline(always)]
-    fn packet(&mut self, _: &Captured<'a>, packet: &Packet<'a>) {
+    fn packet(&mut self, captured: &Captured<'a>, packet: &Packet<'a>) {
         let at = self.table.hash(packet);
         self.table.prefetch_index(&at, capture::prefetch);
-        self.admitted.push(Admitted { at, segment: Segment::of(packet), place: self.place });
+        let payload = packet.payload.as_ptr().addr().wrapping_sub(captured.bytes.as_ptr().addr()) as u32;
+        self.admitted.push(Admitted { at, segment: Segment::of(packet), place: self.place, payload });
     }
 }
 
