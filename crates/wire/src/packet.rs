@@ -185,18 +185,14 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Decodes a packet and hands it to `take`, which is compiled once for ordinary packets, whose fields stay in
-    /// registers, and once for all others: what comes out of both would have to lie in memory.
+    /// Decodes a packet and hands it to `take`, which is compiled once for ordinary packets of IPv4 and of IPv6 each, whose
+    /// fields stay in registers, and once for all others: what comes out of all would have to lie in memory.
     ///
     /// # Errors
     /// As [`Packet::decode`].
     #[inline(always)]
     pub fn decode_into(captured: &Captured<'a>, take: &mut impl TakePacket<'a>) -> Result<(), Undecodable> {
-        match straight::decode(captured) {
-            Some(packet) => take.packet(captured, &packet),
-            None => odd(*captured, take)?,
-        }
-        Ok(())
+        if straight::decode_into(captured, take) { Ok(()) } else { odd(*captured, take) }
     }
 
     /// The same for any packet, header by header.

@@ -6,7 +6,7 @@
 use crate::ethernet::EtherType;
 use crate::extent::{array, be16, be32};
 use crate::packet::{Packet, TcpFlags, TcpInfo, Transport};
-use crate::{Addr, Captured, Endpoint, FiveTuple, IpProtocol, LinkType, TcpSeq};
+use crate::{Addr, Captured, Endpoint, FiveTuple, IpProtocol, LinkType, TakePacket, TcpSeq};
 
 /// Ethernet's header, its type included.
 const LINK_LEN: usize = 14;
@@ -21,10 +21,40 @@ const V6_END: usize = V6_SEGMENT + TCP_LEN;
 const TCP_LEN: usize = 20;
 const UDP_LEN: u32 = 8;
 
-/// The packet, if it is an ordinary one. IPv4 and IPv6 each go down a path of their own to the end: addresses are then
-/// moved in whole words, and without a call nothing else has to be in memory.
+/// Hands the packet to `take` and returns true, if it is an ordinary one. IPv4 and IPv6 each go down a path of their own
+/// to the end, which is in `take`: what follows from the one or the other is then known there, and without a call nothing
+/// has to be in memory.
+#[inline(always)]
+pub(crate) fn decode_into<'a>(captured: &Captured<'a>, take: &mut impl TakePacket<'a>) -> bool {
+    let Some((ether_type, frame)) = frame(captured) else { return false };
+    match ether_type {
+        EtherType::IPV4 => match ipv4(captured, frame) {
+            Some(packet) => take.packet(captured, &packet),
+            None => return false,
+        },
+        EtherType::IPV6 => match ipv6(captured, frame) {
+            Some(packet) => take.packet(captured, &packet),
+            None => return false,
+        },
+        _ => return false,
+    }
+    true
+}
+
+/// The packet, if it is an ordinary one.
 #[inline(always)]
 pub(crate) fn decode<'a>(captured: &Captured<'a>) -> Option<Packet<'a>> {
+    let (ether_type, frame) = frame(captured)?;
+    match ether_type {
+        EtherType::IPV4 => ipv4(captured, frame),
+        EtherType::IPV6 => ipv6(captured, frame),
+        _ => None,
+    }
+}
+
+/// What is behind a VLAN tag, if there is one, and of which type.
+#[inline(always)]
+fn frame<'a>(captured: &Captured<'a>) -> Option<(EtherType, &'a [u8])> {
     let mut frame = captured.bytes;
     let mut ether_type = ether_type(frame)?;
     if captured.link_type != LinkType::Ethernet {
@@ -34,11 +64,7 @@ pub(crate) fn decode<'a>(captured: &Captured<'a>) -> Option<Packet<'a>> {
         frame = &frame[TAG_LEN..];
         ether_type = self::ether_type(frame)?;
     }
-    match ether_type {
-        EtherType::IPV4 => ipv4(captured, frame),
-        EtherType::IPV6 => ipv6(captured, frame),
-        _ => None,
-    }
+    Some((ether_type, frame))
 }
 
 /// Of a frame that is long enough for what may follow.
