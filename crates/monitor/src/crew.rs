@@ -88,10 +88,11 @@ impl Crew {
 
     /// Works on what a reader deals.
     pub fn run_behind(&self, mut worker: Worker, mut ring: Receiver<Share>) {
-        while let Some(Share { block, places, clock, epoch }) = ring.recv() {
-            worker.on_block(block.select(&places), Some(clock));
-            // The reader may fill it again while the report is made.
-            drop(block);
+        while let Some(share) = ring.recv() {
+            worker.on_block(share.packets(), Some(share.clock));
+            let epoch = share.epoch;
+            // The reader may fill the block again while the report is made.
+            drop(share);
             if let Some(epoch) = epoch {
                 self.report(worker.report(epoch));
                 self.show(&worker, None);

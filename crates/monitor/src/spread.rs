@@ -18,13 +18,27 @@ const BLOCKS_WAITING: usize = 64;
 
 /// A worker's part of a block.
 pub(crate) struct Share {
-    pub block: Arc<Block>,
-    /// Which of its packets.
-    pub places: Vec<u16>,
+    dealt: Arc<Dealt>,
+    worker: usize,
     /// How late it is at the block's end.
     pub clock: Timestamp,
     /// The epoch that the block ends.
     pub epoch: Option<u64>,
+}
+
+impl Share {
+    /// The worker's packets of the block.
+    pub fn packets(&self) -> impl Iterator<Item = Captured<'_>> {
+        self.dealt.block.select(&self.dealt.places[self.worker])
+    }
+}
+
+/// A block and, for each worker, which of its packets it has. Shared and used again as a whole, so that nothing is
+/// allocated in one thread and freed in another.
+#[derive(Default)]
+struct Dealt {
+    block: Block,
+    places: Vec<Vec<u16>>,
 }
 
 /// See the module's text.
@@ -35,12 +49,13 @@ pub(crate) struct Spread {
     by_block: bool,
     turn: usize,
     lanes: Vec<Sender<Share>>,
-    shares: Vec<Vec<u16>>,
+    /// For the next block.
+    places: Vec<Vec<u16>>,
     epochs: Epochs,
     epoch: u64,
     clock: Timestamp,
     /// Blocks that have been dealt; the first is free again when nobody has it any more.
-    dealt: VecDeque<Arc<Block>>,
+    dealt: VecDeque<Arc<Dealt>>,
 }
 
 /// The worker at the other end is gone.
@@ -62,7 +77,7 @@ impl Spread {
             by_block,
             turn: 0,
             lanes,
-            shares: vec![Vec::new(); workers],
+            places: Vec::new(),
             epochs: Epochs::default(),
             epoch: 0,
             clock: Timestamp::MIN,
@@ -73,12 +88,16 @@ impl Spread {
 
     /// An empty block to fill: one that all workers are done with, or a new one.
     pub fn empty_block(&mut self) -> Block {
-        let free = self.dealt.pop_front_if(|block| Arc::strong_count(block) == 1);
-        free.and_then(Arc::into_inner).unwrap_or_default()
+        let free = self.dealt.pop_front_if(|dealt| Arc::strong_count(dealt) == 1);
+        let Dealt { block, places } = free.and_then(Arc::into_inner).unwrap_or_default();
+        self.places = places;
+        block
     }
 
     /// Deals a block.
     pub fn deal(&mut self, block: Block) -> Result<Progress, WorkerGone> {
+        self.places.resize_with(self.lanes.len(), Vec::new);
+        self.places.iter_mut().for_each(Vec::clear);
         let mut progress = self.sort(&block);
         if let (Some(clock), Progress::Continue) = (block.clock(), progress) {
             self.clock = self.clock.max(clock);
@@ -87,16 +106,14 @@ impl Spread {
                 progress = Progress::LimitReached;
             }
         }
-        let block = Arc::new(block);
+        let dealt = Arc::new(Dealt { block, places: std::mem::take(&mut self.places) });
         let epoch = self.epochs.is_over(self.clock).then_some(self.epoch);
         self.epoch += u64::from(epoch.is_some());
-        for (lane, share) in self.lanes.iter_mut().zip(&mut self.shares) {
-            let places = share.clone();
-            share.clear();
-            let share = Share { block: block.clone(), places, clock: self.clock, epoch };
+        for (worker, lane) in self.lanes.iter_mut().enumerate() {
+            let share = Share { dealt: dealt.clone(), worker, clock: self.clock, epoch };
             lane.send(share).map_err(|_| WorkerGone)?;
         }
-        self.dealt.push_back(block);
+        self.dealt.push_back(dealt);
         Ok(progress)
     }
 
@@ -112,13 +129,13 @@ impl Spread {
 
     fn sort(&mut self, block: &Block) -> Progress {
         if self.by_block {
-            self.turn = (self.turn + 1) % self.shares.len();
-            self.shares[self.turn].extend(0..block.len() as u16);
+            self.turn = (self.turn + 1) % self.lanes.len();
+            self.places[self.turn].extend(0..block.len() as u16);
             self.clock = block.records().iter().map(|record| record.ts).fold(self.clock, Timestamp::max);
             return Progress::Continue;
         }
         for (place, captured) in block.packets().enumerate() {
-            let mut deal = Deal { seed: self.seed, place: place as u16, shares: &mut self.shares };
+            let mut deal = Deal { seed: self.seed, place: place as u16, places: &mut self.places };
             let verdict = self.gate.admit(&captured, &mut self.accounting, &mut deal);
             if verdict == Verdict::Over {
                 return Progress::LimitReached;
@@ -133,14 +150,14 @@ impl Spread {
 struct Deal<'s> {
     seed: u64,
     place: u16,
-    shares: &'s mut [Vec<u16>],
+    places: &'s mut [Vec<u16>],
 }
 
 impl<'a> TakePacket<'a> for Deal<'_> {
     #[inline(always)]
     fn packet(&mut self, _: &Captured<'a>, packet: &Packet<'a>) {
-        let hash = packet.five_tuple.flow_key().0.hash(self.seed);
-        let lane = ((hash >> 32) * self.shares.len() as u64) >> 32;
-        self.shares[lane as usize].push(self.place);
+        let hash = packet.five_tuple.flow_hash(self.seed);
+        let lane = ((hash >> 32) * self.places.len() as u64) >> 32;
+        self.places[lane as usize].push(self.place);
     }
 }

@@ -244,6 +244,22 @@ fn fold(x: u64, y: u64) -> u64 {
 }
 
 impl FiveTuple {
+    /// The hash of its flow key, see [`FlowKey::hash`], without that key where it is IPv4's.
+    #[inline(always)]
+    #[must_use]
+    pub fn flow_hash(&self, seed: u64) -> u64 {
+        match V4Key::of_ends(self.src, self.dst) {
+            Some((key, _)) => key.hash(self.protocol, seed),
+            None => FiveTuple::hash_wide(*self, seed),
+        }
+    }
+
+    // By value: what is borrowed has to lie in memory for every packet.
+    #[inline(never)]
+    fn hash_wide(self, seed: u64) -> u64 {
+        self.flow_key().0.hash(seed)
+    }
+
     /// The order-free key, and which side of it sent this packet.
     #[inline]
     #[must_use]
@@ -290,6 +306,7 @@ mod tests {
             let (back_key, back_side) = back.flow_key();
             prop_assert_eq!(key, back_key);
             prop_assert_eq!(key.hash(seed), back_key.hash(seed));
+            prop_assert_eq!(key.hash(seed), tuple.flow_hash(seed));
             prop_assert!(key.a <= key.b);
             prop_assert_eq!(key.end(side), tuple.src);
             prop_assert_eq!(key.end(side.other()), tuple.dst);
