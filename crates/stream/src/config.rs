@@ -1,6 +1,9 @@
 //! What the engine is told beside the dataflow, and what it says of its own work. Every bound of the engine is here or
 //! in the dataflow (`groups_max`); every loss to a bound has its counter.
 
+/// Seed of the hashes that show in results (replicates, estimates of `distinct`): the same in every run.
+pub(crate) const RESULT_SEED: u64 = 0x6e65_7461_6c79_7469;
+
 /// Bounds and the sampling rate. The defaults suit one machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -30,7 +33,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             sample: 1.0,
-            seed: 0x6e65_7461_6c79_7469,
+            seed: 0,
             join_rows_max: 1 << 20,
             join_bytes_max: 256 << 20,
             join_idle_ns: 300_000_000_000,

@@ -10,7 +10,7 @@ use plan::{Aggregate, Column, Pipeline};
 use tuple::{Batch, DataType, Field, FieldId, Schema, common};
 
 use crate::column::{ColumnView, Values, mix};
-use crate::config::{Config, Counters};
+use crate::config::{Config, Counters, RESULT_SEED};
 use crate::ops::aggregate::{Measures, Shape};
 use crate::ops::distinct::Hashes;
 use crate::ops::group_by::KeyColumns;
@@ -251,7 +251,7 @@ impl Running {
         let columns: Vec<ColumnView<'b>> = self.group.iter().map(|f| ColumnView::of(batch, *f)).collect();
         let distinct = self.layout.shape.distinct.iter().map(|field| {
             let column = ColumnView::of(batch, *field);
-            let (mut hashes, mut of_rows) = (vec![0; batch.rows()], vec![!self.seed; rows.len()]);
+            let (mut hashes, mut of_rows) = (vec![0; batch.rows()], vec![!RESULT_SEED; rows.len()]);
             column.hash_into(rows, &mut of_rows);
             rows.each(|place, row| hashes[row] = of_rows[place]);
             Hashes { hashes, nulls: column.nulls }
@@ -276,7 +276,7 @@ impl Running {
         if batch.column(common::ID).is_some()
             && let Values::U64(ids) = ColumnView::of(batch, common::ID).values
         {
-            let replicate = |id| (mix(mix(id) ^ self.seed) % REPLICATES as u64) as u8;
+            let replicate = |id| (mix(mix(id) ^ RESULT_SEED) % REPLICATES as u64) as u8;
             rows.each(|_, row| replicates[row] = replicate(ids[row]));
         }
         replicates

@@ -56,7 +56,11 @@ impl Limits {
     /// The engine's limits.
     pub fn stream(&self) -> stream::Config {
         let config = stream::Config::default();
-        stream::Config { join_rows_max: self.join_tuples_max.unwrap_or(config.join_rows_max), ..config }
+        stream::Config {
+            join_rows_max: self.join_tuples_max.unwrap_or(config.join_rows_max),
+            seed: secret(),
+            ..config
+        }
     }
 
     /// Lowers what the query itself bounds.
