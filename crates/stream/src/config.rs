@@ -10,7 +10,8 @@ pub struct Config {
     /// The share of flows that the tuples come from, 0 < p ≤ 1; below 1 the results are scaled and carry intervals.
     /// Tuples with `sample_rate` are scaled by that instead, each by its own.
     pub sample: f64,
-    /// Seed of the hash tables, so that nobody who sends packets can aim at one bucket.
+    /// Seed of the hash tables, so that nobody who sends packets can aim at one bucket; it shows in no result. Workers
+    /// and who collects from them have the same.
     pub seed: u64,
     /// Most tuples that wait for their partners, over all inputs of a join.
     pub join_rows_max: usize,
@@ -65,6 +66,9 @@ pub struct Counters {
     pub windows_forced: u64,
     /// Times that sketches were made coarser because `sketch_bytes_max` was reached.
     pub sketches_coarsened: u64,
+    /// Times that there were more sampling rates in a pane than it tells apart, and tuples counted as sampled at the
+    /// nearest of those.
+    pub rates_merged: u64,
     /// Sums that left the range of their type and were cut to it.
     pub sums_saturated: u64,
     /// Tuples that left a join for want of room, or had no id.
@@ -84,6 +88,7 @@ impl Counters {
         self.groups_overflowed += other.groups_overflowed;
         self.windows_forced += other.windows_forced;
         self.sketches_coarsened += other.sketches_coarsened;
+        self.rates_merged += other.rates_merged;
         self.sums_saturated += other.sums_saturated;
         self.join_dropped += other.join_dropped;
         self.join_expired += other.join_expired;

@@ -70,6 +70,8 @@ pub struct Room {
     pub level: u8,
     /// Tuples whose group found no room.
     pub overflowed: u64,
+    /// Times that a pane did not tell one more rate apart.
+    pub rates_merged: u64,
     /// Vectors that are used from batch to batch.
     pub scratch: Scratch,
 }
@@ -124,6 +126,8 @@ pub struct Pane {
     pub span_ns: Option<(i64, i64)>,
     /// Tuples taken.
     pub tuples: u64,
+    /// Times that a rate was one too many.
+    rates_merged: u64,
 }
 
 impl Pane {
@@ -140,6 +144,7 @@ impl Pane {
             sketch_bytes: 0,
             span_ns: None,
             tuples: 0,
+            rates_merged: 0,
         }
     }
 
@@ -199,6 +204,7 @@ impl Pane {
             self.strata.push(Stratum { rate, cells });
             return self.strata.len() - 1;
         }
+        self.rates_merged += 1;
         let off = |place: &usize| (self.strata[*place].rate / rate).ln().abs();
         (0..STRATA_MAX).min_by(|a, b| off(a).total_cmp(&off(b))).expect("a pane tells some rates apart")
     }
@@ -219,6 +225,12 @@ impl Pane {
         }
         self.resize(layout);
         1
+    }
+
+    /// How often there was one rate too many since this was last asked.
+    #[must_use]
+    pub fn take_rates_merged(&mut self) -> u64 {
+        std::mem::take(&mut self.rates_merged)
     }
 
     /// Counts what the pane uses.

@@ -107,6 +107,7 @@ impl Running {
                 sketch_bytes_max: config.sketch_bytes_max,
                 level: 0,
                 overflowed: 0,
+                rates_merged: 0,
                 scratch: Scratch::default(),
             },
             results: Results::new(pipeline, is_sampled, &input),
@@ -164,6 +165,7 @@ impl Running {
             self.push_pane(0, rows, &frame);
         }
         counters.groups_overflowed += std::mem::take(&mut self.room.overflowed);
+        counters.rates_merged += std::mem::take(&mut self.room.rates_merged);
         self.shrink_sketches(counters);
     }
 
@@ -217,7 +219,8 @@ impl Running {
             self.sliding.forget_from(at);
             let mine = self.panes.remove(&at);
             mine.iter().for_each(|pane| pane.leave(&mut self.room));
-            let pane = Pane::joined(mine, theirs, &self.layout, self.room.level);
+            let mut pane = Pane::joined(mine, theirs, &self.layout, self.room.level);
+            counters.rates_merged += pane.take_rates_merged();
             pane.enter(&mut self.room);
             let pane = pane.cut(&self.layout, &mut self.room);
             self.panes.insert(at, pane);
@@ -358,6 +361,7 @@ impl Running {
         let (layout, room) = (&self.layout, &mut self.room);
         let pane = self.panes.entry(at).or_insert_with(|| Pane::new(room.level));
         pane.push(rows, frame, layout, room);
+        room.rates_merged += pane.take_rates_merged();
     }
 
     fn note_span(&mut self, at: i64, ns: &[i64], rows: Rows<'_>) {

@@ -257,14 +257,18 @@ fn tuples_of_one_rate_are_a_sample_of_that_rate() {
 fn almost_equal_rates_give_almost_equal_results() {
     let population = population(2000, 2.0, 0.5, &mut Random(46));
     let rows = sample(&population, 0.25, 1);
-    let mixed: Vec<Row> = rows
-        .iter()
-        .map(|r| Row { rate: Some(0.25 * (1.0 + (r.id % 3) as f64 * 1e-13)), ..r.clone() })
-        .collect();
-    let of = |flow: &plan::Dataflow, rows: &[Row]| run(flow, Config::default(), rows, 300).0;
-    for pipeline in all_of_groups().into_iter().take(2) {
+    let mixed = |n: u64| -> Vec<Row> {
+        let rate = |id: u64| Some(0.25 * (1.0 + (id % n) as f64 * 1e-13));
+        rows.iter().map(|r| Row { rate: rate(r.id), ..r.clone() }).collect()
+    };
+    let of = |flow: &plan::Dataflow, rows: &[Row]| run(flow, Config::default(), rows, 300);
+    // A pane tells 64 rates apart.
+    let cases =
+        all_of_groups().into_iter().take(2).flat_map(|pipeline| [(pipeline.clone(), 3), (pipeline, 90)]);
+    for (pipeline, n) in cases {
         let flow = weighted(vec![pipeline]);
-        let (one, several) = (of(&flow, &rows), of(&flow, &mixed));
+        let ((one, _), (several, counters)) = (of(&flow, &rows), of(&flow, &mixed(n)));
+        assert_eq!(counters.rates_merged > 0, n > 64);
         for name in names(&one[0].batch) {
             for row in 0..one[0].batch.rows() {
                 let [a, b] = [&one, &several].map(|out| number(out, row, &name));

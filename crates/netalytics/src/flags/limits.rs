@@ -71,7 +71,7 @@ impl Limits {
     }
 }
 
-/// A number that nobody who sends packets knows. It decides which hash bucket a flow is in and nothing that shows.
+/// A number that nobody who sends packets knows. It decides which hash bucket a flow or a group is in and nothing that shows.
 fn secret() -> u64 {
     use std::hash::BuildHasher;
     std::hash::RandomState::new().hash_one(0)
