@@ -295,6 +295,15 @@ impl<S: Default> Table<S> {
         self.states.at_mut(flow.0)
     }
 
+    /// A flow, and what the caller keeps for it, to change that.
+    ///
+    /// # Panics
+    /// As [`Table::flow`].
+    #[inline]
+    pub fn flow_and_state(&mut self, flow: FlowIdx) -> (Flow<'_>, &mut S) {
+        (self.store.flow(flow.0), self.states.at_mut(flow.0))
+    }
+
     /// Two bits that the caller keeps where [`Table::process_hashed`] looks anyway: 0 for a new flow.
     ///
     /// # Panics

@@ -76,17 +76,23 @@ pub struct Monitor {
     reports_again: bool,
 }
 
-/// What the monitor remembers of a flow.
+/// What the monitor remembers of a flow: one cache line.
 #[derive(Default)]
+#[repr(align(64))]
 struct FlowState {
-    connection: Connection,
     stream: Stream,
     /// The parser did not get the connection's first bytes.
     joined_midway: bool,
+    /// `tcp_conn_time` has told of the connection's end.
+    ended: bool,
+    /// And of its beginning.
+    started: Option<Timestamp>,
     /// Once SAMPLE auto has changed the rate: that at which such flows are in; else 0.
     rate: f64,
     reported: Option<Box<flow_record::Counts>>,
 }
+
+const _: () = assert!(size_of::<FlowState>() == 64, "every packet with payload touches it");
 
 /// Whether a flow is asked for by FROM and TO; kept as the table's mark, where every packet finds it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -95,13 +101,6 @@ enum FlowVerdict {
     Open,
     In,
     Out,
-}
-
-/// What `tcp_conn_time` has said of a connection.
-#[derive(Clone, Copy, Default)]
-struct Connection {
-    started: Option<Timestamp>,
-    ended: bool,
 }
 
 /// What a plan asks of every packet, settled once.

@@ -59,7 +59,6 @@ pub struct Loss {
 #[derive(Debug)]
 #[repr(C)]
 pub struct InOrder<Q, R> {
-    exchanges: Slots<Exchange<Q, R>>,
     /// The number of the oldest exchange held.
     base: u64,
     next_request: u64,
@@ -78,15 +77,16 @@ pub struct InOrder<Q, R> {
     ambiguous: bool,
     /// Requests may be missing just before each of these, ascending.
     request_breaks: Vec<u64>,
-    /// One at most.
-    alone: Slots<Exchange<Q, R>>,
+    exchanges: Slots<Exchange<Q, R>>,
+    /// A response whose request is not known.
+    alone: Option<Box<Exchange<Q, R>>>,
 }
 
-impl<Q, R> Default for InOrder<Q, R> {
+impl<Q: Default, R: Default> Default for InOrder<Q, R> {
     fn default() -> Self {
         InOrder {
             exchanges: Slots::default(),
-            alone: Slots::default(),
+            alone: None,
             base: 0,
             next_request: 0,
             next_response: 0,
@@ -155,7 +155,11 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
     /// without a request stays alone. Gives where it is and its place, which holds what an earlier one left there.
     pub fn response(&mut self, first: Timestamp, resync: bool, may_be_early: bool) -> (Place, &mut R) {
         self.habit.responded_since_request = true;
-        let attributed = self.attribute(first, may_be_early);
+        let attributed = if self.certain() && self.is_waiting() {
+            self.count_on(first).map(|number| (number, false))
+        } else {
+            self.attribute(first, may_be_early)
+        };
         self.heard = When::at(first);
         let held = attributed.and_then(|(number, guided)| {
             let i = self.index(number).filter(|i| *i < self.exchanges.len())?;
@@ -252,23 +256,24 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
 
     /// Everything is handed out as it is.
     pub fn close(&mut self) {
-        for held in [&mut self.exchanges, &mut self.alone] {
-            for i in 0..held.len() {
-                if let Some(exchange) = held.get_mut(i) {
-                    exchange.is |= is::FORCED;
-                }
+        for i in 0..self.exchanges.len() {
+            if let Some(exchange) = self.exchanges.get_mut(i) {
+                exchange.is |= is::FORCED;
             }
+        }
+        if let Some(exchange) = &mut self.alone {
+            exchange.is |= is::FORCED;
         }
     }
 
     /// Hands out the exchanges that are over, oldest first.
     #[inline]
     pub fn hand_out(&mut self, mut take: impl FnMut(&mut Exchange<Q, R>)) {
-        if let Some(alone) = self.alone.get_mut(0)
+        if let Some(alone) = &mut self.alone
             && alone.is_over()
         {
             take(alone);
-            self.alone.pop();
+            self.alone = None;
         }
         while let Some(front) = self.exchanges.get_mut(0) {
             if !front.is_over() {
@@ -306,6 +311,7 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
     }
 
     /// Whether a response would be expected to answer a request that is held.
+    #[inline]
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.next_response < self.next_request
@@ -408,36 +414,43 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
     fn answered(&mut self, place: Place) -> Option<&mut Exchange<Q, R>> {
         match place {
             Place::With(number) => self.at(number),
-            Place::Alone => self.alone.get_mut(0),
+            Place::Alone => self.alone.as_deref_mut(),
         }
     }
 
-    /// The request that a response beginning at `first` answers, and whether that was not by count alone.
+    /// The oldest request without a response, where counting says which that is: a response that begins at `first`
+    /// answers it, unless that is too early.
+    #[inline]
+    fn count_on(&mut self, first: Timestamp) -> Option<u64> {
+        let number = self.next_response;
+        let exchange = self.at(number).filter(|e| e.request_first <= first.plus(EARLY_NS_MAX));
+        let Some(exchange) = exchange else {
+            // It began before its request did: the count is wrong.
+            self.ambiguous = true;
+            return None;
+        };
+        let request_first = exchange.has(is::ASKED).then_some(exchange.request_first);
+        self.next_response += 1;
+        self.habit.observe(request_first, first);
+        Some(number)
+    }
+
+    /// The request that a response beginning at `first` answers where counting alone does not say, and whether that was
+    /// not by count.
+    #[inline(never)]
     fn attribute(&mut self, first: Timestamp, may_be_early: bool) -> Option<(u64, bool)> {
         let number = self.next_response;
         if self.certain() {
-            if number >= self.next_request {
-                if !may_be_early {
-                    return None;
-                }
-                if self.next_response - self.next_request >= EARLY_MAX {
-                    // Which requests these answer will not be known by counting when they come.
-                    self.lose_requests();
-                    return None;
-                }
-                self.expect_request(first);
-                return Some((self.next_response - 1, false));
-            }
-            let exchange = self.at(number).filter(|e| e.request_first <= first.plus(EARLY_NS_MAX));
-            let Some(exchange) = exchange else {
-                // It began before its request did: the count is wrong.
-                self.ambiguous = true;
+            if !may_be_early {
                 return None;
-            };
-            let request_first = exchange.has(is::ASKED).then_some(exchange.request_first);
-            self.next_response += 1;
-            self.habit.observe(request_first, first);
-            return Some((number, false));
+            }
+            if self.next_response - self.next_request >= EARLY_MAX {
+                // Which requests these answer will not be known by counting when they come.
+                self.lose_requests();
+                return None;
+            }
+            self.expect_request(first);
+            return Some((self.next_response - 1, false));
         }
         let in_order = !self.responses_lost
             && !self.ambiguous
@@ -513,14 +526,12 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
 }
 
 /// A place for a response whose request is not known.
+#[cold]
 fn put_alone<Q: Default, R: Default>(
-    alone: &mut Slots<Exchange<Q, R>>,
+    alone: &mut Option<Box<Exchange<Q, R>>>,
     first: Timestamp,
 ) -> &mut Exchange<Q, R> {
-    if alone.len() > 0 {
-        alone.pop();
-    }
-    let exchange = alone.push();
+    let exchange = alone.get_or_insert_default();
     exchange.begin(first);
     exchange.is |= is::GIVEN_UP;
     exchange

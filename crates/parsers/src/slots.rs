@@ -1,36 +1,34 @@
 //! A queue whose places are used again as they were left: what an element has allocated serves the next one there.
-//! With one element in and one out, as requests and responses mostly come, it is always the same place.
+//! With one element in and one out, as requests and responses mostly come, it is always the same place, and that lies in
+//! the queue itself: it is in the cache when its owner is.
 //!
 //! Grows by doubling; how far is for the caller to bound. Gives most of its memory back when it is empty.
 
 /// Places kept by an empty queue.
 const KEPT_MAX: usize = 8;
 
-/// The queue.
-#[derive(Debug)]
+/// The queue. Laid out as written.
+#[derive(Debug, Default)]
+#[repr(C)]
 pub struct Slots<T> {
-    /// None, or a power of two of them.
-    places: Vec<T>,
     first: usize,
     len: usize,
-}
-
-impl<T> Default for Slots<T> {
-    fn default() -> Self {
-        Slots { places: Vec::new(), first: 0, len: 0 }
-    }
+    /// The place 0.
+    one: T,
+    /// The others; all together a power of two.
+    more: Vec<T>,
 }
 
 impl<T: Default> Slots<T> {
     /// Adds an element, which is what an earlier one left there.
     #[inline]
     pub fn push(&mut self) -> &mut T {
-        if self.len == self.places.len() {
+        if self.len == self.places() {
             self.grow();
         }
         self.len += 1;
         let at = self.place(self.len - 1);
-        &mut self.places[at]
+        self.at(at)
     }
 
     /// Takes the oldest element out; there must be one.
@@ -38,23 +36,24 @@ impl<T: Default> Slots<T> {
     pub fn pop(&mut self) {
         debug_assert!(self.len > 0, "nothing to take out");
         self.len -= 1;
-        // From an empty queue the next element goes to the place that was used last.
+        // From an empty queue the next element goes to the place that was used last, or to the first.
         if self.len > 0 {
             self.first = self.place(1);
-        } else if self.places.len() > KEPT_MAX {
+        } else if self.places() > KEPT_MAX {
             self.first = 0;
-            self.places.truncate(KEPT_MAX);
-            self.places.shrink_to_fit();
+            self.more.truncate(KEPT_MAX - 1);
+            self.more.shrink_to_fit();
         }
     }
 
     #[cold]
     fn grow(&mut self) {
-        self.places.rotate_left(self.first);
+        let places = self.places();
+        let mut in_order: Vec<T> = (0..places).map(|i| std::mem::take(self.at(self.place(i)))).collect();
+        in_order.resize_with(2 * places, T::default);
         self.first = 0;
-        let places = (2 * self.places.len()).max(1);
-        self.places.reserve_exact(places - self.places.len());
-        self.places.resize_with(places, T::default);
+        self.one = in_order.remove(0);
+        self.more = in_order;
     }
 }
 
@@ -68,20 +67,34 @@ impl<T> Slots<T> {
     /// The element `i`, the oldest being 0.
     #[inline]
     pub fn get(&self, i: usize) -> Option<&T> {
-        if i < self.len { self.places.get(self.place(i)) } else { None }
+        match self.place(i) {
+            _ if i >= self.len => None,
+            0 => Some(&self.one),
+            at => self.more.get(at - 1),
+        }
     }
 
     /// The same, to change.
     #[inline]
     pub fn get_mut(&mut self, i: usize) -> Option<&mut T> {
         let at = self.place(i);
-        if i < self.len { self.places.get_mut(at) } else { None }
+        if i < self.len { Some(self.at(at)) } else { None }
+    }
+
+    #[inline]
+    fn at(&mut self, place: usize) -> &mut T {
+        if place == 0 { &mut self.one } else { &mut self.more[place - 1] }
+    }
+
+    #[inline]
+    fn places(&self) -> usize {
+        1 + self.more.len()
     }
 
     /// Where element `i` is, or would be.
     #[inline]
     fn place(&self, i: usize) -> usize {
-        self.first.wrapping_add(i) & self.places.len().wrapping_sub(1)
+        self.first.wrapping_add(i) & self.more.len()
     }
 }
 
@@ -123,7 +136,7 @@ mod tests {
             text.push(0);
             slots.pop();
         }
-        assert_eq!(slots.places.len(), 1);
+        assert_eq!(slots.places(), 1);
     }
 
     #[test]
@@ -131,6 +144,6 @@ mod tests {
         let mut slots = Slots::<u8>::default();
         (0..100).for_each(|_| *slots.push() = 1);
         (0..100).for_each(|_| slots.pop());
-        assert_eq!(slots.places.len(), KEPT_MAX);
+        assert_eq!(slots.places(), KEPT_MAX);
     }
 }

@@ -1,6 +1,6 @@
 //! What becomes of flows: they open, FROM and TO are settled, connections start and end, records are written.
 
-use flow::{CloseReason, Event, Events, Flow, FlowEvent, FlowIdx, SideCounters, Table};
+use flow::{CloseReason, Event, Events, Flow, FlowEvent, FlowIdx, SideCounters};
 use parsers::flow_level::{flow_record, tcp_conn_time};
 use parsers::probing::direction;
 use parsers::{FlowContext, FlowFacts, Stream};
@@ -105,9 +105,9 @@ impl Monitor {
 
     /// A SYN or FIN, for `tcp_conn_time`.
     pub(super) fn on_control_segment(&mut self, idx: FlowIdx, flags: TcpFlags, ts: Timestamp) {
-        let connection = &mut self.table.state_mut(idx).connection;
-        if flags.contains(TcpFlags::SYN) && !flags.contains(TcpFlags::ACK) && connection.started.is_none() {
-            connection.started = Some(ts);
+        let started = &mut self.table.state_mut(idx).started;
+        if flags.contains(TcpFlags::SYN) && !flags.contains(TcpFlags::ACK) && started.is_none() {
+            *started = Some(ts);
             if self.asked_for(idx) {
                 let context = self.context(idx);
                 self.outputs.on_start(ts, &context);
@@ -123,13 +123,12 @@ impl Monitor {
             return;
         }
         let flow = self.table.flow(idx);
-        let connection = self.table.state(idx).connection;
-        if !flow.is_tcp() || connection.ended {
+        let state = self.table.state(idx);
+        if !flow.is_tcp() || state.ended {
             return;
         }
-        let end =
-            tcp_conn_time::End { flag, ts, started: connection.started, handshake_ns: flow.handshake_ns() };
-        self.table.state_mut(idx).connection.ended = true;
+        let end = tcp_conn_time::End { flag, ts, started: state.started, handshake_ns: flow.handshake_ns() };
+        self.table.state_mut(idx).ended = true;
         if self.asked_for(idx) {
             let context = self.context(idx);
             self.outputs.on_end(&end, self.now, &context);
@@ -177,27 +176,34 @@ impl Monitor {
         if !self.asks.identity {
             return nobody(self.table.flow(idx).key().protocol);
         }
-        Facts { table: &self.table, idx, rate: self.asks.rate }.context()
+        Facts::of(self.table.flow(idx), self.table.state(idx), self.asks.rate).context()
     }
 }
 
 /// A flow, asked who it is only when a tuple says so.
 pub(super) struct Facts<'a> {
-    pub table: &'a Table<FlowState>,
-    pub idx: FlowIdx,
-    /// The sampling rate of flows that have none of their own.
-    pub rate: f64,
+    flow: Flow<'a>,
+    joined_midway: bool,
+    rate: f64,
 }
 
-impl Facts<'_> {
+impl<'a> Facts<'a> {
+    /// `rate`: the sampling rate of flows that have none of their own.
+    #[inline]
+    pub fn of(flow: Flow<'a>, state: &FlowState, rate: f64) -> Facts<'a> {
+        let rate = if state.rate > 0.0 { state.rate } else { rate };
+        Facts { flow, joined_midway: state.joined_midway, rate }
+    }
+
+    #[inline]
     pub fn is_midstream(&self) -> bool {
-        self.table.flow(self.idx).is_midstream() || self.table.state(self.idx).joined_midway
+        self.joined_midway || self.flow.is_midstream()
     }
 }
 
 impl FlowFacts for Facts<'_> {
     fn context(&self) -> FlowContext {
-        let flow = self.table.flow(self.idx);
+        let flow = &self.flow;
         let (key, (client, client_guessed)) = (flow.key(), flow.client());
         FlowContext {
             id: flow.id(),
@@ -206,9 +212,7 @@ impl FlowFacts for Facts<'_> {
             protocol: key.protocol,
             client_guessed,
             midstream: self.is_midstream(),
-            sample_rate: Some(self.table.state(self.idx).rate)
-                .filter(|rate| *rate > 0.0)
-                .unwrap_or(self.rate),
+            sample_rate: self.rate,
         }
     }
 }

@@ -13,6 +13,8 @@ use crate::sample::Adaptive;
 
 /// Packets worked on at a time: enough to hide a cache miss, few enough to stay in the first-level cache.
 const BATCH: usize = 64;
+/// Cache lines of a parser that are asked for.
+const PARSER_LINES: usize = 8;
 
 /// A packet that is to be worked on.
 struct Admitted {
@@ -78,11 +80,10 @@ impl Monitor {
         }
         for state in admitted.iter().filter_map(|ready| self.table.state_of(&ready.at)) {
             if let Stream::Parsing { parser, .. } = &state.stream {
-                let parser: *const u8 = std::ptr::from_ref(parser.as_ref()).cast();
                 // What every message touches lies in the first lines.
-                for line in 0..4 {
-                    capture::prefetch(parser.wrapping_add(64 * line));
-                }
+                let lines = size_of_val(parser.as_ref()).div_ceil(64).min(PARSER_LINES);
+                let parser: *const u8 = std::ptr::from_ref(parser.as_ref()).cast();
+                (0..lines).for_each(|line| capture::prefetch(parser.wrapping_add(64 * line)));
             }
         }
     }

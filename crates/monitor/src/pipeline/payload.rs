@@ -92,20 +92,18 @@ impl Monitor {
         if !self.asks.payload {
             return;
         }
-        let mut stream = std::mem::take(&mut self.table.state_mut(idx).stream);
-        if let Stream::Parsing { parser, protocol, asker } = &mut stream {
-            let facts = Facts { table: &self.table, idx, rate: self.asks.rate };
-            let flow = FlowRef::new(facts.is_midstream(), &facts);
-            let taps = self.outputs.taps(*protocol);
-            let mut out = Output::new(flow, self.now, &mut self.accounting.parsers, taps);
-            act(parser.as_mut(), *asker, &mut out);
-            if parser.is_done() {
-                parser.on_close(&mut out);
-                stream = Stream::Ignored;
-                self.table.ignore_payload(idx);
-            }
+        let (flow, state) = self.table.flow_and_state(idx);
+        let facts = Facts::of(flow, state, self.asks.rate);
+        let Stream::Parsing { parser, protocol, asker } = &mut state.stream else { return };
+        let flow = FlowRef::new(facts.is_midstream(), &facts);
+        let taps = self.outputs.taps(*protocol);
+        let mut out = Output::new(flow, self.now, &mut self.accounting.parsers, taps);
+        act(parser.as_mut(), *asker, &mut out);
+        if parser.is_done() {
+            parser.on_close(&mut out);
+            state.stream = Stream::Ignored;
+            self.table.ignore_payload(idx);
         }
-        self.table.state_mut(idx).stream = stream;
     }
 
     pub(super) fn close_stream(&mut self, idx: FlowIdx) {

@@ -3,13 +3,15 @@
 use wire::Timestamp;
 
 /// A request and its response, as far as they are known. Used again and again, so what is absent is not gone.
+/// Laid out as written.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Exchange<Q, R> {
-    pub(super) request: Q,
-    pub(super) response: R,
+    pub(super) is: u8,
     pub(super) request_first: Timestamp,
     pub(super) response_first: Timestamp,
-    pub(super) is: u8,
+    pub(super) request: Q,
+    pub(super) response: R,
 }
 
 /// What an exchange is.
