@@ -135,7 +135,9 @@ impl TupleWriter {
     /// Sets a `Text` or `Json` column from bytes; those that are not UTF-8 become `\xNN`.
     #[inline]
     pub fn text(&mut self, id: FieldId, value: &[u8]) {
-        self.text_parts(id, &[value]);
+        if self.wants(id) {
+            self.wanted_text(id, value);
+        }
     }
 
     /// Sets a `Text` column to the parts one after another.
@@ -146,6 +148,11 @@ impl TupleWriter {
             Column::Text(column) => self.text_bytes += column.push(self.rows, parts),
             _ => mistyped(id),
         }
+    }
+
+    #[inline(never)]
+    fn wanted_text(&mut self, id: FieldId, value: &[u8]) {
+        self.text_parts(id, &[value]);
     }
 
     /// Ends the row.

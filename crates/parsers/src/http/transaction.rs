@@ -162,24 +162,28 @@ impl Request {
     }
 
     fn write_texts(&self, columns: Columns, w: &mut TupleWriter) {
-        let [method, host, path, query, agent, template] = [0, 1, 2, 3, 4, 5].map(|i| self.part(i));
-        w.text(fields::METHOD, method);
+        let mut put = |field, i| {
+            if columns.has(field) {
+                w.text(field, self.part(i));
+            }
+        };
+        put(fields::METHOD, 0);
         if self.has_host {
-            w.text(fields::HOST, host);
+            put(fields::HOST, 1);
         }
         if self.has_path {
-            w.text(fields::PATH, path);
-            w.text(fields::URL_TEMPLATE, template);
+            put(fields::PATH, 2);
+            put(fields::URL_TEMPLATE, 5);
         }
         if self.has_query {
-            w.text(fields::URL_QUERY, query);
-        }
-        if columns.has(fields::URL) {
-            let parts: [&[u8]; 4] = [host, path, b"?", query];
-            w.text_parts(fields::URL, if self.has_query { &parts } else { &parts[..2] });
+            put(fields::URL_QUERY, 3);
         }
         if self.has_agent {
-            w.text(fields::USER_AGENT, agent);
+            put(fields::USER_AGENT, 4);
+        }
+        if columns.has(fields::URL) {
+            let parts: [&[u8]; 4] = [self.part(1), self.part(2), b"?", self.part(3)];
+            w.text_parts(fields::URL, if self.has_query { &parts } else { &parts[..2] });
         }
     }
 }
