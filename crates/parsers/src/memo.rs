@@ -1,6 +1,7 @@
 //! What was made of texts that come again and again: remembers the last results, so that it need not be made anew.
 //!
-//! Bounded: each text has one place, which the next one that falls there takes; long ones are not remembered.
+//! Bounded, to 2 MiB at worst: each text has one place, which the next one that falls there takes; long ones are not
+//! remembered.
 
 /// A power of two.
 const PLACES: usize = 1024;

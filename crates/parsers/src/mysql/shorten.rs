@@ -8,11 +8,14 @@ use super::tokens::{CLASS, Class};
 
 /// Appends `sql` to `out` with `0` for every number of digits alone and two quotes for every string, which leaves its
 /// fingerprint what it is. False, with anything in `out`: it has comments, strings without an end, or is longer than
-/// `limit` even so.
+/// `limit` even so; little more than that is ever appended.
 pub fn shorten(sql: &[u8], limit: usize, out: &mut Vec<u8>) -> bool {
     let (mut at, mut copied) = (0, 0);
     loop {
         at += plain(&sql[at..]);
+        if out.len() + (at - copied) > limit {
+            return false;
+        }
         let Some(&b) = sql.get(at) else { break };
         let next = sql.get(at + 1).copied().unwrap_or(0);
         at += 1;
@@ -42,12 +45,9 @@ pub fn shorten(sql: &[u8], limit: usize, out: &mut Vec<u8>) -> bool {
             b'.' if CLASS[usize::from(next)] == Class::Space => return false,
             _ => {}
         }
-        if out.len() > limit {
-            return false;
-        }
     }
     out.extend_from_slice(&sql[copied..]);
-    out.len() <= limit
+    true
 }
 
 /// Where the string ends that began with `quote` just before `from`.
