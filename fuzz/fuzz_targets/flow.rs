@@ -41,6 +41,8 @@ fuzz_target!(|input: &[u8]| {
             five_tuple: FiveTuple { src: end(ends & 7), dst: end(ends >> 4 & 7), protocol },
             ttl: 64,
             ip_id: u16::from(time & 7),
+            vlan: None,
+            tunnel: wire::Tunnel::default(),
             transport: if udp {
                 Transport::Udp
             } else {

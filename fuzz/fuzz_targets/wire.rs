@@ -1,8 +1,9 @@
-//! Any bytes as a packet of any link type.
+//! Any bytes as a packet of any link type: decoding does not panic, what is inside of tunnels decodes to the same, and what
+//! a glance calls whole is no fragment.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::{Captured, LinkType, Packet, Timestamp};
+use wire::{Captured, Fragment, LinkType, Packet, Timestamp};
 
 fuzz_target!(|input: (u16, u16, &[u8])| {
     let (link_type, extra, bytes) = input;
@@ -12,9 +13,24 @@ fuzz_target!(|input: (u16, u16, &[u8])| {
         original_len: bytes.len() as u32 + u32::from(extra),
         bytes,
     };
-    if let Ok(packet) = Packet::decode(&captured) {
+    let packet = Packet::decode(&captured);
+    let inner = wire::innermost(&captured);
+    if let Ok(packet) = &packet {
         let (key, side) = packet.five_tuple.flow_key();
         assert_eq!(key.end(side), packet.five_tuple.src);
         assert!(packet.payload.len() <= bytes.len());
+        assert_eq!(inner.is_some(), !packet.tunnel.is_none());
+        assert!(packet.tunnel.layers().count() <= wire::tunnel::LAYERS_MAX);
+        if let Some(inner) = inner {
+            let inner = Packet::decode(&inner).expect("it was decoded as a part of all");
+            assert_eq!((inner.five_tuple, inner.payload), (packet.five_tuple, packet.payload));
+        }
+    }
+    let fragment = Fragment::of(&captured);
+    assert!(!(fragment.is_some() && (packet.is_ok() || Packet::is_surely_whole(&captured))));
+    if let Some(fragment) = fragment {
+        let mut head = fragment.head.to_vec();
+        let _ = fragment.repair.apply(&mut head, 1480);
+        assert!(bytes.starts_with(fragment.head));
     }
 });

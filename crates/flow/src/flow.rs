@@ -289,15 +289,16 @@ impl FlowCore<'_> {
 /// the protocol's number and the first packet's time in ns, all big-endian, addresses in 16 bytes.
 #[must_use]
 pub fn flow_id(key: &FlowKey, first_ts: Timestamp) -> u64 {
-    let mut bytes = [0; 45];
+    let mut bytes = [0; 46];
     for (at, end) in [(0, key.a), (18, key.b)] {
         bytes[at..at + 16].copy_from_slice(&end.addr.0);
         bytes[at + 16..at + 18].copy_from_slice(&end.port.to_be_bytes());
     }
     let IpProtocol(protocol) = key.protocol;
     bytes[36] = protocol;
-    bytes[37..].copy_from_slice(&first_ts.0.to_be_bytes());
-    xxh3_64(&bytes)
+    bytes[37..45].copy_from_slice(&first_ts.0.to_be_bytes());
+    bytes[45] = key.network;
+    xxh3_64(if key.network == 0 { &bytes[..45] } else { &bytes })
 }
 
 fn side(is_b: bool) -> Side {

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::ptr;
 
 use wire::packet::TcpFlags;
-use wire::{FiveTuple, IpProtocol, Packet, Side, TcpInfo, Timestamp, Transport, V4Key};
+use wire::{FiveTuple, FlowKey, IpProtocol, Packet, Side, TcpInfo, Timestamp, Transport, V4Key};
 
 use crate::config::{Config, Detail};
 use crate::duplicates::Latest;
@@ -39,6 +39,8 @@ pub struct Hashed {
     place: u32,
     /// Flags that its record must have.
     kind: u64,
+    /// As [`wire::FlowKey::network`].
+    network: u8,
 }
 
 /// The flow table; `S` is what the caller keeps for each flow.
@@ -107,6 +109,13 @@ impl<S: Default> Table<S> {
     #[inline(always)]
     #[must_use]
     pub fn hash(&self, packet: &Packet<'_>) -> Hashed {
+        self.hash_in(packet, 0)
+    }
+
+    /// The same in one of several networks, as [`wire::FlowKey::network`].
+    #[inline(always)]
+    #[must_use]
+    pub fn hash_in(&self, packet: &Packet<'_>, network: u8) -> Hashed {
         let tuple = &packet.five_tuple;
         let transport = match tuple.protocol {
             IpProtocol::TCP => flag::TCP,
@@ -114,22 +123,22 @@ impl<S: Default> Table<S> {
             _ => 0,
         };
         let (hash, addrs, ports, side, width) = match V4Key::of_ends(tuple.src, tuple.dst) {
-            Some((key @ V4Key { addrs, ports }, side)) if transport != 0 => {
+            Some((key @ V4Key { addrs, ports }, side)) if (transport != 0) & (network == 0) => {
                 (key.hash(tuple.protocol, self.config.seed), addrs, ports, side, 0)
             }
             _ => {
-                let (hash, side) = self.hash_wide(*tuple);
+                let (hash, side) = self.hash_wide(*tuple, network);
                 (hash, hash, 0, side, flag::WIDE)
             }
         };
-        Hashed { hash, addrs, ports, side, place: NONE, kind: flag::LIVE | transport | width }
+        Hashed { hash, addrs, ports, side, place: NONE, kind: flag::LIVE | transport | width, network }
     }
 
     // What goes in and out in registers does not have to lie in memory for every packet.
     #[inline(never)]
-    fn hash_wide(&self, tuple: FiveTuple) -> (u64, Side) {
+    fn hash_wide(&self, tuple: FiveTuple, network: u8) -> (u64, Side) {
         let (key, side) = tuple.flow_key();
-        (key.hash(self.config.seed), side)
+        (FlowKey { network, ..key }.hash(self.config.seed), side)
     }
 
     /// Has the memory fetched where [`Table::prefetch_flow`] will look; `fetch` asks for the cache line at an address
@@ -411,13 +420,13 @@ impl<S: Default> Table<S> {
     }
 
     #[inline(never)]
-    fn has_wide(&self, place: u32, tuple: FiveTuple) -> bool {
-        self.store.has_wide(place, &tuple.flow_key().0)
+    fn has_wide(&self, place: u32, tuple: FiveTuple, network: u8) -> bool {
+        self.store.has_wide(place, &FlowKey { network, ..tuple.flow_key().0 })
     }
 
     #[inline(always)]
     fn is_flow_of(&self, place: u32, at: &Hashed, tuple: &FiveTuple) -> bool {
-        self.looks_like(place, at) && (at.kind & flag::WIDE == 0 || self.has_wide(place, *tuple))
+        self.looks_like(place, at) && (at.kind & flag::WIDE == 0 || self.has_wide(place, *tuple, at.network))
     }
 
     /// The same where the hot record holds all of the key.
@@ -528,7 +537,7 @@ impl<S: Default> Table<S> {
             self.close(victim, CloseReason::Evicted, (packet.ts, packet.ts), events);
         }
         let place = self.free.pop().unwrap_or(self.store.len() as u32);
-        let key = packet.five_tuple.flow_key().0;
+        let key = FlowKey { network: at.network, ..packet.five_tuple.flow_key().0 };
         let records = record::open(&key, at.side, packet, (at.addrs, at.ports, at.kind));
         self.store.put(place, records, (at.kind & flag::WIDE != 0).then_some(key));
         if place as usize == self.states.len() {

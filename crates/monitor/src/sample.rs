@@ -156,6 +156,7 @@ mod tests {
             a: Endpoint { addr: Addr::v4([10, 0, 0, 1]), port: 80 },
             b: Endpoint { addr: Addr::v4((0x0a01_0000 + i / 7).to_be_bytes()), port: (i % 60_000) as u16 },
             protocol: IpProtocol::TCP,
+            network: 0,
         })
     }
 

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use wire::packet::TcpFlags;
 use wire::{
     Captured, Endpoint, FiveTuple, IpProtocol, LinkType, Packet, TcpInfo, TcpSeq, Timestamp, Transport,
+    Tunnel,
 };
 
 /// What carries the payload.
@@ -124,6 +125,8 @@ impl Sent {
             five_tuple: self.five_tuple(),
             ttl: TTL,
             ip_id: if self.src.is_ipv4() { self.ip_id } else { 0 },
+            vlan: self.vlans.last().copied().filter(|vlan| *vlan != 0),
+            tunnel: Tunnel::default(),
             transport,
             payload: &self.payload[..self.payload.len() - self.cut as usize],
             payload_original_len: self.payload.len() as u32,

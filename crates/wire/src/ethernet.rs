@@ -27,6 +27,18 @@ impl EtherType {
     pub const QINQ: EtherType = EtherType(0x88a8);
     /// A service tag as older switches write it.
     pub const QINQ_OLD: EtherType = EtherType(0x9100);
+    /// A stack of MPLS labels.
+    pub const MPLS: EtherType = EtherType(0x8847);
+    /// The same, for multicast or with labels that the receiver has given out (RFC 5332).
+    pub const MPLS_MULTICAST: EtherType = EtherType(0x8848);
+    /// PPPoE session data.
+    pub const PPPOE: EtherType = EtherType(0x8864);
+    /// In tunnels: an Ethernet frame (RFC 1701 calls it transparent Ethernet bridging).
+    pub const BRIDGED: EtherType = EtherType(0x6558);
+    /// In GRE: ERSPAN of type I or II.
+    pub const ERSPAN_TWO: EtherType = EtherType(0x88be);
+    /// In GRE: ERSPAN of type III.
+    pub const ERSPAN_THREE: EtherType = EtherType(0x22eb);
 
     /// Whether a [`crate::vlan::VlanTag`] follows.
     #[inline]

@@ -85,10 +85,16 @@ pub struct IpProtocol(pub u8);
 impl IpProtocol {
     /// ICMP for IPv4.
     pub const ICMP: IpProtocol = IpProtocol(1);
+    /// IPv4 in IP.
+    pub const IPV4: IpProtocol = IpProtocol(4);
     /// TCP.
     pub const TCP: IpProtocol = IpProtocol(6);
     /// UDP.
     pub const UDP: IpProtocol = IpProtocol(17);
+    /// IPv6 in IP.
+    pub const IPV6: IpProtocol = IpProtocol(41);
+    /// GRE.
+    pub const GRE: IpProtocol = IpProtocol(47);
     /// ICMP for IPv6.
     pub const ICMPV6: IpProtocol = IpProtocol(58);
 }
@@ -141,6 +147,9 @@ pub struct FlowKey {
     pub b: Endpoint,
     /// As in the five-tuple.
     pub protocol: IpProtocol,
+    /// Which of several virtual networks that have machines of these same addresses; 0 where nothing says that there are
+    /// several. A five-tuple does not know it.
+    pub network: u8,
 }
 
 impl FlowKey {
@@ -161,14 +170,15 @@ impl FlowKey {
     #[must_use]
     pub fn hash(&self, seed: u64) -> u64 {
         match V4Key::of_ends(self.a, self.b) {
-            Some((v4, _)) => v4.hash(self.protocol, seed),
-            None => self.hash_wide(seed),
+            Some((v4, _)) if self.network == 0 => v4.hash(self.protocol, seed),
+            _ => self.hash_wide(seed),
         }
     }
 
     fn hash_wide(&self, seed: u64) -> u64 {
         let secret = secret(seed);
         let ports = u64::from(self.a.port) << 32 | u64::from(self.b.port) << 8 | u64::from(self.protocol.0);
+        let ports = ports | u64::from(self.network) << 56;
         let ([a_high, a_low], [b_high, b_low]) = (self.a.addr.words(), self.b.addr.words());
         let low = fold(a_low ^ seed ^ 0x1319_8a2e_0370_7344, b_low ^ secret);
         let high = fold(a_high ^ secret ^ 0xa409_3822_299f_31d0, b_high ^ seed ^ 0x082e_fa98_ec4e_6c89);
@@ -224,6 +234,7 @@ impl V4Key {
             a: end(self.addrs as u32, self.ports as u16),
             b: end((self.addrs >> 32) as u32, (self.ports >> 16) as u16),
             protocol,
+            network: 0,
         }
     }
 }
@@ -274,7 +285,7 @@ impl FiveTuple {
         };
         let a = end(src, dst, (self.src.port, self.dst.port));
         let b = end(dst, src, (self.dst.port, self.src.port));
-        (FlowKey { a, b, protocol: self.protocol }, if swap { Side::B } else { Side::A })
+        (FlowKey { a, b, protocol: self.protocol, network: 0 }, if swap { Side::B } else { Side::A })
     }
 }
 

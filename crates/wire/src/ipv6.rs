@@ -2,7 +2,7 @@
 //! routing, fragment, destination options, authentication (RFC 4302 §2), mobility, HIP and shim6 (RFC 7045). At most
 //! [`EXTENSIONS_MAX`] are walked. Encrypted payload (ESP) is where the walk ends.
 
-use crate::extent::{Extent, array, be16};
+use crate::extent::{Extent, array, be16, be32};
 use crate::{Addr, IpProtocol, Undecodable};
 
 /// Most extension headers walked in one packet.
@@ -24,6 +24,7 @@ mod extension {
     pub const NEXT_HEADER: usize = 0;
     pub const LEN: usize = 1;
     pub const FRAGMENT_OFFSET: Range<usize> = 2..4;
+    pub const FRAGMENT_IDENT: Range<usize> = 4..8;
     /// All extension headers are multiples of this (AH of 4, and at least 8 with its SPI).
     pub const UNIT: usize = 8;
 }
@@ -42,9 +43,20 @@ const SHIM6: u8 = 140;
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv6Header<'a> {
     header: &'a [u8; field::END],
-    is_fragment: bool,
+    fragment: Option<Part>,
     protocol: IpProtocol,
     payload: Extent<'a>,
+}
+
+/// What a fragment header says of the payload behind it (RFC 8200 §4.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Where in its datagram it begins, in bytes.
+    pub offset: u32,
+    /// Whether other parts follow it.
+    pub more: bool,
+    /// Equal in all parts of a datagram.
+    pub ident: u32,
 }
 
 impl<'a> Ipv6Header<'a> {
@@ -65,7 +77,7 @@ impl<'a> Ipv6Header<'a> {
             0 => rest,
             len => rest.limit(len),
         };
-        let mut view = Self { header, is_fragment: false, protocol: IpProtocol(next), payload };
+        let mut view = Self { header, fragment: None, protocol: IpProtocol(next), payload };
         if is_extension(next) {
             view.walk_extensions()?;
         }
@@ -77,7 +89,7 @@ impl<'a> Ipv6Header<'a> {
     fn walk_extensions(&mut self) -> Result<(), Undecodable> {
         for _ in 0..EXTENSIONS_MAX {
             let kind = self.protocol.0;
-            if !is_extension(kind) || self.is_fragment {
+            if !is_extension(kind) || self.is_fragment() {
                 return Ok(());
             }
             let (start, _) = self.payload.split_header::<{ extension::UNIT }>()?;
@@ -88,11 +100,23 @@ impl<'a> Ipv6Header<'a> {
                 _ => (len + 1) * 8,
             };
             // The offset is in the upper 13 bits, the lowest says that more fragments follow.
-            self.is_fragment = kind == FRAGMENT && be16(start, extension::FRAGMENT_OFFSET) & 0xfff9 != 0;
+            if kind == FRAGMENT {
+                let place = be16(start, extension::FRAGMENT_OFFSET);
+                let part = Part {
+                    offset: (place & 0xfff8).into(),
+                    more: place & 1 != 0,
+                    ident: be32(start, extension::FRAGMENT_IDENT),
+                };
+                self.fragment = Some(part).filter(|part| part.more || part.offset > 0);
+            }
             self.protocol = IpProtocol(start[extension::NEXT_HEADER]);
             self.payload = self.payload.split_at(len)?.1;
         }
-        if is_extension(self.protocol.0) { Err(Undecodable::Malformed) } else { Ok(()) }
+        if is_extension(self.protocol.0) && !self.is_fragment() {
+            Err(Undecodable::Malformed)
+        } else {
+            Ok(())
+        }
     }
 
     /// Sender.
@@ -127,7 +151,13 @@ impl<'a> Ipv6Header<'a> {
     #[inline]
     #[must_use]
     pub fn is_fragment(&self) -> bool {
-        self.is_fragment
+        self.fragment.is_some()
+    }
+
+    /// Which part of which datagram this is, if it is not a whole one.
+    #[must_use]
+    pub fn fragment(&self) -> Option<Part> {
+        self.fragment
     }
 
     /// What follows the extension headers.

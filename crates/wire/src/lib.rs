@@ -1,5 +1,5 @@
 //! Bytes to link, network and transport headers, and the names by which the rest of the house speaks of
-//! packets: [`Packet`], [`FiveTuple`], [`FlowKey`], [`TcpSeq`], [`Timestamp`].
+//! packets: [`Packet`], [`Tunnel`], [`FiveTuple`], [`FlowKey`], [`TcpSeq`], [`Timestamp`].
 //!
 //! Every header is a checked *view*: its `new_checked` looks at the length once, and from then on no accessor
 //! can panic. Views borrow; nothing here allocates, reads a clock or touches a file. This crate knows nothing of
@@ -7,25 +7,38 @@
 
 #![forbid(unsafe_code)]
 
+pub mod erspan;
 pub mod ethernet;
 pub mod extent;
 pub mod five_tuple;
+pub mod fragment;
+pub mod geneve;
+pub mod gre;
+pub mod gtp;
 pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
 pub mod link;
+pub mod mpls;
 pub mod packet;
+pub mod pppoe;
 pub mod seq;
 pub mod sll;
 mod straight;
 pub mod tcp;
 pub mod time;
+pub mod tunnel;
 pub mod udp;
 pub mod vlan;
+pub mod vxlan;
+mod walk;
 
 pub use extent::Extent;
 pub use five_tuple::{Addr, Endpoint, FiveTuple, FlowKey, IpProtocol, Side, V4Key};
+pub use fragment::Fragment;
 pub use link::LinkType;
 pub use packet::{Captured, Packet, TakePacket, TcpInfo, Transport, Undecodable};
 pub use seq::TcpSeq;
 pub use time::Timestamp;
+pub use tunnel::Tunnel;
+pub use walk::{innermost, is_tunnel_port};

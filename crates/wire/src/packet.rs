@@ -2,14 +2,8 @@
 
 use std::ops::BitOr;
 
-use crate::ethernet::{EtherType, EthernetFrame};
-use crate::icmp::IcmpHeader;
-use crate::ipv4::Ipv4Header;
-use crate::ipv6::Ipv6Header;
-use crate::sll::{Sll2Header, SllHeader};
-use crate::tcp::TcpHeader;
-use crate::udp::UdpHeader;
-use crate::{Addr, Endpoint, Extent, FiveTuple, IpProtocol, LinkType, TcpSeq, Timestamp, straight, vlan};
+use crate::walk::{Found, walk};
+use crate::{FiveTuple, LinkType, TcpSeq, Timestamp, Tunnel, straight};
 
 /// A packet as a source delivers it: bytes and what the capture says of them.
 #[derive(Clone, Copy, Debug)]
@@ -33,19 +27,23 @@ impl Captured<'_> {
     }
 }
 
-/// A packet decoded down to its transport payload.
+/// A packet decoded down to its transport payload: the innermost one, where it came through tunnels.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     /// When.
     pub ts: Timestamp,
-    /// Length on the wire, link header included.
+    /// Length on the wire, link header and tunnels included.
     pub original_len: u32,
     /// Addresses, ports and protocol.
     pub five_tuple: FiveTuple,
     /// IPv4 TTL or IPv6 hop limit.
     pub ttl: u8,
-    /// IPv4 identification, which a sender usually counts up (RFC 6864 §3); 0 with IPv6.
+    /// IPv4 identification, which a sender usually counts up (RFC 6864 §3), equal in all copies of a packet; 0 with IPv6.
     pub ip_id: u16,
+    /// Its VLAN; of stacked tags that of the last.
+    pub vlan: Option<u16>,
+    /// What it came through.
+    pub tunnel: Tunnel,
     /// The transport header.
     pub transport: Transport,
     /// Transport payload as captured; link padding is not part of it.
@@ -141,22 +139,33 @@ fn odd<'a>(captured: Captured<'a>, take: &mut impl TakePacket<'a>) -> Result<(),
 /// Why a packet could not be decoded; each is a counter in the summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Undecodable {
-    /// A fragment of an IP datagram (reassembly of fragments is not done yet).
+    /// A part of an IP datagram: see [`crate::Fragment`].
     Fragment,
     /// A length field that contradicts another, or the packet ended on the wire before its headers did.
     Malformed,
     /// Not IP: ARP, LLDP, …
     NotIp,
+    /// In more tunnels than are opened ([`crate::tunnel::LAYERS_MAX`]).
+    TooDeep,
     /// The capture ends inside a header.
     Truncated,
     /// A link type that is not read.
     UnknownLinkType,
+    /// In a tunnel of a kind that is not opened: PPTP, GRE with source routes, unknown versions.
+    UnknownTunnel,
 }
 
 impl Undecodable {
     /// All of them, in the order of their counters.
-    pub const ALL: [Undecodable; 5] =
-        [Self::Fragment, Self::Malformed, Self::NotIp, Self::Truncated, Self::UnknownLinkType];
+    pub const ALL: [Undecodable; 7] = [
+        Self::Fragment,
+        Self::Malformed,
+        Self::NotIp,
+        Self::TooDeep,
+        Self::Truncated,
+        Self::UnknownLinkType,
+        Self::UnknownTunnel,
+    ];
 
     /// The counter's name.
     #[must_use]
@@ -165,8 +174,10 @@ impl Undecodable {
             Self::Fragment => "fragment",
             Self::Malformed => "malformed",
             Self::NotIp => "not_ip",
+            Self::TooDeep => "too_deep",
             Self::Truncated => "truncated",
             Self::UnknownLinkType => "unknown_link_type",
+            Self::UnknownTunnel => "unknown_tunnel",
         }
     }
 }
@@ -195,119 +206,21 @@ impl<'a> Packet<'a> {
         if straight::decode_into(captured, take) { Ok(()) } else { odd(*captured, take) }
     }
 
+    /// Whether a glance shows that a packet is neither a fragment nor has one in it; most are like that.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_surely_whole(captured: &Captured<'_>) -> bool {
+        straight::is_whole(captured)
+    }
+
     /// The same for any packet, header by header.
     // By value: what is borrowed has to lie in memory for every packet.
     #[inline(never)]
     fn decode_any(captured: Captured<'a>) -> Result<Packet<'a>, Undecodable> {
-        let whole = Extent::new(captured.bytes, captured.original_len);
-        let (ether_type, rest) = link_payload(captured.link_type, whole)?;
-        let network = match vlan::peel(ether_type, rest)? {
-            (EtherType::IPV4, rest) => Network::ipv4(rest)?,
-            (EtherType::IPV6, rest) => Network::ipv6(rest)?,
-            // Decapsulation of what is not IP (MPLS) goes here.
-            _ => return Err(Undecodable::NotIp),
-        };
-        network.packet(captured.ts, whole.original_len)
-    }
-}
-
-/// What comes behind the link header, and what it is called.
-fn link_payload(link_type: LinkType, packet: Extent<'_>) -> Result<(EtherType, Extent<'_>), Undecodable> {
-    match link_type {
-        LinkType::Ethernet => EthernetFrame::new_checked(packet).map(|f| (f.ether_type(), f.payload())),
-        LinkType::Raw => Ok((ip_version(packet)?, packet)),
-        LinkType::Ipv4 => Ok((EtherType::IPV4, packet)),
-        LinkType::Ipv6 => Ok((EtherType::IPV6, packet)),
-        LinkType::LinuxSll => SllHeader::new_checked(packet).map(|h| (h.ether_type(), h.payload())),
-        LinkType::LinuxSll2 => Sll2Header::new_checked(packet).map(|h| (h.ether_type(), h.payload())),
-        LinkType::Null | LinkType::Loop => loopback_payload(packet),
-        LinkType::Unknown(_) => Err(Undecodable::UnknownLinkType),
-    }
-}
-
-/// The address family in front of a loopback packet: in the order of a machine that is not known, and IPv6 has a
-/// number of its own on every system (Linux 10, NetBSD and OpenBSD 24, FreeBSD 28, macOS 30).
-fn loopback_payload(packet: Extent<'_>) -> Result<(EtherType, Extent<'_>), Undecodable> {
-    let (family, rest) = packet.split_header::<4>()?;
-    let (le, be) = (u32::from_le_bytes(*family), u32::from_be_bytes(*family));
-    match le.min(be) {
-        2 => Ok((EtherType::IPV4, rest)),
-        10 | 24 | 28 | 30 => Ok((EtherType::IPV6, rest)),
-        _ => Err(Undecodable::NotIp),
-    }
-}
-
-/// Without a link header only the version field says which IP it is.
-fn ip_version(packet: Extent<'_>) -> Result<EtherType, Undecodable> {
-    match packet.split_header::<1>()?.0[0] >> 4 {
-        4 => Ok(EtherType::IPV4),
-        6 => Ok(EtherType::IPV6),
-        _ => Err(Undecodable::Malformed),
-    }
-}
-
-/// What IPv4 and IPv6 say alike.
-struct Network<'a> {
-    src: Addr,
-    dst: Addr,
-    ttl: u8,
-    ip_id: u16,
-    protocol: IpProtocol,
-    payload: Extent<'a>,
-}
-
-impl<'a> Network<'a> {
-    fn ipv4(packet: Extent<'a>) -> Result<Self, Undecodable> {
-        let ip = Ipv4Header::new_checked(packet)?;
-        if ip.is_fragment() {
-            // Reassembly of fragments goes here.
-            return Err(Undecodable::Fragment);
+        match walk(captured)? {
+            Found::Packet(packet) => Ok(packet),
+            Found::Fragment(_) => Err(Undecodable::Fragment),
         }
-        let (src, dst, ttl, ip_id) = (ip.src(), ip.dst(), ip.ttl(), ip.ident());
-        Ok(Self { src, dst, ttl, ip_id, protocol: ip.protocol(), payload: ip.payload() })
-    }
-
-    fn ipv6(packet: Extent<'a>) -> Result<Self, Undecodable> {
-        let ip = Ipv6Header::new_checked(packet)?;
-        if ip.is_fragment() {
-            // Reassembly of fragments goes here.
-            return Err(Undecodable::Fragment);
-        }
-        let (src, dst, ttl) = (ip.src(), ip.dst(), ip.hop_limit());
-        Ok(Self { src, dst, ttl, ip_id: 0, protocol: ip.protocol(), payload: ip.payload() })
-    }
-
-    fn packet(self, ts: Timestamp, original_len: u32) -> Result<Packet<'a>, Undecodable> {
-        let (src_port, dst_port, transport, payload) = match self.protocol {
-            IpProtocol::TCP => {
-                let tcp = TcpHeader::new_checked(self.payload)?;
-                let (seq, ack, flags, window) = (tcp.seq(), tcp.ack(), tcp.flags(), tcp.window());
-                let segment = Transport::Tcp(TcpInfo { seq, ack, flags, window });
-                (tcp.src_port(), tcp.dst_port(), segment, tcp.payload())
-            }
-            IpProtocol::UDP => {
-                let udp = UdpHeader::new_checked(self.payload)?;
-                (udp.src_port(), udp.dst_port(), Transport::Udp, udp.payload())
-            }
-            IpProtocol::ICMP | IpProtocol::ICMPV6 => {
-                let icmp = IcmpHeader::new_checked(self.payload)?;
-                (0, 0, Transport::Icmp { kind: icmp.kind(), code: icmp.code() }, icmp.payload())
-            }
-            // Decapsulation of tunnels (IP-in-IP, GRE) goes here.
-            _ => (0, 0, Transport::Other, self.payload),
-        };
-        let src = Endpoint { addr: self.src, port: src_port };
-        let dst = Endpoint { addr: self.dst, port: dst_port };
-        Ok(Packet {
-            ts,
-            original_len,
-            five_tuple: FiveTuple { src, dst, protocol: self.protocol },
-            ttl: self.ttl,
-            ip_id: self.ip_id,
-            transport,
-            payload: payload.bytes,
-            payload_original_len: payload.original_len,
-        })
     }
 }
 
@@ -412,7 +325,7 @@ mod tests {
 
     #[test]
     fn what_is_not_ip() {
-        for ether_type in [0x0806, 0x88cc, 0x0026, 0x8847] {
+        for ether_type in [0x0806, 0x88cc, 0x0026, 0x8863] {
             check(LinkType::Ethernet, &ethernet(&[ether_type], &[0; 46]), Err(Undecodable::NotIp));
         }
         check(LinkType::Raw, &[0x15; 40], Err(Undecodable::Malformed));

@@ -1,4 +1,4 @@
-//! The straight path: TCP or UDP in IPv4 without options or in IPv6 without extension headers, in Ethernet with one
+//! The straight path: TCP or UDP, but for the ports of tunnels, in IPv4 without options or in IPv6 without extension headers, in Ethernet with one
 //! VLAN tag at most. That is nearly every packet there is, and it takes one look at the length and plain loads.
 //! Whatever is not so, cut or out of the ordinary in any way is left to the checked views, which decide alone what
 //! an odd packet means; for the others both say the same.
@@ -6,7 +6,9 @@
 use crate::ethernet::EtherType;
 use crate::extent::{array, be16, be32};
 use crate::packet::{Packet, TcpFlags, TcpInfo, Transport};
-use crate::{Addr, Captured, Endpoint, FiveTuple, IpProtocol, LinkType, TakePacket, TcpSeq};
+use crate::tunnel::Tunnel;
+use crate::walk::is_tunnel_port;
+use crate::{Addr, Captured, Endpoint, FiveTuple, IpProtocol, LinkType, TakePacket, TcpSeq, vlan};
 
 /// Ethernet's header, its type included.
 const LINK_LEN: usize = 14;
@@ -21,18 +23,35 @@ const V6_END: usize = V6_SEGMENT + TCP_LEN;
 const TCP_LEN: usize = 20;
 const UDP_LEN: u32 = 8;
 
+/// Whether a packet is an ordinary one that is no part of another, as far as can be told at a glance.
+#[inline(always)]
+pub(crate) fn is_whole(captured: &Captured<'_>) -> bool {
+    let Some(head) = captured.bytes.first_chunk::<V4_END>() else { return false };
+    let is_whole = be16(head, 20..22) & 0x3fff == 0;
+    let is_leaf = match head[23] {
+        6 => true,
+        17 => !is_tunnel_port(be16(head, V4_SEGMENT + 2..V4_SEGMENT + 4)),
+        _ => false,
+    };
+    (captured.link_type == LinkType::Ethernet)
+        & (be16(head, 12..14) == EtherType::IPV4.0)
+        & (head[LINK_LEN] == 0x45)
+        & is_whole
+        & is_leaf
+}
+
 /// Hands the packet to `take` and returns true, if it is an ordinary one. IPv4 and IPv6 each go down a path of their own
 /// to the end, which is in `take`: what follows from the one or the other is then known there, and without a call nothing
 /// has to be in memory.
 #[inline(always)]
 pub(crate) fn decode_into<'a>(captured: &Captured<'a>, take: &mut impl TakePacket<'a>) -> bool {
-    let Some((ether_type, frame)) = frame(captured) else { return false };
+    let Some((ether_type, frame, vlan)) = frame(captured) else { return false };
     match ether_type {
-        EtherType::IPV4 => match ipv4(captured, frame) {
+        EtherType::IPV4 => match ipv4(captured, frame, vlan) {
             Some(packet) => take.packet(captured, &packet),
             None => return false,
         },
-        EtherType::IPV6 => match ipv6(captured, frame) {
+        EtherType::IPV6 => match ipv6(captured, frame, vlan) {
             Some(packet) => take.packet(captured, &packet),
             None => return false,
         },
@@ -44,27 +63,29 @@ pub(crate) fn decode_into<'a>(captured: &Captured<'a>, take: &mut impl TakePacke
 /// The packet, if it is an ordinary one.
 #[inline(always)]
 pub(crate) fn decode<'a>(captured: &Captured<'a>) -> Option<Packet<'a>> {
-    let (ether_type, frame) = frame(captured)?;
+    let (ether_type, frame, vlan) = frame(captured)?;
     match ether_type {
-        EtherType::IPV4 => ipv4(captured, frame),
-        EtherType::IPV6 => ipv6(captured, frame),
+        EtherType::IPV4 => ipv4(captured, frame, vlan),
+        EtherType::IPV6 => ipv6(captured, frame, vlan),
         _ => None,
     }
 }
 
-/// What is behind a VLAN tag, if there is one, and of which type.
+/// What is behind a VLAN tag, if there is one, and of which type; and which VLAN.
 #[inline(always)]
-fn frame<'a>(captured: &Captured<'a>) -> Option<(EtherType, &'a [u8])> {
+fn frame<'a>(captured: &Captured<'a>) -> Option<(EtherType, &'a [u8], Option<u16>)> {
     let mut frame = captured.bytes;
     let mut ether_type = ether_type(frame)?;
+    let mut vlan = None;
     if captured.link_type != LinkType::Ethernet {
         return None;
     }
     if ether_type != EtherType::IPV4 && ether_type.is_vlan() {
+        vlan = vlan::number(u16::from_be_bytes([frame[LINK_LEN], frame[LINK_LEN + 1]]) & 0x0fff);
         frame = &frame[TAG_LEN..];
         ether_type = self::ether_type(frame)?;
     }
-    Some((ether_type, frame))
+    Some((ether_type, frame, vlan))
 }
 
 /// Of a frame that is long enough for what may follow.
@@ -74,7 +95,7 @@ fn ether_type(frame: &[u8]) -> Option<EtherType> {
 }
 
 #[inline(always)]
-fn ipv4<'a>(captured: &Captured<'a>, frame: &'a [u8]) -> Option<Packet<'a>> {
+fn ipv4<'a>(captured: &Captured<'a>, frame: &'a [u8], vlan: Option<u16>) -> Option<Packet<'a>> {
     let head = frame.first_chunk::<V4_END>()?;
     let is_whole = be16(head, 20..22) & 0x3fff == 0; // neither an offset nor more fragments
     // Shorter than the header, this wraps to a length that no segment has room for.
@@ -84,12 +105,12 @@ fn ipv4<'a>(captured: &Captured<'a>, frame: &'a [u8]) -> Option<Packet<'a>> {
     }
     let (src, dst) = (Addr::v4(array(head, 26..30)), Addr::v4(array(head, 30..34)));
     let segment = head[V4_SEGMENT..].first_chunk()?;
-    Network { src, dst, protocol: head[23], ttl: head[22], ip_id: be16(head, 18..20), len }
+    Network { src, dst, protocol: head[23], ttl: head[22], ip_id: be16(head, 18..20), vlan, len }
         .packet::<V4_SEGMENT>(captured, frame, segment)
 }
 
 #[inline(always)]
-fn ipv6<'a>(captured: &Captured<'a>, frame: &'a [u8]) -> Option<Packet<'a>> {
+fn ipv6<'a>(captured: &Captured<'a>, frame: &'a [u8], vlan: Option<u16>) -> Option<Packet<'a>> {
     let head = frame.first_chunk::<V6_END>()?;
     // A length of 0 stands for another one, which is not ordinary: no segment fits into it.
     let len = u32::from(be16(head, 18..20));
@@ -98,7 +119,7 @@ fn ipv6<'a>(captured: &Captured<'a>, frame: &'a [u8]) -> Option<Packet<'a>> {
     }
     let (src, dst) = (Addr(array(head, 22..38)), Addr(array(head, 38..54)));
     let segment = head[V6_SEGMENT..].first_chunk()?;
-    Network { src, dst, protocol: head[20], ttl: head[21], ip_id: 0, len }
+    Network { src, dst, protocol: head[20], ttl: head[21], ip_id: 0, vlan, len }
         .packet::<V6_SEGMENT>(captured, frame, segment)
 }
 
@@ -109,6 +130,7 @@ struct Network {
     protocol: u8,
     ttl: u8,
     ip_id: u16,
+    vlan: Option<u16>,
     len: u32,
 }
 
@@ -124,6 +146,7 @@ impl Network {
         let protocol = IpProtocol(self.protocol);
         let (transport, header_len, len) = match protocol {
             IpProtocol::TCP => (Transport::Tcp(tcp(segment)), u32::from(segment[12] >> 4) * 4, self.len),
+            IpProtocol::UDP if is_tunnel_port(be16(segment, 2..4)) => return None,
             IpProtocol::UDP => (Transport::Udp, UDP_LEN, u32::from(be16(segment, 4..6))),
             _ => return None,
         };
@@ -143,6 +166,8 @@ impl Network {
             five_tuple: FiveTuple { src, dst, protocol },
             ttl: self.ttl,
             ip_id: self.ip_id,
+            vlan: self.vlan,
+            tunnel: Tunnel::default(),
             transport,
             payload,
             payload_original_len: len - header_len,

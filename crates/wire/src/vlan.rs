@@ -60,19 +60,29 @@ impl<'a> VlanTag<'a> {
     }
 }
 
-/// Takes all stacked tags off: the first type that is none, and what it announces.
+/// Takes all stacked tags off: the first type that is none, what it announces, and the number of the last VLAN.
 ///
 /// # Errors
 /// When a tag is cut, or there are more than [`TAGS_MAX`].
-pub fn peel(mut ether_type: EtherType, mut rest: Extent<'_>) -> Result<(EtherType, Extent<'_>), Undecodable> {
+pub fn peel(
+    mut ether_type: EtherType,
+    mut rest: Extent<'_>,
+) -> Result<(EtherType, Extent<'_>, Option<u16>), Undecodable> {
+    let mut vlan = None;
     for _ in 0..TAGS_MAX {
         if !ether_type.is_vlan() {
-            return Ok((ether_type, rest));
+            return Ok((ether_type, rest, vlan));
         }
         let tag = VlanTag::new_checked(rest)?;
-        (ether_type, rest) = (tag.ether_type(), tag.payload());
+        (ether_type, rest, vlan) = (tag.ether_type(), tag.payload(), number(tag.id()).or(vlan));
     }
-    if ether_type.is_vlan() { Err(Undecodable::Malformed) } else { Ok((ether_type, rest)) }
+    if ether_type.is_vlan() { Err(Undecodable::Malformed) } else { Ok((ether_type, rest, vlan)) }
+}
+
+/// Of the id in a tag: 0 is no VLAN.
+#[inline]
+pub(crate) fn number(id: u16) -> Option<u16> {
+    (id != 0).then_some(id)
 }
 
 #[cfg(test)]
@@ -97,8 +107,9 @@ mod tests {
         let stack = |n: usize| [[0, 1, 0x81, 0x00]].repeat(n - 1).concat().into_iter().chain([0, 1, 8, 0, 7]);
         for n in 1..=TAGS_MAX {
             let bytes: Vec<u8> = stack(n).collect();
-            let (ether_type, rest) = peel(EtherType::QINQ, Extent::whole(&bytes)).expect("within the bound");
-            assert_eq!((ether_type, rest.bytes), (EtherType::IPV4, &[7][..]), "{n} tags");
+            let (ether_type, rest, vlan) =
+                peel(EtherType::QINQ, Extent::whole(&bytes)).expect("within the bound");
+            assert_eq!((ether_type, rest.bytes, vlan), (EtherType::IPV4, &[7][..], Some(1)), "{n} tags");
         }
         let bytes: Vec<u8> = stack(TAGS_MAX + 1).collect();
         assert_eq!(peel(EtherType::QINQ, Extent::whole(&bytes)).err(), Some(Undecodable::Malformed));

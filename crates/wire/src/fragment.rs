@@ -1,0 +1,181 @@
+//! A part of an IP datagram: which datagram, which part, and how to make one whole packet of the first part's headers.
+//! Putting parts together takes memory, and is not done here.
+
+use crate::ipv4::Ipv4Header;
+use crate::ipv6::Ipv6Header;
+use crate::tunnel::{LAYERS_MAX, Tunnel};
+use crate::{Addr, Captured, Extent, IpProtocol, LinkType, Timestamp, Undecodable};
+
+/// Which datagram: parts that agree in it belong together (RFC 791 §3.2, RFC 8200 §4.5). The tunnel is part of it, so that
+/// networks that know nothing of each other, and a mirror's copies, do not mix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FragmentKey {
+    src: Addr,
+    dst: Addr,
+    /// IPv4: the protocol. IPv6: none, as the first part alone says it.
+    protocol: Option<u8>,
+    ident: u32,
+    layers: u64,
+    network: Option<u32>,
+}
+
+/// A part of an IP datagram.
+#[derive(Clone, Copy, Debug)]
+pub struct Fragment<'a> {
+    /// When.
+    pub ts: Timestamp,
+    /// What its packet begins with.
+    pub link_type: LinkType,
+    /// Which datagram it is of.
+    pub key: FragmentKey,
+    /// IPv6, where parts must not overlap (RFC 5722).
+    pub is_v6: bool,
+    /// Where in the datagram it begins, in bytes.
+    pub offset: u32,
+    /// Whether it is not the last one.
+    pub more: bool,
+    /// The part.
+    pub payload: Extent<'a>,
+    /// All that is in front of it in the packet.
+    pub head: &'a [u8],
+    /// How to change `head`.
+    pub repair: Repair,
+}
+
+/// Makes the headers in front of a first part those of the whole datagram.
+#[derive(Clone, Copy, Debug)]
+pub struct Repair {
+    is_v6: bool,
+    is_udp: bool,
+    /// Where the IP header is that says that this is a part.
+    ip: usize,
+    /// Length fields of the headers around that.
+    around: Lengths,
+}
+
+impl<'a> Fragment<'a> {
+    /// The part that a packet is, also inside of tunnels; `None` when it is whole or can not be decoded.
+    #[must_use]
+    pub fn of(captured: &Captured<'a>) -> Option<Fragment<'a>> {
+        match crate::walk::walk(*captured) {
+            Ok(crate::walk::Found::Fragment(fragment)) => Some(fragment),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn of_v4(
+        captured: &Captured<'a>,
+        packet: Extent<'a>,
+        ip: &Ipv4Header<'a>,
+        (tunnel, around): (&Tunnel, Lengths),
+    ) -> Fragment<'a> {
+        let key = FragmentKey {
+            src: ip.src(),
+            dst: ip.dst(),
+            protocol: Some(ip.protocol().0),
+            ident: ip.ident().into(),
+            layers: tunnel.fingerprint(),
+            network: tunnel.id,
+        };
+        let place = (ip.fragment_offset(), ip.more_fragments());
+        Fragment::new(captured, packet, (key, place), (ip.protocol(), ip.payload(), around))
+    }
+
+    /// # Errors
+    /// None for a view of a part: the fragment header was found there.
+    pub(crate) fn of_v6(
+        captured: &Captured<'a>,
+        packet: Extent<'a>,
+        ip: &Ipv6Header<'a>,
+        (tunnel, around): (&Tunnel, Lengths),
+    ) -> Result<Fragment<'a>, Undecodable> {
+        let part = ip.fragment().ok_or(Undecodable::Malformed)?;
+        let key = FragmentKey {
+            src: ip.src(),
+            dst: ip.dst(),
+            protocol: None,
+            ident: part.ident,
+            layers: tunnel.fingerprint(),
+            network: tunnel.id,
+        };
+        Ok(Fragment::new(
+            captured,
+            packet,
+            (key, (part.offset, part.more)),
+            (ip.protocol(), ip.payload(), around),
+        ))
+    }
+
+    fn new(
+        captured: &Captured<'a>,
+        packet: Extent<'a>,
+        (key, (offset, more)): (FragmentKey, (u32, bool)),
+        (protocol, payload, around): (IpProtocol, Extent<'a>, Lengths),
+    ) -> Fragment<'a> {
+        let is_v6 = key.protocol.is_none();
+        let ip = place_in(captured.bytes, packet.bytes);
+        let head = &captured.bytes[..place_in(captured.bytes, payload.bytes)];
+        let (ts, link_type) = (captured.ts, captured.link_type);
+        let repair = Repair { is_v6, is_udp: protocol == IpProtocol::UDP, ip, around };
+        Fragment { ts, link_type, key, is_v6, offset, more, payload, head, repair }
+    }
+}
+
+impl Repair {
+    /// How long the datagram is, where its first part says so: UDP does.
+    #[must_use]
+    pub fn stated_len(&self, first_part: &[u8]) -> Option<u32> {
+        let len = first_part.first_chunk::<8>().filter(|_| self.is_udp)?;
+        Some(u16::from_be_bytes([len[4], len[5]]).into())
+    }
+
+    /// Changes the `head` of the first part so that it fits in front of all `len` bytes of the datagram. The lengths of
+    /// what is around it become 0, which is read as: all there is. False when no such datagram can be.
+    #[must_use]
+    pub fn apply(&self, head: &mut [u8], len: u32) -> bool {
+        let Some(ip_len) = head.len().checked_sub(self.ip) else { return false };
+        // IPv6 does not count its first 40 bytes, IPv4 counts all.
+        let counted = len as usize + ip_len - if self.is_v6 { 40 } else { 0 };
+        let Ok(counted) = u16::try_from(counted) else { return false };
+        let (length, offset) = match self.is_v6 {
+            // The fragment header is the last 8 bytes; without offset it is an atomic fragment's (RFC 6946).
+            true => (self.ip + 4, head.len() - 6),
+            false => (self.ip + 2, self.ip + 6),
+        };
+        let set =
+            |head: &mut [u8], at: usize, value: u16| head[at..at + 2].copy_from_slice(&value.to_be_bytes());
+        set(head, length, counted);
+        // Of IPv4's flags "do not fragment" may stay.
+        let flags =
+            if self.is_v6 { 0 } else { u16::from_be_bytes([head[offset], head[offset + 1]]) & 0x4000 };
+        set(head, offset, flags);
+        self.around.places().for_each(|at| set(head, at, 0));
+        true
+    }
+}
+
+/// Where length fields are in a packet's headers: at most two in a layer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lengths {
+    places: [u32; 2 * LAYERS_MAX],
+    len: usize,
+}
+
+impl Lengths {
+    /// The field `at` so many bytes into a header that lies in `packet`.
+    pub fn add(&mut self, packet: &[u8], header: &[u8], at: usize) {
+        if let Some(place) = self.places.get_mut(self.len) {
+            *place = (place_in(packet, header) + at) as u32;
+            self.len += 1;
+        }
+    }
+
+    fn places(&self) -> impl Iterator<Item = usize> {
+        self.places[..self.len].iter().map(|place| *place as usize)
+    }
+}
+
+/// Where `part` begins, which was cut out of `packet`.
+fn place_in(packet: &[u8], part: &[u8]) -> usize {
+    (part.as_ptr() as usize - packet.as_ptr() as usize).min(packet.len())
+}

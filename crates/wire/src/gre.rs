@@ -1,0 +1,86 @@
+//! GRE headers of version 0 (RFC 2784, with the key and sequence number of RFC 2890). Source routes (RFC 1701) and
+//! version 1 (PPTP, RFC 2637) are refused. The checksum is not verified.
+
+use crate::Undecodable;
+use crate::ethernet::EtherType;
+use crate::extent::{Extent, be16, be32};
+
+const CHECKSUM: u16 = 0x8000;
+const ROUTING: u16 = 0x4000;
+const KEY: u16 = 0x2000;
+const SEQUENCE: u16 = 0x1000;
+const VERSION: u16 = 0x0007;
+
+/// What a GRE header says.
+#[derive(Clone, Copy, Debug)]
+pub struct GreHeader<'a> {
+    /// What is inside, as Ethernet calls it.
+    pub ether_type: EtherType,
+    /// The key, if there is one.
+    pub key: Option<u32>,
+    /// Whether there is a sequence number: with ERSPAN, that there is an ERSPAN header.
+    pub is_numbered: bool,
+    /// What follows.
+    pub payload: Extent<'a>,
+}
+
+impl<'a> GreHeader<'a> {
+    /// Looks at flags and lengths once.
+    ///
+    /// # Errors
+    /// [`Undecodable::UnknownTunnel`] for what is not version 0, or has a source route; else when it is cut.
+    pub fn new_checked(packet: Extent<'a>) -> Result<Self, Undecodable> {
+        let (header, mut rest) = packet.split_header::<4>()?;
+        let flags = be16(header, 0..2);
+        if flags & (VERSION | ROUTING) != 0 {
+            return Err(Undecodable::UnknownTunnel);
+        }
+        let mut option = |flag: u16| match flags & flag {
+            0 => Ok(None),
+            _ => rest.split_header::<4>().map(|(word, behind)| {
+                rest = behind;
+                Some(be32(word, 0..4))
+            }),
+        };
+        let (_, key, number) = (option(CHECKSUM)?, option(KEY)?, option(SEQUENCE)?);
+        Ok(Self {
+            ether_type: EtherType(be16(header, 2..4)),
+            key,
+            is_numbered: number.is_some(),
+            payload: rest,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(flags: u8, expected: Result<(Option<u32>, bool, &[u8]), Undecodable>) {
+        let packet = [flags, 0, 8, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3];
+        let header = GreHeader::new_checked(Extent::whole(&packet));
+        assert_eq!(header.map(|h| (h.key, h.is_numbered, h.payload.bytes)), expected, "{flags:x}");
+    }
+
+    #[test]
+    fn every_option() {
+        check(0, Ok((None, false, &[0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3])));
+        check(0x20, Ok((Some(1), false, &[0, 0, 0, 2, 0, 0, 0, 3])));
+        check(0x30, Ok((Some(1), true, &[0, 0, 0, 3])));
+        check(0xb0, Ok((Some(2), true, &[])));
+        check(0x40, Err(Undecodable::UnknownTunnel));
+        assert_eq!(
+            GreHeader::new_checked(Extent::whole(&[0, 1, 8, 0])).err(),
+            Some(Undecodable::UnknownTunnel)
+        );
+    }
+
+    #[test]
+    fn too_short() {
+        for n in 0..12 {
+            let packet = [0xa0, 0, 8, 0, 0, 0, 0, 1, 0, 0, 0, 2];
+            let header = GreHeader::new_checked(Extent::new(&packet[..n], 12));
+            assert_eq!(header.err(), Some(Undecodable::Truncated), "{n} bytes");
+        }
+    }
+}

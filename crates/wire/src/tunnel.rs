@@ -1,0 +1,168 @@
+//! What was taken off a packet to get at the one inside: [`Tunnel`]. Each encapsulation is a [`Layer`]; at most
+//! [`LAYERS_MAX`] are opened.
+
+use std::fmt;
+
+use crate::{Addr, Undecodable};
+
+/// Most encapsulations taken off one packet: overlays in mirrors in provider networks nest three or four.
+pub const LAYERS_MAX: usize = 8;
+
+/// One encapsulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Layer {
+    /// PPP over Ethernet (RFC 2516).
+    Pppoe = 1,
+    /// A stack of MPLS labels (RFC 3032).
+    Mpls,
+    /// GRE (RFC 2784, RFC 2890), with a packet or an Ethernet frame inside.
+    Gre,
+    /// ERSPAN, of any type, with the GRE that carries it.
+    Erspan,
+    /// IPv4 in IPv4 (RFC 2003).
+    Ipip,
+    /// IPv4 in IPv6 (RFC 2473).
+    FourInSix,
+    /// IPv6 in IPv4 (RFC 4213).
+    SixInFour,
+    /// IPv6 in IPv6 (RFC 2473).
+    SixInSix,
+    /// VXLAN (RFC 7348) and VXLAN-GPE.
+    Vxlan,
+    /// Geneve (RFC 8926).
+    Geneve,
+    /// GTP-U (3GPP TS 29.281).
+    Gtp,
+}
+
+impl Layer {
+    const ALL: [Layer; 11] = [
+        Self::Pppoe,
+        Self::Mpls,
+        Self::Gre,
+        Self::Erspan,
+        Self::Ipip,
+        Self::FourInSix,
+        Self::SixInFour,
+        Self::SixInSix,
+        Self::Vxlan,
+        Self::Geneve,
+        Self::Gtp,
+    ];
+
+    /// As it is called in the `tunnel` column.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pppoe => "pppoe",
+            Self::Mpls => "mpls",
+            Self::Gre => "gre",
+            Self::Erspan => "erspan",
+            Self::Ipip => "ipip",
+            Self::FourInSix => "4in6",
+            Self::SixInFour => "6in4",
+            Self::SixInSix => "6in6",
+            Self::Vxlan => "vxlan",
+            Self::Geneve => "geneve",
+            Self::Gtp => "gtp",
+        }
+    }
+}
+
+/// The encapsulations of a packet, and what the innermost of them says. [`fmt::Display`] names them from the outermost to
+/// the innermost: `gre/mpls`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tunnel {
+    /// [`Layer`]s as numbers, the outermost in the lowest byte.
+    layers: u64,
+    /// Of the innermost layer that has one: network id, GRE key, ERSPAN session, GTP TEID, last MPLS label, PPPoE session.
+    pub id: Option<u32>,
+    /// Sender and receiver of the innermost IP header around the packet; none where there is only a link around it.
+    pub ends: Option<(Addr, Addr)>,
+}
+
+impl Tunnel {
+    /// Whether nothing was taken off.
+    #[inline]
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.layers == 0
+    }
+
+    /// Equal for packets in the same kinds of layers.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.layers
+    }
+
+    /// From the outermost to the innermost.
+    pub fn layers(&self) -> impl Iterator<Item = Layer> {
+        let numbers = self.layers.to_le_bytes().into_iter().take_while(|n| *n != 0);
+        numbers.map(|n| Layer::ALL[usize::from(n) - 1])
+    }
+
+    /// The number of the virtual network that the packet is in, if the innermost layer is an overlay's: two packets with
+    /// the same addresses in networks of different numbers may be of different machines.
+    #[must_use]
+    pub fn network(&self) -> Option<u32> {
+        let is_overlay = matches!(self.layers().last(), Some(Layer::Vxlan | Layer::Geneve));
+        self.id.filter(|_| is_overlay)
+    }
+
+    /// Another layer, further inside.
+    ///
+    /// # Errors
+    /// [`Undecodable::TooDeep`] when there are [`LAYERS_MAX`] already.
+    pub(crate) fn enter(&mut self, layer: Layer, id: Option<u32>) -> Result<(), Undecodable> {
+        let depth = 8 - self.layers.leading_zeros() / 8;
+        if depth as usize >= LAYERS_MAX {
+            return Err(Undecodable::TooDeep);
+        }
+        self.layers |= u64::from(layer as u8) << (8 * depth);
+        self.id = id.or(self.id);
+        Ok(())
+    }
+}
+
+impl fmt::Display for Tunnel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, layer) in self.layers().enumerate() {
+            write!(f, "{}{}", if i > 0 { "/" } else { "" }, layer.name())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_up_to_the_bound() {
+        let mut tunnel = Tunnel::default();
+        assert!(tunnel.is_none());
+        for layer in Layer::ALL.into_iter().skip(Layer::ALL.len() - LAYERS_MAX) {
+            tunnel.enter(layer, (layer == Layer::Ipip).then_some(7)).expect("within the bound");
+        }
+        assert_eq!(tunnel.to_string(), "erspan/ipip/4in6/6in4/6in6/vxlan/geneve/gtp");
+        assert_eq!((tunnel.id, tunnel.enter(Layer::Gre, None)), (Some(7), Err(Undecodable::TooDeep)));
+    }
+
+    #[test]
+    fn numbers_are_places() {
+        assert!(Layer::ALL.iter().enumerate().all(|(i, layer)| *layer as usize == i + 1));
+    }
+
+    #[test]
+    fn only_overlays_number_networks() {
+        for (layers, network) in [
+            (&[Layer::Gre][..], None),
+            (&[Layer::Erspan, Layer::Vxlan], Some(2)),
+            (&[Layer::Vxlan, Layer::Ipip], None),
+        ] {
+            let mut tunnel = Tunnel::default();
+            layers.iter().zip(1..).for_each(|(layer, id)| tunnel.enter(*layer, Some(id)).expect("few"));
+            assert_eq!(tunnel.network(), network, "{tunnel}");
+        }
+    }
+}

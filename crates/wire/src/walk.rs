@@ -1,0 +1,330 @@
+//! The way through any packet, header by header, from its link to the innermost transport: for all that [`crate::straight`]
+//! does not decode. Tunnels are opened on the way; what is inside them is the packet. It also ends at a part of an IP
+//! datagram: what is in that can be told when the parts have come together.
+
+use crate::erspan::{self, Erspan};
+use crate::ethernet::{EtherType, EthernetFrame};
+use crate::fragment::{Fragment, Lengths};
+use crate::geneve::{self, Geneve};
+use crate::gre::GreHeader;
+use crate::gtp::{self, Gtp};
+use crate::icmp::IcmpHeader;
+use crate::ipv4::Ipv4Header;
+use crate::ipv6::Ipv6Header;
+use crate::mpls;
+use crate::packet::{Packet, TcpInfo, Transport, Undecodable};
+use crate::pppoe::PppoeHeader;
+use crate::sll::{Sll2Header, SllHeader};
+use crate::tcp::TcpHeader;
+use crate::tunnel::{Layer, Tunnel};
+use crate::udp::UdpHeader;
+use crate::vlan;
+use crate::vxlan::{self, Vxlan};
+use crate::{Addr, Captured, Endpoint, Extent, FiveTuple, IpProtocol, LinkType};
+
+/// Where the way ends.
+pub(crate) enum Found<'a> {
+    Packet(Packet<'a>),
+    Fragment(Fragment<'a>),
+}
+
+/// Where it goes on.
+enum Step<'a> {
+    Frame(Extent<'a>),
+    Typed(EtherType, Extent<'a>),
+    End(Found<'a>),
+}
+
+/// Walks through a packet.
+pub(crate) fn walk(captured: Captured<'_>) -> Result<Found<'_>, Undecodable> {
+    Way::new(captured).follow()
+}
+
+/// The packet inside of a packet's tunnels, as one without link header; `None` when it came through none, or is not IP.
+/// It may be a fragment, or odd in another way.
+#[must_use]
+pub fn innermost<'a>(captured: &Captured<'a>) -> Option<Captured<'a>> {
+    let mut way = Way::new(*captured);
+    // Also what can not be decoded any further has an IP header.
+    let _ = way.follow();
+    let (link_type, ip) = way.innermost.filter(|_| !way.tunnel.is_none())?;
+    Some(Captured { link_type, original_len: ip.original_len, bytes: ip.bytes, ..*captured })
+}
+
+impl<'a> Way<'a> {
+    fn new(captured: Captured<'a>) -> Self {
+        Way { captured, vlan: None, tunnel: Tunnel::default(), innermost: None, lengths: Lengths::default() }
+    }
+
+    fn follow(&mut self) -> Result<Found<'a>, Undecodable> {
+        let whole = Extent::new(self.captured.bytes, self.captured.original_len);
+        let (ether_type, rest) = link_payload(self.captured.link_type, whole)?;
+        let mut step = Step::Typed(ether_type, rest);
+        // Of two turns at least one opens a layer, and there are only so many layers.
+        loop {
+            step = match step {
+                Step::Frame(frame) => {
+                    let frame = EthernetFrame::new_checked(frame)?;
+                    self.vlan = None;
+                    Step::Typed(frame.ether_type(), frame.payload())
+                }
+                Step::Typed(ether_type, rest) => self.typed(ether_type, rest)?,
+                Step::End(found) => return Ok(found),
+            };
+        }
+    }
+}
+
+/// Whether a datagram to this port may be a tunnel's. One comparison for most: the range leaves out what systems
+/// give clients, and the lower ports.
+#[inline(always)]
+#[must_use]
+pub fn is_tunnel_port(port: u16) -> bool {
+    const LOWEST: u16 = gtp::PORT;
+    const HIGHEST: u16 = vxlan::PORTS[1];
+    port.wrapping_sub(LOWEST) <= HIGHEST - LOWEST
+        && matches!(port, LOWEST | HIGHEST | geneve::PORT | vxlan::GPE_PORT | 4789)
+}
+
+/// What has been seen on the way.
+struct Way<'a> {
+    captured: Captured<'a>,
+    vlan: Option<u16>,
+    tunnel: Tunnel,
+    /// The last IP packet.
+    innermost: Option<(LinkType, Extent<'a>)>,
+    /// Length fields of the headers around.
+    lengths: Lengths,
+}
+
+/// What IPv4 and IPv6 say alike.
+struct Network<'a> {
+    src: Addr,
+    dst: Addr,
+    ttl: u8,
+    ip_id: u16,
+    protocol: IpProtocol,
+    payload: Extent<'a>,
+}
+
+impl<'a> Way<'a> {
+    fn typed(&mut self, ether_type: EtherType, rest: Extent<'a>) -> Result<Step<'a>, Undecodable> {
+        let (ether_type, rest, vlan) = vlan::peel(ether_type, rest)?;
+        self.vlan = vlan.or(self.vlan);
+        match ether_type {
+            EtherType::IPV4 => self.ipv4(rest),
+            EtherType::IPV6 => self.ipv6(rest),
+            EtherType::MPLS | EtherType::MPLS_MULTICAST => self.mpls(rest),
+            EtherType::PPPOE => {
+                let session = PppoeHeader::new_checked(rest)?;
+                self.tunnel.enter(Layer::Pppoe, Some(session.session().into()))?;
+                Ok(Step::Typed(session.ether_type().ok_or(Undecodable::NotIp)?, session.payload()))
+            }
+            _ => Err(Undecodable::NotIp),
+        }
+    }
+
+    fn mpls(&mut self, stack: Extent<'a>) -> Result<Step<'a>, Undecodable> {
+        let (label, rest) = mpls::peel(stack)?;
+        self.tunnel.enter(Layer::Mpls, Some(label))?;
+        match rest.split_header::<1>()?.0[0] >> 4 {
+            4 => Ok(Step::Typed(EtherType::IPV4, rest)),
+            6 => Ok(Step::Typed(EtherType::IPV6, rest)),
+            0 => Ok(Step::Frame(rest.split_header::<{ mpls::CONTROL_WORD_LEN }>()?.1)),
+            _ => Err(Undecodable::UnknownTunnel),
+        }
+    }
+
+    fn ipv4(&mut self, packet: Extent<'a>) -> Result<Step<'a>, Undecodable> {
+        let ip = Ipv4Header::new_checked(packet)?;
+        self.innermost = Some((LinkType::Ipv4, packet));
+        if ip.is_fragment() {
+            let fragment = Fragment::of_v4(&self.captured, packet, &ip, (&self.tunnel, self.lengths));
+            return Ok(Step::End(Found::Fragment(fragment)));
+        }
+        let (src, dst, ttl, ip_id) = (ip.src(), ip.dst(), ip.ttl(), ip.ident());
+        self.lengths.add(self.captured.bytes, packet.bytes, 2);
+        let (protocol, payload) = (ip.protocol(), ip.payload());
+        self.network(Network { src, dst, ttl, ip_id, protocol, payload }, [Layer::Ipip, Layer::SixInFour])
+    }
+
+    fn ipv6(&mut self, packet: Extent<'a>) -> Result<Step<'a>, Undecodable> {
+        let ip = Ipv6Header::new_checked(packet)?;
+        self.innermost = Some((LinkType::Ipv6, packet));
+        if ip.is_fragment() {
+            let fragment = Fragment::of_v6(&self.captured, packet, &ip, (&self.tunnel, self.lengths))?;
+            return Ok(Step::End(Found::Fragment(fragment)));
+        }
+        let (src, dst, ttl, ip_id) = (ip.src(), ip.dst(), ip.hop_limit(), 0);
+        self.lengths.add(self.captured.bytes, packet.bytes, 4);
+        let (protocol, payload) = (ip.protocol(), ip.payload());
+        self.network(Network { src, dst, ttl, ip_id, protocol, payload }, [Layer::FourInSix, Layer::SixInSix])
+    }
+
+    /// What is in an IP packet; `in_ip`: what IPv4 and IPv6 are called there.
+    fn network(&mut self, network: Network<'a>, in_ip: [Layer; 2]) -> Result<Step<'a>, Undecodable> {
+        let payload = network.payload;
+        let step = match network.protocol {
+            IpProtocol::IPV4 => self.enter((in_ip[0], None, Step::Typed(EtherType::IPV4, payload)))?,
+            IpProtocol::IPV6 => self.enter((in_ip[1], None, Step::Typed(EtherType::IPV6, payload)))?,
+            IpProtocol::GRE => self.enter(gre(payload)?)?,
+            IpProtocol::UDP => {
+                let udp = UdpHeader::new_checked(payload)?;
+                match udp_tunnel(&udp)? {
+                    Some(tunnel) => {
+                        self.lengths.add(self.captured.bytes, payload.bytes, 4);
+                        self.enter(tunnel)?
+                    }
+                    None => {
+                        return self.packet(
+                            network,
+                            (udp.src_port(), udp.dst_port()),
+                            Transport::Udp,
+                            udp.payload(),
+                        );
+                    }
+                }
+            }
+            _ => return self.transport(network),
+        };
+        self.tunnel.ends = Some((network.src, network.dst));
+        Ok(step)
+    }
+
+    fn enter(&mut self, (layer, id, inside): Opened<'a>) -> Result<Step<'a>, Undecodable> {
+        self.tunnel.enter(layer, id)?;
+        Ok(inside)
+    }
+
+    fn transport(&self, network: Network<'a>) -> Result<Step<'a>, Undecodable> {
+        match network.protocol {
+            IpProtocol::TCP => {
+                let tcp = TcpHeader::new_checked(network.payload)?;
+                let (seq, ack, flags, window) = (tcp.seq(), tcp.ack(), tcp.flags(), tcp.window());
+                let segment = Transport::Tcp(TcpInfo { seq, ack, flags, window });
+                self.packet(network, (tcp.src_port(), tcp.dst_port()), segment, tcp.payload())
+            }
+            IpProtocol::ICMP | IpProtocol::ICMPV6 => {
+                let icmp = IcmpHeader::new_checked(network.payload)?;
+                let message = Transport::Icmp { kind: icmp.kind(), code: icmp.code() };
+                self.packet(network, (0, 0), message, icmp.payload())
+            }
+            _ => {
+                let payload = network.payload;
+                self.packet(network, (0, 0), Transport::Other, payload)
+            }
+        }
+    }
+
+    fn packet(
+        &self,
+        network: Network<'a>,
+        (src_port, dst_port): (u16, u16),
+        transport: Transport,
+        payload: Extent<'a>,
+    ) -> Result<Step<'a>, Undecodable> {
+        let src = Endpoint { addr: network.src, port: src_port };
+        let dst = Endpoint { addr: network.dst, port: dst_port };
+        Ok(Step::End(Found::Packet(Packet {
+            ts: self.captured.ts,
+            original_len: self.captured.wire_len(),
+            five_tuple: FiveTuple { src, dst, protocol: network.protocol },
+            ttl: network.ttl,
+            ip_id: network.ip_id,
+            vlan: self.vlan,
+            tunnel: self.tunnel,
+            transport,
+            payload: payload.bytes,
+            payload_original_len: payload.original_len,
+        })))
+    }
+}
+
+/// A layer, its number, and what is in it.
+type Opened<'a> = (Layer, Option<u32>, Step<'a>);
+
+fn gre(packet: Extent<'_>) -> Result<Opened<'_>, Undecodable> {
+    let gre = GreHeader::new_checked(packet)?;
+    match gre.ether_type {
+        EtherType::ERSPAN_TWO if gre.is_numbered => mirrored(erspan::type_two(gre.payload)?),
+        EtherType::ERSPAN_TWO => Ok((Layer::Erspan, None, Step::Frame(gre.payload))),
+        EtherType::ERSPAN_THREE => mirrored(erspan::type_three(gre.payload)?),
+        EtherType::BRIDGED => Ok((Layer::Gre, gre.key, Step::Frame(gre.payload))),
+        other => Ok((Layer::Gre, gre.key, Step::Typed(other, gre.payload))),
+    }
+}
+
+fn mirrored(erspan: Erspan<'_>) -> Result<Opened<'_>, Undecodable> {
+    let inside = match erspan.is_ip {
+        true => Step::Typed(ip_version(erspan.payload)?, erspan.payload),
+        false => Step::Frame(erspan.payload),
+    };
+    Ok((Layer::Erspan, Some(erspan.session.into()), inside))
+}
+
+/// What a datagram carries, if it is a tunnel's.
+fn udp_tunnel<'a>(udp: &UdpHeader<'a>) -> Result<Option<Opened<'a>>, Undecodable> {
+    let port = udp.dst_port();
+    if !is_tunnel_port(port) {
+        return Ok(None);
+    }
+    let opened = match port {
+        gtp::PORT => Gtp::new_checked(udp.payload())
+            .and_then(|gtp| Ok((Layer::Gtp, gtp.teid, Step::Typed(ip_version(gtp.payload)?, gtp.payload)))),
+        geneve::PORT => Geneve::new_checked(udp.payload()).map(|geneve| {
+            let inside = match geneve.ether_type {
+                EtherType::BRIDGED => Step::Frame(geneve.payload),
+                other => Step::Typed(other, geneve.payload),
+            };
+            (Layer::Geneve, geneve.network, inside)
+        }),
+        _ => Vxlan::new_checked(udp.payload(), port).map(|vxlan| {
+            let inside = match vxlan.ether_type {
+                Some(other) => Step::Typed(other, vxlan.payload),
+                None => Step::Frame(vxlan.payload),
+            };
+            (Layer::Vxlan, vxlan.network, inside)
+        }),
+    };
+    match opened {
+        Ok((layer, id, inside)) => Ok(Some((layer, Some(id), inside))),
+        // Somebody else's datagram to that port.
+        Err(Undecodable::Malformed) => Ok(None),
+        Err(why) => Err(why),
+    }
+}
+
+/// What comes behind the link header, and what it is called.
+fn link_payload(link_type: LinkType, packet: Extent<'_>) -> Result<(EtherType, Extent<'_>), Undecodable> {
+    match link_type {
+        LinkType::Ethernet => EthernetFrame::new_checked(packet).map(|f| (f.ether_type(), f.payload())),
+        LinkType::Raw => Ok((ip_version(packet)?, packet)),
+        LinkType::Ipv4 => Ok((EtherType::IPV4, packet)),
+        LinkType::Ipv6 => Ok((EtherType::IPV6, packet)),
+        LinkType::LinuxSll => SllHeader::new_checked(packet).map(|h| (h.ether_type(), h.payload())),
+        LinkType::LinuxSll2 => Sll2Header::new_checked(packet).map(|h| (h.ether_type(), h.payload())),
+        LinkType::Null | LinkType::Loop => loopback_payload(packet),
+        LinkType::Unknown(_) => Err(Undecodable::UnknownLinkType),
+    }
+}
+
+/// The address family in front of a loopback packet: in the order of a machine that is not known, and IPv6 has a
+/// number of its own on every system (Linux 10, NetBSD and OpenBSD 24, FreeBSD 28, macOS 30).
+fn loopback_payload(packet: Extent<'_>) -> Result<(EtherType, Extent<'_>), Undecodable> {
+    let (family, rest) = packet.split_header::<4>()?;
+    let (le, be) = (u32::from_le_bytes(*family), u32::from_be_bytes(*family));
+    match le.min(be) {
+        2 => Ok((EtherType::IPV4, rest)),
+        10 | 24 | 28 | 30 => Ok((EtherType::IPV6, rest)),
+        _ => Err(Undecodable::NotIp),
+    }
+}
+
+/// Without a header that says it, only the version field tells which IP it is.
+fn ip_version(packet: Extent<'_>) -> Result<EtherType, Undecodable> {
+    match packet.split_header::<1>()?.0[0] >> 4 {
+        4 => Ok(EtherType::IPV4),
+        6 => Ok(EtherType::IPV6),
+        _ => Err(Undecodable::Malformed),
+    }
+}
