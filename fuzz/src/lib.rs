@@ -22,6 +22,8 @@ pub fn converse(protocol: &Protocol, schema: Schema, mut input: &[u8]) {
         client_guessed: false,
         midstream: input.first().is_some_and(|b| b & 0x80 != 0),
         sample_rate: 1.0,
+        tunnel: wire::Tunnel::default(),
+        vlan: None,
     };
     let (mut counters, mut parser) = (Counters::default(), (protocol.start)());
     let (mut now, mut tuples, total) = (0, 0, input.len());

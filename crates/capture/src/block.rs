@@ -94,6 +94,14 @@ impl Block {
         self.len = (self.len + n).min(self.room.len());
     }
 
+    /// Puts another packet in the place of one; its buffer must have been added.
+    ///
+    /// # Panics
+    /// For a place that there is not.
+    pub fn replace(&mut self, place: usize, record: Record) {
+        self.room[..self.len][place] = record;
+    }
+
     /// Says how late it is, whether or not there are packets: live sources do when nothing comes.
     pub fn set_clock(&mut self, clock: Timestamp) {
         self.clock = Some(clock);

@@ -1,6 +1,8 @@
 //! Where every packet went: `received = parsed + filtered + sampled_out + dropped + undecodable`, each by cause.
 
 use flow::Counters as FlowCounters;
+
+use crate::fragments::Counters as FragmentCounters;
 use parsers::Counters as ParserCounters;
 use wire::Undecodable;
 
@@ -19,6 +21,10 @@ pub struct Accounting {
     pub dropped: u64,
     /// Packets that could not be decoded, in the order of [`Undecodable::ALL`].
     pub undecodable: [u64; Undecodable::ALL.len()],
+    /// What became of the parts of datagrams.
+    pub fragments: FragmentCounters,
+    /// Packets of virtual networks that were not told apart from others for want of room.
+    pub networks_overflowed: u64,
     /// The flow table's own counts.
     pub flows: FlowCounters,
     /// The parsers' own counts.
@@ -60,6 +66,8 @@ impl Accounting {
         for (mine, theirs) in self.undecodable.iter_mut().zip(other.undecodable) {
             *mine += theirs;
         }
+        self.fragments.add(&other.fragments);
+        self.networks_overflowed += other.networks_overflowed;
         self.flows.add(&other.flows);
         self.parsers.add(&other.parsers);
         self.tuples += other.tuples;

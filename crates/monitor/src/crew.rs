@@ -122,8 +122,12 @@ impl Crew {
             }
             block = spread.empty_block();
         }
+        if !log.limit_reached {
+            // Where a worker is gone it has told why itself.
+            let _ = spread.finish();
+        }
         self.names(log.new_names(source.as_ref()));
-        let (accounting, clock) = (spread.accounting().clone(), spread.clock());
+        let (accounting, clock) = (spread.accounting(), spread.clock());
         self.tell(Message::Closing(log.closing(accounting, source.as_ref(), clock)));
     }
 

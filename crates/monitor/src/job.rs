@@ -116,8 +116,12 @@ impl Job {
             ended: Ended::default(),
         };
         let limiter = Limiter::new(plan.monitor.limit);
-        let gate = || Gate::new(&plan.monitor, limiter.clone());
         let limits = config.monitor.share(workers);
+        let fragment_bytes = match &input {
+            Input::Shared(..) => config.monitor.fragment_bytes_max,
+            Input::Each(_) => limits.fragment_bytes_max,
+        };
+        let gate = || Gate::new(&plan.monitor, limiter.clone(), fragment_bytes);
         let packets_only = Outputs::new(&plan.monitor).reads_packets_only();
         // Tuples are joined in the workers, each of which has its share of the room.
         let joins = stream.join_rows_max.div_ceil(workers);

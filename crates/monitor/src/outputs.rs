@@ -50,6 +50,8 @@ pub fn nobody(protocol: IpProtocol) -> FlowContext {
         client_guessed: true,
         midstream: false,
         sample_rate: 1.0,
+        tunnel: wire::Tunnel::default(),
+        vlan: None,
     }
 }
 
@@ -177,6 +179,16 @@ impl Outputs {
         let packets = self.first_packets.iter().chain(&self.packets).map(|tap| &tap.writer);
         let flows = self.connections.iter().chain(&self.flows).map(|tap| &tap.writer);
         packets.chain(flows).any(|writer| fields.iter().any(|field| writer.wants(*field)))
+    }
+
+    /// Whether any writer wants to know what a flow's packets came through.
+    #[must_use]
+    pub fn wants_path(&mut self) -> bool {
+        const PATH: [FieldId; 5] =
+            [common::TUNNEL, common::TUNNEL_ID, common::TUNNEL_SRC, common::TUNNEL_DST, common::VLAN_ID];
+        let mut wanted = false;
+        self.each_writer(|_, writer| wanted |= PATH.iter().any(|field| writer.wants(*field)));
+        wanted
     }
 
     /// Whether flow records have any of these columns.

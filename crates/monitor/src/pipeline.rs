@@ -13,20 +13,30 @@ use flow::{Events, Table};
 use parsers::Stream;
 use parsers::flow_level::flow_record;
 use plan::{MonitorSpec, Sample};
-use wire::{Captured, Timestamp};
+use wire::{Captured, Timestamp, Tunnel};
 
 use crate::Accounting;
 use crate::address_filter::AddressFilter;
+use crate::fragments::Whole;
 use crate::gate::Gate;
 use crate::limiter::Limiter;
+use crate::networks::Networks;
 use crate::outputs::{Batches, FLOW_FIELDS, Outputs};
 use crate::sample::Adaptive;
 
 /// Limits of a monitor.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// The flow table's; `detail` is decided by the plan.
     pub flow: flow::Config,
+    /// Bytes of IP fragments that may wait for others.
+    pub fragment_bytes_max: usize,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config { flow: flow::Config::default(), fragment_bytes_max: 4 << 20 }
+    }
 }
 
 impl Config {
@@ -40,6 +50,7 @@ impl Config {
                 held_bytes_max: self.flow.held_bytes_max.div_ceil(workers),
                 ..self.flow.clone()
             },
+            fragment_bytes_max: self.fragment_bytes_max.div_ceil(workers),
         }
     }
 }
@@ -60,6 +71,7 @@ pub struct Monitor {
     asks: Asks,
     table: Table<FlowState>,
     outputs: Outputs,
+    networks: Networks,
     /// The rate under SAMPLE auto.
     adaptive: Adaptive,
     events: Events,
@@ -89,7 +101,17 @@ struct FlowState {
     started: Option<Timestamp>,
     /// Once SAMPLE auto has changed the rate: that at which such flows are in; else 0.
     rate: f64,
-    reported: Option<Box<flow_record::Counts>>,
+    /// What few flows have, or few queries ask for.
+    rare: Option<Box<Rare>>,
+}
+
+/// What the monitor remembers of some flows.
+#[derive(Default)]
+struct Rare {
+    /// Of a flow that may have more than one record: what had been counted at the last.
+    reported: Option<flow_record::Counts>,
+    /// The tunnel and the VLAN of its first packet.
+    path: (Tunnel, Option<u16>),
 }
 
 const _: () = assert!(size_of::<FlowState>() == 64, "every packet with payload touches it");
@@ -119,6 +141,8 @@ struct Asks {
     counts: bool,
     /// What flow records say of a connection's life.
     life: bool,
+    /// What flows' packets came through.
+    path: bool,
     /// SAMPLE auto: the rate may change.
     adapts: bool,
     /// The rate at which flows are in where that does not change.
@@ -129,13 +153,14 @@ impl Monitor {
     /// A monitor with nothing seen yet, behind a gate of its own.
     #[must_use]
     pub fn new(spec: &MonitorSpec, config: Config) -> Monitor {
-        Monitor::behind(Gate::new(spec, Limiter::new(spec.limit)), spec, config)
+        let gate = Gate::new(spec, Limiter::new(spec.limit), config.fragment_bytes_max);
+        Monitor::behind(gate, spec, config)
     }
 
     /// A monitor behind `gate`.
     #[must_use]
     pub fn behind(gate: Gate, spec: &MonitorSpec, config: Config) -> Monitor {
-        let outputs = Outputs::new(spec);
+        let mut outputs = Outputs::new(spec);
         let reports_again = config.flow.active_timeout_ns.is_some();
         let flow = flow::Config { detail: outputs.detail(), ..config.flow };
         let addresses = AddressFilter::new(spec);
@@ -150,6 +175,7 @@ impl Monitor {
             identity: outputs.wants_any(&FLOW_FIELDS),
             counts: outputs.records_want(&flow_record::COUNTS),
             life: outputs.records_want(&[flow_record::CONN_STATE, flow_record::HISTORY]),
+            path: outputs.wants_path(),
             adapts,
             rate: if let Sample::Fraction(p) = spec.sample { p } else { 1.0 },
         };
@@ -160,6 +186,7 @@ impl Monitor {
             adaptive: Adaptive::new(flow.tcp_idle_ns, flow.udp_idle_ns),
             table: Table::new(flow),
             outputs,
+            networks: Networks::default(),
             events: Events::default(),
             accounting: Accounting::default(),
             clock: Timestamp::MIN,
@@ -180,9 +207,12 @@ impl Monitor {
     ) -> Progress {
         let progress = if self.asks.packets_only { self.on_packets(packets) } else { self.on_flows(packets) };
         self.clock = self.clock.max(clock.unwrap_or(self.latest));
+        let given_up = self.gate.give_up(Some(self.clock));
+        self.on_wholes(given_up);
         self.now = self.clock;
         self.expire();
         self.adaptive.forget(self.clock);
+        self.networks.forget(self.clock);
         if self.outputs.any_full() {
             self.flush(out);
         }
@@ -197,6 +227,8 @@ impl Monitor {
 
     /// Ends every flow and hands over all tuples.
     pub fn finish(&mut self, out: &mut Batches) {
+        let given_up = self.gate.give_up(None);
+        self.on_wholes(given_up);
         let mut events = std::mem::take(&mut self.events);
         loop {
             let more = self.table.close_all(self.clock, &mut events);
@@ -221,7 +253,9 @@ impl Monitor {
     /// Where every packet went.
     #[must_use]
     pub fn accounting(&self) -> Accounting {
-        Accounting { flows: *self.table.counters(), ..self.accounting.clone() }
+        let (flows, fragments) = (*self.table.counters(), self.gate.fragments());
+        let networks_overflowed = self.networks.overflowed();
+        Accounting { flows, fragments, networks_overflowed, ..self.accounting.clone() }
     }
 
     /// What the packets so far seem to lack.
@@ -257,6 +291,17 @@ impl Monitor {
     #[must_use]
     pub fn flows(&self) -> usize {
         self.table.len()
+    }
+
+    /// Packets that were put together, and will not be any wholer.
+    fn on_wholes(&mut self, wholes: Vec<Whole>) {
+        for whole in &wholes {
+            if self.asks.packets_only {
+                self.on_whole_packet(whole)
+            } else {
+                self.on_whole_with_flow(whole)
+            };
+        }
     }
 
     fn flush(&mut self, out: &mut Batches) {

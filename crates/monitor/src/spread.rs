@@ -5,9 +5,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use capture::Block;
+use capture::{Block, Record};
 use wire::{Captured, Packet, TakePacket, Timestamp};
 
+use crate::fragments::Whole;
 use crate::gate::{Gate, Verdict};
 use crate::ring::{Receiver, Sender, ring};
 use crate::worker::Epochs;
@@ -95,10 +96,9 @@ impl Spread {
     }
 
     /// Deals a block.
-    pub fn deal(&mut self, block: Block) -> Result<Progress, WorkerGone> {
-        self.places.resize_with(self.lanes.len(), Vec::new);
-        self.places.iter_mut().for_each(Vec::clear);
-        let mut progress = self.sort(&block);
+    pub fn deal(&mut self, mut block: Block) -> Result<Progress, WorkerGone> {
+        self.begin();
+        let mut progress = self.sort(&mut block);
         if let (Some(clock), Progress::Continue) = (block.clock(), progress) {
             self.clock = self.clock.max(clock);
             // Live input ends on time even where nothing comes.
@@ -106,6 +106,38 @@ impl Spread {
                 progress = Progress::LimitReached;
             }
         }
+        let given_up = self.gate.give_up(Some(self.clock));
+        self.add(given_up, &mut block);
+        self.send(block)?;
+        Ok(progress)
+    }
+
+    /// The input has ended: deals what waited for more of it.
+    pub fn finish(&mut self) -> Result<(), WorkerGone> {
+        self.begin();
+        let mut block = Block::default();
+        let given_up = self.gate.give_up(None);
+        self.add(given_up, &mut block);
+        if block.is_empty() { Ok(()) } else { self.send(block) }
+    }
+
+    /// No worker has a place yet.
+    fn begin(&mut self) {
+        self.places.resize_with(self.lanes.len(), Vec::new);
+        self.places.iter_mut().for_each(Vec::clear);
+    }
+
+    /// Adds packets to a block that were put together.
+    fn add(&mut self, wholes: Vec<Whole>, block: &mut Block) {
+        for whole in wholes {
+            let record = record_of(&whole, block);
+            block.push(record);
+            self.admit_whole(&whole, block.len() - 1);
+            self.put_in_place(block, block.len() - 1);
+        }
+    }
+
+    fn send(&mut self, block: Block) -> Result<(), WorkerGone> {
         let dealt = Arc::new(Dealt { block, places: std::mem::take(&mut self.places) });
         let epoch = self.epochs.is_over(self.clock).then_some(self.epoch);
         self.epoch += u64::from(epoch.is_some());
@@ -114,7 +146,7 @@ impl Spread {
             lane.send(share).map_err(|_| WorkerGone)?;
         }
         self.dealt.push_back(dealt);
-        Ok(progress)
+        Ok(())
     }
 
     /// How late it is by the packets dealt.
@@ -123,27 +155,86 @@ impl Spread {
     }
 
     /// The packets that did not get as far as a worker.
-    pub fn accounting(&self) -> &Accounting {
-        &self.accounting
+    pub fn accounting(&self) -> Accounting {
+        Accounting { fragments: self.gate.fragments(), ..self.accounting.clone() }
     }
 
-    fn sort(&mut self, block: &Block) -> Progress {
-        if self.by_block {
-            self.turn = (self.turn + 1) % self.lanes.len();
-            self.places[self.turn].extend(0..block.len() as u16);
-            self.clock = block.records().iter().map(|record| record.ts).fold(self.clock, Timestamp::max);
-            return Progress::Continue;
+    fn sort(&mut self, block: &mut Block) -> Progress {
+        let mut place = 0;
+        loop {
+            let (progress, stopped) = match self.by_block {
+                true => self.sort_by_block(block, place),
+                false => self.sort_by_flow(block, place),
+            };
+            match self.put_in_place(block, stopped) {
+                None => return progress,
+                Some(Verdict::Over) => return Progress::LimitReached,
+                Some(_) => place = stopped + 1,
+            }
         }
-        for (place, captured) in block.packets().enumerate() {
+    }
+
+    /// A datagram that has become whole takes the place of the packet that made it so; what the gate says of the last
+    /// one, as it may itself be the missing part of another.
+    fn put_in_place(&mut self, block: &mut Block, place: usize) -> Option<Verdict> {
+        let mut verdict = None;
+        while let Some(whole) = self.gate.take_whole() {
+            let record = record_of(&whole, block);
+            block.replace(place, record);
+            verdict = Some(self.admit_whole(&whole, place));
+        }
+        verdict
+    }
+
+    /// Gives packets from a place on to the workers that have their flows, up to one that completes a datagram.
+    fn sort_by_flow(&mut self, block: &Block, from: usize) -> (Progress, usize) {
+        for (place, captured) in block.packets().enumerate().skip(from) {
             let mut deal = Deal { seed: self.seed, place: place as u16, places: &mut self.places };
             let verdict = self.gate.admit(&captured, &mut self.accounting, &mut deal);
             if verdict == Verdict::Over {
-                return Progress::LimitReached;
+                return (Progress::LimitReached, place);
             }
             self.clock = self.clock.max(captured.ts);
+            if verdict == Verdict::Completed {
+                return (Progress::Continue, place);
+            }
         }
-        Progress::Continue
+        (Progress::Continue, block.len())
     }
+
+    /// The same where flows do not matter: all of a block to one worker.
+    fn sort_by_block(&mut self, block: &Block, from: usize) -> (Progress, usize) {
+        if from == 0 {
+            self.turn = (self.turn + 1) % self.lanes.len();
+        }
+        for (place, captured) in block.packets().enumerate().skip(from) {
+            self.clock = self.clock.max(captured.ts);
+            if Packet::is_surely_whole(&captured) {
+                self.places[self.turn].push(place as u16);
+                continue;
+            }
+            match self.gate.admit_fragment(&captured, &mut self.accounting) {
+                None => self.places[self.turn].push(place as u16),
+                Some(Verdict::Completed) => return (Progress::Continue, place),
+                Some(_) => {}
+            }
+        }
+        (Progress::Continue, block.len())
+    }
+
+    /// Gives a packet that was put together, and will be at this place, to its worker.
+    fn admit_whole(&mut self, whole: &Whole, place: usize) -> Verdict {
+        let mut deal = Deal { seed: self.seed, place: place as u16, places: &mut self.places };
+        self.gate.admit_whole(whole, &mut self.accounting, &mut deal)
+    }
+}
+
+/// Where a packet lies that was put together: in a buffer of its own.
+fn record_of(whole: &Whole, block: &mut Block) -> Record {
+    let len = whole.bytes.len() as u32;
+    let buffer = block.add_buffer(whole.bytes.clone());
+    let &Whole { ts, link_type, original_len, .. } = whole;
+    Record { ts, link_type, original_len, len, start: 0, buffer }
 }
 
 /// Gives a packet to the worker that has its flow.

@@ -74,6 +74,10 @@ impl Summary {
         some("dropped by the adapter", self.source.nic_drops.unwrap_or(0), &vec![]);
         some("left out by the capture filter", self.source.filtered, &vec![]);
         some("not stamped by the adapter", self.source.unstamped_packets, &vec![]);
+        let fragments = listed(&fragment_counts(a));
+        if !fragments.is_empty() {
+            lines.push(("fragments", None, fragments));
+        }
         if let Some(note) = sampling(&self.sampling) {
             lines.push(("sampling", Some(self.sampling.count), note));
         }
@@ -114,6 +118,7 @@ impl Summary {
     pub fn json(&self) -> String {
         let a = &self.accounting;
         let mut flows = object(&flow_counts(&a.flows));
+        flows.insert("networks_overflowed".into(), a.networks_overflowed.into());
         flows.insert("closed".into(), object(&closed(&a.flows)).into());
         let error = |e: &InputError| json!({"path": e.path, "offset": e.offset, "message": e.text, "after_packets": e.after_packets});
         let value = json!({
@@ -133,6 +138,7 @@ impl Summary {
                 "undecodable": object(&undecodable(a)),
                 "adds_up": a.adds_up(),
             },
+            "fragments": object(&fragment_counts(a)),
             "sampling": self.sampling.changes.iter().map(change).collect::<Vec<_>>(),
             "sampling_changes": self.sampling.count,
             "sampling_lowest": self.sampling.lowest,
@@ -204,6 +210,17 @@ fn change(change: &Change) -> Value {
 
 fn filtered(a: &Accounting) -> Counts {
     vec![("address", a.filtered.address), ("direction", a.filtered.direction)]
+}
+
+fn fragment_counts(a: &Accounting) -> Counts {
+    let monitor::fragments::Counters { reassembled, incomplete, evicted, overlaps, malformed } = a.fragments;
+    vec![
+        ("reassembled", reassembled),
+        ("incomplete", incomplete),
+        ("evicted", evicted),
+        ("overlaps", overlaps),
+        ("malformed", malformed),
+    ]
 }
 
 fn losses(source: &capture::Counters) -> Counts {

@@ -62,6 +62,8 @@ mod tests {
             client_guessed: false,
             midstream: false,
             sample_rate: 1.0,
+            tunnel: wire::Tunnel::default(),
+            vlan: None,
         };
         assert_eq!(community_id(&flow), expected);
         let turned = FlowContext { client: flow.server, server: flow.client, ..flow };

@@ -37,6 +37,8 @@ impl Dialogue {
                 client_guessed: false,
                 midstream: false,
                 sample_rate: 1.0,
+                tunnel: wire::Tunnel::default(),
+                vlan: None,
             },
             now_us: 0,
             counters: Counters::default(),

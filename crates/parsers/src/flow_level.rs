@@ -4,12 +4,12 @@
 use tuple::{FieldId, Schema, TupleWriter, common};
 use wire::Timestamp;
 
-use crate::output::write_common;
+use crate::output::{write_common, write_path};
 use crate::{FlowContext, Quality};
 
 /// `tcp_conn_time`: when connections begin and end.
 pub mod tcp_conn_time {
-    use super::{FlowContext, Quality, Schema, Timestamp, TupleWriter, write_common};
+    use super::{FlowContext, Quality, Schema, Timestamp, TupleWriter, write_common, write_path};
 
     tuple::fields! {
         EVENT: Text, None, "event", "start or end";
@@ -52,6 +52,7 @@ pub mod tcp_conn_time {
     /// Writes the tuple of a SYN.
     pub fn on_start(ts: Timestamp, flow: &FlowContext, w: &mut TupleWriter) {
         write_common(w, flow, ts, ts, Quality::Exact);
+        write_path(w, &flow.tunnel, flow.vlan);
         w.text(EVENT, b"start");
         w.text(FLAG, b"SYN");
         w.end_row();
@@ -61,6 +62,7 @@ pub mod tcp_conn_time {
     pub fn on_end(end: &End, now: Timestamp, flow: &FlowContext, w: &mut TupleWriter) {
         let quality = if end.started.is_some() { Quality::Exact } else { Quality::Midstream };
         write_common(w, flow, end.ts, now, quality);
+        write_path(w, &flow.tunnel, flow.vlan);
         w.text(EVENT, b"end");
         let flag: &[u8] = match end.flag {
             Flag::Fin => b"FIN",
@@ -80,7 +82,9 @@ pub mod tcp_conn_time {
 
 /// `flow`: what was seen of a flow.
 pub mod flow_record {
-    use super::{FieldId, FlowContext, Quality, Schema, Timestamp, TupleWriter, common, write_common};
+    use super::{
+        FieldId, FlowContext, Quality, Schema, Timestamp, TupleWriter, common, write_common, write_path,
+    };
 
     tuple::fields! {
         CLIENT_PACKETS: U64, None, "client_packets", "packets the client sent";
@@ -197,6 +201,7 @@ pub mod flow_record {
             () => Quality::Exact,
         };
         write_common(w, flow, record.first_ts, record.now, quality);
+        write_path(w, &flow.tunnel, flow.vlan);
         let c = &record.counts;
         for (id, n) in [
             (CLIENT_PACKETS, c.packets[0]),

@@ -2,7 +2,7 @@
 //! flow is only asked who it is when a tuple is written that says so.
 
 use tuple::{FieldId, TupleWriter, common};
-use wire::{Endpoint, IpProtocol, Timestamp};
+use wire::{Endpoint, IpProtocol, Timestamp, Tunnel};
 
 use crate::community_id::community_id;
 use crate::memo::Memo;
@@ -62,6 +62,10 @@ pub struct FlowContext {
     pub midstream: bool,
     /// The share of such flows that is looked at, 0 < p ≤ 1.
     pub sample_rate: f64,
+    /// What its first packet came through.
+    pub tunnel: Tunnel,
+    /// The VLAN of its first packet.
+    pub vlan: Option<u16>,
 }
 
 /// Who can say what a flow's tuples have in common, when one is written.
@@ -245,7 +249,9 @@ impl<'a> Output<'a> {
     ) {
         for tap in self.taps.iter_mut().filter(|t| keep(t.variant)) {
             if tap.columns.has_any(OF_A_FLOW) {
-                write_flow(&mut tap.writer, &self.flow.facts.context());
+                let flow = self.flow.facts.context();
+                write_flow(&mut tap.writer, &flow);
+                write_path(&mut tap.writer, &flow.tunnel, flow.vlan);
             }
             write_times(&mut tap.writer, ts, self.now, quality);
             fill(&mut tap.writer);
@@ -265,9 +271,15 @@ const OF_A_FLOW: Columns = Columns::of(&[
     common::CLIENT_GUESSED,
     common::COMMUNITY_ID,
     common::SAMPLE_RATE,
+    common::TUNNEL,
+    common::TUNNEL_ID,
+    common::TUNNEL_SRC,
+    common::TUNNEL_DST,
+    common::VLAN_ID,
 ]);
 
-/// Sets the fields that every tuple begins with. `ts` and `end` are the times of its subject's begin and end.
+/// Sets the fields that every tuple begins with, but for those of [`write_path`]. `ts` and `end` are the times of its
+/// subject's begin and end.
 pub fn write_common(
     w: &mut TupleWriter,
     flow: &FlowContext,
@@ -277,6 +289,31 @@ pub fn write_common(
 ) {
     write_flow(w, flow);
     write_times(w, ts, end, quality);
+}
+
+/// Sets the fields that say what a packet came through.
+#[inline]
+pub fn write_path(w: &mut TupleWriter, tunnel: &Tunnel, vlan: Option<u16>) {
+    if let Some(vlan) = vlan {
+        w.u64(common::VLAN_ID, vlan.into());
+    }
+    if !tunnel.is_none() {
+        write_tunnel(w, tunnel);
+    }
+}
+
+#[cold]
+fn write_tunnel(w: &mut TupleWriter, tunnel: &Tunnel) {
+    if w.wants(common::TUNNEL) {
+        w.text(common::TUNNEL, tunnel.to_string().as_bytes());
+    }
+    if let Some(id) = tunnel.id {
+        w.u64(common::TUNNEL_ID, id.into());
+    }
+    if let Some((src, dst)) = tunnel.ends {
+        w.ip(common::TUNNEL_SRC, &src.0);
+        w.ip(common::TUNNEL_DST, &dst.0);
+    }
 }
 
 #[inline]

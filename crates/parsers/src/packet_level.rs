@@ -6,7 +6,7 @@ use std::ops::Range;
 use tuple::{FieldId, Schema, TupleWriter};
 use wire::{FiveTuple, Packet, Transport};
 
-use crate::output::write_common;
+use crate::output::{write_common, write_path};
 use crate::{FlowContext, Quality};
 
 /// Writes the tuple of one packet.
@@ -44,7 +44,7 @@ pub mod tcp_pkt_size {
     tuple::fields! {
         SRC_IP: Ip, None, "src_ip", "who sent this packet";
         DST_IP: Ip, None, "dst_ip", "whom it is for";
-        PACKET_BYTES: U64, Bytes, "packet_bytes", "length on the wire, link header included";
+        PACKET_BYTES: U64, Bytes, "packet_bytes", "length on the wire, link header and tunnels included";
         PAYLOAD_BYTES: U64, Bytes, "payload_bytes", "TCP payload on the wire";
     }
 
@@ -77,7 +77,7 @@ pub mod packet {
         SRC_PORT: U64, None, "src_port", "its port; 0 where the protocol has none";
         DST_IP: Ip, None, "dst_ip", "whom it is for";
         DST_PORT: U64, None, "dst_port", "its port; 0 where the protocol has none";
-        PACKET_BYTES: U64, Bytes, "packet_bytes", "length on the wire, link header included";
+        PACKET_BYTES: U64, Bytes, "packet_bytes", "length on the wire, link header and tunnels included";
         TTL: U64, None, "ttl", "IPv4 time to live or IPv6 hop limit";
         TCP_FLAGS: U64, None, "tcp_flags", "TCP flag byte: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32";
         SEQ: U64, None, "seq", "TCP sequence number";
@@ -266,6 +266,7 @@ impl Default for Headers {
 fn begin(packet: &Packet<'_>, flow: &FlowContext, w: &mut TupleWriter) {
     let quality = if flow.midstream { Quality::Midstream } else { Quality::Exact };
     write_common(w, flow, packet.ts, packet.ts, quality);
+    write_path(w, &packet.tunnel, packet.vlan);
 }
 
 #[inline]
@@ -317,6 +318,8 @@ mod tests {
             client_guessed: true,
             midstream: false,
             sample_rate: 1.0,
+            tunnel: wire::Tunnel::default(),
+            vlan: None,
         }
     }
 

@@ -173,6 +173,16 @@ pub mod common {
     pub const COMMUNITY_ID: FieldId = FieldId(10);
     /// `sample_rate`.
     pub const SAMPLE_RATE: FieldId = FieldId(11);
+    /// `tunnel`.
+    pub const TUNNEL: FieldId = FieldId(12);
+    /// `tunnel_id`.
+    pub const TUNNEL_ID: FieldId = FieldId(13);
+    /// `tunnel_src`.
+    pub const TUNNEL_SRC: FieldId = FieldId(14);
+    /// `tunnel_dst`.
+    pub const TUNNEL_DST: FieldId = FieldId(15);
+    /// `vlan_id`.
+    pub const VLAN_ID: FieldId = FieldId(16);
 
     /// All of them.
     pub const FIELDS: &[Field] = &[
@@ -218,6 +228,31 @@ pub mod common {
             Unit::Fraction,
             "the share of flows that was taken when this one was; all when absent",
         ),
+        Field::new(
+            "tunnel",
+            DataType::Text,
+            Unit::None,
+            "what was taken off the flow's first packet, from the outside in: vxlan, gre/mpls",
+        ),
+        Field::new(
+            "tunnel_id",
+            DataType::U64,
+            Unit::None,
+            "VXLAN or Geneve network, GRE key, ERSPAN or PPPoE session, GTP TEID or MPLS label, of the innermost",
+        ),
+        Field::new(
+            "tunnel_src",
+            DataType::Ip,
+            Unit::None,
+            "sender of the innermost IP header around the packet",
+        ),
+        Field::new("tunnel_dst", DataType::Ip, Unit::None, "its receiver"),
+        Field::new(
+            "vlan_id",
+            DataType::U64,
+            Unit::None,
+            "VLAN of the packet; of stacked tags that of the last",
+        ),
     ];
 }
 
@@ -240,6 +275,11 @@ mod tests {
             (common::TS_END, "ts_end"),
             (common::COMMUNITY_ID, "community_id"),
             (common::SAMPLE_RATE, "sample_rate"),
+            (common::TUNNEL, "tunnel"),
+            (common::TUNNEL_ID, "tunnel_id"),
+            (common::TUNNEL_SRC, "tunnel_src"),
+            (common::TUNNEL_DST, "tunnel_dst"),
+            (common::VLAN_ID, "vlan_id"),
         ] {
             assert_eq!(common::FIELDS[usize::from(id.0)].name, name);
         }

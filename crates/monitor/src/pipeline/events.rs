@@ -7,7 +7,7 @@ use parsers::{FlowContext, FlowFacts, Stream};
 use wire::packet::TcpFlags;
 use wire::{IpProtocol, Packet, Timestamp};
 
-use super::{FlowState, FlowVerdict, Monitor};
+use super::{FlowVerdict, Monitor, Rare};
 use crate::outputs::nobody;
 
 impl Monitor {
@@ -36,6 +36,12 @@ impl Monitor {
         self.decide(idx);
         if self.verdict(idx) == FlowVerdict::Out {
             return;
+        }
+        if self.asks.path
+            && let Some(Packet { tunnel, vlan, .. }) = packet
+            && (vlan.is_some() || !tunnel.is_none())
+        {
+            self.table.state_mut(idx).rare.get_or_insert_default().path = (*tunnel, *vlan);
         }
         if let Some(packet) = packet
             && packet.five_tuple.protocol == IpProtocol::TCP
@@ -161,22 +167,21 @@ impl Monitor {
     /// What has been counted of a flow since its last record.
     fn counts_since(&mut self, idx: FlowIdx) -> flow_record::Counts {
         let counts = counts(&self.table.flow(idx));
-        match (&mut self.table.state_mut(idx).reported, self.reports_again) {
-            (Some(before), _) => counts.since(&std::mem::replace(before, counts)),
-            (none, true) => {
-                *none = Some(Box::new(counts));
-                counts
-            }
-            (_, false) => counts,
+        if !self.reports_again {
+            return counts;
         }
+        let before = self.table.state_mut(idx).rare.get_or_insert_default().reported.replace(counts);
+        before.map_or(counts, |before| counts.since(&before))
     }
 
     /// What the tuples of a flow have in common; nothing in particular where nobody asks.
     pub(super) fn context(&self, idx: FlowIdx) -> FlowContext {
-        if !self.asks.identity {
+        if !self.asks.identity && !self.asks.path {
             return nobody(self.table.flow(idx).key().protocol);
         }
-        Facts::of(self.table.flow(idx), self.table.state(idx), self.asks.rate).context()
+        let state = self.table.state(idx);
+        let known = (state.joined_midway, state.rate, state.rare.as_deref());
+        Facts::of(self.table.flow(idx), known, self.asks.rate).context()
     }
 }
 
@@ -185,14 +190,19 @@ pub(super) struct Facts<'a> {
     flow: Flow<'a>,
     joined_midway: bool,
     rate: f64,
+    rare: Option<&'a Rare>,
 }
 
 impl<'a> Facts<'a> {
-    /// `rate`: the sampling rate of flows that have none of their own.
+    /// With what its state says, in this order; `rate`: the sampling rate of flows that have none of their own.
     #[inline]
-    pub fn of(flow: Flow<'a>, state: &FlowState, rate: f64) -> Facts<'a> {
-        let rate = if state.rate > 0.0 { state.rate } else { rate };
-        Facts { flow, joined_midway: state.joined_midway, rate }
+    pub fn of(
+        flow: Flow<'a>,
+        (joined_midway, own_rate, rare): (bool, f64, Option<&'a Rare>),
+        rate: f64,
+    ) -> Facts<'a> {
+        let rate = if own_rate > 0.0 { own_rate } else { rate };
+        Facts { flow, joined_midway, rate, rare }
     }
 
     #[inline]
@@ -205,6 +215,7 @@ impl FlowFacts for Facts<'_> {
     fn context(&self) -> FlowContext {
         let flow = &self.flow;
         let (key, (client, client_guessed)) = (flow.key(), flow.client());
+        let (tunnel, vlan) = self.rare.map(|rare| rare.path).unwrap_or_default();
         FlowContext {
             id: flow.id(),
             client: key.end(client),
@@ -213,6 +224,8 @@ impl FlowFacts for Facts<'_> {
             client_guessed,
             midstream: self.is_midstream(),
             sample_rate: self.rate,
+            tunnel,
+            vlan,
         }
     }
 }

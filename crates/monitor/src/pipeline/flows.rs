@@ -8,7 +8,9 @@ use wire::packet::TcpFlags;
 use wire::{Captured, Packet, TakePacket, Transport};
 
 use super::{FlowState, FlowVerdict, Monitor, Progress};
+use crate::fragments::Whole;
 use crate::gate::Verdict;
+use crate::networks::Networks;
 use crate::sample::Adaptive;
 
 /// Packets worked on at a time: enough to hide a cache miss, few enough to stay in the first-level cache.
@@ -37,39 +39,88 @@ impl Monitor {
             if batch.is_empty() {
                 break;
             }
-            let mut admitted = ArrayVec::<Admitted, BATCH>::new();
-            progress = self.admit(&batch, &mut admitted);
-            for ready in &mut admitted {
-                self.table.prefetch_flow(&mut ready.at, capture::prefetch);
-            }
-            for ready in &admitted {
-                self.table.prefetch_rest(&ready.at, &ready.segment, capture::prefetch);
-            }
-            if self.asks.payload {
-                self.prefetch_parsers(&admitted);
-            }
-            self.accounting.received += admitted.len() as u64;
-            self.accounting.parsed += admitted.len() as u64;
-            let may_be_ordinary = !self.asks.packets && !self.adaptive.has_changed();
-            for ready in &admitted {
-                let captured = &batch[usize::from(ready.place)];
-                if may_be_ordinary
-                    && let Some(idx) = self.table.process_ordinary(&ready.at, &ready.segment, &mut events)
-                {
-                    if self.asks.payload && !events.list().is_empty() {
-                        self.now = self.clock.max(captured.ts);
-                        self.on_events(&events, &captured.bytes[ready.payload as usize..], None);
-                    }
-                    self.leaves_out(idx);
-                    continue;
-                }
-                let mut work = Work { monitor: self, at: &ready.at, events: &mut events };
-                let decoded = Packet::decode_into(captured, &mut work);
-                debug_assert!(decoded.is_ok(), "it was decoded when it was admitted");
-            }
+            progress = self.on_batch(&batch, &mut events);
         }
         self.events = events;
         progress
+    }
+
+    /// A packet that was put together, and what it completes if it carries a part itself.
+    pub(super) fn on_whole_with_flow(&mut self, whole: &Whole) -> Progress {
+        let mut events = std::mem::take(&mut self.events);
+        let progress = self.on_whole(whole, &mut events);
+        self.events = events;
+        progress
+    }
+
+    /// The packets of a batch; where one of them completes a datagram, that is worked on before the next.
+    #[inline]
+    fn on_batch(&mut self, mut batch: &[Captured<'_>], events: &mut Events) -> Progress {
+        loop {
+            let mut admitted = ArrayVec::<Admitted, BATCH>::new();
+            let (progress, n) = self.admit(batch, &mut admitted);
+            self.work(batch, &mut admitted, events);
+            batch = &batch[n..];
+            if progress == Progress::LimitReached || batch.is_empty() && !self.gate.has_whole() {
+                return progress;
+            }
+            if self.complete(events) == Progress::LimitReached {
+                return Progress::LimitReached;
+            }
+        }
+    }
+
+    /// The datagram that the last packet has completed.
+    #[cold]
+    fn complete(&mut self, events: &mut Events) -> Progress {
+        self.gate.take_whole().map_or(Progress::Continue, |whole| self.on_whole(&whole, events))
+    }
+
+    fn on_whole(&mut self, whole: &Whole, events: &mut Events) -> Progress {
+        let mut admitted = ArrayVec::<Admitted, BATCH>::new();
+        let (table, networks) = (&self.table, &mut self.networks);
+        let mut enter = Enter { table, networks, place: 0, admitted: &mut admitted };
+        let verdict = self.gate.admit_whole(whole, &mut self.accounting, &mut enter);
+        self.work(&[whole.captured()], &mut admitted, events);
+        if verdict == Verdict::Over { Progress::LimitReached } else { self.complete(events) }
+    }
+
+    /// Works on the packets of a batch that are admitted.
+    #[inline]
+    fn work(
+        &mut self,
+        batch: &[Captured<'_>],
+        admitted: &mut ArrayVec<Admitted, BATCH>,
+        events: &mut Events,
+    ) {
+        for ready in admitted.iter_mut() {
+            self.table.prefetch_flow(&mut ready.at, capture::prefetch);
+        }
+        for ready in admitted.iter() {
+            self.table.prefetch_rest(&ready.at, &ready.segment, capture::prefetch);
+        }
+        if self.asks.payload {
+            self.prefetch_parsers(admitted);
+        }
+        self.accounting.received += admitted.len() as u64;
+        self.accounting.parsed += admitted.len() as u64;
+        let may_be_ordinary = !self.asks.packets && !self.adaptive.has_changed();
+        for ready in admitted.iter() {
+            let captured = &batch[usize::from(ready.place)];
+            if may_be_ordinary
+                && let Some(idx) = self.table.process_ordinary(&ready.at, &ready.segment, events)
+            {
+                if self.asks.payload && !events.list().is_empty() {
+                    self.now = self.clock.max(captured.ts);
+                    self.on_events(events, &captured.bytes[ready.payload as usize..], None);
+                }
+                self.leaves_out(idx);
+                continue;
+            }
+            let mut work = Work { monitor: self, at: &ready.at, events };
+            let decoded = Packet::decode_into(captured, &mut work);
+            debug_assert!(decoded.is_ok(), "it was decoded when it was admitted");
+        }
     }
 
     /// Asks for the memory of what knows the flows' protocols.
@@ -88,18 +139,27 @@ impl Monitor {
         }
     }
 
-    /// Chooses the packets of a batch that are worked on, and asks for the memory of their flows.
+    /// Chooses the packets of a batch that are worked on, and asks for the memory of their flows. Also how many it has
+    /// looked at: those up to one that completes a datagram.
     #[inline]
-    fn admit(&mut self, batch: &[Captured<'_>], admitted: &mut ArrayVec<Admitted, BATCH>) -> Progress {
+    fn admit(
+        &mut self,
+        batch: &[Captured<'_>],
+        admitted: &mut ArrayVec<Admitted, BATCH>,
+    ) -> (Progress, usize) {
         for (place, captured) in batch.iter().enumerate() {
-            let mut enter = Enter { table: &self.table, place: place as u8, admitted };
+            let (table, networks) = (&self.table, &mut self.networks);
+            let mut enter = Enter { table, networks, place: place as u8, admitted };
             let verdict = self.gate.admit(captured, &mut self.accounting, &mut enter);
             if verdict == Verdict::Over {
-                return Progress::LimitReached;
+                return (Progress::LimitReached, place);
             }
             self.latest = self.latest.max(captured.ts);
+            if verdict == Verdict::Completed {
+                return (Progress::Continue, place + 1);
+            }
         }
-        Progress::Continue
+        (Progress::Continue, batch.len())
     }
 
     /// One packet, from its headers to its tuples.
@@ -172,6 +232,7 @@ impl Monitor {
 /// Notes where a packet's flow will be looked for.
 struct Enter<'m> {
     table: &'m Table<FlowState>,
+    networks: &'m mut Networks,
     place: u8,
     admitted: &'m mut ArrayVec<Admitted, BATCH>,
 }
@@ -179,7 +240,7 @@ struct Enter<'m> {
 impl<'a> TakePacket<'a> for Enter<'_> {
     #[inline(always)]
     fn packet(&mut self, captured: &Captured<'a>, packet: &Packet<'a>) {
-        let at = self.table.hash(packet);
+        let at = self.table.hash_in(packet, self.networks.of(packet));
         self.table.prefetch_index(&at, capture::prefetch);
         let payload = packet.payload.as_ptr().addr().wrapping_sub(captured.bytes.as_ptr().addr()) as u32;
         self.admitted.push(Admitted { at, segment: Segment::of(packet), place: self.place, payload });

@@ -5,6 +5,7 @@ use parsers::packet_level::Headers;
 use wire::{Captured, Packet, TakePacket};
 
 use super::{Monitor, Progress};
+use crate::fragments::Whole;
 use crate::gate::Verdict;
 use crate::outputs::Outputs;
 
@@ -15,7 +16,10 @@ impl Monitor {
         let mut headers = Headers::default();
         for captured in packets {
             let mut write = Write { outputs: &mut self.outputs, headers: &mut headers };
-            let verdict = self.gate.admit(&captured, &mut self.accounting, &mut write);
+            let mut verdict = self.gate.admit(&captured, &mut self.accounting, &mut write);
+            if verdict == Verdict::Completed {
+                verdict = self.complete_headers(&mut headers);
+            }
             if verdict == Verdict::Over {
                 progress = Progress::LimitReached;
                 break;
@@ -27,6 +31,26 @@ impl Monitor {
         }
         self.write_headers(&mut headers);
         progress
+    }
+
+    /// A packet that was put together.
+    pub(super) fn on_whole_packet(&mut self, whole: &Whole) -> Progress {
+        let mut headers = Headers::default();
+        let verdict = self.on_whole_headers(whole, &mut headers);
+        self.write_headers(&mut headers);
+        if verdict == Verdict::Over { Progress::LimitReached } else { Progress::Continue }
+    }
+
+    /// The datagram that the last packet has completed; what the gate says of it.
+    #[cold]
+    fn complete_headers(&mut self, headers: &mut Headers) -> Verdict {
+        self.gate.take_whole().map_or(Verdict::Refused, |whole| self.on_whole_headers(&whole, headers))
+    }
+
+    fn on_whole_headers(&mut self, whole: &Whole, headers: &mut Headers) -> Verdict {
+        let mut write = Write { outputs: &mut self.outputs, headers };
+        let verdict = self.gate.admit_whole(whole, &mut self.accounting, &mut write);
+        if verdict == Verdict::Completed { self.complete_headers(headers) } else { verdict }
     }
 
     fn write_headers(&mut self, headers: &mut Headers) {

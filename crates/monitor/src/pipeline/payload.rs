@@ -93,7 +93,8 @@ impl Monitor {
             return;
         }
         let (flow, state) = self.table.flow_and_state(idx);
-        let facts = Facts::of(flow, state, self.asks.rate);
+        let known = (state.joined_midway, state.rate, state.rare.as_deref());
+        let facts = Facts::of(flow, known, self.asks.rate);
         let Stream::Parsing { parser, protocol, asker } = &mut state.stream else { return };
         let flow = FlowRef::new(facts.is_midstream(), &facts);
         let taps = self.outputs.taps(*protocol);

@@ -9,4 +9,5 @@ mod loss;
 mod memcached;
 mod mysql;
 mod support;
+mod tunnels;
 mod workers;

@@ -15,6 +15,10 @@ pub struct Limits {
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub held_bytes_max: Option<usize>,
 
+    /// Most bytes of IP fragments that wait for others [default: 4M]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub fragment_bytes_max: Option<usize>,
+
     /// A TCP connection without a packet for this long is over [default: 300s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub tcp_idle: Option<i64>,
@@ -39,8 +43,9 @@ pub struct Limits {
 impl Limits {
     /// The monitor's limits.
     pub fn monitor(&self) -> monitor::Config {
-        let flow = flow::Config::default();
+        let monitor::Config { flow, fragment_bytes_max } = monitor::Config::default();
         monitor::Config {
+            fragment_bytes_max: self.fragment_bytes_max.unwrap_or(fragment_bytes_max),
             flow: flow::Config {
                 flows_max: self.flows_max.unwrap_or(flow.flows_max),
                 held_bytes_max: self.held_bytes_max.unwrap_or(flow.held_bytes_max),
@@ -152,13 +157,15 @@ mod tests {
         let none = Limits {
             flows_max: None,
             held_bytes_max: None,
+            fragment_bytes_max: None,
             tcp_idle: None,
             udp_idle: None,
             active_timeout: None,
             groups_max: None,
             join_tuples_max: None,
         };
-        let flow = none.monitor().flow;
+        let monitor::Config { flow, fragment_bytes_max } = none.monitor();
+        assert_eq!(fragment_bytes_max, bytes("4M").expect("a size"));
         assert_eq!(flow.flows_max, 1_048_576);
         assert_eq!(flow.held_bytes_max, bytes("64M").expect("a size"));
         assert_eq!(flow.tcp_idle_ns, duration("300s").expect("a time"));

@@ -399,6 +399,8 @@ fn a_long_connection() {
         client_guessed: false,
         midstream: false,
         sample_rate: 1.0,
+        tunnel: wire::Tunnel::default(),
+        vlan: None,
     };
     let mut counters = crate::Counters::default();
     let schema = std::sync::Arc::new(schema());

@@ -104,7 +104,7 @@ impl Join {
     /// Whether a joined column is worth printing: what only says again which flow it is, is not.
     #[must_use]
     pub fn is_news(&self, id: FieldId) -> bool {
-        const SAME_IN_ALL: [FieldId; 9] = [
+        const SAME_IN_ALL: [FieldId; 14] = [
             common::ID,
             common::CLIENT_IP,
             common::CLIENT_PORT,
@@ -114,6 +114,11 @@ impl Join {
             common::CLIENT_GUESSED,
             common::COMMUNITY_ID,
             common::SAMPLE_RATE,
+            common::TUNNEL,
+            common::TUNNEL_ID,
+            common::TUNNEL_SRC,
+            common::TUNNEL_DST,
+            common::VLAN_ID,
         ];
         !self.starts[1..].iter().any(|start| SAME_IN_ALL.iter().any(|f| f.0 + start == id.0))
     }

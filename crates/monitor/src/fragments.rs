@@ -1,0 +1,485 @@
+//! Puts parts of IP datagrams together. Takes fragments, returns whole packets; holds at most so many bytes, and gives
+//! up on a datagram when its time is over, or when there is no room for a newer one. What is given up is still a
+//! packet if its first part was seen: one that the capture cut. Knows no clock but the packets'.
+//!
+//! Parts that overlap: of IPv4 what came first counts, as in most receivers (RFC 791 leaves it open); an IPv6 datagram is
+//! spoilt by them (RFC 5722). A part that came twice is no overlap.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use wire::fragment::{FragmentKey, Repair};
+use wire::{Captured, Fragment, LinkType, Timestamp};
+
+/// How long a datagram waits for its parts, by the packets' clock: as Linux does.
+pub const PATIENCE_NS: i64 = 30_000_000_000;
+/// What is counted for a datagram, and for each of its parts, besides its bytes; not less than they take.
+const DATAGRAM_ROOM: usize = 256;
+const PART_ROOM: usize = 64;
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Fragments {
+    datagrams: BTreeMap<FragmentKey, Datagram>,
+    /// By the order in which they began.
+    order: BTreeMap<u64, FragmentKey>,
+    begun: u64,
+    held_bytes: usize,
+    held_bytes_max: usize,
+    given_up: Vec<Whole>,
+    counters: Counters,
+}
+
+/// What became of fragments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Datagrams put together.
+    pub reassembled: u64,
+    /// Datagrams given up because parts did not come.
+    pub incomplete: u64,
+    /// Datagrams given up because there was no room.
+    pub evicted: u64,
+    /// Parts that overlapped others.
+    pub overlaps: u64,
+    /// Parts that contradicted others, or made a datagram too long.
+    pub malformed: u64,
+}
+
+impl Counters {
+    /// Adds what another table has counted.
+    pub fn add(&mut self, other: &Counters) {
+        self.reassembled += other.reassembled;
+        self.incomplete += other.incomplete;
+        self.evicted += other.evicted;
+        self.overlaps += other.overlaps;
+        self.malformed += other.malformed;
+    }
+}
+
+/// A packet made of several.
+#[derive(Clone, Debug)]
+pub struct Whole {
+    /// When its latest part came; of an incomplete one when the first.
+    pub ts: Timestamp,
+    /// What it begins with.
+    pub link_type: LinkType,
+    /// All its packets on the wire.
+    pub original_len: u32,
+    /// What was captured of it, without holes.
+    pub bytes: Arc<Vec<u8>>,
+    /// How many packets it came in.
+    pub packets: u64,
+}
+
+impl Whole {
+    /// As a source would deliver it.
+    #[must_use]
+    pub fn captured(&self) -> Captured<'_> {
+        let &Whole { ts, link_type, original_len, .. } = self;
+        Captured { ts, link_type, original_len, bytes: &self.bytes }
+    }
+}
+
+/// A datagram that waits for parts.
+#[derive(Debug)]
+struct Datagram {
+    begun: u64,
+    first_ts: Timestamp,
+    last_ts: Timestamp,
+    /// What stands in front of its first part, and how that is changed.
+    head: Option<(Vec<u8>, LinkType, Repair)>,
+    /// By offset; they do not overlap, and all but the last are of 8 bytes or more.
+    parts: Vec<Part>,
+    /// How many bytes the parts cover, and what they and the head take.
+    covered: u32,
+    room: usize,
+    /// Where the last part ends.
+    len: Option<u32>,
+    wire_bytes: u32,
+    packets: u64,
+    /// IPv6 parts have overlapped: nothing will come of it.
+    spoilt: bool,
+}
+
+#[derive(Debug)]
+struct Part {
+    start: u32,
+    end: u32,
+    /// What was captured of it.
+    bytes: Vec<u8>,
+}
+
+impl Fragments {
+    /// A table that holds so many bytes at most, overhead included.
+    #[must_use]
+    pub fn new(held_bytes_max: usize) -> Fragments {
+        Fragments {
+            datagrams: BTreeMap::new(),
+            order: BTreeMap::new(),
+            begun: 0,
+            held_bytes: 0,
+            held_bytes_max,
+            given_up: Vec::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Takes a fragment that came in so many packets of so many bytes on the wire in all; returns the datagram if no part
+    /// of it is missing any more.
+    pub fn add(&mut self, fragment: &Fragment<'_>, (packets, wire_bytes): (u64, u32)) -> Option<Whole> {
+        let datagram = self.datagrams.entry(fragment.key).or_insert_with(|| {
+            self.begun += 1;
+            self.order.insert(self.begun, fragment.key);
+            self.held_bytes += DATAGRAM_ROOM;
+            Datagram::new(self.begun, fragment.ts)
+        });
+        datagram.packets += packets;
+        datagram.last_ts = datagram.last_ts.max(fragment.ts);
+        datagram.wire_bytes = datagram.wire_bytes.saturating_add(wire_bytes);
+        let before = datagram.room;
+        let is_malformed = datagram.add(fragment, &mut self.counters).is_none();
+        self.counters.malformed += u64::from(is_malformed);
+        self.held_bytes = self.held_bytes + datagram.room - before;
+        if datagram.is_complete() {
+            let datagram = self.take(fragment.key)?;
+            self.counters.reassembled += 1;
+            return datagram.into_whole(true);
+        }
+        while self.held_bytes > self.held_bytes_max && !self.order.is_empty() {
+            self.counters.evicted += 1;
+            self.give_up_oldest();
+        }
+        None
+    }
+
+    /// Datagrams that have been given up by `now` and whose first part was seen, as packets that were cut.
+    pub fn give_up(&mut self, now: Timestamp) -> Vec<Whole> {
+        let is_late = |datagram: &Datagram| now.since(datagram.first_ts) > PATIENCE_NS;
+        while let Some((_, key)) = self.order.first_key_value()
+            && self.datagrams.get(key).is_none_or(is_late)
+        {
+            self.counters.incomplete += 1;
+            self.give_up_oldest();
+        }
+        std::mem::take(&mut self.given_up)
+    }
+
+    /// The input has ended: nothing is waited for any more.
+    pub fn give_up_all(&mut self) -> Vec<Whole> {
+        self.counters.incomplete += self.order.len() as u64;
+        while !self.order.is_empty() {
+            self.give_up_oldest();
+        }
+        std::mem::take(&mut self.given_up)
+    }
+
+    /// Bytes that wait now, overhead included.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// What became of fragments so far.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn give_up_oldest(&mut self) {
+        let oldest = self.order.first_key_value().map(|(_, key)| *key);
+        let datagram = oldest.and_then(|key| self.take(key));
+        self.given_up.extend(datagram.and_then(|datagram| datagram.into_whole(false)));
+    }
+
+    fn take(&mut self, key: FragmentKey) -> Option<Datagram> {
+        let datagram = self.datagrams.remove(&key)?;
+        self.order.remove(&datagram.begun);
+        self.held_bytes -= DATAGRAM_ROOM + datagram.room;
+        Some(datagram)
+    }
+}
+
+impl Datagram {
+    fn new(begun: u64, ts: Timestamp) -> Datagram {
+        Datagram {
+            begun,
+            first_ts: ts,
+            last_ts: ts,
+            head: None,
+            parts: Vec::new(),
+            covered: 0,
+            room: 0,
+            len: None,
+            wire_bytes: 0,
+            packets: 0,
+            spoilt: false,
+        }
+    }
+
+    /// Takes a part in; `None` when it can not be one.
+    fn add(&mut self, fragment: &Fragment<'_>, counters: &mut Counters) -> Option<()> {
+        if self.spoilt {
+            return Some(());
+        }
+        let (start, mut len) = (fragment.offset, fragment.payload.original_len);
+        if fragment.more && len % 8 != 0 {
+            // A receiver of IPv4 uses the part up to where another can begin, one of IPv6 refuses it (RFC 8200 §4.5).
+            len = if fragment.is_v6 { return None } else { len - len % 8 };
+        }
+        let end = start.checked_add(len).filter(|end| *end <= 0xffff && len > 0)?;
+        let reaches = self.parts.last().map_or(0, |part| part.end);
+        let contradicts = match (self.len, fragment.more) {
+            (Some(known), true) => end > known,
+            (Some(known), false) => end != known,
+            (None, true) => false,
+            (None, false) => end < reaches,
+        };
+        if contradicts {
+            return None;
+        }
+        let bytes = &fragment.payload.bytes[..fragment.payload.bytes.len().min(len as usize)];
+        let neighbour = self.parts.get(self.parts.partition_point(|part| part.end <= start));
+        let is_copy = neighbour.is_some_and(|part| (part.start, part.end) == (start, end));
+        if !is_copy && neighbour.is_some_and(|part| part.start < end) {
+            counters.overlaps += 1;
+            if fragment.is_v6 {
+                (self.spoilt, self.head, self.parts, self.room) = (true, None, Vec::new(), 0);
+                return Some(());
+            }
+        }
+        if !fragment.more {
+            self.len = Some(end);
+        }
+        if start == 0 && self.head.is_none() {
+            self.room += fragment.head.len();
+            self.head = Some((fragment.head.to_vec(), fragment.link_type, fragment.repair));
+        }
+        if !is_copy {
+            self.fill(start, end, bytes);
+        }
+        Some(())
+    }
+
+    /// Puts bytes where there are none yet.
+    fn fill(&mut self, mut start: u32, end: u32, bytes: &[u8]) {
+        let origin = start;
+        let mut at = self.parts.partition_point(|part| part.end <= start);
+        while start < end {
+            let next = self.parts.get(at).map_or((end, end), |part| (part.start.min(end), part.end));
+            if start < next.0 {
+                let from = bytes.len().min((start - origin) as usize);
+                let to = bytes.len().min((next.0 - origin) as usize);
+                let part = Part { start, end: next.0, bytes: bytes[from..to].to_vec() };
+                self.covered += part.end - part.start;
+                self.room += part.bytes.len() + PART_ROOM;
+                self.parts.insert(at, part);
+                at += 1;
+            }
+            start = next.1.max(start);
+            at += 1;
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.head.is_some() && self.len == Some(self.covered)
+    }
+
+    /// The packet, as far as it is known without a hole from its first byte on.
+    fn into_whole(self, is_complete: bool) -> Option<Whole> {
+        let (mut bytes, link_type, repair) = self.head?;
+        let stated = || repair.stated_len(&self.parts.first()?.bytes);
+        let reached = || self.parts.last().map(|part| part.end);
+        let len = self.len.or_else(|| stated().max(reached()))?;
+        if !repair.apply(&mut bytes, len) {
+            return None;
+        }
+        let mut at = 0;
+        for part in &self.parts {
+            if part.start != at {
+                break;
+            }
+            bytes.extend_from_slice(&part.bytes);
+            // A part that the capture cut ends what is known.
+            at = part.start + part.bytes.len() as u32;
+        }
+        let ts = if is_complete { self.last_ts } else { self.first_ts };
+        // Of what is missing nobody knows how many packets it was.
+        let original_len = self.wire_bytes.max(bytes.len() as u32);
+        Some(Whole { ts, link_type, original_len, bytes: Arc::new(bytes), packets: self.packets })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use testkit::packet::Sent;
+    use wire::{Packet, Undecodable};
+
+    use super::*;
+
+    /// A datagram as it travels: pieces of its IP payload from here to there, in Ethernet.
+    fn pieces(v6: bool, payload: &[u8], cuts: &[usize]) -> Vec<Vec<u8>> {
+        let ends = if v6 { ("[fd00::1]:9", "[fd00::2]:53") } else { ("10.0.0.1:9", "10.0.0.2:53") };
+        let ends = (ends.0.parse().expect("an end"), ends.1.parse().expect("an end"));
+        let frame = Sent::udp(Timestamp(0), ends, payload).to_bytes();
+        let (head, body) = frame.split_at(if v6 { 54 } else { 34 });
+        let cuts = cuts.iter().map(|cut| cut * 8).filter(|cut| *cut < body.len());
+        let mut places: Vec<usize> = cuts.chain([0, body.len()]).collect();
+        places.sort_unstable();
+        places.dedup();
+        let piece =
+            |range: &[usize]| part(v6, head, &body[range[0]..range[1]], range[0], range[1] < body.len());
+        places.windows(2).map(piece).collect()
+    }
+
+    fn part(v6: bool, head: &[u8], bytes: &[u8], offset: usize, more: bool) -> Vec<u8> {
+        let mut packet = head.to_vec();
+        let put = |packet: &mut Vec<u8>, at: usize, n: usize| {
+            packet[at..at + 2].copy_from_slice(&(n as u16).to_be_bytes());
+        };
+        if v6 {
+            packet[20] = 44;
+            put(&mut packet, 18, 8 + bytes.len());
+            packet.extend([17, 0, 0, 0, 0, 0, 0, 7]);
+            put(&mut packet, 56, offset | usize::from(more));
+        } else {
+            put(&mut packet, 16, 20 + bytes.len());
+            put(&mut packet, 20, (offset / 8) | (usize::from(more) << 13));
+        }
+        packet.extend(bytes);
+        packet
+    }
+
+    fn captured(bytes: &[u8], ts: i64) -> Captured<'_> {
+        let original_len = bytes.len() as u32;
+        Captured { ts: Timestamp(ts), link_type: LinkType::Ethernet, original_len, bytes }
+    }
+
+    fn add(table: &mut Fragments, packet: &[u8], ts: i64) -> Option<Whole> {
+        let captured = captured(packet, ts);
+        table.add(&Fragment::of(&captured).expect("a fragment"), (1, captured.wire_len()))
+    }
+
+    fn payload_of(whole: &Whole) -> Vec<u8> {
+        let captured = whole.captured();
+        let packet = Packet::decode(&captured).expect("a whole packet");
+        assert_eq!((packet.five_tuple.src.port, packet.five_tuple.dst.port), (9, 53));
+        packet.payload.to_vec()
+    }
+
+    proptest! {
+        /// In any order, with any of them twice.
+        #[test]
+        fn any_order_gives_the_datagram(
+            v6: bool,
+            payload in prop::collection::vec(any::<u8>(), 17..2000),
+            cuts in prop::collection::vec(1usize..300, 1..20),
+            order in prop::collection::vec(any::<prop::sample::Index>(), 0..60),
+        ) {
+            let pieces = pieces(v6, &payload, &cuts);
+            prop_assume!(pieces.len() > 1);
+            let mut table = Fragments::new(1 << 20);
+            let mut missing: Vec<usize> = (0..pieces.len()).collect();
+            let order: Vec<usize> = order.iter().map(|i| i.index(pieces.len())).chain(0..pieces.len()).collect();
+            for (n, i) in order.into_iter().enumerate() {
+                missing.retain(|m| *m != i);
+                let whole = add(&mut table, &pieces[i], n as i64);
+                prop_assert_eq!(whole.is_some(), missing.is_empty());
+                if let Some(whole) = whole {
+                    prop_assert_eq!(payload_of(&whole), payload);
+                    prop_assert_eq!((whole.packets, whole.ts), (n as u64 + 1, Timestamp(n as i64)));
+                    prop_assert_eq!((table.held_bytes, table.order.len(), table.counters.overlaps), (0, 0, 0));
+                    return Ok(());
+                }
+            }
+        }
+
+        /// Any parts at all: of IPv4 the first byte at a place counts, as in an array that is written once.
+        #[test]
+        fn first_bytes_count(parts in prop::collection::vec((0usize..12, 1usize..6, any::<u8>()), 1..30)) {
+            let head = &pieces(false, &[0; 9], &[])[0][..34];
+            let (mut table, mut array) = (Fragments::new(1 << 20), vec![None; 200]);
+            for (at, len, byte) in parts {
+                let (start, end) = (at * 8, (at + len) * 8);
+                let packet = part(false, head, &vec![byte; end - start], start, true);
+                prop_assert!(add(&mut table, &packet, 0).is_none());
+                array[start..end].iter_mut().for_each(|place| *place = place.or(Some(byte)));
+            }
+            let datagram = table.datagrams.values().next().expect("a datagram that waits");
+            let covered = array.iter().filter(|place| place.is_some()).count();
+            prop_assert_eq!(datagram.covered as usize, covered);
+            for part in &datagram.parts {
+                let (start, end) = (part.start as usize, part.end as usize);
+                let expected: Option<Vec<u8>> = array[start..end].iter().copied().collect();
+                prop_assert_eq!(Some(part.bytes.clone()), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn overlaps_spoil_v6_only() {
+        for v6 in [false, true] {
+            let (coarse, fine) = (pieces(v6, &[7; 56], &[4]), pieces(v6, &[7; 56], &[2, 6]));
+            let mut table = Fragments::new(1 << 20);
+            assert!(add(&mut table, &coarse[0], 0).is_none() && add(&mut table, &fine[1], 0).is_none());
+            assert_eq!(
+                add(&mut table, &coarse[1], 0).map(|whole| payload_of(&whole)),
+                (!v6).then(|| vec![7; 56])
+            );
+            assert_eq!(table.counters.overlaps, if v6 { 1 } else { 2 });
+        }
+    }
+
+    #[test]
+    fn what_the_first_part_says_is_not_lost() {
+        for v6 in [false, true] {
+            let pieces = pieces(v6, &[7; 100], &[3, 6]);
+            let mut table = Fragments::new(1 << 20);
+            add(&mut table, &pieces[0], 5);
+            assert!(table.give_up(Timestamp(PATIENCE_NS)).is_empty(), "it may still come");
+            let given_up = table.give_up(Timestamp(PATIENCE_NS + 6));
+            let captured = given_up[0].captured();
+            let packet = Packet::decode(&captured).expect("a packet that was cut");
+            assert_eq!((packet.payload, packet.payload_original_len), (&[7; 16][..], 100));
+            assert_eq!((packet.ts, table.counters.incomplete, table.held_bytes), (Timestamp(5), 1, 0));
+            // Without it there is nothing to say.
+            add(&mut table, &pieces[1], 5);
+            assert!(table.give_up_all().is_empty());
+        }
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut table = Fragments::new(10_000);
+        let first = &pieces(false, &[7; 400], &[20])[0];
+        for ident in 0..1000u16 {
+            let mut packet = first.clone();
+            packet[18..20].copy_from_slice(&ident.to_be_bytes());
+            add(&mut table, &packet, 0);
+            assert!(table.held_bytes <= 10_000);
+        }
+        let given_up = table.give_up(Timestamp(0));
+        assert_eq!(given_up.len() as u64, table.counters.evicted);
+        assert_eq!(given_up.len() + table.order.len(), 1000);
+    }
+
+    #[test]
+    fn impossible_parts() {
+        let head = &pieces(false, &[0; 9], &[])[0][..34];
+        let mut table = Fragments::new(1 << 20);
+        for (offset, len, more, malformed) in [
+            (8, 56, true, 0),
+            (65_528, 8, true, 1),
+            (32, 8, false, 2),
+            (64, 8, false, 2),
+            (72, 8, true, 3),
+            (0, 0, true, 4),
+            (0, 8, true, 4),
+        ] {
+            add(&mut table, &part(false, head, &vec![0; len], offset, more), 0);
+            assert_eq!(table.counters.malformed, malformed, "{offset} {len} {more}");
+        }
+        assert_eq!(table.counters.reassembled, 1, "the good ones are a datagram");
+        assert_eq!(Packet::decode(&captured(&[], 0)).err(), Some(Undecodable::Malformed));
+    }
+}

@@ -1,0 +1,115 @@
+//! What is inside of tunnels and fragments, packet by packet, as tshark decodes it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use capture::Block;
+use monitor::fragments::Fragments;
+use testkit::corpus::loudly;
+use wire::{Captured, Fragment, Packet, Transport};
+
+use crate::support::captures;
+
+const FOLDERS: &[&str] = &["captures/tunnels", "captures/ipfrag", "derived"];
+
+/// Damaged on purpose: the last part of the one ends inside of another, lengths of the other contradict each other, and
+/// tshark decodes what it can.
+const DAMAGED: &[&str] = &["wswiki-teardrop.pcap", "noise.pcap"];
+
+/// Frame number → source, destination, protocol and, of TCP and UDP, ports.
+type Frames = BTreeMap<u64, String>;
+
+#[test]
+fn inner_packets_are_those_of_tshark() {
+    let Some(root) = testkit::corpus() else { return };
+    if Command::new("tshark").arg("-v").output().is_err() {
+        return loudly("NO tshark: inner packets have NOT been compared");
+    }
+    let mut frames = 0;
+    let mut wrong = Vec::new();
+    for capture in captures(&root, FOLDERS) {
+        if DAMAGED.iter().any(|name| capture.ends_with(name)) {
+            continue;
+        }
+        let (ours, theirs) = (ours(&capture), theirs(&capture));
+        frames += theirs.len();
+        for (number, theirs) in &theirs {
+            if ours.get(number) != Some(theirs) {
+                let name = capture.file_name().unwrap_or_default().to_string_lossy();
+                wrong.push(format!("{name} {number}: {:?}, tshark {theirs:?}", ours.get(number)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {frames}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(frames > 15_000, "{frames} frames compared");
+}
+
+/// Datagrams in several packets stand with the one that completes them.
+fn ours(capture: &Path) -> Frames {
+    let mut source = capture::open(&[capture.to_owned()]);
+    let (mut block, mut frames, mut number) = (Block::default(), Frames::new(), 0);
+    let mut fragments = Fragments::new(64 << 20);
+    while source.next_block(&mut block) {
+        for captured in block.packets() {
+            number += 1;
+            if let Some(text) = shown(&captured, &mut fragments) {
+                frames.insert(number, text);
+            }
+        }
+    }
+    frames
+}
+
+fn shown(captured: &Captured<'_>, fragments: &mut Fragments) -> Option<String> {
+    if let Some(fragment) = Fragment::of(captured) {
+        let whole = fragments.add(&fragment, (1, captured.wire_len()))?;
+        return shown(&whole.captured(), fragments);
+    }
+    let packet = Packet::decode(captured).ok()?;
+    let (src, dst) = (packet.five_tuple.src, packet.five_tuple.dst);
+    Some(match packet.transport {
+        Transport::Tcp(_) => format!("{} {} {} {} tcp", src.addr, dst.addr, src.port, dst.port),
+        Transport::Udp => format!("{} {} {} {} udp", src.addr, dst.addr, src.port, dst.port),
+        _ => return None,
+    })
+}
+
+/// TCP and UDP packets, less those that tshark finds wrong in a way that leaves ports out.
+fn theirs(capture: &Path) -> Frames {
+    let fields = ["frame.number", "frame.protocols", "ip.src", "ip.dst", "ipv6.src", "ipv6.dst"];
+    let ports = ["tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport", "tcp.hdr_len"];
+    let mut command = Command::new("tshark");
+    command.args(["-n", "-T", "fields", "-E", "occurrence=l", "-r"]).arg(capture);
+    // Linux's own port of VXLAN.
+    command.args(["-d", "udp.port==8472,vxlan"]);
+    fields.iter().chain(&ports).for_each(|field| {
+        command.args(["-e", field]);
+    });
+    let output = command.output().expect("tshark runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().filter_map(frame).collect()
+}
+
+fn frame(line: &str) -> Option<(u64, String)> {
+    let cells: Vec<&str> = line.split('\t').collect();
+    let [number, protocols, v4_src, v4_dst, v6_src, v6_dst, tcp_src, tcp_dst, udp_src, udp_dst, tcp_len] =
+        cells[..]
+    else {
+        return None;
+    };
+    let stack: Vec<&str> = protocols.split(':').collect();
+    // Of a TCP header that is shorter than itself we say nothing. ICMP errors quote headers.
+    let is_bogus = tcp_len.parse().is_ok_and(|len: u32| len < 20);
+    if is_bogus || stack.iter().any(|p| p.starts_with("icmp")) {
+        return None;
+    }
+    let last = |names: &[&str]| stack.iter().rposition(|p| names.contains(p));
+    let (src, dst) = if last(&["ipv6"]) > last(&["ip"]) { (v6_src, v6_dst) } else { (v4_src, v4_dst) };
+    let (src_port, dst_port, name) =
+        if last(&["tcp"]) > last(&["udp"]) { (tcp_src, tcp_dst, "tcp") } else { (udp_src, udp_dst, "udp") };
+    // Behind the innermost IP header, and not around a tunnel with something else in it.
+    let is_inside = last(&["tcp", "udp"]) > last(&["ip", "ipv6", "vxlan", "geneve", "gtp"]);
+    (is_inside && !src_port.is_empty())
+        .then(|| (number.parse().unwrap_or(0), format!("{src} {dst} {src_port} {dst_port} {name}")))
+}
