@@ -16,6 +16,7 @@ use tracing::warn;
 use wire::{LinkType, Timestamp};
 
 use crate::block::{BLOCK_PACKETS, Block, Record};
+use crate::filter::{filtered_again, fits_packets, or_tunnels};
 use crate::interfaces::{Interface, interfaces};
 use crate::live::{ANY, Clock, LiveError, LiveOptions, Stop};
 use crate::source::{Counters, Source, SourceError};
@@ -67,7 +68,11 @@ pub(crate) fn open(
     for source in &sources {
         system("attach the capture filter", source.socket.attach(&filter))?;
     }
-    Ok(sources.into_iter().map(|source| Box::new(source) as Box<dyn Source>).collect())
+    let sources = sources.into_iter().map(|source| Box::new(source) as Box<dyn Source>);
+    match options.filter.trim() {
+        text if text.is_empty() || !fits_packets(text) => Ok(sources.collect()),
+        text => sources.map(|source| filtered_again(source, text)).collect(),
+    }
 }
 
 /// What a packet begins with.
@@ -108,7 +113,13 @@ fn compile(
         _ => Target::Packets(RAW),
     };
     let bad = |message| LiveError::BadFilter { text: options.filter.clone(), message };
-    Program::compile(&options.filter, &target, options.snaplen).map_err(bad)
+    // As it stands it has to be right; where what is added does not fit, tunnels are seen for their outside.
+    let program = Program::compile(&options.filter, &target, options.snaplen).map_err(bad)?;
+    if !fits_packets(&options.filter) {
+        return Ok(program);
+    }
+    let wider = or_tunnels(&options.filter, headers == Headers::Ethernet);
+    Ok(Program::compile(&wider, &target, options.snaplen).unwrap_or(program))
 }
 
 /// A socket that is set up, and takes nothing.

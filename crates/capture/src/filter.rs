@@ -1,10 +1,13 @@
-//! The capture filter for packets that come from files: any source, less the packets that a filter in the language of
-//! tcpdump does not take. A live source's filter runs in the kernel instead.
+//! The capture filter where the kernel can not have the last word: any source, less the packets that a filter in the
+//! language of tcpdump does not take. A packet in tunnels is taken for what is outside or for what is inside. Fragments
+//! are taken with the first of their datagram, if that came before them.
 
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use wire::LinkType;
+use wire::fragment::FragmentKey;
+use wire::{Captured, Fragment, LinkType, Packet, Transport};
 
 use crate::block::Block;
 use crate::live::LiveError;
@@ -14,14 +17,46 @@ use crate::sys::bpf::{Program, Target};
 /// What libpcap's compiler is told of a packet's length; files have longer ones only of local traffic.
 const SNAPLEN: u32 = 262_144;
 
+/// Datagrams that are remembered for the fragments to come.
+const DATAGRAMS_MAX: usize = 64;
+
 /// What `text` takes of `source`.
 ///
 /// # Errors
 /// When the filter is wrong.
 pub fn filtered(source: Box<dyn Source>, text: &str) -> Result<Box<dyn Source>, LiveError> {
+    Ok(Box::new(filter(source, text)?))
+}
+
+/// The same of a source whose kernel has left out what is neither taken nor, by [`or_tunnels`], in a tunnel.
+pub(crate) fn filtered_again(source: Box<dyn Source>, text: &str) -> Result<Box<dyn Source>, LiveError> {
+    Ok(Box::new(Filtered { only_tunnels: true, ..filter(source, text)? }))
+}
+
+/// Whether a filter is one for packets as such, wherever they are: not so what asks the kernel for more, as `inbound`.
+pub(crate) fn fits_packets(text: &str) -> bool {
+    let ethernet = number(LinkType::Ethernet).unwrap_or_default();
+    Program::compile(text, &Target::Packets(ethernet), SNAPLEN).is_ok()
+}
+
+/// A filter for the kernel that also takes all that may be a tunnel's.
+pub(crate) fn or_tunnels(text: &str, has_link_header: bool) -> String {
+    let mut all = format!("({text}) or udp dst port 4789 or udp dst port 8472 or udp dst port 4790");
+    all.push_str(" or udp dst port 6081 or udp dst port 2152 or ip proto 4 or ip proto 41 or ip proto 47");
+    all.push_str(" or ip6 proto 4 or ip6 proto 41 or ip6 proto 47");
+    if has_link_header {
+        all.push_str(" or ether proto 0x8847 or ether proto 0x8848 or ether proto 0x8864");
+    }
+    all
+}
+
+fn filter(source: Box<dyn Source>, text: &str) -> Result<Filtered, LiveError> {
     let mut filtered = Filtered {
         text: text.to_owned(),
-        programs: Vec::new(),
+        programs: Programs(Vec::new()),
+        inside: Programs(Vec::new()),
+        datagrams: VecDeque::new(),
+        only_tunnels: false,
         errors: source.errors().to_vec(),
         learnt: source.errors().len(),
         source,
@@ -29,18 +64,28 @@ pub fn filtered(source: Box<dyn Source>, text: &str) -> Result<Box<dyn Source>, 
     };
     // Most captures are of Ethernet, and what is no filter for it is none at all.
     match filtered.compile(LinkType::Ethernet) {
-        Ok(program) => filtered.programs.push((LinkType::Ethernet, Some(program))),
+        Ok(program) => filtered.programs.0.push((LinkType::Ethernet, Some(program))),
         Err(message) => return Err(LiveError::BadFilter { text: text.to_owned(), message }),
     }
-    Ok(Box::new(filtered))
+    // What is inside of tunnels has no link header: a filter that wants one is for what is outside only.
+    for link_type in [LinkType::Ipv4, LinkType::Ipv6] {
+        filtered.inside.0.push((link_type, filtered.compile(link_type).ok()));
+    }
+    Ok(filtered)
 }
 
 /// See the module's text.
 struct Filtered {
     source: Box<dyn Source>,
     text: String,
-    /// Of each link type seen; none where the filter does not fit it, and takes nothing.
-    programs: Vec<(LinkType, Option<Program>)>,
+    /// Of each link type seen.
+    programs: Programs,
+    /// For what is inside of tunnels.
+    inside: Programs,
+    /// Of which the first part was taken.
+    datagrams: VecDeque<FragmentKey>,
+    /// The kernel has decided on all others.
+    only_tunnels: bool,
     /// The source's errors, and the filter's own.
     errors: Vec<SourceError>,
     /// How many of the source's are among them.
@@ -57,7 +102,7 @@ impl Filtered {
     /// Sees that there is a program for each link type of the block.
     fn prepare(&mut self, block: &Block) {
         for link_type in block.records().iter().map(|record| record.link_type) {
-            if self.programs.iter().any(|(known, _)| *known == link_type) {
+            if self.programs.0.iter().any(|(known, _)| *known == link_type) {
                 continue;
             }
             let program = self.compile(link_type);
@@ -69,9 +114,56 @@ impl Filtered {
                     after_packets: self.counters.packets,
                 });
             }
-            self.programs.push((link_type, program.ok()));
+            self.programs.0.push((link_type, program.ok()));
         }
     }
+}
+
+/// A program for each link type; none where the filter does not fit it, and takes nothing.
+struct Programs(Vec<(LinkType, Option<Program>)>);
+
+impl Programs {
+    fn take(&self, packet: &Captured<'_>) -> bool {
+        let program = self.0.iter().find(|(link_type, _)| *link_type == packet.link_type);
+        program
+            .and_then(|(_, program)| program.as_ref())
+            .is_some_and(|program| program.takes(packet.bytes, packet.original_len))
+    }
+}
+
+impl Filtered {
+    fn takes(&mut self, packet: &Captured<'_>) -> bool {
+        if self.only_tunnels && is_for_the_kernel(packet) {
+            return true;
+        }
+        let is_whole = Packet::is_surely_whole(packet);
+        let inner = || wire::innermost(packet).is_some_and(|inner| self.inside.take(&inner));
+        let taken = self.programs.take(packet) || !is_whole && inner();
+        if is_whole { taken } else { self.takes_part(packet, taken) }
+    }
+
+    /// What is no fragment is `taken` or not; a fragment also with the first of its datagram.
+    fn takes_part(&mut self, packet: &Captured<'_>, taken: bool) -> bool {
+        let Some(Fragment { key, offset, .. }) = Fragment::of(packet) else { return taken };
+        if taken && offset == 0 {
+            if self.datagrams.len() == DATAGRAMS_MAX {
+                self.datagrams.pop_front();
+            }
+            self.datagrams.push_back(key);
+        }
+        taken || self.datagrams.contains(&key)
+    }
+}
+
+/// Whether what the kernel said of a packet holds: it is not in a tunnel, nor to a port of tunnels.
+fn is_for_the_kernel(packet: &Captured<'_>) -> bool {
+    if Packet::is_surely_whole(packet) {
+        return true;
+    }
+    let goes_to_tunnel = |packet: Packet<'_>| {
+        matches!(packet.transport, Transport::Udp) && wire::is_tunnel_port(packet.five_tuple.dst.port)
+    };
+    wire::innermost(packet).is_none() && !Packet::decode(packet).is_ok_and(goes_to_tunnel)
 }
 
 impl Source for Filtered {
@@ -84,12 +176,7 @@ impl Source for Filtered {
         }
         self.prepare(block);
         let before = block.len();
-        block.retain(|packet| {
-            let program = self.programs.iter().find(|(link_type, _)| *link_type == packet.link_type);
-            program
-                .and_then(|(_, program)| program.as_ref())
-                .is_some_and(|program| program.takes(packet.bytes, packet.original_len))
-        });
+        block.retain(|packet| self.takes(packet));
         self.counters.filtered += (before - block.len()) as u64;
         self.counters.count(block);
         true
@@ -114,6 +201,10 @@ impl Source for Filtered {
 
     fn names(&self) -> &[(IpAddr, String)] {
         self.source.names()
+    }
+
+    fn backlog(&self) -> f32 {
+        self.source.backlog()
     }
 
     fn progress(&self) -> (u64, Option<u64>) {

@@ -13,6 +13,7 @@ mod foreign;
 mod format;
 mod input;
 pub mod interfaces;
+pub mod listen;
 pub mod live;
 mod open;
 mod pcap_file;

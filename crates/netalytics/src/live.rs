@@ -50,6 +50,14 @@ pub fn open(flags: &LiveFlags, workers: usize, wanted: &MonitorSpec) -> anyhow::
     Ok(sources)
 }
 
+/// Opens a source of the mirrors that are sent to this machine.
+pub fn listen(flags: &LiveFlags) -> anyhow::Result<Box<dyn Source>> {
+    let stop = Stop::default();
+    let source = capture::listen::open(&flags.listen, flags.buffer_size, &stop).map_err(explain)?;
+    end_at_signals(&stop).context("cannot handle signals")?;
+    filter(source, flags)
+}
+
 /// AF_XDP takes the packets of FROM and TO only.
 fn xdp(flags: &LiveFlags, wanted: &MonitorSpec) -> XdpOptions {
     let ends = |list: &[AddressMatch]| list.iter().map(|m| EndMatch { net: m.net, port: m.port }).collect();

@@ -4,6 +4,7 @@
 
 pub(crate) mod af_xdp;
 pub(crate) mod bpf;
+pub(crate) mod datagram_socket;
 #[cfg(feature = "dpdk")]
 pub(crate) mod dpdk;
 pub(crate) mod ethtool;

@@ -34,7 +34,7 @@ pub fn query(flags: &QueryFlags, quiet: bool, verbose: bool) -> anyhow::Result<E
     plan.monitor.sample_seed = flags.sample_seed;
     mention(&plan);
 
-    let capturing = flags.live.asked().is_some();
+    let capturing = flags.live.is_live();
     let input = match open(flags, &plan.monitor)? {
         Some(input) => input,
         None => return Ok(Ended::Incomplete),
@@ -44,8 +44,11 @@ pub fn query(flags: &QueryFlags, quiet: bool, verbose: bool) -> anyhow::Result<E
     if capturing {
         live::give_up_privileges(&flags.live)?;
         if !quiet {
-            let interface = flags.live.asked().map_or("", |(interface, _)| interface);
-            output::complain(&format!("capturing from {interface}; Ctrl-C ends it"));
+            let doing = match flags.live.asked() {
+                Some((interface, _)) => format!("capturing from {interface}"),
+                None => "capturing from mirrors sent here".into(),
+            };
+            output::complain(&format!("{doing}; Ctrl-C ends it"));
         }
     }
     let mut run = Run::start(&plan, &config(flags)?, input).context("cannot start the workers")?;
@@ -69,9 +72,18 @@ pub fn query(flags: &QueryFlags, quiet: bool, verbose: bool) -> anyhow::Result<E
 /// Opens what is to be read; `None` when that was said to be impossible, file by file. Files wait for us, so that
 /// as many workers read them as there are cores; a network does not wait, but the machine may have other work to do.
 fn open(flags: &QueryFlags, wanted: &MonitorSpec) -> anyhow::Result<Option<Input>> {
+    let workers = flags.workers.0.unwrap_or(1);
+    if !flags.live.listen.is_empty() {
+        let source = live::listen(&flags.live)?;
+        return Ok(Some(if workers > 1 {
+            Input::Shared(source, workers)
+        } else {
+            Input::Each(vec![source])
+        }));
+    }
     if flags.live.asked().is_some() {
-        let workers = flags.workers.0.unwrap_or(1);
-        let mut sources = live::open(&flags.live, workers, wanted)?;
+        let sources = if flags.live.one_reader { 1 } else { workers };
+        let mut sources = live::open(&flags.live, sources, wanted)?;
         // Where flows cannot be told apart before us there is one source, and we deal its packets ourselves.
         return Ok(Some(match (sources.len(), sources.pop()) {
             (1, Some(source)) if workers > 1 => Input::Shared(source, workers),

@@ -1,5 +1,6 @@
 //! Flags of live capture.
 
+use capture::listen::Listen;
 use clap::{Args, ValueEnum};
 
 /// What to capture, and how.
@@ -9,6 +10,14 @@ pub struct LiveFlags {
     /// Capture from a network interface, or from any; words behind it are a capture filter: -i eth0 tcp port 80
     #[arg(short, long, value_names = ["IFACE", "FILTER"], num_args = 1.., conflicts_with = "read")]
     pub interface: Vec<String>,
+
+    /// Receive mirrors sent to this machine: vxlan://ADDR:PORT, geneve://ADDR:PORT, gre://ADDR, erspan://ADDR
+    #[arg(long, value_name = "WHAT://ADDR", num_args = 1.., conflicts_with_all = ["read", "interface"])]
+    pub listen: Vec<Listen>,
+
+    /// Read an interface with one thread that deals packets to the workers by what is inside of tunnels
+    #[arg(long)]
+    pub one_reader: bool,
 
     /// Look at packets only that this filter, in tcpdump's language, takes; also of captures that are read
     #[arg(long, value_name = "FILTER")]
@@ -87,6 +96,11 @@ pub enum Clock {
 }
 
 impl LiveFlags {
+    /// Whether packets come from the network.
+    pub fn is_live(&self) -> bool {
+        !self.interface.is_empty() || !self.listen.is_empty()
+    }
+
     /// Interface and filter, when a capture is asked for.
     pub fn asked(&self) -> Option<(&str, String)> {
         let (interface, words) = self.interface.split_first()?;

@@ -17,7 +17,7 @@ pub struct QueryFlags {
 
     /// Captures to read, merged by time: pcap or pcapng, also gzip or zstd of either; - is standard input
     #[arg(short, long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::FilePath)]
-    #[arg(required_unless_present = "interface")]
+    #[arg(required_unless_present_any = ["interface", "listen"])]
     #[arg(help_heading = "Input")]
     pub read: Vec<PathBuf>,
 

@@ -9,3 +9,4 @@ mod links;
 mod net;
 mod servers;
 mod truth;
+mod tunnels;

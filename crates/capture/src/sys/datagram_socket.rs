@@ -1,0 +1,226 @@
+//! Sockets that receive datagrams many at a time: UDP, and IP packets of one protocol. Each datagram comes with the kernel's
+//! time stamp and, when some were lost, how many.
+
+use std::io;
+use std::mem::{size_of, size_of_val, zeroed};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use libc::{c_int, c_void, socklen_t};
+use wire::Timestamp;
+
+/// Datagrams received at a time.
+const BATCH: usize = 64;
+/// The longest that there are.
+const DATAGRAM_LEN: usize = 65_536;
+/// Room for a time stamp and a count.
+const CONTROL_LEN: usize = 128;
+
+/// See the module's text.
+pub(crate) struct DatagramSocket {
+    fd: OwnedFd,
+}
+
+/// One datagram, as it lies in a [`Room`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Datagram {
+    /// What was received: this much from the start of its place in the room.
+    pub len: usize,
+    /// Which place.
+    pub place: usize,
+    pub from: SocketAddr,
+    pub ts: Option<Timestamp>,
+    /// How many the socket has lost since it was opened, when it says so.
+    pub lost: Option<u32>,
+}
+
+/// Memory to receive into.
+pub(crate) struct Room(Vec<u8>);
+
+impl Room {
+    pub fn new() -> Room {
+        Room(vec![0; BATCH * DATAGRAM_LEN])
+    }
+
+    pub fn bytes(&self, datagram: &Datagram) -> &[u8] {
+        let start = datagram.place * DATAGRAM_LEN;
+        &self.0[start..start + datagram.len]
+    }
+}
+
+impl DatagramSocket {
+    /// A socket for datagrams to this address.
+    pub fn udp(at: SocketAddr) -> io::Result<DatagramSocket> {
+        let socket = UdpSocket::bind(at)?;
+        socket.set_nonblocking(true)?;
+        DatagramSocket { fd: socket.into() }.stamped()
+    }
+
+    /// A socket for IP packets of this protocol to this address, or to any; those of IPv4 come with their IP header.
+    pub fn ip(at: IpAddr, protocol: c_int) -> io::Result<DatagramSocket> {
+        let family = if at.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: the call takes three numbers.
+        let fd = check(unsafe { libc::socket(family, kind, protocol) })?;
+        // SAFETY: the descriptor is new, valid and nobody else's.
+        let socket = DatagramSocket { fd: unsafe { OwnedFd::from_raw_fd(fd) } };
+        // SAFETY: all zeros is a valid address of any family.
+        let mut address: libc::sockaddr_storage = unsafe { zeroed() };
+        let place = (&raw mut address).cast::<c_void>();
+        let len = match at {
+            IpAddr::V4(ip) => {
+                let s_addr = u32::from_ne_bytes(ip.octets());
+                let v4 = libc::sockaddr_in {
+                    sin_family: libc::AF_INET as u16,
+                    sin_port: 0,
+                    sin_addr: libc::in_addr { s_addr },
+                    sin_zero: [0; 8],
+                };
+                // SAFETY: the storage has room for an address of any family, and is aligned for it.
+                unsafe { place.cast::<libc::sockaddr_in>().write(v4) };
+                size_of::<libc::sockaddr_in>()
+            }
+            IpAddr::V6(ip) => {
+                let v6 = libc::sockaddr_in6 {
+                    sin6_family: libc::AF_INET6 as u16,
+                    sin6_port: 0,
+                    sin6_flowinfo: 0,
+                    sin6_addr: libc::in6_addr { s6_addr: ip.octets() },
+                    sin6_scope_id: 0,
+                };
+                // SAFETY: as before.
+                unsafe { place.cast::<libc::sockaddr_in6>().write(v6) };
+                size_of::<libc::sockaddr_in6>()
+            }
+        };
+        // SAFETY: the address is valid for `len` bytes and only read.
+        check(unsafe { libc::bind(socket.fd.as_raw_fd(), place.cast(), len as socklen_t) })?;
+        socket.stamped()
+    }
+
+    fn stamped(self) -> io::Result<DatagramSocket> {
+        self.set(libc::SO_TIMESTAMPNS, 1)?;
+        self.set(libc::SO_RXQ_OVFL, 1)?;
+        Ok(self)
+    }
+
+    /// Asks for so much memory for datagrams that wait; how much there is then. More than the system allows to
+    /// everybody needs CAP_NET_ADMIN.
+    pub fn set_buffer(&self, bytes: usize) -> io::Result<usize> {
+        let wanted = c_int::try_from(bytes / 2).unwrap_or(c_int::MAX);
+        if self.set(libc::SO_RCVBUFFORCE, wanted).is_err() {
+            self.set(libc::SO_RCVBUF, wanted)?;
+        }
+        let mut got: c_int = 0;
+        let mut len = size_of_val(&got) as socklen_t;
+        let (fd, into) = (self.fd.as_raw_fd(), (&raw mut got).cast::<c_void>());
+        // SAFETY: the kernel writes at most `len` bytes to a number of that size.
+        check(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, into, &raw mut len) })?;
+        Ok(usize::try_from(got).unwrap_or(0))
+    }
+
+    /// Hands over what has come; false when it was nothing.
+    pub fn receive(&self, room: &mut Room, mut take: impl FnMut(&Room, &Datagram)) -> io::Result<bool> {
+        // SAFETY: all zeros is a valid value of these plain structures of numbers and null pointers.
+        let (mut names, mut iovs, mut messages): (
+            [libc::sockaddr_storage; BATCH],
+            [libc::iovec; BATCH],
+            [libc::mmsghdr; BATCH],
+        ) = unsafe { (zeroed(), zeroed(), zeroed()) };
+        // Aligned as control messages are.
+        let mut controls = [[0u64; CONTROL_LEN / 8]; BATCH];
+        for (i, place) in room.0.chunks_exact_mut(DATAGRAM_LEN).enumerate() {
+            iovs[i] = libc::iovec { iov_base: place.as_mut_ptr().cast(), iov_len: DATAGRAM_LEN };
+            let header = &mut messages[i].msg_hdr;
+            header.msg_name = (&raw mut names[i]).cast();
+            header.msg_namelen = size_of::<libc::sockaddr_storage>() as socklen_t;
+            (header.msg_iov, header.msg_iovlen) = (&raw mut iovs[i], 1);
+            header.msg_control = (&raw mut controls[i]).cast();
+            header.msg_controllen = CONTROL_LEN;
+        }
+        let (fd, none) = (self.fd.as_raw_fd(), std::ptr::null_mut());
+        // SAFETY: every header points at memory of the lengths given there, which outlives the call.
+        let received = check(unsafe {
+            libc::recvmmsg(fd, messages.as_mut_ptr(), BATCH as u32, libc::MSG_DONTWAIT, none)
+        });
+        let received = match received {
+            Ok(n) => n as usize,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            // Somebody answered one of ours, which there are none of; or a signal came.
+            Err(e) if matches!(e.raw_os_error(), Some(libc::ECONNREFUSED | libc::EINTR)) => return Ok(false),
+            Err(e) => return Err(e),
+        };
+        for (place, message) in messages[..received].iter().enumerate() {
+            let Some(from) = address(&names[place]) else { continue };
+            let len = (message.msg_len as usize).min(DATAGRAM_LEN);
+            let mut datagram = Datagram { len, place, from, ts: None, lost: None };
+            read_control(&message.msg_hdr, &mut datagram);
+            take(room, &datagram);
+        }
+        Ok(received > 0)
+    }
+
+    fn set(&self, name: c_int, value: c_int) -> io::Result<()> {
+        let (from, len) = ((&raw const value).cast::<c_void>(), size_of_val(&value) as socklen_t);
+        // SAFETY: the kernel reads `len` bytes from a value of that size.
+        check(unsafe { libc::setsockopt(self.fd.as_raw_fd(), libc::SOL_SOCKET, name, from, len) })?;
+        Ok(())
+    }
+}
+
+/// Waits until one of the sockets has something, or `timeout` is over, or a signal came.
+pub(crate) fn wait<'a>(sockets: impl Iterator<Item = &'a DatagramSocket>, timeout: Duration) {
+    let poll = |socket: &DatagramSocket| libc::pollfd {
+        fd: socket.fd.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let mut polls: Vec<libc::pollfd> = sockets.map(poll).collect();
+    let timeout = timeout.as_millis().min(10_000) as c_int;
+    // SAFETY: as many entries as said.
+    unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout) };
+}
+
+fn read_control(header: &libc::msghdr, datagram: &mut Datagram) {
+    // SAFETY: the kernel has left whole control messages in the buffer of the header, which lives.
+    unsafe {
+        let mut message = libc::CMSG_FIRSTHDR(header);
+        while let Some(this) = message.as_ref() {
+            let data = libc::CMSG_DATA(message);
+            match (this.cmsg_level, this.cmsg_type) {
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                    let time = data.cast::<libc::timespec>().read_unaligned();
+                    datagram.ts = Some(Timestamp(time.tv_sec * 1_000_000_000 + time.tv_nsec));
+                }
+                (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
+                    datagram.lost = Some(data.cast::<u32>().read_unaligned());
+                }
+                _ => {}
+            }
+            message = libc::CMSG_NXTHDR(header, message);
+        }
+    }
+}
+
+fn address(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
+    let place = (&raw const *storage).cast::<c_void>();
+    match c_int::from(storage.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: the family says what the storage holds, which is aligned for it.
+            let v4 = unsafe { place.cast::<libc::sockaddr_in>().read() };
+            let ip = Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes());
+            Some(SocketAddr::new(ip.into(), u16::from_be(v4.sin_port)))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as before.
+            let v6 = unsafe { place.cast::<libc::sockaddr_in6>().read() };
+            Some(SocketAddr::new(Ipv6Addr::from(v6.sin6_addr.s6_addr).into(), u16::from_be(v6.sin6_port)))
+        }
+        _ => None,
+    }
+}
+
+fn check(result: c_int) -> io::Result<c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
