@@ -115,6 +115,8 @@ struct Held {
 const PLAUSIBLE: i32 = 1 << 30;
 /// Segments in a row at an implausible place that make it the true one.
 const STRAYS_BELIEVED: u8 = 3;
+/// The same of places in a gap that was declared: a few in a row may only be late.
+const LATE_BELIEVED: u8 = 32;
 /// What a held segment costs besides its bytes.
 const HELD_OVERHEAD_BYTES: usize = 256;
 
@@ -396,10 +398,11 @@ impl ByteStream {
         let count = if segment.seq == expected && count > 0 { count + 1 } else { 1 };
         waiting.strays = (segment.seq.plus(segment.len), count);
         self.bits |= BUSY;
-        if count < STRAYS_BELIEVED {
+        let is_late = (-PLAUSIBLE..0).contains(&segment.seq.distance(self.next));
+        if count < if is_late { LATE_BELIEVED } else { STRAYS_BELIEVED } {
             let counters = &mut *out.counters;
             counters.repeated_bytes += u64::from(segment.len);
-            if (-PLAUSIBLE..0).contains(&segment.seq.distance(self.next)) {
+            if is_late {
                 counters.late_bytes += u64::from(segment.len);
                 counters.out_of_order += 1;
             } else {
