@@ -1,0 +1,101 @@
+//! One tuple as its values: what a monitor claims of one transaction.
+
+use arrow_array::Array;
+use parsers::Quality;
+use tuple::common::{self, FIELDS};
+use tuple::{Batch, DataType, FieldId};
+use wire::{Addr, Endpoint};
+
+/// A tuple.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told {
+    /// Who asks.
+    pub client: Endpoint,
+    /// Who answers.
+    pub server: Endpoint,
+    /// First byte of the request, else of the response.
+    pub ts: i64,
+    /// When it was complete.
+    pub ts_end: i64,
+    /// How it was come by, by its own account.
+    pub quality: Quality,
+    /// Whether there is a request in it.
+    pub asked: bool,
+    /// From the request's last byte to the response's first.
+    pub response_time: Option<i64>,
+    /// From the response's first byte to its last.
+    pub transfer_time: Option<i64>,
+    /// The parser's own fields.
+    pub values: Vec<(&'static str, Option<Value>)>,
+}
+
+/// A value of any type; times and numbers are as they are in the column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A number or a truth value.
+    Number(i128),
+    /// A text.
+    Text(String),
+}
+
+impl Told {
+    /// The tuples of a batch with all columns.
+    pub fn of(batch: &Batch) -> impl Iterator<Item = Told> + '_ {
+        (0..batch.rows()).map(|row| Told::of_row(batch, row))
+    }
+
+    /// The value of one of the parser's own fields.
+    #[must_use]
+    pub fn value(&self, field: &str) -> Option<&Value> {
+        self.values.iter().find(|(name, _)| *name == field)?.1.as_ref()
+    }
+
+    fn of_row(batch: &Batch, row: usize) -> Told {
+        let end = |ip, port| {
+            let bytes = batch.ip(ip).value(row).try_into().expect("an address has 16 bytes");
+            Endpoint { addr: Addr(bytes), port: batch.u64(port).value(row) as u16 }
+        };
+        let own = batch.schema().ids().skip(FIELDS.len());
+        let values: Vec<_> = own.map(|id| (name(batch, id), value(batch, id, row))).collect();
+        let find = |field: &str| values.iter().find(|(name, _)| *name == field).and_then(|(_, v)| v.as_ref());
+        let number = |field| match find(field)? {
+            Value::Number(n) => i64::try_from(*n).ok(),
+            Value::Text(_) => None,
+        };
+        Told {
+            client: end(common::CLIENT_IP, common::CLIENT_PORT),
+            server: end(common::SERVER_IP, common::SERVER_PORT),
+            ts: batch.i64(common::TS).value(row),
+            ts_end: batch.i64(common::TS_END).value(row),
+            quality: quality(batch.text(common::QUALITY).value(row)),
+            asked: find("method").is_some() || find("command").is_some(),
+            response_time: number("response_time_ns"),
+            transfer_time: number("transfer_time_ns"),
+            values,
+        }
+    }
+}
+
+fn name(batch: &Batch, id: FieldId) -> &'static str {
+    match batch.schema().field(id).name {
+        std::borrow::Cow::Borrowed(name) => name,
+        std::borrow::Cow::Owned(_) => unreachable!("a parser's fields are known at compile time"),
+    }
+}
+
+fn quality(text: &str) -> Quality {
+    use Quality::{Exact, GapBody, Half, Midstream, Resync};
+    let known = [Exact, GapBody, Resync, Midstream, Half].into_iter().find(|q| q.name() == text);
+    known.unwrap_or_else(|| panic!("no quality is called {text}"))
+}
+
+fn value(batch: &Batch, id: FieldId, row: usize) -> Option<Value> {
+    batch.column(id).filter(|column| column.is_valid(row))?;
+    Some(match batch.schema().field(id).data_type {
+        DataType::Bool => Value::Number(batch.bool(id).value(row).into()),
+        DataType::U64 => Value::Number(batch.u64(id).value(row).into()),
+        DataType::I64 => Value::Number(batch.i64(id).value(row).into()),
+        DataType::Text | DataType::Json => Value::Text(batch.text(id).value(row).to_owned()),
+        DataType::F64 | DataType::Ip => unreachable!("no protocol's own field is of this type"),
+    })
+}
