@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""How true results are when packets are missing, ours and those of others: bench/accuracy.py --captures DIR [-o bench/runs/DATE].
+
+Runs the command of crates/accuracy, then Packetbeat and tshark, where they can be had, on the damaged files that it
+wrote. Each program is compared with itself on the whole capture. Writes accuracy.json and accuracy.md into the run's
+folder; bench/plots.py draws docs/plots from the former."""
+import argparse, collections, datetime, json, os, shutil, subprocess, sys, tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LOSSES = ["0.01", "0.05", "0.1"]
+# Captures that a peer reads: its own name for the protocol, and the port.
+PACKETBEAT = {"http_web": ("http", 80), "http_api": ("http", 80), "mysql_text": ("mysql", 3306), "mysql_prep": ("mysql", 3306), "mc_ascii": ("memcache", 11211), "mc_bin": ("memcache", 11211)}
+TSHARK = ["http_web", "http_api"]
+# What Packetbeat says of an event with one half.
+HALVES = ("Unmatched", "Unfinished", "Invalid transaction")
+
+
+def ours(binary, arguments, folder):
+    """The table of our own program; damaged files go to `folder`."""
+    result = os.path.join(folder, "ours.json")
+    flags = ["--captures", arguments.captures, "--packets", str(arguments.packets), "--seeds", str(arguments.seeds)]
+    code = subprocess.run([binary, *flags, "--json", result, "--write", folder], stdout=subprocess.DEVNULL).returncode
+    if not os.path.exists(result):
+        sys.exit(f"{binary} failed: {code}")
+    with open(result) as f:
+        return json.load(f)
+
+
+def packetbeat(program, capture, protocol, port):
+    """Events as (transaction, what is claimed of it, mark)."""
+    with tempfile.TemporaryDirectory() as work:
+        config = os.path.join(work, "packetbeat.yml")
+        with open(config, "w") as f:
+            f.write(f"packetbeat.shutdown_timeout: 5s\npacketbeat.flows.enabled: false\npacketbeat.protocols:\n- type: {protocol}\n  ports: [{port}]\n"
+                    f"output.file:\n  path: {work}\n  filename: packetbeat\n  rotate_every_kb: 10000000\nlogging.level: error\n")
+        subprocess.run([program, "-c", config, "--path.home", work, "-I", capture, "-t"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for name in os.listdir(work):
+            if name.startswith("packetbeat") and not name.endswith(".yml"):
+                with open(os.path.join(work, name)) as f:
+                    yield from (packetbeat_event(json.loads(line)) for line in f)
+
+
+def packetbeat_event(event):
+    messages = event.get("error", {}).get("message", [])
+    messages = [messages] if isinstance(messages, str) else messages
+    half = "duration" not in event["event"] or any(m.startswith(HALVES) for m in messages)
+    key = (event.get("client", {}).get("ip"), event.get("client", {}).get("port"), event["event"].get("start"))
+    claims = {name: event.get(name) for name in ("query", "url", "http", "mysql", "memcache", "status")} | {"duration": event["event"].get("duration")}
+    return key, json.dumps(claims, sort_keys=True), "half" if half else "marked" if messages else "exact"
+
+
+def tshark(capture):
+    fields = ["frame.time_epoch", "ip.dst", "tcp.dstport", "http.response.code", "http.time", "http.response_for.uri"]
+    command = ["tshark", "-n", "-r", capture, "-Y", "http.response", "-T", "fields", *(x for f in fields for x in ("-e", f))]
+    for line in subprocess.run(command, capture_output=True, text=True).stdout.splitlines():
+        at, ip, port, code, time, uri = line.split("\t")
+        if time and "," not in time:
+            # The request's time; a response is never told of alone.
+            yield (ip, port, round((float(at.replace(",", ".")) - float(time)) * 1e6)), json.dumps([code, time, uri]), "exact"
+        elif not time:
+            yield (ip, port, at), json.dumps([code]), "half"
+
+
+def compare(whole, damaged):
+    """Counts of a damaged run; a claim is right if the whole run makes the same one of the same transaction."""
+    truth = collections.Counter((key, claims) for key, claims, mark in whole if mark != "half")
+    count = collections.Counter(transactions=sum(truth.values()))
+    for key, claims, mark in damaged:
+        if mark == "half":
+            count["halves"] += 1
+        elif truth[key, claims] > 0:
+            truth[key, claims] -= 1
+            count[mark] += 1
+        else:
+            count["wrong" if mark == "exact" else "wrong_but_marked"] += 1
+    return {name: count[name] for name in ("transactions", "exact", "marked", "halves", "wrong", "wrong_but_marked")}
+
+
+def peers(folder):
+    """What other programs make of the damaged files."""
+    program = os.path.join(HERE, "target/peers/packetbeat")
+    readers = []
+    if os.access(program, os.X_OK):
+        readers += [("Packetbeat", name, lambda path, p=protocol, n=port: packetbeat(program, path, p, n)) for name, (protocol, port) in PACKETBEAT.items()]
+    if shutil.which("tshark"):
+        readers += [("tshark", name, tshark) for name in TSHARK]
+    for peer, name, read in readers:
+        whole = os.path.join(folder, f"{name}.0.pcap")
+        if not os.path.exists(whole):
+            continue
+        truth = list(read(whole))
+        for loss in LOSSES:
+            print(f"{peer}: {name}, {loss}", file=sys.stderr)
+            yield {"peer": peer, "capture": name, "loss": float(loss)} | compare(truth, read(os.path.join(folder, f"{name}.{loss}.pcap")))
+
+
+def percent(n, of):
+    return f"{100 * n / of:.2f}" if of else "–"
+
+
+def table(result):
+    """The figures as a page."""
+    yield "| capture | harm | transactions | findable % | exact % | marked % | half % | missed % | wrong | found, % of findable |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+    for c in result["cells"]:
+        shares = " | ".join(percent(c[name], c["transactions"]) for name in ("findable", "exact", "marked", "half", "missed"))
+        yield f"| {c['capture']} | {c['harm']} | {c['transactions']:,} | {shares} | {c['wrong']} | {percent(c['exact'] + c['marked'], c['findable'])} |"
+    if result["peers"]:
+        yield "\n| program | capture | loss % | transactions in the whole | right, no mark % | right, marked % | wrong, no mark % | wrong, marked % | halves |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+    for c in result["peers"]:
+        shares = " | ".join(percent(c[name], c["transactions"]) for name in ("exact", "marked", "wrong", "wrong_but_marked"))
+        yield f"| {c['peer']} | {c['capture']} | {100 * c['loss']:g} | {c['transactions']:,} | {shares} | {c['halves']:,} |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--captures", required=True, help="folder of the large captures, as for run.py")
+    parser.add_argument("--packets", type=int, default=100_000, help="so many of each")
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--binary", help="instead of building it")
+    parser.add_argument("-o", default=os.path.join(HERE, "runs", datetime.date.today().isoformat()))
+    arguments = parser.parse_args()
+    binary = arguments.binary
+    if not binary:
+        root = os.path.dirname(HERE)
+        subprocess.run(["cargo", "build", "--release", "--locked", "-q", "-p", "accuracy"], cwd=root, check=True)
+        binary = os.path.join(root, "target/release/accuracy")
+    with tempfile.TemporaryDirectory() as folder:
+        result = ours(binary, arguments, folder)
+        result["commit"] = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True).stdout.strip()
+        result["peers"] = list(peers(folder))
+    os.makedirs(arguments.o, exist_ok=True)
+    with open(os.path.join(arguments.o, "accuracy.json"), "w") as f:
+        json.dump(result, f, indent=1)
+        f.write("\n")
+    with open(os.path.join(arguments.o, "accuracy.md"), "w") as f:
+        f.write(f"# How true: commit {result['commit']}\n\n{result['packets']:,} packets of each large capture, {result['seeds']} seeds; what the columns mean is in docs/accuracy.md.\n\n")
+        f.write("\n".join(table(result)) + "\n")
+
+
+main()
