@@ -94,6 +94,13 @@ def peers(folder):
             yield {"peer": peer, "capture": name, "loss": float(loss)} | compare(truth, read(os.path.join(folder, f"{name}.{loss}.pcap")))
 
 
+def one_a_line(result):
+    """JSON with a line for each cell."""
+    lists = {name: "[\n  " + ",\n  ".join(json.dumps(cell) for cell in result[name]) + "\n ]" for name in ("cells", "peers")}
+    rest = {name: json.dumps(value) for name, value in result.items() if name not in lists}
+    return "{\n " + ",\n ".join(f'"{name}": {text}' for name, text in (rest | lists).items()) + "\n}\n"
+
+
 def percent(n, of):
     return f"{100 * n / of:.2f}" if of else "–"
 
@@ -130,8 +137,7 @@ def main():
         result["peers"] = list(peers(folder))
     os.makedirs(arguments.o, exist_ok=True)
     with open(os.path.join(arguments.o, "accuracy.json"), "w") as f:
-        json.dump(result, f, indent=1)
-        f.write("\n")
+        f.write(one_a_line(result))
     with open(os.path.join(arguments.o, "accuracy.md"), "w") as f:
         f.write(f"# How true: commit {result['commit']}\n\n{result['packets']:,} packets of each large capture, {result['seeds']} seeds; what the columns mean is in docs/accuracy.md.\n\n")
         f.write("\n".join(table(result)) + "\n")

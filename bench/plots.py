@@ -118,12 +118,57 @@ def peers(results, folder):
     save(figure, folder, "peers")
 
 
+def accuracy(results, folder):
+    """What is found and what is false as packets are missing, ours and others'."""
+    cells = [c for c in results["cells"] if c["harm"] == "none" or c["harm"].startswith("loss")]
+    names = [n for n in dict.fromkeys(c["capture"] for c in cells) if n in ("http_web", "http_api", "mysql_text", "mysql_prep", "mc_ascii", "mc_bin")]
+    if not names:
+        return
+    floor, peers = 0.002, {"Packetbeat": PAPER, "tshark": PEER}
+    for what, title in (("found", "Found: both halves, and all that is claimed is so"), ("wrong", "Wrong: something is claimed that is not so, with no mark on it")):
+        figure, panels = plt.subplots(2, 3, figsize=(10.5, 6), sharex=True, sharey=True)
+        for axes, name in zip(panels.flat, names):
+            ours = [c for c in cells if c["capture"] == name]
+            x = [max(100 * c["loss"], floor) for c in ours]
+            share = lambda n, c: 100 * n / c["transactions"]
+            if what == "found":
+                axes.plot(x, [share(c["findable"], c) for c in ours], "--", color=LIMIT, label="findable")
+                axes.plot(x, [share(c["exact"], c) for c in ours], ":", color=OURS, label="ours, exact")
+                axes.plot(x, [share(c["exact"] + c["marked"], c) for c in ours], "o-", color=OURS, markersize=4, label="ours")
+            else:
+                axes.plot(x, [share(c["wrong"], c) for c in ours], "o-", color=OURS, markersize=4, label="ours")
+            for peer, colour in peers.items():
+                rows = [p for p in results["peers"] if (p["peer"], p["capture"]) == (peer, name) and p["transactions"]]
+                y = [share(p["exact"] + p["marked"] if what == "found" else p["wrong"], p) for p in rows]
+                if rows:
+                    axes.plot([100 * p["loss"] for p in rows], y, "s-", color=colour, markersize=4, label=peer)
+            axes.set_title(name, fontsize=10)
+            axes.set_xscale("log")
+            axes.set_xticks([floor, 0.01, 0.1, 1, 10], ["0", "0.01", "0.1", "1", "10"])
+            axes.minorticks_off()
+        for axes in panels[1]:
+            axes.set_xlabel("% of the packets missing")
+        for axes in panels[:, 0]:
+            axes.set_ylabel("% of the transactions")
+        panels[0][0].set_ylim(-2, 102 if what == "found" else None)
+        handles, labels = panels[0][1].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.02), ncol=5, fontsize=9)
+        figure.suptitle(title, fontsize=11)
+        save(figure, folder, f"accuracy-{what}")
+
+
+def load(run, name):
+    path = os.path.join(run, name)
+    return json.load(open(path)) if os.path.exists(path) else None
+
+
 def main():
-    results = json.load(open(os.path.join(sys.argv[1], "results.json")))
     folder = sys.argv[2] if len(sys.argv) > 2 else os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "plots")
     os.makedirs(folder, exist_ok=True)
-    for draw in (packet_sizes, workers, queues, fabric, peers):
-        draw(results, folder)
+    for name, draws in (("results.json", (packet_sizes, workers, queues, fabric, peers)), ("accuracy.json", (accuracy,))):
+        results = load(sys.argv[1], name)
+        for draw in draws if results else ():
+            draw(results, folder)
 
 
 main()

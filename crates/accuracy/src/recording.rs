@@ -114,6 +114,7 @@ impl Recording {
             servers: Vec::new(),
             limit: Limit::default(),
             sample: Sample::All,
+            sample_seed: 0,
         };
         let (mut monitor, mut batches) = (Monitor::new(&spec, Config::default()), Vec::new());
         for block in seen.chunks(capture::block::BLOCK_PACKETS) {

@@ -1,7 +1,7 @@
 //! What the flow table returns for a packet: events as plain values. The bytes they speak of lie in the packet
 //! itself (the common case, nothing copied) or, for segments that had to wait, in [`Events`].
 
-use wire::{Side, Timestamp};
+use wire::{Side, TcpSeq, Timestamp};
 
 /// A flow's place in its table. Valid from `Opened` until the call after its `Closed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,6 +30,8 @@ pub enum FlowEvent {
         chunk: Chunk,
         /// When the segment that carried them arrived; for one that had to wait this is earlier than now.
         ts: Timestamp,
+        /// Where they belong in what both sides say.
+        place: Place,
     },
     /// UDP (or another protocol without streams): one datagram's payload.
     Datagram {
@@ -48,7 +50,8 @@ pub enum FlowEvent {
         side: Side,
         /// How many bytes.
         len: u64,
-        /// When the table gave up waiting for them.
+        /// When it first showed that they are missing: they were on the wire before that. Of bytes that the snaplen cut
+        /// off: when they were.
         ts: Timestamp,
     },
     /// `side` has sent its FIN and everything before it has been delivered: its byte stream is complete.
@@ -74,6 +77,15 @@ pub enum FlowEvent {
         /// When: last packet + idle timeout for `Idle`, the clock's time otherwise.
         ts: Timestamp,
     },
+}
+
+/// The place of some bytes in a connection: what one side had heard of the other when it said them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Sequence number of the first of them.
+    pub seq: TcpSeq,
+    /// Up to which sequence number of the other side's their sender had received everything.
+    pub ack: TcpSeq,
 }
 
 /// Why a flow ended.

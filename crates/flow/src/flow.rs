@@ -92,6 +92,18 @@ impl FlowCore<'_> {
         self.hot.has(flag::MIDSTREAM)
     }
 
+    /// Whether bytes of each side are missing that may still come.
+    #[inline]
+    #[must_use]
+    pub fn lacks_bytes(&self) -> [bool; 2] {
+        if self.hot.has(flag::PLAIN) {
+            return [false; 2];
+        }
+        let waiting = self.cold.spill.as_ref().map(|spill| &spill.waiting);
+        let lacks = |side: usize| waiting.and_then(|w| w[side].as_ref()?.missed_since()).is_some();
+        [0, 1].map(lacks)
+    }
+
     /// Both FINs or a RST were seen.
     #[must_use]
     pub fn is_terminated(&self) -> bool {

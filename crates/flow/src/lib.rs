@@ -21,7 +21,7 @@ mod tcp_state;
 mod timeouts;
 
 pub use config::{Config, Detail};
-pub use event::{Chunk, CloseReason, Event, Events, FlowEvent, FlowIdx};
+pub use event::{Chunk, CloseReason, Event, Events, FlowEvent, FlowIdx, Place};
 pub use flow::{Flow, FlowCore, flow_id};
 pub use metrics::{CaptureLoss, ConnState, Counters, SideCounters};
 pub use plain::Segment;

@@ -25,8 +25,8 @@ pub struct Segment {
     packet_bytes: u32,
     /// Payload on the wire.
     pub(crate) len: u32,
-    seq: TcpSeq,
-    ack: TcpSeq,
+    pub(crate) seq: TcpSeq,
+    pub(crate) ack: TcpSeq,
     /// 0: whatever the packet is, it is not plain.
     window: u16,
     pub(crate) ip_id: u16,

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use wire::{Side, TcpSeq, Timestamp};
 
+use crate::event::Place;
 use crate::metrics::{Counters, SideCounters};
 use crate::{Chunk, Events, FlowEvent, FlowIdx};
 
@@ -22,6 +23,8 @@ pub(crate) struct Segment<'a> {
     pub payload: &'a [u8],
     pub fin: bool,
     pub ts: Timestamp,
+    /// Its acknowledgment number.
+    pub ack: TcpSeq,
 }
 
 /// How long to wait for missing bytes.
@@ -107,6 +110,7 @@ struct Held {
     /// Less than `len` when the snaplen cut it.
     captured: u32,
     ts: Timestamp,
+    ack: TcpSeq,
     /// All that was captured, or nothing when nobody wants it.
     bytes: Vec<u8>,
 }
@@ -248,10 +252,11 @@ impl ByteStream {
         let stop = self.first_held().map_or(end, |held| held.min(end));
         let present = begin + segment.payload.len() as i64;
         if present > from {
-            out.in_packet((from - begin) as u32, (stop.min(present) - begin) as u32, segment.ts);
+            let place = Place { seq: self.next, ack: segment.ack };
+            out.in_packet(place, (from - begin) as u32, (stop.min(present) - begin) as u32, segment.ts);
         }
         self.advance(stop - from);
-        out.cut(stop - present.max(from));
+        out.cut(stop - present.max(from), segment.ts);
         if let Some(waiting) = &mut self.waiting {
             waiting.progress = waiting.progress.max(segment.ts);
         }
@@ -289,7 +294,9 @@ impl ByteStream {
             return (at, at);
         }
         let (len, captured) = ((stop - at) as u32, captured.len() as u32);
-        waiting.segments.insert(at, Held { len, captured, ts: segment.ts, bytes: bytes.to_vec() });
+        waiting
+            .segments
+            .insert(at, Held { len, captured, ts: segment.ts, ack: segment.ack, bytes: bytes.to_vec() });
         waiting.cost += cost;
         out.budget.held += cost;
         out.totals.held_bytes_peak = out.totals.held_bytes_peak.max(out.budget.held as u64);
@@ -311,9 +318,10 @@ impl ByteStream {
             out.budget.held -= cost;
             let room = waiting.fin.map_or(i64::MAX, |(fin, _)| fin - self.pos);
             let len = i64::from(held.len).min(room);
+            let place = Place { seq: self.next, ack: held.ack };
             self.advance(len);
-            out.held(&held.bytes[..held.bytes.len().min(len as usize)], held.ts);
-            out.cut(len - i64::from(held.captured).min(len));
+            out.held(place, &held.bytes[..held.bytes.len().min(len as usize)], held.ts);
+            out.cut(len - i64::from(held.captured).min(len), held.ts);
         }
     }
 
@@ -328,7 +336,8 @@ impl ByteStream {
     fn hopeless(&self, out: &Outlet<'_>) -> Option<i64> {
         let waiting = self.waiting.as_ref()?;
         let known = waiting.next_known();
-        if let Some((acked, since)) = waiting.overtaken.filter(|(acked, _)| *acked > self.pos)
+        if let Some((acked, _)) = waiting.overtaken.filter(|(acked, _)| *acked > self.pos)
+            && let Some(since) = waiting.missed_since()
             && out.now.since(since.max(waiting.progress)) >= out.patience.reorder_wait_ns
         {
             return Some(known.map_or(acked, |(known, _)| known.min(acked)));
@@ -345,7 +354,9 @@ impl ByteStream {
     fn gap_to(&mut self, target: i64, out: &mut Outlet<'_>) {
         let len = target - self.pos;
         let acked = out.acked.map_or(0, |acked| i64::from(acked.distance(self.next)).clamp(0, len));
+        let mut ts = out.now;
         if let Some(waiting) = &mut self.waiting {
+            ts = waiting.missed_since().unwrap_or(ts);
             waiting.last_gap = (self.pos, target);
         }
         self.advance(len);
@@ -356,7 +367,7 @@ impl ByteStream {
         out.totals.gaps += 1;
         out.totals.gap_bytes += len as u64;
         out.totals.acked_unseen_bytes += acked as u64;
-        out.gap(len as u64);
+        out.gap(len as u64, ts);
     }
 
     fn flush_held(&mut self, out: &mut Outlet<'_>) {
@@ -428,7 +439,7 @@ impl ByteStream {
         }
         out.totals.resyncs += 1;
         out.counters.resyncs += 1;
-        out.gap(len as u64);
+        out.gap(len as u64, out.now);
     }
 
     fn pos_of(&self, seq: TcpSeq) -> i64 {
@@ -480,7 +491,8 @@ impl Waiting {
 
     /// When [`ByteStream::check`] will have something to do, if no packet comes before.
     pub fn deadline(&self, patience: Patience) -> Option<Timestamp> {
-        let overtaken = self.overtaken.map(|(_, ts)| ts.max(self.progress).plus(patience.reorder_wait_ns));
+        let since = self.overtaken.and_then(|_| self.missed_since());
+        let overtaken = since.map(|ts| ts.max(self.progress).plus(patience.reorder_wait_ns));
         let held = self.next_known().map(|(_, ts)| ts.max(self.progress).plus(patience.gap_wait_ns));
         overtaken.into_iter().chain(held).min()
     }
@@ -492,6 +504,12 @@ impl Waiting {
             self.cost -= held.bytes.len();
             held.bytes = Vec::new();
         }
+    }
+
+    /// Since when it shows that bytes are missing: they were on the wire before that.
+    pub fn missed_since(&self) -> Option<Timestamp> {
+        let behind = self.next_known().map(|(_, ts)| ts);
+        behind.into_iter().chain(self.overtaken.map(|(_, ts)| ts)).min()
     }
 
     /// Position and arrival of what lies behind the hole: the first held segment, or the FIN.
@@ -508,31 +526,31 @@ impl Waiting {
 }
 
 impl Outlet<'_> {
-    fn in_packet(&mut self, start: u32, end: u32, ts: Timestamp) {
+    fn in_packet(&mut self, place: Place, start: u32, end: u32, ts: Timestamp) {
         if self.deliver {
             let chunk = Chunk::InPacket { start, end };
-            self.events.push(self.flow, FlowEvent::Bytes { side: self.side, chunk, ts });
+            self.events.push(self.flow, FlowEvent::Bytes { side: self.side, chunk, ts, place });
         }
     }
 
-    fn held(&mut self, bytes: &[u8], ts: Timestamp) {
+    fn held(&mut self, place: Place, bytes: &[u8], ts: Timestamp) {
         if self.deliver && !bytes.is_empty() {
             let chunk = self.events.hold(bytes);
-            self.events.push(self.flow, FlowEvent::Bytes { side: self.side, chunk, ts });
+            self.events.push(self.flow, FlowEvent::Bytes { side: self.side, chunk, ts, place });
         }
     }
 
-    fn gap(&mut self, len: u64) {
+    fn gap(&mut self, len: u64, ts: Timestamp) {
         if self.deliver {
-            self.events.push(self.flow, FlowEvent::Gap { side: self.side, len, ts: self.now });
+            self.events.push(self.flow, FlowEvent::Gap { side: self.side, len, ts });
         }
     }
 
     /// Bytes that the snaplen cut off: a gap for the reader, but nothing the network lost.
-    fn cut(&mut self, len: i64) {
+    fn cut(&mut self, len: i64, ts: Timestamp) {
         if len > 0 {
             self.counters.cut_bytes += len as u64;
-            self.gap(len as u64);
+            self.gap(len as u64, ts);
         }
     }
 }

@@ -12,7 +12,7 @@ use wire::{FiveTuple, FlowKey, IpProtocol, Packet, Side, TcpInfo, Timestamp, Tra
 
 use crate::config::{Config, Detail};
 use crate::duplicates::Latest;
-use crate::event::{Chunk, CloseReason, Events, FlowEvent, FlowIdx};
+use crate::event::{Chunk, CloseReason, Events, FlowEvent, FlowIdx, Place};
 use crate::expiry::{Clock, NONE, Wheel};
 use crate::flow::{Flow, FlowCore};
 use crate::index::Index;
@@ -458,7 +458,8 @@ impl<S: Default> Table<S> {
         }
         self.counters.stream_bytes += u64::from(len);
         if len > 0 && self.config.detail == Detail::Payload && !hot.has(flag::IGNORED) {
-            events.push(FlowIdx(place), tcp_state::bytes_of(side, len, ts));
+            let said = Place { seq: segment.seq, ack: segment.ack };
+            events.push(FlowIdx(place), tcp_state::bytes_of(side, len, ts, said));
         }
         if let Some(latest) = self.store.latest_mut(place) {
             latest[side.index()].note(ts, len, segment.ip_id);

@@ -9,7 +9,7 @@ use crate::flow::FlowCore;
 use crate::metrics::{Counters, Letter};
 use crate::reassembly::{Budget, ByteStream, Outlet, PROBED, Patience, Segment};
 use crate::record::{FlowMut, SMALL, UNSET, flag, half_bit};
-use crate::{Chunk, CloseReason, Events, FlowEvent, FlowIdx};
+use crate::{Chunk, CloseReason, Events, FlowEvent, FlowIdx, Place};
 
 /// What a call works with besides the flow.
 pub(crate) struct Context<'a> {
@@ -311,7 +311,7 @@ fn on_payload(
     if fin {
         on_fin(flow, side, packet);
     }
-    let segment = Segment { seq, len, payload: packet.payload, fin, ts: packet.ts };
+    let segment = Segment { seq, len, payload: packet.payload, fin, ts: packet.ts, ack: tcp.ack };
     if is_next_in_order(flow.core(), side, &segment) {
         return accept_in_order(flow, side, &segment, cx);
     }
@@ -337,7 +337,10 @@ fn accept_in_order(flow: &mut FlowMut<'_>, side: Side, segment: &Segment<'_>, cx
     if segment.len > 0 {
         cx.totals.stream_bytes += u64::from(segment.len);
         if cx.delivers(flow) {
-            cx.events.push(cx.flow, bytes_of(side, segment.len, segment.ts));
+            cx.events.push(
+                cx.flow,
+                bytes_of(side, segment.len, segment.ts, Place { seq: segment.seq, ack: segment.ack }),
+            );
         }
     }
     if segment.fin {
@@ -349,8 +352,8 @@ fn accept_in_order(flow: &mut FlowMut<'_>, side: Side, segment: &Segment<'_>, cx
 
 /// The event of a packet whose whole payload is next in order.
 #[inline]
-pub(crate) fn bytes_of(side: Side, len: u32, ts: Timestamp) -> FlowEvent {
-    FlowEvent::Bytes { side, chunk: Chunk::InPacket { start: 0, end: len }, ts }
+pub(crate) fn bytes_of(side: Side, len: u32, ts: Timestamp, place: Place) -> FlowEvent {
+    FlowEvent::Bytes { side, chunk: Chunk::InPacket { start: 0, end: len }, ts, place }
 }
 
 /// The stream will say when the FIN is reached; this is when it was first seen.

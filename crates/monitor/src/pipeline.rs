@@ -6,12 +6,14 @@
 
 mod events;
 mod flows;
+mod in_time;
 mod packets;
 mod payload;
 
 use flow::{Events, Table};
 use parsers::Stream;
 use parsers::flow_level::flow_record;
+use parsers::in_time::InTime;
 use plan::{MonitorSpec, Sample};
 use wire::{Captured, Timestamp, Tunnel};
 
@@ -93,6 +95,8 @@ pub struct Monitor {
 #[repr(align(64))]
 struct FlowState {
     stream: Stream,
+    /// What waits because something said earlier may still come.
+    in_time: Option<Box<InTime>>,
     /// The parser did not get the connection's first bytes.
     joined_midway: bool,
     /// `tcp_conn_time` has told of the connection's end.

@@ -11,7 +11,9 @@ pub mod community_id;
 #[cfg(test)]
 mod dialogue;
 pub mod flow_level;
+pub mod heard;
 pub mod in_order;
+pub mod in_time;
 mod memo;
 pub mod message;
 pub mod output;

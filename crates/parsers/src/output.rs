@@ -1,6 +1,7 @@
 //! Where parsers write: tuples of one flow, with the common fields filled in. What is wanted is known as bits, and a
 //! flow is only asked who it is when a tuple is written that says so.
 
+use flow::Place;
 use tuple::{FieldId, TupleWriter, common};
 use wire::{Endpoint, IpProtocol, Timestamp, Tunnel};
 
@@ -173,6 +174,8 @@ pub struct Counters {
     pub resyncs: u64,
     /// Message heads longer than the limit: what was over is cut.
     pub oversized_heads: u64,
+    /// Times that what a connection said was read before what may have been said earlier: too much waited.
+    pub hurried_flows: u64,
     /// Requests given up because too many waited for a response.
     pub evicted_requests: u64,
     /// Connections whose content cannot be read: encrypted.
@@ -188,6 +191,7 @@ impl Counters {
         self.skipped_bytes += other.skipped_bytes;
         self.resyncs += other.resyncs;
         self.oversized_heads += other.oversized_heads;
+        self.hurried_flows += other.hurried_flows;
         self.evicted_requests += other.evicted_requests;
         self.encrypted_flows += other.encrypted_flows;
         self.compressed_flows += other.compressed_flows;
@@ -203,6 +207,8 @@ pub struct Output<'a> {
     /// What went wrong.
     pub counters: &'a mut Counters,
     taps: &'a mut [Tap],
+    /// Where the bytes at hand lie in memory, and their place in the connection.
+    chunk: Option<(std::ops::RangeInclusive<usize>, Place)>,
 }
 
 impl<'a> Output<'a> {
@@ -215,7 +221,24 @@ impl<'a> Output<'a> {
         counters: &'a mut Counters,
         taps: &'a mut [Tap],
     ) -> Self {
-        Output { flow: flow.into(), now, counters, taps }
+        Output { flow: flow.into(), now, counters, taps, chunk: None }
+    }
+
+    /// The bytes at hand from now on, and where they belong in what both sides say, if that is known.
+    #[inline]
+    pub fn set_chunk(&mut self, bytes: &[u8], place: Option<Place>) {
+        let start = bytes.as_ptr().addr();
+        self.chunk = place.map(|place| (start..=start + bytes.len(), place));
+    }
+
+    /// The place of `bytes`, if they are a part of those at hand.
+    #[inline]
+    #[must_use]
+    pub fn place_of(&self, bytes: &[u8]) -> Option<Place> {
+        let (chunk, place) = self.chunk.as_ref()?;
+        let start = bytes.as_ptr().addr();
+        let offset = chunk.contains(&start).then(|| (start - chunk.start()) as u32)?;
+        Some(Place { seq: place.seq.plus(offset), ..*place })
     }
 
     /// Whether any tap asked for this column: spares work that only it needs.

@@ -117,7 +117,7 @@ fn outcome(traffic: &[Sent], config: &Config, plain: bool) -> Vec<String> {
 fn note(table: &Table<()>, events: &Events, payload: &[u8], said: &mut Vec<String>) {
     for event in events.list() {
         said.push(match event.what {
-            FlowEvent::Bytes { side, chunk, ts } => {
+            FlowEvent::Bytes { side, chunk, ts, .. } => {
                 format!("{side:?} {ts} {:?}", events.bytes(chunk, payload))
             }
             FlowEvent::Closed { reason, ts } => {

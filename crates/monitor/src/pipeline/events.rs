@@ -2,7 +2,6 @@
 
 use flow::{CloseReason, Event, Events, Flow, FlowEvent, FlowIdx, SideCounters};
 use parsers::flow_level::{flow_record, tcp_conn_time};
-use parsers::probing::direction;
 use parsers::{FlowContext, FlowFacts, Stream};
 use wire::packet::TcpFlags;
 use wire::{IpProtocol, Packet, Timestamp};
@@ -12,23 +11,28 @@ use crate::outputs::nobody;
 
 impl Monitor {
     pub(super) fn on_events(&mut self, events: &Events, payload: &[u8], packet: Option<&Packet<'_>>) {
+        let mut heard = None;
         for &Event { flow, what } in events.list() {
+            if let Some(before) = heard.replace(flow).filter(|before| *before != flow) {
+                self.release(before, false);
+            }
             match what {
                 FlowEvent::Opened => self.on_opened(flow, packet),
-                FlowEvent::Bytes { side, chunk, ts } => {
-                    self.on_bytes(flow, side, events.bytes(chunk, payload), ts);
+                FlowEvent::Bytes { side, chunk, ts, place } => {
+                    self.say_bytes(flow, side, events.bytes(chunk, payload), (ts, place));
                 }
                 FlowEvent::Datagram { side, chunk, cut, ts } => {
                     self.on_datagram(flow, side, events.bytes(chunk, payload), (cut, ts));
                 }
-                FlowEvent::Gap { side, len, ts } => self.on_gap(flow, side, len, ts),
-                FlowEvent::End { side, ts } => {
-                    self.parse(flow, |parser, asker, out| parser.on_end(direction(side, asker), ts, out));
-                }
+                FlowEvent::Gap { side, len, ts } => self.say_gap(flow, side, len, ts),
+                FlowEvent::End { side, ts } => self.say_end(flow, side, ts),
                 FlowEvent::Terminated { reason, ts } => self.on_terminated(flow, reason, ts),
                 FlowEvent::ActiveTimeout => self.record(flow, "active_timeout", self.now),
                 FlowEvent::Closed { reason, ts } => self.on_closed(flow, reason, ts),
             }
+        }
+        if let Some(flow) = heard {
+            self.release(flow, false);
         }
     }
 

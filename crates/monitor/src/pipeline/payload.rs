@@ -1,6 +1,6 @@
 //! What a flow's bytes say: asks the protocols whose they are, and lets the parser of the one found act.
 
-use flow::FlowIdx;
+use flow::{FlowIdx, Place};
 use parsers::probing::{ProbeFlow, direction};
 use parsers::{FlowRef, Output, Probing, Stream};
 use wire::{IpProtocol, Side, Timestamp};
@@ -9,13 +9,22 @@ use super::Monitor;
 use super::events::Facts;
 
 impl Monitor {
-    pub(super) fn on_bytes(&mut self, idx: FlowIdx, side: Side, bytes: &[u8], ts: Timestamp) {
+    pub(super) fn on_bytes(
+        &mut self,
+        idx: FlowIdx,
+        side: Side,
+        bytes: &[u8],
+        (ts, place): (Timestamp, Place),
+    ) {
         if matches!(self.table.state(idx).stream, Stream::New | Stream::Probing(_))
             && !self.recognise(idx, side, bytes, ts)
         {
             return;
         }
-        self.parse(idx, |parser, asker, out| parser.on_bytes(direction(side, asker), bytes, ts, out));
+        self.parse(idx, |parser, asker, out| {
+            out.set_chunk(bytes, Some(place));
+            parser.on_bytes(direction(side, asker), bytes, ts, out);
+        });
     }
 
     pub(super) fn on_datagram(
@@ -93,12 +102,14 @@ impl Monitor {
             return;
         }
         let (flow, state) = self.table.flow_and_state(idx);
+        // Packets may come in another order than their times: what is complete now is not so before its last one.
+        let now = self.now.max(flow.last_ts());
         let known = (state.joined_midway, state.rate, state.rare.as_deref());
         let facts = Facts::of(flow, known, self.asks.rate);
         let Stream::Parsing { parser, protocol, asker } = &mut state.stream else { return };
         let flow = FlowRef::new(facts.is_midstream(), &facts);
         let taps = self.outputs.taps(*protocol);
-        let mut out = Output::new(flow, self.now, &mut self.accounting.parsers, taps);
+        let mut out = Output::new(flow, now, &mut self.accounting.parsers, taps);
         act(parser.as_mut(), *asker, &mut out);
         if parser.is_done() {
             parser.on_close(&mut out);
@@ -108,6 +119,7 @@ impl Monitor {
     }
 
     pub(super) fn close_stream(&mut self, idx: FlowIdx) {
+        self.release(idx, true);
         self.parse(idx, |parser, _, out| parser.on_close(out));
         if self.asks.payload {
             self.table.state_mut(idx).stream = Stream::Ignored;

@@ -1,0 +1,77 @@
+//! In which order a flow's bytes, gaps and ends reach its parser: at once where nothing is missing, else in the order in
+//! which they were said ([`parsers::in_time`]).
+
+use flow::{FlowIdx, Place};
+use parsers::Stream;
+use parsers::in_time::Piece;
+use parsers::probing::direction;
+use wire::{Side, Timestamp};
+
+use super::Monitor;
+
+impl Monitor {
+    pub(super) fn say_bytes(&mut self, idx: FlowIdx, side: Side, bytes: &[u8], at: (Timestamp, Place)) {
+        match self.must_wait(idx) {
+            false => self.on_bytes(idx, side, bytes, at),
+            true => self.wait(idx, side, at.0, Piece::Bytes(bytes.to_vec(), at.1)),
+        }
+    }
+
+    pub(super) fn say_gap(&mut self, idx: FlowIdx, side: Side, len: u64, ts: Timestamp) {
+        match self.must_wait(idx) {
+            false => self.on_gap(idx, side, len, ts),
+            true => self.wait(idx, side, ts, Piece::Gap(len)),
+        }
+    }
+
+    pub(super) fn say_end(&mut self, idx: FlowIdx, side: Side, ts: Timestamp) {
+        match self.must_wait(idx) {
+            false => self.on_end(idx, side, ts),
+            true => self.wait(idx, side, ts, Piece::End),
+        }
+    }
+
+    /// Whether what a flow says now may have been said after something that is still to come.
+    #[inline]
+    fn must_wait(&self, idx: FlowIdx) -> bool {
+        self.table.flow(idx).lacks_bytes() != [false; 2] || self.table.state(idx).in_time.is_some()
+    }
+
+    #[cold]
+    fn wait(&mut self, idx: FlowIdx, side: Side, ts: Timestamp, piece: Piece) {
+        let state = self.table.state_mut(idx);
+        if !matches!(state.stream, Stream::Ignored) {
+            state.in_time.get_or_insert_default().push(side, ts, piece);
+        }
+    }
+
+    /// Lets the parser have what waits, as far as it has its turn; `all`: nothing more will come.
+    #[inline]
+    pub(super) fn release(&mut self, idx: FlowIdx, all: bool) {
+        if self.table.state(idx).in_time.is_some() {
+            self.release_waiting(idx, all);
+        }
+    }
+
+    #[cold]
+    fn release_waiting(&mut self, idx: FlowIdx, all: bool) {
+        let Some(mut in_time) = self.table.state_mut(idx).in_time.take() else { return };
+        let hurried = !all && in_time.overflows();
+        self.accounting.parsers.hurried_flows += u64::from(hurried);
+        let lacks = if all || hurried { [false; 2] } else { self.table.flow(idx).lacks_bytes() };
+        while let Some((side, ts, piece)) = in_time.pop(lacks) {
+            match piece {
+                Piece::Bytes(bytes, place) => self.on_bytes(idx, side, &bytes, (ts, place)),
+                Piece::Gap(len) => self.on_gap(idx, side, len, ts),
+                Piece::End => self.on_end(idx, side, ts),
+            }
+        }
+        if !in_time.is_empty() {
+            self.table.state_mut(idx).in_time = Some(in_time);
+        }
+    }
+
+    fn on_end(&mut self, idx: FlowIdx, side: Side, ts: Timestamp) {
+        self.parse(idx, |parser, asker, out| parser.on_end(direction(side, asker), ts, out));
+    }
+}
