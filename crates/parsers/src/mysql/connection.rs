@@ -5,6 +5,7 @@
 //! a command and look like an answer to it; which command that is, is decided when the client was heard later, if that is
 //! not too long. A response without a request waits for it: a hole in the client's stream makes its requests late.
 
+use flow::Place;
 use wire::Timestamp;
 
 use super::command;
@@ -40,6 +41,7 @@ struct Side {
     /// Bytes to judge.
     judged: Vec<u8>,
     judged_at: Timestamp,
+    judged_place: Option<Place>,
     /// Arrival of the last bytes.
     arrived: Timestamp,
     /// The same of those that were read.
@@ -56,6 +58,7 @@ impl Side {
             sync: Sync::Sure,
             judged: Vec::new(),
             judged_at: never,
+            judged_place: None,
             arrived: never,
             heard: never,
             lost_at: never,
@@ -70,9 +73,9 @@ impl Side {
     }
 
     /// Collects what is needed to judge; whether it is enough now.
-    fn judge(&mut self, bytes: &mut &[u8], ts: Timestamp, enough: usize) -> bool {
+    fn judge(&mut self, bytes: &mut &[u8], ts: Timestamp, out: &Output<'_>, enough: usize) -> bool {
         if self.judged.is_empty() {
-            self.judged_at = ts;
+            (self.judged_at, self.judged_place) = (ts, out.place_of(bytes));
         }
         let n = enough.saturating_sub(self.judged.len()).min(bytes.len());
         self.judged.extend_from_slice(&bytes[..n]);
@@ -206,7 +209,7 @@ impl Connection {
                 self.client.heard = self.client.heard.max(ts);
                 rest
             }
-            Direction::ServerToClient if !self.held.is_empty() => self.hold(bytes, ts),
+            Direction::ServerToClient if !self.held.is_empty() => self.hold(bytes, ts, out),
             Direction::ServerToClient => self.server_bytes(bytes, ts, out),
         }
     }
@@ -268,10 +271,13 @@ impl Connection {
             match piece {
                 // What comes before it has to wait again.
                 piece if !self.held.is_empty() => self.held.push(piece),
-                Piece::Bytes(ts, bytes) if was_packed => {
+                Piece::Bytes(ts, bytes, _) if was_packed => {
                     _ = self.plain_bytes(Direction::ServerToClient, &bytes, ts, out)
                 }
-                Piece::Bytes(ts, bytes) => self.bytes(Direction::ServerToClient, &bytes, ts, out),
+                Piece::Bytes(ts, bytes, place) => {
+                    out.set_chunk(&bytes, place);
+                    self.bytes(Direction::ServerToClient, &bytes, ts, out);
+                }
                 Piece::Gap(len, cut) if was_packed == self.is_packed => {
                     self.gap(Direction::ServerToClient, len, cut, out)
                 }
@@ -291,9 +297,9 @@ impl Connection {
         }
     }
 
-    fn hold<'a>(&mut self, bytes: &[u8], ts: Timestamp) -> &'a [u8] {
+    fn hold<'a>(&mut self, bytes: &[u8], ts: Timestamp, out: &Output<'_>) -> &'a [u8] {
         if !bytes.is_empty() {
-            self.held.push(Piece::Bytes(ts, bytes.to_vec()));
+            self.held.push(Piece::Bytes(ts, bytes.to_vec(), out.place_of(bytes)));
         }
         &[]
     }
@@ -310,12 +316,12 @@ impl Connection {
             self.client.sync = Sync::Judging;
         }
         if self.client.sync == Sync::Judging {
-            if !self.client.judge(&mut bytes, ts, JUDGED) {
+            if !self.client.judge(&mut bytes, ts, out, JUDGED) {
                 return &[];
             }
             // A command's byte of 0 is none, but a compressed packet's.
             let may_be_packed = !self.is_packed && self.client.judged[3..5] == [0, 0];
-            if may_be_packed && !self.client.judge(&mut bytes, ts, JUDGED_PACKED) {
+            if may_be_packed && !self.client.judge(&mut bytes, ts, out, JUDGED_PACKED) {
                 return &[];
             }
             let head = std::mem::take(&mut self.client.judged);
@@ -328,7 +334,10 @@ impl Connection {
             if is_login || head[3] == 0 && command::is_plausible(head[4], len) {
                 self.client.sync = Sync::Sure;
                 let at = self.client.judged_at;
+                let behind = out.place_of(bytes);
+                out.set_chunk(&head, self.client.judged_place);
                 self.client_packets(&head, at, out);
+                out.set_chunk(bytes, behind);
             } else {
                 self.client.sync = Sync::Lost;
                 self.client.lost_at = ts;
@@ -359,6 +368,7 @@ impl Connection {
         let mut rest = bytes;
         while !self.session.done {
             let keep = self.session.client_keep();
+            self.client.framing.set_place(out.place_of(rest));
             let Some(packet) = self.client.framing.next(&mut rest, ts, keep) else { break };
             if !self.session.client_packet(&packet, out) {
                 self.lose(Direction::ClientToServer, true, out);
@@ -383,7 +393,7 @@ impl Connection {
         if self.server.sync != Sync::Sure {
             // Until the client is heard later it may still turn out to have asked before this.
             if ts >= self.client.heard && !self.hurried {
-                return self.hold(bytes, ts);
+                return self.hold(bytes, ts, out);
             }
             self.server.heard = self.server.heard.max(ts);
             if !self.find_response(&mut bytes, ts, out) {
@@ -397,7 +407,11 @@ impl Connection {
     /// Whether a response begins here. Its header is read then.
     fn find_response(&mut self, bytes: &mut &[u8], ts: Timestamp, out: &mut Output<'_>) -> bool {
         let begun = self.server.sync == Sync::Judging && !self.server.judged.is_empty();
-        let index = match self.session.awaits_at(if begun { self.server.judged_at } else { ts }) {
+        let (at, place) = match begun {
+            true => (self.server.judged_at, self.server.judged_place),
+            false => (ts, out.place_of(bytes)),
+        };
+        let index = match self.session.awaits_at(at, place) {
             Awaits::Request(index) => Some(index),
             // A response to nobody is only taken for one where nothing was lost before.
             Awaits::Nobody if self.server.sync == Sync::Judging => None,
@@ -408,7 +422,7 @@ impl Connection {
             }
         };
         self.server.sync = Sync::Judging;
-        if !self.server.judge(bytes, ts, JUDGED) {
+        if !self.server.judge(bytes, ts, out, JUDGED) {
             return false;
         }
         let head = std::mem::take(&mut self.server.judged);
@@ -419,9 +433,13 @@ impl Connection {
             return false;
         }
         self.server.sync = Sync::Sure;
-        index.into_iter().for_each(|i| self.session.resume_at(i, out));
+        let known = place.is_some();
+        index.into_iter().for_each(|i| self.session.resume_at(i, known, out));
         let at = self.server.judged_at;
+        let behind = out.place_of(bytes);
+        out.set_chunk(&head, self.server.judged_place);
         self.server_packets(&head, at, out);
+        out.set_chunk(bytes, behind);
         true
     }
 
@@ -429,13 +447,14 @@ impl Connection {
         let mut rest = bytes;
         while !self.session.done {
             if self.must_wait() {
-                return self.hold(rest, ts);
+                return self.hold(rest, ts, out);
             }
             self.server.heard = self.server.heard.max(ts);
             if self.session.in_rows() {
                 self.skip_rows(&mut rest, ts);
             }
             let keep = self.session.server_keep();
+            self.server.framing.set_place(out.place_of(rest));
             let Some(packet) = self.server.framing.next(&mut rest, ts, keep) else { break };
             if !self.session.server_packet(&packet, out) {
                 self.lose(Direction::ServerToClient, true, out);

@@ -4,6 +4,7 @@
 //! copied up to what the caller wants of it. What nobody wants is stepped over by arithmetic. A gap inside a payload
 //! is stepped over too; one that hides a header is reported as lost. Knows nothing of what packets mean.
 
+use flow::Place;
 use wire::Timestamp;
 
 use crate::Span;
@@ -27,6 +28,8 @@ pub struct Packet<'a> {
     pub holed: bool,
     /// Its last byte is, and when that arrived is not known: `span` ends with the last byte that was seen.
     pub open_end: bool,
+    /// Where it begins in what both sides say.
+    pub place: Option<Place>,
 }
 
 impl Packet<'_> {
@@ -53,6 +56,8 @@ pub struct Framing {
     span: Span,
     holed: bool,
     open_end: bool,
+    /// Where the packet under way begins, or the next one will.
+    place: Option<Place>,
 }
 
 impl Default for Framing {
@@ -67,11 +72,20 @@ impl Default for Framing {
             span,
             holed: false,
             open_end: false,
+            place: None,
         }
     }
 }
 
 impl Framing {
+    /// The next bytes are at `place`.
+    #[inline]
+    pub fn set_place(&mut self, place: Option<Place>) {
+        if self.is_between() {
+            self.place = place;
+        }
+    }
+
     /// The next packet that ends in `bytes`, which are consumed up to there. `keep` says by the first byte of a
     /// payload how much of it is wanted, should the packet be in pieces.
     #[inline]
@@ -92,6 +106,7 @@ impl Framing {
                         span: Span::at(ts),
                         holed: false,
                         open_end: false,
+                        place: self.place,
                     });
                 }
             } else if bytes.is_empty() {
@@ -155,6 +170,7 @@ impl Framing {
             span: self.span,
             holed: self.holed,
             open_end: true,
+            place: self.place,
         })
     }
 
@@ -198,6 +214,7 @@ impl Framing {
             span: self.span,
             holed: self.holed,
             open_end: self.open_end,
+            place: self.place,
         })
     }
 

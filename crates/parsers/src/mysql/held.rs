@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use flow::Place;
 use wire::Timestamp;
 
 /// Bytes that may wait, with what each piece costs besides.
@@ -12,8 +13,8 @@ const PIECE_OVERHEAD_BYTES: usize = 64;
 /// What the server said.
 #[derive(Debug)]
 pub enum Piece {
-    /// Bytes and when they arrived.
-    Bytes(Timestamp, Vec<u8>),
+    /// Bytes, when they arrived and where they belong.
+    Bytes(Timestamp, Vec<u8>, Option<Place>),
     /// So many bytes are missing; whether they arrived with those before them.
     Gap(u64, bool),
 }
@@ -39,7 +40,7 @@ impl Held {
     /// When the oldest piece arrived, where that is known.
     pub fn since(&self) -> Option<Timestamp> {
         match self.pieces.front()? {
-            Piece::Bytes(ts, _) => Some(*ts),
+            Piece::Bytes(ts, ..) => Some(*ts),
             Piece::Gap(..) => None,
         }
     }
@@ -59,14 +60,14 @@ impl Held {
 
     /// Whether any bytes arrived between these times.
     pub fn heard_between(&self, after: Timestamp, before: Timestamp) -> bool {
-        self.pieces.iter().any(|p| matches!(p, Piece::Bytes(ts, _) if *ts > after && *ts < before))
+        self.pieces.iter().any(|p| matches!(p, Piece::Bytes(ts, ..) if *ts > after && *ts < before))
     }
 }
 
 impl Piece {
     fn cost(&self) -> usize {
         match self {
-            Piece::Bytes(_, bytes) => bytes.len() + PIECE_OVERHEAD_BYTES,
+            Piece::Bytes(_, bytes, _) => bytes.len() + PIECE_OVERHEAD_BYTES,
             Piece::Gap(..) => PIECE_OVERHEAD_BYTES,
         }
     }

@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 
+use flow::Place;
 use wire::Timestamp;
 
 use super::command::{Awaited, Kind};
+use crate::heard::{Fit, fit};
 use crate::{Quality, Span};
 
 /// MariaDB: the statement that was prepared last, for a client that does not wait to hear its id.
@@ -28,6 +30,8 @@ pub struct Request {
     pub statement: u32,
     /// When it was on the wire.
     pub span: Span,
+    /// Where it begins in what both sides say.
+    pub place: Option<Place>,
     /// Its bytes on the wire.
     pub wire_bytes: u64,
     /// Packets it is made of: the sequence number of its response. `None`: some were not seen.
@@ -54,6 +58,7 @@ impl Request {
             text: Vec::new(),
             statement: 0,
             span,
+            place: None,
             wire_bytes: 0,
             packets,
             complete: true,
@@ -150,6 +155,17 @@ impl Requests {
         self.waiting.iter_mut()
     }
 
+    /// The newest that awaits a response which can begin at `place`, and whether it is known to.
+    pub fn answered_from(&self, place: Place) -> Option<(usize, Fit)> {
+        let fits = |r: &Request| r.place.map(|asked| fit(asked, place));
+        self.waiting.iter().enumerate().rev().filter(|(_, r)| r.awaited() != Awaited::Nothing).find_map(
+            |(i, r)| match fits(r)? {
+                Fit::Impossible => None,
+                fit => Some((i, fit)),
+            },
+        )
+    }
+
     /// The newest that awaits a response and was complete before `ts`: whose response bytes of that time can be.
     pub fn answered_at(&self, ts: Timestamp) -> Option<usize> {
         self.waiting.iter().rposition(|r| r.complete && r.awaited() != Awaited::Nothing && r.span.last < ts)
@@ -162,7 +178,11 @@ impl Requests {
         else {
             return false;
         };
+        let heard = |r: &Request| r.place.map(|place| place.ack);
+        let heard_nothing = heard(request).is_some() && heard(request) == heard(before);
         before.awaited() != Awaited::Nothing
-            && (request.span.first <= before.span.last || request.statement == LAST_STATEMENT)
+            && (heard_nothing
+                || request.span.first <= before.span.last
+                || request.statement == LAST_STATEMENT)
     }
 }

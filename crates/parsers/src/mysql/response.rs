@@ -456,6 +456,7 @@ mod tests {
                 span,
                 holed: false,
                 open_end: false,
+                place: None,
             };
             progress = response.on_packet(&p, &mut dialect);
         }
@@ -560,7 +561,15 @@ mod tests {
         let mut response = Response::new(Awaited::Rows);
         let parts = [(PACKET_MAX, &[0xfb_u8][..]), (PACKET_MAX, &[0xfe]), (3, &[0xff, 0, 0]), (5, EOF)];
         for (seq, (len, head)) in (1..).zip(parts) {
-            let p = Packet { seq, len, head, span: Span::at(Timestamp(0)), holed: false, open_end: false };
+            let p = Packet {
+                seq,
+                len,
+                head,
+                span: Span::at(Timestamp(0)),
+                holed: false,
+                open_end: false,
+                place: None,
+            };
             response.on_packet(&p, &mut Dialect::default());
         }
         assert_eq!(response.outcome.rows, Some(1));

@@ -4,6 +4,7 @@
 //! answered in order; where bytes were lost a response belongs to a request only if it began after it, for a client
 //! asks again only once it was answered. Knows nothing of headers, gaps inside packets, and compression.
 
+use flow::Place;
 use tuple::TupleWriter;
 use wire::Timestamp;
 
@@ -17,6 +18,7 @@ use super::statements::Statements;
 use super::tuples::{self, Context};
 use super::{DATABASE, FINGERPRINT, QUERY};
 use super::{attributes, fingerprint, probe};
+use crate::heard::{Fit, fit};
 use crate::{Output, Quality};
 
 /// Bytes of a statement's text that are kept.
@@ -74,6 +76,8 @@ pub struct Session {
     uncertain: bool,
     /// The client's packets were followed from the first one on.
     unbroken: bool,
+    /// The client has been seen to ask again before it was answered.
+    pipelines: bool,
     /// Responses to requests up to then have gone by.
     answered_until: Timestamp,
     /// A transaction that is over, but whose request may turn out to be another.
@@ -110,6 +114,7 @@ impl Session {
             adopted: false,
             uncertain: false,
             unbroken: true,
+            pipelines: false,
             answered_until: Timestamp::MIN,
             parked: None,
             next_quality: Quality::Exact,
@@ -321,8 +326,13 @@ impl Session {
 
     /// Where the server's packets are not known: whose response its bytes of the time `ts` can begin. Bytes of the
     /// response that was under way are added to it.
-    pub fn awaits_at(&mut self, ts: Timestamp) -> Awaits {
+    pub fn awaits_at(&mut self, ts: Timestamp, place: Option<Place>) -> Awaits {
         self.answered_until = self.answered_until.max(ts);
+        if let Some((index, Fit::Next)) = place.and_then(|place| self.requests.answered_from(place))
+            && !self.pipelines
+        {
+            return Awaits::Request(index);
+        }
         let Some(index) = self.requests.answered_at(ts) else { return Awaits::Nobody };
         let followed_by_gap = self.requests.get_mut(index).is_some_and(|r| r.followed_by_gap);
         if let Some(response) = self.response.as_mut().filter(|_| index == 0) {
@@ -333,7 +343,8 @@ impl Session {
             }
             return Awaits::NoNew;
         }
-        let lost = self.requests.get_mut(index).is_none_or(|r| r.lost);
+        let lost =
+            self.requests.get_mut(index).is_none_or(|r| r.lost || r.place.is_some() && place.is_some());
         if lost || followed_by_gap || self.requests.is_pipelined(index) {
             return Awaits::NoNew;
         }
@@ -355,13 +366,13 @@ impl Session {
     }
 
     /// The next server packet answers the request at `index`: those before it are given up.
-    pub fn resume_at(&mut self, index: usize, out: &mut Output<'_>) {
+    pub fn resume_at(&mut self, index: usize, known: bool, out: &mut Output<'_>) {
         for _ in 0..index {
             self.abandon(true, out);
         }
         let newest = self.requests.len() == 1;
         if let Some(request) = self.requests.front_mut() {
-            request.tentative = newest;
+            request.tentative = newest && !known;
             request.quality = request.quality.max(Quality::Resync);
         }
     }
@@ -466,6 +477,7 @@ impl Session {
         request.complete = !self.goes_on;
         self.verify(request.span.last, out);
         self.requests.push(request);
+        self.pipelines |= self.requests.is_pipelined(self.requests.len() - 1);
         while self.requests.overflows() {
             out.counters.evicted_requests += 1;
             self.abandon(false, out);
@@ -496,13 +508,14 @@ impl Session {
             quality = quality.max(Quality::GapBody);
         }
         let text = self.requests.buffer();
-        let lost = p.span.last <= self.answered_until;
+        let lost = p.place.is_none() && p.span.last <= self.answered_until;
         let (span, wire_bytes, packets) = (p.span, p.wire_len(), Some(p.seq.wrapping_add(1)));
         Request {
             kind,
             text,
             statement: 0,
             span,
+            place: p.place,
             wire_bytes,
             packets,
             complete: true,
@@ -516,14 +529,12 @@ impl Session {
     /// The first packet of a response: makes sure there is a request for it. False: it is not one.
     fn response_begins(&mut self, p: &Packet<'_>, out: &mut Output<'_>) -> bool {
         self.confirm(false, out);
-        while self.requests.front().is_some_and(|r| r.lost) {
+        while self.requests.front().is_some_and(|r| r.lost || self.was_answered_before(r, p)) {
             self.abandon(false, out);
         }
         let is_error = p.first() == Some(0xff);
         let (awaited, expected) = match self.requests.front() {
-            Some(r) if !(self.uncertain && p.span.first < r.span.last && r.complete) => {
-                (r.awaited(), r.packets)
-            }
+            Some(r) if self.can_be_to(r, p) => (r.awaited(), r.packets),
             _ if p.seq != 1 && !(is_error && p.seq == 0) => return false,
             _ => {
                 // Should its request still come, it must not get a later response.
@@ -541,6 +552,21 @@ impl Session {
         }
         self.response = Some(Response::new(awaited));
         true
+    }
+
+    /// Whether the response to `request` came before `p`: then it was lost.
+    fn was_answered_before(&self, request: &Request, p: &Packet<'_>) -> bool {
+        let places =
+            request.place.zip(p.place).filter(|_| !self.pipelines && request.awaited() != Awaited::Nothing);
+        places.is_some_and(|(asked, answered)| fit(asked, answered) == Fit::Later)
+    }
+
+    /// Whether a response that begins with `p` can be to `request`.
+    fn can_be_to(&self, request: &Request, p: &Packet<'_>) -> bool {
+        match (request.place, p.place) {
+            (Some(asked), Some(answered)) => fit(asked, answered) != Fit::Impossible,
+            _ => !(self.uncertain && p.span.first < request.span.last && request.complete),
+        }
     }
 
     /// A response that may be over is.
