@@ -4,6 +4,8 @@
 //! answers the nth request. Where messages may have been lost, that count is worth nothing until it is known again:
 //!
 //! - requests sent before a loss of requests keep their order, and a loss too small for two requests is one request;
+//! - where it is known what each side had heard of the other ([`crate::heard`]), a response that is the next thing that a
+//!   request's sender heard answers it, if that client has been seen to wait;
 //! - a client that has been seen to wait for each response (or for all responses of a batch) before it asks again
 //!   says by asking that everything earlier was answered; a response is then the latest request's, if that was sent
 //!   after the response before and no response was lost between them.
@@ -17,12 +19,14 @@ mod habit;
 
 use std::ops::Range;
 
-use wire::Timestamp;
+use flow::Place;
+use wire::{TcpSeq, Timestamp};
 
 pub use self::exchange::Exchange;
 use self::exchange::is;
 use self::habit::{Habit, When};
 use crate::Direction;
+use crate::heard::{Fit, fit};
 use crate::slots::Slots;
 
 /// Most exchanges held; beyond, the oldest is handed out as it is.
@@ -37,7 +41,7 @@ const EARLY_NS_MAX: i64 = 10_000_000;
 
 /// Where a response was put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Spot {
     /// With this request.
     With(u64),
     /// With none: its request is not known.
@@ -63,6 +67,8 @@ pub struct InOrder<Q, R> {
     base: u64,
     next_request: u64,
     next_response: u64,
+    /// What the client had heard when it asked last.
+    heard_before: Option<TcpSeq>,
     /// First byte of the last response, if no responses were lost since.
     heard: When,
     habit: Habit,
@@ -95,6 +101,7 @@ impl<Q: Default, R: Default> Default for InOrder<Q, R> {
             request_breaks: Vec::new(),
             responses_lost: false,
             ambiguous: false,
+            heard_before: None,
             heard: When::NEVER,
             habit: Habit::default(),
             evicted: 0,
@@ -104,8 +111,15 @@ impl<Q: Default, R: Default> Default for InOrder<Q, R> {
 
 impl<Q: Default, R: Default> InOrder<Q, R> {
     /// A request begins, with a head of `bytes`. Gives its number, for [`InOrder::request_mut`] and
-    /// [`InOrder::finish_request`], and its place, which holds what an earlier request left there.
-    pub fn request(&mut self, bytes: usize, first: Timestamp, resync: bool) -> (u64, &mut Q) {
+    /// [`InOrder::finish_request`], and its place, which holds what an earlier request left there. `asked`: where it
+    /// begins in what both sides say, if that is known.
+    pub fn request(
+        &mut self,
+        bytes: usize,
+        first: Timestamp,
+        asked: Option<Place>,
+        resync: bool,
+    ) -> (u64, &mut Q) {
         self.request_bytes_min = self.request_bytes_min.min(u32::try_from(bytes).unwrap_or(u32::MAX));
         if self.exchanges.len() >= WAITING_MAX {
             self.evict_oldest();
@@ -131,7 +145,13 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
         });
         let exchange =
             self.exchanges.get_mut(i).expect("it is held: it was found, or has just been put there");
-        exchange.request_first = first;
+        (exchange.request_first, exchange.asked) = (first, asked);
+        let heard = asked.map(|asked| asked.ack);
+        let opens = heard != self.heard_before && !self.request_breaks.contains(&number);
+        self.heard_before = heard;
+        let exchange =
+            self.exchanges.get_mut(i).expect("it is held: it was found, or has just been put there");
+        exchange.set(is::OPENS, opens);
         exchange.set(is::RESYNC, resync || synced && held.is_none());
         exchange.is |= is::ASKED;
         (number, &mut exchange.request)
@@ -153,12 +173,18 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
 
     /// A response begins. `may_be_early`: its request may still come (a capture in the wrong order); else a response
     /// without a request stays alone. Gives where it is and its place, which holds what an earlier one left there.
-    pub fn response(&mut self, first: Timestamp, resync: bool, may_be_early: bool) -> (Place, &mut R) {
+    pub fn response(
+        &mut self,
+        first: Timestamp,
+        told: Option<Place>,
+        resync: bool,
+        may_be_early: bool,
+    ) -> (Spot, &mut R) {
         self.habit.responded_since_request = true;
         let attributed = if self.certain() && self.is_waiting() {
             self.count_on(first).map(|number| (number, false))
         } else {
-            self.attribute(first, may_be_early)
+            self.attribute(first, told, may_be_early)
         };
         self.heard = When::at(first);
         let held = attributed.and_then(|(number, guided)| {
@@ -169,9 +195,9 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
             Some((number, exchange, guided)) => {
                 exchange.response_first = first;
                 exchange.set(is::RESYNC, resync || guided);
-                (Place::With(number), exchange)
+                (Spot::With(number), exchange)
             }
-            None => (Place::Alone, put_alone(&mut self.alone, first)),
+            None => (Spot::Alone, put_alone(&mut self.alone, first)),
         };
         exchange.is |= is::ANSWERED;
         (place, &mut exchange.response)
@@ -179,21 +205,21 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
 
     /// The request that the response at `place` answers.
     #[must_use]
-    pub fn request_of(&self, place: Place) -> Option<&Q> {
-        let Place::With(number) = place else { return None };
+    pub fn request_of(&self, place: Spot) -> Option<&Q> {
+        let Spot::With(number) = place else { return None };
         self.exchanges.get(self.index(number)?)?.request()
     }
 
     /// The response at `place`, while it is held.
     #[inline]
-    pub fn response_mut(&mut self, place: Place) -> Option<&mut R> {
+    pub fn response_mut(&mut self, place: Spot) -> Option<&mut R> {
         self.answered(place).filter(|e| e.has(is::ANSWERED)).map(|e| &mut e.response)
     }
 
     /// The response at `place` is complete; its last byte arrived at `last`. Gives it, while it is held, for a last
     /// word.
     #[inline]
-    pub fn finish_response(&mut self, place: Place, last: Timestamp) -> Option<&mut R> {
+    pub fn finish_response(&mut self, place: Spot, last: Timestamp) -> Option<&mut R> {
         self.habit.responded(last);
         let exchange = self.answered(place)?;
         exchange.is |= is::RESPONSE_OVER;
@@ -323,7 +349,7 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
         if !self.certain() {
             return None;
         }
-        self.request_of(Place::With(self.next_response))
+        self.request_of(Spot::With(self.next_response))
     }
 
     /// Exchanges held.
@@ -411,10 +437,10 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
     }
 
     #[inline]
-    fn answered(&mut self, place: Place) -> Option<&mut Exchange<Q, R>> {
+    fn answered(&mut self, place: Spot) -> Option<&mut Exchange<Q, R>> {
         match place {
-            Place::With(number) => self.at(number),
-            Place::Alone => self.alone.as_deref_mut(),
+            Spot::With(number) => self.at(number),
+            Spot::Alone => self.alone.as_deref_mut(),
         }
     }
 
@@ -438,7 +464,12 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
     /// The request that a response beginning at `first` answers where counting alone does not say, and whether that was
     /// not by count.
     #[inline(never)]
-    fn attribute(&mut self, first: Timestamp, may_be_early: bool) -> Option<(u64, bool)> {
+    fn attribute(
+        &mut self,
+        first: Timestamp,
+        told: Option<Place>,
+        may_be_early: bool,
+    ) -> Option<(u64, bool)> {
         let number = self.next_response;
         if self.certain() {
             if !may_be_early {
@@ -459,11 +490,18 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
             self.next_response += 1;
             return Some((number, false));
         }
-        self.attribute_after_loss(first).map(|number| (number, true))
+        self.attribute_after_loss(first, told).map(|number| (number, true))
     }
 
-    fn attribute_after_loss(&mut self, first: Timestamp) -> Option<u64> {
+    fn attribute_after_loss(&mut self, first: Timestamp, told: Option<Place>) -> Option<u64> {
         let waiting = self.waiting();
+        if let Some(next) = told.and_then(|told| self.heard_next(told)) {
+            self.habit.alternates(next + 1 - waiting.start);
+            self.give_up(waiting.start, next);
+            self.settle(next);
+            self.next_response = next + 1;
+            return Some(next);
+        }
         let latest = waiting.clone().rev().find(|n| self.sent_by(*n, first));
         self.habit.alternates(latest.map_or(0, |latest| latest + 1 - waiting.start));
         let latest = latest?;
@@ -480,6 +518,17 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
         self.ambiguous |= !waits;
         self.next_response = latest + 1;
         known.then_some(latest)
+    }
+
+    /// The request that is surely answered by the response at `told`: its sender heard that next, and is known to have
+    /// waited for everything before.
+    fn heard_next(&mut self, told: Place) -> Option<u64> {
+        let fits =
+            |e: &Exchange<Q, R>| e.has(is::ASKED) && e.asked.is_some_and(|a| fit(a, told) == Fit::Next);
+        let next = self.waiting().find(|n| self.at(*n).is_some_and(|e| fits(e)))?;
+        let opens = self.at(next).is_some_and(|e| e.has(is::OPENS));
+        let alone = !self.at(next + 1).is_some_and(|e| fits(e));
+        (self.habit.waits() && alone || self.habit.asks_in_batches() && opens).then_some(next)
     }
 
     /// Whether this request was lost.
@@ -560,7 +609,7 @@ mod tests {
                     if let Some(loss) = loss[0].take() {
                         exchanges.resume(C, loss, true, ts);
                     }
-                    let (number, request) = exchanges.request(30, ts, false);
+                    let (number, request) = exchanges.request(30, ts, None, false);
                     *request = name;
                     exchanges.finish_request(number);
                 }
@@ -568,7 +617,7 @@ mod tests {
                     if let Some(loss) = loss[1].take() {
                         exchanges.resume(S, loss, true, ts);
                     }
-                    let (place, response) = exchanges.response(ts, false, true);
+                    let (place, response) = exchanges.response(ts, None, false, true);
                     *response = name;
                     exchanges.finish_response(place, ts);
                 }
@@ -626,13 +675,13 @@ mod tests {
     fn waiting_is_bounded() {
         let mut exchanges = InOrder::<u64, u64>::default();
         for i in 0..WAITING_MAX as u64 + 5 {
-            let (number, _) = exchanges.request(30, Timestamp(i as i64), false);
+            let (number, _) = exchanges.request(30, Timestamp(i as i64), None, false);
             exchanges.finish_request(number);
             exchanges.hand_out(|_| {});
         }
         assert_eq!(exchanges.take_evicted(), 5);
         // The responses to those that were given up are not given to others.
-        let (place, _) = exchanges.response(Timestamp(9999), false, true);
-        assert_eq!(place, Place::Alone);
+        let (place, _) = exchanges.response(Timestamp(9999), None, false, true);
+        assert_eq!(place, Spot::Alone);
     }
 }

@@ -8,10 +8,11 @@
 
 use std::marker::PhantomData;
 
+use flow::Place;
 use tuple::{FieldId, TupleWriter};
 use wire::Timestamp;
 
-use crate::in_order::{Exchange, InOrder, Loss, Place};
+use crate::in_order::{Exchange, InOrder, Loss, Spot};
 use crate::{Direction, Output, Quality, Span, StreamParser};
 
 /// Longest head; a message that does not say where it ends within so many bytes is none.
@@ -55,7 +56,7 @@ pub struct RequestResponse<M> {
     server: Lane,
     exchanges: InOrder<Message, Message>,
     request: u64,
-    response: Place,
+    response: Spot,
     emitted: bool,
     protocol: PhantomData<fn() -> M>,
 }
@@ -67,6 +68,8 @@ struct Lane {
     /// A head of which not all has come.
     head: Vec<u8>,
     span: Option<Span>,
+    /// Where it begins in what both sides say.
+    place: Option<Place>,
     /// The next head was looked for.
     found: bool,
     loss: Option<Loss>,
@@ -104,7 +107,7 @@ impl<M: Messages> RequestResponse<M> {
             server: Lane::default(),
             exchanges: InOrder::default(),
             request: 0,
-            response: Place::Alone,
+            response: Spot::Alone,
             emitted: false,
             protocol: PhantomData,
         })
@@ -134,11 +137,13 @@ impl<M: Messages> RequestResponse<M> {
     ) -> usize {
         match M::cut(direction, bytes) {
             Cut::Message { head, body } if (1..=bytes.len()).contains(&head) => {
+                self.lane(direction).place = out.place_of(bytes);
                 self.begin(direction, &bytes[..head], Span::at(ts), body, out);
                 head
             }
             Cut::NeedMore => {
-                self.lane(direction).span = Some(Span::at(ts));
+                (self.lane(direction).span, self.lane(direction).place) =
+                    (Some(Span::at(ts)), out.place_of(bytes));
                 self.split_head(direction, bytes, ts, out)
             }
             Cut::Message { .. } | Cut::NoMessage => self.no_message(direction, bytes, ts, out),
@@ -191,16 +196,17 @@ impl<M: Messages> RequestResponse<M> {
 
     fn begin(&mut self, direction: Direction, head: &[u8], span: Span, body: u64, out: &mut Output<'_>) {
         let found = std::mem::take(&mut self.lane(direction).found);
+        let place = self.lane(direction).place.take();
         self.lane(direction).span = None;
         let message = match direction {
             Direction::ClientToServer => {
-                let (number, message) = self.exchanges.request(head.len(), span.first, found);
+                let (number, message) = self.exchanges.request(head.len(), span.first, place, found);
                 self.request = number;
                 message
             }
             Direction::ServerToClient => {
                 let may_be_early = !out.flow.midstream || self.exchanges.requests() > 0;
-                let (place, message) = self.exchanges.response(span.first, found, may_be_early);
+                let (place, message) = self.exchanges.response(span.first, place, found, may_be_early);
                 self.response = place;
                 message
             }

@@ -10,7 +10,7 @@ use super::head::{self, Head};
 use super::lane::{Collected, Lane, State};
 use super::messages::Collection;
 use super::transaction::{Request, Response, Wanted};
-use crate::in_order::{InOrder, Place};
+use crate::in_order::{InOrder, Spot};
 use crate::{Direction, Output, Span, StreamParser};
 
 /// One connection. Laid out as written: each segment touches its lane, a message's begin and end the rest.
@@ -21,7 +21,7 @@ pub struct Connection {
     /// The request whose body the client is sending.
     pub(super) request: u64,
     /// The response whose body the server is sending.
-    pub(super) response: Place,
+    pub(super) response: Spot,
     pub(super) wanted: Option<Wanted>,
     /// Texts of the requests held.
     pub(super) waiting_bytes: usize,
@@ -43,7 +43,7 @@ impl Default for Connection {
             server: Lane::new(Direction::ServerToClient),
             exchanges: InOrder::default(),
             request: 0,
-            response: Place::Alone,
+            response: Spot::Alone,
             wanted: None,
             waiting_bytes: 0,
             interim: 0,
@@ -68,9 +68,9 @@ impl StreamParser for Connection {
         self.server_seen |= direction == Direction::ServerToClient;
     }
 
-    fn on_gap(&mut self, direction: Direction, len: u64, _: Timestamp, out: &mut Output<'_>) {
+    fn on_gap(&mut self, direction: Direction, len: u64, ts: Timestamp, out: &mut Output<'_>) {
         if len > 0 {
-            self.miss(direction, len, out);
+            self.miss(direction, len, ts, out);
         }
     }
 
@@ -84,8 +84,10 @@ impl StreamParser for Connection {
 
     fn on_close(&mut self, out: &mut Output<'_>) {
         self.complete_simple_request(out);
-        self.end(Direction::ServerToClient, out);
-        self.end(Direction::ClientToServer, out);
+        for direction in [Direction::ServerToClient, Direction::ClientToServer] {
+            self.break_off(direction);
+            self.end(direction, out);
+        }
         self.exchanges.close();
         self.flush(out);
     }
@@ -120,7 +122,7 @@ impl Connection {
         let partial = match direction {
             Direction::ClientToServer => match head::request(bytes, fields) {
                 Head::Complete { head, len, folded: false } => {
-                    self.begin_request(&head, len, Span::at(ts), Collection::WHOLE, out);
+                    self.begin_request(&head, len, Span::at(ts), Collection::whole(out.place_of(bytes)), out);
                     return len;
                 }
                 head => head != Head::Invalid,
@@ -131,14 +133,14 @@ impl Connection {
             }
             Direction::ServerToClient => match head::response(bytes, fields) {
                 Head::Complete { head, len, folded: false } => {
-                    self.begin_response(&head, Span::at(ts), Collection::WHOLE, out);
+                    self.begin_response(&head, Span::at(ts), Collection::whole(out.place_of(bytes)), out);
                     return len;
                 }
                 head => head != Head::Invalid,
             },
         };
         if partial {
-            self.lane(direction).start_head(ts, false);
+            self.lane(direction).start_head(ts, out.place_of(bytes), false);
         } else {
             self.not_a_head(direction, out);
         }
@@ -233,7 +235,7 @@ impl Connection {
         let skipped = found.unwrap_or(bytes.len());
         out.counters.skipped_bytes += skipped as u64;
         if found.is_some() {
-            self.lane(direction).start_head(ts, true);
+            self.lane(direction).start_head(ts, out.place_of(&bytes[skipped..]), true);
         }
         skipped
     }

@@ -4,6 +4,7 @@
 //! becomes of messages, is the connection's business. Holds at most [`HEAD_BYTES_MAX`] bytes, and no memory at all as
 //! long as heads come whole.
 
+use flow::Place;
 use memchr::memchr;
 use memchr::memmem::Finder;
 
@@ -59,6 +60,8 @@ pub struct Progress {
     pub body_bytes: u64,
     /// Bytes of its body are missing.
     pub gap: bool,
+    /// Among them the last so far, which came later than `last`.
+    pub last_lost: bool,
     /// Where its body ended is not known.
     pub end_lost: bool,
 }
@@ -68,6 +71,8 @@ pub struct Progress {
 struct Collector {
     direction: Direction,
     span: Span,
+    /// Where it begins in what both sides say.
+    place: Option<Place>,
     found: bool,
     loss: Option<Loss>,
     bytes: Vec<u8>,
@@ -98,7 +103,7 @@ enum Scanned {
 impl Progress {
     /// A message whose head was complete at `ts`.
     pub fn at(ts: Timestamp) -> Progress {
-        Progress { last: ts, body_bytes: 0, gap: false, end_lost: false }
+        Progress { last: ts, body_bytes: 0, gap: false, last_lost: false, end_lost: false }
     }
 
     /// More bytes of the message.
@@ -106,6 +111,7 @@ impl Progress {
     pub fn extend(&mut self, body_bytes: u64, ts: Timestamp) {
         self.last = self.last.max(ts);
         self.body_bytes = self.body_bytes.saturating_add(body_bytes);
+        self.last_lost = false;
     }
 }
 
@@ -117,11 +123,11 @@ impl Lane {
 
     /// A head begins that is to be collected; `found`: it was looked for.
     #[cold]
-    pub fn start_head(&mut self, ts: Timestamp, found: bool) {
+    pub fn start_head(&mut self, ts: Timestamp, place: Option<Place>, found: bool) {
         self.state = State::Head;
         let collector = self.collector();
         collector.clear();
-        (collector.found, collector.span) = (found, Span::at(ts));
+        (collector.found, collector.span, collector.place) = (found, Span::at(ts), place);
     }
 
     /// Nothing is known but that a head may come behind a gap of which nothing has been concluded.
@@ -160,6 +166,11 @@ impl Lane {
         (std::mem::take(&mut collector.bytes), collector.span, collector.found)
     }
 
+    /// Where the head begins in what both sides say.
+    pub fn place(&self) -> Option<Place> {
+        self.collector.as_ref()?.place
+    }
+
     /// Takes back what [`Lane::take`] handed out, to use the memory again.
     pub fn give_back(&mut self, bytes: Vec<u8>) {
         let collector = self.collector();
@@ -196,6 +207,7 @@ impl Lane {
             Box::new(Collector {
                 direction,
                 span: Span::at(Timestamp::MIN),
+                place: None,
                 found: false,
                 loss: None,
                 bytes: Vec::new(),
@@ -257,7 +269,7 @@ impl Collector {
                 // What came before was no head, but this line may begin one.
                 self.bytes.drain(..self.line_start);
                 self.scanned -= self.line_start;
-                self.span = Span::at(ts);
+                (self.span, self.place) = (Span::at(ts), None);
             }
             self.line_start = self.scanned;
         }
@@ -357,11 +369,11 @@ mod tests {
     #[test]
     fn what_was_found_is_dropped_when_it_is_no_head() {
         let mut lane = Lane::new(Direction::ServerToClient);
-        lane.start_head(Timestamp(0), true);
+        lane.start_head(Timestamp(0), None, true);
         let text = b"HTTP/1.1 200 is what you want\r\nHTTP/1.1 204 No Content\r\nA: b\r\n\r\n";
         assert_eq!(lane.collect(text, Timestamp(0)), (text.len(), Collected::Complete));
         assert_eq!(lane.take().0, text[31..]);
-        lane.start_head(Timestamp(0), true);
+        lane.start_head(Timestamp(0), None, true);
         assert_eq!(lane.collect(b"HTTP/1.1 200 OK\r\n<html>\r\nabc", Timestamp(0)), (25, Collected::NoHead));
     }
 }

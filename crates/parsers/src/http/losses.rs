@@ -4,11 +4,12 @@ use super::body::{Body, Skip};
 use super::connection::Connection;
 use super::lane::State;
 use crate::{Direction, Output};
+use wire::Timestamp;
 
 impl Connection {
     /// `len` bytes of `direction` are missing.
     #[cold]
-    pub(super) fn miss(&mut self, direction: Direction, len: u64, out: &mut Output<'_>) {
+    pub(super) fn miss(&mut self, direction: Direction, len: u64, ts: Timestamp, out: &mut Output<'_>) {
         match self.lane(direction).state {
             State::Between => self.lose_to_gap(direction, len, true, out),
             State::Head => {
@@ -17,7 +18,7 @@ impl Connection {
                 self.lose_to_gap(direction, bytes, true, out);
             }
             State::LongHead { .. } => self.lose_end(direction, len, out),
-            State::Body(body) => self.skip(direction, body, len, out),
+            State::Body(body) => self.skip(direction, body, (len, ts), out),
             State::Lost => {
                 let before = self.lane(direction).take_loss();
                 let loss = self.exchanges.loss(direction, before, len, false);
@@ -57,8 +58,15 @@ impl Connection {
         }
     }
 
-    /// A gap in a body. What is missing does not count for its times: it came between what was seen.
-    fn skip(&mut self, direction: Direction, mut body: Body, len: u64, out: &mut Output<'_>) {
+    /// A gap in a body, which showed at `ts`. When what is missing came is not known, only that it was between what was
+    /// seen.
+    fn skip(
+        &mut self,
+        direction: Direction,
+        mut body: Body,
+        (len, ts): (u64, Timestamp),
+        out: &mut Output<'_>,
+    ) {
         let skip = body.skip(len);
         let missing = match skip {
             Skip::EndedInside(over) => len - over,
@@ -66,6 +74,7 @@ impl Connection {
         };
         let message = &mut self.lane(direction).message;
         message.gap = true;
+        message.last_lost = ts > message.last;
         message.body_bytes = message.body_bytes.saturating_add(missing);
         match skip {
             Skip::Inside => self.lane(direction).state = State::Body(body),
@@ -84,6 +93,14 @@ impl Connection {
         (message.gap, message.end_lost) = (true, true);
         self.finish(direction, out);
         self.lose_to_gap(direction, len, false, out);
+    }
+
+    /// The connection is over, but `direction` did not say that it had no more to say.
+    pub(super) fn break_off(&mut self, direction: Direction) {
+        let lane = self.lane(direction);
+        if matches!(lane.state, State::Body(_) | State::LongHead { .. }) {
+            (lane.message.gap, lane.message.end_lost) = (true, true);
+        }
     }
 
     /// No more bytes of `direction` will come.

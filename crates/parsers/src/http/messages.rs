@@ -1,6 +1,7 @@
 //! Messages of an HTTP/1 connection: what a head says of what follows, which response answers which request, and
 //! when both are over.
 
+use flow::Place;
 use wire::Timestamp;
 
 use super::body::Body;
@@ -9,7 +10,7 @@ use super::head::{self, Coding, Head, RequestHead, RequestLine, ResponseHead};
 use super::lane::{Progress, State};
 use super::probe;
 use super::transaction::{self, Method, Request, Wanted};
-use crate::in_order::Place;
+use crate::in_order::Spot;
 use crate::{Direction, Output, Span};
 
 /// Most text kept of requests that wait for responses.
@@ -22,11 +23,15 @@ pub struct Collection {
     found: bool,
     /// It is longer than the limit, and the last line held is empty so far.
     long: Option<bool>,
+    /// Where it begins in what both sides say.
+    place: Option<Place>,
 }
 
 impl Collection {
     /// It lay where it was expected, in one piece.
-    pub const WHOLE: Collection = Collection { found: false, long: None };
+    pub fn whole(place: Option<Place>) -> Collection {
+        Collection { found: false, long: None, place }
+    }
 }
 
 impl Connection {
@@ -35,7 +40,7 @@ impl Connection {
     pub(super) fn begin_collected(&mut self, direction: Direction, long: Option<bool>, out: &mut Output<'_>) {
         let fields = self.wanted(out).fields;
         let (mut bytes, span, found) = self.lane(direction).take();
-        let how = Collection { found, long };
+        let how = Collection { found, long, place: self.lane(direction).place() };
         if long.is_some() {
             // The start line itself may be too long: what is there of it counts.
             bytes.push(b'\n');
@@ -64,7 +69,7 @@ impl Connection {
         out: &mut Output<'_>,
     ) {
         let wanted = self.wanted.get_or_insert_with(|| Wanted::new(out.columns()));
-        let (number, request) = self.exchanges.request(len, span.first, how.found);
+        let (number, request) = self.exchanges.request(len, span.first, how.place, how.found);
         request.become_one(head, wanted);
         self.simple |= request.is_simple();
         self.waiting_bytes += request.text_bytes();
@@ -101,14 +106,14 @@ impl Connection {
         }
         let interim = std::mem::take(&mut self.interim);
         let may_be_early = !out.flow.midstream || self.exchanges.requests() > 0;
-        let (place, response) = self.exchanges.response(span.first, how.found, may_be_early);
+        let (place, response) = self.exchanges.response(span.first, how.place, how.found, may_be_early);
         response.become_one(head, interim);
         self.response = place;
         self.server.message = Progress::at(span.last);
         let request = self.exchanges.request_of(place);
         let method = request.map(|r| r.method);
         self.body_doubtful = request.is_some_and(|r| r.expects_continue)
-            && place == Place::With(self.request)
+            && place == Spot::With(self.request)
             && matches!(self.client.state, State::Body(_))
             && self.client.message.body_bytes == 0;
         out.counters.malformed_messages += u64::from(head.framing.bad_length);
@@ -233,7 +238,7 @@ impl Connection {
                     framing: head::Framing::default(),
                     expects_continue: false,
                 };
-                self.begin_request(&head, bytes.len(), span, Collection::WHOLE, out);
+                self.begin_request(&head, bytes.len(), span, Collection::whole(None), out);
                 self.client.give_back(bytes);
             }
             None => self.client.resume(bytes),
@@ -249,7 +254,7 @@ impl Connection {
 
     #[cold]
     pub(super) fn begin_simple_response(&mut self, ts: Timestamp, out: &mut Output<'_>) {
-        let (place, response) = self.exchanges.response(ts, false, false);
+        let (place, response) = self.exchanges.response(ts, None, false, false);
         response.become_simple();
         self.response = place;
         self.server.message = Progress::at(ts);

@@ -232,7 +232,7 @@ impl Response {
         }
         if !self.progress.end_lost {
             w.u64(fields::RESPONSE_BYTES, self.progress.body_bytes);
-            if columns.has(fields::TRANSFER_TIME_NS) {
+            if columns.has(fields::TRANSFER_TIME_NS) && !self.progress.last_lost {
                 w.i64(fields::TRANSFER_TIME_NS, self.progress.last.since(first));
             }
         }
@@ -300,7 +300,7 @@ fn write(
         w.text(fields::HTTP_VERSION, &version);
     }
     if let (Some(request), Some(_)) = (request, response)
-        && !request.progress.end_lost
+        && !(request.progress.end_lost || request.progress.last_lost)
     {
         w.i64(fields::RESPONSE_TIME_NS, exchange.response_first().since(request.progress.last));
     }

@@ -1,5 +1,6 @@
 //! A request and its response, as far as they are known.
 
+use flow::Place;
 use wire::Timestamp;
 
 /// A request and its response, as far as they are known. Used again and again, so what is absent is not gone.
@@ -8,6 +9,8 @@ use wire::Timestamp;
 #[repr(C)]
 pub struct Exchange<Q, R> {
     pub(super) is: u8,
+    /// Where the request begins in what both sides say.
+    pub(super) asked: Option<Place>,
     pub(super) request_first: Timestamp,
     pub(super) response_first: Timestamp,
     pub(super) request: Q,
@@ -30,6 +33,8 @@ pub(super) mod is {
     pub const FORCED: u8 = 32;
     /// Matched after a loss, by what the client is known to do.
     pub const RESYNC: u8 = 64;
+    /// Its request is the first after the client had heard something, and the request before it was seen.
+    pub const OPENS: u8 = 128;
 }
 
 impl<Q: Default, R: Default> Default for Exchange<Q, R> {
@@ -40,6 +45,7 @@ impl<Q: Default, R: Default> Default for Exchange<Q, R> {
             response: R::default(),
             request_first: never,
             response_first: never,
+            asked: None,
             is: 0,
         }
     }
@@ -85,7 +91,7 @@ impl<Q, R> Exchange<Q, R> {
     /// A new one, of which nothing is known, not begun before `first`.
     #[inline]
     pub(super) fn begin(&mut self, first: Timestamp) {
-        (self.request_first, self.response_first, self.is) = (first, first, 0);
+        (self.request_first, self.response_first, self.asked, self.is) = (first, first, None, 0);
     }
 
     /// Whether it is any of these.

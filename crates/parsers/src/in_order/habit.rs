@@ -99,6 +99,11 @@ impl Habit {
         self.depth_max <= 1 && !self.overlaps && (self.turns >= 1 || self.weak_turns >= WEAK_TURNS)
     }
 
+    /// Asks in batches, and never while it waits for a part of one.
+    pub fn asks_in_batches(&self) -> bool {
+        self.turns >= 1 && !self.overlaps
+    }
+
     /// A request sent at `first` is the first of a batch, and all earlier ones have been answered: the server has been
     /// silent for longer than bytes of its stream are held back.
     pub fn begins_batch(&self, first: Timestamp) -> bool {
