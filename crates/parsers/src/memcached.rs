@@ -87,8 +87,8 @@ impl StreamParser for Parser {
         }
     }
 
-    fn on_gap(&mut self, direction: Direction, len: u64, _: Timestamp, out: &mut Output<'_>) {
-        self.conversation.on_gap(direction, len, out);
+    fn on_gap(&mut self, direction: Direction, len: u64, ts: Timestamp, out: &mut Output<'_>) {
+        self.conversation.on_gap(direction, len, ts, out);
     }
 
     fn on_end(&mut self, direction: Direction, _: Timestamp, _: &mut Output<'_>) {

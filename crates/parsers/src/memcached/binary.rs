@@ -2,6 +2,7 @@
 //!
 //! The byte order is the network's, magic 0x80 asks and 0x81 answers (memcached's protocol_binary.h).
 
+use flow::Place;
 use memchr::memchr_iter;
 use wire::Timestamp;
 
@@ -157,6 +158,7 @@ impl Conversation {
             if direction == Direction::ServerToClient && self.must_hold() {
                 return self.hold(bytes, ts, out);
             }
+            self.reader(direction).place = out.place_of(bytes);
             match Header::read(bytes, magic) {
                 Some(header) if bytes.len() >= header.head_len() => {
                     let (head, rest) = bytes.split_at(header.head_len());
@@ -229,6 +231,9 @@ impl Conversation {
     ) -> &'b [u8] {
         let magic = magic(direction);
         let reader = self.reader(direction);
+        if reader.head.is_empty() {
+            reader.place = out.place_of(bytes);
+        }
         // A header may begin in the last bytes of what came before.
         let kept = reader.head.len();
         let joined = bytes.len().min(SCANNED_MAX);
@@ -240,6 +245,7 @@ impl Conversation {
         let keep_from = found.unwrap_or(window.len().saturating_sub(HEADER_LEN - 1));
         out.counters.skipped_bytes += keep_from as u64;
         reader.head.drain(..keep_from);
+        reader.place = reader.place.map(|place| Place { seq: place.seq.plus(keep_from as u32), ..place });
         if keep_from >= kept {
             reader.span = None;
         }
@@ -306,7 +312,10 @@ impl Conversation {
             let target = self.attribute_binary(header.opcode, header.opaque, key, span.first, out);
             let status = Status::of_binary(header.opcode, header.status);
             let value_bytes = (status == Status::Hit).then(|| header.value_len());
-            self.begin_answer(target, Outcome { span, ended: false, status, value_bytes, gap_body: false });
+            self.begin_answer(
+                target,
+                Outcome { span, ended: false, status, value_bytes, gap_body: false, last_lost: false },
+            );
             self.answer.command = Some(Command::Binary(header.opcode));
             self.answer.opaque = header.opaque;
             if target.is_none() && !key.is_empty() {
@@ -329,7 +338,7 @@ impl Conversation {
             && self.answer.command == Some(Command::Binary(OPCODE_STAT))
             && self.answer.opaque == header.opaque;
         if continues && let Some(outcome) = &mut self.answer.outcome {
-            outcome.span.extend(span.last);
+            outcome.extend(span.last);
         }
         continues
     }

@@ -3,6 +3,7 @@
 //! What a message looks like is told in `text.rs` and `binary.rs`, which response belongs to which request in
 //! `pairing.rs`. Values are skipped by arithmetic; only a head that is split over segments is copied (bounded).
 
+use flow::Place;
 use wire::Timestamp;
 
 use super::command::{Class, Command, Status};
@@ -39,6 +40,8 @@ pub(super) struct Reader {
     pub cut: bool,
     /// When the message being read was on the wire.
     pub span: Option<Span>,
+    /// Where it begins in what both sides say.
+    pub place: Option<Place>,
     /// Bytes of a value still to pass over.
     pub skip: u64,
     /// Looking for the next plausible head.
@@ -48,7 +51,7 @@ pub(super) struct Reader {
 impl Reader {
     fn reset(&mut self) {
         self.head.clear();
-        (self.cut, self.span, self.skip, self.scanning) = (false, None, 0, false);
+        (self.cut, self.span, self.place, self.skip, self.scanning) = (false, None, None, 0, false);
     }
 }
 
@@ -79,8 +82,8 @@ pub(super) struct Answer {
 
 /// What the server said while nothing waited.
 enum Held {
-    Bytes(Timestamp, Vec<u8>),
-    Gap(u64),
+    Bytes(Timestamp, Vec<u8>, Option<Place>),
+    Gap(Timestamp, u64),
 }
 
 /// Both directions.
@@ -116,7 +119,9 @@ impl Conversation {
                 // What the server said before this is read first, but for what stands a moment too early in the
                 // capture. What it said later has to wait: between them the client may have said more.
                 if !self.held.is_empty() {
+                    let place = out.place_of(bytes);
                     self.read_held(ts.plus(-SKEW_NS), out);
+                    out.set_chunk(bytes, place);
                 }
                 self.read(direction, bytes, ts, out);
                 if !self.held.is_empty() {
@@ -129,27 +134,25 @@ impl Conversation {
         }
     }
 
-    /// `len` bytes of one direction are missing.
-    pub fn on_gap(&mut self, direction: Direction, len: u64, out: &mut Output<'_>) {
+    /// `len` bytes of one direction are missing; that showed at `ts`.
+    pub fn on_gap(&mut self, direction: Direction, len: u64, ts: Timestamp, out: &mut Output<'_>) {
         if direction == Direction::ServerToClient && !self.held.is_empty() {
-            return self.held.push(Held::Gap(len));
+            return self.held.push(Held::Gap(ts, len));
         }
-        self.pass_gap(direction, len, out);
+        self.pass_gap(direction, len, ts, out);
     }
 
-    fn pass_gap(&mut self, direction: Direction, len: u64, out: &mut Output<'_>) {
+    fn pass_gap(&mut self, direction: Direction, len: u64, ts: Timestamp, out: &mut Output<'_>) {
         let reader = self.reader(direction);
         let inside = reader.skip.min(len);
         reader.skip -= inside;
         let beyond = len - inside;
         if inside > 0 {
-            self.mark_gap_in_value(direction);
+            self.mark_gap_in_value(direction, ts);
             let ends = self.reader(direction).skip == 0;
-            // When the missing bytes arrived is not known: `ts` can be as late as a timeout. The last seen before them
-            // is the best guess.
             self.value_passed(direction, Timestamp::MIN, ends, out);
         }
-        if beyond > 0 && !(direction == Direction::ServerToClient && self.ends_in_gap(beyond, out)) {
+        if beyond > 0 && !(direction == Direction::ServerToClient && self.ends_in_gap(beyond, ts, out)) {
             self.lose(direction, out);
         }
     }
@@ -232,6 +235,11 @@ impl Conversation {
         let n = reader.skip.min(bytes.len() as u64);
         reader.skip -= n;
         let ends = reader.skip == 0;
+        if let (Direction::ServerToClient, Some(outcome)) = (direction, &mut self.answer.outcome) {
+            outcome.last_lost = false;
+        } else if let (Direction::ClientToServer, Some(request)) = (direction, self.waiting.newest_mut()) {
+            request.marks.clear(Marks::LAST_LOST);
+        }
         self.value_passed(direction, ts, ends, out);
         &bytes[n as usize..]
     }
@@ -256,16 +264,17 @@ impl Conversation {
         }
     }
 
-    fn mark_gap_in_value(&mut self, direction: Direction) {
+    fn mark_gap_in_value(&mut self, direction: Direction, ts: Timestamp) {
         match direction {
             Direction::ClientToServer => {
                 if let Some(request) = self.waiting.newest_mut() {
                     request.marks.set(Marks::GAP_BODY);
+                    request.marks.set(Marks::when(ts > request.span.last, Marks::LAST_LOST));
                 }
             }
             Direction::ServerToClient => {
                 if let Some(outcome) = &mut self.answer.outcome {
-                    outcome.gap_body = true;
+                    (outcome.gap_body, outcome.last_lost) = (true, ts > outcome.span.last);
                 }
             }
         }
@@ -298,6 +307,8 @@ impl Conversation {
             self.evict(out);
         }
         request.marks.set(self.order.marks_of_next());
+        request.place = self.asked.place;
+        self.note_place(&mut request);
         self.waiting.push(request);
     }
 
@@ -481,7 +492,7 @@ impl Conversation {
 
     pub(super) fn hold(&mut self, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) {
         self.held_bytes += bytes.len();
-        self.held.push(Held::Bytes(ts, bytes.to_vec()));
+        self.held.push(Held::Bytes(ts, bytes.to_vec(), out.place_of(bytes)));
         if self.held_bytes > HELD_BYTES_MAX || self.held.len() > HELD_MAX {
             // Their requests may still come; they must not get the responses to later ones.
             self.order.distrust(ts);
@@ -502,12 +513,18 @@ impl Conversation {
         self.held_bytes = 0;
         for item in std::mem::take(&mut self.held) {
             match item {
-                Held::Bytes(ts, bytes) if self.held.is_empty() && ts <= until => {
+                Held::Bytes(ts, bytes, place) if self.held.is_empty() && ts <= until => {
+                    out.set_chunk(&bytes, place);
                     self.read(Direction::ServerToClient, &bytes, ts, out);
                 }
-                Held::Bytes(ts, bytes) => self.hold(&bytes, ts, out),
-                Held::Gap(len) if self.held.is_empty() => self.pass_gap(Direction::ServerToClient, len, out),
-                Held::Gap(len) => self.held.push(Held::Gap(len)),
+                Held::Bytes(ts, bytes, place) => {
+                    out.set_chunk(&bytes, place);
+                    self.hold(&bytes, ts, out);
+                }
+                Held::Gap(ts, len) if self.held.is_empty() => {
+                    self.pass_gap(Direction::ServerToClient, len, ts, out);
+                }
+                gap => self.held.push(gap),
             }
         }
     }

@@ -23,6 +23,21 @@ pub struct Outcome {
     pub value_bytes: Option<u64>,
     /// Bytes of its value are missing.
     pub gap_body: bool,
+    /// Among them the last so far, which came later than `span.last`.
+    pub last_lost: bool,
+}
+
+impl Outcome {
+    /// More bytes of the response.
+    #[inline]
+    pub fn extend(&mut self, ts: Timestamp) {
+        self.span.extend(ts);
+        self.last_lost = false;
+    }
+
+    fn transfer_time(&self) -> Option<i64> {
+        (self.ended && !self.last_lost).then(|| self.span.last.since(self.span.first))
+    }
 }
 
 struct Row<'a> {
@@ -50,8 +65,9 @@ pub fn answered(
         base64: request.marks.has(Marks::BASE64),
         value_bytes: outcome.value_bytes.or(request.value_bytes),
         status: outcome.status,
-        response_time: Some(outcome.span.first.since(request.span.last)),
-        transfer_time: outcome.ended.then(|| outcome.span.last.since(outcome.span.first)),
+        response_time: (!request.marks.has(Marks::LAST_LOST))
+            .then(|| outcome.span.first.since(request.span.last)),
+        transfer_time: outcome.transfer_time(),
     };
     let (read, keyed) = (request.command.is_read(), request.class == Class::Retrieval);
     each_key(waiting, request, |key, value_bytes| {
@@ -97,7 +113,7 @@ pub fn unasked(key: Option<&[u8]>, outcome: &Outcome, out: &mut Output<'_>, comm
         value_bytes: outcome.value_bytes,
         status: outcome.status,
         response_time: None,
-        transfer_time: outcome.ended.then(|| outcome.span.last.since(outcome.span.first)),
+        transfer_time: outcome.transfer_time(),
     };
     let read = command.is_read() || matches!(outcome.status, Status::Hit | Status::Miss);
     write(&row, read, outcome.span.first, Quality::Half, out);

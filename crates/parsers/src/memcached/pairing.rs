@@ -8,14 +8,14 @@
 //! again and never not to, or neither end had said anything for a second. Until then responses and requests are halves.
 //! A client whose opaques only ever rise is exempt: they prove the pair.
 
-use wire::Timestamp;
+use wire::{TcpSeq, Timestamp};
 
 use super::command::{Command, Status};
 use super::conversation::{Conversation, SKEW_NS};
 use super::emit::Outcome;
 use super::reply::{Fit, Reply};
 use super::waiting::{Marks, Request, Waiting};
-use crate::{Direction, Output, Quality};
+use crate::{Direction, Output, Quality, heard};
 
 /// So many requests in a row, each sent after the previous answer, make a client that waits.
 const TURNS_MIN: u32 = 3;
@@ -45,6 +45,8 @@ pub(super) struct Order {
     /// When either end last said something.
     heard: Timestamp,
     silence: bool,
+    /// What the client had heard when it asked last.
+    asked_after: Option<TcpSeq>,
     opaques: Opaques,
 }
 
@@ -62,6 +64,7 @@ impl Default for Order {
             quality: None,
             heard: Timestamp::MIN,
             silence: false,
+            asked_after: None,
             opaques: Opaques::default(),
         }
     }
@@ -247,6 +250,32 @@ impl Conversation {
         if self.order.doubt { self.recover(first, |w, r| fit(w, r, reply) != Fit::No, out) } else { None }
     }
 
+    /// Notes whether the client had heard anything since the request before `request`, which it sends now.
+    pub(super) fn note_place(&mut self, request: &mut Request) {
+        let heard = request.place.map(|place| place.ack);
+        let again = heard.is_some() && heard == std::mem::replace(&mut self.order.asked_after, heard);
+        request.marks.set(Marks::when(again, Marks::PIPELINED));
+        let before = self.waiting.newest_answerable().is_some_and(|r| !r.marks.has(Marks::QUIET));
+        self.order.pipelined |= again && before && !request.marks.has(Marks::SILENT);
+    }
+
+    /// Whether an answer can begin where the server is: where the client has heard everything before. For all that is
+    /// known, if that is not known.
+    pub(super) fn may_begin_answer(&self) -> bool {
+        let Some(told) = self.told.place else { return true };
+        self.waiting.iter().any(|r| r.place.is_none_or(|asked| heard::fit(asked, told) == heard::Fit::Next))
+    }
+
+    /// The request whose sender heard the answer at hand next, if it is known to wait for everything before.
+    fn heard_next(&self) -> Option<usize> {
+        let told = self.told.place?;
+        let none = Marks::SILENT | Marks::QUIET | Marks::GONE | Marks::ANSWERED;
+        let next = self.waiting.iter().position(|r| {
+            !r.marks.has(none) && r.place.is_some_and(|asked| heard::fit(asked, told) == heard::Fit::Next)
+        })?;
+        (self.order.turns.max(self.order.turns_in_doubt) >= 1 && !self.order.pipelined).then_some(next)
+    }
+
     /// Looks from the front over quiet commands up to the first that must be answered.
     #[inline]
     fn find_in_order(&self, reply: &Reply<'_>, first: Timestamp) -> InOrder {
@@ -258,7 +287,9 @@ impl Conversation {
             if request.marks.has(Marks::AFTER_GAP) {
                 return if found == InOrder::Nowhere { InOrder::BehindGap } else { InOrder::Several };
             }
-            if request.span.first.since(first) > SKEW_NS {
+            let impossible =
+                |asked| self.told.place.map(|told| heard::fit(asked, told)) == Some(heard::Fit::Impossible);
+            if request.span.first.since(first) > SKEW_NS || request.place.is_some_and(impossible) {
                 return found;
             }
             let quiet = request.marks.has(Marks::QUIET);
@@ -349,8 +380,10 @@ impl Conversation {
                 after_silence = Some(place);
             }
         }
-        self.order.pipelined |= n > 1;
-        let place = if self.order.client_waits(n) { live } else { after_silence }?;
+        let next = self.heard_next();
+        self.order.pipelined |= n > 1 && next.is_none();
+        let waits = self.order.client_waits(n);
+        let place = next.or(if waits { live } else { after_silence })?;
         if !fits(&self.waiting, self.waiting.get(place)?) {
             return None;
         }

@@ -52,6 +52,7 @@ impl Conversation {
             bytes = rest;
             let reader = self.reader(direction);
             if reader.head.is_empty() && line.len() <= LINE_MAX {
+                reader.place = out.place_of(line);
                 self.on_line(direction, line, Span::at(ts), out);
             } else {
                 self.keep_head(direction, line, ts, out);
@@ -64,6 +65,9 @@ impl Conversation {
     #[cold]
     fn keep_head(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) {
         let reader = self.reader(direction);
+        if reader.head.is_empty() {
+            reader.place = out.place_of(bytes);
+        }
         reader.span.get_or_insert(Span::at(ts)).extend(ts);
         let max = if reader.scanning { SCANNED_LINE_MAX } else { LINE_MAX };
         let n = bytes.len().min(max.saturating_sub(reader.head.len()));
@@ -106,7 +110,7 @@ impl Conversation {
     fn finds_way(&mut self, direction: Direction, text: &[u8], span: Span) -> bool {
         let found = match direction {
             Direction::ClientToServer => recognise::is_request_line(text),
-            Direction::ServerToClient => Reply::read(text).is_telling(),
+            Direction::ServerToClient => self.may_begin_answer() && Reply::read(text).is_telling(),
         };
         if found {
             self.reader(direction).scanning = false;
@@ -240,12 +244,12 @@ impl Conversation {
             let status = Status::Unknown;
             self.begin_answer(
                 target,
-                Outcome { span, ended: false, status, value_bytes: None, gap_body: false },
+                Outcome { span, ended: false, status, value_bytes: None, gap_body: false, last_lost: false },
             );
         }
         let class = self.answer.class.unwrap_or(Class::Any);
         let Some(outcome) = &mut self.answer.outcome else { return };
-        outcome.span.extend(span.last);
+        outcome.extend(span.last);
         let goes_on = reply.goes_on(class);
         match reply.kind {
             Kind::Value => {
@@ -269,7 +273,7 @@ impl Conversation {
 
     /// Whether the gap behind a value is just the end of its response: `END\r\n` is all that can follow the last key
     /// asked for.
-    pub(super) fn ends_in_gap(&mut self, missing: u64, out: &mut Output<'_>) -> bool {
+    pub(super) fn ends_in_gap(&mut self, missing: u64, ts: Timestamp, out: &mut Output<'_>) -> bool {
         const END: &[u8] = b"END\r\n";
         let seen = self.told.head.len();
         let all_came = self
@@ -285,7 +289,7 @@ impl Conversation {
             && missing == (END.len() - seen) as u64;
         if fits && let Some(outcome) = &mut self.answer.outcome {
             outcome.status = Status::Miss;
-            outcome.gap_body = true;
+            (outcome.gap_body, outcome.last_lost) = (true, ts > outcome.span.last);
             self.told.head.clear();
             self.told.span = None;
             self.finish_answer(true, out);

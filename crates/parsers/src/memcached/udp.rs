@@ -200,6 +200,6 @@ fn feed(
 ) {
     conversation.on_bytes(direction, bytes, ts, out);
     if cut > 0 {
-        conversation.on_gap(direction, u64::from(cut), out);
+        conversation.on_gap(direction, u64::from(cut), ts, out);
     }
 }

@@ -6,6 +6,8 @@
 
 use std::collections::VecDeque;
 
+use flow::Place;
+
 use super::command::{Class, Command};
 use crate::Span;
 
@@ -49,6 +51,10 @@ impl Marks {
     pub const KEYED: Marks = Marks(1 << 12);
     /// Done with, but something before it waits.
     pub const GONE: Marks = Marks(1 << 13);
+    /// When its last byte came is not known.
+    pub const LAST_LOST: Marks = Marks(1 << 14);
+    /// The client had heard nothing since the request before it.
+    pub const PIPELINED: Marks = Marks(1 << 15);
 
     /// Whether any of `other` is set.
     #[inline]
@@ -93,6 +99,8 @@ pub struct Request {
     pub marks: Marks,
     /// When it was on the wire.
     pub span: Span,
+    /// Where it begins in what both sides say.
+    pub place: Option<Place>,
     /// Length of the value it carries.
     pub value_bytes: Option<u64>,
     /// Binary: the number that its response repeats.
@@ -107,7 +115,17 @@ impl Request {
     #[inline]
     pub fn new(command: Command, class: Class, span: Span) -> Request {
         let marks = Marks::default();
-        Request { command, class, marks, span, value_bytes: None, opaque: 0, texts: 0, first_text: 0 }
+        Request {
+            command,
+            class,
+            marks,
+            span,
+            place: None,
+            value_bytes: None,
+            opaque: 0,
+            texts: 0,
+            first_text: 0,
+        }
     }
 
     /// How many keys it asks for.
