@@ -52,12 +52,13 @@ impl Harm {
                     !lost
                 });
             }
-            Harm::Duplicates(p) => seen = displaced(&seen, p, true, &mut rng),
-            Harm::Reorder(p) => seen = displaced(&seen, p, false, &mut rng),
+            Harm::Duplicates(p) => seen = displaced(recording, &seen, p, true, &mut rng),
+            Harm::Reorder(p) => seen = displaced(recording, &seen, p, false, &mut rng),
             Harm::All(p) => {
                 seen.retain(|_| !rng.chance(p));
                 // In this order no copy comes before its original.
-                seen = displaced(&displaced(&seen, p, false, &mut rng), p, true, &mut rng);
+                seen =
+                    displaced(recording, &displaced(recording, &seen, p, false, &mut rng), p, true, &mut rng);
             }
             Harm::Joined(p) => drop(seen.drain(..(seen.len() as f64 * p) as usize)),
             Harm::Requests | Harm::Responses => seen.retain(|s| {
@@ -97,10 +98,11 @@ impl fmt::Display for Harm {
 }
 
 /// Some packets later than they were, or a copy of them, which then has the time of its place.
-fn displaced(seen: &[Seen], p: f64, copy: bool, rng: &mut Rng) -> Vec<Seen> {
+fn displaced(recording: &Recording, seen: &[Seen], p: f64, copy: bool, rng: &mut Rng) -> Vec<Seen> {
     let mut placed: Vec<(usize, Seen)> = Vec::with_capacity(seen.len());
     for (i, one) in seen.iter().enumerate() {
-        let chosen = rng.chance(p);
+        // What comes first counts: one that was sent again stays before its copy.
+        let chosen = rng.chance(p) && !recording.is_repeated(one.packet);
         if copy || !chosen {
             placed.push((i, *one));
         }

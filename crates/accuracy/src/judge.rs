@@ -140,6 +140,7 @@ impl Truth {
         let asked = told.asked && (told.quality != Quality::Half || self.by_request.contains_key(&at));
         let index = if asked { &self.by_request } else { &self.by_response };
         let candidates = index.get(&at).map_or(&[][..], Vec::as_slice);
+        let mut fewest = usize::MAX;
         let mut why = String::from("no transaction has its first byte here");
         for &i in candidates {
             let truth = &self.told[i];
@@ -154,9 +155,12 @@ impl Truth {
                     found[i].exact |= told.quality == Quality::Exact;
                     return Ok(());
                 }
-                (None, true) => why = "told twice".to_owned(),
-                (Some(difference), _) if why != "told twice" => why = difference,
-                _ => {}
+                (None, true) => (fewest, why) = (0, "told twice".to_owned()),
+                (Some((differences, what)), _) => {
+                    if differences < fewest {
+                        (fewest, why) = (differences, what);
+                    }
+                }
             }
         }
         Err(format!("{why}: {}", describe(told)))
@@ -207,20 +211,20 @@ impl Needs {
     }
 }
 
-/// What a tuple claims that is not so.
-fn difference(told: &Told, asked: bool, truth: &Told) -> Option<String> {
+/// How many things a tuple claims that are not so, and one of them.
+fn difference(told: &Told, asked: bool, truth: &Told) -> Option<(usize, String)> {
     let exact = told.quality == Quality::Exact;
-    if exact && told.ts_end < truth.ts_end {
-        return Some("complete too early".to_owned());
-    }
-    told.values.iter().zip(&truth.values).find_map(|((name, told_value), (_, true_value))| {
+    let too_early = (exact && told.ts_end < truth.ts_end).then(|| "complete too early".to_owned());
+    let values = told.values.iter().zip(&truth.values).filter_map(|((name, told_value), (_, true_value))| {
         let right = match told_value {
             Some(value) if *name == OF_EITHER && !asked => matches!(value, Value::Text(_)),
             Some(_) => told_value == true_value,
             None => !exact || OF_THE_CONNECTION.contains(name) || true_value.is_none(),
         };
         (!right).then(|| format!("{name} is {}", show(true_value.as_ref())))
-    })
+    });
+    let mut differences: Vec<String> = too_early.into_iter().chain(values).collect();
+    Some((differences.len(), differences.pop()?))
 }
 
 fn describe(told: &Told) -> String {

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use monitor::{Config, Monitor};
 use parsers::registry;
 use plan::{Limit, MonitorSpec, ParserUse, Sample};
-use wire::{Captured, Endpoint, LinkType, Packet, Timestamp};
+use wire::{Captured, Endpoint, FiveTuple, LinkType, Packet, Timestamp, Transport};
 
 use crate::Told;
 
@@ -29,6 +29,8 @@ struct Record {
     start: usize,
     len: usize,
     ends: Option<(Endpoint, Endpoint)>,
+    /// It was sent again.
+    repeated: bool,
 }
 
 /// A packet as an observer captured it.
@@ -48,10 +50,15 @@ impl Recording {
     pub fn load(path: &Path, packets_max: usize) -> Result<Recording> {
         let mut source = capture::open(&[path.to_owned()]);
         let mut recording = Recording { bytes: Vec::new(), packets: Vec::new(), speaking: HashMap::new() };
+        let mut sent = HashMap::new();
         let mut block = capture::Block::default();
         while recording.len() < packets_max && source.next_block(&mut block) {
             for captured in block.packets().take(packets_max - recording.len()) {
                 recording.push(&captured);
+                if let Some(before) = said(&captured).and_then(|said| sent.insert(said, recording.len() - 1))
+                {
+                    recording.packets[before].repeated = true;
+                }
             }
         }
         ensure!(recording.len() > 0, "{}: no packets; {:?}", path.display(), source.errors());
@@ -72,6 +79,7 @@ impl Recording {
             start: self.bytes.len(),
             len: captured.bytes.len(),
             ends: decoded.map(|p| (p.five_tuple.src, p.five_tuple.dst)),
+            repeated: false,
         });
         self.bytes.extend_from_slice(captured.bytes);
     }
@@ -93,6 +101,12 @@ impl Recording {
     #[must_use]
     pub fn ends(&self, packet: usize) -> Option<(Endpoint, Endpoint)> {
         self.packets[packet].ends
+    }
+
+    /// Whether what the packet carries was sent again later.
+    #[must_use]
+    pub fn is_repeated(&self, packet: usize) -> bool {
+        self.packets[packet].repeated
     }
 
     /// The packet that carried payload from `src` to `dst` at `ts`.
@@ -156,5 +170,14 @@ impl Recording {
         let p = &self.packets[seen.packet];
         let bytes = &self.bytes[p.start..p.start + p.len];
         Captured { ts: seen.ts, link_type: p.link_type, original_len: p.original_len, bytes }
+    }
+}
+
+/// What a segment with payload carries: whose bytes, from where on.
+fn said(captured: &Captured<'_>) -> Option<(FiveTuple, u32)> {
+    let packet = Packet::decode(captured).ok().filter(|p| p.payload_original_len > 0)?;
+    match packet.transport {
+        Transport::Tcp(tcp) => Some((packet.five_tuple, tcp.seq.0)),
+        _ => None,
     }
 }

@@ -186,6 +186,7 @@ impl ByteStream {
             return;
         }
         self.flush_held(out);
+        self.settle(out.acked);
         if let Some(acked) = out.acked.filter(|_| !self.ended) {
             let distance = acked.distance(self.next);
             if (1..=PLAUSIBLE).contains(&distance) {

@@ -100,6 +100,9 @@ impl Monitor {
     }
 
     fn on_terminated(&mut self, idx: FlowIdx, reason: CloseReason, ts: Timestamp) {
+        if reason == CloseReason::Rst {
+            self.end_streams(idx, ts);
+        }
         self.close_stream(idx);
         if reason == CloseReason::Rst {
             self.on_connection_end(idx, tcp_conn_time::Flag::Rst, ts);

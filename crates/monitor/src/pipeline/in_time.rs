@@ -71,6 +71,13 @@ impl Monitor {
         }
     }
 
+    /// The connection was reset: neither side has more to say.
+    pub(super) fn end_streams(&mut self, idx: FlowIdx, ts: Timestamp) {
+        self.release(idx, true);
+        self.on_end(idx, Side::A, ts);
+        self.on_end(idx, Side::B, ts);
+    }
+
     fn on_end(&mut self, idx: FlowIdx, side: Side, ts: Timestamp) {
         self.parse(idx, |parser, asker, out| parser.on_end(direction(side, asker), ts, out));
     }

@@ -66,20 +66,19 @@ const DIFFERENCES: &[Difference] = &[
         rows: &[
             "+ 10.0.0.1:60399 212.199.202.27:80 GET go.ynet.co.il /TipIsraeli/pics/ynetshops/images/assets/product_images/69752_105.jpg 1.1 ~ ~ 0 ~ 1413745934556440000 ~ ~",
         ],
-        digest: 0x8800_ac05_3f37_22f7,
+        digest: 0xb712_e41f_c11b_edeb,
     },
     Difference {
         capture: "pcpp-http-packets.pcap.gz",
         why: "in six connections a response's head is missing; the truth pairs all later responses one request too early",
-        count: (53, 59),
+        count: (54, 54),
         rows: &[
             "- 172.16.210.84:31600 172.16.30.190:8868 GET 172.16.210.84:31600 /MONITOR/ims/common/bs-table/js/bootstrap-table.js 1.1 200 ~ 0 7288 1573548016212188000 113860000 556000",
             "- 172.16.210.84:31600 172.16.30.190:8868 GET 172.16.210.84:31600 /MONITOR/ims/common/sweet-alert/sweetAlert.js 1.1 200 ~ 0 6218 1573548016321100000 36527000 1077000",
             "+ 172.16.210.84:31600 172.16.30.190:8868 GET 172.16.210.84:31600 /MONITOR/ims/common/bs-table/js/bootstrap-table.js 1.1 ~ ~ 0 ~ 1573548016212188000 ~ ~",
-            "+ 172.16.210.84:31600 172.16.30.190:8868 GET 172.16.210.84:31600 /MONITOR/ims/common/sweet-alert/sweetAlert.js 1.1 ~ ~ 0 ~ 1573548016321100000 ~ ~",
-            "+ 172.16.210.84:31600 172.16.30.190:8868 ~ ~ ~ ~ 200 ~ ~ 7288 1573548016326048000 ~ 556000",
+            "+ 172.16.210.84:31600 172.16.30.190:8868 GET 172.16.210.84:31600 /MONITOR/ims/common/sweet-alert/sweetAlert.js 1.1 200 ~ 0 7288 1573548016321100000 4948000 556000",
         ],
-        digest: 0xcd01_b99d_e9c7_cf26,
+        digest: 0x53c9_698b_3ced_6690,
     },
     Difference {
         capture: "suricata-http-start-from-response.pcap",
@@ -101,9 +100,9 @@ const DIFFERENCES: &[Difference] = &[
             "+ 192.168.0.1:1982 192.168.0.2:8000 GET 192.168.0.2:8000 / 1.0 200 ~ 0 80 1014865976276510000 475000 0",
             "- 192.168.0.1:1982 192.168.0.2:8000 GET 192.168.0.2:8000 / 1.0 200 ~ 0 0 1014865976276510000 475000 0",
             "- 192.168.0.1:3052 192.168.0.2:8000 GET 192.168.0.2:8000 / 1.0 ~ ~ 0 ~ 1014866883506207000 ~ ~",
-            "+ 192.168.0.1:3052 192.168.0.2:8000 GET 192.168.0.2:8000 / 1.0 200 ~ 0 0 1014866883506207000 496000 227926000",
+            "+ 192.168.0.1:3052 192.168.0.2:8000 GET 192.168.0.2:8000 / 1.0 200 ~ 0 ~ 1014866883506207000 496000 ~",
         ],
-        digest: 0xb62e_0076_bb60_15be,
+        digest: 0xd14f_7149_1ca9_3c26,
     },
     Difference {
         capture: "zeek-1000-requests-one-dropped-response.pcap.gz",
@@ -169,9 +168,9 @@ const DIFFERENCES: &[Difference] = &[
             "- 10.77.0.1:8080 10.77.0.2:55756 ~ ~ ~ ~ 200 ~ ~ 9894 1795291157507240000 ~ 14000",
             "+ 10.77.0.1:8080 10.77.0.2:55756 ~ ~ ~ ~ 200 ~ ~ 20 1795291157442227000 ~ 0",
             "+ 10.77.0.1:8080 10.77.0.2:55756 GET 10.77.0.1:8080 /chunked?s1 1.1 200 ~ 0 49 1795291157442476000 41000 64443000",
-            "+ 10.77.0.1:8080 10.77.0.2:55756 GET 10.77.0.1:8080 /10k.txt?s1 1.1 200 ~ 0 10000 1795291157507143000 97000 14000",
+            "+ 10.77.0.1:8080 10.77.0.2:55756 GET 10.77.0.1:8080 /10k.txt?s1 1.1 200 ~ 0 10000 1795291157507143000 97000 ~",
         ],
-        digest: 0x3303_d6b1_f700_c1b1,
+        digest: 0x15fd_5a98_4a6f_bd0a,
     },
     Difference {
         capture: "midstream.pcap",
@@ -227,7 +226,10 @@ fn agrees(found: &[String], known: Option<&Difference>) -> bool {
 /// Rows that only one side has, connection by connection.
 fn differences(capture: &Path, expected: &[Row]) -> Vec<String> {
     let mut truths = by_connection(expected, of_truth);
-    let mut ours = by_connection(&run(capture, "http").rows, of_tuple);
+    let rows = run(capture, "http").rows;
+    let mut ours = by_connection(&rows, of_tuple);
+    let (marked, _): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(|row| row["quality"] != "exact");
+    let marked = by_connection(&marked, of_tuple);
     let mut connections: Vec<String> = truths.keys().chain(ours.keys()).cloned().collect();
     connections.sort();
     connections.dedup();
@@ -236,7 +238,9 @@ fn differences(capture: &Path, expected: &[Row]) -> Vec<String> {
         let truths = truths.remove(&connection).unwrap_or_default();
         let mut ours = ours.remove(&connection).unwrap_or_default();
         for row in truths {
-            match ours.iter().position(|o| *o == row) {
+            let silent = marked.get(&connection).map_or(&[][..], Vec::as_slice);
+            let same = ours.iter().position(|o| *o == row);
+            match same.or_else(|| ours.iter().position(|o| silent.contains(o) && leaves_open(o, &row))) {
                 Some(at) => drop(ours.remove(at)),
                 None => lines.push(format!("- {connection} {row}")),
             }
@@ -245,6 +249,14 @@ fn differences(capture: &Path, expected: &[Row]) -> Vec<String> {
     }
     lines.sort();
     lines
+}
+
+/// Whether a row of ours says less than the truth's of sizes and times, and else the same: the truth counts what is there
+/// of a message whose last bytes are not, and a marked tuple leaves that open.
+fn leaves_open(ours: &str, truth: &str) -> bool {
+    const SIZES_AND_TIMES: [usize; 4] = [6, 7, 9, 10];
+    let mut cells = ours.split(' ').zip(truth.split(' ')).enumerate();
+    cells.all(|(i, (ours, truth))| ours == truth || ours == "~" && SIZES_AND_TIMES.contains(&i))
 }
 
 fn by_connection(rows: &[Row], text: impl Fn(&Row) -> (String, String)) -> BTreeMap<String, Vec<String>> {

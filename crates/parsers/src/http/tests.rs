@@ -196,7 +196,8 @@ fn bodies() {
     check(&["HTTP/1.0 200 OK\r\n\r\nabc", "def"], true, "200 6");
     check(&["HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nabc"], true, "200 3");
     check(&["HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n"], false, "304 0");
-    check(&["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"], false, "200 3");
+    check(&["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"], false, "200 -");
+    check(&["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"], true, "200 3");
     check(
         &["\r\n\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"],
         false,
@@ -219,7 +220,7 @@ fn framing_that_hides_requests() {
     );
     paths(
         "POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n10000000000000000\r\nGET /b HTTP/1.1\r\n\r\n",
-        &["/a 38"],
+        &["/a -"],
     );
     paths(
         "POST /a HTTP/1.1\r\nTransfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\nGET /b HTTP/1.1\r\n\r\n",
@@ -265,9 +266,9 @@ fn http_09() {
         &[c("GET /zeek.html\r\n"), s("<html>"), s("</html>"), Step::End(S)],
         &["GET /zeek.html 0.9 - 13 1000 exact"],
     );
-    check(&[c("GET /x\r\n"), s("HTTP/1.0 400 Bad\r\n\r\n")], &["GET - /x 400 1000 exact"]);
+    check(&[c("GET /x\r\n"), s("HTTP/1.0 400 Bad\r\n\r\n"), Step::End(S)], &["GET - /x 400 1000 exact"]);
     check(
-        &[c("GET /HTTP/1.1\nHost: h\n\n"), s("HTTP/1.0 400 Bad\r\n\r\n")],
+        &[c("GET /HTTP/1.1\nHost: h\n\n"), s("HTTP/1.0 400 Bad\r\n\r\n"), Step::End(S)],
         &["GET h /HTTP/1.1 400 1000 exact"],
     );
 }
@@ -336,10 +337,10 @@ fn gaps_in_bodies() {
     let tail = [get("/b"), ok("")];
     let with = |middle: &[Step]| [&[get("/a"), head.clone()], middle, &tail].concat();
     check(&with(&[Step::Gap(S, 80), s("0123456789")]), &["/a 200 100 2000 gap_body", "/b 200 0 0 exact"]);
-    check(&with(&[Step::Gap(S, 90)]), &["/a 200 100 0 gap_body", "/b 200 0 0 exact"]);
+    check(&with(&[Step::Gap(S, 90)]), &["/a 200 100 - gap_body", "/b 200 0 0 exact"]);
     check(
         &[get("/0"), ok(""), get("/a"), head.clone(), get("/b"), Step::Gap(S, 128), get("/c"), ok("")],
-        &["/0 200 0 0 exact", "/a 200 100 0 gap_body", "- 200 0 0 half", "/b - - - half", "/c - - - half"],
+        &["/0 200 0 0 exact", "/a 200 100 - gap_body", "- 200 0 0 half", "/b - - - half", "/c - - - half"],
     );
     let chunked = s("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n64\r\n0123456789");
     check(
@@ -509,7 +510,8 @@ fn heads_that_are_too_long() {
             && rows[1] == "GET h /b - - half"
     );
     let status = format!("HTTP/1.1 200 {long}\r\nContent-Length: 0\r\n\r\n");
-    let steps: Vec<Step> = [get("/a")].into_iter().chain(status.as_bytes().chunks(1400).map(s)).collect();
+    let status = status.as_bytes().chunks(1400).map(s);
+    let steps: Vec<Step> = [get("/a")].into_iter().chain(status).chain([Step::End(S)]).collect();
     assert_eq!(play(dialogue(FIELDS), &steps).0, ["GET h /a 200 1000 exact"]);
 }
 

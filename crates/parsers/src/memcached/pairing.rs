@@ -32,6 +32,8 @@ pub(super) struct Order {
     gap: bool,
     /// The client has sent a request before the previous one was answered.
     pipelined: bool,
+    /// It has sent one while only some of the earlier ones were answered.
+    overlaps: bool,
     /// How often it has sent one after, by pairs that are certain.
     turns: u32,
     /// How often in a row it has done so, as far as can be seen in doubt.
@@ -57,6 +59,7 @@ impl Default for Order {
             since: Timestamp::MIN,
             gap: false,
             pipelined: false,
+            overlaps: false,
             turns: 0,
             turns_in_doubt: 0,
             answered: Timestamp::MIN,
@@ -257,6 +260,7 @@ impl Conversation {
         request.marks.set(Marks::when(again, Marks::PIPELINED));
         let before = self.waiting.newest_answerable().is_some_and(|r| !r.marks.has(Marks::QUIET));
         self.order.pipelined |= again && before && !request.marks.has(Marks::SILENT);
+        self.order.overlaps |= !again && before && !self.order.is_doubtful();
     }
 
     /// Whether an answer can begin where the server is: where the client has heard everything before. For all that is
@@ -273,7 +277,10 @@ impl Conversation {
         let next = self.waiting.iter().position(|r| {
             !r.marks.has(none) && r.place.is_some_and(|asked| heard::fit(asked, told) == heard::Fit::Next)
         })?;
-        (self.order.turns.max(self.order.turns_in_doubt) >= 1 && !self.order.pipelined).then_some(next)
+        let Order { turns, turns_in_doubt, pipelined, overlaps, .. } = self.order;
+        let begins_batch = !self.waiting.get(next)?.marks.has(Marks::PIPELINED | Marks::AFTER_GAP);
+        let waits = !pipelined || !overlaps && begins_batch;
+        (waits && turns.max(turns_in_doubt) >= 1).then_some(next)
     }
 
     /// Looks from the front over quiet commands up to the first that must be answered.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use flow::Place;
 use wire::Timestamp;
 
-use super::command::{Awaited, Kind};
+use super::command::{self, Awaited, Kind};
 use crate::heard::{Fit, fit};
 use crate::{Quality, Span};
 
@@ -30,6 +30,8 @@ pub struct Request {
     pub statement: u32,
     /// When it was on the wire.
     pub span: Span,
+    /// Some of its text is missing.
+    pub cut: bool,
     /// Where it begins in what both sides say.
     pub place: Option<Place>,
     /// Its bytes on the wire.
@@ -58,6 +60,7 @@ impl Request {
             text: Vec::new(),
             statement: 0,
             span,
+            cut: false,
             place: None,
             wire_bytes: 0,
             packets,
@@ -72,6 +75,15 @@ impl Request {
     /// Whether the request itself was seen.
     pub fn is_seen(&self) -> bool {
         self.wire_bytes > 0
+    }
+
+    /// Whether another database may be the default one once it is done.
+    pub fn changes_database(&self) -> bool {
+        match self.kind {
+            Kind::Command(command::INIT_DB) => true,
+            Kind::Command(command::QUERY) => command::used_database(&self.text).is_some(),
+            _ => false,
+        }
     }
 
     /// What the server will answer.

@@ -124,6 +124,10 @@ pub struct Response {
     pub holed: bool,
     /// Its last byte was not seen: `span` ends earlier than it did.
     pub open_end: bool,
+    /// Its request was not seen.
+    pub unasked: bool,
+    /// What it says depends on the request, which was not seen.
+    pub doubtful: bool,
 }
 
 impl Response {
@@ -139,6 +143,8 @@ impl Response {
             wire_bytes: 0,
             holed: false,
             open_end: false,
+            unasked: false,
+            doubtful: false,
         }
     }
 
@@ -303,6 +309,10 @@ impl Response {
     }
 
     fn ok(&mut self, p: &Packet<'_>, dialect: &Dialect) -> Progress {
+        if self.unasked && !is_bare_ok(p) {
+            self.doubtful = true;
+            return Progress::Done;
+        }
         let mut f = Fields(p.head.get(1..).unwrap_or_default());
         if let Some(n) = f.lenenc() {
             let sum = self.outcome.affected_rows.get_or_insert(0);
@@ -433,6 +443,15 @@ fn changed_database(payload: &[u8]) -> Option<&[u8]> {
             return Fields(change).lenenc_str();
         }
     }
+}
+
+/// An OK packet without a text, which is not as long as the answer to a preparation.
+fn is_bare_ok(p: &Packet<'_>) -> bool {
+    const PREPARED_LEN: u32 = 12;
+    const STATUS_AND_WARNINGS: usize = 4;
+    let mut f = Fields(p.head.get(1..).unwrap_or_default());
+    let counts = f.lenenc().and(f.lenenc());
+    p.len != PREPARED_LEN && counts.is_some() && f.0.len() == STATUS_AND_WARNINGS
 }
 
 #[cfg(test)]

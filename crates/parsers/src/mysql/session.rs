@@ -268,6 +268,7 @@ impl Session {
             _ => return,
         };
         request.complete = false;
+        request.cut = true;
         self.requests.push(request);
         self.adopted = true;
     }
@@ -334,10 +335,11 @@ impl Session {
             return Awaits::Request(index);
         }
         let Some(index) = self.requests.answered_at(ts) else { return Awaits::Nobody };
-        let followed_by_gap = self.requests.get_mut(index).is_some_and(|r| r.followed_by_gap);
+        let (followed_by_gap, unseen) =
+            self.requests.get_mut(index).map_or((false, true), |r| (r.followed_by_gap, !r.is_seen()));
         if let Some(response) = self.response.as_mut().filter(|_| index == 0) {
             // It cannot be told from the next one's, if there is another request in the gap.
-            response.open_end = followed_by_gap;
+            response.open_end = followed_by_gap || unseen;
             if let Some(span) = &mut response.span {
                 span.extend(ts);
             }
@@ -515,6 +517,7 @@ impl Session {
             text,
             statement: 0,
             span,
+            cut: p.holed,
             place: p.place,
             wire_bytes,
             packets,
@@ -551,6 +554,9 @@ impl Session {
             return false;
         }
         self.response = Some(Response::new(awaited));
+        if self.requests.front().is_some_and(|r| r.kind == Kind::Unseen) {
+            self.response.iter_mut().for_each(|r| r.unasked = true);
+        }
         true
     }
 
@@ -617,7 +623,13 @@ impl Session {
         }
         let first = response.span.map_or(request.span.last, |s| s.first);
         self.emit(&request, None, Quality::Half, false, out);
-        self.emit(&Request::unseen(Kind::Unseen, first), Some(&response), Quality::Half, true, out);
+        self.emit(
+            &Request::unseen(Kind::Unseen, first),
+            Some(&response),
+            Quality::Half,
+            !response.doubtful,
+            out,
+        );
     }
 
     /// A transaction is over.
@@ -625,7 +637,7 @@ impl Session {
         let quality = if response.holed { Quality::GapBody } else { Quality::Exact };
         let failed = response.outcome.error.is_some();
         self.take_effect(request, response, failed);
-        self.emit(request, Some(response), quality.max(request.quality), true, out);
+        self.emit(request, Some(response), quality.max(request.quality), !response.doubtful, out);
         match (request.kind, response.outcome.statement) {
             (Kind::Command(command::STMT_PREPARE), Some(id)) if self.keeps_text => {
                 self.statements.insert(id, std::mem::take(&mut request.text));
@@ -709,6 +721,9 @@ impl Session {
         let Some(request) = self.requests.pop() else { return };
         if matches!(request.kind, Kind::Login | Kind::Command(command::CHANGE_USER)) {
             self.take_account(&request);
+        } else if request.changes_database() {
+            // Whether it did is not known.
+            self.database = None;
         }
         let response = self.response.take();
         let over = over && response.is_some() || request.complete && request.awaited() == Awaited::Nothing;
@@ -736,7 +751,7 @@ impl Session {
                 }
                 (Some(&statement.text), statement.known_fingerprint())
             }
-            (None, Kind::Command(code)) if request.kind.has_text() => {
+            (None, Kind::Command(code)) if request.kind.has_text() && !request.cut => {
                 let is_sql = code != command::INIT_DB;
                 if is_sql && wants_fingerprint {
                     fingerprint(&request.text, &mut self.scratch, &mut self.fingerprint, out);

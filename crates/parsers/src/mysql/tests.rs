@@ -368,7 +368,7 @@ fn gaps_inside_payloads_are_exact() {
             query("SELECT 2"),
             two_rows(),
         ],
-        &["gap_body query app shop SELECT  1 - - 1000 2000", "exact query app shop SELECT 2 2 - - 1000 0"],
+        &["gap_body query app shop - 1 - - 1000 2000", "exact query app shop SELECT 2 2 - - 1000 0"],
     );
 }
 
@@ -441,7 +441,7 @@ fn after_a_gap_nothing_is_mispaired() {
             two_rows(),
         ],
         &[
-            "gap_body query app shop SELECT  2 - - 2000 0",
+            "gap_body query app shop - 2 - - 2000 0",
             "half - app shop - - 1 - - 0",
             "resync query app shop SELECT 3 2 - - 1000 0",
         ],

@@ -32,7 +32,7 @@ fn udp_messages_are_matched_by_id() {
             "get b true 1 hit exact",
             "set n - 1 - exact",
             "get lost - - - half",
-            "- - false - miss half",
+            "- - - - - half",
         ]
     );
     assert_eq!(d.counters.malformed_messages, 1);
