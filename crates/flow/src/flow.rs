@@ -100,7 +100,7 @@ impl FlowCore<'_> {
             return [false; 2];
         }
         let waiting = self.cold.spill.as_ref().map(|spill| &spill.waiting);
-        let lacks = |side: usize| waiting.and_then(|w| w[side].as_ref()?.missed_since()).is_some();
+        let lacks = |side: usize| waiting.and_then(|w| w[side].as_ref()?.missed_since(i64::MIN)).is_some();
         [0, 1].map(lacks)
     }
 

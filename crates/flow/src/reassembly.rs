@@ -186,7 +186,6 @@ impl ByteStream {
             return;
         }
         self.flush_held(out);
-        self.settle(out.acked);
         if let Some(acked) = out.acked.filter(|_| !self.ended) {
             let distance = acked.distance(self.next);
             if (1..=PLAUSIBLE).contains(&distance) {
@@ -338,7 +337,7 @@ impl ByteStream {
         let waiting = self.waiting.as_ref()?;
         let known = waiting.next_known();
         if let Some((acked, _)) = waiting.overtaken.filter(|(acked, _)| *acked > self.pos)
-            && let Some(since) = waiting.missed_since()
+            && let Some(since) = waiting.missed_since(self.pos)
             && out.now.since(since.max(waiting.progress)) >= out.patience.reorder_wait_ns
         {
             return Some(known.map_or(acked, |(known, _)| known.min(acked)));
@@ -357,7 +356,7 @@ impl ByteStream {
         let acked = out.acked.map_or(0, |acked| i64::from(acked.distance(self.next)).clamp(0, len));
         let mut ts = out.now;
         if let Some(waiting) = &mut self.waiting {
-            ts = waiting.missed_since().unwrap_or(ts);
+            ts = waiting.missed_since(self.pos).unwrap_or(ts);
             waiting.last_gap = (self.pos, target);
         }
         self.advance(len);
@@ -492,7 +491,7 @@ impl Waiting {
 
     /// When [`ByteStream::check`] will have something to do, if no packet comes before.
     pub fn deadline(&self, patience: Patience) -> Option<Timestamp> {
-        let since = self.overtaken.and_then(|_| self.missed_since());
+        let since = self.overtaken.and_then(|_| self.missed_since(i64::MIN));
         let overtaken = since.map(|ts| ts.max(self.progress).plus(patience.reorder_wait_ns));
         let held = self.next_known().map(|(_, ts)| ts.max(self.progress).plus(patience.gap_wait_ns));
         overtaken.into_iter().chain(held).min()
@@ -507,10 +506,11 @@ impl Waiting {
         }
     }
 
-    /// Since when it shows that bytes are missing: they were on the wire before that.
-    pub fn missed_since(&self) -> Option<Timestamp> {
+    /// Since when it shows that bytes from `pos` on are missing: they were on the wire before that.
+    pub fn missed_since(&self, pos: i64) -> Option<Timestamp> {
         let behind = self.next_known().map(|(_, ts)| ts);
-        behind.into_iter().chain(self.overtaken.map(|(_, ts)| ts)).min()
+        let acked = self.overtaken.filter(|(acked, _)| *acked > pos).map(|(_, ts)| ts);
+        behind.into_iter().chain(acked).min()
     }
 
     /// Position and arrival of what lies behind the hole: the first held segment, or the FIN.
