@@ -44,18 +44,18 @@ impl Harm {
         let mut seen = recording.whole();
         match self {
             Harm::None => {}
-            Harm::Loss(p) => seen.retain(|_| !rng.chance(p)),
+            Harm::Loss(p) => lose(recording, &mut seen, || rng.chance(p)),
             Harm::Bursts(p) => {
                 let mut lost = false;
-                seen.retain(|_| {
+                lose(recording, &mut seen, || {
                     lost = rng.chance(if lost { 1.0 - 1.0 / BURST } else { p / (1.0 - p) / BURST });
-                    !lost
+                    lost
                 });
             }
             Harm::Duplicates(p) => seen = displaced(recording, &seen, p, true, &mut rng),
             Harm::Reorder(p) => seen = displaced(recording, &seen, p, false, &mut rng),
             Harm::All(p) => {
-                seen.retain(|_| !rng.chance(p));
+                lose(recording, &mut seen, || rng.chance(p));
                 // In this order no copy comes before its original.
                 seen =
                     displaced(recording, &displaced(recording, &seen, p, false, &mut rng), p, true, &mut rng);
@@ -95,6 +95,16 @@ impl fmt::Display for Harm {
             Harm::Responses => write!(f, "responses only"),
         }
     }
+}
+
+/// Loses packets. What was sent twice is lost both times or not at all: else its second time would be taken for its first.
+fn lose(recording: &Recording, seen: &mut Vec<Seen>, mut is_lost: impl FnMut() -> bool) {
+    let mut lost = vec![false; recording.len()];
+    for one in seen.iter() {
+        let chosen = is_lost();
+        lost[one.packet] = recording.first_of(one.packet).map_or(chosen, |first| lost[first]);
+    }
+    seen.retain(|one| !lost[one.packet]);
 }
 
 /// Some packets later than they were, or a copy of them, which then has the time of its place.

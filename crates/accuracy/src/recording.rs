@@ -31,6 +31,8 @@ struct Record {
     ends: Option<(Endpoint, Endpoint)>,
     /// It was sent again.
     repeated: bool,
+    /// It had been sent before, in this packet.
+    first: Option<usize>,
 }
 
 /// A packet as an observer captured it.
@@ -55,14 +57,22 @@ impl Recording {
         while recording.len() < packets_max && source.next_block(&mut block) {
             for captured in block.packets().take(packets_max - recording.len()) {
                 recording.push(&captured);
-                if let Some(before) = said(&captured).and_then(|said| sent.insert(said, recording.len() - 1))
-                {
-                    recording.packets[before].repeated = true;
+                if let Some(said) = said(&captured) {
+                    recording.note_repetition(*sent.entry(said).or_insert(recording.len() - 1));
                 }
             }
         }
         ensure!(recording.len() > 0, "{}: no packets; {:?}", path.display(), source.errors());
         Ok(recording)
+    }
+
+    /// The last packet carries what `first` did.
+    fn note_repetition(&mut self, first: usize) {
+        let last = self.len() - 1;
+        if first != last {
+            self.packets[first].repeated = true;
+            self.packets[last].first = Some(first);
+        }
     }
 
     fn push(&mut self, captured: &Captured<'_>) {
@@ -80,6 +90,7 @@ impl Recording {
             len: captured.bytes.len(),
             ends: decoded.map(|p| (p.five_tuple.src, p.five_tuple.dst)),
             repeated: false,
+            first: None,
         });
         self.bytes.extend_from_slice(captured.bytes);
     }
@@ -101,6 +112,12 @@ impl Recording {
     #[must_use]
     pub fn ends(&self, packet: usize) -> Option<(Endpoint, Endpoint)> {
         self.packets[packet].ends
+    }
+
+    /// The packet that carried the same for the first time, if that was another.
+    #[must_use]
+    pub fn first_of(&self, packet: usize) -> Option<usize> {
+        self.packets[packet].first
     }
 
     /// Whether what the packet carries was sent again later.

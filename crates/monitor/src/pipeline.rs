@@ -95,8 +95,6 @@ pub struct Monitor {
 #[repr(align(64))]
 struct FlowState {
     stream: Stream,
-    /// What waits because something said earlier may still come.
-    in_time: Option<Box<InTime>>,
     /// The parser did not get the connection's first bytes.
     joined_midway: bool,
     /// `tcp_conn_time` has told of the connection's end.
@@ -112,6 +110,8 @@ struct FlowState {
 /// What the monitor remembers of some flows.
 #[derive(Default)]
 struct Rare {
+    /// What waits because something said earlier may still come.
+    in_time: InTime,
     /// Of a flow that may have more than one record: what had been counted at the last.
     reported: Option<flow_record::Counts>,
     /// The tunnel and the VLAN of its first packet.

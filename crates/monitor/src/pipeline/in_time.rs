@@ -34,28 +34,35 @@ impl Monitor {
     /// Whether what a flow says now may have been said after something that is still to come.
     #[inline]
     fn must_wait(&self, idx: FlowIdx) -> bool {
-        self.table.flow(idx).lacks_bytes() != [false; 2] || self.table.state(idx).in_time.is_some()
+        self.table.flow(idx).lacks_bytes() != [false; 2] || self.waits(idx)
+    }
+
+    /// Whether anything waits.
+    #[inline]
+    fn waits(&self, idx: FlowIdx) -> bool {
+        self.table.state(idx).rare.as_ref().is_some_and(|rare| !rare.in_time.is_empty())
     }
 
     #[cold]
     fn wait(&mut self, idx: FlowIdx, side: Side, ts: Timestamp, piece: Piece) {
         let state = self.table.state_mut(idx);
         if !matches!(state.stream, Stream::Ignored) {
-            state.in_time.get_or_insert_default().push(side, ts, piece);
+            state.rare.get_or_insert_default().in_time.push(side, ts, piece);
         }
     }
 
     /// Lets the parser have what waits, as far as it has its turn; `all`: nothing more will come.
     #[inline]
     pub(super) fn release(&mut self, idx: FlowIdx, all: bool) {
-        if self.table.state(idx).in_time.is_some() {
+        if self.waits(idx) {
             self.release_waiting(idx, all);
         }
     }
 
     #[cold]
     fn release_waiting(&mut self, idx: FlowIdx, all: bool) {
-        let Some(mut in_time) = self.table.state_mut(idx).in_time.take() else { return };
+        let Some(rare) = &mut self.table.state_mut(idx).rare else { return };
+        let mut in_time = std::mem::take(&mut rare.in_time);
         let hurried = !all && in_time.overflows();
         self.accounting.parsers.hurried_flows += u64::from(hurried);
         let lacks = if all || hurried { [false; 2] } else { self.table.flow(idx).lacks_bytes() };
@@ -67,7 +74,7 @@ impl Monitor {
             }
         }
         if !in_time.is_empty() {
-            self.table.state_mut(idx).in_time = Some(in_time);
+            self.table.state_mut(idx).rare.get_or_insert_default().in_time = in_time;
         }
     }
 

@@ -30,6 +30,8 @@ pub struct Request {
     pub statement: u32,
     /// When it was on the wire.
     pub span: Span,
+    /// Its last byte was not seen: `span` ends earlier than it did.
+    pub open_end: bool,
     /// Some of its text is missing.
     pub cut: bool,
     /// Where it begins in what both sides say.
@@ -60,6 +62,7 @@ impl Request {
             text: Vec::new(),
             statement: 0,
             span,
+            open_end: false,
             cut: false,
             place: None,
             wire_bytes: 0,

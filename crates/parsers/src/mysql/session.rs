@@ -282,7 +282,7 @@ impl Session {
         self.unbroken = false;
         self.next_quality = self.next_quality.max(Quality::Resync);
         if let Some(request) = self.requests.back_mut().filter(|r| !r.complete) {
-            request.complete = true;
+            (request.complete, request.open_end) = (true, true);
             request.packets = None;
             request.quality = request.quality.max(Quality::GapBody);
         }
@@ -409,6 +409,7 @@ impl Session {
         self.goes_on = p.len == PACKET_MAX;
         let Some(request) = self.requests.back_mut().filter(|r| !r.complete) else { return };
         request.span.extend(p.span.last);
+        request.open_end = p.open_end;
         if first {
             request.wire_bytes = p.wire_len();
         } else {
@@ -517,6 +518,7 @@ impl Session {
             text,
             statement: 0,
             span,
+            open_end: p.open_end,
             cut: p.holed,
             place: p.place,
             wire_bytes,

@@ -69,7 +69,7 @@ fn write_outcome(w: &mut TupleWriter, response: &Response) {
 }
 
 fn write_times(w: &mut TupleWriter, request: &Request, span: Span, ended: bool) {
-    if request.is_seen() {
+    if request.is_seen() && !request.open_end {
         w.i64(RESPONSE_TIME, span.first.since(request.span.last));
     }
     if ended {
