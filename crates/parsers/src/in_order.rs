@@ -125,7 +125,7 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
             self.evict_oldest();
         }
         if self.next_request < self.next_response {
-            self.give_up_stale_responses(first);
+            self.give_up_stale_responses(first, asked);
         }
         let number = self.next_request;
         self.next_request += 1;
@@ -182,7 +182,7 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
     ) -> (Spot, &mut R) {
         self.habit.responded_since_request = true;
         let attributed = if self.certain() && self.is_waiting() {
-            self.count_on(first).map(|number| (number, false))
+            self.count_on(first, told).map(|number| (number, false))
         } else {
             self.attribute(first, told, may_be_early)
         };
@@ -194,6 +194,9 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
         let (place, exchange) = match held.and_then(|(n, i, g)| Some((n, self.exchanges.get_mut(i)?, g))) {
             Some((number, exchange, guided)) => {
                 exchange.response_first = first;
+                if !exchange.has(is::ASKED) {
+                    exchange.asked = told;
+                }
                 exchange.set(is::RESYNC, resync || guided);
                 (Spot::With(number), exchange)
             }
@@ -447,9 +450,13 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
     /// The oldest request without a response, where counting says which that is: a response that begins at `first`
     /// answers it, unless that is too early.
     #[inline]
-    fn count_on(&mut self, first: Timestamp) -> Option<u64> {
+    fn count_on(&mut self, first: Timestamp, told: Option<Place>) -> Option<u64> {
         let number = self.next_response;
-        let exchange = self.at(number).filter(|e| e.request_first <= first.plus(EARLY_NS_MAX));
+        let is_early = |e: &Exchange<Q, R>| match e.asked.zip(told) {
+            Some((asked, told)) => fit(asked, told) == Fit::Impossible,
+            None => e.request_first > first.plus(EARLY_NS_MAX),
+        };
+        let exchange = self.at(number).filter(|e| !is_early(e));
         let Some(exchange) = exchange else {
             // It began before its request did: the count is wrong.
             self.ambiguous = true;
@@ -510,7 +517,8 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
         let suspected = self.suspected && latest + 1 == self.next_request;
         // Sent after the response before, with nothing lost between: no other response can be this one's.
         let fresh = self.heard.get().is_some_and(|heard| !self.sent_by(latest, heard));
-        let known = waits && fresh && !suspected && !self.is_missing(latest);
+        let has_place = told.is_some() && self.at(latest).is_some_and(|e| e.asked.is_some());
+        let known = waits && fresh && !suspected && !has_place && !self.is_missing(latest);
         self.give_up(waiting.start, if known { latest } else { latest + 1 });
         if known {
             self.settle(latest);
@@ -551,12 +559,12 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
         self.exchanges.push().begin(first);
     }
 
-    /// Hands out responses that are too old to answer a request that begins at `first`.
-    fn give_up_stale_responses(&mut self, first: Timestamp) {
+    /// Hands out responses that cannot answer a request that begins at `first` and `asked`.
+    fn give_up_stale_responses(&mut self, first: Timestamp, asked: Option<Place>) {
         while self.next_request < self.next_response {
             let number = self.next_request;
             match self.at(number) {
-                Some(early) if first.since(early.response_first) > EARLY_NS_MAX => early.is |= is::GIVEN_UP,
+                Some(early) if early.is_stale(first, asked) => early.is |= is::GIVEN_UP,
                 Some(_) => return,
                 None => {}
             }
@@ -570,6 +578,16 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
             if let Some(exchange) = self.at(number) {
                 exchange.is |= is::GIVEN_UP;
             }
+        }
+    }
+}
+
+impl<Q, R> Exchange<Q, R> {
+    /// Whether its response cannot answer a request that begins at `first` and `asked`.
+    fn is_stale(&self, first: Timestamp, asked: Option<Place>) -> bool {
+        match asked.zip(self.asked) {
+            Some((asked, told)) => fit(asked, told) == Fit::Impossible,
+            None => first.since(self.response_first) > EARLY_NS_MAX,
         }
     }
 }

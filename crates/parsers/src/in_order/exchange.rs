@@ -9,7 +9,7 @@ use wire::Timestamp;
 #[repr(C)]
 pub struct Exchange<Q, R> {
     pub(super) is: u8,
-    /// Where the request begins in what both sides say.
+    /// Where the request begins in what both sides say; as long as there is none, where the response does.
     pub(super) asked: Option<Place>,
     pub(super) request_first: Timestamp,
     pub(super) response_first: Timestamp,

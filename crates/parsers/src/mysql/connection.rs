@@ -239,8 +239,9 @@ impl Connection {
         out.counters.resyncs += u64::from(first);
         match direction {
             Direction::ClientToServer if first => {
-                self.session.client_lost(self.client.framing.partial(), out)
+                self.session.client_lost(self.client.framing.partial(), cut, out)
             }
+            Direction::ClientToServer => self.session.client_end_lost(),
             Direction::ServerToClient if first => self.session.server_lost(out),
             _ => {}
         }

@@ -275,14 +275,15 @@ impl Session {
 
     /// Client bytes are missing, and with them the place of the next packet. What is left of one is a request whose
     /// end is somewhere in the gap.
-    pub fn client_lost(&mut self, partial: Option<Packet<'_>>, out: &mut Output<'_>) {
+    /// `cut`: they arrived with those before them.
+    pub fn client_lost(&mut self, partial: Option<Packet<'_>>, cut: bool, out: &mut Output<'_>) {
         self.adopt(partial);
         (self.goes_on, self.adopted, self.uploading) = (false, false, false);
         self.uncertain = true;
         self.unbroken = false;
         self.next_quality = self.next_quality.max(Quality::Resync);
         if let Some(request) = self.requests.back_mut().filter(|r| !r.complete) {
-            (request.complete, request.open_end) = (true, true);
+            (request.complete, request.open_end) = (true, !cut);
             request.packets = None;
             request.quality = request.quality.max(Quality::GapBody);
         }
@@ -299,6 +300,14 @@ impl Session {
         let cut = |r: &&mut Request| r.is_seen() && r.packets.is_none();
         if let (None, Some(request)) = (&self.response, self.requests.back_mut().filter(cut)) {
             request.span.extend(ts);
+            request.open_end = false;
+        }
+    }
+
+    /// More client bytes are missing.
+    pub fn client_end_lost(&mut self) {
+        if let Some(request) = self.requests.back_mut().filter(|r| r.packets.is_none()) {
+            request.open_end = true;
         }
     }
 
@@ -766,7 +775,8 @@ impl Session {
             query,
             fingerprint,
             user: self.user.as_deref(),
-            database: self.database.as_deref(),
+            // What was not seen may have changed it.
+            database: self.database.as_deref().filter(|_| request.kind != Kind::Unseen),
             encoding: self.encoding,
         };
         let fill = |w: &mut TupleWriter| tuples::write(w, request, response.map(|r| (r, over)), &context);
