@@ -310,6 +310,13 @@ impl Conversation {
             }
             let key = if has_cache_key(header.opcode) { header.key(head) } else { b"" };
             let target = self.attribute_binary(header.opcode, header.opaque, key, span.first, out);
+            if target.is_none() && header.opcode == OPCODE_STAT && !self.may_begin_answer() {
+                // One of several responses to a stat, perhaps not the first.
+                out.counters.skipped_bytes += head.len() as u64;
+                self.answer.ends_with_value = false;
+                self.told.skip = header.rest_len();
+                return;
+            }
             let status = Status::of_binary(header.opcode, header.status);
             let value_bytes = (status == Status::Hit).then(|| header.value_len());
             self.begin_answer(

@@ -241,7 +241,7 @@ impl Connection {
             Direction::ClientToServer if first => {
                 self.session.client_lost(self.client.framing.partial(), cut, out)
             }
-            Direction::ClientToServer => self.session.client_end_lost(),
+            Direction::ClientToServer if !cut => self.session.client_end_lost(),
             Direction::ServerToClient if first => self.session.server_lost(out),
             _ => {}
         }

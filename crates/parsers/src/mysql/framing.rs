@@ -26,6 +26,8 @@ pub struct Packet<'a> {
     pub span: Span,
     /// Bytes of it are missing.
     pub holed: bool,
+    /// And the snaplen was not the reason.
+    pub torn: bool,
     /// Its last byte is, and when that arrived is not known: `span` ends with the last byte that was seen.
     pub open_end: bool,
     /// Where it begins in what both sides say.
@@ -55,6 +57,7 @@ pub struct Framing {
     kept: Vec<u8>,
     span: Span,
     holed: bool,
+    torn: bool,
     open_end: bool,
     /// Where the packet under way begins, or the next one will.
     place: Option<Place>,
@@ -71,6 +74,7 @@ impl Default for Framing {
             kept: Vec::new(),
             span,
             holed: false,
+            torn: false,
             open_end: false,
             place: None,
         }
@@ -105,6 +109,7 @@ impl Framing {
                         head: payload,
                         span: Span::at(ts),
                         holed: false,
+                        torn: false,
                         open_end: false,
                         place: self.place,
                     });
@@ -145,6 +150,7 @@ impl Framing {
         }
         self.left -= len as u32;
         self.holed = true;
+        self.torn |= !cut;
         self.open_end = self.left == 0 && !cut;
         self.keep = Some(self.kept.len());
         true
@@ -169,6 +175,7 @@ impl Framing {
             head: &self.kept,
             span: self.span,
             holed: self.holed,
+            torn: self.torn,
             open_end: true,
             place: self.place,
         })
@@ -213,6 +220,7 @@ impl Framing {
             head: &self.kept,
             span: self.span,
             holed: self.holed,
+            torn: self.torn,
             open_end: self.open_end,
             place: self.place,
         })
@@ -223,7 +231,7 @@ impl Framing {
             self.span = Span::at(ts);
             self.kept.clear();
             self.keep = None;
-            self.holed = false;
+            (self.holed, self.torn) = (false, false);
             self.open_end = false;
         }
         let have = self.header_len as usize;

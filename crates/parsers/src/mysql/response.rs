@@ -474,6 +474,7 @@ mod tests {
                 head,
                 span,
                 holed: false,
+                torn: false,
                 open_end: false,
                 place: None,
             };
@@ -586,6 +587,7 @@ mod tests {
                 head,
                 span: Span::at(Timestamp(0)),
                 holed: false,
+                torn: false,
                 open_end: false,
                 place: None,
             };

@@ -284,6 +284,7 @@ impl Session {
         self.next_quality = self.next_quality.max(Quality::Resync);
         if let Some(request) = self.requests.back_mut().filter(|r| !r.complete) {
             (request.complete, request.open_end) = (true, !cut);
+            request.cut &= !cut;
             request.packets = None;
             request.quality = request.quality.max(Quality::GapBody);
         }
@@ -528,7 +529,7 @@ impl Session {
             statement: 0,
             span,
             open_end: p.open_end,
-            cut: p.holed,
+            cut: p.torn,
             place: p.place,
             wire_bytes,
             packets,

@@ -441,7 +441,7 @@ fn after_a_gap_nothing_is_mispaired() {
             two_rows(),
         ],
         &[
-            "gap_body query app shop - 2 - - 2000 0",
+            "gap_body query app shop - 2 - - - 0",
             "half - app - - - 1 - - 0",
             "resync query app shop SELECT 3 2 - - 1000 0",
         ],
