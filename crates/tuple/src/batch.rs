@@ -65,6 +65,16 @@ impl Batch {
         self.schema.ids().filter(|id| self.column(*id).is_some())
     }
 
+    /// `rows` rows from `start` on; nothing is copied.
+    ///
+    /// # Panics
+    /// When there are not so many: a bug of the caller.
+    #[must_use]
+    pub fn slice(&self, start: usize, rows: usize) -> Batch {
+        let columns = self.columns.iter().map(|c| c.as_ref().map(|c| c.slice(start, rows))).collect();
+        Batch { schema: self.schema.clone(), rows, columns }
+    }
+
     /// A `U64` column. The typed accessors panic when the column is absent or of another type.
     #[must_use]
     pub fn u64(&self, id: FieldId) -> &UInt64Array {

@@ -1,0 +1,157 @@
+//! Batches as Arrow record batches in the types that readers of Parquet find natural, and back: times are timestamps
+//! in UTC, addresses text. Both ways are exact.
+
+use std::sync::Arc;
+
+use arrow_array::builder::FixedSizeBinaryBuilder;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, Int64Type, TimestampNanosecondType};
+use arrow_array::{
+    Array, ArrayRef, DictionaryArray, FixedSizeBinaryArray, Int32Array, RecordBatch, StringArray,
+};
+use arrow_array::{Int64Array, TimestampNanosecondArray};
+use arrow_schema::{DataType as ArrowType, Field as ArrowField, SchemaRef, TimeUnit};
+use hashbrown::HashMap;
+use tuple::{Batch, DataType, FieldId, Schema, Unit};
+use xxhash_rust::xxh3::Xxh3DefaultBuilder;
+
+use crate::head::WATERMARK;
+
+/// Most texts of addresses that are remembered while a batch is read.
+const ADDRESSES_MAX: usize = 1 << 16;
+
+/// The record batches' schema: `columns` of `schema`, and with `watermark` that.
+pub fn arrow_schema(schema: &Schema, columns: &[FieldId], watermark: bool) -> SchemaRef {
+    let field = |id: &FieldId| {
+        let field = schema.field(*id);
+        ArrowField::new(field.name.as_ref(), arrow_type(field.data_type, field.unit), true)
+    };
+    let mut fields: Vec<ArrowField> = columns.iter().map(field).collect();
+    if watermark {
+        fields.push(ArrowField::new(WATERMARK, timestamp(), false));
+    }
+    Arc::new(arrow_schema::Schema::new(fields))
+}
+
+fn arrow_type(data_type: DataType, unit: Unit) -> ArrowType {
+    match data_type {
+        DataType::I64 if unit == Unit::EpochNanoseconds => timestamp(),
+        DataType::Ip => ArrowType::Dictionary(ArrowType::Int32.into(), ArrowType::Utf8.into()),
+        other => tuple::batch::arrow_type(other),
+    }
+}
+
+/// The type as a file shows it.
+pub fn stored_type(data_type: DataType, unit: Unit) -> ArrowType {
+    match data_type {
+        DataType::Ip => ArrowType::Utf8,
+        _ => arrow_type(data_type, unit),
+    }
+}
+
+fn timestamp() -> ArrowType {
+    ArrowType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))
+}
+
+/// A batch in that schema.
+///
+/// # Panics
+/// When the batch lacks one of `columns`: the caller's bug.
+pub fn to_arrow(
+    batch: &Batch,
+    columns: &[FieldId],
+    arrow: &SchemaRef,
+    watermark: Option<i64>,
+) -> RecordBatch {
+    let column = |id: &FieldId| -> ArrayRef {
+        let field = batch.schema().field(*id);
+        let Some(array) = batch.column(*id) else {
+            panic!("{}.{} is not in the batch", batch.schema().name, field.name)
+        };
+        match field.data_type {
+            DataType::I64 if field.unit == Unit::EpochNanoseconds => times(batch.i64(*id)),
+            DataType::Ip => Arc::new(addresses_to_text(batch.ip(*id))),
+            _ => array.clone(),
+        }
+    };
+    let mut arrays: Vec<ArrayRef> = columns.iter().map(column).collect();
+    arrays.extend(watermark.map(|ns| times(&Int64Array::from_value(ns, batch.rows()))));
+    RecordBatch::try_new(arrow.clone(), arrays).expect("the columns are those of the schema")
+}
+
+fn times(array: &Int64Array) -> ArrayRef {
+    Arc::new(array.reinterpret_cast::<TimestampNanosecondType>().with_timezone("UTC"))
+}
+
+/// Each address once as text, and which of them stands where.
+fn addresses_to_text(array: &FixedSizeBinaryArray) -> DictionaryArray<Int32Type> {
+    let mut known: HashMap<&[u8], i32, Xxh3DefaultBuilder> = HashMap::default();
+    let mut texts: Vec<String> = Vec::new();
+    let keys: Int32Array = array
+        .iter()
+        .map(|address| {
+            let address = address?;
+            Some(*known.entry(address).or_insert_with(|| {
+                texts.push(text_of(address));
+                texts.len() as i32 - 1
+            }))
+        })
+        .collect();
+    DictionaryArray::new(keys, Arc::new(StringArray::from(texts)))
+}
+
+fn text_of(address: &[u8]) -> String {
+    let octets: [u8; 16] = address.try_into().expect("an Ip column is FixedSizeBinary(16)");
+    std::net::Ipv6Addr::from(octets).to_canonical().to_string()
+}
+
+/// A column as it is read, of the type that the tuples' schema wants.
+///
+/// # Errors
+/// When the file's column is of another type, or an address is not one.
+pub fn of_arrow(array: &ArrayRef, data_type: DataType, unit: Unit) -> Result<ArrayRef, String> {
+    if *array.data_type() != stored_type(data_type, unit) {
+        return Err(format!("is of type {}, not {}", array.data_type(), stored_type(data_type, unit)));
+    }
+    Ok(match data_type {
+        DataType::I64 if unit == Unit::EpochNanoseconds => {
+            let times: &TimestampNanosecondArray = array.as_primitive();
+            Arc::new(times.reinterpret_cast::<Int64Type>())
+        }
+        DataType::Ip => Arc::new(text_to_addresses(array.as_string())?),
+        _ => array.clone(),
+    })
+}
+
+fn text_to_addresses(texts: &StringArray) -> Result<FixedSizeBinaryArray, String> {
+    let mut known: HashMap<&str, [u8; 16], Xxh3DefaultBuilder> = HashMap::default();
+    let mut builder = FixedSizeBinaryBuilder::with_capacity(texts.len(), 16);
+    for text in texts {
+        let Some(text) = text else {
+            builder.append_null();
+            continue;
+        };
+        let address = match known.get(text) {
+            Some(address) => *address,
+            None => {
+                let address = address_of(text)?;
+                if known.len() < ADDRESSES_MAX {
+                    known.insert(text, address);
+                }
+                address
+            }
+        };
+        builder.append_value(address).expect("sixteen bytes");
+    }
+    Ok(builder.finish())
+}
+
+fn address_of(text: &str) -> Result<[u8; 16], String> {
+    match text.parse() {
+        Ok(std::net::IpAddr::V4(v4)) => Ok(v4.to_ipv6_mapped().octets()),
+        Ok(std::net::IpAddr::V6(v6)) => Ok(v6.octets()),
+        Err(_) => {
+            Err(format!("holds {:?}, which is not an address", text.chars().take(50).collect::<String>()))
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! A file of a data set while it grows, and how it ends: under its name and safe on disk, or, when its writer was killed or
+//! the disk was full, with all row groups that had ended ([`recover`]).
+//!
+//! In this order, so that a kill at any point leaves what can be told apart: a row group is written, then its entry in
+//! the journal; at the end the footer, the file to disk, its name, the folder to disk, and the journal goes last. The
+//! writer holds a lock on the file for as long as it lives, so that nobody else takes it for left behind.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use tuple::{Batch, FieldId, Schema};
+
+use crate::head::Head;
+use crate::journal;
+use crate::layout::{Listing, Names, names};
+use crate::table::{TableWriter, io_error};
+
+/// See the module's text.
+pub struct Growing {
+    names: Names,
+    writer: TableWriter<File>,
+    journal: File,
+    rows: u64,
+}
+
+/// What a finished file holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Rows.
+    pub rows: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl Growing {
+    /// Begins the next file of a table in its folder.
+    pub fn create(
+        folder: &Path,
+        head: &Head,
+        schema: Arc<Schema>,
+        columns: Vec<FieldId>,
+    ) -> io::Result<Growing> {
+        fs::create_dir_all(folder)?;
+        let mut number = Listing::of(folder, &head.table)?.next_number();
+        let (names, file) = loop {
+            let names = names(folder, &head.table, number);
+            match OpenOptions::new().write(true).create_new(true).open(&names.growing) {
+                Ok(file) => break (names, file),
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => number += 1,
+                Err(e) => return Err(e),
+            }
+        };
+        file.try_lock().map_err(io::Error::from)?;
+        let journal = File::create(&names.journal)?;
+        let writer = TableWriter::new(file, head.kind, schema, columns)?;
+        Ok(Growing { names, writer, journal, rows: 0 })
+    }
+
+    /// Takes rows; `head` is what is known by now.
+    pub fn write(&mut self, batch: &Batch, watermark_ns: i64, head: &Head) -> io::Result<()> {
+        self.rows += batch.rows() as u64;
+        if self.writer.write(batch, watermark_ns)? {
+            self.note_group(head)?;
+        }
+        Ok(())
+    }
+
+    /// The last rows are safe before the file's end is written.
+    fn end_group(&mut self, head: &Head) -> io::Result<()> {
+        if self.writer.end_group()? {
+            self.note_group(head)?;
+        }
+        Ok(())
+    }
+
+    fn note_group(&mut self, head: &Head) -> io::Result<()> {
+        let Some(group) = self.writer.last_group() else { return Ok(()) };
+        let entry = journal::entry(group, &self.writer.facts(head)).map_err(io_error)?;
+        self.journal.write_all(&entry)
+    }
+
+    /// Bytes so far, about.
+    pub fn bytes(&self) -> u64 {
+        self.writer.bytes()
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The file under its name, on disk. When that fails, what can be saved of it is.
+    pub fn finish(mut self, head: &Head) -> (Size, io::Result<()>) {
+        let last_group = self.end_group(head);
+        let Growing { names, writer, rows, .. } = self;
+        let done = last_group.and_then(|()| writer.finish(head)).and_then(|file| {
+            file.sync_all()?;
+            let bytes = file.metadata()?.len();
+            publish(&names)?;
+            Ok(Size { rows, bytes })
+        });
+        match done {
+            Ok(size) => (size, Ok(())),
+            Err(error) => (recover(&names).unwrap_or_default().unwrap_or_default(), Err(error)),
+        }
+    }
+
+    /// After an error: saves the row groups that had ended.
+    pub fn salvage(self) -> Size {
+        let Growing { names, writer, .. } = self;
+        drop(writer);
+        recover(&names).unwrap_or_default().unwrap_or_default()
+    }
+}
+
+/// Gives a file that lacks its end the end that its journal knows, and its name. `None` when its writer is alive, or
+/// nothing was left to save; then it is gone.
+pub fn recover(names: &Names) -> io::Result<Option<Size>> {
+    let mut file = match OpenOptions::new().read(true).write(true).open(&names.growing) {
+        Ok(file) => file,
+        // Its journal was all that was still to go.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return remove(&names.journal).map(|()| None),
+        Err(e) => return Err(e),
+    };
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(None),
+        Err(TryLockError::Error(e)) => return Err(e),
+    }
+    let Some(metadata) = journal::read(&fs::read(&names.journal).unwrap_or_default()) else {
+        remove(&names.growing)?;
+        return remove(&names.journal).map(|()| None);
+    };
+    let footer = journal::footer(&metadata).map_err(io_error)?;
+    let end = journal::end(&metadata);
+    file.set_len(end)?;
+    file.seek(SeekFrom::Start(end))?;
+    file.write_all(&footer)?;
+    file.sync_all()?;
+    publish(names)?;
+    let rows = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0);
+    Ok(Some(Size { rows, bytes: end + footer.len() as u64 }))
+}
+
+fn publish(names: &Names) -> io::Result<()> {
+    fs::rename(&names.growing, &names.finished)?;
+    if let Some(folder) = names.finished.parent() {
+        File::open(folder)?.sync_all()?;
+    }
+    remove(&names.journal)
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}

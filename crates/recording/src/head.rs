@@ -1,0 +1,208 @@
+//! What a file says of itself: which table it holds, in which version, made by which query of which capture. It stands
+//! in Parquet's key-value metadata under `netalytics.…`, values that are not plain text as JSON.
+
+use parquet::file::metadata::KeyValue;
+use serde_json::{Value, json};
+use tuple::{DataType, FieldId, Schema, Unit};
+
+/// The column that tuples have and queries do not see: event time had come here when the tuple was released.
+pub const WATERMARK: &str = "watermark";
+
+/// Version of all that is said here.
+const FORMAT: u64 = 1;
+const PREFIX: &str = "netalytics.";
+
+/// What the rows of a table are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Tuples: they can be read back.
+    Tuples,
+    /// What a processor made of tuples.
+    Result,
+}
+
+/// What is known of a file's rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Head {
+    /// What the table is called: the parsers, or the processor.
+    pub table: String,
+    /// What its rows are.
+    pub kind: Kind,
+    /// The parsers that made the tuples, each with the version of its schema; joined by `id` when there are several.
+    pub parsers: Vec<(String, u16)>,
+    /// The query.
+    pub query: String,
+    /// The program's version.
+    pub version: String,
+    /// Files of one run have one number.
+    pub run: u64,
+    /// SAMPLE: `all`, `auto` or a fraction.
+    pub sample: String,
+    /// What the packets came from.
+    pub capture: CaptureFacts,
+}
+
+/// What the packets came from, as far as that is known when a file ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CaptureFacts {
+    /// Files or interfaces.
+    pub inputs: Vec<String>,
+    /// Their links, each once.
+    pub links: Vec<Link>,
+    /// Time of the first packet of the run, in nanoseconds since the epoch.
+    pub first_ts: Option<i64>,
+    /// How far its packets had come.
+    pub last_ts: Option<i64>,
+}
+
+/// A kind of link, and how much of its packets was kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// LINKTYPE_ number.
+    pub link_type: u16,
+    /// Most bytes kept of a packet; 0: no limit.
+    pub snaplen: u32,
+}
+
+impl Head {
+    /// As metadata; `columns` of `schema` are described too, for whoever reads the file without us.
+    #[must_use]
+    pub(crate) fn to_metadata(&self, schema: &Schema, columns: &[FieldId]) -> Vec<KeyValue> {
+        let pair = |key: &str, value: String| KeyValue::new(format!("{PREFIX}{key}"), value);
+        let parsers: Vec<Value> = self
+            .parsers
+            .iter()
+            .map(|(name, version)| json!({"name": name, "schema_version": version}))
+            .collect();
+        let links: Vec<Value> = self
+            .capture
+            .links
+            .iter()
+            .map(|l| json!({"link_type": l.link_type, "snaplen": l.snaplen}))
+            .collect();
+        let columns: Vec<Value> = columns.iter().map(|id| column(schema, *id)).collect();
+        let mut list = vec![
+            pair("format", FORMAT.to_string()),
+            pair("table", self.table.clone()),
+            pair("kind", if self.kind == Kind::Tuples { "tuples" } else { "result" }.into()),
+            pair("parsers", Value::from(parsers).to_string()),
+            pair("query", self.query.clone()),
+            pair("version", self.version.clone()),
+            pair("run", format!("{:016x}", self.run)),
+            pair("sample", self.sample.clone()),
+            pair("inputs", json!(self.capture.inputs).to_string()),
+            pair("links", Value::from(links).to_string()),
+            pair("columns", Value::from(columns).to_string()),
+        ];
+        let times = [("first_ts", self.capture.first_ts), ("last_ts", self.capture.last_ts)];
+        list.extend(times.into_iter().filter_map(|(key, ts)| Some(pair(key, ts?.to_string()))));
+        list
+    }
+
+    /// Reads what [`Head::to_metadata`] wrote.
+    ///
+    /// # Errors
+    /// What is missing or not understood, for a person.
+    pub(crate) fn of_metadata(list: &[KeyValue]) -> Result<Head, String> {
+        let find = |key: &str| {
+            let entry = list.iter().find(|e| e.key.strip_prefix(PREFIX) == Some(key));
+            entry.and_then(|e| e.value.as_deref())
+        };
+        let text =
+            |key: &str| find(key).map(str::to_owned).ok_or_else(|| format!("its metadata lacks {key}"));
+        let list = |key: &str| -> Result<Vec<Value>, String> {
+            serde_json::from_str(&text(key)?).map_err(|_| format!("its metadata {key} is damaged"))
+        };
+        let format = find("format").ok_or("it was not written by netalytics record")?;
+        if format.parse() != Ok(FORMAT) {
+            return Err(format!("it has format {format}; this program reads format {FORMAT}"));
+        }
+        let parser = |v: &Value| {
+            let version = u16::try_from(v["schema_version"].as_u64()?).ok()?;
+            Some((v["name"].as_str()?.to_owned(), version))
+        };
+        let link = |v: &Value| {
+            Some(Link {
+                link_type: u16::try_from(v["link_type"].as_u64()?).ok()?,
+                snaplen: u32::try_from(v["snaplen"].as_u64()?).ok()?,
+            })
+        };
+        let time = |key: &str| find(key).and_then(|t| t.parse().ok());
+        Ok(Head {
+            table: text("table")?,
+            kind: if text("kind")? == "tuples" { Kind::Tuples } else { Kind::Result },
+            parsers: list("parsers")?.iter().filter_map(parser).collect(),
+            query: text("query")?,
+            version: text("version")?,
+            run: u64::from_str_radix(&text("run")?, 16).map_err(|_| "its metadata run is damaged")?,
+            sample: text("sample")?,
+            capture: CaptureFacts {
+                inputs: list("inputs")?.iter().filter_map(|v| Some(v.as_str()?.to_owned())).collect(),
+                links: list("links")?.iter().filter_map(link).collect(),
+                first_ts: time("first_ts"),
+                last_ts: time("last_ts"),
+            },
+        })
+    }
+}
+
+fn column(schema: &Schema, id: FieldId) -> Value {
+    let field = schema.field(id);
+    let data_type = match field.data_type {
+        DataType::Bool => "bool",
+        DataType::U64 => "u64",
+        DataType::I64 => "i64",
+        DataType::F64 => "f64",
+        DataType::Text => "text",
+        DataType::Ip => "ip",
+        DataType::Json => "json",
+    };
+    let unit = match field.unit {
+        Unit::None => "none",
+        Unit::Nanoseconds => "nanoseconds",
+        Unit::EpochNanoseconds => "nanoseconds since the epoch",
+        Unit::Bytes => "bytes",
+        Unit::PerSecond => "per second",
+        Unit::Fraction => "fraction",
+        Unit::Id => "id",
+    };
+    json!({"name": field.name, "type": data_type, "unit": unit, "doc": field.doc})
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub fn head(table: &str) -> Head {
+        Head {
+            table: table.into(),
+            kind: Kind::Tuples,
+            parsers: vec![(table.into(), 1)],
+            query: "PARSE \"x\"".into(),
+            version: "0.1.0".into(),
+            run: 0xfeed_0000_0000_0001,
+            sample: "0.1".into(),
+            capture: CaptureFacts {
+                inputs: vec!["a.pcap".into(), "b \"c\".pcap".into()],
+                links: vec![Link { link_type: 1, snaplen: 262_144 }],
+                first_ts: Some(-5),
+                last_ts: None,
+            },
+        }
+    }
+
+    #[test]
+    fn reads_back() {
+        let schema = Schema::of_parser("http", 1, "", &[], None, None);
+        let columns: Vec<_> = schema.ids().collect();
+        let metadata = head("http").to_metadata(&schema, &columns);
+        assert_eq!(Head::of_metadata(&metadata), Ok(head("http")));
+    }
+
+    #[test]
+    fn what_is_not_ours_is_told() {
+        assert_eq!(Head::of_metadata(&[]).unwrap_err(), "it was not written by netalytics record");
+        let other = KeyValue::new("netalytics.format".into(), "2".to_owned());
+        assert!(Head::of_metadata(&[other]).unwrap_err().contains("format 2"));
+    }
+}

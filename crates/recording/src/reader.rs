@@ -1,0 +1,199 @@
+//! One file read back: its metadata, and its rows as batches of a tuple schema. Only wanted columns are read, and no
+//! row group whose statistics say that nothing in it is wanted. The bytes may be anything: what is wrong with them is told
+//! in words, and a panic of the Parquet library, which promises less than we do, counts as such.
+
+use std::any::Any;
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampNanosecondType;
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, TimestampNanosecondArray};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::reader::ChunkReader;
+use parquet::file::statistics::Statistics;
+use tuple::{Batch, DataType, FieldId, Schema};
+
+use crate::convert::of_arrow;
+use crate::head::{Head, WATERMARK};
+use crate::journal;
+use crate::replay::Bound;
+
+/// Rows of a batch.
+const BATCH_ROWS: usize = 4096;
+
+/// What a file is asked for.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// The tuples' schema.
+    pub schema: Arc<Schema>,
+    /// Which of its columns.
+    pub columns: Vec<FieldId>,
+    /// What is known of the rows that are wanted.
+    pub bounds: Vec<Bound>,
+}
+
+/// A file that is being read.
+pub struct FileReader {
+    ask: Ask,
+    rows: ParquetRecordBatchReader,
+    /// Rows in row groups that are left out.
+    pub rows_skipped: u64,
+}
+
+/// What a file says of itself, and its first watermark; `None` when its writer was killed before a row group ended.
+pub fn glance(path: &Path, journal: Option<&Path>) -> Result<Option<(Head, Option<i64>)>, String> {
+    let Some((_, metadata)) = open(path, journal)? else { return Ok(None) };
+    let pairs = metadata.metadata().file_metadata().key_value_metadata();
+    let head = Head::of_metadata(pairs.map_or(&[], Vec::as_slice))?;
+    let begin = metadata.metadata().row_groups().iter().find_map(|group| Some(range(group, WATERMARK)?.0));
+    Ok(Some((head, begin.and_then(|ns| i64::try_from(ns).ok()))))
+}
+
+fn open(path: &Path, journal: Option<&Path>) -> Result<Option<(File, ArrowReaderMetadata)>, String> {
+    let file = File::open(path).map_err(|e| e.to_string())?;
+    let journal = journal.map(|path| std::fs::read(path).unwrap_or_default());
+    let metadata = guarded(|| load(&file, journal.as_deref()))?;
+    Ok(metadata.map(|metadata| (file, metadata)))
+}
+
+/// The metadata at a file's end, or of one without an end those that its journal holds, if it holds any.
+fn load(input: &impl ChunkReader, journal: Option<&[u8]>) -> Result<Option<ArrowReaderMetadata>, String> {
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let loaded = match journal {
+        None => ArrowReaderMetadata::load(input, options),
+        Some(journal) => match journal::read(journal) {
+            Some(metadata) => ArrowReaderMetadata::try_new(Arc::new(metadata), options),
+            None => return Ok(None),
+        },
+    };
+    loaded.map(Some).map_err(|e| damaged(&e))
+}
+
+/// Reads all of a file that lies in memory, with `journal` one that lacks its end: how many rows of `schema` it has.
+///
+/// # Errors
+/// What is wrong with it, for a person.
+pub fn count_rows(file: Vec<u8>, journal: Option<&[u8]>, schema: Arc<Schema>) -> Result<u64, String> {
+    let file = bytes::Bytes::from(file);
+    let Some(metadata) = guarded(|| load(&file, journal))? else { return Ok(0) };
+    let pairs = metadata.metadata().file_metadata().key_value_metadata();
+    Head::of_metadata(pairs.map_or(&[], Vec::as_slice))?;
+    let columns = schema.ids().collect();
+    let mut reader = FileReader::new(file, metadata, Ask { schema, columns, bounds: Vec::new() })?;
+    let mut rows = 0;
+    while let Some((batch, _)) = reader.next()? {
+        rows += batch.rows() as u64;
+    }
+    Ok(rows)
+}
+
+impl FileReader {
+    /// Opens a file for `ask`; `None` when there is no row in it.
+    pub fn open(path: &Path, journal: Option<&Path>, ask: Ask) -> Result<Option<FileReader>, String> {
+        let Some((file, metadata)) = open(path, journal)? else { return Ok(None) };
+        FileReader::new(file, metadata, ask).map(Some)
+    }
+
+    fn new(
+        input: impl ChunkReader + 'static,
+        metadata: ArrowReaderMetadata,
+        ask: Ask,
+    ) -> Result<FileReader, String> {
+        let parquet: &ParquetMetaData = metadata.metadata();
+        let descriptor = parquet.file_metadata().schema_descr_ptr();
+        let place = |name: &str| {
+            let place = descriptor.columns().iter().position(|c| c.path().parts() == [name]);
+            place.ok_or_else(|| format!("the column {name} was not recorded"))
+        };
+        let mut places = vec![place(WATERMARK)?];
+        for id in &ask.columns {
+            places.push(place(&ask.schema.field(*id).name)?);
+        }
+        let (mut groups, mut rows_skipped) = (Vec::new(), 0);
+        for (number, group) in parquet.row_groups().iter().enumerate() {
+            match ask.bounds.iter().all(|bound| may_hold(group, &ask.schema, bound)) {
+                true => groups.push(number),
+                false => rows_skipped += u64::try_from(group.num_rows()).unwrap_or(0),
+            }
+        }
+        let mask = ProjectionMask::leaves(&descriptor, places);
+        let rows = guarded(|| {
+            ParquetRecordBatchReaderBuilder::new_with_metadata(input, metadata)
+                .with_projection(mask)
+                .with_row_groups(groups)
+                .with_batch_size(BATCH_ROWS)
+                .build()
+                .map_err(|e| damaged(&e))
+        })?;
+        Ok(FileReader { ask, rows, rows_skipped })
+    }
+
+    /// The next rows, with the watermark of each.
+    pub fn next(&mut self) -> Result<Option<(Batch, Int64Array)>, String> {
+        let Some(read) = guarded(|| Ok(self.rows.next()))? else { return Ok(None) };
+        let read = read.map_err(|e| format!("it is damaged: {e}"))?;
+        let watermark: &TimestampNanosecondArray = column(&read, WATERMARK)?
+            .as_primitive_opt::<TimestampNanosecondType>()
+            .filter(|times| times.null_count() == 0)
+            .ok_or("its column watermark is not one of times")?;
+        let watermark = Int64Array::new(watermark.values().clone(), None);
+        let schema = &self.ask.schema;
+        let mut columns: Vec<Option<ArrayRef>> = vec![None; schema.fields.len()];
+        for id in &self.ask.columns {
+            let field = schema.field(*id);
+            let array = of_arrow(column(&read, &field.name)?, field.data_type, field.unit)
+                .map_err(|why| format!("its column {} {why}", field.name))?;
+            columns[usize::from(id.0)] = Some(array);
+        }
+        Ok(Some((Batch::new(schema.clone(), read.num_rows(), columns), watermark)))
+    }
+}
+
+fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef, String> {
+    batch.column_by_name(name).ok_or_else(|| format!("the column {name} is missing"))
+}
+
+/// Whether a row group may hold rows within a bound, by its statistics; without them it may.
+fn may_hold(group: &RowGroupMetaData, schema: &Schema, bound: &Bound) -> bool {
+    let field = schema.field(bound.field);
+    let Some((low, high)) = range(group, &field.name) else { return true };
+    // Unsigned numbers lie in signed ones.
+    let (low, high) = match field.data_type {
+        DataType::U64 => (i128::from(low as i64 as u64), i128::from(high as i64 as u64)),
+        DataType::I64 => (low, high),
+        _ => return true,
+    };
+    low > high || (low <= bound.high && high >= bound.low)
+}
+
+/// Least and largest value of a column of integers.
+fn range(group: &RowGroupMetaData, name: &str) -> Option<(i128, i128)> {
+    let column = group.columns().iter().find(|c| c.column_path().parts() == [name])?;
+    match column.statistics()? {
+        Statistics::Int64(s) => Some(((*s.min_opt()?).into(), (*s.max_opt()?).into())),
+        _ => None,
+    }
+}
+
+/// Runs what reads bytes that may be anything.
+fn guarded<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    // What it was about to make is dropped with it.
+    catch_unwind(AssertUnwindSafe(read))
+        .unwrap_or_else(|panic| Err(format!("it is damaged: {}", words(&*panic))))
+}
+
+fn words(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it cannot be decoded")
+}
+
+fn damaged(error: &parquet::errors::ParquetError) -> String {
+    format!("it is damaged, or no Parquet file: {error}")
+}

@@ -1,0 +1,138 @@
+//! One Parquet file of one table, into any writer. Row groups are bounded in rows and bytes, and with them the memory
+//! that writing takes. How a column is encoded follows from what it counts (`properties`).
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{KeyValue, RowGroupMetaData};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
+use tuple::{Batch, DataType, FieldId, Schema, Unit};
+
+use crate::convert::{arrow_schema, to_arrow};
+use crate::head::{Head, Kind, WATERMARK};
+
+/// Most rows of a row group.
+const GROUP_ROWS: usize = 1 << 16;
+/// Most bytes of a row group, encoded, before it ends early.
+const GROUP_BYTES: usize = 32 << 20;
+
+pub(crate) const CREATED_BY: &str = concat!("netalytics ", env!("CARGO_PKG_VERSION"));
+
+/// Writes one file.
+pub struct TableWriter<W: Write + Send> {
+    writer: ArrowWriter<W>,
+    schema: Arc<Schema>,
+    columns: Vec<FieldId>,
+    arrow: SchemaRef,
+    has_watermark: bool,
+}
+
+impl<W: Write + Send> TableWriter<W> {
+    /// A file of `columns` of `schema`; tuples have the column `watermark` too.
+    ///
+    /// # Errors
+    /// The writer's.
+    pub fn new(out: W, kind: Kind, schema: Arc<Schema>, columns: Vec<FieldId>) -> io::Result<Self> {
+        let has_watermark = kind == Kind::Tuples;
+        let arrow = arrow_schema(&schema, &columns, has_watermark);
+        // The Arrow schema is left out: readers then show plain columns, addresses as text and not as categories.
+        let options = ArrowWriterOptions::new()
+            .with_properties(properties(&schema, &columns))
+            .with_skip_arrow_metadata(true);
+        let writer = ArrowWriter::try_new_with_options(out, arrow.clone(), options).map_err(io_error)?;
+        Ok(TableWriter { writer, schema, columns, arrow, has_watermark })
+    }
+
+    /// Takes rows that were released when event time had come to `watermark_ns`. Returns whether a row group ended.
+    ///
+    /// # Errors
+    /// The writer's.
+    pub fn write(&mut self, batch: &Batch, watermark_ns: i64) -> io::Result<bool> {
+        let watermark = self.has_watermark.then_some(watermark_ns);
+        self.writer.write(&to_arrow(batch, &self.columns, &self.arrow, watermark)).map_err(io_error)?;
+        let is_full =
+            self.writer.in_progress_rows() >= GROUP_ROWS || self.writer.in_progress_size() >= GROUP_BYTES;
+        if is_full { self.end_group() } else { Ok(false) }
+    }
+
+    /// Ends the row group and hands everything to the writer. Returns whether there was one.
+    ///
+    /// # Errors
+    /// The writer's.
+    pub fn end_group(&mut self) -> io::Result<bool> {
+        let has_rows = self.writer.in_progress_rows() > 0;
+        self.writer.flush().map_err(io_error)?;
+        self.writer.sync()?;
+        Ok(has_rows)
+    }
+
+    /// The row group that ended last.
+    #[must_use]
+    pub fn last_group(&self) -> Option<&RowGroupMetaData> {
+        self.writer.flushed_row_groups().last()
+    }
+
+    /// Bytes so far, about.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        (self.writer.bytes_written() + self.writer.in_progress_size()) as u64
+    }
+
+    /// What the metadata say.
+    pub(crate) fn facts(&self, head: &Head) -> Vec<KeyValue> {
+        head.to_metadata(&self.schema, &self.columns)
+    }
+
+    /// Ends the file, which says `head` of itself.
+    ///
+    /// # Errors
+    /// The writer's.
+    pub fn finish(mut self, head: &Head) -> io::Result<W> {
+        for fact in self.facts(head) {
+            self.writer.append_key_value_metadata(fact);
+        }
+        self.writer.into_inner().map_err(io_error)
+    }
+}
+
+/// What the operating system said, where it said something.
+pub fn io_error(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(other) => io::Error::other(other),
+        },
+        other => io::Error::other(other),
+    }
+}
+
+/// Encodings: times and durations as differences in few bits, since they rise or are small; what repeats (text, addresses, ports,
+/// ids of flows) by a dictionary, which the writer itself gives up within a chunk where values are too many.
+fn properties(schema: &Schema, columns: &[FieldId]) -> WriterProperties {
+    let mut builder = WriterProperties::builder()
+        .set_created_by(CREATED_BY.into())
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true)
+        .set_max_row_group_row_count(None)
+        .set_max_row_group_bytes(None);
+    for id in columns {
+        let field = schema.field(*id);
+        let path = ColumnPath::from(field.name.as_ref());
+        let is_time = matches!(field.unit, Unit::EpochNanoseconds | Unit::Nanoseconds);
+        builder = match field.data_type {
+            DataType::I64 | DataType::U64 => builder
+                .set_column_encoding(path.clone(), Encoding::DELTA_BINARY_PACKED)
+                .set_column_dictionary_enabled(path, !is_time),
+            DataType::F64 => builder.set_column_dictionary_enabled(path, false),
+            _ => builder,
+        };
+    }
+    builder.set_column_dictionary_enabled(ColumnPath::from(WATERMARK), true).build()
+}
