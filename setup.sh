@@ -16,6 +16,8 @@ for need in ip:iproute2 nginx:nginx-light mariadbd:mariadb-server mariadb:mariad
   curl:curl wrk:wrk tcpdump:tcpdump python3:python3 setcap:libcap2-bin ping:iputils-ping; do
   PATH=$PATH:/usr/sbin:/sbin command -v "${need%%:*}" >/dev/null || missing+=("${need#*:}")
 done
+# Readers of Parquet go into a virtual environment.
+python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 if [ "${1:-}" = dpdk ] && ! pkg-config --exists libdpdk 2>/dev/null; then
   missing+=(libdpdk-dev pkg-config)
 fi

@@ -60,6 +60,12 @@ impl Collector {
         self.engine.finish(out);
     }
 
+    /// How far event time has come in all workers.
+    #[must_use]
+    pub fn watermark(&self) -> Timestamp {
+        self.watermark
+    }
+
     /// The engine in which results meet.
     #[must_use]
     pub fn engine(&self) -> &Engine {
@@ -90,12 +96,13 @@ impl Collector {
         let mut loss = CaptureLoss::default();
         self.lanes.iter().for_each(|lane| loss.add(lane.loss));
         self.engine.set_capture_loss(loss.share());
-        let rows = stream::in_time_order(rows);
-        out.extend(rows.into_iter().map(|batch| Output { pipeline: None, batch }));
         let watermark = self.lanes.iter().map(|lane| lane.watermark).min().unwrap_or(Timestamp::MIN);
-        if watermark > self.watermark && epoch != u64::MAX {
-            self.watermark = watermark;
-            self.engine.advance(watermark.0, out);
+        let has_risen = watermark > self.watermark;
+        self.watermark = watermark.max(self.watermark);
+        let (rows, watermark_ns) = (stream::in_time_order(rows), self.watermark.0);
+        out.extend(rows.into_iter().map(|batch| Output { pipeline: None, batch, watermark_ns }));
+        if has_risen && epoch != u64::MAX {
+            self.engine.advance(watermark_ns, out);
         }
     }
 }

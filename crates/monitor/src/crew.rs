@@ -10,8 +10,9 @@ use std::sync::mpsc::Sender;
 use std::thread::{Builder, JoinHandle};
 
 use capture::{Block, Source};
-use wire::Timestamp;
+use wire::{LinkType, Timestamp};
 
+use crate::job::PacketFacts;
 use crate::pressure::{Change, Governor, Look};
 use crate::ring::Receiver;
 use crate::spread::{Share, Spread, WorkerGone};
@@ -24,6 +25,7 @@ use crate::{Accounting, Progress};
 pub(crate) enum Message {
     Report(usize, Report),
     Names(Vec<(IpAddr, String)>),
+    Packets(PacketFacts),
     Rate(Change),
     Closing(Box<Closing>),
     Panic(Option<usize>, String),
@@ -62,7 +64,7 @@ impl Crew {
         let mut governor = (is_live && worker.monitor().adapts()).then(Governor::default);
         while !self.is_stopped() && source.next_block(&mut block) {
             let progress = worker.on_block(block.packets(), block.clock());
-            log.saw(&block);
+            self.facts(log.saw(&block));
             let clock = worker.monitor().clock();
             if epochs.is_over(clock) {
                 epoch = if is_live { epoch_of(clock).max(epoch) } else { epoch + 1 };
@@ -109,7 +111,7 @@ impl Crew {
         let mut log = Logbook::default();
         let mut block = spread.empty_block();
         while !self.is_stopped() && source.next_block(&mut block) {
-            log.saw(&block);
+            self.facts(log.saw(&block));
             self.vitals[0].write_position(source.progress());
             match spread.deal(block) {
                 Ok(Progress::Continue) => {}
@@ -157,6 +159,10 @@ impl Crew {
         }
     }
 
+    fn facts(&self, facts: Option<PacketFacts>) {
+        facts.into_iter().for_each(|facts| self.tell(Message::Packets(facts)));
+    }
+
     /// When nobody listens any more, nobody wants to know.
     fn tell(&self, message: Message) {
         let _ = self.tell.send(message);
@@ -188,13 +194,18 @@ impl Crew {
 #[derive(Default)]
 struct Logbook {
     first_ts: Option<Timestamp>,
+    link: Option<LinkType>,
     names_told: usize,
     limit_reached: bool,
 }
 
 impl Logbook {
-    fn saw(&mut self, block: &Block) {
-        self.first_ts = self.first_ts.or_else(|| block.records().first().map(|record| record.ts));
+    /// What a block says of the packets that was not known before. Links are looked at once a block.
+    fn saw(&mut self, block: &Block) -> Option<PacketFacts> {
+        let first = block.records().first()?;
+        self.first_ts = self.first_ts.or(Some(first.ts));
+        let is_known = self.link.replace(first.link_type) == Some(first.link_type);
+        (!is_known).then(|| PacketFacts { first_ts: self.first_ts, links: vec![first.link_type] })
     }
 
     fn new_names(&mut self, source: &dyn Source) -> Vec<(IpAddr, String)> {

@@ -2,6 +2,9 @@
 //! before anything is spent on it; every packet refused is counted. Which end is the client is not known here: what
 //! depends on it is decided with the flow. Parts of datagrams wait here until they are whole.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
+use capture::PacketFile;
 use plan::{MonitorSpec, Sample};
 use wire::{Captured, Fragment, Packet, TakePacket, Timestamp, Undecodable};
 
@@ -22,9 +25,14 @@ pub struct Gate {
     whole: Option<Whole>,
     /// How many packets the one was that is being decided on.
     weight: u64,
-    /// Whatever can be decoded enters.
+    /// Where the packets that enter are kept.
+    keep: Option<Keep>,
+    /// Whatever can be decoded enters, and is not kept.
     is_open: bool,
 }
+
+/// A file of packets that all gates of a job write to.
+pub type Keep = Arc<Mutex<PacketFile>>;
 
 /// What the gate says of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +54,13 @@ impl Gate {
         let (addresses, sampler) = (AddressFilter::new(spec), Sampler::new(spec.sample, spec.sample_seed));
         let is_open = addresses.passes_all() && sampler.takes_all() && limiter.is_open();
         let fragments = Some(Fragments::new(fragment_bytes_max));
-        Gate { addresses, sampler, limiter, fragments, whole: None, weight: 1, is_open }
+        Gate { addresses, sampler, limiter, fragments, whole: None, weight: 1, keep: None, is_open }
+    }
+
+    /// The same, and the packets that enter are kept.
+    #[must_use]
+    pub fn keeping(self, keep: Option<Keep>) -> Gate {
+        Gate { is_open: self.is_open && keep.is_none(), keep, ..self }
     }
 
     /// A gate for packets that have passed another: whatever can be decoded enters.
@@ -59,6 +73,7 @@ impl Gate {
             fragments: None,
             whole: None,
             weight: 1,
+            keep: None,
             is_open: true,
         }
     }
@@ -85,6 +100,9 @@ impl Gate {
             Ok(packet) => {
                 let verdict = self.judge(&packet, accounting);
                 if verdict == Verdict::Entered {
+                    if let Some(keep) = &self.keep {
+                        keep.lock().unwrap_or_else(PoisonError::into_inner).take(captured);
+                    }
                     enter.packet(captured, &packet);
                 }
                 verdict

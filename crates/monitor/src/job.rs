@@ -14,11 +14,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use capture::{Source, SourceError};
 use plan::{Plan, Sample};
 use stream::{Engine, Output};
-use wire::Timestamp;
+use wire::{LinkType, Timestamp};
 
 use crate::collector::Collector;
 use crate::crew::{Crew, Message};
-use crate::gate::Gate;
+use crate::gate::{Gate, Keep};
 use crate::limiter::Limiter;
 use crate::outputs::Outputs;
 use crate::pressure::History;
@@ -42,6 +42,8 @@ pub struct Config {
     pub monitor: pipeline::Config,
     /// Of each worker, and of the place where they meet.
     pub stream: stream::Config,
+    /// Where the packets that enter are kept.
+    pub keep: Option<Keep>,
     /// Cores for the workers, in turn; none: wherever the system puts them.
     pub cores: Vec<usize>,
 }
@@ -54,7 +56,17 @@ pub struct Job {
     vitals: Arc<[Vitals]>,
     stop: Arc<AtomicBool>,
     names: Vec<(IpAddr, String)>,
+    packets: PacketFacts,
     ended: Ended,
+}
+
+/// What is known of the packets by now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PacketFacts {
+    /// The first one's time.
+    pub first_ts: Option<Timestamp>,
+    /// What their first bytes are, each kind once.
+    pub links: Vec<LinkType>,
 }
 
 /// How it went.
@@ -113,6 +125,7 @@ impl Job {
             vitals: Vitals::of_all(workers),
             stop: Arc::default(),
             names: Vec::new(),
+            packets: PacketFacts::default(),
             ended: Ended::default(),
         };
         let limiter = Limiter::new(plan.monitor.limit);
@@ -121,7 +134,7 @@ impl Job {
             Input::Shared(..) => config.monitor.fragment_bytes_max,
             Input::Each(_) => limits.fragment_bytes_max,
         };
-        let gate = || Gate::new(&plan.monitor, limiter.clone(), fragment_bytes);
+        let gate = || Gate::new(&plan.monitor, limiter.clone(), fragment_bytes).keeping(config.keep.clone());
         let packets_only = Outputs::new(&plan.monitor).reads_packets_only();
         // Tuples are joined in the workers, each of which has its share of the room.
         let joins = stream.join_rows_max.div_ceil(workers);
@@ -167,6 +180,7 @@ impl Job {
         match self.messages.recv_timeout(patience) {
             Ok(Message::Report(worker, report)) => self.collector.take(worker, report, out),
             Ok(Message::Names(mut names)) => self.names.append(&mut names),
+            Ok(Message::Packets(facts)) => self.packets.add(facts),
             Ok(Message::Rate(change)) => self.ended.sampling.add(change),
             Ok(Message::Closing(closing)) => self.ended.add(*closing),
             Ok(Message::Panic(worker, text)) => {
@@ -208,6 +222,18 @@ impl Job {
         &self.names
     }
 
+    /// What is known of the packets that the rows so far come from.
+    #[must_use]
+    pub fn packets(&self) -> &PacketFacts {
+        &self.packets
+    }
+
+    /// How far event time has come: rows that follow are of later packets.
+    #[must_use]
+    pub fn watermark(&self) -> Timestamp {
+        self.collector.watermark()
+    }
+
     /// The engine in which results meet: it knows their schemas.
     #[must_use]
     pub fn engine(&self) -> &Engine {
@@ -225,6 +251,17 @@ impl Job {
             let _ = thread.join();
         }
         Ended { stream: self.collector.engine().counters(), ..self.ended }
+    }
+}
+
+impl PacketFacts {
+    fn add(&mut self, other: PacketFacts) {
+        self.first_ts = self.first_ts.into_iter().chain(other.first_ts).min();
+        for link in other.links {
+            if !self.links.contains(&link) {
+                self.links.push(link);
+            }
+        }
     }
 }
 

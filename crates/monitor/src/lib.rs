@@ -24,5 +24,6 @@ pub mod vitals;
 pub mod worker;
 
 pub use accounting::Accounting;
-pub use job::{Ended, Input, Job, Step};
+pub use gate::Keep;
+pub use job::{Ended, Input, Job, PacketFacts, Step};
 pub use pipeline::{Config, Monitor, Progress};

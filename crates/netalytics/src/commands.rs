@@ -9,3 +9,5 @@ pub mod man;
 pub mod parsers;
 pub mod processors;
 pub mod query;
+pub mod record;
+pub mod work;

@@ -11,7 +11,7 @@ use clap_complete::Shell;
 
 pub use limits::Limits;
 pub use listing::ListFlags;
-pub use query::{Cores, ExplainFlags, Format, Progress, QueryFlags, QueryText};
+pub use query::{Cores, ExplainFlags, Format, Progress, QueryFlags, QueryText, RecordFlags, WorkFlags};
 
 /// Response times, errors and rankings of services, from packets alone.
 #[derive(Debug, Parser)]
@@ -36,6 +36,10 @@ pub enum Verb {
     /// Answer a query from captured packets, or live ones
     #[command(long_about = help::QUERY, after_help = help::QUERY_EXAMPLES)]
     Query(Box<QueryFlags>),
+
+    /// Keep a query's tuples or results as a Parquet data set, which query -r reads back
+    #[command(after_help = help::RECORD_EXAMPLES)]
+    Record(Box<RecordFlags>),
 
     /// Show what a query would do: columns read, packets looked at, operators
     #[command(after_help = help::EXPLAIN_EXAMPLES)]

@@ -1,5 +1,8 @@
 //! Live capture as the flags ask for it: its sources, its end by Ctrl-C, and the privileges that it gives up.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use anyhow::Context;
 use capture::Source;
 use capture::af_xdp::{self, XdpError, XdpOptions};
@@ -46,7 +49,7 @@ pub fn open(flags: &LiveFlags, workers: usize, wanted: &MonitorSpec) -> anyhow::
         ..LiveOptions::new(interface)
     };
     let sources = live::open(&options).map_err(explain)?;
-    end_at_signals(&stop).context("cannot handle signals")?;
+    end_at_signals(&stop.flag()).context("cannot handle signals")?;
     Ok(sources)
 }
 
@@ -54,7 +57,7 @@ pub fn open(flags: &LiveFlags, workers: usize, wanted: &MonitorSpec) -> anyhow::
 pub fn listen(flags: &LiveFlags) -> anyhow::Result<Box<dyn Source>> {
     let stop = Stop::default();
     let source = capture::listen::open(&flags.listen, flags.buffer_size, &stop).map_err(explain)?;
-    end_at_signals(&stop).context("cannot handle signals")?;
+    end_at_signals(&stop.flag()).context("cannot handle signals")?;
     filter(source, flags)
 }
 
@@ -111,11 +114,12 @@ fn explain(error: LiveError) -> anyhow::Error {
     }
 }
 
-fn end_at_signals(stop: &Stop) -> std::io::Result<()> {
+/// Raises `stop` at the first SIGINT or SIGTERM; the second ends the program.
+pub fn end_at_signals(stop: &Arc<AtomicBool>) -> std::io::Result<()> {
     for signal in [SIGINT, SIGTERM] {
         // In this order: at the first signal the flag is not up yet.
-        flag::register_conditional_default(signal, stop.flag())?;
-        flag::register(signal, stop.flag())?;
+        flag::register_conditional_default(signal, stop.clone())?;
+        flag::register(signal, stop.clone())?;
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ mod logging;
 mod output;
 mod progress;
 mod query_text;
+mod replay;
 mod run;
 mod stats;
 mod summary;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
     let ended = match cli.verb {
         None => commands::introduction::introduce(),
         Some(Verb::Query(flags)) => commands::query::query(&flags, cli.quiet, cli.verbose > 0),
+        Some(Verb::Record(flags)) => commands::record::record(&flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Explain(flags)) => commands::explain::explain(&flags),
         Some(Verb::Parsers(flags)) => commands::parsers::list(&flags),
         Some(Verb::Processors(flags)) => commands::processors::list(&flags),

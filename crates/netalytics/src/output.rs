@@ -15,7 +15,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// The result's destination.
 pub struct Destination {
     /// Its writer, buffered.
-    pub writer: Box<dyn Write>,
+    pub writer: Box<dyn Write + Send>,
     /// What to call it in a message.
     pub name: String,
     /// Whether a person looks on.

@@ -22,9 +22,9 @@ pub fn read(flags: &QueryText) -> anyhow::Result<String> {
     }
 }
 
-/// Checks the query and makes its plan; an error shows every place that is wrong. A host that is not in `names` is
-/// looked for in the captures, whose names are added then.
-pub fn plan(text: &str, names: &mut Names, captures: &[PathBuf]) -> anyhow::Result<Plan> {
+/// Checks the query; an error shows every place that is wrong. A host that is not in `names` is looked for in the
+/// captures, whose names are added then.
+pub fn check(text: &str, names: &mut Names, captures: &[PathBuf]) -> anyhow::Result<query::Query> {
     let schemas = parsers::registry::schemas();
     let asked = Asked::new(&names.addresses);
     let mut checked = query::check(text, &schemas, &asked);
@@ -32,8 +32,12 @@ pub fn plan(text: &str, names: &mut Names, captures: &[PathBuf]) -> anyhow::Resu
         hosts::add_those_of_captures(captures, names);
         checked = query::check(text, &schemas, &names.addresses);
     }
-    let query = checked.map_err(|errors| WrongUse::Query(query::render(&errors, text)))?;
-    Ok(planner::lower(&query))
+    Ok(checked.map_err(|errors| WrongUse::Query(query::render(&errors, text)))?)
+}
+
+/// The plan of a query over packets.
+pub fn plan(text: &str, names: &mut Names, captures: &[PathBuf]) -> anyhow::Result<Plan> {
+    Ok(planner::lower(&check(text, names, captures)?))
 }
 
 fn from_file(path: &Path) -> anyhow::Result<String> {

@@ -1,15 +1,23 @@
 //! One query at work: starts the job, hands its rows to the sink, shows how it goes, and sums up at the end.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use monitor::job::Config;
-use monitor::{Input, Job, Step};
-use plan::Plan;
+use monitor::{Ended, Input, Job, Step};
+use plan::{Plan, Sample};
+use recording::{CaptureFacts, Head, Kind, Link, Replay};
 use sinks::{ResultHead, Sink, distinct_names};
-use stream::Output;
+use stream::{Engine, Output};
+use tuple::{FieldId, Schema};
+use wire::LinkType;
 
+use crate::commands::work::ResultTable;
 use crate::progress::Progress;
+use crate::replay::Feed;
 use crate::stats::Stats;
 use crate::summary::{InputError, Summary};
 
@@ -20,12 +28,25 @@ const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A query at work.
 pub struct Run {
-    job: Job,
+    work: Work,
     started: Instant,
     results: Vec<Output>,
     rows: u64,
     flushed: Instant,
     names_told: usize,
+    /// What is known of the packets; what was told the sink of them last.
+    pub facts: CaptureFacts,
+    told: CaptureFacts,
+    /// Most bytes kept of a packet, live; else 0.
+    pub snaplen: u32,
+}
+
+/// Where tuples come from.
+enum Work {
+    /// From packets.
+    Packets(Box<Job>),
+    /// From a recording.
+    Recording(Box<Feed>),
 }
 
 /// What is shown while it runs.
@@ -46,25 +67,93 @@ impl Run {
     pub fn start(plan: &Plan, config: &Config, input: Input) -> io::Result<Run> {
         let started = Instant::now();
         let job = Job::start(plan, config, input)?;
-        Ok(Run { job, started, results: Vec::new(), rows: 0, flushed: started, names_told: 0 })
+        Ok(Run::new(Work::Packets(Box::new(job)), started))
     }
 
-    /// What rows will come. Of joined tuples the columns are known with the first of them only.
-    pub fn heads(&self, plan: &Plan) -> Vec<ResultHead> {
-        let names = distinct_names(plan.dataflow.pipelines.iter().map(|p| p.name.as_str()));
-        let head = |(i, name)| {
-            let fields = &self.job.engine().result_schema(i).fields;
-            ResultHead { processor: Some(name), columns: fields.iter().map(|f| f.name.to_string()).collect() }
-        };
-        match &plan.dataflow.inputs[..] {
-            _ if !names.is_empty() => names.into_iter().enumerate().map(head).collect(),
-            [input] => {
-                let columns =
-                    input.columns.iter().map(|id| input.schema.field(*id).name.to_string()).collect();
-                vec![ResultHead { processor: None, columns }]
-            }
-            _ => vec![ResultHead { processor: None, columns: Vec::new() }],
+    /// Feeds the engine what was recorded.
+    pub fn replay(plan: &Plan, config: stream::Config, replay: Replay) -> Run {
+        let feed = Feed::new(&plan.dataflow, config, replay);
+        Run::new(Work::Recording(Box::new(feed)), Instant::now())
+    }
+
+    fn new(work: Work, started: Instant) -> Run {
+        Run {
+            work,
+            started,
+            results: Vec::new(),
+            rows: 0,
+            flushed: started,
+            names_told: 0,
+            facts: CaptureFacts::default(),
+            told: CaptureFacts::default(),
+            snaplen: 0,
         }
+    }
+
+    /// What ends reading, with all that is known by then.
+    pub fn stopper(&self) -> Option<Arc<AtomicBool>> {
+        match &self.work {
+            Work::Packets(job) => Some(job.stopper()),
+            Work::Recording(_) => None,
+        }
+    }
+
+    fn engine(&self) -> &Engine {
+        match &self.work {
+            Work::Packets(job) => job.engine(),
+            Work::Recording(feed) => feed.engine(),
+        }
+    }
+
+    /// What rows will come.
+    pub fn heads(&self, plan: &Plan) -> Vec<ResultHead> {
+        let head = |(processor, schema, columns): (Option<String>, &Arc<Schema>, Vec<FieldId>)| ResultHead {
+            processor,
+            columns: columns.iter().map(|id| schema.field(*id).name.to_string()).collect(),
+        };
+        self.results(plan).into_iter().map(head).collect()
+    }
+
+    /// The same as tables.
+    pub fn tables(&self, plan: &Plan) -> Vec<ResultTable> {
+        let run = RandomState::new().hash_one(0);
+        let parsers = plan.dataflow.inputs.iter().map(|i| (i.schema.name.to_string(), i.schema.version));
+        let parsers: Vec<_> = parsers.collect();
+        let sample = match plan.monitor.sample {
+            Sample::All => "all".into(),
+            Sample::Auto => "auto".into(),
+            Sample::Fraction(p) => p.to_string(),
+        };
+        let table =
+            |(processor, schema, columns): (Option<String>, &Arc<Schema>, Vec<FieldId>)| ResultTable {
+                head: Head {
+                    kind: if processor.is_some() { Kind::Result } else { Kind::Tuples },
+                    table: processor.unwrap_or_else(|| schema.name.to_string()),
+                    parsers: parsers.clone(),
+                    query: plan.query.clone(),
+                    version: env!("CARGO_PKG_VERSION").into(),
+                    run,
+                    sample: sample.clone(),
+                    capture: self.facts.clone(),
+                },
+                schema: schema.clone(),
+                columns,
+            };
+        self.results(plan).into_iter().map(table).collect()
+    }
+
+    /// The processors' names with the columns of their results, or those of the tuples.
+    fn results(&self, plan: &Plan) -> Vec<(Option<String>, &Arc<Schema>, Vec<FieldId>)> {
+        let names = distinct_names(plan.dataflow.pipelines.iter().map(|p| p.name.as_str()));
+        if names.is_empty() {
+            let (schema, columns) = self.engine().tuples();
+            return vec![(None, schema, columns.to_vec())];
+        }
+        let result = |(i, name)| {
+            let schema = self.engine().result_schema(i);
+            (Some(name), schema, schema.ids().collect())
+        };
+        names.into_iter().enumerate().map(result).collect()
     }
 
     /// Waits until the input has ended, or LIMIT is reached, and all rows are written.
@@ -79,55 +168,110 @@ impl Run {
 
     /// Ends it, and says what has happened.
     pub fn end(self, plan: &Plan) -> Summary {
-        let ended = self.job.end();
         let error = |e: &capture::SourceError| InputError {
             path: e.path.display().to_string(),
             offset: e.offset,
             text: e.to_string(),
             after_packets: e.after_packets,
         };
+        let problem = |p: &recording::Problem| InputError {
+            path: p.path.display().to_string(),
+            offset: None,
+            text: p.to_string(),
+            after_packets: 0,
+        };
+        let (ended, replayed, errors) = match self.work {
+            Work::Packets(job) => {
+                let ended = job.end();
+                let errors = ended.errors.iter().map(error).collect();
+                (ended, None, errors)
+            }
+            Work::Recording(feed) => {
+                let counters = feed.replay().counters();
+                let mut ended = Ended { stream: feed.engine().counters(), ..Ended::default() };
+                ended.accounting.tuples = counters.rows;
+                (ended, Some(counters), feed.replay().problems().iter().map(problem).collect())
+            }
+        };
         Summary {
             query: plan.query.clone(),
             accounting: ended.accounting,
             source: ended.source,
+            replayed,
             stream: ended.stream,
             rows: self.rows,
+            kept: None,
+            packets_kept: None,
             seen: ended.seen,
             limit_reached: ended.limit_reached,
             sampling: ended.sampling,
-            errors: ended.errors.iter().map(error).collect(),
+            errors,
             panics: ended.panics,
-            output_error: None,
+            output_errors: Vec::new(),
             elapsed: self.started.elapsed(),
         }
     }
 
     fn take_results(&mut self, sink: &mut dyn Sink, display: &mut Display) -> io::Result<()> {
         loop {
-            let step = self.job.next(PATIENCE, &mut self.results);
+            let (is_over, watermark) = match &mut self.work {
+                Work::Packets(job) => {
+                    let step = job.next(PATIENCE, &mut self.results);
+                    (step == Step::Done, Some(job.watermark().0))
+                }
+                Work::Recording(feed) => (!feed.next(&mut self.results), None),
+            };
+            self.tell_facts(sink, watermark);
             if !self.results.is_empty() {
                 self.deliver(sink, display)?;
             }
-            if step == Step::Done {
+            if let Some(watermark) = watermark {
+                sink.advance(watermark)?;
+            }
+            if is_over {
                 return sink.finish();
             }
             display.progress.tick(|| self.position());
-            display.stats.tick(|| self.job.readings(), &display.progress);
+            if let Work::Packets(job) = &self.work {
+                display.stats.tick(|| job.readings(), &display.progress);
+            }
+        }
+    }
+
+    /// What the sink may keep of the packets.
+    fn tell_facts(&mut self, sink: &mut dyn Sink, watermark: Option<i64>) {
+        let Work::Packets(job) = &self.work else { return };
+        let packets = job.packets();
+        self.facts.first_ts = packets.first_ts.map(|ts| ts.0);
+        self.facts.last_ts = watermark.filter(|_| packets.first_ts.is_some());
+        if self.facts.links.len() != packets.links.len() {
+            let link = |link: &LinkType| Link { link_type: (*link).into(), snaplen: self.snaplen };
+            self.facts.links = packets.links.iter().map(link).collect();
+        }
+        if self.facts != self.told {
+            self.told.clone_from(&self.facts);
+            sink.learn_capture(&self.facts);
         }
     }
 
     fn position(&self) -> (u64, Option<u64>) {
-        self.job.readings().first().map(|reading| reading.position).unwrap_or_default()
+        match &self.work {
+            Work::Packets(job) => job.readings().first().map(|reading| reading.position).unwrap_or_default(),
+            Work::Recording(feed) => (feed.replay().counters().bytes, None),
+        }
     }
 
     fn deliver(&mut self, sink: &mut dyn Sink, display: &Display) -> io::Result<()> {
-        for (ip, name) in &self.job.names()[self.names_told..] {
-            sink.learn_name(*ip, name);
+        if let Work::Packets(job) = &self.work {
+            for (ip, name) in &job.names()[self.names_told..] {
+                sink.learn_name(*ip, name);
+            }
+            self.names_told = job.names().len();
         }
-        self.names_told = self.job.names().len();
         let (results, rows) = (&mut self.results, &mut self.rows);
         display.progress.aside(|| -> io::Result<()> {
-            for Output { pipeline, batch } in results.drain(..) {
+            for Output { pipeline, batch, watermark_ns } in results.drain(..) {
+                sink.advance(watermark_ns)?;
                 sink.write(pipeline.unwrap_or(0), &batch)?;
                 *rows += batch.rows() as u64;
             }

@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
+use capture::PacketsKept;
 use capture::live::Clock;
 use flow::CloseReason;
 use monitor::Accounting;
 use monitor::pressure::{Change, History};
+use recording::Kept;
 use serde_json::{Map, Value, json};
 use sinks::units;
 use wire::{Timestamp, Undecodable};
@@ -19,10 +21,16 @@ pub struct Summary {
     pub accounting: Accounting,
     /// What the source delivered.
     pub source: capture::Counters,
+    /// What was read instead of packets.
+    pub replayed: Option<recording::Counters>,
     /// What became of the tuples.
     pub stream: stream::Counters,
     /// Rows written.
     pub rows: u64,
+    /// What has been recorded.
+    pub kept: Option<Kept>,
+    /// The packets that have been kept.
+    pub packets_kept: Option<PacketsKept>,
     /// Time of the first packet, and of the last.
     pub seen: Option<(Timestamp, Timestamp)>,
     /// LIMIT ended the run.
@@ -33,8 +41,8 @@ pub struct Summary {
     pub errors: Vec<InputError>,
     /// What workers said that failed: our own bugs.
     pub panics: Vec<String>,
-    /// Why the result could not be written.
-    pub output_error: Option<String>,
+    /// Why the result, or the packets, could not be written.
+    pub output_errors: Vec<String>,
     /// The whole run.
     pub elapsed: Duration,
 }
@@ -58,6 +66,9 @@ impl Summary {
     /// A few aligned lines; of what did not happen nothing is said.
     pub fn text(&self) -> String {
         let a = &self.accounting;
+        if let Some(replayed) = &self.replayed {
+            return self.text_of_replay(replayed);
+        }
         let mut lines = vec![("packets", Some(a.received), self.traffic())];
         lines.push(("  parsed", Some(a.parsed), String::new()));
         let mut some = |label, total: u64, causes: &Counts| {
@@ -95,12 +106,56 @@ impl Summary {
             Some(self.rows),
             if self.limit_reached { "LIMIT reached".into() } else { String::new() },
         ));
+        lines.extend(self.keeping());
         let mut text = aligned(&lines);
         text.push_str(&self.pace());
         if !a.adds_up() {
             text.push_str("these numbers do not add up: please report that as a bug\n");
         }
         text
+    }
+
+    /// The same where tuples were read and not packets.
+    fn text_of_replay(&self, replayed: &recording::Counters) -> String {
+        let recording::Counters { files, bytes, rows, rows_skipped } = *replayed;
+        let note = format!("{files} files, {}", units::bytes(bytes as f64));
+        let mut lines = vec![("recorded tuples", Some(rows), note)];
+        if rows_skipped > 0 {
+            lines.push((
+                "  left unread",
+                Some(rows_skipped),
+                "row groups without a tuple that was asked for".into(),
+            ));
+        }
+        lines.push(("tuples", Some(self.accounting.tuples), listed(&stream_trouble(&self.stream))));
+        lines.push(("rows", Some(self.rows), String::new()));
+        let seconds = self.elapsed.as_secs_f64().max(1e-9);
+        let per_second = (rows as f64 / seconds).round();
+        format!("{}done in {}: {per_second} tuples/s\n", aligned(&lines), units::duration(seconds * 1e9))
+    }
+
+    /// What has been kept for later.
+    fn keeping(&self) -> Vec<(&'static str, Option<u64>, String)> {
+        let size = |files: u64, bytes: u64| format!("{files} files, {}", units::bytes(bytes as f64));
+        let mut lines = Vec::new();
+        if let Some(kept) = &self.kept {
+            lines.push(("recorded", Some(kept.rows), size(kept.files, kept.bytes)));
+            if kept.rows_lost > 0 {
+                lines.push(("  lost", Some(kept.rows_lost), "rows that could not be written".into()));
+            }
+            if kept.files_recovered > 0 {
+                let note =
+                    format!("rows of {} files that an earlier run left unfinished", kept.files_recovered);
+                lines.push(("recovered", Some(kept.rows_recovered), note));
+            }
+        }
+        if let Some(kept) = &self.packets_kept {
+            lines.push(("packets kept", Some(kept.packets), size(kept.files, kept.bytes)));
+            if kept.packets_lost > 0 {
+                lines.push(("  lost", Some(kept.packets_lost), "packets that could not be written".into()));
+            }
+        }
+        lines
     }
 
     /// Whether nothing failed.
@@ -111,7 +166,11 @@ impl Summary {
     /// What failed, a line each.
     pub fn complaints(&self) -> impl Iterator<Item = &str> {
         let panics = self.panics.iter().map(String::as_str);
-        self.errors.iter().map(|e| e.text.as_str()).chain(panics).chain(self.output_error.as_deref())
+        self.errors
+            .iter()
+            .map(|e| e.text.as_str())
+            .chain(panics)
+            .chain(self.output_errors.iter().map(String::as_str))
     }
 
     /// Everything, with a line end.
@@ -127,7 +186,7 @@ impl Summary {
             "complete": self.is_complete(),
             "errors": self.errors.iter().map(error).collect::<Vec<_>>(),
             "panics": self.panics,
-            "output_error": self.output_error,
+            "output_error": (!self.output_errors.is_empty()).then(|| self.output_errors.join("; ")),
             "limit_reached": self.limit_reached,
             "packets": {
                 "received": a.received,
@@ -160,6 +219,16 @@ impl Summary {
             "flows": flows,
             "parsers": object(&parser_counts(&a.parsers)),
             "tuples": a.tuples,
+            "replayed": self.replayed.map(|r| json!({
+                "files": r.files, "bytes": r.bytes, "rows": r.rows, "rows_skipped": r.rows_skipped,
+            })),
+            "recorded": self.kept.map(|k| json!({
+                "files": k.files, "rows": k.rows, "bytes": k.bytes, "rows_lost": k.rows_lost,
+                "files_recovered": k.files_recovered, "rows_recovered": k.rows_recovered,
+            })),
+            "packets_kept": self.packets_kept.map(|k| json!({
+                "files": k.files, "packets": k.packets, "bytes": k.bytes, "packets_lost": k.packets_lost,
+            })),
             "stream": object(&stream_counts(&self.stream)),
             "rows": self.rows,
             "elapsed_ns": u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX),
@@ -406,7 +475,10 @@ mod tests {
                 after_packets: 100,
             }],
             panics: Vec::new(),
-            output_error: None,
+            output_errors: Vec::new(),
+            replayed: None,
+            kept: None,
+            packets_kept: None,
             elapsed: Duration::from_millis(50),
         }
     }

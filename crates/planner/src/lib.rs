@@ -5,9 +5,11 @@
 
 mod explain;
 mod lower;
+mod recorded;
 #[cfg(test)]
 mod tests;
 mod words;
 
 pub use explain::explain;
 pub use lower::lower;
+pub use recorded::recorded;

@@ -115,7 +115,7 @@ fn columns(
 }
 
 /// Calls `read` with every column of a predicate.
-fn read_by(predicate: &Predicate, read: &mut dyn FnMut(Column)) {
+pub(crate) fn read_by(predicate: &Predicate, read: &mut dyn FnMut(Column)) {
     match predicate {
         Predicate::And(parts) | Predicate::Or(parts) => parts.iter().for_each(|p| read_by(p, read)),
         Predicate::Not(inner) => read_by(inner, read),

@@ -1,5 +1,6 @@
-//! The last consumers of tuples and results: a readable table, JSON lines, CSV. A sink takes [`tuple::Batch`]es and
-//! writes bytes to any [`std::io::Write`]; it opens no file, reads no environment and decides nothing about the rows.
+//! The last consumers of tuples and results: a readable table, JSON lines, CSV, Parquet. A sink takes [`tuple::Batch`]es and
+//! writes bytes to any [`std::io::Write`]; it reads no environment and decides nothing about the rows, and none but
+//! [`DataSet`] opens files.
 //!
 //! Programs read [`Jsonl`] and [`Csv`], whose values are exact and stable; people read [`Table`], whose values are
 //! rounded to what an eye can use and carry their units.
@@ -9,6 +10,7 @@
 pub mod cells;
 pub mod csv;
 pub mod jsonl;
+pub mod parquet;
 pub mod sink;
 pub mod table;
 pub mod units;
@@ -18,5 +20,6 @@ mod samples;
 
 pub use crate::csv::Csv;
 pub use jsonl::Jsonl;
+pub use parquet::{DataSet, Parquet};
 pub use sink::{ResultHead, Sink, distinct_names};
 pub use table::{Style, Table};

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 
+use recording::{CaptureFacts, Kept};
 use tuple::Batch;
 
 /// What is known of one result of a query before its first row.
@@ -36,6 +37,22 @@ pub trait Sink {
 
     /// A host's name, for sinks that show names; others ignore it.
     fn learn_name(&mut self, _ip: IpAddr, _name: &str) {}
+
+    /// Event time has come to `watermark_ns`: rows that are written from now on were released then or later.
+    ///
+    /// # Errors
+    /// Whatever the writer behind it says.
+    fn advance(&mut self, _watermark_ns: i64) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// What is known of the packets by now, for sinks that keep it.
+    fn learn_capture(&mut self, _facts: &CaptureFacts) {}
+
+    /// What has been kept, by sinks that keep.
+    fn kept(&self) -> Option<Kept> {
+        None
+    }
 
     /// What a person should know of how the rows were shown: columns left out and the like.
     fn notes(&self) -> Vec<String> {

@@ -27,6 +27,8 @@ pub struct Engine {
     rest: AfterJoin,
     /// Room for the rows that a filter leaves, from batch to batch.
     selected: Vec<u32>,
+    /// What tuples are without pipelines, and the columns that they have.
+    tuples: (Arc<Schema>, Vec<FieldId>),
 }
 
 /// What happens to tuples once they are joined.
@@ -38,6 +40,7 @@ struct AfterJoin {
     hidden: Vec<FieldId>,
     counters: Counters,
     selected: Vec<u32>,
+    watermark_ns: i64,
 }
 
 /// What a worker's engine gives to the one that collects: parts of windows, by pipeline.
@@ -54,6 +57,8 @@ pub struct Output {
     pub pipeline: Option<usize>,
     /// The rows. Each pipeline's batches have one schema.
     pub batch: Batch,
+    /// Event time had come here.
+    pub watermark_ns: i64,
 }
 
 impl Engine {
@@ -99,8 +104,12 @@ impl Engine {
             hidden: schema.ids().filter(|id| !is_news(id)).collect(),
             counters: Counters::default(),
             selected: Vec::new(),
+            watermark_ns: i64::MIN,
         };
-        Engine { filters: filters.collect(), rest, join, selected: Vec::new() }
+        let mut present = join.as_ref().map_or(dataflow.inputs[0].columns.clone(), Join::present);
+        present.retain(|id| !rest.hidden.contains(id));
+        let tuples = (schema.clone(), present);
+        Engine { filters: filters.collect(), rest, join, selected: Vec::new(), tuples }
     }
 
     /// Takes tuples of one input (its place in the dataflow). Without pipelines the tuples that pass go to `out`.
@@ -136,9 +145,10 @@ impl Engine {
         if let Some(join) = &mut self.join {
             join.advance(watermark_ns);
         }
-        let counters = &mut self.rest.counters;
+        self.rest.watermark_ns = self.rest.watermark_ns.max(watermark_ns);
+        let (counters, watermark_ns) = (&mut self.rest.counters, self.rest.watermark_ns);
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
-            let emit = &mut |batch| out.push(Output { pipeline: Some(i), batch });
+            let emit = &mut |batch| out.push(Output { pipeline: Some(i), batch, watermark_ns });
             pipeline.advance(watermark_ns, counters, emit);
         }
     }
@@ -155,8 +165,9 @@ impl Engine {
     /// When the engine is a worker's: a bug of the caller.
     pub fn finish(&mut self, out: &mut Vec<Output>) {
         assert!(!self.rest.is_worker, "a worker's results leave by detach_all");
+        let watermark_ns = self.rest.watermark_ns;
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
-            pipeline.finish(&mut |batch| out.push(Output { pipeline: Some(i), batch }));
+            pipeline.finish(&mut |batch| out.push(Output { pipeline: Some(i), batch, watermark_ns }));
         }
     }
 
@@ -211,6 +222,12 @@ impl Engine {
         counters
     }
 
+    /// The schema of the tuples that a dataflow without pipelines gives, and the columns that they have.
+    #[must_use]
+    pub fn tuples(&self) -> (&Arc<Schema>, &[FieldId]) {
+        (&self.tuples.0, &self.tuples.1)
+    }
+
     /// The schema of a pipeline's results.
     #[must_use]
     pub fn result_schema(&self, pipeline: usize) -> &Arc<Schema> {
@@ -234,11 +251,13 @@ impl AfterJoin {
     }
 
     fn push_selected(&mut self, batch: &Batch, rows: Rows<'_>, out: &mut Vec<Output>) {
+        let watermark_ns = self.watermark_ns;
         if self.pipelines.is_empty() {
-            out.push(Output { pipeline: None, batch: take(batch, rows, |id| !self.hidden.contains(&id)) });
+            let batch = take(batch, rows, |id| !self.hidden.contains(&id));
+            out.push(Output { pipeline: None, batch, watermark_ns });
         }
         for (i, pipeline) in self.pipelines.iter_mut().enumerate() {
-            let emit = &mut |batch| out.push(Output { pipeline: Some(i), batch });
+            let emit = &mut |batch| out.push(Output { pipeline: Some(i), batch, watermark_ns });
             pipeline.push(batch, rows, &mut self.counters, emit);
         }
     }

@@ -58,6 +58,7 @@ pub mod sketch;
 mod cell;
 mod column;
 mod estimate;
+mod flat;
 mod in_time_order;
 mod pane;
 mod pipeline;
@@ -69,5 +70,6 @@ mod window;
 
 pub use config::{Config, Counters};
 pub use engine::{Engine, Output, Partial};
+pub use flat::flat;
 pub use in_time_order::in_time_order;
 pub use results::OTHER;

@@ -40,6 +40,23 @@ impl From<u16> for LinkType {
     }
 }
 
+impl From<LinkType> for u16 {
+    /// The LINKTYPE_ number; of several that mean one thing, the one that is for files.
+    fn from(link_type: LinkType) -> u16 {
+        match link_type {
+            LinkType::Null => 0,
+            LinkType::Ethernet => 1,
+            LinkType::Raw => 101,
+            LinkType::Loop => 108,
+            LinkType::LinuxSll => 113,
+            LinkType::Ipv4 => 228,
+            LinkType::Ipv6 => 229,
+            LinkType::LinuxSll2 => 276,
+            LinkType::Unknown(n) => n,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,5 +66,8 @@ mod tests {
         assert_eq!([12, 14, 101].map(LinkType::from), [LinkType::Raw; 3]);
         assert_eq!(LinkType::from(276), LinkType::LinuxSll2);
         assert_eq!(LinkType::from(147), LinkType::Unknown(147));
+        for n in (0..300).filter(|n| !matches!(n, 12 | 14)) {
+            assert_eq!(u16::from(LinkType::from(n)), n);
+        }
     }
 }

@@ -51,6 +51,7 @@ pub fn print_rows(columns: &[&'static str], rows: &[Vec<String>], format: Format
     let head = [ResultHead { processor: None, columns: columns.iter().map(ToString::to_string).collect() }];
     let mut sink: Box<dyn Sink + '_> = match format {
         Format::Csv => Box::new(Csv::new(&mut out, &head)),
+        Format::Parquet => return Err(wrong_flags("lists are printed as table, jsonl or csv")),
         _ => Box::new(Jsonl::new(&mut out, &head)),
     };
     sink.write(0, &writer.finish())?;

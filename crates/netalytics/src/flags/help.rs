@@ -47,6 +47,14 @@ Examples:
   netalytics query \"PARSE http PROCESS (diff-group: group=url_template, w=10s)\" -i eth0 tcp port 80
   netalytics query -f slow.nq -r captures/shop/in.pcap --summary-json summary.json";
 
+/// Below the help of `record`.
+pub const RECORD_EXAMPLES: &str = "\
+Examples:
+  netalytics record \"PARSE http\" -r captures/shop/in.pcap -o recording
+  netalytics query \"PARSE http PROCESS (diff-group: group=url_template)\" -r recording
+  netalytics record \"PARSE mysql_query\" -i eth0 -o /var/log/sql --rotate 1h,1GB
+  netalytics record \"PARSE http TO *:80\" -i eth0 -o web -w web/packets.pcapng --rotate 1h";
+
 /// Below the help of `explain`.
 pub const EXPLAIN_EXAMPLES: &str = "\
 Example:

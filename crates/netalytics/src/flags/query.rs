@@ -6,23 +6,14 @@ use clap::builder::ValueHint;
 use clap::{Args, ValueEnum};
 
 use super::Limits;
-use super::limits::duration;
+use super::limits::{bytes, duration};
 use super::live::LiveFlags;
 
 /// Flags of `query`.
 #[derive(Args, Debug)]
 pub struct QueryFlags {
     #[command(flatten)]
-    pub text: QueryText,
-
-    /// Captures to read, merged by time: pcap or pcapng, also gzip or zstd of either; - is standard input
-    #[arg(short, long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::FilePath)]
-    #[arg(required_unless_present_any = ["interface", "listen"])]
-    #[arg(help_heading = "Input")]
-    pub read: Vec<PathBuf>,
-
-    #[command(flatten)]
-    pub live: LiveFlags,
+    pub work: WorkFlags,
 
     /// Where the result goes; without it, or with -, to standard output
     #[arg(short, long, value_name = "PATH", value_hint = ValueHint::FilePath, help_heading = "Output")]
@@ -35,6 +26,43 @@ pub struct QueryFlags {
     /// Show addresses, not host names (only tables show names)
     #[arg(long, help_heading = "Output")]
     pub no_resolve: bool,
+}
+
+/// Flags of `record`.
+#[derive(Args, Debug)]
+pub struct RecordFlags {
+    #[command(flatten)]
+    pub work: WorkFlags,
+
+    /// The folder of the data set; made if it is missing, and what it holds already stays
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
+    pub output: PathBuf,
+}
+
+/// Flags of every verb that answers a query.
+#[derive(Args, Debug)]
+pub struct WorkFlags {
+    #[command(flatten)]
+    pub text: QueryText,
+
+    /// Captures to read, merged by time: pcap or pcapng, also gzip or zstd of either; - is standard input; or the
+    /// folders of recordings
+    #[arg(short, long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::AnyPath)]
+    #[arg(required_unless_present_any = ["interface", "listen"])]
+    #[arg(help_heading = "Input")]
+    pub read: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub live: LiveFlags,
+
+    /// Write the packets that the query looks at (FROM, TO, LIMIT, SAMPLE and the capture filter; not WHERE) as pcapng
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub write: Option<PathBuf>,
+
+    /// When a file of recorded tuples or packets ends and the next begins: 1h (by the packets' clock), 1GB or 1h,1GB
+    /// [default: 1GB for tuples, never for packets]
+    #[arg(long, value_name = "WHEN", value_parser = rotate, help_heading = "Output")]
+    pub rotate: Option<Rotate>,
 
     /// Show how far reading has come: auto does so on a terminal when it takes longer than a second
     #[arg(long, value_enum, default_value_t = Progress::Auto, value_name = "WHEN", help_heading = "Messages")]
@@ -97,6 +125,8 @@ pub enum Format {
     Jsonl,
     /// RFC 4180 with a header line, exact values
     Csv,
+    /// One Apache Parquet file, exact values; of one result only
+    Parquet,
 }
 
 /// When to show how far reading has come.
@@ -121,6 +151,28 @@ pub struct Cores(pub Vec<usize>);
 /// More would only wait for each other.
 const WORKERS_MAX: usize = 256;
 
+/// When files end; at least one of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rotate {
+    /// Nanoseconds.
+    pub every_ns: Option<i64>,
+    /// Bytes.
+    pub bytes: Option<u64>,
+}
+
+/// `1h`, `1GB`, `1h,1GB`.
+fn rotate(text: &str) -> Result<Rotate, String> {
+    let mut rotate = Rotate::default();
+    for part in text.split(',').map(str::trim) {
+        match (duration(part), bytes(part)) {
+            (Ok(ns), _) if rotate.every_ns.is_none() => rotate.every_ns = Some(ns),
+            (_, Ok(n)) if rotate.bytes.is_none() => rotate.bytes = Some(n as u64),
+            _ => return Err("a time, a size, or both, as in 1h, 1GB or 1h,1GB".into()),
+        }
+    }
+    Ok(rotate)
+}
+
 fn workers(text: &str) -> Result<Workers, String> {
     match text.parse::<usize>() {
         _ if text == "auto" => Ok(Workers(None)),
@@ -140,4 +192,24 @@ fn cores(text: &str) -> Result<Cores, String> {
     let cores: Option<Vec<_>> = parts.collect();
     let cores = cores.ok_or("cores by number, as in 0,2-5")?;
     Ok(Cores(cores.into_iter().flatten().collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn when_files_end() {
+        let hour = Some(3_600_000_000_000);
+        for (text, expected) in [
+            ("1h", Some(Rotate { every_ns: hour, bytes: None })),
+            ("1GB", Some(Rotate { every_ns: None, bytes: Some(1 << 30) })),
+            ("64M, 1h", Some(Rotate { every_ns: hour, bytes: Some(64 << 20) })),
+            ("1h,2h", None),
+            ("soon", None),
+            ("", None),
+        ] {
+            assert_eq!(rotate(text).ok(), expected, "{text}");
+        }
+    }
 }

@@ -25,6 +25,24 @@ const ROW_BYTES: usize = 16;
 /// What a held flow costs, about.
 const FLOW_BYTES: usize = 256;
 
+/// Fields that say of a flow what they say of every tuple of it.
+pub const SAME_IN_ALL: [FieldId; 14] = [
+    common::ID,
+    common::CLIENT_IP,
+    common::CLIENT_PORT,
+    common::SERVER_IP,
+    common::SERVER_PORT,
+    common::TRANSPORT,
+    common::CLIENT_GUESSED,
+    common::COMMUNITY_ID,
+    common::SAMPLE_RATE,
+    common::TUNNEL,
+    common::TUNNEL_ID,
+    common::TUNNEL_SRC,
+    common::TUNNEL_DST,
+    common::VLAN_ID,
+];
+
 /// The rows that wait, and the joined rows that are not full batches yet.
 pub struct Join {
     schema: Arc<Schema>,
@@ -104,23 +122,16 @@ impl Join {
     /// Whether a joined column is worth printing: what only says again which flow it is, is not.
     #[must_use]
     pub fn is_news(&self, id: FieldId) -> bool {
-        const SAME_IN_ALL: [FieldId; 14] = [
-            common::ID,
-            common::CLIENT_IP,
-            common::CLIENT_PORT,
-            common::SERVER_IP,
-            common::SERVER_PORT,
-            common::TRANSPORT,
-            common::CLIENT_GUESSED,
-            common::COMMUNITY_ID,
-            common::SAMPLE_RATE,
-            common::TUNNEL,
-            common::TUNNEL_ID,
-            common::TUNNEL_SRC,
-            common::TUNNEL_DST,
-            common::VLAN_ID,
-        ];
         !self.starts[1..].iter().any(|start| SAME_IN_ALL.iter().any(|f| f.0 + start == id.0))
+    }
+
+    /// The columns that joined tuples have.
+    #[must_use]
+    pub fn present(&self) -> Vec<FieldId> {
+        let of_input = |(start, columns): (&u16, &Vec<FieldId>)| -> Vec<FieldId> {
+            columns.iter().map(|field| FieldId(start + field.0)).collect()
+        };
+        self.starts.iter().zip(&self.columns).flat_map(of_input).collect()
     }
 
     /// Tuples joined, dropped and expired so far.
@@ -276,7 +287,9 @@ fn write_part(writer: &mut TupleWriter, start: u16, columns: &[FieldId], mut row
     }
 }
 
-fn joined_schema(inputs: &[Input]) -> (Schema, Vec<u16>) {
+/// The schema of joined tuples, and where in it each input's fields begin.
+#[must_use]
+pub fn joined_schema(inputs: &[Input]) -> (Schema, Vec<u16>) {
     let name = inputs.iter().map(|i| i.schema.name.as_ref()).collect::<Vec<_>>().join("+");
     let mut fields: Vec<tuple::Field> = Vec::new();
     let mut starts = Vec::new();

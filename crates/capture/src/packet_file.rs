@@ -1,0 +1,262 @@
+//! Writes packets as pcapng (<https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html>): as they were captured,
+//! with their times to the nanosecond and their lengths on the wire, an interface for each kind of link. Without rotation
+//! they go to one file; with it to `NAME-000001.pcapng` and so on. What was written can be read at any time: the
+//! format needs no end.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use wire::{Captured, LinkType, Timestamp};
+
+const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
+const INTERFACE_DESCRIPTION: u32 = 1;
+const ENHANCED_PACKET: u32 = 6;
+
+/// Bytes that wait before they are written.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// When a file ends and the next begins; by default never.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketRotation {
+    /// At every multiple of so many nanoseconds since the epoch, by the packets' clock.
+    pub every_ns: Option<i64>,
+    /// At so many bytes.
+    pub bytes: Option<u64>,
+}
+
+/// What has been written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketsKept {
+    /// Packets.
+    pub packets: u64,
+    /// Packets that came after writing had failed, and the one it failed with.
+    pub packets_lost: u64,
+    /// Files.
+    pub files: u64,
+    /// Bytes of all files.
+    pub bytes: u64,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct PacketFile {
+    path: PathBuf,
+    rotation: PacketRotation,
+    out: BufWriter<File>,
+    /// The kinds of link that the file has interfaces for, by number.
+    links: Vec<LinkType>,
+    file_bytes: u64,
+    stretch: Option<i64>,
+    kept: PacketsKept,
+    error: Option<io::Error>,
+    /// One block, put together before it is written.
+    block: Vec<u8>,
+}
+
+impl PacketFile {
+    /// Begins to write to `path`, or with rotation to the first of its numbered files.
+    ///
+    /// # Errors
+    /// When that cannot be written.
+    pub fn create(path: &Path, rotation: PacketRotation) -> io::Result<PacketFile> {
+        let is_numbered = rotation != PacketRotation::default();
+        let out = File::create(if is_numbered { numbered(path, 1) } else { path.to_owned() })?;
+        let mut file = PacketFile {
+            path: path.to_owned(),
+            rotation,
+            out: BufWriter::with_capacity(BUFFER_BYTES, out),
+            links: Vec::new(),
+            file_bytes: 0,
+            stretch: None,
+            kept: PacketsKept { files: 1, ..PacketsKept::default() },
+            error: None,
+            block: Vec::new(),
+        };
+        file.section()?;
+        Ok(file)
+    }
+
+    /// Takes a packet. After an error nothing more is written; [`PacketFile::finish`] tells it.
+    pub fn take(&mut self, packet: &Captured<'_>) {
+        if self.error.is_none() {
+            self.error = self.write(packet).err();
+        }
+        match self.error {
+            None => self.kept.packets += 1,
+            Some(_) => self.kept.packets_lost += 1,
+        }
+    }
+
+    /// Hands everything to the system; what has been written, and why not all, if so.
+    pub fn finish(&mut self) -> (PacketsKept, Option<io::Error>) {
+        let error = self.error.take().or_else(|| self.out.flush().err());
+        (self.kept, error)
+    }
+
+    fn write(&mut self, packet: &Captured<'_>) -> io::Result<()> {
+        let stretch = self.rotation.every_ns.map(|ns| packet.ts.0.div_euclid(ns.max(1)));
+        let is_over = self.stretch.is_some() && self.stretch < stretch;
+        let is_full = self.rotation.bytes.is_some_and(|max| self.file_bytes >= max);
+        if is_over || is_full {
+            self.next_file()?;
+        }
+        self.stretch = self.stretch.max(stretch);
+        let interface = self.interface(packet.link_type)?;
+        let Timestamp(ts) = packet.ts;
+        // The format has no time before 1970.
+        let ts = u64::try_from(ts).unwrap_or(0);
+        let words = [interface, (ts >> 32) as u32, ts as u32, packet.bytes.len() as u32, packet.original_len];
+        self.block.clear();
+        words.iter().for_each(|word| self.block.extend(word.to_le_bytes()));
+        self.block.extend_from_slice(packet.bytes);
+        self.end_block(ENHANCED_PACKET)
+    }
+
+    fn next_file(&mut self) -> io::Result<()> {
+        self.out.flush()?;
+        self.kept.files += 1;
+        let out = File::create(numbered(&self.path, self.kept.files))?;
+        self.out = BufWriter::with_capacity(BUFFER_BYTES, out);
+        self.links.clear();
+        self.file_bytes = 0;
+        self.section()
+    }
+
+    fn section(&mut self) -> io::Result<()> {
+        const APPLICATION: &str = concat!("netalytics ", env!("CARGO_PKG_VERSION"));
+        self.block.clear();
+        self.block.extend(BYTE_ORDER_MAGIC.to_le_bytes());
+        self.block.extend([1, 0, 0, 0]);
+        // The section's length is not known.
+        self.block.extend([0xff; 8]);
+        self.option(4, APPLICATION.as_bytes());
+        self.option(0, &[]);
+        self.end_block(SECTION_HEADER)
+    }
+
+    /// The number of a link's interface, which is described when it is new.
+    fn interface(&mut self, link_type: LinkType) -> io::Result<u32> {
+        if let Some(at) = self.links.iter().position(|known| *known == link_type) {
+            return Ok(at as u32);
+        }
+        self.links.push(link_type);
+        self.block.clear();
+        self.block.extend(u16::from(link_type).to_le_bytes());
+        // Reserved, and a snaplen of 0: no limit.
+        self.block.extend([0; 6]);
+        // if_tsresol: nanoseconds.
+        self.option(9, &[9]);
+        self.option(0, &[]);
+        self.end_block(INTERFACE_DESCRIPTION)?;
+        Ok(self.links.len() as u32 - 1)
+    }
+
+    fn option(&mut self, code: u16, value: &[u8]) {
+        self.block.extend(code.to_le_bytes());
+        self.block.extend((value.len() as u16).to_le_bytes());
+        self.block.extend_from_slice(value);
+        self.pad();
+    }
+
+    fn pad(&mut self) {
+        self.block.resize(self.block.len().next_multiple_of(4), 0);
+    }
+
+    /// Writes the block whose body has been put together.
+    fn end_block(&mut self, kind: u32) -> io::Result<()> {
+        self.pad();
+        let length = (self.block.len() as u32 + 12).to_le_bytes();
+        self.out.write_all(&kind.to_le_bytes())?;
+        self.out.write_all(&length)?;
+        self.out.write_all(&self.block)?;
+        self.out.write_all(&length)?;
+        self.file_bytes += self.block.len() as u64 + 12;
+        self.kept.bytes += self.block.len() as u64 + 12;
+        Ok(())
+    }
+}
+
+/// `out.pcapng` and 1: `out-000001.pcapng`.
+fn numbered(path: &Path, number: u64) -> PathBuf {
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(format!("-{number:06}"));
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Block, open};
+
+    fn packets() -> Vec<Captured<'static>> {
+        let packet = |(n, link_type): (i64, LinkType)| Captured {
+            ts: Timestamp(1_700_000_000_123_456_789 + n * 600_000_001),
+            link_type,
+            original_len: 100 + n as u32,
+            bytes: &b"some bytes of a packet"[..n as usize % 20],
+        };
+        let links = [LinkType::Ethernet, LinkType::Raw, LinkType::Ethernet].into_iter().cycle();
+        (0..50).zip(links).map(packet).collect()
+    }
+
+    /// Writes packets and reads them back: as they were, and from so many files.
+    fn check(rotation: PacketRotation, files: u64) {
+        let folder = tempfile::tempdir().expect("a folder for test files");
+        let path = folder.path().join("out.pcapng");
+        let mut file = PacketFile::create(&path, rotation).expect("it can be made");
+        packets().iter().for_each(|packet| file.take(packet));
+        let (kept, error) = file.finish();
+        assert!(error.is_none());
+        assert_eq!((kept.packets, kept.packets_lost, kept.files), (50, 0, files));
+        let paths: Vec<_> = match files {
+            1 => vec![path],
+            _ => (1..=files).map(|n| folder.path().join(format!("out-{n:06}.pcapng"))).collect(),
+        };
+        assert_eq!(paths.iter().map(|p| p.metadata().expect("it is there").len()).sum::<u64>(), kept.bytes);
+        let mut source = open(&paths);
+        let (mut block, mut read) = (Block::default(), 0);
+        while source.next_block(&mut block) {
+            for (got, want) in block.packets().zip(&packets()[read..]) {
+                assert_eq!(
+                    (got.ts, got.link_type, got.original_len, got.bytes),
+                    (want.ts, want.link_type, want.original_len, want.bytes)
+                );
+            }
+            read += block.len();
+        }
+        assert!(source.errors().is_empty(), "{:?}", source.errors());
+        assert_eq!(read, 50);
+    }
+
+    #[test]
+    fn reads_back() {
+        check(PacketRotation::default(), 1);
+    }
+
+    #[test]
+    fn rotates() {
+        check(PacketRotation { every_ns: Some(10_000_000_000), bytes: None }, 4);
+        check(PacketRotation { every_ns: None, bytes: Some(1000) }, 4);
+    }
+
+    #[test]
+    fn a_full_disk_is_told() {
+        let Ok(mut file) = PacketFile::create(Path::new("/dev/full"), PacketRotation::default()) else {
+            return;
+        };
+        let bytes = vec![7; 100_000];
+        for _ in 0..5 {
+            let captured =
+                Captured { ts: Timestamp(0), link_type: LinkType::Raw, original_len: 100_000, bytes: &bytes };
+            file.take(&captured);
+        }
+        let (kept, error) = file.finish();
+        assert!(error.is_some() && kept.packets_lost > 0, "{kept:?}");
+    }
+}

@@ -1,0 +1,69 @@
+//! `netalytics record 'QUERY' -r FILE… -o DIR`: keeps the answer as a data set.
+
+use std::path::Path;
+
+use anyhow::Context;
+use plan::{Plan, Sample};
+use recording::{Recorder, Rotation};
+use sinks::{DataSet, Sink};
+use tuple::common;
+
+use crate::commands::work::{Opened, Target, work};
+use crate::failure::{Ended, wrong_flags};
+use crate::flags::RecordFlags;
+
+/// Records what the query gives.
+pub fn record(flags: &RecordFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
+    work(&flags.work, flags, quiet, verbose)
+}
+
+impl Target for RecordFlags {
+    type Ready = ();
+
+    fn path(&self) -> Option<&Path> {
+        None
+    }
+
+    fn keeps(&self) -> bool {
+        true
+    }
+
+    /// Who reads the recording scales by the rate that each flow was sampled at.
+    fn widen(&self, plan: &mut Plan) {
+        if plan.monitor.sample == Sample::Auto && plan.dataflow.pipelines.is_empty() {
+            plan.monitor.parsers[0].columns.push(common::SAMPLE_RATE);
+            plan.monitor.parsers[0].columns.sort_unstable();
+            plan.dataflow.inputs[0].columns = plan.monitor.parsers[0].columns.clone();
+        }
+    }
+
+    fn prepare(&self) -> anyhow::Result<()> {
+        if self.output.exists() && !self.output.is_dir() {
+            return Err(wrong_flags(format!("{} is no folder: -o DIR wants one", self.output.display())));
+        }
+        if self.work.read.iter().any(|path| path.is_dir()) {
+            return Err(wrong_flags("a recording is not recorded again: -r wants captures here"));
+        }
+        Ok(())
+    }
+
+    fn name(&self, (): &()) -> (String, bool) {
+        (self.output.display().to_string(), false)
+    }
+
+    fn open(&self, (): (), opened: Opened) -> anyhow::Result<Box<dyn Sink>> {
+        let rotate = self.work.rotate.unwrap_or_default();
+        let bytes = rotate.bytes.unwrap_or(Rotation::default().bytes);
+        let rotation = Rotation { every_ns: rotate.every_ns, bytes };
+        let mut recorder = Recorder::create(&self.output, rotation).with_context(|| {
+            format!(
+                "cannot record to {} (captures from an interface run as another user: --user)",
+                self.output.display()
+            )
+        })?;
+        for table in opened.tables {
+            recorder.add_table(table.head, table.schema, table.columns);
+        }
+        Ok(Box::new(DataSet::new(recorder)))
+    }
+}

@@ -1,0 +1,198 @@
+//! A recording asked the query: what it has is checked against what the query needs, and the tuples go straight to the
+//! engine. The engine is told of event time as it was when they were recorded: so what was late then is late now,
+//! and the answer is that over the packets.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use plan::{Compare, Dataflow, Literal, Plan, Predicate};
+use query::checked;
+use recording::{Bound, DataSet, Kind, Replay, Table, Wanted};
+use stream::{Engine, Output};
+use tuple::Schema;
+
+use crate::failure::wrong_flags;
+use crate::flags::WorkFlags;
+use crate::output;
+
+/// A recording that can answer.
+pub struct Replaying {
+    /// Its tuples.
+    pub replay: Replay,
+    /// The share of flows that was recorded.
+    pub sample: f64,
+}
+
+/// An engine and the tuples that it is fed.
+pub struct Feed {
+    engine: Engine,
+    replay: Replay,
+    watermark_ns: i64,
+}
+
+/// Whether a recording is to be read, and not packets.
+pub fn asked(paths: &[PathBuf]) -> anyhow::Result<bool> {
+    match paths.iter().filter(|path| DataSet::is_one(path)).count() {
+        0 => Ok(false),
+        n if n == paths.len() => Ok(true),
+        _ => Err(wrong_flags("-r reads recordings (folders) or captures (files), not both at once")),
+    }
+}
+
+/// Opens the recording and plans the query over it. `None`: it cannot be read, and that was said.
+pub fn open(mut query: checked::Query, flags: &WorkFlags) -> anyhow::Result<Option<(Plan, Replaying)>> {
+    refuse(&query, flags)?;
+    let set = DataSet::open(&flags.read);
+    if set.tables.is_empty() {
+        set.problems.iter().for_each(|problem| output::complain(&format!("error: {problem}")));
+        return Ok(None);
+    }
+    let schemas: Vec<Arc<Schema>> = query.inputs.iter().map(|input| input.schema.clone()).collect();
+    let tables = tables(&set, &schemas)?;
+    let heads = || tables.iter().flat_map(|(_, table)| table.heads());
+    query.sample = sample(&query, heads().map(|head| head.sample.as_str()))?;
+    let first_ts = heads().filter_map(|head| head.capture.first_ts).min();
+    let plan = planner::recorded(&planner::lower(&query), first_ts);
+    let is_joined = tables.len() < schemas.len();
+    let dataflow = if is_joined { stream::flat(&plan.dataflow) } else { plan.dataflow.clone() };
+    let wanted: Vec<Wanted> = (0..).zip(&tables).map(|(i, (name, _))| wanted(&dataflow, i, name)).collect();
+    let sample = match query.sample {
+        checked::Sample::Fraction(p) => p,
+        _ => 1.0,
+    };
+    Ok(Some((Plan { dataflow, ..plan }, Replaying { replay: Replay::new(&set, &wanted), sample })))
+}
+
+/// What only packets can answer.
+fn refuse(query: &checked::Query, flags: &WorkFlags) -> anyhow::Result<()> {
+    let why = if query.limit.packets.is_some() {
+        "LIMIT counts packets, and a recording has none: limit the time, as in LIMIT 90s"
+    } else if flags.write.is_some() {
+        "--write writes packets, and a recording has none"
+    } else if flags.live.capture_filter.is_some() {
+        "--capture-filter looks at packets, and a recording has none: FROM, TO and WHERE look at tuples"
+    } else {
+        return Ok(());
+    };
+    Err(wrong_flags(why))
+}
+
+/// The tables that hold what the parsers gave: one for each, or the one in which they are joined.
+fn tables<'a>(set: &'a DataSet, schemas: &[Arc<Schema>]) -> anyhow::Result<Vec<(String, &'a Table)>> {
+    let names: Vec<&str> = schemas.iter().map(|schema| schema.name.as_ref()).collect();
+    let of_tuples = |name: &str| {
+        let table = set.tables.get(name).filter(|t| t.heads().all(|head| head.kind == Kind::Tuples))?;
+        Some((name.to_owned(), table))
+    };
+    let each: Option<Vec<_>> = names.iter().map(|name| of_tuples(name)).collect();
+    let tables = each.or_else(|| of_tuples(&names.join("+")).map(|table| vec![table])).ok_or_else(|| {
+        let there: Vec<&str> = set.tables.keys().map(String::as_str).collect();
+        let missing = names.iter().find(|name| of_tuples(name).is_none()).copied().unwrap_or_default();
+        wrong_flags(format!("the recording has no tuples of {missing}; its tables are: {}", there.join(", ")))
+    })?;
+    for head in tables.iter().flat_map(|(_, table)| table.heads()) {
+        for (name, version) in &head.parsers {
+            let ours = schemas.iter().find(|schema| schema.name == *name).map(|schema| schema.version);
+            if let Some(ours) = ours.filter(|ours| ours != version) {
+                return Err(wrong_flags(format!(
+                    "{} was recorded with version {version} of {name}'s schema, and this program has version {ours}: \
+                     netalytics {} can read it",
+                    head.table, head.version
+                )));
+            }
+        }
+    }
+    Ok(tables)
+}
+
+/// The sampling of the recording, which is the only one that the query can have.
+fn sample<'a>(
+    query: &checked::Query,
+    recorded: impl Iterator<Item = &'a str>,
+) -> anyhow::Result<checked::Sample> {
+    let mut all: Vec<&str> = recorded.collect();
+    all.sort_unstable();
+    all.dedup();
+    let [recorded] = all[..] else {
+        return Err(wrong_flags(format!(
+            "parts of the recording were sampled differently: {}",
+            all.join(", ")
+        )));
+    };
+    let recorded = match recorded {
+        "all" => checked::Sample::All,
+        "auto" => checked::Sample::Auto,
+        rate => rate.parse().map_or(checked::Sample::All, checked::Sample::Fraction),
+    };
+    if query.sample != checked::Sample::All && query.sample != recorded {
+        return Err(wrong_flags(
+            "SAMPLE chooses flows by their packets: a recording has the sampling that it was recorded with, and \
+             results are scaled by that",
+        ));
+    }
+    Ok(recorded)
+}
+
+/// What an input of the dataflow wants of its table.
+fn wanted(dataflow: &Dataflow, input: u16, table: &str) -> Wanted {
+    let at = &dataflow.inputs[usize::from(input)];
+    let mut bounds = Vec::new();
+    let after = dataflow.filter.iter().filter(|_| dataflow.inputs.len() == 1);
+    at.filter.iter().chain(after).for_each(|predicate| add_bounds(predicate, &mut bounds));
+    Wanted { table: table.to_owned(), schema: at.schema.clone(), columns: at.columns.clone(), bounds }
+}
+
+/// What a predicate says of single columns of integers, as far as every row it keeps has to agree.
+fn add_bounds(predicate: &Predicate, bounds: &mut Vec<Bound>) {
+    match predicate {
+        Predicate::And(parts) => parts.iter().for_each(|part| add_bounds(part, bounds)),
+        Predicate::Compare { column, op, literal } => {
+            let value = match literal {
+                Literal::U64(v) => i128::from(*v),
+                Literal::I64(v) => i128::from(*v),
+                _ => return,
+            };
+            let (low, high) = match op {
+                Compare::Eq => (value, value),
+                Compare::Lt => (i128::MIN, value - 1),
+                Compare::Le => (i128::MIN, value),
+                Compare::Gt => (value + 1, i128::MAX),
+                Compare::Ge => (value, i128::MAX),
+                Compare::Ne => return,
+            };
+            bounds.push(Bound { field: column.field, low, high });
+        }
+        _ => {}
+    }
+}
+
+impl Feed {
+    /// Feeds an engine for `dataflow`.
+    pub fn new(dataflow: &Dataflow, config: stream::Config, replay: Replay) -> Feed {
+        Feed { engine: Engine::new(dataflow, config), replay, watermark_ns: i64::MIN }
+    }
+
+    /// Feeds it what was released next; rows that are complete go to `out`. False at the end.
+    pub fn next(&mut self, out: &mut Vec<Output>) -> bool {
+        let Some(rows) = self.replay.next_rows() else {
+            self.engine.finish(out);
+            return false;
+        };
+        if rows.watermark_ns > self.watermark_ns {
+            self.engine.advance(self.watermark_ns, out);
+            self.watermark_ns = rows.watermark_ns;
+        }
+        self.engine.push(rows.table, &rows.batch, out);
+        true
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The recording.
+    pub fn replay(&self) -> &Replay {
+        &self.replay
+    }
+}

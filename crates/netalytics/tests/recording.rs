@@ -1,0 +1,439 @@
+//! Recordings as their users meet them: the same answer over a capture and over its recording, whatever happens to
+//! the program that records, and what other readers of Parquet make of it (docs/recording.md, whose examples run here).
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_netalytics");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+const SHOP: &str = "captures/shop/in.pcap";
+
+/// What a run left.
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+fn run(args: &[&str]) -> Ran {
+    let output = Command::new(BINARY).args(args).current_dir(ROOT).stdin(Stdio::null()).output();
+    let output = output.expect("the binary runs");
+    Ran {
+        code: output.status.code().expect("ended by itself"),
+        out: String::from_utf8(output.stdout).expect("text"),
+        err: String::from_utf8(output.stderr).expect("text"),
+    }
+}
+
+/// Exit code, and words that must stand on standard error.
+fn check(args: &[&str], code: i32, words: &[&str]) -> Ran {
+    let ran = run(args);
+    assert_eq!(ran.code, code, "{args:?}\n{}{}", ran.out, ran.err);
+    for word in words {
+        assert!(ran.err.contains(word), "{args:?}: no {word:?} in\n{}", ran.err);
+    }
+    ran
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a folder for test files")
+}
+
+fn path(folder: &TempDir, name: &str) -> String {
+    folder.path().join(name).to_str().expect("UTF-8").to_owned()
+}
+
+fn summary(file: &str) -> Value {
+    serde_json::from_str(&fs::read_to_string(file).expect("a summary")).expect("JSON")
+}
+
+/// The query gives over a recording, made with `recorded`, what it gives over the capture.
+fn same_answer(capture: &str, recorded: &str, queries: &[&str]) {
+    let folder = folder();
+    let recording = path(&folder, "recording");
+    check(&["record", recorded, "-r", capture, "-o", &recording, "--rotate", "300ms"], 0, &["recorded"]);
+    for query in queries {
+        for workers in ["1", "3"] {
+            let over_packets = check(&["query", query, "-r", capture, "--workers", workers], 0, &[]).out;
+            let over_tuples = check(&["query", query, "-r", &recording], 0, &["recorded tuples"]).out;
+            assert_eq!(over_tuples, over_packets, "{capture}: {query}");
+        }
+    }
+}
+
+#[test]
+fn the_same_answer_over_a_capture_and_over_its_recording() {
+    same_answer(
+        SHOP,
+        "PARSE http",
+        &[
+            "PARSE http",
+            "PARSE http WHERE status >= 300",
+            "PARSE http WHERE path like '/product%' and response_time_ns > 1000000",
+            "PARSE http TO *:80 PROCESS (diff-group: group=url_template)",
+            "PARSE http FROM 10.0.0.0/8 PROCESS (group-count: group=client_ip)",
+            "PARSE http FROM 192.0.2.0/24 PROCESS (group-count: group=client_ip)",
+            "PARSE http PROCESS (group-avg-top-k: group=url, k=5, w=1s), (group-quantile: group=host, q=0.5,0.99)",
+            "PARSE http PROCESS (group-rate: group=status, w=2s, slide=500ms)",
+            "PARSE http PROCESS (group-success: group=url_template, w=1s), (group-distinct: group=host, value=client_ip)",
+            "PARSE http PROCESS (group-stddev: group=path), (group-hist: group=path), (group-cdf: group=path)",
+            "PARSE http PROCESS (diff-group: group=path, w=500ms, lateness=0s)",
+        ],
+    );
+    same_answer(
+        SHOP,
+        "PARSE mysql_query",
+        &[
+            "PARSE mysql_query",
+            "PARSE mysql_query WHERE error_code != 0",
+            "PARSE mysql_query PROCESS (top-k: k=3)",
+        ],
+    );
+    same_answer(
+        SHOP,
+        "PARSE packet",
+        &["PARSE packet TO *:80", "PARSE packet PROCESS (group-sum-top-k: group=src_ip, k=10)"],
+    );
+    same_answer(
+        SHOP,
+        "PARSE tcp_conn_time, http_get",
+        &[
+            "PARSE tcp_conn_time, http_get",
+            "PARSE tcp_conn_time, http_get WHERE status = 200 and event = 'end'",
+            "PARSE tcp_conn_time, http_get TO *:80 PROCESS (diff-group: group=get)",
+            "PARSE tcp_conn_time, http_get PROCESS (group-count: group=url, w=1s)",
+        ],
+    );
+}
+
+/// Two tables, recorded one after the other, are joined by `id`.
+#[test]
+fn tables_are_joined() {
+    let folder = folder();
+    let recording = path(&folder, "recording");
+    for parser in ["PARSE tcp_conn_time", "PARSE http_get"] {
+        check(&["record", parser, "-r", SHOP, "-o", &recording], 0, &[]);
+    }
+    let query = "PARSE tcp_conn_time, http_get TO *:80 PROCESS (diff-group: group=get)";
+    assert_eq!(
+        check(&["query", query, "-r", &recording], 0, &[]).out,
+        check(&["query", query, "-r", SHOP], 0, &[]).out
+    );
+}
+
+/// Captures with damage, losses and odd clocks, where there are any.
+#[test]
+fn other_captures() {
+    let data = Path::new(ROOT).join("../shared/data/captures/http");
+    if !data.is_dir() {
+        eprintln!("*** recording: NOT TESTED with other captures: {} is missing ***", data.display());
+        return;
+    }
+    for name in ["ppa-http_espn.pcapng", "wswiki-http_redirects.pcapng", "suricata-http-gap-double.pcap"] {
+        let capture = data.join(name);
+        same_answer(
+            capture.to_str().expect("UTF-8"),
+            "PARSE http",
+            &[
+                "PARSE http",
+                "PARSE http PROCESS (diff-group: group=host, w=1s), (top-k: k=3)",
+                "PARSE http PROCESS (group-count: group=quality)",
+            ],
+        );
+    }
+}
+
+#[test]
+fn a_sampled_recording_is_scaled() {
+    let folder = folder();
+    let recording = path(&folder, "recording");
+    check(&["record", "PARSE http SAMPLE 0.5", "-r", SHOP, "-o", &recording], 0, &[]);
+    let process = "PROCESS (diff-group: group=url_template)";
+    let sampled = format!("PARSE http SAMPLE 0.5 {process}");
+    let over_packets = check(&["query", &sampled, "-r", SHOP], 0, &[]).out;
+    for query in [&sampled, &format!("PARSE http {process}")] {
+        assert_eq!(check(&["query", query, "-r", &recording], 0, &[]).out, over_packets);
+    }
+    let other = format!("PARSE http SAMPLE 0.1 {process}");
+    check(&["query", &other, "-r", &recording], 2, &["SAMPLE"]);
+}
+
+#[test]
+fn what_a_recording_cannot_answer_is_said() {
+    let folder = folder();
+    let recording = path(&folder, "recording");
+    check(&["record", "PARSE http", "-r", SHOP, "-o", &recording], 0, &[]);
+    let r = ["-r", recording.as_str()];
+    for (query, words) in [
+        ("PARSE mysql_query", &["no tuples of mysql_query", "tables are: http"][..]),
+        ("PARSE http, mysql_query", &["no tuples of mysql_query"]),
+        ("PARSE http LIMIT 100p", &["LIMIT counts packets", "90s"]),
+        ("PARSE http SAMPLE 0.1", &["SAMPLE"]),
+    ] {
+        check(&["query", query, r[0], r[1]], 2, words);
+    }
+    check(&["query", "PARSE http", r[0], r[1], SHOP], 2, &["not both"]);
+    check(&["query", "PARSE http", r[0], r[1], "-w", "x.pcapng"], 2, &["has none"]);
+    check(&["record", "PARSE http", r[0], r[1], "-o", "x"], 2, &["not recorded again"]);
+    check(&["query", "PARSE http", "-r", folder.path().to_str().unwrap()], 1, &["no recording"]);
+    check(&["record", "PARSE http", "-r", SHOP, "-o", SHOP], 2, &["no folder"]);
+    check(&["record", "PARSE http", "-r", SHOP, "-o", "/proc/nothing"], 1, &["cannot record"]);
+}
+
+/// LIMIT's time begins at the recording's first packet.
+#[test]
+fn limit_is_by_time() {
+    let folder = folder();
+    let recording = path(&folder, "recording");
+    check(&["record", "PARSE http", "-r", SHOP, "-o", &recording], 0, &[]);
+    let all = check(&["query", "PARSE http", "-r", &recording], 0, &[]).out;
+    let rows = |text: &str| -> Vec<Value> {
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    };
+    let first = rows(&check(&["query", "PARSE packet LIMIT 1p", "-r", SHOP], 0, &[]).out)[0]["ts"].as_i64();
+    let end = first.expect("a time") + 500_000_000;
+    let want: Vec<Value> = rows(&all).into_iter().filter(|r| r["ts_end"].as_i64() <= Some(end)).collect();
+    let got = rows(&check(&["query", "PARSE http LIMIT 500ms", "-r", &recording], 0, &[]).out);
+    assert!(!want.is_empty() && want.len() < rows(&all).len());
+    assert_eq!(got, want);
+}
+
+#[test]
+fn results_of_processors_are_tables() {
+    let folder = folder();
+    let recording = path(&folder, "recording");
+    let query = "PARSE http PROCESS (diff-group: group=path, w=1s), (top-k: k=3), (top-k: k=5)";
+    check(&["record", query, "-r", SHOP, "-o", &recording], 0, &[]);
+    let mut tables: Vec<_> = fs::read_dir(&recording).unwrap().map(|e| e.unwrap().file_name()).collect();
+    tables.sort();
+    assert_eq!(tables, ["diff-group", "top-k", "top-k#2"]);
+    check(&["query", "PARSE http", "-r", &recording], 2, &["no tuples of http"]);
+    let file = path(&folder, "one.parquet");
+    check(&["query", "PARSE http", "-r", SHOP, "--format", "parquet", "-o", &file], 0, &[]);
+    assert_eq!(&fs::read(&file).unwrap()[..4], b"PAR1");
+    check(&["query", query, "-r", SHOP, "--format", "parquet", "-o", &file], 2, &["room for one result"]);
+}
+
+#[test]
+fn what_is_damaged_is_told_and_the_rest_is_read() {
+    let folder = folder();
+    let recording = path(&folder, "recording");
+    check(&["record", "PARSE http", "-r", SHOP, "-o", &recording, "--rotate", "300ms"], 0, &[]);
+    let whole = check(&["query", "PARSE http", "-r", &recording], 0, &[]).out.lines().count();
+    let second = format!("{recording}/http/http-000002.parquet");
+    fs::write(&second, b"PAR1 and nothing that it promises PAR1").expect("written");
+    let ran = check(&["query", "PARSE http", "-r", &recording], 1, &["http-000002.parquet", "damaged"]);
+    let rest = ran.out.lines().count();
+    assert!(rest > 0 && rest < whole, "{rest} of {whole}");
+}
+
+/// Packets of which many make a row group.
+fn many_packets(n: usize) -> Vec<u8> {
+    let frame = |n: usize| {
+        let [a, b] = (n as u16).to_be_bytes();
+        let mut bytes = vec![0; 42];
+        bytes[12..14].copy_from_slice(&[8, 0]);
+        let ip = [0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, a, b, 10, 1, 0, 1];
+        bytes[14..34].copy_from_slice(&ip);
+        bytes[34..42].copy_from_slice(&[a, b, 0, 53, 0, 8, 0, 0]);
+        bytes
+    };
+    let packets: Vec<_> =
+        (0..n).map(|n| (wire::Timestamp(1_700_000_000_000_000_000 + n as i64 * 10_000), frame(n))).collect();
+    pcap_of(&packets)
+}
+
+fn pcap_of(packets: &[(wire::Timestamp, Vec<u8>)]) -> Vec<u8> {
+    // A header of nanoseconds, little-endian, Ethernet.
+    let mut bytes = Vec::new();
+    for word in [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, 262_144, 1] {
+        bytes.extend(word.to_le_bytes());
+    }
+    for (ts, frame) in packets {
+        let (seconds, nanos) = (ts.0 / 1_000_000_000, ts.0 % 1_000_000_000);
+        for word in [seconds as u32, nanos as u32, frame.len() as u32, frame.len() as u32] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(frame);
+    }
+    bytes
+}
+
+/// SIGKILL at any moment: what is read afterwards is how the answer begins, short of it by an open row group at most.
+#[test]
+fn a_kill_loses_the_open_row_group_at_most() {
+    const RECORD: usize = 16 + 42;
+    let capture = many_packets(400_000);
+    let folder = folder();
+    let whole = path(&folder, "whole.pcap");
+    fs::write(&whole, &capture).expect("written");
+    let want = check(&["query", "PARSE packet", "-r", &whole], 0, &[]).out;
+    let want: Vec<&str> = want.lines().collect();
+    let recording = path(&folder, "recording");
+    for (turn, packets) in [90_000, 399_999, 200_000, 10, 310_000].into_iter().enumerate() {
+        fs::remove_dir_all(&recording).ok();
+        let mut child = Command::new(BINARY)
+            .args(["record", "PARSE packet", "-r", "-", "-o", &recording, "--rotate", "1s", "--workers", "2"])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the binary runs");
+        let mut input = child.stdin.take().expect("piped");
+        input.write_all(&capture[..24 + packets * RECORD]).expect("it reads");
+        // It is killed at work: at once, or when it is about to wait for more.
+        if turn % 2 == 1 {
+            std::thread::sleep(std::time::Duration::from_millis(700));
+        }
+        child.kill().expect("it lives");
+        child.wait().expect("it is dead");
+        let first = run(&["query", "PARSE packet", "-r", &recording, "-q"]);
+        let got: Vec<&str> = first.out.lines().collect();
+        assert!(want.starts_with(&got), "{packets}: {} rows\n{}", got.len(), first.err);
+        // The next run gives files their end, and any reader of Parquet sees the same rows.
+        check(&["record", "PARSE http", "-r", SHOP, "-o", &recording], 0, &[]);
+        let tuples = Path::new(&recording).join("packet");
+        let hidden = |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with('.'));
+        let files: Vec<PathBuf> = match fs::read_dir(&tuples) {
+            Ok(entries) => entries.map(|e| e.expect("an entry").path()).collect(),
+            Err(_) => continue,
+        };
+        assert!(!files.iter().any(hidden), "{files:?}");
+        if !got.is_empty() {
+            assert_eq!(check(&["query", "PARSE packet", "-r", &recording, "-q"], 0, &[]).out, first.out);
+        }
+    }
+}
+
+/// A disk that is full: the error is told, what was finished can be read, and every row is accounted for.
+#[test]
+fn a_full_disk_is_accounted_for() {
+    let folder = folder();
+    let (capture, recording, json) =
+        (path(&folder, "many.pcap"), path(&folder, "recording"), path(&folder, "summary.json"));
+    fs::write(&capture, many_packets(300_000)).expect("written");
+    // No file may grow beyond this; the signal that says so is ignored, and writing fails.
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 8000; exec {BINARY} record 'PARSE packet' -r {capture} -o {recording} \
+         --summary-json {json}"
+    );
+    let output = Command::new("bash").args(["-c", &script]).output().expect("a shell");
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.contains("cannot write the result") && err.contains("lost"), "{err}");
+    let kept = &summary(&json)["recorded"];
+    let rows = kept["rows"].as_u64().expect("a number");
+    assert!(rows > 0 && kept["rows_lost"].as_u64() > Some(0), "{kept}");
+    let read = check(&["query", "PARSE packet", "-r", &recording, "-q"], 0, &[]).out.lines().count();
+    assert_eq!(read as u64, rows);
+    let files: Vec<_> =
+        fs::read_dir(format!("{recording}/packet")).unwrap().map(|e| e.unwrap().path()).collect();
+    assert!(files.iter().all(|p| p.extension().is_some_and(|e| e == "parquet")), "{files:?}");
+}
+
+/// The packets that enter are kept as they were: other programs and we ourselves read them.
+#[test]
+fn packets_are_kept() {
+    let folder = folder();
+    let (kept, json) = (path(&folder, "web.pcapng"), path(&folder, "summary.json"));
+    let query = "PARSE http TO *:80";
+    for workers in ["1", "3"] {
+        check(
+            &["query", query, "-r", SHOP, "-w", &kept, "--summary-json", &json, "--workers", workers],
+            0,
+            &["packets kept"],
+        );
+        let summary = summary(&json);
+        assert_eq!(summary["packets_kept"]["packets"], summary["packets"]["parsed"]);
+        let again = check(&["query", query, "-r", &kept], 0, &[]).out;
+        assert_eq!(again, check(&["query", query, "-r", SHOP], 0, &[]).out);
+        let packets = |file: &str, query| check(&["query", query, "-r", file], 0, &[]).out;
+        assert_eq!(packets(&kept, "PARSE packet"), packets(SHOP, query.replace("http", "packet").as_str()));
+    }
+    let whole = path(&folder, "whole.pcapng");
+    fs::copy(&kept, &whole).expect("copied");
+    check(
+        &["record", query, "-r", SHOP, "-o", &path(&folder, "r"), "-w", &kept, "--rotate", "300ms"],
+        0,
+        &[],
+    );
+    assert!(folder.path().join("web-000002.pcapng").is_file());
+    let tcpdump = |args: &str| {
+        let script = format!("PATH=$PATH:/usr/sbin tcpdump -n {args} | wc -l");
+        let output = Command::new("sh").args(["-c", &script]).current_dir(ROOT).output().expect("a shell");
+        String::from_utf8_lossy(&output.stdout).trim().parse::<usize>().expect("a number")
+    };
+    assert_eq!(tcpdump(&format!("-r - < {whole}")), tcpdump(&format!("-r - tcp port 80 < {SHOP}")));
+    match Command::new("capinfos").args(["-M", "-c", "-E", &whole]).output() {
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && text.contains("ether"), "{text}");
+        }
+        Err(_) => eprintln!("*** recording: NOT TESTED with capinfos, which is not here ***"),
+    }
+    check(&["query", query, "-r", SHOP, "-w", SHOP], 2, &["is an input"]);
+}
+
+/// docs/recording.md: its commands and its Python run, one after the other, in one folder.
+#[test]
+fn the_examples_of_the_documentation_run() {
+    let text = fs::read_to_string(Path::new(ROOT).join("docs/recording.md")).expect("the documentation");
+    let folder = folder();
+    let bin = Path::new(BINARY).parent().expect("in a folder").display().to_string();
+    let python = python();
+    let root = Path::new(ROOT).canonicalize().expect("it is there");
+    std::os::unix::fs::symlink(root.join("captures"), folder.path().join("captures")).expect("a link");
+    let mut tried = (0, 0);
+    for block in text.split("\n```").collect::<Vec<_>>().chunks(2) {
+        let [_, block] = block else { continue };
+        let (kind, code) = block.split_once('\n').expect("a block has lines");
+        let (program, flag) = match (kind, &python) {
+            ("sh", _) => (Path::new("sh"), "-ec"),
+            ("python", Some(python)) => (python.as_path(), "-c"),
+            _ => continue,
+        };
+        tried = if kind == "sh" { (tried.0 + 1, tried.1) } else { (tried.0, tried.1 + 1) };
+        let path = format!("{bin}:{}", std::env::var("PATH").unwrap_or_default());
+        let mut command = Command::new(program);
+        let output = command
+            .args([flag, code])
+            .current_dir(folder.path())
+            .env("PATH", path)
+            .output()
+            .expect("it starts");
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{code}\n{out}{err}");
+    }
+    assert!(tried.0 >= 3 && (tried.1 >= 3 || python.is_none()), "{tried:?} examples found");
+}
+
+/// A Python with the readers of Parquet that the examples use, made once under target/; `None` where that is
+/// impossible, which is said.
+fn python() -> Option<PathBuf> {
+    let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readers");
+    let python = venv.join("bin/python");
+    let works = || {
+        let mut command = Command::new(&python);
+        command.args(["-c", "import duckdb, pandas, pyarrow, polars"]).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    if !works() {
+        let script = format!(
+            "python3 -m venv {venv} && {venv}/bin/pip install --quiet --disable-pip-version-check \
+             --only-binary :all: duckdb pandas pyarrow polars",
+            venv = venv.display()
+        );
+        let _ = Command::new("sh").args(["-c", &script]).status();
+    }
+    let works = works();
+    if !works {
+        eprintln!(
+            "*** recording: NOT TESTED with DuckDB, pandas and polars, which could not be installed ***"
+        );
+    }
+    works.then_some(python)
+}
