@@ -309,6 +309,36 @@ fn a_kill_loses_the_open_row_group_at_most() {
     }
 }
 
+/// Ctrl-C ends reading, and all that was read is kept.
+#[test]
+fn ctrl_c_loses_nothing() {
+    let folder = folder();
+    let (recording, json) = (path(&folder, "recording"), path(&folder, "summary.json"));
+    let mut child = Command::new(BINARY)
+        .args(["record", "PARSE packet", "-r", "-", "-o", &recording, "--summary-json", &json])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary runs");
+    let mut input = child.stdin.take().expect("piped");
+    input.write_all(&many_packets(100_000)).expect("it reads");
+    // Once there is a file, it listens to signals.
+    let tuples = Path::new(&recording).join("packet");
+    while fs::read_dir(&tuples).map_or(0, Iterator::count) == 0 {
+        assert!(child.try_wait().expect("a child").is_none(), "it is still at work");
+        std::thread::yield_now();
+    }
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(kill.expect("kill runs").success());
+    drop(input);
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    let summary = summary(&json);
+    assert!(summary["recorded"]["rows"].as_u64() > Some(0));
+    assert_eq!(summary["recorded"]["rows"], summary["packets"]["parsed"]);
+    let read = check(&["query", "PARSE packet", "-r", &recording, "-q"], 0, &[]).out.lines().count();
+    assert_eq!(summary["recorded"]["rows"], read as u64);
+}
+
 /// A disk that is full: the error is told, what was finished can be read, and every row is accounted for.
 #[test]
 fn a_full_disk_is_accounted_for() {

@@ -47,12 +47,13 @@ impl Growing {
         let (names, file) = loop {
             let names = names(folder, &head.table, number);
             match OpenOptions::new().write(true).create_new(true).open(&names.growing) {
-                Ok(file) => break (names, file),
+                // Whoever recovers files may have taken it for left behind before it was locked.
+                Ok(file) if file.try_lock().is_ok() && names.growing.exists() => break (names, file),
+                Ok(_) => number += 1,
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => number += 1,
                 Err(e) => return Err(e),
             }
         };
-        file.try_lock().map_err(io::Error::from)?;
         let journal = File::create(&names.journal)?;
         let writer = TableWriter::new(file, head.kind, schema, columns)?;
         Ok(Growing { names, writer, journal, rows: 0 })

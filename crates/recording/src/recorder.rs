@@ -113,7 +113,7 @@ impl Recorder {
                 .map(|file| none.insert(file)),
         };
         open.has_files = true;
-        open.stretch = stretch;
+        open.stretch = open.stretch.max(stretch);
         let written = match file {
             Ok(file) => file.write(batch, watermark_ns, &open.head),
             Err(error) => {
