@@ -241,8 +241,8 @@ mod tests {
 
     #[test]
     fn rotates() {
-        check(PacketRotation { every_ns: Some(10_000_000_000), bytes: None }, 4);
-        check(PacketRotation { every_ns: None, bytes: Some(1000) }, 4);
+        check(PacketRotation { every_ns: Some(10_000_000_000), bytes: None }, 3);
+        check(PacketRotation { every_ns: None, bytes: Some(1000) }, 3);
     }
 
     #[test]
