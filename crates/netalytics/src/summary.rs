@@ -96,7 +96,7 @@ impl Summary {
         if let Some(loss) = capture_loss(&a.flows) {
             lines.push(("capture loss", None, loss));
         }
-        let trouble = listed(&parser_counts(&a.parsers));
+        let trouble = listed(&parser_trouble(&a.parsers));
         if !trouble.is_empty() {
             lines.push(("parsers", None, trouble));
         }
@@ -370,6 +370,13 @@ fn parser_counts(c: &parsers::Counters) -> Counts {
         evicted_requests,
         encrypted_flows,
         compressed_flows,
+        protected_messages,
+        retransmitted_calls,
+        repeated_replies,
+        evicted_names,
+        unchecked_blocks,
+        parsed_bytes,
+        copied_bytes,
     } = *c;
     vec![
         ("malformed_messages", malformed_messages),
@@ -380,7 +387,21 @@ fn parser_counts(c: &parsers::Counters) -> Counts {
         ("evicted_requests", evicted_requests),
         ("encrypted_flows", encrypted_flows),
         ("compressed_flows", compressed_flows),
+        ("protected_messages", protected_messages),
+        ("retransmitted_calls", retransmitted_calls),
+        ("repeated_replies", repeated_replies),
+        ("evicted_names", evicted_names),
+        ("unchecked_blocks", unchecked_blocks),
+        ("parsed_bytes", parsed_bytes),
+        ("copied_bytes", copied_bytes),
     ]
+}
+
+/// Of the parsers' counts those that say that something was not as it should be.
+fn parser_trouble(c: &parsers::Counters) -> Counts {
+    let mut counts = parser_counts(c);
+    counts.retain(|(name, _)| !matches!(*name, "parsed_bytes" | "copied_bytes"));
+    counts
 }
 
 fn stream_counts(c: &stream::Counters) -> Counts {

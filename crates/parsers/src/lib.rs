@@ -28,6 +28,7 @@ pub mod template;
 pub mod http;
 pub mod memcached;
 pub mod mysql;
+pub mod nfs;
 
 pub use message::Span;
 pub use output::{Columns, Counters, Direction, FlowContext, FlowFacts, FlowRef, Output, Quality, Tap};

@@ -182,6 +182,20 @@ pub struct Counters {
     pub encrypted_flows: u64,
     /// Connections whose content cannot be read: compressed.
     pub compressed_flows: u64,
+    /// Messages whose body is wrapped or encrypted (RPCSEC_GSS): only their headers are read.
+    pub protected_messages: u64,
+    /// Calls that were sent again.
+    pub retransmitted_calls: u64,
+    /// Replies to calls that had been answered.
+    pub repeated_replies: u64,
+    /// Names of file handles forgotten because too many were known.
+    pub evicted_names: u64,
+    /// Blocks of file data without a check-sum because a message had too many.
+    pub unchecked_blocks: u64,
+    /// Bytes given to parsers that count what they copy: `nfs` and `rpc`.
+    pub parsed_bytes: u64,
+    /// Of these, bytes that were copied.
+    pub copied_bytes: u64,
 }
 
 impl Counters {
@@ -195,6 +209,13 @@ impl Counters {
         self.evicted_requests += other.evicted_requests;
         self.encrypted_flows += other.encrypted_flows;
         self.compressed_flows += other.compressed_flows;
+        self.protected_messages += other.protected_messages;
+        self.retransmitted_calls += other.retransmitted_calls;
+        self.repeated_replies += other.repeated_replies;
+        self.evicted_names += other.evicted_names;
+        self.unchecked_blocks += other.unchecked_blocks;
+        self.parsed_bytes += other.parsed_bytes;
+        self.copied_bytes += other.copied_bytes;
     }
 }
 

@@ -11,5 +11,5 @@ mod tests;
 mod words;
 
 pub use explain::explain;
-pub use lower::lower;
+pub use lower::{leave_out, lower};
 pub use recorded::recorded;

@@ -114,6 +114,24 @@ fn columns(
     fields
 }
 
+/// Leaves the columns called `field` out of a plan that shows them with all others. `false`: the query reads one itself.
+#[must_use]
+pub fn leave_out(plan: &mut Plan, field: &str) -> bool {
+    let Dataflow { inputs, filter, pipelines } = &mut plan.dataflow;
+    for (i, input) in inputs.iter_mut().enumerate() {
+        let Some(id) = input.schema.find(field).filter(|id| input.columns.contains(id)) else { continue };
+        let mut needed = !pipelines.is_empty();
+        let mut read = |c: Column| needed |= (usize::from(c.input), c.field) == (i, id);
+        input.filter.iter().chain(&*filter).for_each(|p| read_by(p, &mut read));
+        if needed {
+            return false;
+        }
+        input.columns.retain(|column| *column != id);
+        plan.monitor.parsers[i].columns.retain(|column| *column != id);
+    }
+    true
+}
+
 /// Calls `read` with every column of a predicate.
 pub(crate) fn read_by(predicate: &Predicate, read: &mut dyn FnMut(Column)) {
     match predicate {

@@ -135,7 +135,8 @@ fn the_real_parsers_have_what_queries_rely_on() {
     let schemas = parsers::registry::schemas();
     let mut hosts = HostTable::new();
     hosts.insert_hosts_file("10.0.0.1 h1\n10.0.0.2 h2\n");
-    let success = ["http", "http_get", "mysql_query", "memcached", "memcached_get", "tcp_conn_time"];
+    let success =
+        ["http", "http_get", "mysql_query", "memcached", "memcached_get", "nfs", "rpc", "tcp_conn_time"];
     let successes = success.map(|p| format!("PARSE {p} PROCESS success, diff, (group: group=destIP)"));
     let successes = successes.map(|q| q.replace("tcp_conn_time", "tcp_conn_time WHERE event = 'end'"));
     let papers = [PAPER_1, PAPER_2, PAPER_3, PAPER_4].map(str::to_owned);

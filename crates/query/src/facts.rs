@@ -44,6 +44,8 @@ pub(crate) const FACTS: &[Fact] = &[
     ),
     fact("memcached", MEMCACHED),
     fact("memcached_get", MEMCACHED),
+    fact("nfs", RPC),
+    fact("rpc", RPC),
     Fact { parser: "tcp_conn_time", success: "flag = 'FIN'", whole: Some("event = 'end'") },
 ];
 
@@ -51,6 +53,9 @@ pub(crate) const FACTS: &[Fact] = &[
 /// so that it is the successes that are named.
 const MEMCACHED: &str = "status in ('hit', 'miss', 'stored', 'not_stored', 'exists', 'not_found', 'deleted', 'touched', \
                          'ok', 'auth_continue')";
+
+/// A call that was taken, and did what it was asked where its procedure can fail.
+const RPC: &str = "rpc_status = 'success' and (status is null or status = 'ok')";
 
 const fn fact(parser: &'static str, success: &'static str) -> Fact {
     Fact { parser, success, whole: None }

@@ -8,6 +8,7 @@ mod http;
 mod loss;
 mod memcached;
 mod mysql;
+mod nfs;
 mod support;
 mod tunnels;
 mod workers;

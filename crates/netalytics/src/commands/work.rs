@@ -17,7 +17,7 @@ use tracing::info;
 use tuple::{FieldId, Schema};
 
 use crate::failure::{Ended, wrong_flags};
-use crate::flags::{Cores, WorkFlags};
+use crate::flags::{Checksums, Cores, WorkFlags};
 use crate::hosts::{self, Names};
 use crate::live;
 use crate::output;
@@ -89,6 +89,9 @@ pub fn work<T: Target>(flags: &WorkFlags, target: &T, quiet: bool, verbose: bool
     flags.limits.bound(&mut plan);
     plan.monitor.sample_seed = flags.sample_seed;
     target.widen(&mut plan);
+    if flags.checksums == Checksums::Off && !planner::leave_out(&mut plan, "block_checksums") {
+        return Err(wrong_flags("--checksums off, but the query reads block_checksums"));
+    }
     mention(&plan);
 
     let input = match &replaying {

@@ -85,6 +85,10 @@ pub struct WorkFlags {
     #[arg(help_heading = "Workers", require_equals = true)]
     pub pin: Option<Cores>,
 
+    /// Check-sums of file data in the tuples of nfs and rpc: of every block of 512 bytes, or none, which spares hashing
+    #[arg(long, value_enum, default_value_t = Checksums::Blocks, value_name = "WHICH", help_heading = "Output")]
+    pub checksums: Checksums,
+
     /// Which of the possible samples SAMPLE takes, as in `SAMPLE 0.1`: another for every number
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub sample_seed: u64,
@@ -127,6 +131,15 @@ pub enum Format {
     Csv,
     /// One Apache Parquet file, exact values; of one result only
     Parquet,
+}
+
+/// Which check-sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Checksums {
+    /// None
+    Off,
+    /// Of every block
+    Blocks,
 }
 
 /// When to show how far reading has come.

@@ -1,0 +1,202 @@
+//! ONC-RPC calls against `rpc.tsv` of every capture that has one: each row with xid, program, version, procedure, file
+//! handle, name, offset, counts, status and times, to the nanosecond. Where they differ the difference stands in
+//! [`DIFFERENCES`], explained in `docs/truth/nfs.md`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::{EVERYWHERE, Row, captures, nanos, run, truth};
+
+/// Captures in which the truth lacks what is there, or the other way round; see `docs/truth/nfs.md`.
+const DIFFERENCES: &[(&str, &[&str])] = &[];
+
+/// Other projects' bulk captures, as they are kept: bzip2.
+const BULK: &[&str] = &["eth-ipv4-tcp-nfsv3.pcap", "2sessions-tcp-wsize32k-tcp-wsize512k.pcap"];
+
+#[test]
+fn calls_agree_with_the_truth() {
+    let Some(root) = testkit::corpus() else { return };
+    let mut checked = 0;
+    for capture in captures(&root, EVERYWHERE) {
+        let name = capture.file_name().expect("a file").to_string_lossy().into_owned();
+        if let Some(expected) = truth(&capture, "rpc.tsv") {
+            checked += expected.len();
+            check(&name, &capture, &expected);
+        }
+    }
+    assert!(checked > 1000, "{checked} calls of truth");
+}
+
+#[test]
+fn bulk_captures_agree_with_the_truth() {
+    let Some(root) = testkit::corpus() else { return };
+    for name in BULK {
+        let capture = root.join("bench").join(name);
+        let Some(unpacked) = unpacked(&capture) else { return };
+        let expected = truth(&capture, "rpc.tsv").expect("its truth");
+        check(name, unpacked.path(), &expected);
+    }
+}
+
+/// The capture without bzip2's compression, which is not read by us.
+fn unpacked(capture: &Path) -> Option<tempfile::NamedTempFile> {
+    let file = tempfile::Builder::new().suffix(".pcap").tempfile().expect("a temporary file");
+    let out = file.reopen().expect("it was just made");
+    let packed = PathBuf::from(format!("{}.bz2", capture.display()));
+    match Command::new("bzip2").arg("-dc").arg(packed).stdout(out).status() {
+        Ok(status) => assert!(status.success(), "bzip2 -dc {}.bz2", capture.display()),
+        Err(error) => {
+            eprintln!("NOT CHECKED: bzip2 cannot be run: {error}");
+            return None;
+        }
+    }
+    Some(file)
+}
+
+fn check(name: &str, capture: &Path, expected: &[Row]) {
+    let known = DIFFERENCES.iter().find(|d| d.0 == name).map_or(&[][..], |d| d.1);
+    let found = compare(capture, expected);
+    if std::env::var_os("SHOW").is_some() {
+        println!("{name}: {} rows", expected.len());
+        found.iter().take(40).for_each(|line| println!("    {line}"));
+        return;
+    }
+    assert_eq!(found, known, "{name}");
+}
+
+/// Every difference between the truth's rows and the tuples, as text.
+fn compare(capture: &Path, expected: &[Row]) -> Vec<String> {
+    let rows = run(capture, "rpc").rows;
+    let mut unused: Vec<Option<&Row>> = rows.iter().map(Some).collect();
+    let mut found = Vec::new();
+    for t in expected {
+        // A call sent again before its reply is told by the tuple of the first.
+        if t.get("note").is_some_and(|note| note.starts_with("retransmission of call")) {
+            continue;
+        }
+        let wanted = Wanted::of(t);
+        match unused.iter().position(|row| row.is_some_and(|row| wanted.is_same_call(row))) {
+            Some(place) => found.extend(unused[place].take().and_then(|row| wanted.differs(row))),
+            None => found.push(format!("missing: {}", wanted.describe())),
+        }
+    }
+    found.extend(unused.into_iter().flatten().map(|row| format!("surplus: {}", describe(row))));
+    found
+}
+
+/// What the truth tells of one call.
+struct Wanted<'a> {
+    truth: &'a Row,
+    xid: String,
+    ts: i64,
+}
+
+impl Wanted<'_> {
+    fn of(t: &Row) -> Wanted<'_> {
+        let xid = u32::from_str_radix(t["xid"].trim_start_matches("0x"), 16).expect("a hexadecimal xid");
+        let first = t.get("t_call_first").or(t.get("t_reply_first")).expect("a time");
+        Wanted { truth: t, xid: xid.to_string(), ts: nanos(first) }
+    }
+
+    fn is_same_call(&self, row: &Row) -> bool {
+        let client = format!("{}:{}", row["client_ip"], row["client_port"]);
+        row["xid"] == self.xid
+            && row["ts"] == self.ts.to_string()
+            && client == format!("{}:{}", self.truth["client"], self.truth["cport"])
+    }
+
+    /// What the tuple says otherwise; of what the truth does not tell nothing is compared.
+    fn differs(&self, row: &Row) -> Option<String> {
+        let t = self.truth;
+        let mut found = Vec::new();
+        let mut same = |field: &str, truth: Option<String>| {
+            let is = row.get(field);
+            if truth.is_some() && truth.as_ref() != is {
+                found.push(format!("{field} {} not {}", is.map_or("-", |v| v), truth.unwrap_or_default()));
+            }
+        };
+        same(
+            "program",
+            t.get("program").map(|p| if p == "1073741824" { "nfs_cb".to_owned() } else { p.clone() }),
+        );
+        same("version", t.get("version").cloned());
+        let number = |name: &str| name.strip_prefix("proc-").map(str::to_owned);
+        let known = t.get("program").is_none_or(|p| p.parse::<u32>().is_err() || p == "1073741824");
+        let procedure = t.get(if known { "procname" } else { "procedure" });
+        same("procedure", procedure.map(|name| number(name).unwrap_or(name.clone())));
+        same("name", t.get("name").filter(|n| !n.contains('/') || t["program"] == "mount").cloned());
+        for (field, truth) in [("offset", "offset"), ("count", "count"), ("result_count", "reply_count")] {
+            same(field, t.get(truth).cloned());
+        }
+        let handle = row.get("file_handle").map(|handle| handle_hash(handle));
+        if let (Some(truth), Some(is)) = (t.get("fh"), handle)
+            && truth.split(' ').next() != Some(&is)
+        {
+            found.push(format!("file_handle {is} not {truth}"));
+        }
+        let status = t.get("status").and_then(|s| s.parse().ok()).and_then(status);
+        let mut same = |field: &str, truth: Option<String>| {
+            let is = row.get(field);
+            if truth.is_some() && truth.as_ref() != is {
+                found.push(format!("{field} {} not {}", is.map_or("-", |v| v), truth.unwrap_or_default()));
+            }
+        };
+        same("status", status.map(str::to_owned));
+        let time = |field: &str| t.get(field).map(|v| nanos(v));
+        let between = |a: Option<i64>, b: Option<i64>| Some((b? - a?).to_string());
+        let (asked, answered) = (time("t_call_last"), time("t_reply_first"));
+        same("call_time_ns", between(time("t_call_first"), asked));
+        same("response_time_ns", between(asked, answered));
+        same("transfer_time_ns", between(answered, time("t_reply_last")));
+        (!found.is_empty()).then(|| format!("{}: {} ({})", self.describe(), found.join(", "), row["quality"]))
+    }
+
+    fn describe(&self) -> String {
+        let t = self.truth;
+        let f = |name: &str| t.get(name).map_or("-", |v| v);
+        format!(
+            "{}:{} {} {} {} at {} {}",
+            f("client"),
+            f("cport"),
+            f("xid"),
+            f("program"),
+            f("procname"),
+            self.ts,
+            f("note")
+        )
+    }
+}
+
+fn describe(row: &Row) -> String {
+    let f = |name: &str| row.get(name).map_or("-", |v| v);
+    format!(
+        "{}:{} {:#010x} {} {} at {} {} {}",
+        f("client_ip"),
+        f("client_port"),
+        row["xid"].parse::<u32>().expect("an xid"),
+        f("program"),
+        f("procedure"),
+        f("ts"),
+        f("response_time_ns"),
+        f("quality")
+    )
+}
+
+/// How tshark shortens a file handle: CRC-32.
+fn handle_hash(hex: &str) -> String {
+    let byte = |i: usize| u8::from_str_radix(&hex[i..i + 2], 16).expect("hexadecimal");
+    let bytes: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
+    let mut crc = flate2::Crc::new();
+    crc.update(&bytes);
+    format!("0x{:08x}", crc.sum())
+}
+
+fn status(number: u32) -> Option<&'static str> {
+    Some(match number {
+        0 => "ok",
+        2 => "noent",
+        13 => "access",
+        17 => "exist",
+        _ => return None,
+    })
+}

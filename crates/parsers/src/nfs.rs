@@ -1,0 +1,154 @@
+//! ONC-RPC over TCP and UDP, and what NFS says by it: NFSv3 (RFC 1813) with all arguments and results down to attributes,
+//! NFSv2 and NFSv4 in outline, MOUNT, portmap; other programs by name or number.
+//!
+//! One tuple for each call with its reply, matched by xid. File data pass through as they lie in their segments: they
+//! are skipped by length, and check-summed on the way where that is asked for. Names of handles are learned from the
+//! replies of the same connection. See `docs/nfs.md` for the fields, the clocks and the limits.
+//! Not read: bodies that RPCSEC_GSS wraps or encrypts, RDMA, and RPC inside TLS.
+
+use tuple::Schema;
+use wire::Timestamp;
+
+use crate::{Direction, Output, Protocol, StreamParser};
+
+mod attributes;
+mod blocks;
+mod body;
+mod calls;
+mod connection;
+mod emit;
+mod lane;
+mod learned;
+mod mount;
+mod portmap;
+mod programs;
+mod rpc;
+mod scan;
+mod v2;
+mod v3;
+mod v4;
+mod waiting;
+mod xdr;
+
+#[cfg(test)]
+mod tests;
+
+/// Variant: calls of every program.
+pub const ALL: u8 = 0;
+/// Variant: calls of NFS.
+pub const NFS_ONLY: u8 = 1;
+
+/// The protocol.
+pub static PROTOCOL: Protocol = Protocol {
+    name: "rpc",
+    ports: &[2049, 111, 20048],
+    tcp: true,
+    udp: true,
+    probe: scan::probe,
+    start: || Box::new(Parser::default()),
+};
+
+/// The parsers' own fields.
+pub mod field {
+    tuple::fields! {
+        XID: U64, None, "xid", "transaction id: the reply repeats the call's";
+        PROCEDURE: Text, None, "procedure", "procedure called: GETATTR, READ, COMPOUND, ...; a number where it is not known";
+        STATUS: Text, None, "status", "NFS or MOUNT status: ok, noent, stale, ... (NFS3ERR_NOENT without its prefix), or its number; null for procedures without";
+        FILE_HANDLE: Text, None, "file_handle", "file or directory operated on, in hexadecimal";
+        NAME: Text, None, "name", "name in that directory, or the path of a MNT";
+        OFFSET: U64, Bytes, "offset", "first byte of READ, WRITE, COMMIT; cookie of READDIR and READDIRPLUS";
+        COUNT: U64, Bytes, "count", "bytes asked for or sent";
+        EOF: Bool, None, "eof", "whether the end of the file or directory was reached";
+        STABLE: Text, None, "stable", "what a WRITE asks for: unstable, data_sync, file_sync";
+        UID: U64, None, "uid", "user that calls (AUTH_SYS)";
+        RESPONSE_TIME: I64, Nanoseconds, "response_time_ns", "last byte of the call to first byte of the reply";
+        BLOCK_CHECKSUMS: Text, None, "block_checksums", "XXH3-64 of every whole block of 512 bytes at a multiple of 512 of the file, read or written: 16 hexadecimal digits each, blanks between; - for a block not seen whole";
+        ALIGNED: Bool, None, "aligned", "whether offset and count of a READ or WRITE are multiples of 512";
+        PROGRAM: Text, None, "program", "program called: nfs, mount, portmap, nlm, nfsacl, status, rquota, nfs_cb, or its number";
+        VERSION: U64, None, "version", "version of the program";
+        OPERATIONS: Text, None, "operations", "operations of an NFSv4 COMPOUND, blanks between; ... where the rest is not known";
+        RPC_STATUS: Text, None, "rpc_status", "how the call was taken: success, prog_unavail, prog_mismatch, proc_unavail, garbage_args, system_err, rpc_mismatch, auth_error";
+        PATH: Text, None, "path", "path of the file or directory entry, as far up as this connection told it";
+        TO_FILE_HANDLE: Text, None, "to_file_handle", "other directory of RENAME and LINK";
+        TO_NAME: Text, None, "to_name", "other name of RENAME and LINK; what a symbolic link points to";
+        OBJECT_HANDLE: Text, None, "object_handle", "handle that the reply gives: LOOKUP, CREATE, MKDIR, SYMLINK, MKNOD, MNT";
+        RESULT_COUNT: U64, Bytes, "result_count", "bytes read or written, as the server says";
+        COMMITTED: Text, None, "committed", "what a WRITE got: unstable, data_sync, file_sync";
+        GID: U64, None, "gid", "first group of the user (AUTH_SYS)";
+        MACHINE: Text, None, "machine", "client's name for itself (AUTH_SYS)";
+        AUTH: Text, None, "auth", "credentials: none, sys, short, dh, tls, gss, gss_integrity, gss_privacy, gss_context, other";
+        REQUEST_BYTES: U64, Bytes, "request_bytes", "length of the call, without record marks";
+        RESPONSE_BYTES: U64, Bytes, "response_bytes", "length of the reply, without record marks";
+        CALL_TIME: I64, Nanoseconds, "call_time_ns", "first to last byte of the call";
+        TRANSFER_TIME: I64, Nanoseconds, "transfer_time_ns", "first to last byte of the reply";
+        RETRANSMITTED: U64, None, "retransmitted", "how often the call was sent again before its reply; times are the first one's";
+        ACCESS: U64, None, "access", "rights an ACCESS asks for, as bits";
+        ACCESS_GRANTED: U64, None, "access_granted", "rights it got";
+        FILE_TYPE: Text, None, "file_type", "file, directory, link, block_device, character_device, socket, fifo: of the object found or made, else of file_handle, after the call";
+        FILE_MODE: U64, None, "file_mode", "its protection bits";
+        FILE_LINKS: U64, None, "file_links", "its hard links";
+        FILE_UID: U64, None, "file_uid", "its owner";
+        FILE_GID: U64, None, "file_gid", "its group";
+        FILE_SIZE: U64, Bytes, "file_size", "its length";
+        FILE_USED: U64, Bytes, "file_used", "its bytes on the disk";
+        FSID: U64, None, "fsid", "its file system";
+        FILEID: U64, None, "fileid", "its number in the file system";
+        ATIME: I64, EpochNanoseconds, "atime", "its last access";
+        MTIME: I64, EpochNanoseconds, "mtime", "its last change of data";
+        CTIME: I64, EpochNanoseconds, "ctime", "its last change of attributes";
+        SIZE_BEFORE: U64, Bytes, "size_before", "length of a changed file or directory before the call";
+        MTIME_BEFORE: I64, EpochNanoseconds, "mtime_before", "its last change of data before the call";
+        SET_MODE: U64, None, "set_mode", "protection bits to be set";
+        SET_SIZE: U64, Bytes, "set_size", "length to be set";
+        ENTRIES: U64, None, "entries", "names that a READDIR or READDIRPLUS gave";
+        DETAILS: Text, None, "details", "name=value of what FSSTAT, FSINFO, PATHCONF, MKNOD, SETATTR (owner) and portmap say besides";
+    }
+}
+
+/// The schema of all programs' calls.
+#[must_use]
+pub fn schema_rpc() -> Schema {
+    schema_of("rpc", "ONC-RPC calls of every program with their replies")
+}
+
+/// The schema of NFS calls.
+#[must_use]
+pub fn schema() -> Schema {
+    schema_of("nfs", "NFS calls with their replies; version 3 in full, 2 and 4 in outline")
+}
+
+fn schema_of(name: &'static str, doc: &'static str) -> Schema {
+    Schema::of_parser(name, 1, doc, field::FIELDS, Some(field::RESPONSE_TIME), Some(field::FILE_HANDLE))
+}
+
+#[derive(Default)]
+struct Parser {
+    connection: connection::Connection,
+}
+
+impl StreamParser for Parser {
+    fn on_bytes(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) {
+        self.connection.on_bytes(direction, bytes, ts, out);
+    }
+
+    fn on_gap(&mut self, direction: Direction, len: u64, _: Timestamp, out: &mut Output<'_>) {
+        self.connection.on_gap(direction, len, out);
+    }
+
+    fn on_end(&mut self, _: Direction, _: Timestamp, _: &mut Output<'_>) {}
+
+    fn on_close(&mut self, out: &mut Output<'_>) {
+        self.connection.close(out);
+    }
+
+    fn on_datagram(
+        &mut self,
+        direction: Direction,
+        bytes: &[u8],
+        cut: u32,
+        ts: Timestamp,
+        out: &mut Output<'_>,
+    ) {
+        self.connection.on_datagram(direction, bytes, cut, ts, out);
+    }
+}

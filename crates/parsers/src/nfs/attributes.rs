@@ -1,0 +1,130 @@
+//! Attributes of files in NFSv3 (RFC 1813 section 2.3) and NFSv2 (RFC 1094 section 2.3.5).
+
+use super::xdr::Xdr;
+
+/// `fattr3`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// `ftype3`.
+    pub kind: u32,
+    /// Protection bits.
+    pub mode: u32,
+    /// Hard links.
+    pub links: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Owner's group.
+    pub gid: u32,
+    /// Length.
+    pub size: u64,
+    /// Bytes on the disk.
+    pub used: u64,
+    /// File system.
+    pub fsid: u64,
+    /// Number in it.
+    pub fileid: u64,
+    /// Last access, change of data, change of attributes: ns since the epoch.
+    pub times: [i64; 3],
+}
+
+/// `wcc_attr`: what a file was before it was changed.
+#[derive(Clone, Copy, Debug)]
+pub struct Weak {
+    /// Length.
+    pub size: u64,
+    /// Last change of data.
+    pub mtime: i64,
+}
+
+/// `sattr3`: what is to be set.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Settings {
+    /// Protection bits.
+    pub mode: Option<u32>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Owner's group.
+    pub gid: Option<u32>,
+    /// Length.
+    pub size: Option<u64>,
+}
+
+impl Attributes {
+    /// `fattr3`.
+    pub fn read(x: &mut Xdr<'_>) -> Option<Attributes> {
+        let [kind, mode, links, uid, gid] = words(x)?;
+        let (size, used, _rdev, fsid, fileid) = (x.u64()?, x.u64()?, x.u64()?, x.u64()?, x.u64()?);
+        let times = [time(x, 1)?, time(x, 1)?, time(x, 1)?];
+        Some(Attributes { kind, mode, links, uid, gid, size, used, fsid, fileid, times })
+    }
+
+    /// `post_op_attr`.
+    pub fn read_optional(x: &mut Xdr<'_>) -> Option<Option<Attributes>> {
+        Some(if x.bool()? { Some(Self::read(x)?) } else { None })
+    }
+
+    /// NFSv2's `fattr`.
+    pub fn read_v2(x: &mut Xdr<'_>) -> Option<Attributes> {
+        let [kind, mode, links, uid, gid, size, block_size, _rdev, blocks, fsid, fileid] = words(x)?;
+        let times = [time(x, 1000)?, time(x, 1000)?, time(x, 1000)?];
+        let used = u64::from(blocks) * u64::from(block_size.min(512));
+        let (size, fsid, fileid) = (size.into(), fsid.into(), fileid.into());
+        Some(Attributes { kind, mode, links, uid, gid, size, used, fsid, fileid, times })
+    }
+
+    /// The name of the file's type, as find and stat have it.
+    pub fn kind_name(&self) -> &'static str {
+        match self.kind {
+            1 => "file",
+            2 => "directory",
+            3 => "block_device",
+            4 => "character_device",
+            5 => "link",
+            6 => "socket",
+            7 => "fifo",
+            _ => "other",
+        }
+    }
+}
+
+impl Weak {
+    /// `pre_op_attr`.
+    pub fn read_optional(x: &mut Xdr<'_>) -> Option<Option<Weak>> {
+        if !x.bool()? {
+            return Some(None);
+        }
+        let weak = Weak { size: x.u64()?, mtime: time(x, 1)? };
+        let _ctime = time(x, 1)?;
+        Some(Some(weak))
+    }
+}
+
+impl Settings {
+    /// `sattr3`.
+    pub fn read(x: &mut Xdr<'_>) -> Option<Settings> {
+        let word = |x: &mut Xdr<'_>| Some(if x.bool()? { Some(x.u32()?) } else { None });
+        let (mode, uid, gid) = (word(x)?, word(x)?, word(x)?);
+        let size = if x.bool()? { Some(x.u64()?) } else { None };
+        for _ in 0..2 {
+            // set_atime and set_mtime: no, to the server's time, or to the client's.
+            if x.u32()? == 2 {
+                x.u64()?;
+            }
+        }
+        Some(Settings { mode, uid, gid, size })
+    }
+}
+
+fn words<const N: usize>(x: &mut Xdr<'_>) -> Option<[u32; N]> {
+    let mut words = [0; N];
+    for word in &mut words {
+        *word = x.u32()?;
+    }
+    Some(words)
+}
+
+/// Seconds, and parts of a second of so many nanoseconds.
+fn time(x: &mut Xdr<'_>, scale: i64) -> Option<i64> {
+    // Servers keep times before 1970, and after 2038, in 32 bits; those of today are the same either way.
+    Some(i64::from(x.u32()?) * 1_000_000_000 + i64::from(x.u32()?) * scale)
+}

@@ -1,0 +1,359 @@
+//! One flow: records cut into messages, and these handed to [`Calls`]. Either end may call (NFSv4.1's back channel).
+//!
+//! *Fast mode* goes by lengths: of a message only the part that is read is looked at; file data are passed over, or
+//! check-summed on the way. Behind a loss of unknown content *slow mode* looks for the next message by its signature.
+
+use wire::Timestamp;
+
+use super::calls::{Calls, FileData, Layout, index};
+use super::emit::Reply;
+use super::lane::{Kind, Lane, Stage};
+use super::scan::{self, SIGNATURE};
+use crate::{Direction, Output, Quality};
+
+/// How much of a split head is copied at least before it is looked at again.
+const COPY_BYTES: usize = 512;
+
+/// A flow.
+#[derive(Default)]
+pub struct Connection {
+    started: bool,
+    lanes: [Lane; 2],
+    calls: Calls,
+}
+
+impl Connection {
+    /// The next bytes of one direction.
+    pub fn on_bytes(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) {
+        self.start(out);
+        out.counters.parsed_bytes += bytes.len() as u64;
+        self.feed(direction, bytes, ts, out);
+    }
+
+    /// `len` bytes of one direction are missing.
+    pub fn on_gap(&mut self, direction: Direction, len: u64, out: &mut Output<'_>) {
+        self.start(out);
+        let lane = &mut self.lanes[index(direction)];
+        if lane.stage == Stage::Lost {
+            return lane.head.clear();
+        }
+        let inside = len.min(lane.left.into());
+        if inside > 0 {
+            if lane.stage == Stage::Head {
+                self.freeze_head(direction, out);
+            }
+            let lane = &mut self.lanes[index(direction)];
+            lane.pass_gap(inside);
+            if lane.is_over() {
+                self.end_message(direction, false, out);
+            }
+        }
+        if inside < len {
+            self.lose(direction, out);
+        }
+    }
+
+    /// A message in a datagram, the last `cut` bytes of which were not captured.
+    pub fn on_datagram(
+        &mut self,
+        direction: Direction,
+        bytes: &[u8],
+        cut: u32,
+        ts: Timestamp,
+        out: &mut Output<'_>,
+    ) {
+        self.start(out);
+        self.calls.is_udp = true;
+        out.counters.parsed_bytes += bytes.len() as u64;
+        let lane = &mut self.lanes[index(direction)];
+        lane.begin_datagram(bytes.len() as u64 + u64::from(cut), cut > 0, ts);
+        match self.calls.layout(direction, bytes, true) {
+            Layout::Head { kind, at, data } => self.message_in_place(direction, kind, bytes, (at, data), out),
+            _ => out.counters.malformed_messages += 1,
+        }
+        self.lanes[index(direction)].next_message();
+    }
+
+    /// No more bytes will come: everything is written.
+    pub fn close(&mut self, out: &mut Output<'_>) {
+        for direction in [Direction::ClientToServer, Direction::ServerToClient] {
+            let lane = &mut self.lanes[index(direction)];
+            if lane.stage != Stage::Lost && lane.message.span.is_some() {
+                if lane.stage == Stage::Head {
+                    self.freeze_head(direction, out);
+                }
+                self.lanes[index(direction)].break_off();
+                self.end_message(direction, false, out);
+            }
+        }
+        self.calls.close(out);
+    }
+
+    fn start(&mut self, out: &Output<'_>) {
+        if !self.started {
+            self.started = true;
+            self.calls.wanted = out.columns();
+            if out.flow.midstream {
+                for lane in &mut self.lanes {
+                    (lane.stage, lane.cause) = (Stage::Lost, Quality::Midstream);
+                }
+            }
+        }
+    }
+
+    fn feed(&mut self, direction: Direction, mut bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) {
+        while !bytes.is_empty() {
+            let used = self.step(direction, bytes, ts, out);
+            bytes = &bytes[used..];
+        }
+    }
+
+    /// Uses some of `bytes`, or changes the state so that the next step does.
+    fn step(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) -> usize {
+        let lane = &mut self.lanes[index(direction)];
+        if lane.stage == Stage::Lost {
+            return self.search(direction, bytes, ts, out);
+        }
+        if lane.left == 0 {
+            return lane.read_mark(bytes, ts).unwrap_or_else(|| self.no_message(direction, out));
+        }
+        let piece = &bytes[..bytes.len().min(lane.left as usize)];
+        let used = match lane.stage {
+            Stage::Head if lane.head.is_empty() => return self.head_in_place(direction, piece, ts, out),
+            Stage::Head => return self.split_head(direction, piece, ts, out),
+            Stage::Data => lane.read_data(piece),
+            Stage::Rest | Stage::Lost => piece.len(),
+        };
+        self.pass(direction, used, ts, out);
+        used
+    }
+
+    /// Goes over bytes that have been read.
+    #[inline]
+    fn pass(&mut self, direction: Direction, n: usize, ts: Timestamp, out: &mut Output<'_>) {
+        let lane = &mut self.lanes[index(direction)];
+        lane.pass(n, ts);
+        if lane.is_over() {
+            self.end_message(direction, true, out);
+        }
+    }
+
+    /// The first bytes of a message.
+    #[inline]
+    fn head_in_place(
+        &mut self,
+        direction: Direction,
+        piece: &[u8],
+        ts: Timestamp,
+        out: &mut Output<'_>,
+    ) -> usize {
+        let lane = &mut self.lanes[index(direction)];
+        let whole = lane.last && piece.len() == lane.left as usize;
+        match self.calls.layout(direction, piece, whole) {
+            Layout::Head { kind, at, data } if whole => {
+                lane.pass(piece.len(), ts);
+                self.message_in_place(direction, kind, piece, (at, data), out);
+                self.lanes[index(direction)].next_message();
+                piece.len()
+            }
+            Layout::Head { kind, at, data } => {
+                self.begin(direction, kind, &piece[..at], data, out);
+                self.pass(direction, at, ts, out);
+                at
+            }
+            Layout::NeedMore => {
+                out.counters.copied_bytes += piece.len() as u64;
+                lane.head.extend_from_slice(piece);
+                self.pass(direction, piece.len(), ts, out);
+                piece.len()
+            }
+            Layout::NoMessage => self.no_message(direction, out),
+            Layout::Unreadable => self.unreadable(direction, out),
+        }
+    }
+
+    /// More bytes of a message whose first ones did not say enough.
+    fn split_head(
+        &mut self,
+        direction: Direction,
+        piece: &[u8],
+        ts: Timestamp,
+        out: &mut Output<'_>,
+    ) -> usize {
+        let lane = &mut self.lanes[index(direction)];
+        let before = lane.head.len();
+        let piece = &piece[..piece.len().min(before.max(COPY_BYTES))];
+        lane.head.extend_from_slice(piece);
+        out.counters.copied_bytes += piece.len() as u64;
+        let whole = lane.last && piece.len() == lane.left as usize;
+        let used = match self.calls.layout(direction, &lane.head, whole) {
+            Layout::Head { kind, at, data } => {
+                let head = std::mem::take(&mut lane.head);
+                self.begin(direction, kind, &head[..at], data, out);
+                at.saturating_sub(before)
+            }
+            Layout::NeedMore => piece.len(),
+            Layout::NoMessage => return self.no_message(direction, out),
+            Layout::Unreadable => return self.unreadable(direction, out),
+        };
+        self.pass(direction, used, ts, out);
+        used
+    }
+
+    /// What is to be read of a message has come; it goes on.
+    fn begin(
+        &mut self,
+        direction: Direction,
+        kind: Kind,
+        head: &[u8],
+        data: Option<FileData>,
+        out: &mut Output<'_>,
+    ) {
+        let lane = &mut self.lanes[index(direction)];
+        lane.unconfirmed = None;
+        lane.message.kind = kind;
+        lane.stage = Stage::Rest;
+        out.counters.copied_bytes += head.len() as u64;
+        match kind {
+            Kind::Call => self.calls.keep(direction, head),
+            _ => {
+                lane.head.clear();
+                lane.head.extend_from_slice(head);
+            }
+        }
+        match self.calls.to_be_checked(data) {
+            Some(FileData { offset, len }) => {
+                out.counters.unchecked_blocks += lane.blocks.begin(offset, len.into());
+                (lane.stage, lane.data_left) = (Stage::Data, len);
+            }
+            None => lane.blocks.clear(),
+        }
+    }
+
+    /// A message that lies here whole.
+    fn message_in_place(
+        &mut self,
+        direction: Direction,
+        kind: Kind,
+        bytes: &[u8],
+        (at, data): (usize, Option<FileData>),
+        out: &mut Output<'_>,
+    ) {
+        let lane = &mut self.lanes[index(direction)];
+        lane.message.kind = kind;
+        lane.unconfirmed = None;
+        lane.blocks.clear();
+        if let Some(FileData { offset, len }) = self.calls.to_be_checked(data) {
+            out.counters.unchecked_blocks += lane.blocks.begin(offset, len.into());
+            let here = (bytes.len() - at).min(len as usize);
+            lane.blocks.push(&bytes[at..at + here]);
+            lane.blocks.gap(u64::from(len) - here as u64);
+        }
+        if kind == Kind::Call {
+            out.counters.copied_bytes += at as u64;
+            self.calls.keep(direction, &bytes[..at]);
+        }
+        self.hand_over(direction, &bytes[..at], true, out);
+    }
+
+    /// The message's last byte has come, or (not `ended`) will not.
+    fn end_message(&mut self, direction: Direction, ended: bool, out: &mut Output<'_>) {
+        let head = std::mem::take(&mut self.lanes[index(direction)].head);
+        self.hand_over(direction, &head, ended, out);
+        let lane = &mut self.lanes[index(direction)];
+        lane.head = head;
+        lane.next_message();
+    }
+
+    /// Gives a message to those who wait for it.
+    fn hand_over(&mut self, direction: Direction, head: &[u8], ended: bool, out: &mut Output<'_>) {
+        let lane = &mut self.lanes[index(direction)];
+        out.counters.copied_bytes += std::mem::take(&mut lane.blocks.copied);
+        match lane.message.kind {
+            Kind::Unknown => {}
+            Kind::Call => {
+                let number = self.calls.call(direction, &lane.message, ended, &mut lane.blocks, out);
+                lane.unconfirmed = number.filter(|_| lane.message.found.is_some());
+            }
+            Kind::Reply => {
+                let reply = Reply::new(head, &lane.message, ended, lane.blocks.finish());
+                self.calls.reply(direction, &reply, out);
+            }
+        }
+    }
+
+    /// Bytes of a head are missing: what came before them has to do.
+    fn freeze_head(&mut self, direction: Direction, out: &mut Output<'_>) {
+        let lane = &mut self.lanes[index(direction)];
+        lane.stage = Stage::Rest;
+        if let Layout::Head { kind, at, data } = self.calls.layout(direction, &lane.head, true) {
+            let head = std::mem::take(&mut lane.head);
+            self.begin(direction, kind, &head[..at], data, out);
+        }
+    }
+
+    /// A message that is too odd to be read.
+    #[cold]
+    fn unreadable(&mut self, direction: Direction, out: &mut Output<'_>) -> usize {
+        out.counters.malformed_messages += 1;
+        self.lanes[index(direction)].stage = Stage::Rest;
+        0
+    }
+
+    /// What should be a message is none. If a search had led here, what it found was none either.
+    #[cold]
+    fn no_message(&mut self, direction: Direction, out: &mut Output<'_>) -> usize {
+        out.counters.malformed_messages += 1;
+        let lane = &mut self.lanes[index(direction)];
+        if let Some(number) = lane.unconfirmed.take() {
+            self.calls.forget(direction, number);
+        }
+        lane.message.kind = Kind::Unknown;
+        self.lose(direction, out);
+        0
+    }
+
+    /// Where the next message begins is not known any more.
+    fn lose(&mut self, direction: Direction, out: &mut Output<'_>) {
+        let lane = &mut self.lanes[index(direction)];
+        out.counters.resyncs += u64::from(lane.stage != Stage::Lost);
+        if lane.message.kind != Kind::Unknown {
+            lane.break_off();
+            self.end_message(direction, false, out);
+        }
+        self.lanes[index(direction)].lose();
+    }
+
+    /// Looks for a message that begins in `bytes`, or in the few bytes before them that are kept for that.
+    #[cold]
+    fn search(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) -> usize {
+        let lane = &mut self.lanes[index(direction)];
+        let kept = lane.head.len();
+        lane.head.extend_from_slice(&bytes[..bytes.len().min(SIGNATURE - 1)]);
+        let awaited = |xid| self.calls.awaits(direction, xid);
+        if let Some(at) = scan::find(&lane.head, awaited).filter(|at| *at < kept) {
+            let head = std::mem::take(&mut lane.head);
+            let head_ts = lane.head_ts;
+            lane.find();
+            out.counters.skipped_bytes += at as u64;
+            self.feed(direction, &head[at..kept], head_ts, out);
+            return 0;
+        }
+        if let Some(at) = scan::find(bytes, awaited) {
+            lane.find();
+            out.counters.skipped_bytes += (kept + at) as u64;
+            return at;
+        }
+        let seen = kept + bytes.len();
+        if bytes.len() >= SIGNATURE {
+            lane.head.clear();
+            lane.head.extend_from_slice(&bytes[bytes.len() + 1 - SIGNATURE..]);
+        } else {
+            let old = lane.head.len().saturating_sub(SIGNATURE - 1);
+            lane.head.drain(..old);
+        }
+        lane.head_ts = ts;
+        out.counters.skipped_bytes += (seen - lane.head.len()) as u64;
+        bytes.len()
+    }
+}

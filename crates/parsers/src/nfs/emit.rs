@@ -1,0 +1,363 @@
+//! Calls and what became of them, written as tuples.
+
+use tuple::{FieldId, TupleWriter};
+
+use super::attributes::Attributes;
+use super::body::{Args, More, Results};
+use super::calls::{LISTING, REPLY_BYTES_MAX};
+use super::lane::Message;
+use super::learned::Names;
+use super::rpc::{self, Credentials, Target};
+use super::waiting::Call;
+use super::{field, mount, programs, v3, v4};
+use crate::output::Columns;
+use crate::{Output, Quality, Span};
+
+/// A reply.
+#[derive(Clone, Copy)]
+pub struct Reply<'a> {
+    /// Header and results, without file data.
+    pub head: &'a [u8],
+    span: Span,
+    ended: bool,
+    gap: bool,
+    found: Option<Quality>,
+    bytes: Option<u64>,
+    checksums: &'a [u8],
+}
+
+impl<'a> Reply<'a> {
+    /// The reply in `message`; `ended`: its last byte was seen.
+    pub fn new(head: &'a [u8], message: &Message, ended: bool, checksums: &'a [u8]) -> Reply<'a> {
+        let span = message.span.unwrap_or(Span::at(wire::Timestamp::MIN));
+        let (gap, found, bytes) = (message.gap, message.found, message.len());
+        Reply { head, span, ended, gap, found, bytes, checksums }
+    }
+
+    fn xid(&self) -> Option<u32> {
+        word(self.head)
+    }
+}
+
+/// Everything that is known of one call.
+struct Tuple<'a> {
+    call: Option<&'a Call>,
+    reply: Option<&'a Reply<'a>>,
+    credentials: Option<Credentials<'a>>,
+    args: Args<'a>,
+    rpc_status: Option<rpc::RpcStatus>,
+    results: Results<'a>,
+    path: &'a [u8],
+}
+
+/// Columns that are paths, and what is needed to know them.
+const PATH: Columns = Columns::of(&[field::PATH]);
+
+/// A call, with its reply if there was one.
+pub fn tuple(
+    call: &Call,
+    reply: Option<&Reply<'_>>,
+    wanted: Columns,
+    names: &mut Names,
+    out: &mut Output<'_>,
+) {
+    let mut tuple = Tuple {
+        call: Some(call),
+        reply,
+        credentials: None,
+        args: Args::default(),
+        rpc_status: None,
+        results: Results::default(),
+        path: &[],
+    };
+    let mut broken = false;
+    if let Some(header) = rpc::call(&call.head) {
+        tuple.credentials = Some(header.credentials);
+        broken |= tuple.args.read(&call.target, &mut { header.args }).is_none() && !call.gap;
+    }
+    if let Some((reply, header)) = reply.and_then(|reply| Some((reply, rpc::reply(reply.head)?))) {
+        tuple.rpc_status = Some(header.status);
+        out.counters.protected_messages += u64::from(call.target.protected);
+        if header.status.is_success() {
+            let listing = wanted.has_any(LISTING);
+            let read = tuple.results.read(&call.target, listing, &mut { header.results });
+            let cut = reply.gap || reply.head.len() >= REPLY_BYTES_MAX;
+            out.counters.oversized_heads += u64::from(cut && !reply.gap);
+            broken |= read.is_none() && !cut;
+        }
+    }
+    out.counters.malformed_messages += u64::from(broken);
+    let mut path = Vec::new();
+    if wanted.has_any(PATH) {
+        learn(&call.target, &tuple.args, &tuple.results, names);
+        out.counters.evicted_names += std::mem::take(&mut names.evicted);
+        find_path(&call.target, &tuple.args, names, &mut path);
+        tuple.path = &path;
+    }
+    let quality = reply.map_or(Quality::Half, |reply| quality(call, reply));
+    let nfs = call.target.program == programs::NFS;
+    out.emit(call.span.first, quality, |variant| variant != super::NFS_ONLY || nfs, |w| tuple.write(w));
+}
+
+/// A reply whose call was not seen; `nfs`: it may be one of NFS.
+pub fn unasked(reply: &Reply<'_>, nfs: bool, out: &mut Output<'_>) {
+    let tuple = Tuple {
+        call: None,
+        reply: Some(reply),
+        credentials: None,
+        args: Args::default(),
+        rpc_status: rpc::reply(reply.head).map(|header| header.status),
+        results: Results::default(),
+        path: &[],
+    };
+    out.emit(
+        reply.span.first,
+        Quality::Half,
+        |variant| variant != super::NFS_ONLY || nfs,
+        |w| tuple.write(w),
+    );
+}
+
+fn quality(call: &Call, reply: &Reply<'_>) -> Quality {
+    let gap = if call.gap || reply.gap { Quality::GapBody } else { Quality::Exact };
+    [call.found, reply.found].into_iter().flatten().fold(gap, Quality::max)
+}
+
+/// What a call and its reply say of names.
+fn learn(target: &Target, args: &Args<'_>, results: &Results<'_>, names: &mut Names) {
+    match (target.program, target.procedure) {
+        (programs::MOUNT, mount::MNT) => {
+            if let (Some(path), Some(object)) = (args.name, results.object) {
+                names.learn(None, path, object);
+            }
+        }
+        (programs::NFS, _) => {
+            if let (Some(parent), Some(name), Some(object)) = (args.handle, args.name, results.object) {
+                names.learn(Some(parent), name, object);
+            }
+            if let (Some(parent), Some(mut list)) = (args.handle, results.list) {
+                while list.bool() == Some(true)
+                    && let Some((name, handle)) = v3::entry(true, &mut list)
+                {
+                    if let Some(handle) = handle {
+                        names.learn(Some(parent), name, handle);
+                    }
+                }
+            }
+            let rename = (target.version, target.procedure) == (3, 14) && results.status == Some(0);
+            if let (true, Some(from), Some(name), Some(to), Some(to_name)) =
+                (rename, args.handle, args.name, args.to_handle, args.to_name)
+            {
+                names.rename((from, name), (to, to_name));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The path of what is operated on.
+fn find_path(target: &Target, args: &Args<'_>, names: &mut Names, path: &mut Vec<u8>) {
+    match target.program {
+        programs::MOUNT => path.extend_from_slice(args.name.unwrap_or_default()),
+        // A COMPOUND has names and handles of several operations.
+        programs::NFS if target.version < 4 => names.path(args.handle, args.name, path),
+        _ => {}
+    }
+}
+
+impl Tuple<'_> {
+    #[inline]
+    fn write(&self, w: &mut TupleWriter) {
+        let xid = self.call.map_or_else(|| self.reply.and_then(Reply::xid), |call| word(&call.head));
+        number(w, field::XID, xid);
+        if let Some(call) = self.call {
+            write_target(w, &call.target);
+            self.write_args(w);
+            number(w, field::REQUEST_BYTES, call.bytes);
+            number(w, field::RETRANSMITTED, Some(call.repeats));
+            if call.ended {
+                w.i64(field::CALL_TIME, call.span.last.since(call.span.first));
+            }
+        }
+        if let Some(reply) = self.reply {
+            if let Some(status) = self.rpc_status {
+                w.text(field::RPC_STATUS, status.name().as_bytes());
+            }
+            self.write_results(w);
+            number(w, field::RESPONSE_BYTES, reply.bytes);
+            if let Some(call) = self.call.filter(|call| call.ended) {
+                w.i64(field::RESPONSE_TIME, reply.span.first.since(call.span.last));
+            }
+            if reply.ended {
+                w.i64(field::TRANSFER_TIME, reply.span.last.since(reply.span.first));
+            }
+        }
+        if w.wants(field::BLOCK_CHECKSUMS) && self.has_data() {
+            let (call, reply) = (self.call.map(|c| &c.checksums[..]), self.reply.map(|r| r.checksums));
+            let list = [call, reply].into_iter().flatten().find(|list| !list.is_empty());
+            w.text(field::BLOCK_CHECKSUMS, list.unwrap_or_default());
+        }
+        if w.wants(field::DETAILS) {
+            self.write_details(w);
+        }
+    }
+
+    #[cold]
+    fn write_details(&self, w: &mut TupleWriter) {
+        let mut parts = Vec::new();
+        self.args.more.push(&mut parts);
+        for (name, value) in [("set_uid", self.args.settings.uid), ("set_gid", self.args.settings.gid)] {
+            parts.extend(value.map(|value| format!("{name}={value}").into_bytes()));
+        }
+        self.results.more.push(&mut parts);
+        if !parts.is_empty() {
+            w.text(field::DETAILS, &parts.join(&b' '));
+        }
+    }
+
+    /// Whether file data came with the call or the reply, and were read.
+    fn has_data(&self) -> bool {
+        self.call.is_some() && (self.args.data.is_some() || self.results.data.is_some())
+    }
+
+    #[inline]
+    fn write_args(&self, w: &mut TupleWriter) {
+        if let Some(credentials) = &self.credentials {
+            w.text(field::AUTH, credentials.name().as_bytes());
+            if let Credentials::Sys { machine, uid, gid } = *credentials {
+                w.u64(field::UID, uid.into());
+                w.u64(field::GID, gid.into());
+                w.text(field::MACHINE, machine);
+            }
+        }
+        let args = &self.args;
+        handle(w, field::FILE_HANDLE, args.handle);
+        text(w, field::NAME, args.name);
+        if !self.path.is_empty() {
+            w.text(field::PATH, self.path);
+        }
+        handle(w, field::TO_FILE_HANDLE, args.to_handle);
+        text(w, field::TO_NAME, args.to_name.or(self.results.target));
+        number(w, field::OFFSET, args.offset);
+        number(w, field::COUNT, args.count);
+        if let Some(stable) = args.stable {
+            w.text(field::STABLE, stable_how(stable));
+        }
+        number(w, field::ACCESS, args.access);
+        number(w, field::SET_MODE, args.settings.mode);
+        number(w, field::SET_SIZE, args.settings.size);
+        if let (true, Some(offset), Some(count)) = (self.moves_data(), args.offset, args.count) {
+            w.bool(field::ALIGNED, (offset | count).is_multiple_of(super::blocks::BLOCK));
+        }
+        if let More::Compound(operations) = args.more
+            && w.wants(field::OPERATIONS)
+        {
+            w.text(field::OPERATIONS, v4::names(operations).as_bytes());
+        }
+    }
+
+    /// READ or WRITE of versions 2 and 3.
+    fn moves_data(&self) -> bool {
+        self.call.is_some_and(|call| {
+            let Target { program, version, procedure, .. } = call.target;
+            program == programs::NFS && matches!((version, procedure), (3, 6 | 7) | (2, 6 | 8))
+        })
+    }
+
+    #[inline]
+    fn write_results(&self, w: &mut TupleWriter) {
+        let results = &self.results;
+        if let Some(status) = results.status {
+            match programs::status(status) {
+                Some(name) => w.text(field::STATUS, name.as_bytes()),
+                None => w.text(field::STATUS, status.to_string().as_bytes()),
+            }
+        }
+        handle(w, field::OBJECT_HANDLE, results.object);
+        number(w, field::RESULT_COUNT, results.count);
+        if let Some(eof) = results.eof {
+            w.bool(field::EOF, eof);
+        }
+        if let Some(stable) = results.stable {
+            w.text(field::COMMITTED, stable_how(stable));
+        }
+        number(w, field::ACCESS_GRANTED, results.access);
+        number(w, field::ENTRIES, results.entries);
+        if let Some(before) = results.before {
+            w.u64(field::SIZE_BEFORE, before.size);
+            w.i64(field::MTIME_BEFORE, before.mtime);
+        }
+        if let Some(attributes) = &results.attributes {
+            write_attributes(w, attributes);
+        }
+    }
+}
+
+fn write_target(w: &mut TupleWriter, target: &Target) {
+    if w.wants(field::PROGRAM) {
+        match programs::program(target.program) {
+            Some(name) => w.text(field::PROGRAM, name.as_bytes()),
+            None => w.text(field::PROGRAM, target.program.to_string().as_bytes()),
+        }
+    }
+    w.u64(field::VERSION, target.version.into());
+    if w.wants(field::PROCEDURE) {
+        match programs::procedure(target) {
+            Some(name) => w.text(field::PROCEDURE, name.as_bytes()),
+            None => w.text(field::PROCEDURE, target.procedure.to_string().as_bytes()),
+        }
+    }
+}
+
+fn write_attributes(w: &mut TupleWriter, a: &Attributes) {
+    w.text(field::FILE_TYPE, a.kind_name().as_bytes());
+    w.u64(field::FILE_MODE, a.mode.into());
+    w.u64(field::FILE_LINKS, a.links.into());
+    w.u64(field::FILE_UID, a.uid.into());
+    w.u64(field::FILE_GID, a.gid.into());
+    w.u64(field::FILE_SIZE, a.size);
+    w.u64(field::FILE_USED, a.used);
+    w.u64(field::FSID, a.fsid);
+    w.u64(field::FILEID, a.fileid);
+    w.i64(field::ATIME, a.times[0]);
+    w.i64(field::MTIME, a.times[1]);
+    w.i64(field::CTIME, a.times[2]);
+}
+
+fn word(message: &[u8]) -> Option<u32> {
+    message.first_chunk().map(|word| u32::from_be_bytes(*word))
+}
+
+#[inline]
+fn number(w: &mut TupleWriter, id: FieldId, value: Option<impl Into<u64>>) {
+    if let Some(value) = value {
+        w.u64(id, value.into());
+    }
+}
+
+#[inline]
+fn text(w: &mut TupleWriter, id: FieldId, value: Option<&[u8]>) {
+    if let Some(value) = value {
+        w.text(id, value);
+    }
+}
+
+#[inline]
+fn handle(w: &mut TupleWriter, id: FieldId, handle: Option<&[u8]>) {
+    let Some(handle) = handle.filter(|_| w.wants(id)) else { return };
+    let mut digits = [0; 2 * super::body::HANDLE_BYTES_MAX];
+    let (pairs, _) = digits.as_chunks_mut::<2>();
+    for (pair, byte) in pairs.iter_mut().zip(handle) {
+        *pair = [byte >> 4, byte & 15].map(|digit| b"0123456789abcdef"[usize::from(digit)]);
+    }
+    w.text(id, &digits[..2 * handle.len()]);
+}
+
+fn stable_how(stable: u32) -> &'static [u8] {
+    match stable {
+        0 => b"unstable",
+        1 => b"data_sync",
+        2 => b"file_sync",
+        _ => b"other",
+    }
+}

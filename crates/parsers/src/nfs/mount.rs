@@ -1,0 +1,29 @@
+//! MOUNT (RFC 1813 appendix I; RFC 1094 appendix A): where file handles come from.
+
+use super::body::{Args, HANDLE_BYTES_MAX, NAME_BYTES_MAX, Results};
+use super::rpc::Target;
+use super::xdr::Xdr;
+
+/// The procedure that gives a directory's handle.
+pub const MNT: u32 = 1;
+const UMNT: u32 = 3;
+
+/// Reads a procedure's arguments.
+pub fn args<'a>(procedure: u32, x: &mut Xdr<'a>, args: &mut Args<'a>) -> Option<()> {
+    if matches!(procedure, MNT | UMNT) {
+        args.name = Some(x.opaque(NAME_BYTES_MAX)?);
+    }
+    Some(())
+}
+
+/// Reads a procedure's results.
+pub fn results<'a>(target: &Target, x: &mut Xdr<'a>, r: &mut Results<'a>) -> Option<()> {
+    if target.procedure == MNT {
+        let status = x.u32()?;
+        r.status = Some(status);
+        if status == 0 {
+            r.object = Some(if target.version == 3 { x.opaque(HANDLE_BYTES_MAX)? } else { x.fixed(32)? });
+        }
+    }
+    Some(())
+}

@@ -1,0 +1,34 @@
+//! Portmap and rpcbind (RFC 1833): which port a program is at.
+
+use super::body::{Args, More, Results};
+use super::rpc::Target;
+use super::xdr::Xdr;
+
+/// GETPORT of version 2, GETADDR of versions 3 and 4.
+const GETPORT: u32 = 3;
+
+/// Reads the arguments of version 2.
+pub fn args<'a>(procedure: u32, x: &mut Xdr<'a>, args: &mut Args<'a>) -> Option<()> {
+    const NAMES: &[&str] = &["program", "version", "transport"];
+    if procedure == GETPORT {
+        let mut values = [0; 9];
+        for value in &mut values[..3] {
+            *value = x.u32()?.into();
+        }
+        args.more = More::Numbers(NAMES, values);
+    }
+    Some(())
+}
+
+/// Reads a procedure's results.
+pub fn results<'a>(target: &Target, x: &mut Xdr<'a>, r: &mut Results<'a>) -> Option<()> {
+    const ADDRESS_BYTES_MAX: usize = 256;
+    if target.procedure == GETPORT {
+        r.more = if target.version == 2 {
+            More::Numbers(&["port"], [x.u32()?.into(), 0, 0, 0, 0, 0, 0, 0, 0])
+        } else {
+            More::Text("address", x.opaque(ADDRESS_BYTES_MAX)?)
+        };
+    }
+    Some(())
+}

@@ -1,0 +1,110 @@
+//! What an ONC-RPC message looks like from its first bytes, where it is not known that one begins: in a new flow, and
+//! behind a loss.
+
+use memchr::memmem;
+use wire::IpProtocol;
+
+use super::programs;
+use super::rpc::{RPC_VERSION, Target};
+use crate::{Probe, ProbeContext};
+
+/// Length of a record mark (RFC 5531 section 11).
+pub const MARK: usize = 4;
+/// So many bytes from a record mark on tell a message from anything else.
+pub const SIGNATURE: usize = MARK + 24;
+/// Longest fragment: servers take data of a few MiB at most.
+pub const FRAGMENT_BYTES_MAX: u32 = 64 << 20;
+/// Most bytes of credentials and verifiers.
+const AUTH_BYTES_MAX: u32 = 400;
+
+/// Whether a fragment may be so long.
+#[inline]
+pub fn is_plausible_mark(mark: u32) -> bool {
+    (1..=FRAGMENT_BYTES_MAX).contains(&(mark & 0x7fff_ffff))
+}
+
+#[inline]
+fn word(bytes: &[u8], i: usize) -> Option<u32> {
+    bytes.get(4 * i..4 * i + 4)?.first_chunk().map(|word| u32::from_be_bytes(*word))
+}
+
+/// Whether `message` begins like a call: of any program, or of one that is known here.
+pub fn is_call(message: &[u8], known: bool) -> Option<bool> {
+    if word(message, 1)? != 0 || word(message, 2)? != RPC_VERSION {
+        return Some(false);
+    }
+    let target = Target {
+        program: word(message, 3)?,
+        version: word(message, 4)?,
+        procedure: word(message, 5)?,
+        protected: false,
+    };
+    Some(!known || programs::procedure(&target).is_some())
+}
+
+/// Whether `message` begins like a reply.
+pub fn is_reply(message: &[u8]) -> Option<bool> {
+    let (kind, accepted) = (word(message, 1)?, word(message, 2)?);
+    if kind != 1 || accepted > 1 {
+        return Some(false);
+    }
+    if accepted == 1 {
+        return Some(word(message, 3)? <= 1);
+    }
+    let (flavor, len) = (word(message, 3)?, word(message, 4)?);
+    let plain = flavor <= 7 && len <= AUTH_BYTES_MAX && len.is_multiple_of(4) && (flavor > 0 || len == 0);
+    Some(plain && (len > 0 || word(message, 5)? <= 5))
+}
+
+/// Where in `bytes` the first record begins that holds a call of a known program, or a reply that `awaited` knows.
+/// Needs [`SIGNATURE`] bytes of it.
+pub fn find(bytes: &[u8], awaited: impl Fn(u32) -> bool) -> Option<usize> {
+    // The message type, and the word behind it but for what differs.
+    let calls = memmem::find_iter(bytes, b"\0\0\0\0\0\0\0\x02\0").filter_map(|at| at.checked_sub(2 * MARK));
+    let call = calls.filter(|at| signature(bytes, *at)).find(|at| {
+        let message = &bytes[at + MARK..];
+        is_call(message, true) == Some(true)
+    });
+    let before = call.map_or(bytes.len(), |at| (at + SIGNATURE).min(bytes.len()));
+    let replies =
+        memmem::find_iter(&bytes[..before], b"\0\0\0\x01\0\0\0").filter_map(|at| at.checked_sub(2 * MARK));
+    let reply = replies.filter(|at| signature(bytes, *at)).find(|at| {
+        let message = &bytes[at + MARK..];
+        word(message, 0).is_some_and(&awaited) && is_reply(message) == Some(true)
+    });
+    call.into_iter().chain(reply).min()
+}
+
+fn signature(bytes: &[u8], at: usize) -> bool {
+    let mark = bytes.get(at..at + SIGNATURE).and_then(|record| word(record, 0));
+    mark.is_some_and(|mark| is_plausible_mark(mark) && mark & 0x7fff_ffff >= (SIGNATURE - MARK) as u32)
+}
+
+/// Recognises a call of a known program, a reply, or where the connection was joined midway a call further on.
+pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
+    if context.transport == IpProtocol::UDP {
+        return match verdict(bytes) {
+            Probe::NeedMore => Probe::NotForUs,
+            probe => probe,
+        };
+    }
+    let begins = match word(bytes, 0) {
+        Some(mark) if is_plausible_mark(mark) => verdict(&bytes[MARK..]),
+        Some(_) => Probe::NotForUs,
+        None if bytes.first().is_some_and(|b| matches!(b, 0 | 0x80)) => Probe::NeedMore,
+        None => Probe::NotForUs,
+    };
+    match begins {
+        Probe::NotForUs if context.midstream && find(bytes, |_| false).is_some() => Probe::Request,
+        probe => probe,
+    }
+}
+
+fn verdict(message: &[u8]) -> Probe {
+    match (is_call(message, true), is_reply(message)) {
+        (Some(true), _) => Probe::Request,
+        (_, Some(true)) => Probe::Response,
+        (Some(false), Some(false)) => Probe::NotForUs,
+        _ => Probe::NeedMore,
+    }
+}

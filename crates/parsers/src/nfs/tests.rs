@@ -1,0 +1,527 @@
+//! Conversations in bytes, and what the parser makes of them.
+
+use proptest::prelude::*;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::*;
+use crate::dialogue::Dialogue;
+use crate::{Probe, ProbeContext};
+
+const C: Direction = Direction::ClientToServer;
+const S: Direction = Direction::ServerToClient;
+
+/// XDR under construction.
+#[derive(Clone, Default)]
+struct X(Vec<u8>);
+
+impl X {
+    fn u32(mut self, word: u32) -> X {
+        self.0.extend_from_slice(&word.to_be_bytes());
+        self
+    }
+
+    fn words(self, words: &[u32]) -> X {
+        words.iter().fold(self, |x, word| x.u32(*word))
+    }
+
+    fn u64(mut self, word: u64) -> X {
+        self.0.extend_from_slice(&word.to_be_bytes());
+        self
+    }
+
+    fn opaque(mut self, bytes: &[u8]) -> X {
+        self = self.u32(bytes.len() as u32);
+        self.0.extend_from_slice(bytes);
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        self
+    }
+
+    fn attributes(self, size: u64) -> X {
+        self.words(&[1, 0o644, 1, 10, 20])
+            .u64(size)
+            .u64(4096)
+            .u64(0)
+            .u64(7)
+            .u64(99)
+            .words(&[1, 2, 3, 4, 5, 6])
+    }
+
+    /// As a record of one fragment.
+    fn record(self) -> Vec<u8> {
+        let mut record = (0x8000_0000 | self.0.len() as u32).to_be_bytes().to_vec();
+        record.extend_from_slice(&self.0);
+        record
+    }
+
+    /// As a record of fragments of at most `n` bytes.
+    fn fragments(self, n: usize) -> Vec<u8> {
+        let mut record = Vec::new();
+        let last = self.0.len().div_ceil(n) - 1;
+        for (i, piece) in self.0.chunks(n).enumerate() {
+            let mark = u32::from(i == last) << 31 | piece.len() as u32;
+            record.extend_from_slice(&mark.to_be_bytes());
+            record.extend_from_slice(piece);
+        }
+        record
+    }
+}
+
+fn call_of(xid: u32, program: u32, version: u32, procedure: u32) -> X {
+    let sys = X::default().u32(1).opaque(b"box").words(&[10, 20, 0]);
+    X::default().words(&[xid, 0, 2, program, version, procedure]).u32(1).opaque(&sys.0).words(&[0, 0])
+}
+
+fn call(xid: u32, procedure: u32) -> X {
+    call_of(xid, programs::NFS, 3, procedure)
+}
+
+fn reply(xid: u32) -> X {
+    X::default().words(&[xid, 1, 0, 0, 0, 0])
+}
+
+fn read(xid: u32, offset: u64, count: u32) -> X {
+    call(xid, 6).opaque(b"FILE").u64(offset).u32(count)
+}
+
+fn read_reply(xid: u32, data: &[u8]) -> X {
+    reply(xid).words(&[0, 1]).attributes(1 << 20).words(&[data.len() as u32, 0]).opaque(data)
+}
+
+fn write(xid: u32, offset: u64, data: &[u8]) -> X {
+    call(xid, 7).opaque(b"FILE").u64(offset).words(&[data.len() as u32, 2]).opaque(data)
+}
+
+fn write_reply(xid: u32, count: u32) -> X {
+    reply(xid).words(&[0, 1]).u64(5).words(&[1, 2, 3, 4, 1]).attributes(6).words(&[count, 2]).u64(0)
+}
+
+fn getattr(xid: u32) -> X {
+    call(xid, 1).opaque(b"FILE")
+}
+
+fn getattr_reply(xid: u32) -> X {
+    reply(xid).u32(0).attributes(3)
+}
+
+fn lookup(xid: u32, directory: &[u8], name: &str) -> X {
+    call(xid, 3).opaque(directory).opaque(name.as_bytes())
+}
+
+fn lookup_reply(xid: u32, handle: &[u8]) -> X {
+    reply(xid).u32(0).opaque(handle).words(&[0, 0])
+}
+
+fn talk(fields: &[&'static str]) -> Dialogue {
+    Dialogue::new(&PROTOCOL, schema_rpc(), ALL, fields)
+}
+
+fn data(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * i / 7) as u8).collect()
+}
+
+fn sums(data: &[u8]) -> String {
+    data.chunks_exact(512).map(|b| format!("{:016x}", xxh3_64(b))).collect::<Vec<_>>().join(" ")
+}
+
+const SHORT: &[&str] = &["xid", "procedure", "status", "response_time_ns", "quality"];
+
+#[test]
+fn a_call_and_its_reply() {
+    let mut t = talk(&[
+        "xid",
+        "program",
+        "version",
+        "procedure",
+        "auth",
+        "uid",
+        "gid",
+        "machine",
+        "file_handle",
+        "rpc_status",
+        "status",
+        "file_type",
+        "file_size",
+        "mtime",
+        "call_time_ns",
+        "response_time_ns",
+        "transfer_time_ns",
+        "request_bytes",
+        "response_bytes",
+    ]);
+    let (ask, answer) = (getattr(7).record(), getattr_reply(7).record());
+    t.client(&ask[..30]).client(&ask[30..]).server(&answer[..9]).server(&answer[9..]);
+    let (n, m) = (ask.len() - 4, answer.len() - 4);
+    assert_eq!(
+        t.rows(),
+        [format!(
+            "7 nfs 3 GETATTR sys 10 20 box 46494c45 success ok file 3 3000000004 1000 1000 1000 {n} {m}"
+        )]
+    );
+}
+
+#[test]
+fn replies_in_any_order_and_several_messages_in_a_segment() {
+    let mut t = talk(SHORT);
+    t.client([getattr(1).record(), read(2, 0, 9).record(), getattr(3).record()].concat());
+    t.server([getattr_reply(3).record(), getattr_reply(1).record()].concat());
+    t.server(read_reply(2, b"123456789").record());
+    assert_eq!(t.rows(), ["3 GETATTR ok 1000 exact", "1 GETATTR ok 1000 exact", "2 READ ok 2000 exact"]);
+}
+
+#[test]
+fn a_reply_comes_while_a_call_is_under_way() {
+    let mut t = talk(SHORT);
+    let long = write(3, 0, &data(3000)).record();
+    t.client([getattr(1).record(), getattr(2).record()].concat()).client(&long[..1000]);
+    t.server(getattr_reply(1).record()).client(&long[1000..2000]).server(getattr_reply(2).record());
+    t.client(&long[2000..]).server(write_reply(3, 3000).record());
+    assert_eq!(t.rows(), ["1 GETATTR ok 2000 exact", "2 GETATTR ok 4000 exact", "3 WRITE ok 1000 exact"]);
+}
+
+#[test]
+fn data_are_checked_on_the_way() {
+    let fields = &[
+        "procedure",
+        "offset",
+        "count",
+        "result_count",
+        "aligned",
+        "stable",
+        "committed",
+        "block_checksums",
+    ];
+    let data = data(2000);
+    let mut t = talk(fields);
+    for piece in write(1, 1024, &data).fragments(700).chunks(333) {
+        t.client(piece);
+    }
+    t.server(write_reply(1, 2000).record());
+    t.client(read(2, 500, 2048).record());
+    for piece in read_reply(2, &data).fragments(900).chunks(100) {
+        t.server(piece);
+    }
+    let (all, inner) = (sums(&data), sums(&data[12..]));
+    assert_eq!(
+        t.rows(),
+        [
+            format!("WRITE 1024 2000 2000 false file_sync file_sync {all}"),
+            format!("READ 500 2048 2000 false - - {inner}")
+        ]
+    );
+}
+
+#[test]
+fn data_are_not_checked_if_nobody_asks() {
+    let schema = std::sync::Arc::new(schema_rpc());
+    let wanted = [schema.find("xid").expect("a field")];
+    let mut taps = [crate::Tap::new(ALL, tuple::TupleWriter::new(schema, &wanted))];
+    let end = |n| wire::Endpoint { addr: wire::Addr::v4([10, 0, 0, n]), port: 2049 };
+    let flow = crate::FlowContext {
+        id: 1,
+        client: end(1),
+        server: end(2),
+        protocol: wire::IpProtocol::TCP,
+        client_guessed: false,
+        midstream: false,
+        sample_rate: 1.0,
+    };
+    let mut counters = crate::Counters::default();
+    let mut out = Output::new(&flow, Timestamp(1), &mut counters, &mut taps);
+    let mut parser = Parser::default();
+    parser.on_bytes(C, &write(1, 0, &data(60_000)).record(), Timestamp(1), &mut out);
+    parser.on_bytes(S, &write_reply(1, 60_000).record(), Timestamp(1), &mut out);
+    assert_eq!(taps[0].writer.rows(), 1);
+    assert!(counters.copied_bytes < 200, "{counters:?}");
+}
+
+#[test]
+fn names_are_learned() {
+    let mut t = talk(&["procedure", "name", "to_name", "path"]);
+    let rename = call(4, 14).opaque(b"ROOT").opaque(b"a").opaque(b"ROOT").opaque(b"z");
+    let list =
+        reply(6).words(&[0, 0]).u64(0).words(&[1]).u64(5).opaque(b"x").u64(1).words(&[0, 1]).opaque(b"XX");
+    t.client(call_of(9, programs::MOUNT, 3, 1).opaque(b"/export").record());
+    t.server(reply(9).u32(0).opaque(b"ROOT").words(&[1, 1]).record());
+    t.client(lookup(1, b"ROOT", "a").record()).server(lookup_reply(1, b"DIR1").record());
+    t.client(lookup(2, b"DIR1", "b").record()).server(lookup_reply(2, b"FILE").record());
+    t.client(read(3, 0, 1).record()).server(read_reply(3, b"1").record());
+    t.client(rename.record()).server(reply(4).words(&[0, 0, 0, 0, 0]).record());
+    t.client(read(5, 0, 1).record()).server(read_reply(5, b"1").record());
+    t.client(call(6, 17).opaque(b"DIR1").u64(0).u64(0).words(&[1, 1]).record());
+    t.server(list.words(&[0, 1]).record());
+    t.client(call(7, 1).opaque(b"XX").record()).server(getattr_reply(7).record());
+    assert_eq!(
+        t.rows(),
+        [
+            "MNT /export - /export",
+            "LOOKUP a - /export/a",
+            "LOOKUP b - /export/a/b",
+            "READ - - /export/a/b",
+            "RENAME a z /export/a",
+            "READ - - /export/z/b",
+            "READDIRPLUS - - /export/z",
+            "GETATTR - - /export/z/x",
+        ]
+    );
+}
+
+#[test]
+fn what_is_refused() {
+    let mut t = talk(&["procedure", "rpc_status", "status", "quality"]);
+    t.client(getattr(1).record()).server(X::default().words(&[1, 1, 1, 1, 5]).record());
+    t.client(call_of(2, 100_227, 3, 1).record()).server(X::default().words(&[2, 1, 0, 0, 0, 1]).record());
+    t.client(getattr(3).record()).server(reply(3).u32(70).record());
+    t.client(call_of(4, 200_000, 1, 9).record()).server(reply(4).words(&[1, 2, 3]).record());
+    assert_eq!(
+        t.rows(),
+        [
+            "GETATTR auth_error - exact",
+            "GETACL prog_unavail - exact",
+            "GETATTR success stale exact",
+            "9 success - exact"
+        ]
+    );
+}
+
+#[test]
+fn calls_that_are_sent_again() {
+    let fields = &["xid", "response_time_ns", "retransmitted", "quality"];
+    let mut t = talk(fields);
+    for direction in [C, C, S, S, C, S] {
+        t.datagram(direction, &if direction == C { getattr(1) } else { getattr_reply(1) }.0);
+    }
+    assert_eq!(t.counters.retransmitted_calls, 2);
+    assert_eq!(t.counters.repeated_replies, 1);
+    assert_eq!(t.rows(), ["1 2000 1 exact", "1 1000 1 exact"]);
+    // The number of another call: the one before has no reply.
+    let mut t = talk(SHORT);
+    t.client(getattr(1).record()).client(read(1, 0, 5).record()).server(read_reply(1, b"12345").record());
+    assert_eq!(t.rows(), ["1 GETATTR - - half", "1 READ ok 1000 exact"]);
+}
+
+#[test]
+fn halves() {
+    let mut t = talk(SHORT);
+    t.server(getattr_reply(5).record()).client(getattr(6).record());
+    assert_eq!(t.rows(), ["5 - - - half", "6 GETATTR - - half"]);
+}
+
+#[test]
+fn a_gap_in_data_is_passed_over() {
+    let fields =
+        &["xid", "result_count", "block_checksums", "response_time_ns", "transfer_time_ns", "quality"];
+    let data = data(2048);
+    let mut t = talk(fields);
+    let answer = read_reply(1, &data).record();
+    let begin = answer.len() - 2048;
+    t.client(read(1, 0, 2048).record())
+        .server(&answer[..begin + 600])
+        .gap(S, 500)
+        .server(&answer[begin + 1100..]);
+    t.client(getattr(2).record()).server(getattr_reply(2).record());
+    let all = sums(&data);
+    let all: Vec<_> = all.split(' ').collect();
+    assert_eq!(
+        t.rows(),
+        [format!("1 2048 {} - - {} 1000 2000 gap_body", all[0], all[3]), "2 - - 1000 0 exact".to_owned()]
+    );
+    assert_eq!(t.counters.resyncs, 0);
+}
+
+#[test]
+fn behind_a_loss_the_next_message_is_found() {
+    let mut t = talk(SHORT);
+    t.client(getattr(1).record()).server(getattr_reply(1).record());
+    let (lost, next) = (getattr(2).record(), getattr(3).record());
+    t.gap(C, 30).client(&lost[30..]).client(&next[..13]).client(&next[13..]);
+    t.server(getattr_reply(2).record()).server(getattr_reply(3).record());
+    t.client(getattr(4).record()).server(getattr_reply(4).record());
+    assert_eq!(
+        t.rows(),
+        ["1 GETATTR ok 1000 exact", "2 - - - half", "3 GETATTR ok 2000 resync", "4 GETATTR ok 1000 exact"]
+    );
+    assert_eq!(t.counters.resyncs, 1);
+    // The replies' side: one that nobody waits for is not taken for one.
+    let mut t = talk(SHORT);
+    t.client([getattr(1).record(), getattr(2).record(), getattr(3).record()].concat());
+    t.server(&getattr_reply(1).record()[..50]).gap(S, 200).server(getattr_reply(9).record());
+    t.server([&b"\0\0"[..], &getattr_reply(3).record()].concat());
+    assert_eq!(t.rows(), ["1 GETATTR ok 1000 gap_body", "3 GETATTR ok 4000 resync", "2 GETATTR - - half"]);
+}
+
+#[test]
+fn what_looked_like_a_call_is_dropped_again() {
+    let mut t = talk(SHORT);
+    let noise = [&getattr(8).record()[..], b"this is not the next record"].concat();
+    t.client(getattr(1).record()).server(getattr_reply(1).record());
+    t.gap(C, 30).client(noise).client(getattr(2).record()).server(getattr_reply(2).record());
+    assert_eq!(t.rows(), ["1 GETATTR ok 1000 exact", "2 GETATTR ok 1000 resync"]);
+}
+
+#[test]
+fn midstream() {
+    let mut t = talk(SHORT).midstream();
+    t.server(&read_reply(1, &data(900)).record()[300..]).client([&b"abc"[..], &getattr(2).record()].concat());
+    t.server(getattr_reply(2).record()).client(getattr(3).record()).server(getattr_reply(3).record());
+    assert_eq!(t.rows(), ["2 GETATTR ok 1000 midstream", "3 GETATTR ok 1000 exact"]);
+}
+
+#[test]
+fn bodies_that_are_protected_are_not_read() {
+    let gss = X::default().words(&[1, 0, 1, 3]).opaque(b"ctx");
+    let ask = X::default().words(&[1, 0, 2, programs::NFS, 3, 6]).u32(6).opaque(&gss.0).words(&[0, 0]);
+    let mut t = talk(&["procedure", "auth", "file_handle", "rpc_status", "status", "quality"]);
+    t.client(ask.opaque(&[9; 60]).record());
+    t.server(X::default().words(&[1, 1, 0, 6]).opaque(&[1; 28]).u32(0).opaque(&[9; 99]).record());
+    assert_eq!(t.counters.protected_messages, 2);
+    assert_eq!(t.rows(), ["READ gss_privacy - success - exact"]);
+}
+
+#[test]
+fn compounds() {
+    let mut t = talk(&["procedure", "operations", "status", "file_handle", "offset", "count"]);
+    let ask = call_of(1, programs::NFS, 4, 1).opaque(b"tag").words(&[1, 4, 53]);
+    let ask = ask.words(&[0; 8]).u32(22).opaque(b"FILE").u32(25).words(&[0; 4]).u64(512).u32(100);
+    t.client(ask.clone().words(&[9, 1, 3]).record()).server(reply(1).words(&[0, 0, 0]).record());
+    t.client(ask.words(&[42, 0, 0]).record()).server(reply(1).words(&[70, 0, 0]).record());
+    assert_eq!(
+        t.rows(),
+        [
+            "COMPOUND SEQUENCE PUTFH READ GETATTR ok 46494c45 512 100",
+            "COMPOUND SEQUENCE PUTFH READ EXCHANGE_ID ... stale 46494c45 512 100"
+        ]
+    );
+}
+
+#[test]
+fn probing() {
+    let check = |bytes: &[u8], udp, midstream, expected| {
+        let transport = if udp { wire::IpProtocol::UDP } else { wire::IpProtocol::TCP };
+        let context = ProbeContext { transport, usual_port: false, midstream, speaker: None };
+        assert_eq!(scan::probe(bytes, context), expected, "{}", bytes.escape_ascii());
+    };
+    let (ask, answer) = (getattr(1).record(), getattr_reply(1).record());
+    check(&ask, false, false, Probe::Request);
+    check(&ask[..20], false, false, Probe::NeedMore);
+    check(&ask[..2], false, false, Probe::NeedMore);
+    check(&answer, false, false, Probe::Response);
+    check(&ask[4..], true, false, Probe::Request);
+    check(&answer[4..], true, false, Probe::Response);
+    check(&ask[4..20], true, false, Probe::NotForUs);
+    check(&[&[7; 99], &ask[..]].concat(), false, false, Probe::NotForUs);
+    check(&[&[7; 99], &ask[..]].concat(), false, true, Probe::Request);
+    check(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", false, false, Probe::NotForUs);
+    check(&[0; 64], false, false, Probe::NotForUs);
+    check(&[0; 64], true, false, Probe::NotForUs);
+}
+
+/// One operation of a random conversation: the call, the reply, how long the data are.
+fn operation(xid: u32, kind: u8, len: usize) -> (X, X) {
+    let data = data(len);
+    match kind {
+        0 => (read(xid, 100 * len as u64, 4096), read_reply(xid, &data)),
+        1 => (write(xid, 512, &data), write_reply(xid, len as u32)),
+        2 => (lookup(xid, b"ROOT", "name"), lookup_reply(xid, b"FILE")),
+        _ => (getattr(xid), getattr_reply(xid)),
+    }
+}
+
+type Sent = (Direction, Vec<u8>);
+
+fn conversation(operations: &[(u8, usize, usize)]) -> Vec<Sent> {
+    let each = operations.iter().enumerate().flat_map(|(i, (kind, len, fragment))| {
+        let (ask, answer) = operation(i as u32, *kind, *len);
+        [(C, ask.fragments(*fragment)), (S, answer.fragments(*fragment))]
+    });
+    each.collect()
+}
+
+const ALL_BUT_TIMES: &[&str] = &[
+    "xid",
+    "procedure",
+    "status",
+    "path",
+    "offset",
+    "count",
+    "result_count",
+    "block_checksums",
+    "file_size",
+    "request_bytes",
+    "response_bytes",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_cutting_gives_the_same_tuples(
+        operations in proptest::collection::vec((0..4u8, 0..3000usize, 40..4000usize), 1..12),
+        n in 1..1500usize,
+    ) {
+        let (mut whole, mut cut) = (talk(ALL_BUT_TIMES), talk(ALL_BUT_TIMES));
+        for (direction, bytes) in conversation(&operations) {
+            whole.bytes(direction, &bytes);
+            bytes.chunks(n).for_each(|piece| _ = cut.bytes(direction, piece));
+        }
+        let rows = whole.rows();
+        prop_assert_eq!(rows.len(), operations.len());
+        prop_assert_eq!(rows, cut.rows());
+        prop_assert_eq!(cut.counters.resyncs + cut.counters.malformed_messages, 0);
+    }
+
+    #[test]
+    fn after_any_losses_what_is_exact_is_right(
+        operations in proptest::collection::vec((0..4u8, 0..3000usize, 400..4000usize), 1..20),
+        n in 1..1500usize,
+        lost in proptest::collection::vec(any::<u16>(), 0..6),
+    ) {
+        let sent = conversation(&operations);
+        let pieces: Vec<(Direction, &[u8])> =
+            sent.iter().flat_map(|(d, bytes)| bytes.chunks(n).map(|piece| (*d, piece))).collect();
+        let fields = [ALL_BUT_TIMES, &["response_time_ns", "transfer_time_ns", "call_time_ns", "quality"]].concat();
+        let fields: Vec<_> = fields.into_iter().filter(|f| *f != "path").collect();
+        let (mut whole, mut holed) = (talk(&fields), talk(&fields));
+        for (i, (direction, piece)) in pieces.iter().enumerate() {
+            whole.bytes(*direction, piece);
+            if lost.iter().any(|l| usize::from(*l) % pieces.len() == i) {
+                holed.gap(*direction, piece.len() as u64);
+            } else {
+                holed.bytes(*direction, piece);
+            }
+        }
+        let (whole, holed) = (whole.rows(), holed.rows());
+        prop_assert_eq!(whole.len(), operations.len());
+        let exact = |row: &&String| row.ends_with("exact");
+        prop_assert!(holed.iter().filter(exact).all(|row| whole.contains(row)), "{:#?}\n{:#?}", whole, holed);
+        // Nothing is paired with what it does not belong to.
+        let named = |row: &String| row.split(' ').take(2).collect::<Vec<_>>().join(" ");
+        for row in holed.iter().map(named).filter(|row| !row.ends_with('-')) {
+            prop_assert!(whole.iter().any(|was| named(was) == row), "{:#?}\n{}", whole, row);
+        }
+    }
+
+    #[test]
+    fn nothing_panics(
+        steps in proptest::collection::vec((any::<bool>(), 0..7u8, 0..2000usize, any::<u32>()), 0..40),
+        midstream in any::<bool>(),
+    ) {
+        let t = talk(ALL_BUT_TIMES);
+        let mut t = if midstream { t.midstream() } else { t };
+        for (client, kind, len, noise) in steps {
+            let direction = if client { C } else { S };
+            let (ask, answer) = operation(noise % 8, kind % 4, len);
+            let mut bytes = if noise & 8 == 0 { ask } else { answer }.record();
+            let at = noise as usize / 16 % bytes.len();
+            match kind {
+                5 => _ = t.gap(direction, noise.into()),
+                6 => _ = t.datagram(direction, &bytes[4..at.max(4)]),
+                4 => {
+                    bytes[at] ^= 1 << (noise % 8);
+                    t.bytes(direction, &bytes);
+                }
+                _ => _ = t.bytes(direction, &bytes[..at]),
+            }
+        }
+        t.rows();
+    }
+}

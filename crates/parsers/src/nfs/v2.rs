@@ -1,0 +1,74 @@
+//! NFSv2 (RFC 1094 section 2.2): what is operated on, and how it went.
+
+use super::attributes::Attributes;
+use super::body::{Args, NAME_BYTES_MAX, Results};
+use super::xdr::Xdr;
+
+/// Every handle is so long.
+const HANDLE_BYTES: usize = 32;
+
+/// Reads a procedure's arguments.
+pub fn args<'a>(procedure: u32, x: &mut Xdr<'a>, args: &mut Args<'a>) -> Option<()> {
+    if !matches!(procedure, 1 | 2 | 4..=6 | 8..=17) {
+        return Some(());
+    }
+    args.handle = Some(x.fixed(HANDLE_BYTES)?);
+    match procedure {
+        4 | 9 | 10 | 13..=15 => {
+            args.name = Some(x.opaque(NAME_BYTES_MAX)?);
+            if procedure == 13 {
+                args.to_name = Some(x.opaque(NAME_BYTES_MAX)?);
+            }
+        }
+        6 => {
+            args.offset = Some(x.u32()?.into());
+            args.count = Some(x.u32()?.into());
+        }
+        8 => {
+            let (_begin, offset, _total, len) = (x.u32()?, x.u32()?, x.u32()?, x.u32()?);
+            (args.offset, args.count, args.data) = (Some(offset.into()), Some(len.into()), Some(len));
+        }
+        11 => {
+            args.name = Some(x.opaque(NAME_BYTES_MAX)?);
+            args.to_handle = Some(x.fixed(HANDLE_BYTES)?);
+            args.to_name = Some(x.opaque(NAME_BYTES_MAX)?);
+        }
+        12 => {
+            args.to_handle = Some(x.fixed(HANDLE_BYTES)?);
+            args.to_name = Some(x.opaque(NAME_BYTES_MAX)?);
+        }
+        16 => {
+            args.offset = Some(x.u32()?.into());
+            args.count = Some(x.u32()?.into());
+        }
+        _ => {}
+    }
+    Some(())
+}
+
+/// Reads a procedure's results.
+pub fn results<'a>(procedure: u32, x: &mut Xdr<'a>, r: &mut Results<'a>) -> Option<()> {
+    if !matches!(procedure, 1 | 2 | 4..=6 | 8..=17) {
+        return Some(());
+    }
+    let status = x.u32()?;
+    r.status = Some(status);
+    if status != 0 {
+        return Some(());
+    }
+    match procedure {
+        4 | 9 | 14 => {
+            r.object = Some(x.fixed(HANDLE_BYTES)?);
+            r.attributes = Some(Attributes::read_v2(x)?);
+        }
+        1 | 2 | 8 => r.attributes = Some(Attributes::read_v2(x)?),
+        5 => r.target = Some(x.opaque(NAME_BYTES_MAX)?),
+        6 => {
+            r.attributes = Some(Attributes::read_v2(x)?);
+            let len = x.u32()?;
+            (r.count, r.data) = (Some(len.into()), Some(len));
+        }
+        _ => {}
+    }
+    Some(())
+}

@@ -1,0 +1,10 @@
+//! Any conversation with the ONC-RPC and NFS parser.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| netalytics_fuzz::converse(
+    &parsers::nfs::PROTOCOL,
+    parsers::nfs::schema_rpc(),
+    input
+));
