@@ -131,8 +131,8 @@ impl StreamParser for Parser {
         self.connection.on_bytes(direction, bytes, ts, out);
     }
 
-    fn on_gap(&mut self, direction: Direction, len: u64, _: Timestamp, out: &mut Output<'_>) {
-        self.connection.on_gap(direction, len, out);
+    fn on_gap(&mut self, direction: Direction, len: u64, ts: Timestamp, out: &mut Output<'_>) {
+        self.connection.on_gap(direction, len, ts, out);
     }
 
     fn on_end(&mut self, _: Direction, _: Timestamp, _: &mut Output<'_>) {}

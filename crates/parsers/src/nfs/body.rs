@@ -92,6 +92,10 @@ impl<'a> Args<'a> {
             (programs::NFS, 4) if target.procedure == 1 => v4::args(x, self),
             (programs::NFS, 2) => v2::args(target.procedure, x, self),
             (programs::MOUNT, 1..=3) => mount::args(target.procedure, x, self),
+            (programs::NFSACL, 3) if target.procedure != 0 => {
+                self.handle = Some(x.opaque(HANDLE_BYTES_MAX)?);
+                Some(())
+            }
             (programs::PORTMAP, 2) => portmap::args(target.procedure, x, self),
             _ => Some(()),
         }
@@ -107,6 +111,11 @@ impl<'a> Results<'a> {
             (programs::NFS, 4) if target.procedure == 1 => v4::results(x, self),
             (programs::NFS, 2) => v2::results(target.procedure, x, self),
             (programs::MOUNT, 1..=3) => mount::results(target, x, self),
+            (programs::NFSACL, 3) if target.procedure != 0 => {
+                self.status = Some(x.u32()?);
+                self.attributes = Attributes::read_optional(x)?;
+                Some(())
+            }
             (programs::PORTMAP, 2..=4) => portmap::results(target, x, self),
             _ => Some(()),
         }

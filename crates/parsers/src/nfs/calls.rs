@@ -34,8 +34,6 @@ pub enum Layout {
     NeedMore,
     /// No message begins like this.
     NoMessage,
-    /// A message, but its header makes no sense.
-    Unreadable,
     /// So many bytes, then file data, then nothing of interest.
     Head {
         /// Call or reply.
@@ -70,8 +68,8 @@ pub fn index(direction: Direction) -> usize {
     usize::from(direction == Direction::ServerToClient)
 }
 
-/// What has been read, or that it ended before the end of arguments or results.
-type Read = Result<(usize, Option<FileData>), ()>;
+/// Length of what is to be read, and the data behind it.
+type Read = (usize, Option<FileData>);
 
 impl Calls {
     /// What the first bytes of a message are; `whole`: there are no more.
@@ -86,11 +84,10 @@ impl Calls {
         let whole = whole || message.len() >= max;
         let read = if kind == Kind::Call { of_call(message) } else { self.of_reply(direction, message) };
         match read {
-            Some(Ok((at, data))) => Layout::Head { kind, at, data },
-            _ if !whole => Layout::NeedMore,
-            // What can be read will be.
-            Some(Err(())) => Layout::Head { kind, at: message.len(), data: None },
-            None => Layout::Unreadable,
+            Some((at, data)) => Layout::Head { kind, at, data },
+            None if !whole => Layout::NeedMore,
+            // It breaks off, or makes no sense: what can be read will be.
+            None => Layout::Head { kind, at: message.len(), data: None },
         }
     }
 
@@ -102,13 +99,11 @@ impl Calls {
         let mut data = None;
         if let Some(place) = place {
             let (call, mut results) = (waiting.get(place), Results::default());
-            if results.read(&call.target, self.wanted.has_any(LISTING), &mut x).is_none() {
-                return Some(Err(()));
-            }
+            results.read(&call.target, self.wanted.has_any(LISTING), &mut x)?;
             let offset = || offset(call).unwrap_or(u64::MAX);
             data = results.data.map(|len| FileData { offset: offset(), len });
         }
-        Some(Ok((message.len() - x.left(), data)))
+        Some((message.len() - x.left(), data))
     }
 
     /// The data if somebody wants their check-sums, and they can be had.
@@ -140,7 +135,8 @@ impl Calls {
         out: &mut Output<'_>,
     ) -> Option<u64> {
         let call = self.waiting[index(direction)].coming();
-        let (xid, target) = (Xdr::new(&call.head).u32()?, rpc::call(&call.head)?.target);
+        let (xid, known) = (Xdr::new(&call.head).u32()?, rpc::target(&call.head)?);
+        let target = rpc::call(&call.head).map_or(known, |header| header.target);
         blocks.move_to(&mut call.checksums);
         call.target = target;
         call.span = message.span?;
@@ -226,11 +222,9 @@ impl Calls {
 fn of_call(message: &[u8]) -> Option<Read> {
     let call = rpc::call(message)?;
     let (mut x, mut args) = (call.args, Args::default());
-    if args.read(&call.target, &mut x).is_none() {
-        return Some(Err(()));
-    }
+    args.read(&call.target, &mut x)?;
     let offset = args.offset.unwrap_or(u64::MAX);
-    Some(Ok((message.len() - x.left(), args.data.map(|len| FileData { offset, len }))))
+    Some((message.len() - x.left(), args.data.map(|len| FileData { offset, len })))
 }
 
 /// Where in its file a call reads.

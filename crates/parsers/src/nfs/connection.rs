@@ -27,12 +27,15 @@ impl Connection {
     pub fn on_bytes(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) {
         self.start(out);
         out.counters.parsed_bytes += bytes.len() as u64;
+        self.lanes[index(direction)].last_ts = ts;
         self.feed(direction, bytes, ts, out);
     }
 
-    /// `len` bytes of one direction are missing.
-    pub fn on_gap(&mut self, direction: Direction, len: u64, out: &mut Output<'_>) {
+    /// `len` bytes of one direction are missing, as was clear at `ts`.
+    pub fn on_gap(&mut self, direction: Direction, len: u64, ts: Timestamp, out: &mut Output<'_>) {
         self.start(out);
+        // What is known to be missing the moment its segment came was cut off by the snaplen: it came, too.
+        let came = self.lanes[index(direction)].last_ts == ts;
         let lane = &mut self.lanes[index(direction)];
         if lane.stage == Stage::Lost {
             return lane.head.clear();
@@ -45,7 +48,7 @@ impl Connection {
             let lane = &mut self.lanes[index(direction)];
             lane.pass_gap(inside);
             if lane.is_over() {
-                self.end_message(direction, false, out);
+                self.end_message(direction, came, out);
             }
         }
         if inside < len {
@@ -168,7 +171,6 @@ impl Connection {
                 piece.len()
             }
             Layout::NoMessage => self.no_message(direction, out),
-            Layout::Unreadable => self.unreadable(direction, out),
         }
     }
 
@@ -194,7 +196,6 @@ impl Connection {
             }
             Layout::NeedMore => piece.len(),
             Layout::NoMessage => return self.no_message(direction, out),
-            Layout::Unreadable => return self.unreadable(direction, out),
         };
         self.pass(direction, used, ts, out);
         used
@@ -290,14 +291,6 @@ impl Connection {
             let head = std::mem::take(&mut lane.head);
             self.begin(direction, kind, &head[..at], data, out);
         }
-    }
-
-    /// A message that is too odd to be read.
-    #[cold]
-    fn unreadable(&mut self, direction: Direction, out: &mut Output<'_>) -> usize {
-        out.counters.malformed_messages += 1;
-        self.lanes[index(direction)].stage = Stage::Rest;
-        0
     }
 
     /// What should be a message is none. If a search had led here, what it found was none either.

@@ -74,6 +74,8 @@ pub fn tuple(
     if let Some(header) = rpc::call(&call.head) {
         tuple.credentials = Some(header.credentials);
         broken |= tuple.args.read(&call.target, &mut { header.args }).is_none() && !call.gap;
+    } else {
+        broken |= !call.gap;
     }
     if let Some((reply, header)) = reply.and_then(|reply| Some((reply, rpc::reply(reply.head)?))) {
         tuple.rpc_status = Some(header.status);

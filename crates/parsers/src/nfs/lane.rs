@@ -23,6 +23,8 @@ pub struct Lane {
     pub last: bool,
     /// The message.
     pub message: Message,
+    /// When bytes came last.
+    pub last_ts: Timestamp,
     /// The part of the head that has come, or of the reply whose data are passing; or bytes that may begin a message.
     pub head: Vec<u8>,
     /// When these came.
@@ -97,6 +99,7 @@ impl Default for Lane {
             left: 0,
             last: false,
             message: NOTHING,
+            last_ts: Timestamp::MIN,
             head: Vec::new(),
             head_ts: Timestamp::MIN,
             blocks: Blocks::default(),

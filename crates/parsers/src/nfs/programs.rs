@@ -9,6 +9,9 @@ pub const NFS: u32 = 100_003;
 /// MOUNT (RFC 1813, appendix I).
 pub const MOUNT: u32 = 100_005;
 
+/// Access control lists beside NFSv3, as Solaris and Linux have them.
+pub const NFSACL: u32 = 100_227;
+
 /// A version of a program whose procedures are known.
 struct Known {
     program: u32,
@@ -61,8 +64,8 @@ const KNOWN: &[Known] = &[
     known(100_021, 3, NLM),
     known(100_021, 1, NLM),
     known(100_024, 1, &["NULL", "STAT", "MON", "UNMON", "UNMON_ALL", "SIMU_CRASH", "NOTIFY"]),
-    known(100_227, 2, &["NULL", "GETACL", "SETACL", "GETATTR", "ACCESS"]),
-    known(100_227, 3, &["NULL", "GETACL", "SETACL"]),
+    known(NFSACL, 2, &["NULL", "GETACL", "SETACL", "GETATTR", "ACCESS"]),
+    known(NFSACL, 3, &["NULL", "GETACL", "SETACL"]),
     known(0x4000_0000, 1, &["CB_NULL", "CB_COMPOUND"]),
 ];
 
@@ -75,7 +78,7 @@ pub fn program(number: u32) -> Option<&'static str> {
         100_011 => "rquota",
         100_021 => "nlm",
         100_024 => "status",
-        100_227 => "nfsacl",
+        NFSACL => "nfsacl",
         0x4000_0000 => "nfs_cb",
         _ => return None,
     })

@@ -64,6 +64,13 @@ pub struct Reply<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RpcStatus(u32);
 
+/// What a call that begins like one calls; of its credentials nothing is known.
+pub fn target(message: &[u8]) -> Option<Target> {
+    let mut x = Xdr::new(message);
+    let _xid_type_version = x.fixed(12)?;
+    Some(Target { program: x.u32()?, version: x.u32()?, procedure: x.u32()?, protected: false })
+}
+
 /// Reads the header of a call; `None`: it goes on, or it is none.
 pub fn call(message: &[u8]) -> Option<Call<'_>> {
     let mut x = Xdr::new(message);

@@ -5,7 +5,7 @@ use memchr::memmem;
 use wire::IpProtocol;
 
 use super::programs;
-use super::rpc::{RPC_VERSION, Target};
+use super::rpc::{self, RPC_VERSION};
 use crate::{Probe, ProbeContext};
 
 /// Length of a record mark (RFC 5531 section 11).
@@ -16,6 +16,10 @@ pub const SIGNATURE: usize = MARK + 24;
 pub const FRAGMENT_BYTES_MAX: u32 = 64 << 20;
 /// Most bytes of credentials and verifiers.
 const AUTH_BYTES_MAX: u32 = 400;
+/// Longest header of a call.
+const HEADER_BYTES_MAX: usize = 24 + 2 * (8 + AUTH_BYTES_MAX as usize);
+/// More procedures no program has.
+const PROCEDURES_MAX: u32 = 256;
 
 /// Whether a fragment may be so long.
 #[inline]
@@ -33,12 +37,7 @@ pub fn is_call(message: &[u8], known: bool) -> Option<bool> {
     if word(message, 1)? != 0 || word(message, 2)? != RPC_VERSION {
         return Some(false);
     }
-    let target = Target {
-        program: word(message, 3)?,
-        version: word(message, 4)?,
-        procedure: word(message, 5)?,
-        protected: false,
-    };
+    let target = rpc::target(message)?;
     Some(!known || programs::procedure(&target).is_some())
 }
 
@@ -101,8 +100,14 @@ pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
 }
 
 fn verdict(message: &[u8]) -> Probe {
-    match (is_call(message, true), is_reply(message)) {
-        (Some(true), _) => Probe::Request,
+    match (is_call(message, false), is_reply(message)) {
+        (Some(true), _) if is_call(message, true) == Some(true) => Probe::Request,
+        // Another program: its header has to make sense as a whole.
+        (Some(true), _) => match rpc::call(message) {
+            Some(call) if call.target.procedure < PROCEDURES_MAX => Probe::Request,
+            None if message.len() < HEADER_BYTES_MAX => Probe::NeedMore,
+            _ => Probe::NotForUs,
+        },
         (_, Some(true)) => Probe::Response,
         (Some(false), Some(false)) => Probe::NotForUs,
         _ => Probe::NeedMore,

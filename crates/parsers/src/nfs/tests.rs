@@ -329,6 +329,26 @@ fn a_gap_in_data_is_passed_over() {
 }
 
 #[test]
+fn what_the_snaplen_cut_off_came() {
+    let mut t = talk(&[
+        "procedure",
+        "file_handle",
+        "call_time_ns",
+        "response_time_ns",
+        "transfer_time_ns",
+        "quality",
+    ]);
+    let (ask, answer) = (getattr(1).record(), getattr_reply(1).record());
+    for (direction, bytes) in [(C, ask), (S, answer)] {
+        t.bytes(direction, &bytes[..30]);
+        // At the same moment.
+        t.now_us -= 1;
+        t.gap(direction, bytes.len() as u64 - 30);
+    }
+    assert_eq!(t.rows(), ["GETATTR - 0 1000 0 gap_body"]);
+}
+
+#[test]
 fn behind_a_loss_the_next_message_is_found() {
     let mut t = talk(SHORT);
     t.client(getattr(1).record()).server(getattr_reply(1).record());
