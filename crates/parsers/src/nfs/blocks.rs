@@ -153,23 +153,42 @@ impl Begun {
             bytes = &bytes[n..];
         }
         let (words, rest) = bytes.as_chunks::<8>();
-        let first = self.at / 8;
-        for (i, word) in words.iter().enumerate() {
-            self.mix(first + i, u64::from_le_bytes(*word));
+        let mut n = self.at / 8;
+        let (head, words) = words.split_at(words.len().min(n.wrapping_neg() % 8));
+        for word in head {
+            self.mix(n, u64::from_le_bytes(*word));
+            n += 1;
+        }
+        let (stripes, tail) = words.as_chunks::<8>();
+        for stripe in stripes {
+            self.mix_stripe(n / 8, stripe);
+            n += 8;
+        }
+        for word in tail {
+            self.mix(n, u64::from_le_bytes(*word));
+            n += 1;
         }
         self.word[..rest.len()].copy_from_slice(rest);
         *copied += rest.len() as u64;
         self.at += bytes.len();
     }
 
-    /// Word `n` of the block: a lane of one of its eight stripes. The last stripe has a secret of its own.
+    /// Word `n` of the block: a lane of one of its eight stripes.
     #[inline]
     fn mix(&mut self, n: usize, word: u64) {
-        let (stripe, lane) = (n / 8, n % 8);
-        let secret = if stripe < 7 { 8 * stripe } else { SECRET.len() - 64 - 7 };
-        let key = word ^ secret_at(secret + 8 * lane);
+        let (lane, key) = (n % 8, word ^ secret_of(n / 8)[n % 8]);
         self.acc[lane ^ 1] = self.acc[lane ^ 1].wrapping_add(word);
-        self.acc[lane] = self.acc[lane].wrapping_add((key & 0xffff_ffff).wrapping_mul(key >> 32));
+        self.acc[lane] = self.acc[lane].wrapping_add(halves_multiplied(key));
+    }
+
+    /// All lanes of a stripe.
+    #[inline]
+    fn mix_stripe(&mut self, stripe: usize, words: &[[u8; 8]; 8]) {
+        let (secret, words) = (secret_of(stripe), words.map(u64::from_le_bytes));
+        for (lane, acc) in self.acc.iter_mut().enumerate() {
+            let product = halves_multiplied(words[lane] ^ secret[lane]);
+            *acc = acc.wrapping_add(words[lane ^ 1]).wrapping_add(product);
+        }
     }
 
     fn finish(&self) -> u64 {
@@ -196,6 +215,18 @@ const PRIME64_4: u64 = 0x85eb_ca77_c2b2_ae63;
 const PRIME64_5: u64 = 0x27d4_eb2f_1656_67c5;
 const ACC: [u64; 8] =
     [PRIME32_3, PRIME64_1, PRIME64_2, PRIME64_3, PRIME64_4, PRIME32_2, PRIME64_5, PRIME32_1];
+
+#[inline]
+fn halves_multiplied(key: u64) -> u64 {
+    (key & 0xffff_ffff).wrapping_mul(key >> 32)
+}
+
+/// What a stripe is mixed with; the last one's has another place.
+#[inline]
+fn secret_of(stripe: usize) -> [u64; 8] {
+    let at = if stripe < 7 { 8 * stripe } else { SECRET.len() - 64 - 7 };
+    std::array::from_fn(|lane| secret_at(at + 8 * lane))
+}
 
 #[inline]
 fn secret_at(at: usize) -> u64 {

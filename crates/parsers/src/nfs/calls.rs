@@ -100,7 +100,9 @@ impl Calls {
         if let Some(place) = place {
             let (call, mut results) = (waiting.get(place), Results::default());
             results.read(&call.target, self.wanted.has_any(LISTING), &mut x)?;
-            let offset = || offset(call).unwrap_or(u64::MAX);
+            // Where the data belong is in the call; it is asked only if that matters.
+            let wanted = self.wanted.has(field::BLOCK_CHECKSUMS);
+            let offset = || if wanted { offset(call) } else { None }.unwrap_or(u64::MAX);
             data = results.data.map(|len| FileData { offset: offset(), len });
         }
         Some((message.len() - x.left(), data))
