@@ -39,6 +39,10 @@ JOBS = [
     Job("mysql_prep", "response times by statement", "PARSE mysql_query PROCESS (diff-group: group=fingerprint)", "M/s", 1, "every payload byte", ["tshark mysql fields"]),
     Job("mc_ascii", "response times by command", "PARSE memcached PROCESS (diff-group: group=command)", "M/s", 2, "every payload byte", ["packetbeat memcached", "tshark memcached fields"]),
     Job("mc_bin", "response times by command", "PARSE memcached PROCESS (diff-group: group=command)", "M/s", 2, "every payload byte", ["packetbeat memcached", "tshark memcached fields"]),
+    Job("nfs_64k", "every operation, all fields and check-sums", "PARSE nfs", "Gb/s", 20, "every payload byte", ["packetbeat nfs", "tshark rpc srt"], truth=("calls",)),
+    Job("nfs_chronicle", "every operation, all fields and check-sums", "PARSE nfs", "Gb/s", 20, "every payload byte", ["packetbeat nfs", "tshark rpc srt"], truth=("calls",)),
+    Job("nfs_1byte", "response times by procedure", "PARSE nfs PROCESS (diff-group: group=procedure)", "M/s", 1, "every payload byte", ["packetbeat nfs", "tshark rpc srt"],
+        truth=("calls",)),
 ]
 
 # The packet sizes of NetAlytics' figure 5.
@@ -46,14 +50,17 @@ SIZES = [("tcp_conn_time", f"tcp{n}_10k", n, "PARSE tcp_conn_time PROCESS (diff)
 SIZES += [("http_get", f"get{n}_10k", n, "PARSE http_get PROCESS (count)") for n in (128, 256, 512, 1024)]
 
 # Synthetic captures: nxgen's arguments; the same bytes on every machine.
-SYNTHETIC = {f"tcp{n}_10k": f"--size {n} --flows 10000 --ppf {ppf} --seed {n}" for n, ppf in ((64, 400), (128, 250), (256, 150), (512, 40), (1024, 20))}
-SYNTHETIC |= {f"get{n}_10k": f"--get --size {n} --flows 10000 --ppf {ppf} --seed {n + 1}" for n, ppf in ((128, 125), (256, 75), (512, 40), (1024, 20))}
-SYNTHETIC["tcp64_1m"] = "--size 64 --flows 1000000 --ppf 8 --seed 6401"
+SYNTHETIC = {f"tcp{n}_10k": f"fixed --size {n} --flows 10000 --ppf {ppf} --seed {n}" for n, ppf in ((64, 400), (128, 250), (256, 150), (512, 40), (1024, 20))}
+SYNTHETIC |= {f"get{n}_10k": f"fixed --get --size {n} --flows 10000 --ppf {ppf} --seed {n + 1}" for n, ppf in ((128, 125), (256, 75), (512, 40), (1024, 20))}
+SYNTHETIC["tcp64_1m"] = "fixed --size 64 --flows 1000000 --ppf 8 --seed 6401"
+SYNTHETIC["nfs_64k"] = "nfs --mix data --ops 14000 --clients 50 --seed 7"
+SYNTHETIC["nfs_chronicle"] = "nfs --mix chronicle --ops 12000 --clients 50 --seed 8"
+SYNTHETIC["nfs_1byte"] = "nfs --mix onebyte --ops 400000 --clients 200 --seed 9"
 
 HTTP_TIMES = ["-Y", "http", "-T", "fields", "-e", "http.request.method", "-e", "http.request.full_uri", "-e", "http.response.code", "-e", "http.time"]
 MYSQL_FIELDS = ["-Y", "mysql", "-T", "fields", "-e", "mysql.command", "-e", "mysql.query", "-e", "mysql.error_code"]
 MEMCACHE_FIELDS = ["-Y", "memcache", "-T", "fields", "-e", "memcache.command", "-e", "memcache.opcode", "-e", "memcache.key"]
-PORTS = {"http": 80, "mysql": 3306, "memcached": 11211}
+PORTS = {"http": 80, "mysql": 3306, "memcached": 11211, "nfs": 2049}
 
 
 def peer(name, capture, here, work):
@@ -78,6 +85,7 @@ def peer(name, capture, here, work):
         "tshark http fields": ([*tshark, *HTTP_TIMES], ""),
         "tshark mysql fields": ([*tshark, *MYSQL_FIELDS], "no pairing, no times"),
         "tshark memcached fields": ([*tshark, *MEMCACHE_FIELDS], "no pairing, no times"),
+        "tshark rpc srt": ([*tshark, "-q", "-z", "rpc,srt,100003,3"], "no check-sums; a table of times"),
         "httparse by packet": ([crates, "httparse", capture], "no reassembly, pairing or times"),
         "sources (HashMap, ahash)": ([crates, "sources", capture], "a program of 20 lines"),
         "flows (HashMap, ahash)": ([crates, "flows", capture], "one-way counts only: no TCP, no end, no times"),

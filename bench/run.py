@@ -36,7 +36,7 @@ def generate(captures):
         subprocess.run(["cargo", "build", "--release", "--quiet", "--manifest-path", f"{GENERATORS}/nxgen/Cargo.toml", "--target-dir", target], check=True)
     for name in missing:
         say("making", name)
-        subprocess.run([f"{target}/release/nxgen", "fixed", *SYNTHETIC[name].split(), "--out", f"{captures}/{name}.pcap"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([f"{target}/release/nxgen", *SYNTHETIC[name].split(), "--out", f"{captures}/{name}.pcap"], check=True, stdout=subprocess.DEVNULL)
 
 
 def run(command, cpus, work, limit_s=600):
