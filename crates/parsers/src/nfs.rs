@@ -16,6 +16,7 @@ mod blocks;
 mod body;
 mod calls;
 mod connection;
+mod early;
 mod emit;
 mod lane;
 mod learned;

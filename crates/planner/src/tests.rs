@@ -147,6 +147,24 @@ fn the_real_parsers_have_what_queries_rely_on() {
     }
 }
 
+#[test]
+fn a_column_that_is_only_shown_can_be_left_out() {
+    let check = |text, expected| {
+        let query = query::check(text, &parsers::registry::schemas(), &()).expect("a sound query");
+        let mut plan = lower(&query);
+        assert_eq!(crate::leave_out(&mut plan, "block_checksums"), expected, "{text}");
+        let id = plan.dataflow.inputs[0].schema.find("block_checksums");
+        let kept = id.is_some_and(|id| plan.dataflow.inputs[0].columns.contains(&id));
+        assert_eq!(kept, !expected, "{text}");
+        assert_eq!(plan.monitor.parsers[0].columns, plan.dataflow.inputs[0].columns, "{text}");
+    };
+    check("PARSE nfs", true);
+    check("PARSE http", true);
+    check("PARSE nfs PROCESS (count)", true);
+    check("PARSE nfs WHERE block_checksums is not null", false);
+    check("PARSE nfs PROCESS (distinct: value=block_checksums)", false);
+}
+
 /// The blocks of the users' page that are marked with `kind`.
 fn documented(kind: &str) -> Vec<String> {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/query-language.md"));

@@ -1,12 +1,15 @@
 //! Calls and replies of one flow, matched by xid; what is to be read of a message; what was learned from both.
 
+use wire::Timestamp;
+
 use super::body::{Args, Results};
+use super::early::Early;
 use super::emit::{self, Reply};
 use super::lane::{Kind, Message};
 use super::learned::Names;
 use super::waiting::{Call, Waiting};
 use super::xdr::Xdr;
-use super::{blocks::Blocks, field, programs, rpc, scan};
+use super::{blocks::Blocks, early, field, programs, rpc, scan};
 use crate::output::Columns;
 use crate::{Direction, Output};
 
@@ -42,6 +45,8 @@ pub enum Layout {
         at: usize,
         /// What follows it.
         data: Option<FileData>,
+        /// A reply whose call is not known: read as far as that goes.
+        early: bool,
     },
 }
 
@@ -54,6 +59,8 @@ pub struct Calls {
     pub is_udp: bool,
     /// Calls of the client, and of the server.
     waiting: [Waiting; 2],
+    /// Replies whose calls have not come.
+    early: Early,
     names: Names,
     /// Program called last.
     program: Option<u32>,
@@ -82,21 +89,29 @@ impl Calls {
             _ => return Layout::NoMessage,
         };
         let whole = whole || message.len() >= max;
-        let read = if kind == Kind::Call { of_call(message) } else { self.of_reply(direction, message) };
+        let mut early = false;
+        let read = match kind {
+            Kind::Call => of_call(message),
+            _ => self.of_reply(direction, message, &mut early),
+        };
         match read {
-            Some((at, data)) => Layout::Head { kind, at, data },
+            Some((at, data)) => Layout::Head { kind, at, data, early },
             None if !whole => Layout::NeedMore,
             // It breaks off, or makes no sense: what can be read will be.
-            None => Layout::Head { kind, at: message.len(), data: None },
+            None => Layout::Head { kind, at: message.len(), data: None, early },
         }
     }
 
-    fn of_reply(&mut self, direction: Direction, message: &[u8]) -> Option<Read> {
+    fn of_reply(&mut self, direction: Direction, message: &[u8], early: &mut bool) -> Option<Read> {
         let reply = rpc::reply(message)?;
         let mut x = reply.results;
         let waiting = &mut self.waiting[1 - index(direction)];
         let place = waiting.find(Xdr::new(message).u32()?).filter(|_| reply.status.is_success());
         let mut data = None;
+        if place.is_none() && reply.status.is_success() {
+            *early = true;
+            return early::layout(message, x);
+        }
         if let Some(place) = place {
             let (call, mut results) = (waiting.get(place), Results::default());
             results.read(&call.target, self.wanted.has_any(LISTING), &mut x)?;
@@ -163,6 +178,12 @@ impl Calls {
             out.counters.retransmitted_calls += 1;
             waiting.coming().repeats = 1;
         }
+        let coming = waiting.coming();
+        if let Some(reply) = self.early.take(direction, xid, coming.span) {
+            emit::tuple(coming, Some(&reply.reply()), self.wanted, &mut self.names, out);
+            self.remember(xid);
+            return None;
+        }
         let number = waiting.enter(xid);
         while let Some(place) = self.waiting[index(direction)].too_many() {
             out.counters.evicted_requests += 1;
@@ -178,13 +199,30 @@ impl Calls {
         if let Some(place) = waiting.find(xid) {
             emit::tuple(waiting.get(place), Some(reply), self.wanted, &mut self.names, out);
             waiting.remove(place);
-            if self.is_udp {
-                self.remember(xid);
-            }
+            self.remember(xid);
         } else if self.answered.contains(&xid) {
             out.counters.repeated_replies += 1;
         } else {
-            emit::unasked(reply, self.program.is_none_or(|p| p == programs::NFS), out);
+            while !self.early.has_room() {
+                self.give_up_early(out);
+            }
+            self.early.hold(direction, reply);
+            out.counters.copied_bytes += reply.head.len() as u64;
+        }
+    }
+
+    /// One direction has come as far as `ts`: what it answers or asks was said before.
+    #[inline]
+    pub fn pass_time(&mut self, direction: Direction, ts: Timestamp, out: &mut Output<'_>) {
+        while self.early.is_overdue(direction, ts) {
+            self.give_up_early(out);
+        }
+    }
+
+    #[cold]
+    fn give_up_early(&mut self, out: &mut Output<'_>) {
+        if let Some(reply) = self.early.take_oldest() {
+            emit::unasked(&reply.reply(), self.program.is_none_or(|p| p == programs::NFS), out);
         }
     }
 
@@ -198,6 +236,9 @@ impl Calls {
 
     /// No reply will come.
     pub fn close(&mut self, out: &mut Output<'_>) {
+        while !self.early.is_empty() {
+            self.give_up_early(out);
+        }
         for direction in [Direction::ClientToServer, Direction::ServerToClient] {
             while let Some(place) = self.waiting[index(direction)].oldest() {
                 self.give_up(direction, place, out);
@@ -212,6 +253,9 @@ impl Calls {
     }
 
     fn remember(&mut self, xid: u32) {
+        if !self.is_udp {
+            return;
+        }
         if self.answered.len() < ANSWERED_MAX {
             self.answered.push(xid);
         } else {

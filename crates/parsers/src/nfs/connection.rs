@@ -28,6 +28,7 @@ impl Connection {
         self.start(out);
         out.counters.parsed_bytes += bytes.len() as u64;
         self.lanes[index(direction)].last_ts = ts;
+        self.calls.pass_time(direction, ts, out);
         self.feed(direction, bytes, ts, out);
     }
 
@@ -68,10 +69,14 @@ impl Connection {
         self.start(out);
         self.calls.is_udp = true;
         out.counters.parsed_bytes += bytes.len() as u64;
+        self.calls.pass_time(direction, ts, out);
         let lane = &mut self.lanes[index(direction)];
         lane.begin_datagram(bytes.len() as u64 + u64::from(cut), cut > 0, ts);
         match self.calls.layout(direction, bytes, true) {
-            Layout::Head { kind, at, data } => self.message_in_place(direction, kind, bytes, (at, data), out),
+            Layout::Head { kind, at, data, early } => {
+                lane.message.early = early;
+                self.message_in_place(direction, kind, bytes, (at, data), out);
+            }
             _ => out.counters.malformed_messages += 1,
         }
         self.lanes[index(direction)].next_message();
@@ -153,13 +158,15 @@ impl Connection {
         let lane = &mut self.lanes[index(direction)];
         let whole = lane.last && piece.len() == lane.left as usize;
         match self.calls.layout(direction, piece, whole) {
-            Layout::Head { kind, at, data } if whole => {
+            Layout::Head { kind, at, data, early } if whole => {
+                lane.message.early = early;
                 lane.pass(piece.len(), ts);
                 self.message_in_place(direction, kind, piece, (at, data), out);
                 self.lanes[index(direction)].next_message();
                 piece.len()
             }
-            Layout::Head { kind, at, data } => {
+            Layout::Head { kind, at, data, early } => {
+                lane.message.early = early;
                 self.begin(direction, kind, &piece[..at], data, out);
                 self.pass(direction, at, ts, out);
                 at
@@ -189,7 +196,8 @@ impl Connection {
         out.counters.copied_bytes += piece.len() as u64;
         let whole = lane.last && piece.len() == lane.left as usize;
         let used = match self.calls.layout(direction, &lane.head, whole) {
-            Layout::Head { kind, at, data } => {
+            Layout::Head { kind, at, data, early } => {
+                lane.message.early = early;
                 let head = std::mem::take(&mut lane.head);
                 self.begin(direction, kind, &head[..at], data, out);
                 at.saturating_sub(before)
@@ -277,7 +285,8 @@ impl Connection {
                 lane.unconfirmed = number.filter(|_| lane.message.found.is_some());
             }
             Kind::Reply => {
-                let reply = Reply::new(head, &lane.message, ended, lane.blocks.finish());
+                let checksums = lane.blocks.finish();
+                let reply = Reply { head, message: lane.message, ended, checksums };
                 self.calls.reply(direction, &reply, out);
             }
         }
@@ -287,7 +296,8 @@ impl Connection {
     fn freeze_head(&mut self, direction: Direction, out: &mut Output<'_>) {
         let lane = &mut self.lanes[index(direction)];
         lane.stage = Stage::Rest;
-        if let Layout::Head { kind, at, data } = self.calls.layout(direction, &lane.head, true) {
+        if let Layout::Head { kind, at, data, early } = self.calls.layout(direction, &lane.head, true) {
+            lane.message.early = early;
             let head = std::mem::take(&mut lane.head);
             self.begin(direction, kind, &head[..at], data, out);
         }

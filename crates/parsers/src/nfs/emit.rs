@@ -18,24 +18,21 @@ use crate::{Output, Quality, Span};
 pub struct Reply<'a> {
     /// Header and results, without file data.
     pub head: &'a [u8],
-    span: Span,
-    ended: bool,
-    gap: bool,
-    found: Option<Quality>,
-    bytes: Option<u64>,
-    checksums: &'a [u8],
+    /// The message it came in.
+    pub message: Message,
+    /// Its last byte was seen.
+    pub ended: bool,
+    /// Check-sums of its data.
+    pub checksums: &'a [u8],
 }
 
-impl<'a> Reply<'a> {
-    /// The reply in `message`; `ended`: its last byte was seen.
-    pub fn new(head: &'a [u8], message: &Message, ended: bool, checksums: &'a [u8]) -> Reply<'a> {
-        let span = message.span.unwrap_or(Span::at(wire::Timestamp::MIN));
-        let (gap, found, bytes) = (message.gap, message.found, message.len());
-        Reply { head, span, ended, gap, found, bytes, checksums }
-    }
-
+impl Reply<'_> {
     fn xid(&self) -> Option<u32> {
         word(self.head)
+    }
+
+    fn span(&self) -> Span {
+        self.message.span.unwrap_or(Span::at(wire::Timestamp::MIN))
     }
 }
 
@@ -47,6 +44,8 @@ struct Tuple<'a> {
     args: Args<'a>,
     rpc_status: Option<rpc::RpcStatus>,
     results: Results<'a>,
+    /// A reply that was read before its call was known does not hold all results.
+    cut: bool,
     path: &'a [u8],
 }
 
@@ -68,6 +67,7 @@ pub fn tuple(
         args: Args::default(),
         rpc_status: None,
         results: Results::default(),
+        cut: false,
         path: &[],
     };
     let mut broken = false;
@@ -83,9 +83,10 @@ pub fn tuple(
         if header.status.is_success() {
             let listing = wanted.has_any(LISTING);
             let read = tuple.results.read(&call.target, listing, &mut { header.results });
-            let cut = reply.gap || reply.head.len() >= REPLY_BYTES_MAX;
-            out.counters.oversized_heads += u64::from(cut && !reply.gap);
-            broken |= read.is_none() && !cut;
+            let long = reply.head.len() >= REPLY_BYTES_MAX;
+            out.counters.oversized_heads += u64::from(long);
+            tuple.cut = read.is_none() && reply.message.early;
+            broken |= read.is_none() && !(reply.message.gap || reply.message.early || long);
         }
     }
     out.counters.malformed_messages += u64::from(broken);
@@ -96,7 +97,7 @@ pub fn tuple(
         find_path(&call.target, &tuple.args, names, &mut path);
         tuple.path = &path;
     }
-    let quality = reply.map_or(Quality::Half, |reply| quality(call, reply));
+    let quality = reply.map_or(Quality::Half, |reply| quality(call, reply, tuple.cut));
     let nfs = call.target.program == programs::NFS;
     out.emit(call.span.first, quality, |variant| variant != super::NFS_ONLY || nfs, |w| tuple.write(w));
 }
@@ -110,19 +111,20 @@ pub fn unasked(reply: &Reply<'_>, nfs: bool, out: &mut Output<'_>) {
         args: Args::default(),
         rpc_status: rpc::reply(reply.head).map(|header| header.status),
         results: Results::default(),
+        cut: false,
         path: &[],
     };
     out.emit(
-        reply.span.first,
+        reply.span().first,
         Quality::Half,
         |variant| variant != super::NFS_ONLY || nfs,
         |w| tuple.write(w),
     );
 }
 
-fn quality(call: &Call, reply: &Reply<'_>) -> Quality {
-    let gap = if call.gap || reply.gap { Quality::GapBody } else { Quality::Exact };
-    [call.found, reply.found].into_iter().flatten().fold(gap, Quality::max)
+fn quality(call: &Call, reply: &Reply<'_>, cut: bool) -> Quality {
+    let gap = if call.gap || reply.message.gap || cut { Quality::GapBody } else { Quality::Exact };
+    [call.found, reply.message.found].into_iter().flatten().fold(gap, Quality::max)
 }
 
 /// What a call and its reply say of names.
@@ -186,12 +188,12 @@ impl Tuple<'_> {
                 w.text(field::RPC_STATUS, status.name().as_bytes());
             }
             self.write_results(w);
-            number(w, field::RESPONSE_BYTES, reply.bytes);
+            number(w, field::RESPONSE_BYTES, reply.message.len());
             if let Some(call) = self.call.filter(|call| call.ended) {
-                w.i64(field::RESPONSE_TIME, reply.span.first.since(call.span.last));
+                w.i64(field::RESPONSE_TIME, reply.span().first.since(call.span.last));
             }
             if reply.ended {
-                w.i64(field::TRANSFER_TIME, reply.span.last.since(reply.span.first));
+                w.i64(field::TRANSFER_TIME, reply.span().last.since(reply.span().first));
             }
         }
         if w.wants(field::BLOCK_CHECKSUMS) && self.has_data() {
@@ -217,9 +219,12 @@ impl Tuple<'_> {
         }
     }
 
-    /// Whether file data came with the call or the reply, and were read.
+    /// Whether file data came with the call or the reply, and were read where they belong.
     fn has_data(&self) -> bool {
-        self.call.is_some() && (self.args.data.is_some() || self.results.data.is_some())
+        let offset = self.args.offset.unwrap_or(0);
+        let sound =
+            self.reply.is_none_or(|r| !r.message.early || offset.is_multiple_of(super::blocks::BLOCK));
+        self.call.is_some() && (self.args.data.is_some() || self.results.data.is_some() && sound)
     }
 
     #[inline]

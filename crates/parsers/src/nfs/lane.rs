@@ -65,6 +65,8 @@ pub struct Message {
     pub gap: bool,
     /// How it was found, unless it followed another.
     pub found: Option<Quality>,
+    /// A reply that was read before its call was known.
+    pub early: bool,
     /// Where it ended is known.
     measured: bool,
 }
@@ -80,8 +82,15 @@ pub enum Kind {
     Reply,
 }
 
-const NOTHING: Message =
-    Message { kind: Kind::Unknown, span: None, bytes: 0, gap: false, found: None, measured: true };
+const NOTHING: Message = Message {
+    kind: Kind::Unknown,
+    span: None,
+    bytes: 0,
+    gap: false,
+    found: None,
+    early: false,
+    measured: true,
+};
 
 impl Message {
     /// Its length, if that is known.

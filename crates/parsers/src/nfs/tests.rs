@@ -307,6 +307,42 @@ fn halves() {
 }
 
 #[test]
+fn replies_that_come_before_their_calls() {
+    let fields = &["xid", "procedure", "name", "response_time_ns", "block_checksums", "quality"];
+    let data = data(1500);
+    let asked = [read(1, 512, 2000), lookup(2, b"ROOT", "x"), read(3, 7, 2000)].map(X::record);
+    let answered = [read_reply(1, &data), lookup_reply(2, b"FILE"), read_reply(3, &data)].map(X::record);
+    let mut t = talk(fields);
+    t.wait_us(10);
+    answered[0].chunks(600).for_each(|piece| _ = t.server(piece));
+    t.server(&answered[1]).server(&answered[2]).server(getattr_reply(9).record());
+    // What the client said before was held back.
+    t.now_us = 0;
+    asked.iter().for_each(|ask| _ = t.client(ask));
+    t.wait_us(2000).client(getattr(9).record());
+    let all = sums(&data);
+    assert_eq!(
+        t.rows(),
+        [
+            format!("1 READ - 10000 {all} exact"),
+            "2 LOOKUP x 12000 - exact".to_owned(),
+            "3 READ - 12000 - exact".to_owned(),
+            "9 - - - - half".to_owned(),
+            "9 GETATTR - - - half".to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn calls_that_wait_are_bounded() {
+    let mut t = talk(SHORT);
+    (0..waiting::CALLS_MAX as u32 + 9).for_each(|xid| _ = t.client(getattr(xid).record()));
+    assert_eq!(t.counters.evicted_requests, 9);
+    (0..300).for_each(|xid| _ = t.server(getattr_reply(9999 + xid).record()));
+    assert_eq!(t.rows().len(), waiting::CALLS_MAX + 9 + 300);
+}
+
+#[test]
 fn a_gap_in_data_is_passed_over() {
     let fields =
         &["xid", "result_count", "block_checksums", "response_time_ns", "transfer_time_ns", "quality"];
@@ -358,7 +394,7 @@ fn behind_a_loss_the_next_message_is_found() {
     t.client(getattr(4).record()).server(getattr_reply(4).record());
     assert_eq!(
         t.rows(),
-        ["1 GETATTR ok 1000 exact", "2 - - - half", "3 GETATTR ok 2000 resync", "4 GETATTR ok 1000 exact"]
+        ["1 GETATTR ok 1000 exact", "3 GETATTR ok 2000 resync", "4 GETATTR ok 1000 exact", "2 - - - half"]
     );
     assert_eq!(t.counters.resyncs, 1);
     // The replies' side: one that nobody waits for is not taken for one.

@@ -1,0 +1,120 @@
+//! Replies whose calls have not come yet: the client's bytes wait for a segment that is missing, or the two directions of a
+//! mirrored link are captured out of order. Held, bounded, until the call comes or cannot come any more.
+
+use std::collections::VecDeque;
+
+use wire::Timestamp;
+
+use super::body::Results;
+use super::calls::{FileData, index};
+use super::emit::Reply;
+use super::lane::Message;
+use super::v3;
+use super::xdr::Xdr;
+use crate::{Direction, Span};
+
+/// Most replies held.
+const REPLIES_MAX: usize = 256;
+/// Most bytes of them.
+const BYTES_MAX: usize = 256 * 1024;
+/// Most bytes of one, file data aside.
+const REPLY_BYTES_MAX: usize = 4 * 1024;
+/// How much earlier than its call a reply may be captured.
+const SKEW_NS: i64 = 1_000_000;
+/// NFSv3's READ.
+const READ: u32 = 6;
+
+/// What is to be read of a reply whose call is not known. If its results have the form of a READ's, with one length told
+/// twice, its data are check-summed as if they began at a whole block: whether both is so the call will say.
+pub fn layout(message: &[u8], mut x: Xdr<'_>) -> Option<(usize, Option<FileData>)> {
+    let mut results = Results::default();
+    if v3::results(READ, false, &mut x, &mut results).is_some()
+        && let (Some(_), Some(len)) = (results.attributes, results.data)
+        && results.count == Some(len.into())
+    {
+        return Some((message.len() - x.left(), Some(FileData { offset: 0, len })));
+    }
+    (message.len() >= REPLY_BYTES_MAX).then_some((message.len(), None))
+}
+
+/// The replies held, oldest first.
+#[derive(Default)]
+pub struct Early {
+    replies: VecDeque<Held>,
+    bytes: usize,
+}
+
+/// A reply.
+pub struct Held {
+    xid: u32,
+    direction: Direction,
+    head: Vec<u8>,
+    message: Message,
+    ended: bool,
+    checksums: Vec<u8>,
+}
+
+impl Held {
+    /// The reply as it came.
+    pub fn reply(&self) -> Reply<'_> {
+        Reply { head: &self.head, message: self.message, ended: self.ended, checksums: &self.checksums }
+    }
+
+    fn first(&self) -> Timestamp {
+        self.message.span.map_or(Timestamp::MIN, |span| span.first)
+    }
+
+    fn bytes(&self) -> usize {
+        self.head.len() + self.checksums.len()
+    }
+}
+
+impl Early {
+    /// Whether none is held.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.replies.is_empty()
+    }
+
+    /// Whether another may be held.
+    pub fn has_room(&self) -> bool {
+        self.replies.len() < REPLIES_MAX && self.bytes < BYTES_MAX
+    }
+
+    /// Holds a reply.
+    pub fn hold(&mut self, direction: Direction, reply: &Reply<'_>) {
+        let Some(xid) = Xdr::new(reply.head).u32() else { return };
+        let (head, checksums) = (reply.head.to_vec(), reply.checksums.to_vec());
+        let (message, ended) = (reply.message, reply.ended);
+        let held = Held { xid, direction, head, message, ended, checksums };
+        self.bytes += held.bytes();
+        self.replies.push_back(held);
+    }
+
+    /// Takes the reply to a call out, if there is one. A reply from before the call is another call's.
+    #[inline]
+    pub fn take(&mut self, caller: Direction, xid: u32, call: Span) -> Option<Held> {
+        if self.replies.is_empty() {
+            return None;
+        }
+        let earliest = call.last.plus(-SKEW_NS);
+        let answers = |h: &Held| h.xid == xid && h.direction != caller && h.first() >= earliest;
+        let held = self.replies.remove(self.replies.iter().position(answers)?)?;
+        self.bytes -= held.bytes();
+        Some(held)
+    }
+
+    /// Takes the oldest out.
+    pub fn take_oldest(&mut self) -> Option<Held> {
+        let held = self.replies.pop_front()?;
+        self.bytes -= held.bytes();
+        Some(held)
+    }
+
+    /// Whether the caller of the oldest has come so far that its call would have been seen.
+    #[inline]
+    pub fn is_overdue(&self, caller: Direction, ts: Timestamp) -> bool {
+        let oldest = self.replies.front();
+        oldest.is_some_and(|h| index(h.direction) != index(caller) && h.first().plus(SKEW_NS) < ts)
+    }
+}
