@@ -417,6 +417,8 @@ fn stream_counts(c: &stream::Counters) -> Counts {
         rates_merged,
         sums_saturated,
         join_dropped,
+        positions_forgotten,
+        blocks_skipped,
         join_expired,
     } = *c;
     vec![
@@ -431,6 +433,8 @@ fn stream_counts(c: &stream::Counters) -> Counts {
         ("rates_merged", rates_merged),
         ("sums_saturated", sums_saturated),
         ("join_dropped", join_dropped),
+        ("positions_forgotten", positions_forgotten),
+        ("blocks_skipped", blocks_skipped),
         ("join_expired", join_expired),
     ]
 }

@@ -119,8 +119,75 @@ pub struct Pipeline {
     pub top_k: Option<TopK>,
     /// `None`: one window, the whole run.
     pub window: Option<Window>,
-    /// Most groups held exactly, over all open windows.
+    /// Most groups held exactly, over all open windows; of a profile most keys of each of its lists and windows.
     pub groups_max: usize,
+    /// A profile of the workload in place of groups and aggregates: there are none of those then.
+    pub profile: Option<Profile>,
+}
+
+/// What a profile of a workload reads of a tuple, which tells of one operation. Without a column, what needs it is not
+/// in the profile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// What was done: text.
+    pub operation: Column,
+    /// Which operations read.
+    pub reads: Predicate,
+    /// Which write.
+    pub writes: Predicate,
+    /// Which did what they should.
+    pub success: Option<Predicate>,
+    /// How they ended; shown of those that failed.
+    pub status: Option<Column>,
+    /// A duration.
+    pub response_time: Option<Column>,
+    /// Bytes that a read moved.
+    pub read_bytes: Option<Column>,
+    /// Bytes that a write moved.
+    pub write_bytes: Option<Column>,
+    /// Bytes asked for; without it those that were moved.
+    pub size: Option<Column>,
+    /// First byte in the file.
+    pub offset: Option<Column>,
+    /// Which file.
+    pub file: Option<Column>,
+    /// Whether offset and size are multiples of a block.
+    pub aligned: Option<Column>,
+    /// Check-sums of the blocks read or written: hexadecimal digits, blanks between.
+    pub checksums: Option<Column>,
+    /// What is ranked beside clients: files, keys, addresses.
+    pub object: Option<Column>,
+    /// Who asks.
+    pub client: Column,
+    /// How many of the hottest objects and clients are shown.
+    pub k: usize,
+    /// An operation is sequential when it begins at most this many times its own size away from the end of the one
+    /// before.
+    pub near: u64,
+}
+
+impl Profile {
+    /// The columns that it reads, those of predicates aside.
+    pub fn columns(&self) -> impl Iterator<Item = Column> {
+        let optional = [
+            self.status,
+            self.response_time,
+            self.read_bytes,
+            self.write_bytes,
+            self.size,
+            self.offset,
+            self.file,
+            self.aligned,
+            self.checksums,
+            self.object,
+        ];
+        [self.operation, self.client].into_iter().chain(optional.into_iter().flatten())
+    }
+
+    /// Its predicates.
+    pub fn predicates(&self) -> impl Iterator<Item = &Predicate> {
+        [&self.reads, &self.writes].into_iter().chain(&self.success)
+    }
 }
 
 /// The aggregated value: a column and what it counts.

@@ -7,7 +7,8 @@ pub mod dataflow;
 pub mod monitor_spec;
 
 pub use dataflow::{
-    Aggregate, Column, Compare, Dataflow, GroupBy, Input, Literal, Pipeline, Predicate, TopK, Value, Window,
+    Aggregate, Column, Compare, Dataflow, GroupBy, Input, Literal, Pipeline, Predicate, Profile, TopK, Value,
+    Window,
 };
 pub use monitor_spec::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample};
 

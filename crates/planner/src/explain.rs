@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use plan::{Aggregate, Column, Dataflow, Limit, MonitorSpec, Pipeline, Plan, Sample};
+use plan::{Aggregate, Column, Dataflow, Limit, MonitorSpec, Pipeline, Plan, Profile, Sample};
 use tuple::{Schema, Unit};
 
 use crate::words;
@@ -112,6 +112,9 @@ fn steps(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline) {
             );
         }
     }
+    if let Some(profile) = &pipeline.profile {
+        return profile_steps(out, dataflow, pipeline, profile);
+    }
     match pipeline.group.as_slice() {
         [] => row(out, "  group by", "nothing: one group of everything"),
         group => {
@@ -129,6 +132,21 @@ fn steps(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline) {
         let by = computed.get(top.by).map_or("", String::as_str);
         row(out, "  keep", &format!("the {} largest by {by}", top.k));
     }
+}
+
+fn profile_steps(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline, profile: &Profile) {
+    let name = |column| words::column(dataflow, column);
+    row(out, "  operations", &format!("by {}", name(profile.operation)));
+    row(out, "  reads", &words::predicate(dataflow, &profile.reads));
+    row(out, "  writes", &words::predicate(dataflow, &profile.writes));
+    let sequential = format!("at most {} times its size from the end of the one before", profile.near);
+    if let (Some(_), Some(file)) = (profile.offset, profile.file) {
+        row(out, "  sequential", &format!("{sequential}, by flow and {}", name(file)));
+    }
+    let hottest: Vec<_> = profile.object.into_iter().chain([profile.client]).map(name).collect();
+    let hottest = hottest.join(", ");
+    let max = pipeline.groups_max;
+    row(out, "  keep", &format!("the {} hottest of {hottest}; at most {max} of each exactly", profile.k));
 }
 
 fn aggregate(dataflow: &Dataflow, aggregate: &Aggregate) -> String {
@@ -190,16 +208,20 @@ fn notes(plan: &Plan) -> Vec<String> {
     );
     add(required("response_time_ns"), "requests without a response have no response time and are left out");
     add(
-        plan.monitor.sample != Sample::All && !pipelines.is_empty(),
+        plan.monitor.sample != Sample::All && pipelines.iter().any(|p| p.profile.is_none()),
         "below the rate of 1 counts and sums are scaled up, and every number has a 95 % interval",
+    );
+    add(
+        plan.monitor.sample != Sample::All && pipelines.iter().any(|p| p.profile.is_some()),
+        "a profile of the workload has no intervals",
     );
     let sketched = |a: &Aggregate| matches!(a, Aggregate::Quantile(_) | Aggregate::Hist | Aggregate::Cdf);
     add(
-        pipelines.iter().any(|p| p.aggregates.iter().any(sketched)),
+        pipelines.iter().any(|p| p.profile.is_some() || p.aggregates.iter().any(sketched)),
         "quantiles and distributions are within 1 % of the value",
     );
     add(
-        pipelines.iter().any(|p| !p.group.is_empty()),
+        pipelines.iter().any(|p| p.profile.is_some() || !p.group.is_empty()),
         "beyond the groups held exactly results are approximate and say so",
     );
     add(

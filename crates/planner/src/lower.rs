@@ -3,7 +3,7 @@
 
 use plan::{
     AddressMatch, Aggregate, Column, Compare, Dataflow, GroupBy, Input, Limit, Literal, MonitorSpec,
-    ParserUse, Pipeline, Plan, Predicate, Sample, TopK, Value, Window,
+    ParserUse, Pipeline, Plan, Predicate, Profile, Sample, TopK, Value, Window,
 };
 use query::checked;
 use tuple::{FieldId, common};
@@ -95,17 +95,23 @@ fn columns(
             Aggregate::Success(predicate) => read_by(predicate, &mut read),
             _ => {}
         });
+        if let Some(profile) = &pipeline.profile {
+            profile.columns().for_each(&mut read);
+            profile.predicates().for_each(|p| read_by(p, &mut read));
+        }
     }
     let joined = query.inputs.len() > 1;
-    // Intervals of a sampled result come from the spread between flows.
-    if joined || query.sample != checked::Sample::All {
+    let profiled = dataflow.pipelines.iter().any(|p| p.profile.is_some());
+    // Intervals of a sampled result come from the spread between flows; a file's operations follow each other in one.
+    if joined || profiled || query.sample != checked::Sample::All {
         fields.push(common::ID);
     }
     // At changing rates every tuple says its own; of a joined one the first input does.
     if query.sample == checked::Sample::Auto && input == 0 {
         fields.push(common::SAMPLE_RATE);
     }
-    let timed = |p: &Pipeline| p.window.is_some() || p.aggregates.contains(&Aggregate::Rate);
+    let timed =
+        |p: &Pipeline| p.window.is_some() || p.profile.is_some() || p.aggregates.contains(&Aggregate::Rate);
     if joined || dataflow.pipelines.iter().any(timed) {
         fields.push(common::TS_END);
     }
@@ -155,6 +161,29 @@ fn pipeline(query: &checked::Query, processor: &checked::Processor) -> Pipeline 
         top_k: processor.top_k.map(|t| TopK { k: t.k, by: t.by }),
         window: processor.window.map(window),
         groups_max: processor.groups_max,
+        profile: processor.profile.as_ref().map(profile),
+    }
+}
+
+fn profile(profile: &checked::Profile) -> Profile {
+    Profile {
+        operation: column(profile.operation),
+        reads: predicate(&profile.reads),
+        writes: predicate(&profile.writes),
+        success: profile.success.as_ref().map(predicate),
+        status: profile.status.map(column),
+        response_time: profile.response_time.map(column),
+        read_bytes: profile.read_bytes.map(column),
+        write_bytes: profile.write_bytes.map(column),
+        size: profile.size.map(column),
+        offset: profile.offset.map(column),
+        file: profile.file.map(column),
+        aligned: profile.aligned.map(column),
+        checksums: profile.checksums.map(column),
+        object: profile.object.map(column),
+        client: column(profile.client),
+        k: profile.k,
+        near: profile.near,
     }
 }
 

@@ -25,13 +25,14 @@ pub enum Block {
     Cdf,
     Success,
     TopK,
+    WorkloadProfile,
 }
 
 impl Block {
     /// Whether it computes something for each group.
     #[must_use]
     pub fn is_aggregate(self) -> bool {
-        !matches!(self, Block::Diff | Block::Group | Block::TopK)
+        !matches!(self, Block::Diff | Block::Group | Block::TopK | Block::WorkloadProfile)
     }
 
     /// Whether it computes that of a value.
@@ -95,6 +96,11 @@ pub const BLOCKS: &[BlockDoc] = &[
     doc(Block::Cdf, "cdf", "the same, cumulated, as shares of the total"),
     doc(Block::Success, "success", "share of responses without an error"),
     doc(Block::TopK, "top-k", "only the k largest groups, by the aggregate before it or else by count"),
+    doc(
+        Block::WorkloadProfile,
+        "workload-profile",
+        "a report on the whole workload: operations, mix, sizes, patterns, errors, hottest objects; stands alone",
+    ),
 ];
 
 /// Every argument.
@@ -102,12 +108,17 @@ pub const ARGS: &[ArgDoc] = &[
     arg("group", "columns to group by, as in group=client_ip, url", "the parser's key"),
     arg("value", "column to aggregate", "with diff the difference, else the parser's measure"),
     arg("key", "column that top-k ranks, or that distinct counts the values of", "the parser's key"),
-    arg("k", "how many groups top-k keeps", "10"),
+    arg("k", "how many groups top-k keeps, or workload-profile shows of its longest lists", "10"),
     arg("q", "quantiles, as in q=0.5, 0.99", "0.5, 0.95, 0.99"),
     arg("w", "length of the windows, as in w=10s", "one window, the whole run"),
     arg("slide", "distance of the windows' starts; w is a multiple of it", "w: windows do not overlap"),
     arg("lateness", "how long after its end a window still takes tuples", "1s"),
-    arg("groups_max", "most groups that are counted exactly", "100000"),
+    arg("groups_max", "most groups that are counted exactly", "100000; workload-profile 10000 a list"),
+    arg(
+        "near",
+        "how many times its size from the end of the one before a sequential read or write may begin",
+        "2",
+    ),
 ];
 
 const fn doc(block: Block, name: &'static str, doc: &'static str) -> BlockDoc {
@@ -140,6 +151,8 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("top", "top-k"),
     ("by", "group"),
     ("length", "count"),
+    ("workload", "workload-profile"),
+    ("profile", "workload-profile"),
 ];
 
 /// A block in its place.
@@ -171,16 +184,20 @@ pub(crate) fn chain(name: &Atom, errors: &mut Vec<Diagnostic>) -> Vec<Placed> {
     placed
 }
 
-/// The parts between `-`, where `top-k` and `top-5` are one.
+/// The parts between `-`, where `top-k`, `top-5` and `workload-profile` are one.
 fn parts(name: &Atom) -> Vec<(&str, Span)> {
     let offset = name.span.start + usize::from(name.quoted);
     let mut parts: Vec<(&str, Span)> = Vec::new();
     let mut at = 0;
     for piece in name.text.split('-') {
         let end = at + piece.len();
-        let continues = piece.eq_ignore_ascii_case("k") || is_number(piece);
+        let continues = |before: &str| match before.to_ascii_lowercase().as_str() {
+            "top" => piece.eq_ignore_ascii_case("k") || is_number(piece),
+            "workload" => piece.eq_ignore_ascii_case("profile"),
+            _ => false,
+        };
         match parts.last_mut() {
-            Some(last) if continues && last.0.eq_ignore_ascii_case("top") => {
+            Some(last) if continues(last.0) => {
                 let start = last.1.start - offset;
                 *last = (&name.text[start..end], Span::new(start + offset, end + offset));
             }
@@ -255,6 +272,7 @@ mod tests {
         check("Diff-Group-avg-MAX-top-5", &[Diff, Group, Avg, Max, TopK]);
         check("top-10-count", &[TopK, Count]);
         check("top5", &[TopK]);
+        check("Workload-Profile", &[WorkloadProfile]);
     }
 
     #[test]

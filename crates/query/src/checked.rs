@@ -135,8 +135,49 @@ pub struct Processor {
     pub top_k: Option<TopK>,
     /// `None`: the whole run.
     pub window: Option<Window>,
-    /// Most groups held exactly.
+    /// Most groups held exactly; of a profile most keys of each list.
     pub groups_max: usize,
+    /// `workload-profile`: no groups and aggregates then.
+    pub profile: Option<Profile>,
+}
+
+/// What a profile of a workload reads of a tuple; what the parser does not have is `None`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// What was done.
+    pub operation: Column,
+    /// Which operations read.
+    pub reads: Condition,
+    /// Which write.
+    pub writes: Condition,
+    /// Which did what they should.
+    pub success: Option<Condition>,
+    /// How they ended.
+    pub status: Option<Column>,
+    /// How long they took.
+    pub response_time: Option<Column>,
+    /// Bytes that a read moved.
+    pub read_bytes: Option<Column>,
+    /// Bytes that a write moved.
+    pub write_bytes: Option<Column>,
+    /// Bytes asked for, where that is another column.
+    pub size: Option<Column>,
+    /// First byte in the file.
+    pub offset: Option<Column>,
+    /// Which file.
+    pub file: Option<Column>,
+    /// Whether it is a matter of whole blocks.
+    pub aligned: Option<Column>,
+    /// Check-sums of blocks.
+    pub checksums: Option<Column>,
+    /// What is ranked beside clients.
+    pub object: Option<Column>,
+    /// Who asks.
+    pub client: Column,
+    /// How many of the hottest are shown.
+    pub k: usize,
+    /// How many times its own size from the end of the one before an operation may begin and be sequential.
+    pub near: u64,
 }
 
 /// What is computed for each group.

@@ -61,6 +61,69 @@ const fn fact(parser: &'static str, success: &'static str) -> Fact {
     Fact { parser, success, whole: None }
 }
 
+/// What `workload-profile` reads of a parser's tuples: names of fields, and conditions in our own language. A field that
+/// the parser does not have is left out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Workload {
+    /// The parsers.
+    pub parsers: &'static [&'static str],
+    /// What was done.
+    pub operation: &'static str,
+    /// Which operations read.
+    pub reads: &'static str,
+    /// Which write.
+    pub writes: &'static str,
+    /// How they ended.
+    pub status: &'static str,
+    /// Bytes that a read moved, and that a write moved.
+    pub bytes: [&'static str; 2],
+}
+
+/// Every parser whose tuples tell of operations. The fields of files have the same names with all: `count`, `offset`,
+/// `file_handle`, `aligned`, `block_checksums`.
+pub(crate) const WORKLOADS: &[Workload] = &[
+    Workload {
+        parsers: &["nfs", "rpc"],
+        operation: "procedure",
+        reads: "procedure = 'READ'",
+        writes: "procedure = 'WRITE'",
+        status: "status",
+        bytes: ["result_count", "result_count"],
+    },
+    Workload {
+        parsers: &["http", "http_get"],
+        operation: "method",
+        reads: "method in ('GET', 'HEAD')",
+        writes: "method in ('POST', 'PUT', 'PATCH', 'DELETE')",
+        status: "status",
+        bytes: ["response_bytes", "request_bytes"],
+    },
+    Workload {
+        parsers: &["mysql_query"],
+        operation: "fingerprint",
+        reads: "fingerprint like 'select%' or fingerprint like 'SELECT%'",
+        writes: "fingerprint like 'insert%' or fingerprint like 'update%' or fingerprint like 'delete%' or \
+                 fingerprint like 'replace%' or fingerprint like 'INSERT%' or fingerprint like 'UPDATE%' or \
+                 fingerprint like 'DELETE%' or fingerprint like 'REPLACE%'",
+        status: "error_code",
+        bytes: ["response_bytes", "request_bytes"],
+    },
+    Workload {
+        parsers: &["memcached", "memcached_get"],
+        operation: "command",
+        reads: "command like 'get%' or command like 'gat%' or command = 'mg'",
+        writes: "command like 'set%' or command like 'add%' or command like 'replace%' or command like 'append%' or \
+                 command like 'prepend%' or command in ('cas', 'ms')",
+        status: "status",
+        bytes: ["value_bytes", "value_bytes"],
+    },
+];
+
+/// What `workload-profile` reads of a parser's tuples.
+pub(crate) fn workload(schema: &Schema) -> Option<&'static Workload> {
+    WORKLOADS.iter().find(|w| w.parsers.contains(&schema.name.as_ref()))
+}
+
 /// What is known of a parser.
 pub(crate) fn of(schema: &Schema) -> Option<&'static Fact> {
     FACTS.iter().find(|f| f.parser == schema.name)

@@ -1,6 +1,6 @@
 //! A readable table: columns sized to their content, values with units, text made harmless.
 //!
-//! Windows of a result stand in blocks with a title each. Tuples stream: the first rows decide columns and widths, the
+//! Windows of a result stand in blocks with a title each, and so do the sections of a report. Tuples stream: the first rows decide columns and widths, the
 //! rest follow under the same header. What is left out is said in [`Sink::notes`]. Never to be parsed.
 
 mod layout;
@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use arrow_array::Array;
+use arrow_array::{Array, StringArray};
 use tuple::{Batch, DataType, FieldId, Schema, Unit};
 
 use crate::cells::{self, Cells, Values};
@@ -47,6 +47,7 @@ pub struct Table<W: Write> {
 struct Block {
     result: usize,
     window: Option<(i64, i64)>,
+    section: Option<String>,
     columns: Vec<Column>,
 }
 
@@ -54,15 +55,17 @@ struct Block {
 struct Rendered {
     result: usize,
     window: Option<(i64, i64)>,
+    section: Option<String>,
     schema: Arc<Schema>,
     fields: Vec<FieldId>,
     cells: Vec<Vec<Option<String>>>,
     rows: usize,
 }
 
-/// Consecutive rows of a batch that belong to one window.
+/// Consecutive rows of a batch that belong to one window, and of a report to one section.
 struct Run {
     window: Option<(i64, i64)>,
+    section: Option<String>,
     rows: std::ops::Range<usize>,
 }
 
@@ -102,7 +105,8 @@ impl<W: Write> Table<W> {
                 if before.is_some() {
                     text.push('\n');
                 }
-                self.begin(&mut text, rendered)
+                let goes_on = before.is_some_and(|open| open.is_of_window(rendered));
+                self.begin(&mut text, rendered, goes_on && rendered.section.is_some())
             }
         };
         for row in 0..rendered.rows {
@@ -113,18 +117,24 @@ impl<W: Write> Table<W> {
     }
 
     /// Decides the columns of a new block and prints its title and header.
-    fn begin(&mut self, text: &mut String, rendered: &Rendered) -> Block {
-        let Rendered { result, window, schema, .. } = rendered;
-        let column = |(id, cells): (&FieldId, &Vec<_>)| Column::sized(schema, *id, cells);
+    fn begin(&mut self, text: &mut String, rendered: &Rendered, is_titled: bool) -> Block {
+        let Rendered { result, window, section, schema, .. } = rendered;
+        let is_key = |id: &FieldId| schema.field(*id).name == "key";
+        let column = |(id, cells): (&FieldId, &Vec<_>)| match section {
+            Some(section) if is_key(id) => Column::sized(schema, *id, cells).headed(section),
+            _ => Column::sized(schema, *id, cells),
+        };
         let sized = rendered.fields.iter().zip(&rendered.cells).map(column).collect();
         let title = self.titles[*result].as_deref();
         let (columns, left_out) = layout::fit(sized, self.style.width, title.is_none().then_some(schema));
         self.left_out.extend(left_out);
-        push_title(text, title, *window, self.titles.len() > 1);
+        if !is_titled {
+            push_title(text, title, *window, self.titles.len() > 1);
+        }
         push_line(text, columns.iter().map(|c| (c, c.heading.as_str())));
         let rules: Vec<String> = columns.iter().map(|c| "─".repeat(c.width)).collect();
         push_line(text, columns.iter().zip(rules.iter().map(String::as_str)));
-        Block { result: *result, window: *window, columns }
+        Block { result: *result, window: *window, section: section.clone(), columns }
     }
 
     fn render(&self, result: usize, batch: &Batch, run: &Run) -> Rendered {
@@ -132,6 +142,7 @@ impl<W: Write> Table<W> {
         Rendered {
             result,
             window: run.window,
+            section: run.section.clone(),
             schema: batch.schema().clone(),
             cells: fields.iter().map(|id| self.render_column(batch, *id, run)).collect(),
             fields,
@@ -196,7 +207,12 @@ impl Block {
     fn takes(&self, rows: &Rendered) -> bool {
         let is_tuples = rows.window.is_none();
         let same_columns = || self.columns.iter().map(|c| c.field).eq(rows.fields.iter().copied());
-        self.result == rows.result && self.window == rows.window && (is_tuples || same_columns())
+        let same_section = self.section == rows.section;
+        self.is_of_window(rows) && same_section && (is_tuples && self.section.is_none() || same_columns())
+    }
+
+    fn is_of_window(&self, rows: &Rendered) -> bool {
+        self.result == rows.result && self.window == rows.window
     }
 }
 
@@ -210,11 +226,14 @@ impl Rendered {
 }
 
 /// The columns to print of these rows: not the window, which is in the title; not the ends of intervals, which stand
-/// with their value; and what says how exact a row is only when there is something to say.
+/// with their value; and what says how exact a row is only when there is something to say. Of a report's section every
+/// column must have something to say.
 fn shown_fields(batch: &Batch, run: &Run) -> Vec<FieldId> {
     let is_shown = |id: &FieldId| match batch.schema().field(*id).name.as_ref() {
         "window_start" | "window_end" => run.window.is_none(),
+        "section" if run.section.is_some() => false,
         "approximate" | "error_bound" => says_something(batch, *id, run),
+        _ if run.section.is_some() => says_something(batch, *id, run),
         name => interval_of(batch, name).is_none(),
     };
     batch.present().filter(is_shown).collect()
@@ -242,7 +261,7 @@ fn interval<'a>(batch: &'a Batch, name: &str) -> Option<[Cells<'a>; 2]> {
     Some([end("_low")?, end("_high")?])
 }
 
-/// Cuts a batch where its window changes.
+/// Cuts a batch where its window changes, and a report where its section does.
 fn runs(batch: &Batch) -> Vec<Run> {
     let column = |name: &str| {
         let id = batch.schema().find(name)?;
@@ -256,14 +275,31 @@ fn runs(batch: &Batch) -> Vec<Run> {
         }
         _ => None,
     };
+    let sections = report_sections(batch);
+    let section = |row: usize| sections.map(|sections| sections.value(row));
     let mut runs: Vec<Run> = Vec::new();
     for row in 0..batch.rows() {
         match runs.last_mut() {
-            Some(run) if run.window == window(row) => run.rows.end = row + 1,
-            _ => runs.push(Run { window: window(row), rows: row..row + 1 }),
+            Some(run) if run.window == window(row) && run.section.as_deref() == section(row) => {
+                run.rows.end = row + 1;
+            }
+            _ => {
+                let section = section(row).map(str::to_owned);
+                runs.push(Run { window: window(row), section, rows: row..row + 1 });
+            }
         }
     }
     runs
+}
+
+/// The sections of a report, whose rows have a `section` and a `key`.
+fn report_sections(batch: &Batch) -> Option<&StringArray> {
+    let text = |name: &str| {
+        let id = batch.schema().find(name)?;
+        (batch.schema().field(id).data_type == DataType::Text)
+            .then_some(batch.column(id).map(|_| batch.text(id))?)
+    };
+    text("key").and(text("section"))
 }
 
 fn render(

@@ -28,6 +28,8 @@ pub struct Config {
     pub sketch_bytes_max: usize,
     /// Different values that `distinct` holds exactly, for each group.
     pub distinct_exact_max: usize,
+    /// Files, by connection and reads or writes, of which a profile knows where the last operation ended.
+    pub positions_max: usize,
 }
 
 impl Default for Config {
@@ -42,6 +44,7 @@ impl Default for Config {
             key_bytes_max: 64 << 20,
             sketch_bytes_max: 256 << 20,
             distinct_exact_max: 1024,
+            positions_max: 1 << 18,
         }
     }
 }
@@ -73,6 +76,10 @@ pub struct Counters {
     pub sums_saturated: u64,
     /// Tuples that left a join for want of room, or had no id.
     pub join_dropped: u64,
+    /// Files of which a profile forgot where the last operation ended, because there were too many.
+    pub positions_forgotten: u64,
+    /// Blocks that a profile left out because one operation claimed too many.
+    pub blocks_skipped: u64,
     /// Tuples that left a join because their flow was idle; the ordinary end.
     pub join_expired: u64,
 }
@@ -91,6 +98,8 @@ impl Counters {
         self.rates_merged += other.rates_merged;
         self.sums_saturated += other.sums_saturated;
         self.join_dropped += other.join_dropped;
+        self.positions_forgotten += other.positions_forgotten;
+        self.blocks_skipped += other.blocks_skipped;
         self.join_expired += other.join_expired;
     }
 }

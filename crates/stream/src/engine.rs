@@ -16,8 +16,8 @@ use crate::config::{Config, Counters};
 use crate::ops::filter::Filter;
 use crate::ops::join::Join;
 use crate::ops::take::take;
-use crate::pipeline::{Running, Share};
 use crate::rows::Rows;
+use crate::work::{Share, Work};
 
 /// A dataflow at work.
 pub struct Engine {
@@ -34,7 +34,7 @@ pub struct Engine {
 /// What happens to tuples once they are joined.
 struct AfterJoin {
     predicate: Option<Filter>,
-    pipelines: Vec<Running>,
+    pipelines: Vec<Work>,
     is_worker: bool,
     /// Columns of raw tuples that are not printed: they say again what another says.
     hidden: Vec<FieldId>,
@@ -92,10 +92,10 @@ impl Engine {
         // A flow's tuples were all sampled at one rate: those of the first input say it.
         let rates = Column { input: 0, field: common::SAMPLE_RATE };
         let rates = dataflow.inputs[0].columns.contains(&rates.field).then(|| place(rates));
-        let running = |p| Running::new(p, schema, &place, &config, rates, is_worker);
-        let pipelines: Vec<Running> = dataflow.pipelines.iter().map(running).collect();
+        let running = |p| Work::new(p, schema, &place, &config, rates, is_worker);
+        let pipelines: Vec<Work> = dataflow.pipelines.iter().map(running).collect();
         let has_time = dataflow.inputs.iter().all(|i| i.columns.contains(&common::TS_END));
-        assert!(has_time || !pipelines.iter().any(Running::needs_time), "windows and rates need ts_end");
+        assert!(has_time || !pipelines.iter().any(Work::needs_time), "windows and rates need ts_end");
         let is_news = |id: &FieldId| join.as_ref().is_none_or(|j| j.is_news(*id));
         let rest = AfterJoin {
             predicate: dataflow.filter.as_ref().map(|p| Filter::new(p, schema, &place)),
@@ -195,7 +195,7 @@ impl Engine {
     /// When the engine was not made by [`Engine::worker`]: a bug of the caller.
     pub fn detach_all(&mut self) -> Partial {
         assert!(self.rest.is_worker, "only a worker detaches");
-        let shares = self.rest.pipelines.iter_mut().map(Running::detach_all).collect();
+        let shares = self.rest.pipelines.iter_mut().map(Work::detach_all).collect();
         let counters = self.counters();
         self.rest.counters = Counters::default();
         self.join.iter_mut().for_each(Join::reset_counters);
@@ -215,7 +215,7 @@ impl Engine {
     #[must_use]
     pub fn counters(&self) -> Counters {
         let mut counters = self.rest.counters;
-        counters.sums_saturated += self.rest.pipelines.iter().map(Running::sums_saturated).sum::<u64>();
+        counters.sums_saturated += self.rest.pipelines.iter().map(Work::sums_saturated).sum::<u64>();
         if let Some(join) = &self.join {
             counters.add(join.counters());
         }

@@ -24,6 +24,7 @@
 //!     top_k: Some(TopK { k: 2, by: 0 }),
 //!     window: Some(Window { size_ns: second, slide_ns: second, lateness_ns: 0 }),
 //!     groups_max: 100_000,
+//!     profile: None,
 //! };
 //! let input = Input { schema: schema.clone(), columns: columns.clone(), filter: None };
 //! let dataflow = Dataflow { inputs: vec![input], filter: None, pipelines: vec![busiest] };
@@ -62,11 +63,13 @@ mod flat;
 mod in_time_order;
 mod pane;
 mod pipeline;
+mod profile;
 mod results;
 mod rows;
 mod sliding;
 mod spectrum;
 mod window;
+mod work;
 
 pub use config::{Config, Counters};
 pub use engine::{Engine, Output, Partial};

@@ -34,6 +34,11 @@ const USAGES: &[Usage] = &[
     usage("cdf", &["value"], "PARSE tcp_conn_time PROCESS (diff-cdf)"),
     usage("success", &[], "PARSE http PROCESS (group-count-success: group=server_ip)"),
     usage("top-k", &["k", "key", "groups_max"], "PARSE http_get PROCESS (top-k: k=10, w=10s)"),
+    usage(
+        "workload-profile",
+        &["k", "key", "near", "groups_max"],
+        "PARSE memcached PROCESS (workload-profile: w=60s)",
+    ),
 ];
 
 /// Arguments that every processor takes.

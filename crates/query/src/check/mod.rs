@@ -5,6 +5,7 @@ mod address;
 mod condition;
 mod names;
 mod processor;
+mod workload;
 
 use std::sync::Arc;
 

@@ -13,9 +13,9 @@ use crate::nearest::{did_you_mean, one_of};
 use crate::{Diagnostic, Span, facts};
 
 /// What `top-k` keeps.
-const K: usize = 10;
+pub(super) const K: usize = 10;
 /// Most groups that `top-k` may be asked for.
-const K_MAX: i128 = 1_000_000;
+pub(super) const K_MAX: i128 = 1_000_000;
 /// What `quantile` computes.
 const QUANTILES: [f64; 3] = [0.5, 0.95, 0.99];
 /// Most quantiles of one processor.
@@ -33,7 +33,7 @@ const GROUPS_MAX: i128 = 100_000_000;
 pub(super) struct Checked {
     pub processor: Processor,
     /// The input whose success is counted, and where that was asked for.
-    success: Option<(usize, Span)>,
+    pub(super) success: Option<(usize, Span)>,
 }
 
 /// Every processor that makes sense.
@@ -96,11 +96,11 @@ fn parts_and_wholes(
 }
 
 /// Reads one processor.
-struct ProcessorReader<'a> {
-    scope: &'a Scope<'a>,
-    errors: &'a mut Vec<Diagnostic>,
-    ast: &'a ast::Processor,
-    chain: Vec<Placed>,
+pub(super) struct ProcessorReader<'a> {
+    pub(super) scope: &'a Scope<'a>,
+    pub(super) errors: &'a mut Vec<Diagnostic>,
+    pub(super) ast: &'a ast::Processor,
+    pub(super) chain: Vec<Placed>,
     /// Whether every block of the name is known; else what is missing may be among the others.
     chain_is_whole: bool,
 }
@@ -109,6 +109,12 @@ impl<'a> ProcessorReader<'a> {
     /// The processor; `None` when there is no sense in it, which is then among the errors.
     fn read(mut self) -> Option<Checked> {
         self.args_are_known();
+        if self.has(Block::WorkloadProfile) {
+            return self.workload_profile();
+        }
+        self.needs("k", Block::TopK);
+        self.needs("q", Block::Quantile);
+        self.needs("near", Block::WorkloadProfile);
         let (group, key_is_group) = self.group();
         let value = self.value();
         let distinct = self.distinct(&group, key_is_group);
@@ -127,6 +133,7 @@ impl<'a> ProcessorReader<'a> {
             top_k,
             window,
             groups_max,
+            profile: None,
         };
         let success = success.and_then(|(input, _)| Some((input, self.place(Block::Success)?)));
         (!self.chain.is_empty()).then_some(Checked { processor, success })
@@ -151,8 +158,6 @@ impl<'a> ProcessorReader<'a> {
                 self.errors.push(Diagnostic::new(name.span, message));
             }
         }
-        self.needs("k", Block::TopK);
-        self.needs("q", Block::Quantile);
     }
 
     /// Complains of an argument that nothing in the chain uses.
@@ -345,7 +350,7 @@ impl<'a> ProcessorReader<'a> {
         let mut by = None;
         for block in self.chain.iter().map(|p| p.block) {
             match block {
-                Block::Diff | Block::Group => {}
+                Block::Diff | Block::Group | Block::WorkloadProfile => {}
                 Block::TopK => by = aggregates.len().checked_sub(1),
                 Block::Count => aggregates.push(Aggregate::Count),
                 Block::Sum => aggregates.push(Aggregate::Sum),
@@ -422,7 +427,7 @@ impl<'a> ProcessorReader<'a> {
         Some(TopK { k: placed.k.or(given).unwrap_or(K), by })
     }
 
-    fn window(&mut self) -> Option<Window> {
+    pub(super) fn window(&mut self) -> Option<Window> {
         let size = self.arg("w").map(|arg| self.duration(arg, 1));
         let slide = self.arg("slide").map(|arg| (arg, self.duration(arg, 1)));
         let lateness = self.arg("lateness").map(|arg| (arg, self.duration(arg, 0)));
@@ -462,7 +467,7 @@ impl<'a> ProcessorReader<'a> {
     }
 
     /// The whole number that an argument gives, from 1 to `max`.
-    fn whole_number(&mut self, name: &str, max: i128) -> Option<usize> {
+    pub(super) fn whole_number(&mut self, name: &str, max: i128) -> Option<usize> {
         let arg = self.arg(name)?;
         let atom = self.single(arg)?;
         let number = literal::whole(&atom.text).ok().filter(|n| (1..=max).contains(n));
@@ -492,7 +497,7 @@ impl<'a> ProcessorReader<'a> {
         columns
     }
 
-    fn column(&mut self, arg: &Arg) -> Option<Column> {
+    pub(super) fn column(&mut self, arg: &Arg) -> Option<Column> {
         let name = self.single(arg)?;
         match self.scope.find(name) {
             Ok(named) => Some(named.column),
@@ -503,7 +508,7 @@ impl<'a> ProcessorReader<'a> {
         }
     }
 
-    fn single<'b>(&mut self, arg: &'b Arg) -> Option<&'b Atom> {
+    pub(super) fn single<'b>(&mut self, arg: &'b Arg) -> Option<&'b Atom> {
         let [one] = arg.values.as_slice() else {
             let last = arg.values.last().map_or(arg.name.span, |v| v.span);
             let error =
@@ -520,7 +525,7 @@ impl<'a> ProcessorReader<'a> {
         self.errors.extend(new);
     }
 
-    fn arg(&self, name: &str) -> Option<&'a Arg> {
+    pub(super) fn arg(&self, name: &str) -> Option<&'a Arg> {
         self.ast.args.iter().find(|arg| is_called(arg, name))
     }
 
@@ -528,7 +533,7 @@ impl<'a> ProcessorReader<'a> {
         self.place(block).is_some()
     }
 
-    fn place(&self, block: Block) -> Option<Span> {
+    pub(super) fn place(&self, block: Block) -> Option<Span> {
         self.chain.iter().find(|p| p.block == block).map(|p| p.span)
     }
 

@@ -364,6 +364,45 @@ fn success_is_the_parsers_own() {
 }
 
 #[test]
+fn a_workload_profile_takes_the_columns_that_its_parser_has() {
+    let (q, p) = processor("http", "workload-profile");
+    let profile = p.profile.as_ref().expect("a profile");
+    let of = |column: Option<Column>| column.map(|c| q.field(c).name.to_string());
+    assert_eq!(
+        (of(Some(profile.operation)), of(profile.object)),
+        (Some("method".into()), Some("url".into()))
+    );
+    assert_eq!((of(profile.read_bytes), of(profile.write_bytes)), (Some("response_bytes".into()), None));
+    assert_eq!((profile.offset, profile.file, profile.checksums), (None, None, None));
+    assert_eq!(shown(&q, &profile.reads), r#"method in [Text("GET"), Text("HEAD")]"#);
+    assert_eq!(shown(&q, profile.success.as_ref().expect("http tells")), "status Lt U64(400)");
+    assert_eq!((profile.k, profile.near, p.groups_max, p.window), (10, 2, 10_000, None));
+    assert!(p.aggregates.is_empty() && p.group.is_empty());
+
+    let (q, p) = processor("http", "(Workload-Profile: k=3, key=host, near=0, w=60s, groups_max=50)");
+    let profile = p.profile.as_ref().expect("a profile");
+    assert_eq!((profile.k, profile.near, p.groups_max), (3, 0, 50));
+    assert_eq!(q.field(profile.object.expect("it is named")).name, "host");
+    assert_eq!(p.window.expect("a window").size_ns, 60_000_000_000);
+}
+
+#[test]
+fn errors_of_workload_profiles() {
+    for (query, place, says) in [
+        ("PARSE tcp_pkt_size PROCESS (workload-profile)", "workload-profile", "those are nfs, "),
+        ("PARSE http, tcp_conn_time PROCESS (workload-profile)", "workload-profile", "one parser's tuples"),
+        ("PARSE http PROCESS (workload-profile-count)", "workload-profile", "stands alone"),
+        ("PARSE http PROCESS (workload-profile: group=url)", "group", "of no use with"),
+        ("PARSE http PROCESS (workload-profile: w=10s, slide=1s)", "slide", "of no use with"),
+        ("PARSE http PROCESS (workload-profile: near=-1)", "-1", "does not go with `near`"),
+        ("PARSE http PROCESS (count: near=1)", "near", "it goes with the block `workload-profile`"),
+        ("PARSE http PROCESS (profile)", "profile", "did you mean `workload-profile`?"),
+    ] {
+        check_errors(query, &[(place, says)]);
+    }
+}
+
+#[test]
 fn only_whole_connections_take_part_where_parts_would_be_wrong() {
     let filtered = |text: &str| checked(text).inputs[0].filter.is_some();
     assert!(filtered("PARSE tcp_conn_time PROCESS diff"));

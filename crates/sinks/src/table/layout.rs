@@ -52,6 +52,13 @@ impl Column {
         }
     }
 
+    /// The same under another heading.
+    #[must_use]
+    pub fn headed(self, heading: &str) -> Column {
+        let heading = super::text::escape(heading);
+        Column { width: self.width.max(heading.width()), heading, ..self }
+    }
+
     /// A cell's text, cut to what there is room for when it is text: half a number would be a wrong number.
     #[must_use]
     pub fn shorten(&self, cell: &str) -> String {

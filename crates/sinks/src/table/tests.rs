@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use tuple::{Batch, DataType, FieldId, Unit};
+use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
 
 use super::{Style, Table};
 use crate::samples::{self, Row};
@@ -41,6 +42,65 @@ id                ts                           client_ip  url          hit   sta
 00000000000000ff  2026-11-21T19:59:17.229334Z  10.0.0.1   /\\x1b[31m\\n  true     200          -5 ns   4.56 s  █ 1.50 ns
 -                 -                            -          -            -          -              -        -  -
 ");
+}
+
+#[test]
+fn sections_of_a_report_are_blocks_under_one_title() {
+    let (data, time) = (DataType::U64, Unit::EpochNanoseconds);
+    let fields = [
+        Field::new("window_start", DataType::I64, time, ""),
+        Field::new("window_end", DataType::I64, time, ""),
+        Field::new("section", DataType::Text, Unit::None, ""),
+        Field::new("key", DataType::Text, Unit::None, ""),
+        Field::new("count", data, Unit::None, ""),
+        Field::new("bytes", data, Unit::Bytes, ""),
+    ];
+    let schema = Schema {
+        name: "report".into(),
+        version: 1,
+        doc: "".into(),
+        fields: fields.to_vec(),
+        measure: None,
+        key: None,
+    };
+    let schema = Arc::new(schema);
+    let ids: Vec<FieldId> = schema.ids().collect();
+    let mut w = TupleWriter::new(schema, &ids);
+    let mut row = |start: i64, section: &str, key: &str, count, bytes: Option<u64>| {
+        w.i64(ids[0], (1_795_291_150 + start) * 1_000_000_000);
+        w.i64(ids[1], (1_795_291_160 + start) * 1_000_000_000);
+        w.text(ids[2], section.as_bytes());
+        w.text(ids[3], key.as_bytes());
+        w.u64(ids[4], count);
+        bytes.iter().for_each(|b| w.u64(ids[5], *b));
+        w.end_row();
+    };
+    row(0, "operations", "READ", 12, Some(4096));
+    row(0, "operations", "GETATTR", 3, None);
+    row(0, "misaligned", "read", 2, None);
+    row(10, "misaligned", "read", 4, None);
+    let batch = w.finish();
+    check(
+        Style::default(),
+        &[samples::head(Some("report"), &batch)],
+        &[(0, batch)],
+        "
+report  2026-11-21T19:59:10Z – 2026-11-21T19:59:20Z
+operations  count   bytes
+──────────  ─────  ──────
+READ           12  4.1 kB
+GETATTR         3       -
+
+misaligned  count
+──────────  ─────
+read            2
+
+report  2026-11-21T19:59:20Z – 2026-11-21T19:59:30Z
+misaligned  count
+──────────  ─────
+read            4
+",
+    );
 }
 
 #[test]

@@ -112,8 +112,9 @@ impl DistinctSet {
         }
     }
 
+    /// Takes the hash of a value; returns by how many bytes the set grew.
     #[inline]
-    fn add(&mut self, hash: u64, exact_max: usize, precision: u8) -> usize {
+    pub fn add(&mut self, hash: u64, exact_max: usize, precision: u8) -> usize {
         match self {
             DistinctSet::Estimated(sketch) => {
                 sketch.add(hash);
@@ -129,7 +130,8 @@ impl DistinctSet {
         }
     }
 
-    fn merge(&mut self, other: &DistinctSet, exact_max: usize, precision: u8) -> usize {
+    /// Takes the values of another set; returns by how many bytes this one grew.
+    pub fn merge(&mut self, other: &DistinctSet, exact_max: usize, precision: u8) -> usize {
         match other {
             DistinctSet::Exact(set) => set.iter().map(|hash| self.add(*hash, exact_max, precision)).sum(),
             DistinctSet::Estimated(sketch) => {

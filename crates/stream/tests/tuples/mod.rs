@@ -82,6 +82,7 @@ pub fn pipeline(value: Option<FieldId>, group: &[FieldId], aggregates: Vec<Aggre
         top_k: None,
         window: None,
         groups_max: 100_000,
+        profile: None,
     }
 }
 

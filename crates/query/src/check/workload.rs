@@ -1,0 +1,100 @@
+//! The processor `workload-profile`: which columns of its parser it reads.
+
+use tuple::common;
+
+use super::condition::builtin;
+use super::processor::{Checked, K, K_MAX, ProcessorReader};
+use crate::blocks::Block;
+use crate::checked::{Column, Processor, Profile};
+use crate::error::quoted;
+use crate::nearest::one_of;
+use crate::{Diagnostic, facts, literal};
+
+/// Most keys of each list of a window, unless told otherwise.
+const KEYS: usize = 10_000;
+/// How many times its own size from the end of the one before an operation may begin and be sequential: what was asked
+/// for in order may be answered, and so told of, one or two places out of order.
+const NEAR: u64 = 2;
+const NEAR_MAX: i128 = 1024;
+
+impl ProcessorReader<'_> {
+    /// The processor; `None` when it cannot be.
+    pub(super) fn workload_profile(mut self) -> Option<Checked> {
+        let place = self.place(Block::WorkloadProfile).unwrap_or_default();
+        if self.chain.len() > 1 {
+            let error = Diagnostic::new(place, "`workload-profile` stands alone");
+            self.errors.push(error.hint("write the other blocks as a processor of their own"));
+        }
+        for name in ["group", "value", "q", "slide"] {
+            if let Some(arg) = self.arg(name) {
+                let message = format!("`{name}` is of no use with `workload-profile`");
+                self.errors.push(Diagnostic::new(arg.name.span, message));
+            }
+        }
+        let key = self.arg("key").and_then(|arg| self.column(arg));
+        let k = self.whole_number("k", K_MAX).unwrap_or(K);
+        let (near, window) = (self.near(), self.window());
+        let groups_max = self.whole_number("groups_max", KEYS as i128).unwrap_or(KEYS);
+        let [schema] = self.scope.inputs else {
+            if self.scope.is_complete() {
+                self.errors.push(Diagnostic::new(place, "`workload-profile` looks at one parser's tuples"));
+            }
+            return None;
+        };
+        let Some(fact) = facts::workload(schema) else {
+            let message = "`workload-profile` needs a parser whose tuples are operations";
+            let parsers = one_of(facts::WORKLOADS.iter().flat_map(|w| w.parsers).copied());
+            self.errors.push(Diagnostic::new(place, message).hint(format!("those are {parsers}")));
+            return None;
+        };
+        let field = |name| self.scope.exact(name);
+        let condition = |text| builtin(text, *self.scope, 0);
+        let operation = field(fact.operation)?;
+        let own_key = schema.key.map(|field| Column { input: 0, field });
+        let profile = Profile {
+            operation,
+            reads: condition(fact.reads)?,
+            writes: condition(fact.writes)?,
+            success: facts::of(schema).and_then(|f| condition(f.success)),
+            status: field(fact.status),
+            response_time: field("response_time_ns"),
+            read_bytes: field(fact.bytes[0]),
+            write_bytes: field(fact.bytes[1]),
+            size: field("count"),
+            offset: field("offset"),
+            file: field("file_handle"),
+            aligned: field("aligned"),
+            checksums: field("block_checksums"),
+            object: key.or(own_key.filter(|key| *key != operation)),
+            client: Column { input: 0, field: common::CLIENT_IP },
+            k,
+            near,
+        };
+        let name = self.ast.name.text.clone();
+        let processor = Processor {
+            name,
+            diff: false,
+            value: None,
+            group: Vec::new(),
+            aggregates: Vec::new(),
+            top_k: None,
+            window,
+            groups_max,
+            profile: Some(profile),
+        };
+        Some(Checked { processor, success: None })
+    }
+
+    fn near(&mut self) -> u64 {
+        let Some(atom) = self.arg("near").and_then(|arg| self.single(arg)) else { return NEAR };
+        match literal::whole(&atom.text) {
+            Ok(n @ 0..=NEAR_MAX) => n as u64,
+            _ => {
+                let message = format!("{} does not go with `near`", quoted(&atom.text));
+                let error = Diagnostic::new(atom.span, message);
+                self.errors.push(error.expected(format!("a whole number from 0 to {NEAR_MAX}")));
+                NEAR
+            }
+        }
+    }
+}

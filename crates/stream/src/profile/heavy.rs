@@ -1,0 +1,249 @@
+//! Keys with what was counted of each: all of them up to a number, then the heaviest (Space-Saving). A key that finds no
+//! place takes that of the lightest and inherits its weight; what else is counted of it begins anew.
+//!
+//! Keys are told apart by 64-bit hashes; the text is there to be shown, cut to [`NAME_BYTES`]. Merging follows Agarwal et
+//! al. 2012, "Mergeable summaries": weights are never too low, and too high by at most the error.
+
+use std::cmp::Reverse;
+
+use hashbrown::HashTable;
+
+use crate::sketch::SpaceSaving;
+
+/// Bytes of a key's text that are kept.
+pub const NAME_BYTES: usize = 256;
+
+/// What is counted of a key beside its weight.
+pub trait Counted: Default {
+    /// Adds what another window's part or another worker counted.
+    fn merge(&mut self, other: &Self);
+}
+
+impl Counted for u128 {
+    fn merge(&mut self, other: &u128) {
+        *self = self.saturating_add(*other);
+    }
+}
+
+/// Keys, weights and what is counted beside.
+#[derive(Debug)]
+pub struct Heavy<T> {
+    max: usize,
+    places: HashTable<u32>,
+    entries: Vec<Entry<T>>,
+    weights: SpaceSaving,
+    /// A key lost its place.
+    overflowed: bool,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    hash: u64,
+    name: Box<str>,
+    counted: T,
+}
+
+/// A key as it is shown.
+#[derive(Debug)]
+pub struct Ranked<'a, T> {
+    /// Its text.
+    pub name: &'a str,
+    /// Its true weight or more.
+    pub weight: u128,
+    /// How much more at most.
+    pub error: u128,
+    /// What else is counted; since the key has its place.
+    pub counted: &'a T,
+}
+
+impl<T: Counted> Heavy<T> {
+    /// At most `max` keys.
+    #[must_use]
+    pub fn new(max: usize) -> Heavy<T> {
+        Heavy {
+            max: max.max(1),
+            places: HashTable::new(),
+            entries: Vec::new(),
+            weights: SpaceSaving::default(),
+            overflowed: false,
+        }
+    }
+
+    /// Adds to a key, whose text is asked for when it is new. Returns what is counted of it, and whether it took the
+    /// place of another.
+    pub fn add(&mut self, hash: u64, name: impl FnOnce() -> Box<str>, weight: u128) -> (&mut T, bool) {
+        let entries = &self.entries;
+        let found = self.places.find(hash, |place| entries[*place as usize].hash == hash).copied();
+        let evicts = found.is_none() && self.entries.len() >= self.max;
+        let place = found.unwrap_or_else(|| {
+            let entry = Entry { hash, name: name(), counted: T::default() };
+            match evicts {
+                true => self.take_over(entry),
+                false => self.list(entry),
+            }
+        });
+        self.weights.add(place, i128::try_from(weight).unwrap_or(i128::MAX));
+        (&mut self.entries[place as usize].counted, evicts)
+    }
+
+    /// Takes over what another list counted; returns how many keys found no room together.
+    pub fn merge(&mut self, other: Heavy<T>) -> usize {
+        let (my_floor, their_floor) = (self.floor(), other.floor());
+        let mut weights: Vec<(u128, u128)> = (0..self.entries.len() as u32)
+            .map(|place| (self.weights.weight(place), self.weights.error(place)))
+            .map(|(weight, error)| (weight.saturating_add(their_floor), error.saturating_add(their_floor)))
+            .collect();
+        self.overflowed |= other.overflowed;
+        for (theirs, place) in other.entries.into_iter().zip(0..) {
+            let (weight, error) = (other.weights.weight(place), other.weights.error(place));
+            let entries = &self.entries;
+            match self.places.find(theirs.hash, |place| entries[*place as usize].hash == theirs.hash) {
+                Some(&place) => {
+                    let (mine, my_error) = weights[place as usize];
+                    weights[place as usize] = (
+                        (mine - their_floor).saturating_add(weight),
+                        (my_error - their_floor).saturating_add(error),
+                    );
+                    self.entries[place as usize].counted.merge(&theirs.counted);
+                }
+                None => {
+                    self.list(theirs);
+                    weights.push((weight.saturating_add(my_floor), error.saturating_add(my_floor)));
+                }
+            }
+        }
+        self.keep_heaviest(weights)
+    }
+
+    /// What a listed key weighs.
+    #[must_use]
+    pub fn weight_of(&self, hash: u64) -> Option<u128> {
+        let place = self.places.find(hash, |place| self.entries[*place as usize].hash == hash)?;
+        Some(self.weights.weight(*place))
+    }
+
+    /// Whether keys lost their places: weights may be too high then, and keys may lack.
+    #[must_use]
+    pub fn is_overflowed(&self) -> bool {
+        self.overflowed
+    }
+
+    /// The heaviest first; equal ones by their text.
+    #[must_use]
+    pub fn ranking(&self) -> Vec<Ranked<'_, T>> {
+        let mut all = Vec::with_capacity(self.entries.len());
+        for (Entry { name, counted, .. }, place) in self.entries.iter().zip(0..) {
+            let (weight, error) = (self.weights.weight(place), self.weights.error(place));
+            all.push(Ranked { name, weight, error, counted });
+        }
+        all.sort_unstable_by_key(|ranked| (Reverse(ranked.weight), ranked.name));
+        all
+    }
+
+    /// What a key that is not listed weighs at most.
+    fn floor(&self) -> u128 {
+        if self.overflowed { self.weights.least() } else { 0 }
+    }
+
+    fn list(&mut self, entry: Entry<T>) -> u32 {
+        let place = self.entries.len() as u32;
+        self.enter(entry.hash, place);
+        self.entries.push(entry);
+        self.weights.push();
+        place
+    }
+
+    fn take_over(&mut self, entry: Entry<T>) -> u32 {
+        self.overflowed = true;
+        let place = self.weights.evict();
+        let old = self.entries[place as usize].hash;
+        if let Ok(held) = self.places.find_entry(old, |held| *held == place) {
+            held.remove();
+        }
+        self.enter(entry.hash, place);
+        self.entries[place as usize] = entry;
+        place
+    }
+
+    fn enter(&mut self, hash: u64, place: u32) {
+        let entries = &self.entries;
+        self.places.insert_unique(hash, place, |held| entries[*held as usize].hash);
+    }
+
+    /// Only as many as there may be, with these weights and errors.
+    fn keep_heaviest(&mut self, weights: Vec<(u128, u128)>) -> usize {
+        let mut all: Vec<(Entry<T>, (u128, u128))> =
+            std::mem::take(&mut self.entries).into_iter().zip(weights).collect();
+        let lost = all.len().saturating_sub(self.max);
+        if lost > 0 {
+            self.overflowed = true;
+            all.sort_unstable_by(|(a, (x, _)), (b, (y, _))| y.cmp(x).then_with(|| a.name.cmp(&b.name)));
+            all.truncate(self.max);
+        }
+        self.places.clear();
+        let (entries, weights): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        for (entry, place) in entries.into_iter().zip(0..) {
+            self.entries.push(entry);
+            let entries = &self.entries;
+            let hash = entries[place as usize].hash;
+            self.places.insert_unique(hash, place, |held| entries[*held as usize].hash);
+        }
+        let (weights, errors) = weights.into_iter().unzip();
+        self.weights = SpaceSaving::from_parts(weights, errors, 0);
+        lost
+    }
+}
+
+/// A key's text, cut where it is long.
+#[must_use]
+pub fn name_of(text: &str) -> Box<str> {
+    if text.len() <= NAME_BYTES {
+        return text.into();
+    }
+    let end = text.floor_char_boundary(NAME_BYTES);
+    format!("{}…", &text[..end]).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::column::mix;
+
+    proptest! {
+        #[test]
+        fn bounds_hold_over_parts(
+            parts in prop::collection::vec(prop::collection::vec((0u64..40, 0u32..20), 0..200), 1..4), max in 1usize..50,
+        ) {
+            let (mut truth, mut all): (HashMap<String, u128>, _) = (HashMap::new(), Heavy::<u128>::new(max));
+            for part in parts {
+                let mut heavy = Heavy::<u128>::new(max);
+                for (key, weight) in part {
+                    *truth.entry(key.to_string()).or_default() += u128::from(weight);
+                    *heavy.add(mix(key), || name_of(&key.to_string()), weight.into()).0 += 1;
+                }
+                all.merge(heavy);
+            }
+            let ranking = all.ranking();
+            prop_assert!(ranking.len() <= max);
+            prop_assert!(ranking.is_sorted_by_key(|r| (Reverse(r.weight), r.name)));
+            prop_assert_eq!(all.is_overflowed(), truth.len() > max);
+            for listed in &ranking {
+                let weight = truth.remove(listed.name).expect("it was added");
+                prop_assert!(weight <= listed.weight && weight >= listed.weight - listed.error);
+                prop_assert!(all.is_overflowed() || listed.error == 0);
+            }
+            prop_assert!(truth.values().all(|weight| *weight <= all.floor()));
+        }
+    }
+
+    #[test]
+    fn long_names_are_cut_between_characters() {
+        assert_eq!(&*name_of("a/b"), "a/b");
+        let long = "ü".repeat(300);
+        assert_eq!(name_of(&long).len(), NAME_BYTES + '…'.len_utf8());
+    }
+}

@@ -1,0 +1,409 @@
+//! A profile of a workload: what kinds of operations there are, how large, how fast and in which order, on what and for
+//! whom. Sorts tuples into windows as a pipeline does; a window is one [`Part`], whose size has a bound, and is written
+//! as rows of sections ([`report`]).
+//!
+//! An operation is compared with the one before on the same file *over the same connection*: so that the answer is the same
+//! for any number of workers, each of which has all tuples of a connection.
+
+mod heavy;
+mod part;
+mod positions;
+mod report;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use plan::{Column, Pipeline};
+use tuple::{Batch, FieldId, Schema, common};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::cell::Cell;
+use crate::column::{ColumnView, Values, mix};
+use crate::config::{Config, Counters, RESULT_SEED};
+use crate::ops::filter::{Filter, Truth};
+use crate::pane::WEIGHT_UNIT;
+use crate::rows::Rows;
+use crate::window::Windows;
+use heavy::name_of;
+use part::{Failed, Kind, One, Part, Pattern};
+use positions::Positions;
+use report::Report;
+
+/// Windows that are open at once, unless lateness needs more: a window may take some megabytes.
+const OPEN_MAX: usize = 64;
+/// What stands for an operation, a status or a key that is null.
+const UNKNOWN: &str = "(unknown)";
+
+/// Parts of windows that leave a worker's profile for the one that collects, by their numbers.
+pub type Share = Vec<(i64, Part)>;
+
+/// A profile at work.
+pub struct Profiling {
+    columns: Columns,
+    windows: Option<Windows>,
+    lateness_ns: i64,
+    near: u64,
+    keys_max: usize,
+    open_max: usize,
+    config: Config,
+    positions: Positions,
+    parts: BTreeMap<i64, Part>,
+    /// The first window that was not emitted, once the watermark said so.
+    next: i128,
+    is_worker: bool,
+    /// Parts that wait for [`Profiling::detach`].
+    over: Share,
+    report: Report,
+}
+
+/// Where it finds what it reads.
+struct Columns {
+    operation: FieldId,
+    reads: Filter,
+    writes: Filter,
+    success: Option<Filter>,
+    status: Option<FieldId>,
+    time: Option<FieldId>,
+    /// Of reads and of writes.
+    bytes: [Option<FieldId>; 2],
+    size: Option<FieldId>,
+    offset: Option<FieldId>,
+    file: Option<FieldId>,
+    aligned: Option<FieldId>,
+    checksums: Option<FieldId>,
+    object: Option<FieldId>,
+    client: FieldId,
+    rates: Option<FieldId>,
+}
+
+/// The columns of one batch.
+struct Frame<'a> {
+    operation: ColumnView<'a>,
+    operations: Vec<u64>,
+    reads: Truth,
+    writes: Truth,
+    success: Option<Truth>,
+    status: Option<ColumnView<'a>>,
+    time: Option<ColumnView<'a>>,
+    bytes: [Option<ColumnView<'a>>; 2],
+    size: Option<ColumnView<'a>>,
+    offset: Option<ColumnView<'a>>,
+    file: Option<(ColumnView<'a>, Vec<u64>)>,
+    aligned: Option<ColumnView<'a>>,
+    checksums: Option<ColumnView<'a>>,
+    object: Option<(ColumnView<'a>, Vec<u64>)>,
+    client: (ColumnView<'a>, Vec<u64>),
+    rates: Option<ColumnView<'a>>,
+}
+
+impl Profiling {
+    /// Of a pipeline that has a profile, over tuples of `schema`; `place` says where a column of the dataflow is in it.
+    ///
+    /// # Panics
+    /// When the pipeline is not sound: the planner's bug.
+    #[must_use]
+    pub fn new(
+        pipeline: &Pipeline,
+        schema: &Schema,
+        place: &dyn Fn(Column) -> FieldId,
+        config: &Config,
+        rates: Option<FieldId>,
+        is_worker: bool,
+    ) -> Profiling {
+        let profile = pipeline.profile.as_ref().expect("the pipeline is a profile");
+        let filter = |predicate| Filter::new(predicate, schema, place);
+        let at = |column: Option<Column>| column.map(place);
+        let columns = Columns {
+            operation: place(profile.operation),
+            reads: filter(&profile.reads),
+            writes: filter(&profile.writes),
+            success: profile.success.as_ref().map(filter),
+            status: at(profile.status),
+            time: at(profile.response_time),
+            bytes: [at(profile.read_bytes), at(profile.write_bytes)],
+            size: at(profile.size),
+            offset: at(profile.offset),
+            file: at(profile.file),
+            aligned: at(profile.aligned),
+            checksums: at(profile.checksums),
+            object: at(profile.object),
+            client: place(profile.client),
+            rates,
+        };
+        let windows = pipeline.window.as_ref().map(Windows::new);
+        let lateness_ns = pipeline.window.map_or(0, |w| w.lateness_ns.max(0));
+        let needed = windows.map_or(1, |w| w.panes_open(lateness_ns));
+        Profiling {
+            report: Report::new(pipeline, profile, schema, place),
+            columns,
+            windows,
+            lateness_ns,
+            near: profile.near,
+            keys_max: pipeline.groups_max,
+            open_max: config.panes_max.min(OPEN_MAX).max(needed),
+            positions: Positions::new(config.positions_max),
+            config: config.clone(),
+            parts: BTreeMap::new(),
+            next: i128::MIN,
+            is_worker,
+            over: Share::new(),
+        }
+    }
+
+    /// The schema of the results.
+    #[must_use]
+    pub fn schema(&self) -> &Arc<Schema> {
+        self.report.schema()
+    }
+
+    /// Takes `rows` of a batch.
+    pub fn push(
+        &mut self,
+        batch: &Batch,
+        rows: Rows<'_>,
+        counters: &mut Counters,
+        out: &mut dyn FnMut(Batch),
+    ) {
+        // Keys are told apart by their hashes alone: a seed of zero would make those of addresses equal.
+        let frame = self.columns.frame(batch, rows, mix(self.config.seed));
+        let times = ColumnView::of(batch, common::TS_END);
+        let (Values::I64(ns), Values::U64(ids)) = (times.values, ColumnView::of(batch, common::ID).values)
+        else {
+            unreachable!("times are signed integers, ids unsigned ones")
+        };
+        let (mut known, forgotten) = (None, self.positions.forgotten);
+        rows.each(|at, row| {
+            let mut one = self.columns.one(&frame, at, row, self.config.sample);
+            one.pattern = self.follow(ids[row], &one);
+            one.is_doubtful = one.pattern == Some(Pattern::First) && self.positions.forgotten > 0;
+            let window = match (times.is_valid(row), &self.windows) {
+                (false, _) => None,
+                (true, None) => Some(0),
+                (true, Some(windows)) => Some(windows.pane_near(ns[row], &mut known)),
+            };
+            let on_time = |window: &i64| self.windows.is_none() || i128::from(*window) >= self.next;
+            let Some(window) = window.filter(on_time) else {
+                counters.tuples_late += 1;
+                return;
+            };
+            let (keys_max, config) = (self.keys_max, &self.config);
+            let part = self.parts.entry(window).or_insert_with(|| Part::new(keys_max, config));
+            frame.take(part, ns[row], at, row, &one, counters);
+            if self.parts.len() > self.open_max {
+                self.force_oldest(counters, out);
+            }
+        });
+        counters.positions_forgotten += self.positions.forgotten - forgotten;
+    }
+
+    /// Emits the windows that the watermark has passed.
+    pub fn advance(&mut self, watermark_ns: i64, out: &mut dyn FnMut(Batch)) {
+        if let Some(open) = self.first_open(watermark_ns) {
+            self.emit_before(open, out);
+            self.next = self.next.max(open);
+        }
+    }
+
+    /// Emits everything.
+    pub fn finish(&mut self, out: &mut dyn FnMut(Batch)) {
+        self.emit_before(i128::MAX, out);
+    }
+
+    /// The parts of windows that are over at the watermark.
+    pub fn detach(&mut self, watermark_ns: i64) -> Share {
+        if let Some(open) = self.first_open(watermark_ns) {
+            self.set_aside(open);
+        }
+        std::mem::take(&mut self.over)
+    }
+
+    /// All parts.
+    pub fn detach_all(&mut self) -> Share {
+        self.over.extend(std::mem::take(&mut self.parts));
+        std::mem::take(&mut self.over)
+    }
+
+    /// Takes over parts of another profile that runs the same.
+    pub fn attach(&mut self, share: Share, counters: &mut Counters) {
+        for (window, theirs) in share {
+            if self.windows.is_some() && i128::from(window) < self.next {
+                counters.tuples_late += theirs.tuples;
+                continue;
+            }
+            let (keys_max, config) = (self.keys_max, &self.config);
+            let mine = self.parts.entry(window).or_insert_with(|| Part::new(keys_max, config));
+            counters.groups_overflowed += mine.merge(theirs) as u64;
+        }
+    }
+
+    /// How an operation follows the one before on its file.
+    fn follow(&mut self, flow: u64, one: &One<'_>) -> Option<Pattern> {
+        let ((file, offset), size) = (one.place?, one.size?);
+        let key = mix(mix(flow ^ self.config.seed) ^ file.rotate_left(u32::from(one.kind == Kind::Write)));
+        let Some(end) = self.positions.replace(key, offset.saturating_add(one.bytes)) else {
+            return Some(Pattern::First);
+        };
+        let is_near = offset.abs_diff(end) <= size.saturating_mul(self.near);
+        Some(if is_near { Pattern::Sequential } else { Pattern::Random })
+    }
+
+    fn first_open(&self, watermark_ns: i64) -> Option<i128> {
+        Some(self.windows?.first_open(watermark_ns.saturating_sub(self.lateness_ns)))
+    }
+
+    fn force_oldest(&mut self, counters: &mut Counters, out: &mut dyn FnMut(Batch)) {
+        let Some((&oldest, _)) = self.parts.first_key_value() else { return };
+        counters.windows_forced += 1;
+        let beyond = i128::from(oldest) + 1;
+        match self.is_worker {
+            true => self.set_aside(beyond),
+            false => self.emit_before(beyond, out),
+        }
+        self.next = self.next.max(beyond);
+    }
+
+    fn set_aside(&mut self, open: i128) {
+        while let Some(entry) = self.parts.first_entry().filter(|e| i128::from(*e.key()) < open) {
+            self.over.push(entry.remove_entry());
+        }
+        self.next = self.next.max(open);
+    }
+
+    fn emit_before(&mut self, end: i128, out: &mut dyn FnMut(Batch)) {
+        while let Some(entry) = self.parts.first_entry().filter(|e| i128::from(*e.key()) < end) {
+            let (window, part) = entry.remove_entry();
+            let bounds = self.windows.map(|windows| windows.bounds(window.into()));
+            out(self.report.write(&part, bounds));
+        }
+    }
+}
+
+impl Columns {
+    fn frame<'a>(&self, batch: &'a Batch, rows: Rows<'_>, seed: u64) -> Frame<'a> {
+        let view = |field| ColumnView::of(batch, field);
+        let hashed = |field, seed| {
+            let mut hashes = vec![seed; rows.len()];
+            view(field).hash_into(rows, &mut hashes);
+            (view(field), hashes)
+        };
+        let (operation, operations) = hashed(self.operation, seed);
+        Frame {
+            operation,
+            operations,
+            reads: self.reads.evaluate(batch),
+            writes: self.writes.evaluate(batch),
+            success: self.success.as_ref().map(|f| f.evaluate(batch)),
+            status: self.status.map(view),
+            time: self.time.map(view),
+            bytes: self.bytes.map(|field| field.map(view)),
+            size: self.size.map(view),
+            offset: self.offset.map(view),
+            // The working set shows: its hashes are the same in every run.
+            file: self.file.map(|field| hashed(field, RESULT_SEED)),
+            aligned: self.aligned.map(view),
+            checksums: self.checksums.map(view),
+            object: self.object.map(|field| hashed(field, seed)),
+            client: hashed(self.client, seed),
+            rates: self.rates.map(view),
+        }
+    }
+
+    /// The row at a place, but for its pattern.
+    fn one<'a>(&self, frame: &'a Frame<'a>, at: usize, row: usize, sample: f64) -> One<'a> {
+        let kind = match (frame.reads.yes.value(row), frame.writes.yes.value(row)) {
+            (true, _) => Kind::Read,
+            (false, true) => Kind::Write,
+            _ => Kind::Other,
+        };
+        let number = |view: Option<ColumnView<'_>>| match view?.cell(row) {
+            Cell::U64(v) => Some(v),
+            Cell::I64(v) => u64::try_from(v).ok(),
+            _ => None,
+        };
+        let rate = match frame.rates.map(|rates| rates.cell(row)) {
+            Some(Cell::F64(rate)) if rate > 0.0 && rate <= 1.0 => rate,
+            Some(_) => 1.0,
+            None => sample,
+        };
+        let moved = if kind == Kind::Other { None } else { number(frame.bytes[kind as usize]) };
+        let size = if kind == Kind::Other { None } else { number(frame.size).or(moved) };
+        let file = frame.file.as_ref().filter(|(file, _)| file.is_valid(row));
+        let place = |(_, hashes): &(_, Vec<u64>)| Some((hashes[at], number(frame.offset)?));
+        let operation = match frame.operation.cell(row) {
+            Cell::Text(_) => text(frame.operation, row),
+            _ => UNKNOWN,
+        };
+        One {
+            // No rate is so small that a sum leaves its type.
+            weight: (WEIGHT_UNIT / rate.max(1.0 / WEIGHT_UNIT)).round() as u128,
+            operation: (frame.operations[at], operation),
+            kind,
+            bytes: moved.unwrap_or(0),
+            size,
+            time_ns: match frame.time.map(|time| time.cell(row)) {
+                Some(Cell::I64(ns)) => Some(ns),
+                _ => None,
+            },
+            failed: frame.success.as_ref().is_some_and(|success| success.no.value(row)),
+            pattern: None,
+            is_doubtful: false,
+            place: moved.and(file).and_then(place),
+            aligned: match frame.aligned.map(|aligned| aligned.cell(row)) {
+                Some(Cell::Bool(aligned)) => Some(aligned),
+                _ => None,
+            },
+            checksums: frame.checksums.map_or("", |checksums| text(checksums, row)),
+        }
+    }
+}
+
+impl Frame<'_> {
+    /// Puts the row at a place into a part.
+    fn take(
+        &self,
+        part: &mut Part,
+        time_ns: i64,
+        at: usize,
+        row: usize,
+        one: &One<'_>,
+        counters: &mut Counters,
+    ) {
+        let (skipped, took) = part.take(time_ns, one);
+        counters.blocks_skipped += skipped;
+        counters.groups_overflowed += u64::from(took);
+        if one.failed {
+            let status = self.status.map_or_else(|| UNKNOWN.into(), |status| shown(status, row));
+            let name = || name_of(&format!("{} {status}", one.operation.1));
+            let hash = xxh3_64_with_seed(status.as_bytes(), one.operation.0);
+            let (failed, took) = part.errors.add(hash, name, one.weight);
+            *failed = Failed(one.operation.0);
+            counters.groups_overflowed += u64::from(took);
+        }
+        if let Some((view, hashes)) = self.object.as_ref().filter(|(view, _)| view.is_valid(row)) {
+            counters.groups_overflowed += part.objects.take(hashes[at], || shown(*view, row), one);
+        }
+        let (view, hashes) = &self.client;
+        counters.groups_overflowed += part.clients.take(hashes[at], || shown(*view, row), one);
+    }
+}
+
+/// The text of a row, which is empty where it is null.
+fn text(view: ColumnView<'_>, row: usize) -> &str {
+    match view.values {
+        Values::Text(texts) if view.is_valid(row) => texts.value(row),
+        _ => "",
+    }
+}
+
+/// A value as a key's text.
+fn shown(view: ColumnView<'_>, row: usize) -> Box<str> {
+    match view.cell(row) {
+        Cell::Null => UNKNOWN.into(),
+        Cell::Bool(v) => v.to_string().into(),
+        Cell::U64(v) => v.to_string().into(),
+        Cell::I64(v) => v.to_string().into(),
+        Cell::F64(v) => v.to_string().into(),
+        Cell::Text(_) => name_of(text(view, row)),
+        Cell::Ip(v) => std::net::Ipv6Addr::from(*v).to_canonical().to_string().into(),
+    }
+}

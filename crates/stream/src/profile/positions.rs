@@ -1,0 +1,63 @@
+//! Where the last read and the last write of each file ended, over each connection: what tells a sequential operation from
+//! a random one. Holds at most so many; those that were not used for longest go first, in halves.
+
+use hashbrown::HashTable;
+
+/// Ends by key: the hash of connection, file and kind of operation.
+#[derive(Debug)]
+pub struct Positions {
+    young: HashTable<(u64, u64)>,
+    /// The half before, without those that were used since.
+    old: HashTable<(u64, u64)>,
+    half: usize,
+    /// Ends that were forgotten for want of room.
+    pub forgotten: u64,
+}
+
+impl Positions {
+    /// At most `max` ends.
+    #[must_use]
+    pub fn new(max: usize) -> Positions {
+        Positions {
+            young: HashTable::new(),
+            old: HashTable::new(),
+            half: max.div_ceil(2).max(1),
+            forgotten: 0,
+        }
+    }
+
+    /// Sets an end and returns the one before, if it is known.
+    pub fn replace(&mut self, key: u64, end: u64) -> Option<u64> {
+        if let Some((_, held)) = self.young.find_mut(key, |(k, _)| *k == key) {
+            return Some(std::mem::replace(held, end));
+        }
+        let before = match self.old.find_entry(key, |(k, _)| *k == key) {
+            Ok(entry) => Some(entry.remove().0.1),
+            Err(_) => None,
+        };
+        if self.young.len() >= self.half {
+            self.forgotten += self.old.len() as u64;
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert_unique(key, (key, end), |(k, _)| *k);
+        before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::column::mix;
+
+    #[test]
+    fn what_is_used_stays_and_the_rest_is_counted() {
+        let mut positions = Positions::new(10);
+        for n in 0..100u64 {
+            assert_eq!(positions.replace(mix(1000), n + 1), (n > 0).then_some(n));
+            assert_eq!(positions.replace(mix(n), n), None);
+        }
+        let held = positions.young.len() + positions.old.len();
+        assert!(held <= 10, "{held}");
+        assert_eq!(positions.forgotten + held as u64, 101);
+    }
+}

@@ -1,0 +1,371 @@
+//! A profile as rows: a section and a key in each, and what is known of it. The first row of a section is the heaviest, but
+//! for classes, which have an order of their own. A section of which nothing was seen has no rows.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use plan::{Column, Pipeline, Profile};
+use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
+
+use crate::ops::distinct::DistinctSet;
+use crate::pane::WEIGHT_UNIT;
+use crate::profile::heavy::{Counted, Heavy, Ranked};
+use crate::profile::part::{BLOCK_BYTES, OPERATIONS_MAX, Part, Total, largest_of};
+use crate::results::OTHER;
+
+/// Operations and errors that are shown by themselves.
+const OPERATIONS_SHOWN: usize = 32;
+/// The quantiles of response times.
+const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
+
+/// Writes windows.
+pub struct Report {
+    writer: TupleWriter,
+    /// Whether rows begin with the bounds of their window.
+    windowed: bool,
+    k: usize,
+    knows_errors: bool,
+    knows_bytes: bool,
+    /// What its objects are called.
+    object: String,
+    client: String,
+}
+
+/// One row; what is `None` is null.
+#[derive(Default)]
+struct Line<'a> {
+    section: Cow<'a, str>,
+    key: Cow<'a, str>,
+    count: Option<u64>,
+    rate: Option<f64>,
+    share: Option<f64>,
+    bytes: Option<u64>,
+    byte_share: Option<f64>,
+    error_share: Option<f64>,
+    times_ns: [Option<f64>; 4],
+    /// A memory bound was reached, and by how much the row may be wrong at most.
+    approximate: Option<Option<f64>>,
+}
+
+/// A window.
+struct Window<'a> {
+    part: &'a Part,
+    bounds: Option<(i64, i64)>,
+    seconds: f64,
+    /// All operations.
+    whole: Total,
+}
+
+impl Report {
+    /// Of a pipeline over tuples of `schema`.
+    #[must_use]
+    pub fn new(
+        pipeline: &Pipeline,
+        profile: &Profile,
+        schema: &Schema,
+        place: &dyn Fn(Column) -> FieldId,
+    ) -> Report {
+        let result = Arc::new(result_schema(pipeline));
+        let wanted: Vec<FieldId> = result.ids().collect();
+        let name = |column| schema.field(place(column)).name.to_string();
+        Report {
+            writer: TupleWriter::new(result, &wanted),
+            windowed: pipeline.window.is_some(),
+            k: profile.k,
+            knows_errors: profile.success.is_some(),
+            knows_bytes: profile.read_bytes.or(profile.write_bytes).is_some(),
+            object: profile.object.map(name).unwrap_or_default(),
+            client: name(profile.client),
+        }
+    }
+
+    /// The result's schema.
+    #[must_use]
+    pub fn schema(&self) -> &Arc<Schema> {
+        self.writer.schema()
+    }
+
+    /// The rows of a window.
+    #[must_use]
+    pub fn write(&mut self, part: &Part, bounds: Option<(i64, i64)>) -> Batch {
+        let (from, to) = bounds.unwrap_or(part.span_ns);
+        let mut whole = Total::default();
+        part.mix.iter().for_each(|total| {
+            whole.count = whole.count.saturating_add(total.count);
+            whole.bytes = whole.bytes.saturating_add(total.bytes);
+        });
+        let seconds = (i128::from(to) - i128::from(from)) as f64 / 1e9;
+        let window = Window { part, bounds, seconds, whole };
+        self.operations(&window);
+        self.totals(&window, "mix", ["read", "write", "other"], &part.mix, false);
+        for (kind, section) in ["read pattern", "write pattern"].into_iter().enumerate() {
+            let (patterns, is_doubtful) = (&part.patterns[kind], part.is_doubtful[kind]);
+            self.totals(&window, section, ["sequential", "random", "first"], patterns, is_doubtful);
+        }
+        for (section, sizes) in ["read size", "write size"].into_iter().zip(&part.sizes) {
+            let keys: Vec<String> = (0..sizes.len()).map(|class| largest_of(class).to_string()).collect();
+            self.totals(&window, section, &keys, sizes, false);
+        }
+        self.aligned(&window);
+        self.working_set(&window);
+        self.duplicates(&window);
+        self.errors(&window);
+        let (object, client) = (std::mem::take(&mut self.object), std::mem::take(&mut self.client));
+        for (name, hottest) in [(&object, &part.objects), (&client, &part.clients)] {
+            self.hottest(&window, &format!("{name} by operations"), &hottest.by_operations, false);
+            self.hottest(&window, &format!("{name} by bytes"), &hottest.by_bytes, true);
+        }
+        (self.object, self.client) = (object, client);
+        self.writer.finish()
+    }
+
+    fn operations(&mut self, window: &Window<'_>) {
+        let operations = &window.part.operations;
+        let ranking = operations.ranking();
+        for ranked in ranking.iter().take(OPERATIONS_SHOWN) {
+            let total = Total { count: ranked.weight, bytes: ranked.counted.bytes };
+            let failed = share(ranked.counted.failed, ranked.weight - ranked.error);
+            let times = &ranked.counted.times;
+            self.line(
+                window,
+                Line {
+                    section: "operations".into(),
+                    key: ranked.name.into(),
+                    error_share: failed.filter(|_| self.knows_errors),
+                    times_ns: QUANTILES.map(|q| times.quantile(q)),
+                    approximate: approximate(operations, ranked),
+                    ..self.total(window, &total, &window.whole)
+                },
+            );
+        }
+        self.others(window, "operations", operations);
+    }
+
+    /// What is not shown by itself.
+    fn others<T: Counted>(&mut self, window: &Window<'_>, section: &str, list: &Heavy<T>) {
+        let rest =
+            list.ranking().iter().skip(OPERATIONS_SHOWN).map(|r| r.weight).fold(0, u128::saturating_add);
+        if rest > 0 {
+            self.line(
+                window,
+                Line {
+                    section: section.into(),
+                    key: OTHER.into(),
+                    count: Some(whole(rest)),
+                    rate: window.rate(rest),
+                    approximate: list.is_overflowed().then_some(None),
+                    ..Line::default()
+                },
+            );
+        }
+    }
+
+    /// Classes in their order.
+    fn totals(
+        &mut self,
+        window: &Window<'_>,
+        section: &str,
+        keys: impl IntoIterator<Item = impl AsRef<str>>,
+        totals: &[Total],
+        is_approximate: bool,
+    ) {
+        let sum = |of: fn(&Total) -> u128| totals.iter().map(of).fold(0, u128::saturating_add);
+        let all = Total { count: sum(|t| t.count), bytes: sum(|t| t.bytes) };
+        for (key, total) in keys.into_iter().zip(totals).filter(|(_, total)| total.count > 0) {
+            let (section, key) = (section.into(), key.as_ref().into());
+            let approximate = is_approximate.then_some(None);
+            let line = self.total(window, total, &all);
+            self.line(window, Line { section, key, approximate, ..line });
+        }
+    }
+
+    fn aligned(&mut self, window: &Window<'_>) {
+        for (key, [misaligned, aligned]) in ["read", "write"].into_iter().zip(window.part.aligned) {
+            let all = misaligned.saturating_add(aligned);
+            if all > 0 {
+                self.line(
+                    window,
+                    Line {
+                        section: "misaligned".into(),
+                        key: key.into(),
+                        count: Some(whole(misaligned)),
+                        share: share(misaligned, all),
+                        ..Line::default()
+                    },
+                );
+            }
+        }
+    }
+
+    fn working_set(&mut self, window: &Window<'_>) {
+        let (blocks, error) = window.part.working_set.estimate();
+        if blocks > 0 {
+            self.line(
+                window,
+                Line {
+                    section: "working set".into(),
+                    key: "random reads".into(),
+                    count: Some(blocks),
+                    bytes: Some(blocks.saturating_mul(BLOCK_BYTES)),
+                    // Of reads that were not compared with the ones before nothing is known.
+                    approximate: match window.part.is_doubtful[0] {
+                        true => Some(None),
+                        false => (error > 0.0).then_some(Some(error)),
+                    },
+                    ..Line::default()
+                },
+            );
+        }
+    }
+
+    fn duplicates(&mut self, window: &Window<'_>) {
+        let seen = window.part.checksums.iter().zip(&window.part.contents);
+        for (key, (&all, set)) in
+            ["read", "write", "both"].into_iter().zip(seen).filter(|(_, (n, _))| **n > 0)
+        {
+            let (different, error) = DistinctSet::estimate(set);
+            let again = all.saturating_sub(different);
+            self.line(
+                window,
+                Line {
+                    section: "duplicate blocks".into(),
+                    key: key.into(),
+                    count: Some(again),
+                    share: Some(again as f64 / all as f64),
+                    approximate: (error > 0.0).then_some(Some(error * different as f64 / all as f64)),
+                    ..Line::default()
+                },
+            );
+        }
+    }
+
+    fn errors(&mut self, window: &Window<'_>) {
+        let errors = &window.part.errors;
+        for ranked in errors.ranking().iter().take(OPERATIONS_SHOWN) {
+            let all = window.part.operations.weight_of(ranked.counted.0);
+            self.line(
+                window,
+                Line {
+                    section: "errors".into(),
+                    key: ranked.name.into(),
+                    count: Some(whole(ranked.weight)),
+                    rate: window.rate(ranked.weight),
+                    share: all.and_then(|all| share(ranked.weight, all)),
+                    approximate: approximate(errors, ranked),
+                    ..Line::default()
+                },
+            );
+        }
+        self.others(window, "errors", errors);
+    }
+
+    fn hottest(&mut self, window: &Window<'_>, section: &str, list: &Heavy<u128>, is_by_bytes: bool) {
+        for ranked in list.ranking().iter().take(self.k) {
+            let (count, bytes) = match is_by_bytes {
+                true => (*ranked.counted, ranked.weight),
+                false => (ranked.weight, *ranked.counted),
+            };
+            let line = self.total(window, &Total { count, bytes }, &window.whole);
+            let approximate = approximate(list, ranked);
+            self.line(window, Line { section: section.into(), key: ranked.name.into(), approximate, ..line });
+        }
+    }
+
+    fn total<'l>(&self, window: &Window<'_>, total: &Total, all: &Total) -> Line<'l> {
+        Line {
+            count: Some(whole(total.count)),
+            rate: window.rate(total.count),
+            share: share(total.count, all.count),
+            bytes: Some(whole(total.bytes)).filter(|_| self.knows_bytes),
+            byte_share: share(total.bytes, all.bytes).filter(|_| self.knows_bytes),
+            ..Line::default()
+        }
+    }
+
+    fn line(&mut self, window: &Window<'_>, line: Line<'_>) {
+        let mut id = 0u16;
+        let mut next = || {
+            id += 1;
+            FieldId(id - 1)
+        };
+        let w = &mut self.writer;
+        if let Some((start, end)) = window.bounds.filter(|_| self.windowed) {
+            w.i64(next(), start);
+            w.i64(next(), end);
+        }
+        w.text(next(), line.section.as_bytes());
+        w.text(next(), line.key.as_bytes());
+        let mut integer = |id, value: Option<u64>| value.into_iter().for_each(|v| w.u64(id, v));
+        integer(next(), line.count);
+        let (rate, share) = (next(), next());
+        integer(next(), line.bytes);
+        let reals =
+            [line.rate, line.share, line.byte_share, line.error_share].into_iter().chain(line.times_ns);
+        let places = [rate, share, next(), next(), next(), next(), next(), next()];
+        for (value, id) in reals.zip(places) {
+            value.into_iter().for_each(|v| w.f64(id, v));
+        }
+        w.bool(next(), line.approximate.is_some());
+        let bound = next();
+        line.approximate.flatten().into_iter().for_each(|error| w.f64(bound, error));
+        w.end_row();
+    }
+}
+
+impl Window<'_> {
+    /// Per second; `None` where the run has no length.
+    fn rate(&self, weight: u128) -> Option<f64> {
+        (self.seconds > 0.0).then(|| weight as f64 / WEIGHT_UNIT / self.seconds)
+    }
+}
+
+/// Weights as a whole number.
+fn whole(weight: u128) -> u64 {
+    let unit = WEIGHT_UNIT as u128;
+    u64::try_from(weight.saturating_add(unit / 2) / unit).unwrap_or(u64::MAX)
+}
+
+fn share(part: u128, all: u128) -> Option<f64> {
+    (all > 0).then(|| part as f64 / all as f64)
+}
+
+/// Whether a list's bound touched the row, and by how much its weight may be too high.
+fn approximate<T: Counted>(list: &Heavy<T>, ranked: &Ranked<'_, T>) -> Option<Option<f64>> {
+    list.is_overflowed().then(|| Some(ranked.error as f64 / WEIGHT_UNIT))
+}
+
+fn result_schema(pipeline: &Pipeline) -> Schema {
+    use DataType::{Bool, F64, I64, Text, U64};
+    let time = |name, doc| Field::new(name, I64, Unit::EpochNanoseconds, doc);
+    let mut fields = Vec::new();
+    if pipeline.window.is_some() {
+        fields.push(time("window_start", "first nanosecond of the window"));
+        fields.push(time("window_end", "first nanosecond after the window"));
+    }
+    let response = "quantile of the response times, within 1 %";
+    fields.extend([
+        Field::new("section", Text, Unit::None, "part of the report"),
+        Field::new("key", Text, Unit::None, "what of it the row tells of"),
+        Field::new("count", U64, Unit::None, "operations; blocks of the working set and of duplicates"),
+        Field::new("rate", F64, Unit::PerSecond, "operations per second"),
+        Field::new(
+            "share",
+            F64,
+            Unit::Fraction,
+            "share of the operations or blocks; of errors, of the operations of that name",
+        ),
+        Field::new("bytes", U64, Unit::Bytes, "bytes read or written"),
+        Field::new("byte_share", F64, Unit::Fraction, "share of the bytes"),
+        Field::new("error_share", F64, Unit::Fraction, "share that failed"),
+        Field::new("p50_ns", F64, Unit::Nanoseconds, response),
+        Field::new("p90_ns", F64, Unit::Nanoseconds, response),
+        Field::new("p99_ns", F64, Unit::Nanoseconds, response),
+        Field::new("p99_9_ns", F64, Unit::Nanoseconds, response),
+        Field::new("approximate", Bool, Unit::None, "whether a memory bound was reached"),
+        Field::new("error_bound", F64, Unit::None, "by how much at most, where it is known"),
+    ]);
+    let (name, doc) = (pipeline.name.clone().into(), Cow::Borrowed("profile of a workload"));
+    Schema { name, version: 1, doc, fields, measure: None, key: None }
+}
+
+const _: () = assert!(OPERATIONS_SHOWN <= OPERATIONS_MAX);

@@ -1,0 +1,148 @@
+//! One processor at work: a pipeline of groups and aggregates, or a profile of the workload.
+
+use std::sync::Arc;
+
+use plan::{Column, Pipeline};
+use tuple::{Batch, FieldId, Schema};
+
+use crate::config::{Config, Counters};
+use crate::pipeline::{self, Running};
+use crate::profile::{self, Profiling};
+use crate::rows::Rows;
+
+/// Either of them.
+pub enum Work {
+    /// Groups and aggregates.
+    Groups(Box<Running>),
+    /// A profile.
+    Profile(Box<Profiling>),
+}
+
+/// What leaves a worker for the engine that collects.
+#[derive(Debug)]
+pub enum Share {
+    /// Panes.
+    Groups(pipeline::Share),
+    /// Parts of a profile.
+    Profile(profile::Share),
+}
+
+impl Share {
+    /// Whether there is nothing in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Share::Groups(panes) => panes.is_empty(),
+            Share::Profile(parts) => parts.is_empty(),
+        }
+    }
+}
+
+impl Work {
+    /// See [`Running::new`].
+    #[must_use]
+    pub fn new(
+        pipeline: &Pipeline,
+        schema: &Schema,
+        place: &dyn Fn(Column) -> FieldId,
+        config: &Config,
+        rates: Option<FieldId>,
+        is_worker: bool,
+    ) -> Work {
+        match pipeline.profile {
+            Some(_) => {
+                Work::Profile(Box::new(Profiling::new(pipeline, schema, place, config, rates, is_worker)))
+            }
+            None => Work::Groups(Box::new(Running::new(pipeline, schema, place, config, rates, is_worker))),
+        }
+    }
+
+    /// The schema of the results.
+    #[must_use]
+    pub fn schema(&self) -> &Arc<Schema> {
+        match self {
+            Work::Groups(running) => running.schema(),
+            Work::Profile(profiling) => profiling.schema(),
+        }
+    }
+
+    /// Sums so far that left their type.
+    #[must_use]
+    pub fn sums_saturated(&self) -> u64 {
+        match self {
+            Work::Groups(running) => running.sums_saturated(),
+            Work::Profile(_) => 0,
+        }
+    }
+
+    /// See [`crate::Engine::set_capture_loss`]; a profile has no intervals.
+    pub fn set_capture_loss(&mut self, share: f64) {
+        if let Work::Groups(running) = self {
+            running.set_capture_loss(share);
+        }
+    }
+
+    /// Whether it reads `ts_end`.
+    #[must_use]
+    pub fn needs_time(&self) -> bool {
+        match self {
+            Work::Groups(running) => running.needs_time(),
+            Work::Profile(_) => true,
+        }
+    }
+
+    /// Takes `rows` of a batch.
+    pub fn push(
+        &mut self,
+        batch: &Batch,
+        rows: Rows<'_>,
+        counters: &mut Counters,
+        out: &mut dyn FnMut(Batch),
+    ) {
+        match self {
+            Work::Groups(running) => running.push(batch, rows, counters, out),
+            Work::Profile(profiling) => profiling.push(batch, rows, counters, out),
+        }
+    }
+
+    /// Emits the windows that the watermark has passed.
+    pub fn advance(&mut self, watermark_ns: i64, counters: &mut Counters, out: &mut dyn FnMut(Batch)) {
+        match self {
+            Work::Groups(running) => running.advance(watermark_ns, counters, out),
+            Work::Profile(profiling) => profiling.advance(watermark_ns, out),
+        }
+    }
+
+    /// Emits everything.
+    pub fn finish(&mut self, out: &mut dyn FnMut(Batch)) {
+        match self {
+            Work::Groups(running) => running.finish(out),
+            Work::Profile(profiling) => profiling.finish(out),
+        }
+    }
+
+    /// What a worker has of windows that are over at the watermark.
+    pub fn detach(&mut self, watermark_ns: i64) -> Share {
+        match self {
+            Work::Groups(running) => Share::Groups(running.detach(watermark_ns)),
+            Work::Profile(profiling) => Share::Profile(profiling.detach(watermark_ns)),
+        }
+    }
+
+    /// All that a worker has.
+    pub fn detach_all(&mut self) -> Share {
+        match self {
+            Work::Groups(running) => Share::Groups(running.detach_all()),
+            Work::Profile(profiling) => Share::Profile(profiling.detach_all()),
+        }
+    }
+
+    /// Takes over what a worker of the same processor detached.
+    pub fn attach(&mut self, share: Share, counters: &mut Counters) {
+        match (self, share) {
+            (Work::Groups(running), Share::Groups(panes)) => running.attach(panes, counters),
+            (Work::Profile(profiling), Share::Profile(parts)) => profiling.attach(parts, counters),
+            _ => unreachable!("workers run the same dataflow"),
+        }
+    }
+}
