@@ -224,6 +224,8 @@ fn data_are_not_checked_if_nobody_asks() {
         client_guessed: false,
         midstream: false,
         sample_rate: 1.0,
+        tunnel: wire::Tunnel::default(),
+        vlan: None,
     };
     let mut counters = crate::Counters::default();
     let mut out = Output::new(&flow, Timestamp(1), &mut counters, &mut taps);
