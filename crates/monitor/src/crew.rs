@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::SyncSender;
 use std::thread::{Builder, JoinHandle};
 
 use capture::{Block, Source};
@@ -20,8 +20,8 @@ use crate::vitals::{Reading, Vitals};
 use crate::worker::{Closing, EPOCH_NS, Epochs, Report, Worker};
 use crate::{Accounting, Progress};
 
-/// What threads tell whoever started them. The channel has no bound of its own: a worker can only report what its
-/// ring held, or, live, as fast as time passes.
+/// What threads tell whoever started them. The channel is bounded: a worker waits while
+/// results are taken more slowly than they are made.
 pub(crate) enum Message {
     Report(usize, Report),
     Names(Vec<(IpAddr, String)>),
@@ -35,7 +35,7 @@ pub(crate) enum Message {
 pub(crate) struct Crew {
     /// Its worker; none for a reader that deals.
     pub worker: Option<usize>,
-    pub tell: Sender<Message>,
+    pub tell: SyncSender<Message>,
     pub stop: Arc<AtomicBool>,
     pub vitals: Arc<[Vitals]>,
     pub core: Option<usize>,

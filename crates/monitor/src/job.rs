@@ -90,6 +90,10 @@ pub struct Ended {
     pub panics: Vec<String>,
 }
 
+/// Messages of a worker that wait for whoever takes results. When he is slow, files wait and live input is lost before us,
+/// counted: memory does not grow.
+const REPORTS_WAITING: usize = 4;
+
 /// So that the flows of one worker do not all meet in a corner of its table.
 const SPREAD_SEED: u64 = 0x7370_7265_6164;
 
@@ -117,7 +121,7 @@ impl Job {
             Sample::All | Sample::Auto => 1.0,
         };
         let stream = stream::Config { sample, ..config.stream.clone() };
-        let (tell, messages) = mpsc::channel();
+        let (tell, messages) = mpsc::sync_channel(REPORTS_WAITING * workers);
         let mut job = Job {
             messages,
             threads: Vec::new(),
