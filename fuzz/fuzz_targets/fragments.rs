@@ -55,7 +55,8 @@ fn packet((ident, offset, more, v6, tunnelled, len, cut): Part) -> (Vec<u8>, u32
     let ether_type = if v6 { [0x86, 0xdd] } else { [8, 0] };
     let mut frame = [&[2; 12][..], &ether_type, &ip].concat();
     if tunnelled {
-        let mut outer = [&[2; 12][..], &[8, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]].concat();
+        let mut outer =
+            [&[2; 12][..], &[8, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]].concat();
         outer.extend([0x30, 0, 0x12, 0xb5, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 7, 0]);
         outer.extend(frame);
         frame = outer;

@@ -11,7 +11,9 @@ use clap_complete::Shell;
 
 pub use limits::Limits;
 pub use listing::ListFlags;
-pub use query::{Checksums, Cores, ExplainFlags, Format, Progress, QueryFlags, QueryText, RecordFlags, WorkFlags};
+pub use query::{
+    Checksums, Cores, ExplainFlags, Format, Progress, QueryFlags, QueryText, RecordFlags, WorkFlags,
+};
 
 /// Response times, errors and rankings of services, from packets alone.
 #[derive(Debug, Parser)]
