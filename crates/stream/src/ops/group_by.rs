@@ -52,7 +52,7 @@ pub trait RowKeys {
     fn is(&self, row: usize, key: &[u8]) -> bool;
     /// Appends the row's key.
     fn encode(&self, row: usize, bytes: &mut Vec<u8>);
-    /// The row's key if it is short: see [`Cell::short`].
+    /// The row's key if it is short: see `Cell::short`.
     #[inline]
     fn short(&self, _row: usize) -> Option<u32> {
         None
