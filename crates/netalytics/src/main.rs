@@ -13,6 +13,7 @@ mod logging;
 mod output;
 mod progress;
 mod query_text;
+mod redaction;
 mod replay;
 mod run;
 mod stats;

@@ -14,6 +14,7 @@ use tuple::Schema;
 use crate::failure::wrong_flags;
 use crate::flags::WorkFlags;
 use crate::output;
+use crate::redaction;
 
 /// A recording that can answer.
 pub struct Replaying {
@@ -55,6 +56,7 @@ pub fn open(mut query: checked::Query, flags: &WorkFlags) -> anyhow::Result<Opti
     let plan = planner::recorded(&planner::lower(&query), first_ts);
     let is_joined = tables.len() < schemas.len();
     let dataflow = if is_joined { stream::flat(&plan.dataflow) } else { plan.dataflow.clone() };
+    redaction::mention(&dataflow, heads());
     let wanted: Vec<Wanted> = (0..).zip(&tables).map(|(i, (name, _))| wanted(&dataflow, i, name)).collect();
     let sample = match query.sample {
         checked::Sample::Fraction(p) => p,

@@ -134,6 +134,7 @@ impl Run {
                     version: env!("CARGO_PKG_VERSION").into(),
                     run,
                     sample: sample.clone(),
+                    redacted: None,
                     capture: self.facts.clone(),
                 },
                 schema: schema.clone(),

@@ -16,6 +16,7 @@ mod lines;
 mod losses;
 mod messages;
 mod probe;
+mod redact;
 mod transaction;
 mod url;
 
@@ -44,12 +45,14 @@ pub static PROTOCOL: Protocol = Protocol {
 
 /// The fields of both parsers.
 pub mod fields {
+    use super::redact::{QUERY_VALUES, URL_VALUES};
+
     tuple::fields! {
         METHOD: Text, None, "method", "request method";
-        HOST: Text, None, "host", "host and port asked for: of the request target, else the Host field";
+        HOST: Text, None, "host", "host and port asked for: of the request target, else the Host field" => URL_VALUES;
         PATH: Text, None, "path", "path asked for, without the query string";
-        URL_QUERY: Text, None, "url_query", "what follows the ? in the request target";
-        URL: Text, None, "url", "host, path and query string";
+        URL_QUERY: Text, None, "url_query", "what follows the ? in the request target" => QUERY_VALUES;
+        URL: Text, None, "url", "host, path and query string" => URL_VALUES;
         URL_TEMPLATE: Text, None, "url_template", "path with numbers, UUIDs and long tokens as {id}";
         HTTP_VERSION: Text, None, "http_version", "0.9, 1.0 or 1.1: the request's, else the response's";
         STATUS: U64, None, "status", "response status code";

@@ -44,9 +44,11 @@ pub static PROTOCOL: Protocol = Protocol {
 
 /// The parser's own fields.
 pub mod field {
+    use tuple::redact::HASH;
+
     tuple::fields! {
         COMMAND: Text, None, "command", "command as the protocol names it: get, gets, set, mg, getkq, increment, ...; null where the request was not seen";
-        CACHE_KEY: Text, None, "cache_key", "key asked for (base64 keys of meta commands decoded); null for commands without";
+        CACHE_KEY: Text, None, "cache_key", "key asked for (base64 keys of meta commands decoded); null for commands without" => HASH;
         HIT: Bool, None, "hit", "whether a read found its key; null for other commands and errors";
         VALUE_BYTES: U64, Bytes, "value_bytes", "length of the value stored or read";
         STATUS: Text, None, "status", "hit, miss, stored, not_stored, exists, not_found, deleted, touched, ok, error, client_error, server_error, busy, refused, or a binary protocol's error (too_large, unknown_command, 0x...); null for noreply";

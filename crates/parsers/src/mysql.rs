@@ -29,7 +29,7 @@ mod tokens;
 mod tuples;
 
 use connection::Connection;
-use tuple::Schema;
+use tuple::{Fold, Schema};
 
 use crate::Protocol;
 
@@ -46,8 +46,11 @@ pub static PROTOCOL: Protocol = Protocol {
     start: || Box::new(Connection::new()),
 };
 
+/// Statements are redacted to their fingerprints.
+const LITERALS: Fold = Fold { name: "sql", fold: |_, sql, out| fingerprint::fingerprint(sql, out) };
+
 tuple::fields! {
-    QUERY: Text, None, "query", "the statement's text (64 KiB of it), also where it was prepared earlier; the name for init_db";
+    QUERY: Text, None, "query", "the statement's text (64 KiB of it), also where it was prepared earlier; the name for init_db" => LITERALS;
     FINGERPRINT: Text, None, "fingerprint", "the statement with its literals folded to ?, lists and rows of them to one";
     COMMAND: Text, None, "command", "login, ssl_request, connect, or the protocol's command: query, stmt_execute, ping …";
     DATABASE: Text, None, "database", "the default database once the command was done, where known";

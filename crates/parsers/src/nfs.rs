@@ -51,12 +51,14 @@ pub static PROTOCOL: Protocol = Protocol {
 
 /// The parsers' own fields.
 pub mod field {
+    use tuple::redact::{HASH, PATH as NAMES};
+
     tuple::fields! {
         XID: U64, None, "xid", "transaction id: the reply repeats the call's";
         PROCEDURE: Text, None, "procedure", "procedure called: GETATTR, READ, COMPOUND, ...; a number where it is not known";
         STATUS: Text, None, "status", "NFS or MOUNT status: ok, noent, stale, ... (NFS3ERR_NOENT without its prefix), or its number; null for procedures without";
         FILE_HANDLE: Text, None, "file_handle", "file or directory operated on, in hexadecimal";
-        NAME: Text, None, "name", "name in that directory, or the path of a MNT";
+        NAME: Text, None, "name", "name in that directory, or the path of a MNT" => NAMES;
         OFFSET: U64, Bytes, "offset", "first byte of READ, WRITE, COMMIT; cookie of READDIR and READDIRPLUS";
         COUNT: U64, Bytes, "count", "bytes asked for or sent";
         EOF: Bool, None, "eof", "whether the end of the file or directory was reached";
@@ -69,14 +71,14 @@ pub mod field {
         VERSION: U64, None, "version", "version of the program";
         OPERATIONS: Text, None, "operations", "operations of an NFSv4 COMPOUND, blanks between; ... where the rest is not known";
         RPC_STATUS: Text, None, "rpc_status", "how the call was taken: success, prog_unavail, prog_mismatch, proc_unavail, garbage_args, system_err, rpc_mismatch, auth_error";
-        PATH: Text, None, "path", "path of the file or directory entry, as far up as this connection told it";
+        PATH: Text, None, "path", "path of the file or directory entry, as far up as this connection told it" => NAMES;
         TO_FILE_HANDLE: Text, None, "to_file_handle", "other directory of RENAME and LINK";
-        TO_NAME: Text, None, "to_name", "other name of RENAME and LINK; what a symbolic link points to";
+        TO_NAME: Text, None, "to_name", "other name of RENAME and LINK; what a symbolic link points to" => NAMES;
         OBJECT_HANDLE: Text, None, "object_handle", "handle that the reply gives: LOOKUP, CREATE, MKDIR, SYMLINK, MKNOD, MNT";
         RESULT_COUNT: U64, Bytes, "result_count", "bytes read or written, as the server says";
         COMMITTED: Text, None, "committed", "what a WRITE got: unstable, data_sync, file_sync";
         GID: U64, None, "gid", "first group of the user (AUTH_SYS)";
-        MACHINE: Text, None, "machine", "client's name for itself (AUTH_SYS)";
+        MACHINE: Text, None, "machine", "client's name for itself (AUTH_SYS)" => HASH;
         AUTH: Text, None, "auth", "credentials: none, sys, short, dh, tls, gss, gss_integrity, gss_privacy, gss_context, other";
         REQUEST_BYTES: U64, Bytes, "request_bytes", "length of the call, without record marks";
         RESPONSE_BYTES: U64, Bytes, "response_bytes", "length of the reply, without record marks";

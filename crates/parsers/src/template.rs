@@ -5,6 +5,7 @@
 //! does the rest. `docs/write-a-parser.md` goes through this file. It is not in the registry: nobody speaks it.
 
 use memchr::memchr;
+use tuple::redact::HASH;
 use tuple::{Schema, TupleWriter};
 
 use crate::request_response::{Cut, Messages, RequestResponse};
@@ -25,7 +26,7 @@ pub static PROTOCOL: Protocol = Protocol {
 
 tuple::fields! {
     COMMAND: Text, None, "command", "GET, DEL or PUT";
-    KEY: Text, None, "key", "what is asked for";
+    KEY: Text, None, "key", "what is asked for" => HASH;
     ERROR: Text, None, "error", "the reason of an ERR";
     RESPONSE_TIME_NS: I64, Nanoseconds, "response_time_ns", "last byte of the request to first byte of the response";
 }

@@ -3,7 +3,7 @@
 
 use parquet::file::metadata::KeyValue;
 use serde_json::{Value, json};
-use tuple::{DataType, FieldId, Schema, Unit};
+use tuple::{DataType, FieldId, Redact, Schema, Unit};
 
 /// The column that tuples have and queries do not see: event time had come here when the tuple was released.
 pub const WATERMARK: &str = "watermark";
@@ -38,6 +38,8 @@ pub struct Head {
     pub run: u64,
     /// SAMPLE: `all`, `auto` or a fraction.
     pub sample: String,
+    /// The name of the key that texts were redacted with; `None`: texts are as the packets say them.
+    pub redacted: Option<u64>,
     /// What the packets came from.
     pub capture: CaptureFacts,
 }
@@ -80,7 +82,8 @@ impl Head {
             .iter()
             .map(|l| json!({"link_type": l.link_type, "snaplen": l.snaplen}))
             .collect();
-        let columns: Vec<Value> = columns.iter().map(|id| column(schema, *id)).collect();
+        let is_redacted = self.redacted.is_some();
+        let columns: Vec<Value> = columns.iter().map(|id| column(schema, *id, is_redacted)).collect();
         let mut list = vec![
             pair("format", FORMAT.to_string()),
             pair("table", self.table.clone()),
@@ -94,6 +97,7 @@ impl Head {
             pair("links", Value::from(links).to_string()),
             pair("columns", Value::from(columns).to_string()),
         ];
+        list.extend(self.redacted.map(|name| pair("redacted", format!("{name:016x}"))));
         let times = [("first_ts", self.capture.first_ts), ("last_ts", self.capture.last_ts)];
         list.extend(times.into_iter().filter_map(|(key, ts)| Some(pair(key, ts?.to_string()))));
         list
@@ -136,6 +140,7 @@ impl Head {
             version: text("version")?,
             run: u64::from_str_radix(&text("run")?, 16).map_err(|_| "its metadata run is damaged")?,
             sample: text("sample")?,
+            redacted: find("redacted").and_then(|name| u64::from_str_radix(name, 16).ok()),
             capture: CaptureFacts {
                 inputs: list("inputs")?.iter().filter_map(|v| Some(v.as_str()?.to_owned())).collect(),
                 links: list("links")?.iter().filter_map(link).collect(),
@@ -146,7 +151,7 @@ impl Head {
     }
 }
 
-fn column(schema: &Schema, id: FieldId) -> Value {
+fn column(schema: &Schema, id: FieldId, is_redacted: bool) -> Value {
     let field = schema.field(id);
     let data_type = match field.data_type {
         DataType::Bool => "bool",
@@ -166,7 +171,15 @@ fn column(schema: &Schema, id: FieldId) -> Value {
         Unit::Fraction => "fraction",
         Unit::Id => "id",
     };
-    json!({"name": field.name, "type": data_type, "unit": unit, "doc": field.doc})
+    let mut column = json!({"name": field.name, "type": data_type, "unit": unit, "doc": field.doc});
+    match &field.redact {
+        Redact::Fold(fold) if is_redacted => column["redacted"] = fold.name.into(),
+        Redact::Where(_, folds) if is_redacted => {
+            column["redacted"] = folds.first().map(|(_, fold)| fold.name).into();
+        }
+        _ => {}
+    }
+    column
 }
 
 #[cfg(test)]
@@ -182,6 +195,7 @@ pub(crate) mod tests {
             version: "0.1.0".into(),
             run: 0xfeed_0000_0000_0001,
             sample: "0.1".into(),
+            redacted: Some(0xabcd),
             capture: CaptureFacts {
                 inputs: vec!["a.pcap".into(), "b \"c\".pcap".into()],
                 links: vec![Link { link_type: 1, snaplen: 262_144 }],

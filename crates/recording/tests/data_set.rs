@@ -83,6 +83,7 @@ fn head() -> Head {
         version: "0".into(),
         run: 7,
         sample: "all".into(),
+        redacted: None,
         capture: CaptureFacts::default(),
     }
 }

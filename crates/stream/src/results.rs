@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use plan::{Aggregate, Pipeline};
-use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
+use tuple::{Batch, DataType, Field, FieldId, Redact, Schema, TupleWriter, Unit};
 
 use crate::cell::{Cell, order_rows};
 use crate::estimate::{Circumstances, Estimate, Seen, Value};
@@ -304,6 +304,7 @@ fn result_schema(pipeline: &Pipeline, is_sampled: bool, input: &dyn Fn(plan::Col
                 data_type: end,
                 unit,
                 doc,
+                redact: Redact::Keep,
             };
             fields.insert(place + 1, of("_high", Cow::Borrowed("upper end of the 95 % interval")));
             fields.insert(place + 1, of("_low", Cow::Borrowed("lower end of the 95 % interval")));
@@ -326,6 +327,7 @@ fn aggregate_field(
         data_type,
         unit,
         doc: Cow::Borrowed(doc),
+        redact: Redact::Keep,
     };
     match aggregate {
         Aggregate::Count => Field::new("count", DataType::U64, Unit::None, "tuples"),

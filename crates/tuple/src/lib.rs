@@ -1,15 +1,17 @@
 //! What monitors emit: [`Schema`]s, [`Batch`]es of typed columns (Arrow arrays), and the [`TupleWriter`] that a
 //! parser fills row by row, only with the columns that a plan asked for.
 //!
-//! Results of the stream engine are batches too, so that a sink has one kind of thing to print. This crate knows
-//! neither packets nor protocols nor formats.
+//! Results of the stream engine are batches too, so that a sink has one kind of thing to print, and a [`Redactor`] one
+//! kind of thing to redact. This crate knows neither packets nor protocols nor formats.
 
 #![forbid(unsafe_code)]
 
 pub mod batch;
+pub mod redact;
 pub mod schema;
 pub mod writer;
 
 pub use batch::Batch;
+pub use redact::{Fold, Redact, Redactor, Secret};
 pub use schema::{DataType, Field, FieldId, Schema, Unit, common};
 pub use writer::TupleWriter;

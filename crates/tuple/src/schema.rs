@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::{Fold, Redact};
+
 /// How a column is stored. Text is UTF-8; bytes that are not are written as `\xNN`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DataType {
@@ -51,13 +53,31 @@ pub struct Field {
     pub unit: Unit,
     /// One line for people.
     pub doc: Cow<'static, str>,
+    /// What is kept of it, and may leave for another machine.
+    pub redact: Redact,
 }
 
 impl Field {
     /// A field known at compile time.
     #[must_use]
     pub const fn new(name: &'static str, data_type: DataType, unit: Unit, doc: &'static str) -> Field {
-        Field { name: Cow::Borrowed(name), data_type, unit, doc: Cow::Borrowed(doc) }
+        Field::folded(name, data_type, unit, doc, &[])
+    }
+
+    /// A field known at compile time whose text is redacted with the fold, if there is one.
+    #[must_use]
+    pub const fn folded(
+        name: &'static str,
+        data_type: DataType,
+        unit: Unit,
+        doc: &'static str,
+        fold: &[Fold],
+    ) -> Field {
+        let redact = match fold {
+            [] => Redact::Keep,
+            [fold, ..] => Redact::Fold(*fold),
+        };
+        Field { name: Cow::Borrowed(name), data_type, unit, doc: Cow::Borrowed(doc), redact }
     }
 }
 
@@ -118,23 +138,26 @@ impl Schema {
     }
 }
 
-/// Declares a parser's own fields: a constant for each, and `FIELDS` in the same order.
+/// Declares a parser's own fields: a constant for each, and `FIELDS` in the same order. Text that may say something of
+/// a person has a [`Fold`](crate::Fold) behind it: how recordings redact it.
 ///
 /// ```
+/// use tuple::redact::HASH;
 /// tuple::fields! {
-///     METHOD: Text, None, "method", "request method";
 ///     STATUS: U64, None, "status", "response status code";
+///     USER: Text, None, "user", "who asks" => HASH;
 /// }
-/// assert_eq!(METHOD, tuple::FieldId(tuple::common::FIELDS.len() as u16));
-/// assert_eq!(FIELDS[1].name, "status");
+/// assert_eq!(STATUS, tuple::FieldId(tuple::common::FIELDS.len() as u16));
+/// assert_eq!(FIELDS[1].name, "user");
+/// assert_eq!(FIELDS[1].redact, tuple::Redact::Fold(HASH));
 /// ```
 #[macro_export]
 macro_rules! fields {
-    ($($id:ident: $data_type:ident, $unit:ident, $name:literal, $doc:literal;)*) => {
+    ($($id:ident: $data_type:ident, $unit:ident, $name:literal, $doc:literal $(=> $fold:path)?;)*) => {
         $crate::fields!(@count $crate::common::FIELDS.len() as u16; $($id, $doc;)*);
         /// This parser's own fields, after the common ones.
         pub const FIELDS: &[$crate::Field] = &[
-            $($crate::Field::new($name, $crate::DataType::$data_type, $crate::Unit::$unit, $doc)),*
+            $($crate::Field::folded($name, $crate::DataType::$data_type, $crate::Unit::$unit, $doc, &[$($fold)?])),*
         ];
     };
     (@count $n:expr; $id:ident, $doc:literal; $($rest:tt)*) => {

@@ -4,13 +4,14 @@ use std::path::Path;
 
 use anyhow::Context;
 use plan::{Plan, Sample};
-use recording::{Recorder, Rotation};
-use sinks::{DataSet, Sink};
-use tuple::common;
+use recording::{Head, Recorder, Rotation};
+use sinks::{DataSet, Redacted, Sink};
+use tuple::{Redactor, Secret, common};
 
 use crate::commands::work::{Opened, Target, work};
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::RecordFlags;
+use crate::redaction::secret;
 
 /// Records what the query gives.
 pub fn record(flags: &RecordFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
@@ -18,7 +19,8 @@ pub fn record(flags: &RecordFlags, quiet: bool, verbose: bool) -> anyhow::Result
 }
 
 impl Target for RecordFlags {
-    type Ready = ();
+    /// What texts are redacted with.
+    type Ready = Option<Secret>;
 
     fn path(&self) -> Option<&Path> {
         None
@@ -37,21 +39,21 @@ impl Target for RecordFlags {
         }
     }
 
-    fn prepare(&self) -> anyhow::Result<()> {
+    fn prepare(&self) -> anyhow::Result<Option<Secret>> {
         if self.output.exists() && !self.output.is_dir() {
             return Err(wrong_flags(format!("{} is no folder: -o DIR wants one", self.output.display())));
         }
         if self.work.read.iter().any(|path| path.is_dir()) {
             return Err(wrong_flags("a recording is not recorded again: -r wants captures here"));
         }
-        Ok(())
+        if self.no_redact { Ok(None) } else { secret(self.redact_key.as_deref()).map(Some) }
     }
 
-    fn name(&self, (): &()) -> (String, bool) {
+    fn name(&self, _: &Option<Secret>) -> (String, bool) {
         (self.output.display().to_string(), false)
     }
 
-    fn open(&self, (): (), opened: Opened) -> anyhow::Result<Box<dyn Sink>> {
+    fn open(&self, secret: Option<Secret>, opened: Opened) -> anyhow::Result<Box<dyn Sink>> {
         let rotate = self.work.rotate.unwrap_or_default();
         let bytes = rotate.bytes.unwrap_or(Rotation::default().bytes);
         let rotation = Rotation { every_ns: rotate.every_ns, bytes };
@@ -62,8 +64,13 @@ impl Target for RecordFlags {
             )
         })?;
         for table in opened.tables {
-            recorder.add_table(table.head, table.schema, table.columns);
+            let head = Head { redacted: secret.as_ref().map(Secret::name), ..table.head };
+            recorder.add_table(head, table.schema, table.columns);
         }
-        Ok(Box::new(DataSet::new(recorder)))
+        let data_set = DataSet::new(recorder);
+        Ok(match secret {
+            Some(secret) => Box::new(Redacted::new(data_set, Redactor::new(secret))),
+            None => Box::new(data_set),
+        })
     }
 }

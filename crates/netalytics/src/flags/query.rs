@@ -37,6 +37,17 @@ pub struct RecordFlags {
     /// The folder of the data set; made if it is missing, and what it holds already stays
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub output: PathBuf,
+
+    /// Keep texts as the packets say them. Otherwise literals of SQL become ?, and cache keys, the values in URLs' queries
+    /// and names of files become keyed hashes
+    #[arg(long, help_heading = "Output")]
+    pub no_redact: bool,
+
+    /// The key of those hashes, 32 hexadecimal digits in a file, so that recordings made with it have the same ones
+    /// [default: a new key for every run, which nobody keeps]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "no_redact")]
+    #[arg(help_heading = "Output")]
+    pub redact_key: Option<PathBuf>,
 }
 
 /// Flags of every verb that answers a query.

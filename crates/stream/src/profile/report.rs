@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use plan::{Column, Pipeline, Profile};
-use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
+use tuple::{Batch, DataType, Field, FieldId, Redact, Schema, TupleWriter, Unit};
 
 use crate::ops::distinct::DistinctSet;
 use crate::pane::WEIGHT_UNIT;
@@ -65,7 +65,7 @@ impl Report {
         schema: &Schema,
         place: &dyn Fn(Column) -> FieldId,
     ) -> Report {
-        let result = Arc::new(result_schema(pipeline));
+        let result = Arc::new(result_schema(pipeline, profile, &|column| schema.field(place(column))));
         let wanted: Vec<FieldId> = result.ids().collect();
         let name = |column| schema.field(place(column)).name.to_string();
         Report {
@@ -111,9 +111,10 @@ impl Report {
         self.duplicates(&window);
         self.errors(&window);
         let (object, client) = (std::mem::take(&mut self.object), std::mem::take(&mut self.client));
-        for (name, hottest) in [(&object, &part.objects), (&client, &part.clients)] {
-            self.hottest(&window, &format!("{name} by operations"), &hottest.by_operations, false);
-            self.hottest(&window, &format!("{name} by bytes"), &hottest.by_bytes, true);
+        for (name, lists) in [(&object, &part.objects), (&client, &part.clients)] {
+            let [by_operations, by_bytes] = hottest(name);
+            self.hottest(&window, &by_operations, &lists.by_operations, false);
+            self.hottest(&window, &by_bytes, &lists.by_bytes, true);
         }
         (self.object, self.client) = (object, client);
         self.writer.finish()
@@ -329,13 +330,25 @@ fn share(part: u128, all: u128) -> Option<f64> {
     (all > 0).then(|| part as f64 / all as f64)
 }
 
+/// The sections of what is asked for most, and of what most bytes are moved with.
+fn hottest(name: &str) -> [String; 2] {
+    ["operations", "bytes"].map(|what| format!("{name} by {what}"))
+}
+
 /// Whether a list's bound touched the row, and by how much its weight may be too high.
 fn approximate<T: Counted>(list: &Heavy<T>, ranked: &Ranked<'_, T>) -> Option<Option<f64>> {
     list.is_overflowed().then(|| Some(ranked.error as f64 / WEIGHT_UNIT))
 }
 
-fn result_schema(pipeline: &Pipeline) -> Schema {
+fn result_schema<'s>(pipeline: &Pipeline, profile: &Profile, input: &dyn Fn(Column) -> &'s Field) -> Schema {
     use DataType::{Bool, F64, I64, Text, U64};
+    let section = FieldId(if pipeline.window.is_some() { 2 } else { 0 });
+    let redact = match profile.object.map(input) {
+        Some(Field { name, redact: Redact::Fold(fold), .. }) => {
+            Redact::Where(section, hottest(name).map(|section| (section, *fold)).to_vec())
+        }
+        _ => Redact::Keep,
+    };
     let time = |name, doc| Field::new(name, I64, Unit::EpochNanoseconds, doc);
     let mut fields = Vec::new();
     if pipeline.window.is_some() {
@@ -345,7 +358,7 @@ fn result_schema(pipeline: &Pipeline) -> Schema {
     let response = "quantile of the response times, within 1 %";
     fields.extend([
         Field::new("section", Text, Unit::None, "part of the report"),
-        Field::new("key", Text, Unit::None, "what of it the row tells of"),
+        Field { redact, ..Field::new("key", Text, Unit::None, "what of it the row tells of") },
         Field::new("count", U64, Unit::None, "operations; blocks of the working set and of duplicates"),
         Field::new("rate", F64, Unit::PerSecond, "operations per second"),
         Field::new(

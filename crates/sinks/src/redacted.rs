@@ -1,0 +1,57 @@
+//! Any sink behind a redactor: for rows that are kept, or leave for another machine.
+
+use std::io;
+use std::net::IpAddr;
+
+use recording::{CaptureFacts, Kept};
+use tuple::{Batch, Redactor};
+
+use crate::Sink;
+
+/// Hands redacted rows on.
+pub struct Redacted<S> {
+    sink: S,
+    redactor: Redactor,
+}
+
+impl<S: Sink> Redacted<S> {
+    /// Before `sink`.
+    #[must_use]
+    pub fn new(sink: S, redactor: Redactor) -> Redacted<S> {
+        Redacted { sink, redactor }
+    }
+}
+
+impl<S: Sink> Sink for Redacted<S> {
+    fn write(&mut self, result: usize, batch: &Batch) -> io::Result<()> {
+        self.sink.write(result, &self.redactor.redact(batch))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.sink.finish()
+    }
+
+    fn learn_name(&mut self, ip: IpAddr, name: &str) {
+        self.sink.learn_name(ip, name);
+    }
+
+    fn advance(&mut self, watermark_ns: i64) -> io::Result<()> {
+        self.sink.advance(watermark_ns)
+    }
+
+    fn learn_capture(&mut self, facts: &CaptureFacts) {
+        self.sink.learn_capture(facts);
+    }
+
+    fn kept(&self) -> Option<Kept> {
+        self.sink.kept()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.sink.notes()
+    }
+}

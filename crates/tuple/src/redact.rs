@@ -1,0 +1,217 @@
+//! What of a text may be kept or leave for another machine: a field says with [`Redact`] how its text is folded, and a
+//! [`Redactor`] folds batches that way, for whatever sink they go to.
+//!
+//! Folding cannot be undone, and equal texts stay equal where that is needed: they become a SipHash-2-4 of 64 bits, keyed
+//! with a [`Secret`], without which nobody can try texts until one fits. Two texts of 4 billion may share a hash.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_array::builder::StringBuilder;
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, StringArray};
+use siphasher::sip::SipHasher24;
+
+use crate::{Batch, FieldId};
+
+/// Marks a hash.
+const MARK: u8 = b'~';
+/// What is hashed for a secret's own name.
+const NAME: &[u8] = b"netalytics redaction key";
+
+/// How a column is redacted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Redact {
+    /// It says nothing of a person.
+    Keep,
+    /// Every text is folded.
+    Fold(Fold),
+    /// In rows where the text column says one of these, the text is folded so.
+    Where(FieldId, Vec<(String, Fold)>),
+}
+
+/// A way to fold texts.
+#[derive(Clone, Copy)]
+pub struct Fold {
+    /// What files call it.
+    pub name: &'static str,
+    /// Appends what is left of a text.
+    pub fold: fn(&Secret, &[u8], &mut Vec<u8>),
+}
+
+/// The whole text as one hash.
+pub const HASH: Fold = Fold { name: "hash", fold: |secret, text, out| secret.push_hash(text, out) };
+
+/// A path's names as hashes, one by one: what lies in one folder still does. `.` and `..` say nothing, and stay.
+pub const PATH: Fold = Fold {
+    name: "path",
+    fold: |secret, path, out| {
+        for (i, name) in path.split(|b| *b == b'/').enumerate() {
+            if i > 0 {
+                out.push(b'/');
+            }
+            match name {
+                b"" | b"." | b".." => out.extend_from_slice(name),
+                _ => secret.push_hash(name, out),
+            }
+        }
+    },
+};
+
+/// The key of hashes.
+#[derive(Clone)]
+pub struct Secret(SipHasher24);
+
+/// Redacts batches.
+#[derive(Clone)]
+pub struct Redactor {
+    secret: Secret,
+}
+
+impl Secret {
+    /// With this key.
+    #[must_use]
+    pub fn new(key: &[u8; 16]) -> Secret {
+        Secret(SipHasher24::new_with_key(key))
+    }
+
+    /// By what two uses of one key are known; it tells nothing of the key.
+    #[must_use]
+    pub fn name(&self) -> u64 {
+        self.0.hash(NAME)
+    }
+
+    /// Appends the hash of `text`: a mark and 16 hexadecimal digits.
+    pub fn push_hash(&self, text: &[u8], out: &mut Vec<u8>) {
+        out.push(MARK);
+        let hash = self.0.hash(text);
+        let digit = |i: u32| b"0123456789abcdef"[(hash >> (60 - 4 * i) & 15) as usize];
+        out.extend((0..16).map(digit));
+    }
+}
+
+impl Redactor {
+    /// Redacts with the key `secret`.
+    #[must_use]
+    pub fn new(secret: Secret) -> Redactor {
+        Redactor { secret }
+    }
+
+    /// The batch, its texts folded as their fields say.
+    #[must_use]
+    pub fn redact(&self, batch: &Batch) -> Batch {
+        let column = |id: FieldId| -> Option<ArrayRef> {
+            let column = batch.column(id)?;
+            Some(match &batch.schema().field(id).redact {
+                Redact::Keep => column.clone(),
+                Redact::Fold(fold) => self.fold(column.as_string(), |_| Some(*fold)),
+                Redact::Where(by, folds) => {
+                    let by = batch.text(*by);
+                    self.fold(column.as_string(), |row| {
+                        folds.iter().find(|(text, _)| text == by.value(row)).map(|(_, fold)| *fold)
+                    })
+                }
+            })
+        };
+        let columns = batch.schema().ids().map(column).collect();
+        Batch::new(batch.schema().clone(), batch.rows(), columns)
+    }
+
+    fn fold(&self, texts: &StringArray, how: impl Fn(usize) -> Option<Fold>) -> ArrayRef {
+        let mut folded = StringBuilder::with_capacity(texts.len(), texts.value_data().len());
+        let mut out = Vec::new();
+        for (row, text) in texts.iter().enumerate() {
+            match (text, how(row)) {
+                (Some(text), Some(fold)) => {
+                    out.clear();
+                    (fold.fold)(&self.secret, text.as_bytes(), &mut out);
+                    folded.append_value(String::from_utf8_lossy(&out));
+                }
+                (text, _) => folded.append_option(text),
+            }
+        }
+        Arc::new(folded.finish())
+    }
+}
+
+impl PartialEq for Fold {
+    fn eq(&self, other: &Fold) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Fold {}
+
+impl fmt::Debug for Fold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// Says nothing of the key.
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Secret({:016x})", self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DataType, Field, Schema, TupleWriter, Unit};
+
+    fn secret() -> Secret {
+        Secret::new(&std::array::from_fn(|i| i as u8))
+    }
+
+    fn of(fold: Fold, text: &str) -> String {
+        let mut out = Vec::new();
+        (fold.fold)(&secret(), text.as_bytes(), &mut out);
+        String::from_utf8(out).expect("text")
+    }
+
+    /// The reference's test vector (Aumasson and Bernstein, SipHash, appendix A): the bytes 0 to 14 under the key 0 to 15.
+    #[test]
+    fn hashes_are_those_of_siphash() {
+        let bytes: Vec<u8> = (0..15).collect();
+        let mut out = Vec::new();
+        secret().push_hash(&bytes, &mut out);
+        assert_eq!(out, b"~a129ca6149be45e5");
+    }
+
+    #[test]
+    fn paths_keep_their_shape() {
+        let [a, b] = ["a", "b c"].map(|name| of(HASH, name));
+        assert_ne!(a, b);
+        assert_eq!(of(PATH, "/a/b c/../a"), format!("/{a}/{b}/../{a}"));
+        assert_eq!(of(PATH, "a"), a);
+        assert_eq!((of(PATH, ""), of(PATH, "/")), (String::new(), "/".into()));
+    }
+
+    #[test]
+    fn columns_are_folded_as_their_fields_say() {
+        let text = |name, redact| Field { redact, ..Field::new(name, DataType::Text, Unit::None, "") };
+        let by = Redact::Where(FieldId(0), vec![("b".into(), HASH)]);
+        let fields = vec![text("a", Redact::Keep), text("h", Redact::Fold(HASH)), text("w", by)];
+        let schema =
+            Schema { name: "t".into(), version: 1, doc: "".into(), fields, measure: None, key: None };
+        let schema = Arc::new(schema);
+        let mut w = TupleWriter::new(schema.clone(), &schema.ids().collect::<Vec<_>>());
+        for row in [["a", "x", "x"], ["b", "x", "x"], ["b", "y", "z"]] {
+            for (id, text) in schema.ids().zip(row) {
+                w.text(id, text.as_bytes());
+            }
+            w.end_row();
+        }
+        w.text(FieldId(0), b"b");
+        w.end_row();
+        let redacted = Redactor::new(secret()).redact(&w.finish());
+        let [x, y, z] = ["x", "y", "z"].map(|text| Some(of(HASH, text)));
+        let column = |i| -> Vec<Option<String>> {
+            redacted.text(FieldId(i)).iter().map(|text| text.map(str::to_owned)).collect()
+        };
+        assert_eq!(column(0), ["a", "b", "b", "b"].map(|text| Some(text.to_owned())));
+        assert_eq!(column(1), [x.clone(), x.clone(), y, None]);
+        assert_eq!(column(2), [Some("x".into()), x, z, None]);
+    }
+}
