@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use plan::{Compare, Dataflow, Literal, Plan, Predicate};
 use query::checked;
-use recording::{Bound, DataSet, Kind, Replay, Table, Wanted};
+use recording::{Bound, DataSet, Replay, Table, Wanted};
 use stream::{Engine, Output};
-use tuple::Schema;
+use tuple::{Part, Schema};
 
 use crate::failure::wrong_flags;
 use crate::flags::WorkFlags;
@@ -80,18 +80,20 @@ fn refuse(query: &checked::Query, flags: &WorkFlags) -> anyhow::Result<()> {
 }
 
 /// The tables that hold what the parsers gave: one for each, or the one in which they are joined.
-fn tables<'a>(set: &'a DataSet, schemas: &[Arc<Schema>]) -> anyhow::Result<Vec<(String, &'a Table)>> {
+fn tables(set: &DataSet, schemas: &[Arc<Schema>]) -> anyhow::Result<Vec<(String, Table)>> {
     let names: Vec<&str> = schemas.iter().map(|schema| schema.name.as_ref()).collect();
-    let of_tuples = |name: &str| {
-        let table = set.tables.get(name).filter(|t| t.heads().all(|head| head.kind == Kind::Tuples))?;
-        Some((name.to_owned(), table))
-    };
-    let each: Option<Vec<_>> = names.iter().map(|name| of_tuples(name)).collect();
-    let tables = each.or_else(|| of_tuples(&names.join("+")).map(|table| vec![table])).ok_or_else(|| {
-        let there: Vec<&str> = set.tables.keys().map(String::as_str).collect();
-        let missing = names.iter().find(|name| of_tuples(name).is_none()).copied().unwrap_or_default();
-        wrong_flags(format!("the recording has no tuples of {missing}; its tables are: {}", there.join(", ")))
-    })?;
+    let of_tuples = |name: &str, parts: &[Part]| Some((name.to_owned(), set.tuples(name, parts)?));
+    let each: Option<Vec<_>> = schemas.iter().map(|schema| of_tuples(&schema.name, schema.parts)).collect();
+    let tables =
+        each.or_else(|| of_tuples(&names.join("+"), &[]).map(|table| vec![table])).ok_or_else(|| {
+            let there: Vec<&str> = set.tables.keys().map(String::as_str).collect();
+            let missing = schemas.iter().find(|schema| of_tuples(&schema.name, schema.parts).is_none());
+            let missing = missing.map_or("", |schema| &schema.name);
+            wrong_flags(format!(
+                "the recording has no tuples of {missing}; its tables are: {}",
+                there.join(", ")
+            ))
+        })?;
     for head in tables.iter().flat_map(|(_, table)| table.heads()) {
         for (name, version) in &head.parsers {
             let ours = schemas.iter().find(|schema| schema.name == *name).map(|schema| schema.version);

@@ -6,7 +6,7 @@
 //! replies of the same connection. See `docs/nfs.md` for the fields, the clocks and the limits.
 //! Not read: bodies that RPCSEC_GSS wraps or encrypts, RDMA, and RPC inside TLS.
 
-use tuple::Schema;
+use tuple::{Holds, Part, Schema, common};
 use wire::Timestamp;
 
 use crate::{Direction, Output, Protocol, StreamParser};
@@ -121,8 +121,42 @@ pub fn schema() -> Schema {
 }
 
 fn schema_of(name: &'static str, doc: &'static str) -> Schema {
-    Schema::of_parser(name, 1, doc, field::FIELDS, Some(field::RESPONSE_TIME), Some(field::FILE_HANDLE))
+    let (measure, key) = (Some(field::RESPONSE_TIME), Some(field::FILE_HANDLE));
+    Schema { parts: PARTS, ..Schema::of_parser(name, 1, doc, field::FIELDS, measure, key) }
 }
+
+/// The linked tables of a recording, as in the traces of the Chronicle paper.
+const PARTS: &[Part] = {
+    use field::*;
+    &[
+        Part { name: "network", holds: Holds::Fields(&common::IDS) },
+        Part {
+            name: "rpc",
+            holds: Holds::Fields(&[
+                XID,
+                PROGRAM,
+                VERSION,
+                PROCEDURE,
+                RPC_STATUS,
+                AUTH,
+                UID,
+                GID,
+                MACHINE,
+                REQUEST_BYTES,
+                RESPONSE_BYTES,
+                CALL_TIME,
+                RESPONSE_TIME,
+                TRANSFER_TIME,
+                RETRANSMITTED,
+            ]),
+        },
+        Part { name: "nfs", holds: Holds::Rest },
+        Part {
+            name: "block_checksums",
+            holds: Holds::Blocks { list: BLOCK_CHECKSUMS, start: OFFSET, block_bytes: blocks::BLOCK },
+        },
+    ]
+};
 
 #[derive(Default)]
 struct Parser {

@@ -7,7 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::head::Head;
+use tuple::Part;
+
+use crate::head::{Head, Kind};
 use crate::layout::{Listing, names};
 use crate::reader;
 
@@ -37,7 +39,7 @@ pub struct DataSet {
 }
 
 /// A table: what its files say of themselves.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Table {
     /// In the order of their numbers, folder by folder.
     pub(crate) files: Vec<Arc<Entry>>,
@@ -71,6 +73,25 @@ impl DataSet {
             }
         }
         set
+    }
+
+    /// The tuples of a parser, or of several joined under one name; of a parser with several tables, the first of them.
+    #[must_use]
+    pub fn tuples(&self, name: &str, parts: &[Part]) -> Option<Table> {
+        let Some(part) = parts.first() else {
+            let table = self.tables.get(name)?;
+            return table.heads().all(|head| head.kind == Kind::Tuples).then(|| table.clone());
+        };
+        Some(self.part(part.name, name)).filter(|table| !table.files.is_empty())
+    }
+
+    /// One of the tables of a parser's tuples.
+    pub(crate) fn part(&self, table: &str, parser: &str) -> Table {
+        let is_its = |head: &Head| {
+            head.kind == Kind::Tuples && matches!(&head.parsers[..], [(name, _)] if name == parser)
+        };
+        let files = self.tables.get(table).into_iter().flat_map(|table| &table.files);
+        Table { files: files.filter(|file| is_its(&file.head)).cloned().collect() }
     }
 
     fn add_folder(&mut self, folder: &Path) -> io::Result<()> {

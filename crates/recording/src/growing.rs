@@ -59,17 +59,18 @@ impl Growing {
         Ok(Growing { names, writer, journal, rows: 0 })
     }
 
-    /// Takes rows; `head` is what is known by now.
-    pub fn write(&mut self, batch: &Batch, watermark_ns: i64, head: &Head) -> io::Result<()> {
+    /// Takes rows; `head` is what is known by now. Returns whether a row group ended.
+    pub fn write(&mut self, batch: &Batch, watermark_ns: i64, head: &Head) -> io::Result<bool> {
         self.rows += batch.rows() as u64;
-        if self.writer.write(batch, watermark_ns)? {
+        let ended = self.writer.write(batch, watermark_ns)?;
+        if ended {
             self.note_group(head)?;
         }
-        Ok(())
+        Ok(ended)
     }
 
-    /// The last rows are safe before the file's end is written.
-    fn end_group(&mut self, head: &Head) -> io::Result<()> {
+    /// Ends the row group, if there is one: its rows are safe.
+    pub fn end_group(&mut self, head: &Head) -> io::Result<()> {
         if self.writer.end_group()? {
             self.note_group(head)?;
         }
@@ -85,11 +86,6 @@ impl Growing {
     /// Bytes so far, about.
     pub fn bytes(&self) -> u64 {
         self.writer.bytes()
-    }
-
-    /// Rows so far.
-    pub fn rows(&self) -> u64 {
-        self.rows
     }
 
     /// The file under its name, on disk. When that fails, what can be saved of it is.

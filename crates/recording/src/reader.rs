@@ -3,6 +3,7 @@
 //! in words, and a panic of the Parquet library, which promises less than we do, counts as such.
 
 use std::any::Any;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -23,6 +24,7 @@ use tuple::{Batch, DataType, FieldId, Schema};
 use crate::convert::of_arrow;
 use crate::head::{Head, WATERMARK};
 use crate::journal;
+use crate::linked::TUPLE_ID;
 use crate::replay::Bound;
 
 /// Rows of a batch.
@@ -39,12 +41,24 @@ pub struct Ask {
     pub bounds: Vec<Bound>,
 }
 
-/// A file that is being read.
+/// A file that is being read, row group by row group.
 pub struct FileReader {
     ask: Ask,
-    rows: ParquetRecordBatchReader,
+    /// Opens a row group.
+    open: Box<dyn Fn(usize) -> Result<ParquetRecordBatchReader, String>>,
+    rows: Option<ParquetRecordBatchReader>,
+    /// The row groups to be read.
+    groups: VecDeque<Group>,
     /// Rows in row groups that are left out.
     pub rows_skipped: u64,
+}
+
+/// A row group.
+struct Group {
+    number: usize,
+    rows: u64,
+    /// Its largest [`TUPLE_ID`], where there are such.
+    last_id: Option<u64>,
 }
 
 /// What a file says of itself, and its first watermark; `None` when its writer was killed before a row group ended.
@@ -102,7 +116,7 @@ impl FileReader {
     }
 
     fn new(
-        input: impl ChunkReader + 'static,
+        input: impl Again + 'static,
         metadata: ArrowReaderMetadata,
         ask: Ask,
     ) -> Result<FileReader, String> {
@@ -116,28 +130,54 @@ impl FileReader {
         for id in &ask.columns {
             places.push(place(&ask.schema.field(*id).name)?);
         }
-        let (mut groups, mut rows_skipped) = (Vec::new(), 0);
+        let (mut groups, mut rows_skipped) = (VecDeque::new(), 0);
         for (number, group) in parquet.row_groups().iter().enumerate() {
+            let rows = u64::try_from(group.num_rows()).unwrap_or(0);
             match ask.bounds.iter().all(|bound| may_hold(group, &ask.schema, bound)) {
-                true => groups.push(number),
-                false => rows_skipped += u64::try_from(group.num_rows()).unwrap_or(0),
+                true => {
+                    let last_id = range(group, TUPLE_ID).map(|(_, last)| last as i64 as u64);
+                    groups.push_back(Group { number, rows, last_id });
+                }
+                false => rows_skipped += rows,
             }
         }
         let mask = ProjectionMask::leaves(&descriptor, places);
-        let rows = guarded(|| {
-            ParquetRecordBatchReaderBuilder::new_with_metadata(input, metadata)
-                .with_projection(mask)
-                .with_row_groups(groups)
-                .with_batch_size(BATCH_ROWS)
-                .build()
-                .map_err(|e| damaged(&e))
-        })?;
-        Ok(FileReader { ask, rows, rows_skipped })
+        let open = move |group| {
+            guarded(|| {
+                let input = input.again().map_err(|e| e.to_string())?;
+                ParquetRecordBatchReaderBuilder::new_with_metadata(input, metadata.clone())
+                    .with_projection(mask.clone())
+                    .with_row_groups(vec![group])
+                    .with_batch_size(BATCH_ROWS)
+                    .build()
+                    .map_err(|e| damaged(&e))
+            })
+        };
+        Ok(FileReader { ask, open: Box::new(open), rows: None, groups, rows_skipped })
+    }
+
+    /// Leaves out row groups that have not begun and hold no tuple numbered `id` or higher; returns how many rows.
+    pub fn skip_below(&mut self, id: u64) -> u64 {
+        let mut skipped = 0;
+        while let Some(group) = self.groups.pop_front_if(|group| group.last_id.is_some_and(|last| last < id))
+        {
+            skipped += group.rows;
+        }
+        skipped
     }
 
     /// The next rows, with the watermark of each.
     pub fn next(&mut self) -> Result<Option<(Batch, Int64Array)>, String> {
-        let Some(read) = guarded(|| Ok(self.rows.next()))? else { return Ok(None) };
+        let read = loop {
+            if let Some(rows) = &mut self.rows {
+                match guarded(|| Ok(rows.next()))? {
+                    Some(read) => break read,
+                    None => self.rows = None,
+                }
+            }
+            let Some(group) = self.groups.pop_front() else { return Ok(None) };
+            self.rows = Some((self.open)(group.number)?);
+        };
         let read = read.map_err(|e| format!("it is damaged: {e}"))?;
         let watermark: &TimestampNanosecondArray = column(&read, WATERMARK)?
             .as_primitive_opt::<TimestampNanosecondType>()
@@ -153,6 +193,23 @@ impl FileReader {
             columns[usize::from(id.0)] = Some(array);
         }
         Ok(Some((Batch::new(schema.clone(), read.num_rows(), columns), watermark)))
+    }
+}
+
+/// An input that can be read by several.
+trait Again: ChunkReader + Sized {
+    fn again(&self) -> std::io::Result<Self>;
+}
+
+impl Again for File {
+    fn again(&self) -> std::io::Result<File> {
+        self.try_clone()
+    }
+}
+
+impl Again for bytes::Bytes {
+    fn again(&self) -> std::io::Result<bytes::Bytes> {
+        Ok(self.clone())
     }
 }
 

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use tuple::{Batch, FieldId, Schema};
 
 use crate::growing::{Growing, Size, recover};
-use crate::head::{CaptureFacts, Head};
+use crate::head::{CaptureFacts, Head, Kind};
 use crate::layout::{Listing, names};
+use crate::linked::{Layout, first_id, layouts};
 
 /// When a file ends and the next begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,15 +52,22 @@ pub struct Recorder {
     kept: Kept,
 }
 
-/// A table and its file that grows.
+/// A table with its file that grows; of tuples that are taken apart, all tables that they go to.
 struct Open {
-    head: Head,
-    schema: Arc<Schema>,
-    columns: Vec<FieldId>,
-    file: Option<Growing>,
-    /// Which stretch of time the file is of.
+    tables: Vec<OpenTable>,
+    /// The next tuple's number.
+    next_id: u64,
+    /// Tuples in the files that grow.
+    rows: u64,
+    /// Which stretch of time the files are of.
     stretch: Option<i64>,
     has_files: bool,
+}
+
+struct OpenTable {
+    head: Head,
+    layout: Layout,
+    file: Option<Growing>,
 }
 
 impl Recorder {
@@ -86,14 +94,25 @@ impl Recorder {
         Ok(Recorder { folder: folder.to_owned(), rotation, tables: Vec::new(), kept })
     }
 
-    /// Adds a table; tables are known by their places. A parser with several tables adds each, with `id` in all of them.
-    pub fn add_table(&mut self, head: Head, schema: Arc<Schema>, columns: Vec<FieldId>) {
-        self.tables.push(Open { head, schema, columns, file: None, stretch: None, has_files: false });
+    /// Adds a table; tables are known by their places. Tuples whose schema has parts go to the tables of these.
+    pub fn add_table(&mut self, head: Head, schema: &Arc<Schema>, columns: &[FieldId]) {
+        let parts = match head.kind {
+            Kind::Tuples => layouts(schema, columns),
+            Kind::Result => vec![Layout::whole(schema, columns)],
+        };
+        let next_id = first_id(head.run);
+        let table = |layout: Layout| {
+            let name = layout.name.map_or_else(|| head.table.clone(), str::to_owned);
+            OpenTable { head: Head { table: name, ..head.clone() }, layout, file: None }
+        };
+        let tables = parts.into_iter().map(table).collect();
+        self.tables.push(Open { tables, next_id, rows: 0, stretch: None, has_files: false });
     }
 
     /// What is known of the packets by now.
     pub fn learn(&mut self, facts: &CaptureFacts) {
-        self.tables.iter_mut().for_each(|table| table.head.capture = facts.clone());
+        let tables = self.tables.iter_mut().flat_map(|open| &mut open.tables);
+        tables.for_each(|table| table.head.capture = facts.clone());
     }
 
     /// Takes rows of a table that were released when event time had come to `watermark_ns`.
@@ -105,25 +124,13 @@ impl Recorder {
             return Ok(());
         }
         let stretch = self.stretch(watermark_ns);
-        let path = self.folder.join(&self.tables[table].head.table);
         let open = &mut self.tables[table];
-        let file = match &mut open.file {
-            Some(file) => Ok(file),
-            none => Growing::create(&path, &open.head, open.schema.clone(), open.columns.clone())
-                .map(|file| none.insert(file)),
-        };
-        open.has_files = true;
         open.stretch = open.stretch.max(stretch);
-        let written = match file {
-            Ok(file) => file.write(batch, watermark_ns, &open.head),
-            Err(error) => {
-                self.kept.rows_lost += batch.rows() as u64;
-                Err(error)
-            }
-        };
-        let is_full = self.tables[table].file.as_ref().is_some_and(|f| f.bytes() >= self.rotation.bytes);
+        open.rows += batch.rows() as u64;
+        let written = open.write(&self.folder, batch, watermark_ns);
+        let is_full = open.bytes() >= self.rotation.bytes;
         match written {
-            Ok(()) if is_full => self.end_file(table),
+            Ok(()) if is_full => self.end_files(table),
             Ok(()) => Ok(()),
             Err(error) => {
                 self.salvage();
@@ -139,8 +146,8 @@ impl Recorder {
     pub fn advance(&mut self, watermark_ns: i64) -> io::Result<()> {
         let stretch = self.stretch(watermark_ns);
         for table in 0..self.tables.len() {
-            if self.tables[table].file.is_some() && self.tables[table].stretch < stretch {
-                self.end_file(table)?;
+            if self.tables[table].stretch < stretch {
+                self.end_files(table)?;
             }
         }
         Ok(())
@@ -152,16 +159,10 @@ impl Recorder {
     /// As [`Recorder::write`].
     pub fn finish(&mut self) -> io::Result<()> {
         for table in 0..self.tables.len() {
-            let open = &mut self.tables[table];
-            if !open.has_files {
-                let path = self.folder.join(&open.head.table);
-                open.file =
-                    Some(Growing::create(&path, &open.head, open.schema.clone(), open.columns.clone())?);
-                open.has_files = true;
+            if !self.tables[table].has_files {
+                self.tables[table].begin(&self.folder)?;
             }
-            if open.file.is_some() {
-                self.end_file(table)?;
-            }
+            self.end_files(table)?;
         }
         Ok(())
     }
@@ -176,12 +177,8 @@ impl Recorder {
         self.rotation.every_ns.map(|ns| watermark_ns.div_euclid(ns.max(1)))
     }
 
-    fn end_file(&mut self, table: usize) -> io::Result<()> {
-        let open = &mut self.tables[table];
-        let Some(file) = open.file.take() else { return Ok(()) };
-        let rows = file.rows();
-        let (size, result) = file.finish(&open.head);
-        self.count(size, rows);
+    fn end_files(&mut self, table: usize) -> io::Result<()> {
+        let result = self.tables[table].end(&mut self.kept);
         if result.is_err() {
             self.salvage();
         }
@@ -189,18 +186,77 @@ impl Recorder {
     }
 
     fn salvage(&mut self) {
-        for table in 0..self.tables.len() {
-            if let Some(file) = self.tables[table].file.take() {
-                let rows = file.rows();
-                self.count(file.salvage(), rows);
+        self.tables.iter_mut().for_each(|open| open.salvage(&mut self.kept));
+    }
+}
+
+impl Open {
+    /// Begins all files that have not begun.
+    fn begin(&mut self, folder: &Path) -> io::Result<()> {
+        for OpenTable { head, layout, file } in &mut self.tables {
+            if file.is_none() {
+                let (schema, columns) = (layout.schema.clone(), layout.columns.clone());
+                *file = Some(Growing::create(&folder.join(&head.table), head, schema, columns)?);
             }
         }
+        self.has_files = true;
+        Ok(())
     }
 
-    fn count(&mut self, size: Size, rows_given: u64) {
-        self.kept.files += u64::from(size.bytes > 0);
-        self.kept.rows += size.rows;
-        self.kept.bytes += size.bytes;
-        self.kept.rows_lost += rows_given.saturating_sub(size.rows);
+    fn write(&mut self, folder: &Path, batch: &Batch, watermark_ns: i64) -> io::Result<()> {
+        self.begin(folder)?;
+        let mut has_ended = false;
+        for OpenTable { head, layout, file } in &mut self.tables {
+            let Some(file) = file else { continue };
+            let ended = file.write(&layout.rows(batch, self.next_id), watermark_ns, head)?;
+            has_ended |= ended && layout.is_row_by_row();
+        }
+        self.next_id = self.next_id.wrapping_add(batch.rows() as u64);
+        if has_ended && self.tables.len() > 1 {
+            // A kill then costs the same tuples everywhere.
+            for OpenTable { head, file, .. } in &mut self.tables {
+                file.as_mut().map_or(Ok(()), |file| file.end_group(head))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes so far, about.
+    fn bytes(&self) -> u64 {
+        self.tables.iter().filter_map(|table| table.file.as_ref()).map(Growing::bytes).sum()
+    }
+
+    /// Ends all files. Of several errors the first is told.
+    fn end(&mut self, kept: &mut Kept) -> io::Result<()> {
+        let mut result = Ok(());
+        self.close(kept, |file, head| {
+            let (size, ended) = file.finish(head);
+            if result.is_ok() {
+                result = ended;
+            }
+            size
+        });
+        result
+    }
+
+    /// After an error: saves what can be.
+    fn salvage(&mut self, kept: &mut Kept) {
+        self.close(kept, |file, _| file.salvage());
+    }
+
+    /// A tuple is kept where all its tables have it.
+    fn close(&mut self, kept: &mut Kept, mut close: impl FnMut(Growing, &Head) -> Size) {
+        let given = std::mem::take(&mut self.rows);
+        let mut rows = given;
+        for OpenTable { head, layout, file } in &mut self.tables {
+            let size = file.take().map_or(Size::default(), |file| close(file, head));
+            kept.files += u64::from(size.bytes > 0);
+            kept.bytes += size.bytes;
+            if layout.is_row_by_row() {
+                rows = rows.min(size.rows);
+            }
+        }
+        kept.rows += rows;
+        kept.rows_lost += given - rows;
     }
 }

@@ -16,6 +16,7 @@ use tuple::{Batch, DataType, FieldId, Schema, Unit};
 
 use crate::convert::{arrow_schema, to_arrow};
 use crate::head::{Head, Kind, WATERMARK};
+use crate::linked::{BLOCK, CHECKSUM, TUPLE_ID};
 
 /// Most rows of a row group.
 const GROUP_ROWS: usize = 1 << 16;
@@ -113,7 +114,7 @@ pub fn io_error(error: ParquetError) -> io::Error {
 }
 
 /// Encodings: times and durations as differences in few bits, since they rise or are small; what repeats (text, addresses, ports,
-/// ids of flows) by a dictionary, which the writer itself gives up within a chunk where values are too many.
+/// ids of flows) by a dictionary, which the writer itself gives up within a chunk where values are too many. Check-sums are as random as they look, and stay plain.
 fn properties(schema: &Schema, columns: &[FieldId]) -> WriterProperties {
     let mut builder = WriterProperties::builder()
         .set_created_by(CREATED_BY.into())
@@ -127,6 +128,10 @@ fn properties(schema: &Schema, columns: &[FieldId]) -> WriterProperties {
         let path = ColumnPath::from(field.name.as_ref());
         let is_time = matches!(field.unit, Unit::EpochNanoseconds | Unit::Nanoseconds);
         builder = match field.data_type {
+            _ if field.name == CHECKSUM => builder.set_column_dictionary_enabled(path, false),
+            _ if [TUPLE_ID, BLOCK].contains(&field.name.as_ref()) => builder
+                .set_column_encoding(path.clone(), Encoding::DELTA_BINARY_PACKED)
+                .set_column_dictionary_enabled(path, false),
             DataType::I64 | DataType::U64 => builder
                 .set_column_encoding(path.clone(), Encoding::DELTA_BINARY_PACKED)
                 .set_column_dictionary_enabled(path, !is_time),

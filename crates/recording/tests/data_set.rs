@@ -26,7 +26,15 @@ fn schema() -> Arc<Schema> {
         ("hist", DataType::Json, Unit::None),
     ];
     let fields = fields.map(|(name, data_type, unit)| Field::new(name, data_type, unit, "")).to_vec();
-    Arc::new(Schema { name: "t".into(), version: 3, doc: "".into(), fields, measure: None, key: None })
+    Arc::new(Schema {
+        name: "t".into(),
+        version: 3,
+        doc: "".into(),
+        fields,
+        measure: None,
+        key: None,
+        parts: &[],
+    })
 }
 
 type Row = (
@@ -91,8 +99,8 @@ fn head() -> Head {
 fn recorder(folder: &Path, rotation: Rotation) -> Recorder {
     let mut recorder = Recorder::create(folder, rotation).expect("a folder");
     let schema = schema();
-    let all = schema.ids().collect();
-    recorder.add_table(head(), schema, all);
+    let all: Vec<FieldId> = schema.ids().collect();
+    recorder.add_table(head(), &schema, &all);
     recorder
 }
 
@@ -220,7 +228,7 @@ fn runs_are_merged_by_time() {
     // The later run is of the earlier traffic, and they overlap.
     for (run, times) in [(1, 100..200), (2, 50..150)] {
         let mut recorder = Recorder::create(folder.path(), Rotation::default()).expect("a folder");
-        recorder.add_table(Head { run, ..head() }, schema(), schema().ids().collect());
+        recorder.add_table(Head { run, ..head() }, &schema(), &schema().ids().collect::<Vec<_>>());
         for n in times {
             recorder.write(0, &numbered(n, n + 1), n as i64).expect("written");
         }

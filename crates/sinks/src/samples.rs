@@ -66,7 +66,15 @@ pub fn any_row() -> impl Strategy<Value = Row> {
 pub fn schema(fields: &[(&'static str, DataType, Unit)]) -> Arc<Schema> {
     let fields =
         fields.iter().map(|(name, data_type, unit)| Field::new(name, *data_type, *unit, "")).collect();
-    Arc::new(Schema { name: "t".into(), version: 1, doc: "".into(), fields, measure: None, key: None })
+    Arc::new(Schema {
+        name: "t".into(),
+        version: 1,
+        doc: "".into(),
+        fields,
+        measure: None,
+        key: None,
+        parts: &[],
+    })
 }
 
 pub fn writer(schema: Arc<Schema>) -> TupleWriter {

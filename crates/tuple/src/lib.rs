@@ -13,5 +13,5 @@ pub mod writer;
 
 pub use batch::Batch;
 pub use redact::{Fold, Redact, Redactor, Secret};
-pub use schema::{DataType, Field, FieldId, Schema, Unit, common};
+pub use schema::{DataType, Field, FieldId, Holds, Part, Schema, Unit, common};
 pub use writer::TupleWriter;

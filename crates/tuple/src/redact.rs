@@ -193,8 +193,15 @@ mod tests {
         let text = |name, redact| Field { redact, ..Field::new(name, DataType::Text, Unit::None, "") };
         let by = Redact::Where(FieldId(0), vec![("b".into(), HASH)]);
         let fields = vec![text("a", Redact::Keep), text("h", Redact::Fold(HASH)), text("w", by)];
-        let schema =
-            Schema { name: "t".into(), version: 1, doc: "".into(), fields, measure: None, key: None };
+        let schema = Schema {
+            name: "t".into(),
+            version: 1,
+            doc: "".into(),
+            fields,
+            measure: None,
+            key: None,
+            parts: &[],
+        };
         let schema = Arc::new(schema);
         let mut w = TupleWriter::new(schema.clone(), &schema.ids().collect::<Vec<_>>());
         for row in [["a", "x", "x"], ["b", "x", "x"], ["b", "y", "z"]] {

@@ -100,6 +100,35 @@ pub struct Schema {
     pub measure: Option<FieldId>,
     /// What `group` and `top-k` group by unless told otherwise.
     pub key: Option<FieldId>,
+    /// The tables that a recording keeps them in, linked tuple by tuple; empty: one, called after the schema.
+    pub parts: &'static [Part],
+}
+
+/// A table for a part of each tuple.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The table's name.
+    pub name: &'static str,
+    /// What it holds.
+    pub holds: Holds,
+}
+
+/// What a part's table holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// These fields: one row for each tuple.
+    Fields(&'static [FieldId]),
+    /// All fields that no other part holds: one row for each tuple.
+    Rest,
+    /// A text that lists check-sums of blocks: one row for each block.
+    Blocks {
+        /// The text: 16 hexadecimal digits for each block, or `-` where it is not known, blanks between.
+        list: FieldId,
+        /// Where the data begin; the first block of the list is the first that begins there or later.
+        start: FieldId,
+        /// Length of a block.
+        block_bytes: u64,
+    },
 }
 
 impl Schema {
@@ -114,7 +143,7 @@ impl Schema {
         key: Option<FieldId>,
     ) -> Schema {
         let fields = common::FIELDS.iter().chain(own).cloned().collect();
-        Schema { name: name.into(), version, doc: doc.into(), fields, measure, key }
+        Schema { name: name.into(), version, doc: doc.into(), fields, measure, key, parts: &[] }
     }
 
     /// The field at `id`.
@@ -206,6 +235,17 @@ pub mod common {
     pub const TUNNEL_DST: FieldId = FieldId(15);
     /// `vlan_id`.
     pub const VLAN_ID: FieldId = FieldId(16);
+
+    /// Their places.
+    pub const IDS: [FieldId; FIELDS.len()] = {
+        let mut ids = [ID; FIELDS.len()];
+        let mut i = 0;
+        while i < ids.len() {
+            ids[i] = FieldId(i as u16);
+            i += 1;
+        }
+        ids
+    };
 
     /// All of them.
     pub const FIELDS: &[Field] = &[

@@ -38,6 +38,7 @@ pub fn print_rows(columns: &[&'static str], rows: &[Vec<String>], format: Format
         fields,
         measure: None,
         key: None,
+        parts: &[],
     });
     let ids: Vec<FieldId> = schema.ids().collect();
     let mut writer = TupleWriter::new(schema, &ids);

@@ -65,7 +65,7 @@ impl Target for RecordFlags {
         })?;
         for table in opened.tables {
             let head = Head { redacted: secret.as_ref().map(Secret::name), ..table.head };
-            recorder.add_table(head, table.schema, table.columns);
+            recorder.add_table(head, &table.schema, &table.columns);
         }
         let data_set = DataSet::new(recorder);
         Ok(match secret {

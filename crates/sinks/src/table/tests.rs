@@ -62,6 +62,7 @@ fn sections_of_a_report_are_blocks_under_one_title() {
         fields: fields.to_vec(),
         measure: None,
         key: None,
+        parts: &[],
     };
     let schema = Arc::new(schema);
     let ids: Vec<FieldId> = schema.ids().collect();

@@ -1,0 +1,187 @@
+//! The tuples of one run, put together again from the tables that they were taken apart into: a tuple is there when each
+//! table that is read has it, by its number, which rises in all of them. So row groups may be left out in any table, and
+//! a file that is damaged costs its own tuples only. One batch of each table is in memory.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow_array::builder::StringBuilder;
+use arrow_array::{Array, ArrayRef, Int64Array, UInt64Array};
+use tuple::{Batch, Schema};
+
+use crate::data_set::{Entry, Problem};
+use crate::link::Link;
+use crate::linked::{Layout, SUM, Source};
+use crate::replay::{Bound, Counters};
+
+/// Most blocks whose check-sums are written out at once.
+const BLOCKS_MAX: u64 = 1 << 18;
+
+/// See the module's text.
+pub struct Joined {
+    schema: Arc<Schema>,
+    /// Of tables with a row for each tuple; the first tells the watermarks.
+    links: Vec<Link>,
+    /// The table of blocks.
+    blocks: Option<Link>,
+    /// What has been put together and not taken, with the watermark of each row.
+    ready: Option<(Batch, Int64Array)>,
+}
+
+impl Joined {
+    /// The tuples of `schema` in these tables.
+    pub fn new(schema: Arc<Schema>, tables: Vec<(Layout, VecDeque<Arc<Entry>>)>, bounds: &[Bound]) -> Joined {
+        let link = |(layout, files): (Layout, _)| {
+            let here = |bound: &Bound| Some(Bound { field: layout.place(bound.field)?, ..*bound });
+            let bounds = bounds.iter().filter_map(here).collect();
+            Link::new(layout, bounds, files)
+        };
+        let (links, blocks): (Vec<Link>, Vec<Link>) =
+            tables.into_iter().map(link).partition(|link| link.layout.is_row_by_row());
+        Joined { schema, links, blocks: blocks.into_iter().next(), ready: None }
+    }
+
+    /// The watermark of what comes next, or one before it; `None` at the end.
+    pub fn begin(&self) -> Option<i64> {
+        match &self.ready {
+            Some((_, watermarks)) => Some(watermarks.value(0)),
+            None if self.links.iter().any(Link::is_over) => None,
+            None => self.links[0].begin(),
+        }
+    }
+
+    /// Whether rows can be taken.
+    pub fn is_ready(&self) -> bool {
+        self.ready.is_some()
+    }
+
+    /// Reads on, a little.
+    pub fn read(&mut self, counters: &mut Counters) -> Result<(), Problem> {
+        let first = self.links.iter().filter_map(|link| link.ids().first()).max().copied().unwrap_or(0);
+        // The last one first: the first table leaves nothing out by itself.
+        if let Some(link) = self.links.iter_mut().rev().find(|link| link.ready().is_none()) {
+            link.skip_below(first, counters);
+            link.read(counters)?;
+            if link.is_over() {
+                // What the others still have is nobody's.
+                self.links[0].skip_below(u64::MAX, counters);
+            }
+            return Ok(());
+        }
+        if let [link] = &mut self.links[..]
+            && matches!(link.layout.source, Source::Whole)
+        {
+            let Some((batch, watermarks)) = link.ready() else { return Ok(()) };
+            let n = batch.rows();
+            counters.rows += n as u64;
+            let watermarks = watermarks.clone();
+            self.ready = link.take(n).map(|batch| (batch, watermarks));
+            return Ok(());
+        }
+        self.links.iter_mut().for_each(|link| link.skip_below(first, counters));
+        let n = self.alike();
+        if n > 0 { self.join(n, counters) } else { Ok(()) }
+    }
+
+    /// How many of the first rows are of the same tuples in all tables.
+    fn alike(&self) -> usize {
+        let ids = self.links[0].ids();
+        let alike = |link: &Link| link.ids().iter().zip(ids).take_while(|(a, b)| a == b).count();
+        self.links.iter().map(alike).min().unwrap_or(0)
+    }
+
+    fn join(&mut self, n: usize, counters: &mut Counters) -> Result<(), Problem> {
+        let ids: Vec<u64> = self.links[0].ids()[..n].to_vec();
+        let lists = self.blocks.as_mut().map(|blocks| {
+            let lengths = self.links.iter().find_map(Link::lengths);
+            texts(blocks, &ids, lengths, counters)
+        });
+        let lists = lists.transpose()?;
+        let n = lists.as_ref().map_or(n, |(_, texts)| texts.len());
+        counters.rows += n as u64;
+        let watermarks = self.links[0].ready().map(|(_, watermarks)| watermarks.slice(0, n));
+        let mut columns: Vec<Option<ArrayRef>> = vec![None; self.schema.fields.len()];
+        for link in &mut self.links {
+            let Some(batch) = link.take(n) else { continue };
+            for field in self.schema.ids() {
+                if let Some(place) = link.layout.place(field) {
+                    columns[usize::from(field.0)] = batch.column(place).cloned();
+                }
+            }
+        }
+        if let Some((list, texts)) = lists {
+            columns[usize::from(list.0)] = Some(texts);
+        }
+        self.ready = watermarks.map(|watermarks| (Batch::new(self.schema.clone(), n, columns), watermarks));
+        Ok(())
+    }
+
+    /// The first rows of what is ready that were released together, and the watermark.
+    pub fn take(&mut self) -> Option<(Batch, i64)> {
+        let (batch, watermarks) = self.ready.take()?;
+        let first = watermarks.value(0);
+        let together = watermarks.values().iter().take_while(|ns| **ns == first).count();
+        if together == batch.rows() {
+            return Some((batch, first));
+        }
+        let rest = batch.rows() - together;
+        self.ready = Some((batch.slice(together, rest), watermarks.slice(together, rest)));
+        Some((batch.slice(0, together), first))
+    }
+}
+
+/// The lists of the first of these tuples, of as many as have [`BLOCKS_MAX`] blocks, and their field. A list that is not
+/// whole any more is null.
+fn texts(
+    blocks: &mut Link,
+    ids: &[u64],
+    lengths: Option<UInt64Array>,
+    counters: &mut Counters,
+) -> Result<(tuple::FieldId, ArrayRef), Problem> {
+    let Source::Blocks { list, .. } = blocks.layout.source else { unreachable!("a table of blocks") };
+    let (mut texts, mut text, mut all) = (StringBuilder::new(), String::new(), 0);
+    for (row, id) in ids.iter().enumerate() {
+        let length =
+            lengths.as_ref().filter(|lengths| lengths.is_valid(row)).map(|lengths| lengths.value(row));
+        text.clear();
+        let is_whole = length.is_some_and(|length| length == 0)
+            || length.is_some() && length == Some(add_text(blocks, *id, &mut text, counters)?);
+        texts.append_option(is_whole.then_some(&text));
+        all += length.unwrap_or(0).min(BLOCKS_MAX);
+        if all >= BLOCKS_MAX {
+            break;
+        }
+    }
+    Ok((list, Arc::new(texts.finish())))
+}
+
+/// Appends the check-sums of a tuple's blocks; returns how many there are.
+fn add_text(blocks: &mut Link, id: u64, text: &mut String, counters: &mut Counters) -> Result<u64, Problem> {
+    use std::fmt::Write;
+    let mut found = 0;
+    loop {
+        blocks.skip_below(id, counters);
+        let Some((batch, _)) = blocks.ready() else {
+            if blocks.is_over() {
+                return Ok(found);
+            }
+            blocks.read(counters)?;
+            continue;
+        };
+        let n = blocks.ids().iter().take_while(|number| **number == id).count();
+        if n == 0 {
+            return Ok(found);
+        }
+        let sums = batch.u64(SUM);
+        for row in 0..n {
+            let blank = if text.is_empty() { "" } else { " " };
+            let written = match sums.is_valid(row) {
+                true => write!(text, "{blank}{:016x}", sums.value(row)),
+                false => write!(text, "{blank}-"),
+            };
+            written.expect("a string takes everything");
+        }
+        found += n as u64;
+        blocks.take(n);
+    }
+}

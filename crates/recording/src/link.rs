@@ -1,0 +1,118 @@
+//! One table's files of one run, one after the other, as batches.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow_array::{Array, Int64Array, UInt64Array};
+use tuple::Batch;
+
+use crate::data_set::{Entry, Problem};
+use crate::linked::{ID, Layout, Source};
+use crate::reader::{Ask, FileReader};
+use crate::replay::{Bound, Counters};
+
+/// See the module's text.
+pub struct Link {
+    /// Where its columns go.
+    pub layout: Layout,
+    ask: Ask,
+    files: VecDeque<Arc<Entry>>,
+    reader: Option<(FileReader, Arc<Entry>)>,
+    /// What has been read and not taken, with the watermark of each row.
+    ready: Option<(Batch, Int64Array)>,
+}
+
+impl Link {
+    /// Reads these files for the columns of `layout`.
+    pub fn new(layout: Layout, bounds: Vec<Bound>, files: VecDeque<Arc<Entry>>) -> Link {
+        let ask = Ask { schema: layout.schema.clone(), columns: layout.columns.clone(), bounds };
+        Link { layout, ask, files, reader: None, ready: None }
+    }
+
+    /// The rows that come next, if they have been read.
+    pub fn ready(&self) -> Option<&(Batch, Int64Array)> {
+        self.ready.as_ref()
+    }
+
+    /// The numbers of these rows' tuples, where they have any.
+    pub fn ids(&self) -> &[u64] {
+        let linked = self.ready.as_ref().filter(|_| self.layout.name.is_some());
+        linked.map_or(&[], |(batch, _)| batch.u64(ID).values())
+    }
+
+    /// Whether nothing comes any more.
+    pub fn is_over(&self) -> bool {
+        self.ready.is_none() && self.reader.is_none() && self.files.is_empty()
+    }
+
+    /// The watermark of what comes next, or one before it; `None` at the end.
+    pub fn begin(&self) -> Option<i64> {
+        match (&self.ready, &self.reader) {
+            (Some((_, watermarks)), _) => Some(watermarks.value(0)),
+            (None, Some(_)) => Some(i64::MIN),
+            (None, None) => self.files.front().map(|file| file.begin.unwrap_or(i64::MIN)),
+        }
+    }
+
+    /// Reads on, by one batch or into the next file.
+    pub fn read(&mut self, counters: &mut Counters) -> Result<(), Problem> {
+        let Some((reader, _)) = &mut self.reader else {
+            let Some(entry) = self.files.pop_front() else { return Ok(()) };
+            counters.files += 1;
+            counters.bytes += entry.path.metadata().map_or(0, |m| m.len());
+            let opened = FileReader::open(&entry.path, entry.journal.as_deref(), self.ask.clone());
+            let reader = opened.map_err(|message| Problem::new(&entry.path, message))?;
+            self.count_skipped(reader.as_ref().map_or(0, |reader| reader.rows_skipped), counters);
+            self.reader = reader.map(|reader| (reader, entry));
+            return Ok(());
+        };
+        match reader.next() {
+            Ok(Some((batch, _))) if batch.rows() == 0 => {}
+            Ok(Some((batch, _))) if self.layout.name.is_some() && batch.u64(ID).null_count() > 0 => {
+                return Err(self.give_up("it is damaged: a tuple has no number"));
+            }
+            Ok(Some(read)) => self.ready = Some(read),
+            Ok(None) => self.reader = None,
+            Err(message) => return Err(self.give_up(&message)),
+        }
+        Ok(())
+    }
+
+    /// A tuple is counted once, in the first table.
+    fn count_skipped(&self, rows: u64, counters: &mut Counters) {
+        counters.rows_skipped += if self.layout.is_first { rows } else { 0 };
+    }
+
+    fn give_up(&mut self, message: &str) -> Problem {
+        let path = self.reader.take().map(|(_, entry)| entry.path.clone()).unwrap_or_default();
+        Problem::new(&path, message)
+    }
+
+    /// Takes the first `n` rows that are ready.
+    pub fn take(&mut self, n: usize) -> Option<Batch> {
+        let (batch, watermarks) = self.ready.take()?;
+        let rest = batch.rows() - n;
+        if rest > 0 {
+            self.ready = Some((batch.slice(n, rest), watermarks.slice(n, rest)));
+        }
+        Some(batch.slice(0, n))
+    }
+
+    /// Leaves out rows of tuples before the one with this number.
+    pub fn skip_below(&mut self, id: u64, counters: &mut Counters) {
+        let n = self.ids().iter().take_while(|number| **number < id).count();
+        if n > 0 {
+            self.take(n);
+        }
+        if let (None, Some((reader, _))) = (&self.ready, &mut self.reader) {
+            let skipped = reader.skip_below(id);
+            self.count_skipped(skipped, counters);
+        }
+    }
+
+    /// How many blocks the tuples that are ready have, if that stands here.
+    pub fn lengths(&self) -> Option<UInt64Array> {
+        let Source::Fields(_, Some(_)) = self.layout.source else { return None };
+        Some(self.ready.as_ref()?.0.u64(*self.layout.columns.last()?).clone())
+    }
+}

@@ -1,0 +1,175 @@
+//! Tuples taken apart into linked tables, as their schema wants it: each tuple gets a number, `tuple_id`, which its rows
+//! have in all tables. A list of check-sums becomes one row for each block; how many there are stands with the tuple, so
+//! that a list without blocks and no list at all are told apart.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{ArrayBuilder, UInt64Builder};
+use arrow_array::{Array, ArrayRef, UInt64Array};
+use tuple::{Batch, DataType, Field, FieldId, Holds, Part, Schema, Unit};
+
+/// The tuple's number: the same in all tables, rising within a run, and of no other run.
+pub const TUPLE_ID: &str = "tuple_id";
+/// How many blocks a tuple's list has.
+pub const BLOCKS: &str = "blocks";
+/// A block's number in its file.
+pub const BLOCK: &str = "block";
+/// A block's check-sum.
+pub const CHECKSUM: &str = "checksum";
+
+/// Where [`TUPLE_ID`] is in the tables.
+pub const ID: FieldId = FieldId(0);
+/// Where [`CHECKSUM`] is in a table of blocks.
+pub const SUM: FieldId = FieldId(2);
+/// Bits of a tuple's number that count; the others are the run's.
+const COUNT_BITS: u32 = 40;
+
+/// A table, and where its columns come from.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Its name; `None`: that of all the tuples.
+    pub name: Option<&'static str>,
+    /// What its rows look like.
+    pub schema: Arc<Schema>,
+    /// Which of these columns there are.
+    pub columns: Vec<FieldId>,
+    /// Of the tables for tuples it is the first.
+    pub is_first: bool,
+    pub source: Source,
+}
+
+/// Where a table's rows come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// They are the tuples.
+    Whole,
+    /// Some columns of the tuples, behind the number; then the lengths of this list.
+    Fields(Vec<FieldId>, Option<FieldId>),
+    /// The blocks of a list.
+    Blocks { list: FieldId, start: FieldId, block_bytes: u64 },
+}
+
+/// The tables for `columns` of `schema`.
+pub fn layouts(schema: &Arc<Schema>, columns: &[FieldId]) -> Vec<Layout> {
+    if schema.parts.is_empty() {
+        return vec![Layout::whole(schema, columns)];
+    }
+    schema.parts.iter().filter_map(|part| layout(schema, columns, part)).collect()
+}
+
+/// A part's table; `None` when nothing of it is there.
+fn layout(schema: &Schema, columns: &[FieldId], part: &Part) -> Option<Layout> {
+    let first = schema.parts.first().is_some_and(|first| first.name == part.name);
+    let list = schema.parts.iter().find_map(|part| match part.holds {
+        Holds::Blocks { list, .. } => Some(list).filter(|list| columns.contains(list)),
+        _ => None,
+    });
+    let is_elsewhere = |id: &FieldId| {
+        schema.parts.iter().any(|part| match part.holds {
+            Holds::Fields(ids) => ids.contains(id),
+            Holds::Blocks { list, .. } => list == *id,
+            Holds::Rest => false,
+        })
+    };
+    let number = |name, doc| Field::new(name, DataType::U64, Unit::None, doc);
+    let mut fields = vec![number(TUPLE_ID, "the tuple's number, the same in all tables")];
+    let source = match part.holds {
+        Holds::Blocks { list, start, block_bytes } => {
+            columns.contains(&list).then_some(())?;
+            fields.push(number(
+                BLOCK,
+                "number of the block in the file: its offset over the length of a block",
+            ));
+            fields.push(number(CHECKSUM, "XXH3-64 of the block; null where it was not seen whole"));
+            Source::Blocks { list, start, block_bytes }
+        }
+        Holds::Fields(ids) => {
+            Source::Fields(ids.iter().filter(|id| columns.contains(id)).copied().collect(), None)
+        }
+        Holds::Rest => Source::Fields(columns.iter().filter(|id| !is_elsewhere(id)).copied().collect(), list),
+    };
+    if let Source::Fields(ids, list) = &source {
+        fields.extend(ids.iter().map(|id| schema.field(*id).clone()));
+        fields.extend(list.map(|_| number(BLOCKS, "how many rows the tuple has in the table of blocks")));
+    }
+    let schema = Schema {
+        name: part.name.into(),
+        version: schema.version,
+        doc: schema.doc.clone(),
+        fields,
+        measure: None,
+        key: None,
+        parts: &[],
+    };
+    let columns = schema.ids().collect();
+    Some(Layout { name: Some(part.name), schema: Arc::new(schema), columns, is_first: first, source })
+}
+
+/// The first tuple's number in a run.
+pub fn first_id(run: u64) -> u64 {
+    run << COUNT_BITS
+}
+
+impl Layout {
+    /// One table for all.
+    pub fn whole(schema: &Arc<Schema>, columns: &[FieldId]) -> Layout {
+        let (schema, columns) = (schema.clone(), columns.to_vec());
+        Layout { name: None, schema, columns, is_first: true, source: Source::Whole }
+    }
+
+    /// Whether each tuple has one row.
+    pub fn is_row_by_row(&self) -> bool {
+        !matches!(self.source, Source::Blocks { .. })
+    }
+
+    /// Where a column of the tuples is in the table.
+    pub fn place(&self, field: FieldId) -> Option<FieldId> {
+        match &self.source {
+            Source::Whole => Some(field),
+            Source::Fields(fields, _) => {
+                let place = fields.iter().position(|id| *id == field)?;
+                self.columns.get(place + 1).copied()
+            }
+            Source::Blocks { .. } => None,
+        }
+    }
+
+    /// The table's rows for `batch`, whose tuples have the numbers from `first` on.
+    pub fn rows(&self, batch: &Batch, first: u64) -> Batch {
+        let ids = || (first..).take(batch.rows());
+        match &self.source {
+            Source::Whole => batch.clone(),
+            Source::Fields(fields, list) => {
+                let mut columns: Vec<Option<ArrayRef>> =
+                    vec![Some(Arc::new(UInt64Array::from_iter_values(ids())))];
+                columns.extend(fields.iter().map(|id| batch.column(*id).cloned()));
+                columns.extend(list.map(|list| {
+                    let lengths = batch
+                        .text(list)
+                        .iter()
+                        .map(|text| Some(text?.split_ascii_whitespace().count() as u64));
+                    Some(Arc::new(lengths.collect::<UInt64Array>()) as ArrayRef)
+                }));
+                Batch::new(self.schema.clone(), batch.rows(), columns)
+            }
+            Source::Blocks { list, start, block_bytes } => {
+                let start = batch.column(*start).map(|_| batch.u64(*start));
+                let (lists, mut sums) = (batch.text(*list), UInt64Builder::new());
+                let (mut of, mut blocks) = (UInt64Builder::new(), UInt64Builder::new());
+                for (row, id) in ids().enumerate().filter(|(row, _)| lists.is_valid(*row)) {
+                    let start = start.filter(|start| start.is_valid(row)).map(|start| start.value(row));
+                    let first = start.map(|start| start.div_ceil(*block_bytes));
+                    for (i, sum) in (0..).zip(lists.value(row).split_ascii_whitespace()) {
+                        of.append_value(id);
+                        blocks.append_option(first.and_then(|first| first.checked_add(i)));
+                        sums.append_option(u64::from_str_radix(sum, 16).ok());
+                    }
+                }
+                let rows = of.len();
+                let columns =
+                    [of, blocks, sums].map(|mut column| Some(Arc::new(column.finish()) as ArrayRef));
+                Batch::new(self.schema.clone(), rows, columns.to_vec())
+            }
+        }
+    }
+}
