@@ -60,6 +60,14 @@ impl Collector {
         self.engine.finish(out);
     }
 
+    /// What all packets seem to lack.
+    #[must_use]
+    pub fn capture_loss(&self) -> CaptureLoss {
+        let mut loss = CaptureLoss::default();
+        self.lanes.iter().for_each(|lane| loss.add(lane.loss));
+        loss
+    }
+
     /// How far event time has come in all workers.
     #[must_use]
     pub fn watermark(&self) -> Timestamp {
@@ -93,9 +101,7 @@ impl Collector {
                 }
             }
         }
-        let mut loss = CaptureLoss::default();
-        self.lanes.iter().for_each(|lane| loss.add(lane.loss));
-        self.engine.set_capture_loss(loss.share());
+        self.engine.set_capture_loss(self.capture_loss().share());
         let watermark = self.lanes.iter().map(|lane| lane.watermark).min().unwrap_or(Timestamp::MIN);
         let has_risen = watermark > self.watermark;
         self.watermark = watermark.max(self.watermark);

@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use capture::{Source, SourceError};
+use flow::CaptureLoss;
 use plan::{Plan, Sample};
 use stream::{Engine, Output};
 use wire::{LinkType, Timestamp};
@@ -230,6 +231,12 @@ impl Job {
     #[must_use]
     pub fn packets(&self) -> &PacketFacts {
         &self.packets
+    }
+
+    /// What these packets seem to lack.
+    #[must_use]
+    pub fn capture_loss(&self) -> CaptureLoss {
+        self.collector.capture_loss()
     }
 
     /// How far event time has come: rows that follow are of later packets.

@@ -2,12 +2,14 @@
 //! engine. The engine is told of event time as it was when they were recorded: so what was late then is late now,
 //! and the answer is that over the packets.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use flow::CaptureLoss;
 use plan::{Compare, Dataflow, Literal, Plan, Predicate};
 use query::checked;
-use recording::{Bound, DataSet, Replay, Table, Wanted};
+use recording::{Bound, DataSet, Head, Replay, Table, Wanted};
 use stream::{Engine, Output};
 use tuple::{Part, Schema};
 
@@ -22,6 +24,8 @@ pub struct Replaying {
     pub replay: Replay,
     /// The share of flows that was recorded.
     pub sample: f64,
+    /// What the packets seem to have lacked.
+    pub loss: CaptureLoss,
 }
 
 /// An engine and the tuples that it is fed.
@@ -57,12 +61,13 @@ pub fn open(mut query: checked::Query, flags: &WorkFlags) -> anyhow::Result<Opti
     let is_joined = tables.len() < schemas.len();
     let dataflow = if is_joined { stream::flat(&plan.dataflow) } else { plan.dataflow.clone() };
     redaction::mention(&dataflow, heads());
+    let loss = loss(heads());
     let wanted: Vec<Wanted> = (0..).zip(&tables).map(|(i, (name, _))| wanted(&dataflow, i, name)).collect();
     let sample = match query.sample {
         checked::Sample::Fraction(p) => p,
         _ => 1.0,
     };
-    Ok(Some((Plan { dataflow, ..plan }, Replaying { replay: Replay::new(&set, &wanted), sample })))
+    Ok(Some((Plan { dataflow, ..plan }, Replaying { replay: Replay::new(&set, &wanted), sample, loss })))
 }
 
 /// What only packets can answer.
@@ -137,6 +142,19 @@ fn sample<'a>(
     Ok(recorded)
 }
 
+/// What the packets of all runs seem to have lacked, by the end of each.
+fn loss<'a>(heads: impl Iterator<Item = &'a Head>) -> CaptureLoss {
+    let mut runs: HashMap<u64, CaptureLoss> = HashMap::new();
+    for Head { run, capture, .. } in heads {
+        let of_run = runs.entry(*run).or_default();
+        of_run.seen = of_run.seen.max(capture.seen_bytes);
+        of_run.unseen = of_run.unseen.max(capture.unseen_bytes);
+    }
+    let mut all = CaptureLoss::default();
+    runs.into_values().for_each(|loss| all.add(loss));
+    all
+}
+
 /// What an input of the dataflow wants of its table.
 fn wanted(dataflow: &Dataflow, input: u16, table: &str) -> Wanted {
     let at = &dataflow.inputs[usize::from(input)];
@@ -172,8 +190,11 @@ fn add_bounds(predicate: &Predicate, bounds: &mut Vec<Bound>) {
 
 impl Feed {
     /// Feeds an engine for `dataflow`.
-    pub fn new(dataflow: &Dataflow, config: stream::Config, replay: Replay) -> Feed {
-        Feed { engine: Engine::new(dataflow, config), replay, watermark_ns: i64::MIN }
+    pub fn new(dataflow: &Dataflow, config: stream::Config, replaying: Replaying) -> Feed {
+        let Replaying { replay, sample, loss } = replaying;
+        let mut engine = Engine::new(dataflow, stream::Config { sample, ..config });
+        engine.set_capture_loss(loss.share());
+        Feed { engine, replay, watermark_ns: i64::MIN }
     }
 
     /// Feeds it what was released next; rows that are complete go to `out`. False at the end.

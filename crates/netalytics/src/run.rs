@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use monitor::job::Config;
 use monitor::{Ended, Input, Job, Step};
 use plan::{Plan, Sample};
-use recording::{CaptureFacts, Head, Kind, Link, Replay};
+use recording::{CaptureFacts, Head, Kind, Link};
 use sinks::{ResultHead, Sink, distinct_names};
 use stream::{Engine, Output};
 use tuple::{FieldId, Schema};
@@ -17,7 +17,7 @@ use wire::LinkType;
 
 use crate::commands::work::ResultTable;
 use crate::progress::Progress;
-use crate::replay::Feed;
+use crate::replay::{Feed, Replaying};
 use crate::stats::Stats;
 use crate::summary::{InputError, Summary};
 
@@ -71,8 +71,8 @@ impl Run {
     }
 
     /// Feeds the engine what was recorded.
-    pub fn replay(plan: &Plan, config: stream::Config, replay: Replay) -> Run {
-        let feed = Feed::new(&plan.dataflow, config, replay);
+    pub fn replay(plan: &Plan, config: stream::Config, replaying: Replaying) -> Run {
+        let feed = Feed::new(&plan.dataflow, config, replaying);
         Run::new(Work::Recording(Box::new(feed)), Instant::now())
     }
 
@@ -244,6 +244,8 @@ impl Run {
         let Work::Packets(job) = &self.work else { return };
         let packets = job.packets();
         self.facts.first_ts = packets.first_ts.map(|ts| ts.0);
+        let loss = job.capture_loss();
+        (self.facts.seen_bytes, self.facts.unseen_bytes) = (loss.seen, loss.unseen);
         self.facts.last_ts = watermark.filter(|_| packets.first_ts.is_some());
         if self.facts.links.len() != packets.links.len() {
             let link = |link: &LinkType| Link { link_type: (*link).into(), snaplen: self.snaplen };

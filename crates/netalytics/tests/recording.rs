@@ -192,6 +192,31 @@ fn a_sampled_recording_is_scaled() {
     check(&["query", &other, "-r", &recording], 2, &["SAMPLE"]);
 }
 
+/// What was lost on the way to the capture widens the intervals over its recording, too.
+#[test]
+fn a_sampled_recording_of_a_lossy_capture() {
+    let folder = folder();
+    let (lossy, recording) = (path(&folder, "lossy.pcap"), path(&folder, "recording"));
+    let whole = fs::read(Path::new(ROOT).join(SHOP)).expect("a capture");
+    let (header, mut rest) = whole.split_at(24);
+    let (mut kept, mut n) = (header.to_vec(), 0);
+    while let Some(len) = rest.get(8..12) {
+        let (packet, behind) =
+            rest.split_at(16 + u32::from_le_bytes(len.try_into().expect("four bytes")) as usize);
+        rest = behind;
+        n += 1;
+        if n % 12 != 0 {
+            kept.extend(packet);
+        }
+    }
+    fs::write(&lossy, kept).expect("written");
+    check(&["record", "PARSE http SAMPLE 0.7", "-r", &lossy, "-o", &recording], 0, &[]);
+    let query = "PARSE http SAMPLE 0.7 PROCESS (group-count: group=url_template)";
+    let over_packets = check(&["query", query, "-r", &lossy], 0, &[]).out;
+    assert!(over_packets.contains("count_high"));
+    assert_eq!(check(&["query", query, "-r", &recording], 0, &[]).out, over_packets);
+}
+
 #[test]
 fn what_a_recording_cannot_answer_is_said() {
     let folder = folder();

@@ -55,6 +55,10 @@ pub struct CaptureFacts {
     pub first_ts: Option<i64>,
     /// How far its packets had come.
     pub last_ts: Option<i64>,
+    /// TCP payload that was captured by then.
+    pub seen_bytes: u64,
+    /// TCP payload that was acknowledged and not captured.
+    pub unseen_bytes: u64,
 }
 
 /// A kind of link, and how much of its packets was kept.
@@ -95,6 +99,8 @@ impl Head {
             pair("sample", self.sample.clone()),
             pair("inputs", json!(self.capture.inputs).to_string()),
             pair("links", Value::from(links).to_string()),
+            pair("seen_bytes", self.capture.seen_bytes.to_string()),
+            pair("unseen_bytes", self.capture.unseen_bytes.to_string()),
             pair("columns", Value::from(columns).to_string()),
         ];
         list.extend(self.redacted.map(|name| pair("redacted", format!("{name:016x}"))));
@@ -132,6 +138,7 @@ impl Head {
             })
         };
         let time = |key: &str| find(key).and_then(|t| t.parse().ok());
+        let bytes = |key: &str| find(key).and_then(|n| n.parse().ok()).unwrap_or(0);
         Ok(Head {
             table: text("table")?,
             kind: if text("kind")? == "tuples" { Kind::Tuples } else { Kind::Result },
@@ -146,6 +153,8 @@ impl Head {
                 links: list("links")?.iter().filter_map(link).collect(),
                 first_ts: time("first_ts"),
                 last_ts: time("last_ts"),
+                seen_bytes: bytes("seen_bytes"),
+                unseen_bytes: bytes("unseen_bytes"),
             },
         })
     }
@@ -201,6 +210,8 @@ pub(crate) mod tests {
                 links: vec![Link { link_type: 1, snaplen: 262_144 }],
                 first_ts: Some(-5),
                 last_ts: None,
+                seen_bytes: 1000,
+                unseen_bytes: 7,
             },
         }
     }

@@ -23,7 +23,7 @@ use crate::live;
 use crate::output;
 use crate::progress::Progress;
 use crate::query_text;
-use crate::replay::{self, Replaying};
+use crate::replay;
 use crate::run::{Display, Run};
 use crate::stats::Stats;
 use crate::summary::Summary;
@@ -117,9 +117,7 @@ pub fn work<T: Target>(flags: &WorkFlags, target: &T, quiet: bool, verbose: bool
     let config = Config { keep: keep.clone(), ..config(flags)? };
     let mut run = match (input, replaying) {
         (Some(input), _) => Run::start(&plan, &config, input).context("cannot start the workers")?,
-        (None, Some(Replaying { replay, sample })) => {
-            Run::replay(&plan, stream::Config { sample, ..config.stream }, replay)
-        }
+        (None, Some(replaying)) => Run::replay(&plan, config.stream, replaying),
         (None, None) => unreachable!("there is either packets or tuples"),
     };
     if let (Some(stop), false, true) = (run.stopper(), capturing, target.keeps()) {
