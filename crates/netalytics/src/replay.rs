@@ -11,10 +11,10 @@ use plan::{Compare, Dataflow, Literal, Plan, Predicate};
 use query::checked;
 use recording::{Bound, DataSet, Head, Replay, Table, Wanted};
 use stream::{Engine, Output};
-use tuple::{Part, Schema};
+use tuple::{Holds, Part, Schema};
 
 use crate::failure::wrong_flags;
-use crate::flags::WorkFlags;
+use crate::flags::{Checksums, WorkFlags};
 use crate::output;
 use crate::redaction;
 
@@ -57,8 +57,13 @@ pub fn open(mut query: checked::Query, flags: &WorkFlags) -> anyhow::Result<Opti
     let heads = || tables.iter().flat_map(|(_, table)| table.heads());
     query.sample = sample(&query, heads().map(|head| head.sample.as_str()))?;
     let first_ts = heads().filter_map(|head| head.capture.first_ts).min();
-    let plan = planner::recorded(&planner::lower(&query), first_ts);
+    let mut plan = planner::recorded(&planner::lower(&query), first_ts);
     let is_joined = tables.len() < schemas.len();
+    if flags.checksums == Checksums::Off {
+        leave_out_checksums(&mut plan, "--checksums off")?;
+    } else if !is_joined && schemas.iter().any(|schema| lacks_blocks(&set, schema)) {
+        leave_out_checksums(&mut plan, "it was recorded with --checksums off")?;
+    }
     let dataflow = if is_joined { stream::flat(&plan.dataflow) } else { plan.dataflow.clone() };
     redaction::mention(&dataflow, heads());
     let loss = loss(heads());
@@ -68,6 +73,20 @@ pub fn open(mut query: checked::Query, flags: &WorkFlags) -> anyhow::Result<Opti
         _ => 1.0,
     };
     Ok(Some((Plan { dataflow, ..plan }, Replaying { replay: Replay::new(&set, &wanted), sample, loss })))
+}
+
+/// Whether a parser's check-sums were left out when its tuples were recorded.
+fn lacks_blocks(set: &DataSet, schema: &Schema) -> bool {
+    let is_of_blocks = |part: &&Part| matches!(part.holds, Holds::Blocks { .. });
+    schema.parts.iter().filter(is_of_blocks).any(|part| !set.tables.contains_key(part.name))
+}
+
+/// Leaves them out of what the query shows.
+pub fn leave_out_checksums(plan: &mut Plan, why: &str) -> anyhow::Result<()> {
+    match planner::leave_out(plan, "block_checksums") {
+        true => Ok(()),
+        false => Err(wrong_flags(format!("{why}, but the query reads block_checksums"))),
+    }
 }
 
 /// What only packets can answer.
@@ -91,11 +110,13 @@ fn tables(set: &DataSet, schemas: &[Arc<Schema>]) -> anyhow::Result<Vec<(String,
     let each: Option<Vec<_>> = schemas.iter().map(|schema| of_tuples(&schema.name, schema.parts)).collect();
     let tables =
         each.or_else(|| of_tuples(&names.join("+"), &[]).map(|table| vec![table])).ok_or_else(|| {
-            let there: Vec<&str> = set.tables.keys().map(String::as_str).collect();
+            let mut there: Vec<String> = set.tables.values().filter_map(Table::holds).collect();
+            there.sort_unstable();
+            there.dedup();
             let missing = schemas.iter().find(|schema| of_tuples(&schema.name, schema.parts).is_none());
             let missing = missing.map_or("", |schema| &schema.name);
             wrong_flags(format!(
-                "the recording has no tuples of {missing}; its tables are: {}",
+                "the recording has no tuples of {missing}; what it has: {}",
                 there.join(", ")
             ))
         })?;

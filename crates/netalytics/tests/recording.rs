@@ -140,6 +140,31 @@ fn the_same_answer_over_linked_tables() {
     }
 }
 
+/// Without check-sums there are three tables, and queries show what there is.
+#[test]
+fn check_sums_may_be_left_out() {
+    let nfs = Path::new(ROOT).join("../shared/data/live-captures/nfs.pcap.gz");
+    if !nfs.exists() {
+        eprintln!("*** recording: NOT TESTED with {}, which is missing ***", nfs.display());
+        return;
+    }
+    let (folder, nfs) = (folder(), nfs.display().to_string());
+    let recording = path(&folder, "recording");
+    let off = ["--checksums", "off"];
+    let record = ["record", "PARSE nfs", "-r", &nfs, "-o", &recording, "--no-redact"];
+    check(&[&record[..], &off].concat(), 0, &[]);
+    let mut tables: Vec<_> = fs::read_dir(&recording).unwrap().map(|e| e.unwrap().file_name()).collect();
+    tables.sort();
+    assert_eq!(tables, ["network", "nfs", "rpc"]);
+    let over_packets = check(&["query", "PARSE nfs", "-r", &nfs, off[0], off[1]], 0, &[]).out;
+    let query = ["query", "PARSE nfs", "-r", &recording];
+    assert_eq!(check(&query, 0, &[]).out, over_packets);
+    assert_eq!(check(&[&query[..], &off].concat(), 0, &[]).out, over_packets);
+    let reads = "PARSE nfs WHERE block_checksums is not null";
+    check(&["query", reads, "-r", &recording], 2, &["recorded with --checksums off"]);
+    check(&["query", "PARSE rpc", "-r", &recording], 2, &["no tuples of rpc", "what it has: nfs"]);
+}
+
 /// Two tables, recorded one after the other, are joined by `id`.
 #[test]
 fn tables_are_joined() {
@@ -224,7 +249,7 @@ fn what_a_recording_cannot_answer_is_said() {
     check(&["record", "PARSE http", "-r", SHOP, "-o", &recording], 0, &[]);
     let r = ["-r", recording.as_str()];
     for (query, words) in [
-        ("PARSE mysql_query", &["no tuples of mysql_query", "tables are: http"][..]),
+        ("PARSE mysql_query", &["no tuples of mysql_query", "what it has: http"][..]),
         ("PARSE http, mysql_query", &["no tuples of mysql_query"]),
         ("PARSE http LIMIT 100p", &["LIMIT counts packets", "90s"]),
         ("PARSE http SAMPLE 0.1", &["SAMPLE"]),

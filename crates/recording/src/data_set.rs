@@ -80,18 +80,15 @@ impl DataSet {
     pub fn tuples(&self, name: &str, parts: &[Part]) -> Option<Table> {
         let Some(part) = parts.first() else {
             let table = self.tables.get(name)?;
-            return table.heads().all(|head| head.kind == Kind::Tuples).then(|| table.clone());
+            return table.heads().all(|head| head.is_of(name)).then(|| table.clone());
         };
         Some(self.part(part.name, name)).filter(|table| !table.files.is_empty())
     }
 
     /// One of the tables of a parser's tuples.
     pub(crate) fn part(&self, table: &str, parser: &str) -> Table {
-        let is_its = |head: &Head| {
-            head.kind == Kind::Tuples && matches!(&head.parsers[..], [(name, _)] if name == parser)
-        };
         let files = self.tables.get(table).into_iter().flat_map(|table| &table.files);
-        Table { files: files.filter(|file| is_its(&file.head)).cloned().collect() }
+        Table { files: files.filter(|file| file.head.is_of(parser)).cloned().collect() }
     }
 
     fn add_folder(&mut self, folder: &Path) -> io::Result<()> {
@@ -146,6 +143,13 @@ impl Table {
     /// What its files say, one after the other.
     pub fn heads(&self) -> impl Iterator<Item = &Head> {
         self.files.iter().map(|file| &file.head)
+    }
+
+    /// Whose tuples it holds, or what it is called.
+    #[must_use]
+    pub fn holds(&self) -> Option<String> {
+        let head = self.heads().next()?;
+        Some(if head.kind == Kind::Tuples { head.parser_names() } else { head.table.clone() })
     }
 
     /// How many files.

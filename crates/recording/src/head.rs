@@ -71,6 +71,17 @@ pub struct Link {
 }
 
 impl Head {
+    /// The parsers that made the tuples.
+    pub(crate) fn parser_names(&self) -> String {
+        let names: Vec<&str> = self.parsers.iter().map(|(name, _)| name.as_str()).collect();
+        names.join("+")
+    }
+
+    /// Whether the file holds tuples, or a part of them, of this parser, or of several that were joined.
+    pub(crate) fn is_of(&self, parser: &str) -> bool {
+        self.kind == Kind::Tuples && self.parser_names() == parser
+    }
+
     /// As metadata; `columns` of `schema` are described too, for whoever reads the file without us.
     #[must_use]
     pub(crate) fn to_metadata(&self, schema: &Schema, columns: &[FieldId]) -> Vec<KeyValue> {
