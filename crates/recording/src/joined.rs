@@ -144,8 +144,11 @@ fn texts(
         let length =
             lengths.as_ref().filter(|lengths| lengths.is_valid(row)).map(|lengths| lengths.value(row));
         text.clear();
-        let is_whole = length.is_some_and(|length| length == 0)
-            || length.is_some() && length == Some(add_text(blocks, *id, &mut text, counters)?);
+        let is_whole = match length {
+            None | Some(BLOCKS_MAX..) => false,
+            Some(0) => true,
+            Some(length) => add_text(blocks, *id, &mut text, counters)? == length,
+        };
         texts.append_option(is_whole.then_some(&text));
         all += length.unwrap_or(0).min(BLOCKS_MAX);
         if all >= BLOCKS_MAX {
@@ -173,7 +176,7 @@ fn add_text(blocks: &mut Link, id: u64, text: &mut String, counters: &mut Counte
             return Ok(found);
         }
         let sums = batch.u64(SUM);
-        for row in 0..n {
+        for row in (0..n).take(BLOCKS_MAX.saturating_sub(found) as usize) {
             let blank = if text.is_empty() { "" } else { " " };
             let written = match sums.is_valid(row) {
                 true => write!(text, "{blank}{:016x}", sums.value(row)),
