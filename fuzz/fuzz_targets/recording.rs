@@ -18,7 +18,15 @@ fn schema() -> Arc<Schema> {
         ("ts_end", DataType::I64, Unit::EpochNanoseconds),
     ];
     let fields = fields.map(|(name, data_type, unit)| Field::new(name, data_type, unit, "")).to_vec();
-    Arc::new(Schema { name: "t".into(), version: 1, doc: "".into(), fields, measure: None, key: None, parts: &[] })
+    Arc::new(Schema {
+        name: "t".into(),
+        version: 1,
+        doc: "".into(),
+        fields,
+        measure: None,
+        key: None,
+        parts: &[],
+    })
 }
 
 /// libFuzzer's hook ends the process at every panic; this one lets those pass that the reader catches.
