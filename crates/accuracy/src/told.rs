@@ -96,6 +96,7 @@ fn value(batch: &Batch, id: FieldId, row: usize) -> Option<Value> {
         DataType::U64 => Value::Number(batch.u64(id).value(row).into()),
         DataType::I64 => Value::Number(batch.i64(id).value(row).into()),
         DataType::Text | DataType::Json => Value::Text(batch.text(id).value(row).to_owned()),
+        DataType::Hashes => Value::Text(tuple::hashes::to_text(batch.hashes(id).value(row))),
         DataType::F64 | DataType::Ip => unreachable!("no protocol's own field is of this type"),
     })
 }

@@ -118,6 +118,7 @@ fn show(batch: &Batch, field: &str, row: usize) -> String {
         DataType::I64 => batch.i64(id).value(row).to_string(),
         DataType::F64 => batch.f64(id).value(row).to_string(),
         DataType::Text | DataType::Json => batch.text(id).value(row).to_owned(),
+        DataType::Hashes => tuple::hashes::to_text(batch.hashes(id).value(row)),
         DataType::Ip => format!("{:?}", batch.ip(id).value(row)),
     }
 }

@@ -65,7 +65,7 @@ pub mod field {
         STABLE: Text, None, "stable", "what a WRITE asks for: unstable, data_sync, file_sync";
         UID: U64, None, "uid", "user that calls (AUTH_SYS)";
         RESPONSE_TIME: I64, Nanoseconds, "response_time_ns", "last byte of the call to first byte of the reply";
-        BLOCK_CHECKSUMS: Text, None, "block_checksums", "XXH3-64 of every whole block of 512 bytes at a multiple of 512 of the file, read or written: 16 hexadecimal digits each, blanks between; - for a block not seen whole";
+        BLOCK_CHECKSUMS: Hashes, Id, "block_checksums", "XXH3-64 of every whole block of 512 bytes at a multiple of 512 of the file, read or written; as text 16 hexadecimal digits each, blanks between, - for a block not seen whole";
         ALIGNED: Bool, None, "aligned", "whether offset and count of a READ or WRITE are multiples of 512";
         PROGRAM: Text, None, "program", "program called: nfs, mount, portmap, nlm, nfsacl, status, rquota, nfs_cb, or its number";
         VERSION: U64, None, "version", "version of the program";

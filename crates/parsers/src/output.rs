@@ -103,9 +103,9 @@ impl<'a> From<&'a FlowContext> for FlowRef<'a> {
     }
 }
 
-/// A set of columns of one schema; those beyond the 64th count as one.
+/// A set of columns of one schema; those beyond the 128th count as one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Columns(u64);
+pub struct Columns(u128);
 
 impl Columns {
     /// These columns.
@@ -134,8 +134,8 @@ impl Columns {
         self.0 & of.0 != 0
     }
 
-    const fn bit(id: FieldId) -> u64 {
-        1 << if id.0 < 63 { id.0 } else { 63 }
+    const fn bit(id: FieldId) -> u128 {
+        1 << if id.0 < 127 { id.0 } else { 127 }
     }
 
     fn wanted_by(writer: &TupleWriter) -> Columns {

@@ -1,18 +1,19 @@
 //! Batches as Arrow record batches in the types that readers of Parquet find natural, and back: times are timestamps
-//! in UTC, addresses text. Both ways are exact.
+//! in UTC, addresses text, hashes lists of numbers. Both ways are exact.
 
 use std::sync::Arc;
 
 use arrow_array::builder::FixedSizeBinaryBuilder;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int32Type, Int64Type, TimestampNanosecondType};
+use arrow_array::types::{Int32Type, Int64Type, TimestampNanosecondType, UInt64Type};
 use arrow_array::{
-    Array, ArrayRef, DictionaryArray, FixedSizeBinaryArray, Int32Array, RecordBatch, StringArray,
+    Array, ArrayRef, BinaryArray, DictionaryArray, FixedSizeBinaryArray, Int32Array, Int64Array, ListArray,
+    RecordBatch, StringArray, TimestampNanosecondArray, UInt64Array,
 };
-use arrow_array::{Int64Array, TimestampNanosecondArray};
+use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType as ArrowType, Field as ArrowField, SchemaRef, TimeUnit};
 use hashbrown::HashMap;
-use tuple::{Batch, DataType, FieldId, Schema, Unit};
+use tuple::{Batch, DataType, FieldId, Schema, Unit, hashes};
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 use crate::head::WATERMARK;
@@ -36,6 +37,7 @@ pub fn arrow_schema(schema: &Schema, columns: &[FieldId], watermark: bool) -> Sc
 fn arrow_type(data_type: DataType, unit: Unit) -> ArrowType {
     match data_type {
         DataType::I64 if unit == Unit::EpochNanoseconds => timestamp(),
+        DataType::Hashes => ArrowType::List(Arc::new(list_element())),
         DataType::Ip => ArrowType::Dictionary(ArrowType::Int32.into(), ArrowType::Utf8.into()),
         other => tuple::batch::arrow_type(other),
     }
@@ -71,6 +73,7 @@ pub fn to_arrow(
         match field.data_type {
             DataType::I64 if field.unit == Unit::EpochNanoseconds => times(batch.i64(*id)),
             DataType::Ip => Arc::new(addresses_to_text(batch.ip(*id))),
+            DataType::Hashes => Arc::new(hashes_to_lists(batch.hashes(*id))),
             _ => array.clone(),
         }
     };
@@ -100,6 +103,36 @@ fn addresses_to_text(array: &FixedSizeBinaryArray) -> DictionaryArray<Int32Type>
     DictionaryArray::new(keys, Arc::new(StringArray::from(texts)))
 }
 
+/// The element of a list of hashes; null: not known.
+fn list_element() -> ArrowField {
+    ArrowField::new("element", ArrowType::UInt64, true)
+}
+
+fn hashes_to_lists(array: &BinaryArray) -> ListArray {
+    let range = |offset: i32| offset as usize / hashes::BYTES;
+    let (first, last) = (range(array.value_offsets()[0]), range(array.value_offsets()[array.len()]));
+    let bytes = &array.value_data()[first * hashes::BYTES..last * hashes::BYTES];
+    let values: UInt64Array = match bytes.as_chunks::<{ hashes::BYTES }>().0 {
+        words if words.contains(&[0; hashes::BYTES]) => hashes::of(bytes).collect(),
+        words => words.iter().map(|word| u64::from_le_bytes(*word)).collect::<Vec<_>>().into(),
+    };
+    let ends = array.value_offsets().iter().map(|offset| (range(*offset) - first) as i32).collect::<Vec<_>>();
+    ListArray::new(
+        Arc::new(list_element()),
+        OffsetBuffer::new(ends.into()),
+        Arc::new(values),
+        array.nulls().cloned(),
+    )
+}
+
+fn lists_to_hashes(lists: &ListArray) -> BinaryArray {
+    let list = |list: ArrayRef| {
+        let hashes = list.as_primitive::<UInt64Type>().iter();
+        hashes.flat_map(|hash| hash.unwrap_or_default().to_le_bytes()).collect::<Vec<u8>>()
+    };
+    lists.iter().map(|row| row.map(list)).collect()
+}
+
 fn text_of(address: &[u8]) -> String {
     let octets: [u8; 16] = address.try_into().expect("an Ip column is FixedSizeBinary(16)");
     std::net::Ipv6Addr::from(octets).to_canonical().to_string()
@@ -119,6 +152,7 @@ pub fn of_arrow(array: &ArrayRef, data_type: DataType, unit: Unit) -> Result<Arr
             Arc::new(times.reinterpret_cast::<Int64Type>())
         }
         DataType::Ip => Arc::new(text_to_addresses(array.as_string())?),
+        DataType::Hashes => Arc::new(lists_to_hashes(array.as_list())),
         _ => array.clone(),
     })
 }

@@ -180,6 +180,7 @@ fn column(schema: &Schema, id: FieldId, is_redacted: bool) -> Value {
         DataType::F64 => "f64",
         DataType::Text => "text",
         DataType::Ip => "ip",
+        DataType::Hashes => "hashes",
         DataType::Json => "json",
     };
     let unit = match field.unit {

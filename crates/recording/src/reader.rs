@@ -123,7 +123,7 @@ impl FileReader {
         let parquet: &ParquetMetaData = metadata.metadata();
         let descriptor = parquet.file_metadata().schema_descr_ptr();
         let place = |name: &str| {
-            let place = descriptor.columns().iter().position(|c| c.path().parts() == [name]);
+            let place = descriptor.columns().iter().position(|c| c.path().parts()[0] == name);
             place.ok_or_else(|| format!("the column {name} was not recorded"))
         };
         let mut places = vec![place(WATERMARK)?];

@@ -136,6 +136,12 @@ fn properties(schema: &Schema, columns: &[FieldId]) -> WriterProperties {
                 .set_column_encoding(path.clone(), Encoding::DELTA_BINARY_PACKED)
                 .set_column_dictionary_enabled(path, !is_time),
             DataType::F64 => builder.set_column_dictionary_enabled(path, false),
+            DataType::Hashes => {
+                let path = [&*field.name, "list", "element"].map(str::to_owned).to_vec();
+                builder
+                    .set_column_dictionary_enabled(ColumnPath::new(path.clone()), false)
+                    .set_column_statistics_enabled(ColumnPath::new(path), EnabledStatistics::None)
+            }
             _ => builder,
         };
     }

@@ -4,8 +4,10 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
 
 use arrow_array::{
-    Array, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array, StringArray, UInt64Array,
+    Array, BinaryArray, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array, StringArray,
+    UInt64Array,
 };
+use tuple::hashes::{push_hex, push_text};
 use tuple::{Batch, DataType, FieldId, Unit};
 
 /// The cells of one column.
@@ -28,6 +30,7 @@ pub enum Values<'a> {
     Text(&'a StringArray),
     Json(&'a StringArray),
     Ip(&'a FixedSizeBinaryArray),
+    Hashes(&'a BinaryArray),
 }
 
 impl<'a> Cells<'a> {
@@ -44,6 +47,7 @@ impl<'a> Cells<'a> {
             DataType::Text => Values::Text(batch.text(id)),
             DataType::Json => Values::Json(batch.text(id)),
             DataType::Ip => Values::Ip(batch.ip(id)),
+            DataType::Hashes => Values::Hashes(batch.hashes(id)),
         };
         Some(Cells { unit: field.unit, values })
     }
@@ -60,6 +64,7 @@ impl<'a> Cells<'a> {
             Values::F64(a) => a.is_null(row) || !a.value(row).is_finite(),
             Values::Text(a) | Values::Json(a) => a.is_null(row),
             Values::Ip(a) => a.is_null(row),
+            Values::Hashes(a) => a.is_null(row),
         }
     }
 
@@ -67,24 +72,25 @@ impl<'a> Cells<'a> {
     #[must_use]
     pub fn is_quoted(&self) -> bool {
         match self.values {
-            Values::Text(_) | Values::Ip(_) => true,
+            Values::Text(_) | Values::Ip(_) | Values::Hashes(_) => true,
             Values::U64(_) => self.unit == Unit::Id,
             _ => false,
         }
     }
 
     /// Appends the value at `row`, which is not null, exactly: integers as they are, floats as the shortest text that
-    /// reads back to the same number, ids as 16 hexadecimal digits, addresses as text.
+    /// reads back to the same number, ids and hashes as 16 hexadecimal digits, addresses as text.
     #[inline]
     pub fn push(&self, row: usize, out: &mut Vec<u8>) {
         match self.values {
             Values::Bool(a) => out.extend_from_slice(if a.value(row) { b"true" } else { b"false" }),
-            Values::U64(a) if self.unit == Unit::Id => push_hex(out, a.value(row)),
+            Values::U64(a) if self.unit == Unit::Id => push_hex(a.value(row), out),
             Values::U64(a) => out.extend_from_slice(itoa::Buffer::new().format(a.value(row)).as_bytes()),
             Values::I64(a) => out.extend_from_slice(itoa::Buffer::new().format(a.value(row)).as_bytes()),
             Values::F64(a) => push_float(out, a.value(row)),
             Values::Text(a) | Values::Json(a) => out.extend_from_slice(a.value(row).as_bytes()),
             Values::Ip(a) => push_ip(out, ip(a.value(row))),
+            Values::Hashes(a) => push_text(a.value(row), out),
         }
     }
 }
@@ -100,10 +106,6 @@ pub fn names(batch: &Batch) -> Vec<String> {
 pub fn ip(bytes: &[u8]) -> IpAddr {
     let bytes: [u8; 16] = bytes.try_into().expect("an Ip column is FixedSizeBinary(16)");
     Ipv6Addr::from(bytes).to_canonical()
-}
-
-fn push_hex(out: &mut Vec<u8>, value: u64) {
-    out.extend((0..16).rev().map(|i| b"0123456789abcdef"[(value >> (4 * i)) as usize & 15]));
 }
 
 fn push_float(out: &mut Vec<u8>, value: f64) {

@@ -318,6 +318,7 @@ fn render(
         Values::I64(a) => units::number(cells.unit, a.value(row) as f64),
         Values::F64(a) => units::number(cells.unit, a.value(row)),
         Values::Text(a) => text::escape(a.value(row)),
+        Values::Hashes(a) => tuple::hashes::to_text(a.value(row)),
         Values::Json(a) => text::escape(&spark::sparkline(a.value(row), cells.unit, cumulative)),
         Values::Ip(a) => {
             let ip = cells::ip(a.value(row));

@@ -24,6 +24,8 @@ pub enum Cell<'a> {
     Text(&'a [u8]),
     /// IPv6 or IPv4-mapped.
     Ip(&'a [u8; 16]),
+    /// A list of hashes.
+    Hashes(&'a [u8]),
 }
 
 impl<'a> Cell<'a> {
@@ -35,11 +37,9 @@ impl<'a> Cell<'a> {
             Cell::U64(v) => fixed(bytes, 2, &v.to_le_bytes()),
             Cell::I64(v) => fixed(bytes, 3, &v.to_le_bytes()),
             Cell::F64(v) => fixed(bytes, 4, &(v + 0.0).to_bits().to_le_bytes()),
-            Cell::Text(v) => {
-                fixed(bytes, 5, &(v.len() as u32).to_le_bytes());
-                bytes.extend_from_slice(v);
-            }
+            Cell::Text(v) => counted(bytes, 5, v),
             Cell::Ip(v) => fixed(bytes, 6, *v),
+            Cell::Hashes(v) => counted(bytes, 7, v),
         }
     }
 
@@ -55,6 +55,7 @@ impl<'a> Cell<'a> {
             Cell::F64(v) => begins(row, 4, &(v + 0.0).to_bits().to_le_bytes()),
             Cell::Text(v) => begins(row, 5, &(v.len() as u32).to_le_bytes())?.strip_prefix(*v),
             Cell::Ip(v) => begins(row, 6, v),
+            Cell::Hashes(v) => begins(row, 7, &(v.len() as u32).to_le_bytes())?.strip_prefix(*v),
         }
     }
 
@@ -95,10 +96,10 @@ impl<'a> Cell<'a> {
             2 => rest.split_first_chunk().map(|(v, rest)| (Cell::U64(u64::from_le_bytes(*v)), rest))?,
             3 => rest.split_first_chunk().map(|(v, rest)| (Cell::I64(i64::from_le_bytes(*v)), rest))?,
             4 => rest.split_first_chunk().map(|(v, rest)| (Cell::F64(f64::from_le_bytes(*v)), rest))?,
-            5 => {
+            5 | 7 => {
                 let (len, rest) = rest.split_first_chunk()?;
-                let (text, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
-                (Cell::Text(text), rest)
+                let (bytes, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+                (if *tag == 5 { Cell::Text(bytes) } else { Cell::Hashes(bytes) }, rest)
             }
             _ => rest.split_first_chunk::<16>().map(|(v, rest)| (Cell::Ip(v), rest))?,
         })
@@ -112,7 +113,7 @@ impl<'a> Cell<'a> {
             (Cell::U64(a), Cell::U64(b)) => a.cmp(b),
             (Cell::I64(a), Cell::I64(b)) => a.cmp(b),
             (Cell::F64(a), Cell::F64(b)) => a.total_cmp(b),
-            (Cell::Text(a), Cell::Text(b)) => a.cmp(b),
+            (Cell::Text(a), Cell::Text(b)) | (Cell::Hashes(a), Cell::Hashes(b)) => a.cmp(b),
             (Cell::Ip(a), Cell::Ip(b)) => a.cmp(b),
             (Cell::Null, Cell::Null) => Ordering::Equal,
             (Cell::Null, _) => Ordering::Less,
@@ -130,6 +131,10 @@ impl<'a> Cell<'a> {
             Cell::F64(v) => writer.f64(id, *v),
             Cell::Text(v) => writer.text(id, v),
             Cell::Ip(v) => writer.ip(id, v),
+            Cell::Hashes(v) => {
+                let list: Vec<u64> = tuple::hashes::of(v).map(Option::unwrap_or_default).collect();
+                writer.hashes(id, &list);
+            }
         }
     }
 }
@@ -153,6 +158,11 @@ fn begins<'b, const N: usize>(row: &'b [u8], tag: u8, payload: &[u8; N]) -> Opti
     let (first, rest) = row.split_first()?;
     let (held, rest) = rest.split_first_chunk::<N>()?;
     (*first == tag && held == payload).then_some(rest)
+}
+
+fn counted(bytes: &mut Vec<u8>, tag: u8, payload: &[u8]) {
+    fixed(bytes, tag, &(payload.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(payload);
 }
 
 fn fixed(bytes: &mut Vec<u8>, tag: u8, payload: &[u8]) {
@@ -182,6 +192,8 @@ mod tests {
             Cell::Text(b"caf\xc3\xa9\0"),
             Cell::Ip(&ip),
             Cell::Text(b""),
+            Cell::Hashes(b""),
+            Cell::Hashes(&[1; 16]),
         ];
         let bytes = encoded(&row);
         let (mut rest, mut back) = (&bytes[..], Vec::new());

@@ -2,7 +2,7 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
-use arrow_array::{Array, BooleanArray, StringArray};
+use arrow_array::{Array, BinaryArray, BooleanArray, StringArray};
 use arrow_buffer::NullBuffer;
 use tuple::{Batch, DataType, FieldId};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -34,6 +34,8 @@ pub enum Values<'a> {
     Text(&'a StringArray),
     /// Addresses.
     Ip(&'a [[u8; 16]]),
+    /// Lists of hashes.
+    Hashes(&'a BinaryArray),
 }
 
 impl<'a> ColumnView<'a> {
@@ -53,6 +55,7 @@ impl<'a> ColumnView<'a> {
             DataType::I64 => Values::I64(column.as_primitive::<Int64Type>().values()),
             DataType::F64 => Values::F64(column.as_primitive::<Float64Type>().values()),
             DataType::Text | DataType::Json => Values::Text(column.as_string::<i32>()),
+            DataType::Hashes => Values::Hashes(column.as_binary::<i32>()),
             DataType::Ip => Values::Ip(addresses(column.as_fixed_size_binary().value_data())),
         };
         ColumnView { values, nulls: column.nulls().filter(|n| n.null_count() > 0) }
@@ -79,6 +82,7 @@ impl<'a> ColumnView<'a> {
             Values::F64(v) => Cell::F64(v[row]),
             Values::Text(v) => Cell::Text(v.value(row).as_bytes()),
             Values::Ip(v) => Cell::Ip(&v[row]),
+            Values::Hashes(v) => Cell::Hashes(v.value(row)),
         }
     }
 
@@ -94,6 +98,9 @@ impl<'a> ColumnView<'a> {
                 self.mix_each(rows, hashes, |row, h| xxh3_64_with_seed(v.value(row).as_bytes(), h));
             }
             Values::Ip(v) => self.mix_each(rows, hashes, |row, h| hash_ip(&v[row], h)),
+            Values::Hashes(v) => {
+                self.mix_each(rows, hashes, |row, h| xxh3_64_with_seed(v.value(row), h));
+            }
         }
     }
 

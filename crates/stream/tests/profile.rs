@@ -21,7 +21,7 @@ tuple::fields! {
     MOVED: U64, Bytes, "result_count", "";
     TIME: I64, Nanoseconds, "response_time_ns", "";
     ALIGNED: Bool, None, "aligned", "";
-    CHECKSUMS: Text, None, "block_checksums", "";
+    CHECKSUMS: Hashes, Id, "block_checksums", "";
 }
 
 const NEAR: u64 = 1;
@@ -69,7 +69,7 @@ fn ops(n: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Op>> {
             any::<bool>(),
             0i64..2_000_000,
         ),
-        prop::collection::vec(0u64..30, 0..4),
+        prop::collection::vec(1u64..30, 0..4),
     );
     prop::collection::vec(op, n).prop_map(|list| {
         let op = |(i, ((flow, client, procedure, status, file), (place, count, cut, time), checksums))| {
@@ -120,8 +120,7 @@ fn batch(ops: &[Op], rate: Option<f64>) -> Batch {
             w.u64(COUNT, op.count);
             op.moved.iter().for_each(|m| w.u64(MOVED, *m));
             w.bool(ALIGNED, op.aligned());
-            let texts: Vec<String> = op.checksums.iter().map(|c| format!("{c:016x}")).collect();
-            w.text(CHECKSUMS, texts.join(" ").as_bytes());
+            w.hashes(CHECKSUMS, &op.checksums);
         }
         w.end_row();
     }
@@ -414,7 +413,7 @@ fn reads(offsets: impl Iterator<Item = u64>) -> Vec<Op> {
         count: 4096,
         moved: Some(4096),
         time: Some(1),
-        checksums: vec![offset % 9_973, offset % 5_003],
+        checksums: vec![1 + offset % 9_973, 1 + offset % 5_003],
     };
     offsets.enumerate().map(op).collect()
 }

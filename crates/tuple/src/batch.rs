@@ -5,7 +5,8 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array, StringArray, UInt64Array,
+    Array, ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array, StringArray,
+    UInt64Array,
 };
 
 use crate::{DataType, FieldId, Schema};
@@ -105,6 +106,12 @@ impl Batch {
         self.required(id).as_string::<i32>()
     }
 
+    /// A `Hashes` column.
+    #[must_use]
+    pub fn hashes(&self, id: FieldId) -> &BinaryArray {
+        self.required(id).as_binary::<i32>()
+    }
+
     /// An `Ip` column.
     #[must_use]
     pub fn ip(&self, id: FieldId) -> &FixedSizeBinaryArray {
@@ -129,6 +136,7 @@ pub fn arrow_type(data_type: DataType) -> arrow_schema::DataType {
         DataType::I64 => T::Int64,
         DataType::F64 => T::Float64,
         DataType::Text | DataType::Json => T::Utf8,
+        DataType::Hashes => T::Binary,
         DataType::Ip => T::FixedSizeBinary(16),
     }
 }

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+pub mod hashes;
 pub mod redact;
 pub mod schema;
 pub mod writer;

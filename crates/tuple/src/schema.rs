@@ -19,6 +19,8 @@ pub enum DataType {
     Text,
     /// Arrow FixedSizeBinary(16): IPv6 or IPv4-mapped, network order.
     Ip,
+    /// Arrow Binary: a list of 64-bit hashes, see [`crate::hashes`].
+    Hashes,
     /// Arrow Utf8 that holds one JSON value: the buckets of a distribution as `[[upper_bound, count], …]`.
     Json,
 }

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array, StringArray, UInt64Array,
+    ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array, StringArray,
+    UInt64Array,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 
@@ -14,7 +15,7 @@ use crate::{Batch, DataType, FieldId, Schema};
 
 /// Rows after which [`TupleWriter::is_full`] asks for [`TupleWriter::finish`].
 pub const BATCH_ROWS: usize = 4096;
-/// Text bytes after which it does so, too.
+/// Bytes of text and hashes after which it does so, too.
 pub const BATCH_TEXT_BYTES: usize = 1 << 20;
 
 /// Collects rows of one schema and projection.
@@ -34,6 +35,7 @@ enum Column {
     F64(Values<f64>),
     Ip(Values<[u8; 16]>),
     Text(Texts),
+    Hashes(Texts),
 }
 
 /// A value for each row so far; those of null rows mean nothing.
@@ -43,7 +45,7 @@ struct Values<T> {
     gaps: Gaps,
 }
 
-/// The same for text: where each ends, after a zero, and what they say.
+/// The same for text and hashes: where each ends, after a zero, and what they say.
 struct Texts {
     offsets: Vec<i32>,
     bytes: Vec<u8>,
@@ -145,7 +147,10 @@ impl TupleWriter {
     pub fn text_parts(&mut self, id: FieldId, parts: &[&[u8]]) {
         match &mut self.columns[usize::from(id.0)] {
             Column::Unwanted => {}
-            Column::Text(column) => self.text_bytes += column.push(self.rows, parts),
+            Column::Text(column) => {
+                let push = |bytes: &mut Vec<u8>| parts.iter().for_each(|part| bytes.extend_from_slice(part));
+                self.text_bytes += column.push(self.rows, push);
+            }
             _ => mistyped(id),
         }
     }
@@ -153,6 +158,18 @@ impl TupleWriter {
     #[inline(never)]
     fn wanted_text(&mut self, id: FieldId, value: &[u8]) {
         self.text_parts(id, &[value]);
+    }
+
+    /// Sets a `Hashes` column; 0 stands for a hash that is not known.
+    pub fn hashes(&mut self, id: FieldId, list: &[u64]) {
+        match &mut self.columns[usize::from(id.0)] {
+            Column::Unwanted => {}
+            Column::Hashes(column) => {
+                let words = list.iter().flat_map(|hash| hash.to_le_bytes());
+                self.text_bytes += column.push(self.rows, |bytes| bytes.extend(words));
+            }
+            _ => mistyped(id),
+        }
     }
 
     /// Ends the row.
@@ -208,9 +225,8 @@ impl Column {
             DataType::I64 => Column::I64(Values::default()),
             DataType::F64 => Column::F64(Values::default()),
             DataType::Ip => Column::Ip(Values::default()),
-            DataType::Text | DataType::Json => {
-                Column::Text(Texts { offsets: vec![0], bytes: Vec::new(), gaps: Gaps::default() })
-            }
+            DataType::Text | DataType::Json => Column::Text(Texts::default()),
+            DataType::Hashes => Column::Hashes(Texts::default()),
         }
     }
 
@@ -237,7 +253,15 @@ impl Column {
                 let (list, nulls) = v.finish(rows);
                 Arc::new(FixedSizeBinaryArray::new(16, Buffer::from_vec(list.into_flattened()), nulls))
             }
-            Column::Text(v) => Arc::new(v.finish(rows)),
+            Column::Text(v) => {
+                let (offsets, bytes, nulls) = v.finish(rows);
+                let text = StringArray::try_new(offsets.clone(), bytes.clone(), nulls.clone());
+                Arc::new(text.unwrap_or_else(|_| escaped(&offsets, &bytes, nulls)))
+            }
+            Column::Hashes(v) => {
+                let (offsets, bytes, nulls) = v.finish(rows);
+                Arc::new(BinaryArray::new(offsets, bytes, nulls))
+            }
         })
     }
 }
@@ -266,15 +290,21 @@ impl<T: Copy + Default> Values<T> {
     }
 }
 
+impl Default for Texts {
+    fn default() -> Texts {
+        Texts { offsets: vec![0], bytes: Vec::new(), gaps: Gaps::default() }
+    }
+}
+
 impl Texts {
-    /// Returns how many bytes it took.
+    /// Appends a value; returns how many bytes it took.
     #[inline]
-    fn push(&mut self, row: usize, parts: &[&[u8]]) -> usize {
+    fn push(&mut self, row: usize, append: impl FnOnce(&mut Vec<u8>)) -> usize {
         if self.offsets.len() != row + 1 {
             self.fill(row);
         }
         let before = self.bytes.len();
-        parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
+        append(&mut self.bytes);
         self.offsets.push(self.bytes.len() as i32);
         self.bytes.len() - before
     }
@@ -287,15 +317,13 @@ impl Texts {
         self.offsets.resize(rows + 1, self.bytes.len() as i32);
     }
 
-    fn finish(&mut self, rows: usize) -> StringArray {
+    fn finish(&mut self, rows: usize) -> (OffsetBuffer<i32>, Buffer, Option<NullBuffer>) {
         if self.offsets.len() != rows + 1 {
             self.fill(rows);
         }
         let offsets = OffsetBuffer::new(ScalarBuffer::from(renew(&mut self.offsets)));
         self.offsets.push(0);
-        let (bytes, nulls) = (Buffer::from_vec(renew(&mut self.bytes)), self.gaps.finish(rows));
-        StringArray::try_new(offsets.clone(), bytes.clone(), nulls.clone())
-            .unwrap_or_else(|_| escaped(&offsets, &bytes, nulls))
+        (offsets, Buffer::from_vec(renew(&mut self.bytes)), self.gaps.finish(rows))
     }
 }
 

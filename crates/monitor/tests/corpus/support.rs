@@ -163,6 +163,7 @@ pub fn rows(batch: &Batch) -> Vec<Row> {
                         DataType::I64 => batch.i64(id).value(row).to_string(),
                         DataType::F64 => batch.f64(id).value(row).to_string(),
                         DataType::Text | DataType::Json => batch.text(id).value(row).to_owned(),
+                        DataType::Hashes => tuple::hashes::to_text(batch.hashes(id).value(row)),
                         DataType::Ip => {
                             let bytes: [u8; 16] =
                                 batch.ip(id).value(row).try_into().expect("an address has 16 bytes");

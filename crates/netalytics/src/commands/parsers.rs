@@ -62,6 +62,7 @@ fn kind(field: &Field) -> &'static str {
         (Unit::Bytes, _) => "bytes",
         (Unit::PerSecond, _) => "per second",
         (Unit::Fraction, _) => "share of 1",
+        (_, DataType::Hashes) => "hashes (16 hex digits each)",
         (Unit::Id, _) => "id (16 hex digits)",
         (Unit::None, DataType::Bool) => "true or false",
         (Unit::None, DataType::U64 | DataType::I64) => "integer",
@@ -116,6 +117,7 @@ fn type_name(data_type: DataType) -> &'static str {
         DataType::F64 => "f64",
         DataType::Text => "text",
         DataType::Ip => "ip",
+        DataType::Hashes => "hashes",
         DataType::Json => "json",
     }
 }

@@ -51,7 +51,7 @@ pub struct Held {
     head: Vec<u8>,
     message: Message,
     ended: bool,
-    checksums: Vec<u8>,
+    checksums: Vec<u64>,
 }
 
 impl Held {
@@ -65,7 +65,7 @@ impl Held {
     }
 
     fn bytes(&self) -> usize {
-        self.head.len() + self.checksums.len()
+        self.head.len() + size_of_val(&self.checksums[..])
     }
 }
 

@@ -23,7 +23,7 @@ pub struct Reply<'a> {
     /// Its last byte was seen.
     pub ended: bool,
     /// Check-sums of its data.
-    pub checksums: &'a [u8],
+    pub checksums: &'a [u64],
 }
 
 impl Reply<'_> {
@@ -199,7 +199,7 @@ impl Tuple<'_> {
         if w.wants(field::BLOCK_CHECKSUMS) && self.has_data() {
             let (call, reply) = (self.call.map(|c| &c.checksums[..]), self.reply.map(|r| r.checksums));
             let list = [call, reply].into_iter().flatten().find(|list| !list.is_empty());
-            w.text(field::BLOCK_CHECKSUMS, list.unwrap_or_default());
+            w.hashes(field::BLOCK_CHECKSUMS, list.unwrap_or_default());
         }
         if w.wants(field::DETAILS) {
             self.write_details(w);

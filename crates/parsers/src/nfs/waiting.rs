@@ -35,7 +35,7 @@ pub struct Call {
     /// Header and arguments, without file data.
     pub head: Vec<u8>,
     /// Check-sums of its data.
-    pub checksums: Vec<u8>,
+    pub checksums: Vec<u64>,
 }
 
 impl Default for Call {
@@ -57,7 +57,7 @@ impl Default for Call {
 
 impl Call {
     fn held_bytes(&self) -> usize {
-        self.head.len() + self.checksums.len()
+        self.head.len() + size_of_val(&self.checksums[..])
     }
 }
 
@@ -129,7 +129,7 @@ impl Waiting {
         self.calls.swap(place, last);
         let call = &mut self.calls[last];
         self.bytes -= call.held_bytes();
-        if call.head.capacity() + call.checksums.capacity() > KEPT_BYTES {
+        if call.head.capacity() + size_of::<u64>() * call.checksums.capacity() > KEPT_BYTES {
             (call.head, call.checksums) = (Vec::new(), Vec::new());
         }
         if self.calls.len() > last + SPARE_MAX {

@@ -199,7 +199,7 @@ fn literal(field: &Field, unit_written: bool, value: &Atom) -> Result<Literal, O
                 _ => Ok(Literal::F64(number as f64)),
             }
         }
-        DataType::Bool | DataType::Json | DataType::Ip => Err(None),
+        DataType::Bool | DataType::Json | DataType::Hashes | DataType::Ip => Err(None),
     }
 }
 
@@ -245,7 +245,7 @@ fn wanted(field: &Field) -> &'static str {
         (DataType::Text, _) => "text in quotes",
         (DataType::Bool, _) => "true or false",
         (DataType::Ip, _) => "an address, a network such as 10.0.0.0/8 or a host's name",
-        (DataType::Json, _) => "`is null` or `is not null`: it has no other comparison",
+        (DataType::Json | DataType::Hashes, _) => "`is null` or `is not null`: it has no other comparison",
         (_, Unit::Nanoseconds) => "a duration such as 100ms or 1.5s",
         (_, Unit::EpochNanoseconds) => "a time such as '2026-01-31T12:00:00Z'",
         (_, Unit::Bytes) => "a size such as 1500, 10kB or 4KiB",
@@ -263,6 +263,7 @@ pub(super) fn kind(field: &Field) -> &'static str {
         (DataType::Bool, _) => "true or false",
         (DataType::Ip, _) => "an address",
         (DataType::Json, _) => "a JSON value",
+        (DataType::Hashes, _) => "a list of hashes",
         (_, Unit::Nanoseconds) => "a duration",
         (_, Unit::EpochNanoseconds) => "a point in time",
         (_, Unit::Id) => "an id",

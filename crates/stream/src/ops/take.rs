@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array, StringArray, UInt64Array,
+    Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, Float64Array, GenericByteArray, Int64Array,
+    UInt64Array, types::ByteArrayType,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use tuple::{Batch, FieldId};
@@ -31,7 +32,8 @@ fn take_column(column: ColumnView<'_>, rows: &[u32]) -> ArrayRef {
         Values::U64(v) => Arc::new(UInt64Array::new(gather(rows, v), nulls)),
         Values::I64(v) => Arc::new(Int64Array::new(gather(rows, v), nulls)),
         Values::F64(v) => Arc::new(Float64Array::new(gather(rows, v), nulls)),
-        Values::Text(v) => Arc::new(take_text(v, rows, nulls)),
+        Values::Text(v) => Arc::new(take_bytes(v, rows, nulls)),
+        Values::Hashes(v) => Arc::new(take_bytes(v, rows, nulls)),
         Values::Ip(v) => {
             let bytes: Vec<u8> = rows.iter().flat_map(|row| v[*row as usize]).collect();
             Arc::new(FixedSizeBinaryArray::new(16, Buffer::from_vec(bytes), nulls))
@@ -47,15 +49,19 @@ fn gather<T: Copy + arrow_buffer::ArrowNativeType>(rows: &[u32], values: &[T]) -
     rows.iter().map(|row| values[*row as usize]).collect::<Vec<T>>().into()
 }
 
-fn take_text(values: &StringArray, rows: &[u32], nulls: Option<NullBuffer>) -> StringArray {
+fn take_bytes<T: ByteArrayType<Offset = i32>>(
+    values: &GenericByteArray<T>,
+    rows: &[u32],
+    nulls: Option<NullBuffer>,
+) -> GenericByteArray<T> {
     let mut bytes = Vec::new();
     let mut offsets = Vec::with_capacity(rows.len() + 1);
     offsets.push(0);
     for &row in rows {
         if !values.is_null(row as usize) {
-            bytes.extend_from_slice(values.value(row as usize).as_bytes());
+            bytes.extend_from_slice(values.value(row as usize).as_ref());
         }
         offsets.push(bytes.len() as i32);
     }
-    StringArray::new(OffsetBuffer::new(offsets.into()), Buffer::from_vec(bytes), nulls)
+    GenericByteArray::new(OffsetBuffer::new(offsets.into()), Buffer::from_vec(bytes), nulls)
 }

@@ -352,7 +352,10 @@ impl Columns {
                 Some(Cell::Bool(aligned)) => Some(aligned),
                 _ => None,
             },
-            checksums: frame.checksums.map_or("", |checksums| text(checksums, row)),
+            checksums: match frame.checksums.map(|checksums| checksums.cell(row)) {
+                Some(Cell::Hashes(list)) => list,
+                _ => &[],
+            },
         }
     }
 }
@@ -405,5 +408,6 @@ fn shown(view: ColumnView<'_>, row: usize) -> Box<str> {
         Cell::F64(v) => v.to_string().into(),
         Cell::Text(_) => name_of(text(view, row)),
         Cell::Ip(v) => std::net::Ipv6Addr::from(*v).to_canonical().to_string().into(),
+        Cell::Hashes(v) => tuple::hashes::to_text(v).into(),
     }
 }

@@ -1,6 +1,8 @@
 //! What is counted of the operations of one window. Every part has a bounded size, and two parts of a window merge into
 //! what one part of all their tuples would be: exact numbers exactly, estimates within their bounds.
 
+use tuple::hashes;
+
 use crate::config::Config;
 use crate::ops::distinct::DistinctSet;
 use crate::profile::heavy::{Counted, Heavy, name_of};
@@ -85,7 +87,7 @@ pub struct One<'a> {
     /// Whether it is a matter of whole blocks.
     pub aligned: Option<bool>,
     /// Check-sums of the blocks.
-    pub checksums: &'a str,
+    pub checksums: &'a [u8],
 }
 
 impl One<'_> {
@@ -228,7 +230,7 @@ impl Part {
         if let Some(pattern) = one.pattern {
             self.patterns[kind][pattern as usize].add(one);
         }
-        for checksum in one.checksums.split(' ').filter_map(|digits| u64::from_str_radix(digits, 16).ok()) {
+        for checksum in hashes::of(one.checksums).flatten() {
             for which in [kind, 2] {
                 self.checksums[which] += 1;
                 self.contents[which].add(crate::column::mix(checksum), self.exact_max, PRECISION);

@@ -127,6 +127,7 @@ pub fn cell(batch: &Batch, id: FieldId, row: usize) -> Plain {
         DataType::I64 => Plain::I64(batch.i64(id).value(row)),
         DataType::F64 => Plain::F64(batch.f64(id).value(row)),
         DataType::Text | DataType::Json => Plain::Text(batch.text(id).value(row).to_string()),
+        DataType::Hashes => Plain::Text(tuple::hashes::to_text(batch.hashes(id).value(row))),
         DataType::Ip => Plain::Ip(batch.ip(id).value(row).to_vec()),
     }
 }
