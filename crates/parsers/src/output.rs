@@ -152,6 +152,8 @@ pub struct Tap {
     pub writer: TupleWriter,
     columns: Columns,
     memo: Memo,
+    /// Community IDs of flows.
+    ids: Memo,
 }
 
 impl Tap {
@@ -159,7 +161,7 @@ impl Tap {
     #[must_use]
     pub fn new(variant: u8, writer: TupleWriter) -> Tap {
         let columns = Columns::wanted_by(&writer);
-        Tap { variant, writer, columns, memo: Memo::default() }
+        Tap { variant, writer, columns, memo: Memo::default(), ids: Memo::default() }
     }
 }
 
@@ -295,6 +297,9 @@ impl<'a> Output<'a> {
             if tap.columns.has_any(OF_A_FLOW) {
                 let flow = self.flow.facts.context();
                 write_flow(&mut tap.writer, &flow);
+                if tap.columns.has(common::COMMUNITY_ID) {
+                    write_community_id(&mut tap.writer, &flow, &mut tap.ids);
+                }
                 write_path(&mut tap.writer, &flow.tunnel, flow.vlan);
             }
             write_times(&mut tap.writer, ts, self.now, quality);
@@ -332,6 +337,9 @@ pub fn write_common(
     quality: Quality,
 ) {
     write_flow(w, flow);
+    if w.wants(common::COMMUNITY_ID) {
+        w.text(common::COMMUNITY_ID, community_id(flow).as_bytes());
+    }
     write_times(w, ts, end, quality);
 }
 
@@ -367,6 +375,16 @@ fn write_times(w: &mut TupleWriter, ts: Timestamp, end: Timestamp, quality: Qual
     w.i64(common::TS_END, end.0);
 }
 
+/// Sets the Community ID, which is made anew only of flows that were not met for a while.
+fn write_community_id(w: &mut TupleWriter, flow: &FlowContext, ids: &mut Memo) {
+    let (mut key, mut text) = ([0; 37], Vec::new());
+    let ends = [flow.client, flow.server].map(|end| (end.addr.0, end.port.to_be_bytes()));
+    let parts = ends.iter().flat_map(|(addr, port)| addr.iter().chain(port)).chain([&flow.protocol.0]);
+    key.iter_mut().zip(parts).for_each(|(byte, part)| *byte = *part);
+    ids.append(&key, &mut text, |_, text| text.extend_from_slice(community_id(flow).as_bytes()));
+    w.text(common::COMMUNITY_ID, &text);
+}
+
 fn write_flow(w: &mut TupleWriter, flow: &FlowContext) {
     w.u64(common::ID, flow.id);
     w.ip(common::CLIENT_IP, &flow.client.addr.0);
@@ -384,7 +402,4 @@ fn write_flow(w: &mut TupleWriter, flow: &FlowContext) {
     }
     w.bool(common::CLIENT_GUESSED, flow.client_guessed);
     w.f64(common::SAMPLE_RATE, flow.sample_rate);
-    if w.wants(common::COMMUNITY_ID) {
-        w.text(common::COMMUNITY_ID, community_id(flow).as_bytes());
-    }
 }

@@ -139,20 +139,12 @@ impl Begun {
         let (words, rest) = bytes.as_chunks::<8>();
         let (head, words) = words.split_at(words.len().min(n.wrapping_neg() % 8));
         let (stripes, tail) = words.as_chunks::<8>();
-        let mut acc = self.acc;
-        for word in head {
-            mix(&mut acc, n, u64::from_le_bytes(*word));
-            n += 1;
+        // The order does not matter: nothing but sums, up to 1024 bytes.
+        mix_stripes(&mut self.acc, stripes, &KEYS[(n + head.len()) / 8 % 8..]);
+        let behind = n + head.len() + 8 * stripes.len();
+        for (n, word) in (n..).zip(head).chain((behind..).zip(tail)) {
+            mix(&mut self.acc, n, u64::from_le_bytes(*word));
         }
-        for (stripe, keys) in stripes.iter().zip(&KEYS[n / 8 % 8..]) {
-            mix_stripe(&mut acc, stripe, keys);
-        }
-        n += 8 * stripes.len();
-        for word in tail {
-            mix(&mut acc, n, u64::from_le_bytes(*word));
-            n += 1;
-        }
-        self.acc = acc;
         self.word = last_bytes(bytes, rest.len());
         *copied += rest.len() as u64;
     }
@@ -225,14 +217,18 @@ fn mix(acc: &mut [u64; 8], n: usize, word: u64) {
     acc[lane] = acc[lane].wrapping_add(halves_multiplied(word ^ KEYS[n / 8 % 8][lane]));
 }
 
-/// All lanes of a stripe.
-#[inline]
-fn mix_stripe(acc: &mut [u64; 8], words: &[[u8; 8]; 8], keys: &[u64; 8]) {
-    let words = words.map(u64::from_le_bytes);
-    for lane in 0..8 {
-        let product = halves_multiplied(words[lane] ^ keys[lane]);
-        acc[lane] = acc[lane].wrapping_add(words[lane ^ 1]).wrapping_add(product);
+/// Whole stripes; a function of its own, so that the sums stay in (vector) registers.
+#[inline(never)]
+fn mix_stripes(sums: &mut [u64; 8], stripes: &[[[u8; 8]; 8]], keys: &[[u64; 8]]) {
+    let mut acc = *sums;
+    for (stripe, keys) in stripes.iter().zip(keys) {
+        let words = stripe.map(u64::from_le_bytes);
+        acc = std::array::from_fn(|lane| {
+            let product = halves_multiplied(words[lane] ^ keys[lane]);
+            acc[lane].wrapping_add(words[lane ^ 1]).wrapping_add(product)
+        });
     }
+    *sums = acc;
 }
 
 #[inline]
