@@ -39,9 +39,9 @@ JOBS = [
     Job("mysql_prep", "response times by statement", "PARSE mysql_query PROCESS (diff-group: group=fingerprint)", "M/s", 1, "every payload byte", ["tshark mysql fields"]),
     Job("mc_ascii", "response times by command", "PARSE memcached PROCESS (diff-group: group=command)", "M/s", 2, "every payload byte", ["packetbeat memcached", "tshark memcached fields"]),
     Job("mc_bin", "response times by command", "PARSE memcached PROCESS (diff-group: group=command)", "M/s", 2, "every payload byte", ["packetbeat memcached", "tshark memcached fields"]),
-    Job("nfs_64k", "every operation, all fields and check-sums", "PARSE nfs", "Gb/s", 20, "every payload byte", ["packetbeat nfs", "tshark rpc srt"], truth=("calls",)),
-    Job("nfs_chronicle", "every operation, all fields and check-sums", "PARSE nfs", "Gb/s", 20, "every payload byte", ["packetbeat nfs", "tshark rpc srt"], truth=("calls",)),
-    Job("nfs_1byte", "response times by procedure", "PARSE nfs PROCESS (diff-group: group=procedure)", "M/s", 1, "every payload byte", ["packetbeat nfs", "tshark rpc srt"],
+    Job("nfs_64k", "every operation, all fields and check-sums", "PARSE nfs", "Gb/s", 20, "every payload byte", ["packetbeat nfs", "tshark rpc srt", "nfstrace breakdown"], truth=("calls",)),
+    Job("nfs_chronicle", "every operation, all fields and check-sums", "PARSE nfs", "Gb/s", 20, "every payload byte", ["packetbeat nfs", "tshark rpc srt", "nfstrace breakdown"], truth=("calls",)),
+    Job("nfs_1byte", "response times by procedure", "PARSE nfs PROCESS (diff-group: group=procedure)", "M/s", 1, "every payload byte", ["packetbeat nfs", "tshark rpc srt", "nfstrace breakdown"],
         truth=("calls",)),
 ]
 
@@ -85,6 +85,7 @@ def peer(name, capture, here, work):
         "tshark http fields": ([*tshark, *HTTP_TIMES], ""),
         "tshark mysql fields": ([*tshark, *MYSQL_FIELDS], "no pairing, no times"),
         "tshark memcached fields": ([*tshark, *MEMCACHE_FIELDS], "no pairing, no times"),
+        "nfstrace breakdown": (["env", "-C", work, "nfstrace", "-m", "stat", "-I", capture, "--log", "nfstrace.log", "-a", "libbreakdown.so"], "no check-sums; a table of times"),
         "tshark rpc srt": ([*tshark, "-q", "-z", "rpc,srt,100003,3"], "no check-sums; a table of times"),
         "httparse by packet": ([crates, "httparse", capture], "no reassembly, pairing or times"),
         "sources (HashMap, ahash)": ([crates, "sources", capture], "a program of 20 lines"),

@@ -7,7 +7,7 @@ cd "$(dirname "$0")"
 mkdir -p target/peers
 cd target/peers
 missing() { echo "peers: $*" >&2; }
-packages=(tshark tcpdump argus-server nfdump softflowd libndpi-bin)
+packages=(tshark tcpdump argus-server nfdump softflowd libndpi-bin nfstrace)
 DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -y -qq --no-install-recommends "${packages[@]}" >/dev/null ||
   missing "not all of ${packages[*]} could be installed"
 g++ -O3 -march=native -std=c++17 -o ringlimit ../../queues/cpp/limit.cpp -lpthread || missing "the limit of the rings could not be built"

@@ -157,6 +157,69 @@ def accuracy(results, folder):
         save(figure, folder, f"accuracy-{what}")
 
 
+NFS = {"nfs_64k": ("64 KB operations", OURS, "o"), "nfs_chronicle": ("the Chronicle paper's mix", PEER, "s"), "nfs_1byte": ("1-byte operations", PAPER, "^")}
+
+
+def nfs_cores(results, folder):
+    """The Chronicle paper's figures 5 and 6: Gb/s of large operations and operations a second of small ones, by cores."""
+    figure, panels = plt.subplots(1, 2, figsize=(9, 3.6))
+    figure.subplots_adjust(wspace=0.3)
+    for axes, (name, rate, scale, unit, paper) in zip(panels, (("nfs_64k", "gbps", 1, "Gb/s", {1: 3.05, 4: 5.43}), ("nfs_1byte", "mops", 1000, "thousand operations a second", {1: 55, 8: 106}))):
+        for job, mark in (("recording", "o-"), ("response times by procedure", "s--")):
+            points = [(r["cores"], r[rate] * scale) for r in results["cores"] if (r["capture"], r["job"]) == (name, job)]
+            axes.plot(*zip(*points), mark, color=OURS, label=job)
+        axes.plot(*zip(*paper.items()), "x-", color=PAPER, label="the paper (2015)")
+        one = {r["program"]: r[rate] * scale for r in results["speeds"] if r["capture"] == name and r["program"] != "ours"}
+        for peer, value in one.items():
+            axes.plot([1], [value], "D", color=PEER, markersize=4)
+            axes.annotate(peer, (1, value), textcoords="offset points", xytext=(7, -3), fontsize=8)
+        axes.set_xticks(sorted({*paper, *(r["cores"] for r in results["cores"])}))
+        axes.set_yscale("log")
+        axes.set(xlabel="cores", ylabel=unit, title=NFS[name][0])
+    panels[0].legend(loc="upper center", bbox_to_anchor=(1.1, -0.18), ncol=3, fontsize=9)
+    save(figure, folder, "nfs-cores")
+
+
+def nfs_memory(results, folder):
+    """The Chronicle paper's figure 8: memory by rate, and over time at each rate."""
+    figure, panels = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True)
+    for axes, (name, unit) in zip(panels, (("nfs_64k", "Gb/s"), ("nfs_1byte", "M operations/s"))):
+        rows = [r for r in results["memory"] if r["capture"] == name and r["resident_mib"]]
+        for i, row in enumerate(rows):
+            taken = row["rate"] * row["wanted_seconds"] / row["seconds"]
+            late = "" if taken > 0.95 * row["rate"] else f", {taken:.2g} taken"
+            axes.plot(*zip(*row["resident_mib"]), color=plt.cm.viridis(i / len(rows)), label=f"{row['rate']:g} {unit}{late}")
+        axes.set(xlabel="seconds", title=NFS[name][0])
+        axes.set_ylim(bottom=0)
+        axes.legend(fontsize=8, loc="best")
+    panels[0].set_ylabel("resident MiB")
+    save(figure, folder, "nfs-memory")
+
+
+def nfs_loss(results, folder):
+    """The Chronicle paper's figure 9: what becomes of operations, and how long until messages are read again, by packets dropped."""
+    figure, panels = plt.subplots(1, 3, figsize=(12, 3.6))
+    figure.subplots_adjust(wspace=0.3)
+    for name, (title, colour, mark) in NFS.items():
+        rows = [r for r in results["losses"] if r["capture"] == name]
+        x, share = [r["percent"] for r in rows], lambda r, *which: 100 * sum(r.get(w, 0) for w in which) / r["operations"]
+        panels[0].plot(x, [share(r, "exact", "marked") for r in rows], mark + "-", color=colour, markersize=4, label=title)
+        panels[1].plot(x, [share(r, "half") for r in rows], mark + "--", color=colour, markersize=4, label=f"half: {title}")
+        panels[1].plot(x, [share(r, "lost") for r in rows], mark + "-", color=colour, markersize=4, label=f"lost: {title}")
+        rows = [r for r in rows if r["recovery"]["ns"]]
+        x = [r["percent"] for r in rows]
+        for style, p in (("-", "50"), (":", "99")):
+            panels[2].plot(x, [r["recovery"]["ns"][p] / 1e6 for r in rows], mark + style, color=colour, markersize=4, label=f"p{p}: {title}")
+        panels[2].plot(x, [r["recovery"]["least_ns"]["50"] / 1e6 for r in rows], "--", color=LIMIT, label="p50 of the next there is" if name == "nfs_1byte" else None)
+    panels[0].set(ylabel="% of the operations", title="Found, call and reply", ylim=(80, 100.5))
+    panels[1].set(ylabel="% of the operations", title="One half, and nothing")
+    panels[2].set(ylabel="ms", title="To the next message found", yscale="log")
+    for axes in panels:
+        axes.set_xlabel("% of the packets dropped")
+        axes.legend(fontsize=7, loc="best")
+    save(figure, folder, "nfs-loss")
+
+
 def load(run, name):
     path = os.path.join(run, name)
     return json.load(open(path)) if os.path.exists(path) else None
@@ -165,7 +228,7 @@ def load(run, name):
 def main():
     folder = sys.argv[2] if len(sys.argv) > 2 else os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "plots")
     os.makedirs(folder, exist_ok=True)
-    for name, draws in (("results.json", (packet_sizes, workers, queues, fabric, peers)), ("accuracy.json", (accuracy,))):
+    for name, draws in (("results.json", (packet_sizes, workers, queues, fabric, peers)), ("accuracy.json", (accuracy,)), ("nfs.json", (nfs_cores, nfs_memory, nfs_loss))):
         results = load(sys.argv[1], name)
         for draw in draws if results else ():
             draw(results, folder)
