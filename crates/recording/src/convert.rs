@@ -108,19 +108,23 @@ fn list_element() -> ArrowField {
     ArrowField::new("element", ArrowType::UInt64, true)
 }
 
-fn hashes_to_lists(array: &BinaryArray) -> ListArray {
-    let range = |offset: i32| offset as usize / hashes::BYTES;
-    let (first, last) = (range(array.value_offsets()[0]), range(array.value_offsets()[array.len()]));
-    let bytes = &array.value_data()[first * hashes::BYTES..last * hashes::BYTES];
-    let values: UInt64Array = match bytes.as_chunks::<{ hashes::BYTES }>().0 {
+/// The hashes of all rows, one after another.
+pub fn hash_values(array: &BinaryArray) -> UInt64Array {
+    let offsets = array.value_offsets();
+    let bytes = &array.value_data()[offsets[0] as usize..offsets[array.len()] as usize];
+    match bytes.as_chunks::<{ hashes::BYTES }>().0 {
         words if words.contains(&[0; hashes::BYTES]) => hashes::of(bytes).collect(),
         words => words.iter().map(|word| u64::from_le_bytes(*word)).collect::<Vec<_>>().into(),
-    };
-    let ends = array.value_offsets().iter().map(|offset| (range(*offset) - first) as i32).collect::<Vec<_>>();
+    }
+}
+
+fn hashes_to_lists(array: &BinaryArray) -> ListArray {
+    let offsets = array.value_offsets();
+    let ends = offsets.iter().map(|offset| (offset - offsets[0]) / hashes::BYTES as i32).collect::<Vec<_>>();
     ListArray::new(
         Arc::new(list_element()),
         OffsetBuffer::new(ends.into()),
-        Arc::new(values),
+        Arc::new(hash_values(array)),
         array.nulls().cloned(),
     )
 }

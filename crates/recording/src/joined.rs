@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow_array::builder::StringBuilder;
+use arrow_array::builder::BinaryBuilder;
 use arrow_array::{Array, ArrayRef, Int64Array, UInt64Array};
 use tuple::{Batch, Schema};
 
@@ -94,10 +94,10 @@ impl Joined {
         let ids: Vec<u64> = self.links[0].ids()[..n].to_vec();
         let lists = self.blocks.as_mut().map(|blocks| {
             let lengths = self.links.iter().find_map(Link::lengths);
-            texts(blocks, &ids, lengths, counters)
+            lists_of(blocks, &ids, lengths, counters)
         });
         let lists = lists.transpose()?;
-        let n = lists.as_ref().map_or(n, |(_, texts)| texts.len());
+        let n = lists.as_ref().map_or(n, |(_, lists)| lists.len());
         counters.rows += n as u64;
         let watermarks = self.links[0].ready().map(|(_, watermarks)| watermarks.slice(0, n));
         let mut columns: Vec<Option<ArrayRef>> = vec![None; self.schema.fields.len()];
@@ -109,8 +109,8 @@ impl Joined {
                 }
             }
         }
-        if let Some((list, texts)) = lists {
-            columns[usize::from(list.0)] = Some(texts);
+        if let Some((field, lists)) = lists {
+            columns[usize::from(field.0)] = Some(lists);
         }
         self.ready = watermarks.map(|watermarks| (Batch::new(self.schema.clone(), n, columns), watermarks));
         Ok(())
@@ -132,35 +132,34 @@ impl Joined {
 
 /// The lists of the first of these tuples, of as many as have [`BLOCKS_MAX`] blocks, and their field. A list that is not
 /// whole any more is null.
-fn texts(
+fn lists_of(
     blocks: &mut Link,
     ids: &[u64],
     lengths: Option<UInt64Array>,
     counters: &mut Counters,
 ) -> Result<(tuple::FieldId, ArrayRef), Problem> {
     let Source::Blocks { list, .. } = blocks.layout.source else { unreachable!("a table of blocks") };
-    let (mut texts, mut text, mut all) = (StringBuilder::new(), String::new(), 0);
+    let (mut lists, mut sums, mut all) = (BinaryBuilder::new(), Vec::new(), 0);
     for (row, id) in ids.iter().enumerate() {
         let length =
             lengths.as_ref().filter(|lengths| lengths.is_valid(row)).map(|lengths| lengths.value(row));
-        text.clear();
+        sums.clear();
         let is_whole = match length {
             None | Some(BLOCKS_MAX..) => false,
             Some(0) => true,
-            Some(length) => add_text(blocks, *id, &mut text, counters)? == length,
+            Some(length) => add_sums(blocks, *id, &mut sums, counters)? == length,
         };
-        texts.append_option(is_whole.then_some(&text));
+        lists.append_option(is_whole.then_some(&sums));
         all += length.unwrap_or(0).min(BLOCKS_MAX);
         if all >= BLOCKS_MAX {
             break;
         }
     }
-    Ok((list, Arc::new(texts.finish())))
+    Ok((list, Arc::new(lists.finish())))
 }
 
 /// Appends the check-sums of a tuple's blocks; returns how many there are.
-fn add_text(blocks: &mut Link, id: u64, text: &mut String, counters: &mut Counters) -> Result<u64, Problem> {
-    use std::fmt::Write;
+fn add_sums(blocks: &mut Link, id: u64, list: &mut Vec<u8>, counters: &mut Counters) -> Result<u64, Problem> {
     let mut found = 0;
     loop {
         blocks.skip_below(id, counters);
@@ -176,14 +175,8 @@ fn add_text(blocks: &mut Link, id: u64, text: &mut String, counters: &mut Counte
             return Ok(found);
         }
         let sums = batch.u64(SUM);
-        for row in (0..n).take(BLOCKS_MAX.saturating_sub(found) as usize) {
-            let blank = if text.is_empty() { "" } else { " " };
-            let written = match sums.is_valid(row) {
-                true => write!(text, "{blank}{:016x}", sums.value(row)),
-                false => write!(text, "{blank}-"),
-            };
-            written.expect("a string takes everything");
-        }
+        let sums = sums.iter().take(n.min(BLOCKS_MAX.saturating_sub(found) as usize));
+        list.extend(sums.flat_map(|sum| sum.unwrap_or_default().to_le_bytes()));
         found += n as u64;
         blocks.take(n);
     }

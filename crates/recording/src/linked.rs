@@ -4,9 +4,11 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::{ArrayBuilder, UInt64Builder};
+use arrow_array::builder::UInt64Builder;
 use arrow_array::{Array, ArrayRef, UInt64Array};
-use tuple::{Batch, DataType, Field, FieldId, Holds, Part, Schema, Unit};
+use tuple::{Batch, DataType, Field, FieldId, Holds, Part, Schema, Unit, hashes};
+
+use crate::convert;
 
 /// The tuple's number: the same in all tables, rising within a run, and of no other run.
 pub const TUPLE_ID: &str = "tuple_id";
@@ -144,30 +146,27 @@ impl Layout {
                     vec![Some(Arc::new(UInt64Array::from_iter_values(ids())))];
                 columns.extend(fields.iter().map(|id| batch.column(*id).cloned()));
                 columns.extend(list.map(|list| {
-                    let lengths = batch
-                        .text(list)
-                        .iter()
-                        .map(|text| Some(text?.split_ascii_whitespace().count() as u64));
+                    let lengths = batch.hashes(list).iter().map(|list| Some(hashes::of(list?).len() as u64));
                     Some(Arc::new(lengths.collect::<UInt64Array>()) as ArrayRef)
                 }));
                 Batch::new(self.schema.clone(), batch.rows(), columns)
             }
             Source::Blocks { list, start, block_bytes } => {
                 let start = batch.column(*start).map(|_| batch.u64(*start));
-                let (lists, mut sums) = (batch.text(*list), UInt64Builder::new());
-                let (mut of, mut blocks) = (UInt64Builder::new(), UInt64Builder::new());
+                let lists = batch.hashes(*list);
+                let sums = convert::hash_values(lists);
+                let rows = sums.len();
+                let (mut of, mut blocks) = (Vec::with_capacity(rows), UInt64Builder::with_capacity(rows));
                 for (row, id) in ids().enumerate().filter(|(row, _)| lists.is_valid(*row)) {
                     let start = start.filter(|start| start.is_valid(row)).map(|start| start.value(row));
                     let first = start.map(|start| start.div_ceil(*block_bytes));
-                    for (i, sum) in (0..).zip(lists.value(row).split_ascii_whitespace()) {
-                        of.append_value(id);
-                        blocks.append_option(first.and_then(|first| first.checked_add(i)));
-                        sums.append_option(u64::from_str_radix(sum, 16).ok());
-                    }
+                    let n = hashes::of(lists.value(row)).len();
+                    of.extend(std::iter::repeat_n(id, n));
+                    (0..n as u64)
+                        .for_each(|i| blocks.append_option(first.and_then(|first| first.checked_add(i))));
                 }
-                let rows = of.len();
                 let columns =
-                    [of, blocks, sums].map(|mut column| Some(Arc::new(column.finish()) as ArrayRef));
+                    [of.into(), blocks.finish(), sums].map(|column| Some(Arc::new(column) as ArrayRef));
                 Batch::new(self.schema.clone(), rows, columns.to_vec())
             }
         }
