@@ -230,7 +230,7 @@ def verdict(row):
 
 
 def markdown(title, r):
-    m = r["machine"]
+    m, r = r["machine"], collections.defaultdict(list, r)
     yield f"# {title}\n\nCommit {m['commit']}; {m['cpu']}, {m['cores']} cores, Linux {m['kernel']}, {m['rustc']}; load {m['load']:.1f} when it began. `bench/nfs.py`.\n"
     yield f"## One core\n\nUser and system time of the whole process, medians of {m['runs']} runs (others: one) after one that warms the page cache.\n"
     yield "| capture | what | Gb/s | M operations/s | at least | CPU s | peak MiB | bytes copied | recording's CPU time × |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |"

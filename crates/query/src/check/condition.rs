@@ -71,7 +71,7 @@ impl<'a> Conditions<'a> {
     fn like(&mut self, column: &Atom, pattern: &Atom) -> Option<Condition> {
         let named = self.column(column)?;
         let field = self.scope.field(named.column);
-        if field.data_type != DataType::Text {
+        if !matches!(field.data_type, DataType::Text | DataType::Hashes) {
             let message = format!("`like` goes with text; `{}` is {}", field.name, kind(field));
             return self.fail(Diagnostic::new(column.span, message));
         }
@@ -245,7 +245,8 @@ fn wanted(field: &Field) -> &'static str {
         (DataType::Text, _) => "text in quotes",
         (DataType::Bool, _) => "true or false",
         (DataType::Ip, _) => "an address, a network such as 10.0.0.0/8 or a host's name",
-        (DataType::Json | DataType::Hashes, _) => "`is null` or `is not null`: it has no other comparison",
+        (DataType::Hashes, _) => "`like '%0123456789abcdef%'` or `is null`",
+        (DataType::Json, _) => "`is null` or `is not null`: it has no other comparison",
         (_, Unit::Nanoseconds) => "a duration such as 100ms or 1.5s",
         (_, Unit::EpochNanoseconds) => "a time such as '2026-01-31T12:00:00Z'",
         (_, Unit::Bytes) => "a size such as 1500, 10kB or 4KiB",

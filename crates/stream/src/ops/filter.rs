@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use arrow_buffer::BooleanBuffer;
 use plan::{Column, Compare, Literal, Predicate};
-use tuple::{Batch, DataType, FieldId, Schema};
+use tuple::{Batch, DataType, FieldId, Schema, hashes};
 
 use crate::column::{ColumnView, Values};
 use crate::ops::like::Like;
@@ -97,7 +97,8 @@ impl Node {
             }
             Predicate::Like { column, pattern } => {
                 let (field, data_type) = typed(column);
-                assert!(matches!(data_type, DataType::Text | DataType::Json), "LIKE is for text");
+                let has_text = matches!(data_type, DataType::Text | DataType::Json | DataType::Hashes);
+                assert!(has_text, "LIKE is for text");
                 Node::Test(field, Test::Like(Like::new(pattern)))
             }
             Predicate::In { column, literals } => {
@@ -198,6 +199,9 @@ impl Test {
             }
             (Test::InI64(list), Values::I64(v)) => {
                 BooleanBuffer::collect_bool(n, |row| list.binary_search(&v[row]).is_ok())
+            }
+            (Test::Like(like), Values::Hashes(v)) => {
+                BooleanBuffer::collect_bool(n, |row| like.matches(&hashes::to_text(v.value(row))))
             }
             (Test::InText(list), Values::Text(v)) => BooleanBuffer::collect_bool(n, |row| {
                 let text = v.value(row);
