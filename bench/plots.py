@@ -190,9 +190,8 @@ def nfs_memory(results, folder):
             late = "" if taken > 0.95 * row["rate"] else f", {taken:.2g} taken"
             axes.plot(*zip(*row["resident_mib"]), color=plt.cm.viridis(i / len(rows)), label=f"{row['rate']:g} {unit}{late}")
         axes.set(xlabel="seconds", title=NFS[name][0])
-        axes.set_ylim(bottom=0)
-        axes.legend(fontsize=8, loc="best")
-    panels[0].set_ylabel("resident MiB")
+        axes.legend(fontsize=8, loc="lower right")
+    panels[0].set(ylabel="resident MiB", ylim=(0, 10 + max(p[1] for r in results["memory"] for p in r["resident_mib"])))
     save(figure, folder, "nfs-memory")
 
 
@@ -204,19 +203,24 @@ def nfs_loss(results, folder):
         rows = [r for r in results["losses"] if r["capture"] == name]
         x, share = [r["percent"] for r in rows], lambda r, *which: 100 * sum(r.get(w, 0) for w in which) / r["operations"]
         panels[0].plot(x, [share(r, "exact", "marked") for r in rows], mark + "-", color=colour, markersize=4, label=title)
-        panels[1].plot(x, [share(r, "half") for r in rows], mark + "--", color=colour, markersize=4, label=f"half: {title}")
-        panels[1].plot(x, [share(r, "lost") for r in rows], mark + "-", color=colour, markersize=4, label=f"lost: {title}")
+        panels[1].plot(x, [share(r, "half") for r in rows], mark + "--", color=colour, markersize=4)
+        panels[1].plot(x, [share(r, "lost") for r in rows], mark + "-", color=colour, markersize=4)
         rows = [r for r in rows if r["recovery"]["ns"]]
         x = [r["percent"] for r in rows]
         for style, p in (("-", "50"), (":", "99")):
-            panels[2].plot(x, [r["recovery"]["ns"][p] / 1e6 for r in rows], mark + style, color=colour, markersize=4, label=f"p{p}: {title}")
-        panels[2].plot(x, [r["recovery"]["least_ns"]["50"] / 1e6 for r in rows], "--", color=LIMIT, label="p50 of the next there is" if name == "nfs_1byte" else None)
+            panels[2].plot(x, [r["recovery"]["ns"][p] / 1e6 for r in rows], mark + style, color=colour, markersize=4)
+        panels[2].plot(x, [r["recovery"]["least_ns"]["50"] / 1e6 for r in rows], "--", color=LIMIT)
     panels[0].set(ylabel="% of the operations", title="Found, call and reply", ylim=(80, 100.5))
     panels[1].set(ylabel="% of the operations", title="One half, and nothing")
     panels[2].set(ylabel="ms", title="To the next message found", yscale="log")
-    for axes in panels:
+    styles = [[], [("half", "--"), ("lost", "-")], [("p50", "-"), ("p99", ":"), ("p50 of the next that there was", "--")]]
+    for axes, names in zip(panels, styles):
         axes.set_xlabel("% of the packets dropped")
-        axes.legend(fontsize=7, loc="best")
+        if names:
+            colours = [LIMIT if "was" in name else "black" for name, _ in names]
+            axes.legend([plt.Line2D([], [], color=c, linestyle=s) for c, (_, s) in zip(colours, names)], [name for name, _ in names], fontsize=8, loc="upper left")
+    panels[2].set_ylim(top=300)
+    panels[0].legend(fontsize=8, loc="lower left")
     save(figure, folder, "nfs-loss")
 
 

@@ -67,7 +67,7 @@ def medians(command, runs, cpus, work, limit_s=600):
     if None in rows:
         return None
     rows = rows[1:] or rows
-    return {key: statistics.median(row[key] for row in rows) for key in rows[0]} | {"runs": len(rows), "cpu_s_min": min(r["cpu_s"] for r in rows)}
+    return {key: statistics.median(row[key] for row in rows) for key in rows[0]} | {"runs": len(rows), "cpu_s_min": min(r["cpu_s"] for r in rows), "wall_s_min": min(r["wall_s"] for r in rows)}
 
 
 def instructions(command, cpus):
