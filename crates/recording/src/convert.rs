@@ -20,6 +20,8 @@ use crate::head::WATERMARK;
 
 /// Most texts of addresses that are remembered while a batch is read.
 const ADDRESSES_MAX: usize = 1 << 16;
+/// Most hashes in a batch that is read: what a batch of Arrow can hold.
+const HASHES_MAX: usize = i32::MAX as usize / hashes::BYTES;
 
 /// The record batches' schema: `columns` of `schema`, and with `watermark` that.
 pub fn arrow_schema(schema: &Schema, columns: &[FieldId], watermark: bool) -> SchemaRef {
@@ -129,12 +131,15 @@ fn hashes_to_lists(array: &BinaryArray) -> ListArray {
     )
 }
 
-fn lists_to_hashes(lists: &ListArray) -> BinaryArray {
+fn lists_to_hashes(lists: &ListArray) -> Result<BinaryArray, String> {
+    if lists.values().len() > HASHES_MAX {
+        return Err("holds longer lists than are written".into());
+    }
     let list = |list: ArrayRef| {
         let hashes = list.as_primitive::<UInt64Type>().iter();
         hashes.flat_map(|hash| hash.unwrap_or_default().to_le_bytes()).collect::<Vec<u8>>()
     };
-    lists.iter().map(|row| row.map(list)).collect()
+    Ok(lists.iter().map(|row| row.map(list)).collect())
 }
 
 fn text_of(address: &[u8]) -> String {
@@ -145,7 +150,7 @@ fn text_of(address: &[u8]) -> String {
 /// A column as it is read, of the type that the tuples' schema wants.
 ///
 /// # Errors
-/// When the file's column is of another type, or an address is not one.
+/// When the file's column is of another type, an address is not one, or lists are too long.
 pub fn of_arrow(array: &ArrayRef, data_type: DataType, unit: Unit) -> Result<ArrayRef, String> {
     if *array.data_type() != stored_type(data_type, unit) {
         return Err(format!("is of type {}, not {}", array.data_type(), stored_type(data_type, unit)));
@@ -156,7 +161,7 @@ pub fn of_arrow(array: &ArrayRef, data_type: DataType, unit: Unit) -> Result<Arr
             Arc::new(times.reinterpret_cast::<Int64Type>())
         }
         DataType::Ip => Arc::new(text_to_addresses(array.as_string())?),
-        DataType::Hashes => Arc::new(lists_to_hashes(array.as_list())),
+        DataType::Hashes => Arc::new(lists_to_hashes(array.as_list())?),
         _ => array.clone(),
     })
 }
