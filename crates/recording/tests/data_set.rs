@@ -24,6 +24,7 @@ fn schema() -> Arc<Schema> {
         ("response_time_ns", DataType::I64, Unit::Nanoseconds),
         ("share", DataType::F64, Unit::Fraction),
         ("hist", DataType::Json, Unit::None),
+        ("sums", DataType::Hashes, Unit::Id),
     ];
     let fields = fields.map(|(name, data_type, unit)| Field::new(name, data_type, unit, "")).to_vec();
     Arc::new(Schema {
@@ -40,6 +41,7 @@ fn schema() -> Arc<Schema> {
 type Row = (
     (Option<u64>, Option<i64>, Option<[u8; 16]>, Option<String>),
     (Option<bool>, Option<u64>, Option<i64>, Option<f64>, Option<String>),
+    Option<Vec<u64>>,
 );
 
 fn any_row() -> impl Strategy<Value = Row> {
@@ -51,6 +53,7 @@ fn any_row() -> impl Strategy<Value = Row> {
     (
         (any::<Option<u64>>(), any::<Option<i64>>(), proptest::option::of(address), text()),
         (any::<Option<bool>>(), any::<Option<u64>>(), any::<Option<i64>>(), any::<Option<f64>>(), text()),
+        proptest::option::of(proptest::collection::vec(prop_oneof![Just(0), any::<u64>()], 0..5)),
     )
 }
 
@@ -58,7 +61,7 @@ fn batch(rows: &[Row]) -> Batch {
     let schema = schema();
     let all: Vec<FieldId> = schema.ids().collect();
     let mut w = TupleWriter::new(schema, &all);
-    for ((id, ts, ip, url), (hit, status, time, share, hist)) in rows {
+    for ((id, ts, ip, url), (hit, status, time, share, hist), sums) in rows {
         let _ = id.map(|v| w.u64(FieldId(0), v));
         let _ = ts.map(|v| w.i64(FieldId(1), v));
         let _ = ip.map(|v| w.ip(FieldId(2), &v));
@@ -68,6 +71,7 @@ fn batch(rows: &[Row]) -> Batch {
         let _ = time.map(|v| w.i64(FieldId(6), v));
         let _ = share.map(|v| w.f64(FieldId(7), v));
         let _ = hist.as_ref().map(|v| w.text(FieldId(8), v.as_bytes()));
+        let _ = sums.as_ref().map(|v| w.hashes(FieldId(9), v));
         w.end_row();
     }
     w.finish()
@@ -77,7 +81,7 @@ fn batch(rows: &[Row]) -> Batch {
 fn numbered(from: u64, to: u64) -> Batch {
     let row = |n: u64| -> Row {
         let url = Some(format!("/page/{}", n % 7));
-        ((Some(n % 5), Some(n as i64 * 1_000_000), None, url), (None, Some(n), Some(5), None, None))
+        ((Some(n % 5), Some(n as i64 * 1_000_000), None, url), (None, Some(n), Some(5), None, None), None)
     };
     batch(&(from..to).map(row).collect::<Vec<_>>())
 }
