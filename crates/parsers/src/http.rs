@@ -17,11 +17,14 @@ mod losses;
 mod messages;
 mod probe;
 mod redact;
+mod search;
 mod transaction;
 mod url;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use self::search::Heads;
 
 use tuple::Schema;
 

@@ -22,6 +22,7 @@ pub mod probing;
 pub mod protocol;
 pub mod registry;
 pub mod request_response;
+pub mod resync;
 mod slots;
 pub mod template;
 

@@ -26,6 +26,8 @@ mod words;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use self::recognise::Search;
 
 /// Variant: every tuple.
 pub const ALL: u8 = 0;

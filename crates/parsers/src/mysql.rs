@@ -20,11 +20,14 @@ mod login;
 mod probe;
 mod request;
 mod response;
+mod search;
 mod session;
 mod shorten;
 mod statements;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use self::search::Commands;
 mod tokens;
 mod tuples;
 

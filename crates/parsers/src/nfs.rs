@@ -33,6 +33,8 @@ mod xdr;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use self::scan::Search;
 
 /// Variant: calls of every program.
 pub const ALL: u8 = 0;

@@ -13,6 +13,7 @@ use tuple::{FieldId, TupleWriter};
 use wire::Timestamp;
 
 use crate::in_order::{Exchange, InOrder, Loss, Spot};
+use crate::resync::{Candidate, Heads, Resync, Verdict};
 use crate::{Direction, Output, Quality, Span, StreamParser};
 
 /// Longest head; a message that does not say where it ends within so many bytes is none.
@@ -29,6 +30,10 @@ pub trait Messages: Send + 'static {
 
     /// Cuts the first message off `bytes`, which begin with it.
     fn cut(direction: Direction, bytes: &[u8]) -> Cut;
+
+    /// Where in `bytes[from..]` a message could start: by this one is found again where the place was lost, besides at the
+    /// start of segments. See [`Heads::next`].
+    fn next(direction: Direction, bytes: &[u8], from: usize) -> Option<usize>;
 
     /// Writes the protocol's own fields. Each head is what `cut` said it is; `None`: not seen.
     fn write(request: Option<&[u8]>, response: Option<&[u8]>, w: &mut TupleWriter);
@@ -61,6 +66,29 @@ pub struct RequestResponse<M> {
     protocol: PhantomData<fn() -> M>,
 }
 
+/// Where `M`'s messages could start.
+struct Search<M>(Direction, PhantomData<M>);
+
+impl<M: Messages> Heads for Search<M> {
+    const HEAD_BYTES_MAX: usize = HEAD_BYTES_MAX;
+
+    fn next(&self, bytes: &[u8], from: usize) -> Option<usize> {
+        M::next(self.0, bytes, from)
+    }
+
+    fn begins_segment(&self, _: bool) -> bool {
+        true
+    }
+
+    fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
+        match M::cut(self.0, candidate.bytes) {
+            Cut::Message { head, .. } if (1..=candidate.bytes.len()).contains(&head) => Verdict::Message,
+            Cut::NeedMore => Verdict::More,
+            Cut::Message { .. } | Cut::NoMessage => Verdict::No,
+        }
+    }
+}
+
 /// One direction.
 #[derive(Default)]
 struct Lane {
@@ -73,6 +101,7 @@ struct Lane {
     /// The next head was looked for.
     found: bool,
     loss: Option<Loss>,
+    resync: Resync,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -82,7 +111,7 @@ enum State {
     Head,
     /// In a body: bytes to come.
     Body(u64),
-    /// A message may begin with the next segment, or with none.
+    /// A message may begin anywhere.
     Lost,
 }
 
@@ -180,18 +209,19 @@ impl<M: Messages> RequestResponse<M> {
         }
     }
 
-    /// Looks for a message at the start of a segment.
+    /// Looks for the next message.
     fn search(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) -> usize {
-        let found = M::cut(direction, bytes) != Cut::NoMessage;
+        let skipped_before = out.counters.skipped_bytes;
+        let heads = Search::<M>(direction, PhantomData);
+        let found = self.lane(direction).resync.find(&heads, bytes, ts, out);
         if let Some(loss) = self.lane(direction).loss.take() {
-            self.exchanges.resume(direction, loss, found, ts);
+            let at_head = out.counters.skipped_bytes == skipped_before;
+            self.exchanges.resume(direction, loss, at_head, ts);
         }
-        if !found {
-            out.counters.skipped_bytes += bytes.len() as u64;
-            return bytes.len();
-        }
+        let Some(found) = found else { return bytes.len() };
         *self.lane(direction) = Lane { found: true, ..Lane::default() };
-        0
+        let began = found.ts;
+        found.replay(bytes, out, |held, out| self.on_bytes(direction, held, began, out))
     }
 
     fn begin(&mut self, direction: Direction, head: &[u8], span: Span, body: u64, out: &mut Output<'_>) {
@@ -237,7 +267,7 @@ impl<M: Messages> RequestResponse<M> {
         self.flush(out);
     }
 
-    /// Gives `bytes` up.
+    /// What should be a message is none: looks for one in `bytes`.
     fn no_message(
         &mut self,
         direction: Direction,
@@ -245,12 +275,15 @@ impl<M: Messages> RequestResponse<M> {
         ts: Timestamp,
         out: &mut Output<'_>,
     ) -> usize {
-        out.counters.skipped_bytes += bytes.len() as u64;
         out.counters.malformed_messages += 1;
         out.counters.resyncs += 1;
-        *self.lane(direction) = Lane { state: State::Lost, ..Lane::default() };
+        let lane = std::mem::replace(self.lane(direction), Lane { state: State::Lost, ..Lane::default() });
+        // What was found will not be found again.
+        let used = if lane.found { bytes.len() } else { 0 };
+        out.counters.skipped_bytes +=
+            (lane.head.len().saturating_sub(bytes.len().min(COPY_BYTES)) + used) as u64;
         self.exchanges.lose(direction, ts);
-        bytes.len()
+        used
     }
 
     fn end(&mut self, direction: Direction, out: &mut Output<'_>) {
@@ -258,6 +291,7 @@ impl<M: Messages> RequestResponse<M> {
             let last = self.message(direction).map_or(Timestamp::MIN, |m| m.span.last);
             self.body(direction, 0, last, out);
         }
+        self.lane(direction).resync.start_anew(out);
         *self.lane(direction) = Lane::default();
         match direction {
             Direction::ClientToServer => self.exchanges.no_more_requests(),
@@ -318,8 +352,11 @@ impl<M: Messages> StreamParser for RequestResponse<M> {
             State::Head => len.saturating_add(self.lane(direction).head.len() as u64),
             State::Lost => len,
         };
+        // A head may have begun.
+        let held = self.lane(direction).resync.start_anew(out) as u64;
         if beyond > 0 {
-            let loss = self.exchanges.loss(direction, before, beyond, state != State::Lost);
+            let (bytes, begun) = (beyond.saturating_add(held), state != State::Lost || held > 0);
+            let loss = self.exchanges.loss(direction, before, bytes, begun);
             out.counters.resyncs += u64::from(state != State::Lost);
             *self.lane(direction) = Lane { state: State::Lost, loss: Some(loss), ..Lane::default() };
         }

@@ -1,7 +1,7 @@
 //! The protocol to copy when you write your own: a toy store, spoken over TCP in lines.
 //!
 //! A request is `GET key`, `DEL key` or `PUT key bytes` and so many bytes; a response `OK`, `OK bytes` and so many
-//! bytes, or `ERR reason`. What is the protocol's own is two short functions, [`Store`]; [`crate::request_response`]
+//! bytes, or `ERR reason`. What is the protocol's own is three short functions, [`Store`]; [`crate::request_response`]
 //! does the rest. `docs/write-a-parser.md` goes through this file. It is not in the registry: nobody speaks it.
 
 use memchr::memchr;
@@ -9,6 +9,7 @@ use tuple::redact::HASH;
 use tuple::{Schema, TupleWriter};
 
 use crate::request_response::{Cut, Messages, RequestResponse};
+use crate::resync::next_line;
 use crate::{Direction, Probe, ProbeContext, Protocol};
 
 /// Variant: every transaction.
@@ -54,6 +55,10 @@ impl Messages for Store {
             _ => None,
         };
         body.map_or(Cut::NoMessage, |body| Cut::Message { head: end + 1, body })
+    }
+
+    fn next(_: Direction, bytes: &[u8], from: usize) -> Option<usize> {
+        next_line(bytes, from)
     }
 
     fn write(request: Option<&[u8]>, response: Option<&[u8]>, w: &mut TupleWriter) {
@@ -137,7 +142,7 @@ mod tests {
         let mut talk = dialogue();
         talk.client("GET a\n").server("OK\n").client("HELLO\nGET x\n").client("GET b\n");
         assert_eq!(talk.counters.malformed_messages, 1);
-        assert_eq!(talk.rows(), ["GET a - 1000 exact", "GET b - - half"]);
+        assert_eq!(talk.rows(), ["GET a - 1000 exact", "GET x - - half", "GET b - - half"]);
         let mut talk = dialogue();
         talk.client("x".repeat(9000)).client("GET b\n");
         assert_eq!((talk.counters.oversized_heads, talk.rows().len()), (1, 1));

@@ -9,6 +9,7 @@ use super::body::Body;
 use super::head::{self, Head};
 use super::lane::{Collected, Lane, State};
 use super::messages::Collection;
+use super::search::Heads;
 use super::transaction::{Request, Response, Wanted};
 use crate::in_order::{InOrder, Spot};
 use crate::{Direction, Output, Span, StreamParser};
@@ -228,16 +229,16 @@ impl Connection {
 
     #[cold]
     fn search(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) -> usize {
-        let found = self.lane(direction).find(bytes);
+        let skipped_before = out.counters.skipped_bytes;
+        let found = self.lane(direction).resync().find(&Heads(direction), bytes, ts, out);
         if let Some(loss) = self.lane(direction).take_loss() {
-            self.exchanges.resume(direction, loss, found == Some(0), ts);
+            let at_head = out.counters.skipped_bytes == skipped_before;
+            self.exchanges.resume(direction, loss, at_head, ts);
         }
-        let skipped = found.unwrap_or(bytes.len());
-        out.counters.skipped_bytes += skipped as u64;
-        if found.is_some() {
-            self.lane(direction).start_head(ts, out.place_of(&bytes[skipped..]), true);
-        }
-        skipped
+        let Some(found) = found else { return bytes.len() };
+        let began = found.ts;
+        self.lane(direction).start_head(began, found.place, true);
+        found.replay(bytes, out, |held, out| self.on_bytes(direction, held, began, out))
     }
 
     #[inline]

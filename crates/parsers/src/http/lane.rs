@@ -6,13 +6,13 @@
 
 use flow::Place;
 use memchr::memchr;
-use memchr::memmem::Finder;
 
 use super::body::Body;
 use super::head;
 use wire::Timestamp;
 
 use crate::in_order::Loss;
+use crate::resync::Resync;
 use crate::{Direction, Span};
 
 /// Longest head that is read; of a longer one the rest is passed over.
@@ -75,6 +75,7 @@ struct Collector {
     place: Option<Place>,
     found: bool,
     loss: Option<Loss>,
+    resync: Resync,
     bytes: Vec<u8>,
     line_start: usize,
     scanned: usize,
@@ -193,12 +194,9 @@ impl Lane {
         self.collector.as_ref().is_none_or(|c| c.line_start == c.bytes.len())
     }
 
-    /// Where in `bytes` the next head may begin.
-    pub fn find(&self, bytes: &[u8]) -> Option<usize> {
-        match self.direction {
-            Direction::ClientToServer => find_request(bytes),
-            Direction::ServerToClient => find_response(bytes),
-        }
+    /// The search for the next head.
+    pub fn resync(&mut self) -> &mut Resync {
+        &mut self.collector().resync
     }
 
     fn collector(&mut self) -> &mut Collector {
@@ -210,6 +208,7 @@ impl Lane {
                 place: None,
                 found: false,
                 loss: None,
+                resync: Resync::default(),
                 bytes: Vec::new(),
                 line_start: 0,
                 scanned: 0,
@@ -233,7 +232,7 @@ impl Collector {
         while used < bytes.len() {
             let piece = &bytes[used..bytes.len().min(used + COPY_BYTES)];
             self.bytes.extend_from_slice(piece);
-            match self.scan(ts) {
+            match self.scan() {
                 Scanned::More => used += piece.len(),
                 Scanned::Complete { unused } => return (used + piece.len() - unused, Collected::Complete),
                 Scanned::NoHead { unused } => {
@@ -249,7 +248,7 @@ impl Collector {
     }
 
     /// Looks at what is new up to the end of the head, which becomes the end of what is held.
-    fn scan(&mut self, ts: Timestamp) -> Scanned {
+    fn scan(&mut self) -> Scanned {
         while let Some(nl) = memchr(b'\n', &self.bytes[self.scanned..]) {
             let end = self.scanned + nl;
             let unused = self.bytes.len() - (end + 1);
@@ -262,14 +261,6 @@ impl Collector {
             } else if line.is_empty() {
                 self.bytes.truncate(end + 1);
                 return Scanned::Complete { unused };
-            } else if self.found && !matches!(line[0], b' ' | b'\t') && !head::is_field(line) {
-                if !self.is_start_line(line) {
-                    return Scanned::NoHead { unused };
-                }
-                // What came before was no head, but this line may begin one.
-                self.bytes.drain(..self.line_start);
-                self.scanned -= self.line_start;
-                (self.span, self.place) = (Span::at(ts), None);
             }
             self.line_start = self.scanned;
         }
@@ -280,7 +271,6 @@ impl Collector {
 
     fn is_start_line(&self, line: &[u8]) -> bool {
         match self.direction {
-            Direction::ClientToServer if self.found => head::is_plausible_request(line, false),
             Direction::ClientToServer => head::request_line(line).is_some(),
             Direction::ServerToClient => head::status_line(line).is_some(),
         }
@@ -294,59 +284,9 @@ impl Collector {
     }
 }
 
-/// A request begins at the start of a segment or of a line.
-fn find_request(bytes: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    while at < bytes.len() {
-        let nl = memchr(b'\n', &bytes[at..]);
-        let line = &bytes[at..nl.map_or(bytes.len(), |n| at + n)];
-        if head::is_plausible_request(head::without_cr(line), nl.is_none()) {
-            return Some(at);
-        }
-        at += nl? + 1;
-    }
-    None
-}
-
-/// A response may begin anywhere: few bodies end with a line end.
-fn find_response(bytes: &[u8]) -> Option<usize> {
-    const START: &[u8] = b"HTTP/1.";
-    let finder = Finder::new(START);
-    let mut from = 0;
-    while let Some(at) = finder.find(&bytes[from..]).map(|at| from + at) {
-        let rest = &bytes[at..bytes.len().min(at + 16)];
-        let line = memchr(b'\n', rest).map(|nl| head::without_cr(&rest[..nl]));
-        if line.map_or(head::begins_response(rest), |line| head::status_line(line).is_some()) {
-            return Some(at);
-        }
-        from = at + START.len();
-    }
-    let tail = bytes.len().saturating_sub(START.len() - 1).max(from);
-    (tail..bytes.len()).find(|at| START.starts_with(&bytes[*at..]))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn heads_are_found_in_other_bytes() {
-        let check = |direction, text: &str, at: Option<usize>| {
-            assert_eq!(Lane::new(direction).find(text.as_bytes()), at, "{text:?}");
-        };
-        let (c, s) = (Direction::ClientToServer, Direction::ServerToClient);
-        check(c, "GET / HTTP/1.1\r\n", Some(0));
-        check(c, "xx\nPOST /a HTTP/1.0\r\nA: b", Some(3));
-        check(c, "xx\nGET /a", Some(3));
-        check(c, "xx\nDEL", Some(3));
-        check(c, "xxGET / HTTP/1.1\r\n", None);
-        check(c, "GET a line of prose\n", None);
-        check(c, "\n\nPRI * HTTP/2.0\r\n", None);
-        check(s, "{}HTTP/1.1 200 OK\r\n", Some(2));
-        check(s, "HTTP/1.1 xHTTP/1.0 404\r\n", Some(10));
-        check(s, "HTTP/2.0 200 OK\r\n HTT", Some(18));
-        check(s, "see HTTP/1.1 for more", None);
-    }
 
     #[test]
     fn any_cutting_collects_the_same_head() {
@@ -364,16 +304,5 @@ mod tests {
             }
             assert_eq!((used, &lane.take().0[..]), (text.len() - 4, &text[..text.len() - 4]));
         }
-    }
-
-    #[test]
-    fn what_was_found_is_dropped_when_it_is_no_head() {
-        let mut lane = Lane::new(Direction::ServerToClient);
-        lane.start_head(Timestamp(0), None, true);
-        let text = b"HTTP/1.1 200 is what you want\r\nHTTP/1.1 204 No Content\r\nA: b\r\n\r\n";
-        assert_eq!(lane.collect(text, Timestamp(0)), (text.len(), Collected::Complete));
-        assert_eq!(lane.take().0, text[31..]);
-        lane.start_head(Timestamp(0), None, true);
-        assert_eq!(lane.collect(b"HTTP/1.1 200 OK\r\n<html>\r\nabc", Timestamp(0)), (25, Collected::NoHead));
     }
 }

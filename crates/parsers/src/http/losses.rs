@@ -21,7 +21,9 @@ impl Connection {
             State::Body(body) => self.skip(direction, body, (len, ts), out),
             State::Lost => {
                 let before = self.lane(direction).take_loss();
-                let loss = self.exchanges.loss(direction, before, len, false);
+                // A head may have begun.
+                let held = self.lane(direction).resync().start_anew(out) as u64;
+                let loss = self.exchanges.loss(direction, before, len.saturating_add(held), held > 0);
                 self.lane(direction).lose(Some(loss));
             }
             State::Over => return,
@@ -107,7 +109,8 @@ impl Connection {
     pub(super) fn end(&mut self, direction: Direction, out: &mut Output<'_>) {
         match self.lane(direction).state {
             State::Body(_) | State::LongHead { .. } => self.finish(direction, out),
-            State::Between | State::Head | State::Lost => {}
+            State::Lost => _ = self.lane(direction).resync().start_anew(out),
+            State::Between | State::Head => {}
             State::Over => return,
         }
         let lane = self.lane(direction);

@@ -2,8 +2,6 @@
 //!
 //! The byte order is the network's, magic 0x80 asks and 0x81 answers (memcached's protocol_binary.h).
 
-use flow::Place;
-use memchr::memchr_iter;
 use wire::Timestamp;
 
 use super::command::{Class, Command, OPCODE_QUITQ, OPCODE_STAT, Status};
@@ -18,8 +16,6 @@ pub const HEADER_LEN: usize = 24;
 const KEY_MAX: usize = 250;
 /// Most extras that any command has.
 const EXTRAS_MAX: usize = 24;
-/// Bytes looked at in one go.
-const SCANNED_MAX: usize = 4096;
 /// Largest body taken for real while looking for the next header.
 const PLAUSIBLE_BODY_MAX: u32 = 128 << 20;
 
@@ -123,7 +119,7 @@ impl Header {
 
 /// The magic of messages in one direction.
 #[inline]
-fn magic(direction: Direction) -> u8 {
+pub fn magic(direction: Direction) -> u8 {
     match direction {
         Direction::ClientToServer => 0x80,
         Direction::ServerToClient => 0x81,
@@ -148,7 +144,7 @@ impl Conversation {
                 continue;
             }
             if reader.scanning {
-                bytes = self.scan(direction, bytes, ts, out);
+                bytes = self.search(direction, bytes, ts, out);
                 continue;
             }
             if !reader.head.is_empty() {
@@ -220,49 +216,6 @@ impl Conversation {
         self.lose(direction, out);
     }
 
-    /// Looks for the next plausible header; returns what is behind the bytes looked at.
-    #[cold]
-    fn scan<'b>(
-        &mut self,
-        direction: Direction,
-        bytes: &'b [u8],
-        ts: Timestamp,
-        out: &mut Output<'_>,
-    ) -> &'b [u8] {
-        let magic = magic(direction);
-        let reader = self.reader(direction);
-        if reader.head.is_empty() {
-            reader.place = out.place_of(bytes);
-        }
-        // A header may begin in the last bytes of what came before.
-        let kept = reader.head.len();
-        let joined = bytes.len().min(SCANNED_MAX);
-        reader.head.extend_from_slice(&bytes[..joined]);
-        let window = &reader.head;
-        let found = memchr_iter(magic, window)
-            .find(|at| Header::read(&window[*at..], magic).is_some_and(|h| h.is_plausible(magic)));
-        // What stays: a whole header, or bytes that may begin one.
-        let keep_from = found.unwrap_or(window.len().saturating_sub(HEADER_LEN - 1));
-        out.counters.skipped_bytes += keep_from as u64;
-        reader.head.drain(..keep_from);
-        reader.place = reader.place.map(|place| Place { seq: place.seq.plus(keep_from as u32), ..place });
-        if keep_from >= kept {
-            reader.span = None;
-        }
-        reader.span.get_or_insert(Span::at(ts)).extend(ts);
-        if found.is_some() {
-            reader.scanning = false;
-            // The new bytes are given back; what was kept of earlier ones stays as the start of the head.
-            let given_back = reader.head.len().min(joined);
-            reader.head.truncate(reader.head.len() - given_back);
-            if direction == Direction::ServerToClient {
-                self.order.find_responses(ts);
-            }
-            return &bytes[joined - given_back..];
-        }
-        &bytes[joined..]
-    }
-
     #[inline]
     fn on_head(
         &mut self,
@@ -310,7 +263,7 @@ impl Conversation {
             }
             let key = if has_cache_key(header.opcode) { header.key(head) } else { b"" };
             let target = self.attribute_binary(header.opcode, header.opaque, key, span.first, out);
-            if target.is_none() && header.opcode == OPCODE_STAT && !self.may_begin_answer() {
+            if target.is_none() && header.opcode == OPCODE_STAT && !self.may_begin_answer(self.told.place) {
                 // One of several responses to a stat, perhaps not the first.
                 out.counters.skipped_bytes += head.len() as u64;
                 self.answer.ends_with_value = false;

@@ -9,7 +9,9 @@ use wire::Timestamp;
 use super::command::{Class, Command, Status};
 use super::emit::{self, Outcome};
 use super::pairing::Order;
+use super::recognise::Search;
 use super::waiting::{Marks, Request, Waiting};
+use crate::resync::Resync;
 use crate::{Direction, Output, Quality, Span};
 
 /// How much earlier than its request a response may be captured: two directions of a mirrored link are not always in
@@ -46,11 +48,13 @@ pub(super) struct Reader {
     pub skip: u64,
     /// Looking for the next plausible head.
     pub scanning: bool,
+    resync: Resync,
 }
 
 impl Reader {
     fn reset(&mut self) {
         self.head.clear();
+        self.resync = Resync::default();
         (self.cut, self.span, self.place, self.skip, self.scanning) = (false, None, None, 0, false);
     }
 }
@@ -214,6 +218,31 @@ impl Conversation {
         }
     }
 
+    /// Looks for the next message; returns what is left of `bytes` from there on.
+    #[cold]
+    pub(super) fn search<'b>(
+        &mut self,
+        direction: Direction,
+        bytes: &'b [u8],
+        ts: Timestamp,
+        out: &mut Output<'_>,
+    ) -> &'b [u8] {
+        let mut resync = std::mem::take(&mut self.reader(direction).resync);
+        let heads = Search { conversation: self, direction, is_binary: self.form == Form::Binary };
+        let found = resync.find(&heads, bytes, ts, out);
+        self.reader(direction).resync = resync;
+        let Some(found) = found else { return &[] };
+        let began = found.ts;
+        self.reader(direction).scanning = false;
+        if direction == Direction::ServerToClient {
+            self.order.find_responses(began);
+        }
+        let unheld = std::mem::replace(&mut self.unheld, true);
+        let used = found.replay(bytes, out, |held, out| self.read(direction, held, began, out));
+        self.unheld = unheld;
+        &bytes[used..]
+    }
+
     #[inline]
     pub(super) fn reader(&mut self, direction: Direction) -> &mut Reader {
         match direction {
@@ -287,6 +316,7 @@ impl Conversation {
             out.counters.resyncs += 1;
         }
         out.counters.skipped_bytes += reader.head.len() as u64;
+        reader.resync.start_anew(out);
         reader.reset();
         reader.scanning = true;
         match direction {

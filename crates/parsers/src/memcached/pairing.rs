@@ -8,6 +8,7 @@
 //! again and never not to, or neither end had said anything for a second. Until then responses and requests are halves.
 //! A client whose opaques only ever rise is exempt: they prove the pair.
 
+use flow::Place;
 use wire::{TcpSeq, Timestamp};
 
 use super::command::{Command, Status};
@@ -265,8 +266,8 @@ impl Conversation {
 
     /// Whether an answer can begin where the server is: where the client has heard everything before. For all that is
     /// known, if that is not known.
-    pub(super) fn may_begin_answer(&self) -> bool {
-        let Some(told) = self.told.place else { return true };
+    pub(super) fn may_begin_answer(&self, told: Option<Place>) -> bool {
+        let Some(told) = told else { return true };
         self.waiting.iter().any(|r| r.place.is_none_or(|asked| heard::fit(asked, told) == heard::Fit::Next))
     }
 

@@ -3,13 +3,17 @@
 //! Text off the usual port must not be what another line protocol could say: `get k` and `quit` are Redis' inline
 //! commands, too, `stats` is beanstalkd's. Such a line waits for the server's answer, which tells.
 
-use super::binary::{HEADER_LEN, Header};
+use memchr::memchr;
+use wire::IpProtocol;
+
+use super::binary::{HEADER_LEN, Header, magic};
 use super::command::{Class, Command};
+use super::conversation::Conversation;
 use super::reply::{Kind, Reply};
 use super::udp::{FRAME_LEN, Frame};
 use super::words::{Words, block_length, is_signed_number, number, without_end};
+use crate::resync::{Candidate, Heads, Verdict, next_line};
 use crate::{Direction, Probe, ProbeContext};
-use wire::IpProtocol;
 
 /// An unfinished line longer than this is none of ours, unless it is a multi-get.
 const LINE_MAX: usize = 2048;
@@ -72,7 +76,7 @@ fn probe_header(bytes: &[u8], magic: u8, found: Probe) -> Probe {
 fn probe_text(bytes: &[u8], context: ProbeContext, may_ask: bool, may_answer: bool) -> Probe {
     // Away from home and in the middle of something, what may be a line of ours is more often a piece of another text.
     let patient = (context.usual_port || !context.midstream) && bytes.len() <= LINE_MAX;
-    let Some(end) = memchr::memchr(b'\n', bytes) else {
+    let Some(end) = memchr(b'\n', bytes) else {
         return match probe_unfinished(bytes, may_ask, may_answer) {
             Probe::NeedMore if !patient => Probe::NotForUs,
             Probe::Request if !context.usual_port => Probe::NotForUs,
@@ -124,9 +128,48 @@ fn probe_unfinished(bytes: &[u8], may_ask: bool, may_answer: bool) -> Probe {
     }
 }
 
-/// Whether a line (without its end) is a request as a client would write it.
-pub fn is_request_line(line: &[u8]) -> bool {
-    request_evidence(line) > Evidence::None
+/// The next message of one direction, where it is not known where one begins.
+pub struct Search<'a> {
+    /// The connection.
+    pub conversation: &'a Conversation,
+    /// Who speaks.
+    pub direction: Direction,
+    /// The binary protocol is spoken.
+    pub is_binary: bool,
+}
+
+impl Heads for Search<'_> {
+    const HEAD_BYTES_MAX: usize = LINE_MAX;
+
+    fn next(&self, bytes: &[u8], from: usize) -> Option<usize> {
+        if self.is_binary {
+            return memchr(magic(self.direction), &bytes[from..]).map(|at| from + at);
+        }
+        next_line(bytes, from)
+    }
+
+    fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
+        let (bytes, magic) = (candidate.bytes, magic(self.direction));
+        if self.is_binary {
+            return match Header::read(bytes, magic) {
+                Some(header) if header.is_plausible(magic) => Verdict::Message,
+                None if bytes.len() < HEADER_LEN && bytes[0] == magic => Verdict::More,
+                _ => Verdict::No,
+            };
+        }
+        let line = match memchr(b'\n', bytes) {
+            Some(end) => without_end(&bytes[..end + 1]),
+            None if bytes.len() < LINE_MAX => return Verdict::More,
+            None => bytes,
+        };
+        let found = match self.direction {
+            Direction::ClientToServer => request_evidence(line) > Evidence::None,
+            Direction::ServerToClient => {
+                self.conversation.may_begin_answer(candidate.place) && Reply::read(line).is_telling()
+            }
+        };
+        if found { Verdict::Message } else { Verdict::No }
+    }
 }
 
 /// What a line proves of its sender being a memcached client.

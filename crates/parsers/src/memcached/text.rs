@@ -9,7 +9,6 @@ use wire::Timestamp;
 use super::command::{Class, Command, Status, Word};
 use super::conversation::Conversation;
 use super::emit::Outcome;
-use super::recognise;
 use super::reply::{Kind, Reply};
 use super::waiting::{Marks, Request};
 use super::words::{Words, block_length, is_signed_number, meta_flags, number, without_end};
@@ -17,8 +16,6 @@ use crate::{Direction, Output, Span};
 
 /// Most bytes of a line that are read; servers take more only of `get` and `gets`.
 const LINE_MAX: usize = 64 * 1024;
-/// The same while looking for the next plausible line.
-const SCANNED_LINE_MAX: usize = 2048;
 /// Longest key that a server takes.
 const KEY_MAX: usize = 250;
 /// Most bytes kept of a command that is none.
@@ -34,16 +31,22 @@ impl Conversation {
         out: &mut Output<'_>,
     ) {
         let mut bytes = bytes;
+        let mut found = false;
         while !bytes.is_empty() {
             if self.reader(direction).skip > 0 {
                 bytes = self.skip_value(direction, bytes, ts, out);
+                continue;
+            }
+            if self.reader(direction).scanning {
+                bytes = self.search(direction, bytes, ts, out);
+                found = true;
                 continue;
             }
             if direction == Direction::ServerToClient {
                 if self.watching {
                     return;
                 }
-                if self.must_hold() {
+                if !std::mem::take(&mut found) && self.must_hold() {
                     return self.hold(bytes, ts, out);
                 }
             }
@@ -69,8 +72,7 @@ impl Conversation {
             reader.place = out.place_of(bytes);
         }
         reader.span.get_or_insert(Span::at(ts)).extend(ts);
-        let max = if reader.scanning { SCANNED_LINE_MAX } else { LINE_MAX };
-        let n = bytes.len().min(max.saturating_sub(reader.head.len()));
+        let n = bytes.len().min(LINE_MAX.saturating_sub(reader.head.len()));
         reader.head.extend_from_slice(&bytes[..n]);
         if n < bytes.len() && !reader.cut {
             reader.cut = true;
@@ -95,30 +97,10 @@ impl Conversation {
     #[inline]
     fn on_line(&mut self, direction: Direction, line: &[u8], span: Span, out: &mut Output<'_>) {
         let text = without_end(line);
-        if self.reader(direction).scanning && !self.finds_way(direction, text, span) {
-            out.counters.skipped_bytes += line.len() as u64;
-            return;
-        }
         match direction {
             Direction::ClientToServer => self.on_request_line(text, span, out),
             Direction::ServerToClient => self.on_reply_line(text, span, out),
         }
-    }
-
-    /// Whether this line looks so much like the start of a message that reading can go on with it.
-    #[cold]
-    fn finds_way(&mut self, direction: Direction, text: &[u8], span: Span) -> bool {
-        let found = match direction {
-            Direction::ClientToServer => recognise::is_request_line(text),
-            Direction::ServerToClient => self.may_begin_answer() && Reply::read(text).is_telling(),
-        };
-        if found {
-            self.reader(direction).scanning = false;
-            if direction == Direction::ServerToClient {
-                self.order.find_responses(span.first);
-            }
-        }
-        found
     }
 
     #[inline]

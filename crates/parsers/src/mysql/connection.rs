@@ -5,30 +5,25 @@
 //! a command and look like an answer to it; which command that is, is decided when the client was heard later, if that is
 //! not too long. A response without a request waits for it: a hole in the client's stream makes its requests late.
 
-use flow::Place;
 use wire::Timestamp;
 
-use super::command;
 use super::compression::{self, Method, Unpacking};
 use super::framing::Framing;
 use super::held::{Held, Piece};
-use super::probe;
+use super::search::{self, Commands, Responses};
 use super::session::{Awaits, Session};
+use crate::resync::Resync;
 use crate::{Direction, Output, StreamParser};
 
 /// Bytes decompressed at a time.
 const SCRATCH: usize = 1 << 13;
-/// Bytes of a header and a payload's first, by which a packet is judged where it is not sure that one begins.
-const JUDGED: usize = 5;
-/// The same where it may be a compressed one.
-const JUDGED_PACKED: usize = 12;
 
 /// Whether it is known where packets begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sync {
     /// It is.
     Sure,
-    /// Here, if the next bytes look like it.
+    /// With the next bytes, if they look like it.
     Judging,
     /// No.
     Lost,
@@ -38,10 +33,7 @@ enum Sync {
 struct Side {
     framing: Framing,
     sync: Sync,
-    /// Bytes to judge.
-    judged: Vec<u8>,
-    judged_at: Timestamp,
-    judged_place: Option<Place>,
+    resync: Resync,
     /// Arrival of the last bytes.
     arrived: Timestamp,
     /// The same of those that were read.
@@ -56,31 +48,18 @@ impl Side {
         Side {
             framing: Framing::default(),
             sync: Sync::Sure,
-            judged: Vec::new(),
-            judged_at: never,
-            judged_place: None,
+            resync: Resync::default(),
             arrived: never,
             heard: never,
             lost_at: never,
         }
     }
 
-    fn lose(&mut self) {
+    fn lose(&mut self, out: &mut Output<'_>) {
         self.framing.reset();
-        self.judged.clear();
+        self.resync.start_anew(out);
         self.sync = Sync::Lost;
         self.lost_at = self.heard;
-    }
-
-    /// Collects what is needed to judge; whether it is enough now.
-    fn judge(&mut self, bytes: &mut &[u8], ts: Timestamp, out: &Output<'_>, enough: usize) -> bool {
-        if self.judged.is_empty() {
-            (self.judged_at, self.judged_place) = (ts, out.place_of(bytes));
-        }
-        let n = enough.saturating_sub(self.judged.len()).min(bytes.len());
-        self.judged.extend_from_slice(&bytes[..n]);
-        *bytes = &bytes[n..];
-        self.judged.len() >= enough
     }
 }
 
@@ -248,7 +227,7 @@ impl Connection {
         if direction == Direction::ServerToClient && !cut {
             self.session.end_unseen();
         }
-        self.side(direction).lose();
+        self.side(direction).lose(out);
     }
 
     /// Reads what waits, as far as it can be now that `direction` has spoken.
@@ -312,50 +291,29 @@ impl Connection {
     }
 
     fn client_bytes<'a>(&mut self, bytes: &'a [u8], ts: Timestamp, out: &mut Output<'_>) -> &'a [u8] {
-        let mut bytes = bytes;
-        if self.client.sync == Sync::Lost && self.server_spoke_before(ts) {
-            self.client.sync = Sync::Judging;
+        if self.client.sync == Sync::Sure {
+            return self.client_packets(bytes, ts, out);
         }
-        if self.client.sync == Sync::Judging {
-            if !self.client.judge(&mut bytes, ts, out, JUDGED) {
-                return &[];
+        let expected = self.client.sync == Sync::Judging || self.server_spoke_before(ts);
+        self.client.sync = Sync::Lost;
+        let found =
+            self.client.resync.find(&Commands { expected, may_be_packed: !self.is_packed }, bytes, ts, out);
+        let Some(found) = found else {
+            match self.client.resync.candidate() {
+                Some(candidate) if candidate.begins_segment || candidate.bytes.len() >= search::HEAD => {}
+                _ if expected => self.client.lost_at = ts,
+                _ => self.session.client_skipped(ts),
             }
-            // A command's byte of 0 is none, but a compressed packet's.
-            let may_be_packed = !self.is_packed && self.client.judged[3..5] == [0, 0];
-            if may_be_packed && !self.client.judge(&mut bytes, ts, out, JUDGED_PACKED) {
-                return &[];
-            }
-            let head = std::mem::take(&mut self.client.judged);
-            let len = u32::from_le_bytes([head[0], head[1], head[2], 0]);
-            if may_be_packed && probe::is_packed_head(len as usize, &head[4..]) {
-                self.join_packed(&head, out);
-                return bytes;
-            }
-            let is_login = head[3] == 1 && len >= 32;
-            if is_login || head[3] == 0 && command::is_plausible(head[4], len) {
-                self.client.sync = Sync::Sure;
-                let at = self.client.judged_at;
-                let behind = out.place_of(bytes);
-                out.set_chunk(&head, self.client.judged_place);
-                self.client_packets(&head, at, out);
-                out.set_chunk(bytes, behind);
-            } else {
-                self.client.sync = Sync::Lost;
-                self.client.lost_at = ts;
-                out.counters.skipped_bytes += head.len() as u64;
-            }
+            return &[];
+        };
+        let (began, packed) = (found.ts, !self.is_packed && search::is_packed(found.first(bytes)));
+        match packed {
+            true => self.join_packed(out),
+            false => self.client.sync = Sync::Sure,
         }
-        if self.client.sync == Sync::Lost {
-            let found = find_sql(bytes);
-            out.counters.skipped_bytes += found.unwrap_or(bytes.len()) as u64;
-            let Some(at) = found else {
-                self.session.client_skipped(ts);
-                return &[];
-            };
-            self.client.sync = Sync::Sure;
-            bytes = &bytes[at..];
-        }
-        self.client_packets(bytes, ts, out)
+        let used =
+            found.replay(bytes, out, |held, out| self.bytes(Direction::ClientToServer, held, began, out));
+        if packed { &bytes[used..] } else { self.client_packets(&bytes[used..], ts, out) }
     }
 
     /// Whether the server has spoken after the client was lost and before `ts`: whatever was asked is answered, and a
@@ -381,7 +339,6 @@ impl Connection {
     }
 
     fn server_bytes<'a>(&mut self, bytes: &'a [u8], ts: Timestamp, out: &mut Output<'_>) -> &'a [u8] {
-        let mut bytes = bytes;
         // A server's first packet has number 0, or was not seen.
         let is_first = !self.session.server_spoke() && self.server.framing.is_between();
         match self.server.sync {
@@ -397,20 +354,17 @@ impl Connection {
                 return self.hold(bytes, ts, out);
             }
             self.server.heard = self.server.heard.max(ts);
-            if !self.find_response(&mut bytes, ts, out) {
-                out.counters.skipped_bytes += bytes.len() as u64;
-                return &[];
-            }
+            let Some(used) = self.find_response(bytes, ts, out) else { return &[] };
+            return self.server_packets(&bytes[used..], ts, out);
         }
         self.server_packets(bytes, ts, out)
     }
 
-    /// Whether a response begins here. Its header is read then.
-    fn find_response(&mut self, bytes: &mut &[u8], ts: Timestamp, out: &mut Output<'_>) -> bool {
-        let begun = self.server.sync == Sync::Judging && !self.server.judged.is_empty();
-        let (at, place) = match begun {
-            true => (self.server.judged_at, self.server.judged_place),
-            false => (ts, out.place_of(bytes)),
+    /// Looks for a response; how many bytes come before what is left of it.
+    fn find_response(&mut self, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) -> Option<usize> {
+        let (at, place) = match self.server.resync.candidate() {
+            Some(candidate) => (candidate.ts, candidate.place),
+            None => (ts, out.place_of(bytes)),
         };
         let index = match self.session.awaits_at(at, place) {
             Awaits::Request(index) => Some(index),
@@ -418,30 +372,24 @@ impl Connection {
             Awaits::Nobody if self.server.sync == Sync::Judging => None,
             Awaits::Nobody | Awaits::NoNew => {
                 self.server.sync = Sync::Lost;
-                self.server.judged.clear();
-                return false;
+                self.server.resync.start_anew(out);
+                out.counters.skipped_bytes += bytes.len() as u64;
+                return None;
             }
         };
         self.server.sync = Sync::Judging;
-        if !self.server.judge(bytes, ts, out, JUDGED) {
-            return false;
-        }
-        let head = std::mem::take(&mut self.server.judged);
-        if !head.first_chunk().is_some_and(|h| self.session.can_begin(index, *h)) {
-            self.server.sync = Sync::Lost;
-            out.counters.skipped_bytes += head.len() as u64;
-            index.into_iter().for_each(|i| self.session.doubt(i));
-            return false;
-        }
+        let responses = Responses { session: &self.session, index };
+        let Some(found) = self.server.resync.find(&responses, bytes, ts, out) else {
+            if self.server.resync.candidate().is_none() {
+                self.server.sync = Sync::Lost;
+                index.into_iter().for_each(|i| self.session.doubt(i));
+            }
+            return None;
+        };
         self.server.sync = Sync::Sure;
-        let known = place.is_some();
-        index.into_iter().for_each(|i| self.session.resume_at(i, known, out));
-        let at = self.server.judged_at;
-        let behind = out.place_of(bytes);
-        out.set_chunk(&head, self.server.judged_place);
-        self.server_packets(&head, at, out);
-        out.set_chunk(bytes, behind);
-        true
+        index.into_iter().for_each(|i| self.session.resume_at(i, place.is_some(), out));
+        let began = found.ts;
+        Some(found.replay(bytes, out, |held, out| _ = self.server_packets(held, began, out)))
     }
 
     fn server_packets<'a>(&mut self, bytes: &'a [u8], ts: Timestamp, out: &mut Output<'_>) -> &'a [u8] {
@@ -490,13 +438,12 @@ impl Connection {
         self.is_packed = true;
     }
 
-    /// A connection joined late turns out to be compressed; `head` are the client's first bytes.
-    fn join_packed(&mut self, head: &[u8], out: &mut Output<'_>) {
+    /// A connection joined late turns out to be compressed.
+    fn join_packed(&mut self, out: &mut Output<'_>) {
         (self.client.sync, self.server.sync) = (Sync::Sure, Sync::Sure);
         self.held = Held::default();
         self.session.join_packed();
         self.begin_packed(out);
-        self.bytes(Direction::ClientToServer, head, self.client.judged_at, out);
     }
 
     fn packed_bytes(
@@ -525,19 +472,4 @@ impl Connection {
             }
         }
     }
-}
-
-/// Where a command with SQL begins.
-fn find_sql(bytes: &[u8]) -> Option<usize> {
-    memchr::memchr_iter(0, bytes).filter(|zero| *zero >= 3).map(|zero| zero - 3).find(|at| {
-        let head = &bytes[*at..];
-        let len = u32::from_le_bytes([head[0], head[1], head[2], 0]);
-        match head.get(4) {
-            Some(&code @ (command::QUERY | command::STMT_PREPARE)) => {
-                let sql = &head[5..];
-                len > 6 && sql.len() > 6 && command::is_plausible(code, len) && command::is_sql(sql)
-            }
-            _ => false,
-        }
-    })
 }

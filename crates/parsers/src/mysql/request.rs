@@ -154,6 +154,11 @@ impl Requests {
     }
 
     /// The one at `index`.
+    pub fn get(&self, index: usize) -> Option<&Request> {
+        self.waiting.get(index)
+    }
+
+    /// The one at `index`.
     pub fn get_mut(&mut self, index: usize) -> Option<&mut Request> {
         self.waiting.get_mut(index)
     }

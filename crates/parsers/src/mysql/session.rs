@@ -371,8 +371,8 @@ impl Session {
     }
 
     /// Whether the request at `index` can be answered by a packet that begins with `head`: header and first byte.
-    pub fn can_begin(&mut self, index: Option<usize>, head: [u8; 5]) -> bool {
-        let request = index.and_then(|i| self.requests.get_mut(i));
+    pub fn can_begin(&self, index: Option<usize>, head: [u8; 5]) -> bool {
+        let request = index.and_then(|i| self.requests.get(i));
         let (awaited, packets) = request.map_or((Awaited::Result, Some(1)), |r| (r.awaited(), r.packets));
         packets.is_none_or(|n| n == head[3]) && response::can_begin(awaited, head)
     }

@@ -8,7 +8,7 @@ use wire::Timestamp;
 use super::calls::{Calls, FileData, Layout, index};
 use super::emit::Reply;
 use super::lane::{Kind, Lane, Stage};
-use super::scan::{self, SIGNATURE};
+use super::scan::Search;
 use crate::{Direction, Output, Quality};
 
 /// How much of a split head is copied at least before it is looked at again.
@@ -39,7 +39,8 @@ impl Connection {
         let came = self.lanes[index(direction)].last_ts == ts;
         let lane = &mut self.lanes[index(direction)];
         if lane.stage == Stage::Lost {
-            return lane.head.clear();
+            lane.resync.start_anew(out);
+            return;
         }
         let inside = len.min(lane.left.into());
         if inside > 0 {
@@ -327,36 +328,15 @@ impl Connection {
         self.lanes[index(direction)].lose();
     }
 
-    /// Looks for a message that begins in `bytes`, or in the few bytes before them that are kept for that.
+    /// Looks for the next message.
     #[cold]
     fn search(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) -> usize {
-        let lane = &mut self.lanes[index(direction)];
-        let kept = lane.head.len();
-        lane.head.extend_from_slice(&bytes[..bytes.len().min(SIGNATURE - 1)]);
-        let awaited = |xid| self.calls.awaits(direction, xid);
-        if let Some(at) = scan::find(&lane.head, awaited).filter(|at| *at < kept) {
-            let head = std::mem::take(&mut lane.head);
-            let head_ts = lane.head_ts;
-            lane.find();
-            out.counters.skipped_bytes += at as u64;
-            self.feed(direction, &head[at..kept], head_ts, out);
-            return 0;
-        }
-        if let Some(at) = scan::find(bytes, awaited) {
-            lane.find();
-            out.counters.skipped_bytes += (kept + at) as u64;
-            return at;
-        }
-        let seen = kept + bytes.len();
-        if bytes.len() >= SIGNATURE {
-            lane.head.clear();
-            lane.head.extend_from_slice(&bytes[bytes.len() + 1 - SIGNATURE..]);
-        } else {
-            let old = lane.head.len().saturating_sub(SIGNATURE - 1);
-            lane.head.drain(..old);
-        }
-        lane.head_ts = ts;
-        out.counters.skipped_bytes += (seen - lane.head.len()) as u64;
-        bytes.len()
+        let Connection { lanes, calls, .. } = self;
+        let lane = &mut lanes[index(direction)];
+        let heads = Search(|xid| calls.awaits(direction, xid));
+        let Some(found) = lane.resync.find(&heads, bytes, ts, out) else { return bytes.len() };
+        lane.find();
+        let began = found.ts;
+        found.replay(bytes, out, |held, out| self.feed(direction, held, began, out))
     }
 }

@@ -1,6 +1,7 @@
 //! One direction of a TCP connection: where it stands in its records (RFC 5531 section 11) and in the message they
 //! carry.
 
+use crate::resync::Resync;
 use crate::{Quality, Span};
 use wire::Timestamp;
 
@@ -25,10 +26,10 @@ pub struct Lane {
     pub message: Message,
     /// When bytes came last.
     pub last_ts: Timestamp,
-    /// The part of the head that has come, or of the reply whose data are passing; or bytes that may begin a message.
+    /// The part of the head that has come, or of the reply whose data are passing.
     pub head: Vec<u8>,
-    /// When these came.
-    pub head_ts: Timestamp,
+    /// The search for the next message.
+    pub resync: Resync,
     /// File data.
     pub blocks: Blocks,
     /// Bytes of it to come.
@@ -110,7 +111,7 @@ impl Default for Lane {
             message: NOTHING,
             last_ts: Timestamp::MIN,
             head: Vec::new(),
-            head_ts: Timestamp::MIN,
+            resync: Resync::default(),
             blocks: Blocks::default(),
             data_left: 0,
             cause: Quality::Resync,

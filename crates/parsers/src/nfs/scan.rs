@@ -6,12 +6,17 @@ use wire::IpProtocol;
 
 use super::programs;
 use super::rpc::{self, RPC_VERSION};
+use crate::resync::{self, Candidate, Heads, Verdict};
 use crate::{Probe, ProbeContext};
 
 /// Length of a record mark (RFC 5531 section 11).
 pub const MARK: usize = 4;
 /// So many bytes from a record mark on tell a message from anything else.
 pub const SIGNATURE: usize = MARK + 24;
+/// Fewer bytes from a record mark on say nothing.
+const WINDOW_MIN: usize = 17;
+/// Bytes searched in one go.
+const SCANNED: usize = 1024;
 /// Longest fragment: servers take data of a few MiB at most.
 pub const FRAGMENT_BYTES_MAX: u32 = 64 << 20;
 /// Most bytes of credentials and verifiers.
@@ -55,28 +60,41 @@ pub fn is_reply(message: &[u8]) -> Option<bool> {
     Some(plain && (len > 0 || word(message, 5)? <= 5))
 }
 
-/// Where in `bytes` the first record begins that holds a call of a known program, or a reply that `awaited` knows.
-/// Needs [`SIGNATURE`] bytes of it.
-pub fn find(bytes: &[u8], awaited: impl Fn(u32) -> bool) -> Option<usize> {
-    // The message type, and the word behind it but for what differs.
-    let calls = memmem::find_iter(bytes, b"\0\0\0\0\0\0\0\x02\0").filter_map(|at| at.checked_sub(2 * MARK));
-    let call = calls.filter(|at| signature(bytes, *at)).find(|at| {
-        let message = &bytes[at + MARK..];
-        is_call(message, true) == Some(true)
-    });
-    let before = call.map_or(bytes.len(), |at| (at + SIGNATURE).min(bytes.len()));
-    let replies =
-        memmem::find_iter(&bytes[..before], b"\0\0\0\x01\0\0\0").filter_map(|at| at.checked_sub(2 * MARK));
-    let reply = replies.filter(|at| signature(bytes, *at)).find(|at| {
-        let message = &bytes[at + MARK..];
-        word(message, 0).is_some_and(&awaited) && is_reply(message) == Some(true)
-    });
-    call.into_iter().chain(reply).min()
-}
+/// The next record of one direction that holds a call of a known program, or a reply that `awaited` knows.
+pub struct Search<F>(pub F);
 
-fn signature(bytes: &[u8], at: usize) -> bool {
-    let mark = bytes.get(at..at + SIGNATURE).and_then(|record| word(record, 0));
-    mark.is_some_and(|mark| is_plausible_mark(mark) && mark & 0x7fff_ffff >= (SIGNATURE - MARK) as u32)
+impl<F: Fn(u32) -> bool> Heads for Search<F> {
+    const HEAD_BYTES_MAX: usize = SIGNATURE;
+
+    /// The message type is two words behind the mark, and what comes then hardly differs.
+    fn next(&self, bytes: &[u8], from: usize) -> Option<usize> {
+        let mut at = from;
+        while bytes.len() - at >= WINDOW_MIN {
+            let window = &bytes[at + 2 * MARK..bytes.len().min(at + 2 * MARK + SCANNED)];
+            let call = memmem::find(window, b"\0\0\0\0\0\0\0\x02\0");
+            let reply = memmem::find(&window[..call.map_or(window.len(), |at| at + 6)], b"\0\0\0\x01\0\0\0");
+            if let Some(hit) = reply.or(call) {
+                return Some(at + hit);
+            }
+            at += window.len() - 2 * MARK;
+        }
+        // Too few to say.
+        (at < bytes.len()).then_some(at)
+    }
+
+    fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
+        let record = candidate.bytes;
+        let Some(mark) = word(record, 0) else { return Verdict::More };
+        let message = &record[MARK..];
+        let awaits = || word(message, 0).is_some_and(&self.0);
+        match (is_call(message, true), is_reply(message)) {
+            _ if !is_plausible_mark(mark) || mark & 0x7fff_ffff < (SIGNATURE - MARK) as u32 => Verdict::No,
+            (Some(false), Some(false)) => Verdict::No,
+            (_, Some(true)) if !awaits() => Verdict::No,
+            (Some(true), _) | (_, Some(true)) if record.len() == SIGNATURE => Verdict::Message,
+            _ => Verdict::More,
+        }
+    }
 }
 
 /// Recognises a call of a known program, a reply, or where the connection was joined midway a call further on.
@@ -94,7 +112,7 @@ pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
         None => Probe::NotForUs,
     };
     match begins {
-        Probe::NotForUs if context.midstream && find(bytes, |_| false).is_some() => Probe::Request,
+        Probe::NotForUs if context.midstream && resync::is_in(&Search(|_| false), bytes) => Probe::Request,
         probe => probe,
     }
 }

@@ -1,0 +1,69 @@
+//! Where an HTTP/1 message could begin among other bytes, and what makes its head plausible.
+
+use memchr::{memchr, memmem};
+
+use super::head;
+use crate::Direction;
+use crate::resync::{self, Candidate, Verdict};
+
+/// How every status line begins.
+const RESPONSE: &[u8] = b"HTTP/1.";
+
+/// The heads of one direction.
+pub struct Heads(pub Direction);
+
+impl resync::Heads for Heads {
+    const HEAD_BYTES_MAX: usize = 8192;
+
+    /// A request begins a line; a response may begin anywhere, for few bodies end with a line end.
+    fn next(&self, bytes: &[u8], from: usize) -> Option<usize> {
+        if self.0 == Direction::ClientToServer {
+            return resync::next_line(bytes, from);
+        }
+        let tail = from.max(bytes.len().saturating_sub(RESPONSE.len() - 1));
+        memmem::find(&bytes[from..], RESPONSE)
+            .map(|at| from + at)
+            .or_else(|| (tail..bytes.len()).find(|at| RESPONSE.starts_with(&bytes[*at..])))
+    }
+
+    /// So do most requests.
+    fn begins_segment(&self, _: bool) -> bool {
+        self.0 == Direction::ClientToServer
+    }
+
+    /// A start line, and behind it nothing but fields.
+    fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
+        let mut rest = candidate.bytes;
+        let mut begun = false;
+        while let Some(nl) = memchr(b'\n', rest) {
+            let line = head::without_cr(&rest[..nl]);
+            match line {
+                [] if begun => return Verdict::Message,
+                [b' ' | b'\t', ..] if begun => {}
+                _ if if begun { head::is_field(line) } else { self.is_start_line(line, false) } => {}
+                _ => return Verdict::No,
+            }
+            begun = true;
+            rest = &rest[nl + 1..];
+        }
+        match () {
+            () if !begun && !self.is_start_line(head::without_cr(rest), true) => Verdict::No,
+            // Longer than anybody looks.
+            () if candidate.bytes.len() == Self::HEAD_BYTES_MAX => Verdict::Message,
+            () => Verdict::More,
+        }
+    }
+}
+
+impl Heads {
+    /// Whether a head begins with this line, or if it is `cut` may begin so.
+    fn is_start_line(&self, line: &[u8], cut: bool) -> bool {
+        match self.0 {
+            Direction::ClientToServer => {
+                head::is_plausible_request(line, cut) && (cut || head::begins_request(line))
+            }
+            Direction::ServerToClient if cut => head::begins_response(line),
+            Direction::ServerToClient => head::status_line(line).is_some(),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Where MySQL's packets could begin in bytes of which that is not known, and what makes a command or a response plausible.
+
+use memchr::memchr;
+
+use super::session::Session;
+use super::{command, probe};
+use crate::resync::{Candidate, Heads, Verdict};
+
+/// Header and a payload's first byte.
+pub const HEAD: usize = 5;
+/// The same of a packet inside a compressed one.
+const PACKED_HEAD: usize = 12;
+/// Shortest login.
+const LOGIN_LEN_MIN: u32 = 32;
+/// Bytes of SQL by which it is told from other text.
+const SQL: usize = 256;
+
+/// The client's commands.
+pub struct Commands {
+    /// The segment at hand begins one, if it looks at all like it. Anywhere else nothing does but SQL.
+    pub expected: bool,
+    /// It may turn out to be a packet of the compressed protocol.
+    pub may_be_packed: bool,
+}
+
+impl Heads for Commands {
+    const HEAD_BYTES_MAX: usize = HEAD + SQL;
+
+    /// A command's packet has the number 0.
+    fn next(&self, bytes: &[u8], from: usize) -> Option<usize> {
+        match bytes.get(from + 3..) {
+            Some(numbers) => Some(from + memchr(0, numbers).unwrap_or(numbers.len())),
+            None => Some(from),
+        }
+    }
+
+    fn begins_segment(&self, _: bool) -> bool {
+        self.expected
+    }
+
+    fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
+        let bytes = candidate.bytes;
+        let Some([a, b, c, number, code]) = bytes.first_chunk() else { return Verdict::More };
+        let len = u32::from_le_bytes([*a, *b, *c, 0]);
+        let is_command = *number == 0 && command::is_plausible(*code, len);
+        let is_text = is_command && matches!(*code, command::QUERY | command::STMT_PREPARE);
+        let (expected, sql) = (candidate.begins_segment, &bytes[HEAD..]);
+        let may_be_packed = expected && self.may_be_packed && (*number, *code) == (0, 0);
+        let found = match () {
+            () if may_be_packed && bytes.len() < PACKED_HEAD => return Verdict::More,
+            () if may_be_packed => is_packed(bytes.iter().copied()),
+            () if expected => is_command || *number == 1 && len >= LOGIN_LEN_MIN,
+            () if is_text && sql.len() < SQL.min(len as usize - 1) => return Verdict::More,
+            () => is_text && len > 6 && command::is_sql(sql),
+        };
+        if found { Verdict::Message } else { Verdict::No }
+    }
+}
+
+/// Whether a packet of the compressed protocol begins so.
+pub fn is_packed(bytes: impl Iterator<Item = u8>) -> bool {
+    let mut head = [0; PACKED_HEAD];
+    let n = head.iter_mut().zip(bytes).map(|(to, byte)| *to = byte).count();
+    let len = u32::from_le_bytes([head[0], head[1], head[2], 0]) as usize;
+    n == PACKED_HEAD && probe::is_packed_head(len, &head[4..])
+}
+
+/// The server's responses: they begin segments, and are told by the request that awaits them.
+pub struct Responses<'a> {
+    /// The connection.
+    pub session: &'a Session,
+    /// The place of the request.
+    pub index: Option<usize>,
+}
+
+impl Heads for Responses<'_> {
+    const HEAD_BYTES_MAX: usize = HEAD;
+
+    fn next(&self, _: &[u8], _: usize) -> Option<usize> {
+        None
+    }
+
+    fn begins_segment(&self, _: bool) -> bool {
+        true
+    }
+
+    fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
+        match candidate.bytes.first_chunk() {
+            Some(head) if self.session.can_begin(self.index, *head) => Verdict::Message,
+            Some(_) => Verdict::No,
+            None => Verdict::More,
+        }
+    }
+}

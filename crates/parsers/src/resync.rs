@@ -1,0 +1,223 @@
+//! Finding the next message where it is not known where one begins: behind missing bytes, behind bytes that make no
+//! sense, and in a connection joined midway.
+//!
+//! A protocol says two things ([`Heads`]): where a message could start, by what a fast search finds, and whether what stands
+//! there is plausible. [`Resync`] does the rest for one direction: it keeps a candidate of which too little has come over
+//! the segments that follow, knows when each of its bytes came and where they belong, and counts what is passed over.
+//! However the bytes are cut into segments the same messages are found. Holds at most [`Heads::HEAD_BYTES_MAX`] bytes.
+
+use flow::Place;
+use memchr::memchr;
+use wire::Timestamp;
+
+use crate::Output;
+
+/// What a protocol knows of the places where its messages start.
+pub trait Heads {
+    /// So many bytes are enough to judge: with them, more can change nothing.
+    const HEAD_BYTES_MAX: usize;
+
+    /// The first place in `bytes[from..]` where a message could start, as far as the bytes there and before tell, or may
+    /// when there are more; their length, if it is the byte to come.
+    fn next(&self, bytes: &[u8], from: usize) -> Option<usize>;
+
+    /// Whether a message may begin with the segment at hand, whatever stands before; `first`: it is the first one behind
+    /// a loss.
+    fn begins_segment(&self, first: bool) -> bool {
+        first
+    }
+
+    /// Whether a message starts here.
+    fn judge(&self, candidate: &Candidate<'_>) -> Verdict;
+}
+
+/// Bytes with which a message could start.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'a> {
+    /// At least one, at most [`Heads::HEAD_BYTES_MAX`].
+    pub bytes: &'a [u8],
+    /// When the first came.
+    pub ts: Timestamp,
+    /// Where they belong in what both sides say.
+    pub place: Option<Place>,
+    /// They begin a segment of which [`Heads::begins_segment`] said that a message may begin with it.
+    pub begins_segment: bool,
+}
+
+/// What a candidate is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// So much like the start of a message that reading can go on with it.
+    Message,
+    /// Something else.
+    No,
+    /// More bytes will tell. With [`Heads::HEAD_BYTES_MAX`] it means the same as `No`.
+    More,
+}
+
+/// A message that was found.
+#[derive(Debug)]
+pub struct Found {
+    /// When it began.
+    pub ts: Timestamp,
+    /// Where that belongs in what both sides say.
+    pub place: Option<Place>,
+    /// Its bytes from earlier segments.
+    held: Vec<u8>,
+    used: usize,
+}
+
+impl Found {
+    /// Hands what is held of the message to `read`, as it would have come. Gives the number of `bytes`, in which it was
+    /// found, that come before the rest of it.
+    pub fn replay(
+        self,
+        bytes: &[u8],
+        out: &mut Output<'_>,
+        read: impl FnOnce(&[u8], &mut Output<'_>),
+    ) -> usize {
+        if !self.held.is_empty() {
+            let place = out.place_of(bytes);
+            out.set_chunk(&self.held, self.place);
+            read(&self.held, out);
+            out.set_chunk(bytes, place);
+        }
+        self.used
+    }
+
+    /// The message's first bytes, of which some were found in `bytes`.
+    pub fn first<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = u8> + 'a {
+        self.held.iter().chain(&bytes[self.used..]).copied()
+    }
+}
+
+/// One direction's search.
+#[derive(Debug, Default)]
+pub struct Resync {
+    /// A candidate, and what came behind it.
+    held: Vec<u8>,
+    /// Where the segments in these bytes begin, and in those at hand.
+    segments: Vec<Segment>,
+    /// The next byte is a candidate.
+    at_next: bool,
+    /// Bytes have come since the loss.
+    begun: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    at: usize,
+    ts: Timestamp,
+    place: Option<Place>,
+    may_begin: bool,
+}
+
+impl Segment {
+    /// What begins so far behind its start.
+    fn candidate<'a>(&self, bytes: &'a [u8], into: usize) -> Candidate<'a> {
+        let place = self.place.map(|p| Place { seq: p.seq.plus(into as u32), ..p });
+        Candidate { bytes, ts: self.ts, place, begins_segment: self.may_begin && into == 0 }
+    }
+}
+
+impl Resync {
+    /// Looks for a message that starts in `bytes`, or in those held before them. When there is none, all of them are used.
+    pub fn find<H: Heads>(
+        &mut self,
+        heads: &H,
+        bytes: &[u8],
+        ts: Timestamp,
+        out: &mut Output<'_>,
+    ) -> Option<Found> {
+        let mut window = std::mem::take(&mut self.held);
+        let before = window.len();
+        let may_begin = heads.begins_segment(!std::mem::replace(&mut self.begun, true));
+        self.segments.push(Segment { at: before, ts, place: out.place_of(bytes), may_begin });
+        if before > 0 {
+            window.extend_from_slice(bytes);
+        }
+        let all = if before > 0 { &window } else { bytes };
+        let known = std::mem::take(&mut self.at_next) || before > 0;
+        let (at, verdict) = first(heads, all, known, &self.segments);
+        out.counters.skipped_bytes += at as u64;
+        self.forget(at);
+        if verdict == Verdict::Message {
+            let Resync { segments, .. } = std::mem::take(self);
+            let Segment { ts, place, .. } = segments[0];
+            window.truncate(before);
+            window.drain(..at.min(before));
+            return Some(Found { ts, place, held: window, used: at.saturating_sub(before) });
+        }
+        self.held = all[at..].to_vec();
+        if self.held.is_empty() {
+            self.segments.clear();
+            self.at_next = verdict == Verdict::More;
+        }
+        None
+    }
+
+    /// The candidate held, if there is one.
+    #[must_use]
+    pub fn candidate(&self) -> Option<Candidate<'_>> {
+        let first = self.segments.first().filter(|_| !self.held.is_empty())?;
+        Some(first.candidate(&self.held, 0))
+    }
+
+    /// What comes next does not follow what came before: forgets it, and tells how many bytes were held.
+    pub fn start_anew(&mut self, out: &mut Output<'_>) -> usize {
+        let held = std::mem::take(self).held.len();
+        out.counters.skipped_bytes += held as u64;
+        held
+    }
+
+    /// The first `n` bytes are of no use any more.
+    fn forget(&mut self, n: usize) {
+        let behind = self.segments.partition_point(|s| s.at <= n);
+        self.segments.drain(..behind.saturating_sub(1));
+        for segment in &mut self.segments {
+            let Candidate { place, begins_segment, .. } =
+                segment.candidate(&[], n.saturating_sub(segment.at));
+            (segment.place, segment.may_begin) = (place, begins_segment);
+            segment.at = segment.at.saturating_sub(n);
+        }
+    }
+}
+
+/// The first place that is not refused, and what is there; the end, if there is none. `known`: the first byte is a candidate.
+fn first<H: Heads>(heads: &H, bytes: &[u8], known: bool, segments: &[Segment]) -> (usize, Verdict) {
+    let mut starts = segments.iter().filter(|s| s.may_begin).map(|s| s.at).peekable();
+    let mut next = |from| {
+        while starts.next_if(|start| *start < from).is_some() {}
+        let end = starts.peek().copied();
+        heads.next(&bytes[..end.unwrap_or(bytes.len())], from).or(end)
+    };
+    let mut candidate = if known { Some(0) } else { next(0) };
+    while let Some(at) = candidate.filter(|at| *at < bytes.len()) {
+        let segment = &segments[segments.partition_point(|s| s.at <= at) - 1];
+        let head = &bytes[at..bytes.len().min(at + H::HEAD_BYTES_MAX)];
+        match heads.judge(&segment.candidate(head, at - segment.at)) {
+            Verdict::More if head.len() < H::HEAD_BYTES_MAX => return (at, Verdict::More),
+            Verdict::Message => return (at, Verdict::Message),
+            Verdict::No | Verdict::More => candidate = next(at + 1),
+        }
+    }
+    (bytes.len(), if candidate.is_some() { Verdict::More } else { Verdict::No })
+}
+
+/// Whether a message starts anywhere in `bytes`, which begin none.
+pub fn is_in<H: Heads>(heads: &H, bytes: &[u8]) -> bool {
+    let whole = Segment { at: 0, ts: Timestamp::MIN, place: None, may_begin: false };
+    first(heads, bytes, false, &[whole]).1 == Verdict::Message
+}
+
+/// Where the next line starts, for [`Heads::next`].
+#[must_use]
+pub fn next_line(bytes: &[u8], from: usize) -> Option<usize> {
+    match from.checked_sub(1).and_then(|before| bytes.get(before)) {
+        Some(b'\n') => Some(from),
+        _ => memchr(b'\n', &bytes[from..]).map(|nl| from + nl + 1),
+    }
+}
+
+#[cfg(test)]
+mod tests;

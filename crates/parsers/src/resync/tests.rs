@@ -1,0 +1,266 @@
+//! The search against a slow and obvious one, with the heads of every protocol.
+
+use flow::Place;
+use proptest::prelude::*;
+use wire::{Addr, Endpoint, IpProtocol, TcpSeq, Timestamp};
+
+use super::{Candidate, Heads, Resync, Verdict, next_line};
+use crate::http::Heads as HttpHeads;
+use crate::memcached::Search as MemcachedHeads;
+use crate::mysql::Commands;
+use crate::nfs::Search as RpcHeads;
+use crate::{Counters, Direction, FlowContext, Output};
+
+/// `<`, up to three digits, `>`.
+struct Tags;
+
+impl Heads for Tags {
+    const HEAD_BYTES_MAX: usize = 5;
+
+    fn next(&self, bytes: &[u8], from: usize) -> Option<usize> {
+        bytes[from..].iter().position(|b| *b == b'<').map(|at| from + at)
+    }
+
+    fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
+        let digits = candidate.bytes[1..].iter().take_while(|b| b.is_ascii_digit()).count();
+        match candidate.bytes.get(1 + digits) {
+            _ if candidate.bytes[0] != b'<' => Verdict::No,
+            Some(b'>') => Verdict::Message,
+            None => Verdict::More,
+            Some(_) => Verdict::No,
+        }
+    }
+}
+
+/// `go`, at the start of a line or a segment.
+struct Lines;
+
+impl Heads for Lines {
+    const HEAD_BYTES_MAX: usize = 2;
+
+    fn next(&self, bytes: &[u8], from: usize) -> Option<usize> {
+        next_line(bytes, from)
+    }
+
+    fn begins_segment(&self, _: bool) -> bool {
+        true
+    }
+
+    fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
+        match candidate.bytes {
+            b"go" => Verdict::Message,
+            b"g" => Verdict::More,
+            _ => Verdict::No,
+        }
+    }
+}
+
+/// Where messages start in `bytes` that come in one piece, but may begin where a segment does; behind each it is looked
+/// for the next.
+fn slow<H: Heads>(heads: &H, bytes: &[u8], segments: &[usize]) -> Vec<usize> {
+    let (mut found, mut from) = (Vec::new(), 0);
+    'search: loop {
+        let begun = from;
+        for at in begun..bytes.len() {
+            let is_start = at == begun || segments.contains(&at);
+            let begins_segment = is_start && heads.begins_segment(at == begun);
+            let rest = &bytes[at..bytes.len().min(at + H::HEAD_BYTES_MAX)];
+            let place = Some(place(at));
+            let candidate = Candidate { bytes: rest, ts: Timestamp(0), place, begins_segment };
+            if !begins_segment && heads.next(&bytes[begun..], at - begun) != Some(at - begun) {
+                continue;
+            }
+            match heads.judge(&candidate) {
+                Verdict::Message => {
+                    found.push(at);
+                    from = at + 1;
+                    continue 'search;
+                }
+                Verdict::More if rest.len() < H::HEAD_BYTES_MAX => return found,
+                Verdict::No | Verdict::More => {}
+            }
+        }
+        return found;
+    }
+}
+
+/// The same with [`Resync`], segment by segment.
+fn fast<H: Heads>(heads: &H, bytes: &[u8], segments: &[usize], resync: &mut Resync) -> Vec<usize> {
+    let flow = flow();
+    let (mut found, mut from) = (Vec::new(), 0);
+    let mut counters = Counters::default();
+    'search: loop {
+        let skipped_before = counters.skipped_bytes;
+        let mut out = Output::new(&flow, Timestamp(0), &mut counters, &mut []);
+        resync.start_anew(&mut out);
+        let skipped_at_first = out.counters.skipped_bytes;
+        for (i, start) in segments.iter().enumerate() {
+            let end = segments.get(i + 1).copied().unwrap_or(bytes.len());
+            let start = from.max(*start);
+            if start >= end {
+                continue;
+            }
+            let segment = &bytes[start..end];
+            out.set_chunk(segment, Some(place(start)));
+            let Some(message) = resync.find(heads, segment, Timestamp(start as i64), &mut out) else {
+                let held = resync.candidate().map_or(0, |c| c.bytes.len());
+                assert!(held < H::HEAD_BYTES_MAX);
+                assert_eq!(out.counters.skipped_bytes - skipped_at_first, (end - from - held) as u64);
+                continue;
+            };
+            let at = start + message.used - message.held.len();
+            assert_eq!(out.counters.skipped_bytes - skipped_at_first, (at - from) as u64);
+            let began = segments.iter().rfind(|s| **s <= at).map_or(0, |s| from.max(*s));
+            assert_eq!(message.ts, Timestamp(began as i64));
+            let head: Vec<u8> = message.first(segment).collect();
+            assert_eq!(head, bytes[at..end]);
+            let mut replayed = Vec::new();
+            message.replay(segment, &mut out, |held, out| {
+                assert_eq!(out.place_of(held), Some(place(at)));
+                replayed.extend_from_slice(held);
+            });
+            assert_eq!(out.place_of(segment), Some(place(start)));
+            assert!(replayed.is_empty() || replayed == bytes[at..start]);
+            found.push(at);
+            from = at + 1;
+            continue 'search;
+        }
+        assert!(counters.skipped_bytes >= skipped_before);
+        return found;
+    }
+}
+
+fn place(at: usize) -> Place {
+    Place { seq: TcpSeq(at as u32), ack: TcpSeq(7) }
+}
+
+fn flow() -> FlowContext {
+    let end = |n| Endpoint { addr: Addr::v4([10, 0, 0, n]), port: 1 };
+    FlowContext {
+        id: 1,
+        client: end(1),
+        server: end(2),
+        protocol: IpProtocol::TCP,
+        client_guessed: false,
+        midstream: false,
+        sample_rate: 1.0,
+        tunnel: wire::Tunnel::default(),
+        vlan: None,
+    }
+}
+
+/// Both give the same, between gaps; how many messages there are.
+fn check<H: Heads>(heads: &H, runs: &[Vec<Vec<u8>>]) -> usize {
+    let mut resync = Resync::default();
+    let mut count = 0;
+    for run in runs {
+        let mut segments: Vec<usize> = Vec::new();
+        let mut bytes = Vec::new();
+        for piece in run.iter().filter(|piece| !piece.is_empty()) {
+            segments.push(bytes.len());
+            bytes.extend_from_slice(piece);
+        }
+        let found = fast(heads, &bytes, &segments, &mut resync);
+        assert_eq!(found, slow(heads, &bytes, &segments), "{}", bytes.escape_ascii());
+        count += found.len();
+    }
+    count
+}
+
+/// Runs of bytes made of `parts`, cut anywhere.
+fn runs(parts: &'static [&'static [u8]]) -> impl Strategy<Value = Vec<Vec<Vec<u8>>>> {
+    let part = prop_oneof![
+        4 => proptest::sample::select(parts).prop_map(<[u8]>::to_vec),
+        1 => proptest::collection::vec(any::<u8>(), 0..4),
+    ];
+    let bytes = proptest::collection::vec(part, 0..9).prop_map(|parts| parts.concat());
+    let run = (bytes, proptest::collection::vec(0..400usize, 0..7)).prop_map(|(bytes, mut cuts)| {
+        cuts.iter_mut().for_each(|cut| *cut %= bytes.len() + 1);
+        cuts.extend([0, bytes.len()]);
+        cuts.sort_unstable();
+        cuts.windows(2).map(|cut| bytes[cut[0]..cut[1]].to_vec()).collect()
+    });
+    proptest::collection::vec(run, 1..4)
+}
+
+const C: Direction = Direction::ClientToServer;
+const S: Direction = Direction::ServerToClient;
+
+const TAGS: &[&[u8]] = &[b"<1>", b"<", b"12", b">", b"<123>", b"<1234>", b"x"];
+const LINES: &[&[u8]] = &[b"go", b"g", b"o", b"\n", b"x"];
+const HTTP: &[&[u8]] = &[
+    b"GET / HTTP/1.1\r\n",
+    b"CONNECT example:1 HTTP/1.1\r\n",
+    b"HTTP/1.1 200 OK\r\n",
+    b"HTTP/1.",
+    b"Host: h\r\n",
+    b" folded\r\n",
+    b"\r\n",
+    b"\n",
+    b"{\"GET\":1}",
+    b"POST ",
+];
+const MEMCACHED: &[&[u8]] =
+    &[b"get k\r\n", b"set k 0 0 3\r\n", b"abc\r\n", b"get ", b"\r\n", b"k", b"STORED\r\n"];
+const MEMCACHED_BINARY: &[&[u8]] = &[
+    b"\x80\x00\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0k",
+    b"\x80\x0a\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+    b"\x80\x00\0\x01",
+    b"\x80",
+    b"\0\0\0",
+];
+const SQL: &[&[u8]] = &[
+    b"\x0b\0\0\0\x03select 1+1",
+    b"\x05\0\0\x01\0\0\0\x02\0",
+    b"\0\0\0",
+    b"\x03sel",
+    b"ect 1 from a",
+    b"\x01\0\0\0\x0e",
+];
+const RPC: &[&[u8]] = &[
+    b"\x80\0\0\x28\0\0\0\x07\0\0\0\0\0\0\0\x02\0\x01\x86\xa3\0\0\0\x03\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+    b"\x80\0\0\x18\0\0\0\x07\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+    b"\0\0\0\x01\0\0\0",
+    b"\0\0\0\0\0\0\0\x02\0",
+    b"\0\0\0\0",
+    b"\x80\0\0",
+];
+
+#[test]
+fn there_is_something_to_find() {
+    let whole = |parts: &[&[u8]]| vec![vec![parts.concat()]];
+    assert_eq!(check(&Tags, &whole(TAGS)), 3);
+    assert_eq!(check(&HttpHeads(C), &whole(&[b"x\n", HTTP[0], b"\r\n"])), 1);
+    assert_eq!(
+        check(&HttpHeads(S), &whole(&[b"{}", HTTP[2], b"\r\nHTTP/1.1 200 what\nGET\nHTTP/1.0 404\n\n"])),
+        2
+    );
+    assert_eq!(check(&Commands { expected: false, may_be_packed: false }, &whole(SQL)), 1);
+    assert_eq!(check(&RpcHeads(|xid| xid == 7), &whole(RPC)), 2);
+    assert_eq!(check(&memcached(false), &whole(MEMCACHED)), 2);
+    assert_eq!(check(&memcached(true), &whole(MEMCACHED_BINARY)), 2);
+}
+
+fn memcached(is_binary: bool) -> MemcachedHeads<'static> {
+    let conversation = Box::leak(Box::default());
+    MemcachedHeads { conversation, direction: C, is_binary }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_cutting_finds_what_a_slow_search_finds(
+        tags in runs(TAGS), lines in runs(LINES), http in runs(HTTP), text in runs(MEMCACHED),
+        binary in runs(MEMCACHED_BINARY), sql in runs(SQL), rpc in runs(RPC), expected in any::<bool>(),
+    ) {
+        check(&Tags, &tags);
+        check(&Lines, &lines);
+        check(&HttpHeads(C), &http);
+        check(&HttpHeads(S), &http);
+        check(&memcached(false), &text);
+        check(&memcached(true), &binary);
+        check(&Commands { expected, may_be_packed: expected }, &sql);
+        check(&RpcHeads(|xid| xid == 7), &rpc);
+    }
+}
