@@ -230,8 +230,9 @@ pub struct Output<'a> {
     /// What went wrong.
     pub counters: &'a mut Counters,
     taps: &'a mut [Tap],
-    /// Where the bytes at hand lie in memory, and their place in the connection.
-    chunk: Option<(std::ops::RangeInclusive<usize>, Place)>,
+    /// Where the bytes at hand begin in memory, how many there are, and their place in the connection.
+    chunk: (usize, usize),
+    place: Option<Place>,
 }
 
 impl<'a> Output<'a> {
@@ -244,24 +245,23 @@ impl<'a> Output<'a> {
         counters: &'a mut Counters,
         taps: &'a mut [Tap],
     ) -> Self {
-        Output { flow: flow.into(), now, counters, taps, chunk: None }
+        Output { flow: flow.into(), now, counters, taps, chunk: (0, 0), place: None }
     }
 
     /// The bytes at hand from now on, and where they belong in what both sides say, if that is known.
     #[inline]
     pub fn set_chunk(&mut self, bytes: &[u8], place: Option<Place>) {
-        let start = bytes.as_ptr().addr();
-        self.chunk = place.map(|place| (start..=start + bytes.len(), place));
+        (self.chunk, self.place) = ((bytes.as_ptr().addr(), bytes.len()), place);
     }
 
     /// The place of `bytes`, if they are a part of those at hand.
     #[inline]
     #[must_use]
     pub fn place_of(&self, bytes: &[u8]) -> Option<Place> {
-        let (chunk, place) = self.chunk.as_ref()?;
-        let start = bytes.as_ptr().addr();
-        let offset = chunk.contains(&start).then(|| (start - chunk.start()) as u32)?;
-        Some(Place { seq: place.seq.plus(offset), ..*place })
+        let place = self.place?;
+        let (start, len) = self.chunk;
+        let offset = bytes.as_ptr().addr().wrapping_sub(start);
+        (offset <= len).then(|| Place { seq: place.seq.plus(offset as u32), ..place })
     }
 
     /// Whether any tap asked for this column: spares work that only it needs.

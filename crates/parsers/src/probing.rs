@@ -3,6 +3,7 @@
 //! Holds the first bytes of a flow (bounded) until a protocol claims them. Knows no protocol itself: those to look
 //! for are an argument.
 
+use flow::Place;
 use wire::{IpProtocol, Side, Timestamp};
 
 use crate::{Direction, Output, Probe, ProbeContext, Protocol, StreamParser};
@@ -38,9 +39,17 @@ pub enum Stream {
 /// The bytes of a flow whose protocol is not known yet.
 #[derive(Default)]
 pub struct Probing {
-    held: Vec<(Side, Timestamp, Vec<u8>)>,
+    held: Vec<Held>,
     chunks: u32,
     midstream: bool,
+}
+
+/// Bytes that `side` sent.
+struct Held {
+    side: Side,
+    ts: Timestamp,
+    place: Option<Place>,
+    bytes: Vec<u8>,
 }
 
 /// Which protocol spoke, and who asks.
@@ -66,7 +75,7 @@ pub struct ProbeFlow {
 }
 
 impl Probing {
-    /// Looks at the next bytes of `side`. `Ok(None)`: not known yet; `Err(())`: none of `protocols`.
+    /// Looks at the next bytes of `side`, and where they belong. `Ok(None)`: not known yet; `Err(())`: none of `protocols`.
     ///
     /// # Errors
     /// When the flow has shown enough to be given up.
@@ -75,7 +84,7 @@ impl Probing {
         &mut self,
         side: Side,
         bytes: &[u8],
-        ts: Timestamp,
+        (ts, place): (Timestamp, Option<Place>),
         flow: ProbeFlow,
         protocols: &[&Protocol],
     ) -> Result<Option<Recognised>, ()> {
@@ -104,25 +113,25 @@ impl Probing {
         if self.chunks >= if midstream { MIDSTREAM_CHUNKS_MAX } else { CHUNKS_MAX } {
             return Err(());
         }
-        let room = HELD_BYTES_MAX.saturating_sub(self.held.iter().map(|h| h.2.len()).sum());
+        let room = HELD_BYTES_MAX.saturating_sub(self.held.iter().map(|h| h.bytes.len()).sum());
         if bytes.len() > room || midstream && !undecided {
             // These bytes begin no message, or too much is held: the next ones of this side may begin one.
             self.on_gap(side);
         } else {
             // The other side's answer may tell what they are.
-            self.held.push((side, ts, bytes.to_vec()));
+            self.held.push(Held { side, ts, place, bytes: bytes.to_vec() });
         }
         Ok(None)
     }
 
     /// Bytes of `side` are missing: what is held of it leads nowhere.
     pub fn on_gap(&mut self, side: Side) {
-        self.held.retain(|h| h.0 != side);
+        self.held.retain(|h| h.side != side);
         self.midstream = true;
     }
 
     fn held_of(&self, side: Side) -> Vec<u8> {
-        self.held.iter().filter(|h| h.0 == side).flat_map(|h| h.2.iter().copied()).collect()
+        self.held.iter().filter(|h| h.side == side).flat_map(|h| h.bytes.iter().copied()).collect()
     }
 
     /// Whether the start of the connection's bytes was not used.
@@ -133,7 +142,8 @@ impl Probing {
 
     /// Feeds what was held to the parser that was found.
     pub fn replay(self, asker: Side, parser: &mut dyn StreamParser, out: &mut Output<'_>) {
-        for (side, ts, bytes) in self.held {
+        for Held { side, ts, place, bytes } in self.held {
+            out.set_chunk(&bytes, place);
             parser.on_bytes(direction(side, asker), &bytes, ts, out);
         }
     }

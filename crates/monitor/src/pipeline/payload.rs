@@ -17,7 +17,7 @@ impl Monitor {
         (ts, place): (Timestamp, Place),
     ) {
         if matches!(self.table.state(idx).stream, Stream::New | Stream::Probing(_))
-            && !self.recognise(idx, side, bytes, ts)
+            && !self.recognise(idx, side, bytes, (ts, Some(place)))
         {
             return;
         }
@@ -35,7 +35,7 @@ impl Monitor {
         (cut, ts): (u32, Timestamp),
     ) {
         if matches!(self.table.state(idx).stream, Stream::New | Stream::Probing(_))
-            && !self.recognise(idx, side, bytes, ts)
+            && !self.recognise(idx, side, bytes, (ts, None))
         {
             return;
         }
@@ -56,7 +56,13 @@ impl Monitor {
 
     /// Asks the protocols whether these bytes are theirs. True when one has been found; the bytes before these have
     /// been fed to its parser then.
-    fn recognise(&mut self, idx: FlowIdx, side: Side, bytes: &[u8], ts: Timestamp) -> bool {
+    fn recognise(
+        &mut self,
+        idx: FlowIdx,
+        side: Side,
+        bytes: &[u8],
+        said: (Timestamp, Option<Place>),
+    ) -> bool {
         let flow = self.table.flow(idx);
         let (key, (client, guessed)) = (flow.key(), flow.client());
         let about = ProbeFlow {
@@ -70,7 +76,7 @@ impl Monitor {
             Stream::Probing(probing) => probing,
             _ => Box::default(),
         };
-        match probing.on_bytes(side, bytes, ts, about, self.outputs.protocols()) {
+        match probing.on_bytes(side, bytes, said, about, self.outputs.protocols()) {
             Ok(None) => state.stream = Stream::Probing(probing),
             Err(()) => {
                 state.stream = Stream::Ignored;
