@@ -112,7 +112,7 @@ impl Monitor {
             {
                 if self.asks.payload && !events.list().is_empty() {
                     self.now = self.clock.max(captured.ts);
-                    self.on_events(events, &captured.bytes[ready.payload as usize..], None);
+                    self.on_ordinary(idx, events, &captured.bytes[ready.payload as usize..]);
                 }
                 self.leaves_out(idx);
                 continue;

@@ -1,7 +1,7 @@
 //! In which order a flow's bytes, gaps and ends reach its parser: at once where nothing is missing, else in the order in
 //! which they were said ([`parsers::in_time`]).
 
-use flow::{FlowIdx, Place};
+use flow::{Event, Events, FlowEvent, FlowIdx, Place};
 use parsers::Stream;
 use parsers::in_time::Piece;
 use parsers::probing::direction;
@@ -10,6 +10,17 @@ use wire::{Side, Timestamp};
 use super::Monitor;
 
 impl Monitor {
+    /// What an ordinary segment said: one of a flow in which nothing is missing.
+    #[inline]
+    pub(super) fn on_ordinary(&mut self, idx: FlowIdx, events: &Events, payload: &[u8]) {
+        match *events.list() {
+            [Event { what: FlowEvent::Bytes { side, chunk, ts, place }, .. }] if !self.waits(idx) => {
+                self.on_bytes(idx, side, events.bytes(chunk, payload), (ts, place));
+            }
+            _ => self.on_events(events, payload, None),
+        }
+    }
+
     pub(super) fn say_bytes(&mut self, idx: FlowIdx, side: Side, bytes: &[u8], at: (Timestamp, Place)) {
         match self.must_wait(idx) {
             false => self.on_bytes(idx, side, bytes, at),
