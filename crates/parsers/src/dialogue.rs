@@ -20,26 +20,31 @@ pub struct Dialogue {
     fields: Vec<&'static str>,
 }
 
+/// A flow over TCP, from its start.
+pub fn flow() -> FlowContext {
+    let end = |n, port| Endpoint { addr: Addr::v4([10, 0, 0, n]), port };
+    FlowContext {
+        id: 1,
+        client: end(1, 40000),
+        server: end(2, 80),
+        protocol: IpProtocol::TCP,
+        client_guessed: false,
+        midstream: false,
+        sample_rate: 1.0,
+        tunnel: wire::Tunnel::default(),
+        vlan: None,
+    }
+}
+
 impl Dialogue {
     /// A new flow of `protocol`; `rows` will show `fields` of `schema`.
     pub fn new(protocol: &Protocol, schema: Schema, variant: u8, fields: &[&'static str]) -> Dialogue {
         let schema = Arc::new(schema);
         let wanted: Vec<_> = schema.ids().collect();
-        let end = |n, port| Endpoint { addr: Addr::v4([10, 0, 0, n]), port };
         Dialogue {
             parser: (protocol.start)(),
             taps: vec![Tap::new(variant, TupleWriter::new(schema, &wanted))],
-            flow: FlowContext {
-                id: 1,
-                client: end(1, 40000),
-                server: end(2, 80),
-                protocol: IpProtocol::TCP,
-                client_guessed: false,
-                midstream: false,
-                sample_rate: 1.0,
-                tunnel: wire::Tunnel::default(),
-                vlan: None,
-            },
+            flow: flow(),
             now_us: 0,
             counters: Counters::default(),
             fields: fields.to_vec(),

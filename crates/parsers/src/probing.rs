@@ -193,3 +193,44 @@ fn context(side: Side, flow: ProbeFlow, midstream: bool, protocol: &Protocol) ->
     let speaker = flow.client.map(|client| direction(side, client));
     ProbeContext { transport: flow.transport, usual_port, midstream, speaker }
 }
+
+#[cfg(test)]
+mod tests {
+    use wire::TcpSeq;
+
+    use super::*;
+    use crate::dialogue::flow;
+    use crate::{Counters, template};
+
+    /// Notes where bytes belong.
+    struct Places(Vec<Option<Place>>);
+
+    impl StreamParser for Places {
+        fn on_bytes(&mut self, _: Direction, bytes: &[u8], _: Timestamp, out: &mut Output<'_>) {
+            self.0.push(out.place_of(&bytes[1..]));
+        }
+
+        fn on_gap(&mut self, _: Direction, _: u64, _: Timestamp, _: &mut Output<'_>) {}
+
+        fn on_end(&mut self, _: Direction, _: Timestamp, _: &mut Output<'_>) {}
+
+        fn on_close(&mut self, _: &mut Output<'_>) {}
+    }
+
+    #[test]
+    fn what_was_held_keeps_its_place() {
+        let mut probing = Probing::default();
+        let about =
+            ProbeFlow { transport: IpProtocol::TCP, client: None, ports: [40000, 7070], midstream: false };
+        let at = |seq| Place { seq: TcpSeq(seq), ack: TcpSeq(7) };
+        let protocols = &[&template::PROTOCOL];
+        let found = probing.on_bytes(Side::A, b"GET", (Timestamp(1), Some(at(100))), about, protocols);
+        assert_eq!(found, Ok(None));
+        let found = probing.on_bytes(Side::A, b" a\n", (Timestamp(2), Some(at(103))), about, protocols);
+        assert_eq!(found, Ok(Some(Recognised { protocol: 0, asker: Side::A })));
+        let (flow, mut counters, mut places) = (flow(), Counters::default(), Places(Vec::new()));
+        let mut out = Output::new(&flow, Timestamp(2), &mut counters, &mut []);
+        probing.replay(Side::A, &mut places, &mut out);
+        assert_eq!(places.0, [Some(at(101))]);
+    }
+}

@@ -2,14 +2,15 @@
 
 use flow::Place;
 use proptest::prelude::*;
-use wire::{Addr, Endpoint, IpProtocol, TcpSeq, Timestamp};
+use wire::{TcpSeq, Timestamp};
 
 use super::{Candidate, Heads, Resync, Verdict, next_line};
+use crate::dialogue::flow;
 use crate::http::Heads as HttpHeads;
 use crate::memcached::Search as MemcachedHeads;
 use crate::mysql::Commands;
 use crate::nfs::Search as RpcHeads;
-use crate::{Counters, Direction, FlowContext, Output};
+use crate::{Counters, Direction, Output};
 
 /// `<`, up to three digits, `>`.
 struct Tags;
@@ -132,21 +133,6 @@ fn fast<H: Heads>(heads: &H, bytes: &[u8], segments: &[usize], resync: &mut Resy
 
 fn place(at: usize) -> Place {
     Place { seq: TcpSeq(at as u32), ack: TcpSeq(7) }
-}
-
-fn flow() -> FlowContext {
-    let end = |n| Endpoint { addr: Addr::v4([10, 0, 0, n]), port: 1 };
-    FlowContext {
-        id: 1,
-        client: end(1),
-        server: end(2),
-        protocol: IpProtocol::TCP,
-        client_guessed: false,
-        midstream: false,
-        sample_rate: 1.0,
-        tunnel: wire::Tunnel::default(),
-        vlan: None,
-    }
 }
 
 /// Both give the same, between gaps; how many messages there are.
