@@ -88,6 +88,16 @@ pub struct Place {
     pub ack: TcpSeq,
 }
 
+impl Place {
+    /// Where what begins here and has `bytes` ends, unless that is so far away that sequence numbers may repeat.
+    #[inline]
+    #[must_use]
+    pub fn behind(self, bytes: u64) -> Option<TcpSeq> {
+        let bytes = u32::try_from(bytes).ok().filter(|bytes| *bytes < 1 << 30)?;
+        Some(self.seq.plus(bytes))
+    }
+}
+
 /// Why a flow ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CloseReason {

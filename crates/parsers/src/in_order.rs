@@ -8,20 +8,26 @@
 //!   request's sender heard answers it, if that client has been seen to wait;
 //! - a client that has been seen to wait for each response (or for all responses of a batch) before it asks again
 //!   says by asking that everything earlier was answered; a response is then the latest request's, if that was sent
-//!   after the response before and no response was lost between them.
+//!   after the response before and no response was lost between them;
+//! - of a damaged batch the messages are held until the next one begins, and then counted from both ends ([`batch`]).
 //!
 //! Everything else is handed out in halves: two halves are true, a wrong pair is not.
 //!
-//! Knows no bytes and no protocol. Holds at most [`WAITING_MAX`] exchanges.
+//! Knows no bytes and no protocol. Holds at most [`WAITING_MAX`] exchanges and [`APART_MAX`] responses.
 
+mod apart;
+mod batch;
 mod exchange;
 mod habit;
+mod settle;
 
 use std::ops::Range;
 
 use flow::Place;
 use wire::{TcpSeq, Timestamp};
 
+use self::apart::Apart;
+use self::batch::Hole;
 pub use self::exchange::Exchange;
 use self::exchange::is;
 use self::habit::{Habit, When};
@@ -34,6 +40,8 @@ pub const WAITING_MAX: usize = 1024;
 /// Most responses held that came before their requests: packets that a capture put into the wrong order, or requests
 /// that wait behind bytes of which it is not known yet that they are missing.
 const EARLY_MAX: u64 = 256;
+/// Most responses of a damaged batch that are held until it is over.
+const APART_MAX: usize = 256;
 /// Most losses of requests remembered.
 const BREAKS_MAX: usize = 64;
 /// A response that is further ahead of a request than this was not put into the wrong order: it answers another one.
@@ -44,8 +52,14 @@ const EARLY_NS_MAX: i64 = 10_000_000;
 pub enum Spot {
     /// With this request.
     With(u64),
-    /// With none: its request is not known.
-    Alone,
+    /// By itself: its request is not known, or not yet.
+    Apart(u64),
+}
+
+impl Default for Spot {
+    fn default() -> Self {
+        Spot::Apart(u64::MAX)
+    }
 }
 
 /// Missing bytes behind which a message may begin, from [`InOrder::loss`].
@@ -59,6 +73,29 @@ pub struct Loss {
     requests_before: u64,
 }
 
+impl Loss {
+    /// How many messages it may be, if what follows is the head of one (`at_head`), or else is somewhere in one.
+    fn hole(self, at_head: bool) -> Hole {
+        let hole = Hole::of_bytes(self.bytes);
+        match (self.next_began, at_head) {
+            (true, true) => hole,
+            (true, false) => Hole { most: hole.most.saturating_add(1), ..hole },
+            (false, _) => Hole { least: 0, most: hole.most.saturating_add(1) },
+        }
+    }
+}
+
+/// What is known of a response's request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Attributed {
+    /// Its number, and whether that is by more than counting.
+    To(u64, bool),
+    /// It is of the present batch; so much may be missing before this response.
+    ToTheBatch(Hole),
+    /// Nothing.
+    Nobody,
+}
+
 /// The exchanges of one flow. Laid out as written: what every message touches is in front.
 #[derive(Debug)]
 #[repr(C)]
@@ -69,6 +106,12 @@ pub struct InOrder<Q, R> {
     next_response: u64,
     /// What the client had heard when it asked last.
     heard_before: Option<TcpSeq>,
+    /// Where the next message of each direction begins, if that is known.
+    ends: [Option<TcpSeq>; 2],
+    /// The first request of the present batch: of those that were asked after the same.
+    batch: u64,
+    /// Nothing is missing just before it.
+    batch_begins_whole: bool,
     /// First byte of the last response, if no responses were lost since.
     heard: When,
     habit: Habit,
@@ -81,18 +124,18 @@ pub struct InOrder<Q, R> {
     responses_lost: bool,
     /// A response was seen that nothing could be said of.
     ambiguous: bool,
-    /// Requests may be missing just before each of these, ascending.
-    request_breaks: Vec<u64>,
+    /// Requests may be missing just before each of these, ascending, and how many.
+    request_breaks: Vec<(u64, Hole)>,
     exchanges: Slots<Exchange<Q, R>>,
-    /// A response whose request is not known.
-    alone: Option<Box<Exchange<Q, R>>>,
+    /// Responses whose requests are not known.
+    apart: Option<Box<Apart<Q, R>>>,
 }
 
 impl<Q: Default, R: Default> Default for InOrder<Q, R> {
     fn default() -> Self {
         InOrder {
             exchanges: Slots::default(),
-            alone: None,
+            apart: None,
             base: 0,
             next_request: 0,
             next_response: 0,
@@ -102,6 +145,9 @@ impl<Q: Default, R: Default> Default for InOrder<Q, R> {
             responses_lost: false,
             ambiguous: false,
             heard_before: None,
+            ends: [None; 2],
+            batch: 0,
+            batch_begins_whole: false,
             heard: When::NEVER,
             habit: Habit::default(),
             evicted: 0,
@@ -128,6 +174,13 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
             self.give_up_stale_responses(first, asked);
         }
         let number = self.next_request;
+        if let Some(asked) = asked {
+            if self.heard_before == Some(asked.ack) {
+                self.habit.asks(number + 1 - self.batch);
+            } else {
+                self.begin_batch(number, asked);
+            }
+        }
         self.next_request += 1;
         let synced = !self.certain() && self.habit.begins_batch(first);
         if synced {
@@ -146,11 +199,7 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
         let exchange =
             self.exchanges.get_mut(i).expect("it is held: it was found, or has just been put there");
         (exchange.request_first, exchange.asked) = (first, asked);
-        let heard = asked.map(|asked| asked.ack);
-        let opens = heard != self.heard_before && !self.request_breaks.contains(&number);
-        self.heard_before = heard;
-        let exchange =
-            self.exchanges.get_mut(i).expect("it is held: it was found, or has just been put there");
+        let opens = number == self.batch && !self.request_breaks.iter().any(|b| b.0 == number);
         exchange.set(is::OPENS, opens);
         exchange.set(is::RESYNC, resync || synced && held.is_none());
         exchange.is |= is::ASKED;
@@ -182,28 +231,47 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
     ) -> (Spot, &mut R) {
         self.habit.responded_since_request = true;
         let attributed = if self.certain() && self.is_waiting() {
-            self.count_on(first, told).map(|number| (number, false))
+            self.count_on(first, told).map_or(Attributed::Nobody, |number| Attributed::To(number, false))
         } else {
             self.attribute(first, told, may_be_early)
         };
         self.heard = When::at(first);
-        let held = attributed.and_then(|(number, guided)| {
-            let i = self.index(number).filter(|i| *i < self.exchanges.len())?;
-            Some((number, i, guided))
-        });
+        let held = match attributed {
+            Attributed::To(number, guided) => {
+                self.index(number).filter(|i| *i < self.exchanges.len()).map(|i| (number, i, guided))
+            }
+            _ => None,
+        };
         let (place, exchange) = match held.and_then(|(n, i, g)| Some((n, self.exchanges.get_mut(i)?, g))) {
             Some((number, exchange, guided)) => {
                 exchange.response_first = first;
-                if !exchange.has(is::ASKED) {
-                    exchange.asked = told;
-                }
                 exchange.set(is::RESYNC, resync || guided);
                 (Spot::With(number), exchange)
             }
-            None => (Spot::Alone, put_alone(&mut self.alone, first)),
+            None => {
+                let hole = if let Attributed::ToTheBatch(hole) = attributed { Some(hole) } else { None };
+                let (number, exchange) = self.apart.get_or_insert_default().push(first, hole);
+                (Spot::Apart(number), exchange)
+            }
         };
         exchange.is |= is::ANSWERED;
+        if !exchange.has(is::ASKED) {
+            exchange.asked = told;
+        }
         (place, &mut exchange.response)
+    }
+
+    /// The first request of all begins at `first`.
+    pub fn begin(&mut self, first: Option<Place>) {
+        if self.certain() && !self.suspected {
+            self.ends = [first.map(|first| first.seq), first.map(|first| first.ack)];
+        }
+    }
+
+    /// The message of `direction` that has just begun, or was just completed, ends at `end`, if that is known.
+    #[inline]
+    pub fn ends(&mut self, direction: Direction, end: Option<TcpSeq>) {
+        self.ends[direction as usize] = end;
     }
 
     /// The request that the response at `place` answers.
@@ -246,15 +314,20 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
             Direction::ServerToClient => self.lose_responses(loss, ts),
             Direction::ClientToServer => {
                 let one = at_head && loss.next_began && loss.bytes < 2 * u64::from(self.request_bytes_min);
-                if one && self.next_request > 0 { self.lose_one_request() } else { self.lose_requests() }
+                if one && self.next_request > 0 {
+                    self.lose_one_request();
+                } else {
+                    self.lose_requests(loss.hole(at_head));
+                }
             }
         }
     }
 
     /// Bytes of `direction`, seen at `ts`, may have been messages that were not recognised.
     pub fn lose(&mut self, direction: Direction, ts: Timestamp) {
+        self.ends(direction, None);
         match direction {
-            Direction::ClientToServer => self.lose_requests(),
+            Direction::ClientToServer => self.lose_requests(Hole::ANY),
             Direction::ServerToClient if !self.is_waiting() => {}
             Direction::ServerToClient => {
                 let loss = Loss { bytes: 0, next_began: false, requests_before: self.next_request };
@@ -271,6 +344,7 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
 
     /// No response will come any more: requests without one are handed out.
     pub fn no_more_responses(&mut self) {
+        self.give_up_apart();
         self.give_up(self.base, self.next_request);
     }
 
@@ -290,19 +364,18 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
                 exchange.is |= is::FORCED;
             }
         }
-        if let Some(exchange) = &mut self.alone {
-            exchange.is |= is::FORCED;
+        if let Some(apart) = &mut self.apart {
+            apart.close();
         }
     }
 
     /// Hands out the exchanges that are over, oldest first.
     #[inline]
     pub fn hand_out(&mut self, mut take: impl FnMut(&mut Exchange<Q, R>)) {
-        if let Some(alone) = &mut self.alone
-            && alone.is_over()
+        if let Some(apart) = &mut self.apart
+            && apart.hand_out(&mut take)
         {
-            take(alone);
-            self.alone = None;
+            self.apart = None;
         }
         while let Some(front) = self.exchanges.get_mut(0) {
             if !front.is_over() {
@@ -374,7 +447,7 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
 
     /// It is known which response answers request `number`: what was lost up to it is over.
     fn settle(&mut self, number: u64) {
-        while self.request_breaks.first().is_some_and(|b| *b <= number) {
+        while self.request_breaks.first().is_some_and(|b| b.0 <= number) {
             self.request_breaks.remove(0);
         }
         self.responses_lost = false;
@@ -382,25 +455,26 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
     }
 
     /// Requests may be missing between the last one and the next.
-    fn lose_requests(&mut self) {
+    fn lose_requests(&mut self, hole: Hole) {
         self.suspected = false;
         self.no_more_requests();
         self.next_request = self.next_request.max(self.next_response);
-        if self.request_breaks.last() != Some(&self.next_request) {
-            self.request_breaks.push(self.next_request);
+        match self.request_breaks.last_mut() {
+            Some((number, before)) if *number == self.next_request => *before = before.and(hole),
+            _ => self.request_breaks.push((self.next_request, hole)),
         }
         if self.request_breaks.len() > BREAKS_MAX {
             // Order says nothing any more until the count is known again.
             self.request_breaks.remove(0);
             self.ambiguous = true;
         }
-        self.habit.lose_requests();
+        self.habit.lose_requests(self.heard_before.is_some());
     }
 
     /// Exactly one request is missing between the last one and the next.
     fn lose_one_request(&mut self) {
         self.suspected = false;
-        self.habit.lose_requests();
+        self.habit.lose_requests(self.heard_before.is_some());
         let number = self.next_request;
         self.next_request += 1;
         match self.at(number) {
@@ -420,12 +494,15 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
     fn lose_responses(&mut self, loss: Loss, resumed: Timestamp) {
         self.habit.blurred = true;
         self.heard = When::NEVER;
+        self.responses_lost = true;
+        if self.holds_batches() {
+            return;
+        }
         let waiting = self.waiting();
         let exposed = waiting.clone().any(|n| n < loss.requests_before && self.sent_by(n, resumed));
         let given_up = u64::from(loss.next_began && exposed);
         self.give_up(waiting.start, waiting.start + given_up);
         self.next_response = self.next_response.max(waiting.start + given_up);
-        self.responses_lost = true;
     }
 
     #[inline]
@@ -443,7 +520,10 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
     fn answered(&mut self, place: Spot) -> Option<&mut Exchange<Q, R>> {
         match place {
             Spot::With(number) => self.at(number),
-            Spot::Alone => self.alone.as_deref_mut(),
+            Spot::Apart(number) => match self.apart.as_ref()?.moved {
+                Some((moved, with)) if moved == number => self.at(with),
+                _ => self.apart.as_mut()?.get_mut(number),
+            },
         }
     }
 
@@ -464,40 +544,43 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
         };
         let request_first = exchange.has(is::ASKED).then_some(exchange.request_first);
         self.next_response += 1;
-        self.habit.observe(request_first, first);
+        if told.is_none() {
+            self.habit.observe(request_first, first);
+        }
         Some(number)
     }
 
     /// The request that a response beginning at `first` answers where counting alone does not say, and whether that was
     /// not by count.
     #[inline(never)]
-    fn attribute(
-        &mut self,
-        first: Timestamp,
-        told: Option<Place>,
-        may_be_early: bool,
-    ) -> Option<(u64, bool)> {
+    fn attribute(&mut self, first: Timestamp, told: Option<Place>, may_be_early: bool) -> Attributed {
         let number = self.next_response;
         if self.certain() {
             if !may_be_early {
-                return None;
+                return Attributed::Nobody;
             }
             if self.next_response - self.next_request >= EARLY_MAX {
                 // Which requests these answer will not be known by counting when they come.
-                self.lose_requests();
-                return None;
+                self.lose_requests(Hole::ANY);
+                return Attributed::Nobody;
             }
             self.expect_request(first);
-            return Some((self.next_response - 1, false));
+            return Attributed::To(self.next_response - 1, false);
         }
         let in_order = !self.responses_lost
             && !self.ambiguous
-            && self.request_breaks.first().is_some_and(|b| number < *b);
+            && self.request_breaks.first().is_some_and(|b| number < b.0);
         if in_order {
             self.next_response += 1;
-            return Some((number, false));
+            return Attributed::To(number, false);
         }
-        self.attribute_after_loss(first, told).map(|number| (number, true))
+        if let Some(told) = told
+            && self.holds_batches()
+        {
+            return self.attribute_to_batch(told);
+        }
+        self.attribute_after_loss(first, told)
+            .map_or(Attributed::Nobody, |number| Attributed::To(number, true))
     }
 
     fn attribute_after_loss(&mut self, first: Timestamp, told: Option<Place>) -> Option<u64> {
@@ -512,7 +595,7 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
         let latest = waiting.clone().rev().find(|n| self.sent_by(*n, first));
         self.habit.alternates(latest.map_or(0, |latest| latest + 1 - waiting.start));
         let latest = latest?;
-        let waits = self.habit.waits() && self.request_breaks.first().is_none_or(|b| *b <= latest);
+        let waits = self.habit.waits() && self.request_breaks.first().is_none_or(|b| b.0 <= latest);
         // Where a request is missing the response may answer that one or the one before.
         let suspected = self.suspected && latest + 1 == self.next_request;
         // Sent after the response before, with nothing lost between: no other response can be this one's.
@@ -590,18 +673,6 @@ impl<Q, R> Exchange<Q, R> {
             None => first.since(self.response_first) > EARLY_NS_MAX,
         }
     }
-}
-
-/// A place for a response whose request is not known.
-#[cold]
-fn put_alone<Q: Default, R: Default>(
-    alone: &mut Option<Box<Exchange<Q, R>>>,
-    first: Timestamp,
-) -> &mut Exchange<Q, R> {
-    let exchange = alone.get_or_insert_default();
-    exchange.begin(first);
-    exchange.is |= is::GIVEN_UP;
-    exchange
 }
 
 #[cfg(test)]
@@ -700,6 +771,6 @@ mod tests {
         assert_eq!(exchanges.take_evicted(), 5);
         // The responses to those that were given up are not given to others.
         let (place, _) = exchanges.response(Timestamp(9999), None, false, true);
-        assert_eq!(place, Spot::Alone);
+        assert!(matches!(place, Spot::Apart(_)));
     }
 }

@@ -136,7 +136,7 @@ impl<M: Messages> RequestResponse<M> {
             server: Lane::default(),
             exchanges: InOrder::default(),
             request: 0,
-            response: Spot::Alone,
+            response: Spot::default(),
             emitted: false,
             protocol: PhantomData,
         })
@@ -230,6 +230,9 @@ impl<M: Messages> RequestResponse<M> {
         self.lane(direction).span = None;
         let message = match direction {
             Direction::ClientToServer => {
+                if self.exchanges.requests() == 0 && !out.flow.midstream {
+                    self.exchanges.begin(place);
+                }
                 let (number, message) = self.exchanges.request(head.len(), span.first, place, found);
                 self.request = number;
                 message
@@ -244,6 +247,8 @@ impl<M: Messages> RequestResponse<M> {
         (message.span, message.gap) = (span, false);
         message.head.clear();
         message.head.extend_from_slice(head);
+        self.exchanges
+            .ends(direction, place.and_then(|place| place.behind(body.saturating_add(head.len() as u64))));
         out.counters.evicted_requests += self.exchanges.take_evicted();
         self.body(direction, body, span.last, out);
     }

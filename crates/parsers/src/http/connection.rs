@@ -44,7 +44,7 @@ impl Default for Connection {
             server: Lane::new(Direction::ServerToClient),
             exchanges: InOrder::default(),
             request: 0,
-            response: Spot::Alone,
+            response: Spot::default(),
             wanted: None,
             waiting_bytes: 0,
             interim: 0,
@@ -134,7 +134,13 @@ impl Connection {
             }
             Direction::ServerToClient => match head::response(bytes, fields) {
                 Head::Complete { head, len, folded: false } => {
-                    self.begin_response(&head, Span::at(ts), Collection::whole(out.place_of(bytes)), out);
+                    self.begin_response(
+                        &head,
+                        len,
+                        Span::at(ts),
+                        Collection::whole(out.place_of(bytes)),
+                        out,
+                    );
                     return len;
                 }
                 head => head != Head::Invalid,
@@ -151,6 +157,7 @@ impl Connection {
     #[inline]
     fn body(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) -> usize {
         if self.has_no_body_after_all(direction, bytes) {
+            self.exchanges.ends(direction, out.place_of(bytes).map(|place| place.seq));
             self.finish(direction, out);
             return 0;
         }
@@ -160,6 +167,7 @@ impl Connection {
         lane.message.extend(advance.used as u64, ts);
         out.counters.malformed_messages += u64::from(advance.malformed);
         if advance.done {
+            self.exchanges.ends(direction, out.place_of(&bytes[advance.used..]).map(|place| place.seq));
             self.finish(direction, out);
         }
         advance.used

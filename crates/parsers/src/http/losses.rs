@@ -93,6 +93,7 @@ impl Connection {
     fn lose_end(&mut self, direction: Direction, len: u64, out: &mut Output<'_>) {
         let message = &mut self.lane(direction).message;
         (message.gap, message.end_lost) = (true, true);
+        self.exchanges.ends(direction, None);
         self.finish(direction, out);
         self.lose_to_gap(direction, len, false, out);
     }

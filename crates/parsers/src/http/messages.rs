@@ -2,7 +2,7 @@
 //! when both are over.
 
 use flow::Place;
-use wire::Timestamp;
+use wire::{TcpSeq, Timestamp};
 
 use super::body::Body;
 use super::connection::Connection;
@@ -32,6 +32,12 @@ impl Collection {
     pub fn whole(place: Option<Place>) -> Collection {
         Collection { found: false, long: None, place }
     }
+
+    /// Where a message ends that begins with a head of `len` bytes.
+    fn end(&self, len: usize, body: Body) -> Option<TcpSeq> {
+        let Body::Length(body) = body else { return None };
+        self.place.filter(|_| self.long.is_none())?.behind(body.saturating_add(len as u64))
+    }
 }
 
 impl Connection {
@@ -52,7 +58,7 @@ impl Connection {
                 None => self.not_a_head(direction, out),
             },
             Direction::ServerToClient => match whole(&bytes, &mut unfolded, |b| head::response(b, fields)) {
-                Some(head) => self.begin_response(&head, span, how, out),
+                Some(head) => self.begin_response(&head, bytes.len(), span, how, out),
                 None => self.not_a_head(direction, out),
             },
         }
@@ -69,6 +75,9 @@ impl Connection {
         out: &mut Output<'_>,
     ) {
         let wanted = self.wanted.get_or_insert_with(|| Wanted::new(out.columns()));
+        if self.exchanges.requests() == 0 && !out.flow.midstream {
+            self.exchanges.begin(how.place);
+        }
         let (number, request) = self.exchanges.request(len, span.first, how.place, how.found);
         request.become_one(head, wanted);
         self.simple |= request.is_simple();
@@ -84,6 +93,7 @@ impl Connection {
             Coding::None => Body::Length(framing.content_length.unwrap_or(0)),
         };
         out.counters.malformed_messages += u64::from(framing.bad_length || framing.coding == Coding::Other);
+        self.exchanges.ends(Direction::ClientToServer, how.end(len, body));
         self.enter(Direction::ClientToServer, body, how.long, out);
     }
 
@@ -91,6 +101,7 @@ impl Connection {
     pub(super) fn begin_response(
         &mut self,
         head: &ResponseHead<'_>,
+        len: usize,
         span: Span,
         how: Collection,
         out: &mut Output<'_>,
@@ -98,6 +109,7 @@ impl Connection {
         let status = head.status;
         if (100..200).contains(&status) && status != 101 {
             self.interim = status;
+            self.exchanges.ends(Direction::ServerToClient, how.end(len, Body::Length(0)));
             match how.long {
                 Some(_) => self.lose(Direction::ServerToClient, out),
                 None => self.server.state = State::Between,
@@ -120,7 +132,9 @@ impl Connection {
         if status == 101 || method == Some(Method::Connect) && (200..300).contains(&status) {
             self.switch_protocols(out);
         } else {
-            self.enter(Direction::ServerToClient, response_body(head, method), how.long, out);
+            let body = response_body(head, method);
+            self.exchanges.ends(Direction::ServerToClient, how.end(len, body));
+            self.enter(Direction::ServerToClient, body, how.long, out);
         }
     }
 

@@ -84,9 +84,36 @@ impl Habit {
         self.depth_max = self.depth_max.max(self.depth);
     }
 
-    pub fn lose_requests(&mut self) {
+    /// Requests were lost; `counted`: how many will be seen by their places.
+    pub fn lose_requests(&mut self, counted: bool) {
         (self.fresh_loss, self.blurred) = (true, true);
-        self.weak_turns = 0;
+        self.weak_turns = if counted { self.weak_turns } else { 0 };
+    }
+
+    /// It has asked so many times without hearing anything.
+    #[inline]
+    pub fn asks(&mut self, requests: u64) {
+        self.depth_max = self.depth_max.max(u16::try_from(requests).unwrap_or(u16::MAX));
+    }
+
+    /// It asked again after `all` that it had asked before had been answered, or a part of it, with nothing missing.
+    #[inline]
+    pub fn asks_again(&mut self, all: bool) {
+        self.turns = self.turns.saturating_add(u8::from(all));
+        self.overlaps |= !all;
+    }
+
+    /// A batch with losses was over when it asked again, and so many pairs fit together. `None`: it cannot have been over.
+    pub fn settles_batch(&mut self, pairs: Option<usize>) {
+        match pairs {
+            None => self.weak_turns = 0,
+            Some(pairs) => self.weak_turns = self.weak_turns.saturating_add(u8::from(pairs > 0)),
+        }
+    }
+
+    /// It asked while only a part of what it had asked was answered.
+    pub fn overlaps(&self) -> bool {
+        self.overlaps
     }
 
     /// A response after a loss came after so many requests since the last one.
@@ -101,7 +128,7 @@ impl Habit {
 
     /// Asks in batches, and never while it waits for a part of one.
     pub fn asks_in_batches(&self) -> bool {
-        self.turns >= 1 && !self.overlaps
+        (self.turns >= 1 || self.weak_turns >= WEAK_TURNS) && !self.overlaps
     }
 
     /// A request sent at `first` is the first of a batch, and all earlier ones have been answered: the server has been

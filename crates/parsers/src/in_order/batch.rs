@@ -1,0 +1,193 @@
+//! Numbers the messages of a batch from both ends, where some are missing.
+//!
+//! A client that sends several requests at once and asks again when it has heard every answer divides both byte streams into
+//! batches with equally many requests and responses. A hole hides at least and at most so many messages; counting
+//! from the front, from the end, and by what the other side's count leaves room for, most messages have one number only.
+//! A request and a response with the same number belong together, whatever is missing.
+//!
+//! Knows no bytes and no protocol.
+
+/// How many messages may be missing at one place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Hole {
+    pub least: u32,
+    pub most: u32,
+}
+
+impl Hole {
+    /// Nothing is missing.
+    pub const NONE: Hole = Hole { least: 0, most: 0 };
+    /// Any number may be.
+    pub const ANY: Hole = Hole { least: 0, most: u32::MAX };
+
+    /// Missing bytes that are whole messages, of at least `smallest` bytes each.
+    pub fn of_whole_messages(bytes: u32, smallest: u32) -> Hole {
+        let most = bytes / smallest.max(1);
+        Hole { least: most.min(1), most }
+    }
+
+    /// This and another at the same place.
+    pub fn and(self, other: Hole) -> Hole {
+        Hole { least: self.least.saturating_add(other.least), most: self.most.saturating_add(other.most) }
+    }
+
+    /// Some of these messages, perhaps none.
+    pub fn in_part(self) -> Hole {
+        Hole { least: 0, ..self }
+    }
+}
+
+/// The least and the most that a number can be.
+type Range = (u64, u64);
+
+/// The messages that surely have the same number, as indices of requests and responses that were seen. The holes are those
+/// before each message, and one behind the last. `None`: the two sides cannot be of one batch.
+pub(super) fn pairs(requests: &[Hole], responses: &[Hole]) -> Option<Vec<(usize, usize)>> {
+    let (asked, told) = (total(requests), total(responses));
+    let all = (asked.0.max(told.0), asked.1.min(told.1));
+    if all.0 > all.1 {
+        return None;
+    }
+    let (asked, told) = (numbers(requests, all), numbers(responses, all));
+    let is_one = |range: Range| range.0 == range.1;
+    let same = |a: &[Range; 2], b: &[Range; 2]| (0..2).any(|end| is_one(a[end]) && a[end] == b[end]);
+    let mut pairs = Vec::new();
+    let mut next = 0;
+    for (q, question) in asked.iter().enumerate() {
+        if let Some(r) = (next..told.len()).find(|r| same(question, &told[*r])) {
+            pairs.push((q, r));
+            next = r + 1;
+        }
+    }
+    Some(pairs)
+}
+
+/// How many messages one side sent.
+fn total(holes: &[Hole]) -> Range {
+    let seen = holes.len().saturating_sub(1) as u64;
+    holes.iter().fold((seen, seen), |(least, most), hole| {
+        (least + u64::from(hole.least), most + u64::from(hole.most))
+    })
+}
+
+/// The number of each message seen, counted from the front and from the end, in a batch of `all`.
+fn numbers(holes: &[Hole], all: Range) -> Vec<[Range; 2]> {
+    let (_, seen) = holes.split_last().unwrap_or((&Hole::NONE, &[]));
+    let whole = total(holes);
+    let mut before = (0, 0);
+    let mut numbers = Vec::with_capacity(seen.len());
+    for hole in seen {
+        before = (before.0 + u64::from(hole.least), before.1 + u64::from(hole.most));
+        let after = (whole.0 - before.0 - 1, whole.1 - before.1 - 1);
+        let rest = |of: Range| (all.0.saturating_sub(of.1 + 1), all.1 - of.0 - 1);
+        let within = |range: Range, bound: Range| (range.0.max(bound.0), range.1.min(bound.1));
+        numbers.push([within(before, rest(after)), within(after, rest(before))]);
+        before = (before.0 + 1, before.1 + 1);
+    }
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Every way in which so many messages can be missing in these holes.
+    fn worlds(holes: &[Hole], missing: u32) -> Vec<Vec<u32>> {
+        let Some((first, rest)) = holes.split_first() else {
+            return if missing == 0 { vec![Vec::new()] } else { Vec::new() };
+        };
+        (first.least..=first.most.min(missing))
+            .flat_map(|here| {
+                worlds(rest, missing - here).into_iter().map(move |mut world| {
+                    world.insert(0, here);
+                    world
+                })
+            })
+            .collect()
+    }
+
+    /// The numbers of the messages that were seen.
+    fn numbered(world: &[u32]) -> Vec<u32> {
+        let mut next = 0;
+        let mut out = Vec::new();
+        for hole in world {
+            next += hole;
+            out.push(next);
+            next += 1;
+        }
+        out.pop();
+        out
+    }
+
+    /// The obvious way: pairs that are pairs in every world.
+    fn obvious(requests: &[Hole], responses: &[Hole]) -> Option<Vec<(usize, usize)>> {
+        let mut certain: Option<Vec<(usize, usize)>> = None;
+        for all in 0..40 {
+            let of = |holes: &[Hole]| {
+                let seen = holes.len() as u32 - 1;
+                if all < seen { Vec::new() } else { worlds(holes, all - seen) }
+            };
+            for asked in of(requests) {
+                for told in of(responses) {
+                    let (asked, told) = (numbered(&asked), numbered(&told));
+                    let pairs = asked
+                        .iter()
+                        .enumerate()
+                        .filter_map(|(q, number)| Some((q, told.iter().position(|other| other == number)?)));
+                    let pairs: Vec<_> = pairs.collect();
+                    certain = Some(match certain {
+                        None => pairs,
+                        Some(before) => before.into_iter().filter(|pair| pairs.contains(pair)).collect(),
+                    });
+                }
+            }
+        }
+        certain
+    }
+
+    fn holes() -> impl Strategy<Value = Vec<Hole>> {
+        let hole = prop_oneof![
+            3 => Just(Hole::NONE),
+            1 => (0u32..2, 0u32..3).prop_map(|(least, more)| Hole { least, most: least + more }),
+        ];
+        proptest::collection::vec(hole, 1..6)
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_a_pair_is_one_in_every_world(requests in holes(), responses in holes()) {
+            let found = pairs(&requests, &responses);
+            match obvious(&requests, &responses) {
+                None => prop_assert_eq!(found, None),
+                Some(certain) => {
+                    let found = found.expect("there is a world");
+                    for pair in &found {
+                        prop_assert!(certain.contains(pair), "{:?} is not in {:?}", pair, certain);
+                    }
+                    if total(&requests).0 == total(&requests).1 {
+                        prop_assert_eq!(found, certain);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn counts_from_both_ends() {
+        let (o, hole) = (Hole::NONE, Hole { least: 1, most: 9 });
+        let pairs =
+            |requests: &[Hole], responses: &[Hole]| super::pairs(requests, responses).unwrap_or_default();
+        // The third of four answers is missing, and nothing else.
+        assert_eq!(pairs(&[o; 5], &[o, o, hole, o]), [(0, 0), (1, 1), (3, 2)]);
+        // Two holes hide one each, because two are missing.
+        assert_eq!(pairs(&[o; 7], &[hole, o, hole, o, o]), [(1, 0), (2, 1), (4, 2), (5, 3)]);
+        // Of three, one hides two.
+        assert_eq!(pairs(&[o; 9], &[o, hole, o, hole, o, o]), [(0, 0), (6, 3), (7, 4)]);
+        // Questions are missing.
+        assert_eq!(pairs(&[o, hole, o], &[o; 4]), [(0, 0), (1, 2)]);
+        // More answers than questions.
+        assert_eq!(pairs(&[o; 3], &[o; 4]), []);
+    }
+}
