@@ -154,6 +154,7 @@ pub enum Chunk {
 pub struct Events {
     list: Vec<Event>,
     held: Vec<u8>,
+    gaps: bool,
 }
 
 impl Events {
@@ -162,6 +163,14 @@ impl Events {
     #[must_use]
     pub fn list(&self) -> &[Event] {
         &self.list
+    }
+
+    /// Whether some tell of the past: of bytes that had waited for others, or of gaps. They are in the order of each side, but
+    /// not of both.
+    #[inline]
+    #[must_use]
+    pub fn tell_of_the_past(&self) -> bool {
+        self.gaps || !self.held.is_empty()
     }
 
     /// The bytes of `chunk`; `payload` is that of the packet that was processed (empty after `expire`).
@@ -178,6 +187,7 @@ impl Events {
     #[inline]
     pub fn clear(&mut self) {
         self.list.clear();
+        self.gaps = false;
         if !self.held.is_empty() {
             self.forget_held();
         }
@@ -194,6 +204,7 @@ impl Events {
     /// Adds an event.
     #[inline]
     pub fn push(&mut self, flow: FlowIdx, what: FlowEvent) {
+        self.gaps |= matches!(what, FlowEvent::Gap { .. });
         self.list.push(Event { flow, what });
     }
 

@@ -12,6 +12,7 @@ use crate::outputs::nobody;
 impl Monitor {
     pub(super) fn on_events(&mut self, events: &Events, payload: &[u8], packet: Option<&Packet<'_>>) {
         let mut heard = None;
+        let past = events.tell_of_the_past();
         for &Event { flow, what } in events.list() {
             if let Some(before) = heard.replace(flow).filter(|before| *before != flow) {
                 self.release(before, false);
@@ -19,13 +20,13 @@ impl Monitor {
             match what {
                 FlowEvent::Opened => self.on_opened(flow, packet),
                 FlowEvent::Bytes { side, chunk, ts, place } => {
-                    self.say_bytes(flow, side, events.bytes(chunk, payload), (ts, place));
+                    self.say_bytes(flow, side, events.bytes(chunk, payload), (ts, place), past);
                 }
                 FlowEvent::Datagram { side, chunk, cut, ts } => {
                     self.on_datagram(flow, side, events.bytes(chunk, payload), (cut, ts));
                 }
                 FlowEvent::Gap { side, len, ts } => self.say_gap(flow, side, len, ts),
-                FlowEvent::End { side, ts } => self.say_end(flow, side, ts),
+                FlowEvent::End { side, ts } => self.say_end(flow, side, ts, past),
                 FlowEvent::Terminated { reason, ts } => self.on_terminated(flow, reason, ts),
                 FlowEvent::ActiveTimeout => self.record(flow, "active_timeout", self.now),
                 FlowEvent::Closed { reason, ts } => self.on_closed(flow, reason, ts),

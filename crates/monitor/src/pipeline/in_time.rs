@@ -1,5 +1,5 @@
 //! In which order a flow's bytes, gaps and ends reach its parser: at once where nothing is missing, else in the order in
-//! which they were said ([`parsers::in_time`]).
+//! which they were said ([`parsers::in_time`]). `past`: events of one call tell of the past, perhaps of both sides'.
 
 use flow::{Event, Events, FlowEvent, FlowIdx, Place};
 use parsers::Stream;
@@ -21,22 +21,26 @@ impl Monitor {
         }
     }
 
-    pub(super) fn say_bytes(&mut self, idx: FlowIdx, side: Side, bytes: &[u8], at: (Timestamp, Place)) {
-        match self.must_wait(idx) {
+    pub(super) fn say_bytes(
+        &mut self,
+        idx: FlowIdx,
+        side: Side,
+        bytes: &[u8],
+        at: (Timestamp, Place),
+        past: bool,
+    ) {
+        match past || self.must_wait(idx) {
             false => self.on_bytes(idx, side, bytes, at),
             true => self.wait(idx, side, at.0, Piece::Bytes(bytes.to_vec(), at.1)),
         }
     }
 
     pub(super) fn say_gap(&mut self, idx: FlowIdx, side: Side, len: u64, ts: Timestamp) {
-        match self.must_wait(idx) {
-            false => self.on_gap(idx, side, len, ts),
-            true => self.wait(idx, side, ts, Piece::Gap(len)),
-        }
+        self.wait(idx, side, ts, Piece::Gap(len));
     }
 
-    pub(super) fn say_end(&mut self, idx: FlowIdx, side: Side, ts: Timestamp) {
-        match self.must_wait(idx) {
+    pub(super) fn say_end(&mut self, idx: FlowIdx, side: Side, ts: Timestamp, past: bool) {
+        match past || self.must_wait(idx) {
             false => self.on_end(idx, side, ts),
             true => self.wait(idx, side, ts, Piece::End),
         }
