@@ -107,12 +107,12 @@ const DIFFERENCES: &[Difference] = &[
     Difference {
         capture: "zeek-1000-requests-one-dropped-response.pcap.gz",
         why: "the head of the first response is missing; the truth pairs every later response one request too early",
-        count: (1000, 1003),
+        count: (1000, 1000),
         rows: &[
             "+ ::1:44730 ::1:80 GET localhost / 1.1 ~ ~ 0 ~ 1692957822217564000 ~ ~",
             "- ::1:44730 ::1:80 GET localhost / 1.1 200 ~ 0 615 1692957822217564000 1133000 16000",
         ],
-        digest: 0x55d8_cba9_c128_9554,
+        digest: 0x7197_41f6_0300_6deb,
     },
     Difference {
         capture: "zeek-http_09.pcap",

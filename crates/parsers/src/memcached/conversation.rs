@@ -132,9 +132,14 @@ impl Conversation {
                     self.read_held(ts, out);
                 }
             }
-            Direction::ServerToClient if self.watching => {}
-            Direction::ServerToClient if !self.held.is_empty() => self.hold(bytes, ts, out),
-            Direction::ServerToClient => self.read(direction, bytes, ts, out),
+            Direction::ServerToClient => {
+                self.order.told_end = out.place_of(bytes).and_then(|place| place.behind(bytes.len() as u64));
+                match () {
+                    () if self.watching => {}
+                    () if !self.held.is_empty() => self.hold(bytes, ts, out),
+                    () => self.read(direction, bytes, ts, out),
+                }
+            }
         }
     }
 
@@ -371,6 +376,7 @@ impl Conversation {
             let quality = if request.marks.has(Marks::GAP_BODY) { Quality::GapBody } else { Quality::Exact };
             emit::unanswered(&self.waiting, &request, Status::Unknown, quality, out);
             self.waiting.pop_newest();
+            self.order.pass_on(request.marks);
         } else if request.marks.has(Marks::ANSWERED)
             && let Some(outcome) = self.early.take()
         {

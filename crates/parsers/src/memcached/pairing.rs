@@ -14,7 +14,7 @@ use wire::{TcpSeq, Timestamp};
 use super::command::{Command, Status};
 use super::conversation::{Conversation, SKEW_NS};
 use super::emit::Outcome;
-use super::reply::{Fit, Reply};
+use super::reply::{Fit, Kind, Reply};
 use super::waiting::{Marks, Request, Waiting};
 use crate::{Direction, Output, Quality, heard};
 
@@ -50,6 +50,8 @@ pub(super) struct Order {
     silence: bool,
     /// What the client had heard when it asked last.
     asked_after: Option<TcpSeq>,
+    /// Where what the server has said ends, as far as it was seen.
+    pub(super) told_end: Option<TcpSeq>,
     opaques: Opaques,
 }
 
@@ -69,6 +71,7 @@ impl Default for Order {
             heard: Timestamp::MIN,
             silence: false,
             asked_after: None,
+            told_end: None,
             opaques: Opaques::default(),
         }
     }
@@ -157,6 +160,13 @@ impl Order {
     pub fn marks_of_next(&mut self) -> Marks {
         Marks::when(std::mem::take(&mut self.gap), Marks::AFTER_GAP)
             | Marks::when(std::mem::take(&mut self.silence), Marks::AFTER_SILENCE)
+    }
+
+    /// A request that will not be answered is gone: what was before it is before the next one.
+    #[inline]
+    pub fn pass_on(&mut self, marks: Marks) {
+        self.gap |= marks.has(Marks::AFTER_GAP);
+        self.silence |= marks.has(Marks::AFTER_SILENCE);
     }
 
     /// A binary request's opaque.
@@ -251,17 +261,23 @@ impl Conversation {
                 InOrder::BehindGap => self.order.doubt = true,
             }
         }
-        if self.order.doubt { self.recover(first, |w, r| fit(w, r, reply) != Fit::No, out) } else { None }
+        let fits = |w: &Waiting, r: &Request| fit(w, r, reply) != Fit::No && may_have_asked_for(w, r, reply);
+        if self.order.doubt { self.recover(first, fits, out) } else { None }
     }
 
     /// Notes whether the client had heard anything since the request before `request`, which it sends now.
     pub(super) fn note_place(&mut self, request: &mut Request) {
+        if request.marks.has(Marks::SILENT) {
+            return;
+        }
         let heard = request.place.map(|place| place.ack);
         let again = heard.is_some() && heard == std::mem::replace(&mut self.order.asked_after, heard);
         request.marks.set(Marks::when(again, Marks::PIPELINED));
         let before = self.waiting.newest_answerable().is_some_and(|r| !r.marks.has(Marks::QUIET));
-        self.order.pipelined |= again && before && !request.marks.has(Marks::SILENT);
-        self.order.overlaps |= !again && before && !self.order.is_doubtful();
+        self.order.pipelined |= again && before;
+        // What it had heard may be missing.
+        let all_seen = heard == self.order.told_end;
+        self.order.overlaps |= !again && before && all_seen && !self.order.is_doubtful();
     }
 
     /// Whether an answer can begin where the server is: where the client has heard everything before. For all that is
@@ -448,6 +464,11 @@ impl Conversation {
             }
         }
     }
+}
+
+/// Whether the key that a reply begins with is among those that a request asks for.
+fn may_have_asked_for(waiting: &Waiting, request: &Request, reply: &Reply<'_>) -> bool {
+    reply.kind != Kind::Value || (0..request.keys()).any(|i| waiting.key(request, i).0 == reply.key)
 }
 
 /// Whether a reply can be the first line of a request's answer.
