@@ -4,7 +4,7 @@
 //!                                        [--show N] [--write DIR]
 //!
 //! `--captures`: large captures with the names in [`LARGE`]; those of the corpus beside the checkout are always taken.
-//! `--show`: so many wrong tuples of each cell. `--write`: also the damaged files that other programs are compared on.
+//! `--seeds`: at least so many for each cell; small captures have more. `--show`: so many wrong tuples of each cell. `--write`: also the damaged files that other programs are compared on.
 //! Exit code 1 when anything was wrong.
 
 use std::path::{Path, PathBuf};
@@ -63,6 +63,10 @@ const HARMS: &[Harm] = &[
 /// What other programs are compared on.
 const WRITTEN: &[Harm] = &[Harm::None, Harm::Loss(0.01), Harm::Loss(0.05), Harm::Loss(0.1)];
 
+/// Small captures are damaged from so many seeds, or until so many packets have been read, so that their figures mean something, too.
+const SMALL_SEEDS: u64 = 20;
+const SMALL_PACKETS: u64 = 40_000;
+
 struct Flags {
     captures: Option<PathBuf>,
     packets: usize,
@@ -86,7 +90,8 @@ fn main() -> Result<ExitCode> {
             recording.len()
         );
         for harm in HARMS {
-            let count = measure(&recording, &truth, parser, *harm, flags.seeds);
+            let seeds = flags.seeds.max(SMALL_SEEDS.min(SMALL_PACKETS / recording.len().max(1) as u64));
+            let count = measure(&recording, &truth, parser, *harm, seeds);
             println!("{}", row(&name, *harm, &count));
             count.wrong.iter().take(flags.show).for_each(|w| println!("    {w}"));
             wrong += count.wrong.len();

@@ -349,7 +349,8 @@ impl Conversation {
         };
         if !unique && (self.order.doubt || self.reaches_gap(fits)) {
             self.order.doubt = true;
-            return self.recover(first, fits, out);
+            let named = if key.is_empty() { None } else { self.only_one_asked(fits) };
+            return named.or_else(|| self.recover(first, fits, out));
         }
         let open = |r: &Request| !r.marks.has(Marks::SILENT | Marks::GONE | Marks::ANSWERED);
         let sent = |r: &Request| r.span.first.since(first) <= SKEW_NS;
@@ -364,6 +365,24 @@ impl Conversation {
             self.order.trust();
         }
         Some(serial)
+    }
+
+    /// The single request that fits what a response says it answers, where responses may be missing but no requests.
+    #[cold]
+    fn only_one_asked(&mut self, fits: impl Fn(&Waiting, &Request) -> bool) -> Option<u64> {
+        let told = self.told.place?;
+        if self.order.gap || self.waiting.iter().any(|r| r.marks.has(Marks::AFTER_GAP)) {
+            return None;
+        }
+        let can_be = |r: &Request| {
+            !r.marks.has(Marks::SILENT | Marks::GONE | Marks::ANSWERED)
+                && r.place.is_some_and(|asked| heard::fit(asked, told) != heard::Fit::Impossible)
+                && fits(&self.waiting, r)
+        };
+        let mut places = (0..self.waiting.len()).filter(|place| self.waiting.get(*place).is_some_and(can_be));
+        let place = places.next().filter(|_| places.next().is_none())?;
+        self.order.quality = Some(self.order.cause);
+        Some(self.waiting.serial(place))
     }
 
     /// Whether requests may be missing before the first that fits.
