@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use monitor::{Config, Monitor};
 use parsers::registry;
 use plan::{Limit, MonitorSpec, ParserUse, Sample};
+use testkit::Sent;
 use wire::{Captured, Endpoint, FiveTuple, LinkType, Packet, Timestamp, Transport};
 
 use crate::Told;
@@ -20,6 +21,8 @@ pub struct Recording {
     packets: Vec<Record>,
     /// Those with payload, by their time.
     speaking: HashMap<i64, usize>,
+    /// What each carried, and which was the first.
+    said: HashMap<(FiveTuple, u32), usize>,
 }
 
 struct Record {
@@ -51,19 +54,28 @@ impl Recording {
     /// When the file cannot be read, or not as a capture.
     pub fn load(path: &Path, packets_max: usize) -> Result<Recording> {
         let mut source = capture::open(&[path.to_owned()]);
-        let mut recording = Recording { bytes: Vec::new(), packets: Vec::new(), speaking: HashMap::new() };
-        let mut sent = HashMap::new();
+        let mut recording = Recording::new();
         let mut block = capture::Block::default();
         while recording.len() < packets_max && source.next_block(&mut block) {
-            for captured in block.packets().take(packets_max - recording.len()) {
-                recording.push(&captured);
-                if let Some(said) = said(&captured) {
-                    recording.note_repetition(*sent.entry(said).or_insert(recording.len() - 1));
-                }
-            }
+            block
+                .packets()
+                .take(packets_max - recording.len())
+                .for_each(|captured| recording.push(&captured));
         }
         ensure!(recording.len() > 0, "{}: no packets; {:?}", path.display(), source.errors());
         Ok(recording)
+    }
+
+    /// Of packets that were never captured.
+    #[must_use]
+    pub fn of(sent: &[Sent]) -> Recording {
+        let mut recording = Recording::new();
+        sent.iter().for_each(|sent| recording.push(&sent.captured(&sent.to_bytes())));
+        recording
+    }
+
+    fn new() -> Recording {
+        Recording { bytes: Vec::new(), packets: Vec::new(), speaking: HashMap::new(), said: HashMap::new() }
     }
 
     /// The last packet carries what `first` did.
@@ -93,6 +105,11 @@ impl Recording {
             first: None,
         });
         self.bytes.extend_from_slice(captured.bytes);
+        if let Some(said) = said(captured) {
+            let last = self.len() - 1;
+            let first = *self.said.entry(said).or_insert(last);
+            self.note_repetition(first);
+        }
     }
 
     /// How many packets.

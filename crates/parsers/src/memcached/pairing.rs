@@ -35,6 +35,8 @@ pub(super) struct Order {
     pipelined: bool,
     /// It has sent one while only some of the earlier ones were answered.
     overlaps: bool,
+    /// The connection was joined midway: that the client waits is supposed until it does not.
+    joined: bool,
     /// How often it has sent one after, by pairs that are certain.
     turns: u32,
     /// How often in a row it has done so, as far as can be seen in doubt.
@@ -63,6 +65,7 @@ impl Default for Order {
             gap: false,
             pipelined: false,
             overlaps: false,
+            joined: false,
             turns: 0,
             turns_in_doubt: 0,
             answered: Timestamp::MIN,
@@ -116,7 +119,7 @@ impl Order {
     /// The connection was joined midway: its first response may answer a request that was not seen.
     pub fn join_midway(&mut self) {
         self.doubt = true;
-        self.turns = TURNS_MIN;
+        self.joined = true;
         self.cause = Quality::Midstream;
     }
 
@@ -214,9 +217,9 @@ impl Order {
     /// Whether the client is known to wait for each answer before it asks again; `n` requests are under way, as far as
     /// is known.
     fn client_waits(&mut self, n: u32) -> bool {
-        let turns = self.turns.max(self.turns_in_doubt);
+        let turns = if self.joined { TURNS_MIN } else { self.turns.max(self.turns_in_doubt) };
         self.turns_in_doubt = if n == 1 { self.turns_in_doubt.saturating_add(1) } else { 0 };
-        !self.pipelined && turns >= TURNS_MIN
+        !self.pipelined && !self.overlaps && turns >= TURNS_MIN
     }
 
     /// A pair was found although order proved nothing: from here on it does again.
@@ -284,7 +287,7 @@ impl Conversation {
     /// known, if that is not known.
     pub(super) fn may_begin_answer(&self, told: Option<Place>) -> bool {
         let Some(told) = told else { return true };
-        self.waiting.iter().any(|r| r.place.is_none_or(|asked| heard::fit(asked, told) == heard::Fit::Next))
+        self.waiting.iter().any(|r| r.place.is_some_and(|asked| heard::fit(asked, told) == heard::Fit::Next))
     }
 
     /// The request whose sender heard the answer at hand next, if it is known to wait for everything before.
@@ -294,10 +297,11 @@ impl Conversation {
         let next = self.waiting.iter().position(|r| {
             !r.marks.has(none) && r.place.is_some_and(|asked| heard::fit(asked, told) == heard::Fit::Next)
         })?;
-        let Order { turns, turns_in_doubt, pipelined, overlaps, .. } = self.order;
+        let Order { turns, turns_in_doubt, joined, pipelined, overlaps, .. } = self.order;
         let begins_batch = !self.waiting.get(next)?.marks.has(Marks::PIPELINED | Marks::AFTER_GAP);
-        let waits = !pipelined || !overlaps && begins_batch;
-        (waits && turns.max(turns_in_doubt) >= 1).then_some(next)
+        let has_waited = turns.max(turns_in_doubt) >= 1;
+        let answers = if pipelined { has_waited && begins_batch } else { has_waited || joined };
+        (answers && !overlaps).then_some(next)
     }
 
     /// Looks from the front over quiet commands up to the first that must be answered.

@@ -1,0 +1,107 @@
+//! memcached: the text protocol with several keys and `noreply`, the binary one with quiet commands and values.
+
+use testkit::Rng;
+
+use crate::talk::{self, Conversation, Exchange, Habit};
+
+pub fn text_exchange(rng: &mut Rng) -> Exchange {
+    let key = |rng: &mut Rng| format!("key:{}", rng.below(6));
+    match rng.below(6) {
+        0..=2 => {
+            let keys: Vec<String> = (0..1 + rng.below(3)).map(|i| format!("{}:{i}", key(rng))).collect();
+            let mut answer = Vec::new();
+            for key in keys.iter().filter(|_| rng.chance(0.6)).collect::<Vec<_>>() {
+                let value = value(rng);
+                answer.extend(format!("VALUE {key} 0 {}\r\n", value.len()).bytes());
+                answer.extend(value);
+                answer.extend(b"\r\n");
+            }
+            answer.extend(b"END\r\n");
+            Exchange { question: format!("get {}\r\n", keys.join(" ")).into_bytes(), answer }
+        }
+        3 => {
+            let value = value(rng);
+            let quiet = rng.chance(0.3);
+            let noreply = if quiet { " noreply" } else { "" };
+            let mut question = format!("set {} 0 0 {}{noreply}\r\n", key(rng), value.len()).into_bytes();
+            question.extend(value);
+            question.extend(b"\r\n");
+            let answer = if quiet { Vec::new() } else { b"STORED\r\n".to_vec() };
+            Exchange { question, answer }
+        }
+        4 => Exchange {
+            question: format!("delete {}\r\n", key(rng)).into_bytes(),
+            answer: if rng.chance(0.5) { b"DELETED\r\n".to_vec() } else { b"NOT_FOUND\r\n".to_vec() },
+        },
+        _ => Exchange {
+            question: format!("incr {} 1\r\n", key(rng)).into_bytes(),
+            answer: format!("{}\r\n", rng.below(1000)).into_bytes(),
+        },
+    }
+}
+
+pub fn text(rng: &mut Rng) -> Conversation {
+    let exchanges = (0..10 + rng.below(40)).map(|_| text_exchange(rng)).collect();
+    Conversation { port: 11211, exchanges, habit: Habit::Slides, ..Conversation::default() }
+}
+
+pub fn binary(rng: &mut Rng) -> Conversation {
+    // How opaques are used: not at all, to count, or by chance.
+    let opaques = rng.below(3);
+    let exchanges = (0..10 + rng.below(40))
+        .map(|i| {
+            let opaque = [0, i as u32, rng.below(3) as u32][opaques as usize];
+            binary_exchange(rng, opaque)
+        })
+        .collect();
+    // What is quiet is not known to be under way.
+    Conversation { port: 11211, exchanges, habit: Habit::Batches, ..Conversation::default() }
+}
+
+fn binary_exchange(rng: &mut Rng, opaque: u32) -> Exchange {
+    let key = format!("key:{}", rng.below(6)).into_bytes();
+    match rng.below(6) {
+        // GET, GETQ, GETK, GETKQ
+        0..=3 => {
+            let (opcode, quiet, named) =
+                [(0, false, false), (9, true, false), (0x0c, false, true), (0x0d, true, true)]
+                    [rng.below(4) as usize];
+            let hit = rng.chance(0.6);
+            let told = if named { &key[..] } else { b"" };
+            let answer = match (hit, quiet) {
+                (true, _) => message(0x81, opcode, 0, opaque, (&[0; 4], told, &value(rng))),
+                (false, true) => Vec::new(),
+                (false, false) => message(0x81, opcode, 1, opaque, (b"", told, b"Not found")),
+            };
+            Exchange { question: message(0x80, opcode, 0, opaque, (b"", &key, b"")), answer }
+        }
+        4 => Exchange {
+            question: message(0x80, 1, 0, opaque, (&[0; 8], &key, &value(rng))),
+            answer: message(0x81, 1, 0, opaque, (b"", b"", b"")),
+        },
+        _ => Exchange {
+            question: message(0x80, 0x0a, 0, opaque, (b"", b"", b"")),
+            answer: message(0x81, 0x0a, 0, opaque, (b"", b"", b"")),
+        },
+    }
+}
+
+/// A message of the binary protocol; its body: extras, key, value.
+fn message(magic: u8, opcode: u8, status: u16, opaque: u32, body: (&[u8], &[u8], &[u8])) -> Vec<u8> {
+    let (extras, key, value) = body;
+    let mut bytes = vec![magic, opcode];
+    bytes.extend((key.len() as u16).to_be_bytes());
+    bytes.extend([extras.len() as u8, 0]);
+    bytes.extend(status.to_be_bytes());
+    bytes.extend(((extras.len() + key.len() + value.len()) as u32).to_be_bytes());
+    bytes.extend(opaque.to_be_bytes());
+    bytes.extend([0; 8]);
+    bytes.extend([extras, key, value].concat());
+    bytes
+}
+
+fn value(rng: &mut Rng) -> Vec<u8> {
+    let len = [1, 10, 100, 1000][rng.below(4) as usize];
+    let len = rng.below(len) + 1;
+    talk::text(rng, len)
+}

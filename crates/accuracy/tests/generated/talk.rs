@@ -1,0 +1,99 @@
+//! A conversation of one client and one server, and the packets it takes.
+
+use testkit::{Dialogue, Rng, Sent};
+
+/// What is asked, and what is answered to each.
+#[derive(Default)]
+pub struct Conversation {
+    pub port: u16,
+    /// What is said before anything is asked: first by the server.
+    pub greetings: Vec<Vec<u8>>,
+    pub exchanges: Vec<Exchange>,
+    /// How far the client may go.
+    pub habit: Habit,
+}
+
+/// What a client does at most.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd)]
+pub enum Habit {
+    /// It asks again when it has the answer.
+    #[default]
+    Waits,
+    /// It asks several things at once, and again when it has all answers.
+    Batches,
+    /// It always has some requests under way.
+    Slides,
+}
+
+#[derive(Default)]
+pub struct Exchange {
+    pub question: Vec<u8>,
+    /// Nothing: it is not answered.
+    pub answer: Vec<u8>,
+}
+
+impl Conversation {
+    /// Says it all. Gives the packets, and how many of the first have to be seen: whether a client always has some requests
+    /// under way cannot be told from what is left when that is missing.
+    pub fn spoken(self, rng: &mut Rng) -> (Vec<Sent>, usize) {
+        let mut talk = Dialogue::new("10.0.0.1:40000", &format!("10.0.0.2:{}", self.port))
+            .with_isn(rng.next_u64() as u32, rng.next_u64() as u32);
+        talk.segment_size = [40, 200, 1460][rng.below(3) as usize];
+        talk.acks = rng.chance(0.5);
+        talk.handshake();
+        for (i, said) in self.greetings.iter().enumerate() {
+            let mut end = if i % 2 == 0 { talk.server() } else { talk.client() };
+            end.send(said);
+        }
+        // Always so many under way, or so many at once.
+        let depth = if self.habit == Habit::Waits { 1 } else { 1 + rng.below(8) as usize };
+        let slides = self.habit == Habit::Slides && depth > 1 && rng.chance(0.3);
+        let (mut asked, mut answered, mut plain) = (0, 0, 0);
+        let all = self.exchanges.len();
+        while answered < all {
+            let may_ask = if slides {
+                depth - (asked - answered)
+            } else if asked == answered {
+                depth
+            } else {
+                0
+            };
+            if slides && answered <= 2 * depth {
+                plain = talk.sent().len();
+            }
+            let batch = &self.exchanges[asked..all.min(asked + may_ask)];
+            asked += batch.len();
+            if rng.chance(0.7) {
+                let together: Vec<u8> = batch.iter().flat_map(|e| e.question.clone()).collect();
+                if !together.is_empty() {
+                    talk.client().send(&together);
+                }
+            } else {
+                batch.iter().for_each(|e| _ = talk.client().send(&e.question));
+            }
+            let pause_max = if rng.chance(0.02) { 3_000_000_000 } else { 2_000_000 };
+            talk.advance(rng.below(pause_max) as i64);
+            let n = 1 + rng.below((asked - answered) as u64) as usize;
+            let answers = &self.exchanges[answered..answered + n];
+            answered += n;
+            if rng.chance(0.3) {
+                let together: Vec<u8> = answers.iter().flat_map(|e| e.answer.clone()).collect();
+                if !together.is_empty() {
+                    talk.server().send(&together);
+                }
+            } else {
+                for answer in answers.iter().filter(|e| !e.answer.is_empty()) {
+                    talk.server().send(&answer.answer);
+                }
+            }
+            talk.advance(rng.below(500_000) as i64);
+        }
+        talk.close();
+        (talk.take(), plain)
+    }
+}
+
+/// Some bytes, which begin no message of any protocol.
+pub fn text(rng: &mut Rng, len: u64) -> Vec<u8> {
+    (0..len).map(|_| b"bhjkopxyzbhjkop xyz\r\n"[rng.below(21) as usize]).collect()
+}
