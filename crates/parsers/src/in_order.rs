@@ -261,10 +261,20 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
         (place, &mut exchange.response)
     }
 
-    /// The first request of all begins at `first`.
-    pub fn begin(&mut self, first: Option<Place>) {
-        if self.certain() && !self.suspected {
+    /// The first request that is seen begins at `first`; `midstream`: there may have been others.
+    pub fn begin(&mut self, first: Option<Place>, midstream: bool) {
+        if midstream {
+            self.lose_requests(Hole::ANY);
+        } else if self.certain() && !self.suspected {
             self.ends = [first.map(|first| first.seq), first.map(|first| first.ack)];
+        }
+    }
+
+    /// What the server says from `place` to `end` is no response, and comes before the next one.
+    pub fn pass(&mut self, place: Option<Place>, end: Option<TcpSeq>) {
+        let next = &mut self.ends[Direction::ServerToClient as usize];
+        if place.is_some_and(|place| *next == Some(place.seq)) {
+            *next = end;
         }
     }
 
@@ -314,7 +324,9 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
             Direction::ServerToClient => self.lose_responses(loss, ts),
             Direction::ClientToServer => {
                 let one = at_head && loss.next_began && loss.bytes < 2 * u64::from(self.request_bytes_min);
-                if one && self.next_request > 0 {
+                // Of which batch it was is not known.
+                let countable = self.next_request > 0 && (self.certain() || !self.holds_batches());
+                if one && countable {
                     self.lose_one_request();
                 } else {
                     self.lose_requests(loss.hole(at_head));

@@ -230,8 +230,8 @@ impl<M: Messages> RequestResponse<M> {
         self.lane(direction).span = None;
         let message = match direction {
             Direction::ClientToServer => {
-                if self.exchanges.requests() == 0 && !out.flow.midstream {
-                    self.exchanges.begin(place);
+                if self.exchanges.requests() == 0 {
+                    self.exchanges.begin(place, out.flow.midstream);
                 }
                 let (number, message) = self.exchanges.request(head.len(), span.first, place, found);
                 self.request = number;

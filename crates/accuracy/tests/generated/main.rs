@@ -43,7 +43,7 @@ fn check(parser: &str, make: impl Fn(&mut Rng) -> Conversation) {
         }
     }
     println!("{parser}: {transactions} transactions, {findable} findable, {found} found, {exact} exact");
-    assert!(findable > 1000 && found * 10 > findable * 8, "{found} of {findable} findable are found");
+    assert!(found > 10_000, "{found} of {findable} findable are found");
 }
 
 /// Packets to lose: each for itself, or in bursts.

@@ -5,7 +5,7 @@ use testkit::Rng;
 use crate::talk::{self, Conversation, Exchange, Habit};
 
 pub fn text_exchange(rng: &mut Rng) -> Exchange {
-    let key = |rng: &mut Rng| format!("key:{}", rng.below(6));
+    let key = |rng: &mut Rng| String::from_utf8(key(rng)).expect("keys are text");
     match rng.below(6) {
         0..=2 => {
             let keys: Vec<String> = (0..1 + rng.below(3)).map(|i| format!("{}:{i}", key(rng))).collect();
@@ -48,42 +48,62 @@ pub fn text(rng: &mut Rng) -> Conversation {
 pub fn binary(rng: &mut Rng) -> Conversation {
     // How opaques are used: not at all, to count, or by chance.
     let opaques = rng.below(3);
-    let exchanges = (0..10 + rng.below(40))
-        .map(|i| {
-            let opaque = [0, i as u32, rng.below(3) as u32][opaques as usize];
-            binary_exchange(rng, opaque)
-        })
-        .collect();
+    let mut last = 0;
+    let mut opaque = |rng: &mut Rng| {
+        last += 1;
+        [0, last, rng.below(3) as u32][opaques as usize]
+    };
+    let exchanges = (0..10 + rng.below(40)).map(|_| binary_exchange(rng, &mut opaque)).collect();
     // What is quiet is not known to be under way.
     Conversation { port: 11211, exchanges, habit: Habit::Batches, ..Conversation::default() }
 }
 
-fn binary_exchange(rng: &mut Rng, opaque: u32) -> Exchange {
-    let key = format!("key:{}", rng.below(6)).into_bytes();
+fn binary_exchange(rng: &mut Rng, next: &mut impl FnMut(&mut Rng) -> u32) -> Exchange {
+    let opaque = next(rng);
     match rng.below(6) {
-        // GET, GETQ, GETK, GETKQ
-        0..=3 => {
-            let (opcode, quiet, named) =
-                [(0, false, false), (9, true, false), (0x0c, false, true), (0x0d, true, true)]
-                    [rng.below(4) as usize];
-            let hit = rng.chance(0.6);
-            let told = if named { &key[..] } else { b"" };
-            let answer = match (hit, quiet) {
-                (true, _) => message(0x81, opcode, 0, opaque, (&[0; 4], told, &value(rng))),
-                (false, true) => Vec::new(),
-                (false, false) => message(0x81, opcode, 1, opaque, (b"", told, b"Not found")),
-            };
-            Exchange { question: message(0x80, opcode, 0, opaque, (b"", &key, b"")), answer }
+        0 | 1 => get(rng, (0, false), opaque),
+        2 => get(rng, (0x0c, true), opaque),
+        3 => {
+            // GETQ or GETKQ, and a NOOP: its answer says that the others have been answered.
+            let quiet = if rng.chance(0.5) { (9, false) } else { (0x0d, true) };
+            let gets: Vec<Exchange> = (0..1 + rng.below(4))
+                .map(|_| {
+                    let opaque = next(rng);
+                    get(rng, quiet, opaque)
+                })
+                .collect();
+            let opaque = next(rng);
+            Exchange {
+                question: gets.iter().flat_map(|e| e.question.clone()).chain(noop(0x80, opaque)).collect(),
+                answer: gets.iter().flat_map(|e| e.answer.clone()).chain(noop(0x81, opaque)).collect(),
+            }
         }
         4 => Exchange {
-            question: message(0x80, 1, 0, opaque, (&[0; 8], &key, &value(rng))),
+            question: message(0x80, 1, 0, opaque, (&[0; 8], &key(rng), &value(rng))),
             answer: message(0x81, 1, 0, opaque, (b"", b"", b"")),
         },
-        _ => Exchange {
-            question: message(0x80, 0x0a, 0, opaque, (b"", b"", b"")),
-            answer: message(0x81, 0x0a, 0, opaque, (b"", b"", b"")),
-        },
+        _ => Exchange { question: noop(0x80, opaque), answer: noop(0x81, opaque) },
     }
+}
+
+/// One of the commands that get, and whether its answer repeats the key. Quiet ones have odd opcodes and do not answer misses.
+fn get(rng: &mut Rng, (opcode, named): (u8, bool), opaque: u32) -> Exchange {
+    let key = key(rng);
+    let told = if named { &key[..] } else { b"" };
+    let answer = match (rng.chance(0.6), opcode % 2 == 1) {
+        (true, _) => message(0x81, opcode, 0, opaque, (&[0; 4], told, &value(rng))),
+        (false, true) => Vec::new(),
+        (false, false) => message(0x81, opcode, 1, opaque, (b"", told, b"Not found")),
+    };
+    Exchange { question: message(0x80, opcode, 0, opaque, (b"", &key, b"")), answer }
+}
+
+fn noop(magic: u8, opaque: u32) -> Vec<u8> {
+    message(magic, 0x0a, 0, opaque, (b"", b"", b""))
+}
+
+fn key(rng: &mut Rng) -> Vec<u8> {
+    format!("key:{}", rng.below(6)).into_bytes()
 }
 
 /// A message of the binary protocol; its body: extras, key, value.

@@ -48,7 +48,8 @@ impl Conversation {
         // Always so many under way, or so many at once.
         let depth = if self.habit == Habit::Waits { 1 } else { 1 + rng.below(8) as usize };
         let slides = self.habit == Habit::Slides && depth > 1 && rng.chance(0.3);
-        let (mut asked, mut answered, mut plain) = (0, 0, 0);
+        // Packets up to where a request follows while others are under way, and the answer to one of those.
+        let (mut asked, mut answered, mut plain, mut slid) = (0, 0, 0, 0);
         let all = self.exchanges.len();
         while answered < all {
             let may_ask = if slides {
@@ -58,9 +59,7 @@ impl Conversation {
             } else {
                 0
             };
-            if slides && answered <= 2 * depth {
-                plain = talk.sent().len();
-            }
+            slid += usize::from(slides && answered > 0 && asked > answered && may_ask > 0);
             let batch = &self.exchanges[asked..all.min(asked + may_ask)];
             asked += batch.len();
             if rng.chance(0.7) {
@@ -87,6 +86,9 @@ impl Conversation {
                 }
             }
             talk.advance(rng.below(500_000) as i64);
+            if slides && slid < 2 {
+                plain = talk.sent().len();
+            }
         }
         talk.close();
         (talk.take(), plain)

@@ -119,6 +119,11 @@ impl Connection {
         if matches!(bytes[0], b'\r' | b'\n') {
             return bytes.iter().take_while(|b| matches!(b, b'\r' | b'\n')).count();
         }
+        if direction == Direction::ClientToServer && out.flow.midstream && self.exchanges.requests() == 0 {
+            // What came before is not known: these bytes may be in the middle of anything.
+            self.client.lose(None);
+            return 0;
+        }
         let fields = self.wanted(out).fields;
         let partial = match direction {
             Direction::ClientToServer => match head::request(bytes, fields) {
@@ -186,7 +191,10 @@ impl Connection {
                 }
             }
             Direction::ServerToClient => {
-                self.server.message.body_bytes == 0 && bytes.starts_with(b"HTTP/1.") && self.may_answer_head()
+                let start = b"HTTP/1.";
+                self.server.message.body_bytes == 0
+                    && start[..start.len().min(bytes.len())] == bytes[..start.len().min(bytes.len())]
+                    && self.may_answer_head()
             }
         }
     }

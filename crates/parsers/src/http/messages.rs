@@ -75,8 +75,8 @@ impl Connection {
         out: &mut Output<'_>,
     ) {
         let wanted = self.wanted.get_or_insert_with(|| Wanted::new(out.columns()));
-        if self.exchanges.requests() == 0 && !out.flow.midstream {
-            self.exchanges.begin(how.place);
+        if self.exchanges.requests() == 0 {
+            self.exchanges.begin(how.place, out.flow.midstream);
         }
         let (number, request) = self.exchanges.request(len, span.first, how.place, how.found);
         request.become_one(head, wanted);
@@ -109,7 +109,7 @@ impl Connection {
         let status = head.status;
         if (100..200).contains(&status) && status != 101 {
             self.interim = status;
-            self.exchanges.ends(Direction::ServerToClient, how.end(len, Body::Length(0)));
+            self.exchanges.pass(how.place, how.end(len, Body::Length(0)));
             match how.long {
                 Some(_) => self.lose(Direction::ServerToClient, out),
                 None => self.server.state = State::Between,

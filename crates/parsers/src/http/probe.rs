@@ -26,6 +26,8 @@ pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
     match line {
         Some((line, rest)) => match head::request_line(line) {
             Some(l) => match l.version {
+                // Joined midway this may be the end of something else.
+                Some(_) if context.midstream && !head::is_plausible_request(line, false) => Probe::NotForUs,
                 Some(version) if version[0] == b'1' => Probe::Request,
                 Some(_) => Probe::NotForUs,
                 None => without_version(&l, rest, context),

@@ -220,7 +220,7 @@ impl Response {
     }
 
     #[inline]
-    fn write(&self, columns: Columns, first: Timestamp, w: &mut TupleWriter) {
+    fn write(&self, columns: Columns, first: Timestamp, to_head: bool, w: &mut TupleWriter) {
         if self.status != 0 {
             w.u64(fields::STATUS, u64::from(self.status));
         }
@@ -230,7 +230,11 @@ impl Response {
         if self.has_type {
             w.text(fields::CONTENT_TYPE, &self.content_type);
         }
-        if !self.progress.end_lost {
+        // Its request was not known when it came: what was taken for its body is not.
+        let no_body = to_head && self.progress.body_bytes > 0;
+        if no_body {
+            w.u64(fields::RESPONSE_BYTES, 0);
+        } else if !self.progress.end_lost {
             w.u64(fields::RESPONSE_BYTES, self.progress.body_bytes);
             if columns.has(fields::TRANSFER_TIME_NS) && !self.progress.last_lost {
                 w.i64(fields::TRANSFER_TIME_NS, self.progress.last.since(first));
@@ -292,7 +296,8 @@ fn write(
         }
     }
     if let Some(response) = response {
-        response.write(columns, exchange.response_first(), w);
+        let to_head = request.is_some_and(|r| r.method == Method::Head);
+        response.write(columns, exchange.response_first(), to_head, w);
     }
     if columns.has(fields::HTTP_VERSION)
         && let Some(version) = request.map_or(response.map(|r| r.version), |r| r.version)

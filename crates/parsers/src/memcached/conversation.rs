@@ -133,7 +133,11 @@ impl Conversation {
                 }
             }
             Direction::ServerToClient => {
-                self.order.told_end = out.place_of(bytes).and_then(|place| place.behind(bytes.len() as u64));
+                let place = out.place_of(bytes);
+                if self.order.lacks_start() && !self.may_begin_answer(place) {
+                    self.lose(direction, out);
+                }
+                self.order.told_end = place.and_then(|place| place.behind(bytes.len() as u64));
                 match () {
                     () if self.watching => {}
                     () if !self.held.is_empty() => self.hold(bytes, ts, out),

@@ -20,6 +20,8 @@ use crate::{Direction, Output, Quality, heard};
 
 /// So many requests in a row, each sent after the previous answer, make a client that waits.
 const TURNS_MIN: u32 = 3;
+/// So many opaques that rise make a client that counts.
+const OPAQUES_MIN: u8 = 4;
 /// After this long without a word from either end nothing is under way.
 const SILENCE_NS: i64 = 1_000_000_000;
 
@@ -84,7 +86,7 @@ impl Default for Order {
 #[derive(Default)]
 struct Opaques {
     last: Option<u32>,
-    several: bool,
+    seen: u8,
     rises: bool,
     rises_swapped: bool,
 }
@@ -94,7 +96,7 @@ impl Opaques {
         match self.last.replace(opaque) {
             None => (self.rises, self.rises_swapped) = (true, true),
             Some(last) => {
-                self.several = true;
+                self.seen = self.seen.saturating_add(1);
                 self.rises &= opaque > last;
                 self.rises_swapped &= opaque.swap_bytes() > last.swap_bytes();
             }
@@ -102,7 +104,7 @@ impl Opaques {
     }
 
     fn are_unique(&self) -> bool {
-        self.several && (self.rises || self.rises_swapped)
+        self.seen >= OPAQUES_MIN && (self.rises || self.rises_swapped)
     }
 }
 
@@ -118,9 +120,14 @@ impl Order {
 
     /// The connection was joined midway: its first response may answer a request that was not seen.
     pub fn join_midway(&mut self) {
-        self.doubt = true;
-        self.joined = true;
+        (self.doubt, self.gap, self.joined) = (true, true, true);
         self.cause = Quality::Midstream;
+    }
+
+    /// Nothing is known of where the server's first bytes are in what it said.
+    #[inline]
+    pub fn lacks_start(&self) -> bool {
+        self.joined && self.told_end.is_none()
     }
 
     /// Requests may be missing.
@@ -285,6 +292,7 @@ impl Conversation {
 
     /// Whether an answer can begin where the server is: where the client has heard everything before. For all that is
     /// known, if that is not known.
+    #[inline]
     pub(super) fn may_begin_answer(&self, told: Option<Place>) -> bool {
         let Some(told) = told else { return true };
         self.waiting.iter().any(|r| r.place.is_some_and(|asked| heard::fit(asked, told) == heard::Fit::Next))
@@ -300,8 +308,9 @@ impl Conversation {
         let Order { turns, turns_in_doubt, joined, pipelined, overlaps, .. } = self.order;
         let begins_batch = !self.waiting.get(next)?.marks.has(Marks::PIPELINED | Marks::AFTER_GAP);
         let has_waited = turns.max(turns_in_doubt) >= 1;
-        let answers = if pipelined { has_waited && begins_batch } else { has_waited || joined };
-        (answers && !overlaps).then_some(next)
+        // A request that is missing just before may have been sent together with this one.
+        let waits = !pipelined && (turns >= TURNS_MIN || begins_batch && joined);
+        (waits || has_waited && begins_batch).then_some(next).filter(|_| !overlaps)
     }
 
     /// Looks from the front over quiet commands up to the first that must be answered.
@@ -315,9 +324,7 @@ impl Conversation {
             if request.marks.has(Marks::AFTER_GAP) {
                 return if found == InOrder::Nowhere { InOrder::BehindGap } else { InOrder::Several };
             }
-            let impossible =
-                |asked| self.told.place.map(|told| heard::fit(asked, told)) == Some(heard::Fit::Impossible);
-            if request.span.first.since(first) > SKEW_NS || request.place.is_some_and(impossible) {
+            if request.span.first.since(first) > SKEW_NS || !may_answer(request, self.told.place) {
                 return found;
             }
             let quiet = request.marks.has(Marks::QUIET);
@@ -357,16 +364,18 @@ impl Conversation {
             return named.or_else(|| self.recover(first, fits, out));
         }
         let open = |r: &Request| !r.marks.has(Marks::SILENT | Marks::GONE | Marks::ANSWERED);
-        let sent = |r: &Request| r.span.first.since(first) <= SKEW_NS;
+        let told = self.told.place;
+        let sent = |r: &Request| r.span.first.since(first) <= SKEW_NS && may_answer(r, told);
         let place =
             self.waiting.iter().take_while(|r| sent(r)).position(|r| open(r) && fits(&self.waiting, r))?;
         let serial = self.waiting.serial(place);
         let after_gap = self.waiting.get(place).is_some_and(|r| r.marks.has(Marks::AFTER_GAP));
-        if place > 0 {
-            self.settle_quiet_before(place, out);
-        }
         if self.order.doubt || after_gap {
+            // What was asked before was answered in what is missing.
+            self.settle_before(place, out);
             self.order.trust();
+        } else if place > 0 {
+            self.settle_quiet_before(place, out);
         }
         Some(serial)
     }
@@ -380,7 +389,7 @@ impl Conversation {
         }
         let can_be = |r: &Request| {
             !r.marks.has(Marks::SILENT | Marks::GONE | Marks::ANSWERED)
-                && r.place.is_some_and(|asked| heard::fit(asked, told) != heard::Fit::Impossible)
+                && may_answer(r, Some(told))
                 && fits(&self.waiting, r)
         };
         let mut places = (0..self.waiting.len()).filter(|place| self.waiting.get(*place).is_some_and(can_be));
@@ -429,7 +438,10 @@ impl Conversation {
         }
         let next = self.heard_next();
         self.order.pipelined |= n > 1 && next.is_none();
-        let waits = self.order.client_waits(n);
+        // A request that is missing just before may have been sent together with this one.
+        let alone =
+            live.and_then(|live| self.waiting.get(live)).is_some_and(|r| !r.marks.has(Marks::AFTER_GAP));
+        let waits = self.order.client_waits(n) && (alone || self.order.turns >= TURNS_MIN);
         let place = next.or(if waits { live } else { after_silence })?;
         if !fits(&self.waiting, self.waiting.get(place)?) {
             return None;
@@ -487,6 +499,12 @@ impl Conversation {
             }
         }
     }
+}
+
+/// Whether what begins at `told` can answer a request, by what each side had heard.
+#[inline]
+fn may_answer(request: &Request, told: Option<Place>) -> bool {
+    request.place.zip(told).is_none_or(|(asked, told)| heard::fit(asked, told) != heard::Fit::Impossible)
 }
 
 /// Whether the key that a reply begins with is among those that a request asks for.

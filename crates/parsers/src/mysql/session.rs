@@ -192,16 +192,20 @@ impl Session {
             Phase::Authenticating if self.agreed_compression().is_some() => self.close(out),
             _ if self.uploading => self.uploading = p.len > 0,
             _ if p.seq == 0 => {
-                if self.phase == Phase::Greeted {
-                    // The login was not seen.
-                    (self.unbroken, self.uncertain) = (false, true);
-                }
-                self.phase = Phase::Commands;
+                self.begin_commands();
                 return self.command(p, out);
             }
             _ => self.uploading = p.len > 0 && self.requests.back_mut().is_some_and(|r| r.kind.may_upload()),
         }
         true
+    }
+
+    fn begin_commands(&mut self) {
+        if self.phase == Phase::Greeted {
+            // The login was not seen.
+            (self.unbroken, self.uncertain) = (false, true);
+        }
+        self.phase = Phase::Commands;
     }
 
     /// Whether anything of the server was read.
@@ -260,11 +264,14 @@ impl Session {
             return;
         };
         let mut request = match (self.phase, p.head.first()) {
-            (Phase::Greeted, _) => {
+            (Phase::Greeted, _) if p.seq != 0 => {
                 self.phase = Phase::Authenticating;
                 self.login_request(&p)
             }
-            (Phase::Commands | Phase::Start, Some(&code)) if p.seq == 0 => self.command_request(code, &p),
+            (phase, Some(&code)) if p.seq == 0 && phase != Phase::Authenticating => {
+                self.begin_commands();
+                self.command_request(code, &p)
+            }
             _ => return,
         };
         request.complete = false;

@@ -37,7 +37,7 @@ pub fn write(
     set_text(w, DATABASE, context.database);
     set_text(w, USER, context.user);
     set_text(w, ENCODING, context.encoding.map(str::as_bytes));
-    if request.is_seen() && request.packets.is_some() {
+    if request.is_seen() && request.packets.is_some() && request.complete {
         w.u64(REQUEST_BYTES, request.wire_bytes);
     }
     let Some((response, over)) = response else { return };
