@@ -9,11 +9,11 @@
 //! - a client that has been seen to wait for each response (or for all responses of a batch) before it asks again
 //!   says by asking that everything earlier was answered; a response is then the latest request's, if that was sent
 //!   after the response before and no response was lost between them;
-//! - of a damaged batch the messages are held until the next one begins, and then counted from both ends ([`batch`]).
+//! - of a damaged batch the messages are held until the next one begins, and then counted from both ends.
 //!
 //! Everything else is handed out in halves: two halves are true, a wrong pair is not.
 //!
-//! Knows no bytes and no protocol. Holds at most [`WAITING_MAX`] exchanges and [`APART_MAX`] responses.
+//! Knows no bytes and no protocol. Holds at most [`WAITING_MAX`] exchanges and 256 responses apart from them.
 
 mod apart;
 mod batch;
@@ -230,6 +230,12 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
         may_be_early: bool,
     ) -> (Spot, &mut R) {
         self.habit.responded_since_request = true;
+        if self.next_response == 0
+            && let Some(hole) = told.map(|told| self.hole_before(Direction::ServerToClient, told.seq))
+        {
+            // Of a connection joined midway nobody tells what is missing before the first.
+            self.responses_lost |= hole.least > 0;
+        }
         let attributed = if self.certain() && self.is_waiting() {
             self.count_on(first, told).map_or(Attributed::Nobody, |number| Attributed::To(number, false))
         } else {
@@ -261,12 +267,11 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
         (place, &mut exchange.response)
     }
 
-    /// The first request that is seen begins at `first`; `midstream`: there may have been others.
+    /// The first request that is seen begins at `first`; `midstream`: there may have been others, whose responses came
+    /// before it.
     pub fn begin(&mut self, first: Option<Place>, midstream: bool) {
-        if midstream {
-            self.lose_requests(Hole::ANY);
-        } else if self.certain() && !self.suspected {
-            self.ends = [first.map(|first| first.seq), first.map(|first| first.ack)];
+        if self.certain() && !self.suspected {
+            self.ends = [first.map(|first| first.seq).filter(|_| !midstream), first.map(|first| first.ack)];
         }
     }
 
@@ -324,9 +329,8 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
             Direction::ServerToClient => self.lose_responses(loss, ts),
             Direction::ClientToServer => {
                 let one = at_head && loss.next_began && loss.bytes < 2 * u64::from(self.request_bytes_min);
-                // Of which batch it was is not known.
-                let countable = self.next_request > 0 && (self.certain() || !self.holds_batches());
-                if one && countable {
+                // Where places are known they say more.
+                if one && self.next_request > 0 && self.heard_before.is_none() {
                     self.lose_one_request();
                 } else {
                     self.lose_requests(loss.hole(at_head));
@@ -506,10 +510,12 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
     fn lose_responses(&mut self, loss: Loss, resumed: Timestamp) {
         self.habit.blurred = true;
         self.heard = When::NEVER;
-        self.responses_lost = true;
         if self.holds_batches() {
+            self.settle_batches_before();
+            self.responses_lost = true;
             return;
         }
+        self.responses_lost = true;
         let waiting = self.waiting();
         let exposed = waiting.clone().any(|n| n < loss.requests_before && self.sent_by(n, resumed));
         let given_up = u64::from(loss.next_began && exposed);

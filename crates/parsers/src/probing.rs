@@ -44,11 +44,13 @@ pub struct Probing {
     midstream: bool,
 }
 
-/// Bytes that `side` sent.
+/// Bytes that `side` sent, or that are missing.
 struct Held {
     side: Side,
     ts: Timestamp,
     place: Option<Place>,
+    /// So many are missing before these.
+    missing: u64,
     bytes: Vec<u8>,
 }
 
@@ -106,7 +108,7 @@ impl Probing {
         if !before.is_empty() && !undecided {
             // What came before may be of something else (a proxy's preamble): these bytes alone may begin a message.
             if let Ok(found) = asked.probe(bytes, true) {
-                self.on_gap(side);
+                self.forget(side, ts);
                 return Ok(Some(found));
             }
         }
@@ -116,17 +118,29 @@ impl Probing {
         let room = HELD_BYTES_MAX.saturating_sub(self.held.iter().map(|h| h.bytes.len()).sum());
         if bytes.len() > room || midstream && !undecided {
             // These bytes begin no message, or too much is held: the next ones of this side may begin one.
-            self.on_gap(side);
+            self.forget(side, ts);
         } else {
             // The other side's answer may tell what they are.
-            self.held.push(Held { side, ts, place, bytes: bytes.to_vec() });
+            self.held.push(Held { side, ts, place, missing: 0, bytes: bytes.to_vec() });
         }
         Ok(None)
     }
 
-    /// Bytes of `side` are missing: what is held of it leads nowhere.
-    pub fn on_gap(&mut self, side: Side) {
+    /// `len` bytes of `side` are missing, as shows at `ts`: what is held of it leads nowhere.
+    pub fn on_gap(&mut self, side: Side, len: u64, ts: Timestamp) {
+        self.held.push(Held { side, ts, place: None, missing: len, bytes: Vec::new() });
+        self.forget(side, ts);
+    }
+
+    /// What is held of `side` leads nowhere. If bytes of it are missing, what comes next is behind a gap.
+    fn forget(&mut self, side: Side, ts: Timestamp) {
+        let of_side = || self.held.iter().filter(|h| h.side == side);
+        let gap = of_side().any(|h| h.missing > 0);
+        let missing = of_side().map(|h| h.missing + h.bytes.len() as u64).sum();
         self.held.retain(|h| h.side != side);
+        if gap {
+            self.held.push(Held { side, ts, place: None, missing, bytes: Vec::new() });
+        }
         self.midstream = true;
     }
 
@@ -142,9 +156,14 @@ impl Probing {
 
     /// Feeds what was held to the parser that was found.
     pub fn replay(self, asker: Side, parser: &mut dyn StreamParser, out: &mut Output<'_>) {
-        for Held { side, ts, place, bytes } in self.held {
-            out.set_chunk(&bytes, place);
-            parser.on_bytes(direction(side, asker), &bytes, ts, out);
+        for Held { side, ts, place, missing, bytes } in self.held {
+            if missing > 0 {
+                parser.on_gap(direction(side, asker), missing, ts, out);
+            }
+            if !bytes.is_empty() {
+                out.set_chunk(&bytes, place);
+                parser.on_bytes(direction(side, asker), &bytes, ts, out);
+            }
         }
     }
 }

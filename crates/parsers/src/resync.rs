@@ -62,6 +62,8 @@ pub struct Found {
     pub ts: Timestamp,
     /// Where that belongs in what both sides say.
     pub place: Option<Place>,
+    /// Bytes were passed over before it.
+    pub skipped: bool,
     /// Its bytes from earlier segments.
     held: Vec<u8>,
     used: usize,
@@ -102,6 +104,8 @@ pub struct Resync {
     at_next: bool,
     /// Bytes have come since the loss.
     begun: bool,
+    /// Some of them were passed over.
+    skipped: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -140,13 +144,14 @@ impl Resync {
         let known = std::mem::take(&mut self.at_next) || before > 0;
         let (at, verdict) = first(heads, all, known, &self.segments);
         out.counters.skipped_bytes += at as u64;
+        self.skipped |= at > 0;
         self.forget(at);
         if verdict == Verdict::Message {
-            let Resync { segments, .. } = std::mem::take(self);
+            let Resync { segments, skipped, .. } = std::mem::take(self);
             let Segment { ts, place, .. } = segments[0];
             window.truncate(before);
             window.drain(..at.min(before));
-            return Some(Found { ts, place, held: window, used: at.saturating_sub(before) });
+            return Some(Found { ts, place, skipped, held: window, used: at.saturating_sub(before) });
         }
         self.held = all[at..].to_vec();
         if self.held.is_empty() {

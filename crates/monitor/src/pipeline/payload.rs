@@ -46,10 +46,10 @@ impl Monitor {
         match &mut self.table.state_mut(idx).stream {
             stream @ Stream::New => {
                 let mut probing = Box::<Probing>::default();
-                probing.on_gap(side);
+                probing.on_gap(side, len, ts);
                 *stream = Stream::Probing(probing);
             }
-            Stream::Probing(probing) => probing.on_gap(side),
+            Stream::Probing(probing) => probing.on_gap(side, len, ts),
             _ => self.parse(idx, |parser, asker, out| parser.on_gap(direction(side, asker), len, ts, out)),
         }
     }

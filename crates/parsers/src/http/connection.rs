@@ -247,11 +247,16 @@ impl Connection {
     fn search(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) -> usize {
         let skipped_before = out.counters.skipped_bytes;
         let found = self.lane(direction).resync().find(&Heads(direction), bytes, ts, out);
-        if let Some(loss) = self.lane(direction).take_loss() {
+        let loss = self.lane(direction).take_loss();
+        if let Some(loss) = loss {
             let at_head = out.counters.skipped_bytes == skipped_before;
             self.exchanges.resume(direction, loss, at_head, ts);
         }
         let Some(found) = found else { return bytes.len() };
+        if direction == Direction::ClientToServer && found.skipped && loss.is_none() {
+            // What was passed over may be the end of a request.
+            self.exchanges.lose(direction, ts);
+        }
         let began = found.ts;
         self.lane(direction).start_head(began, found.place, true);
         found.replay(bytes, out, |held, out| self.on_bytes(direction, held, began, out))

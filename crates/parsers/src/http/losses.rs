@@ -74,13 +74,15 @@ impl Connection {
             Skip::EndedInside(over) => len - over,
             _ => len,
         };
-        // To HEAD there is none, whatever its length.
-        let may_be_none = direction == Direction::ServerToClient
+        if direction == Direction::ServerToClient
             && self.server.message.body_bytes == 0
-            && self.may_answer_head();
+            && self.may_answer_head()
+        {
+            // There may be no body, whatever its length: these may be other messages.
+            return self.lose_end(direction, len, out);
+        }
         let message = &mut self.lane(direction).message;
         message.gap = true;
-        message.end_lost |= may_be_none;
         message.last_lost = ts > message.last;
         message.body_bytes = message.body_bytes.saturating_add(missing);
         match skip {

@@ -50,9 +50,23 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
         Attributed::ToTheBatch(hole)
     }
 
+    /// Responses are missing: what is left of the batches before the present one lies in that.
+    pub(super) fn settle_batches_before(&mut self) {
+        if self.next_response < self.batch
+            && let Some(heard) = self.heard_before
+        {
+            self.settle_batch(self.batch, heard, self.unseen(heard));
+        }
+    }
+
+    /// Bytes behind the last response that was seen, up to what the client had `heard`.
+    fn unseen(&self, heard: TcpSeq) -> Option<i32> {
+        self.ends[Direction::ServerToClient as usize].map(|end| heard.distance(end))
+    }
+
     /// Request `number`, asked at `asked`, begins a batch: what that says of the one before.
     pub(super) fn begin_batch(&mut self, number: u64, asked: Place) {
-        let unseen = self.ends[Direction::ServerToClient as usize].map(|end| asked.ack.distance(end));
+        let unseen = self.unseen(asked.ack);
         let certain = self.certain();
         if !certain && self.holds_batches() {
             self.settle_batch(number, asked.ack, unseen);
@@ -68,7 +82,7 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
     }
 
     /// What may be missing in `direction` before a message that begins at `seq`.
-    fn hole_before(&self, direction: Direction, seq: TcpSeq) -> Hole {
+    pub(super) fn hole_before(&self, direction: Direction, seq: TcpSeq) -> Hole {
         hole(self.ends[direction as usize].map(|end| seq.distance(end)))
     }
 

@@ -243,8 +243,11 @@ impl Conversation {
         let Some(found) = found else { return &[] };
         let began = found.ts;
         self.reader(direction).scanning = false;
-        if direction == Direction::ServerToClient {
-            self.order.find_responses(began);
+        match direction {
+            Direction::ServerToClient => self.order.find_responses(began),
+            // What was passed over may be the end of a request.
+            Direction::ClientToServer if found.skipped => self.order.lose_requests(),
+            Direction::ClientToServer => {}
         }
         let unheld = std::mem::replace(&mut self.unheld, true);
         let used = found.replay(bytes, out, |held, out| self.read(direction, held, began, out));

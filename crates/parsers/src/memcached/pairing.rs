@@ -120,7 +120,7 @@ impl Order {
 
     /// The connection was joined midway: its first response may answer a request that was not seen.
     pub fn join_midway(&mut self) {
-        (self.doubt, self.gap, self.joined) = (true, true, true);
+        (self.doubt, self.joined) = (true, true);
         self.cause = Quality::Midstream;
     }
 
@@ -286,7 +286,7 @@ impl Conversation {
         let before = self.waiting.newest_answerable().is_some_and(|r| !r.marks.has(Marks::QUIET));
         self.order.pipelined |= again && before;
         // What it had heard may be missing.
-        let all_seen = heard == self.order.told_end;
+        let all_seen = heard.is_some() && heard == self.order.told_end;
         self.order.overlaps |= !again && before && all_seen && !self.order.is_doubtful();
     }
 

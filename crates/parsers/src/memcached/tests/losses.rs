@@ -120,13 +120,16 @@ fn after_a_lost_response_order_proves_nothing() {
 #[test]
 fn rising_opaques_prove_pairs_after_a_gap() {
     let mut d = dialogue(FIELDS);
-    d.client(ask(0, 1, "a"))
-        .server(hit(0, 1, "", "a"))
-        .client(ask(0, 2, "b"))
+    for i in 1..3 {
+        d.client(ask(0, i, "0")).server(hit(0, i, "", "0"));
+    }
+    d.client(ask(0, 3, "a"))
+        .server(hit(0, 3, "", "a"))
+        .client(ask(0, 4, "b"))
         .gap(S, 29)
-        .client(ask(0, 3, "c"))
-        .server(hit(0, 3, "", "c"));
-    assert_eq!(d.rows(), ["get a true 1 hit exact", "get c true 1 hit resync", "get b - - - half"]);
+        .client(ask(0, 5, "c"))
+        .server(hit(0, 5, "", "c"));
+    assert_eq!(d.rows()[2..], ["get a true 1 hit exact", "get b - - - half", "get c true 1 hit resync"]);
     // Opaques that are always the same prove nothing.
     let mut d = dialogue(FIELDS);
     d.client(ask(0, 0, "a"))
@@ -176,7 +179,9 @@ fn a_connection_joined_midway() {
         .server("END\r\n")
         .client("get b\r\n")
         .server("END\r\n");
-    assert_eq!(d.rows(), ["- - - - - half", "get a false - miss midstream", "get b false - miss exact"]);
+    // What ends with `xyz` may have been asked together with `get a`.
+    let halves = ["- - - - - half", "- - - - - half", "get a - - - half"];
+    assert_eq!(d.rows(), [&halves[..], &["get b false - miss midstream"]].concat());
 }
 
 /// One transaction of a made-up connection: what is asked and what is answered.
