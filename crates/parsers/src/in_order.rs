@@ -112,6 +112,8 @@ pub struct InOrder<Q, R> {
     batch: u64,
     /// Nothing is missing just before it.
     batch_begins_whole: bool,
+    /// The connection was joined midway.
+    joined: bool,
     /// First byte of the last response, if no responses were lost since.
     heard: When,
     habit: Habit,
@@ -148,6 +150,7 @@ impl<Q: Default, R: Default> Default for InOrder<Q, R> {
             ends: [None; 2],
             batch: 0,
             batch_begins_whole: false,
+            joined: false,
             heard: When::NEVER,
             habit: Habit::default(),
             evicted: 0,
@@ -230,7 +233,8 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
         may_be_early: bool,
     ) -> (Spot, &mut R) {
         self.habit.responded_since_request = true;
-        if self.next_response == 0
+        if self.joined
+            && self.next_response == 0
             && let Some(hole) = told.map(|told| self.hole_before(Direction::ServerToClient, told.seq))
         {
             // Of a connection joined midway nobody tells what is missing before the first.
@@ -270,6 +274,7 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
     /// The first request that is seen begins at `first`; `midstream`: there may have been others, whose responses came
     /// before it.
     pub fn begin(&mut self, first: Option<Place>, midstream: bool) {
+        self.joined = midstream;
         if self.certain() && !self.suspected {
             self.ends = [first.map(|first| first.seq).filter(|_| !midstream), first.map(|first| first.ack)];
         }
@@ -323,20 +328,27 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
         }
     }
 
-    /// Bytes behind a loss in `direction` have come at `ts`; `at_head`: they begin a message.
-    pub fn resume(&mut self, direction: Direction, loss: Loss, at_head: bool, ts: Timestamp) {
+    /// Bytes behind a loss in `direction` have come at `ts`; `head`: they begin a message, and where that begins in what both
+    /// sides say, if that is known.
+    pub fn resume(&mut self, direction: Direction, loss: Loss, head: Option<Option<Place>>, ts: Timestamp) {
         match direction {
             Direction::ServerToClient => self.lose_responses(loss, ts),
             Direction::ClientToServer => {
-                let one = at_head && loss.next_began && loss.bytes < 2 * u64::from(self.request_bytes_min);
-                // Where places are known they say more.
-                if one && self.next_request > 0 && self.heard_before.is_none() {
+                let room_for_one = loss.next_began && loss.bytes < 2 * u64::from(self.request_bytes_min);
+                if room_for_one && self.next_request > 0 && head.is_some_and(|place| self.asks_singly(place))
+                {
                     self.lose_one_request();
                 } else {
-                    self.lose_requests(loss.hole(at_head));
+                    self.lose_requests(loss.hole(head.is_some()));
                 }
             }
         }
+    }
+
+    /// Whether nothing says that the client asks several things at once, nor that it does so with the request at `place`.
+    fn asks_singly(&self, place: Option<Place>) -> bool {
+        let heard_more = place.is_some_and(|place| self.heard_before != Some(place.ack));
+        self.heard_before.is_none() || heard_more && self.certain() && !self.habit.pipelines()
     }
 
     /// Bytes of `direction`, seen at `ts`, may have been messages that were not recognised.
@@ -714,7 +726,7 @@ mod tests {
                 "R" => loss[1] = Some(exchanges.loss(S, loss[1], 100, true)),
                 "q" => {
                     if let Some(loss) = loss[0].take() {
-                        exchanges.resume(C, loss, true, ts);
+                        exchanges.resume(C, loss, Some(None), ts);
                     }
                     let (number, request) = exchanges.request(30, ts, None, false);
                     *request = name;
@@ -722,7 +734,7 @@ mod tests {
                 }
                 _ => {
                     if let Some(loss) = loss[1].take() {
-                        exchanges.resume(S, loss, true, ts);
+                        exchanges.resume(S, loss, Some(None), ts);
                     }
                     let (place, response) = exchanges.response(ts, None, false, true);
                     *response = name;

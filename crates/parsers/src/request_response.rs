@@ -215,8 +215,8 @@ impl<M: Messages> RequestResponse<M> {
         let heads = Search::<M>(direction, PhantomData);
         let found = self.lane(direction).resync.find(&heads, bytes, ts, out);
         if let Some(loss) = self.lane(direction).loss.take() {
-            let at_head = out.counters.skipped_bytes == skipped_before;
-            self.exchanges.resume(direction, loss, at_head, ts);
+            let head = found.as_ref().filter(|_| out.counters.skipped_bytes == skipped_before);
+            self.exchanges.resume(direction, loss, head.map(|found| found.place), ts);
         }
         let Some(found) = found else { return bytes.len() };
         *self.lane(direction) = Lane { found: true, ..Lane::default() };

@@ -249,8 +249,8 @@ impl Connection {
         let found = self.lane(direction).resync().find(&Heads(direction), bytes, ts, out);
         let loss = self.lane(direction).take_loss();
         if let Some(loss) = loss {
-            let at_head = out.counters.skipped_bytes == skipped_before;
-            self.exchanges.resume(direction, loss, at_head, ts);
+            let head = found.as_ref().filter(|_| out.counters.skipped_bytes == skipped_before);
+            self.exchanges.resume(direction, loss, head.map(|found| found.place), ts);
         }
         let Some(found) = found else { return bytes.len() };
         if direction == Direction::ClientToServer && found.skipped && loss.is_none() {

@@ -111,6 +111,11 @@ impl Habit {
         }
     }
 
+    /// It has asked several things at once.
+    pub fn pipelines(&self) -> bool {
+        self.depth_max > 1
+    }
+
     /// It asked while only a part of what it had asked was answered.
     pub fn overlaps(&self) -> bool {
         self.overlaps
