@@ -220,8 +220,7 @@ impl<M: Messages> RequestResponse<M> {
         }
         let Some(found) = found else { return bytes.len() };
         *self.lane(direction) = Lane { found: true, ..Lane::default() };
-        let began = found.ts;
-        found.replay(bytes, out, |held, out| self.on_bytes(direction, held, began, out))
+        found.replay(bytes, out, |held, ts, out| self.on_bytes(direction, held, ts, out))
     }
 
     fn begin(&mut self, direction: Direction, head: &[u8], span: Span, body: u64, out: &mut Output<'_>) {

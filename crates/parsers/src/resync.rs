@@ -66,22 +66,27 @@ pub struct Found {
     pub skipped: bool,
     /// Its bytes from earlier segments.
     held: Vec<u8>,
+    /// Those segments, and the one at hand.
+    segments: Vec<Segment>,
     used: usize,
 }
 
 impl Found {
-    /// Hands what is held of the message to `read`, as it would have come. Gives the number of `bytes`, in which it was
-    /// found, that come before the rest of it.
+    /// Hands what is held of the message to `read`, as it came. Gives the number of `bytes`, in which it was found, that come
+    /// before the rest of it.
     pub fn replay(
         self,
         bytes: &[u8],
         out: &mut Output<'_>,
-        read: impl FnOnce(&[u8], &mut Output<'_>),
+        mut read: impl FnMut(&[u8], Timestamp, &mut Output<'_>),
     ) -> usize {
         if !self.held.is_empty() {
             let place = out.place_of(bytes);
-            out.set_chunk(&self.held, self.place);
-            read(&self.held, out);
+            for pair in self.segments.windows(2) {
+                let piece = &self.held[pair[0].at..pair[1].at];
+                out.set_chunk(piece, pair[0].place);
+                read(piece, pair[0].ts, out);
+            }
             out.set_chunk(bytes, place);
         }
         self.used
@@ -151,7 +156,14 @@ impl Resync {
             let Segment { ts, place, .. } = segments[0];
             window.truncate(before);
             window.drain(..at.min(before));
-            return Some(Found { ts, place, skipped, held: window, used: at.saturating_sub(before) });
+            return Some(Found {
+                ts,
+                place,
+                skipped,
+                held: window,
+                segments,
+                used: at.saturating_sub(before),
+            });
         }
         self.held = all[at..].to_vec();
         if self.held.is_empty() {

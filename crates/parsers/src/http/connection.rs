@@ -259,7 +259,7 @@ impl Connection {
         }
         let began = found.ts;
         self.lane(direction).start_head(began, found.place, true);
-        found.replay(bytes, out, |held, out| self.on_bytes(direction, held, began, out))
+        found.replay(bytes, out, |held, ts, out| self.on_bytes(direction, held, ts, out))
     }
 
     #[inline]

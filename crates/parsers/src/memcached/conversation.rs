@@ -250,7 +250,7 @@ impl Conversation {
             Direction::ClientToServer => {}
         }
         let unheld = std::mem::replace(&mut self.unheld, true);
-        let used = found.replay(bytes, out, |held, out| self.read(direction, held, began, out));
+        let used = found.replay(bytes, out, |held, ts, out| self.read(direction, held, ts, out));
         self.unheld = unheld;
         &bytes[used..]
     }

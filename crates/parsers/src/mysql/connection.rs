@@ -306,13 +306,13 @@ impl Connection {
             }
             return &[];
         };
-        let (began, packed) = (found.ts, !self.is_packed && search::is_packed(found.first(bytes)));
+        let packed = !self.is_packed && search::is_packed(found.first(bytes));
         match packed {
             true => self.join_packed(out),
             false => self.client.sync = Sync::Sure,
         }
         let used =
-            found.replay(bytes, out, |held, out| self.bytes(Direction::ClientToServer, held, began, out));
+            found.replay(bytes, out, |held, ts, out| self.bytes(Direction::ClientToServer, held, ts, out));
         if packed { &bytes[used..] } else { self.client_packets(&bytes[used..], ts, out) }
     }
 
@@ -388,8 +388,7 @@ impl Connection {
         };
         self.server.sync = Sync::Sure;
         index.into_iter().for_each(|i| self.session.resume_at(i, place.is_some(), out));
-        let began = found.ts;
-        Some(found.replay(bytes, out, |held, out| _ = self.server_packets(held, began, out)))
+        Some(found.replay(bytes, out, |held, ts, out| _ = self.server_packets(held, ts, out)))
     }
 
     fn server_packets<'a>(&mut self, bytes: &'a [u8], ts: Timestamp, out: &mut Output<'_>) -> &'a [u8] {

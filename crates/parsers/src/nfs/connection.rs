@@ -336,7 +336,6 @@ impl Connection {
         let heads = Search(|xid| calls.awaits(direction, xid));
         let Some(found) = lane.resync.find(&heads, bytes, ts, out) else { return bytes.len() };
         lane.find();
-        let began = found.ts;
-        found.replay(bytes, out, |held, out| self.feed(direction, held, began, out))
+        found.replay(bytes, out, |held, ts, out| self.feed(direction, held, ts, out))
     }
 }

@@ -116,8 +116,10 @@ fn fast<H: Heads>(heads: &H, bytes: &[u8], segments: &[usize], resync: &mut Resy
             let head: Vec<u8> = message.first(segment).collect();
             assert_eq!(head, bytes[at..end]);
             let mut replayed = Vec::new();
-            message.replay(segment, &mut out, |held, out| {
-                assert_eq!(out.place_of(held), Some(place(at)));
+            message.replay(segment, &mut out, |held, ts, out| {
+                let at = at + replayed.len();
+                let began = segments.iter().rfind(|s| **s <= at).map_or(0, |s| from.max(*s));
+                assert_eq!((ts, out.place_of(held)), (Timestamp(began as i64), Some(place(at))));
                 replayed.extend_from_slice(held);
             });
             assert_eq!(out.place_of(segment), Some(place(start)));
