@@ -51,7 +51,7 @@ pub fn binary(rng: &mut Rng) -> Conversation {
     let mut last = 0;
     let mut opaque = |rng: &mut Rng| {
         last += 1;
-        [0, last, rng.below(3) as u32][opaques as usize]
+        [0, last, rng.next_u64() as u32][opaques as usize]
     };
     let exchanges = (0..10 + rng.below(40)).map(|_| binary_exchange(rng, &mut opaque)).collect();
     // What is quiet is not known to be under way.

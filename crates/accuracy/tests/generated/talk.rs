@@ -61,8 +61,10 @@ impl Conversation {
             } else {
                 0
             };
-            slid += usize::from(slides && answered > 0 && asked > answered && may_ask > 0);
             let batch = &self.exchanges[asked..all.min(asked + may_ask)];
+            let answerable = |all: &[Exchange]| all.iter().any(|e| !e.answer.is_empty());
+            let under_way = answered > 0 && answerable(&self.exchanges[answered..asked]);
+            slid += usize::from(slides && under_way && answerable(batch));
             asked += batch.len();
             if rng.chance(0.7) {
                 let together: Vec<u8> = batch.iter().flat_map(|e| e.question.clone()).collect();

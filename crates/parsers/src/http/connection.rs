@@ -166,6 +166,12 @@ impl Connection {
             self.finish(direction, out);
             return 0;
         }
+        if direction == Direction::ServerToClient
+            && self.server.message.body_bytes == 0
+            && let (Spot::Apart(_), State::Body(Body::Length(len))) = (self.response, self.server.state)
+        {
+            self.exchanges.ends(direction, out.place_of(bytes).and_then(|place| place.behind(len)));
+        }
         let lane = self.lane(direction);
         let State::Body(body) = &mut lane.state else { return 0 };
         let advance = body.advance(bytes);

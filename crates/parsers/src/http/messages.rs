@@ -133,7 +133,9 @@ impl Connection {
             self.switch_protocols(out);
         } else {
             let body = response_body(head, method);
-            self.exchanges.ends(Direction::ServerToClient, how.end(len, body));
+            // To HEAD there is no body, whatever its length; without the request only the body tells.
+            let end = how.end(len, body).filter(|_| method.is_some() || body == Body::Length(0));
+            self.exchanges.ends(Direction::ServerToClient, end);
             self.enter(Direction::ServerToClient, body, how.long, out);
         }
     }

@@ -134,7 +134,7 @@ impl Conversation {
             }
             Direction::ServerToClient => {
                 let place = out.place_of(bytes);
-                if self.order.lacks_start() && !self.may_begin_answer(place) {
+                if self.order.lacks_start() && !self.begins_first_answer(place) {
                     self.lose(direction, out);
                 }
                 self.order.told_end = place.and_then(|place| place.behind(bytes.len() as u64));

@@ -298,6 +298,12 @@ impl Conversation {
         self.waiting.iter().any(|r| r.place.is_some_and(|asked| heard::fit(asked, told) == heard::Fit::Next))
     }
 
+    /// Whether the server's bytes at `told` are what the client heard first after its oldest request.
+    pub(super) fn begins_first_answer(&self, told: Option<Place>) -> bool {
+        let asked = self.waiting.get(0).and_then(|r| r.place);
+        asked.zip(told).is_none_or(|(asked, told)| heard::fit(asked, told) == heard::Fit::Next)
+    }
+
     /// The request whose sender heard the answer at hand next, if it is known to wait for everything before.
     fn heard_next(&self) -> Option<usize> {
         let told = self.told.place?;
