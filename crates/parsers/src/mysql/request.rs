@@ -48,6 +48,8 @@ pub struct Request {
     pub followed_by_gap: bool,
     /// The response may yet turn out to be that of a later request.
     pub tentative: bool,
+    /// Requests may be missing before it.
+    pub behind_loss: bool,
     /// What is known of its quality.
     pub quality: Quality,
 }
@@ -71,6 +73,7 @@ impl Request {
             lost: false,
             followed_by_gap: false,
             tentative: false,
+            behind_loss: false,
             quality,
         }
     }

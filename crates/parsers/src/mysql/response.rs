@@ -192,7 +192,10 @@ impl Response {
     fn progress(&mut self, p: &Packet<'_>, dialect: &mut Dialect) -> Progress {
         self.wire_bytes += p.wire_len();
         self.holed |= p.holed;
-        self.open_end = p.open_end;
+        // What asks for another way to authenticate is not the end.
+        let goes_on = self.unasked && p.first() == Some(0xfe) && p.len > 8;
+        self.holed |= goes_on;
+        self.open_end = p.open_end || goes_on;
         let span = self.span.get_or_insert(p.span);
         span.extend(p.span.last);
         if p.head.is_empty() && p.holed && self.reads_next() {

@@ -62,6 +62,10 @@ pub struct Session {
     dialect: Dialect,
     user: Option<Vec<u8>>,
     database: Option<Vec<u8>>,
+    /// Requests are missing of which no response was seen that tells that they did not change the database.
+    unexplained: bool,
+    /// The next request is the first behind missing ones.
+    behind_loss: bool,
     requests: Requests,
     statements: Statements,
     /// The response to the oldest request, once it has begun.
@@ -106,6 +110,8 @@ impl Session {
             dialect: Dialect::default(),
             user: None,
             database: None,
+            unexplained: false,
+            behind_loss: false,
             requests: Requests::default(),
             statements: Statements::default(),
             response: None,
@@ -289,6 +295,7 @@ impl Session {
         self.uncertain = true;
         self.unbroken = false;
         self.next_quality = self.next_quality.max(Quality::Resync);
+        (self.behind_loss, self.unexplained) = (true, true);
         if let Some(request) = self.requests.back_mut().filter(|r| !r.complete) {
             (request.complete, request.open_end) = (true, !cut);
             request.cut &= !cut;
@@ -544,6 +551,7 @@ impl Session {
             lost,
             followed_by_gap: false,
             tentative: false,
+            behind_loss: std::mem::take(&mut self.behind_loss),
             quality,
         }
     }
@@ -752,6 +760,19 @@ impl Session {
         self.requests.recycle(request.text);
     }
 
+    /// A request that is missing may have been `USE`, unless its response was that to something else.
+    fn doubt_database(&mut self, request: &Request, response: Option<&Response>) {
+        if self.unexplained && request.kind == Kind::Unseen {
+            let outcome = response.map(|response| &response.outcome);
+            self.unexplained = !outcome.is_some_and(|o| {
+                o.rows.is_some() || o.error.is_some() || o.affected_rows.is_some_and(|rows| rows > 0)
+            });
+        }
+        if request.behind_loss && std::mem::take(&mut self.unexplained) {
+            self.database = None;
+        }
+    }
+
     fn emit(
         &mut self,
         request: &Request,
@@ -760,6 +781,7 @@ impl Session {
         over: bool,
         out: &mut Output<'_>,
     ) {
+        self.doubt_database(request, response);
         let statement =
             if request.kind.has_statement() { self.statements.find(request.statement) } else { None };
         let wants_fingerprint = out.wants(FINGERPRINT);
