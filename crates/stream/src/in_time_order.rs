@@ -1,6 +1,7 @@
 //! Raw tuples of several workers, put in one order: by the time at which they were complete, then by their begin, then
 //! by flow, then as the flow's worker wrote them. The order says nothing of how many workers there were.
 
+use arrow_array::new_null_array;
 use arrow_select::interleave::interleave;
 use tuple::{Batch, FieldId, common};
 
@@ -43,7 +44,10 @@ fn gather(batches: &[Batch], rows: &[Row]) -> Batch {
     let schema = batches[0].schema();
     let columns = schema.ids().map(|id| {
         let arrays: Option<Vec<_>> = batches.iter().map(|b| b.column(id).map(AsRef::as_ref)).collect();
-        arrays.map(|arrays| interleave(&arrays, &places).expect("the columns of a field have one type"))
+        arrays.map(|arrays| match arrays.iter().all(|array| array.null_count() == array.len()) {
+            true => new_null_array(arrays[0].data_type(), rows.len()),
+            false => interleave(&arrays, &places).expect("the columns of a field have one type"),
+        })
     });
     Batch::new(schema.clone(), rows.len(), columns.collect())
 }
