@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::UInt64Builder;
-use arrow_array::{Array, ArrayRef, UInt64Array};
+use arrow_array::{Array, ArrayRef, BinaryArray, UInt64Array};
+use arrow_buffer::NullBufferBuilder;
 use tuple::{Batch, DataType, Field, FieldId, Holds, Part, Schema, Unit, hashes};
 
 use crate::convert;
@@ -23,6 +23,8 @@ pub const CHECKSUM: &str = "checksum";
 pub const ID: FieldId = FieldId(0);
 /// Where [`CHECKSUM`] is in a table of blocks.
 pub const SUM: FieldId = FieldId(2);
+/// Bytes of the lists that a piece of a table of blocks is made of, where one tuple has not more: 4096 blocks.
+const PIECE_BYTES: i32 = (hashes::BYTES << 12) as i32;
 /// Bits of a tuple's number that count; the others are the run's.
 const COUNT_BITS: u32 = 40;
 
@@ -136,39 +138,80 @@ impl Layout {
         }
     }
 
-    /// The table's rows for `batch`, whose tuples have the numbers from `first` on.
-    pub fn rows(&self, batch: &Batch, first: u64) -> Batch {
-        let ids = || (first..).take(batch.rows());
-        match &self.source {
-            Source::Whole => batch.clone(),
-            Source::Fields(fields, list) => {
-                let mut columns: Vec<Option<ArrayRef>> =
-                    vec![Some(Arc::new(UInt64Array::from_iter_values(ids())))];
-                columns.extend(fields.iter().map(|id| batch.column(*id).cloned()));
-                columns.extend(list.map(|list| {
-                    let lengths = batch.hashes(list).iter().map(|list| Some(hashes::of(list?).len() as u64));
-                    Some(Arc::new(lengths.collect::<UInt64Array>()) as ArrayRef)
-                }));
-                Batch::new(self.schema.clone(), batch.rows(), columns)
-            }
-            Source::Blocks { list, start, block_bytes } => {
-                let start = batch.column(*start).map(|_| batch.u64(*start));
-                let lists = batch.hashes(*list);
-                let sums = convert::hash_values(lists);
-                let rows = sums.len();
-                let (mut of, mut blocks) = (Vec::with_capacity(rows), UInt64Builder::with_capacity(rows));
-                for (row, id) in ids().enumerate().filter(|(row, _)| lists.is_valid(*row)) {
-                    let start = start.filter(|start| start.is_valid(row)).map(|start| start.value(row));
-                    let first = start.map(|start| start.div_ceil(*block_bytes));
-                    let n = hashes::of(lists.value(row)).len();
-                    of.extend(std::iter::repeat_n(id, n));
-                    (0..n as u64)
-                        .for_each(|i| blocks.append_option(first.and_then(|first| first.checked_add(i))));
+    /// The table's rows for `batch`, whose tuples have the numbers from `first` on; in pieces that stay in the cache until
+    /// they are written.
+    pub fn rows<'a>(&'a self, batch: &'a Batch, first: u64) -> impl Iterator<Item = Batch> + 'a {
+        let mut done = 0;
+        std::iter::from_fn(move || {
+            let start = done;
+            let rest = batch.rows().checked_sub(start).filter(|rest| *rest > 0)?;
+            Some(match &self.source {
+                Source::Whole => {
+                    done += rest;
+                    batch.clone()
                 }
-                let columns =
-                    [of.into(), blocks.finish(), sums].map(|column| Some(Arc::new(column) as ArrayRef));
-                Batch::new(self.schema.clone(), rows, columns.to_vec())
+                Source::Fields(fields, list) => {
+                    done += rest;
+                    self.fields(batch, first, fields, *list)
+                }
+                Source::Blocks { list, start: offset, block_bytes } => {
+                    let ends = &batch.hashes(*list).value_offsets()[start..];
+                    let fitting = ends[1..].partition_point(|end| end - ends[0] <= PIECE_BYTES);
+                    done += fitting.max(1);
+                    let offsets =
+                        batch.column(*offset).map(|_| batch.u64(*offset).slice(start, done - start));
+                    let lists = batch.hashes(*list).slice(start, done - start);
+                    self.blocks(&lists, offsets.as_ref(), *block_bytes, first + start as u64)
+                }
+            })
+        })
+    }
+
+    /// The number, some columns, and the lengths of a list.
+    fn fields(&self, batch: &Batch, first: u64, fields: &[FieldId], list: Option<FieldId>) -> Batch {
+        let ids = UInt64Array::from_iter_values((first..).take(batch.rows()));
+        let mut columns: Vec<Option<ArrayRef>> = vec![Some(Arc::new(ids))];
+        columns.extend(fields.iter().map(|id| batch.column(*id).cloned()));
+        columns.extend(list.map(|list| {
+            let lengths = batch.hashes(list).iter().map(|list| Some(hashes::of(list?).len() as u64));
+            Some(Arc::new(lengths.collect::<UInt64Array>()) as ArrayRef)
+        }));
+        Batch::new(self.schema.clone(), batch.rows(), columns)
+    }
+
+    /// The blocks of `lists`, each of which begins at its offset in the file.
+    fn blocks(
+        &self,
+        lists: &BinaryArray,
+        offsets: Option<&UInt64Array>,
+        block_bytes: u64,
+        first: u64,
+    ) -> Batch {
+        let sums = convert::hash_values(lists);
+        let rows = sums.len();
+        let (mut ids, mut blocks) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+        let mut known = NullBufferBuilder::new(rows);
+        for (row, id) in (0..lists.len()).zip(first..).filter(|(row, _)| lists.is_valid(*row)) {
+            let n = hashes::of(lists.value(row)).len();
+            ids.resize(ids.len() + n, id);
+            let offset = offsets.filter(|offsets| offsets.is_valid(row)).map(|offsets| offsets.value(row));
+            let range = offset.and_then(|offset| {
+                let first = offset.div_ceil(block_bytes);
+                Some(first..first.checked_add(n as u64)?)
+            });
+            match range {
+                Some(range) => {
+                    blocks.extend(range);
+                    known.append_n_non_nulls(n);
+                }
+                None => {
+                    blocks.resize(blocks.len() + n, 0);
+                    known.append_n_nulls(n);
+                }
             }
         }
+        let columns = [ids.into(), UInt64Array::new(blocks.into(), known.finish()), sums];
+        let columns = columns.map(|column| Some(Arc::new(column) as ArrayRef));
+        Batch::new(self.schema.clone(), rows, columns.to_vec())
     }
 }

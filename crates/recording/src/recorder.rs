@@ -208,8 +208,9 @@ impl Open {
         let mut has_ended = false;
         for OpenTable { head, layout, file } in &mut self.tables {
             let Some(file) = file else { continue };
-            let ended = file.write(&layout.rows(batch, self.next_id), watermark_ns, head)?;
-            has_ended |= ended && layout.is_row_by_row();
+            for rows in layout.rows(batch, self.next_id) {
+                has_ended |= file.write(&rows, watermark_ns, head)? && layout.is_row_by_row();
+            }
         }
         self.next_id = self.next_id.wrapping_add(batch.rows() as u64);
         if has_ended && self.tables.len() > 1 {

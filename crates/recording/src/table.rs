@@ -113,8 +113,13 @@ pub fn io_error(error: ParquetError) -> io::Error {
     }
 }
 
-/// Encodings: times and durations as differences in few bits, since they rise or are small; what repeats (text, addresses, ports,
-/// ids of flows) by a dictionary, which the writer itself gives up within a chunk where values are too many. Check-sums are as random as they look, and stay plain.
+/// Encodings: times and durations as differences in few bits, since they rise or are small; what repeats (text, addresses,
+/// ports, ids of flows) by a dictionary, which the writer itself gives up within a chunk where values are too many. What
+/// stays the same for many rows, as the watermark and the number of a list's tuple, is plain: zstd passes over such a
+/// run in one step, where any encoding looks at each value. Check-sums are plain and not compressed: they are as random as
+/// they look.
+///
+/// Least and greatest values are kept of what row groups are chosen by, which text and check-sums are not.
 fn properties(schema: &Schema, columns: &[FieldId]) -> WriterProperties {
     let mut builder = WriterProperties::builder()
         .set_created_by(CREATED_BY.into())
@@ -123,12 +128,17 @@ fn properties(schema: &Schema, columns: &[FieldId]) -> WriterProperties {
         .set_offset_index_disabled(true)
         .set_max_row_group_row_count(None)
         .set_max_row_group_bytes(None);
+    let is_of_blocks = schema.find(CHECKSUM).is_some();
     for id in columns {
         let field = schema.field(*id);
         let path = ColumnPath::from(field.name.as_ref());
         let is_time = matches!(field.unit, Unit::EpochNanoseconds | Unit::Nanoseconds);
         builder = match field.data_type {
-            _ if field.name == CHECKSUM => builder.set_column_dictionary_enabled(path, false),
+            _ if field.name == CHECKSUM => builder
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_statistics_enabled(path.clone(), EnabledStatistics::None)
+                .set_column_compression(path, Compression::UNCOMPRESSED),
+            _ if field.name == TUPLE_ID && is_of_blocks => builder.set_column_dictionary_enabled(path, false),
             _ if [TUPLE_ID, BLOCK].contains(&field.name.as_ref()) => builder
                 .set_column_encoding(path.clone(), Encoding::DELTA_BINARY_PACKED)
                 .set_column_dictionary_enabled(path, false),
@@ -142,8 +152,11 @@ fn properties(schema: &Schema, columns: &[FieldId]) -> WriterProperties {
                     .set_column_dictionary_enabled(ColumnPath::new(path.clone()), false)
                     .set_column_statistics_enabled(ColumnPath::new(path), EnabledStatistics::None)
             }
-            _ => builder,
+            DataType::Text | DataType::Json | DataType::Ip => {
+                builder.set_column_statistics_enabled(path, EnabledStatistics::None)
+            }
+            DataType::Bool => builder,
         };
     }
-    builder.set_column_dictionary_enabled(ColumnPath::from(WATERMARK), true).build()
+    builder.set_column_dictionary_enabled(ColumnPath::from(WATERMARK), false).build()
 }
