@@ -7,6 +7,8 @@ use parquet::file::metadata::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::thrift;
+
 /// Length and hash.
 const ENTRY_HEAD: usize = 12;
 /// What stands behind a footer's Thrift: its length and the magic.
@@ -24,9 +26,9 @@ pub fn read(mut bytes: &[u8]) -> Option<ParquetMetaData> {
     let mut groups = Vec::new();
     let mut facts = Vec::new();
     while let Some((footer, rest)) = next_entry(bytes) {
-        let Ok(part) = ParquetMetaDataReader::decode_metadata(&footer[..footer.len() - FOOTER_TAIL]) else {
-            break;
-        };
+        let footer = &footer[..footer.len() - FOOTER_TAIL];
+        let part = thrift::is_sound(footer).then(|| ParquetMetaDataReader::decode_metadata(footer));
+        let Some(Ok(part)) = part else { break };
         groups.extend(part.row_groups().iter().cloned());
         facts = part.file_metadata().key_value_metadata().cloned().unwrap_or_default();
         bytes = rest;

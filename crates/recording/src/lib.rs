@@ -22,6 +22,7 @@ mod reader;
 mod recorder;
 mod replay;
 mod table;
+mod thrift;
 
 pub use data_set::{DataSet, Problem, Table};
 pub use head::{CaptureFacts, Head, Kind, Link, WATERMARK};

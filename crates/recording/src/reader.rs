@@ -26,6 +26,7 @@ use crate::head::{Head, WATERMARK};
 use crate::journal;
 use crate::linked::TUPLE_ID;
 use crate::replay::Bound;
+use crate::thrift;
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 4096;
@@ -81,6 +82,9 @@ fn open(path: &Path, journal: Option<&Path>) -> Result<Option<(File, ArrowReader
 fn load(input: &impl ChunkReader, journal: Option<&[u8]>) -> Result<Option<ArrowReaderMetadata>, String> {
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let loaded = match journal {
+        None if !has_sound_footer(input) => {
+            return Err("damaged: its footer cannot be what it says".to_owned());
+        }
         None => ArrowReaderMetadata::load(input, options),
         Some(journal) => match journal::read(journal) {
             Some(metadata) => ArrowReaderMetadata::try_new(Arc::new(metadata), options),
@@ -88,6 +92,14 @@ fn load(input: &impl ChunkReader, journal: Option<&[u8]>) -> Result<Option<Arrow
         },
     };
     loaded.map(Some).map_err(|e| damaged(&e))
+}
+
+/// Whether the Parquet library can be given the file's footer; what is no footer at all it tells itself.
+fn has_sound_footer(input: &impl ChunkReader) -> bool {
+    let tail = |n: u64, of: usize| input.get_bytes(input.len().checked_sub(n)?, of).ok();
+    let Some(end) = tail(8, 8) else { return true };
+    let length = u32::from_le_bytes([end[0], end[1], end[2], end[3]]);
+    tail(u64::from(length) + 8, length as usize).is_none_or(|footer| thrift::is_sound(&footer))
 }
 
 /// Reads all of a file that lies in memory, with `journal` one that lacks its end: how many rows of `schema` it has.

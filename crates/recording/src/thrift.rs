@@ -1,0 +1,102 @@
+//! Whether a Parquet footer can be what it says (Thrift's compact protocol): lists with more elements than there are bytes
+//! would keep the Parquet library busy for seconds each, since it steps over elements that it takes to have no bytes.
+
+/// Structures within structures.
+const DEPTH_MAX: u32 = 32;
+
+/// Whether every list of the structure that `bytes` hold has bytes for its elements.
+pub fn is_sound(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    structure(&mut rest, DEPTH_MAX).is_some()
+}
+
+fn structure(rest: &mut &[u8], depth: u32) -> Option<()> {
+    loop {
+        let head = byte(rest)?;
+        let kind = head & 15;
+        if kind == 0 {
+            return Some(());
+        }
+        if head >> 4 == 0 {
+            varint(rest)?;
+        }
+        // A field that is true or false has no bytes of its own.
+        if kind > 2 {
+            value(rest, kind, depth)?;
+        }
+    }
+}
+
+fn value(rest: &mut &[u8], kind: u8, depth: u32) -> Option<()> {
+    let depth = depth.checked_sub(1)?;
+    match kind {
+        1..=3 => drop(byte(rest)?),
+        4..=6 => drop(varint(rest)?),
+        7 => skip(rest, 8)?,
+        8 => {
+            let n = varint(rest)?;
+            skip(rest, n)?;
+        }
+        9 | 10 => {
+            let head = byte(rest)?;
+            let n = if head >> 4 == 15 { varint(rest)? } else { u64::from(head >> 4) };
+            elements(rest, n, |rest| value(rest, head & 15, depth))?;
+        }
+        11 => {
+            let n = varint(rest)?;
+            let kinds = if n > 0 { byte(rest)? } else { 0 };
+            elements(rest, n, |rest| {
+                value(rest, kinds >> 4, depth)?;
+                value(rest, kinds & 15, depth)
+            })?;
+        }
+        12 => structure(rest, depth)?,
+        _ => return None,
+    }
+    Some(())
+}
+
+fn elements(rest: &mut &[u8], n: u64, mut element: impl FnMut(&mut &[u8]) -> Option<()>) -> Option<()> {
+    (n <= rest.len() as u64).then_some(())?;
+    (0..n).try_for_each(|_| element(rest))
+}
+
+fn byte(rest: &mut &[u8]) -> Option<u8> {
+    let (first, behind) = rest.split_first()?;
+    *rest = behind;
+    Some(*first)
+}
+
+fn skip(rest: &mut &[u8], n: u64) -> Option<()> {
+    *rest = rest.get(usize::try_from(n).ok()?..)?;
+    Some(())
+}
+
+fn varint(rest: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = byte(rest)?;
+        value |= u64::from(byte & 127) << shift;
+        if byte < 128 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_longer_than_the_bytes_are_refused() {
+        // Field 1: a list of two booleans; field 2: -1; field 3: true; field 4: a structure with a text.
+        let sound = [0x19, 0x21, 1, 2, 0x16, 1, 0x11, 0x1c, 0x18, 2, b'a', b'b', 0, 0];
+        assert!(is_sound(&sound));
+        assert!((0..sound.len()).all(|n| !is_sound(&sound[..n])));
+        // A list of 2^31 - 1 booleans in ten bytes.
+        assert!(!is_sound(&[0x19, 0xf1, 0xff, 0xff, 0xff, 0xff, 0x07, 0, 0, 0]));
+        // Structures without end.
+        assert!(!is_sound(&[0x1c; 100]));
+    }
+}
