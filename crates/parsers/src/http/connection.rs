@@ -14,6 +14,9 @@ use super::transaction::{Request, Response, Wanted};
 use crate::in_order::{InOrder, Spot};
 use crate::{Direction, Output, Span, StreamParser};
 
+/// `HTTP/1.0 200` and an empty line.
+const MESSAGE_BYTES_MIN: u32 = 16;
+
 /// One connection. Laid out as written: each segment touches its lane, a message's begin and end the rest.
 #[repr(C)]
 pub struct Connection {
@@ -42,7 +45,7 @@ impl Default for Connection {
         Connection {
             client: Lane::new(Direction::ClientToServer),
             server: Lane::new(Direction::ServerToClient),
-            exchanges: InOrder::default(),
+            exchanges: InOrder::of_messages_from(MESSAGE_BYTES_MIN),
             request: 0,
             response: Spot::default(),
             wanted: None,

@@ -15,16 +15,6 @@ use super::{APART_MAX, Attributed, InOrder};
 use crate::Direction;
 use crate::heard::{Fit, fit};
 
-/// Bytes of the smallest message of any protocol that is paired by order: `HTTP/1.0 200` and an empty line.
-const MESSAGE_BYTES_MIN: u32 = 16;
-
-impl Hole {
-    /// So many bytes are missing between two messages.
-    pub(super) fn of_bytes(bytes: u64) -> Hole {
-        Hole::of_whole_messages(u32::try_from(bytes).unwrap_or(u32::MAX), MESSAGE_BYTES_MIN)
-    }
-}
-
 impl<Q: Default, R: Default> InOrder<Q, R> {
     /// Whether damaged batches are held until they are over: the client may be one that asks when it has heard everything.
     pub(super) fn holds_batches(&self) -> bool {
@@ -81,9 +71,17 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
             (number, whole && self.next_response == number, Some(asked.ack));
     }
 
+    /// What may be missing in so many bytes between two messages.
+    fn hole_of(&self, bytes: Option<i32>) -> Hole {
+        match bytes {
+            Some(bytes @ 0..) => Hole::of_whole_messages(bytes.unsigned_abs(), self.message_bytes_min),
+            _ => Hole::ANY,
+        }
+    }
+
     /// What may be missing in `direction` before a message that begins at `seq`.
     pub(super) fn hole_before(&self, direction: Direction, seq: TcpSeq) -> Hole {
-        hole(self.ends[direction as usize].map(|end| seq.distance(end)))
+        self.hole_of(self.ends[direction as usize].map(|end| seq.distance(end)))
     }
 
     /// Request `number` was asked after everything up to `heard` had been heard, of which `unseen` bytes are behind the last
@@ -125,7 +123,7 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
             if number == self.batch || number == requests.end { lost.in_part() } else { lost }
         };
         let asked: Vec<Hole> = (requests.start..=requests.end).map(lost_before).collect();
-        let told: Vec<Hole> = apart.iter().map(|response| response.1).chain([hole(unseen)]).collect();
+        let told: Vec<Hole> = apart.iter().map(|response| response.1).chain([self.hole_of(unseen)]).collect();
         let pairs = batch::pairs(&asked, &told)?;
         let pairs =
             pairs.into_iter().map(|(q, r)| (requests.start + q as u64, apart[r].0)).collect::<Vec<_>>();
@@ -170,13 +168,5 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
         for (request, response) in apart.take_pairs() {
             self.decide(request, response, false);
         }
-    }
-}
-
-/// What may be missing in so many bytes between two messages.
-fn hole(bytes: Option<i32>) -> Hole {
-    match bytes {
-        Some(bytes @ 0..) => Hole::of_bytes(u64::from(bytes.unsigned_abs())),
-        _ => Hole::ANY,
     }
 }

@@ -684,6 +684,7 @@ impl Session {
 
     /// What a response changes for what comes after it.
     fn take_effect(&mut self, request: &Request, response: &Response, failed: bool) {
+        self.doubt_database(request, Some(response));
         match request.kind {
             Kind::Login | Kind::Command(command::CHANGE_USER) => self.take_account(request),
             _ => {}

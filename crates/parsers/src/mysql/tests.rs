@@ -354,6 +354,23 @@ fn joined_late() {
 }
 
 #[test]
+fn a_lost_command_may_have_changed_the_database() {
+    const DONE: &[u8] = &[0, 0, 0, 2, 0, 0, 0];
+    let lost = |answer: &[u8]| [Gap(ClientToServer, 20), packets(&[answer])];
+    let check = |says: &[Say], databases: &[&str]| {
+        let (rows, _) = play(&mut dialogue(), &[opening(PLAIN), says.to_vec()].concat());
+        let selects = rows.iter().filter(|row| row.contains("SELECT")).map(|row| row.split(' ').nth(3));
+        assert_eq!(selects.collect::<Vec<_>>(), databases.iter().map(|name| Some(*name)).collect::<Vec<_>>());
+    };
+    let select = [query("SELECT 1"), two_rows()];
+    // It may have been USE; rows were changed, so it was not.
+    check(&[&lost(DONE)[..], &select, &select].concat(), &["-", "-"]);
+    check(&[&lost(OK)[..], &select].concat(), &["shop"]);
+    // What is said behind the loss is known.
+    check(&[&lost(DONE)[..], &[query("USE b"), packets(&[DONE])], &select].concat(), &["b"]);
+}
+
+#[test]
 fn gaps_inside_payloads_are_exact() {
     let Client(ask) = query("SELECT 'long text'") else { unreachable!() };
     let row = packet(4, [b"\x20".as_slice(), &[b'x'; 600]].concat());
