@@ -80,12 +80,12 @@ pub enum FlowEvent {
 }
 
 /// The place of some bytes in a connection: what one side had heard of the other when it said them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Sequence number of the first of them.
     pub seq: TcpSeq,
-    /// Up to which sequence number of the other side's their sender had received everything.
-    pub ack: TcpSeq,
+    /// Up to which sequence number of the other side's their sender had received everything; `None`: not known.
+    pub ack: Option<TcpSeq>,
 }
 
 impl Place {

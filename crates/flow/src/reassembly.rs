@@ -252,7 +252,7 @@ impl ByteStream {
         let stop = self.first_held().map_or(end, |held| held.min(end));
         let present = begin + segment.payload.len() as i64;
         if present > from {
-            let place = Place { seq: self.next, ack: segment.ack };
+            let place = Place { seq: self.next, ack: Some(segment.ack) };
             out.in_packet(place, (from - begin) as u32, (stop.min(present) - begin) as u32, segment.ts);
         }
         self.advance(stop - from);
@@ -318,7 +318,7 @@ impl ByteStream {
             out.budget.held -= cost;
             let room = waiting.fin.map_or(i64::MAX, |(fin, _)| fin - self.pos);
             let len = i64::from(held.len).min(room);
-            let place = Place { seq: self.next, ack: held.ack };
+            let place = Place { seq: self.next, ack: Some(held.ack) };
             self.advance(len);
             out.held(place, &held.bytes[..held.bytes.len().min(len as usize)], held.ts);
             out.cut(len - i64::from(held.captured).min(len), held.ts);

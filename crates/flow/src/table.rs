@@ -458,7 +458,7 @@ impl<S: Default> Table<S> {
         }
         self.counters.stream_bytes += u64::from(len);
         if len > 0 && self.config.detail == Detail::Payload && !hot.has(flag::IGNORED) {
-            let said = Place { seq: segment.seq, ack: segment.ack };
+            let said = Place { seq: segment.seq, ack: Some(segment.ack) };
             events.push(FlowIdx(place), tcp_state::bytes_of(side, len, ts, said));
         }
         if let Some(latest) = self.store.latest_mut(place) {

@@ -339,7 +339,7 @@ fn accept_in_order(flow: &mut FlowMut<'_>, side: Side, segment: &Segment<'_>, cx
         if cx.delivers(flow) {
             cx.events.push(
                 cx.flow,
-                bytes_of(side, segment.len, segment.ts, Place { seq: segment.seq, ack: segment.ack }),
+                bytes_of(side, segment.len, segment.ts, Place { seq: segment.seq, ack: Some(segment.ack) }),
             );
         }
     }

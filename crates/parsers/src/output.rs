@@ -24,6 +24,9 @@ pub enum Quality {
     Exact,
     /// Bytes of a body are missing; times and sizes are right.
     GapBody,
+    /// The packets' times contradict the order of what they say, or a response began before its request was complete: times
+    /// that cannot be are null.
+    Untimed,
     /// The first transaction after a resynchronisation.
     Resync,
     /// The connection was joined late.
@@ -39,6 +42,7 @@ impl Quality {
         match self {
             Self::Exact => "exact",
             Self::GapBody => "gap_body",
+            Self::Untimed => "untimed",
             Self::Resync => "resync",
             Self::Midstream => "midstream",
             Self::Half => "half",

@@ -13,7 +13,7 @@ use super::held::{Held, Piece};
 use super::search::{self, Commands, Responses};
 use super::session::{Awaits, Session};
 use crate::resync::Resync;
-use crate::{Direction, Output, StreamParser};
+use crate::{Direction, Gap, Output, Segment, StreamParser};
 
 /// Bytes decompressed at a time.
 const SCRATCH: usize = 1 << 13;
@@ -85,7 +85,9 @@ struct Packed {
 }
 
 impl StreamParser for Connection {
-    fn on_bytes(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) {
+    fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+        let Segment { bytes, ts, place } = segment;
+        out.set_chunk(bytes, Some(place));
         if !self.started {
             self.start(out);
         }
@@ -96,7 +98,8 @@ impl StreamParser for Connection {
         }
     }
 
-    fn on_gap(&mut self, direction: Direction, len: u64, ts: Timestamp, out: &mut Output<'_>) {
+    fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+        let Gap { len, ts, .. } = gap;
         self.start(out);
         if self.session.done {
             return;
@@ -297,7 +300,7 @@ impl Connection {
         let expected = self.client.sync == Sync::Judging || self.server_spoke_before(ts);
         self.client.sync = Sync::Lost;
         let found =
-            self.client.resync.find(&Commands { expected, may_be_packed: !self.is_packed }, bytes, ts, out);
+            self.client.resync.find(&Commands { expected, may_be_packed: !self.is_packed }, Segment { bytes, ts, place: out.place_of(bytes).unwrap_or_default() }, out);
         let Some(found) = found else {
             match self.client.resync.candidate() {
                 Some(candidate) if candidate.begins_segment || candidate.bytes.len() >= search::HEAD => {}
@@ -311,8 +314,12 @@ impl Connection {
             true => self.join_packed(out),
             false => self.client.sync = Sync::Sure,
         }
-        let used =
-            found.replay(bytes, out, |held, ts, out| self.bytes(Direction::ClientToServer, held, ts, out));
+        let place = out.place_of(bytes);
+        let used = found.replay(|held| {
+            out.set_chunk(held.bytes, Some(held.place));
+            self.bytes(Direction::ClientToServer, held.bytes, held.ts, out);
+        });
+        out.set_chunk(bytes, place);
         if packed { &bytes[used..] } else { self.client_packets(&bytes[used..], ts, out) }
     }
 
@@ -363,7 +370,7 @@ impl Connection {
     /// Looks for a response; how many bytes come before what is left of it.
     fn find_response(&mut self, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) -> Option<usize> {
         let (at, place) = match self.server.resync.candidate() {
-            Some(candidate) => (candidate.ts, candidate.place),
+            Some(candidate) => (candidate.ts, Some(candidate.place)),
             None => (ts, out.place_of(bytes)),
         };
         let index = match self.session.awaits_at(at, place) {
@@ -379,7 +386,7 @@ impl Connection {
         };
         self.server.sync = Sync::Judging;
         let responses = Responses { session: &self.session, index };
-        let Some(found) = self.server.resync.find(&responses, bytes, ts, out) else {
+        let Some(found) = self.server.resync.find(&responses, Segment { bytes, ts, place: out.place_of(bytes).unwrap_or_default() }, out) else {
             if self.server.resync.candidate().is_none() {
                 self.server.sync = Sync::Lost;
                 index.into_iter().for_each(|i| self.session.doubt(i));
@@ -388,7 +395,13 @@ impl Connection {
         };
         self.server.sync = Sync::Sure;
         index.into_iter().for_each(|i| self.session.resume_at(i, place.is_some(), out));
-        Some(found.replay(bytes, out, |held, ts, out| _ = self.server_packets(held, ts, out)))
+        let place = out.place_of(bytes);
+        let used = found.replay(|held| {
+            out.set_chunk(held.bytes, Some(held.place));
+            self.server_packets(held.bytes, held.ts, out);
+        });
+        out.set_chunk(bytes, place);
+        Some(used)
     }
 
     fn server_packets<'a>(&mut self, bytes: &'a [u8], ts: Timestamp, out: &mut Output<'_>) -> &'a [u8] {

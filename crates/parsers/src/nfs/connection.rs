@@ -3,13 +3,14 @@
 //! *Fast mode* goes by lengths: of a message only the part that is read is looked at; file data are passed over, or
 //! check-summed on the way. Behind a loss of unknown content *slow mode* looks for the next message by its signature.
 
+use flow::Place;
 use wire::Timestamp;
 
 use super::calls::{Calls, FileData, Layout, index};
 use super::emit::Reply;
 use super::lane::{Kind, Lane, Stage};
 use super::scan::Search;
-use crate::{Direction, Output, Quality};
+use crate::{Direction, Output, Quality, Segment};
 
 /// How much of a split head is copied at least before it is looked at again.
 const COPY_BYTES: usize = 512;
@@ -334,8 +335,8 @@ impl Connection {
         let Connection { lanes, calls, .. } = self;
         let lane = &mut lanes[index(direction)];
         let heads = Search(|xid| calls.awaits(direction, xid));
-        let Some(found) = lane.resync.find(&heads, bytes, ts, out) else { return bytes.len() };
+        let Some(found) = lane.resync.find(&heads, Segment { bytes, ts, place: Place::default() }, out) else { return bytes.len() };
         lane.find();
-        found.replay(bytes, out, |held, ts, out| self.feed(direction, held, ts, out))
+        found.replay(|held| _ = self.feed(direction, held.bytes, held.ts, out))
     }
 }
