@@ -189,11 +189,11 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
             self.give_up_stale_responses(first, asked);
         }
         let number = self.next_request;
-        if let Some(asked) = asked {
-            if self.heard_before == Some(asked.ack) {
+        if let Some((asked, heard)) = asked.and_then(|asked| Some((asked, asked.ack?))) {
+            if self.heard_before == Some(heard) {
                 self.habit.asks(number + 1 - self.batch);
             } else {
-                self.begin_batch(number, asked);
+                self.begin_batch(number, asked, heard);
             }
         }
         self.next_request += 1;
@@ -288,7 +288,8 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
     pub fn begin(&mut self, first: Option<Place>, midstream: bool) {
         self.joined = midstream;
         if self.certain() && !self.suspected {
-            self.ends = [first.map(|first| first.seq).filter(|_| !midstream), first.map(|first| first.ack)];
+            self.ends =
+                [first.map(|first| first.seq).filter(|_| !midstream), first.and_then(|first| first.ack)];
         }
     }
 
@@ -359,7 +360,7 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
 
     /// Whether nothing says that the client asks several things at once, nor that it does so with the request at `place`.
     fn asks_singly(&self, place: Option<Place>) -> bool {
-        let heard_more = place.is_some_and(|place| self.heard_before != Some(place.ack));
+        let heard_more = place.is_some_and(|place| self.heard_before != place.ack);
         self.heard_before.is_none() || heard_more && self.certain() && !self.habit.pipelines()
     }
 

@@ -13,7 +13,6 @@ mod dialogue;
 pub mod flow_level;
 pub mod heard;
 pub mod in_order;
-pub mod in_time;
 mod memo;
 pub mod message;
 pub mod output;

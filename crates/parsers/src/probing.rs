@@ -241,7 +241,7 @@ mod tests {
         let mut probing = Probing::default();
         let about =
             ProbeFlow { transport: IpProtocol::TCP, client: None, ports: [40000, 7070], midstream: false };
-        let at = |seq| Place { seq: TcpSeq(seq), ack: TcpSeq(7) };
+        let at = |seq| Place { seq: TcpSeq(seq), ack: Some(TcpSeq(7)) };
         let protocols = &[&template::PROTOCOL];
         let found = probing.on_bytes(Side::A, b"GET", (Timestamp(1), Some(at(100))), about, protocols);
         assert_eq!(found, Ok(None));

@@ -54,6 +54,10 @@ impl Monitor {
         }
     }
 
+    pub(super) fn on_end(&mut self, idx: FlowIdx, side: Side, ts: Timestamp) {
+        self.parse(idx, |parser, asker, out| parser.on_end(direction(side, asker), ts, out));
+    }
+
     /// Asks the protocols whether these bytes are theirs. True when one has been found; the bytes before these have
     /// been fed to its parser then.
     fn recognise(
@@ -125,7 +129,6 @@ impl Monitor {
     }
 
     pub(super) fn close_stream(&mut self, idx: FlowIdx) {
-        self.release(idx, true);
         self.parse(idx, |parser, _, out| parser.on_close(out));
         if self.asks.payload {
             self.table.state_mut(idx).stream = Stream::Ignored;

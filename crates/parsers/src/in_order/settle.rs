@@ -54,12 +54,12 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
         self.ends[Direction::ServerToClient as usize].map(|end| heard.distance(end))
     }
 
-    /// Request `number`, asked at `asked`, begins a batch: what that says of the one before.
-    pub(super) fn begin_batch(&mut self, number: u64, asked: Place) {
-        let unseen = self.unseen(asked.ack);
+    /// Request `number`, asked at `asked` after `heard` had been heard, begins a batch: what that says of the one before.
+    pub(super) fn begin_batch(&mut self, number: u64, asked: Place, heard: TcpSeq) {
+        let unseen = self.unseen(heard);
         let certain = self.certain();
         if !certain && self.holds_batches() {
-            self.settle_batch(number, asked.ack, unseen);
+            self.settle_batch(number, heard, unseen);
         }
         let whole = self.certain()
             && unseen == Some(0)
@@ -68,7 +68,7 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
             self.habit.asks_again(self.next_response == number);
         }
         (self.batch, self.batch_begins_whole, self.heard_before) =
-            (number, whole && self.next_response == number, Some(asked.ack));
+            (number, whole && self.next_response == number, Some(heard));
     }
 
     /// What may be missing in so many bytes between two messages.

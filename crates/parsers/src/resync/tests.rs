@@ -134,7 +134,7 @@ fn fast<H: Heads>(heads: &H, bytes: &[u8], segments: &[usize], resync: &mut Resy
 }
 
 fn place(at: usize) -> Place {
-    Place { seq: TcpSeq(at as u32), ack: TcpSeq(7) }
+    Place { seq: TcpSeq(at as u32), ack: Some(TcpSeq(7)) }
 }
 
 /// Both give the same, between gaps; how many messages there are.
