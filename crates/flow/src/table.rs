@@ -348,6 +348,9 @@ impl<S: Default> Table<S> {
         flow.hot.put(flag::IGNORED, true);
         if let Some(spill) = &mut flow.cold.spill {
             spill.waiting.iter_mut().flatten().for_each(|waiting| waiting.forget_bytes(&mut self.budget));
+            if let Some(order) = &mut spill.order {
+                order.forget_bytes(&mut self.budget);
+            }
         }
     }
 

@@ -12,7 +12,6 @@ pub mod community_id;
 mod dialogue;
 pub mod flow_level;
 pub mod heard;
-pub mod in_time;
 mod memo;
 pub mod message;
 pub mod output;

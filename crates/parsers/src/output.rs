@@ -180,8 +180,6 @@ pub struct Counters {
     pub resyncs: u64,
     /// Message heads longer than the limit: what was over is cut.
     pub oversized_heads: u64,
-    /// Times that what a connection said was read before what may have been said earlier: too much waited.
-    pub hurried_flows: u64,
     /// Requests given up because too many waited for a response.
     pub evicted_requests: u64,
     /// Connections whose content cannot be read: encrypted.
@@ -211,7 +209,6 @@ impl Counters {
         self.skipped_bytes += other.skipped_bytes;
         self.resyncs += other.resyncs;
         self.oversized_heads += other.oversized_heads;
-        self.hurried_flows += other.hurried_flows;
         self.evicted_requests += other.evicted_requests;
         self.encrypted_flows += other.encrypted_flows;
         self.compressed_flows += other.compressed_flows;
