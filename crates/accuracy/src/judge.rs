@@ -5,11 +5,11 @@
 //! of it before. `exact` must claim all there is, and no byte of it may be missing. Anything else is a [`Fault`]: no mark
 //! excuses a false value.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt;
 
 use crate::observed::Value;
-use crate::truth::{Client, Transaction, Truth};
+use crate::truth::{At, Client, Transaction, Truth};
 use crate::view::View;
 use crate::{Observed, Seen};
 
@@ -164,6 +164,13 @@ impl Found {
     }
 }
 
+/// Which half of a transaction a tuple begins with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Half {
+    Request,
+    Response,
+}
+
 struct Judge<'a> {
     truth: &'a Truth<'a>,
     view: &'a View<'a>,
@@ -177,9 +184,9 @@ impl Judge<'_> {
         if self.view.at(told.ts).iter().any(|p| self.view.is_damaged(*p)) {
             return None;
         }
-        let (asked, candidates) = self.candidates(told);
         let mut worst: Option<(usize, FaultKind, String, usize)> = None;
-        for i in candidates {
+        for (half, i) in self.candidates(told) {
+            let asked = half == Half::Request;
             let transaction = &self.truth.transactions[i];
             if [transaction.request, transaction.response]
                 .into_iter()
@@ -220,33 +227,35 @@ impl Judge<'_> {
         found.exact |= told.is_exact();
     }
 
-    /// Whether a tuple tells of a request, and the transactions that it may tell of: those that begin with the packet that was seen
-    /// at its time, and others that began about then where times are not what they were.
-    fn candidates(&self, told: &Observed) -> (bool, Vec<usize>) {
-        let of = |asked: bool| {
-            let index = if asked { &self.truth.by_request } else { &self.truth.by_response };
-            let mut seen = HashSet::new();
-            let packets = self.view.at(told.ts).iter();
-            let at = packets.filter_map(|p| index.get(&(told.client, told.server, *p))).flatten();
-            at.copied().filter(|i| seen.insert(*i)).collect::<Vec<_>>()
+    /// The transactions that a tuple may tell of, and whether it then tells of their requests: those that begin with the packet that
+    /// was seen at its time, and others that began about then where times are not what they were.
+    fn candidates(&self, told: &Observed) -> Vec<(Half, usize)> {
+        let mut candidates = Vec::new();
+        let mut add = |half, index: &HashMap<At, Vec<usize>>| {
+            for packet in self.view.at(told.ts) {
+                let at = index.get(&(told.client, told.server, *packet)).map_or(&[][..], Vec::as_slice);
+                candidates.extend(at.iter().map(|i| (half, *i)));
+            }
         };
-        let requests = if told.asked { of(true) } else { Vec::new() };
-        // A half may be a response that says itself what it answers.
-        let asked = told.asked && (!told.is_half() || !requests.is_empty() || of(false).is_empty());
-        let mut candidates = if asked { requests } else { of(false) };
-        if self.tolerance > 0 {
-            candidates.extend(self.about_then(told, asked));
+        if told.asked {
+            add(Half::Request, &self.truth.by_request);
         }
-        (asked, candidates)
+        // A response may say itself what it answers.
+        if !told.asked || told.is_half() {
+            add(Half::Response, &self.truth.by_response);
+        }
+        if told.asked && self.tolerance > 0 {
+            candidates.extend(self.about_then(told).map(|i| (Half::Request, i)));
+        }
+        candidates
     }
 
-    fn about_then(&self, told: &Observed, asked: bool) -> impl Iterator<Item = usize> {
+    fn about_then(&self, told: &Observed) -> impl Iterator<Item = usize> {
         let all = self.truth.by_connection.get(&(told.client, told.server)).map_or(&[][..], Vec::as_slice);
         let ts = |i: &usize| self.truth.transactions[*i].told.ts;
         let from = all.partition_point(|i| ts(i) < told.ts - self.tolerance);
         let to = all.partition_point(|i| ts(i) <= told.ts + self.tolerance);
-        let near = if asked { &all[from..to] } else { &[] };
-        near.iter().copied()
+        all[from..to].iter().copied()
     }
 
     /// How many things a tuple claims that are not so, and one of them.

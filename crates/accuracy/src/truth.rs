@@ -88,8 +88,7 @@ impl Truth<'_> {
         }
         place_what_overlaps(&mut transactions, recording);
         let (mut by_request, mut by_response) = (HashMap::<At, Vec<_>>::new(), HashMap::<At, Vec<_>>::new());
-        let (mut spans, mut touched) = (HashSet::new(), HashSet::new());
-        let mut shared = HashSet::new();
+        let (mut touched, mut shared) = (HashSet::new(), HashSet::new());
         for (i, t) in transactions.iter().enumerate() {
             let at = |span: Span| (t.told.client, t.told.server, span.first);
             if let Some(request) = t.request {
@@ -98,7 +97,7 @@ impl Truth<'_> {
             if let Some(response) = t.response {
                 by_response.entry(at(response)).or_default().push(i);
             }
-            for span in [t.request, t.response].into_iter().flatten().filter(|span| spans.insert(*span)) {
+            for span in [t.request, t.response].into_iter().flatten() {
                 let ends = [Some(span.first), Some(span.last).filter(|last| *last != span.first)];
                 shared.extend(ends.into_iter().flatten().filter(|packet| !touched.insert(*packet)));
             }

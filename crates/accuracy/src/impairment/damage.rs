@@ -17,10 +17,13 @@ pub fn cut(recording: &Recording, seen: &mut [Seen], len: usize) {
     }
 }
 
-/// Damages a header field of some segments.
+/// Damages a header field of some segments with payload.
 pub fn header(recording: &Recording, seen: &mut [Seen], field: Field, p: f64, rng: &mut Rng) {
     for one in seen {
         let Some(mut segment) = chosen(recording, one, p, rng) else { continue };
+        if segment.payload().is_empty() {
+            continue;
+        }
         one.kind = match field {
             Field::Acknowledgment => {
                 // One bit: far away or near, before or behind what is right.
