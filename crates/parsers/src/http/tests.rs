@@ -345,7 +345,7 @@ fn gaps_in_bodies() {
     );
     check(
         &[get("/0"), ok(""), get("/a"), chunked, Step::Gap(S, 95), s("x\r\n\r\n"), get("/b"), ok("")],
-        &["/0 200 0 0 exact", "/a 200 - - gap_body", "- 200 0 0 half", "/b - - - half"],
+        &["/0 200 0 0 exact", "/a 200 - - gap_body", "/b 200 0 0 resync"],
     );
     check(
         &[get("/a"), s("HTTP/1.0 200 OK\r\n\r\nabc"), Step::Gap(S, 7), s("def"), Step::End(S)],
@@ -375,7 +375,7 @@ fn a_lost_response_is_not_replaced_by_the_next_one() {
             get("/e"),
             ok(""),
         ],
-        &["/a 1 exact", "/b 2 exact", "- 4 half", "/c - half", "/d - half", "/e 0 resync"],
+        &["/a 1 exact", "/b 2 exact", "/c - half", "/d 4 resync", "/e 0 exact"],
     );
     // The same, but the table reports the gap when the next request has been seen.
     paths(
@@ -391,7 +391,7 @@ fn a_lost_response_is_not_replaced_by_the_next_one() {
             get("/e"),
             ok(""),
         ],
-        &["/a 1 exact", "/b 2 exact", "- 4 half", "/c - half", "/d - half", "/e 0 resync"],
+        &["/a 1 exact", "/b 2 exact", "/c - half", "/d 4 resync", "/e 0 exact"],
     );
     // One is lost, one is left.
     let batch =
@@ -413,13 +413,13 @@ fn a_lost_response_is_not_replaced_by_the_next_one() {
             "/a 1 exact",
             "/b 2 exact",
             "/c 3 exact",
-            "- 5 half",
             "/d - half",
-            "/e - half",
+            "- 5 half",
             "- 1 half",
+            "- 2 half",
+            "/e - half",
             "/f - half",
             "/g - half",
-            "- 2 half",
         ],
     );
     // More are left: which of them is answered cannot be known, until the next batch.
@@ -470,13 +470,13 @@ fn a_lost_request_does_not_take_the_next_ones_response() {
     );
     // The gap has room for one request only.
     paths(
-        &[get("/a"), get("/b"), Step::Gap(C, 40), get("/d"), ok("1"), ok("22"), ok("333"), ok("4444")],
+        &[get("/a"), get("/b"), Step::Gap(C, 30), get("/d"), ok("1"), ok("22"), ok("333"), ok("4444")],
         &["/a 1 exact", "/b 2 exact", "- 3 half", "/d 4 resync"],
     );
     // It has room for more; requests before it keep their order.
     paths(
         &[get("/a"), get("/b"), Step::Gap(C, 80), get("/d"), ok("1"), ok("22"), ok("333"), ok("4444")],
-        &["/a 1 exact", "/b 2 exact", "- 3 half", "/d - half", "- 4 half"],
+        &["/a 1 exact", "/b 2 exact", "- 3 half", "- 4 half", "/d - half"],
     );
 }
 
