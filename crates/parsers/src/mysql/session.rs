@@ -8,7 +8,7 @@ use flow::Place;
 use tuple::TupleWriter;
 use wire::Timestamp;
 
-use super::command::{self, Awaited, Kind};
+use super::command::{self, Awaited, DefaultDatabase, Kind};
 use super::framing::{PACKET_MAX, Packet};
 use super::login::{self, capability};
 use super::request::{Request, Requests};
@@ -154,10 +154,10 @@ impl Session {
     /// How much of the client's next payload is wanted, by its first byte.
     pub fn client_keep(&self) -> impl Fn(u8) -> usize + use<> {
         let none = self.goes_on || self.uploading;
-        let text = self.phase == Phase::Commands && self.keeps_text;
+        let keeps_text = self.keeps_text;
         move |first| match first {
             _ if none => 0,
-            command::QUERY | command::STMT_PREPARE if text => TEXT_MAX + HEAD_MAX,
+            command::QUERY | command::STMT_PREPARE if keeps_text => TEXT_MAX + HEAD_MAX,
             _ => HEAD_MAX,
         }
     }
@@ -194,16 +194,29 @@ impl Session {
         match self.phase {
             Phase::Greeted if p.seq != 0 => self.login(p, out),
             Phase::Start if p.seq != 0 && probe::is_login(p.len as usize, p.head) => self.login(p, out),
-            Phase::Authenticating if p.seq != 0 => {}
+            Phase::Authenticating if p.seq != 0 => self.note_hole(p),
             Phase::Authenticating if self.agreed_compression().is_some() => self.close(out),
-            _ if self.uploading => self.uploading = p.len > 0,
+            _ if self.uploading => {
+                self.uploading = p.len > 0;
+                self.note_hole(p);
+            }
             _ if p.seq == 0 => {
                 self.begin_commands();
                 return self.command(p, out);
             }
-            _ => self.uploading = p.len > 0 && self.requests.back_mut().is_some_and(|r| r.kind.may_upload()),
+            _ => {
+                self.uploading = p.len > 0 && self.requests.back_mut().is_some_and(|r| r.kind.may_upload());
+                self.note_hole(p);
+            }
         }
         true
+    }
+
+    /// Bytes are missing of what the client sends in the middle of a transaction: a file, or a part of its login.
+    fn note_hole(&mut self, p: &Packet<'_>) {
+        if let Some(request) = self.requests.front_mut().filter(|_| p.holed) {
+            request.quality = request.quality.max(Quality::GapBody);
+        }
     }
 
     fn begin_commands(&mut self) {
@@ -281,7 +294,6 @@ impl Session {
             _ => return,
         };
         request.complete = false;
-        request.cut = true;
         self.requests.push(request);
         self.adopted = true;
     }
@@ -298,7 +310,6 @@ impl Session {
         (self.behind_loss, self.unexplained) = (true, true);
         if let Some(request) = self.requests.back_mut().filter(|r| !r.complete) {
             (request.complete, request.open_end) = (true, !cut);
-            request.cut &= !cut;
             request.packets = None;
             request.quality = request.quality.max(Quality::GapBody);
         }
@@ -480,10 +491,9 @@ impl Session {
     }
 
     fn login_request(&mut self, p: &Packet<'_>) -> Request {
-        let login = login::login(p.head);
-        let agreed = login.capabilities & self.offered;
-        self.capabilities = Some(agreed);
-        self.dialect = Dialect::of(agreed);
+        let login = login::login(p.head, p.is_whole());
+        self.capabilities = login.capabilities.map(|wanted| wanted & self.offered);
+        self.dialect = self.capabilities.map(Dialect::of).unwrap_or_default();
         let mut request = self.request(Kind::Login, p);
         login::write_account(&mut request.text, login);
         request
@@ -525,6 +535,7 @@ impl Session {
             let text =
                 if code == command::QUERY { attributes::behind(body, self.capabilities) } else { body };
             request.text.extend_from_slice(&text[..text.len().min(TEXT_MAX)]);
+            request.cut = request.text.len() < TEXT_MAX && !p.is_whole();
         }
         request
     }
@@ -543,7 +554,7 @@ impl Session {
             statement: 0,
             span,
             open_end: p.open_end,
-            cut: p.torn,
+            cut: false,
             place: p.place,
             wire_bytes,
             packets,
@@ -667,7 +678,11 @@ impl Session {
         self.emit(request, Some(response), quality.max(request.quality), !response.doubtful, out);
         match (request.kind, response.outcome.statement) {
             (Kind::Command(command::STMT_PREPARE), Some(id)) if self.keeps_text => {
-                self.statements.insert(id, std::mem::take(&mut request.text));
+                if request.cut {
+                    self.statements.insert_unread(id);
+                } else {
+                    self.statements.insert(id, std::mem::take(&mut request.text));
+                }
             }
             (Kind::Command(command::STMT_PREPARE), _) => self.statements.preparation_failed(),
             _ => {}
@@ -699,25 +714,23 @@ impl Session {
                 self.packs = self.encoding.is_some();
                 self.dialect.unordered = self.packs;
             }
-            Kind::Command(command::INIT_DB) if !failed && !request.text.is_empty() => {
-                self.database = Some(request.text.clone());
-            }
-            Kind::Command(command::QUERY) if !failed => {
-                if let Some(name) = command::used_database(&request.text) {
-                    self.database = Some(name);
-                }
-            }
             _ => {}
         }
-        if let Some(name) = &response.outcome.database {
-            self.database = Some(name.clone());
+        if !failed {
+            let asked = request.database_after();
+            let changed = match (&response.outcome.database, &asked) {
+                // The request says what the response, of which that part is missing, does not.
+                (DefaultDatabase::Unread, DefaultDatabase::Is(_)) | (DefaultDatabase::Unchanged, _) => &asked,
+                (told, _) => told,
+            };
+            changed.apply(&mut self.database);
         }
     }
 
     fn take_account(&mut self, request: &Request) {
-        let Some((user, database)) = login::read_account(&request.text) else { return };
-        self.user = Some(user.to_vec());
-        self.database = (!database.is_empty()).then(|| database.to_vec());
+        let account = login::read_account(&request.text);
+        self.user = account.map(|(user, _)| user.to_vec());
+        self.database = account.map(|(_, name)| name.to_vec()).filter(|name| !name.is_empty());
     }
 
     fn agreed_compression(&self) -> Option<&'static str> {
@@ -749,7 +762,7 @@ impl Session {
         let Some(request) = self.requests.pop() else { return };
         if matches!(request.kind, Kind::Login | Kind::Command(command::CHANGE_USER)) {
             self.take_account(&request);
-        } else if request.changes_database() {
+        } else if request.database_after() != DefaultDatabase::Unchanged {
             // Whether it did is not known.
             self.database = None;
         }
