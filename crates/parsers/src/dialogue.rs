@@ -6,7 +6,7 @@ use arrow_array::Array;
 use tuple::{Batch, DataType, Schema, TupleWriter};
 use wire::{Addr, Endpoint, IpProtocol, Timestamp};
 
-use crate::{Counters, Direction, FlowContext, Output, Protocol, StreamParser, Tap};
+use crate::{Counters, Direction, FlowContext, Limits, Output, Protocol, StreamParser, Tap};
 
 /// One flow's parser, fed by hand. Time is in microseconds.
 pub struct Dialogue {
@@ -17,6 +17,8 @@ pub struct Dialogue {
     pub now_us: i64,
     /// What the parser counted.
     pub counters: Counters,
+    /// How much it may keep.
+    pub limits: Limits,
     fields: Vec<&'static str>,
 }
 
@@ -47,6 +49,7 @@ impl Dialogue {
             flow: flow(),
             now_us: 0,
             counters: Counters::default(),
+            limits: Limits::default(),
             fields: fields.to_vec(),
         }
     }
@@ -106,7 +109,8 @@ impl Dialogue {
     fn step(&mut self, act: impl FnOnce(&mut dyn StreamParser, Timestamp, &mut Output<'_>)) -> &mut Dialogue {
         self.now_us += 1;
         let now = Timestamp(self.now_us * 1000);
-        let mut out = Output::new(&self.flow, now, &mut self.counters, &mut self.taps);
+        let out = Output::new(&self.flow, now, &mut self.counters, &mut self.taps);
+        let mut out = out.with_limits(self.limits);
         act(self.parser.as_mut(), now, &mut out);
         self
     }

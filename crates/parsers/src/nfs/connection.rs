@@ -28,7 +28,7 @@ impl Connection {
         self.start(out);
         out.counters.parsed_bytes += bytes.len() as u64;
         self.lanes[index(direction)].last_ts = ts;
-        self.calls.pass_time(direction, ts, out);
+        self.calls.come_to(direction, out.place_of(bytes), ts, out);
         self.feed(direction, bytes, ts, out);
     }
 
@@ -70,7 +70,7 @@ impl Connection {
         self.start(out);
         self.calls.is_udp = true;
         out.counters.parsed_bytes += bytes.len() as u64;
-        self.calls.pass_time(direction, ts, out);
+        self.calls.come_to(direction, None, ts, out);
         let lane = &mut self.lanes[index(direction)];
         lane.begin_datagram(bytes.len() as u64 + u64::from(cut), cut > 0, ts);
         match self.calls.layout(direction, bytes, true) {
@@ -124,6 +124,9 @@ impl Connection {
             return self.search(direction, bytes, ts, out);
         }
         if lane.left == 0 {
+            if lane.message.span.is_none() {
+                lane.message.place = out.place_of(bytes);
+            }
             return lane.read_mark(bytes, ts).unwrap_or_else(|| self.no_message(direction, out));
         }
         let piece = &bytes[..bytes.len().min(lane.left as usize)];

@@ -73,7 +73,11 @@ pub fn tuple(
     let mut broken = false;
     if let Some(header) = rpc::call(&call.head) {
         tuple.credentials = Some(header.credentials);
-        broken |= tuple.args.read(&call.target, &mut { header.args }).is_none() && !call.gap;
+        let read = tuple.args.read(&call.target, &mut { header.args });
+        broken |= read.is_none() && !call.gap;
+        if read.is_none() && call.gap {
+            tuple.args.forget_unsettled();
+        }
     } else {
         broken |= !call.gap;
     }
@@ -190,7 +194,11 @@ impl Tuple<'_> {
             self.write_results(w);
             number(w, field::RESPONSE_BYTES, reply.message.len());
             if let Some(call) = self.call.filter(|call| call.ended) {
-                w.i64(field::RESPONSE_TIME, reply.span().first.since(call.span.last));
+                // Captured in the wrong order, or by a clock that was set: how long it took is not known.
+                let time = reply.span().first.since(call.span.last);
+                if time >= 0 {
+                    w.i64(field::RESPONSE_TIME, time);
+                }
             }
             if reply.ended {
                 w.i64(field::TRANSFER_TIME, reply.span().last.since(reply.span().first));
