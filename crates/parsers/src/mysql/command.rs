@@ -242,8 +242,10 @@ pub fn is_sql(text: &[u8]) -> bool {
 pub fn database_after(sql: &[u8], cut: bool) -> DefaultDatabase {
     let sql = behind_comments(sql);
     let Some(name) = behind_use(sql) else {
-        let may_be_use = cut && sql.len() <= USE.len() && USE[..sql.len().min(USE.len())].eq_ignore_ascii_case(sql);
-        let later = memchr::memchr_iter(b';', sql).any(|end| behind_use(sql[end + 1..].trim_ascii_start()).is_some());
+        let may_be_use =
+            cut && sql.len() <= USE.len() && USE[..sql.len().min(USE.len())].eq_ignore_ascii_case(sql);
+        let later =
+            memchr::memchr_iter(b';', sql).any(|end| behind_use(sql[end + 1..].trim_ascii_start()).is_some());
         return if may_be_use || later { DefaultDatabase::Unread } else { DefaultDatabase::Unchanged };
     };
     let (name, rest) = match name.trim_ascii_start().strip_prefix(b"`") {

@@ -603,8 +603,11 @@ mod tests {
     #[test]
     fn session_state_tells_the_database() {
         let ok = b"\x00\x00\x00\x02\x40\x00\x00\x00\x07\x01\x05\x04shop";
-        let outcome =
-            Outcome { affected_rows: Some(0), database: DefaultDatabase::Is(b"shop".to_vec()), ..Outcome::default() };
+        let outcome = Outcome {
+            affected_rows: Some(0),
+            database: DefaultDatabase::Is(b"shop".to_vec()),
+            ..Outcome::default()
+        };
         check(Awaited::Result, Some(capability::SESSION_TRACK), &[ok], (Progress::Done, outcome));
     }
 

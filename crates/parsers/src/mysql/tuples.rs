@@ -59,8 +59,7 @@ fn set_text(w: &mut TupleWriter, field: FieldId, value: Option<&[u8]>) {
 fn write_outcome(w: &mut TupleWriter, response: &Response) {
     let outcome = &response.outcome;
     let error = outcome.error.filter(|code| *code != UNREAD_ERROR);
-    for (field, value) in
-        [(ROWS, outcome.rows), (AFFECTED_ROWS, outcome.affected_rows), (ERROR_CODE, error)]
+    for (field, value) in [(ROWS, outcome.rows), (AFFECTED_ROWS, outcome.affected_rows), (ERROR_CODE, error)]
     {
         value.into_iter().for_each(|v| w.u64(field, v));
     }
