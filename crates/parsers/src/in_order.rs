@@ -343,6 +343,11 @@ impl<Q: Default, R: Default> InOrder<Q, R> {
     /// Bytes behind a loss in `direction` have come at `ts`; `head`: they begin a message, and where that begins in what both
     /// sides say, if that is known.
     pub fn resume(&mut self, direction: Direction, loss: Loss, head: Option<Option<Place>>, ts: Timestamp) {
+        if loss.hole(head.is_some(), self.message_bytes_min).most == 0 {
+            // Too little for a message, and not a part of the next one either.
+            self.suspected = false;
+            return;
+        }
         match direction {
             Direction::ServerToClient => self.lose_responses(loss, ts),
             Direction::ClientToServer => {
