@@ -52,6 +52,20 @@ pub enum Awaits {
     NoNew,
 }
 
+/// What requests that are missing may have changed, by their responses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Unseen {
+    /// None is missing.
+    #[default]
+    Nothing,
+    /// No response to one was seen yet.
+    Unanswered,
+    /// All responses were those to requests that change neither user nor database.
+    Harmless,
+    /// A response was not, or is missing too.
+    Anything,
+}
+
 /// What is going on in one connection.
 pub struct Session {
     phase: Phase,
@@ -62,8 +76,10 @@ pub struct Session {
     dialect: Dialect,
     user: Option<Vec<u8>>,
     database: Option<Vec<u8>>,
-    /// Requests are missing of which no response was seen that tells that they did not change the database.
-    unexplained: bool,
+    /// What requests that are missing may have changed.
+    unseen: Unseen,
+    /// A response is missing, and none was seen to a request that was seen, since.
+    response_lost: bool,
     /// The next request is the first behind missing ones.
     behind_loss: bool,
     requests: Requests,
@@ -110,7 +126,8 @@ impl Session {
             dialect: Dialect::default(),
             user: None,
             database: None,
-            unexplained: false,
+            unseen: Unseen::Nothing,
+            response_lost: false,
             behind_loss: false,
             requests: Requests::default(),
             statements: Statements::default(),
@@ -307,7 +324,7 @@ impl Session {
         self.uncertain = true;
         self.unbroken = false;
         self.next_quality = self.next_quality.max(Quality::Resync);
-        (self.behind_loss, self.unexplained) = (true, true);
+        self.miss_requests();
         if let Some(request) = self.requests.back_mut().filter(|r| !r.complete) {
             (request.complete, request.open_end) = (true, !cut);
             request.packets = None;
@@ -323,6 +340,7 @@ impl Session {
 
     /// Client bytes that could not be read: before the server has spoken they belong to the request that was cut.
     pub fn client_skipped(&mut self, ts: Timestamp) {
+        self.miss_requests();
         let cut = |r: &&mut Request| r.is_seen() && r.packets.is_none();
         if let (None, Some(request)) = (&self.response, self.requests.back_mut().filter(cut)) {
             request.span.extend(ts);
@@ -330,8 +348,16 @@ impl Session {
         }
     }
 
+    /// What is missing may have been requests.
+    fn miss_requests(&mut self) {
+        self.behind_loss = true;
+        let unanswered = self.response_lost || self.unseen == Unseen::Anything;
+        self.unseen = if unanswered { Unseen::Anything } else { Unseen::Unanswered };
+    }
+
     /// More client bytes are missing.
     pub fn client_end_lost(&mut self) {
+        self.miss_requests();
         if let Some(request) = self.requests.back_mut().filter(|r| r.packets.is_none()) {
             request.open_end = true;
         }
@@ -340,6 +366,10 @@ impl Session {
     /// Server bytes are missing, and with them the place of the next packet.
     pub fn server_lost(&mut self, out: &mut Output<'_>) {
         self.server_spoke = true;
+        self.response_lost = true;
+        if self.unseen != Unseen::Nothing {
+            self.unseen = Unseen::Anything;
+        }
         if self.response.as_ref().is_some_and(Response::may_be_over) {
             self.settle(out);
         }
@@ -688,7 +718,7 @@ impl Session {
             _ => {}
         }
         if request.is_seen() && request.packets.is_some() {
-            self.uncertain = false;
+            (self.uncertain, self.response_lost) = (false, false);
         }
         self.requests.recycle(std::mem::take(&mut request.text));
         self.flush(out);
@@ -699,7 +729,7 @@ impl Session {
 
     /// What a response changes for what comes after it.
     fn take_effect(&mut self, request: &Request, response: &Response, failed: bool) {
-        self.doubt_database(request, Some(response));
+        self.doubt_account(request, Some(response));
         match request.kind {
             Kind::Login | Kind::Command(command::CHANGE_USER) => self.take_account(request),
             _ => {}
@@ -774,16 +804,23 @@ impl Session {
         self.requests.recycle(request.text);
     }
 
-    /// A request that is missing may have been `USE`, unless its response was that to something else.
-    fn doubt_database(&mut self, request: &Request, response: Option<&Response>) {
-        if self.unexplained && request.kind == Kind::Unseen {
-            let outcome = response.map(|response| &response.outcome);
-            self.unexplained = !outcome.is_some_and(|o| {
+    /// A request that is missing may have been `USE` or `COM_CHANGE_USER`, unless its response was that to something
+    /// else.
+    fn doubt_account(&mut self, request: &Request, response: Option<&Response>) {
+        if request.kind == Kind::Unseen && self.unseen != Unseen::Nothing {
+            let harmless = response.map(|response| &response.outcome).is_some_and(|o| {
                 o.rows.is_some() || o.error.is_some() || o.affected_rows.is_some_and(|rows| rows > 0)
             });
+            self.unseen = match self.unseen {
+                Unseen::Anything => Unseen::Anything,
+                _ if harmless => Unseen::Harmless,
+                _ => Unseen::Anything,
+            };
         }
-        if request.behind_loss && std::mem::take(&mut self.unexplained) {
-            self.database = None;
+        if request.behind_loss
+            && !matches!(std::mem::take(&mut self.unseen), Unseen::Nothing | Unseen::Harmless)
+        {
+            (self.user, self.database) = (None, None);
         }
     }
 
@@ -795,7 +832,7 @@ impl Session {
         over: bool,
         out: &mut Output<'_>,
     ) {
-        self.doubt_database(request, response);
+        self.doubt_account(request, response);
         let statement =
             if request.kind.has_statement() { self.statements.find(request.statement) } else { None };
         let wants_fingerprint = out.wants(FINGERPRINT);
@@ -818,8 +855,8 @@ impl Session {
         let context = Context {
             query,
             fingerprint,
-            user: self.user.as_deref(),
-            // What was not seen may have changed it.
+            // What was not seen may have changed them.
+            user: self.user.as_deref().filter(|_| request.kind != Kind::Unseen),
             database: self.database.as_deref().filter(|_| request.kind != Kind::Unseen),
             encoding: self.encoding,
         };

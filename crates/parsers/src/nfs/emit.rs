@@ -229,7 +229,7 @@ impl Tuple<'_> {
 
     /// Whether file data came with the call or the reply, and were read where they belong.
     fn has_data(&self) -> bool {
-        let offset = self.args.offset.unwrap_or(0);
+        let Some(offset) = self.args.offset else { return false };
         let sound =
             self.reply.is_none_or(|r| !r.message.early || offset.is_multiple_of(super::blocks::BLOCK));
         self.call.is_some() && (self.args.data.is_some() || self.results.data.is_some() && sound)
