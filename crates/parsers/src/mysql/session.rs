@@ -533,6 +533,8 @@ impl Session {
         self.settle(out);
         let code = p.first().filter(|code| self.unbroken || command::is_plausible(*code, p.len));
         let Some(code) = code else {
+            // Which command it is may be in a hole.
+            self.miss_requests();
             out.counters.malformed_messages += 1;
             return self.unbroken;
         };
@@ -540,9 +542,9 @@ impl Session {
             out.counters.oversized_heads += 1;
         }
         self.goes_on = p.len == PACKET_MAX;
+        self.verify(p.span.last, out);
         let mut request = self.command_request(code, p);
         request.complete = !self.goes_on;
-        self.verify(request.span.last, out);
         self.requests.push(request);
         self.pipelines |= self.requests.is_pipelined(self.requests.len() - 1);
         while self.requests.overflows() {
@@ -817,10 +819,13 @@ impl Session {
                 _ => Unseen::Anything,
             };
         }
-        if request.behind_loss
-            && !matches!(std::mem::take(&mut self.unseen), Unseen::Nothing | Unseen::Harmless)
-        {
-            (self.user, self.database) = (None, None);
+        if request.behind_loss {
+            // What was lost since then is for the request behind that.
+            let lost_since = self.behind_loss || self.requests.iter_mut().any(|r| r.behind_loss);
+            let next = if lost_since { Unseen::Anything } else { Unseen::Nothing };
+            if let Unseen::Unanswered | Unseen::Anything = std::mem::replace(&mut self.unseen, next) {
+                (self.user, self.database) = (None, None);
+            }
         }
     }
 

@@ -28,6 +28,7 @@ pub fn layout(message: &[u8], mut x: Xdr<'_>) -> Option<(usize, Option<FileData>
     let mut results = Results::default();
     if v3::results(READ, false, &mut x, &mut results).is_some()
         && let (Some(_), Some(len)) = (results.attributes, results.data)
+        && len > 0
         && results.count == Some(len.into())
     {
         return Some((message.len() - x.left(), Some(FileData { offset: 0, len })));

@@ -9,6 +9,7 @@ mod mysql;
 mod nfs;
 mod talk;
 
+use parsers::Direction;
 use talk::{Damage, Script, Side};
 use testkit::Rng;
 
@@ -53,6 +54,23 @@ fn mysql() {
 #[test]
 fn nfs() {
     check(nfs::script, any_damage);
+}
+
+/// An xid says which reply is a call's, whichever comes first.
+#[test]
+fn nfs_captured_in_another_order() {
+    for seed in 0..SEEDS {
+        let mut rng = Rng::new(seed);
+        let ns = rng.below(5_000) as i64 * 1000;
+        let (script, side) = match seed % 3 {
+            0 => (nfs::script(&mut rng), Direction::ServerToClient),
+            1 => (nfs::script(&mut rng), Direction::ClientToServer),
+            _ => (nfs::script_with_few_numbers(&mut rng), Direction::ClientToServer),
+        };
+        if let Err(why) = talk::check_skewed(&script, side, ns, &mut rng) {
+            panic!("seed {seed}, {side:?} late by {ns} ns: {why}");
+        }
+    }
 }
 
 /// A call whose reply is missing does not get that to a later one.

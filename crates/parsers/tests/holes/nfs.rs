@@ -53,7 +53,7 @@ fn turn(rng: &mut Rng, xid: u32, i: usize) -> (Vec<u8>, Vec<u8>) {
     let (call, reply) = match rng.below(5) {
         0 => (call(1).opaque(file.as_bytes()), reply.u32(0).attributes(3)),
         1 => {
-            let name = text(rng, 1 + offset / 20);
+            let name = format!("{i}{}", text(rng, offset / 20));
             let found = reply.u32(0).opaque(file.as_bytes()).words(&[0, 0]);
             (call(3).opaque(b"ROOT").opaque(name.as_bytes()), found)
         }

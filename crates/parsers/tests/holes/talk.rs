@@ -120,6 +120,25 @@ pub fn check(script: &Script, damage: Damage, rng: &mut Rng) -> Result<(), Strin
     Ok(())
 }
 
+/// Plays `script` as if one side had been captured by another clock, so that all it says stands `ns` too early in the
+/// file, or too late: everything must be told as it is without, but for times between the sides.
+pub fn check_skewed(script: &Script, side: Direction, ns: i64, rng: &mut Rng) -> Result<(), String> {
+    let mut segments = segments(script, rng);
+    let whole = play(script, &segments);
+    segments.iter_mut().filter(|s| s.direction == side).for_each(|s| s.ts = s.ts.plus(ns));
+    segments.sort_by_key(|s| s.ts);
+    let skewed = play(script, &segments);
+    let shift = if side == ClientToServer { ns } else { 0 };
+    for truth in &whole {
+        let is_it = |row: &&Row| row.ts == truth.ts + shift && row.quality == "exact";
+        let unchecked = [script.unchecked, &["response_time_ns"]].concat();
+        if !skewed.iter().any(|row| is_it(&row) && row.agrees(truth, &unchecked)) {
+            return Err(format!("{truth:?}\n is not in {skewed:#?}"));
+        }
+    }
+    Ok(())
+}
+
 impl Side {
     fn has(self, direction: Direction) -> bool {
         match self {
