@@ -178,7 +178,7 @@ pub struct Counters {
     pub oversized_heads: u64,
     /// Times that what a connection said was read before what may have been said earlier: too much waited.
     pub hurried_flows: u64,
-    /// Requests given up or not kept because too many waited for a response.
+    /// Requests given up or not kept because too many waited for a response; replies of ONC-RPC likewise.
     pub evicted_requests: u64,
     /// Connections whose content cannot be read: encrypted.
     pub encrypted_flows: u64,

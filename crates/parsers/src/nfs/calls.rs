@@ -221,7 +221,7 @@ impl Calls {
             out.counters.copied_bytes += reply.head.len() as u64;
             self.early.hold(direction, reply);
         } else {
-            out.counters.hurried_flows += 1;
+            out.counters.evicted_requests += 1;
             self.unasked(reply, out);
         }
     }

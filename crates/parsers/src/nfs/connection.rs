@@ -3,6 +3,7 @@
 //! *Fast mode* goes by lengths: of a message only the part that is read is looked at; file data are passed over, or
 //! check-summed on the way. Behind a loss of unknown content *slow mode* looks for the next message by its signature.
 
+use flow::Place;
 use wire::Timestamp;
 
 use super::calls::{Calls, FileData, Layout, index};
@@ -28,8 +29,9 @@ impl Connection {
         self.start(out);
         out.counters.parsed_bytes += bytes.len() as u64;
         self.lanes[index(direction)].last_ts = ts;
-        self.calls.come_to(direction, out.place_of(bytes), ts, out);
-        self.feed(direction, bytes, ts, out);
+        let place = out.place_of(bytes);
+        self.calls.come_to(direction, place, ts, out);
+        self.feed(direction, bytes, (ts, place), out);
     }
 
     /// `len` bytes of one direction are missing, as was clear at `ts`.
@@ -110,10 +112,22 @@ impl Connection {
         }
     }
 
-    fn feed(&mut self, direction: Direction, mut bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) {
+    /// Bytes that came at `ts`, and where they begin in what both sides say.
+    fn feed(
+        &mut self,
+        direction: Direction,
+        mut bytes: &[u8],
+        (ts, mut place): (Timestamp, Option<Place>),
+        out: &mut Output<'_>,
+    ) {
         while !bytes.is_empty() {
+            let lane = &mut self.lanes[index(direction)];
+            if lane.message.span.is_none() {
+                lane.message.place = place;
+            }
             let used = self.step(direction, bytes, ts, out);
             bytes = &bytes[used..];
+            place = place.map(|place| Place { seq: place.seq.plus(used as u32), ..place });
         }
     }
 
@@ -124,9 +138,6 @@ impl Connection {
             return self.search(direction, bytes, ts, out);
         }
         if lane.left == 0 {
-            if lane.message.span.is_none() {
-                lane.message.place = out.place_of(bytes);
-            }
             return lane.read_mark(bytes, ts).unwrap_or_else(|| self.no_message(direction, out));
         }
         let piece = &bytes[..bytes.len().min(lane.left as usize)];
@@ -339,6 +350,6 @@ impl Connection {
         let heads = Search(|xid| calls.awaits(direction, xid));
         let Some(found) = lane.resync.find(&heads, bytes, ts, out) else { return bytes.len() };
         lane.find();
-        found.replay(bytes, out, |held, ts, out| self.feed(direction, held, ts, out))
+        found.replay(bytes, out, |held, ts, out| self.feed(direction, held, (ts, out.place_of(held)), out))
     }
 }

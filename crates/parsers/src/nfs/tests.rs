@@ -341,8 +341,8 @@ fn calls_that_wait_are_bounded() {
     t.limits.rpc_bytes_max = 64 << 10;
     (0..1000).for_each(|xid| _ = t.client(getattr(xid).record()));
     (0..1000).for_each(|xid| _ = t.server(getattr_reply(9999 + xid).record()));
-    let (refused, hurried) = (t.counters.evicted_requests, t.counters.hurried_flows);
-    assert!((600..800).contains(&refused) && (800..1000).contains(&hurried), "{refused} {hurried}");
+    let refused = t.counters.evicted_requests;
+    assert!((1500..1800).contains(&refused), "{refused}");
     assert_eq!(t.rows().len(), 2000);
 }
 
