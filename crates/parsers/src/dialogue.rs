@@ -8,7 +8,7 @@ use flow::Place;
 use tuple::{Batch, DataType, Schema, TupleWriter};
 use wire::{Addr, Endpoint, IpProtocol, TcpSeq, Timestamp};
 
-use crate::{Counters, Direction, FlowContext, Gap, Output, Protocol, Segment, StreamParser, Tap};
+use crate::{Counters, Direction, FlowContext, Gap, Limits, Output, Protocol, Segment, StreamParser, Tap};
 
 /// One flow's parser, fed by hand. Time is in microseconds.
 pub struct Dialogue {
@@ -22,6 +22,8 @@ pub struct Dialogue {
     /// Of each direction, the number of its next byte, and up to where its sender has heard the other.
     next: [TcpSeq; 2],
     heard: [TcpSeq; 2],
+    /// How much it may keep.
+    pub limits: Limits,
     fields: Vec<&'static str>,
 }
 
@@ -57,6 +59,7 @@ impl Dialogue {
             counters: Counters::default(),
             next: STARTS,
             heard: [STARTS[1], STARTS[0]],
+            limits: Limits::default(),
             fields: fields.to_vec(),
         }
     }
@@ -127,7 +130,8 @@ impl Dialogue {
     fn step(&mut self, act: impl FnOnce(&mut dyn StreamParser, Timestamp, &mut Output<'_>)) -> &mut Dialogue {
         self.now_us += 1;
         let now = Timestamp(self.now_us * 1000);
-        let mut out = Output::new(&self.flow, now, &mut self.counters, &mut self.taps);
+        let out = Output::new(&self.flow, now, &mut self.counters, &mut self.taps);
+        let mut out = out.with_limits(self.limits);
         act(self.parser.as_mut(), now, &mut out);
         self
     }

@@ -30,6 +30,8 @@ pub mod mysql;
 pub mod nfs;
 
 pub use message::{Gap, Segment, Span};
-pub use output::{Columns, Counters, Direction, FlowContext, FlowFacts, FlowRef, Output, Quality, Tap};
+pub use output::{
+    Columns, Counters, Direction, FlowContext, FlowFacts, FlowRef, Limits, Output, Quality, Tap,
+};
 pub use probing::{Probing, Stream};
 pub use protocol::{Probe, ProbeContext, Protocol, StreamParser};

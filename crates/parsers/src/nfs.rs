@@ -167,11 +167,11 @@ struct Parser {
 
 impl StreamParser for Parser {
     fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
-        self.connection.on_bytes(direction, segment.bytes, segment.ts, out);
+        self.connection.on_bytes(direction, segment, out);
     }
 
     fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
-        self.connection.on_gap(direction, gap.len, gap.ts, out);
+        self.connection.on_gap(direction, gap, out);
     }
 
     fn on_end(&mut self, _: Direction, _: Timestamp, _: &mut Output<'_>) {}

@@ -180,7 +180,7 @@ pub struct Counters {
     pub resyncs: u64,
     /// Message heads longer than the limit: what was over is cut.
     pub oversized_heads: u64,
-    /// Requests given up because too many waited for a response.
+    /// Requests given up or not kept because too many waited for a response; replies of ONC-RPC likewise.
     pub evicted_requests: u64,
     /// Connections whose content cannot be read: encrypted.
     pub encrypted_flows: u64,
@@ -222,6 +222,19 @@ impl Counters {
     }
 }
 
+/// Most memory that parsers use for one flow, where somebody may want to set it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of ONC-RPC calls that wait for their replies; a quarter of it for replies that wait for their calls.
+    pub rpc_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { rpc_bytes_max: 4 << 20 }
+    }
+}
+
 /// The sink of one flow's tuples for the length of one call.
 pub struct Output<'a> {
     /// The flow.
@@ -230,6 +243,8 @@ pub struct Output<'a> {
     pub now: Timestamp,
     /// What went wrong.
     pub counters: &'a mut Counters,
+    /// How much may be kept.
+    pub limits: Limits,
     taps: &'a mut [Tap],
     /// Where the bytes at hand begin in memory, how many there are, and their place in the connection.
     chunk: (usize, usize),
@@ -246,7 +261,15 @@ impl<'a> Output<'a> {
         counters: &'a mut Counters,
         taps: &'a mut [Tap],
     ) -> Self {
-        Output { flow: flow.into(), now, counters, taps, chunk: (0, 0), place: None }
+        let limits = Limits::default();
+        Output { flow: flow.into(), now, counters, limits, taps, chunk: (0, 0), place: None }
+    }
+
+    /// The same with other limits.
+    #[inline]
+    #[must_use]
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Output { limits, ..self }
     }
 
     /// The bytes at hand from now on, and where they belong in what both sides say, if that is known.

@@ -76,7 +76,8 @@ impl Connection {
         }
         let message = &mut self.lane(direction).message;
         message.gap = true;
-        message.last_lost = gap.ts > message.last;
+        // What the snaplen cut off came with the bytes before it.
+        message.last_lost = gap.ts != message.last;
         message.body_bytes = message.body_bytes.saturating_add(missing);
         match skip {
             Skip::Inside => self.lane(direction).state = State::Body(body),

@@ -315,12 +315,12 @@ impl Conversation {
             Direction::ClientToServer => {
                 if let Some(request) = self.waiting.newest_mut() {
                     request.marks.set(Marks::GAP_BODY);
-                    request.marks.set(Marks::when(ts > request.span.last, Marks::LAST_LOST));
+                    request.marks.set(Marks::when(ts != request.span.last, Marks::LAST_LOST));
                 }
             }
             Direction::ServerToClient => {
                 if let Some(outcome) = &mut self.answer.outcome {
-                    (outcome.gap_body, outcome.last_lost) = (true, ts > outcome.span.last);
+                    (outcome.gap_body, outcome.last_lost) = (true, ts != outcome.span.last);
                 }
             }
         }

@@ -106,17 +106,12 @@ pub fn unanswered(
 
 /// A response, or one value of it, without a request.
 pub fn unasked(key: Option<&[u8]>, outcome: &Outcome, out: &mut Output<'_>, command: Command) {
-    // Without its request, `END` is the end of anything.
-    let status = match (command, outcome.status) {
-        (Command::Unseen, Status::Miss) => Status::Unknown,
-        (_, status) => status,
-    };
     let row = Row {
         command: command.name(),
         key,
         base64: false,
         value_bytes: outcome.value_bytes,
-        status,
+        status: outcome.status,
         response_time: None,
         transfer_time: outcome.transfer_time(),
     };

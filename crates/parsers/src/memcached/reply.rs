@@ -182,6 +182,8 @@ impl<'a> Reply<'a> {
     pub fn status(&self, class: Class) -> Status {
         match self.kind {
             Kind::Value => Status::Hit,
+            // Without its request, they are the end of anything, or what is good for it.
+            Kind::End | Kind::En | Kind::Hd | Kind::Va if class == Class::Any => Status::Unknown,
             Kind::End | Kind::En if class == Class::Lines => Status::Ok,
             Kind::En if class == Class::MetaDebug => Status::NotFound,
             Kind::End | Kind::En => Status::Miss,

@@ -313,7 +313,7 @@ fn quiet_meta_commands_are_resolved_by_what_follows() {
     // Two of them: nobody knows.
     check(
         &[(C, "mg a v q\r\nmg b v q\r\nmn\r\n"), (S, "VA 1\r\nx\r\nMN\r\n")],
-        &["- - - 1 ok half", "mg a - - - half", "mg b - - - half", "mn - - - ok exact"],
+        &["- - - 1 - half", "mg a - - - half", "mg b - - - half", "mn - - - ok exact"],
     );
     // Nothing behind them, but the server has ended: silence.
     check(&[(C, "mg a v q\r\n")], &["mg a false - miss exact"]);

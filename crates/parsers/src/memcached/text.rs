@@ -271,7 +271,7 @@ impl Conversation {
             && missing == (END.len() - seen) as u64;
         if fits && let Some(outcome) = &mut self.answer.outcome {
             outcome.status = Status::Miss;
-            (outcome.gap_body, outcome.last_lost) = (true, ts > outcome.span.last);
+            (outcome.gap_body, outcome.last_lost) = (true, ts != outcome.span.last);
             self.told.head.clear();
             self.told.span = None;
             self.finish_answer(true, out);

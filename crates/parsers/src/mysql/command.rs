@@ -58,6 +58,29 @@ pub enum Awaited {
     Stream,
 }
 
+/// What becomes of a connection's default database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum DefaultDatabase {
+    /// It stays.
+    #[default]
+    Unchanged,
+    /// It is this one.
+    Is(Vec<u8>),
+    /// It may be another: what says so was not seen, or not understood.
+    Unread,
+}
+
+impl DefaultDatabase {
+    /// Makes it so.
+    pub fn apply(&self, database: &mut Option<Vec<u8>>) {
+        match self {
+            DefaultDatabase::Unchanged => {}
+            DefaultDatabase::Is(name) => *database = Some(name.clone()),
+            DefaultDatabase::Unread => *database = None,
+        }
+    }
+}
+
 impl Kind {
     /// The name in the tuple.
     pub fn name(self) -> Option<&'static str> {
@@ -215,17 +238,52 @@ pub fn is_sql(text: &[u8]) -> bool {
     ends && word <= 12 && VERBS.iter().any(|v| v.as_bytes().eq_ignore_ascii_case(&text[..word]))
 }
 
-/// The database that a USE statement names.
-pub fn used_database(sql: &[u8]) -> Option<Vec<u8>> {
-    let sql = sql.trim_ascii();
-    let (verb, name) = sql.split_at_checked(4)?;
-    if !verb[..3].eq_ignore_ascii_case(b"use") || !(verb[3].is_ascii_whitespace() || verb[3] == b'`') {
-        return None;
+/// What `sql`, of which the end is missing if it is `cut`, does to the default database.
+pub fn database_after(sql: &[u8], cut: bool) -> DefaultDatabase {
+    let sql = behind_comments(sql);
+    let Some(name) = behind_use(sql) else {
+        let may_be_use =
+            cut && sql.len() <= USE.len() && USE[..sql.len().min(USE.len())].eq_ignore_ascii_case(sql);
+        let later =
+            memchr::memchr_iter(b';', sql).any(|end| behind_use(sql[end + 1..].trim_ascii_start()).is_some());
+        return if may_be_use || later { DefaultDatabase::Unread } else { DefaultDatabase::Unchanged };
+    };
+    let (name, rest) = match name.trim_ascii_start().strip_prefix(b"`") {
+        Some(quoted) => match memchr::memchr(b'`', quoted) {
+            Some(end) => (&quoted[..end], &quoted[end + 1..]),
+            None => return DefaultDatabase::Unread,
+        },
+        None => {
+            let name = name.trim_ascii_start();
+            let end = name.iter().position(|b| b.is_ascii_whitespace() || b";`/#-".contains(b));
+            name.split_at(end.unwrap_or(name.len()))
+        }
+    };
+    let ends_here = rest.iter().all(|b| b.is_ascii_whitespace() || *b == b';');
+    if ends_here && !cut && (1..=256).contains(&name.len()) {
+        DefaultDatabase::Is(name.to_vec())
+    } else {
+        DefaultDatabase::Unread
     }
-    let name = if verb[3] == b'`' { &sql[3..] } else { name.trim_ascii() };
-    let name = name.strip_suffix(b";").unwrap_or(name).trim_ascii();
-    let bare = name.strip_prefix(b"`").and_then(|n| n.strip_suffix(b"`")).unwrap_or(name);
-    (1..=256).contains(&bare.len()).then(|| bare.to_vec())
+}
+
+const USE: &[u8] = b"use";
+
+/// What follows a `USE` that `sql` begins with.
+fn behind_use(sql: &[u8]) -> Option<&[u8]> {
+    let (verb, name) = sql.split_at_checked(USE.len())?;
+    let ends = name.first().is_some_and(|b| b.is_ascii_whitespace() || *b == b'`' || *b == b'/');
+    (ends && verb.eq_ignore_ascii_case(USE)).then_some(name)
+}
+
+/// `sql` without the blanks and comments that it begins with.
+fn behind_comments(sql: &[u8]) -> &[u8] {
+    let mut sql = sql.trim_ascii_start();
+    while let Some(comment) = sql.strip_prefix(b"/*") {
+        let Some(end) = memchr::memmem::find(comment, b"*/") else { break };
+        sql = comment[end + 2..].trim_ascii_start();
+    }
+    sql
 }
 
 fn name_of(code: u8) -> &'static str {
@@ -314,15 +372,32 @@ mod tests {
 
     #[test]
     fn use_names_a_database() {
-        for (sql, name) in [
-            ("use shop", Some("shop")),
-            (" USE `my shop` ;", Some("my shop")),
-            ("use`x`", Some("x")),
-            ("user x", None),
-            ("use", None),
-            ("use ", None),
+        use DefaultDatabase::{Is, Unchanged, Unread};
+        for (sql, expected) in [
+            ("use shop", Is(b"shop".to_vec())),
+            (" USE `my shop` ;", Is(b"my shop".to_vec())),
+            ("/* app */ use\tshop;\n", Is(b"shop".to_vec())),
+            ("use`x`", Is(b"x".to_vec())),
+            ("use x; SELECT 1", Unread),
+            ("use x -- y", Unread),
+            ("use `x", Unread),
+            ("SELECT 1; USE x", Unread),
+            ("user x", Unchanged),
+            ("use", Unchanged),
+            ("", Unchanged),
+            ("SELECT 1;", Unchanged),
         ] {
-            assert_eq!(used_database(sql.as_bytes()).as_deref(), name.map(str::as_bytes), "{sql}");
+            assert_eq!(database_after(sql.as_bytes(), false), expected, "{sql}");
+        }
+        for (seen, expected) in [
+            ("use sh", Unread),
+            ("use shop", Unread),
+            ("us", Unread),
+            ("", Unread),
+            ("SELECT", Unchanged),
+            ("usual", Unchanged),
+        ] {
+            assert_eq!(database_after(seen.as_bytes(), true), expected, "{seen} and more");
         }
     }
 }

@@ -26,8 +26,6 @@ pub struct Packet<'a> {
     pub span: Span,
     /// Bytes of it are missing.
     pub holed: bool,
-    /// And the snaplen was not the reason.
-    pub torn: bool,
     /// Its last byte is, and when that arrived is not known: `span` ends with the last byte that was seen.
     pub open_end: bool,
     /// Where it begins in what both sides say.
@@ -38,6 +36,11 @@ impl Packet<'_> {
     /// Bytes on the wire.
     pub fn wire_len(&self) -> u64 {
         u64::from(self.len) + HEADER as u64
+    }
+
+    /// Whether `head` is the whole payload.
+    pub fn is_whole(&self) -> bool {
+        self.head.len() == self.len as usize
     }
 
     /// The first byte of the payload, if there is one and it was seen.
@@ -57,7 +60,6 @@ pub struct Framing {
     kept: Vec<u8>,
     span: Span,
     holed: bool,
-    torn: bool,
     open_end: bool,
     /// Where the packet under way begins, or the next one will.
     place: Option<Place>,
@@ -74,7 +76,6 @@ impl Default for Framing {
             kept: Vec::new(),
             span,
             holed: false,
-            torn: false,
             open_end: false,
             place: None,
         }
@@ -109,7 +110,6 @@ impl Framing {
                         head: payload,
                         span: Span::at(ts),
                         holed: false,
-                        torn: false,
                         open_end: false,
                         place: self.place,
                     });
@@ -150,7 +150,6 @@ impl Framing {
         }
         self.left -= len as u32;
         self.holed = true;
-        self.torn |= !cut;
         self.open_end = self.left == 0 && !cut;
         self.keep = Some(self.kept.len());
         true
@@ -171,11 +170,10 @@ impl Framing {
     pub fn partial(&self) -> Option<Packet<'_>> {
         (self.header_len as usize == HEADER).then(|| Packet {
             seq: self.header[3],
-            len: self.len() - self.left,
+            len: self.len(),
             head: &self.kept,
             span: self.span,
             holed: self.holed,
-            torn: self.torn,
             open_end: true,
             place: self.place,
         })
@@ -220,7 +218,6 @@ impl Framing {
             head: &self.kept,
             span: self.span,
             holed: self.holed,
-            torn: self.torn,
             open_end: self.open_end,
             place: self.place,
         })
@@ -231,8 +228,7 @@ impl Framing {
             self.span = Span::at(ts);
             self.kept.clear();
             self.keep = None;
-            (self.holed, self.torn) = (false, false);
-            self.open_end = false;
+            (self.holed, self.open_end) = (false, false);
         }
         let have = self.header_len as usize;
         let n = bytes.len().min(HEADER - have);

@@ -36,11 +36,11 @@ pub mod capability {
 /// A login, borrowed from its packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Login<'a> {
-    /// What the client can do, MariaDB's extension included.
-    pub capabilities: u64,
+    /// What the client can do, MariaDB's extension included, if that was seen.
+    pub capabilities: Option<u64>,
     /// Who logs in, if that was seen.
     pub user: Option<&'a [u8]>,
-    /// The database asked for.
+    /// The database asked for, if its name was seen to its end.
     pub database: Option<&'a [u8]>,
 }
 
@@ -68,14 +68,16 @@ pub fn is_tls_request(payload: &[u8], len: u32) -> bool {
     }
 }
 
-/// The client's login, as much of it as there is.
-pub fn login(payload: &[u8]) -> Login<'_> {
-    let mut login = Login { capabilities: Fields(payload).int(2).unwrap_or(0), ..Login::default() };
+/// The client's login, of which `payload` is the beginning, or all of it if it `is_whole`.
+pub fn login(payload: &[u8], is_whole: bool) -> Login<'_> {
+    let mut login = Login::default();
+    let Some(first) = Fields(payload).int(2) else { return login };
     // What is missing stays empty.
-    let _ = if login.capabilities & capability::PROTOCOL_41 == 0 {
-        login_320(payload, &mut login)
+    let _ = if first & capability::PROTOCOL_41 == 0 {
+        login.capabilities = Some(first);
+        login_320(payload, is_whole, &mut login)
     } else {
-        login_41(payload, &mut login)
+        login_41(payload, is_whole, &mut login)
     };
     login
 }
@@ -83,9 +85,9 @@ pub fn login(payload: &[u8]) -> Login<'_> {
 /// `COM_CHANGE_USER`, behind the command's byte.
 pub fn change_user(payload: &[u8], capabilities: Option<u64>) -> Login<'_> {
     let mut f = Fields(payload);
-    let capabilities = capabilities.unwrap_or(capability::SECURE_CONNECTION);
+    let agreed = capabilities.unwrap_or(capability::SECURE_CONNECTION);
     let user = f.nul_str();
-    let secure = capabilities & (capability::SECURE_CONNECTION | capability::PLUGIN_AUTH_LENENC) != 0;
+    let secure = agreed & (capability::SECURE_CONNECTION | capability::PLUGIN_AUTH_LENENC) != 0;
     let auth = if secure { f.int(1).and_then(|n| f.take(n as usize)) } else { f.nul_str() };
     let database = auth.and_then(|_| f.nul_str()).filter(|d| !d.is_empty());
     Login { capabilities, user, database }
@@ -126,34 +128,41 @@ fn mariadb_part(low: u64, f: &mut Fields<'_>) -> u64 {
     if low & capability::MYSQL == 0 { own } else { 0 }
 }
 
-fn login_41<'a>(payload: &'a [u8], login: &mut Login<'a>) -> Option<()> {
+fn login_41<'a>(payload: &'a [u8], is_whole: bool, login: &mut Login<'a>) -> Option<()> {
     let mut f = Fields(payload);
-    login.capabilities = f.int(4)?;
+    let low = f.int(4)?;
+    login.capabilities = Some(low);
     f.take(4 + 1 + 19)?;
-    login.capabilities |= mariadb_part(login.capabilities, &mut Fields(f.take(4)?)) << 32;
+    let capabilities = low | mariadb_part(low, &mut Fields(f.take(4)?)) << 32;
+    login.capabilities = Some(capabilities);
     login.user = Some(f.nul_str()?);
-    if login.capabilities & capability::PLUGIN_AUTH_LENENC != 0 {
+    if capabilities & capability::PLUGIN_AUTH_LENENC != 0 {
         f.lenenc_str()?;
-    } else if login.capabilities & capability::SECURE_CONNECTION != 0 {
+    } else if capabilities & capability::SECURE_CONNECTION != 0 {
         f.int(1).and_then(|n| f.take(n as usize))?;
     } else {
         f.nul_str()?;
     }
-    if login.capabilities & capability::CONNECT_WITH_DB != 0 {
-        login.database = Some(f.nul_str_or_rest()).filter(|d| !d.is_empty());
+    if capabilities & capability::CONNECT_WITH_DB != 0 {
+        login.database = last_str(f, is_whole);
     }
     Some(())
 }
 
-fn login_320<'a>(payload: &'a [u8], login: &mut Login<'a>) -> Option<()> {
+fn login_320<'a>(payload: &'a [u8], is_whole: bool, login: &mut Login<'a>) -> Option<()> {
     let mut f = Fields(payload);
     f.take(2 + 3)?;
     login.user = Some(f.nul_str()?);
     f.nul_str()?;
-    if login.capabilities & capability::CONNECT_WITH_DB != 0 {
-        login.database = Some(f.nul_str_or_rest()).filter(|d| !d.is_empty());
+    if login.capabilities? & capability::CONNECT_WITH_DB != 0 {
+        login.database = last_str(f, is_whole);
     }
     Some(())
+}
+
+/// A string that the end of the packet may end, if that was seen.
+fn last_str(mut f: Fields<'_>, is_whole: bool) -> Option<&[u8]> {
+    f.nul_str().or(is_whole.then_some(f.0)).filter(|s| !s.is_empty())
 }
 
 #[cfg(test)]
@@ -177,21 +186,30 @@ mod tests {
         let mut bytes = vec![0x8d, 0xa6, 0x03, 0, 0, 0, 0, 1, 8];
         bytes.extend([0; 23]);
         bytes.extend(b"app\0\x02ppshop\0");
-        let check = |payload: &[u8], user: Option<&str>, database: Option<&str>| {
-            let got = login(payload);
+        let check = |payload: &[u8], is_whole: bool, user: Option<&str>, database: Option<&str>| {
+            let got = login(payload, is_whole);
             assert_eq!(
                 (got.user, got.database),
                 (user.map(str::as_bytes), database.map(str::as_bytes)),
                 "{payload:?}"
             );
         };
-        check(&bytes, Some("app"), Some("shop"));
-        check(&bytes[..38], Some("app"), None);
-        check(&bytes[..30], None, None);
-        assert_eq!(login(&bytes[..30]).capabilities, 0x3a68d);
-        check(b"\x8d\x24\0\0\0danny\0JNK\0shop", Some("danny"), Some("shop"));
-        check(b"\x85\x24\0\0\0danny\0JNK\0", Some("danny"), None);
-        check(b"\x85", None, None);
+        let end = bytes.len();
+        check(&bytes, true, Some("app"), Some("shop"));
+        check(&bytes[..end - 1], true, Some("app"), Some("shop"));
+        check(&bytes[..38], false, Some("app"), None);
+        check(&bytes[..30], false, None, None);
+        assert_eq!(login(&bytes[..32], false).capabilities, Some(0x3a68d));
+        assert_eq!(login(&bytes[..3], false).capabilities, None);
+        check(b"\x8d\x24\0\0\0danny\0JNK\0shop", true, Some("danny"), Some("shop"));
+        check(b"\x8d\x24\0\0\0danny\0JNK\0shop", false, Some("danny"), None);
+        check(b"\x85\x24\0\0\0danny\0JNK\0", true, Some("danny"), None);
+        check(b"\x85", false, None, None);
+        for cut in 0..end {
+            let (whole, part) = (login(&bytes, true), login(&bytes[..cut], false));
+            assert!(part.user.is_none_or(|u| Some(u) == whole.user), "{cut}");
+            assert!(part.database.is_none_or(|d| Some(d) == whole.database), "{cut}");
+        }
         assert_eq!(change_user(b"bob\0\x03abcdb\0\x21\0", None).database, Some(&b"db"[..]));
     }
 }

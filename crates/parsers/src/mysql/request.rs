@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use flow::Place;
 use wire::Timestamp;
 
-use super::command::{self, Awaited, Kind};
+use super::command::{self, Awaited, DefaultDatabase, Kind};
 use crate::heard::{Fit, fit};
 use crate::{Quality, Span};
 
@@ -32,7 +32,7 @@ pub struct Request {
     pub span: Span,
     /// Its last byte was not seen: `span` ends earlier than it did.
     pub open_end: bool,
-    /// Some of its text is missing.
+    /// Some of its text, of as much as is ever kept, was not seen.
     pub cut: bool,
     /// Where it begins in what both sides say.
     pub place: Option<Place>,
@@ -83,12 +83,14 @@ impl Request {
         self.wire_bytes > 0
     }
 
-    /// Whether another database may be the default one once it is done.
-    pub fn changes_database(&self) -> bool {
+    /// What its success does to the default database.
+    pub fn database_after(&self) -> DefaultDatabase {
         match self.kind {
-            Kind::Command(command::INIT_DB) => true,
-            Kind::Command(command::QUERY) => command::used_database(&self.text).is_some(),
-            _ => false,
+            Kind::Command(command::INIT_DB) if self.cut => DefaultDatabase::Unread,
+            Kind::Command(command::INIT_DB) if self.text.is_empty() => DefaultDatabase::Unchanged,
+            Kind::Command(command::INIT_DB) => DefaultDatabase::Is(self.text.clone()),
+            Kind::Command(command::QUERY) => command::database_after(&self.text, self.cut),
+            _ => DefaultDatabase::Unchanged,
         }
     }
 

@@ -4,7 +4,7 @@
 //! are counted, never read. Where the login was not seen, whether EOF packets are in use is learned from the first
 //! result set. ("Text resultset", "OK_Packet" … in the MySQL source documentation.)
 
-use super::command::Awaited;
+use super::command::{Awaited, DefaultDatabase};
 use super::fields::Fields;
 use super::framing::{PACKET_MAX, Packet};
 use super::login::capability;
@@ -13,6 +13,8 @@ use crate::Span;
 const STATUS_MORE_RESULTS: u64 = 0x0008;
 const STATUS_CURSOR_EXISTS: u64 = 0x0040;
 const STATUS_SESSION_CHANGED: u64 = 0x4000;
+/// The kind of a change of state that names the new default database.
+const SCHEMA_CHANGED: u64 = 1;
 /// A longer EOF packet is an OK packet that took its place.
 const EOF_LEN_MAX: u32 = 5;
 /// More columns than any server allows.
@@ -67,12 +69,12 @@ pub struct Outcome {
     pub rows: Option<u64>,
     /// Rows changed, of all results.
     pub affected_rows: Option<u64>,
-    /// The error's number, and that there was one.
+    /// The error's number, and that there was one; [`UNREAD_ERROR`] where the number was not seen.
     pub error: Option<u64>,
     /// The statement that was prepared.
     pub statement: Option<u32>,
-    /// The default database is now this one.
-    pub database: Option<Vec<u8>>,
+    /// What it says of the default database.
+    pub database: DefaultDatabase,
     /// It has no end: replication.
     pub endless: bool,
 }
@@ -106,6 +108,9 @@ enum Stage {
     /// Everything but an EOF packet was seen.
     MaybeOver,
 }
+
+/// No error has this number.
+pub const UNREAD_ERROR: u64 = 0;
 
 /// A response under way.
 #[derive(Debug)]
@@ -273,7 +278,7 @@ impl Response {
                 defined = f.int(1) == Some(1);
             }
             Some(0x00) => return self.ok(p, dialect),
-            Some(0xfe) => return self.after(status(p)),
+            Some(0xfe) => return self.after(p),
             Some(0xfb) => return self.go(Stage::Upload),
             Some(_) => {}
         }
@@ -296,7 +301,7 @@ impl Response {
             return self.row(p, dialect);
         }
         dialect.deprecate_eof = Some(false);
-        if status(p) & STATUS_CURSOR_EXISTS != 0 { Progress::Done } else { Progress::More }
+        if status(p).unwrap_or(0) & STATUS_CURSOR_EXISTS != 0 { Progress::Done } else { Progress::More }
     }
 
     fn row(&mut self, p: &Packet<'_>, dialect: &Dialect) -> Progress {
@@ -305,7 +310,7 @@ impl Response {
         }
         if ends_rows(p) {
             self.note_state(p, dialect);
-            return self.after(status(p));
+            return self.after(p);
         }
         *self.outcome.rows.get_or_insert(0) += 1;
         if p.len == PACKET_MAX { self.go(Stage::RowGoesOn) } else { Progress::More }
@@ -322,12 +327,20 @@ impl Response {
             *sum = sum.saturating_add(n);
         }
         self.note_state(p, dialect);
-        self.after(status(p))
+        self.after(p)
     }
 
-    /// A result is over; the server's status says whether another follows.
-    fn after(&mut self, status: u64) -> Progress {
-        if status & STATUS_MORE_RESULTS != 0 { self.go(Stage::First) } else { Progress::Done }
+    /// A result ends with `p`; the server's status in it says whether another follows.
+    fn after(&mut self, p: &Packet<'_>) -> Progress {
+        match status(p) {
+            Some(status) if status & STATUS_MORE_RESULTS != 0 => self.go(Stage::First),
+            None if p.holed => {
+                // What another result would add is not known.
+                (self.outcome.rows, self.outcome.affected_rows) = (None, None);
+                Progress::Done
+            }
+            _ => Progress::Done,
+        }
     }
 
     /// What an error packet means; `None` where `p` is none. MariaDB's progress reports look like one.
@@ -335,7 +348,7 @@ impl Response {
         if p.first() != Some(0xff) {
             return None;
         }
-        let code = Fields(&p.head[1..]).int(2).unwrap_or(0);
+        let code = Fields(&p.head[1..]).int(2).unwrap_or(UNREAD_ERROR);
         if code == 0xffff {
             return Some(Progress::More);
         }
@@ -346,7 +359,7 @@ impl Response {
     fn prepared(&mut self, p: &Packet<'_>, dialect: &mut Dialect) -> Progress {
         let mut f = Fields(p.head);
         let (Some(0), Some(id)) = (f.int(1), f.int(4)) else { return Progress::Malformed };
-        let (columns, parameters) = (f.int(2).unwrap_or(0), f.int(2).unwrap_or(0));
+        let (Some(columns), Some(parameters)) = (f.int(2), f.int(2)) else { return Progress::Malformed };
         self.outcome.statement = Some(id as u32);
         f.take(1 + 2);
         if dialect.optional_metadata && f.int(1) == Some(0) {
@@ -385,9 +398,15 @@ impl Response {
 
     /// The default database, where the packet tells of a change.
     fn note_state(&mut self, p: &Packet<'_>, dialect: &Dialect) {
-        let told = dialect.session_track && p.len > EOF_LEN_MAX;
-        if let Some(name) = told.then(|| changed_database(p.head)).flatten() {
-            self.outcome.database = Some(name.to_vec());
+        if !dialect.session_track || p.len <= EOF_LEN_MAX {
+            return;
+        }
+        match changed_database(p.head) {
+            // No name: there is none any more.
+            Ok(Some(b"")) => self.outcome.database = DefaultDatabase::Unread,
+            Ok(Some(name)) => self.outcome.database = DefaultDatabase::Is(name.to_vec()),
+            Err(Unread) if !p.is_whole() => self.outcome.database = DefaultDatabase::Unread,
+            Ok(None) | Err(Unread) => {}
         }
     }
 }
@@ -418,34 +437,45 @@ fn is_eof(p: &Packet<'_>) -> bool {
     p.first() == Some(0xfe) && p.len <= EOF_LEN_MAX
 }
 
-/// The server's status in an OK or EOF packet; 0 where it has none (before 4.1).
-fn status(p: &Packet<'_>) -> u64 {
-    let mut f = Fields(p.head.get(1..).unwrap_or_default());
+/// The server's status in an OK or EOF packet, where it has one (from 4.1 on) and that was seen.
+fn status(p: &Packet<'_>) -> Option<u64> {
+    let mut f = Fields(p.head.get(1..)?);
     if is_eof(p) {
-        return f.take(2).and_then(|_| f.int(2)).unwrap_or(0);
+        return f.take(2).and_then(|_| f.int(2));
     }
-    f.lenenc().and_then(|_| f.lenenc()).and_then(|_| f.int(2)).unwrap_or(0)
+    f.lenenc().and_then(|_| f.lenenc()).and_then(|_| f.int(2))
 }
 
+/// The part of a packet that would tell is missing, or makes no sense.
+#[derive(Debug, PartialEq, Eq)]
+struct Unread;
+
 /// Session state information of an OK packet: the schema's name, if it changed.
-fn changed_database(payload: &[u8]) -> Option<&[u8]> {
+fn changed_database(payload: &[u8]) -> Result<Option<&[u8]>, Unread> {
+    let mut changes = match state_changes(payload).ok_or(Unread)? {
+        Some(changes) => Fields(changes),
+        None => return Ok(None),
+    };
+    while let Some(kind) = changes.int(1) {
+        let change = changes.lenenc_str().ok_or(Unread)?;
+        if kind == SCHEMA_CHANGED {
+            return Fields(change).lenenc_str().map(Some).ok_or(Unread);
+        }
+    }
+    Ok(None)
+}
+
+/// What an OK packet lists of changed state, if it says that there is any.
+fn state_changes(payload: &[u8]) -> Option<Option<&[u8]>> {
     let mut f = Fields(payload.get(1..)?);
     f.lenenc()?;
     f.lenenc()?;
-    let status = f.int(2)?;
-    if status & STATUS_SESSION_CHANGED == 0 {
-        return None;
+    if f.int(2)? & STATUS_SESSION_CHANGED == 0 {
+        return Some(None);
     }
     f.take(2)?;
     f.lenenc_str()?;
-    let mut changes = Fields(f.lenenc_str()?);
-    loop {
-        let kind = changes.int(1)?;
-        let change = changes.lenenc_str()?;
-        if kind == 1 {
-            return Fields(change).lenenc_str();
-        }
-    }
+    f.lenenc_str().map(Some)
 }
 
 /// An OK packet without a text, which is not as long as the answer to a preparation.
@@ -477,7 +507,6 @@ mod tests {
                 head,
                 span,
                 holed: false,
-                torn: false,
                 open_end: false,
                 place: None,
             };
@@ -574,8 +603,11 @@ mod tests {
     #[test]
     fn session_state_tells_the_database() {
         let ok = b"\x00\x00\x00\x02\x40\x00\x00\x00\x07\x01\x05\x04shop";
-        let outcome =
-            Outcome { affected_rows: Some(0), database: Some(b"shop".to_vec()), ..Outcome::default() };
+        let outcome = Outcome {
+            affected_rows: Some(0),
+            database: DefaultDatabase::Is(b"shop".to_vec()),
+            ..Outcome::default()
+        };
         check(Awaited::Result, Some(capability::SESSION_TRACK), &[ok], (Progress::Done, outcome));
     }
 
@@ -590,7 +622,6 @@ mod tests {
                 head,
                 span: Span::at(Timestamp(0)),
                 holed: false,
-                torn: false,
                 open_end: false,
                 place: None,
             };

@@ -8,7 +8,7 @@ use flow::Place;
 use tuple::TupleWriter;
 use wire::Timestamp;
 
-use super::command::{self, Awaited, Kind};
+use super::command::{self, Awaited, DefaultDatabase, Kind};
 use super::framing::{PACKET_MAX, Packet};
 use super::login::{self, capability};
 use super::request::{Request, Requests};
@@ -52,6 +52,20 @@ pub enum Awaits {
     NoNew,
 }
 
+/// What requests that are missing may have changed, by their responses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Unseen {
+    /// None is missing.
+    #[default]
+    Nothing,
+    /// No response to one was seen yet.
+    Unanswered,
+    /// All responses were those to requests that change neither user nor database.
+    Harmless,
+    /// A response was not, or is missing too.
+    Anything,
+}
+
 /// What is going on in one connection.
 pub struct Session {
     phase: Phase,
@@ -62,8 +76,10 @@ pub struct Session {
     dialect: Dialect,
     user: Option<Vec<u8>>,
     database: Option<Vec<u8>>,
-    /// Requests are missing of which no response was seen that tells that they did not change the database.
-    unexplained: bool,
+    /// What requests that are missing may have changed.
+    unseen: Unseen,
+    /// A response is missing, and none was seen to a request that was seen, since.
+    response_lost: bool,
     /// The next request is the first behind missing ones.
     behind_loss: bool,
     requests: Requests,
@@ -110,7 +126,8 @@ impl Session {
             dialect: Dialect::default(),
             user: None,
             database: None,
-            unexplained: false,
+            unseen: Unseen::Nothing,
+            response_lost: false,
             behind_loss: false,
             requests: Requests::default(),
             statements: Statements::default(),
@@ -154,10 +171,10 @@ impl Session {
     /// How much of the client's next payload is wanted, by its first byte.
     pub fn client_keep(&self) -> impl Fn(u8) -> usize + use<> {
         let none = self.goes_on || self.uploading;
-        let text = self.phase == Phase::Commands && self.keeps_text;
+        let keeps_text = self.keeps_text;
         move |first| match first {
             _ if none => 0,
-            command::QUERY | command::STMT_PREPARE if text => TEXT_MAX + HEAD_MAX,
+            command::QUERY | command::STMT_PREPARE if keeps_text => TEXT_MAX + HEAD_MAX,
             _ => HEAD_MAX,
         }
     }
@@ -194,16 +211,29 @@ impl Session {
         match self.phase {
             Phase::Greeted if p.seq != 0 => self.login(p, out),
             Phase::Start if p.seq != 0 && probe::is_login(p.len as usize, p.head) => self.login(p, out),
-            Phase::Authenticating if p.seq != 0 => {}
+            Phase::Authenticating if p.seq != 0 => self.note_hole(p),
             Phase::Authenticating if self.agreed_compression().is_some() => self.close(out),
-            _ if self.uploading => self.uploading = p.len > 0,
+            _ if self.uploading => {
+                self.uploading = p.len > 0;
+                self.note_hole(p);
+            }
             _ if p.seq == 0 => {
                 self.begin_commands();
                 return self.command(p, out);
             }
-            _ => self.uploading = p.len > 0 && self.requests.back_mut().is_some_and(|r| r.kind.may_upload()),
+            _ => {
+                self.uploading = p.len > 0 && self.requests.back_mut().is_some_and(|r| r.kind.may_upload());
+                self.note_hole(p);
+            }
         }
         true
+    }
+
+    /// Bytes are missing of what the client sends in the middle of a transaction: a file, or a part of its login.
+    fn note_hole(&mut self, p: &Packet<'_>) {
+        if let Some(request) = self.requests.front_mut().filter(|_| p.holed) {
+            request.quality = request.quality.max(Quality::GapBody);
+        }
     }
 
     fn begin_commands(&mut self) {
@@ -281,7 +311,6 @@ impl Session {
             _ => return,
         };
         request.complete = false;
-        request.cut = true;
         self.requests.push(request);
         self.adopted = true;
     }
@@ -295,10 +324,9 @@ impl Session {
         self.uncertain = true;
         self.unbroken = false;
         self.next_quality = self.next_quality.max(Quality::Resync);
-        (self.behind_loss, self.unexplained) = (true, true);
+        self.miss_requests();
         if let Some(request) = self.requests.back_mut().filter(|r| !r.complete) {
             (request.complete, request.open_end) = (true, !cut);
-            request.cut &= !cut;
             request.packets = None;
             request.quality = request.quality.max(Quality::GapBody);
         }
@@ -312,6 +340,7 @@ impl Session {
 
     /// Client bytes that could not be read: before the server has spoken they belong to the request that was cut.
     pub fn client_skipped(&mut self, ts: Timestamp) {
+        self.miss_requests();
         let cut = |r: &&mut Request| r.is_seen() && r.packets.is_none();
         if let (None, Some(request)) = (&self.response, self.requests.back_mut().filter(cut)) {
             request.span.extend(ts);
@@ -319,8 +348,16 @@ impl Session {
         }
     }
 
+    /// What is missing may have been requests.
+    fn miss_requests(&mut self) {
+        self.behind_loss = true;
+        let unanswered = self.response_lost || self.unseen == Unseen::Anything;
+        self.unseen = if unanswered { Unseen::Anything } else { Unseen::Unanswered };
+    }
+
     /// More client bytes are missing.
     pub fn client_end_lost(&mut self) {
+        self.miss_requests();
         if let Some(request) = self.requests.back_mut().filter(|r| r.packets.is_none()) {
             request.open_end = true;
         }
@@ -329,6 +366,10 @@ impl Session {
     /// Server bytes are missing, and with them the place of the next packet.
     pub fn server_lost(&mut self, out: &mut Output<'_>) {
         self.server_spoke = true;
+        self.response_lost = true;
+        if self.unseen != Unseen::Nothing {
+            self.unseen = Unseen::Anything;
+        }
         if self.response.as_ref().is_some_and(Response::may_be_over) {
             self.settle(out);
         }
@@ -480,10 +521,9 @@ impl Session {
     }
 
     fn login_request(&mut self, p: &Packet<'_>) -> Request {
-        let login = login::login(p.head);
-        let agreed = login.capabilities & self.offered;
-        self.capabilities = Some(agreed);
-        self.dialect = Dialect::of(agreed);
+        let login = login::login(p.head, p.is_whole());
+        self.capabilities = login.capabilities.map(|wanted| wanted & self.offered);
+        self.dialect = self.capabilities.map(Dialect::of).unwrap_or_default();
         let mut request = self.request(Kind::Login, p);
         login::write_account(&mut request.text, login);
         request
@@ -493,6 +533,8 @@ impl Session {
         self.settle(out);
         let code = p.first().filter(|code| self.unbroken || command::is_plausible(*code, p.len));
         let Some(code) = code else {
+            // Which command it is may be in a hole.
+            self.miss_requests();
             out.counters.malformed_messages += 1;
             return self.unbroken;
         };
@@ -500,9 +542,9 @@ impl Session {
             out.counters.oversized_heads += 1;
         }
         self.goes_on = p.len == PACKET_MAX;
+        self.verify(p.span.last, out);
         let mut request = self.command_request(code, p);
         request.complete = !self.goes_on;
-        self.verify(request.span.last, out);
         self.requests.push(request);
         self.pipelines |= self.requests.is_pipelined(self.requests.len() - 1);
         while self.requests.overflows() {
@@ -525,6 +567,7 @@ impl Session {
             let text =
                 if code == command::QUERY { attributes::behind(body, self.capabilities) } else { body };
             request.text.extend_from_slice(&text[..text.len().min(TEXT_MAX)]);
+            request.cut = request.text.len() < TEXT_MAX && !p.is_whole();
         }
         request
     }
@@ -543,7 +586,7 @@ impl Session {
             statement: 0,
             span,
             open_end: p.open_end,
-            cut: p.torn,
+            cut: false,
             place: p.place,
             wire_bytes,
             packets,
@@ -667,13 +710,17 @@ impl Session {
         self.emit(request, Some(response), quality.max(request.quality), !response.doubtful, out);
         match (request.kind, response.outcome.statement) {
             (Kind::Command(command::STMT_PREPARE), Some(id)) if self.keeps_text => {
-                self.statements.insert(id, std::mem::take(&mut request.text));
+                if request.cut {
+                    self.statements.insert_unread(id);
+                } else {
+                    self.statements.insert(id, std::mem::take(&mut request.text));
+                }
             }
             (Kind::Command(command::STMT_PREPARE), _) => self.statements.preparation_failed(),
             _ => {}
         }
         if request.is_seen() && request.packets.is_some() {
-            self.uncertain = false;
+            (self.uncertain, self.response_lost) = (false, false);
         }
         self.requests.recycle(std::mem::take(&mut request.text));
         self.flush(out);
@@ -684,7 +731,7 @@ impl Session {
 
     /// What a response changes for what comes after it.
     fn take_effect(&mut self, request: &Request, response: &Response, failed: bool) {
-        self.doubt_database(request, Some(response));
+        self.doubt_account(request, Some(response));
         match request.kind {
             Kind::Login | Kind::Command(command::CHANGE_USER) => self.take_account(request),
             _ => {}
@@ -699,25 +746,23 @@ impl Session {
                 self.packs = self.encoding.is_some();
                 self.dialect.unordered = self.packs;
             }
-            Kind::Command(command::INIT_DB) if !failed && !request.text.is_empty() => {
-                self.database = Some(request.text.clone());
-            }
-            Kind::Command(command::QUERY) if !failed => {
-                if let Some(name) = command::used_database(&request.text) {
-                    self.database = Some(name);
-                }
-            }
             _ => {}
         }
-        if let Some(name) = &response.outcome.database {
-            self.database = Some(name.clone());
+        if !failed {
+            let asked = request.database_after();
+            let changed = match (&response.outcome.database, &asked) {
+                // The request says what the response, of which that part is missing, does not.
+                (DefaultDatabase::Unread, DefaultDatabase::Is(_)) | (DefaultDatabase::Unchanged, _) => &asked,
+                (told, _) => told,
+            };
+            changed.apply(&mut self.database);
         }
     }
 
     fn take_account(&mut self, request: &Request) {
-        let Some((user, database)) = login::read_account(&request.text) else { return };
-        self.user = Some(user.to_vec());
-        self.database = (!database.is_empty()).then(|| database.to_vec());
+        let account = login::read_account(&request.text);
+        self.user = account.map(|(user, _)| user.to_vec());
+        self.database = account.map(|(_, name)| name.to_vec()).filter(|name| !name.is_empty());
     }
 
     fn agreed_compression(&self) -> Option<&'static str> {
@@ -749,7 +794,7 @@ impl Session {
         let Some(request) = self.requests.pop() else { return };
         if matches!(request.kind, Kind::Login | Kind::Command(command::CHANGE_USER)) {
             self.take_account(&request);
-        } else if request.changes_database() {
+        } else if request.database_after() != DefaultDatabase::Unchanged {
             // Whether it did is not known.
             self.database = None;
         }
@@ -761,16 +806,26 @@ impl Session {
         self.requests.recycle(request.text);
     }
 
-    /// A request that is missing may have been `USE`, unless its response was that to something else.
-    fn doubt_database(&mut self, request: &Request, response: Option<&Response>) {
-        if self.unexplained && request.kind == Kind::Unseen {
-            let outcome = response.map(|response| &response.outcome);
-            self.unexplained = !outcome.is_some_and(|o| {
+    /// A request that is missing may have been `USE` or `COM_CHANGE_USER`, unless its response was that to something
+    /// else.
+    fn doubt_account(&mut self, request: &Request, response: Option<&Response>) {
+        if request.kind == Kind::Unseen && self.unseen != Unseen::Nothing {
+            let harmless = response.map(|response| &response.outcome).is_some_and(|o| {
                 o.rows.is_some() || o.error.is_some() || o.affected_rows.is_some_and(|rows| rows > 0)
             });
+            self.unseen = match self.unseen {
+                Unseen::Anything => Unseen::Anything,
+                _ if harmless => Unseen::Harmless,
+                _ => Unseen::Anything,
+            };
         }
-        if request.behind_loss && std::mem::take(&mut self.unexplained) {
-            self.database = None;
+        if request.behind_loss {
+            // What was lost since then is for the request behind that.
+            let lost_since = self.behind_loss || self.requests.iter_mut().any(|r| r.behind_loss);
+            let next = if lost_since { Unseen::Anything } else { Unseen::Nothing };
+            if let Unseen::Unanswered | Unseen::Anything = std::mem::replace(&mut self.unseen, next) {
+                (self.user, self.database) = (None, None);
+            }
         }
     }
 
@@ -782,7 +837,7 @@ impl Session {
         over: bool,
         out: &mut Output<'_>,
     ) {
-        self.doubt_database(request, response);
+        self.doubt_account(request, response);
         let statement =
             if request.kind.has_statement() { self.statements.find(request.statement) } else { None };
         let wants_fingerprint = out.wants(FINGERPRINT);
@@ -805,8 +860,8 @@ impl Session {
         let context = Context {
             query,
             fingerprint,
-            user: self.user.as_deref(),
-            // What was not seen may have changed it.
+            // What was not seen may have changed them.
+            user: self.user.as_deref().filter(|_| request.kind != Kind::Unseen),
             database: self.database.as_deref().filter(|_| request.kind != Kind::Unseen),
             encoding: self.encoding,
         };

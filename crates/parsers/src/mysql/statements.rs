@@ -59,6 +59,12 @@ impl Statements {
         }
     }
 
+    /// A statement was prepared whose text was not seen as a whole: what refers to it has none.
+    pub fn insert_unread(&mut self, id: u32) {
+        self.remove(id);
+        self.last = None;
+    }
+
     /// All statements are gone.
     pub fn clear(&mut self) {
         *self = Statements::default();
@@ -140,5 +146,8 @@ mod tests {
         assert!(s.find(LAST).is_none() && s.find(3).is_some());
         s.preparation_failed();
         assert!(s.find(LAST).is_none());
+        s.insert(3, b"a".to_vec());
+        s.insert_unread(3);
+        assert!(s.find(LAST).is_none() && s.find(3).is_none());
     }
 }

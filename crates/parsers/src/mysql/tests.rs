@@ -441,7 +441,7 @@ fn after_a_gap_nothing_is_mispaired() {
         ],
         &[
             "exact query app shop SELECT 1 2 - - 1000 0",
-            "half - app - - 2 - - - 0",
+            "half - - - - 2 - - - 0",
             "resync query app shop SELECT 3 - - 1146 1000 0",
             "exact query app shop SELECT 4 2 - - 1000 0",
         ],
@@ -459,7 +459,7 @@ fn after_a_gap_nothing_is_mispaired() {
         ],
         &[
             "gap_body query app shop - 2 - - - 0",
-            "half - app - - - 1 - - 0",
+            "half - - - - - 1 - - 0",
             "resync query app shop SELECT 3 2 - - 1000 0",
         ],
     );

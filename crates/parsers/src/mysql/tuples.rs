@@ -3,7 +3,7 @@
 use tuple::{FieldId, TupleWriter};
 
 use super::request::Request;
-use super::response::Response;
+use super::response::{Response, UNREAD_ERROR};
 use super::{
     AFFECTED_ROWS, COMMAND, DATABASE, ENCODING, ERROR_CODE, FINGERPRINT, QUERY, REQUEST_BYTES,
     RESPONSE_BYTES, RESPONSE_TIME, ROWS, TRANSFER_TIME, USER,
@@ -58,8 +58,8 @@ fn set_text(w: &mut TupleWriter, field: FieldId, value: Option<&[u8]>) {
 
 fn write_outcome(w: &mut TupleWriter, response: &Response) {
     let outcome = &response.outcome;
-    for (field, value) in
-        [(ROWS, outcome.rows), (AFFECTED_ROWS, outcome.affected_rows), (ERROR_CODE, outcome.error)]
+    let error = outcome.error.filter(|code| *code != UNREAD_ERROR);
+    for (field, value) in [(ROWS, outcome.rows), (AFFECTED_ROWS, outcome.affected_rows), (ERROR_CODE, error)]
     {
         value.into_iter().for_each(|v| w.u64(field, v));
     }

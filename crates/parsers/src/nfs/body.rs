@@ -102,6 +102,15 @@ impl<'a> Args<'a> {
     }
 }
 
+impl Args<'_> {
+    /// The message breaks off: of a COMPOUND's operations the later ones might have said something else.
+    pub fn forget_unsettled(&mut self) {
+        if let More::Compound(_) = self.more {
+            *self = Args { handle: self.handle, ..Args::default() };
+        }
+    }
+}
+
 impl<'a> Results<'a> {
     /// Reads results; `None`: they go on. `listing`: the names of a directory are asked for.
     pub fn read(&mut self, target: &Target, listing: bool, x: &mut Xdr<'a>) -> Option<()> {

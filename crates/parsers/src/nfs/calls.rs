@@ -1,5 +1,6 @@
 //! Calls and replies of one flow, matched by xid; what is to be read of a message; what was learned from both.
 
+use flow::Place;
 use wire::Timestamp;
 
 use super::body::{Args, Results};
@@ -156,7 +157,7 @@ impl Calls {
         let target = rpc::call(&call.head).map_or(known, |header| header.target);
         blocks.move_to(&mut call.checksums);
         call.target = target;
-        call.span = message.span?;
+        (call.span, call.place) = (message.span?, message.place);
         (call.ended, call.gap, call.found) = (ended, message.gap, message.found);
         call.bytes = message.len();
         call.repeats = 0;
@@ -164,7 +165,7 @@ impl Calls {
         self.program = Some(target.program);
         let waiting = &mut self.waiting[index(direction)];
         if let Some(place) = waiting.find(xid) {
-            if waiting.get(place).target == target {
+            if waiting.comes_again(place) {
                 out.counters.retransmitted_calls += 1;
                 waiting.get(place).repeats += 1;
                 return None;
@@ -179,42 +180,62 @@ impl Calls {
             waiting.coming().repeats = 1;
         }
         let coming = waiting.coming();
-        if let Some(reply) = self.early.take(direction, xid, coming.span) {
+        if let Some(reply) = self.early.take(direction, xid, coming) {
             emit::tuple(coming, Some(&reply.reply()), self.wanted, &mut self.names, out);
             self.remember(xid);
             return None;
         }
-        let number = waiting.enter(xid);
-        while let Some(place) = self.waiting[index(direction)].too_many() {
+        while !self.waiting[index(direction)].has_room(out.limits.rpc_bytes_max) {
             out.counters.evicted_requests += 1;
-            self.give_up(direction, place, out);
+            match self.waiting[index(direction)].hopeless() {
+                Some(place) => self.give_up(direction, place, out),
+                None => {
+                    self.refuse(direction, out);
+                    return None;
+                }
+            }
         }
-        Some(number)
+        Some(self.waiting[index(direction)].enter(xid))
     }
 
     /// A reply.
     pub fn reply(&mut self, direction: Direction, reply: &Reply<'_>, out: &mut Output<'_>) {
         let Some(xid) = Xdr::new(reply.head).u32() else { return };
         let waiting = &mut self.waiting[1 - index(direction)];
-        if let Some(place) = waiting.find(xid) {
+        if let Some(place) = waiting.find(xid).filter(|place| waiting.get(*place).can_get(&reply.message)) {
             emit::tuple(waiting.get(place), Some(reply), self.wanted, &mut self.names, out);
-            waiting.remove(place);
+            waiting.answer(place);
             self.remember(xid);
         } else if self.answered.contains(&xid) {
             out.counters.repeated_replies += 1;
         } else {
-            while !self.early.has_room() {
-                self.give_up_early(out);
-            }
-            self.early.hold(direction, reply);
-            out.counters.copied_bytes += reply.head.len() as u64;
+            self.hold(direction, reply, out);
         }
     }
 
-    /// One direction has come as far as `ts`: what it answers or asks was said before.
+    /// A reply whose call is not known waits for it. Where too many do, the new one does not: the call of the oldest
+    /// comes first.
+    #[cold]
+    fn hold(&mut self, direction: Direction, reply: &Reply<'_>, out: &mut Output<'_>) {
+        if self.early.has_room(out.limits.rpc_bytes_max / 4) {
+            out.counters.copied_bytes += reply.head.len() as u64;
+            self.early.hold(direction, reply);
+        } else {
+            out.counters.evicted_requests += 1;
+            self.unasked(reply, out);
+        }
+    }
+
+    /// What one direction says from here on, at `place` and `ts`, comes now: what was said before has come.
     #[inline]
-    pub fn pass_time(&mut self, direction: Direction, ts: Timestamp, out: &mut Output<'_>) {
-        while self.early.is_overdue(direction, ts) {
+    pub fn come_to(
+        &mut self,
+        direction: Direction,
+        place: Option<Place>,
+        ts: Timestamp,
+        out: &mut Output<'_>,
+    ) {
+        while self.early.is_overdue(direction, place, ts) {
             self.give_up_early(out);
         }
     }
@@ -222,8 +243,12 @@ impl Calls {
     #[cold]
     fn give_up_early(&mut self, out: &mut Output<'_>) {
         if let Some(reply) = self.early.take_oldest() {
-            emit::unasked(&reply.reply(), self.program.is_none_or(|p| p == programs::NFS), out);
+            self.unasked(&reply.reply(), out);
         }
+    }
+
+    fn unasked(&self, reply: &Reply<'_>, out: &mut Output<'_>) {
+        emit::unasked(reply, self.program.is_none_or(|p| p == programs::NFS), out);
     }
 
     /// What was taken for a call was none.
@@ -252,6 +277,14 @@ impl Calls {
         waiting.remove(place);
     }
 
+    /// The call that came in is written at once, as if no reply came.
+    #[cold]
+    fn refuse(&mut self, direction: Direction, out: &mut Output<'_>) {
+        let waiting = &mut self.waiting[index(direction)];
+        emit::tuple(waiting.coming(), None, self.wanted, &mut self.names, out);
+        waiting.refuse();
+    }
+
     fn remember(&mut self, xid: u32) {
         if !self.is_udp {
             return;
@@ -277,6 +310,7 @@ fn of_call(message: &[u8]) -> Option<Read> {
 fn offset(call: &Call) -> Option<u64> {
     let header = rpc::call(&call.head)?;
     let (mut x, mut args) = (header.args, Args::default());
-    args.read(&header.target, &mut x)?;
+    // What comes behind the offset may be missing.
+    let _ = args.read(&header.target, &mut x);
     args.offset
 }

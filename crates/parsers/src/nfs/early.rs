@@ -3,24 +3,22 @@
 
 use std::collections::VecDeque;
 
+use flow::Place;
 use wire::Timestamp;
 
 use super::body::Results;
-use super::calls::{FileData, index};
+use super::calls::FileData;
 use super::emit::Reply;
 use super::lane::Message;
 use super::v3;
+use super::waiting::Call;
 use super::xdr::Xdr;
-use crate::{Direction, Span};
+use crate::Direction;
 
-/// Most replies held.
-const REPLIES_MAX: usize = 256;
-/// Most bytes of them.
-const BYTES_MAX: usize = 256 * 1024;
 /// Most bytes of one, file data aside.
 const REPLY_BYTES_MAX: usize = 4 * 1024;
-/// How much earlier than its call a reply may be captured.
-const SKEW_NS: i64 = 1_000_000;
+/// How much earlier than its call a reply may be captured, where nothing but the time tells.
+pub const SKEW_NS: i64 = 5_000_000;
 /// NFSv3's READ.
 const READ: u32 = 6;
 
@@ -30,6 +28,7 @@ pub fn layout(message: &[u8], mut x: Xdr<'_>) -> Option<(usize, Option<FileData>
     let mut results = Results::default();
     if v3::results(READ, false, &mut x, &mut results).is_some()
         && let (Some(_), Some(len)) = (results.attributes, results.data)
+        && len > 0
         && results.count == Some(len.into())
     {
         return Some((message.len() - x.left(), Some(FileData { offset: 0, len })));
@@ -65,7 +64,7 @@ impl Held {
     }
 
     fn bytes(&self) -> usize {
-        self.head.len() + size_of_val(&self.checksums[..])
+        size_of::<Held>() + self.head.len() + size_of_val(&self.checksums[..])
     }
 }
 
@@ -77,8 +76,8 @@ impl Early {
     }
 
     /// Whether another may be held.
-    pub fn has_room(&self) -> bool {
-        self.replies.len() < REPLIES_MAX && self.bytes < BYTES_MAX
+    pub fn has_room(&self, bytes_max: usize) -> bool {
+        self.bytes < bytes_max
     }
 
     /// Holds a reply.
@@ -91,14 +90,13 @@ impl Early {
         self.replies.push_back(held);
     }
 
-    /// Takes the reply to a call out, if there is one. A reply from before the call is another call's.
+    /// Takes the reply to a call out, if there is one.
     #[inline]
-    pub fn take(&mut self, caller: Direction, xid: u32, call: Span) -> Option<Held> {
+    pub fn take(&mut self, caller: Direction, xid: u32, call: &Call) -> Option<Held> {
         if self.replies.is_empty() {
             return None;
         }
-        let earliest = call.last.plus(-SKEW_NS);
-        let answers = |h: &Held| h.xid == xid && h.direction != caller && h.first() >= earliest;
+        let answers = |h: &Held| h.xid == xid && h.direction != caller && call.can_get(&h.message);
         let held = self.replies.remove(self.replies.iter().position(answers)?)?;
         self.bytes -= held.bytes();
         Some(held)
@@ -111,10 +109,14 @@ impl Early {
         Some(held)
     }
 
-    /// Whether the caller of the oldest has come so far that its call would have been seen.
+    /// Whether the caller of the oldest, of whom bytes come that begin at `place` and `ts`, has come so far that its call
+    /// would have been seen: what had been heard of the caller when the reply was sent tells, else the time.
     #[inline]
-    pub fn is_overdue(&self, caller: Direction, ts: Timestamp) -> bool {
-        let oldest = self.replies.front();
-        oldest.is_some_and(|h| index(h.direction) != index(caller) && h.first().plus(SKEW_NS) < ts)
+    pub fn is_overdue(&self, caller: Direction, place: Option<Place>, ts: Timestamp) -> bool {
+        let Some(oldest) = self.replies.front().filter(|h| h.direction != caller) else { return false };
+        match (oldest.message.place.and_then(|replied| replied.ack), place) {
+            (Some(heard), Some(now)) => now.seq.distance(heard) >= 0,
+            _ => oldest.first().plus(SKEW_NS) < ts,
+        }
     }
 }

@@ -73,7 +73,11 @@ pub fn tuple(
     let mut broken = false;
     if let Some(header) = rpc::call(&call.head) {
         tuple.credentials = Some(header.credentials);
-        broken |= tuple.args.read(&call.target, &mut { header.args }).is_none() && !call.gap;
+        let read = tuple.args.read(&call.target, &mut { header.args });
+        broken |= read.is_none() && !call.gap;
+        if read.is_none() && call.gap {
+            tuple.args.forget_unsettled();
+        }
     } else {
         broken |= !call.gap;
     }
@@ -190,7 +194,11 @@ impl Tuple<'_> {
             self.write_results(w);
             number(w, field::RESPONSE_BYTES, reply.message.len());
             if let Some(call) = self.call.filter(|call| call.ended) {
-                w.i64(field::RESPONSE_TIME, reply.span().first.since(call.span.last));
+                // Captured in the wrong order, or by a clock that was set: how long it took is not known.
+                let time = reply.span().first.since(call.span.last);
+                if time >= 0 {
+                    w.i64(field::RESPONSE_TIME, time);
+                }
             }
             if reply.ended {
                 w.i64(field::TRANSFER_TIME, reply.span().last.since(reply.span().first));
@@ -221,7 +229,7 @@ impl Tuple<'_> {
 
     /// Whether file data came with the call or the reply, and were read where they belong.
     fn has_data(&self) -> bool {
-        let offset = self.args.offset.unwrap_or(0);
+        let Some(offset) = self.args.offset else { return false };
         let sound =
             self.reply.is_none_or(|r| !r.message.early || offset.is_multiple_of(super::blocks::BLOCK));
         self.call.is_some() && (self.args.data.is_some() || self.results.data.is_some() && sound)

@@ -1,6 +1,8 @@
 //! One direction of a TCP connection: where it stands in its records (RFC 5531 section 11) and in the message they
 //! carry.
 
+use flow::Place;
+
 use crate::resync::Resync;
 use crate::{Quality, Span};
 use wire::Timestamp;
@@ -60,6 +62,8 @@ pub struct Message {
     pub kind: Kind,
     /// When it was on the wire, from its first byte on.
     pub span: Option<Span>,
+    /// Where it begins in what both sides say.
+    pub place: Option<Place>,
     /// Its bytes so far.
     pub bytes: u64,
     /// Bytes are missing.
@@ -86,6 +90,7 @@ pub enum Kind {
 const NOTHING: Message = Message {
     kind: Kind::Unknown,
     span: None,
+    place: None,
     bytes: 0,
     gap: false,
     found: None,

@@ -71,6 +71,12 @@ pub fn target(message: &[u8]) -> Option<Target> {
     Some(Target { program: x.u32()?, version: x.u32()?, procedure: x.u32()?, protected: false })
 }
 
+/// Whether a call that begins like one comes with RPCSEC_GSS.
+pub fn is_gss(message: &[u8]) -> bool {
+    let mut x = Xdr::new(message);
+    x.fixed(24).and_then(|_| x.u32()) == Some(GSS)
+}
+
 /// Reads the header of a call; `None`: it goes on, or it is none.
 pub fn call(message: &[u8]) -> Option<Call<'_>> {
     let mut x = Xdr::new(message);
@@ -98,6 +104,8 @@ pub fn reply(message: &[u8]) -> Option<Reply<'_>> {
 /// Service of RPCSEC_GSS that leaves bodies as they are.
 const GSS_NONE: u32 = 1;
 const REJECTED: u32 = 16;
+/// The flavor RPCSEC_GSS.
+const GSS: u32 = 6;
 
 fn credentials(flavor: u32, body: &[u8]) -> Option<Credentials<'_>> {
     let mut x = Xdr::new(body);
@@ -107,7 +115,7 @@ fn credentials(flavor: u32, body: &[u8]) -> Option<Credentials<'_>> {
             let machine = x.opaque(MACHINE_BYTES_MAX)?;
             Credentials::Sys { machine, uid: x.u32()?, gid: x.u32()? }
         }
-        6 => {
+        GSS => {
             let (_version, control, _number, service) = (x.u32()?, x.u32()?, x.u32()?, x.u32()?);
             Credentials::Gss(if control == 0 { service } else { 0 })
         }

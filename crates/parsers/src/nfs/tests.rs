@@ -321,7 +321,7 @@ fn replies_that_come_before_their_calls() {
     // What the client said before was held back.
     t.now_us = 0;
     asked.iter().for_each(|ask| _ = t.client(ask));
-    t.wait_us(2000).client(getattr(9).record());
+    t.wait_us(6000).client(getattr(9).record());
     let all = sums(&data);
     assert_eq!(
         t.rows(),
@@ -338,10 +338,68 @@ fn replies_that_come_before_their_calls() {
 #[test]
 fn calls_that_wait_are_bounded() {
     let mut t = talk(SHORT);
-    (0..waiting::CALLS_MAX as u32 + 9).for_each(|xid| _ = t.client(getattr(xid).record()));
-    assert_eq!(t.counters.evicted_requests, 9);
-    (0..300).for_each(|xid| _ = t.server(getattr_reply(9999 + xid).record()));
-    assert_eq!(t.rows().len(), waiting::CALLS_MAX + 9 + 300);
+    t.limits.rpc_bytes_max = 64 << 10;
+    (0..1000).for_each(|xid| _ = t.client(getattr(xid).record()));
+    (0..1000).for_each(|xid| _ = t.server(getattr_reply(9999 + xid).record()));
+    let refused = t.counters.evicted_requests;
+    assert!((1500..1800).contains(&refused), "{refused}");
+    assert_eq!(t.rows().len(), 2000);
+}
+
+/// `ahead` calls are under way, answered in an order that `shuffle` gives, of which `lost` in 1000 are not; how many of
+/// 4000 were paired.
+fn paired_under_load(ahead: u32, shuffle: impl Fn(u32) -> u32, lost: u32) -> usize {
+    let mut t = talk(&["quality"]);
+    t.limits.rpc_bytes_max = 64 << 10;
+    for i in 0..4000 + ahead {
+        if i < 4000 {
+            t.client(getattr(i).record());
+        }
+        if let Some(xid) = i.checked_sub(ahead).map(&shuffle).filter(|xid| xid * 7919 % 1000 >= lost) {
+            t.server(getattr_reply(xid).record());
+        }
+    }
+    t.rows().iter().filter(|row| *row == "exact").count()
+}
+
+#[test]
+fn under_load_as_many_are_paired_as_there_is_room_for() {
+    let room = 290;
+    let check = |ahead, shuffle: fn(u32) -> u32, lost, least: u32| {
+        let paired = paired_under_load(ahead, shuffle, lost);
+        assert!(paired >= least as usize, "{paired} of {least}, {ahead} under way, {lost} lost");
+    };
+    let in_order = |xid| xid;
+    let backwards_by_16 = |xid| xid ^ 15;
+    check(100, in_order, 0, 4000);
+    check(100, backwards_by_16, 0, 4000);
+    for ahead in [500, 1000, 2000] {
+        check(ahead, in_order, 0, 4000 * room / ahead);
+        check(ahead, backwards_by_16, 0, 4000 * room / ahead);
+    }
+    // What is never answered does not stay for good.
+    check(100, in_order, 100, 3600);
+    check(100, backwards_by_16, 200, 3200);
+    check(500, in_order, 100, 3600 * room / 500 / 2);
+}
+
+#[test]
+fn calls_without_replies_make_room_in_time() {
+    let mut t = talk(SHORT);
+    t.limits.rpc_bytes_max = 64 << 10;
+    (0..1000).for_each(|xid| _ = t.client(getattr(xid).record()));
+    t.wait_us(11_000_000).client(getattr(5000).record()).server(getattr_reply(5000).record());
+    assert!(t.rows().contains(&"5000 GETATTR ok 1000 exact".to_owned()));
+}
+
+#[test]
+fn a_number_used_again_is_another_call() {
+    let mut t = talk(&["xid", "offset", "status", "retransmitted", "quality"]);
+    t.client(read(1, 0, 5).record())
+        .client(read(1, 512, 5).record())
+        .server(read_reply(1, b"12345").record());
+    t.client(read(2, 0, 5).record()).client(read(2, 0, 5).record()).server(read_reply(2, b"12345").record());
+    assert_eq!(t.rows(), ["1 0 - 0 half", "1 512 ok 0 exact", "2 0 ok 1 exact"]);
 }
 
 #[test]

@@ -1,17 +1,26 @@
-//! Calls that wait for their replies: found by xid, bounded in number and bytes. A place that becomes free keeps its
-//! buffers for the next call.
+//! Calls that wait for their replies: found by xid, bounded in memory. A place that becomes free keeps its buffers for
+//! the next call.
+//!
+//! When the memory is used up a new call does not push out the oldest one, for under load that is the very one that
+//! is answered next, and all would be lost. It is refused, unless the oldest is unlikely to be answered.
 
+use flow::Place;
+use hashbrown::HashTable;
+
+use super::early::SKEW_NS;
+use super::lane::Message;
 use super::rpc::Target;
+use crate::heard::{self, Fit};
 use crate::{Quality, Span};
 
-/// Most calls that wait.
-pub const CALLS_MAX: usize = 1024;
-/// Most bytes kept of all of them.
-const BYTES_MAX: usize = 1 << 20;
 /// Most memory that a free place keeps.
 const KEPT_BYTES: usize = 4096;
 /// Most free places kept.
 const SPARE_MAX: usize = 64;
+/// After so long a call is unlikely to be answered.
+const PATIENCE_NS: i64 = 10_000_000_000;
+/// No place.
+const NONE: u32 = u32::MAX;
 
 /// A call.
 #[derive(Debug)]
@@ -22,6 +31,8 @@ pub struct Call {
     pub number: u64,
     /// When it was on the wire.
     pub span: Span,
+    /// Where it begins in what both sides say.
+    pub place: Option<Place>,
     /// When it ended is known.
     pub ended: bool,
     /// Bytes of it are missing.
@@ -44,6 +55,7 @@ impl Default for Call {
             target: Target::default(),
             number: 0,
             span: Span::at(wire::Timestamp::MIN),
+            place: None,
             ended: false,
             gap: false,
             found: None,
@@ -56,33 +68,79 @@ impl Default for Call {
 }
 
 impl Call {
+    /// Whether `reply`, which has its xid, can be its reply and not that to an earlier call with the same xid. What
+    /// either end had heard of the other tells, else the time.
+    pub fn can_get(&self, reply: &Message) -> bool {
+        match (self.place, reply.place, reply.span) {
+            (Some(asked), Some(answered), _) => heard::fit(asked, answered) != Fit::Impossible,
+            (_, _, Some(span)) => span.first >= self.span.last.plus(-SKEW_NS),
+            _ => true,
+        }
+    }
+
+    /// Whether `other`, which has its xid, is the same call sent again. RPCSEC_GSS numbers each sending anew.
+    pub fn is_again(&self, other: &Call) -> bool {
+        let seen = self.head.len().min(other.head.len());
+        self.target == other.target
+            && (self.head[..seen] == other.head[..seen] || super::rpc::is_gss(&self.head))
+    }
+
     fn held_bytes(&self) -> usize {
-        self.head.len() + size_of_val(&self.checksums[..])
+        size_of::<Slot>() + self.head.len() + size_of_val(&self.checksums[..])
     }
 }
 
+#[derive(Debug)]
+struct Slot {
+    call: Call,
+    xid: u32,
+    /// Neighbours among those that wait, by age.
+    older: u32,
+    newer: u32,
+}
+
 /// All calls of one direction.
-#[derive(Default)]
+#[derive(Debug)]
 pub struct Waiting {
-    xids: Vec<u32>,
-    /// Those that wait, in no order, then spare places.
-    calls: Vec<Call>,
+    slots: Vec<Slot>,
+    by_xid: HashTable<u32>,
+    free: Vec<u32>,
+    oldest: u32,
+    newest: u32,
     coming: Call,
-    bytes: usize,
+    held_bytes: usize,
     numbers: u64,
+    /// The latest call that was answered.
+    answered: u64,
+}
+
+impl Default for Waiting {
+    fn default() -> Self {
+        Waiting {
+            slots: Vec::new(),
+            by_xid: HashTable::new(),
+            free: Vec::new(),
+            oldest: NONE,
+            newest: NONE,
+            coming: Call::default(),
+            held_bytes: 0,
+            numbers: 0,
+            answered: 0,
+        }
+    }
 }
 
 impl Waiting {
     /// Where the call `xid` is.
     #[inline]
     pub fn find(&self, xid: u32) -> Option<usize> {
-        self.xids.iter().position(|x| *x == xid)
+        self.by_xid.find(hash(xid), |at| self.slots[*at as usize].xid == xid).map(|at| *at as usize)
     }
 
     /// The call at `place`.
     #[inline]
     pub fn get(&mut self, place: usize) -> &mut Call {
-        &mut self.calls[place]
+        &mut self.slots[place].call
     }
 
     /// The call that comes in, to be filled and then taken in with [`Waiting::enter`].
@@ -91,49 +149,114 @@ impl Waiting {
         &mut self.coming
     }
 
+    /// Whether the call that came in is the one at `place`, sent again.
+    pub fn comes_again(&self, place: usize) -> bool {
+        self.slots[place].call.is_again(&self.coming)
+    }
+
+    /// Whether there is room for the call that came in; for one there always is.
+    #[inline]
+    pub fn has_room(&self, bytes_max: usize) -> bool {
+        self.by_xid.is_empty() || self.held_bytes + self.coming.held_bytes() <= bytes_max
+    }
+
     /// The call that came in waits now. Returns its number.
     #[inline]
     pub fn enter(&mut self, xid: u32) -> u64 {
-        if self.calls.len() == self.xids.len() {
-            self.calls.push(Call::default());
-        }
         self.numbers += 1;
         self.coming.number = self.numbers;
-        self.bytes += self.coming.held_bytes();
-        std::mem::swap(&mut self.calls[self.xids.len()], &mut self.coming);
-        self.xids.push(xid);
+        self.held_bytes += self.coming.held_bytes();
+        let at = self.free.pop().unwrap_or(self.slots.len() as u32);
+        if at as usize == self.slots.len() {
+            self.slots.push(Slot { call: Call::default(), xid, older: NONE, newer: NONE });
+        }
+        let slot = &mut self.slots[at as usize];
+        std::mem::swap(&mut slot.call, &mut self.coming);
+        (slot.xid, slot.older, slot.newer) = (xid, self.newest, NONE);
+        self.link(self.newest, NONE, at, at);
+        let slots = &self.slots;
+        self.by_xid.insert_unique(hash(xid), at, |at| hash(slots[*at as usize].xid));
         self.numbers
+    }
+
+    /// The call that came in will not wait.
+    pub fn refuse(&mut self) {
+        self.numbers += 1;
     }
 
     /// Where a call of this number is.
     pub fn of_number(&self, number: u64) -> Option<usize> {
-        self.calls[..self.xids.len()].iter().position(|c| c.number == number)
-    }
-
-    /// The oldest, if there are too many.
-    #[inline]
-    pub fn too_many(&self) -> Option<usize> {
-        if self.xids.len() <= CALLS_MAX && self.bytes <= BYTES_MAX { None } else { self.oldest() }
+        let mut at = self.newest;
+        while let Some(slot) = self.slots.get(at as usize) {
+            if slot.call.number <= number {
+                return (slot.call.number == number).then_some(at as usize);
+            }
+            at = slot.older;
+        }
+        None
     }
 
     /// The oldest.
     pub fn oldest(&self) -> Option<usize> {
-        (0..self.xids.len()).min_by_key(|place| self.calls[*place].number)
+        (self.oldest != NONE).then_some(self.oldest as usize)
+    }
+
+    /// The oldest, if it is unlikely to be answered: as many calls sent after it as there is room for have been
+    /// answered, or it has waited for very long.
+    pub fn hopeless(&self) -> Option<usize> {
+        let call = &self.slots[self.oldest()?].call;
+        let overtaken = self.answered > call.number + self.by_xid.len() as u64;
+        let waited = self.coming.span.first.since(call.span.last);
+        (overtaken || waited > PATIENCE_NS).then_some(self.oldest as usize)
+    }
+
+    /// The call at `place` was answered.
+    #[inline]
+    pub fn answer(&mut self, place: usize) {
+        self.answered = self.answered.max(self.slots[place].call.number);
+        self.remove(place);
     }
 
     /// Takes a call out.
     #[inline]
     pub fn remove(&mut self, place: usize) {
-        let last = self.xids.len() - 1;
-        self.xids.swap_remove(place);
-        self.calls.swap(place, last);
-        let call = &mut self.calls[last];
-        self.bytes -= call.held_bytes();
-        if call.head.capacity() + size_of::<u64>() * call.checksums.capacity() > KEPT_BYTES {
+        let at = place as u32;
+        let Slot { xid, older, newer, .. } = self.slots[place];
+        if let Ok(entry) = self.by_xid.find_entry(hash(xid), |other| *other == at) {
+            entry.remove();
+        }
+        self.link(older, newer, newer, older);
+        let call = &mut self.slots[place].call;
+        self.held_bytes -= call.held_bytes();
+        call.number = 0;
+        let capacity = call.head.capacity() + size_of::<u64>() * call.checksums.capacity();
+        if capacity > KEPT_BYTES || self.free.len() >= SPARE_MAX {
             (call.head, call.checksums) = (Vec::new(), Vec::new());
         }
-        if self.calls.len() > last + SPARE_MAX {
-            self.calls.truncate(last + SPARE_MAX);
+        self.free.push(at);
+        if self.by_xid.is_empty() && self.slots.len() > SPARE_MAX {
+            self.slots = Vec::new();
+            self.by_xid = HashTable::new();
+            self.free = Vec::new();
         }
     }
+
+    /// Behind `older` comes `next`, and before `newer` comes `last`.
+    #[inline]
+    fn link(&mut self, older: u32, newer: u32, next: u32, last: u32) {
+        match self.slots.get_mut(older as usize) {
+            Some(slot) => slot.newer = next,
+            None => self.oldest = next,
+        }
+        match self.slots.get_mut(newer as usize) {
+            Some(slot) => slot.older = last,
+            None => self.newest = last,
+        }
+    }
+}
+
+/// Clients count their xids; who chooses them to collide makes his own connection slow, up to the bound.
+#[inline]
+fn hash(xid: u32) -> u64 {
+    u64::from(xid).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

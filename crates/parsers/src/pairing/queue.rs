@@ -145,6 +145,9 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         let begins_round = place.ack.is_some() && place.ack != self.round.heard;
         if hole != Hole::NONE {
             hole = self.miss_requests(hole, place, begins_round);
+        } else if self.counting == Counting::ExactBelow(self.next_request) {
+            // What was missing was too little for a message.
+            self.counting = Counting::Exact;
         }
         if begins_round {
             hole = self.begin_round(place, hole);

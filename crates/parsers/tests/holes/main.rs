@@ -1,0 +1,83 @@
+//! Conversations with holes: what is told of them must be what is told of the same without holes, or nothing.
+//!
+//! A field of a damaged conversation's tuple is null, or as in the whole one; and no tuple of which a byte is missing
+//! is `exact`. Packets that are lost, in either direction or one alone, and packets that the snaplen cuts.
+
+mod http;
+mod memcached;
+mod mysql;
+mod nfs;
+mod talk;
+
+use parsers::Direction;
+use talk::{Damage, Script, Side};
+use testkit::Rng;
+
+/// Conversations of each kind.
+const SEEDS: u64 = 400;
+
+fn any_damage(rng: &mut Rng) -> Damage {
+    let share = [0.01, 0.05, 0.2][rng.below(3) as usize];
+    match rng.below(4) {
+        0 => Damage::Cut(20 + rng.below(180) as usize),
+        1 => Damage::Lost { share, side: Side::Client },
+        2 => Damage::Lost { share, side: Side::Server },
+        _ => Damage::Lost { share, side: Side::Both },
+    }
+}
+
+fn check(script: fn(&mut Rng) -> Script, damage: fn(&mut Rng) -> Damage) {
+    for seed in 0..SEEDS {
+        let mut rng = Rng::new(seed);
+        let (script, damage) = (script(&mut rng), damage(&mut rng));
+        if let Err(why) = talk::check(&script, damage, &mut rng) {
+            panic!("seed {seed}, {damage:?}: {why}");
+        }
+    }
+}
+
+#[test]
+fn http() {
+    check(http::script, any_damage);
+}
+
+#[test]
+fn memcached_text() {
+    check(memcached::script, any_damage);
+}
+
+#[test]
+fn mysql() {
+    check(mysql::script, any_damage);
+}
+
+#[test]
+fn nfs() {
+    check(nfs::script, any_damage);
+}
+
+/// An xid says which reply is a call's, whichever comes first.
+#[test]
+fn nfs_captured_in_another_order() {
+    for seed in 0..SEEDS {
+        let mut rng = Rng::new(seed);
+        let ns = rng.below(5_000) as i64 * 1000;
+        let (script, side) = match seed % 3 {
+            0 => (nfs::script(&mut rng), Direction::ServerToClient),
+            1 => (nfs::script(&mut rng), Direction::ClientToServer),
+            _ => (nfs::script_with_few_numbers(&mut rng), Direction::ClientToServer),
+        };
+        if let Err(why) = talk::check_skewed(&script, side, ns, &mut rng) {
+            panic!("seed {seed}, {side:?} late by {ns} ns: {why}");
+        }
+    }
+}
+
+/// A call whose reply is missing does not get that to a later one.
+#[test]
+fn nfs_with_numbers_used_again() {
+    check(nfs::script_with_few_numbers, |rng| Damage::Lost {
+        share: rng.below(50) as f64 / 100.0,
+        side: Side::Server,
+    });
+}
