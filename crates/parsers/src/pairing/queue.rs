@@ -282,6 +282,15 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         later.find(|t| can_answer(t.place, place))?.request()
     }
 
+    /// The request whose client had heard everything up to `place` and nothing more: what begins there is the answer to it, if
+    /// the client only asks when it was answered.
+    #[must_use]
+    pub fn answered_from(&self, place: Place) -> Option<&Q> {
+        let mut waiting = (self.next_response..self.next_request).filter_map(|n| self.get(n));
+        let heard = |t: &&Transaction<Q, R>| t.place.ack == Some(place.seq) && can_answer(t.place, place);
+        waiting.find(|t| t.waits() && heard(t))?.request()
+    }
+
     /// The requests that wait, with their numbers.
     pub fn waiting(&self) -> impl Iterator<Item = (u64, &Q)> {
         (self.base..self.next_request).filter_map(|n| Some((n, self.get(n).filter(|t| t.waits())?.request()?)))
