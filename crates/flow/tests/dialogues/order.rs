@@ -80,6 +80,35 @@ fn a_hole_holds_what_was_said_after_it_and_no_more() {
 }
 
 #[test]
+fn of_two_that_had_not_heard_each_other_the_earlier_comes_first() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send(b"one");
+    talk.server().send(b"first");
+    talk.client().send(b"two!").amend(|sent| claim(sent, 0u32.wrapping_sub(5)));
+    let mut sent = talk.take();
+    let late = sent.remove(3);
+    sent.push(late);
+    check(&sent, "<3 >5h <4h");
+}
+
+#[test]
+fn what_is_sent_again_says_no_more_than_what_was_said_behind_it() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send_unseen(3).send(b"two!");
+    talk.server().send_unseen(5);
+    talk.client().segment(-7, TcpFlags::ACK, b"one");
+    let mut seen = Observer::new(Config::default());
+    seen.run(&talk.take());
+    assert_eq!(seen.take_log(), "open <3 <4h", "the lost answer had not been heard before");
+    seen.expire(talk.now.plus(SECOND));
+    assert_eq!(seen.take_log(), ">gap5");
+}
+
+#[test]
 fn an_acknowledgment_that_the_next_packet_contradicts_is_not_believed() {
     let lens = [(5, 50), (6, 60), (7, 70)];
     for (lie, expected) in [
