@@ -51,6 +51,23 @@ fn an_answer_before_its_question_waits() {
     let answer = sent.remove(4);
     sent.insert(1, answer);
     check(&sent, "<5 >50h <6 >60");
+    // It is the first packet of all.
+    let mut sent = conversation(&[(5, 50), (6, 60)]);
+    let answer = sent.remove(4);
+    sent.insert(0, answer);
+    check(&sent, ">5 <50h >6 <60");
+}
+
+#[test]
+fn a_connection_under_way_waits_once_for_the_side_that_is_not_there_yet() {
+    let mut sent = conversation(&[(5, 50), (6, 60), (7, 70)]);
+    sent.drain(..4);
+    check(&sent, "<50h >6 <60 >7 <70");
+    // The other side never comes.
+    sent.retain(|sent| sent.src.port() == 80);
+    check(&sent, "<50h <60h <70h");
+    let none = Config { held_bytes_max: 0, ..Config::default() };
+    check_with(none, &sent, "<50 <60 <70");
 }
 
 #[test]
