@@ -241,6 +241,12 @@ impl FlowCore<'_> {
         spill.is_some_and(|spill| spill.stream[side.index()] & reassembly::BUSY != 0)
     }
 
+    /// Whether what one side said waits for the other side's bytes.
+    #[inline]
+    pub(crate) fn holds_back(&self) -> bool {
+        self.cold.spill.as_ref().is_some_and(|spill| spill.order.is_some())
+    }
+
     /// Whether an ordinary segment would change nothing but the hot record: both streams are under way and in order,
     /// and what has been seen settles the idle timeout.
     pub(crate) fn is_plain(&self) -> bool {
@@ -250,8 +256,7 @@ impl FlowCore<'_> {
         let settled = self.hot.has(flag::HANDSHAKE_DONE)
             || (a | b) & (half_bit::SYN | half_bit::SYN_IMPLIED) == 0
                 && [Side::A, Side::B].iter().any(|side| self.unique_bytes(*side) > 0);
-        let quiet =
-            self.cold.spill.as_ref().is_none_or(|spill| spill.stream == [0; 2] && spill.order.is_none());
+        let quiet = self.cold.spill.as_ref().is_none_or(|spill| spill.stream == [0; 2]) && !self.holds_back();
         self.hot.word & (BEGUN | NOT) == BEGUN && a & b & half_bit::ACK_SEEN != 0 && settled && quiet
     }
 

@@ -13,6 +13,9 @@
 //! - when the other side goes on below it with bytes that were captured long after;
 //! - when both heads wait for each other: neither can have heard the other before it spoke.
 //!
+//! Of a side of which nothing has been seen nothing is known; only what is said in a connection's first moments, as far as the
+//! capture has it, waits for that side to appear.
+//!
 //! So what waits, waits for a hole that reassembly will fill or give up; nothing waits for ever.
 
 use std::collections::VecDeque;
@@ -56,6 +59,8 @@ pub(crate) struct Heard {
     pub acked: [Option<TcpSeq>; 2],
     /// A capture's packets may be that much out of order.
     pub reorder_wait_ns: i64,
+    /// The flow began less than that ago: of a side of which nothing is known earlier packets may still come.
+    pub young: bool,
 }
 
 /// Whether a piece may be delivered.
@@ -81,7 +86,8 @@ pub(crate) struct Order {
 impl Heard {
     /// When a piece of `side` may be delivered, if the other side has been up to `delivered`.
     fn turn(&self, side: Side, ack: Option<TcpSeq>, delivered: Option<TcpSeq>) -> Turn {
-        let (Some(ack), Some(delivered)) = (ack, delivered) else { return Turn::Now };
+        let Some(ack) = ack else { return Turn::Now };
+        let Some(delivered) = delivered else { return if self.young { Turn::Later } else { Turn::Now } };
         let (at, other) = (side.index(), side.other().index());
         let is_up_to = |known: Option<TcpSeq>| known.is_some_and(|known| ack.distance(known) <= 0);
         match ack.distance(delivered) {

@@ -577,7 +577,8 @@ impl<S: Default> Table<S> {
                     context(&self.config, &mut self.budget, &mut self.counters, events, place, packet.ts);
                 tcp_state::on_segment(&mut flow, side, (packet, tcp), &mut cx);
                 ended = flow.core().is_terminated() && !was_terminated;
-                if ended || flow.core().is_busy(Side::A) || flow.core().is_busy(Side::B) {
+                let core = flow.core();
+                if ended || core.is_busy(Side::A) || core.is_busy(Side::B) || core.holds_back() {
                     self.hasten(place, packet.ts, now);
                 }
             }

@@ -67,7 +67,7 @@ impl Context<'_> {
     /// What decides in which order the two sides' bytes are delivered. A side of which nothing is captured holds nobody up.
     fn heard(&self, flow: FlowCore<'_>) -> Heard {
         let (hot, wait_ns) = (flow.hot, self.patience.reorder_wait_ns);
-        let young = self.now.since(flow.first_ts()).saturating_abs() <= wait_ns;
+        let young = self.now.since(flow.first_ts()).saturating_abs() < wait_ns;
         let is_here = |side| hot.is_started(side) && (young || flow.packets(side) > 0);
         let sides = [Side::A, Side::B];
         Heard {
@@ -75,14 +75,18 @@ impl Context<'_> {
             ended: sides.map(|side| hot.is_ended(side)),
             acked: sides.map(|side| hot.did(side, half_bit::ACK_SEEN).then_some(hot.ack[side.index()])),
             reorder_wait_ns: wait_ns,
+            young,
         }
     }
 
     /// Delivers what waits, as far as it has its turn.
     fn release(&mut self, flow: &mut FlowMut<'_>) {
+        self.release_by(flow, self.heard(flow.core()));
+    }
+
+    fn release_by(&mut self, flow: &mut FlowMut<'_>, before: Heard) {
         let Some(mut order) = flow.cold.spill.as_mut().and_then(|spill| spill.order.take()) else { return };
-        let (before, wanted) = (self.heard(flow.core()), self.delivers(flow));
-        let mut heard = before;
+        let (mut heard, wanted) = (before, self.delivers(flow));
         while let Some((side, piece)) = order.pop(&mut heard, self.budget, self.totals) {
             piece.tell(side, wanted, self.flow, self.events);
         }
@@ -115,6 +119,9 @@ impl Context<'_> {
         let Some(order) = flow.cold.spill.as_mut().and_then(|spill| spill.order.as_mut()) else { return };
         self.totals.held_overflows += 1;
         let waits_for = order.waits_for();
+        if waits_for.is_some_and(|(side, _)| !flow.hot.is_started(side.other())) {
+            return self.release_by(flow, Heard { young: false, ..self.heard(flow.core()) });
+        }
         let gives_up = |(side, ack): (Side, TcpSeq)| {
             let before = repeats_of(flow, side.other());
             let gave_up = self.on_stream(flow, side.other(), |stream, out| stream.give_up(ack, out));
@@ -151,7 +158,8 @@ impl Context<'_> {
                 self.on_stream(flow, side, |stream, out| stream.flush(out));
             }
         }
-        while flow.cold.spill.as_ref().is_some_and(|spill| spill.order.is_some()) {
+        self.release_by(flow, Heard { young: false, ..self.heard(flow.core()) });
+        while flow.core().holds_back() {
             self.disbelieve_heads(flow);
         }
     }
@@ -234,7 +242,9 @@ fn end_when_both_have(flow: &mut FlowMut<'_>, cx: &mut Context<'_>) {
 pub(crate) fn deadline(flow: FlowCore<'_>, patience: Patience) -> Option<Timestamp> {
     let spill = flow.cold.spill.as_ref()?;
     let busy = [Side::A, Side::B].into_iter().filter(|side| flow.is_busy(*side));
-    busy.filter_map(|side| spill.waiting[side.index()].as_ref()?.deadline(patience)).min()
+    let missing = busy.filter_map(|side| spill.waiting[side.index()].as_ref()?.deadline(patience)).min();
+    // What waits for no bytes waits for a side of which nothing is known.
+    missing.or(spill.order.as_ref().map(|_| flow.first_ts().plus(patience.reorder_wait_ns)))
 }
 
 /// The flow leaves the table: delivers what waits. A FIN in a capture that lacks the other direction altogether
@@ -463,7 +473,7 @@ fn is_next_in_order(flow: FlowCore<'_>, side: Side, segment: &Segment<'_>) -> bo
         && segment.payload.len() as u32 == segment.len
         && segment.len <= SMALL
         && !flow.is_busy(side)
-        && flow.cold.spill.as_ref().is_none_or(|spill| spill.order.is_none())
+        && !flow.holds_back()
 }
 
 /// What [`ByteStream::accept`] would do with such a segment, without unpacking the stream.
