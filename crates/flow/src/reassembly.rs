@@ -520,7 +520,7 @@ impl Waiting {
     }
 
     /// One past the highest byte or FIN seen behind the hole.
-    fn highest(&self) -> i64 {
+    pub fn highest(&self) -> i64 {
         let held = self.segments.last_key_value().map_or(0, |(pos, held)| pos + i64::from(held.len));
         held.max(self.fin.map_or(0, |(fin, _)| fin))
     }

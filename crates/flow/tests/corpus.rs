@@ -147,6 +147,11 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ),
     ("deepflow-xiangdao-retrans.pcap", "repeated", "as above: tshark sees no payload to repeat"),
     (
+        "pkts-established_syn_ports_reused.pcap",
+        "connections",
+        "a SYN inside of a connection that nobody answers begins none (RFC 5961, 4); tshark takes it for another",
+    ),
+    (
         "suricata-split-handshake-4whs.pcap",
         "handshake",
         "ours ends when both SYNs are acknowledged; the truth waits for the client's first ACK without SYN",
@@ -180,6 +185,11 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "zeek-reassembly.pcap",
         "unique_bytes",
         "two records say 20 bytes less than the IP length, and so does tshark; the next sequence numbers say more",
+    ),
+    (
+        "zeek-reassembly.pcap",
+        "repeated",
+        "segments out of order whose checksums are wrong are damaged, others' were right before: not taken in",
     ),
     (
         "zeek-rst-inject-rae.pcap",
