@@ -32,7 +32,9 @@ pub(crate) enum Verdict {
 pub(crate) const NEAR: i32 = 1 << 20;
 /// An acknowledgment is captured late by no more than this: what 1 Gb/s brings in 134 ms. Others do not follow to confirm it,
 /// as they do where many bytes are missing in the capture.
-const LATE_ACK: i32 = 1 << 24;
+pub(crate) const LATE_ACK: i32 = 1 << 24;
+/// TCP's largest window (RFC 7323 §2.3).
+pub(crate) const MAX_WINDOW: u32 = 1 << 30;
 /// How much later than the first a packet must be that confirms it with the same number: it is no copy then.
 const NO_COPY_NS: i64 = 1_000_000;
 /// Segments longer than an Ethernet frame's may be several that an adapter has merged under the checksum of one.
@@ -46,6 +48,9 @@ pub(crate) fn judge(
     young: bool,
 ) -> Verdict {
     let is = |flags| tcp.flags.intersects(flags);
+    if is_next(flow, side, tcp, packet.payload_original_len) {
+        return Verdict::Acceptable;
+    }
     let opens = is(TcpFlags::SYN) && !is(TcpFlags::RST);
     if is_damaged(flow, side, packet, tcp) {
         Verdict::Damaged
@@ -62,6 +67,19 @@ pub(crate) fn judge(
     }
 }
 
+/// Whether a segment is what is expected next of its side: in order, and acknowledging what was sent. Nearly all are.
+fn is_next(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo, len: u32) -> bool {
+    const SPECIAL: TcpFlags = TcpFlags(0x17); // ACK, RST, SYN, FIN
+    let (hot, at, other) = (flow.hot, side.index(), side.other());
+    let advance = tcp.ack.distance(hot.ack[at]);
+    tcp.flags.0 & SPECIAL.0 == TcpFlags::ACK.0
+        && (len == 0 || tcp.seq == hot.next[at])
+        && hot.did(side, half_bit::ACK_SEEN)
+        && hot.is_started(other)
+        && advance as u32 <= MAX_WINDOW
+        && !hot.next[other.index()].before(tcp.ack)
+}
+
 /// Whether the checksum of a segment that contradicts what is known says that bits are wrong. Asked only of a side whose
 /// checksums have been right: some adapters leave them to be filled in behind the capture, some captures are rewritten.
 fn is_damaged(flow: FlowCore<'_>, side: Side, packet: &Packet<'_>, tcp: &TcpInfo) -> bool {
@@ -71,21 +89,21 @@ fn is_damaged(flow: FlowCore<'_>, side: Side, packet: &Packet<'_>, tcp: &TcpInfo
         && packet.verify_checksum() == Checksum::Wrong
 }
 
-/// Whether a segment is anything but the next of its side that acknowledges what was seen.
+/// Whether a segment is no continuation of what was seen, behind holes perhaps: it opens or ends something, comes
+/// again, lies elsewhere, or acknowledges what was not seen.
 fn contradicts(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo, len: u32) -> bool {
-    let (hot, at, other) = (flow.hot, side.index(), side.other().index());
+    let (hot, at, other) = (flow.hot, side.index(), side.other());
     let is_special = tcp.flags.intersects(TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST);
-    let is_elsewhere = len > 0 && tcp.seq != hot.next[at];
-    let is_behind = tcp.ack.before(hot.ack[at]);
-    let is_ahead = hot.is_started(side.other()) && hot.next[other].before(tcp.ack);
-    is_special || is_elsewhere || is_behind || is_ahead
+    let goes_on = |side, seq| seq == hot.next[Side::index(side)] || seq == flow.highest_seq(side);
+    let is_ahead = |seq| hot.is_started(other) && flow.highest_seq(other).before(seq);
+    is_special || tcp.ack.before(hot.ack[at]) || len > 0 && !goes_on(side, tcp.seq) || is_ahead(tcp.ack)
 }
 
-/// Whether a segment lies where TCP's largest window may reach (RFC 7323 §2.3). One that does not may still be the first of a
+/// Whether a segment lies where TCP's largest window may reach. One that does not may still be the first of a
 /// stream that goes on elsewhere, so its bytes are looked at; what it acknowledges is not.
 pub(crate) fn is_in_reach(flow: FlowCore<'_>, side: Side, seq: TcpSeq) -> bool {
-    const REACH: i32 = 1 << 30;
-    !flow.hot.is_started(side) || (-REACH..=REACH).contains(&seq.distance(flow.hot.next[side.index()]))
+    let distance = seq.distance(flow.hot.next[side.index()]);
+    !flow.hot.is_started(side) || distance.unsigned_abs() <= MAX_WINDOW
 }
 
 fn judge_syn(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo, young: bool) -> Verdict {
@@ -171,22 +189,21 @@ fn is_reset_in_window(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo) -> bool {
     !heard
 }
 
-/// Whether the other side can have sent what is acknowledged. Bytes that the capture lacks are acknowledged, too; but when
-/// that would be many, only a second segment is believed that says so.
+/// Whether the other side can have sent what is acknowledged. Bytes that the capture lacks are acknowledged, too; but where
+/// that would be many, or what was heard before was wrong, only a second segment is believed that says so.
 fn is_acknowledgment_credible(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo, ts: Timestamp) -> bool {
     let (hot, at, other) = (flow.hot, side.index(), side.other());
     let heard = hot.did(side, half_bit::ACK_SEEN).then_some(hot.ack[at]);
     let sent = hot.is_started(other).then(|| flow.highest_seq(other));
-    if heard.is_some_and(|heard| tcp.ack.distance(heard) < -LATE_ACK) {
-        return false;
-    }
     if sent.is_some() && hot.did(other, half_bit::SYN) && is_before_start(flow, other, tcp.ack) {
         return false;
     }
     let later = |a: TcpSeq, b: TcpSeq| if a.before(b) { b } else { a };
     let known = heard.into_iter().chain(sent).reduce(later);
-    known.is_none_or(|known| tcp.ack.distance(known) <= NEAR + unconfirmed::bytes_of_syn(flow, other) as i32)
-        || confirms_doubted(flow, side, tcp, ts)
+    let most = NEAR + unconfirmed::bytes_of_syn(flow, other) as i32;
+    let is_late = heard.is_some_and(|heard| tcp.ack.distance(heard) < -LATE_ACK);
+    let is_early = known.is_some_and(|known| tcp.ack.distance(known) > most);
+    !(is_late || is_early) || confirms_doubted(flow, side, tcp, ts)
 }
 
 /// Whether a number is none of a stream whose first is known.

@@ -5,6 +5,7 @@
 use wire::packet::TcpFlags;
 use wire::{Packet, Side, TcpInfo, TcpSeq, Timestamp, Transport};
 
+use crate::gatekeeping::MAX_WINDOW;
 use crate::metrics::Letter;
 use crate::record::{Hot, SMALL, flag};
 
@@ -73,8 +74,9 @@ pub(crate) fn take_in(hot: &mut Hot, side: Side, segment: &Segment, rules: Rules
     }
     let advance = ack.distance(hot.ack[own]);
     let ahead = ack.distance(hot.next[other]);
-    // An older acknowledgment than the one before is out of order, or damaged.
-    if (ahead > 0) | (advance < 0) {
+    // What is acknowledged lies behind what was before, by no more than a window: so none goes back, which would be late or
+    // damaged.
+    if (ahead > 0) | (advance as u32 > MAX_WINDOW) {
         return false;
     }
     let next = hot.next[own];

@@ -6,7 +6,7 @@ use wire::packet::TcpFlags;
 use wire::{Packet, Side, TcpInfo, TcpSeq, Timestamp};
 
 use crate::flow::FlowCore;
-use crate::gatekeeping::{NEAR, is_before_start, is_in_reach};
+use crate::gatekeeping::{LATE_ACK, NEAR, is_before_start, is_in_reach};
 use crate::metrics::{Counters, Letter};
 use crate::reassembly::{Budget, ByteStream, Outlet, PROBED, Patience, Segment};
 use crate::record::{FlowMut, SMALL, UNSET, flag, half_bit};
@@ -206,7 +206,8 @@ fn on_ack(flow: &mut FlowMut<'_>, side: Side, (packet, tcp): (&Packet<'_>, &TcpI
     let repeats = !first && advance == 0 && tcp.window == flow.hot.window[at];
     flow.hot.half[at] |= half_bit::ACK_SEEN;
     flow.hot.window[at] = tcp.window;
-    if first || (1..=1 << 30).contains(&advance) {
+    // Going back farther is no lateness: what was heard first was wrong.
+    if first || !(-LATE_ACK..=0).contains(&advance) {
         flow.hot.ack[at] = tcp.ack;
     }
     if flow.hot.is_started(other) {

@@ -25,8 +25,8 @@ impl Packet<'_> {
         if !has_one || !is_whole || self.checksum == 0 || self.segment.is_empty() {
             return Checksum::Unknown;
         }
-        let pseudo = self.pseudo_header_sum();
-        if same(pseudo, self.checksum.into()) {
+        let (pseudo, stated) = (self.pseudo_header_sum(), self.checksum.swap_bytes());
+        if same(pseudo, stated.into()) {
             return Checksum::Unknown;
         }
         if same(pseudo + sum(self.segment), 0) { Checksum::Right } else { Checksum::Wrong }
@@ -35,20 +35,19 @@ impl Packet<'_> {
     /// An IPv4 address in the form of IPv6 has two bytes more that are not 0, but they are 0xffff, which is another 0.
     fn pseudo_header_sum(&self) -> u64 {
         let tuple = &self.five_tuple;
-        sum(&tuple.src.addr.0)
-            + sum(&tuple.dst.addr.0)
-            + u64::from(tuple.protocol.0)
-            + self.segment.len() as u64
+        let rest = self.segment.len() as u32 + u32::from(tuple.protocol.0);
+        sum(&tuple.src.addr.0) + sum(&tuple.dst.addr.0) + sum(&rest.to_be_bytes())
     }
 }
 
-/// The sum of all 16-bit words, the last filled up with 0.
+/// The sum of all 16-bit words, the last filled up with 0; with the bytes of each exchanged, which changes nothing but
+/// that those of the sum are exchanged, too (RFC 1071 §2).
 fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<4>();
-    let sum: u64 = words.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum();
+    let sum: u64 = words.iter().map(|word| u64::from(u32::from_le_bytes(*word))).sum();
     let mut last = [0; 4];
     last[..rest.len()].copy_from_slice(rest);
-    sum + u64::from(u32::from_be_bytes(last))
+    sum + u64::from(u32::from_le_bytes(last))
 }
 
 /// Whether two sums are equal by one's complement, in which 0xffff is 0.
