@@ -4,7 +4,7 @@
 //! A sender that sends again does so under a new IP identification. The last 64 of a side are remembered as IPsec
 //! remembers sequence numbers (RFC 4303 §3.4.3), and what brings nothing new under one of them is a copy. Where there is
 //! none to go by (IPv6; 0, as RFC 6864 §4.1 allows) a copy is what says the same as a packet just before, and has come
-//! another way (hop limit, VLAN, Ethernet addresses), or comes sooner than any sender would repeat itself, or does what the
+//! by another path (hop limit, VLAN, Ethernet addresses), or comes sooner than any sender would repeat itself, or does what the
 //! flow's packets do: all of them come in pairs. What may be either is [`Sighting::Ambiguous`].
 
 use wire::packet::TcpFlags;
@@ -43,11 +43,11 @@ pub(crate) struct Latest {
     /// Its highest IP identification, counting round; 0 when there was none.
     ip_id: u16,
     /// The last identifications: bit n stands for `ip_id` - n; none, when all packets have the same. Where there is no
-    /// identification: from the lowest bits on the fingerprints of the last three packets, and the way they came.
+    /// identification: from the lowest bits on the fingerprints of the last three packets, and their path.
     seen: u64,
 }
 
-const WAY: u64 = 0xffff << 48;
+const PATH: u64 = 0xffff << 48;
 
 fn ticks(ts: Timestamp) -> u32 {
     (ts.0 >> 10) as u32
@@ -72,9 +72,9 @@ fn fingerprint_of(packet: &Packet<'_>) -> u16 {
     }
 }
 
-/// The way that a packet has come: equal for all that one side of a flow sends, as long as they are captured at one place;
+/// The path by which a packet has come: equal for all that one side of a flow sends, as long as they are captured at one place;
 /// not 0.
-fn way_of(packet: &Packet<'_>) -> u16 {
+fn path_of(packet: &Packet<'_>) -> u16 {
     let mut bytes = [0; 17];
     bytes[..12].copy_from_slice(packet.macs.unwrap_or(&[0; 12]));
     bytes[12] = packet.ttl;
@@ -90,7 +90,7 @@ impl Latest {
         (self.at, self.last) = (ticks(ts), last);
         if ip_id == 0 {
             if self.ip_id == 0 {
-                self.seen = self.seen & WAY | self.seen << 16 & !WAY | u64::from(fingerprint());
+                self.seen = self.seen & PATH | self.seen << 16 & !PATH | u64::from(fingerprint());
             }
             return;
         }
@@ -103,15 +103,15 @@ impl Latest {
         }
     }
 
-    /// Remembers any packet that is no copy, and the way it has come while that is not known to be one of several.
+    /// Remembers any packet that is no copy, and its path, while that is not known to be one of several.
     pub fn note_packet(&mut self, packet: &Packet<'_>, is_mirrored: bool) {
         let last = match packet.transport {
             Transport::Tcp(_) => packet.payload_original_len as u16,
             _ => fingerprint_of(packet),
         };
         self.note(packet.ts, last, packet.ip_id, || fingerprint_of(packet));
-        if self.ip_id == 0 && (!is_mirrored || self.seen & WAY == 0) {
-            self.seen = self.seen & !WAY | u64::from(way_of(packet)) << 48;
+        if self.ip_id == 0 && (!is_mirrored || self.seen & PATH == 0) {
+            self.seen = self.seen & !PATH | u64::from(path_of(packet)) << 48;
         }
     }
 
@@ -161,7 +161,7 @@ pub(crate) fn judge(latest: &[Latest; 2], flow: FlowCore<'_>, side: Side, packet
     }
     let fingerprint = fingerprint_of(packet);
     let is_known = own.fingerprints().contains(&fingerprint) || !flow.is_tcp() && own.last == fingerprint;
-    if own.ip_id == 0 && own.seen & WAY != u64::from(way_of(packet)) << 48 && (is_known || flow.is_tcp()) {
+    if own.ip_id == 0 && own.seen & PATH != u64::from(path_of(packet)) << 48 && (is_known || flow.is_tcp()) {
         return Sighting::Copy;
     }
     if apart > AT_ONCE_US || own.ip_id == 0 && !is_known {

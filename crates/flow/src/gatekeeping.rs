@@ -33,6 +33,8 @@ pub(crate) const NEAR: i32 = 1 << 20;
 /// An acknowledgment is captured late by no more than this: what 1 Gb/s brings in 134 ms. Others do not follow to confirm it,
 /// as they do where many bytes are missing in the capture.
 pub(crate) const LATE_ACK: i32 = 1 << 24;
+/// A RST that was overtaken by this much is taken for one in window.
+const LATE_RESET: i32 = 1 << 16;
 /// TCP's largest window (RFC 7323 §2.3).
 pub(crate) const MAX_WINDOW: u32 = 1 << 30;
 /// How much later than the first a packet must be that confirms it with the same number: it is no copy then.
@@ -171,11 +173,12 @@ fn is_second_answer(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo) -> bool {
         && flow.is_untouched(side)
 }
 
-/// Near what its sender would send next or what the other side waits for; a sender of whom nothing is known (it
-/// refuses a SYN) must acknowledge that SYN (RFC 9293 §3.10.7.3).
+/// Near what its sender would send next or what the other side waits for: behind that by no more than a packet may be late,
+/// before it by no more than may be missing in the capture. A sender of whom nothing is known (it refuses a SYN) must
+/// acknowledge that SYN (RFC 9293 §3.10.7.3).
 fn is_reset_in_window(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo) -> bool {
     let (hot, other) = (flow.hot, side.other());
-    let near = |seq: TcpSeq| (-NEAR..=NEAR).contains(&tcp.seq.distance(seq));
+    let near = |seq: TcpSeq| (-LATE_RESET..=NEAR).contains(&tcp.seq.distance(seq));
     let heard = hot.did(other, half_bit::ACK_SEEN);
     if heard && near(hot.ack[other.index()]) {
         return true;

@@ -82,7 +82,7 @@ fn a_path_mirrored_at_both_ends_is_seen_once() {
 }
 
 #[test]
-fn without_identifications_the_way_tells_copies() {
+fn without_identifications_the_path_tells_copies() {
     let bare = without_numbers(dialogue("10.0.0.1:40000", "10.0.0.2:80"));
     let six = dialogue("[2001:db8::1]:40000", "[2001:db8::2]:80");
     for sent in [bare, six] {
