@@ -9,6 +9,7 @@ pub mod accounting;
 pub mod address_filter;
 pub mod collector;
 mod crew;
+mod epochs;
 pub mod fragments;
 pub mod gate;
 pub mod job;

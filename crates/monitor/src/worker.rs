@@ -1,8 +1,6 @@
 //! One worker: its share of the packets, run to completion into partial results. It shares nothing with the others;
-//! what it has to say leaves in [`Report`]s, one at the end of every epoch.
-//!
-//! An epoch is a stretch of packet time (or a number of blocks, when much comes at once). Where one input is dealt to
-//! several workers the epochs are the same for all, so that results do not depend on how many there are.
+//! what it has to say leaves in [`Report`]s, one at the end of every epoch. Where one input is dealt to several workers
+//! the epochs are the same for all, so that results do not depend on how many there are.
 
 use capture::SourceError;
 use flow::CaptureLoss;
@@ -13,11 +11,6 @@ use wire::{Captured, Timestamp};
 use crate::gate::Gate;
 use crate::outputs::Batches;
 use crate::{Accounting, Monitor, Progress, pipeline};
-
-/// An epoch lasts this long by the packets' clock: results are late by that much.
-pub(crate) const EPOCH_NS: i64 = 250_000_000;
-/// And at most so many blocks, which bounds what waits for its end.
-const EPOCH_BLOCKS: u32 = 64;
 
 /// See the module's text.
 pub struct Worker {
@@ -73,19 +66,16 @@ impl Worker {
         }
     }
 
-    /// Works on a block's packets or a share of them; `clock` as for [`Monitor::on_block`].
-    pub fn on_block<'a>(
-        &mut self,
-        packets: impl Iterator<Item = Captured<'a>>,
-        clock: Option<Timestamp>,
-    ) -> Progress {
-        let progress = self.monitor.on_block(packets, clock, &mut self.tuples);
+    /// Works on packets of an epoch, or on a share of them.
+    pub fn on_packets<'a>(&mut self, packets: impl Iterator<Item = Captured<'a>>) -> Progress {
+        let progress = self.monitor.take(packets, &mut self.tuples);
         self.analyse();
         progress
     }
 
-    /// Ends an epoch.
-    pub fn report(&mut self, epoch: u64) -> Report {
+    /// Ends an epoch, at this time.
+    pub fn end_epoch(&mut self, epoch: u64, clock: Timestamp) -> Report {
+        self.monitor.advance(Some(clock), &mut self.tuples);
         self.monitor.end_epoch(&mut self.tuples);
         self.analyse();
         let watermark = self.monitor.clock();
@@ -93,8 +83,11 @@ impl Worker {
         self.say(epoch, watermark, partial)
     }
 
-    /// Ends everything.
-    pub fn finish(&mut self) -> Report {
+    /// Ends everything; the input's last time is `clock`, or that of the latest packet.
+    pub fn finish(&mut self, clock: Option<Timestamp>) -> Report {
+        if clock.is_some() {
+            self.monitor.advance(clock, &mut self.tuples);
+        }
         self.monitor.finish(&mut self.tuples);
         self.analyse();
         let (watermark, partial) = (self.monitor.clock(), Some(self.engine.detach_all()));
@@ -121,30 +114,5 @@ impl Worker {
         for (input, tuples) in self.tuples.drain(..) {
             self.engine.push(input, &tuples, &mut self.rows);
         }
-    }
-}
-
-/// Cuts a stream of blocks into epochs.
-#[derive(Debug)]
-pub struct Epochs {
-    blocks: u32,
-    since: Timestamp,
-}
-
-impl Default for Epochs {
-    fn default() -> Epochs {
-        Epochs { blocks: 0, since: Timestamp::MIN }
-    }
-}
-
-impl Epochs {
-    /// A block has ended and it is `clock` now: whether the epoch has, too.
-    pub fn is_over(&mut self, clock: Timestamp) -> bool {
-        self.blocks += 1;
-        let is_over = self.blocks >= EPOCH_BLOCKS || clock.since(self.since) >= EPOCH_NS;
-        if is_over {
-            *self = Epochs { blocks: 0, since: clock };
-        }
-        is_over
     }
 }
