@@ -7,49 +7,60 @@ use wire::Timestamp;
 
 /// An epoch lasts this long by the packets' clock: results are late by that much.
 pub(crate) const EPOCH_NS: i64 = 250_000_000;
-/// And at most so many packets, which bounds what waits for its end.
+/// And at most so many packets and captured bytes, which bounds what waits for its end: a request of 7 bytes makes a row
+/// of 200.
 const EPOCH_PACKETS: u32 = 64 * 256;
+const EPOCH_BYTES: u64 = 2 << 20;
 /// Where packets are rare an epoch waits for so many of them, as its end costs more than they do.
 const FEW_PACKETS: u32 = 64;
 /// But it does not wait longer than this.
 const FEW_NS: i64 = 1_000_000_000;
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Epochs {
-    /// When the epoch began, and how many packets it has.
+    /// When the epoch began, and how many packets and captured bytes it has.
     began: Timestamp,
     packets: u32,
+    bytes: u64,
+    /// Packets of the epochs before.
+    packets_before: u64,
     /// The latest packet of the input, or how late its source says it is.
     clock: Timestamp,
 }
 
 impl Default for Epochs {
     fn default() -> Epochs {
-        Epochs { began: Timestamp::MIN, packets: 0, clock: Timestamp::MIN }
+        Epochs { began: Timestamp::MIN, packets: 0, bytes: 0, packets_before: 0, clock: Timestamp::MIN }
     }
 }
 
 impl Epochs {
-    /// The next packet has this time: whether the epoch ends with it. The first packet is an epoch of its own, so that
-    /// all workers know from when on time runs.
+    /// The next packet has this time and so many captured bytes: whether the epoch ends with it. The first packet is an
+    /// epoch of its own, so that all workers know from when on time runs.
     #[inline]
-    pub fn ends_with(&mut self, ts: Timestamp) -> bool {
+    pub fn ends_with(&mut self, ts: Timestamp, bytes: usize) -> bool {
         self.packets += 1;
+        self.bytes += bytes as u64;
         self.clock = self.clock.max(ts);
         let lasts = self.clock.since(self.began);
-        (lasts >= EPOCH_NS || self.packets >= EPOCH_PACKETS) && self.is_over(lasts)
+        (lasts >= EPOCH_NS || self.is_full()) && self.is_over(lasts)
     }
 
     /// These are the next packets: how many of them belong to the epoch, if it ends with one of them.
     pub fn ends_within(&mut self, records: &[Record]) -> Option<usize> {
-        let latest = records.iter().fold(self.clock, |latest, record| latest.max(record.ts));
+        let add = |(latest, bytes): (Timestamp, u64), record: &Record| {
+            (latest.max(record.ts), bytes + u64::from(record.len))
+        };
+        let (clock, bytes) = records.iter().fold((self.clock, self.bytes), add);
         let packets = self.packets.saturating_add(records.len() as u32);
-        if latest.since(self.began) < EPOCH_NS && packets < EPOCH_PACKETS {
-            (self.clock, self.packets) = (latest, packets);
+        let all = Epochs { packets, bytes, clock, ..*self };
+        if clock.since(self.began) < EPOCH_NS && !all.is_full() {
+            *self = all;
             return None;
         }
-        records.iter().position(|record| self.ends_with(record.ts)).map(|place| place + 1)
+        let ends = |record: &Record| self.ends_with(record.ts, record.len as usize);
+        records.iter().position(ends).map(|place| place + 1)
     }
 
     /// A live source says how late it is: whether the epoch ends now, with or without packets.
@@ -62,14 +73,24 @@ impl Epochs {
         is_over
     }
 
+    /// How many packets there were in all epochs.
+    pub fn packets(&self) -> u64 {
+        self.packets_before + u64::from(self.packets)
+    }
+
     /// How late it is.
     pub fn clock(&self) -> Timestamp {
         self.clock
     }
 
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.packets >= EPOCH_PACKETS || self.bytes >= EPOCH_BYTES
+    }
+
     #[cold]
     fn is_over(&mut self, lasts: i64) -> bool {
-        let is_over = self.packets >= FEW_PACKETS || lasts >= FEW_NS;
+        let is_over = self.packets >= FEW_PACKETS || lasts >= FEW_NS || self.is_full();
         if is_over {
             self.begin();
         }
@@ -77,7 +98,8 @@ impl Epochs {
     }
 
     fn begin(&mut self) {
-        (self.began, self.packets) = (self.clock, 0);
+        self.packets_before = self.packets();
+        (self.began, self.packets, self.bytes) = (self.clock, 0, 0);
     }
 }
 
@@ -89,13 +111,14 @@ mod tests {
     use super::*;
 
     const MS: i64 = 1_000_000;
+    const LEN: usize = 100;
 
     fn records(times: &[i64]) -> Vec<Record> {
         let record = |ts: &i64| Record {
             ts: Timestamp(*ts),
             link_type: LinkType::Ethernet,
             original_len: 0,
-            len: 0,
+            len: LEN as u32,
             start: 0,
             buffer: 0,
         };
@@ -105,7 +128,7 @@ mod tests {
     /// Where epochs end, as numbers of packets from the start.
     fn ends(times: &[i64]) -> Vec<usize> {
         let mut epochs = Epochs::default();
-        (1..=times.len()).filter(|n| epochs.ends_with(Timestamp(times[n - 1]))).collect()
+        (1..=times.len()).filter(|n| epochs.ends_with(Timestamp(times[n - 1]), LEN)).collect()
     }
 
     #[test]
@@ -117,6 +140,9 @@ mod tests {
         assert_eq!(ends(&every(10 * MS, 200)), [1, 65, 129, 193]);
         assert_eq!(ends(&every(400 * MS, 10)), [1, 4, 7, 10]);
         assert_eq!(ends(&every(5000 * MS, 4)), [1, 2, 3, 4]);
+        let mut epochs = Epochs::default();
+        let large: Vec<_> = (1..3000).filter(|_| epochs.ends_with(Timestamp(0), 1500)).collect();
+        assert_eq!((large.as_slice(), epochs.packets()), (&[1, 1400, 2799][..], 2999));
         // Time that goes back does not count.
         assert_eq!(ends(&[7000 * MS, 0, 6999 * MS, 8000 * MS, i64::MIN, i64::MAX]), [1, 4, 6]);
     }
@@ -125,7 +151,7 @@ mod tests {
     fn live_sources_end_epochs_without_packets() {
         let mut epochs = Epochs::default();
         assert!(epochs.ends_at(Timestamp(0)) && !epochs.ends_at(Timestamp(EPOCH_NS - 1)));
-        assert!(!epochs.ends_with(Timestamp(EPOCH_NS - 1)) && epochs.ends_at(Timestamp(EPOCH_NS)));
+        assert!(!epochs.ends_with(Timestamp(EPOCH_NS - 1), LEN) && epochs.ends_at(Timestamp(EPOCH_NS)));
         assert_eq!(epochs.clock(), Timestamp(EPOCH_NS));
     }
 

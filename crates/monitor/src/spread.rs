@@ -255,7 +255,7 @@ impl Spread {
         for (place, captured) in places.clone().zip(block.range(places)) {
             let mut deal = Deal { seed: self.seed, place: place as u16, hands: &mut self.hands };
             let verdict = self.gate.admit(&captured, &mut self.accounting, &mut deal);
-            if let Some(stop) = self.stop(place, verdict, captured.ts) {
+            if let Some(stop) = self.stop(place, verdict, &captured) {
                 return Some(stop);
             }
         }
@@ -272,7 +272,7 @@ impl Spread {
             if verdict.is_none() {
                 self.hands[self.turn].places.push(place as u16);
             }
-            if let Some(stop) = self.stop(place, verdict.unwrap_or(Verdict::Entered), captured.ts) {
+            if let Some(stop) = self.stop(place, verdict.unwrap_or(Verdict::Entered), &captured) {
                 return Some(stop);
             }
         }
@@ -281,9 +281,9 @@ impl Spread {
 
     /// Whether to stop at a packet of which the gate says this.
     #[inline(always)]
-    fn stop(&mut self, place: usize, verdict: Verdict, ts: Timestamp) -> Option<Stop> {
+    fn stop(&mut self, place: usize, verdict: Verdict, packet: &Captured<'_>) -> Option<Stop> {
         // A packet behind LIMIT does not move the time.
-        let ends_epoch = verdict != Verdict::Over && self.epochs.ends_with(ts);
+        let ends_epoch = verdict != Verdict::Over && self.epochs.ends_with(packet.ts, packet.bytes.len());
         let stops = ends_epoch || matches!(verdict, Verdict::Over | Verdict::Completed);
         stops.then_some(Stop { place, verdict, ends_epoch })
     }
