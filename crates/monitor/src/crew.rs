@@ -10,10 +10,12 @@ use std::sync::mpsc::SyncSender;
 use std::thread::{Builder, JoinHandle};
 
 use capture::{Block, Record, Source};
+use stream::Stretch;
 use wire::{LinkType, Timestamp};
 
 use crate::epochs::{EPOCH_NS, Epochs};
 use crate::job::PacketFacts;
+use crate::losses::{LossMeter, lost};
 use crate::pressure::{Change, Governor, Look};
 use crate::ring::Receiver;
 use crate::spread::{Share, Spread, WorkerGone};
@@ -24,7 +26,7 @@ use crate::{Accounting, Progress};
 /// What threads tell whoever started them. The channel is bounded: a worker waits while
 /// results are taken more slowly than they are made.
 pub(crate) enum Message {
-    Report(usize, Report),
+    Report(usize, Box<Report>),
     Names(Vec<(IpAddr, String)>),
     Packets(PacketFacts),
     Rate(Change),
@@ -62,7 +64,8 @@ impl Crew {
         // Files wait for us.
         let governor = (is_live && worker.monitor().adapts()).then(Governor::default);
         let numbered = if is_live { Numbered::ByClock } else { Numbered::InTurn };
-        let mut alone = Alone { worker, source, governor, numbered, epoch: 0, log: Logbook::default() };
+        let (log, losses) = (Logbook::default(), LossMeter::default());
+        let mut alone = Alone { worker, source, governor, numbered, epoch: 0, log, losses };
         let (mut block, mut epochs) = (Block::default(), Epochs::default());
         while !self.is_stopped() && alone.source.next_block(&mut block) {
             self.facts(alone.log.saw(&block));
@@ -71,9 +74,9 @@ impl Crew {
                 break;
             }
         }
-        let Alone { mut worker, source, mut log, .. } = alone;
+        let Alone { mut worker, source, mut log, mut losses, .. } = alone;
         self.names(log.new_names(source.as_ref()));
-        self.report(worker.finish(None));
+        self.report(worker.finish(None, losses.look(source.as_ref(), &epochs)));
         let monitor = worker.monitor();
         self.show(&worker, Some(source.as_ref()));
         self.tell(Message::Closing(log.closing(monitor.accounting(), source.as_ref(), monitor.clock())));
@@ -93,24 +96,26 @@ impl Crew {
                 return Progress::LimitReached;
             }
             if end.is_some() {
-                self.end_epoch(alone, epochs.clock());
+                self.end_epoch(alone, epochs);
             }
             from = to;
         }
         let Some(clock) = block.clock() else { return Progress::Continue };
         if epochs.ends_at(clock) {
-            self.end_epoch(alone, epochs.clock());
+            self.end_epoch(alone, epochs);
         }
         let is_over = block.is_empty() && alone.worker.monitor().limiter().is_over(epochs.clock());
         if is_over { Progress::LimitReached } else { Progress::Continue }
     }
 
-    fn end_epoch(&self, alone: &mut Alone, clock: Timestamp) {
+    fn end_epoch(&self, alone: &mut Alone, epochs: &Epochs) {
+        let clock = epochs.clock();
         alone.epoch = match alone.numbered {
             Numbered::InTurn => alone.epoch + 1,
             Numbered::ByClock => epoch_of(clock).max(alone.epoch),
         };
-        self.report(alone.worker.end_epoch(alone.epoch, clock));
+        let lost = alone.losses.look(alone.source.as_ref(), epochs);
+        self.report(alone.worker.end_epoch(alone.epoch, clock, lost));
         self.names(alone.log.new_names(alone.source.as_ref()));
         if let Some(governor) = &mut alone.governor {
             self.adapt(&mut alone.worker, alone.source.as_ref(), governor);
@@ -120,18 +125,20 @@ impl Crew {
 
     /// Works on what a reader deals.
     pub fn run_behind(&self, mut worker: Worker, mut ring: Receiver<Share>) {
-        let mut clock = None;
+        // One of them tells what the source has lost.
+        let told = |lost: Option<Stretch>| lost.filter(|_| self.worker == Some(0));
+        let (mut clock, mut lost) = (None, None);
         while let Some(share) = ring.recv() {
             for (packets, end) in share.epochs() {
                 worker.on_packets(packets);
                 if let Some(end) = end {
-                    self.report(worker.end_epoch(end.epoch, end.clock));
+                    self.report(worker.end_epoch(end.epoch, end.clock, told(end.lost)));
                     self.show(&worker, None);
                 }
             }
-            clock = Some(share.clock);
+            (clock, lost) = (Some(share.clock), told(share.lost));
         }
-        self.report(worker.finish(clock));
+        self.report(worker.finish(clock, lost));
         self.show(&worker, None);
         let accounting = worker.monitor().accounting();
         self.tell(Message::Closing(Box::new(Closing { accounting, ..Closing::default() })));
@@ -144,7 +151,7 @@ impl Crew {
         while !self.is_stopped() && source.next_block(&mut block) {
             self.facts(log.saw(&block));
             self.vitals[0].write_position(source.progress());
-            match spread.deal(block) {
+            match spread.deal(block, source.as_ref()) {
                 Ok(Progress::Continue) => {}
                 Ok(Progress::LimitReached) => {
                     log.limit_reached = true;
@@ -156,7 +163,7 @@ impl Crew {
             block = spread.empty_block();
         }
         // Where a worker is gone it has told why itself.
-        let _ = spread.finish();
+        let _ = spread.finish(source.as_ref());
         self.names(log.new_names(source.as_ref()));
         log.unwanted = spread.unwanted();
         let (accounting, clock) = (spread.accounting(), spread.clock());
@@ -179,7 +186,7 @@ impl Crew {
 
     fn report(&self, report: Report) {
         if let Some(worker) = self.worker {
-            self.tell(Message::Report(worker, report));
+            self.tell(Message::Report(worker, Box::new(report)));
         }
     }
 
@@ -209,7 +216,7 @@ impl Crew {
             tuples: accounting.tuples,
             flows: worker.monitor().flows() as u64,
             gaps: accounting.flows.gaps,
-            lost: counters.lost_before_us.unwrap_or(0) + counters.nic_drops.unwrap_or(0),
+            lost: lost(&counters),
             backlog: source.map_or(0.0, |source| source.backlog().into()),
             sample_rate: worker.monitor().sample_rate(),
             ..Reading::default()
@@ -228,6 +235,7 @@ struct Alone {
     numbered: Numbered,
     epoch: u64,
     log: Logbook,
+    losses: LossMeter,
 }
 
 /// How epochs are numbered: the only worker's in turn, those of live workers by the clock, so that one that has little

@@ -14,6 +14,7 @@ pub mod fragments;
 pub mod gate;
 pub mod job;
 pub mod limiter;
+mod losses;
 pub mod networks;
 pub mod outputs;
 pub mod pipeline;

@@ -7,12 +7,14 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use capture::{Block, Record};
+use capture::{Block, Record, Source};
+use stream::Stretch;
 use wire::{Captured, Packet, TakePacket, Timestamp};
 
 use crate::epochs::Epochs;
 use crate::fragments::Whole;
 use crate::gate::{Gate, Verdict};
+use crate::losses::LossMeter;
 use crate::ring::{Receiver, Sender, ring};
 use crate::{Accounting, Progress};
 
@@ -25,6 +27,8 @@ pub(crate) struct Share {
     worker: usize,
     /// How late it is at the block's end.
     pub clock: Timestamp,
+    /// What the source has lost since it last said so, at the end of everything.
+    pub lost: Option<Stretch>,
 }
 
 /// The end of an epoch.
@@ -34,6 +38,8 @@ pub(crate) struct EpochEnd {
     pub epoch: u64,
     /// How late it is.
     pub clock: Timestamp,
+    /// What the source has lost since it last said so.
+    pub lost: Option<Stretch>,
 }
 
 impl Share {
@@ -81,6 +87,7 @@ pub(crate) struct Spread {
     ends: Vec<EpochEnd>,
     epochs: Epochs,
     epoch: u64,
+    losses: LossMeter,
     /// Packets behind LIMIT that were read with those before.
     unwanted: Vec<Record>,
     /// Blocks that have been dealt; the first is free again when nobody has it any more.
@@ -119,6 +126,7 @@ impl Spread {
             ends: Vec::new(),
             epochs: Epochs::default(),
             epoch: 0,
+            losses: LossMeter::default(),
             unwanted: Vec::new(),
             dealt: VecDeque::new(),
         };
@@ -133,30 +141,31 @@ impl Spread {
         block
     }
 
-    /// Deals a block.
-    pub fn deal(&mut self, mut block: Block) -> Result<Progress, WorkerGone> {
+    /// Deals a block of `source`.
+    pub fn deal(&mut self, mut block: Block, source: &dyn Source) -> Result<Progress, WorkerGone> {
         self.begin();
-        let mut progress = self.sort(&mut block);
+        let mut progress = self.sort(&mut block, source);
         if let (Some(clock), Progress::Continue) = (block.clock(), progress) {
             // Live input ends on time even where nothing comes.
             if block.is_empty() && self.gate.limiter().is_over(clock) {
                 progress = Progress::LimitReached;
             }
             if self.epochs.ends_at(clock) {
-                self.end_epoch(&mut block);
+                self.end_epoch(&mut block, source);
             }
         }
-        self.send(block)?;
+        self.send(block, None)?;
         Ok(progress)
     }
 
     /// The input has ended: deals what waited for more of it.
-    pub fn finish(&mut self) -> Result<(), WorkerGone> {
+    pub fn finish(&mut self, source: &dyn Source) -> Result<(), WorkerGone> {
         self.begin();
         let mut block = Block::default();
         let given_up = self.gate.give_up(None);
         self.add(given_up, &mut block);
-        if block.is_empty() { Ok(()) } else { self.send(block) }
+        let lost = self.losses.look(source, &self.epochs);
+        if block.is_empty() && lost.is_none() { Ok(()) } else { self.send(block, lost) }
     }
 
     /// No worker has a place yet.
@@ -170,12 +179,13 @@ impl Spread {
     }
 
     /// Ends an epoch behind the packets that have been dealt.
-    fn end_epoch(&mut self, block: &mut Block) {
+    fn end_epoch(&mut self, block: &mut Block, source: &dyn Source) {
         let clock = self.epochs.clock();
         let given_up = self.gate.give_up(Some(clock));
         self.add(given_up, block);
         self.hands.iter_mut().for_each(|hand| hand.ends.push(hand.places.len() as u16));
-        self.ends.push(EpochEnd { epoch: self.epoch, clock });
+        let lost = self.losses.look(source, &self.epochs);
+        self.ends.push(EpochEnd { epoch: self.epoch, clock, lost });
         self.epoch += 1;
     }
 
@@ -189,11 +199,11 @@ impl Spread {
         }
     }
 
-    fn send(&mut self, block: Block) -> Result<(), WorkerGone> {
+    fn send(&mut self, block: Block, lost: Option<Stretch>) -> Result<(), WorkerGone> {
         let (hands, ends) = (std::mem::take(&mut self.hands), std::mem::take(&mut self.ends));
         let dealt = Arc::new(Dealt { block, hands, ends });
         for (worker, lane) in self.lanes.iter_mut().enumerate() {
-            let share = Share { dealt: dealt.clone(), worker, clock: self.epochs.clock() };
+            let share = Share { dealt: dealt.clone(), worker, clock: self.epochs.clock(), lost };
             lane.send(share).map_err(|_| WorkerGone)?;
         }
         self.dealt.push_back(dealt);
@@ -216,7 +226,7 @@ impl Spread {
     }
 
     /// Deals a block's packets; those that are added to it on the way have been dealt by that.
-    fn sort(&mut self, block: &mut Block) -> Progress {
+    fn sort(&mut self, block: &mut Block, source: &dyn Source) -> Progress {
         let mut left = 0..block.len();
         if self.by_block {
             self.turn = (self.turn + 1) % self.lanes.len();
@@ -233,7 +243,7 @@ impl Spread {
                 return Progress::LimitReached;
             }
             if ends_epoch {
-                self.end_epoch(block);
+                self.end_epoch(block, source);
             }
         }
     }

@@ -5,7 +5,7 @@
 use capture::SourceError;
 use flow::CaptureLoss;
 use plan::{Dataflow, MonitorSpec};
-use stream::{Engine, Output, Partial};
+use stream::{Engine, Output, Partial, Stretch};
 use wire::{Captured, Timestamp};
 
 use crate::gate::Gate;
@@ -33,6 +33,8 @@ pub struct Report {
     pub rows: Vec<Output>,
     /// What its packets seem to lack so far.
     pub loss: CaptureLoss,
+    /// What its source has lost since it last said so.
+    pub lost: Option<Stretch>,
 }
 
 /// What is said of a worker or a reader once, at its end.
@@ -73,30 +75,36 @@ impl Worker {
         progress
     }
 
-    /// Ends an epoch, at this time.
-    pub fn end_epoch(&mut self, epoch: u64, clock: Timestamp) -> Report {
+    /// Ends an epoch, at this time; `lost`: by its source, until then.
+    pub fn end_epoch(&mut self, epoch: u64, clock: Timestamp, lost: Option<Stretch>) -> Report {
         self.monitor.advance(Some(clock), &mut self.tuples);
         self.monitor.end_epoch(&mut self.tuples);
         self.analyse();
         let watermark = self.monitor.clock();
         let partial = self.engine.detach(watermark.0);
-        self.say(epoch, watermark, partial)
+        self.say(epoch, watermark, partial, lost)
     }
 
     /// Ends everything; the input's last time is `clock`, or that of the latest packet.
-    pub fn finish(&mut self, clock: Option<Timestamp>) -> Report {
+    pub fn finish(&mut self, clock: Option<Timestamp>, lost: Option<Stretch>) -> Report {
         if clock.is_some() {
             self.monitor.advance(clock, &mut self.tuples);
         }
         self.monitor.finish(&mut self.tuples);
         self.analyse();
         let (watermark, partial) = (self.monitor.clock(), Some(self.engine.detach_all()));
-        self.say(u64::MAX, watermark, partial)
+        self.say(u64::MAX, watermark, partial, lost)
     }
 
-    fn say(&mut self, epoch: u64, watermark: Timestamp, partial: Option<Partial>) -> Report {
+    fn say(
+        &mut self,
+        epoch: u64,
+        watermark: Timestamp,
+        partial: Option<Partial>,
+        lost: Option<Stretch>,
+    ) -> Report {
         let rows = std::mem::take(&mut self.rows);
-        Report { epoch, watermark, partial, rows, loss: self.monitor.capture_loss() }
+        Report { epoch, watermark, partial, rows, loss: self.monitor.capture_loss(), lost }
     }
 
     /// From now on so large a share of new flows is looked at, as [`Monitor::set_sample_rate`] has it.

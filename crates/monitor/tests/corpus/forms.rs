@@ -9,32 +9,39 @@ use tempfile::TempDir;
 /// See the module's text.
 pub struct Forms {
     folder: TempDir,
-    pcap: Vec<u8>,
+    files: Vec<&'static str>,
+    /// What comes through a pipe.
+    piped: Vec<u8>,
 }
 
 /// Opens a form.
 pub type Open = Box<dyn Fn() -> Box<dyn Source>>;
 
-/// What compressed files are made with.
-type Pack = fn(&[u8]) -> Vec<u8>;
-
 impl Forms {
     /// Of a capture's packets; of those with the first one's link type, where there are several.
     pub fn of(capture: &Path) -> Forms {
         let packets = Packets::of(capture);
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let (pcap, pcapng) = (packets.pcap(), packets.pcapng());
-        let put =
-            |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).expect("a write");
-        put("pcap", &pcap);
-        put("pcapng", &pcapng);
-        for (name, pack) in
-            [("gzip", gzip as Pack), ("zstd", |bytes| zstd::encode_all(bytes, 1).expect("memory"))]
-        {
-            put(&format!("pcap.{name}"), &pack(&pcap));
-            put(&format!("pcapng.{name}"), &pack(&pcapng));
-        }
-        Forms { folder, pcap }
+        let (pcap, pcapng) = (packets.pcap(), packets.pcapng(None));
+        let mut forms = Forms { folder: folder(), files: Vec::new(), piped: Vec::new() };
+        forms.put("pcap", &pcap);
+        forms.put("pcapng", &pcapng);
+        forms.put("pcap.gzip", &gzip(&pcap));
+        forms.put("pcapng.zstd", &zstd(&pcapng));
+        Forms { piped: pcap, ..forms }
+    }
+
+    /// The same packets, and behind every fiftieth the file says that so many were lost meanwhile.
+    pub fn with_losses(capture: &Path, lost: u64) -> Forms {
+        let pcapng = Packets::of(capture).pcapng(Some(lost));
+        let mut forms = Forms { folder: folder(), files: Vec::new(), piped: Vec::new() };
+        forms.put("pcapng", &pcapng);
+        forms.put("pcapng.zstd", &zstd(&pcapng));
+        Forms { piped: pcapng, ..forms }
+    }
+
+    fn put(&mut self, name: &'static str, bytes: &[u8]) {
+        std::fs::write(self.folder.path().join(name), bytes).expect("a write");
+        self.files.push(name);
     }
 
     /// Each with its name; the first one is a plain file.
@@ -44,14 +51,22 @@ impl Forms {
             (name.to_owned(), Box::new(move || capture::open(std::slice::from_ref(&path))))
         };
         let pipe = |pieces: &'static [usize]| -> (String, Open) {
-            let bytes = self.pcap.clone();
+            let bytes = self.piped.clone();
             let open = move || capture::from_reader(Path::new("-"), Pieces::of(bytes.clone(), pieces));
             (format!("a pipe in pieces of {pieces:?}"), Box::new(open))
         };
-        let mut all: Vec<_> = ["pcap", "pcapng", "pcap.gzip", "pcapng.zstd"].map(file).into();
+        let mut all: Vec<_> = self.files.iter().map(|name| file(name)).collect();
         all.extend([pipe(&[1 << 20]), pipe(&[7, 1500, 90, 4096, 1]), pipe(&[333])]);
         all
     }
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    zstd::encode_all(bytes, 1).expect("memory")
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -110,8 +125,8 @@ impl Packets {
         out
     }
 
-    /// The same; every seventh packet is followed by a block that readers skip.
-    fn pcapng(&self) -> Vec<u8> {
+    /// The same; every seventh packet is followed by a block that readers skip, every fiftieth by one that tells of `lost`.
+    fn pcapng(&self, lost: Option<u64>) -> Vec<u8> {
         let mut out = block(0x0a0d_0d0a, &words(&[0x1a2b_3c4d, 1, u32::MAX, u32::MAX]));
         let nanoseconds = words(&[1 << 16 | 9, 9, 0]);
         out.extend(block(1, &[words(&[self.link.into(), 0]), nanoseconds].concat()));
@@ -120,6 +135,11 @@ impl Packets {
             out.extend(block(6, &[&head[..], bytes].concat()));
             if n % 7 == 6 {
                 out.extend(block(0x0bad, b"skip me"));
+            }
+            if let (Some(lost), 49) = (lost, n % 50) {
+                let all = lost * (n as u64 / 50 + 1);
+                let told = words(&[0, 0, 0, 8 << 16 | 5, all as u32, (all >> 32) as u32, 0]);
+                out.extend(block(5, &told));
             }
         }
         out

@@ -117,3 +117,21 @@ fn every_time() {
         }
     }
 }
+
+/// What a file says it lost is said of the same windows, however it is read.
+#[test]
+fn losses_that_files_tell() {
+    let Some(root) = testkit::corpus() else { return };
+    let forms = Forms::with_losses(&root.join("live-captures/http_mix.pcap"), 5);
+    let query = "PARSE packet PROCESS (count: w=100ms, lateness=0s)";
+    let expected = run(forms.all()[0].1(), query, 1);
+    let rows = expected.results.iter().flat_map(|(_, rows)| rows);
+    let lost: Vec<f64> = rows.filter_map(|row| row.get("lost")?.parse().ok()).collect();
+    // Five to every fifty.
+    assert!(lost.len() > 10 && lost.iter().all(|lost| (lost - 5.0 / 55.0).abs() < 0.03), "{lost:?}");
+    for (form, open) in forms.all() {
+        for workers in 1..=3 {
+            assert_eq!(run(open(), query, workers), expected, "{form}, {workers} workers");
+        }
+    }
+}
