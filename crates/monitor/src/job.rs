@@ -209,12 +209,6 @@ impl Job {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Asks the threads to end, from anywhere.
-    #[must_use]
-    pub fn stopper(&self) -> Arc<AtomicBool> {
-        self.stop.clone()
-    }
-
     /// How the workers are, each.
     #[must_use]
     pub fn readings(&self) -> Vec<Reading> {

@@ -13,7 +13,8 @@ use recording::{Bound, DataSet, Head, Replay, Table, Wanted};
 use stream::{Engine, Output};
 use tuple::{Holds, Part, Schema};
 
-use crate::failure::wrong_flags;
+use crate::commands::work::Telling;
+use crate::failure::{Unreadable, wrong_flags};
 use crate::flags::{Checksums, WorkFlags};
 use crate::output;
 use crate::redaction;
@@ -44,13 +45,22 @@ pub fn asked(paths: &[PathBuf]) -> anyhow::Result<bool> {
     }
 }
 
-/// Opens the recording and plans the query over it. `None`: it cannot be read, and that was said.
-pub fn open(mut query: checked::Query, flags: &WorkFlags) -> anyhow::Result<Option<(Plan, Replaying)>> {
+/// Opens the recording and plans the query over it.
+pub fn open(
+    mut query: checked::Query,
+    flags: &WorkFlags,
+    telling: Telling,
+) -> anyhow::Result<(Plan, Replaying)> {
     refuse(&query, flags)?;
     let set = DataSet::open(&flags.read);
     if set.tables.is_empty() {
-        set.problems.iter().for_each(|problem| output::complain(&format!("error: {problem}")));
-        return Ok(None);
+        let unfinished = set.unfinished.iter().map(|file| format!("{file}; there is nothing else to read"));
+        return Err(
+            Unreadable(set.problems.iter().map(ToString::to_string).chain(unfinished).collect()).into()
+        );
+    }
+    if telling != Telling::Errors {
+        set.unfinished.iter().for_each(|file| output::complain(&format!("note: {file}")));
     }
     let schemas: Vec<Arc<Schema>> = query.inputs.iter().map(|input| input.schema.clone()).collect();
     let tables = tables(&set, &schemas)?;
@@ -65,14 +75,16 @@ pub fn open(mut query: checked::Query, flags: &WorkFlags) -> anyhow::Result<Opti
         leave_out_checksums(&mut plan, "it was recorded with --checksums off")?;
     }
     let dataflow = if is_joined { stream::flat(&plan.dataflow) } else { plan.dataflow.clone() };
-    redaction::mention(&dataflow, heads());
+    if telling != Telling::Errors {
+        redaction::mention(&dataflow, heads());
+    }
     let loss = loss(heads());
     let wanted: Vec<Wanted> = (0..).zip(&tables).map(|(i, (name, _))| wanted(&dataflow, i, name)).collect();
     let sample = match query.sample {
         checked::Sample::Fraction(p) => p,
         _ => 1.0,
     };
-    Ok(Some((Plan { dataflow, ..plan }, Replaying { replay: Replay::new(&set, &wanted), sample, loss })))
+    Ok((Plan { dataflow, ..plan }, Replaying { replay: Replay::new(&set, &wanted), sample, loss }))
 }
 
 /// Whether a parser's check-sums were left out when its tuples were recorded.
@@ -221,7 +233,7 @@ impl Feed {
     /// Feeds it what was released next; rows that are complete go to `out`. False at the end.
     pub fn next(&mut self, out: &mut Vec<Output>) -> bool {
         let Some(rows) = self.replay.next_rows() else {
-            self.engine.finish(out);
+            self.finish(out);
             return false;
         };
         if rows.watermark_ns > self.watermark_ns {
@@ -230,6 +242,11 @@ impl Feed {
         }
         self.engine.push(rows.table, &rows.batch, out);
         true
+    }
+
+    /// Ends it here: what is known by now goes to `out`.
+    pub fn finish(&mut self, out: &mut Vec<Output>) {
+        self.engine.finish(out);
     }
 
     /// The engine.

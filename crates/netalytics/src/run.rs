@@ -3,9 +3,9 @@
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use capture::live::Stop;
 use monitor::job::Config;
 use monitor::{Ended, Input, Job, Step};
 use plan::{Plan, Sample};
@@ -41,6 +41,18 @@ pub struct Run {
     told: CaptureFacts,
     /// Most bytes kept of a packet, live; else 0.
     pub snaplen: u32,
+    /// What ends reading before the input's end, where the source does not heed it itself.
+    pub stop: Option<Stop>,
+    reach: Reach,
+}
+
+/// How far the input has been read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// To its end, or as far as was asked for. What has no end of its own, as a pipe, ends where somebody ends it.
+    Whole,
+    /// Not to its end: somebody ended it.
+    Cut,
 }
 
 /// Where tuples come from.
@@ -91,14 +103,8 @@ impl Run {
             facts: CaptureFacts::default(),
             told: CaptureFacts::default(),
             snaplen: 0,
-        }
-    }
-
-    /// What ends reading, with all that is known by then.
-    pub fn stopper(&self) -> Option<Arc<AtomicBool>> {
-        match &self.work {
-            Work::Packets(job) => Some(job.stopper()),
-            Work::Recording(_) => None,
+            stop: None,
+            reach: Reach::Whole,
         }
     }
 
@@ -168,11 +174,16 @@ impl Run {
     pub fn go(&mut self, sink: &mut dyn Sink, display: &mut Display) -> io::Result<()> {
         let result = self.take_results(sink, display);
         display.progress.finish(self.position());
+        if let (true, (read, Some(all))) = (self.stop.as_ref().is_some_and(Stop::is_asked), self.position())
+            && read < all
+        {
+            self.reach = Reach::Cut;
+        }
         result
     }
 
-    /// Ends it, and says what has happened.
-    pub fn end(self, plan: &Plan) -> Summary {
+    /// Ends it, and says what has happened; `signal` is the one that has ended it, if one has.
+    pub fn end(self, plan: &Plan, signal: Option<&str>) -> Summary {
         let error = |e: &capture::SourceError| InputError {
             path: e.path.display().to_string(),
             offset: e.offset,
@@ -211,6 +222,9 @@ impl Run {
             limit_reached: ended.limit_reached,
             sampling: ended.sampling,
             errors,
+            cut_short: signal
+                .filter(|_| self.reach == Reach::Cut)
+                .map(|signal| format!("{signal} ended it before the input's end; the result is incomplete")),
             panics: ended.panics,
             output_errors: Vec::new(),
             elapsed: self.started.elapsed(),
@@ -219,10 +233,19 @@ impl Run {
 
     fn take_results(&mut self, sink: &mut dyn Sink, display: &mut Display) -> io::Result<()> {
         loop {
+            let is_stopped = self.stop.as_ref().is_some_and(Stop::is_asked);
             let (is_over, watermark) = match &mut self.work {
                 Work::Packets(job) => {
+                    if is_stopped {
+                        job.stop();
+                    }
                     let step = job.next(PATIENCE, &mut self.results);
                     (step == Step::Done, Some(job.watermark().0))
+                }
+                Work::Recording(feed) if is_stopped => {
+                    self.reach = Reach::Cut;
+                    feed.finish(&mut self.results);
+                    (true, None)
                 }
                 Work::Recording(feed) => (!feed.next(&mut self.results), None),
             };

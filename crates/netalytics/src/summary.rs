@@ -39,6 +39,8 @@ pub struct Summary {
     pub sampling: History,
     /// What went wrong with the inputs.
     pub errors: Vec<InputError>,
+    /// What ended the run before its input did.
+    pub cut_short: Option<String>,
     /// What workers said that failed: our own bugs.
     pub panics: Vec<String>,
     /// Why the result, or the packets, could not be written.
@@ -140,6 +142,14 @@ impl Summary {
         let mut lines = Vec::new();
         if let Some(kept) = &self.kept {
             lines.push(("recorded", Some(kept.rows), size(kept.files, kept.bytes)));
+            if kept.rows_unfinished > 0 {
+                let note = format!(
+                    "rows of {} files without an end, which only netalytics reads; the next record into the folder \
+                     ends them",
+                    kept.files_unfinished
+                );
+                lines.push(("  unfinished", Some(kept.rows_unfinished), note));
+            }
             if kept.rows_lost > 0 {
                 lines.push(("  lost", Some(kept.rows_lost), "rows that could not be written".into()));
             }
@@ -169,6 +179,7 @@ impl Summary {
         self.errors
             .iter()
             .map(|e| e.text.as_str())
+            .chain(self.cut_short.as_deref())
             .chain(panics)
             .chain(self.output_errors.iter().map(String::as_str))
     }
@@ -185,6 +196,7 @@ impl Summary {
             "version": env!("CARGO_PKG_VERSION"),
             "complete": self.is_complete(),
             "errors": self.errors.iter().map(error).collect::<Vec<_>>(),
+            "cut_short": self.cut_short,
             "panics": self.panics,
             "output_error": (!self.output_errors.is_empty()).then(|| self.output_errors.join("; ")),
             "limit_reached": self.limit_reached,
@@ -224,6 +236,7 @@ impl Summary {
             })),
             "recorded": self.kept.map(|k| json!({
                 "files": k.files, "rows": k.rows, "bytes": k.bytes, "rows_lost": k.rows_lost,
+                "files_unfinished": k.files_unfinished, "rows_unfinished": k.rows_unfinished,
                 "files_recovered": k.files_recovered, "rows_recovered": k.rows_recovered,
             })),
             "packets_kept": self.packets_kept.map(|k| json!({
@@ -507,6 +520,7 @@ mod tests {
                 text: "x.pcap: byte 9: cut".into(),
                 after_packets: 100,
             }],
+            cut_short: None,
             panics: Vec::new(),
             output_errors: Vec::new(),
             replayed: None,

@@ -48,15 +48,15 @@ pub static PROTOCOL: Protocol = Protocol {
 
 /// The fields of both parsers.
 pub mod fields {
-    use super::redact::{QUERY_VALUES, URL_VALUES};
+    use super::redact::{MEDIA_TYPE_VALUES, PATH_VALUES, QUERY_VALUES, URL_VALUES};
 
     tuple::fields! {
         METHOD: Text, None, "method", "request method";
         HOST: Text, None, "host", "host and port asked for: of the request target, else the Host field" => URL_VALUES;
-        PATH: Text, None, "path", "path asked for, without the query string";
+        PATH: Text, None, "path", "path asked for, without the query string" => PATH_VALUES;
         URL_QUERY: Text, None, "url_query", "what follows the ? in the request target" => QUERY_VALUES;
         URL: Text, None, "url", "host, path and query string" => URL_VALUES;
-        URL_TEMPLATE: Text, None, "url_template", "path with numbers, UUIDs and long tokens as {id}";
+        URL_TEMPLATE: Text, None, "url_template", "path with numbers, UUIDs and long tokens as {id}" => PATH_VALUES;
         HTTP_VERSION: Text, None, "http_version", "0.9, 1.0 or 1.1: the request's, else the response's";
         STATUS: U64, None, "status", "response status code";
         INTERIM_STATUS: U64, None, "interim_status", "status code of the last interim response (1xx) before it";
@@ -65,7 +65,7 @@ pub mod fields {
         RESPONSE_TIME_NS: I64, Nanoseconds, "response_time_ns", "last byte of the request to first byte of the response";
         TRANSFER_TIME_NS: I64, Nanoseconds, "transfer_time_ns", "first to last byte of the response";
         USER_AGENT: Text, None, "user_agent", "the request's User-Agent field";
-        CONTENT_TYPE: Text, None, "content_type", "the response's Content-Type field";
+        CONTENT_TYPE: Text, None, "content_type", "the response's Content-Type field" => MEDIA_TYPE_VALUES;
     }
 }
 

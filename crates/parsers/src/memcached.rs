@@ -18,6 +18,7 @@ mod conversation;
 mod emit;
 mod pairing;
 mod recognise;
+mod redact;
 mod reply;
 mod text;
 mod udp;
@@ -48,8 +49,10 @@ pub static PROTOCOL: Protocol = Protocol {
 pub mod field {
     use tuple::redact::HASH;
 
+    use super::redact::COMMAND_WORDS;
+
     tuple::fields! {
-        COMMAND: Text, None, "command", "command as the protocol names it: get, gets, set, mg, getkq, increment, ...; null where the request was not seen";
+        COMMAND: Text, None, "command", "command as the protocol names it: get, gets, set, mg, getkq, increment, ...; null where the request was not seen" => COMMAND_WORDS;
         CACHE_KEY: Text, None, "cache_key", "key asked for (base64 keys of meta commands decoded); null for commands without" => HASH;
         HIT: Bool, None, "hit", "whether a read found its key; null for other commands and errors";
         VALUE_BYTES: U64, Bytes, "value_bytes", "length of the value stored or read";

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use tuple::{Batch, FieldId, Schema};
 
-use crate::growing::{Growing, Size, recover};
+use crate::disk;
+use crate::growing::{Growing, OnDisk, Size, recover};
 use crate::head::{CaptureFacts, Head, Kind};
 use crate::layout::{Listing, names};
 use crate::linked::{Layout, first_id, layouts};
@@ -36,6 +37,10 @@ pub struct Kept {
     pub rows: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Files whose end could not be written: their row groups lie on disk, and only we find them.
+    pub files_unfinished: u64,
+    /// Their rows.
+    pub rows_unfinished: u64,
     /// Rows that were given and could not be kept.
     pub rows_lost: u64,
     /// Files that an earlier run left behind unfinished and that were given their end.
@@ -77,12 +82,13 @@ impl Recorder {
     /// # Errors
     /// When the folder cannot be made or read.
     pub fn create(folder: &Path, rotation: Rotation) -> io::Result<Recorder> {
-        std::fs::create_dir_all(folder)?;
+        disk::create_folder(folder)?;
         let mut kept = Kept::default();
         for entry in std::fs::read_dir(folder)? {
             let entry = entry?;
             let name = entry.file_name();
-            let Some(table) = name.to_str().filter(|_| entry.path().is_dir()) else { continue };
+            let is_folder = entry.file_type()?.is_dir();
+            let Some(table) = name.to_str().filter(|_| is_folder) else { continue };
             let listing = Listing::of(&entry.path(), table)?;
             for number in listing.growing.into_iter().chain(listing.journals) {
                 if let Some(size) = recover(&names(&entry.path(), table, number))? {
@@ -245,19 +251,32 @@ impl Open {
         self.close(kept, |file, _| file.salvage());
     }
 
-    /// A tuple is kept where all its tables have it.
-    fn close(&mut self, kept: &mut Kept, mut close: impl FnMut(Growing, &Head) -> Size) {
+    /// A tuple is kept where all its tables have it, and is in finished files where all of these are.
+    fn close(&mut self, kept: &mut Kept, mut close: impl FnMut(Growing, &Head) -> OnDisk) {
         let given = std::mem::take(&mut self.rows);
-        let mut rows = given;
+        let (mut rows, mut all_finished) = (given, true);
         for OpenTable { head, layout, file } in &mut self.tables {
-            let size = file.take().map_or(Size::default(), |file| close(file, head));
-            kept.files += u64::from(size.bytes > 0);
-            kept.bytes += size.bytes;
+            let size = match file.take().map_or(OnDisk::Nothing, |file| close(file, head)) {
+                OnDisk::Finished(size) => {
+                    kept.files += 1;
+                    kept.bytes += size.bytes;
+                    size
+                }
+                OnDisk::Unfinished(size) => {
+                    kept.files_unfinished += 1;
+                    all_finished = false;
+                    size
+                }
+                OnDisk::Nothing => Size::default(),
+            };
             if layout.is_row_by_row() {
                 rows = rows.min(size.rows);
             }
         }
-        kept.rows += rows;
+        match all_finished {
+            true => kept.rows += rows,
+            false => kept.rows_unfinished += rows,
+        }
         kept.rows_lost += given - rows;
     }
 }

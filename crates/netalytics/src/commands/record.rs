@@ -3,19 +3,20 @@
 use std::path::Path;
 
 use anyhow::Context;
+use capture::seccomp::Files;
 use plan::{Plan, Sample};
 use recording::{Head, Recorder, Rotation};
 use sinks::{DataSet, Redacted, Sink};
 use tuple::{Redactor, Secret, common};
 
-use crate::commands::work::{Opened, Target, work};
+use crate::commands::work::{Opened, Target, Telling, work};
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::RecordFlags;
 use crate::redaction::secret;
 
 /// Records what the query gives.
 pub fn record(flags: &RecordFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
-    work(&flags.work, flags, quiet, verbose)
+    work(&flags.work, flags, Telling::of(quiet, verbose))
 }
 
 impl Target for RecordFlags {
@@ -26,8 +27,8 @@ impl Target for RecordFlags {
         None
     }
 
-    fn keeps(&self) -> bool {
-        true
+    fn files(&self) -> Files {
+        Files::New
     }
 
     /// Who reads the recording scales by the rate that each flow was sampled at.
