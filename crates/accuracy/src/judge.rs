@@ -244,17 +244,20 @@ impl Judge<'_> {
         if !told.asked || told.is_half() {
             add(Half::Response, &self.truth.by_response);
         }
-        if told.asked && self.tolerance > 0 {
+        if candidates.is_empty() && told.asked && self.tolerance > 0 {
             candidates.extend(self.about_then(told).map(|i| (Half::Request, i)));
         }
         candidates
     }
 
+    /// Transactions that began about then, a few before and a few behind.
     fn about_then(&self, told: &Observed) -> impl Iterator<Item = usize> {
+        const NEAR: usize = 32;
         let all = self.truth.by_connection.get(&(told.client, told.server)).map_or(&[][..], Vec::as_slice);
         let ts = |i: &usize| self.truth.transactions[*i].told.ts;
-        let from = all.partition_point(|i| ts(i) < told.ts - self.tolerance);
-        let to = all.partition_point(|i| ts(i) <= told.ts + self.tolerance);
+        let here = all.partition_point(|i| ts(i) < told.ts);
+        let from = all.partition_point(|i| ts(i) < told.ts - self.tolerance).max(here.saturating_sub(NEAR));
+        let to = all.partition_point(|i| ts(i) <= told.ts + self.tolerance).min(here + NEAR);
         all[from..to].iter().copied()
     }
 

@@ -3,7 +3,8 @@
 use accuracy::Impairment::{self, *};
 use accuracy::impairment::{Field, Run, Side, Stray, Which};
 
-/// Recordings of real servers under load, made by the generator that lies beside the checkout: name, file, parser.
+/// Recordings of real servers under load, made by the generator that lies beside the checkout: name, file, parser. Those
+/// that end in `_one` have a single connection.
 pub const LARGE: &[(&str, &str, &str)] = &[
     ("http_web", "http_web.pcap", "http"),
     ("http_api", "http_api.pcap", "http"),
@@ -11,6 +12,12 @@ pub const LARGE: &[(&str, &str, &str)] = &[
     ("mysql_prep", "mysql_prep.pcap", "mysql_query"),
     ("mc_ascii", "mc_ascii.pcap", "memcached"),
     ("mc_bin", "mc_bin.pcap", "memcached"),
+    ("http_web_one", "http_web_one.pcap", "http"),
+    ("http_api_one", "http_api_one.pcap", "http"),
+    ("mysql_text_one", "mysql_text_one.pcap", "mysql_query"),
+    ("mysql_prep_one", "mysql_prep_one.pcap", "mysql_query"),
+    ("mc_ascii_one", "mc_ascii_one.pcap", "memcached"),
+    ("mc_bin_one", "mc_bin_one.pcap", "memcached"),
 ];
 /// Small ones of the corpus.
 pub const SMALL: &[(&str, &str, &str)] = &[

@@ -1,5 +1,5 @@
 //! A capture in memory, of which any packets can be played to a monitor in any order. Every packet has a time of its own,
-//! to the microsecond, so that a time in a tuple says which packet it is of.
+//! so that a time in a tuple says which packet it is of.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -27,6 +27,8 @@ pub struct Recording {
     /// The directions of TCP connections: where the last one known under these names is.
     streams: HashMap<FiveTuple, usize>,
     newest: Vec<Newest>,
+    /// Nanoseconds between two packets at least.
+    apart: i64,
 }
 
 /// A segment of a direction, from which the places of others are counted.
@@ -132,13 +134,38 @@ impl Recording {
             firsts: HashMap::new(),
             streams: HashMap::new(),
             newest: Vec::new(),
+            apart: 1000,
         }
+    }
+
+    /// The same packets at another pace: so that the busiest connection runs at so many bits a second on average.
+    #[must_use]
+    pub fn at_rate(&self, bits_per_second: f64) -> Recording {
+        let mut connections: HashMap<(Endpoint, Endpoint), (i64, i64, u64)> = HashMap::new();
+        for p in &self.packets {
+            let Some((src, dst)) = p.ends else { continue };
+            let ends = if (src.addr.0, src.port) < (dst.addr.0, dst.port) { (src, dst) } else { (dst, src) };
+            let (_, last, bytes) = connections.entry(ends).or_insert((p.ts.0, p.ts.0, 0));
+            *last = p.ts.0;
+            *bytes += u64::from(p.original_len);
+        }
+        let busiest = connections.values().max_by_key(|(.., bytes)| *bytes);
+        let (from, to, bytes) = busiest.copied().unwrap_or_default();
+        let wanted = bytes as f64 * 8e9 / bits_per_second;
+        let pace = wanted / ((to - from) as f64).max(1.0);
+        let start = self.packets.first().map_or(0, |p| p.ts.0);
+        let mut faster = Recording { apart: 10, ..Recording::new() };
+        for (packet, p) in self.packets.iter().enumerate() {
+            let ts = Timestamp(start + ((p.ts.0 - start) as f64 * pace) as i64);
+            faster.push(&Captured { ts, ..self.captured(&Seen::whole(packet, p.ts)) });
+        }
+        faster
     }
 
     /// One more packet, later than all others.
     pub fn push(&mut self, captured: &Captured<'_>) {
-        let after_last = self.packets.last().map_or(i64::MIN, |p| p.ts.0 + 1000);
-        let ts = Timestamp((captured.ts.0 / 1000 * 1000).max(after_last));
+        let after_last = self.packets.last().map_or(i64::MIN, |p| p.ts.0 + self.apart);
+        let ts = Timestamp((captured.ts.0 / self.apart * self.apart).max(after_last));
         let decoded = Packet::decode(captured).ok();
         let carried = decoded.as_ref().and_then(|packet| self.carried_by(packet));
         let this = self.packets.len();
