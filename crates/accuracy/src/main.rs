@@ -3,10 +3,10 @@
 //!     cargo run --release -p accuracy -- [--captures DIR] [--capture NAME] [--damage NAME] [--packets N] [--gbps N]
 //!                                        [--seeds N] [--show N] [--json FILE] [--write DIR]
 //!
-//! `--captures`: large captures with the names in [`LARGE`]; those of the corpus beside the checkout are always taken.
+//! `--captures`: large captures with the names in [`LARGE`]; those of the corpus beside the checkout are always taken, but for `--gbps`.
 //! `--capture`: only those whose names contain this; or a file, with its parser: `mysql_query:my.pcap`. `--damage`: only those whose names
-//! contain this, or any other as in `loss-to-server=0.3%`. `--gbps`: at a pace at
-//! which the busiest connection has so many gigabits a second. `--seeds`: at least so many for each cell; small captures
+//! contain this, or any other as in `loss-to-server=0.3%`. `--gbps`: those of [`SINGLE`],
+//! at a pace at which the connection has so many gigabits a second. `--seeds`: at least so many for each cell; small captures
 //! have more. `--show`: so many faults of each cell. `--write`: the damaged files, too. Exit code 1 when anything was wrong.
 
 mod matrix;
@@ -19,7 +19,7 @@ use accuracy::{Count, FaultKind, Impairment, Recording, Truth};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use matrix::{LARGE, MATRIX, SMALL};
+use matrix::{LARGE, MATRIX, SHOP, SINGLE, SMALL};
 
 /// Small captures are damaged from so many seeds, or until so many packets have been read, so that their figures mean something, too.
 const SMALL_SEEDS: u64 = 20;
@@ -68,7 +68,8 @@ fn main() -> Result<ExitCode> {
         }
     }
     if let Some(path) = &flags.json {
-        let result = json!({ "packets": flags.packets, "seeds": flags.seeds, "cells": cells });
+        let result =
+            json!({ "packets": flags.packets, "seeds": flags.seeds, "gbps": flags.gbps, "cells": cells });
         std::fs::write(path, serde_json::to_string_pretty(&result)? + "\n")
             .with_context(|| path.display().to_string())?;
     }
@@ -123,8 +124,12 @@ fn captures(flags: &Flags) -> Vec<(String, PathBuf, &'static str)> {
         let found = list.iter().map(|(name, file, parser)| (*name, folder.join(file), *parser));
         found.filter(|(_, path, _)| path.exists()).collect::<Vec<_>>()
     };
-    let all = of(&flags.captures, LARGE).into_iter().chain(of(&corpus, SMALL)).chain(of(&shop, matrix::SHOP));
-    all.map(|(name, path, parser)| (name.to_owned(), path, parser))
+    let all = match flags.gbps {
+        Some(_) => of(&flags.captures, SINGLE),
+        None => [of(&flags.captures, LARGE), of(&corpus, SMALL), of(&shop, SHOP)].concat(),
+    };
+    all.into_iter()
+        .map(|(name, path, parser)| (name.to_owned(), path, parser))
         .filter(|(name, ..)| flags.capture.as_ref().is_none_or(|only| name.contains(only)))
         .collect()
 }

@@ -3,8 +3,7 @@
 use accuracy::Impairment::{self, *};
 use accuracy::impairment::{Field, Run, Side, Stray, Which};
 
-/// Recordings of real servers under load, made by the generator that lies beside the checkout: name, file, parser. Those
-/// that end in `_one` have a single connection.
+/// Recordings of real servers under load, made by the generator that lies beside the checkout: name, file, parser.
 pub const LARGE: &[(&str, &str, &str)] = &[
     ("http_web", "http_web.pcap", "http"),
     ("http_api", "http_api.pcap", "http"),
@@ -12,6 +11,9 @@ pub const LARGE: &[(&str, &str, &str)] = &[
     ("mysql_prep", "mysql_prep.pcap", "mysql_query"),
     ("mc_ascii", "mc_ascii.pcap", "memcached"),
     ("mc_bin", "mc_bin.pcap", "memcached"),
+];
+/// The same servers, each with a single connection: for other paces.
+pub const SINGLE: &[(&str, &str, &str)] = &[
     ("http_web_one", "http_web_one.pcap", "http"),
     ("http_api_one", "http_api_one.pcap", "http"),
     ("mysql_text_one", "mysql_text_one.pcap", "mysql_query"),
@@ -83,6 +85,7 @@ pub const MATRIX: &[Impairment] = &[
     Delay(0.002, MS),
     Delay(0.002, 2 * MS),
     Delay(0.01, 2 * MS),
+    Delay(0.002, 5 * MS),
     Delay(0.01, 5 * MS),
     Delay(0.1, 5 * MS),
     Skew(Side::ToServer, MS / 2),
