@@ -174,8 +174,11 @@ def impairments(results, folder):
                 of = [c for c in cells if c["capture"] == capture + end and c["impairment"].startswith(name) and c["waiting_findable"]]
                 points = [(float(c["impairment"].split("=")[1].removesuffix(unit)), 100 * c["waiting_found"] / c["waiting_findable"]) for c in of]
                 axes.plot(*zip(*points) if points else ([], []), style, color=colours[capture], markersize=4, label=capture + (", 1 Gb/s on one connection" if end else ""))
+        amounts = sorted({x for line in axes.lines for x in line.get_xdata()})
         axes.set_xlabel(label)
         axes.set_xscale("log")
+        axes.set_xticks(amounts, [f"{x:g}" for x in amounts])
+        axes.minorticks_off()
     for axes in panels[:, 0]:
         axes.set_ylabel("found, % of what is findable")
     panels[0][0].set_ylim(-2, 102)
