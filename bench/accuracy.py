@@ -154,16 +154,19 @@ def summary(cells):
         yield f"| {name} | " + " | ".join(found) + f" | {wrong:,} |"
 
 
-def publish(result, path):
-    """Puts the summaries into the page, between its markers."""
+def publish(result, run):
+    """Puts the summaries into docs/accuracy.md, between its marks."""
+    path = os.path.join(os.path.dirname(HERE), "docs", "accuracy.md")
     with open(path) as f:
         text = f.read()
-    for mark, cells in (("cells", result["cells"]), ("fast", result["fast_cells"])):
-        begin, end = f"<!-- {mark} -->\n", f"<!-- /{mark} -->"
-        head, rest = text.split(begin)
-        text = head + begin + "\n".join(summary(cells)) + "\n" + end + rest.split(end, 1)[1]
+    head, rest = text.split("<!-- published -->\n")
+    rest = rest.split("<!-- /published -->", 1)[1]
+    page = f"../bench/runs/{os.path.basename(os.path.normpath(run))}/accuracy.md"
+    lines = ["![by damage](plots/accuracy-impairments.svg)\n",
+             f"Found of what is findable, in per cent ([all cells, and other programs on the same files]({page})):\n", *summary(result["cells"]),
+             "\nThe same on single connections at 1 Gb/s:\n", *summary(result["fast_cells"])]
     with open(path, "w") as f:
-        f.write(text)
+        f.write(head + "<!-- published -->\n" + "\n".join(lines) + "\n<!-- /published -->" + rest)
 
 
 def main():
@@ -191,7 +194,7 @@ def main():
         f.write(f"# How true: commit {result['commit']}\n\n{result['packets']:,} packets of each large capture, {result['seeds']} seeds; what the columns mean is in docs/accuracy.md.\n\n")
         f.write("\n".join(table(result)) + "\n")
     if arguments.publish:
-        publish(result, os.path.join(os.path.dirname(HERE), "docs", "accuracy.md"))
+        publish(result, arguments.o)
 
 
 main()
