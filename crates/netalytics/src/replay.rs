@@ -10,7 +10,7 @@ use flow::CaptureLoss;
 use plan::{Compare, Dataflow, Literal, Plan, Predicate};
 use query::checked;
 use recording::{Bound, DataSet, Head, Replay, Table, Wanted};
-use stream::{Engine, Output};
+use stream::{Engine, TakeOutput};
 use tuple::{Holds, Part, Schema};
 
 use crate::failure::wrong_flags;
@@ -219,7 +219,7 @@ impl Feed {
     }
 
     /// Feeds it what was released next; rows that are complete go to `out`. False at the end.
-    pub fn next(&mut self, out: &mut Vec<Output>) -> bool {
+    pub fn next(&mut self, out: &mut dyn TakeOutput) -> bool {
         let Some(rows) = self.replay.next_rows() else {
             self.engine.finish(out);
             return false;

@@ -41,6 +41,7 @@ impl Growing {
         head: &Head,
         schema: Arc<Schema>,
         columns: Vec<FieldId>,
+        group_memory: usize,
     ) -> io::Result<Growing> {
         fs::create_dir_all(folder)?;
         let mut number = Listing::of(folder, &head.table)?.next_number();
@@ -55,7 +56,7 @@ impl Growing {
             }
         };
         let journal = File::create(&names.journal)?;
-        let writer = TableWriter::new(file, head.kind, schema, columns)?;
+        let writer = TableWriter::new(file, head.kind, schema, columns)?.with_group_memory(group_memory);
         Ok(Growing { names, writer, journal, rows: 0 })
     }
 

@@ -7,6 +7,7 @@ use sinks::{Csv, Jsonl, Parquet, Sink, Style, Table};
 use crate::commands::work::{Opened, Target, work};
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::{Format, QueryFlags};
+use crate::memory::Writing;
 use crate::output::{self, Destination};
 
 /// Answers the query.
@@ -23,6 +24,13 @@ impl Target for QueryFlags {
 
     fn keeps(&self) -> bool {
         self.work.write.is_some()
+    }
+
+    fn writing(&self) -> Writing {
+        match self.format {
+            Some(Format::Parquet) => Writing::InRowGroups,
+            _ => Writing::AtOnce,
+        }
     }
 
     fn prepare(&self) -> anyhow::Result<Destination> {
@@ -56,7 +64,7 @@ impl Target for QueryFlags {
                          netalytics record … -o DIR",
                     ));
                 };
-                Box::new(Parquet::new(out, table.head, table.schema, table.columns)?)
+                Box::new(Parquet::new(out, table.head, table.schema, table.columns, opened.row_group_bytes)?)
             }
         })
     }

@@ -21,6 +21,7 @@ use crate::flags::{Checksums, Cores, WorkFlags};
 use crate::hosts::{self, Names};
 use crate::live;
 use crate::loss_notice::LossNotice;
+use crate::memory::{Memory, Writing};
 use crate::output;
 use crate::progress::Progress;
 use crate::query_text;
@@ -39,6 +40,9 @@ pub trait Target {
 
     /// Whether Ctrl-C is to lose nothing, also where files are read.
     fn keeps(&self) -> bool;
+
+    /// How its rows are written.
+    fn writing(&self) -> Writing;
 
     /// Adds columns that only this verb needs.
     fn widen(&self, _plan: &mut Plan) {}
@@ -61,6 +65,8 @@ pub struct Opened {
     pub tables: Vec<ResultTable>,
     /// Host names.
     pub names: Names,
+    /// Memory for row groups of Parquet.
+    pub row_group_bytes: usize,
 }
 
 /// A result as a table.
@@ -115,7 +121,9 @@ pub fn work<T: Target>(flags: &WorkFlags, target: &T, quiet: bool, verbose: bool
         }
     }
     let keep = flags.write.as_deref().map(|path| keep(path, flags)).transpose()?;
-    let config = Config { keep: keep.clone(), ..config(flags)? };
+    let memory = Memory::divide(&flags.limits, &plan, target.writing());
+    info!("{memory}");
+    let config = Config { keep: keep.clone(), cores: cores(flags)?, ..memory.config(&flags.limits) };
     let mut run = match (input, replaying) {
         (Some(input), _) => Run::start(&plan, &config, input).context("cannot start the workers")?,
         (None, Some(replaying)) => Run::replay(&plan, config.stream, replaying),
@@ -127,7 +135,12 @@ pub fn work<T: Target>(flags: &WorkFlags, target: &T, quiet: bool, verbose: bool
     run.facts.inputs = inputs(flags);
     run.snaplen = if capturing { flags.live.snaplen } else { 0 };
     let (name, terminal) = target.name(&ready);
-    let opened = Opened { heads: run.heads(&plan), tables: run.tables(&plan), names };
+    let opened = Opened {
+        heads: run.heads(&plan),
+        tables: run.tables(&plan),
+        names,
+        row_group_bytes: memory.row_group_bytes,
+    };
     let mut sink = target.open(ready, opened)?;
     let mut display = Display {
         progress: Progress::new(flags.progress),
@@ -138,6 +151,7 @@ pub fn work<T: Target>(flags: &WorkFlags, target: &T, quiet: bool, verbose: bool
     let written = run.go(sink.as_mut(), &mut display);
     let mut summary = run.end(&plan);
     summary.kept = sink.kept();
+    summary.memory = Some(memory);
     let closed = written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
     if let (Err(error), false) = (&written, closed) {
         summary.output_errors.push(format!("cannot write the result to {name}; it is incomplete: {error}"));
@@ -197,7 +211,7 @@ fn open(flags: &WorkFlags, wanted: &MonitorSpec) -> anyhow::Result<Option<Input>
     Ok(Some(Input::Shared(source, flags.workers.0.unwrap_or_else(cores))))
 }
 
-fn config(flags: &WorkFlags) -> anyhow::Result<Config> {
+fn cores(flags: &WorkFlags) -> anyhow::Result<Vec<usize>> {
     let usable = || core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|core| core.id);
     let cores = match &flags.pin {
         None => Vec::new(),
@@ -211,7 +225,7 @@ fn config(flags: &WorkFlags) -> anyhow::Result<Config> {
             usable.join(", ")
         )));
     }
-    Ok(Config { monitor: flags.limits.monitor(), stream: flags.limits.stream(), keep: None, cores })
+    Ok(cores)
 }
 
 fn stats(flags: &WorkFlags, verbose: bool) -> Stats {
