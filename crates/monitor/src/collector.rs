@@ -208,3 +208,55 @@ impl Collector {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use plan::{Dataflow, Input};
+    use tuple::{FieldId, Schema, TupleWriter, common};
+
+    use super::*;
+
+    const COLUMNS: [FieldId; 3] = [common::ID, common::TS, common::TS_END];
+
+    fn rows(schema: &Arc<Schema>, times: &[i64]) -> Part {
+        let mut writer = TupleWriter::new(schema.clone(), &COLUMNS);
+        for ts in times {
+            writer.u64(common::ID, 7);
+            writer.i64(common::TS, 0);
+            writer.i64(common::TS_END, *ts);
+            writer.end_row();
+        }
+        let batch = writer.finish();
+        Part { bytes: batch.bytes(), rows: vec![batch], windows: Vec::new() }
+    }
+
+    fn times(out: &mut Vec<Output>) -> Vec<i64> {
+        out.drain(..).flat_map(|o| o.batch.i64(common::TS_END).values().to_vec()).collect()
+    }
+
+    /// Two workers, of which one is in its second epoch already: what comes out of the first epoch's rows at once, what when
+    /// the other has ended it, too, and how many epochs were cut.
+    fn check(waiting_bytes_max: usize, expected: (&[i64], &[i64], u64)) {
+        let schema = Arc::new(Schema::of_parser("test", 1, "tests", &[], None, None));
+        let input = Input { schema: schema.clone(), columns: COLUMNS.to_vec(), filter: None };
+        let dataflow = Dataflow { inputs: vec![input], filter: None, pipelines: Vec::new() };
+        let engine = Engine::new(&dataflow, stream::Config::default());
+        let (mut collector, mut out) = (Collector::new(engine, 2, waiting_bytes_max), Vec::new());
+        let report = |part| Report { epoch: 0, watermark: Timestamp(9), part, loss: CaptureLoss::default() };
+        collector.take(0, report(rows(&schema, &[4, 2])), &mut out);
+        collector.take_part(0, rows(&schema, &[6]), &mut out);
+        collector.take_part(1, rows(&schema, &[5, 3]), &mut out);
+        assert_eq!(times(&mut out), expected.0);
+        collector.take(1, report(rows(&schema, &[1])), &mut out);
+        assert_eq!((times(&mut out).as_slice(), collector.epochs_cut()), (expected.1, expected.2));
+    }
+
+    #[test]
+    fn rows_wait_for_all_workers_while_there_is_room() {
+        check(1 << 20, (&[], &[1, 2, 3, 4, 5], 0));
+        // The last is over the limit by itself; every other comes when the next is too much.
+        check(150, (&[2, 4, 6, 3, 5], &[1], 2));
+    }
+}
