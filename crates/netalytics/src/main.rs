@@ -11,6 +11,7 @@ mod hosts;
 mod live;
 mod logging;
 mod loss_notice;
+mod memory;
 mod output;
 mod panics;
 mod progress;

@@ -10,7 +10,7 @@ use flow::CaptureLoss;
 use plan::{Compare, Dataflow, Literal, Plan, Predicate};
 use query::checked;
 use recording::{Bound, DataSet, Head, Replay, Table, Wanted};
-use stream::{Engine, Output};
+use stream::{Engine, TakeOutput};
 use tuple::{Holds, Part, Schema};
 
 use crate::commands::work::Telling;
@@ -231,7 +231,7 @@ impl Feed {
     }
 
     /// Feeds it what was released next; rows that are complete go to `out`. False at the end.
-    pub fn next(&mut self, out: &mut Vec<Output>) -> bool {
+    pub fn next(&mut self, out: &mut dyn TakeOutput) -> bool {
         let Some(rows) = self.replay.next_rows() else {
             self.finish(out);
             return false;
@@ -245,7 +245,7 @@ impl Feed {
     }
 
     /// Ends it here: what is known by now goes to `out`.
-    pub fn finish(&mut self, out: &mut Vec<Output>) {
+    pub fn finish(&mut self, out: &mut dyn TakeOutput) {
         self.engine.finish(out);
     }
 

@@ -11,7 +11,7 @@ use monitor::{Ended, Input, Job, Step};
 use plan::{Plan, Sample};
 use recording::{CaptureFacts, Head, Kind, Link};
 use sinks::{ResultHead, Sink, distinct_names};
-use stream::{Engine, Output};
+use stream::{Engine, Output, TakeOutput};
 use tuple::{FieldId, Schema};
 use wire::LinkType;
 
@@ -32,7 +32,6 @@ const PATIENCE: Duration = Duration::from_millis(50);
 pub struct Run {
     work: Work,
     started: Instant,
-    results: Vec<Output>,
     rows: u64,
     flushed: Instant,
     names_told: usize,
@@ -96,7 +95,6 @@ impl Run {
         Run {
             work,
             started,
-            results: Vec::new(),
             rows: 0,
             flushed: started,
             names_told: 0,
@@ -219,6 +217,8 @@ impl Run {
             kept: None,
             packets_kept: None,
             seen: ended.seen,
+            memory: None,
+            epochs_cut: ended.epochs_cut,
             limit_reached: ended.limit_reached,
             sampling: ended.sampling,
             errors,
@@ -233,25 +233,30 @@ impl Run {
 
     fn take_results(&mut self, sink: &mut dyn Sink, display: &mut Display) -> io::Result<()> {
         loop {
+            self.tell_names(sink);
             let is_stopped = self.stop.as_ref().is_some_and(Stop::is_asked);
+            let mut delivery = Delivery { sink, progress: &display.progress, rows: 0, failed: None };
             let (is_over, watermark) = match &mut self.work {
                 Work::Packets(job) => {
                     if is_stopped {
                         job.stop();
                     }
-                    let step = job.next(PATIENCE, &mut self.results);
+                    let step = job.next(PATIENCE, &mut delivery);
                     (step == Step::Done, Some(job.watermark().0))
                 }
                 Work::Recording(feed) if is_stopped => {
                     self.reach = Reach::Cut;
-                    feed.finish(&mut self.results);
+                    feed.finish(&mut delivery);
                     (true, None)
                 }
-                Work::Recording(feed) => (!feed.next(&mut self.results), None),
+                Work::Recording(feed) => (!feed.next(&mut delivery), None),
             };
+            let Delivery { rows, failed, .. } = delivery;
+            self.rows += rows;
+            failed.map_or(Ok(()), Err)?;
             self.tell_facts(sink, watermark);
-            if !self.results.is_empty() {
-                self.deliver(sink, display)?;
+            if rows > 0 {
+                self.flush(sink, display)?;
             }
             if let Some(watermark) = watermark {
                 sink.advance(watermark)?;
@@ -294,26 +299,45 @@ impl Run {
         }
     }
 
-    fn deliver(&mut self, sink: &mut dyn Sink, display: &Display) -> io::Result<()> {
-        if let Work::Packets(job) = &self.work {
-            for (ip, name) in &job.names()[self.names_told..] {
-                sink.learn_name(*ip, name);
-            }
-            self.names_told = job.names().len();
+    /// Host names that the captures hold.
+    fn tell_names(&mut self, sink: &mut dyn Sink) {
+        let Work::Packets(job) = &self.work else { return };
+        for (ip, name) in &job.names()[self.names_told..] {
+            sink.learn_name(*ip, name);
         }
-        let (results, rows) = (&mut self.results, &mut self.rows);
-        display.progress.aside(|| -> io::Result<()> {
-            for Output { pipeline, batch, watermark_ns } in results.drain(..) {
-                sink.advance(watermark_ns)?;
-                sink.write(pipeline.unwrap_or(0), &batch)?;
-                *rows += batch.rows() as u64;
-            }
-            Ok(())
-        })?;
+        self.names_told = job.names().len();
+    }
+
+    fn flush(&mut self, sink: &mut dyn Sink, display: &Display) -> io::Result<()> {
         if display.prompt || self.flushed.elapsed() >= FLUSH_EVERY {
             display.progress.aside(|| sink.flush())?;
             self.flushed = Instant::now();
         }
         Ok(())
+    }
+}
+
+/// Hands rows to the sink as they are made: nobody holds all rows of a window or an epoch.
+struct Delivery<'r> {
+    sink: &'r mut dyn Sink,
+    progress: &'r Progress,
+    rows: u64,
+    /// What the sink said when it failed; it gets nothing more then.
+    failed: Option<io::Error>,
+}
+
+impl TakeOutput for Delivery<'_> {
+    fn take(&mut self, Output { pipeline, batch, watermark_ns }: Output) {
+        if self.failed.is_some() {
+            return;
+        }
+        let written = self.progress.aside(|| {
+            self.sink.advance(watermark_ns)?;
+            self.sink.write(pipeline.unwrap_or(0), &batch)
+        });
+        match written {
+            Ok(()) => self.rows += batch.rows() as u64,
+            Err(error) => self.failed = Some(error),
+        }
     }
 }

@@ -11,6 +11,8 @@ use monitor::pressure::{Change, History};
 use recording::Kept;
 use serde_json::{Map, Value, json};
 use sinks::units;
+
+use crate::memory::Memory;
 use wire::{Timestamp, Undecodable};
 
 /// A run in numbers.
@@ -33,6 +35,10 @@ pub struct Summary {
     pub packets_kept: Option<PacketsKept>,
     /// Time of the first packet, and of the last.
     pub seen: Option<(Timestamp, Timestamp)>,
+    /// How memory was divided.
+    pub memory: Option<Memory>,
+    /// Epochs whose rows were printed before their end, as there was no room for all of them.
+    pub epochs_cut: u64,
     /// LIMIT ended the run.
     pub limit_reached: bool,
     /// How SAMPLE auto has changed the sampling rates.
@@ -103,11 +109,11 @@ impl Summary {
             lines.push(("parsers", None, trouble));
         }
         lines.push(("tuples", Some(a.tuples), listed(&stream_trouble(&self.stream))));
-        lines.push((
-            "rows",
-            Some(self.rows),
-            if self.limit_reached { "LIMIT reached".into() } else { String::new() },
-        ));
+        let mut notes = listed(&vec![("epochs_cut", self.epochs_cut)]);
+        if self.limit_reached {
+            notes = [notes.as_str(), "LIMIT reached"].map(str::trim).join(" ");
+        }
+        lines.push(("rows", Some(self.rows), notes.trim().to_owned()));
         lines.extend(self.keeping());
         let mut text = aligned(&lines);
         text.push_str(&self.pace());
@@ -244,6 +250,8 @@ impl Summary {
             })),
             "stream": object(&stream_counts(&self.stream)),
             "rows": self.rows,
+            "epochs_cut": self.epochs_cut,
+            "memory": self.memory.map(|memory| memory.json()),
             "elapsed_ns": u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX),
         });
         format!("{value:#}\n")
@@ -512,6 +520,8 @@ mod tests {
             stream: stream::Counters { tuples_in: 7, tuples_late: 1, ..Default::default() },
             rows: 6,
             seen: Some((Timestamp(1_000_000_000), Timestamp(2_500_000_000))),
+            memory: None,
+            epochs_cut: 0,
             limit_reached: false,
             sampling: History::default(),
             errors: vec![InputError {

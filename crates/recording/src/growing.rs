@@ -54,6 +54,7 @@ impl Growing {
         head: &Head,
         schema: Arc<Schema>,
         columns: Vec<FieldId>,
+        group_memory: usize,
     ) -> io::Result<Growing> {
         disk::create_table_folder(folder)?;
         let mut number = Listing::of(folder, &head.table)?.next_number();
@@ -68,7 +69,7 @@ impl Growing {
             }
         };
         let journal = disk::create(&names.journal)?;
-        let writer = TableWriter::new(file, head.kind, schema, columns)?;
+        let writer = TableWriter::new(file, head.kind, schema, columns)?.with_group_memory(group_memory);
         Ok(Growing { names, writer, journal, rows: 0 })
     }
 

@@ -12,6 +12,7 @@ use crate::growing::{Growing, OnDisk, Size, recover};
 use crate::head::{CaptureFacts, Head, Kind};
 use crate::layout::{Listing, names};
 use crate::linked::{Layout, first_id, layouts};
+use crate::table::GROUP_MEMORY;
 
 /// When a file ends and the next begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +56,8 @@ pub struct Recorder {
     rotation: Rotation,
     tables: Vec<Open>,
     kept: Kept,
+    /// That writing all tables may take.
+    memory: Option<usize>,
 }
 
 /// A table with its file that grows; of tuples that are taken apart, all tables that they go to.
@@ -97,7 +100,13 @@ impl Recorder {
                 }
             }
         }
-        Ok(Recorder { folder: folder.to_owned(), rotation, tables: Vec::new(), kept })
+        Ok(Recorder { folder: folder.to_owned(), rotation, tables: Vec::new(), kept, memory: None })
+    }
+
+    /// Writing all tables may take so much memory: row groups are smaller then.
+    #[must_use]
+    pub fn within(self, memory: usize) -> Recorder {
+        Recorder { memory: Some(memory), ..self }
     }
 
     /// Adds a table; tables are known by their places. Tuples whose schema has parts go to the tables of these.
@@ -130,10 +139,12 @@ impl Recorder {
             return Ok(());
         }
         let stretch = self.stretch(watermark_ns);
+        let n_tables = self.tables.iter().map(|open| open.tables.len()).sum::<usize>();
+        let group_memory = self.memory.map_or(GROUP_MEMORY, |memory| memory / n_tables.max(1));
         let open = &mut self.tables[table];
         open.stretch = open.stretch.max(stretch);
         open.rows += batch.rows() as u64;
-        let written = open.write(&self.folder, batch, watermark_ns);
+        let written = open.write((&self.folder, group_memory), batch, watermark_ns);
         let is_full = open.bytes() >= self.rotation.bytes;
         match written {
             Ok(()) if is_full => self.end_files(table),
@@ -166,7 +177,7 @@ impl Recorder {
     pub fn finish(&mut self) -> io::Result<()> {
         for table in 0..self.tables.len() {
             if !self.tables[table].has_files {
-                self.tables[table].begin(&self.folder)?;
+                self.tables[table].begin((&self.folder, GROUP_MEMORY))?;
             }
             self.end_files(table)?;
         }
@@ -198,19 +209,20 @@ impl Recorder {
 
 impl Open {
     /// Begins all files that have not begun.
-    fn begin(&mut self, folder: &Path) -> io::Result<()> {
+    fn begin(&mut self, (folder, group_memory): (&Path, usize)) -> io::Result<()> {
         for OpenTable { head, layout, file } in &mut self.tables {
             if file.is_none() {
                 let (schema, columns) = (layout.schema.clone(), layout.columns.clone());
-                *file = Some(Growing::create(&folder.join(&head.table), head, schema, columns)?);
+                *file =
+                    Some(Growing::create(&folder.join(&head.table), head, schema, columns, group_memory)?);
             }
         }
         self.has_files = true;
         Ok(())
     }
 
-    fn write(&mut self, folder: &Path, batch: &Batch, watermark_ns: i64) -> io::Result<()> {
-        self.begin(folder)?;
+    fn write(&mut self, place: (&Path, usize), batch: &Batch, watermark_ns: i64) -> io::Result<()> {
+        self.begin(place)?;
         let mut has_ended = false;
         for OpenTable { head, layout, file } in &mut self.tables {
             let Some(file) = file else { continue };

@@ -73,7 +73,7 @@ mod window;
 mod work;
 
 pub use config::{Config, Counters};
-pub use engine::{Engine, Output, Partial};
+pub use engine::{Engine, Output, Partial, TakeOutput};
 pub use flat::flat;
 pub use in_time_order::in_time_order;
 pub use losses::{Loss, Stretch};

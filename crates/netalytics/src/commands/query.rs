@@ -9,6 +9,7 @@ use crate::commands::work::{Opened, Target, Telling, work};
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::{Format, QueryFlags};
 use crate::live::Owner;
+use crate::memory::Writing;
 use crate::output::{self, Destination};
 
 /// Answers the query.
@@ -25,6 +26,13 @@ impl Target for QueryFlags {
 
     fn files(&self) -> Files {
         Files::ReadOnly
+    }
+
+    fn writing(&self) -> Writing {
+        match self.format {
+            Some(Format::Parquet) => Writing::InRowGroups,
+            _ => Writing::AtOnce,
+        }
     }
 
     fn prepare(&self) -> anyhow::Result<Destination> {
@@ -59,7 +67,7 @@ impl Target for QueryFlags {
                          netalytics record … -o DIR",
                     ));
                 };
-                Box::new(Parquet::new(out, table.head, table.schema, table.columns)?)
+                Box::new(Parquet::new(out, table.head, table.schema, table.columns, opened.row_group_bytes)?)
             }
         })
     }

@@ -12,6 +12,7 @@ use tuple::{Redactor, Secret, common};
 use crate::commands::work::{Opened, Target, Telling, work};
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::RecordFlags;
+use crate::memory::Writing;
 use crate::redaction::secret;
 
 /// Records what the query gives.
@@ -29,6 +30,10 @@ impl Target for RecordFlags {
 
     fn files(&self) -> Files {
         Files::New
+    }
+
+    fn writing(&self) -> Writing {
+        Writing::InRowGroups
     }
 
     /// Who reads the recording scales by the rate that each flow was sampled at.
@@ -64,6 +69,7 @@ impl Target for RecordFlags {
                 self.output.display()
             )
         })?;
+        recorder = recorder.within(opened.row_group_bytes);
         for table in opened.tables {
             let head = Head { redacted: secret.as_ref().map(Secret::name), ..table.head };
             recorder.add_table(head, &table.schema, &table.columns);

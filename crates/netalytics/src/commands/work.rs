@@ -22,6 +22,7 @@ use crate::flags::{Checksums, Cores, WorkFlags};
 use crate::hosts::{self, Names};
 use crate::live::{self, Owner};
 use crate::loss_notice::LossNotice;
+use crate::memory::{Memory, Writing};
 use crate::output;
 use crate::progress::Progress;
 use crate::query_text;
@@ -42,6 +43,9 @@ pub trait Target {
 
     /// Which files it opens once rows come.
     fn files(&self) -> Files;
+
+    /// How its rows are written.
+    fn writing(&self) -> Writing;
 
     /// Adds columns that only this verb needs.
     fn widen(&self, _plan: &mut Plan) {}
@@ -64,6 +68,8 @@ pub struct Opened {
     pub tables: Vec<ResultTable>,
     /// Host names.
     pub names: Names,
+    /// Memory for row groups of Parquet.
+    pub row_group_bytes: usize,
 }
 
 /// A result as a table.
@@ -157,7 +163,9 @@ fn answer<T: Target>(
         output::complain(&format!("{doing}; Ctrl-C ends it"));
     }
     let keep = flags.write.as_deref().map(|path| keep(path, flags)).transpose()?;
-    let config = Config { keep: keep.clone(), ..config(flags)? };
+    let memory = Memory::divide(&flags.limits, &plan, target.writing());
+    info!("{memory}");
+    let config = Config { keep: keep.clone(), cores: cores(flags)?, ..memory.config(&flags.limits) };
     let mut run = match (input, replaying) {
         (Some(input), _) => Run::start(&plan, &config, input).context("cannot start the workers")?,
         (None, Some(replaying)) => Run::replay(&plan, config.stream, replaying),
@@ -168,7 +176,12 @@ fn answer<T: Target>(
     run.facts.inputs = inputs(flags);
     run.snaplen = if capturing { flags.live.snaplen } else { 0 };
     let (name, terminal) = target.name(&ready);
-    let opened = Opened { heads: run.heads(&plan), tables: run.tables(&plan), names };
+    let opened = Opened {
+        heads: run.heads(&plan),
+        tables: run.tables(&plan),
+        names,
+        row_group_bytes: memory.row_group_bytes,
+    };
     let mut sink = target.open(ready, opened)?;
     let mut display = Display {
         progress: Progress::new(flags.progress),
@@ -179,6 +192,7 @@ fn answer<T: Target>(
     let written = run.go(sink.as_mut(), &mut display);
     let mut summary = run.end(&plan, signals.name());
     summary.kept = sink.kept();
+    summary.memory = Some(memory);
     let closed = written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
     if let (Err(error), false) = (&written, closed) {
         summary.output_errors.push(format!("cannot write the result to {name}; it is incomplete: {error}"));
@@ -234,7 +248,7 @@ fn open(flags: &WorkFlags, wanted: &MonitorSpec, stop: &Stop) -> anyhow::Result<
     Ok(Input::Shared(source, flags.workers.0.unwrap_or_else(cores)))
 }
 
-fn config(flags: &WorkFlags) -> anyhow::Result<Config> {
+fn cores(flags: &WorkFlags) -> anyhow::Result<Vec<usize>> {
     let usable = || core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|core| core.id);
     let cores = match &flags.pin {
         None => Vec::new(),
@@ -248,7 +262,7 @@ fn config(flags: &WorkFlags) -> anyhow::Result<Config> {
             usable.join(", ")
         )));
     }
-    Ok(Config { monitor: flags.limits.monitor(), stream: flags.limits.stream(), keep: None, cores })
+    Ok(cores)
 }
 
 fn stats(flags: &WorkFlags, telling: Telling) -> Stats {

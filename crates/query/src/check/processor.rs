@@ -12,6 +12,8 @@ use crate::literal::{self, Bad};
 use crate::nearest::{did_you_mean, one_of};
 use crate::{Diagnostic, Span, facts};
 
+/// Most processors in one query: each takes its part of the memory.
+const PROCESSORS_MAX: usize = 100;
 /// What `top-k` keeps.
 pub(super) const K: usize = 10;
 /// Most groups that `top-k` may be asked for.
@@ -44,7 +46,11 @@ pub(super) fn list(
     errors: &mut Vec<Diagnostic>,
 ) -> Vec<Checked> {
     let mut checked = Vec::new();
-    for ast in asts {
+    if let Some(ast) = asts.get(PROCESSORS_MAX) {
+        let message = format!("more than {PROCESSORS_MAX} processors in one query");
+        errors.push(Diagnostic::new(ast.name.span, message).hint("ask the others in queries of their own"));
+    }
+    for ast in asts.iter().take(PROCESSORS_MAX) {
         let errors_before = errors.len();
         let chain = blocks::chain(&ast.name, errors);
         let chain_is_whole = errors.len() == errors_before;

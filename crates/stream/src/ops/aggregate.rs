@@ -21,6 +21,8 @@ use crate::rows::{Cells, Rows};
 
 /// State by cell.
 pub trait Accumulator {
+    /// What a cell takes beside what it has on the heap.
+    const CELL_BYTES: usize;
     /// Makes room for this many cells; new ones are empty.
     fn resize(&mut self, cells: usize);
     /// Empties a cell.
@@ -247,6 +249,16 @@ impl Accumulators {
                 _ => {}
             }
         }
+    }
+
+    /// Memory without that of sketches, about: vectors have room to grow.
+    #[must_use]
+    pub fn cell_bytes(&self) -> usize {
+        fn of<A: Accumulator>(_: &A) -> usize {
+            A::CELL_BYTES
+        }
+        let of_cell: usize = self.states.iter().map(|state| each_kind!(state, s => of(s))).sum();
+        self.cells.next_power_of_two().max(4) * of_cell + self.states.len() * size_of::<State>()
     }
 
     /// Bytes of sketches on the heap.

@@ -73,6 +73,8 @@ impl<T: Ordered> Extremes<T> {
 }
 
 impl<T: Ordered> Accumulator for Extremes<T> {
+    const CELL_BYTES: usize = size_of::<T>() + size_of::<bool>();
+
     fn resize(&mut self, cells: usize) {
         self.values.resize(cells, self.beyond());
         self.is_known.resize(cells, false);

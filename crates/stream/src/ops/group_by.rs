@@ -103,6 +103,13 @@ impl KeyTable {
         self.bytes.len() - self.garbage
     }
 
+    /// Memory of all of it.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        let numbers = self.slots.capacity() + self.hashes.capacity() + self.spans.capacity();
+        numbers * size_of::<u64>() + self.bytes.capacity()
+    }
+
     /// The group whose key has this hash and fulfils `is`.
     #[inline]
     pub fn find(&self, hash: u64, is: impl Fn(&[u8]) -> bool) -> Option<u32> {

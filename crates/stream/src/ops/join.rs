@@ -20,10 +20,12 @@ use crate::column::{ColumnView, mix};
 use crate::config::{Config, Counters};
 use crate::rows::Rows;
 
-/// What a held row costs beside its bytes, about.
-const ROW_BYTES: usize = 16;
-/// What a held flow costs, about.
-const FLOW_BYTES: usize = 256;
+/// What a held row costs beside its bytes, about: its end, its time, and the room that vectors have to grow.
+const ROW_BYTES: usize = 24;
+/// What a held flow costs, about: its places in the table and the heap.
+const FLOW_BYTES: usize = 128;
+/// And for each input, with its first row.
+const PART_BYTES: usize = size_of::<Part>() + 96;
 
 /// Fields that say of a flow what they say of every tuple of it.
 pub const SAME_IN_ALL: [FieldId; 14] = [
@@ -204,8 +206,13 @@ impl Join {
         }
     }
 
+    fn flow_bytes(&self) -> usize {
+        FLOW_BYTES + self.starts.len() * PART_BYTES
+    }
+
     fn hold(&mut self, input: usize, id: u64, row: &[u8], time: i64) {
-        let cost = row.len() + ROW_BYTES + FLOW_BYTES;
+        let flow_bytes = self.flow_bytes();
+        let cost = row.len() + ROW_BYTES + flow_bytes;
         while self.rows >= self.config.join_rows_max || self.bytes + cost > self.config.join_bytes_max {
             if self.oldest.is_empty() {
                 self.counters.join_dropped += 1;
@@ -218,7 +225,7 @@ impl Join {
         let mut entry = match found {
             Entry::Occupied(entry) => entry,
             Entry::Vacant(entry) => {
-                self.bytes += FLOW_BYTES;
+                self.bytes += flow_bytes;
                 self.oldest.push(Reverse((time, id)));
                 entry.insert(Flow { id, last_ns: time, parts: vec![Part::default(); self.starts.len()] })
             }
@@ -246,7 +253,7 @@ impl Join {
         let rows: usize = flow.parts.iter().map(|p| p.times.len()).sum();
         let bytes: usize = flow.parts.iter().map(|p| p.bytes.len()).sum();
         self.rows -= rows;
-        self.bytes -= bytes + rows * ROW_BYTES + FLOW_BYTES;
+        self.bytes -= bytes + rows * ROW_BYTES + self.flow_bytes();
         Some(rows as u64)
     }
 }

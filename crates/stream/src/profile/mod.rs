@@ -31,6 +31,8 @@ use report::Report;
 
 /// Windows that are open at once, unless lateness needs more: a window may take some megabytes.
 const OPEN_MAX: usize = 64;
+/// What a key of the lists of objects and clients takes at most, in all of them, about.
+const KEY_BYTES: usize = 2048;
 /// What stands for an operation, a status or a key that is null.
 const UNKNOWN: &str = "(unknown)";
 
@@ -51,8 +53,12 @@ pub struct Profiling {
     /// The first window that was not emitted, once the watermark said so.
     next: i128,
     is_worker: bool,
-    /// Parts that wait for [`Profiling::detach`].
+    /// Memory of all parts, about, and at most.
+    bytes: usize,
+    bytes_max: usize,
+    /// Parts that wait for [`Profiling::detach`], and their memory.
     over: Share,
+    over_bytes: usize,
     report: Report,
 }
 
@@ -139,14 +145,17 @@ impl Profiling {
             windows,
             lateness_ns,
             near: profile.near,
-            keys_max: pipeline.groups_max,
+            keys_max: pipeline.groups_max.min((config.window_bytes_max / 4 / KEY_BYTES).max(64)),
             open_max: config.panes_max.min(OPEN_MAX).max(needed),
             positions: Positions::new(config.positions_max),
             config: config.clone(),
             parts: BTreeMap::new(),
             next: i128::MIN,
             is_worker,
+            bytes: 0,
+            bytes_max: config.window_bytes_max,
             over: Share::new(),
+            over_bytes: 0,
         }
     }
 
@@ -172,6 +181,7 @@ impl Profiling {
             unreachable!("times are signed integers, ids unsigned ones")
         };
         let (mut known, forgotten) = (None, self.positions.forgotten);
+        let mut touched = (i64::MAX, i64::MIN);
         rows.each(|at, row| {
             let mut one = self.columns.one(&frame, at, row, self.config.sample);
             one.pattern = self.follow(ids[row], &one);
@@ -188,12 +198,38 @@ impl Profiling {
             };
             let (keys_max, config) = (self.keys_max, &self.config);
             let part = self.parts.entry(window).or_insert_with(|| Part::new(keys_max, config));
+            touched = (touched.0.min(window), touched.1.max(window));
             frame.take(part, ns[row], at, row, &one, counters);
             if self.parts.len() > self.open_max {
                 self.force_oldest(counters, out);
             }
         });
         counters.positions_forgotten += self.positions.forgotten - forgotten;
+        self.weigh(touched);
+        self.make_room(counters, out);
+    }
+
+    /// Emits the oldest windows early where there are too many, or they take too much memory.
+    pub fn make_room(&mut self, counters: &mut Counters, out: &mut dyn FnMut(Batch)) {
+        let has_more = |profiling: &Profiling| {
+            profiling.parts.len() > profiling.open_max
+                || (profiling.parts.len() > 1 && profiling.bytes > profiling.bytes_max)
+        };
+        while has_more(self) {
+            self.force_oldest(counters, out);
+        }
+    }
+
+    /// Counts anew what memory the parts of some windows take, from the first to the last.
+    fn weigh(&mut self, (first, last): (i64, i64)) {
+        if first > last {
+            return;
+        }
+        for part in self.parts.range_mut(first..=last).map(|(_, part)| part) {
+            let bytes = part.bytes();
+            self.bytes = self.bytes + bytes - part.weighed;
+            part.weighed = bytes;
+        }
     }
 
     /// Emits the windows that the watermark has passed.
@@ -214,12 +250,24 @@ impl Profiling {
         if let Some(open) = self.first_open(watermark_ns) {
             self.set_aside(open);
         }
-        std::mem::take(&mut self.over)
+        self.give()
     }
 
     /// All parts.
     pub fn detach_all(&mut self) -> Share {
-        self.over.extend(std::mem::take(&mut self.parts));
+        self.set_aside(i128::MAX);
+        self.give()
+    }
+
+    /// Memory of what waits to be detached.
+    #[must_use]
+    pub fn over_bytes(&self) -> usize {
+        self.over_bytes
+    }
+
+    /// What waits to be detached.
+    pub fn give(&mut self) -> Share {
+        self.over_bytes = 0;
         std::mem::take(&mut self.over)
     }
 
@@ -233,6 +281,7 @@ impl Profiling {
             let (keys_max, config) = (self.keys_max, &self.config);
             let mine = self.parts.entry(window).or_insert_with(|| Part::new(keys_max, config));
             counters.groups_overflowed += mine.merge(theirs) as u64;
+            self.weigh((window, window));
         }
     }
 
@@ -264,7 +313,10 @@ impl Profiling {
 
     fn set_aside(&mut self, open: i128) {
         while let Some(entry) = self.parts.first_entry().filter(|e| i128::from(*e.key()) < open) {
-            self.over.push(entry.remove_entry());
+            let (window, part) = entry.remove_entry();
+            self.bytes -= part.weighed;
+            self.over_bytes += part.bytes();
+            self.over.push((window, part));
         }
         self.next = self.next.max(open);
     }
@@ -272,6 +324,7 @@ impl Profiling {
     fn emit_before(&mut self, end: i128, out: &mut dyn FnMut(Batch)) {
         while let Some(entry) = self.parts.first_entry().filter(|e| i128::from(*e.key()) < end) {
             let (window, part) = entry.remove_entry();
+            self.bytes -= part.weighed;
             let bounds = self.windows.map(|windows| windows.bounds(window.into()));
             out(self.report.write(&part, bounds));
         }
