@@ -121,7 +121,8 @@ impl Job {
             Sample::Fraction(p) => p,
             Sample::All | Sample::Auto => 1.0,
         };
-        let stream = stream::Config { sample, ..config.stream.clone() };
+        let sample_seed = plan.monitor.sample_seed;
+        let stream = stream::Config { sample, sample_seed, ..config.stream.clone() };
         let (tell, messages) = mpsc::sync_channel(REPORTS_WAITING * workers);
         let mut job = Job {
             messages,

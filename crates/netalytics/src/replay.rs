@@ -22,8 +22,8 @@ use crate::redaction;
 pub struct Replaying {
     /// Its tuples.
     pub replay: Replay,
-    /// The share of flows that was recorded.
-    pub sample: f64,
+    /// The share of flows that was recorded, and the seed by which they were drawn.
+    pub sample: (f64, u64),
     /// What the packets seem to have lacked.
     pub loss: CaptureLoss,
 }
@@ -68,10 +68,11 @@ pub fn open(mut query: checked::Query, flags: &WorkFlags) -> anyhow::Result<Opti
     redaction::mention(&dataflow, heads());
     let loss = loss(heads());
     let wanted: Vec<Wanted> = (0..).zip(&tables).map(|(i, (name, _))| wanted(&dataflow, i, name)).collect();
-    let sample = match query.sample {
+    let share = match query.sample {
         checked::Sample::Fraction(p) => p,
         _ => 1.0,
     };
+    let sample = (share, heads().next().map_or(0, |head| head.sample_seed));
     Ok(Some((Plan { dataflow, ..plan }, Replaying { replay: Replay::new(&set, &wanted), sample, loss })))
 }
 
@@ -212,8 +213,8 @@ fn add_bounds(predicate: &Predicate, bounds: &mut Vec<Bound>) {
 impl Feed {
     /// Feeds an engine for `dataflow`.
     pub fn new(dataflow: &Dataflow, config: stream::Config, replaying: Replaying) -> Feed {
-        let Replaying { replay, sample, loss } = replaying;
-        let mut engine = Engine::new(dataflow, stream::Config { sample, ..config });
+        let Replaying { replay, sample: (sample, sample_seed), loss } = replaying;
+        let mut engine = Engine::new(dataflow, stream::Config { sample, sample_seed, ..config });
         engine.set_capture_loss(loss.share());
         Feed { engine, replay, watermark_ns: i64::MIN }
     }

@@ -95,6 +95,7 @@ fn head() -> Head {
         version: "0".into(),
         run: 7,
         sample: "all".into(),
+        sample_seed: 0,
         redacted: None,
         capture: CaptureFacts::default(),
     }

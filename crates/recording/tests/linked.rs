@@ -75,6 +75,7 @@ fn recorder(folder: &Path, run: u64, rotation: Rotation) -> Recorder {
         version: "0".into(),
         run,
         sample: "all".into(),
+        sample_seed: 0,
         redacted: None,
         capture: CaptureFacts::default(),
     };
