@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use flow::CaptureLoss;
-use plan::{Compare, Dataflow, Literal, Plan, Predicate};
+use plan::{Compare, Dataflow, Literal, Plan, Predicate, Sample};
 use query::checked;
 use recording::{Bound, DataSet, Head, Replay, Table, Wanted};
 use stream::{Engine, Output};
@@ -69,7 +69,7 @@ pub fn open(mut query: checked::Query, flags: &WorkFlags) -> anyhow::Result<Opti
     let loss = loss(heads());
     let wanted: Vec<Wanted> = (0..).zip(&tables).map(|(i, (name, _))| wanted(&dataflow, i, name)).collect();
     let share = match query.sample {
-        checked::Sample::Fraction(p) => p,
+        Sample::Fraction(p) => p,
         _ => 1.0,
     };
     let sample = (share, heads().next().map_or(0, |head| head.sample_seed));
@@ -137,10 +137,7 @@ fn tables(set: &DataSet, schemas: &[Arc<Schema>]) -> anyhow::Result<Vec<(String,
 }
 
 /// The sampling of the recording, which is the only one that the query can have.
-fn sample<'a>(
-    query: &checked::Query,
-    recorded: impl Iterator<Item = &'a str>,
-) -> anyhow::Result<checked::Sample> {
+fn sample<'a>(query: &checked::Query, recorded: impl Iterator<Item = &'a str>) -> anyhow::Result<Sample> {
     let mut all: Vec<&str> = recorded.collect();
     all.sort_unstable();
     all.dedup();
@@ -151,11 +148,11 @@ fn sample<'a>(
         )));
     };
     let recorded = match recorded {
-        "all" => checked::Sample::All,
-        "auto" => checked::Sample::Auto,
-        rate => rate.parse().map_or(checked::Sample::All, checked::Sample::Fraction),
+        "all" => Sample::All,
+        "auto" => Sample::Auto,
+        rate => rate.parse().map_or(Sample::All, Sample::Fraction),
     };
-    if query.sample != checked::Sample::All && query.sample != recorded {
+    if query.sample != Sample::All && query.sample != recorded {
         return Err(wrong_flags(
             "SAMPLE chooses flows by their packets: a recording has the sampling that it was recorded with, and \
              results are scaled by that",

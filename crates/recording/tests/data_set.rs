@@ -35,6 +35,7 @@ fn schema() -> Arc<Schema> {
         measure: None,
         key: None,
         parts: &[],
+        facts: &tuple::Facts::NONE,
     })
 }
 

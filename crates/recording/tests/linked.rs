@@ -38,6 +38,7 @@ fn schema() -> Arc<Schema> {
         measure: None,
         key: None,
         parts: PARTS,
+        facts: &tuple::Facts::NONE,
     })
 }
 

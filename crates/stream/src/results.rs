@@ -312,7 +312,7 @@ fn result_schema(pipeline: &Pipeline, is_sampled: bool, input: &dyn Fn(plan::Col
         make_unique(&mut fields);
     }
     let (name, doc) = (pipeline.name.clone().into(), Cow::Borrowed("results of a pipeline"));
-    Schema { name, version: 1, doc, fields, measure: None, key: None, parts: &[] }
+    Schema { name, version: 1, doc, fields, measure: None, key: None, parts: &[], facts: &tuple::Facts::NONE }
 }
 
 fn aggregate_field(

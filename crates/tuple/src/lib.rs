@@ -7,12 +7,14 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+pub mod facts;
 pub mod hashes;
 pub mod redact;
 pub mod schema;
 pub mod writer;
 
 pub use batch::Batch;
+pub use facts::{Facts, Workload};
 pub use redact::{Fold, Redact, Redactor, Secret};
 pub use schema::{DataType, Field, FieldId, Holds, Part, Schema, Unit, common};
 pub use writer::TupleWriter;

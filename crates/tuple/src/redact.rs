@@ -201,6 +201,7 @@ mod tests {
             measure: None,
             key: None,
             parts: &[],
+            facts: &crate::Facts::NONE,
         };
         let schema = Arc::new(schema);
         let mut w = TupleWriter::new(schema.clone(), &schema.ids().collect::<Vec<_>>());

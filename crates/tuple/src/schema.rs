@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::{Fold, Redact};
+use crate::{Facts, Fold, Redact};
 
 /// How a column is stored. Text is UTF-8; bytes that are not are written as `\xNN`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -104,6 +104,8 @@ pub struct Schema {
     pub key: Option<FieldId>,
     /// The tables that a recording keeps them in, linked tuple by tuple; empty: one, called after the schema.
     pub parts: &'static [Part],
+    /// What the parser knows of its tuples; of a result nothing.
+    pub facts: &'static Facts,
 }
 
 /// A table for a part of each tuple.
@@ -145,7 +147,16 @@ impl Schema {
         key: Option<FieldId>,
     ) -> Schema {
         let fields = common::FIELDS.iter().chain(own).cloned().collect();
-        Schema { name: name.into(), version, doc: doc.into(), fields, measure, key, parts: &[] }
+        Schema {
+            name: name.into(),
+            version,
+            doc: doc.into(),
+            fields,
+            measure,
+            key,
+            parts: &[],
+            facts: &Facts::NONE,
+        }
     }
 
     /// The field at `id`.

@@ -304,5 +304,17 @@ pub fn joined_schema(inputs: &[Input]) -> (Schema, Vec<u16>) {
         }
     }
     let doc = "tuples of several parsers, joined by id".into();
-    (Schema { name: name.into(), version: 1, doc, fields, measure: None, key: None, parts: &[] }, starts)
+    (
+        Schema {
+            name: name.into(),
+            version: 1,
+            doc,
+            fields,
+            measure: None,
+            key: None,
+            parts: &[],
+            facts: &tuple::Facts::NONE,
+        },
+        starts,
+    )
 }
