@@ -20,6 +20,7 @@ mod packet_file;
 mod pcap_file;
 mod pcapng;
 pub mod privileges;
+mod records;
 pub mod source;
 pub mod steer;
 mod sys;

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::{LinkType, Timestamp};
 
-use crate::format::{Lengths, RECORD_MAX, Records, Stop};
+use crate::records::{Lengths, RECORD_MAX, Records, Stop};
 use crate::sys;
 
 /// Type of the block that starts a file and each section; it reads the same in both byte orders.

@@ -8,6 +8,7 @@
 
 pub mod batch;
 pub mod facts;
+pub mod fold;
 pub mod hashes;
 pub mod redact;
 pub mod schema;
@@ -15,6 +16,7 @@ pub mod writer;
 
 pub use batch::Batch;
 pub use facts::{Facts, Workload};
-pub use redact::{Fold, Redact, Redactor, Secret};
-pub use schema::{DataType, Field, FieldId, Holds, Part, Schema, Unit, common};
+pub use fold::{Fold, Secret};
+pub use redact::Redactor;
+pub use schema::{DataType, Field, FieldId, Holds, Part, Redact, Schema, Unit, common};
 pub use writer::TupleWriter;

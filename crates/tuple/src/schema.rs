@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::{Facts, Fold, Redact};
+use crate::facts::Facts;
+use crate::fold::Fold;
 
 /// How a column is stored. Text is UTF-8; bytes that are not are written as `\xNN`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -81,6 +82,17 @@ impl Field {
         };
         Field { name: Cow::Borrowed(name), data_type, unit, doc: Cow::Borrowed(doc), redact }
     }
+}
+
+/// How a column is redacted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Redact {
+    /// It says nothing of a person.
+    Keep,
+    /// Every text is folded.
+    Fold(Fold),
+    /// In rows where the text column says one of these, the text is folded so.
+    Where(FieldId, Vec<(String, Fold)>),
 }
 
 /// A column's place in its schema.

@@ -5,7 +5,7 @@
 use wire::Timestamp;
 
 use super::{ENHANCED_PACKET, Interface, PcapNg, Resolution};
-use crate::format::{Lengths, RECORD_MAX, Records};
+use crate::records::{Lengths, RECORD_MAX, Records};
 use crate::sys;
 
 impl PcapNg {

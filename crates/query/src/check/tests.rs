@@ -75,7 +75,7 @@ fn the_papers_first_query() {
     assert_eq!(q.inputs[1].filter, None);
     let [p] = q.processors.as_slice() else { panic!("one processor") };
     assert_eq!((p.name.as_str(), p.value_required, p.value), ("top-k", false, None));
-    assert_eq!(groups_of(&q, &p), ["http_get.url"]);
+    assert_eq!(groups_of(&q, p), ["http_get.url"]);
     assert_eq!((&p.aggregates, p.top_k), (&vec![Aggregate::Count], Some(TopK { k: 10, by: 0 })));
     let (size_ns, lateness_ns) = (10_000_000_000, 1_000_000_000);
     assert_eq!(p.window, Some(Window { size_ns, slide_ns: size_ns, lateness_ns }));
@@ -93,8 +93,8 @@ fn the_papers_second_query() {
     assert!(q.inputs[0].filter.is_some());
     let p = &q.processors[0];
     assert!(p.value_required && p.top_k.is_none() && p.window.is_none());
-    assert_eq!(value_of(&q, &p), ["tcp_conn_time.conn_time_ns"]);
-    assert_eq!(groups_of(&q, &p), ["tcp_conn_time.server_ip"]);
+    assert_eq!(value_of(&q, p), ["tcp_conn_time.conn_time_ns"]);
+    assert_eq!(groups_of(&q, p), ["tcp_conn_time.server_ip"]);
     use Aggregate::*;
     assert_eq!(p.aggregates, [Count, Min, Avg, Max, Quantile(0.5), Quantile(0.95), Quantile(0.99)]);
 }
@@ -106,8 +106,8 @@ fn the_papers_third_query() {
     );
     assert_eq!((q.limit.packets, q.sample), (Some(5000), Sample::Fraction(0.1)));
     let p = &q.processors[0];
-    assert_eq!(value_of(&q, &p), ["tcp_conn_time.conn_time_ns"]);
-    assert_eq!(groups_of(&q, &p), ["http_get.url"]);
+    assert_eq!(value_of(&q, p), ["tcp_conn_time.conn_time_ns"]);
+    assert_eq!(groups_of(&q, p), ["http_get.url"]);
 }
 
 #[test]
@@ -116,8 +116,8 @@ fn the_papers_fourth_query() {
         "PARSE (tcp_flow_key, tcp_pkt_size) FROM * TO h1:80, h2:3306, LIMIT 90s SAMPLE * PROCESS (group-sum: group=srcIP, destIP)",
     );
     let p = &q.processors[0];
-    assert_eq!(value_of(&q, &p), ["tcp_pkt_size.packet_bytes"]);
-    assert_eq!(groups_of(&q, &p), ["tcp_flow_key.src_ip", "tcp_flow_key.dst_ip"]);
+    assert_eq!(value_of(&q, p), ["tcp_pkt_size.packet_bytes"]);
+    assert_eq!(groups_of(&q, p), ["tcp_flow_key.src_ip", "tcp_flow_key.dst_ip"]);
     assert_eq!(p.aggregates, [Aggregate::Sum]);
 }
 
