@@ -163,7 +163,7 @@ fn attach(options: &LiveOptions, interface: &Interface, n_queues: u32) -> Result
 
 /// The program, and whether it takes packets of several frames, which older kernels do not know.
 fn load(xdp: &XdpOptions, map: &OwnedFd) -> Result<(OwnedFd, bool), XdpError> {
-    let insns = xdp.steering.program(std::os::fd::AsRawFd::as_raw_fd(map)).ok_or(XdpError::TooManyEnds)?;
+    let insns = xdp.filter.program(std::os::fd::AsRawFd::as_raw_fd(map)).ok_or(XdpError::TooManyEnds)?;
     if let Ok(program) = xdp_program::load_xdp(&insns, true) {
         return Ok((program, true));
     }

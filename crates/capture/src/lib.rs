@@ -22,9 +22,9 @@ mod pcapng;
 pub mod privileges;
 mod records;
 pub mod source;
-pub mod steer;
 mod sys;
 mod window;
+pub mod xdp_filter;
 
 pub use block::{Block, Record};
 pub use filter::filtered;

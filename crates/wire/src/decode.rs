@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_packets_go_the_fast_path() {
+    fn plain_headers_go_the_fast_path() {
         let (body, room) = ([7; 40].as_slice(), [0; 12].as_slice());
         let (tcp, udp) = (tcp(body), udp(body));
         for (types, of_ip) in [(0x0800, ipv4 as fn(u8, &[u8]) -> Vec<u8>), (0x86dd, ipv6)] {

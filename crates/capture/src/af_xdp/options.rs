@@ -2,13 +2,13 @@
 
 use std::io;
 
-use crate::steer::Steering;
+use crate::xdp_filter::XdpFilter;
 
 /// What AF_XDP is told beyond [`crate::live::LiveOptions`].
 #[derive(Clone, Debug, Default)]
 pub struct XdpOptions {
     /// Which packets are taken: FROM and TO of the query.
-    pub steering: Steering,
+    pub filter: XdpFilter,
     /// Where the program runs.
     pub mode: XdpMode,
     /// Take packets from the host even on an interface that it uses.
