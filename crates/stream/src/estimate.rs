@@ -134,9 +134,9 @@ impl Circumstances {
             (Aggregate::Avg, State::RealSum(s)) if s.n(cell) > 0 => {
                 Value::Real(s.sum(cell) / s.n(cell) as f64)
             }
-            (_, State::ExtremeU64(s)) => s.value(cell).map_or(Value::Null, |v| Value::Integer(v.into())),
-            (_, State::ExtremeI64(s)) => s.value(cell).map_or(Value::Null, |v| Value::Integer(v.into())),
-            (_, State::ExtremeF64(s)) => s.value(cell).into(),
+            (_, State::MinMaxU64(s)) => s.value(cell).map_or(Value::Null, |v| Value::Integer(v.into())),
+            (_, State::MinMaxI64(s)) => s.value(cell).map_or(Value::Null, |v| Value::Integer(v.into())),
+            (_, State::MinMaxF64(s)) => s.value(cell).into(),
             (_, State::IntegerSpread(_) | State::Spread(_)) => moments(state, cell).stddev().into(),
             (Aggregate::Quantile(q), State::Histogram(s)) => {
                 error = coarse(s.histogram(cell).relative_error());

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use plan::{Aggregate, Pipeline};
 use tuple::{Batch, DataType, Field, FieldId, Redact, Schema, TupleWriter, Unit};
 
-use crate::cell::{Cell, order_rows};
 use crate::estimate::{Circumstances, Estimate, Seen, Value};
 use crate::ops::top_k::{Weight, top_k};
 use crate::pane::{Layout, Overflow, Pane, WEIGHT_UNIT};
+use crate::scalar::{Scalar, order_rows};
 
 /// What stands in a text column of the row of all groups that found no room.
 pub const OTHER: &str = "(other)";
@@ -156,8 +156,8 @@ impl Results {
                 if is_text {
                     self.writer.text(id, OTHER.as_bytes());
                 }
-            } else if let Some((cell, rest)) = Cell::decode(key) {
-                cell.write(&mut self.writer, id);
+            } else if let Some((scalar, rest)) = Scalar::decode(key) {
+                scalar.write(&mut self.writer, id);
                 key = rest;
             }
         }
