@@ -21,11 +21,12 @@ mod packet_file;
 mod pcap_file;
 mod pcapng;
 pub mod privileges;
+mod records;
 pub mod seccomp;
 pub mod source;
-pub mod steer;
 mod sys;
 mod window;
+pub mod xdp_filter;
 
 pub use block::{Block, Record};
 pub use filter::filtered;

@@ -146,8 +146,9 @@ impl Job {
             Sample::Fraction(p) => p,
             Sample::All | Sample::Auto => 1.0,
         };
+        let sample_seed = plan.monitor.sample_seed;
         let window_bytes_max = config.stream.window_bytes_max / (workers + 1);
-        let stream = stream::Config { sample, window_bytes_max, ..config.stream.clone() };
+        let stream = stream::Config { sample, sample_seed, window_bytes_max, ..config.stream.clone() };
         let (tell, messages) = mpsc::sync_channel(REPORTS_WAITING * workers);
         // Being made, on their way, waiting for other workers' rows of the same epoch, and being put in order.
         let results_quarter = config.results_bytes_max / 4;

@@ -6,7 +6,7 @@ use capture::af_xdp::{self, XdpError, XdpOptions};
 use capture::live::{self, LiveError, LiveOptions, Stop};
 use capture::privileges::{Account, PrivilegeError, give_up};
 use capture::seccomp::{self, Files};
-use capture::steer::{EndMatch, Steering};
+use capture::xdp_filter::{EndMatch, XdpFilter};
 use plan::{AddressMatch, MonitorSpec};
 use tracing::warn;
 
@@ -62,7 +62,7 @@ pub fn listen(flags: &LiveFlags, stop: &Stop) -> anyhow::Result<Box<dyn Source>>
 fn xdp(flags: &LiveFlags, wanted: &MonitorSpec) -> XdpOptions {
     let ends = |list: &[AddressMatch]| list.iter().map(|m| EndMatch { net: m.net, port: m.port }).collect();
     XdpOptions {
-        steering: Steering { clients: ends(&wanted.clients), servers: ends(&wanted.servers) },
+        filter: XdpFilter { clients: ends(&wanted.clients), servers: ends(&wanted.servers) },
         mode: match flags.xdp_mode {
             XdpMode::Auto => af_xdp::XdpMode::Auto,
             XdpMode::Native => af_xdp::XdpMode::Native,

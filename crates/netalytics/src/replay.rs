@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use flow::CaptureLoss;
-use plan::{Compare, Dataflow, Literal, Plan, Predicate};
+use plan::{Compare, Dataflow, Literal, Plan, Predicate, Sample};
 use query::checked;
 use recording::{Bound, DataSet, Head, Replay, Table, Wanted};
 use stream::{Engine, TakeOutput};
@@ -23,8 +23,8 @@ use crate::redaction;
 pub struct Replaying {
     /// Its tuples.
     pub replay: Replay,
-    /// The share of flows that was recorded.
-    pub sample: f64,
+    /// The share of flows that was recorded, and the seed by which they were drawn.
+    pub sample: (f64, u64),
     /// What the packets seem to have lacked.
     pub loss: CaptureLoss,
 }
@@ -80,10 +80,11 @@ pub fn open(
     }
     let loss = loss(heads());
     let wanted: Vec<Wanted> = (0..).zip(&tables).map(|(i, (name, _))| wanted(&dataflow, i, name)).collect();
-    let sample = match query.sample {
-        checked::Sample::Fraction(p) => p,
+    let share = match query.sample {
+        Sample::Fraction(p) => p,
         _ => 1.0,
     };
+    let sample = (share, heads().next().map_or(0, |head| head.sample_seed));
     Ok((Plan { dataflow, ..plan }, Replaying { replay: Replay::new(&set, &wanted), sample, loss }))
 }
 
@@ -148,10 +149,7 @@ fn tables(set: &DataSet, schemas: &[Arc<Schema>]) -> anyhow::Result<Vec<(String,
 }
 
 /// The sampling of the recording, which is the only one that the query can have.
-fn sample<'a>(
-    query: &checked::Query,
-    recorded: impl Iterator<Item = &'a str>,
-) -> anyhow::Result<checked::Sample> {
+fn sample<'a>(query: &checked::Query, recorded: impl Iterator<Item = &'a str>) -> anyhow::Result<Sample> {
     let mut all: Vec<&str> = recorded.collect();
     all.sort_unstable();
     all.dedup();
@@ -162,11 +160,11 @@ fn sample<'a>(
         )));
     };
     let recorded = match recorded {
-        "all" => checked::Sample::All,
-        "auto" => checked::Sample::Auto,
-        rate => rate.parse().map_or(checked::Sample::All, checked::Sample::Fraction),
+        "all" => Sample::All,
+        "auto" => Sample::Auto,
+        rate => rate.parse().map_or(Sample::All, Sample::Fraction),
     };
-    if query.sample != checked::Sample::All && query.sample != recorded {
+    if query.sample != Sample::All && query.sample != recorded {
         return Err(wrong_flags(
             "SAMPLE chooses flows by their packets: a recording has the sampling that it was recorded with, and \
              results are scaled by that",
@@ -224,8 +222,8 @@ fn add_bounds(predicate: &Predicate, bounds: &mut Vec<Bound>) {
 impl Feed {
     /// Feeds an engine for `dataflow`.
     pub fn new(dataflow: &Dataflow, config: stream::Config, replaying: Replaying) -> Feed {
-        let Replaying { replay, sample, loss } = replaying;
-        let mut engine = Engine::new(dataflow, stream::Config { sample, ..config });
+        let Replaying { replay, sample: (sample, sample_seed), loss } = replaying;
+        let mut engine = Engine::new(dataflow, stream::Config { sample, sample_seed, ..config });
         engine.set_capture_loss(loss.share());
         Feed { engine, replay, watermark_ns: i64::MIN }
     }

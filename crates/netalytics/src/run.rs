@@ -142,6 +142,7 @@ impl Run {
                     version: env!("CARGO_PKG_VERSION").into(),
                     run,
                     sample: sample.clone(),
+                    sample_seed: plan.monitor.sample_seed,
                     redacted: None,
                     capture: self.facts.clone(),
                 },

@@ -26,7 +26,7 @@ mod tests;
 #[cfg(test)]
 pub(crate) use self::search::Heads;
 
-use tuple::Schema;
+use tuple::{Facts, Schema, Workload};
 
 use self::connection::Connection;
 use crate::Protocol;
@@ -81,6 +81,20 @@ pub fn schema_get() -> Schema {
     schema_of("http_get", "HTTP/1 GET requests with their responses")
 }
 
+/// What the query language knows of requests.
+const FACTS: Facts = Facts {
+    success: Some("status < 400"),
+    whole: None,
+    workload: Some(Workload {
+        operation: "method",
+        reads: "method in ('GET', 'HEAD')",
+        writes: "method in ('POST', 'PUT', 'PATCH', 'DELETE')",
+        status: "status",
+        bytes: ["response_bytes", "request_bytes"],
+    }),
+};
+
 fn schema_of(name: &'static str, doc: &'static str) -> Schema {
-    Schema::of_parser(name, 1, doc, fields::FIELDS, Some(fields::RESPONSE_TIME_NS), Some(fields::URL))
+    let (measure, key) = (Some(fields::RESPONSE_TIME_NS), Some(fields::URL));
+    Schema { facts: &FACTS, ..Schema::of_parser(name, 1, doc, fields::FIELDS, measure, key) }
 }

@@ -10,6 +10,8 @@ pub struct Config {
     /// The share of flows that the tuples come from, 0 < p ≤ 1; below 1 the results are scaled and carry intervals.
     /// Tuples with `sample_rate` are scaled by that instead, each by its own.
     pub sample: f64,
+    /// The seed by which these flows were drawn: another sample deals its flows into replicates anew.
+    pub sample_seed: u64,
     /// Seed of the hash tables, so that nobody who sends packets can aim at one bucket; it shows in no result. Workers
     /// and who collects from them have the same.
     pub seed: u64,
@@ -40,6 +42,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             sample: 1.0,
+            sample_seed: 0,
             seed: 0,
             join_rows_max: 1 << 20,
             join_bytes_max: 256 << 20,

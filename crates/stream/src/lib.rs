@@ -56,7 +56,6 @@ pub mod ops;
 pub mod sampling;
 pub mod sketch;
 
-mod cell;
 mod column;
 mod estimate;
 mod flat;
@@ -67,6 +66,7 @@ mod pipeline;
 mod profile;
 mod results;
 mod rows;
+mod scalar;
 mod sliding;
 mod spectrum;
 mod window;

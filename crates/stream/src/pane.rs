@@ -6,11 +6,11 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use crate::cell::Cell;
 use crate::column::{ColumnView, Values};
 use crate::ops::aggregate::{Measures, Shape, State, Stratum};
 use crate::ops::group_by::{KeyColumns, KeyTable, NO_GROUP, RowKeys};
 use crate::rows::{Cells, Rows, each};
+use crate::scalar::Scalar;
 use crate::sketch::SpaceSaving;
 
 /// The coarsest level of sketches.
@@ -685,9 +685,9 @@ fn unit(rate: f64, layout: &Layout) -> i128 {
 
 /// What a row adds to its group's total.
 fn weight(row: usize, frame: &Frame<'_>, layout: &Layout) -> i128 {
-    let value = |column: ColumnView<'_>| match column.cell(row) {
-        Cell::U64(v) => i128::from(v),
-        Cell::I64(v) => i128::from(v),
+    let value = |column: ColumnView<'_>| match column.scalar(row) {
+        Scalar::U64(v) => i128::from(v),
+        Scalar::I64(v) => i128::from(v),
         _ => 0,
     };
     match (layout.overflow, frame.measures.value) {

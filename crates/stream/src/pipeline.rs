@@ -45,6 +45,8 @@ pub struct Running {
     room: Room,
     results: Results,
     seed: u64,
+    /// Of the hash that deals flows into replicates.
+    replicate_seed: u64,
     /// Emits nothing: panes leave by [`Running::detach`].
     is_worker: bool,
     /// Panes that wait for it, and their memory.
@@ -119,6 +121,7 @@ impl Running {
             },
             results: Results::new(pipeline, is_sampled, &input),
             seed: config.seed,
+            replicate_seed: mix(config.sample_seed) ^ RESULT_SEED,
             is_worker,
             over: Share::new(),
             over_bytes: 0,
@@ -298,8 +301,9 @@ impl Running {
         Frame { keys, columns, seed: self.seed, replicates, rates, measures }
     }
 
-    /// Deals flows into replicates by bits that the choice of the sample did not use. Without ids all are in one, and
-    /// intervals are open.
+    /// Deals flows into replicates by bits that the choice of the sample did not use, but anew for each sample: one
+    /// dealing for all samples of a capture would make all their intervals too short, or all too long. Without ids all
+    /// are in one, and intervals are open.
     fn replicates(&self, batch: &Batch, rows: Rows<'_>) -> Vec<u8> {
         if self.layout.replicates == 1 {
             return Vec::new();
@@ -308,7 +312,7 @@ impl Running {
         if batch.column(common::ID).is_some()
             && let Values::U64(ids) = ColumnView::of(batch, common::ID).values
         {
-            let replicate = |id| (mix(mix(id) ^ RESULT_SEED) % REPLICATES as u64) as u8;
+            let replicate = |id| (mix(mix(id) ^ self.replicate_seed) % REPLICATES as u64) as u8;
             rows.each(|_, row| replicates[row] = replicate(ids[row]));
         }
         replicates

@@ -15,10 +15,10 @@ use hashbrown::hash_table::Entry;
 use plan::{Column, Input};
 use tuple::{Batch, FieldId, Schema, TupleWriter, common};
 
-use crate::cell::Cell;
 use crate::column::{ColumnView, mix};
 use crate::config::{Config, Counters};
 use crate::rows::Rows;
+use crate::scalar::Scalar;
 
 /// What a held row costs beside its bytes, about: its end, its time, and the room that vectors have to grow.
 const ROW_BYTES: usize = 24;
@@ -154,12 +154,12 @@ impl Join {
         let (ids, times) = (ColumnView::of(batch, common::ID), ColumnView::of(batch, common::TS_END));
         let mut row_bytes = Vec::new();
         for row in rows.iter() {
-            let (Cell::U64(id), Cell::I64(time)) = (ids.cell(row), times.cell(row)) else {
+            let (Scalar::U64(id), Scalar::I64(time)) = (ids.scalar(row), times.scalar(row)) else {
                 self.counters.join_dropped += 1;
                 continue;
             };
             row_bytes.clear();
-            columns.iter().for_each(|column| column.cell(row).encode(&mut row_bytes));
+            columns.iter().for_each(|column| column.scalar(row).encode(&mut row_bytes));
             self.emit(input, id, &row_bytes, time, joined);
             self.hold(input, id, &row_bytes, time);
         }
@@ -286,9 +286,9 @@ fn next_choice(digits: &mut [usize], sizes: &[usize]) -> bool {
 /// Writes one input's row; the first input's `ts_end` is left for the latest of all.
 fn write_part(writer: &mut TupleWriter, start: u16, columns: &[FieldId], mut row: &[u8]) {
     for field in columns {
-        let Some((cell, rest)) = Cell::decode(row) else { return };
+        let Some((scalar, rest)) = Scalar::decode(row) else { return };
         if start > 0 || *field != common::TS_END {
-            cell.write(writer, FieldId(start + field.0));
+            scalar.write(writer, FieldId(start + field.0));
         }
         row = rest;
     }
@@ -311,5 +311,17 @@ pub fn joined_schema(inputs: &[Input]) -> (Schema, Vec<u16>) {
         }
     }
     let doc = "tuples of several parsers, joined by id".into();
-    (Schema { name: name.into(), version: 1, doc, fields, measure: None, key: None, parts: &[] }, starts)
+    (
+        Schema {
+            name: name.into(),
+            version: 1,
+            doc,
+            fields,
+            measure: None,
+            key: None,
+            parts: &[],
+            facts: &tuple::Facts::NONE,
+        },
+        starts,
+    )
 }

@@ -17,12 +17,12 @@ use plan::{Column, Pipeline};
 use tuple::{Batch, FieldId, Schema, common};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::cell::Cell;
 use crate::column::{ColumnView, Values, mix};
 use crate::config::{Config, Counters, RESULT_SEED};
 use crate::ops::filter::{Filter, Truth};
 use crate::pane::WEIGHT_UNIT;
 use crate::rows::Rows;
+use crate::scalar::Scalar;
 use crate::window::Windows;
 use heavy::name_of;
 use part::{Failed, Kind, One, Part, Pattern};
@@ -368,13 +368,13 @@ impl Columns {
             (false, true) => Kind::Write,
             _ => Kind::Other,
         };
-        let number = |view: Option<ColumnView<'_>>| match view?.cell(row) {
-            Cell::U64(v) => Some(v),
-            Cell::I64(v) => u64::try_from(v).ok(),
+        let number = |view: Option<ColumnView<'_>>| match view?.scalar(row) {
+            Scalar::U64(v) => Some(v),
+            Scalar::I64(v) => u64::try_from(v).ok(),
             _ => None,
         };
-        let rate = match frame.rates.map(|rates| rates.cell(row)) {
-            Some(Cell::F64(rate)) if rate > 0.0 && rate <= 1.0 => rate,
+        let rate = match frame.rates.map(|rates| rates.scalar(row)) {
+            Some(Scalar::F64(rate)) if rate > 0.0 && rate <= 1.0 => rate,
             Some(_) => 1.0,
             None => sample,
         };
@@ -382,8 +382,8 @@ impl Columns {
         let size = if kind == Kind::Other { None } else { number(frame.size).or(moved) };
         let file = frame.file.as_ref().filter(|(file, _)| file.is_valid(row));
         let place = |(_, hashes): &(_, Vec<u64>)| Some((hashes[at], number(frame.offset)?));
-        let operation = match frame.operation.cell(row) {
-            Cell::Text(_) => text(frame.operation, row),
+        let operation = match frame.operation.scalar(row) {
+            Scalar::Text(_) => text(frame.operation, row),
             _ => UNKNOWN,
         };
         One {
@@ -393,20 +393,20 @@ impl Columns {
             kind,
             bytes: moved.unwrap_or(0),
             size,
-            time_ns: match frame.time.map(|time| time.cell(row)) {
-                Some(Cell::I64(ns)) => Some(ns),
+            time_ns: match frame.time.map(|time| time.scalar(row)) {
+                Some(Scalar::I64(ns)) => Some(ns),
                 _ => None,
             },
             failed: frame.success.as_ref().is_some_and(|success| success.no.value(row)),
             pattern: None,
             is_doubtful: false,
             place: moved.and(file).and_then(place),
-            aligned: match frame.aligned.map(|aligned| aligned.cell(row)) {
-                Some(Cell::Bool(aligned)) => Some(aligned),
+            aligned: match frame.aligned.map(|aligned| aligned.scalar(row)) {
+                Some(Scalar::Bool(aligned)) => Some(aligned),
                 _ => None,
             },
-            checksums: match frame.checksums.map(|checksums| checksums.cell(row)) {
-                Some(Cell::Hashes(list)) => list,
+            checksums: match frame.checksums.map(|checksums| checksums.scalar(row)) {
+                Some(Scalar::Hashes(list)) => list,
                 _ => &[],
             },
         }
@@ -453,14 +453,14 @@ fn text(view: ColumnView<'_>, row: usize) -> &str {
 
 /// A value as a key's text.
 fn shown(view: ColumnView<'_>, row: usize) -> Box<str> {
-    match view.cell(row) {
-        Cell::Null => UNKNOWN.into(),
-        Cell::Bool(v) => v.to_string().into(),
-        Cell::U64(v) => v.to_string().into(),
-        Cell::I64(v) => v.to_string().into(),
-        Cell::F64(v) => v.to_string().into(),
-        Cell::Text(_) => name_of(text(view, row)),
-        Cell::Ip(v) => std::net::Ipv6Addr::from(*v).to_canonical().to_string().into(),
-        Cell::Hashes(v) => tuple::hashes::to_text(v).into(),
+    match view.scalar(row) {
+        Scalar::Null => UNKNOWN.into(),
+        Scalar::Bool(v) => v.to_string().into(),
+        Scalar::U64(v) => v.to_string().into(),
+        Scalar::I64(v) => v.to_string().into(),
+        Scalar::F64(v) => v.to_string().into(),
+        Scalar::Text(_) => name_of(text(view, row)),
+        Scalar::Ip(v) => std::net::Ipv6Addr::from(*v).to_canonical().to_string().into(),
+        Scalar::Hashes(v) => tuple::hashes::to_text(v).into(),
     }
 }
