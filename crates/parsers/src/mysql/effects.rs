@@ -112,9 +112,9 @@ impl Effects {
     }
 
     fn quality(&mut self, transaction: &Transaction<Request, Response>, midstream: bool) -> Quality {
-        let first = !std::mem::replace(&mut self.emitted, true);
         let silent = transaction.outcome() == pairing::Outcome::Silent;
         let Some(request) = transaction.request() else { return Quality::Half };
+        let first = !std::mem::replace(&mut self.emitted, true);
         let response = match transaction.response() {
             Some(response) if transaction.response_ended() => Some(response),
             None if silent && transaction.request_ended() => None,

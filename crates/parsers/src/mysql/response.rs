@@ -359,8 +359,9 @@ impl Response {
         match status(p) {
             Some(status) if status & STATUS_MORE_RESULTS != 0 => self.go(Stage::First),
             None if p.holed => {
-                // What another result would add is not known.
+                // Whether another result follows, and what it would add, is not known.
                 (self.outcome.rows, self.outcome.affected_rows) = (None, None);
+                self.open_end = true;
                 Progress::Done
             }
             _ => Progress::Done,

@@ -44,8 +44,10 @@ enum Phase {
 enum Speaking {
     /// Nothing.
     Between,
-    /// A request of several packets, or one that was taken in before its end.
+    /// A request of several packets.
     Request,
+    /// A request that was taken in before its first packet was over.
+    Unread,
     /// A file that it sends.
     Upload,
 }
@@ -187,6 +189,7 @@ impl Session {
     pub fn client_packet(&mut self, p: &Packet<'_>, out: &mut Output<'_>) -> bool {
         match (self.speaking, self.phase) {
             (Speaking::Request, _) => self.go_on(p, out),
+            (Speaking::Unread, _) => self.read_adopted(p, out),
             (_, Phase::Greeted) if p.seq != 0 => self.login(p, out),
             (_, Phase::Start) if p.seq != 0 && probe::is_login(p.len as usize, p.head) => self.login(p, out),
             (_, Phase::Authenticating) if p.seq != 0 => self.pass(p),
@@ -237,10 +240,10 @@ impl Session {
     /// end is somewhere in the gap.
     pub fn client_lost(&mut self, partial: Option<Packet<'_>>, out: &mut Output<'_>) {
         self.adopt(partial, out);
-        if self.speaking == Speaking::Request {
-            if let Some(request) = self.transactions.finish_request(self.request, None) {
-                request.seen = Seen::Cut;
-            }
+        if matches!(self.speaking, Speaking::Request | Speaking::Unread)
+            && let Some(request) = self.transactions.finish_request(self.request, None)
+        {
+            request.seen = Seen::Cut;
         }
         self.speaking = Speaking::Between;
         self.history = History::Broken;
@@ -295,12 +298,22 @@ impl Session {
             }
             _ => return,
         }
-        self.speaking = Speaking::Request;
-        if let Some(request) = self.transactions.request_mut(self.request) {
-            // The packet itself will be counted when it is over.
-            (request.wire_bytes, request.seen) = (0, Seen::OpenEnd);
-            request.answer_seq = request.answer_seq.wrapping_sub(1);
-        }
+        self.speaking = Speaking::Unread;
+    }
+
+    /// The first packet of a request that was taken in before is over.
+    fn read_adopted(&mut self, p: &Packet<'_>, out: &mut Output<'_>) {
+        let Some(request) = self.transactions.request_mut(self.request) else {
+            self.speaking = Speaking::Between;
+            return;
+        };
+        let (kind, behind_loss) = (request.kind, request.behind_loss);
+        self.text_bytes -= request.text.len();
+        request.become_one(kind, p);
+        request.behind_loss = behind_loss;
+        self.fill(kind, p);
+        self.end_packet(p);
+        self.flush(out);
     }
 
     /// The server has said all it will say.
@@ -374,13 +387,8 @@ impl Session {
 
     fn begin_login(&mut self, p: &Packet<'_>) {
         self.phase = Phase::Authenticating;
-        let login = login::login(p.head, p.is_whole());
-        self.capabilities = login.capabilities.map(|wanted| wanted & self.offered);
-        self.dialect = self.capabilities.map(Dialect::of).unwrap_or_default();
-        let request = self.begin_request(Kind::Login, p);
-        login::write_account(&mut request.text, login);
-        let bytes = request.text.len();
-        self.text_bytes += bytes;
+        self.begin_request(Kind::Login, p);
+        self.fill(Kind::Login, p);
     }
 
     fn command(&mut self, p: &Packet<'_>, out: &mut Output<'_>) -> bool {
@@ -398,11 +406,7 @@ impl Session {
             out.counters.oversized_heads += 1;
         }
         self.begin_command(code, p);
-        if p.len == PACKET_MAX {
-            self.speaking = Speaking::Request;
-        } else {
-            self.transactions.finish_request(self.request, Some(p.end()));
-        }
+        self.end_packet(p);
         while self.text_bytes > WAITING_TEXT_MAX && self.transactions.held() > 1 {
             if !self.transactions.evict_oldest() {
                 break;
@@ -415,32 +419,57 @@ impl Session {
     }
 
     fn begin_command(&mut self, code: u8, p: &Packet<'_>) {
-        let kind = Kind::Command(code);
-        let (capabilities, keeps_text) = (self.capabilities, self.effects.keeps_text);
-        let request = self.begin_request(kind, p);
-        let body = &p.head[1..];
-        if code == command::CHANGE_USER {
-            login::write_account(&mut request.text, login::change_user(body, capabilities));
-        } else if kind.has_statement() {
-            request.statement = body.first_chunk().map_or(0, |id| u32::from_le_bytes(*id));
-        } else if kind.has_text() && keeps_text {
-            let text = if code == command::QUERY { attributes::behind(body, capabilities) } else { body };
-            request.text.extend_from_slice(&text[..text.len().min(TEXT_MAX)]);
-            request.text_cut = request.text.len() < TEXT_MAX && !p.is_whole();
+        self.begin_request(Kind::Command(code), p);
+        self.fill(Kind::Command(code), p);
+    }
+
+    /// What packet `p`, with which the last request begins, says.
+    #[inline]
+    fn fill(&mut self, kind: Kind, p: &Packet<'_>) {
+        if kind == Kind::Login {
+            let login = login::login(p.head, p.is_whole());
+            self.capabilities = login.capabilities.map(|wanted| wanted & self.offered);
+            self.dialect = self.capabilities.map(Dialect::of).unwrap_or_default();
         }
-        let bytes = request.text.len();
-        self.text_bytes += bytes;
+        let Some(request) = self.transactions.request_mut(self.request) else { return };
+        let body = p.head.get(1..).unwrap_or_default();
+        match kind {
+            Kind::Login => login::write_account(&mut request.text, login::login(p.head, p.is_whole())),
+            Kind::Command(command::CHANGE_USER) => {
+                login::write_account(&mut request.text, login::change_user(body, self.capabilities));
+            }
+            _ if kind.has_statement() => {
+                request.statement = body.first_chunk().map_or(0, |id| u32::from_le_bytes(*id));
+            }
+            _ if kind.has_text() && self.effects.keeps_text => {
+                let has_attributes = kind == Kind::Command(command::QUERY);
+                let text = if has_attributes { attributes::behind(body, self.capabilities) } else { body };
+                request.text.extend_from_slice(&text[..text.len().min(TEXT_MAX)]);
+                request.text_cut = request.text.len() < TEXT_MAX && !p.is_whole();
+            }
+            _ => {}
+        }
+        self.text_bytes += request.text.len();
+    }
+
+    /// The first packet of the last request is over: so is the request, unless it goes on in the next.
+    fn end_packet(&mut self, p: &Packet<'_>) {
+        if p.len == PACKET_MAX {
+            self.speaking = Speaking::Request;
+        } else {
+            self.speaking = Speaking::Between;
+            self.transactions.finish_request(self.request, Some(p.end()));
+        }
     }
 
     #[inline]
-    fn begin_request(&mut self, kind: Kind, p: &Packet<'_>) -> &mut Request {
+    fn begin_request(&mut self, kind: Kind, p: &Packet<'_>) {
         let behind_loss = std::mem::take(&mut self.behind_loss);
         let (number, request) =
             self.transactions.request(p.span.first, p.place, expects(kind), false);
         self.request = number;
         request.become_one(kind, p);
         request.behind_loss = behind_loss;
-        request
     }
 
     /// The first packet of a response: finds the request for it. False: it is not one.
