@@ -37,6 +37,11 @@ impl Opening {
         self.key == *key
     }
 
+    /// Whether the other is this one, sent or captured again.
+    pub fn is_sent_again_as(&self, other: &Opening) -> bool {
+        (self.side, self.tcp.seq, self.tcp.ack) == (other.side, other.tcp.seq, other.tcp.ack)
+    }
+
     /// Whether a segment of `side` shows that both ends are in the connection that this opens.
     pub fn is_confirmed_by(&self, flow: FlowCore<'_>, side: Side, tcp: &TcpInfo) -> bool {
         let begins = self.tcp.seq.plus(1);
