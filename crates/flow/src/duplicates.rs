@@ -144,7 +144,7 @@ pub(crate) fn judge(latest: &[Latest; 2], flow: FlowCore<'_>, side: Side, packet
     let [own, other] = [side, side.other()].map(|side| &latest[side.index()]);
     let apart = (ticks(packet.ts).wrapping_sub(own.at) as i32).unsigned_abs();
     let numbered = packet.ip_id != 0 && !own.is_constant();
-    if flow.packets(side) == 0 || apart > WITHIN_US || numbered && !own.has(packet.ip_id) {
+    if numbered && !own.has(packet.ip_id) || apart > WITHIN_US || flow.packets(side) == 0 {
         return Sighting::First;
     }
     match &packet.transport {

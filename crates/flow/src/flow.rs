@@ -225,6 +225,9 @@ impl FlowCore<'_> {
     /// Behind the highest byte or FIN of `side` that was seen.
     pub(crate) fn highest_seq(&self, side: Side) -> TcpSeq {
         let next = self.hot.next[side.index()];
+        if !self.is_busy(side) {
+            return next;
+        }
         let waiting = self.cold.spill.as_ref().and_then(|spill| spill.waiting[side.index()].as_ref());
         let (pos, _) = self.place(side);
         waiting.map_or(next, |waiting| next.plus((waiting.highest() - pos).clamp(0, 1 << 30) as u32))

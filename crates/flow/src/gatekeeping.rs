@@ -62,7 +62,7 @@ pub(crate) fn judge(
         Verdict::Acceptable
     } else if is(TcpFlags::RST) {
         if is_reset_in_window(flow, side, tcp) { Verdict::Acceptable } else { Verdict::ResetOutOfWindow }
-    } else if is(TcpFlags::ACK) && !is_acknowledgment_credible(flow, side, tcp, packet.ts) {
+    } else if is(TcpFlags::ACK) && !is_acknowledgment_credible(flow, side, packet, tcp) {
         Verdict::UnsentAcknowledged
     } else {
         Verdict::Acceptable
@@ -96,9 +96,13 @@ fn is_damaged(flow: FlowCore<'_>, side: Side, packet: &Packet<'_>, tcp: &TcpInfo
 fn contradicts(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo, len: u32) -> bool {
     let (hot, at, other) = (flow.hot, side.index(), side.other());
     let is_special = tcp.flags.intersects(TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST);
-    let goes_on = |side, seq| seq == hot.next[Side::index(side)] || seq == flow.highest_seq(side);
     let is_ahead = |seq| hot.is_started(other) && flow.highest_seq(other).before(seq);
-    is_special || tcp.ack.before(hot.ack[at]) || len > 0 && !goes_on(side, tcp.seq) || is_ahead(tcp.ack)
+    is_special || tcp.ack.before(hot.ack[at]) || len > 0 && !goes_on(flow, side, tcp.seq) || is_ahead(tcp.ack)
+}
+
+/// Whether a segment continues what was seen of its side, behind holes perhaps.
+fn goes_on(flow: FlowCore<'_>, side: Side, seq: TcpSeq) -> bool {
+    seq == flow.hot.next[side.index()] || seq == flow.highest_seq(side)
 }
 
 /// Whether a segment lies where TCP's largest window may reach. One that does not may still be the first of a
@@ -193,8 +197,8 @@ fn is_reset_in_window(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo) -> bool {
 }
 
 /// Whether the other side can have sent what is acknowledged. Bytes that the capture lacks are acknowledged, too; but where
-/// that would be many, or what was heard before was wrong, only a second segment is believed that says so.
-fn is_acknowledgment_credible(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo, ts: Timestamp) -> bool {
+/// that would be many, or what was heard before was wrong, it takes a second segment that says so, or a sound one.
+fn is_acknowledgment_credible(flow: FlowCore<'_>, side: Side, packet: &Packet<'_>, tcp: &TcpInfo) -> bool {
     let (hot, at, other) = (flow.hot, side.index(), side.other());
     let heard = hot.did(side, half_bit::ACK_SEEN).then_some(hot.ack[at]);
     let sent = hot.is_started(other).then(|| flow.highest_seq(other));
@@ -206,7 +210,9 @@ fn is_acknowledgment_credible(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo, ts:
     let most = NEAR + unconfirmed::bytes_of_syn(flow, other) as i32;
     let is_late = heard.is_some_and(|heard| tcp.ack.distance(heard) < -LATE_ACK);
     let is_early = known.is_some_and(|known| tcp.ack.distance(known) > most);
-    !(is_late || is_early) || confirms_doubted(flow, side, tcp, ts)
+    // Nobody guesses the sequence number as well, and no damage leaves the checksum right.
+    let is_sound = || goes_on(flow, side, tcp.seq) && packet.verify_checksum() == Checksum::Right;
+    !is_late && (!is_early || is_sound()) || confirms_doubted(flow, side, tcp, packet.ts)
 }
 
 /// Whether a number is none of a stream whose first is known.

@@ -530,7 +530,11 @@ impl<S: Default> Table<S> {
             Verdict::Acceptable | Verdict::OtherConnection => {}
             Verdict::SynUnconfirmed => {
                 counters.syns_ignored += 1;
-                flow.spill_mut().opening = Some(Box::new(Opening::of(key, side, packet, tcp)));
+                let opening = Opening::of(key, side, packet, tcp);
+                let known = &mut flow.spill_mut().opening;
+                if !known.as_ref().is_some_and(|known| known.is_sent_again_as(&opening)) {
+                    *known = Some(Box::new(opening));
+                }
             }
             Verdict::ResetOutOfWindow => counters.resets_ignored += 1,
             Verdict::UnsentAcknowledged => {

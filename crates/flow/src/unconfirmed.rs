@@ -37,6 +37,11 @@ impl Opening {
         self.key == *key
     }
 
+    /// Whether the other is this one, sent or captured again.
+    pub fn is_sent_again_as(&self, other: &Opening) -> bool {
+        (self.side, self.tcp.seq, self.tcp.ack) == (other.side, other.tcp.seq, other.tcp.ack)
+    }
+
     /// Whether a segment of `side` shows that both ends are in the connection that this opens.
     pub fn is_confirmed_by(&self, flow: FlowCore<'_>, side: Side, tcp: &TcpInfo) -> bool {
         let begins = self.tcp.seq.plus(1);
@@ -55,9 +60,10 @@ impl Opening {
             (true, false) => is_answer && tcp.seq.plus(1) == self.tcp.ack,
             (true, true) => !is_answer && (0..=self.len as i32).contains(&tcp.ack.distance(begins)),
             (false, true) => {
-                let is_acknowledged = (0..=NEAR).contains(&tcp.ack.distance(begins));
-                let fits = !is_answer || tcp.seq == self.tcp.ack;
-                is_acknowledged && fits && is_elsewhere(flow, self.side, begins)
+                // One number at least has to be exactly the expected one: nobody guesses that.
+                let ahead = tcp.ack.distance(begins);
+                let fits = ahead == 0 || is_answer && tcp.seq == self.tcp.ack && (0..=NEAR).contains(&ahead);
+                fits && is_elsewhere(flow, self.side, begins)
             }
             (false, false) => false,
         }

@@ -158,7 +158,7 @@ impl Network {
         // What the snaplen cut is missing at the end: of the payload, or of the options before it as well.
         let end = frame.len().min(AT + len as usize);
         let payload = frame.get(end.min(AT + header_len as usize)..end)?;
-        let whole = frame.get(AT..end)?;
+        let whole = frame.get(AT..end).unwrap_or_default();
         let checksum = if protocol == IpProtocol::TCP { be16(segment, 16..18) } else { be16(segment, 6..8) };
         let src = Endpoint { addr: self.src, port: be16(segment, 0..2) };
         let dst = Endpoint { addr: self.dst, port: be16(segment, 2..4) };

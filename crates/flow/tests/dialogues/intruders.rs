@@ -224,6 +224,20 @@ fn where_something_is_odd_the_checksum_decides() {
     assert_eq!((seen.bytes(0, Side::A), seen.table.counters().damaged), (b"oneuwo".to_vec(), 0));
 }
 
+/// After an outage of the capture the first request is not lost as well, if its checksum says that it is whole.
+#[test]
+fn a_sound_segment_is_believed_whatever_it_acknowledges() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send(b"one");
+    talk.server().send_unseen(5_000_000);
+    talk.client().send(b"two");
+    let mut seen = damaged(&talk, usize::MAX, |_| ());
+    seen.expire(talk.now.plus(3 * SECOND));
+    assert_eq!((seen.bytes(0, Side::A), refused(seen.table.counters())), (b"onetwo".to_vec(), [0; 3]));
+}
+
 #[test]
 fn checksums_left_to_an_adapter_say_nothing() {
     let mut talk = talk();
