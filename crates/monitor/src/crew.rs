@@ -123,8 +123,9 @@ impl Crew {
         };
         let lost = alone.losses.look(alone.source.as_ref(), epochs);
         let report = alone.worker.end_epoch(alone.epoch, clock, &mut |part| self.part(part));
-        self.report(Report { lost, ..report });
+        // Rows that are released now may show the names.
         self.names(alone.log.new_names(alone.source.as_ref()));
+        self.report(Report { lost, ..report });
         if let Some(governor) = &mut alone.governor {
             self.adapt(&mut alone.worker, alone.source.as_ref(), governor);
         }
@@ -159,6 +160,7 @@ impl Crew {
         let mut block = spread.empty_block();
         while !self.is_stopped() && source.next_block(&mut block) {
             self.facts(log.saw(&block));
+            self.names(log.new_names(source.as_ref()));
             self.vitals[0].write_position(source.progress());
             match spread.deal(block, source.as_ref()) {
                 Ok(Progress::Continue) => {}

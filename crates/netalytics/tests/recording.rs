@@ -62,9 +62,18 @@ fn same_answer(capture: &str, recorded: &str, queries: &[&str]) {
         for workers in ["1", "3"] {
             let over_packets = check(&["query", query, "-r", capture, "--workers", workers], 0, &[]).out;
             let over_tuples = check(&["query", query, "-r", &recording], 0, &["recorded tuples"]).out;
+            let (over_tuples, over_packets) = (comparable(&over_tuples), comparable(&over_packets));
             assert_eq!(over_tuples, over_packets, "{capture}: {query}");
         }
     }
+}
+
+/// Of a loss a recording knows how large it was, and not in which window.
+fn comparable(rows: &str) -> Vec<&str> {
+    let without_loss = |line: &'_ str| line.rfind(",\"lost\":").unwrap_or(line.len());
+    let comparable =
+        |line| if str::contains(line, "\"window_start\"") { &line[..without_loss(line)] } else { line };
+    rows.lines().map(comparable).collect()
 }
 
 #[test]

@@ -55,6 +55,18 @@ impl Stretch {
         self.bytes.add(other.bytes);
     }
 
+    /// How much of it lies within a window.
+    fn part_within(&self, (start, end): (i64, i64)) -> f64 {
+        let width = |from: i64, to: i64| (i128::from(to) - i128::from(from)) as f64;
+        let touches = self.from_ns < end && self.to_ns >= start;
+        match () {
+            () if !touches => 0.0,
+            // It has no length, or no beginning that is known.
+            () if self.from_ns >= self.to_ns || self.from_ns == i64::MIN => 1.0,
+            () => width(self.from_ns.max(start), self.to_ns.min(end)) / width(self.from_ns, self.to_ns),
+        }
+    }
+
     /// Both losses may be the same packets, so the larger one counts.
     fn share(&self) -> f64 {
         self.packets.share().max(self.bytes.share())
@@ -100,11 +112,16 @@ impl Losses {
 
     /// The share that is missing in a window, from its first nanosecond to the first behind it, or in the whole run.
     pub fn share(&self, bounds: Option<(i64, i64)>) -> f64 {
-        let Some((start, end)) = bounds else { return self.all.share().max(self.whole) };
-        let touches = |stretch: &&Stretch| stretch.from_ns < end && stretch.to_ns >= start;
-        let mut sum = Losses::default().all;
-        self.stretches.iter().filter(touches).for_each(|stretch| sum.add(stretch));
-        sum.share().max(self.whole)
+        let Some(bounds) = bounds else { return self.all.share().max(self.whole) };
+        let parts = self.stretches.iter().map(|stretch| (stretch.part_within(bounds), stretch));
+        let (mut packets, mut bytes) = ([0.0; 2], [0.0; 2]);
+        for (part, stretch) in parts.filter(|(part, _)| *part > 0.0) {
+            for (sum, loss) in [(&mut packets, stretch.packets), (&mut bytes, stretch.bytes)] {
+                *sum = [sum[0] + part * loss.seen as f64, sum[1] + part * loss.lost as f64];
+            }
+        }
+        let share = |[seen, lost]: [f64; 2]| if lost > 0.0 { lost / (seen + lost) } else { 0.0 };
+        share(packets).max(share(bytes)).max(self.whole)
     }
 
     fn halve(&mut self) {
@@ -134,10 +151,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_told_of_a_long_time_is_shared_out() {
+        let mut losses = Losses::default();
+        let packets = |seen, lost| Loss { seen, lost };
+        let bytes = Loss::default();
+        losses.add(Stretch { from_ns: i64::MIN, to_ns: 10, packets: packets(10, 10), bytes });
+        losses.add(Stretch { from_ns: 10, to_ns: 110, packets: packets(100, 0), bytes });
+        let share = |start, end| losses.share(Some((start, end)));
+        assert_eq!([share(0, 20), share(20, 110)], [10.0 / 30.0, 0.0]);
+        assert_eq!(losses.share(Some((i64::MIN, i64::MAX))), losses.share(None));
+    }
+
+    #[test]
     fn windows_have_the_losses_of_their_time() {
         let losses = seconds(&[0, 0, 50, 0, 0]);
         let share = |start, end| losses.share(Some((start, end)));
-        assert_eq!([share(0, 2), share(2, 3), share(4, 5), share(9, 10)], [0.0, 0.25, 0.0, 0.0]);
+        assert_eq!([share(0, 2), share(2, 3), share(3, 5), share(9, 10)], [0.0, 0.5, 0.0, 0.0]);
+        assert_eq!(share(1, 3), 0.25);
         assert_eq!(losses.share(None), 0.1);
     }
 

@@ -130,6 +130,8 @@ impl Packets {
         let mut out = block(0x0a0d_0d0a, &words(&[0x1a2b_3c4d, 1, u32::MAX, u32::MAX]));
         let nanoseconds = words(&[1 << 16 | 9, 9, 0]);
         out.extend(block(1, &[words(&[self.link.into(), 0]), nanoseconds].concat()));
+        // 10.77.0.2 is called "s".
+        out.extend(block(4, &words(&[6 << 16 | 1, 0x0200_4d0a, 0x73, 0])));
         for (n, (ts, len, bytes)) in self.packets.iter().enumerate() {
             let head = words(&[0, (ts >> 32) as u32, *ts as u32, bytes.len() as u32, *len]);
             out.extend(block(6, &[&head[..], bytes].concat()));

@@ -135,3 +135,23 @@ fn losses_that_files_tell() {
         }
     }
 }
+
+/// Names that a file begins with are known before the first row, with any number of workers.
+#[test]
+fn names_come_before_rows() {
+    let Some(root) = testkit::corpus() else { return };
+    let forms = Forms::with_losses(&root.join("live-captures/http_mix.pcap"), 5);
+    let query = "PARSE packet PROCESS (count: w=100ms, lateness=0s)";
+    for (form, open) in forms.all() {
+        for workers in 1..=3 {
+            let query = query::check(query, &parsers::registry::schemas(), &()).expect("a sound query");
+            let input = Input::Shared(open(), workers);
+            let mut job = Job::start(&planner::lower(&query), &Config::default(), input).expect("threads");
+            let mut out = Vec::new();
+            while out.is_empty() && job.next(Duration::from_secs(60), &mut out) == Step::Going {}
+            let names: Vec<_> = job.names().iter().map(|(ip, name)| (ip.to_string(), &name[..])).collect();
+            assert_eq!(names, [("10.77.0.2".into(), "s")], "{form}, {workers} workers");
+            let _ = job.end();
+        }
+    }
+}
