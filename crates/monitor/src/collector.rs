@@ -220,6 +220,7 @@ mod tests {
 
     const COLUMNS: [FieldId; 3] = [common::ID, common::TS, common::TS_END];
 
+    /// Rows of which each is said to take ten bytes.
     fn rows(schema: &Arc<Schema>, times: &[i64]) -> Part {
         let mut writer = TupleWriter::new(schema.clone(), &COLUMNS);
         for ts in times {
@@ -228,8 +229,7 @@ mod tests {
             writer.i64(common::TS_END, *ts);
             writer.end_row();
         }
-        let batch = writer.finish();
-        Part { bytes: batch.bytes(), rows: vec![batch], windows: Vec::new() }
+        Part { bytes: 10 * times.len(), rows: vec![writer.finish()], windows: Vec::new() }
     }
 
     fn times(out: &mut Vec<Output>) -> Vec<i64> {
@@ -244,7 +244,13 @@ mod tests {
         let dataflow = Dataflow { inputs: vec![input], filter: None, pipelines: Vec::new() };
         let engine = Engine::new(&dataflow, stream::Config::default());
         let (mut collector, mut out) = (Collector::new(engine, 2, waiting_bytes_max), Vec::new());
-        let report = |part| Report { epoch: 0, watermark: Timestamp(9), part, loss: CaptureLoss::default(), lost: Default::default() };
+        let report = |part| Report {
+            epoch: 0,
+            watermark: Timestamp(9),
+            part,
+            loss: CaptureLoss::default(),
+            lost: None,
+        };
         collector.take(0, report(rows(&schema, &[4, 2])), &mut out);
         collector.take_part(0, rows(&schema, &[6]), &mut out);
         collector.take_part(1, rows(&schema, &[5, 3]), &mut out);
@@ -255,8 +261,9 @@ mod tests {
 
     #[test]
     fn rows_wait_for_all_workers_while_there_is_room() {
-        check(1 << 20, (&[], &[1, 2, 3, 4, 5], 0));
-        // The last is over the limit by itself; every other comes when the next is too much.
-        check(150, (&[2, 4, 6, 3, 5], &[1], 2));
+        check(50, (&[], &[1, 2, 3, 4, 5], 0));
+        // With the third row too many wait: those that are there go.
+        check(25, (&[2, 4, 6], &[1, 3, 5], 1));
+        check(5, (&[2, 4, 6, 3, 5], &[1], 3));
     }
 }
