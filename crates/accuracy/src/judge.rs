@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use crate::learned;
 use crate::observed::Value;
 use crate::truth::{At, Client, Transaction, Truth};
 use crate::view::View;
@@ -211,6 +212,9 @@ impl Judge<'_> {
                 },
                 (TRANSFER_TIME, Some(Value::Number(n))) => self.transfer_time(*n as i64, truth),
                 (OF_EITHER, Some(claimed)) if !asked => matches!(claimed, Value::Text(_)),
+                (name, claimed) if learned::is_part(told, name, claimed.as_ref(), true_value.as_ref()) => {
+                    true
+                }
                 (_, Some(_)) => claimed == true_value,
                 (name, None) => !exact || OF_THE_CONNECTION.contains(&name) || true_value.is_none(),
             };

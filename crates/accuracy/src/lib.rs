@@ -10,6 +10,7 @@ pub mod count;
 pub mod impairment;
 pub mod job;
 pub mod judge;
+mod learned;
 pub mod observed;
 pub mod play;
 pub mod recording;

@@ -33,6 +33,7 @@ pub const SMALL: &[(&str, &str, &str)] = &[
     ("mc_text", "mc_text.pcap", "memcached"),
     ("mc_binary", "mc_binary.pcap", "memcached"),
     ("mc_load", "mc_load.pcap", "memcached"),
+    ("nfs", "nfs.pcap.gz", "nfs"),
 ];
 /// The recorded shop of the repository.
 pub const SHOP: &[(&str, &str, &str)] = &[
