@@ -247,4 +247,31 @@ pub(crate) mod tests {
         let other = KeyValue::new("netalytics.format".into(), "2".to_owned());
         assert!(Head::of_metadata(&[other]).unwrap_err().contains("format 2"));
     }
+
+    /// What is read of the metadata without one key.
+    fn without(key: &str) -> Result<Head, String> {
+        let schema = Schema::of_parser("http", 1, "", &[], None, None);
+        let mut metadata = head("http").to_metadata(&schema, &schema.ids().collect::<Vec<_>>());
+        metadata.retain(|entry| entry.key != format!("{PREFIX}{key}"));
+        Head::of_metadata(&metadata)
+    }
+
+    #[test]
+    fn what_is_missing_is_told_by_name() {
+        for key in ["table", "kind", "parsers", "query", "version", "run", "sample", "inputs", "links"] {
+            assert_eq!(without(key), Err(format!("its metadata lacks {key}")));
+        }
+        assert_eq!(without("format"), Err("it was not written by netalytics record".into()));
+    }
+
+    #[test]
+    fn what_older_files_lack_has_a_default() {
+        let whole = head("http");
+        assert_eq!(without("sample_seed"), Ok(Head { sample_seed: 0, ..whole.clone() }));
+        assert_eq!(without("redacted"), Ok(Head { redacted: None, ..whole.clone() }));
+        let capture = CaptureFacts { first_ts: None, ..whole.capture.clone() };
+        assert_eq!(without("first_ts"), Ok(Head { capture, ..whole.clone() }));
+        let capture = CaptureFacts { unseen_bytes: 0, ..whole.capture.clone() };
+        assert_eq!(without("unseen_bytes"), Ok(Head { capture, ..whole }));
+    }
 }

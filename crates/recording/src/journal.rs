@@ -63,3 +63,103 @@ fn metadata(groups: Vec<RowGroupMetaData>, facts: Vec<KeyValue>) -> ParquetMetaD
     let file = FileMetaData::new(1, rows, Some(crate::table::CREATED_BY.into()), Some(facts), schema, None);
     ParquetMetaData::new(file, groups)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parquet::data_type::Int64Type;
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+
+    use super::*;
+
+    /// What the Parquet library says of a file with a row group of each of these lengths.
+    fn file(groups: &[i64]) -> (Vec<u8>, ParquetMetaData) {
+        let schema = parse_message_type("message t { required int64 n; }").expect("a schema");
+        let properties = Arc::new(WriterProperties::default());
+        let mut writer =
+            SerializedFileWriter::new(Vec::new(), Arc::new(schema), properties).expect("a writer");
+        for rows in groups {
+            let mut group = writer.next_row_group().expect("a row group");
+            let mut column = group.next_column().expect("no error").expect("a column");
+            let values: Vec<i64> = (0..*rows).collect();
+            column.typed::<Int64Type>().write_batch(&values, None, None).expect("values");
+            column.close().expect("a column");
+            group.close().expect("a row group");
+        }
+        let metadata = writer.finish().expect("a footer");
+        (writer.inner().clone(), metadata)
+    }
+
+    fn facts() -> Vec<KeyValue> {
+        vec![KeyValue::new("k".to_owned(), "v".to_owned())]
+    }
+
+    /// How many rows each row group has, and where its column lies.
+    fn places(metadata: &ParquetMetaData) -> Vec<(i64, (u64, u64))> {
+        metadata.row_groups().iter().map(|group| (group.num_rows(), group.column(0).byte_range())).collect()
+    }
+
+    /// Entries of all row groups, and where each ends.
+    fn journal(metadata: &ParquetMetaData) -> (Vec<u8>, Vec<usize>) {
+        let (mut bytes, mut ends) = (Vec::new(), vec![0]);
+        for group in metadata.row_groups() {
+            bytes.extend(entry(group, &facts()).expect("an entry"));
+            ends.push(bytes.len());
+        }
+        (bytes, ends)
+    }
+
+    #[test]
+    fn a_journal_says_what_the_footer_would() {
+        let (_, metadata) = file(&[3, 1, 500]);
+        let read = read(&journal(&metadata).0).expect("three entries");
+        assert_eq!(places(&read), places(&metadata));
+        assert_eq!(read.file_metadata().num_rows(), 504);
+        assert_eq!(read.file_metadata().key_value_metadata(), Some(&facts()));
+        assert_eq!(read.file_metadata().schema(), metadata.file_metadata().schema());
+    }
+
+    #[test]
+    fn a_journal_that_is_cut_says_what_was_whole() {
+        let (_, metadata) = file(&[3, 1, 500]);
+        let (bytes, ends) = journal(&metadata);
+        for n in 0..=bytes.len() {
+            let whole = ends[1..].iter().filter(|end| **end <= n).count();
+            let found = read(&bytes[..n]).map_or(0, |read| read.row_groups().len());
+            assert_eq!(found, whole, "{n} of {} bytes", bytes.len());
+        }
+    }
+
+    #[test]
+    fn nothing_behind_a_damaged_entry_is_believed() {
+        let (_, metadata) = file(&[3, 1, 500]);
+        let (bytes, ends) = journal(&metadata);
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x40;
+            let whole = ends[1..].iter().filter(|end| **end <= at).count();
+            let found = read(&damaged).map_or(0, |read| read.row_groups().len());
+            assert_eq!(found, whole, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_footer_put_behind_the_row_groups_makes_the_file() {
+        let (bytes, metadata) = file(&[7, 2]);
+        let found = read(&journal(&metadata).0).expect("two entries");
+        let end = usize::try_from(end(&found)).expect("a small file");
+        let repaired = [&bytes[..end], &footer(&found).expect("a footer")].concat();
+        let reader = ParquetMetaDataReader::new().parse_and_finish(&bytes::Bytes::from(repaired));
+        assert_eq!(places(&reader.expect("a Parquet file")), places(&metadata));
+    }
+
+    #[test]
+    fn an_empty_journal_says_nothing() {
+        assert!(read(&[]).is_none());
+        assert!(read(&[0; ENTRY_HEAD]).is_none());
+        assert!(read(&[0xff; 100]).is_none());
+    }
+}

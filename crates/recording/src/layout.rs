@@ -67,3 +67,68 @@ impl Listing {
         all.max().map_or(1, |n| n.saturating_add(1))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is listed of a folder with these files.
+    fn listed(files: &[&str]) -> ([Vec<u64>; 3], u64) {
+        let folder = tempfile::tempdir().expect("a folder");
+        for file in files {
+            std::fs::write(folder.path().join(file), b"").expect("a file");
+        }
+        let mut listing = Listing::of(folder.path(), "http").expect("a listing");
+        listing.journals.sort_unstable();
+        let next = listing.next_number();
+        ([listing.finished, listing.growing, listing.journals], next)
+    }
+
+    #[test]
+    fn a_files_names_in_all_its_stages_are_found_again() {
+        for number in [1, 999_999, 1_000_000, u64::MAX] {
+            let names = names(Path::new("d"), "http", number);
+            let stages = [names.finished, names.growing, names.journal];
+            for (stage, path) in stages.iter().enumerate() {
+                let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
+                let mut expected = [vec![], vec![], vec![]];
+                expected[stage] = vec![number];
+                assert_eq!(listed(&[name]), (expected, number.saturating_add(1)), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_finished_files_look_like_parquet() {
+        let names = names(Path::new("d"), "http", 1);
+        let ends_so = |path: &Path| path.extension().is_some_and(|e| e == "parquet");
+        assert!(ends_so(&names.finished) && !ends_so(&names.growing) && !ends_so(&names.journal));
+    }
+
+    #[test]
+    fn numbers_go_on_behind_all_that_there_were() {
+        let ([finished, growing, journals], next) = listed(&[
+            "http-000010.parquet",
+            "http-000002.parquet",
+            ".http-000011.parquet.tmp",
+            ".http-000012.parquet.journal",
+        ]);
+        assert_eq!((finished, growing, journals, next), (vec![2, 10], vec![11], vec![12], 13));
+    }
+
+    #[test]
+    fn what_others_put_there_is_none_of_ours() {
+        let others =
+            ["http-x.parquet", "http.parquet", "http_get-000001.parquet", "http-000001.csv", "README"];
+        assert_eq!(listed(&others), ([vec![], vec![], vec![]], 1));
+        assert_eq!(listed(&[]).1, 1);
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_empty() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let listing = Listing::of(&folder.path().join("none"), "http").expect("a listing");
+        assert_eq!(listing.next_number(), 1);
+        assert!(listing.finished.is_empty() && listing.growing.is_empty() && listing.journals.is_empty());
+    }
+}

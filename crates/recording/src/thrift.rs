@@ -99,4 +99,40 @@ mod tests {
         // Structures without end.
         assert!(!is_sound(&[0x1c; 100]));
     }
+
+    #[test]
+    fn every_kind_of_value_is_stepped_over() {
+        // A field of each kind, number 1 after the one before, then the end.
+        for value in [
+            &[0x11][..],                     // true
+            &[0x12],                         // false
+            &[0x13, 7],                      // a byte
+            &[0x15, 0xff, 0x01],             // 32 bits
+            &[0x16, 0xff, 0xff, 0x03],       // 64 bits
+            &[0x17, 0, 0, 0, 0, 0, 0, 0, 1], // a real number
+            &[0x18, 3, b'a', b'b', b'c'],    // a text
+            &[0x19, 0x38, 0, 1, b'a', 0],    // a list of three texts
+            &[0x1a, 0x25, 1, 2],             // a set of two numbers
+            &[0x1b, 0],                      // a map without entries
+            &[0x1b, 1, 0x58, 9, 1, b'x'],    // a map from a number to a text
+            &[0x1c, 0],                      // a structure
+        ] {
+            let sound = [value, &[0]].concat();
+            assert!(is_sound(&sound), "{value:x?}");
+            assert!((0..sound.len()).all(|n| !is_sound(&sound[..n])), "{value:x?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_thrift_is_refused() {
+        assert!(!is_sound(&[]));
+        // Kinds that there are not.
+        assert!(!is_sound(&[0x1d, 0, 0]) && !is_sound(&[0x1f, 0, 0]));
+        // A number without end.
+        assert!(!is_sound(&[0x16, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0]));
+        // A text, a set and a map that are longer than all there is.
+        assert!(!is_sound(&[0x18, 200, 1, b'a', 0]));
+        assert!(!is_sound(&[0x1a, 0xf5, 0xff, 0xff, 0x03, 0]));
+        assert!(!is_sound(&[0x1b, 0xff, 0xff, 0x03, 0x55, 0]));
+    }
 }

@@ -225,4 +225,48 @@ mod tests {
         assert_eq!(interval, Interval { low: Some(320.0), high: Some(320.0) });
         assert_eq!(mean(&parts, &n, 0.5, true), Interval { low: Some(0.5), high: Some(0.5) });
     }
+
+    /// So many tuples in each replicate, one value in `every` of them being large.
+    fn counts(n: f64, large: impl Fn(usize) -> f64) -> (Vec<f64>, Vec<f64>) {
+        let n = vec![n; REPLICATES];
+        let up_to = n.iter().enumerate().map(|(r, n)| n - large(r)).collect();
+        (up_to, n)
+    }
+
+    #[test]
+    fn quantiles_have_ends_where_enough_flows_lie_beyond() {
+        // About 40 values of 1,280 beyond, from as many flows.
+        let spread = |r: usize| [0.0, 1.0, 2.0, 3.0, 1.0, 0.0, 2.0, 1.0][r % 8];
+        let (up_to, n) = counts(40.0, spread);
+        let interval = shares_around_quantile(0.97, &up_to, &n, 0.1);
+        assert!(interval.low.is_some_and(|low| low > 0.94) && interval.high.is_some_and(|high| high < 1.0));
+        // As many of two flows.
+        let (up_to, n) = counts(40.0, |r| if r < 2 { 20.0 } else { 0.0 });
+        assert_eq!(shares_around_quantile(0.97, &up_to, &n, 0.1).high, None);
+        // The same below: the lower end is open, and the upper one known.
+        let below: Vec<f64> = n.iter().zip(&up_to).map(|(n, up_to)| n - up_to).collect();
+        assert_eq!(shares_around_quantile(0.03, &below, &n, 0.1).low, None);
+    }
+
+    #[test]
+    fn totals_of_what_a_few_flows_sent_have_no_upper_end() {
+        let (_, n) = counts(40.0, |_| 0.0);
+        let even: Vec<f64> = (0..REPLICATES).map(|r| 1000.0 + 10.0 * (r % 5) as f64).collect();
+        let interval = total(&even, &n, 0.5, true);
+        assert!(interval.low.is_some() && interval.high.is_some());
+        let mut one = even.clone();
+        one[7] = 100_000.0;
+        let Interval { low, high } = total(&one, &n, 0.5, true);
+        assert!(high.is_none() && low >= Some(one.iter().sum()), "at least what was seen: {low:?}");
+        assert_eq!(mean(&one, &n, 0.5, true).high, None);
+    }
+
+    #[test]
+    fn all_flows_leave_nothing_unknown() {
+        let (up_to, n) = counts(40.0, |r| (r % 4) as f64);
+        let whole: f64 = up_to.iter().sum();
+        assert_eq!(total(&up_to, &n, 1.0, true), Interval { low: Some(whole), high: Some(whole) });
+        let ratio = whole / n.iter().sum::<f64>();
+        assert_eq!(mean(&up_to, &n, 1.0, true), Interval { low: Some(ratio), high: Some(ratio) });
+    }
 }

@@ -1,5 +1,5 @@
 //! The buckets of several histograms together, each histogram with its weight: what distributions of tuples that were
-//! sampled at different rates are read from. With one histogram of weight 1 the numbers are the histogram's own.
+//! sampled at different rates are read from. With one histogram of weight 1 the buckets are the histogram's own.
 
 use std::borrow::Cow;
 
@@ -84,5 +84,75 @@ impl Spectrum {
     #[must_use]
     pub fn count_up_to(&self, upper: f64) -> f64 {
         self.buckets.iter().take_while(|(b, _)| b.upper <= upper).map(|(_, count)| count).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn histogram(values: &[u64]) -> LogHistogram {
+        let mut histogram = LogHistogram::of_integers();
+        values.iter().for_each(|value| _ = histogram.add_u64(*value));
+        histogram
+    }
+
+    fn values() -> impl Strategy<Value = Vec<u64>> {
+        prop::collection::vec((any::<u64>(), 0u32..64).prop_map(|(v, shift)| v >> shift), 0..60)
+    }
+
+    /// Where buckets lie, and how much they weigh.
+    fn weights(spectrum: &Spectrum) -> Vec<(f64, f64, f64)> {
+        spectrum.buckets().iter().map(|(bucket, weight)| (bucket.lower, bucket.upper, *weight)).collect()
+    }
+
+    const SHARES: [f64; 8] = [0.0, 0.01, 0.25, 0.5, 0.9, 0.99, 0.999, 1.0];
+
+    proptest! {
+        #[test]
+        fn one_histogram_is_its_own_spectrum(values in values(), bound in any::<u64>()) {
+            let histogram = histogram(&values);
+            let spectrum = Spectrum::new([(1.0, &histogram)].into_iter());
+            prop_assert_eq!(spectrum.n(), values.len() as f64);
+            prop_assert_eq!(spectrum.relative_error(), histogram.relative_error());
+            prop_assert_eq!(spectrum.count_up_to(bound as f64), histogram.count_up_to(bound as f64) as f64);
+            for q in SHARES {
+                let (ours, its_own) = (spectrum.quantile(q), histogram.quantile(q));
+                // The histogram knows the least value and the largest.
+                let is_near = |(a, b): (f64, f64)| (a - b).abs() <= 2.0 * histogram.relative_error() * b;
+                prop_assert!(ours.is_some() == its_own.is_some() && ours.zip(its_own).is_none_or(is_near), "{}", q);
+            }
+        }
+
+        /// A histogram of weight 3 counts as much as three of it.
+        #[test]
+        fn weights_are_copies(a in values(), b in values(), coarse in any::<bool>()) {
+            let (a, mut b) = (histogram(&a), histogram(&b));
+            if coarse {
+                b.coarsen(4);
+            }
+            let weighted = Spectrum::new([(3.0, &a), (1.0, &b)].into_iter());
+            let mut merged = b.clone();
+            (0..3).for_each(|_| _ = merged.merge(&a));
+            let copies = Spectrum::new([(1.0, &merged)].into_iter());
+            prop_assert_eq!(weighted.n(), copies.n());
+            // Only a histogram with values makes the others coarser.
+            if merged.bits() == a.bits().min(b.bits()) {
+                prop_assert_eq!(weights(&weighted), weights(&copies));
+                for q in SHARES {
+                    prop_assert_eq!(weighted.quantile(q), copies.quantile(q), "{}", q);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_has_no_quantiles() {
+        for histograms in [vec![], vec![(1.0, histogram(&[]))]] {
+            let spectrum = Spectrum::new(histograms.iter().map(|(weight, h)| (*weight, h)));
+            assert_eq!((spectrum.n(), spectrum.quantile(0.5), spectrum.count_up_to(1e9)), (0.0, None, 0.0));
+        }
     }
 }

@@ -139,5 +139,40 @@ mod tests {
             prop_assert!(open * i128::from(slide) + i128::from(size) > time.into());
             prop_assert!((open - 1) * i128::from(slide) + i128::from(size) <= time.into());
         }
+
+        #[test]
+        fn a_pane_known_is_the_pane(times in prop::collection::vec(any::<i64>(), 1..50), size in 1i64..i64::MAX) {
+            let windows = Windows::new(&Window { size_ns: size, slide_ns: size, lateness_ns: 0 });
+            let mut known = None;
+            for time in times.iter().flat_map(|time| [*time, time.saturating_add(1), time.saturating_sub(size)]) {
+                prop_assert_eq!(windows.pane_near(time, &mut known), windows.pane(time));
+            }
+        }
+    }
+
+    #[test]
+    fn windows_begin_at_multiples_of_their_slide() {
+        let windows = |size_ns, slide_ns| Windows::new(&Window { size_ns, slide_ns, lateness_ns: 0 });
+        let sliding = windows(10, 4);
+        assert_eq!((sliding.pane_ns, sliding.is_tumbling()), (2, false));
+        assert_eq!([-1, 0, 1].map(|k| sliding.bounds(k)), [(-4, 6), (0, 10), (4, 14)]);
+        assert_eq!(sliding.panes(1), (2, 6));
+        assert_eq!(sliding.panes_open(0), 10 / 2 + 2);
+        assert_eq!(sliding.panes_open(6), 16 / 2 + 2);
+        // A slide that is longer would leave gaps.
+        assert!(windows(10, 25).is_tumbling());
+        assert_eq!(windows(10, 25).bounds(1), (10, 20));
+    }
+
+    #[test]
+    fn bounds_stay_within_what_times_can_say() {
+        let year = 365 * 86_400 * 1_000_000_000;
+        let windows = Windows::new(&Window { size_ns: year, slide_ns: year, lateness_ns: 0 });
+        for time in [i64::MIN, i64::MIN + 1, -1, 0, i64::MAX] {
+            let (start, end) = windows.bounds(windows.last_of(windows.pane(time)));
+            assert!(start <= time && (time < end || end == i64::MAX), "{time}: {start} to {end}");
+        }
+        assert_eq!(windows.bounds(i128::MAX), (i64::MAX, i64::MAX));
+        assert_eq!(windows.bounds(i128::MIN).0, i64::MIN);
     }
 }
