@@ -19,6 +19,10 @@ pub struct Limits {
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub fragment_bytes_max: Option<usize>,
 
+    /// Most bytes of ONC-RPC calls of a connection that wait for their replies; beyond, new ones do not wait [default: 4M]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub rpc_bytes_max: Option<usize>,
+
     /// A TCP connection without a packet for this long is over [default: 300s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub tcp_idle: Option<i64>,
@@ -43,8 +47,10 @@ pub struct Limits {
 impl Limits {
     /// The monitor's limits.
     pub fn monitor(&self) -> monitor::Config {
-        let monitor::Config { flow, fragment_bytes_max } = monitor::Config::default();
+        let monitor::Config { flow, fragment_bytes_max, parsers } = monitor::Config::default();
         monitor::Config {
+            parsers: parsers::Limits { rpc_bytes_max: self.rpc_bytes_max.unwrap_or(parsers.rpc_bytes_max) },
+
             fragment_bytes_max: self.fragment_bytes_max.unwrap_or(fragment_bytes_max),
             flow: flow::Config {
                 flows_max: self.flows_max.unwrap_or(flow.flows_max),
@@ -158,13 +164,15 @@ mod tests {
             flows_max: None,
             held_bytes_max: None,
             fragment_bytes_max: None,
+            rpc_bytes_max: None,
             tcp_idle: None,
             udp_idle: None,
             active_timeout: None,
             groups_max: None,
             join_tuples_max: None,
         };
-        let monitor::Config { flow, fragment_bytes_max } = none.monitor();
+        let monitor::Config { flow, fragment_bytes_max, parsers } = none.monitor();
+        assert_eq!(parsers.rpc_bytes_max, bytes("4M").expect("a size"));
         assert_eq!(fragment_bytes_max, bytes("4M").expect("a size"));
         assert_eq!(flow.flows_max, 1_048_576);
         assert_eq!(flow.held_bytes_max, bytes("64M").expect("a size"));
