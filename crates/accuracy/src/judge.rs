@@ -1,43 +1,24 @@
-//! Compares the tuples of a damaged capture with those of the whole one.
+//! Compares the tuples of a damaged capture with the transactions of the whole one.
 //!
-//! A tuple is known by its connection and its first byte's time: that of a request, or of a response where there is no
+//! A tuple is known by its connection and the packet with its first byte: that of a request, or of a response where there is no
 //! request. It is *right* if a transaction that begins there has every value that the tuple claims, and nobody has told
-//! of it before. `exact` must claim all there is. Anything else is *wrong*: no mark excuses a false value.
+//! of it before. `exact` must claim all there is, and no byte of it may be missing. Anything else is a [`Fault`]: no mark
+//! excuses a false value.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::fmt;
 
-use parsers::Quality;
-use wire::Endpoint;
-
-use crate::told::Value;
-use crate::{Recording, Seen, Told};
+use crate::observed::Value;
+use crate::truth::{At, Client, Transaction, Truth};
+use crate::view::View;
+use crate::{Observed, Seen};
 
 /// Fields that tell of the connection, not of the transaction: what `exact` may be silent about.
 const OF_THE_CONNECTION: &[&str] = &["user", "database", "query", "fingerprint", "encoding"];
 /// The version of a response alone is the response's own.
 const OF_EITHER: &str = "http_version";
-
-/// The transactions of a whole capture.
-pub struct Truth {
-    told: Vec<Told>,
-    needs: Vec<Needs>,
-    by_request: HashMap<At, Vec<usize>>,
-    by_response: HashMap<At, Vec<usize>>,
-    /// Those that are in the counts: seen whole.
-    counted: Vec<bool>,
-}
-
-type At = (Endpoint, Endpoint, i64);
-
-/// The packets that a transaction cannot be found without.
-#[derive(Clone, Copy, Default)]
-struct Needs {
-    request_first: Option<usize>,
-    request_last: Option<usize>,
-    /// None: there is no response, or it is not known where.
-    response_first: Option<usize>,
-    response_ts: Option<i64>,
-}
+const RESPONSE_TIME: &str = "response_time_ns";
+const TRANSFER_TIME: &str = "transfer_time_ns";
 
 /// What became of the transactions of a capture.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +27,10 @@ pub struct Count {
     pub transactions: usize,
     /// Those of which the packets with the request's first and last byte and the response's first were all seen.
     pub findable: usize,
+    /// Those of them that were found.
+    pub found: usize,
+    /// The same where clients wait for their answers.
+    pub waiting: (usize, usize),
     /// Found whole and marked `exact`.
     pub exact: usize,
     /// Found whole with another mark.
@@ -54,8 +39,36 @@ pub struct Count {
     pub half: usize,
     /// Nothing was told.
     pub missed: usize,
-    /// Tuples that claim what is not so, with why.
-    pub wrong: Vec<String>,
+    /// Tuples with both halves, by their own account.
+    pub pairs: usize,
+    /// Tuples that claim what is not so.
+    pub faults: Vec<Fault>,
+}
+
+/// A tuple that claims what is not so.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// What is wrong with it.
+    pub kind: FaultKind,
+    /// In words.
+    pub why: String,
+    /// The tuple.
+    pub told: Observed,
+    /// The transaction that begins there, or was meant.
+    pub truth: Option<Observed>,
+}
+
+/// What can be wrong with a tuple.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// Its request and its response are of different transactions, no transaction begins there, or it was told twice.
+    Pair,
+    /// A value is not so, or `exact` lacks one, or was complete before the end.
+    Value,
+    /// `exact`, and a byte is missing.
+    ExactWithHole,
+    /// Any of that in a tuple that is marked `half`.
+    Half,
 }
 
 impl Count {
@@ -63,108 +76,64 @@ impl Count {
     pub fn add(&mut self, other: Count) {
         self.transactions += other.transactions;
         self.findable += other.findable;
+        self.found += other.found;
+        self.waiting.0 += other.waiting.0;
+        self.waiting.1 += other.waiting.1;
         self.exact += other.exact;
         self.marked += other.marked;
         self.half += other.half;
         self.missed += other.missed;
-        self.wrong.extend(other.wrong);
+        self.pairs += other.pairs;
+        self.faults.extend(other.faults);
+    }
+
+    /// How many faults there are of a kind.
+    #[must_use]
+    pub fn of(&self, kind: FaultKind) -> usize {
+        self.faults.iter().filter(|f| f.kind == kind).count()
     }
 }
 
-impl Truth {
-    /// The transactions of a recording, by what `parser` makes of the whole of it.
-    #[must_use]
-    pub fn of(recording: &Recording, parser: &str) -> Truth {
-        let told = recording.play(&recording.whole(), parser);
-        let needs: Vec<Needs> = told.iter().map(|t| Needs::of(t, recording)).collect();
-        let (mut by_request, mut by_response) = (HashMap::<At, Vec<_>>::new(), HashMap::<At, Vec<_>>::new());
-        for (i, (t, needs)) in told.iter().zip(&needs).enumerate() {
-            if t.asked {
-                by_request.entry((t.client, t.server, t.ts)).or_default().push(i);
-            }
-            let response = if t.asked { needs.response_ts } else { Some(t.ts) };
-            if let Some(ts) = response {
-                by_response.entry((t.client, t.server, ts)).or_default().push(i);
-            }
-        }
-        let counted = told.iter().map(|t| t.asked && t.quality == Quality::Exact).collect();
-        Truth { told, needs, by_request, by_response, counted }
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}\n      told  {}", self.kind, self.why, self.told)?;
+        self.truth.as_ref().map_or(Ok(()), |truth| write!(f, "\n      true  {truth}"))
     }
+}
 
-    /// Everybody who answers.
+impl Truth<'_> {
+    /// Judges what was `told` of what was `seen`. Times may be off by `tolerance` nanoseconds.
     #[must_use]
-    pub fn servers(&self) -> HashSet<Endpoint> {
-        self.told.iter().map(|t| t.server).collect()
-    }
-
-    /// How many transactions are counted, and how many of these have a response whose first packet is not known.
-    #[must_use]
-    pub fn size(&self) -> (usize, usize) {
-        let counted = || (0..self.told.len()).filter(|i| self.counted[*i]);
-        let unknown =
-            |i: &usize| self.told[*i].response_time.is_some() && self.needs[*i].response_first.is_none();
-        (counted().count(), counted().filter(unknown).count())
-    }
-
-    /// Judges what was `told` of what was `seen`.
-    #[must_use]
-    pub fn judge(&self, told: &[Told], seen: &[Seen]) -> Count {
-        let mut found = vec![Found::default(); self.told.len()];
-        let mut order: Vec<&Told> = told.iter().collect();
+    pub fn judge(&self, told: &[Observed], seen: &[Seen], tolerance: i64) -> Count {
+        let view = View::of(self, seen);
+        let mut judge = Judge {
+            truth: self,
+            view: &view,
+            tolerance,
+            found: vec![Found::default(); self.transactions.len()],
+        };
+        let mut order: Vec<&Observed> = told.iter().collect();
         // Whoever claims most chooses first.
         order.sort_by_key(|t| std::cmp::Reverse(t.values.iter().filter(|(_, v)| v.is_some()).count()));
-        let mut count = Count::default();
-        for t in order {
-            if let Err(why) = self.place(t, &mut found) {
-                count.wrong.push(why);
+        let faults = order.into_iter().filter_map(|t| judge.place(t)).collect();
+        let pairs = told.iter().filter(|t| t.asked && !t.is_half()).count();
+        let mut count = Count { pairs, faults, ..Count::default() };
+        for (transaction, found) in self.transactions.iter().zip(&judge.found) {
+            if transaction.counts() {
+                found.count(transaction, is_findable(transaction, &view), &mut count);
             }
-        }
-        let packets: HashSet<usize> = seen.iter().map(|s| s.packet).collect();
-        for (i, found) in found.iter().enumerate().filter(|(i, _)| self.counted[*i]) {
-            count.transactions += 1;
-            count.findable += usize::from(self.needs[i].are_met(&packets, &self.told[i]));
-            *match (found.request && found.whole, found.exact, found.request || found.response) {
-                (true, true, _) => &mut count.exact,
-                (true, false, _) => &mut count.marked,
-                (false, _, true) => &mut count.half,
-                (false, _, false) => &mut count.missed,
-            } += 1;
         }
         count
     }
+}
 
-    /// Finds the transaction that a tuple tells of.
-    fn place(&self, told: &Told, found: &mut [Found]) -> Result<(), String> {
-        let at = (told.client, told.server, told.ts);
-        // A half may be a response that says itself what it answers.
-        let asked = told.asked && (told.quality != Quality::Half || self.by_request.contains_key(&at));
-        let index = if asked { &self.by_request } else { &self.by_response };
-        let candidates = index.get(&at).map_or(&[][..], Vec::as_slice);
-        let mut fewest = usize::MAX;
-        let mut why = String::from("no transaction has its first byte here");
-        for &i in candidates {
-            let truth = &self.told[i];
-            let whole = asked && (told.response_time.is_some() || told.quality != Quality::Half);
-            let taken =
-                asked && found[i].request || (!asked || told.response_time.is_some()) && found[i].response;
-            match (difference(told, asked, truth), taken) {
-                (None, false) => {
-                    found[i].request |= asked;
-                    found[i].response |= !asked || told.response_time.is_some();
-                    found[i].whole |= whole;
-                    found[i].exact |= told.quality == Quality::Exact;
-                    return Ok(());
-                }
-                (None, true) => (fewest, why) = (0, "told twice".to_owned()),
-                (Some((differences, what)), _) => {
-                    if differences < fewest {
-                        (fewest, why) = (differences, what);
-                    }
-                }
-            }
-        }
-        Err(format!("{why}: {}", describe(told)))
-    }
+/// The packets that a transaction cannot be found without are there.
+fn is_findable(transaction: &Transaction, view: &View<'_>) -> bool {
+    let sound = |packet: usize| view.is_sound(packet);
+    let request = transaction.request.is_some_and(|r| sound(r.first) && sound(r.last));
+    let answered =
+        transaction.told.response_time.is_none() || transaction.response.is_some_and(|r| sound(r.first));
+    request && answered
 }
 
 /// What has been told of a transaction.
@@ -176,68 +145,215 @@ struct Found {
     exact: bool,
 }
 
-impl Needs {
-    fn of(told: &Told, recording: &Recording) -> Needs {
-        if !told.asked {
-            return Needs::default();
+impl Found {
+    fn count(self, transaction: &Transaction, findable: bool, count: &mut Count) {
+        let whole = self.request && self.whole;
+        count.transactions += 1;
+        count.findable += usize::from(findable);
+        count.found += usize::from(findable && whole);
+        if transaction.client == Client::Waits {
+            count.waiting.0 += usize::from(findable);
+            count.waiting.1 += usize::from(findable && whole);
         }
-        let request_first = recording.at(told.ts, told.client, told.server);
-        let none = Needs { request_first, request_last: request_first, ..Needs::default() };
-        let Some(response_time) = told.response_time else { return none };
-        // Either the response ended when the tuple was written, or the request was one packet.
-        let by_end = told.transfer_time.map(|transfer| told.ts_end - transfer);
-        [by_end, Some(told.ts + response_time)]
-            .into_iter()
-            .flatten()
-            .find_map(|response| {
-                let request_last = recording
-                    .at(response - response_time, told.client, told.server)
-                    .filter(|_| response - response_time >= told.ts)?;
-                let response_first = recording.at(response, told.server, told.client)?;
-                Some(Needs {
-                    request_first,
-                    request_last: Some(request_last),
-                    response_first: Some(response_first),
-                    response_ts: Some(response),
-                })
-            })
-            .unwrap_or(none)
-    }
-
-    fn are_met(&self, seen: &HashSet<usize>, told: &Told) -> bool {
-        let has = |packet: Option<usize>| packet.is_some_and(|p| seen.contains(&p));
-        let answered = told.response_time.is_none() || has(self.response_first);
-        has(self.request_first) && has(self.request_last) && answered
+        *match (whole, self.exact, self.request || self.response) {
+            (true, true, _) => &mut count.exact,
+            (true, false, _) => &mut count.marked,
+            (false, _, true) => &mut count.half,
+            (false, _, false) => &mut count.missed,
+        } += 1;
     }
 }
 
-/// How many things a tuple claims that are not so, and one of them.
-fn difference(told: &Told, asked: bool, truth: &Told) -> Option<(usize, String)> {
-    let exact = told.quality == Quality::Exact;
-    let too_early = (exact && told.ts_end < truth.ts_end).then(|| "complete too early".to_owned());
-    let values = told.values.iter().zip(&truth.values).filter_map(|((name, told_value), (_, true_value))| {
-        let right = match told_value {
-            Some(value) if *name == OF_EITHER && !asked => matches!(value, Value::Text(_)),
-            Some(_) => told_value == true_value,
-            None => !exact || OF_THE_CONNECTION.contains(name) || true_value.is_none(),
+/// Which half of a transaction a tuple begins with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Half {
+    Request,
+    Response,
+}
+
+struct Judge<'a> {
+    truth: &'a Truth<'a>,
+    view: &'a View<'a>,
+    tolerance: i64,
+    found: Vec<Found>,
+}
+
+impl Judge<'_> {
+    /// Finds the transaction that a tuple tells of, or what is wrong with it.
+    fn place(&mut self, told: &Observed) -> Option<Fault> {
+        if self.view.at(told.ts).iter().any(|p| self.view.is_damaged(*p)) {
+            return None;
+        }
+        let mut worst: Option<(usize, FaultKind, String, usize)> = None;
+        for (half, i) in self.candidates(told) {
+            let asked = half == Half::Request;
+            let transaction = &self.truth.transactions[i];
+            if [transaction.request, transaction.response]
+                .into_iter()
+                .flatten()
+                .any(|s| self.view.has_damage(s))
+            {
+                self.take(i, told, asked);
+                return None;
+            }
+            let found = &self.found[i];
+            let taken = asked && found.request || (!asked || told.response_time.is_some()) && found.response;
+            let difference = self.difference(told, asked, transaction);
+            let (differences, kind, why) = match difference {
+                None if !taken => {
+                    self.take(i, told, asked);
+                    return None;
+                }
+                None => (0, FaultKind::Pair, "told twice".to_owned()),
+                Some(difference) => difference,
+            };
+            if worst.as_ref().is_none_or(|(fewest, ..)| differences < *fewest) {
+                worst = Some((differences, kind, why, i));
+            }
+        }
+        let (kind, why, truth) = match worst {
+            None => (FaultKind::Pair, "no transaction has its first byte here".to_owned(), None),
+            Some((_, kind, why, i)) => (kind, why, Some(self.truth.transactions[i].told.clone())),
         };
-        (!right).then(|| format!("{name} is {}", show(true_value.as_ref())))
-    });
-    let mut differences: Vec<String> = too_early.into_iter().chain(values).collect();
-    Some((differences.len(), differences.pop()?))
-}
-
-fn describe(told: &Told) -> String {
-    let values =
-        told.values.iter().filter_map(|(name, v)| Some(format!("{name}={}", show(Some(v.as_ref()?)))));
-    let ends = format!("{:?} {}:{}", told.quality, told.client.addr, told.client.port);
-    format!("{ends} ts={} ts_end={} {}", told.ts, told.ts_end, values.collect::<Vec<_>>().join(" "))
-}
-
-fn show(value: Option<&Value>) -> String {
-    match value {
-        None => "-".to_owned(),
-        Some(Value::Number(n)) => n.to_string(),
-        Some(Value::Text(text)) => text.chars().take(60).collect(),
+        let kind = if told.is_half() { FaultKind::Half } else { kind };
+        Some(Fault { kind, why, told: told.clone(), truth })
     }
+
+    fn take(&mut self, i: usize, told: &Observed, asked: bool) {
+        let found = &mut self.found[i];
+        found.request |= asked;
+        found.response |= !asked || told.response_time.is_some();
+        found.whole |= asked && (told.response_time.is_some() || !told.is_half());
+        found.exact |= told.is_exact();
+    }
+
+    /// The transactions that a tuple may tell of, and whether it then tells of their requests: those that begin with the packet that
+    /// was seen at its time, and others that began about then where times are not what they were.
+    fn candidates(&self, told: &Observed) -> Vec<(Half, usize)> {
+        let mut candidates = Vec::new();
+        let mut add = |half, index: &HashMap<At, Vec<usize>>| {
+            for packet in self.view.at(told.ts) {
+                let at = index.get(&(told.client, told.server, *packet)).map_or(&[][..], Vec::as_slice);
+                candidates.extend(at.iter().map(|i| (half, *i)));
+            }
+        };
+        if told.asked {
+            add(Half::Request, &self.truth.by_request);
+        }
+        // A response may say itself what it answers.
+        if !told.asked || told.is_half() {
+            add(Half::Response, &self.truth.by_response);
+        }
+        if told.asked && self.tolerance > 0 {
+            candidates.extend(self.about_then(told).map(|i| (Half::Request, i)));
+        }
+        candidates
+    }
+
+    fn about_then(&self, told: &Observed) -> impl Iterator<Item = usize> {
+        let all = self.truth.by_connection.get(&(told.client, told.server)).map_or(&[][..], Vec::as_slice);
+        let ts = |i: &usize| self.truth.transactions[*i].told.ts;
+        let from = all.partition_point(|i| ts(i) < told.ts - self.tolerance);
+        let to = all.partition_point(|i| ts(i) <= told.ts + self.tolerance);
+        all[from..to].iter().copied()
+    }
+
+    /// How many things a tuple claims that are not so, and one of them.
+    fn difference(
+        &self,
+        told: &Observed,
+        asked: bool,
+        truth: &Transaction,
+    ) -> Option<(usize, FaultKind, String)> {
+        let exact = told.is_exact();
+        let mut faults: Vec<(FaultKind, String)> = Vec::new();
+        let ended = self.ended(told, truth) - self.tolerance;
+        if exact && told.ts_end < ended {
+            faults.push((FaultKind::Value, format!("complete {} ns too early", ended - told.ts_end)));
+        }
+        let spans = [truth.request, truth.response];
+        if exact && spans.into_iter().flatten().any(|span| !self.view.has_all(span)) {
+            faults.push((FaultKind::ExactWithHole, "exact, and bytes are missing".to_owned()));
+        }
+        for ((name, claimed), (_, true_value)) in told.values.iter().zip(&truth.told.values) {
+            let right = match (*name, claimed) {
+                (RESPONSE_TIME, Some(Value::Number(n))) => match self.response_time(*n as i64, truth) {
+                    Time::Right => true,
+                    Time::Off => false,
+                    Time::OfAnother => {
+                        faults.insert(
+                            0,
+                            (FaultKind::Pair, "the response is that to another request".to_owned()),
+                        );
+                        true
+                    }
+                },
+                (TRANSFER_TIME, Some(Value::Number(n))) => self.transfer_time(*n as i64, truth),
+                (OF_EITHER, Some(claimed)) if !asked => matches!(claimed, Value::Text(_)),
+                (_, Some(_)) => claimed == true_value,
+                (name, None) => !exact || OF_THE_CONNECTION.contains(&name) || true_value.is_none(),
+            };
+            if !right {
+                let is = true_value.as_ref().map_or("-".to_owned(), Value::to_string);
+                faults.push((FaultKind::Value, format!("{name} is {is}")));
+            }
+        }
+        let n = faults.len();
+        let (kind, why) = faults.into_iter().next()?;
+        Some((n, kind, why))
+    }
+
+    /// When the last packet of a transaction was seen first.
+    fn ended(&self, told: &Observed, truth: &Transaction) -> i64 {
+        let last = truth.response.filter(|span| span.whole);
+        let seen = last.and_then(|span| self.view.times(span.last).iter().min().copied());
+        match (self.tolerance, seen) {
+            (0, seen) => seen.map_or(truth.told.ts_end, |seen| seen.max(truth.told.ts_end)),
+            (_, Some(seen)) => seen,
+            // As long after its beginning as it was.
+            (_, None) => told.ts + (truth.told.ts_end - truth.told.ts),
+        }
+    }
+
+    fn response_time(&self, claimed: i64, truth: &Transaction) -> Time {
+        let true_time = truth.told.response_time;
+        if claimed < 0 && true_time.is_some_and(|t| t >= 0) {
+            return Time::Off;
+        }
+        if let (Some(request), Some(response)) = (truth.request, truth.response) {
+            let asked = self.view.times(request.last);
+            let between = |from: &i64, to: &i64| to - from == claimed;
+            if asked.iter().any(|from| self.view.times(response.first).iter().any(|to| between(from, to))) {
+                return Time::Right;
+            }
+            // Another packet of the server was seen just then.
+            let ends = (truth.told.server, truth.told.client);
+            let others = asked.iter().flat_map(|from| self.view.at(from + claimed));
+            if others.into_iter().any(|p| self.truth.recording.ends(*p) == Some(ends)) {
+                return Time::OfAnother;
+            }
+        }
+        if true_time.is_some_and(|t| (t - claimed).abs() <= self.tolerance) { Time::Right } else { Time::Off }
+    }
+
+    fn transfer_time(&self, claimed: i64, truth: &Transaction) -> bool {
+        let true_time = truth.told.transfer_time;
+        if claimed < 0 && true_time.is_some_and(|t| t >= 0) {
+            return false;
+        }
+        let between = |span: crate::truth::Span| {
+            let (from, to) = (self.view.times(span.first), self.view.times(span.last));
+            from.iter().any(|from| to.iter().any(|to| to - from == claimed))
+        };
+        truth.response.filter(|span| span.whole).is_some_and(between)
+            || true_time.is_some_and(|t| (t - claimed).abs() <= self.tolerance)
+    }
+}
+
+/// How a response time compares with the truth.
+enum Time {
+    Right,
+    Off,
+    /// It is the time of another response of the connection.
+    OfAnother,
 }

@@ -1,17 +1,22 @@
-//! How true tuples are when packets are missing: a capture is damaged from a seed, read again, and every tuple is
+//! How true tuples are when a capture is imperfect: a capture is damaged from a seed, read again, and every tuple is
 //! compared with those of the whole capture. What is compared, and what each result means, is in `docs/accuracy.md`.
 //!
-//! [`Recording`] is a capture in memory, [`Harm`] what is done to it, [`Truth`] judges what came out. The command is
+//! [`Recording`] is a capture in memory, [`Impairment`] what is done to it, [`Truth`] judges what came out. The command is
 //! `cargo run --release -p accuracy`. Nothing here is part of the program.
 
 #![forbid(unsafe_code)]
 
-pub mod harm;
+pub mod impairment;
+pub mod job;
 pub mod judge;
+pub mod observed;
 pub mod recording;
-pub mod told;
+pub mod segment;
+pub mod truth;
+pub mod view;
 
-pub use harm::Harm;
-pub use judge::{Count, Truth};
-pub use recording::{Recording, Seen};
-pub use told::Told;
+pub use impairment::Impairment;
+pub use judge::{Count, Fault, FaultKind};
+pub use observed::Observed;
+pub use recording::{Kind, Recording, Seen};
+pub use truth::Truth;

@@ -1,67 +1,24 @@
-//! The mispair curve: every tuple of damaged captures compared with those of the whole ones.
+//! How true tuples are: captures are damaged in many ways, and every tuple is compared with those of the whole ones.
 //!
-//!     cargo run --release -p accuracy -- [--captures DIR] [--packets N] [--seeds N] [--only NAME] [--json FILE]
-//!                                        [--show N] [--write DIR]
+//!     cargo run --release -p accuracy -- [--captures DIR] [--capture NAME] [--damage NAME] [--packets N] [--seeds N]
+//!                                        [--show N] [--json FILE] [--write DIR]
 //!
 //! `--captures`: large captures with the names in [`LARGE`]; those of the corpus beside the checkout are always taken.
-//! `--seeds`: at least so many for each cell; small captures have more. `--show`: so many wrong tuples of each cell. `--write`: also the damaged files that other programs are compared on.
-//! Exit code 1 when anything was wrong.
+//! `--capture`: only those whose names contain this; or a file, with its parser: `mysql_query:my.pcap`. `--damage`: only those whose names
+//! contain this, or any other as in `loss-to-server=0.3%`. `--seeds`: at least so many for each cell; small captures
+//! have more. `--show`: so many faults of each cell. `--write`: the damaged files, too. Exit code 1 when anything was wrong.
+
+mod matrix;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Instant;
 
-use accuracy::{Count, Harm, Recording, Truth};
+use accuracy::{Count, FaultKind, Impairment, Recording, Truth};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-/// Recordings of real servers under load, made by the generator that lies beside the checkout.
-const LARGE: &[(&str, &str)] = &[
-    ("http_web", "http"),
-    ("http_api", "http"),
-    ("mysql_text", "mysql_query"),
-    ("mysql_prep", "mysql_query"),
-    ("mc_ascii", "memcached"),
-    ("mc_bin", "memcached"),
-];
-/// Small ones of the corpus.
-const SMALL: &[(&str, &str)] = &[
-    ("http_keepalive.pcap.gz", "http"),
-    ("http_pipelined.pcap", "http"),
-    ("http_mix.pcap", "http"),
-    ("mysql_mix.pcap", "mysql_query"),
-    ("mysql_sysbench_ps.pcap", "mysql_query"),
-    ("mc_text.pcap", "memcached"),
-    ("mc_binary.pcap", "memcached"),
-    ("mc_load.pcap", "memcached"),
-];
-const HARMS: &[Harm] = &[
-    Harm::None,
-    Harm::Loss(0.0001),
-    Harm::Loss(0.001),
-    Harm::Loss(0.005),
-    Harm::Loss(0.01),
-    Harm::Loss(0.02),
-    Harm::Loss(0.05),
-    Harm::Loss(0.1),
-    Harm::Bursts(0.0001),
-    Harm::Bursts(0.001),
-    Harm::Bursts(0.005),
-    Harm::Bursts(0.01),
-    Harm::Bursts(0.02),
-    Harm::Bursts(0.05),
-    Harm::Bursts(0.1),
-    Harm::Duplicates(0.01),
-    Harm::Duplicates(0.1),
-    Harm::Reorder(0.01),
-    Harm::Reorder(0.1),
-    Harm::All(0.01),
-    Harm::All(0.05),
-    Harm::Joined(0.3),
-    Harm::Requests,
-    Harm::Responses,
-];
-/// What other programs are compared on.
-const WRITTEN: &[Harm] = &[Harm::None, Harm::Loss(0.01), Harm::Loss(0.05), Harm::Loss(0.1)];
+use matrix::{LARGE, MATRIX, SMALL};
 
 /// Small captures are damaged from so many seeds, or until so many packets have been read, so that their figures mean something, too.
 const SMALL_SEEDS: u64 = 20;
@@ -69,16 +26,18 @@ const SMALL_PACKETS: u64 = 40_000;
 
 struct Flags {
     captures: Option<PathBuf>,
+    capture: Option<String>,
+    damage: Option<String>,
     packets: usize,
     seeds: u64,
-    only: Option<String>,
-    json: Option<PathBuf>,
     show: usize,
+    json: Option<PathBuf>,
     write: Option<PathBuf>,
 }
 
 fn main() -> Result<ExitCode> {
     let flags = flags()?;
+    let impairments = impairments(&flags)?;
     let (mut cells, mut wrong) = (Vec::new(), 0);
     println!("{HEAD}");
     for (name, path, parser) in captures(&flags) {
@@ -89,19 +48,17 @@ fn main() -> Result<ExitCode> {
             "{name}: {} packets, {transactions} transactions, {unknown} responses not placed",
             recording.len()
         );
-        for harm in HARMS {
+        for impairment in &impairments {
+            let began = Instant::now();
             let seeds = flags.seeds.max(SMALL_SEEDS.min(SMALL_PACKETS / recording.len().max(1) as u64));
-            let count = measure(&recording, &truth, parser, *harm, seeds);
-            println!("{}", row(&name, *harm, &count));
-            count.wrong.iter().take(flags.show).for_each(|w| println!("    {w}"));
-            wrong += count.wrong.len();
-            cells.push(cell(&name, *harm, &count));
-        }
-        if let Some(folder) = &flags.write {
-            for harm in WRITTEN {
-                let seen = harm.apply(&recording, &truth.servers(), 0);
-                let file = format!("{name}.{}.pcap", harm.loss().unwrap_or_default());
-                recording.write(&seen, &folder.join(file))?;
+            let count = measure(&recording, &truth, parser, *impairment, seeds);
+            println!("{} {:.1} |", row(&name, *impairment, &count), began.elapsed().as_secs_f64());
+            show(&count, flags.show);
+            wrong += count.faults.len();
+            cells.push(cell(&name, *impairment, &count));
+            if let Some(folder) = &flags.write {
+                let seen = impairment.apply(&recording, &truth.servers(), 0);
+                recording.write(&seen, &folder.join(format!("{name}.{impairment}.pcap")))?;
             }
         }
     }
@@ -113,64 +70,116 @@ fn main() -> Result<ExitCode> {
     Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn measure(recording: &Recording, truth: &Truth, parser: &str, harm: Harm, seeds: u64) -> Count {
-    let by_chance = !matches!(harm, Harm::None | Harm::Joined(_) | Harm::Requests | Harm::Responses);
+fn measure(
+    recording: &Recording,
+    truth: &Truth<'_>,
+    parser: &str,
+    impairment: Impairment,
+    seeds: u64,
+) -> Count {
     let mut count = Count::default();
-    for seed in 0..if by_chance { seeds } else { 1 } {
-        let seen = harm.apply(recording, &truth.servers(), seed);
-        count.add(truth.judge(&recording.play(&seen, parser), &seen));
+    for seed in 0..if impairment.is_by_chance() { seeds } else { 1 } {
+        let seen = impairment.apply(recording, &truth.servers(), seed);
+        count.add(truth.judge(&recording.play(&seen, parser), &seen, impairment.tolerance()));
     }
     count
 }
 
+/// Some faults of each kind.
+fn show(count: &Count, n: usize) {
+    for kind in [FaultKind::Pair, FaultKind::Value, FaultKind::ExactWithHole, FaultKind::Half] {
+        count.faults.iter().filter(|f| f.kind == kind).take(n).for_each(|f| println!("    {f}"));
+    }
+}
+
+fn impairments(flags: &Flags) -> Result<Vec<Impairment>> {
+    let Some(wanted) = &flags.damage else { return Ok(MATRIX.to_vec()) };
+    if wanted.contains('=') {
+        return Ok(vec![wanted.parse()?]);
+    }
+    let found: Vec<Impairment> =
+        MATRIX.iter().copied().filter(|i| i.to_string().contains(wanted.as_str())).collect();
+    if found.is_empty() { bail!("no damage is called {wanted}") } else { Ok(found) }
+}
+
 fn captures(flags: &Flags) -> Vec<(String, PathBuf, &'static str)> {
+    if let Some((parser, path)) = flags.capture.as_ref().and_then(|c| c.split_once(':')) {
+        let parser = ["http", "mysql_query", "memcached"].into_iter().find(|p| *p == parser).unwrap_or("nfs");
+        return vec![(
+            Path::new(path).file_stem().map_or_else(String::new, |s| s.display().to_string()),
+            path.into(),
+            parser,
+        )];
+    }
     let corpus = testkit::corpus().map(|root| root.join("live-captures"));
-    let of = |folder: &Option<PathBuf>, list: &[(&'static str, &'static str)], end: &str| {
+    let shop = Some(PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../captures/shop")));
+    let of = |folder: &Option<PathBuf>, list: &[(&'static str, &'static str, &'static str)]| {
         let Some(folder) = folder else { return Vec::new() };
-        let found = list.iter().map(|(name, parser)| (*name, folder.join(format!("{name}{end}")), *parser));
+        let found = list.iter().map(|(name, file, parser)| (*name, folder.join(file), *parser));
         found.filter(|(_, path, _)| path.exists()).collect::<Vec<_>>()
     };
-    let all = of(&flags.captures, LARGE, ".pcap").into_iter().chain(of(&corpus, SMALL, ""));
-    all.map(|(name, path, parser)| (name.split('.').next().unwrap_or(name).to_owned(), path, parser))
-        .filter(|(name, ..)| flags.only.as_ref().is_none_or(|only| name.contains(only)))
+    let all = of(&flags.captures, LARGE).into_iter().chain(of(&corpus, SMALL)).chain(of(&shop, matrix::SHOP));
+    all.map(|(name, path, parser)| (name.to_owned(), path, parser))
+        .filter(|(name, ..)| flags.capture.as_ref().is_none_or(|only| name.contains(only)))
         .collect()
 }
 
-const HEAD: &str = "| capture | harm | transactions | findable | exact | marked | half | missed | wrong | found of findable |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |";
+const HEAD: &str = "| capture | damage | transactions | pairs | wrong pairs | contradicted | exact with a hole | false halves \
+| findable | found of findable | of those that wait | exact | marked | half | missed | s |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |";
 
-fn row(name: &str, harm: Harm, c: &Count) -> String {
-    let share = |n: usize| format!("{:.2} %", 100.0 * n as f64 / c.transactions.max(1) as f64);
-    let found = match c.findable {
+fn row(name: &str, impairment: Impairment, c: &Count) -> String {
+    let share = |n: usize| format!("{:.2}%", 100.0 * n as f64 / c.transactions.max(1) as f64);
+    let found = |(of, n): (usize, usize)| match of {
         0 => "–".to_owned(),
-        n => format!("{:.1} %", 100.0 * (c.exact + c.marked) as f64 / n as f64),
+        of => format!("{:.1}%", 100.0 * n as f64 / of as f64),
     };
-    let shares = [c.findable, c.exact, c.marked, c.half, c.missed].map(share).join(" | ");
-    format!("| {name} | {harm} | {} | {shares} | {} | {found} |", c.transactions, c.wrong.len())
+    let faults = [FaultKind::Pair, FaultKind::Value, FaultKind::ExactWithHole, FaultKind::Half];
+    let faults = faults.map(|kind| c.of(kind).to_string()).join(" | ");
+    let shares = [c.exact, c.marked, c.half, c.missed].map(share).join(" | ");
+    format!(
+        "| {name} | {impairment} | {} | {} | {faults} | {} | {} | {} | {shares} |",
+        c.transactions,
+        c.pairs,
+        share(c.findable),
+        found((c.findable, c.found)),
+        found(c.waiting)
+    )
 }
 
-fn cell(name: &str, harm: Harm, c: &Count) -> serde_json::Value {
-    let kind = harm.to_string();
+fn cell(name: &str, impairment: Impairment, c: &Count) -> serde_json::Value {
     json!({
-        "capture": name, "harm": kind, "loss": harm.loss(), "transactions": c.transactions, "findable": c.findable,
-        "exact": c.exact, "marked": c.marked, "half": c.half, "missed": c.missed, "wrong": c.wrong.len(),
+        "capture": name, "impairment": impairment.to_string(), "loss": impairment.loss(), "transactions": c.transactions,
+        "findable": c.findable, "found": c.found, "waiting_findable": c.waiting.0, "waiting_found": c.waiting.1,
+        "exact": c.exact, "marked": c.marked, "half": c.half, "missed": c.missed, "pairs": c.pairs,
+        "wrong_pairs": c.of(FaultKind::Pair), "contradicted": c.of(FaultKind::Value),
+        "exact_with_hole": c.of(FaultKind::ExactWithHole), "false_halves": c.of(FaultKind::Half),
     })
 }
 
 fn flags() -> Result<Flags> {
-    let mut flags =
-        Flags { captures: None, packets: 100_000, seeds: 2, only: None, json: None, show: 0, write: None };
+    let mut flags = Flags {
+        captures: None,
+        capture: None,
+        damage: None,
+        packets: 100_000,
+        seeds: 2,
+        show: 2,
+        json: None,
+        write: None,
+    };
     let mut args = std::env::args().skip(1);
     while let Some(flag) = args.next() {
         let value = args.next().with_context(|| format!("{flag} needs a value"))?;
         let path = || Some(Path::new(&value).to_owned());
         match flag.as_str() {
             "--captures" => flags.captures = path(),
+            "--capture" => flags.capture = Some(value),
+            "--damage" => flags.damage = Some(value),
             "--packets" => flags.packets = value.parse()?,
             "--seeds" => flags.seeds = value.parse()?,
-            "--only" => flags.only = Some(value),
-            "--json" => flags.json = path(),
             "--show" => flags.show = value.parse()?,
+            "--json" => flags.json = path(),
             "--write" => flags.write = path(),
             _ => bail!("no flag {flag}: see the first lines of crates/accuracy/src/main.rs"),
         }

@@ -11,9 +11,10 @@ use monitor::{Config, Monitor};
 use parsers::registry;
 use plan::{Limit, MonitorSpec, ParserUse, Sample};
 use testkit::Sent;
+use wire::packet::TcpFlags;
 use wire::{Captured, Endpoint, FiveTuple, LinkType, Packet, Timestamp, Transport};
 
-use crate::Told;
+use crate::Observed;
 
 /// The packets.
 pub struct Recording {
@@ -21,8 +22,17 @@ pub struct Recording {
     packets: Vec<Record>,
     /// Those with payload, by their time.
     speaking: HashMap<i64, usize>,
-    /// What each carried, and which was the first.
-    said: HashMap<(FiveTuple, u32), usize>,
+    /// Which was the first to carry these bytes.
+    firsts: HashMap<(usize, u64), usize>,
+    /// The directions of TCP connections: where the last one known under these names is.
+    streams: HashMap<FiveTuple, usize>,
+    newest: Vec<Newest>,
+}
+
+/// A segment of a direction, from which the places of others are counted.
+struct Newest {
+    seq: u32,
+    offset: u64,
 }
 
 struct Record {
@@ -32,19 +42,60 @@ struct Record {
     start: usize,
     len: usize,
     ends: Option<(Endpoint, Endpoint)>,
+    carried: Option<Carried>,
     /// It was sent again.
     repeated: bool,
     /// It had been sent before, in this packet.
     first: Option<usize>,
 }
 
+/// The bytes of a TCP stream that a packet carries.
+#[derive(Clone, Copy, Debug)]
+pub struct Carried {
+    /// Which direction of which connection.
+    pub stream: usize,
+    /// Where they begin.
+    pub offset: u64,
+    /// How many there are.
+    pub len: u64,
+    /// How many of these the capture cut off.
+    pub cut: u64,
+}
+
 /// A packet as an observer captured it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Its place in the recording.
+    /// Its place in the recording; of a forged one that of the packet it was made from.
     pub packet: usize,
     /// When it was captured.
     pub ts: Timestamp,
+    /// What it is to the recorded one.
+    pub kind: Kind,
+    /// Its bytes, where they are not the recorded ones.
+    pub bytes: Option<Arc<[u8]>>,
+}
+
+/// What a captured packet is to the recorded one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It carries the same.
+    Whole,
+    /// Its end is missing.
+    Cut,
+    /// A field of its header is damaged, all of its payload is there.
+    DamagedHeader,
+    /// Its payload, or how much that is, is not what was sent.
+    DamagedPayload,
+    /// Nobody of the two has sent it.
+    Forged,
+}
+
+impl Seen {
+    /// A packet as it was recorded.
+    #[must_use]
+    pub fn whole(packet: usize, ts: Timestamp) -> Seen {
+        Seen { packet, ts, kind: Kind::Whole, bytes: None }
+    }
 }
 
 impl Recording {
@@ -53,16 +104,13 @@ impl Recording {
     /// # Errors
     /// When the file cannot be read, or not as a capture.
     pub fn load(path: &Path, packets_max: usize) -> Result<Recording> {
-        let mut source = capture::open(&[path.to_owned()]);
         let mut recording = Recording::new();
-        let mut block = capture::Block::default();
-        while recording.len() < packets_max && source.next_block(&mut block) {
-            block
-                .packets()
-                .take(packets_max - recording.len())
-                .for_each(|captured| recording.push(&captured));
-        }
-        ensure!(recording.len() > 0, "{}: no packets; {:?}", path.display(), source.errors());
+        for_each_packet(path, |captured| {
+            if recording.len() < packets_max {
+                recording.push(captured);
+            }
+            recording.len() < packets_max
+        })?;
         Ok(recording)
     }
 
@@ -74,25 +122,34 @@ impl Recording {
         recording
     }
 
-    fn new() -> Recording {
-        Recording { bytes: Vec::new(), packets: Vec::new(), speaking: HashMap::new(), said: HashMap::new() }
-    }
-
-    /// The last packet carries what `first` did.
-    fn note_repetition(&mut self, first: usize) {
-        let last = self.len() - 1;
-        if first != last {
-            self.packets[first].repeated = true;
-            self.packets[last].first = Some(first);
+    /// Without packets.
+    #[must_use]
+    pub fn new() -> Recording {
+        Recording {
+            bytes: Vec::new(),
+            packets: Vec::new(),
+            speaking: HashMap::new(),
+            firsts: HashMap::new(),
+            streams: HashMap::new(),
+            newest: Vec::new(),
         }
     }
 
-    fn push(&mut self, captured: &Captured<'_>) {
+    /// One more packet, later than all others.
+    pub fn push(&mut self, captured: &Captured<'_>) {
         let after_last = self.packets.last().map_or(i64::MIN, |p| p.ts.0 + 1000);
         let ts = Timestamp((captured.ts.0 / 1000 * 1000).max(after_last));
         let decoded = Packet::decode(captured).ok();
-        if decoded.is_some_and(|p| p.payload_original_len > 0) {
-            self.speaking.insert(ts.0, self.packets.len());
+        let carried = decoded.as_ref().and_then(|packet| self.carried_by(packet));
+        let this = self.packets.len();
+        let speaks = decoded.as_ref().is_some_and(|p| p.payload_original_len > 0);
+        if speaks {
+            self.speaking.insert(ts.0, this);
+        }
+        let said = carried.map(|c| (c.stream, c.offset)).filter(|_| speaks);
+        let first = said.map(|said| *self.firsts.entry(said).or_insert(this)).filter(|first| *first != this);
+        if let Some(first) = first {
+            self.packets[first].repeated = true;
         }
         self.packets.push(Record {
             ts,
@@ -101,15 +158,36 @@ impl Recording {
             start: self.bytes.len(),
             len: captured.bytes.len(),
             ends: decoded.map(|p| (p.five_tuple.src, p.five_tuple.dst)),
+            carried,
             repeated: false,
-            first: None,
+            first,
         });
         self.bytes.extend_from_slice(captured.bytes);
-        if let Some(said) = said(captured) {
-            let last = self.len() - 1;
-            let first = *self.said.entry(said).or_insert(last);
-            self.note_repetition(first);
+    }
+
+    fn carried_by(&mut self, packet: &Packet<'_>) -> Option<Carried> {
+        let Transport::Tcp(tcp) = packet.transport else { return None };
+        let known = self.streams.get(&packet.five_tuple).copied();
+        let seq = tcp.seq.0;
+        let opens = tcp.flags.contains(TcpFlags::SYN);
+        let stream = match known {
+            Some(stream) if !opens || self.newest[stream].seq == seq => stream,
+            _ => {
+                self.newest.push(Newest { seq, offset: 1 << 40 });
+                let stream = self.newest.len() - 1;
+                self.streams.insert(packet.five_tuple, stream);
+                stream
+            }
+        };
+        let newest = &mut self.newest[stream];
+        let offset = newest.offset.wrapping_add_signed(i64::from(seq.wrapping_sub(newest.seq) as i32));
+        if offset > newest.offset {
+            *newest = Newest { seq, offset };
         }
+        let len = u64::from(packet.payload_original_len);
+        let cut = len.saturating_sub(packet.payload.len() as u64);
+        // A SYN has a number of its own, before its data.
+        Some(Carried { stream, offset: offset + u64::from(opens), len, cut })
     }
 
     /// How many packets.
@@ -119,16 +197,54 @@ impl Recording {
         self.packets.len()
     }
 
+    /// How many directions of TCP connections.
+    #[must_use]
+    pub fn streams(&self) -> usize {
+        self.newest.len()
+    }
+
     /// All packets as they were.
     #[must_use]
     pub fn whole(&self) -> Vec<Seen> {
-        self.packets.iter().enumerate().map(|(packet, p)| Seen { packet, ts: p.ts }).collect()
+        self.packets.iter().enumerate().map(|(packet, p)| Seen::whole(packet, p.ts)).collect()
+    }
+
+    /// What another capture of the same packets shows: those that are there byte by byte, and others.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or not as a capture.
+    pub fn seen_in(&self, path: &Path) -> Result<Vec<Seen>> {
+        let mut known: HashMap<&[u8], Vec<usize>> = HashMap::new();
+        for packet in (0..self.len()).rev() {
+            known.entry(self.bytes_of(packet)).or_default().push(packet);
+        }
+        let mut seen = Vec::new();
+        for_each_packet(path, |captured| {
+            let packet = known.get_mut(captured.bytes).and_then(Vec::pop);
+            seen.push(match packet {
+                Some(packet) => Seen::whole(packet, captured.ts),
+                None => Seen {
+                    packet: 0,
+                    ts: captured.ts,
+                    kind: Kind::Forged,
+                    bytes: Some(captured.bytes.into()),
+                },
+            });
+            true
+        })?;
+        Ok(seen)
     }
 
     /// Sender and receiver of a packet.
     #[must_use]
     pub fn ends(&self, packet: usize) -> Option<(Endpoint, Endpoint)> {
         self.packets[packet].ends
+    }
+
+    /// What a packet carries of a TCP stream.
+    #[must_use]
+    pub fn carried(&self, packet: usize) -> Option<Carried> {
+        self.packets[packet].carried
     }
 
     /// The packet that carried the same for the first time, if that was another.
@@ -143,6 +259,19 @@ impl Recording {
         self.packets[packet].repeated
     }
 
+    /// A packet's bytes.
+    #[must_use]
+    pub fn bytes_of(&self, packet: usize) -> &[u8] {
+        let p = &self.packets[packet];
+        &self.bytes[p.start..p.start + p.len]
+    }
+
+    /// What a packet begins with.
+    #[must_use]
+    pub fn link_type(&self, packet: usize) -> LinkType {
+        self.packets[packet].link_type
+    }
+
     /// The packet that carried payload from `src` to `dst` at `ts`.
     #[must_use]
     pub fn at(&self, ts: i64, src: Endpoint, dst: Endpoint) -> Option<usize> {
@@ -152,7 +281,7 @@ impl Recording {
 
     /// The tuples that a monitor makes of what was seen.
     #[must_use]
-    pub fn play(&self, seen: &[Seen], parser: &str) -> Vec<Told> {
+    pub fn play(&self, seen: &[Seen], parser: &str) -> Vec<Observed> {
         let parser = registry::find(parser).unwrap_or_else(|| panic!("no parser {parser}"));
         let schema = Arc::new((parser.schema)());
         let columns = schema.ids().collect();
@@ -166,33 +295,26 @@ impl Recording {
         };
         let (mut monitor, mut batches) = (Monitor::new(&spec, Config::default()), Vec::new());
         for block in seen.chunks(capture::block::BLOCK_PACKETS) {
-            let _ = monitor.on_block(block.iter().map(|s| self.captured(*s)), None, &mut batches);
+            let _ = monitor.on_block(block.iter().map(|s| self.captured(s)), None, &mut batches);
         }
         monitor.finish(&mut batches);
-        batches.iter().flat_map(|(_, batch)| Told::of(batch)).collect()
+        batches.iter().flat_map(|(_, batch)| Observed::of(batch)).collect()
     }
 
-    /// What was seen as a capture file with microseconds, for other programs.
+    /// What was seen as a capture file with nanoseconds, for other programs.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn write(&self, seen: &[Seen], path: &PathBuf) -> Result<()> {
         let file = std::fs::File::create(path).with_context(|| format!("{}", path.display()))?;
         let mut file = std::io::BufWriter::new(file);
-        let link_type: u32 = match self.packets[0].link_type {
-            LinkType::Ethernet => 1,
-            LinkType::LinuxSll => 113,
-            LinkType::LinuxSll2 => 276,
-            other => anyhow::bail!("captures of {other:?} are not written"),
-        };
-        file.write_all(&[0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0])?;
+        let link_type = u32::from(u16::from(self.packets[0].link_type));
+        file.write_all(&[0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0])?;
         file.write_all(&link_type.to_le_bytes())?;
         for one in seen {
-            let captured = self.captured(*one);
+            let captured = self.captured(one);
             let (seconds, rest) = (one.ts.0.div_euclid(1_000_000_000), one.ts.0.rem_euclid(1_000_000_000));
-            for word in
-                [seconds as u32, (rest / 1000) as u32, captured.bytes.len() as u32, captured.original_len]
-            {
+            for word in [seconds as u32, rest as u32, captured.bytes.len() as u32, captured.original_len] {
                 file.write_all(&word.to_le_bytes())?;
             }
             file.write_all(captured.bytes)?;
@@ -200,18 +322,38 @@ impl Recording {
         Ok(file.flush()?)
     }
 
-    fn captured(&self, seen: Seen) -> Captured<'_> {
+    fn captured<'a>(&'a self, seen: &'a Seen) -> Captured<'a> {
         let p = &self.packets[seen.packet];
-        let bytes = &self.bytes[p.start..p.start + p.len];
-        Captured { ts: seen.ts, link_type: p.link_type, original_len: p.original_len, bytes }
+        let bytes = seen.bytes.as_deref().unwrap_or(self.bytes_of(seen.packet));
+        let original_len = match seen.kind {
+            _ if seen.bytes.is_none() => p.original_len,
+            Kind::Cut => p.original_len,
+            _ => bytes.len() as u32,
+        };
+        Captured { ts: seen.ts, link_type: p.link_type, original_len, bytes }
     }
 }
 
-/// What a segment with payload carries: whose bytes, from where on.
-fn said(captured: &Captured<'_>) -> Option<(FiveTuple, u32)> {
-    let packet = Packet::decode(captured).ok().filter(|p| p.payload_original_len > 0)?;
-    match packet.transport {
-        Transport::Tcp(tcp) => Some((packet.five_tuple, tcp.seq.0)),
-        _ => None,
+impl Default for Recording {
+    fn default() -> Recording {
+        Recording::new()
     }
+}
+
+/// Reads a capture until `f` has had enough.
+///
+/// # Errors
+/// When the file cannot be read, or not as a capture.
+pub fn for_each_packet(path: &Path, mut f: impl FnMut(&Captured<'_>) -> bool) -> Result<()> {
+    let mut source = capture::open(&[path.to_owned()]);
+    let mut block = capture::Block::default();
+    let (mut any, mut more) = (false, true);
+    while more && source.next_block(&mut block) {
+        for captured in block.packets() {
+            any = true;
+            more = more && f(&captured);
+        }
+    }
+    ensure!(any, "{}: no packets; {:?}", path.display(), source.errors());
+    Ok(())
 }

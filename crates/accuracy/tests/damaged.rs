@@ -3,18 +3,19 @@
 
 use std::path::PathBuf;
 
-use accuracy::{Harm, Recording, Truth};
+use accuracy::impairment::{Run, Which};
+use accuracy::{Impairment, Recording, Truth};
 
 const SEEDS: u64 = 4;
-const HARMS: &[Harm] = &[
-    Harm::Loss(0.01),
-    Harm::Loss(0.1),
-    Harm::Loss(0.3),
-    Harm::Bursts(0.1),
-    Harm::Duplicates(0.1),
-    Harm::Reorder(0.1),
-    Harm::All(0.05),
-    Harm::Joined(0.3),
+const IMPAIRMENTS: &[Impairment] = &[
+    Impairment::Loss(Which::Any, Run::Single, 0.01),
+    Impairment::Loss(Which::Any, Run::Single, 0.1),
+    Impairment::Loss(Which::Any, Run::Single, 0.3),
+    Impairment::Loss(Which::Any, Run::Bursts, 0.1),
+    Impairment::Duplicates(0.1),
+    Impairment::Reorder(0.1),
+    Impairment::All(0.05),
+    Impairment::Joined(0.3),
 ];
 
 #[test]
@@ -37,11 +38,16 @@ fn nothing_false_is_claimed() {
         let truth = Truth::of(&recording, parser);
         let (transactions, unplaced) = truth.size();
         assert!(transactions > 20 && unplaced == 0, "{}: {transactions}, {unplaced}", capture.display());
-        for harm in HARMS {
+        for impairment in IMPAIRMENTS {
             for seed in 0..SEEDS {
-                let seen = harm.apply(&recording, &truth.servers(), seed);
-                let count = truth.judge(&recording.play(&seen, parser), &seen);
-                assert!(count.wrong.is_empty(), "{} {harm} {seed}: {:#?}", capture.display(), count.wrong);
+                let seen = impairment.apply(&recording, &truth.servers(), seed);
+                let count = truth.judge(&recording.play(&seen, parser), &seen, 0);
+                assert!(
+                    count.faults.is_empty(),
+                    "{} {impairment} {seed}: {:#?}",
+                    capture.display(),
+                    count.faults
+                );
             }
         }
     }
@@ -52,7 +58,7 @@ fn whole_captures_are_as_they_are() {
     let shop = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../captures/shop/in.pcap"));
     let recording = Recording::load(&shop, usize::MAX).expect("a capture");
     let truth = Truth::of(&recording, "http");
-    let seen = Harm::None.apply(&recording, &truth.servers(), 0);
-    let count = truth.judge(&recording.play(&seen, "http"), &seen);
-    assert_eq!((count.exact, count.wrong.len()), (count.transactions, 0));
+    let seen = Impairment::None.apply(&recording, &truth.servers(), 0);
+    let count = truth.judge(&recording.play(&seen, "http"), &seen, 0);
+    assert_eq!((count.exact, count.faults.len()), (count.transactions, 0));
 }

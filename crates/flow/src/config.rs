@@ -33,7 +33,7 @@ pub struct Config {
     pub held_bytes_max_per_direction: usize,
     /// Bytes that may wait in the whole table.
     pub held_bytes_max: usize,
-    /// How long bytes that were acknowledged may still come late.
+    /// How long bytes that were acknowledged may still come late: how much a capture may have its packets out of order.
     pub reorder_wait_ns: i64,
     /// How long bytes that were not acknowledged may still come.
     pub gap_wait_ns: i64,
@@ -55,7 +55,7 @@ impl Default for Config {
             active_timeout_ns: None,
             held_bytes_max_per_direction: 1 << 20,
             held_bytes_max: 64 << 20,
-            reorder_wait_ns: SECOND / 10,
+            reorder_wait_ns: SECOND / 50,
             gap_wait_ns: 30 * SECOND,
             detail: Detail::Payload,
             seed: 0,

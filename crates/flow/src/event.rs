@@ -17,7 +17,8 @@ pub struct Event {
 }
 
 /// What happened. For one flow the order is: `Opened`, then any of the middle ones, `Terminated` at most once,
-/// `Closed` last. `side` is the sender.
+/// `Closed` last; what both sides of a connection say comes in the order in which they said it, as `order` tells it.
+/// `side` is the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowEvent {
     /// The flow's first packet; the flow is in the table now.
@@ -48,6 +49,8 @@ pub enum FlowEvent {
     Gap {
         /// Sender.
         side: Side,
+        /// Of the first byte that is missing.
+        seq: TcpSeq,
         /// How many bytes.
         len: u64,
         /// When it first showed that they are missing: they were on the wire before that. Of bytes that the snaplen cut
@@ -80,12 +83,13 @@ pub enum FlowEvent {
 }
 
 /// The place of some bytes in a connection: what one side had heard of the other when it said them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Sequence number of the first of them.
     pub seq: TcpSeq,
-    /// Up to which sequence number of the other side's their sender had received everything.
-    pub ack: TcpSeq,
+    /// Up to which sequence number of the other side's their sender had received everything; all of that has been
+    /// delivered before, as bytes or as a gap. `None` where the segment did not say, or what it said is not believed.
+    pub ack: Option<TcpSeq>,
 }
 
 impl Place {
@@ -154,7 +158,6 @@ pub enum Chunk {
 pub struct Events {
     list: Vec<Event>,
     held: Vec<u8>,
-    gaps: bool,
 }
 
 impl Events {
@@ -163,14 +166,6 @@ impl Events {
     #[must_use]
     pub fn list(&self) -> &[Event] {
         &self.list
-    }
-
-    /// Whether some tell of the past: of bytes that had waited for others, or of gaps. They are in the order of each side, but
-    /// not of both.
-    #[inline]
-    #[must_use]
-    pub fn tell_of_the_past(&self) -> bool {
-        self.gaps || !self.held.is_empty()
     }
 
     /// The bytes of `chunk`; `payload` is that of the packet that was processed (empty after `expire`).
@@ -187,7 +182,6 @@ impl Events {
     #[inline]
     pub fn clear(&mut self) {
         self.list.clear();
-        self.gaps = false;
         if !self.held.is_empty() {
             self.forget_held();
         }
@@ -204,7 +198,6 @@ impl Events {
     /// Adds an event.
     #[inline]
     pub fn push(&mut self, flow: FlowIdx, what: FlowEvent) {
-        self.gaps |= matches!(what, FlowEvent::Gap { .. });
         self.list.push(Event { flow, what });
     }
 

@@ -92,18 +92,6 @@ impl FlowCore<'_> {
         self.hot.has(flag::MIDSTREAM)
     }
 
-    /// Whether bytes of each side are missing that may still come.
-    #[inline]
-    #[must_use]
-    pub fn lacks_bytes(&self) -> [bool; 2] {
-        if self.hot.has(flag::PLAIN) {
-            return [false; 2];
-        }
-        let waiting = self.cold.spill.as_ref().map(|spill| &spill.waiting);
-        let lacks = |side: usize| waiting.and_then(|w| w[side].as_ref()?.missed_since(i64::MIN)).is_some();
-        [0, 1].map(lacks)
-    }
-
     /// Both FINs or a RST were seen.
     #[must_use]
     pub fn is_terminated(&self) -> bool {
@@ -253,6 +241,12 @@ impl FlowCore<'_> {
         spill.is_some_and(|spill| spill.stream[side.index()] & reassembly::BUSY != 0)
     }
 
+    /// Whether what one side said waits for the other side's bytes.
+    #[inline]
+    pub(crate) fn holds_back(&self) -> bool {
+        self.cold.spill.as_ref().is_some_and(|spill| spill.order.is_some())
+    }
+
     /// Whether an ordinary segment would change nothing but the hot record: both streams are under way and in order,
     /// and what has been seen settles the idle timeout.
     pub(crate) fn is_plain(&self) -> bool {
@@ -262,7 +256,7 @@ impl FlowCore<'_> {
         let settled = self.hot.has(flag::HANDSHAKE_DONE)
             || (a | b) & (half_bit::SYN | half_bit::SYN_IMPLIED) == 0
                 && [Side::A, Side::B].iter().any(|side| self.unique_bytes(*side) > 0);
-        let quiet = self.cold.spill.as_ref().is_none_or(|spill| spill.stream == [0; 2]);
+        let quiet = self.cold.spill.as_ref().is_none_or(|spill| spill.stream == [0; 2]) && !self.holds_back();
         self.hot.word & (BEGUN | NOT) == BEGUN && a & b & half_bit::ACK_SEEN != 0 && settled && quiet
     }
 

@@ -12,6 +12,7 @@ mod expiry;
 pub mod flow;
 mod index;
 pub mod metrics;
+mod order;
 mod plain;
 mod reassembly;
 mod record;

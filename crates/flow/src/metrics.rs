@@ -63,6 +63,8 @@ pub struct Counters {
     pub gap_bytes: u64,
     /// Gaps declared because too much was held.
     pub held_overflows: u64,
+    /// Acknowledgments that cannot be true: what they came with is not put in order by them.
+    pub acks_disbelieved: u64,
     /// Most bytes ever held at once, overhead included.
     pub held_bytes_peak: u64,
     /// Segments at implausible places.
@@ -97,6 +99,7 @@ impl Counters {
         self.gaps += other.gaps;
         self.gap_bytes += other.gap_bytes;
         self.held_overflows += other.held_overflows;
+        self.acks_disbelieved += other.acks_disbelieved;
         self.held_bytes_peak += other.held_bytes_peak;
         self.implausible += other.implausible;
         self.resyncs += other.resyncs;

@@ -1,7 +1,7 @@
-//! Puts one direction's TCP segments in order. Takes segments and `now`, returns contiguous bytes and gaps; holds
-//! at most its share of a [`Budget`], and when that is spent reports a gap instead of waiting. The first arrival
-//! of a byte wins. Knows nothing of handshakes, of the other direction (but what it has acknowledged) or of
-//! protocols.
+//! Puts one direction's TCP segments in order. Takes segments and `now`, gives contiguous bytes and gaps to `order`, which
+//! puts both directions together; holds at most its share of a [`Budget`], and when that is spent reports a gap instead of
+//! waiting. The first arrival of a byte wins. Knows nothing of handshakes, of the other direction (but what it has
+//! acknowledged) or of protocols.
 //!
 //! Bytes are counted by *position*: an `i64` that is 0 at the stream's first byte and never wraps.
 
@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 
 use wire::{Side, TcpSeq, Timestamp};
 
-use crate::event::Place;
 use crate::metrics::{Counters, SideCounters};
-use crate::{Chunk, Events, FlowEvent, FlowIdx};
+use crate::order::{Heard, Order, Piece, What};
+use crate::{Chunk, Events, FlowIdx};
 
 /// One segment's place and bytes; SYN and RST are the caller's business.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +23,8 @@ pub(crate) struct Segment<'a> {
     pub payload: &'a [u8],
     pub fin: bool,
     pub ts: Timestamp,
-    /// Its acknowledgment number.
-    pub ack: TcpSeq,
+    /// Its acknowledgment number, if it has one.
+    pub ack: Option<TcpSeq>,
 }
 
 /// How long to wait for missing bytes.
@@ -60,6 +60,9 @@ pub(crate) struct Outlet<'a> {
     /// Of `side`.
     pub counters: &'a mut SideCounters,
     pub totals: &'a mut Counters,
+    /// What waits for the other side.
+    pub order: &'a mut Option<Box<Order>>,
+    pub heard: Heard,
 }
 
 /// One direction's bytes in order, unpacked from its flow's records for the time of a call.
@@ -91,11 +94,11 @@ pub(crate) struct Waiting {
     segments: BTreeMap<i64, Held>,
     /// What `segments` cost of the budget.
     cost: usize,
-    fin: Option<(i64, Timestamp)>,
+    fin: Option<Fin>,
     /// The other end has acknowledged up to here, more than was seen, and since when.
     overtaken: Option<(i64, Timestamp)>,
-    /// When the highest acknowledgment beyond what was seen arrived.
-    acked_ts: Timestamp,
+    /// When the highest acknowledgment beyond what was seen arrived, and the sequence number of what it came with.
+    acked_by: (Timestamp, TcpSeq),
     /// When the last bytes arrived in order: as long as some do, others may.
     progress: Timestamp,
     /// The last gap that was declared, to tell late bytes from repeated ones.
@@ -110,23 +113,36 @@ struct Held {
     /// Less than `len` when the snaplen cut it.
     captured: u32,
     ts: Timestamp,
-    ack: TcpSeq,
+    ack: Option<TcpSeq>,
     /// All that was captured, or nothing when nobody wants it.
     bytes: Vec<u8>,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Fin {
+    pos: i64,
+    ts: Timestamp,
+    ack: Option<TcpSeq>,
+}
+
 /// Nothing plausible lies farther from the next byte than a TCP window can (RFC 7323 §2.3).
-const PLAUSIBLE: i32 = 1 << 30;
+pub(crate) const PLAUSIBLE: i32 = 1 << 30;
 /// Segments in a row at an implausible place that make it the true one.
 const STRAYS_BELIEVED: u8 = 3;
 /// The same of places in a gap that was declared: a few in a row may only be late.
 const LATE_BELIEVED: u8 = 32;
 /// What a held segment costs besides its bytes.
-const HELD_OVERHEAD_BYTES: usize = 256;
+pub(crate) const HELD_OVERHEAD_BYTES: usize = 256;
 
 impl Budget {
-    fn fits(&self, stream_cost: usize, more: usize) -> bool {
-        stream_cost + more <= self.max_per_direction && self.held + more <= self.max
+    /// Whether a direction that holds `cost` may hold so much more.
+    pub fn fits(&self, cost: usize, more: usize) -> bool {
+        cost + more <= self.max_per_direction && self.held + more <= self.max
+    }
+
+    pub fn take(&mut self, cost: usize, totals: &mut Counters) {
+        self.held += cost;
+        totals.held_bytes_peak = totals.held_bytes_peak.max(self.held as u64);
     }
 }
 
@@ -148,15 +164,17 @@ impl ByteStream {
         if segment.fin && !self.ended {
             let fin = self.pos_of(segment.seq) + i64::from(segment.len);
             if fin >= self.pos {
-                self.waiting.get_or_insert_default().fin.get_or_insert((fin, segment.ts));
+                let fin = Fin { pos: fin, ts: segment.ts, ack: segment.ack };
+                self.waiting.get_or_insert_default().fin.get_or_insert(fin);
             }
         }
         self.drain(out);
         self.settle(out.acked);
     }
 
-    /// The other end has acknowledged `ack`, which lies beyond what was seen; `newly`: for the first time.
-    pub fn acknowledged_beyond(&mut self, ack: TcpSeq, newly: bool, ts: Timestamp) {
+    /// The other end has acknowledged `ack`, which lies beyond what was seen, in a segment of its own; `newly`: for the
+    /// first time.
+    pub fn acknowledged_beyond(&mut self, ack: TcpSeq, newly: bool, by: (Timestamp, TcpSeq)) {
         let distance = ack.distance(self.next);
         if self.ended || !(1..=PLAUSIBLE).contains(&distance) {
             return;
@@ -164,9 +182,9 @@ impl ByteStream {
         let pos = self.pos + i64::from(distance);
         let waiting = self.waiting.get_or_insert_default();
         if newly || waiting.overtaken.is_none() {
-            waiting.acked_ts = ts;
+            waiting.acked_by = by;
         }
-        waiting.overtaken.get_or_insert((pos, ts));
+        waiting.overtaken.get_or_insert((pos, by.0));
         self.bits |= BUSY;
     }
 
@@ -178,6 +196,20 @@ impl ByteStream {
             self.drain(out);
             self.settle(out.acked);
         }
+    }
+
+    /// Gives up on the first bytes that are missing below `ack`, to make room; false when nothing below it is.
+    pub fn give_up(&mut self, ack: TcpSeq, out: &mut Outlet<'_>) -> bool {
+        let distance = i64::from(ack.distance(self.next));
+        if self.ended || distance <= 0 {
+            return false;
+        }
+        let known = self.waiting.as_ref().and_then(|waiting| waiting.next_known());
+        let acked = self.pos + distance;
+        self.gap_to(known.map_or(acked, |(known, _)| known.min(acked)), out);
+        self.drain(out);
+        self.settle(out.acked);
+        true
     }
 
     /// Delivers all that waits, with gaps between, and what was acknowledged but never seen as a last gap.
@@ -212,7 +244,7 @@ impl ByteStream {
     fn place(&mut self, segment: &Segment<'_>, out: &mut Outlet<'_>) {
         let begin = self.pos_of(segment.seq);
         let end = begin + i64::from(segment.len);
-        let fin = self.waiting.as_ref().and_then(|w| w.fin).map_or(i64::MAX, |(fin, _)| fin);
+        let fin = self.waiting.as_ref().and_then(|w| w.fin).map_or(i64::MAX, |fin| fin.pos);
         let (last_gap, highest) = self.waiting.as_ref().map_or(((0, 0), 0), |w| (w.last_gap, w.highest()));
         let mut new = 0;
         let mut at = begin.max(self.pos);
@@ -252,11 +284,12 @@ impl ByteStream {
         let stop = self.first_held().map_or(end, |held| held.min(end));
         let present = begin + segment.payload.len() as i64;
         if present > from {
-            let place = Place { seq: self.next, ack: segment.ack };
-            out.in_packet(place, (from - begin) as u32, (stop.min(present) - begin) as u32, segment.ts);
+            let chunk =
+                Chunk::InPacket { start: (from - begin) as u32, end: (stop.min(present) - begin) as u32 };
+            out.bytes(self.next, chunk, (segment.ts, segment.ack));
         }
         self.advance(stop - from);
-        out.cut(stop - present.max(from), segment.ts);
+        self.cut(stop - present.max(from), (segment.ts, segment.ack), out);
         if let Some(waiting) = &mut self.waiting {
             waiting.progress = waiting.progress.max(segment.ts);
         }
@@ -286,7 +319,8 @@ impl ByteStream {
         let captured = &payload[from..((stop - begin) as usize).min(payload.len())];
         let bytes = if out.deliver { captured } else { &[] };
         let cost = bytes.len() + HELD_OVERHEAD_BYTES;
-        if !out.budget.fits(waiting.cost, cost) {
+        let ordered = out.order.as_ref().map_or(0, |order| order.cost(out.side));
+        if !out.budget.fits(ordered + waiting.cost, cost) {
             out.totals.held_overflows += 1;
             let target = self.first_held().map_or(at, |held| held.min(at));
             self.gap_to(target, out);
@@ -298,17 +332,16 @@ impl ByteStream {
             .segments
             .insert(at, Held { len, captured, ts: segment.ts, ack: segment.ack, bytes: bytes.to_vec() });
         waiting.cost += cost;
-        out.budget.held += cost;
-        out.totals.held_bytes_peak = out.totals.held_bytes_peak.max(out.budget.held as u64);
+        out.budget.take(cost, out.totals);
         (at, stop)
     }
 
     /// Delivers the held segments that are in order now, and ends the stream when its FIN is reached.
     fn drain(&mut self, out: &mut Outlet<'_>) {
         while let Some(waiting) = &mut self.waiting {
-            if let Some((fin, ts)) = waiting.fin.filter(|(fin, _)| *fin <= self.pos) {
-                debug_assert_eq!(fin, self.pos, "nothing is delivered beyond a FIN");
-                return self.end(ts, out);
+            if let Some(fin) = waiting.fin.filter(|fin| fin.pos <= self.pos) {
+                debug_assert_eq!(fin.pos, self.pos, "nothing is delivered beyond a FIN");
+                return self.end(fin, out);
             }
             let Some(first) = waiting.segments.first_entry().filter(|e| *e.key() <= self.pos) else { return };
             debug_assert_eq!(*first.key(), self.pos, "held segments lie behind a hole");
@@ -316,20 +349,35 @@ impl ByteStream {
             let cost = held.bytes.len() + HELD_OVERHEAD_BYTES;
             waiting.cost -= cost;
             out.budget.held -= cost;
-            let room = waiting.fin.map_or(i64::MAX, |(fin, _)| fin - self.pos);
+            let room = waiting.fin.map_or(i64::MAX, |fin| fin.pos - self.pos);
             let len = i64::from(held.len).min(room);
-            let place = Place { seq: self.next, ack: held.ack };
+            let seq = self.next;
             self.advance(len);
-            out.held(place, &held.bytes[..held.bytes.len().min(len as usize)], held.ts);
-            out.cut(len - i64::from(held.captured).min(len), held.ts);
+            let (captured, said) = (i64::from(held.captured).min(len), (held.ts, held.ack));
+            if captured > 0 {
+                let bytes = if out.deliver { &held.bytes[..captured as usize] } else { &[] };
+                let chunk = out.events.hold(bytes);
+                out.bytes(seq, chunk, said);
+            }
+            self.cut(len - captured, said, out);
         }
     }
 
-    fn end(&mut self, ts: Timestamp, out: &mut Outlet<'_>) {
-        self.next = self.next.plus(1);
+    fn end(&mut self, fin: Fin, out: &mut Outlet<'_>) {
+        let seq = self.next;
+        self.next = seq.plus(1);
         self.ended = true;
         self.forget(out.budget);
-        out.events.push(out.flow, FlowEvent::End { side: out.side, ts });
+        out.end(seq, (fin.ts, fin.ack));
+    }
+
+    /// The `len` bytes before the next one were cut off by the snaplen: a gap for the reader, but nothing that the network
+    /// lost.
+    fn cut(&self, len: i64, said: Said, out: &mut Outlet<'_>) {
+        if len > 0 {
+            out.counters.cut_bytes += len as u64;
+            out.gap(TcpSeq(self.next.0.wrapping_sub(len as u32)), len as u64, said);
+        }
     }
 
     /// Up to where the bytes missing now will not come any more, if so.
@@ -354,7 +402,7 @@ impl ByteStream {
     fn gap_to(&mut self, target: i64, out: &mut Outlet<'_>) {
         let len = target - self.pos;
         let acked = out.acked.map_or(0, |acked| i64::from(acked.distance(self.next)).clamp(0, len));
-        let mut ts = out.now;
+        let (mut ts, seq) = (out.now, self.next);
         if let Some(waiting) = &mut self.waiting {
             ts = waiting.missed_since(self.pos).unwrap_or(ts);
             waiting.last_gap = (self.pos, target);
@@ -367,7 +415,7 @@ impl ByteStream {
         out.totals.gaps += 1;
         out.totals.gap_bytes += len as u64;
         out.totals.acked_unseen_bytes += acked as u64;
-        out.gap(len as u64, ts);
+        out.gap(seq, len as u64, (ts, None));
     }
 
     fn flush_held(&mut self, out: &mut Outlet<'_>) {
@@ -385,7 +433,7 @@ impl ByteStream {
         let Some(waiting) = &mut self.waiting else { return };
         if waiting.overtaken.is_some_and(|(overtaken, _)| overtaken <= pos) {
             let more = acked.map(|a| i64::from(a.distance(next))).filter(|d| *d > 0);
-            waiting.overtaken = more.map(|d| (pos + d, waiting.acked_ts));
+            waiting.overtaken = more.map(|d| (pos + d, waiting.acked_by.0));
         }
         let idle = waiting.segments.is_empty() && waiting.fin.is_none() && waiting.overtaken.is_none();
         self.bits = if idle && waiting.strays.1 == 0 { self.bits & !BUSY } else { self.bits | BUSY };
@@ -431,7 +479,7 @@ impl ByteStream {
 
     /// Goes on at `seq`: sequence numbers only move forward, so one that lies behind is nearly 2^32 ahead.
     fn jump_to(&mut self, seq: TcpSeq, out: &mut Outlet<'_>) {
-        let len = i64::from(seq.0.wrapping_sub(self.next.0));
+        let (len, from) = (i64::from(seq.0.wrapping_sub(self.next.0)), self.next);
         self.advance(len);
         if let Some(waiting) = &mut self.waiting {
             waiting.overtaken = None;
@@ -439,7 +487,7 @@ impl ByteStream {
         }
         out.totals.resyncs += 1;
         out.counters.resyncs += 1;
-        out.gap(len as u64, out.now);
+        out.gap(from, len as u64, (out.now, None));
     }
 
     fn pos_of(&self, seq: TcpSeq) -> i64 {
@@ -469,7 +517,7 @@ impl Default for Waiting {
             cost: 0,
             fin: None,
             overtaken: None,
-            acked_ts: Timestamp::MIN,
+            acked_by: (Timestamp::MIN, TcpSeq(0)),
             progress: Timestamp::MIN,
             last_gap: (0, 0),
             strays: (TcpSeq(0), 0),
@@ -487,6 +535,22 @@ impl Waiting {
     /// Whether some of these bytes lie in the gap that was declared last.
     pub fn has_lost(&self, start: i64, end: i64) -> bool {
         start < self.last_gap.1 && self.last_gap.0 < end
+    }
+
+    /// Whether the other end shows by a segment that acknowledges less that it had not received what it has acknowledged.
+    pub fn is_contradicted(&self, (ts, seq): (Timestamp, TcpSeq)) -> bool {
+        let (acked_ts, acked_seq) = self.acked_by;
+        self.overtaken.is_some() && ts > acked_ts && !seq.before(acked_seq)
+    }
+
+    /// The other end has not received what it has acknowledged.
+    pub fn unacknowledge(&mut self) {
+        self.overtaken = None;
+    }
+
+    /// What waits costs so much of the budget.
+    pub fn cost(&self) -> usize {
+        self.cost
     }
 
     /// When [`ByteStream::check`] will have something to do, if no packet comes before.
@@ -516,42 +580,38 @@ impl Waiting {
     /// Position and arrival of what lies behind the hole: the first held segment, or the FIN.
     fn next_known(&self) -> Option<(i64, Timestamp)> {
         let held = self.segments.first_key_value().map(|(pos, held)| (*pos, held.ts));
-        held.into_iter().chain(self.fin).min()
+        held.into_iter().chain(self.fin.map(|fin| (fin.pos, fin.ts))).min()
     }
 
     /// One past the highest byte or FIN seen behind the hole.
-    fn highest(&self) -> i64 {
+    pub fn highest(&self) -> i64 {
         let held = self.segments.last_key_value().map_or(0, |(pos, held)| pos + i64::from(held.len));
-        held.max(self.fin.map_or(0, |(fin, _)| fin))
+        held.max(self.fin.map_or(0, |fin| fin.pos))
     }
 }
 
+/// When a segment arrived, and what it acknowledged.
+type Said = (Timestamp, Option<TcpSeq>);
+
 impl Outlet<'_> {
-    fn in_packet(&mut self, place: Place, start: u32, end: u32, ts: Timestamp) {
-        if self.deliver {
-            let chunk = Chunk::InPacket { start, end };
-            self.events.push(self.flow, FlowEvent::Bytes { side: self.side, chunk, ts, place });
-        }
+    fn bytes(&mut self, seq: TcpSeq, chunk: Chunk, (ts, ack): Said) {
+        self.say(Piece { seq, ack, ts, what: What::Bytes(chunk) });
     }
 
-    fn held(&mut self, place: Place, bytes: &[u8], ts: Timestamp) {
-        if self.deliver && !bytes.is_empty() {
-            let chunk = self.events.hold(bytes);
-            self.events.push(self.flow, FlowEvent::Bytes { side: self.side, chunk, ts, place });
-        }
+    fn gap(&mut self, seq: TcpSeq, len: u64, (ts, ack): Said) {
+        self.say(Piece { seq, ack, ts, what: What::Gap(len) });
     }
 
-    fn gap(&mut self, len: u64, ts: Timestamp) {
-        if self.deliver {
-            self.events.push(self.flow, FlowEvent::Gap { side: self.side, len, ts });
-        }
+    fn end(&mut self, seq: TcpSeq, (ts, ack): Said) {
+        self.say(Piece { seq, ack, ts, what: What::End });
     }
 
-    /// Bytes that the snaplen cut off: a gap for the reader, but nothing the network lost.
-    fn cut(&mut self, len: i64, ts: Timestamp) {
-        if len > 0 {
-            self.counters.cut_bytes += len as u64;
-            self.gap(len as u64, ts);
+    /// Delivers a piece, or lets it wait for the other side.
+    fn say(&mut self, piece: Piece) {
+        if self.order.is_none() && self.heard.allows(self.side, piece.ack) {
+            piece.tell(self.side, self.deliver, self.flow, self.events);
+        } else {
+            self.order.get_or_insert_default().push(self.side, piece);
         }
     }
 }

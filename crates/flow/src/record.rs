@@ -14,6 +14,7 @@ use wire::{FlowKey, Packet, Side, TcpInfo, TcpSeq, Timestamp, Transport};
 use crate::duplicates::Latest;
 use crate::flow::FlowCore;
 use crate::metrics::{Letter, SideCounters};
+use crate::order::Order;
 use crate::reassembly::Waiting;
 
 /// What every packet needs.
@@ -65,6 +66,10 @@ pub(crate) struct Cold {
 pub(crate) struct Spill {
     pub counters: [SideCounters; 2],
     pub waiting: [Option<Box<Waiting>>; 2],
+    /// What is in order and waits for the other side's bytes.
+    pub order: Option<Box<Order>>,
+    /// Of each side an acknowledgment far beyond what was seen, until another says the same.
+    pub doubted: [Option<TcpSeq>; 2],
     /// Bits of the byte streams.
     pub stream: [u8; 2],
     /// Position of the anchors.

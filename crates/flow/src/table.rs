@@ -348,6 +348,9 @@ impl<S: Default> Table<S> {
         flow.hot.put(flag::IGNORED, true);
         if let Some(spill) = &mut flow.cold.spill {
             spill.waiting.iter_mut().flatten().for_each(|waiting| waiting.forget_bytes(&mut self.budget));
+            if let Some(order) = &mut spill.order {
+                order.forget_bytes(&mut self.budget);
+            }
         }
     }
 
@@ -458,7 +461,7 @@ impl<S: Default> Table<S> {
         }
         self.counters.stream_bytes += u64::from(len);
         if len > 0 && self.config.detail == Detail::Payload && !hot.has(flag::IGNORED) {
-            let said = Place { seq: segment.seq, ack: segment.ack };
+            let said = Place { seq: segment.seq, ack: Some(segment.ack) };
             events.push(FlowIdx(place), tcp_state::bytes_of(side, len, ts, said));
         }
         if let Some(latest) = self.store.latest_mut(place) {
@@ -574,7 +577,8 @@ impl<S: Default> Table<S> {
                     context(&self.config, &mut self.budget, &mut self.counters, events, place, packet.ts);
                 tcp_state::on_segment(&mut flow, side, (packet, tcp), &mut cx);
                 ended = flow.core().is_terminated() && !was_terminated;
-                if ended || flow.core().is_busy(Side::A) || flow.core().is_busy(Side::B) {
+                let core = flow.core();
+                if ended || core.is_busy(Side::A) || core.is_busy(Side::B) || core.holds_back() {
                     self.hasten(place, packet.ts, now);
                 }
             }

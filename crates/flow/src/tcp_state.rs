@@ -7,7 +7,8 @@ use wire::{Packet, Side, TcpInfo, TcpSeq, Timestamp};
 
 use crate::flow::FlowCore;
 use crate::metrics::{Counters, Letter};
-use crate::reassembly::{Budget, ByteStream, Outlet, PROBED, Patience, Segment};
+use crate::order::Heard;
+use crate::reassembly::{Budget, ByteStream, HELD_OVERHEAD_BYTES, Outlet, PROBED, Patience, Segment};
 use crate::record::{FlowMut, SMALL, UNSET, flag, half_bit};
 use crate::{Chunk, CloseReason, Events, FlowEvent, FlowIdx, Place};
 
@@ -40,22 +41,135 @@ impl Context<'_> {
         act: impl FnOnce(&mut ByteStream, &mut Outlet<'_>) -> R,
     ) -> R {
         let (mut stream, other) = (unpack(flow, side), side.other());
-        let acked = flow.hot.did(other, half_bit::ACK_SEEN).then_some(flow.hot.ack[other.index()]);
+        let heard = self.heard(flow.core());
+        let deliver = self.delivers(flow);
+        let spill = flow.spill_mut();
         let mut out = Outlet {
-            deliver: self.delivers(flow),
+            deliver,
             events: &mut *self.events,
             flow: self.flow,
             side,
             now: self.now,
-            acked,
+            acked: heard.acked[other.index()],
             patience: self.patience,
             budget: &mut *self.budget,
-            counters: flow.counters_mut(side),
+            counters: &mut spill.counters[side.index()],
             totals: &mut *self.totals,
+            order: &mut spill.order,
+            heard,
         };
         let result = act(&mut stream, &mut out);
         pack(flow, side, stream);
+        self.release(flow);
         result
+    }
+
+    /// What decides in which order the two sides' bytes are delivered. A side of which nothing is captured holds nobody up.
+    fn heard(&self, flow: FlowCore<'_>) -> Heard {
+        let (hot, wait_ns) = (flow.hot, self.patience.reorder_wait_ns);
+        let young = self.now.since(flow.first_ts()).saturating_abs() < wait_ns;
+        let is_here = |side| hot.is_started(side) && (young || flow.packets(side) > 0);
+        let sides = [Side::A, Side::B];
+        Heard {
+            next: sides.map(|side| is_here(side).then_some(hot.next[side.index()])),
+            ended: sides.map(|side| hot.is_ended(side)),
+            acked: sides.map(|side| hot.did(side, half_bit::ACK_SEEN).then_some(hot.ack[side.index()])),
+            reorder_wait_ns: wait_ns,
+            young,
+        }
+    }
+
+    /// Delivers what waits, as far as it has its turn.
+    fn release(&mut self, flow: &mut FlowMut<'_>) {
+        self.release_by(flow, self.heard(flow.core()));
+    }
+
+    fn release_by(&mut self, flow: &mut FlowMut<'_>, before: Heard) {
+        let Some(mut order) = flow.cold.spill.as_mut().and_then(|spill| spill.order.take()) else { return };
+        let (mut heard, wanted) = (before, self.delivers(flow));
+        while let Some((side, piece)) = order.pop(&mut heard, self.budget, self.totals) {
+            piece.tell(side, wanted, self.flow, self.events);
+        }
+        for side in
+            [Side::A, Side::B].into_iter().filter(|s| heard.acked[s.index()] != before.acked[s.index()])
+        {
+            take_back(flow, side, heard.acked[side.index()].unwrap_or_default());
+        }
+        flow.spill_mut().order = Some(order).filter(|order| !order.is_empty());
+    }
+
+    /// Lets what has to wait outlast this call. Where the budget does not allow it, bytes that others wait for are given up.
+    fn settle(&mut self, flow: &mut FlowMut<'_>, payload: &[u8]) {
+        self.release(flow);
+        let wanted = self.delivers(flow);
+        while let Some(spill) = &mut flow.cold.spill
+            && let Some(order) = &mut spill.order
+        {
+            let others = spill.waiting.each_ref().map(|waiting| waiting.as_ref().map_or(0, |w| w.cost()));
+            let bytes = wanted.then_some((&*self.events, payload));
+            if order.keep(bytes, others, self.budget, self.totals) {
+                return;
+            }
+            self.hurry(flow);
+        }
+    }
+
+    /// Gives up the first bytes that something waits for.
+    fn hurry(&mut self, flow: &mut FlowMut<'_>) {
+        let Some(order) = flow.cold.spill.as_mut().and_then(|spill| spill.order.as_mut()) else { return };
+        self.totals.held_overflows += 1;
+        let waits_for = order.waits_for();
+        if waits_for.is_some_and(|(side, _)| !flow.hot.is_started(side.other())) {
+            return self.release_by(flow, Heard { young: false, ..self.heard(flow.core()) });
+        }
+        let gives_up = |(side, ack): (Side, TcpSeq)| {
+            let before = repeats_of(flow, side.other());
+            let gave_up = self.on_stream(flow, side.other(), |stream, out| stream.give_up(ack, out));
+            note_repeats(flow, side.other(), before);
+            gave_up
+        };
+        if !waits_for.is_some_and(gives_up) {
+            self.disbelieve_heads(flow);
+        }
+    }
+
+    /// Makes room for a segment of a side that waits for the other.
+    fn make_room(&mut self, flow: &mut FlowMut<'_>, side: Side, len: usize) {
+        while let Some(spill) = &flow.cold.spill
+            && let Some(order) = spill.order.as_ref().filter(|order| order.cost(side) > 0)
+            && let waiting = spill.waiting[side.index()].as_ref().map_or(0, |w| w.cost())
+            && !self.budget.fits(order.cost(side) + waiting, len + HELD_OVERHEAD_BYTES)
+        {
+            self.hurry(flow);
+        }
+    }
+
+    fn disbelieve_heads(&mut self, flow: &mut FlowMut<'_>) {
+        if let Some(order) = &mut flow.spill_mut().order {
+            order.disbelieve_heads(self.totals);
+        }
+        self.release(flow);
+    }
+
+    /// Delivers all that waits.
+    fn flush(&mut self, flow: &mut FlowMut<'_>) {
+        for side in [Side::A, Side::B] {
+            if flow.cold.spill.is_some() {
+                self.on_stream(flow, side, |stream, out| stream.flush(out));
+            }
+        }
+        self.release_by(flow, Heard { young: false, ..self.heard(flow.core()) });
+        while flow.core().holds_back() {
+            self.disbelieve_heads(flow);
+        }
+    }
+}
+
+/// `side` has received no more than up to `ack`, although it has acknowledged more.
+fn take_back(flow: &mut FlowMut<'_>, side: Side, ack: TcpSeq) {
+    flow.hot.ack[side.index()] = ack;
+    if let Some(waiting) = &mut flow.spill_mut().waiting[side.other().index()] {
+        waiting.unacknowledge();
     }
 }
 
@@ -103,6 +217,7 @@ pub(crate) fn on_segment(
         on_payload(flow, side, (packet, tcp), cx);
     }
     check_side(flow, side, cx);
+    cx.settle(flow, packet.payload);
     end_when_both_have(flow, cx);
 }
 
@@ -111,6 +226,7 @@ pub(crate) fn check(flow: &mut FlowMut<'_>, cx: &mut Context<'_>) {
     if !flow.core().is_terminated() {
         check_side(flow, Side::A, cx);
         check_side(flow, Side::B, cx);
+        cx.settle(flow, &[]);
         end_when_both_have(flow, cx);
     }
 }
@@ -126,7 +242,9 @@ fn end_when_both_have(flow: &mut FlowMut<'_>, cx: &mut Context<'_>) {
 pub(crate) fn deadline(flow: FlowCore<'_>, patience: Patience) -> Option<Timestamp> {
     let spill = flow.cold.spill.as_ref()?;
     let busy = [Side::A, Side::B].into_iter().filter(|side| flow.is_busy(*side));
-    busy.filter_map(|side| spill.waiting[side.index()].as_ref()?.deadline(patience)).min()
+    let missing = busy.filter_map(|side| spill.waiting[side.index()].as_ref()?.deadline(patience)).min();
+    // What waits for no bytes waits for a side of which nothing is known.
+    missing.or(spill.order.as_ref().map(|_| flow.first_ts().plus(patience.reorder_wait_ns)))
 }
 
 /// The flow leaves the table: delivers what waits. A FIN in a capture that lacks the other direction altogether
@@ -135,11 +253,7 @@ pub(crate) fn on_close(flow: &mut FlowMut<'_>, cx: &mut Context<'_>) {
     if flow.core().is_terminated() || !flow.core().is_tcp() {
         return;
     }
-    for side in [Side::A, Side::B] {
-        if flow.cold.spill.is_some() {
-            cx.on_stream(flow, side, |stream, out| stream.flush(out));
-        }
-    }
+    cx.flush(flow);
     let over = |side: Side| flow.hot.is_ended(side) || flow.core().packets(side) == 0;
     if over(Side::A) && over(Side::B) {
         terminate(flow, CloseReason::Fin, cx);
@@ -248,15 +362,22 @@ fn on_ack(flow: &mut FlowMut<'_>, side: Side, (packet, tcp): (&Packet<'_>, &TcpI
     let repeats = !first && advance == 0 && tcp.window == flow.hot.window[at];
     flow.hot.half[at] |= half_bit::ACK_SEEN;
     flow.hot.window[at] = tcp.window;
-    if first || (1..=1 << 30).contains(&advance) {
+    let contradicts = advance < 0 && contradicts(flow.core(), side, (packet.ts, tcp));
+    if contradicts {
+        cx.totals.acks_disbelieved += 1;
+        take_back(flow, side, tcp.ack);
+    } else if first || (1..=1 << 30).contains(&advance) && is_credible(flow, side, tcp.ack) {
         flow.hot.ack[at] = tcp.ack;
+    }
+    if let Some(order) = flow.cold.spill.as_mut().and_then(|spill| spill.order.as_mut()) {
+        order.had_heard(side, tcp.seq, tcp.ack);
     }
     if flow.hot.is_started(other) {
         let (acked, now) = (flow.hot.ack[at], cx.now);
         let ahead = acked.distance(flow.hot.next[other.index()]);
         if ahead > 0 && !flow.hot.is_ended(other) {
-            let newly = first || advance > 0;
-            cx.on_stream(flow, other, |stream, _| stream.acknowledged_beyond(acked, newly, now));
+            let newly = first || advance > 0 || contradicts;
+            cx.on_stream(flow, other, |stream, _| stream.acknowledged_beyond(acked, newly, (now, tcp.seq)));
         }
         let pure = packet.payload_original_len == 0 && tcp.flags.0 & 7 == 0;
         let goes_on = flow.hot.is_started(side) && !flow.hot.is_ended(side);
@@ -276,6 +397,29 @@ fn on_ack(flow: &mut FlowMut<'_>, side: Side, (packet, tcp): (&Packet<'_>, &TcpI
     if !flow.hot.has(flag::HANDSHAKE_DONE) {
         check_handshake(flow, cx.now);
     }
+}
+
+/// Whether an acknowledgment lies near what was seen of the other side; one far beyond is believed when the next says the
+/// same.
+fn is_credible(flow: &mut FlowMut<'_>, side: Side, ack: TcpSeq) -> bool {
+    let other = side.other();
+    if !flow.hot.is_started(other) || ack.distance(flow.hot.next[other.index()]) <= NEAR {
+        return true;
+    }
+    let (pos, _) = flow.core().place(other);
+    let spill = flow.spill_mut();
+    let highest = spill.waiting[other.index()].as_ref().map_or(0, |waiting| waiting.highest());
+    let seen = flow.hot.next[other.index()].plus((highest - pos).max(0) as u32);
+    let spill = flow.spill_mut();
+    let is_near = |known: TcpSeq| (-NEAR..=NEAR).contains(&ack.distance(known));
+    let doubted = spill.doubted[side.index()].replace(ack);
+    ack.distance(seen) <= NEAR || doubted.is_some_and(is_near)
+}
+
+/// Whether a segment that acknowledges less than its side has before shows that that cannot be true.
+fn contradicts(flow: FlowCore<'_>, side: Side, (ts, tcp): (Timestamp, &TcpInfo)) -> bool {
+    let waiting = flow.cold.spill.as_ref().and_then(|spill| spill.waiting[side.other().index()].as_ref());
+    waiting.is_some_and(|waiting| waiting.is_contradicted((ts, tcp.seq)))
 }
 
 /// The handshake is done when both SYNs are acknowledged, however they crossed.
@@ -311,10 +455,12 @@ fn on_payload(
     if fin {
         on_fin(flow, side, packet);
     }
-    let segment = Segment { seq, len, payload: packet.payload, fin, ts: packet.ts, ack: tcp.ack };
-    if is_next_in_order(flow.core(), side, &segment) {
+    let ack = tcp.flags.contains(TcpFlags::ACK).then_some(tcp.ack);
+    let segment = Segment { seq, len, payload: packet.payload, fin, ts: packet.ts, ack };
+    if is_next_in_order(flow.core(), side, &segment) && cx.heard(flow.core()).allows(side, ack) {
         return accept_in_order(flow, side, &segment, cx);
     }
+    cx.make_room(flow, side, packet.payload.len());
     let before = repeats_of(flow, side);
     cx.on_stream(flow, side, |stream, out| stream.accept(&segment, out));
     note_repeats(flow, side, before);
@@ -327,6 +473,7 @@ fn is_next_in_order(flow: FlowCore<'_>, side: Side, segment: &Segment<'_>) -> bo
         && segment.payload.len() as u32 == segment.len
         && segment.len <= SMALL
         && !flow.is_busy(side)
+        && !flow.holds_back()
 }
 
 /// What [`ByteStream::accept`] would do with such a segment, without unpacking the stream.
@@ -443,14 +590,8 @@ fn is_rst_in_window(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo) -> bool {
 }
 
 fn terminate(flow: &mut FlowMut<'_>, reason: CloseReason, cx: &mut Context<'_>) {
-    for side in [Side::A, Side::B] {
-        if flow.cold.spill.is_some() {
-            cx.on_stream(flow, side, |stream, out| {
-                stream.flush(out);
-                stream.forget(out.budget);
-            });
-        }
-    }
+    cx.flush(flow);
+    forget(flow, cx.budget);
     flow.hot.put(flag::TERMINATED, true);
     flow.cold.terminated = cx.now;
     cx.totals.terminated += 1;

@@ -6,14 +6,12 @@
 
 mod events;
 mod flows;
-mod in_time;
 mod packets;
 mod payload;
 
 use flow::{Events, Table};
 use parsers::Stream;
 use parsers::flow_level::flow_record;
-use parsers::in_time::InTime;
 use plan::{MonitorSpec, Sample};
 use wire::{Captured, Timestamp, Tunnel};
 
@@ -115,8 +113,6 @@ struct FlowState {
 /// What the monitor remembers of some flows.
 #[derive(Default)]
 struct Rare {
-    /// What waits because something said earlier may still come.
-    in_time: InTime,
     /// Of a flow that may have more than one record: what had been counted at the last.
     reported: Option<flow_record::Counts>,
     /// The tunnel and the VLAN of its first packet.

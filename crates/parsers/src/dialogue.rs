@@ -1,12 +1,14 @@
-//! For the tests of parsers: a conversation in fake time with one parser, and the tuples that came out as text.
+//! For the tests of parsers: a conversation in fake time with one parser, and the tuples that came out as text. Each side
+//! numbers its bytes and acknowledges what it has heard, as real ones do.
 
 use std::sync::Arc;
 
 use arrow_array::Array;
+use flow::Place;
 use tuple::{Batch, DataType, Schema, TupleWriter};
-use wire::{Addr, Endpoint, IpProtocol, Timestamp};
+use wire::{Addr, Endpoint, IpProtocol, TcpSeq, Timestamp};
 
-use crate::{Counters, Direction, FlowContext, Limits, Output, Protocol, StreamParser, Tap};
+use crate::{Counters, Direction, FlowContext, Gap, Limits, Output, Protocol, Segment, StreamParser, Tap};
 
 /// One flow's parser, fed by hand. Time is in microseconds.
 pub struct Dialogue {
@@ -17,10 +19,16 @@ pub struct Dialogue {
     pub now_us: i64,
     /// What the parser counted.
     pub counters: Counters,
+    /// Of each direction, the number of its next byte, and up to where its sender has heard the other.
+    next: [TcpSeq; 2],
+    heard: [TcpSeq; 2],
     /// How much it may keep.
     pub limits: Limits,
     fields: Vec<&'static str>,
 }
+
+/// The first bytes' numbers.
+const STARTS: [TcpSeq; 2] = [TcpSeq(u32::MAX - 99), TcpSeq(1000)];
 
 /// A flow over TCP, from its start.
 pub fn flow() -> FlowContext {
@@ -49,6 +57,8 @@ impl Dialogue {
             flow: flow(),
             now_us: 0,
             counters: Counters::default(),
+            next: STARTS,
+            heard: [STARTS[1], STARTS[0]],
             limits: Limits::default(),
             fields: fields.to_vec(),
         }
@@ -70,9 +80,18 @@ impl Dialogue {
         self.bytes(Direction::ServerToClient, bytes.as_ref())
     }
 
-    /// Bytes of either direction.
+    /// Bytes of either direction, whose sender has heard all that was said before.
     pub fn bytes(&mut self, direction: Direction, bytes: &[u8]) -> &mut Dialogue {
-        self.step(|p, ts, out| p.on_bytes(direction, bytes, ts, out))
+        self.heard[direction as usize] = self.next[1 - direction as usize];
+        self.bytes_unheard(direction, bytes)
+    }
+
+    /// Bytes whose sender has heard nothing since it spoke last.
+    pub fn bytes_unheard(&mut self, direction: Direction, bytes: &[u8]) -> &mut Dialogue {
+        let at = direction as usize;
+        let place = Place { seq: self.next[at], ack: Some(self.heard[at]) };
+        self.next[at] = self.next[at].plus(bytes.len() as u32);
+        self.step(|p, ts, out| p.on_bytes(direction, Segment { bytes, ts, place }, out))
     }
 
     /// A datagram of either direction.
@@ -83,7 +102,9 @@ impl Dialogue {
 
     /// Missing bytes.
     pub fn gap(&mut self, direction: Direction, len: u64) -> &mut Dialogue {
-        self.step(|p, ts, out| p.on_gap(direction, len, ts, out))
+        let seq = self.next[direction as usize];
+        self.next[direction as usize] = seq.plus(len as u32);
+        self.step(|p, ts, out| p.on_gap(direction, Gap { seq, len, ts }, out))
     }
 
     /// FIN of one direction.

@@ -18,8 +18,9 @@ pub enum Fit {
 #[inline]
 #[must_use]
 pub fn fit(question: Place, answer: Place) -> Fit {
-    let unheard = answer.ack.distance(question.seq) <= 0;
-    match answer.seq.distance(question.ack) {
+    let unheard = answer.ack.is_some_and(|ack| ack.distance(question.seq) <= 0);
+    let Some(heard) = question.ack else { return Fit::Later };
+    match answer.seq.distance(heard) {
         _ if unheard => Fit::Impossible,
         ..0 => Fit::Impossible,
         0 => Fit::Next,
@@ -33,7 +34,7 @@ mod tests {
     use wire::TcpSeq;
 
     fn check(question: (u32, u32), answer: (u32, u32), expected: Fit) {
-        let place = |(seq, ack)| Place { seq: TcpSeq(seq), ack: TcpSeq(ack) };
+        let place = |(seq, ack)| Place { seq: TcpSeq(seq), ack: Some(TcpSeq(ack)) };
         assert_eq!(fit(place(question), place(answer)), expected, "{question:?} {answer:?}");
     }
 

@@ -12,18 +12,16 @@ pub mod community_id;
 mod dialogue;
 pub mod flow_level;
 pub mod heard;
-pub mod in_order;
-pub mod in_time;
 mod memo;
 pub mod message;
 pub mod output;
 pub mod packet_level;
+pub mod pairing;
 pub mod probing;
 pub mod protocol;
 pub mod registry;
 pub mod request_response;
 pub mod resync;
-mod slots;
 pub mod template;
 
 pub mod http;
@@ -31,7 +29,7 @@ pub mod memcached;
 pub mod mysql;
 pub mod nfs;
 
-pub use message::Span;
+pub use message::{Gap, Segment, Span};
 pub use output::{
     Columns, Counters, Direction, FlowContext, FlowFacts, FlowRef, Limits, Output, Quality, Tap,
 };

@@ -10,7 +10,7 @@
 use tuple::Schema;
 use wire::Timestamp;
 
-use crate::{Direction, Output, Protocol, StreamParser};
+use crate::{Direction, Gap, Output, Protocol, Segment, StreamParser};
 
 mod binary;
 mod command;
@@ -85,14 +85,15 @@ struct Parser {
 }
 
 impl StreamParser for Parser {
-    fn on_bytes(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) {
-        if !bytes.is_empty() {
-            self.conversation.on_bytes(direction, bytes, ts, out);
+    fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+        if !segment.bytes.is_empty() {
+            out.set_chunk(segment.bytes, Some(segment.place));
+            self.conversation.on_bytes(direction, segment.bytes, segment.ts, out);
         }
     }
 
-    fn on_gap(&mut self, direction: Direction, len: u64, ts: Timestamp, out: &mut Output<'_>) {
-        self.conversation.on_gap(direction, len, ts, out);
+    fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+        self.conversation.on_gap(direction, gap.len, gap.ts, out);
     }
 
     fn on_end(&mut self, direction: Direction, _: Timestamp, _: &mut Output<'_>) {

@@ -12,13 +12,12 @@ mod attributes;
 mod command;
 mod compression;
 mod connection;
+mod effects;
 mod fields;
 pub mod fingerprint;
 mod framing;
-mod held;
 mod login;
 mod probe;
-mod request;
 mod response;
 mod search;
 mod session;
@@ -29,6 +28,7 @@ mod tests;
 #[cfg(test)]
 pub(crate) use self::search::Commands;
 mod tokens;
+mod transaction;
 mod tuples;
 
 use connection::Connection;

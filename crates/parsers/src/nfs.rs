@@ -9,7 +9,7 @@
 use tuple::{Holds, Part, Schema, common};
 use wire::Timestamp;
 
-use crate::{Direction, Output, Protocol, StreamParser};
+use crate::{Direction, Gap, Output, Protocol, Segment, StreamParser};
 
 mod attributes;
 mod blocks;
@@ -166,12 +166,12 @@ struct Parser {
 }
 
 impl StreamParser for Parser {
-    fn on_bytes(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) {
-        self.connection.on_bytes(direction, bytes, ts, out);
+    fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+        self.connection.on_bytes(direction, segment, out);
     }
 
-    fn on_gap(&mut self, direction: Direction, len: u64, ts: Timestamp, out: &mut Output<'_>) {
-        self.connection.on_gap(direction, len, ts, out);
+    fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+        self.connection.on_gap(direction, gap, out);
     }
 
     fn on_end(&mut self, _: Direction, _: Timestamp, _: &mut Output<'_>) {}

@@ -24,6 +24,9 @@ pub enum Quality {
     Exact,
     /// Bytes of a body are missing; times and sizes are right.
     GapBody,
+    /// The packets' times contradict the order of what they say, or a response began before its request was complete: times
+    /// that cannot be are null.
+    Untimed,
     /// The first transaction after a resynchronisation.
     Resync,
     /// The connection was joined late.
@@ -39,6 +42,7 @@ impl Quality {
         match self {
             Self::Exact => "exact",
             Self::GapBody => "gap_body",
+            Self::Untimed => "untimed",
             Self::Resync => "resync",
             Self::Midstream => "midstream",
             Self::Half => "half",
@@ -176,8 +180,6 @@ pub struct Counters {
     pub resyncs: u64,
     /// Message heads longer than the limit: what was over is cut.
     pub oversized_heads: u64,
-    /// Times that what a connection said was read before what may have been said earlier: too much waited.
-    pub hurried_flows: u64,
     /// Requests given up or not kept because too many waited for a response; replies of ONC-RPC likewise.
     pub evicted_requests: u64,
     /// Connections whose content cannot be read: encrypted.
@@ -207,7 +209,6 @@ impl Counters {
         self.skipped_bytes += other.skipped_bytes;
         self.resyncs += other.resyncs;
         self.oversized_heads += other.oversized_heads;
-        self.hurried_flows += other.hurried_flows;
         self.evicted_requests += other.evicted_requests;
         self.encrypted_flows += other.encrypted_flows;
         self.compressed_flows += other.compressed_flows;

@@ -6,7 +6,7 @@
 use flow::Place;
 use wire::{IpProtocol, Side, Timestamp};
 
-use crate::{Direction, Output, Probe, ProbeContext, Protocol, StreamParser};
+use crate::{Direction, Gap, Output, Probe, ProbeContext, Protocol, Segment, StreamParser};
 
 /// Most bytes kept while nothing is known.
 const HELD_BYTES_MAX: usize = 4096;
@@ -48,7 +48,7 @@ pub struct Probing {
 struct Held {
     side: Side,
     ts: Timestamp,
-    place: Option<Place>,
+    place: Place,
     /// So many are missing before these.
     missing: u64,
     bytes: Vec<u8>,
@@ -77,7 +77,7 @@ pub struct ProbeFlow {
 }
 
 impl Probing {
-    /// Looks at the next bytes of `side`, and where they belong. `Ok(None)`: not known yet; `Err(())`: none of `protocols`.
+    /// Looks at the next bytes of `side`. `Ok(None)`: not known yet; `Err(())`: none of `protocols`.
     ///
     /// # Errors
     /// When the flow has shown enough to be given up.
@@ -85,11 +85,11 @@ impl Probing {
     pub fn on_bytes(
         &mut self,
         side: Side,
-        bytes: &[u8],
-        (ts, place): (Timestamp, Option<Place>),
+        segment: Segment<'_>,
         flow: ProbeFlow,
         protocols: &[&Protocol],
     ) -> Result<Option<Recognised>, ()> {
+        let Segment { bytes, ts, place } = segment;
         self.chunks += 1;
         let midstream = flow.midstream || self.midstream;
         let before = self.held_of(side);
@@ -126,10 +126,11 @@ impl Probing {
         Ok(None)
     }
 
-    /// `len` bytes of `side` are missing, as shows at `ts`: what is held of it leads nowhere.
-    pub fn on_gap(&mut self, side: Side, len: u64, ts: Timestamp) {
-        self.held.push(Held { side, ts, place: None, missing: len, bytes: Vec::new() });
-        self.forget(side, ts);
+    /// Bytes of `side` are missing: what is held of it leads nowhere.
+    pub fn on_gap(&mut self, side: Side, gap: Gap) {
+        let place = Place { seq: gap.seq, ack: None };
+        self.held.push(Held { side, ts: gap.ts, place, missing: gap.len, bytes: Vec::new() });
+        self.forget(side, gap.ts);
     }
 
     /// What is held of `side` leads nowhere. If bytes of it are missing, what comes next is behind a gap.
@@ -137,9 +138,10 @@ impl Probing {
         let of_side = || self.held.iter().filter(|h| h.side == side);
         let gap = of_side().any(|h| h.missing > 0);
         let missing = of_side().map(|h| h.missing + h.bytes.len() as u64).sum();
+        let place = of_side().next().map(|h| h.place).unwrap_or_default();
         self.held.retain(|h| h.side != side);
         if gap {
-            self.held.push(Held { side, ts, place: None, missing, bytes: Vec::new() });
+            self.held.push(Held { side, ts, place, missing, bytes: Vec::new() });
         }
         self.midstream = true;
     }
@@ -158,11 +160,10 @@ impl Probing {
     pub fn replay(self, asker: Side, parser: &mut dyn StreamParser, out: &mut Output<'_>) {
         for Held { side, ts, place, missing, bytes } in self.held {
             if missing > 0 {
-                parser.on_gap(direction(side, asker), missing, ts, out);
+                parser.on_gap(direction(side, asker), Gap { seq: place.seq, len: missing, ts }, out);
             }
             if !bytes.is_empty() {
-                out.set_chunk(&bytes, place);
-                parser.on_bytes(direction(side, asker), &bytes, ts, out);
+                parser.on_bytes(direction(side, asker), Segment { bytes: &bytes, ts, place }, out);
             }
         }
     }
@@ -222,14 +223,14 @@ mod tests {
     use crate::{Counters, template};
 
     /// Notes where bytes belong.
-    struct Places(Vec<Option<Place>>);
+    struct Places(Vec<Place>);
 
     impl StreamParser for Places {
-        fn on_bytes(&mut self, _: Direction, bytes: &[u8], _: Timestamp, out: &mut Output<'_>) {
-            self.0.push(out.place_of(&bytes[1..]));
+        fn on_bytes(&mut self, _: Direction, segment: Segment<'_>, _: &mut Output<'_>) {
+            self.0.push(segment.behind(1).place);
         }
 
-        fn on_gap(&mut self, _: Direction, _: u64, _: Timestamp, _: &mut Output<'_>) {}
+        fn on_gap(&mut self, _: Direction, _: Gap, _: &mut Output<'_>) {}
 
         fn on_end(&mut self, _: Direction, _: Timestamp, _: &mut Output<'_>) {}
 
@@ -241,15 +242,16 @@ mod tests {
         let mut probing = Probing::default();
         let about =
             ProbeFlow { transport: IpProtocol::TCP, client: None, ports: [40000, 7070], midstream: false };
-        let at = |seq| Place { seq: TcpSeq(seq), ack: TcpSeq(7) };
+        let at = |seq| Place { seq: TcpSeq(seq), ack: Some(TcpSeq(7)) };
+        let segment = |bytes, ts, seq| Segment { bytes, ts: Timestamp(ts), place: at(seq) };
         let protocols = &[&template::PROTOCOL];
-        let found = probing.on_bytes(Side::A, b"GET", (Timestamp(1), Some(at(100))), about, protocols);
+        let found = probing.on_bytes(Side::A, segment(b"GET", 1, 100), about, protocols);
         assert_eq!(found, Ok(None));
-        let found = probing.on_bytes(Side::A, b" a\n", (Timestamp(2), Some(at(103))), about, protocols);
+        let found = probing.on_bytes(Side::A, segment(b" a\n", 2, 103), about, protocols);
         assert_eq!(found, Ok(Some(Recognised { protocol: 0, asker: Side::A })));
         let (flow, mut counters, mut places) = (flow(), Counters::default(), Places(Vec::new()));
         let mut out = Output::new(&flow, Timestamp(2), &mut counters, &mut []);
         probing.replay(Side::A, &mut places, &mut out);
-        assert_eq!(places.0, [Some(at(101))]);
+        assert_eq!(places.0, [at(101)]);
     }
 }

@@ -2,7 +2,7 @@
 
 use wire::{IpProtocol, Timestamp};
 
-use crate::{Direction, Output};
+use crate::{Direction, Gap, Output, Segment};
 
 /// A protocol's entry in the registry.
 pub struct Protocol {
@@ -46,14 +46,15 @@ pub enum Probe {
     Response,
 }
 
-/// Reads both byte streams of one flow. Calls come in the order of the packets; bytes of one direction are contiguous
-/// but for reported gaps. Any cutting of the same bytes gives the same tuples.
+/// Reads both byte streams of one flow. Bytes of one direction are contiguous but for reported gaps; what one side had heard
+/// of the other when it spoke comes before what it said ([`flow::Place::ack`]). Any cutting of the same bytes gives the
+/// same tuples.
 pub trait StreamParser: Send {
-    /// The next bytes of one direction; `ts` is the arrival of the segment that carried them.
-    fn on_bytes(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>);
+    /// The next bytes of one direction.
+    fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>);
 
-    /// `len` bytes of one direction are missing; the stream goes on behind them.
-    fn on_gap(&mut self, direction: Direction, len: u64, ts: Timestamp, out: &mut Output<'_>);
+    /// Bytes of one direction are missing; the stream goes on behind them.
+    fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>);
 
     /// One direction's stream is complete (FIN).
     fn on_end(&mut self, direction: Direction, ts: Timestamp, out: &mut Output<'_>);

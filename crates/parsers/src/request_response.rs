@@ -2,7 +2,7 @@
 //! message ends ([`Messages::cut`]) and what its tuple shows ([`Messages::write`]).
 //!
 //! Does the rest: heads that come in pieces (copied, bounded), bodies (passed over, not copied), pairing over gaps
-//! ([`crate::in_order`]), times, qualities, halves, counters. `template.rs` is an example. Not for protocols in which
+//! ([`crate::pairing`]), times, qualities, halves, counters. `template.rs` is an example. Not for protocols in which
 //! the server speaks unasked, answers out of order or answers one request more than once: these need a state of their
 //! own, as `http.rs` has.
 
@@ -10,11 +10,11 @@ use std::marker::PhantomData;
 
 use flow::Place;
 use tuple::{FieldId, TupleWriter};
-use wire::Timestamp;
+use wire::{TcpSeq, Timestamp};
 
-use crate::in_order::{Exchange, InOrder, Loss, Spot};
+use crate::pairing::{Answers, Expects, Fit, Spot, Transaction, Transactions};
 use crate::resync::{Candidate, Heads, Resync, Verdict};
-use crate::{Direction, Output, Quality, Span, StreamParser};
+use crate::{Direction, Gap, Output, Quality, Segment, Span, StreamParser};
 
 /// Longest head; a message that does not say where it ends within so many bytes is none.
 pub const HEAD_BYTES_MAX: usize = 8192;
@@ -27,6 +27,9 @@ const KEPT_BYTES: usize = 1024;
 pub trait Messages: Send + 'static {
     /// The field that takes the response time.
     const RESPONSE_TIME_NS: FieldId;
+
+    /// Bytes of the smallest message: missing bytes hide the fewer messages, the larger this is.
+    const BYTES_MIN: u32 = 1;
 
     /// Cuts the first message off `bytes`, which begin with it.
     fn cut(direction: Direction, bytes: &[u8]) -> Cut;
@@ -59,9 +62,10 @@ pub enum Cut {
 pub struct RequestResponse<M> {
     client: Lane,
     server: Lane,
-    exchanges: InOrder<Message, Message>,
+    transactions: Transactions<Message, Message>,
     request: u64,
     response: Spot,
+    started: bool,
     emitted: bool,
     protocol: PhantomData<fn() -> M>,
 }
@@ -95,12 +99,13 @@ struct Lane {
     state: State,
     /// A head of which not all has come.
     head: Vec<u8>,
+    /// When it came, and where it begins.
     span: Option<Span>,
-    /// Where it begins in what both sides say.
-    place: Option<Place>,
-    /// The next head was looked for.
+    place: Place,
+    /// It was looked for.
     found: bool,
-    loss: Option<Loss>,
+    /// Where the message in progress ends.
+    end: Option<TcpSeq>,
     resync: Resync,
 }
 
@@ -127,6 +132,8 @@ impl Default for Message {
     }
 }
 
+impl Answers<Message> for Message {}
+
 impl<M: Messages> RequestResponse<M> {
     /// For [`crate::Protocol::start`].
     #[must_use]
@@ -134,58 +141,51 @@ impl<M: Messages> RequestResponse<M> {
         Box::new(RequestResponse::<M> {
             client: Lane::default(),
             server: Lane::default(),
-            exchanges: InOrder::default(),
+            transactions: Transactions::of_messages_from(M::BYTES_MIN),
             request: 0,
             response: Spot::default(),
+            started: false,
             emitted: false,
             protocol: PhantomData,
         })
     }
 
-    /// Uses some of `bytes`, or changes the state so that the next step does.
-    fn step(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) -> usize {
+    fn begin_connection(&mut self, out: &Output<'_>) {
+        if !std::mem::replace(&mut self.started, true) && out.flow.midstream {
+            self.transactions.join_midway();
+        }
+    }
+
+    /// Uses some of `segment`, or changes the state so that the next step does.
+    fn step(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
         let lane = self.lane(direction);
         match lane.state {
             State::Body(left) => {
-                let used = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
-                self.body(direction, left - used as u64, ts, out);
+                let used = usize::try_from(left).unwrap_or(usize::MAX).min(segment.bytes.len());
+                self.body(direction, left - used as u64, segment.ts, out);
                 used
             }
-            State::Lost => self.search(direction, bytes, ts, out),
-            State::Head if lane.head.is_empty() => self.head_in_place(direction, bytes, ts, out),
-            State::Head => self.split_head(direction, bytes, ts, out),
+            State::Lost => self.search(direction, segment, out),
+            State::Head if lane.head.is_empty() => self.head_in_place(direction, segment, out),
+            State::Head => self.split_head(direction, segment, out),
         }
     }
 
-    fn head_in_place(
-        &mut self,
-        direction: Direction,
-        bytes: &[u8],
-        ts: Timestamp,
-        out: &mut Output<'_>,
-    ) -> usize {
+    fn head_in_place(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
+        let Segment { bytes, ts, place } = segment;
+        (self.lane(direction).span, self.lane(direction).place) = (Some(Span::at(ts)), place);
         match M::cut(direction, bytes) {
             Cut::Message { head, body } if (1..=bytes.len()).contains(&head) => {
-                self.lane(direction).place = out.place_of(bytes);
                 self.begin(direction, &bytes[..head], Span::at(ts), body, out);
                 head
             }
-            Cut::NeedMore => {
-                (self.lane(direction).span, self.lane(direction).place) =
-                    (Some(Span::at(ts)), out.place_of(bytes));
-                self.split_head(direction, bytes, ts, out)
-            }
-            Cut::Message { .. } | Cut::NoMessage => self.no_message(direction, bytes, ts, out),
+            Cut::NeedMore => self.split_head(direction, segment, out),
+            Cut::Message { .. } | Cut::NoMessage => self.no_message(direction, segment, out),
         }
     }
 
-    fn split_head(
-        &mut self,
-        direction: Direction,
-        bytes: &[u8],
-        ts: Timestamp,
-        out: &mut Output<'_>,
-    ) -> usize {
+    fn split_head(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
+        let Segment { bytes, ts, .. } = segment;
         let lane = self.lane(direction);
         let before = lane.head.len();
         let piece = &bytes[..bytes.len().min(COPY_BYTES)];
@@ -204,81 +204,71 @@ impl<M: Messages> RequestResponse<M> {
             Cut::NeedMore if lane.head.len() < HEAD_BYTES_MAX => piece.len(),
             cut => {
                 out.counters.oversized_heads += u64::from(cut == Cut::NeedMore);
-                self.no_message(direction, bytes, ts, out)
+                self.no_message(direction, segment, out)
             }
         }
     }
 
     /// Looks for the next message.
-    fn search(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) -> usize {
-        let skipped_before = out.counters.skipped_bytes;
+    fn search(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
         let heads = Search::<M>(direction, PhantomData);
-        let found = self.lane(direction).resync.find(&heads, bytes, ts, out);
-        if let Some(loss) = self.lane(direction).loss.take() {
-            let head = found.as_ref().filter(|_| out.counters.skipped_bytes == skipped_before);
-            self.exchanges.resume(direction, loss, head.map(|found| found.place), ts);
+        let found = self.lane(direction).resync.find(&heads, segment, out);
+        let Some(found) = found else { return segment.bytes.len() };
+        if found.skipped {
+            self.transactions.lose(direction);
         }
-        let Some(found) = found else { return bytes.len() };
         *self.lane(direction) = Lane { found: true, ..Lane::default() };
-        found.replay(bytes, out, |held, ts, out| self.on_bytes(direction, held, ts, out))
+        found.replay(|held| self.on_bytes(direction, held, out))
     }
 
     fn begin(&mut self, direction: Direction, head: &[u8], span: Span, body: u64, out: &mut Output<'_>) {
-        let found = std::mem::take(&mut self.lane(direction).found);
-        let place = self.lane(direction).place.take();
-        self.lane(direction).span = None;
+        let lane = self.lane(direction);
+        let (place, found) = (lane.place, std::mem::take(&mut lane.found));
+        (lane.span, lane.end) = (None, place.behind(body.saturating_add(head.len() as u64)));
         let message = match direction {
             Direction::ClientToServer => {
-                if self.exchanges.requests() == 0 {
-                    self.exchanges.begin(place, out.flow.midstream);
-                }
-                let (number, message) = self.exchanges.request(head.len(), span.first, place, found);
+                let (number, message) =
+                    self.transactions.request(span.first, place, Expects::Response, found);
                 self.request = number;
                 message
             }
             Direction::ServerToClient => {
-                let may_be_early = !out.flow.midstream || self.exchanges.requests() > 0;
-                let (place, message) = self.exchanges.response(span.first, place, found, may_be_early);
-                self.response = place;
+                let (spot, message) = self.transactions.response(span.first, place, |_| Fit::Maybe);
+                self.response = spot;
                 message
             }
         };
         (message.span, message.gap) = (span, false);
         message.head.clear();
         message.head.extend_from_slice(head);
-        self.exchanges
-            .ends(direction, place.and_then(|place| place.behind(body.saturating_add(head.len() as u64))));
-        out.counters.evicted_requests += self.exchanges.take_evicted();
+        out.counters.evicted_requests += self.transactions.take_evicted();
         self.body(direction, body, span.last, out);
     }
 
     /// `left` bytes of the message in progress are to come; some, or its head, came at `ts`.
     fn body(&mut self, direction: Direction, left: u64, ts: Timestamp, out: &mut Output<'_>) {
-        let mut last = ts;
         if let Some(message) = self.message(direction) {
             message.span.extend(ts);
-            last = message.span.last;
         }
         if left > 0 {
             self.lane(direction).state = State::Body(left);
             return;
         }
+        self.finish(direction, self.lane_of(direction).end, out);
+    }
+
+    fn finish(&mut self, direction: Direction, end: Option<TcpSeq>, out: &mut Output<'_>) {
         self.lane(direction).state = State::Head;
         match direction {
-            Direction::ClientToServer => _ = self.exchanges.finish_request(self.request),
-            Direction::ServerToClient => _ = self.exchanges.finish_response(self.response, last),
+            Direction::ClientToServer => _ = self.transactions.finish_request(self.request, end),
+            Direction::ServerToClient => _ = self.transactions.finish_response(self.response, end),
         }
         self.flush(out);
     }
 
-    /// What should be a message is none: looks for one in `bytes`.
-    fn no_message(
-        &mut self,
-        direction: Direction,
-        bytes: &[u8],
-        ts: Timestamp,
-        out: &mut Output<'_>,
-    ) -> usize {
+    /// What should be a message is none: looks for one in `segment`.
+    fn no_message(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
+        let bytes = segment.bytes;
         out.counters.malformed_messages += 1;
         out.counters.resyncs += 1;
         let lane = std::mem::replace(self.lane(direction), Lane { state: State::Lost, ..Lane::default() });
@@ -286,30 +276,25 @@ impl<M: Messages> RequestResponse<M> {
         let used = if lane.found { bytes.len() } else { 0 };
         out.counters.skipped_bytes +=
             (lane.head.len().saturating_sub(bytes.len().min(COPY_BYTES)) + used) as u64;
-        self.exchanges.lose(direction, ts);
+        self.transactions.lose(direction);
         used
     }
 
+    /// No more bytes of `direction` will come.
     fn end(&mut self, direction: Direction, out: &mut Output<'_>) {
         if let State::Body(_) = self.lane(direction).state {
-            let last = self.message(direction).map_or(Timestamp::MIN, |m| m.span.last);
-            self.body(direction, 0, last, out);
+            self.finish(direction, None, out);
         }
         self.lane(direction).resync.start_anew(out);
         *self.lane(direction) = Lane::default();
-        match direction {
-            Direction::ClientToServer => self.exchanges.no_more_requests(),
-            Direction::ServerToClient => self.exchanges.no_more_responses(),
-        }
-        self.flush(out);
     }
 
     fn flush(&mut self, out: &mut Output<'_>) {
-        let RequestResponse { exchanges, emitted, .. } = self;
-        exchanges.hand_out(|exchange| {
-            emit::<M>(exchange, !*emitted, out);
+        let RequestResponse { transactions, emitted, .. } = self;
+        transactions.hand_out(|transaction| {
+            emit::<M>(transaction, !*emitted, out);
             *emitted = true;
-            let (request, response) = exchange.places();
+            let (request, response) = transaction.parts_mut();
             for head in [&mut request.head, &mut response.head] {
                 if head.capacity() > KEPT_BYTES {
                     *head = Vec::new();
@@ -325,76 +310,91 @@ impl<M: Messages> RequestResponse<M> {
         }
     }
 
+    fn lane_of(&self, direction: Direction) -> &Lane {
+        match direction {
+            Direction::ClientToServer => &self.client,
+            Direction::ServerToClient => &self.server,
+        }
+    }
+
     fn message(&mut self, direction: Direction) -> Option<&mut Message> {
         match direction {
-            Direction::ClientToServer => self.exchanges.request_mut(self.request),
-            Direction::ServerToClient => self.exchanges.response_mut(self.response),
+            Direction::ClientToServer => self.transactions.request_mut(self.request),
+            Direction::ServerToClient => self.transactions.response_mut(self.response),
         }
     }
 }
 
 impl<M: Messages> StreamParser for RequestResponse<M> {
-    fn on_bytes(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) {
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let used = self.step(direction, rest, ts, out);
-            rest = &rest[used..];
+    fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+        self.begin_connection(out);
+        let mut rest = segment;
+        while !rest.bytes.is_empty() {
+            let used = self.step(direction, rest, out);
+            rest = rest.behind(used);
         }
     }
 
-    fn on_gap(&mut self, direction: Direction, len: u64, _: Timestamp, out: &mut Output<'_>) {
-        let (state, before) = (self.lane(direction).state, self.lane(direction).loss);
-        let beyond = match state {
-            State::Body(left) => {
-                if let Some(message) = self.message(direction) {
-                    message.gap = true;
-                }
-                let last = self.message(direction).map_or(Timestamp::MIN, |m| m.span.last);
-                self.body(direction, left.saturating_sub(len), last, out);
-                len.saturating_sub(left)
+    fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+        self.begin_connection(out);
+        let len = gap.len;
+        let state = self.lane(direction).state;
+        if let State::Body(left) = state {
+            if let Some(message) = self.message(direction) {
+                message.gap = true;
             }
-            State::Head => len.saturating_add(self.lane(direction).head.len() as u64),
-            State::Lost => len,
-        };
-        // A head may have begun.
-        let held = self.lane(direction).resync.start_anew(out) as u64;
-        if beyond > 0 {
-            let (bytes, begun) = (beyond.saturating_add(held), state != State::Lost || held > 0);
-            let loss = self.exchanges.loss(direction, before, bytes, begun);
-            out.counters.resyncs += u64::from(state != State::Lost);
-            *self.lane(direction) = Lane { state: State::Lost, loss: Some(loss), ..Lane::default() };
+            if left > len {
+                self.lane(direction).state = State::Body(left - len);
+                return;
+            }
+            self.finish(direction, self.lane_of(direction).end, out);
+            if left == len {
+                return;
+            }
         }
+        // A head may have begun.
+        self.lane(direction).resync.start_anew(out);
+        out.counters.resyncs += u64::from(state != State::Lost);
+        *self.lane(direction) = Lane { state: State::Lost, ..Lane::default() };
+        self.transactions.miss(direction);
     }
 
     fn on_end(&mut self, direction: Direction, _: Timestamp, out: &mut Output<'_>) {
         self.end(direction, out);
+        if direction == Direction::ServerToClient {
+            self.transactions.end_responses();
+        }
+        self.flush(out);
     }
 
     fn on_close(&mut self, out: &mut Output<'_>) {
         self.end(Direction::ServerToClient, out);
         self.end(Direction::ClientToServer, out);
-        self.exchanges.close();
+        self.transactions.close();
         self.flush(out);
     }
 }
 
-fn emit<M: Messages>(exchange: &Exchange<Message, Message>, first: bool, out: &mut Output<'_>) {
-    let (request, response) = (exchange.request(), exchange.response());
+fn emit<M: Messages>(transaction: &Transaction<Message, Message>, first: bool, out: &mut Output<'_>) {
+    let (request, response) = (transaction.request(), transaction.response());
+    let time = request.zip(response).map(|(request, response)| response.span.first.since(request.span.last));
+    let known = time.filter(|time| *time >= 0);
     let quality = match (request, response) {
         (Some(_), Some(_)) if first && out.flow.midstream => Quality::Midstream,
-        (Some(_), Some(_)) if exchange.resync() => Quality::Resync,
+        (Some(_), Some(_)) if transaction.resynchronised() => Quality::Resync,
         (Some(q), Some(r)) if q.gap || r.gap => Quality::GapBody,
+        (Some(_), Some(_)) if known.is_none() => Quality::Untimed,
         (Some(_), Some(_)) => Quality::Exact,
         _ => Quality::Half,
     };
     out.emit(
-        exchange.first(),
+        transaction.first(),
         quality,
         |_| true,
         |w| {
             M::write(request.map(|m| &m.head[..]), response.map(|m| &m.head[..]), w);
-            if let (Some(request), Some(response)) = (request, response) {
-                w.i64(M::RESPONSE_TIME_NS, response.span.first.since(request.span.last));
+            if let Some(time) = known {
+                w.i64(M::RESPONSE_TIME_NS, time);
             }
         },
     );

@@ -10,7 +10,7 @@ use flow::Place;
 use memchr::memchr;
 use wire::Timestamp;
 
-use crate::Output;
+use crate::{Output, Segment};
 
 /// What a protocol knows of the places where its messages start.
 pub trait Heads {
@@ -39,7 +39,7 @@ pub struct Candidate<'a> {
     /// When the first came.
     pub ts: Timestamp,
     /// Where they belong in what both sides say.
-    pub place: Option<Place>,
+    pub place: Place,
     /// They begin a segment of which [`Heads::begins_segment`] said that a message may begin with it.
     pub begins_segment: bool,
 }
@@ -61,33 +61,23 @@ pub struct Found {
     /// When it began.
     pub ts: Timestamp,
     /// Where that belongs in what both sides say.
-    pub place: Option<Place>,
+    pub place: Place,
     /// Bytes were passed over before it.
     pub skipped: bool,
     /// Its bytes from earlier segments.
     held: Vec<u8>,
-    /// Those segments, and the one at hand.
-    segments: Vec<Segment>,
+    /// Where those segments began, and the one at hand.
+    starts: Vec<Start>,
     used: usize,
 }
 
 impl Found {
-    /// Hands what is held of the message to `read`, as it came. Gives the number of `bytes`, in which it was found, that come
-    /// before the rest of it.
-    pub fn replay(
-        self,
-        bytes: &[u8],
-        out: &mut Output<'_>,
-        mut read: impl FnMut(&[u8], Timestamp, &mut Output<'_>),
-    ) -> usize {
-        if !self.held.is_empty() {
-            let place = out.place_of(bytes);
-            for pair in self.segments.windows(2) {
-                let piece = &self.held[pair[0].at..pair[1].at];
-                out.set_chunk(piece, pair[0].place);
-                read(piece, pair[0].ts, out);
-            }
-            out.set_chunk(bytes, place);
+    /// Hands what is held of the message to `read`, as it came. Gives the number of bytes of the segment in which it was
+    /// found that come before the rest of it.
+    pub fn replay(self, mut read: impl FnMut(Segment<'_>)) -> usize {
+        for pair in self.starts.windows(2) {
+            let Start { ts, place, .. } = pair[0];
+            read(Segment { bytes: &self.held[pair[0].at..pair[1].at], ts, place });
         }
         self.used
     }
@@ -104,7 +94,7 @@ pub struct Resync {
     /// A candidate, and what came behind it.
     held: Vec<u8>,
     /// Where the segments in these bytes begin, and in those at hand.
-    segments: Vec<Segment>,
+    starts: Vec<Start>,
     /// The next byte is a candidate.
     at_next: bool,
     /// Bytes have come since the loss.
@@ -113,61 +103,50 @@ pub struct Resync {
     skipped: bool,
 }
 
+/// Where a segment begins.
 #[derive(Clone, Copy, Debug)]
-struct Segment {
+struct Start {
     at: usize,
     ts: Timestamp,
-    place: Option<Place>,
+    place: Place,
     may_begin: bool,
 }
 
-impl Segment {
+impl Start {
     /// What begins so far behind its start.
     fn candidate<'a>(&self, bytes: &'a [u8], into: usize) -> Candidate<'a> {
-        let place = self.place.map(|p| Place { seq: p.seq.plus(into as u32), ..p });
+        let place = Place { seq: self.place.seq.plus(into as u32), ..self.place };
         Candidate { bytes, ts: self.ts, place, begins_segment: self.may_begin && into == 0 }
     }
 }
 
 impl Resync {
-    /// Looks for a message that starts in `bytes`, or in those held before them. When there is none, all of them are used.
-    pub fn find<H: Heads>(
-        &mut self,
-        heads: &H,
-        bytes: &[u8],
-        ts: Timestamp,
-        out: &mut Output<'_>,
-    ) -> Option<Found> {
+    /// Looks for a message that starts in `segment`, or in bytes held before it. When there is none, all of it is used.
+    pub fn find<H: Heads>(&mut self, heads: &H, segment: Segment<'_>, out: &mut Output<'_>) -> Option<Found> {
+        let Segment { bytes, ts, place } = segment;
         let mut window = std::mem::take(&mut self.held);
         let before = window.len();
         let may_begin = heads.begins_segment(!std::mem::replace(&mut self.begun, true));
-        self.segments.push(Segment { at: before, ts, place: out.place_of(bytes), may_begin });
+        self.starts.push(Start { at: before, ts, place, may_begin });
         if before > 0 {
             window.extend_from_slice(bytes);
         }
         let all = if before > 0 { &window } else { bytes };
         let known = std::mem::take(&mut self.at_next) || before > 0;
-        let (at, verdict) = first(heads, all, known, &self.segments);
+        let (at, verdict) = first(heads, all, known, &self.starts);
         out.counters.skipped_bytes += at as u64;
         self.skipped |= at > 0;
         self.forget(at);
         if verdict == Verdict::Message {
-            let Resync { segments, skipped, .. } = std::mem::take(self);
-            let Segment { ts, place, .. } = segments[0];
+            let Resync { starts, skipped, .. } = std::mem::take(self);
+            let Start { ts, place, .. } = starts[0];
             window.truncate(before);
             window.drain(..at.min(before));
-            return Some(Found {
-                ts,
-                place,
-                skipped,
-                held: window,
-                segments,
-                used: at.saturating_sub(before),
-            });
+            return Some(Found { ts, place, skipped, held: window, starts, used: at.saturating_sub(before) });
         }
         self.held = all[at..].to_vec();
         if self.held.is_empty() {
-            self.segments.clear();
+            self.starts.clear();
             self.at_next = verdict == Verdict::More;
         }
         None
@@ -176,7 +155,7 @@ impl Resync {
     /// The candidate held, if there is one.
     #[must_use]
     pub fn candidate(&self) -> Option<Candidate<'_>> {
-        let first = self.segments.first().filter(|_| !self.held.is_empty())?;
+        let first = self.starts.first().filter(|_| !self.held.is_empty())?;
         Some(first.candidate(&self.held, 0))
     }
 
@@ -189,30 +168,29 @@ impl Resync {
 
     /// The first `n` bytes are of no use any more.
     fn forget(&mut self, n: usize) {
-        let behind = self.segments.partition_point(|s| s.at <= n);
-        self.segments.drain(..behind.saturating_sub(1));
-        for segment in &mut self.segments {
-            let Candidate { place, begins_segment, .. } =
-                segment.candidate(&[], n.saturating_sub(segment.at));
-            (segment.place, segment.may_begin) = (place, begins_segment);
-            segment.at = segment.at.saturating_sub(n);
+        let behind = self.starts.partition_point(|s| s.at <= n);
+        self.starts.drain(..behind.saturating_sub(1));
+        for start in &mut self.starts {
+            let Candidate { place, begins_segment, .. } = start.candidate(&[], n.saturating_sub(start.at));
+            (start.place, start.may_begin) = (place, begins_segment);
+            start.at = start.at.saturating_sub(n);
         }
     }
 }
 
 /// The first place that is not refused, and what is there; the end, if there is none. `known`: the first byte is a candidate.
-fn first<H: Heads>(heads: &H, bytes: &[u8], known: bool, segments: &[Segment]) -> (usize, Verdict) {
-    let mut starts = segments.iter().filter(|s| s.may_begin).map(|s| s.at).peekable();
+fn first<H: Heads>(heads: &H, bytes: &[u8], known: bool, starts: &[Start]) -> (usize, Verdict) {
+    let mut beginnings = starts.iter().filter(|s| s.may_begin).map(|s| s.at).peekable();
     let mut next = |from| {
-        while starts.next_if(|start| *start < from).is_some() {}
-        let end = starts.peek().copied();
+        while beginnings.next_if(|start| *start < from).is_some() {}
+        let end = beginnings.peek().copied();
         heads.next(&bytes[..end.unwrap_or(bytes.len())], from).or(end)
     };
     let mut candidate = if known { Some(0) } else { next(0) };
     while let Some(at) = candidate.filter(|at| *at < bytes.len()) {
-        let segment = &segments[segments.partition_point(|s| s.at <= at) - 1];
+        let start = &starts[starts.partition_point(|s| s.at <= at) - 1];
         let head = &bytes[at..bytes.len().min(at + H::HEAD_BYTES_MAX)];
-        match heads.judge(&segment.candidate(head, at - segment.at)) {
+        match heads.judge(&start.candidate(head, at - start.at)) {
             Verdict::More if head.len() < H::HEAD_BYTES_MAX => return (at, Verdict::More),
             Verdict::Message => return (at, Verdict::Message),
             Verdict::No | Verdict::More => candidate = next(at + 1),
@@ -223,7 +201,7 @@ fn first<H: Heads>(heads: &H, bytes: &[u8], known: bool, segments: &[Segment]) -
 
 /// Whether a message starts anywhere in `bytes`, which begin none.
 pub fn is_in<H: Heads>(heads: &H, bytes: &[u8]) -> bool {
-    let whole = Segment { at: 0, ts: Timestamp::MIN, place: None, may_begin: false };
+    let whole = Start { at: 0, ts: Timestamp::MIN, place: Place::default(), may_begin: false };
     first(heads, bytes, false, &[whole]).1 == Verdict::Message
 }
 

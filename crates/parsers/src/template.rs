@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(talk.rows(), ["GET a - 1000 gap_body", "GET b - 1000 exact"]);
         let mut talk = dialogue();
         talk.client("GET a\n").server("OK\n").client("GET b\n").gap(S, 3).client("GET c\n").server("ERR x\n");
-        assert_eq!(talk.rows(), ["GET a - 1000 exact", "- - x - half", "GET b - - half", "GET c - - half"]);
+        assert_eq!(talk.rows(), ["GET a - 1000 exact", "GET b - - half", "GET c x 1000 resync"]);
         let mut talk = dialogue();
         talk.client("GET a\n").server("OK\n").gap(C, 6).server("ERR b\n").client("GET c\n").server("OK\n");
         assert_eq!(talk.rows(), ["GET a - 1000 exact", "- - b - half", "GET c - 1000 resync"]);

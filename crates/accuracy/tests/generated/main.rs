@@ -28,13 +28,17 @@ fn check(parser: &str, make: impl Fn(&mut Rng) -> Conversation) {
         for damage in 0..DAMAGES {
             let lost = lose(plain..recording.len(), &mut rng);
             let count =
-                truth.judge(&recording.play(&seen(&recording, &lost), parser), &seen(&recording, &lost));
-            if !count.wrong.is_empty() {
+                truth.judge(&recording.play(&seen(&recording, &lost), parser), &seen(&recording, &lost), 0);
+            if !count.faults.is_empty() {
                 let lost = fewest(&recording, &truth, parser, lost);
                 let seen = seen(&recording, &lost);
                 let told = recording.play(&seen, parser);
-                let wrong = truth.judge(&told, &seen).wrong;
-                panic!("{parser}, seed {seed}, damage {damage}: without packets {lost:?}: {wrong:#?}");
+                let faults = truth.judge(&told, &seen, 0).faults;
+                let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+                panic!(
+                    "{parser}, seed {seed}, damage {damage}: without packets {lost:?}: {}",
+                    faults.join("\n")
+                );
             }
             transactions += count.transactions;
             exact += count.exact;
@@ -64,13 +68,18 @@ fn seen(recording: &Recording, lost: &HashSet<usize>) -> Vec<Seen> {
 }
 
 /// As few lost packets as still show what is wrong.
-fn fewest(recording: &Recording, truth: &Truth, parser: &str, mut lost: HashSet<usize>) -> HashSet<usize> {
+fn fewest(
+    recording: &Recording,
+    truth: &Truth<'_>,
+    parser: &str,
+    mut lost: HashSet<usize>,
+) -> HashSet<usize> {
     let mut all: Vec<usize> = lost.iter().copied().collect();
     all.sort_unstable();
     for packet in all {
         lost.remove(&packet);
         let seen = seen(recording, &lost);
-        if truth.judge(&recording.play(&seen, parser), &seen).wrong.is_empty() {
+        if truth.judge(&recording.play(&seen, parser), &seen, 0).faults.is_empty() {
             lost.insert(packet);
         }
     }

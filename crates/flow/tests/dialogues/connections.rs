@@ -40,7 +40,9 @@ fn the_client_is_who_sends_the_first_syn() {
 fn without_a_syn_the_higher_port_is_the_client_until_someone_knows() {
     let mut talk = talk();
     talk.server().send(b"middle");
-    let mut seen = check(&talk, "open <6");
+    let mut seen = check(&talk, "open");
+    seen.expire(talk.now.plus(SECOND));
+    assert_eq!(seen.take_log(), "<6h", "what it answers might have come late");
     assert_eq!(seen.only().client(), (Side::A, true));
     assert!(seen.only().is_midstream());
     assert_eq!(seen.only().history(), "^dA");
@@ -124,7 +126,7 @@ fn a_gap_is_declared_when_the_bytes_were_acknowledged_long_enough_ago() {
     talk.client().send_unseen(100).send(b"next");
     let mut seen = check(&talk, "open");
     talk.take();
-    talk.advance(99 * MS);
+    talk.advance(19 * MS);
     talk.server().ack();
     seen.run(&talk.take());
     assert_eq!(seen.take_log(), "");
@@ -189,7 +191,7 @@ fn a_gap_closes_when_the_bytes_come_in_time() {
     let mut talk = talk();
     talk.handshake();
     talk.client().send_unseen(4).send(b"efgh");
-    talk.advance(90 * MS);
+    talk.advance(18 * MS);
     talk.client().segment(-8, TcpFlags::ACK, b"abcd");
     let seen = check(&talk, "open <4 <4h");
     assert_eq!(seen.only().counters(Side::A).out_of_order, 1);
@@ -270,9 +272,9 @@ fn a_fin_behind_a_loss_ends_after_the_gap() {
     talk.handshake();
     talk.client().send_unseen(9).fin();
     talk.server().fin();
-    let mut seen = check(&talk, "open >end");
+    let mut seen = check(&talk, "open");
     seen.expire(talk.now.plus(3 * SECOND));
-    assert_eq!(seen.take_log(), "<gap9 <end FIN");
+    assert_eq!(seen.take_log(), "<gap9 <end >end FIN");
     seen.expire(talk.now.plus(20 * SECOND));
     assert_eq!(seen.take_log(), "closed:Idle");
 }
@@ -549,15 +551,16 @@ fn one_direction_alone() {
     let client: Vec<_> = talk.sent().iter().filter(|s| s.src == talk.address(Side::A)).cloned().collect();
     let mut seen = Observer::new(Config::default());
     seen.run(&client);
-    assert_eq!(seen.take_log(), "open <3 <end");
+    assert_eq!(seen.take_log(), "open");
     assert_eq!(seen.only().counters(Side::B).acked_unseen_bytes, 4, "three bytes and, unknowingly, the FIN");
     seen.expire(talk.now.plus(40 * SECOND));
-    assert_eq!(seen.take_log(), "FIN closed:Idle");
+    assert_eq!(seen.take_log(), "<3h <end FIN closed:Idle");
     let server: Vec<_> = talk.sent().iter().filter(|s| s.src == talk.address(Side::B)).cloned().collect();
     let mut seen = Observer::new(Config::default());
     seen.run(&server);
-    assert_eq!(seen.take_log(), "open <3 <end");
     assert_eq!(seen.only().client(), (Side::A, false), "a SYN-ACK names the client");
+    seen.expire(talk.now.plus(40 * SECOND));
+    assert_eq!(seen.take_log(), "open >gap4 <3h <end FIN closed:Idle", "the client may only have been late");
 }
 
 #[test]
@@ -603,12 +606,7 @@ fn a_false_acknowledgment_does_not_silence_a_stream() {
     talk.take();
     talk.advance(200 * MS);
     talk.server().ack();
-    // Late are those in a gap, as a rule; so it takes many to believe that there was none.
-    for _ in 0..33 {
-        talk.client().send(b"ghi");
-    }
+    talk.client().send(b"ghi");
     seen.run(talk.sent());
-    let ahead = (1 << 25) - 3;
-    let back = (1u64 << 32) - ahead + 31 * 3;
-    assert_eq!(seen.take_log(), format!("<gap{ahead} <gap{back} <3 <3"));
+    assert_eq!(seen.take_log(), "<3");
 }

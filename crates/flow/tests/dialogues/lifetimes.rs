@@ -23,7 +23,7 @@ fn idle_flows_expire_with_the_time_they_ended() {
     // Nobody has called expire; the next packet shows that the flow was over.
     talk.advance(400 * SECOND);
     talk.client().send(b"y");
-    let seen = check(&talk, "open <1 closed:Idle open <1");
+    let seen = check(&talk, "open <1 closed:Idle open");
     assert_eq!(seen.seen[0].closed, Some((CloseReason::Idle, last.plus(300 * SECOND))));
     assert!(seen.only().is_midstream());
 }
@@ -69,8 +69,8 @@ fn stragglers_stay_with_the_old_flow_but_new_data_begins_another() {
         talk.advance(2 * SECOND);
         talk.server().send(b"I live");
     }
-    seen.run(talk.sent());
-    assert_eq!(seen.take_log(), "closed:Idle open <6");
+    seen.run(talk.sent()).expire(talk.now.plus(SECOND));
+    assert_eq!(seen.take_log(), "closed:Idle open <6h");
 }
 
 #[test]

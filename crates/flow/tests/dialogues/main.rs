@@ -5,6 +5,7 @@ mod connections;
 mod lifetimes;
 #[path = "../observe/mod.rs"]
 mod observe;
+mod order;
 
 use flow::Config;
 use observe::Observer;

@@ -2,38 +2,41 @@
 
 use flow::{CloseReason, Event, Events, Flow, FlowEvent, FlowIdx, SideCounters};
 use parsers::flow_level::{flow_record, tcp_conn_time};
-use parsers::{FlowContext, FlowFacts, Stream};
+use parsers::{FlowContext, FlowFacts, Gap, Segment, Stream};
 use wire::packet::TcpFlags;
-use wire::{IpProtocol, Packet, Timestamp};
+use wire::{IpProtocol, Packet, Side, Timestamp};
 
 use super::{FlowVerdict, Monitor, Rare};
 use crate::outputs::nobody;
 
 impl Monitor {
     pub(super) fn on_events(&mut self, events: &Events, payload: &[u8], packet: Option<&Packet<'_>>) {
-        let mut heard = None;
-        let past = events.tell_of_the_past();
         for &Event { flow, what } in events.list() {
-            if let Some(before) = heard.replace(flow).filter(|before| *before != flow) {
-                self.release(before, false);
-            }
             match what {
                 FlowEvent::Opened => self.on_opened(flow, packet),
                 FlowEvent::Bytes { side, chunk, ts, place } => {
-                    self.say_bytes(flow, side, events.bytes(chunk, payload), (ts, place), past);
+                    self.on_bytes(flow, side, Segment { bytes: events.bytes(chunk, payload), ts, place });
                 }
                 FlowEvent::Datagram { side, chunk, cut, ts } => {
                     self.on_datagram(flow, side, events.bytes(chunk, payload), (cut, ts));
                 }
-                FlowEvent::Gap { side, len, ts } => self.say_gap(flow, side, len, ts),
-                FlowEvent::End { side, ts } => self.say_end(flow, side, ts, past),
+                FlowEvent::Gap { side, seq, len, ts } => self.on_gap(flow, side, Gap { seq, len, ts }),
+                FlowEvent::End { side, ts } => self.on_end(flow, side, ts),
                 FlowEvent::Terminated { reason, ts } => self.on_terminated(flow, reason, ts),
                 FlowEvent::ActiveTimeout => self.record(flow, "active_timeout", self.now),
                 FlowEvent::Closed { reason, ts } => self.on_closed(flow, reason, ts),
             }
         }
-        if let Some(flow) = heard {
-            self.release(flow, false);
+    }
+
+    /// What an ordinary segment said.
+    #[inline]
+    pub(super) fn on_ordinary(&mut self, idx: FlowIdx, events: &Events, payload: &[u8]) {
+        match *events.list() {
+            [Event { what: FlowEvent::Bytes { side, chunk, ts, place }, .. }] => {
+                self.on_bytes(idx, side, Segment { bytes: events.bytes(chunk, payload), ts, place });
+            }
+            _ => self.on_events(events, payload, None),
         }
     }
 
@@ -102,7 +105,9 @@ impl Monitor {
 
     fn on_terminated(&mut self, idx: FlowIdx, reason: CloseReason, ts: Timestamp) {
         if reason == CloseReason::Rst {
-            self.end_streams(idx, ts);
+            // Neither side has more to say.
+            self.on_end(idx, Side::A, ts);
+            self.on_end(idx, Side::B, ts);
         }
         self.close_stream(idx);
         if reason == CloseReason::Rst {

@@ -2,29 +2,20 @@
 
 use flow::{FlowIdx, Place};
 use parsers::probing::{ProbeFlow, direction};
-use parsers::{FlowRef, Output, Probing, Stream};
+use parsers::{FlowRef, Gap, Output, Probing, Segment, Stream};
 use wire::{IpProtocol, Side, Timestamp};
 
 use super::Monitor;
 use super::events::Facts;
 
 impl Monitor {
-    pub(super) fn on_bytes(
-        &mut self,
-        idx: FlowIdx,
-        side: Side,
-        bytes: &[u8],
-        (ts, place): (Timestamp, Place),
-    ) {
+    pub(super) fn on_bytes(&mut self, idx: FlowIdx, side: Side, segment: Segment<'_>) {
         if matches!(self.table.state(idx).stream, Stream::New | Stream::Probing(_))
-            && !self.recognise(idx, side, bytes, (ts, Some(place)))
+            && !self.recognise(idx, side, segment)
         {
             return;
         }
-        self.parse(idx, |parser, asker, out| {
-            out.set_chunk(bytes, Some(place));
-            parser.on_bytes(direction(side, asker), bytes, ts, out);
-        });
+        self.parse(idx, |parser, asker, out| parser.on_bytes(direction(side, asker), segment, out));
     }
 
     pub(super) fn on_datagram(
@@ -35,34 +26,32 @@ impl Monitor {
         (cut, ts): (u32, Timestamp),
     ) {
         if matches!(self.table.state(idx).stream, Stream::New | Stream::Probing(_))
-            && !self.recognise(idx, side, bytes, (ts, None))
+            && !self.recognise(idx, side, Segment { bytes, ts, place: Place::default() })
         {
             return;
         }
         self.parse(idx, |parser, asker, out| parser.on_datagram(direction(side, asker), bytes, cut, ts, out));
     }
 
-    pub(super) fn on_gap(&mut self, idx: FlowIdx, side: Side, len: u64, ts: Timestamp) {
+    pub(super) fn on_gap(&mut self, idx: FlowIdx, side: Side, gap: Gap) {
         match &mut self.table.state_mut(idx).stream {
             stream @ Stream::New => {
                 let mut probing = Box::<Probing>::default();
-                probing.on_gap(side, len, ts);
+                probing.on_gap(side, gap);
                 *stream = Stream::Probing(probing);
             }
-            Stream::Probing(probing) => probing.on_gap(side, len, ts),
-            _ => self.parse(idx, |parser, asker, out| parser.on_gap(direction(side, asker), len, ts, out)),
+            Stream::Probing(probing) => probing.on_gap(side, gap),
+            _ => self.parse(idx, |parser, asker, out| parser.on_gap(direction(side, asker), gap, out)),
         }
+    }
+
+    pub(super) fn on_end(&mut self, idx: FlowIdx, side: Side, ts: Timestamp) {
+        self.parse(idx, |parser, asker, out| parser.on_end(direction(side, asker), ts, out));
     }
 
     /// Asks the protocols whether these bytes are theirs. True when one has been found; the bytes before these have
     /// been fed to its parser then.
-    fn recognise(
-        &mut self,
-        idx: FlowIdx,
-        side: Side,
-        bytes: &[u8],
-        said: (Timestamp, Option<Place>),
-    ) -> bool {
+    fn recognise(&mut self, idx: FlowIdx, side: Side, segment: Segment<'_>) -> bool {
         let flow = self.table.flow(idx);
         let (key, (client, guessed)) = (flow.key(), flow.client());
         let about = ProbeFlow {
@@ -76,7 +65,7 @@ impl Monitor {
             Stream::Probing(probing) => probing,
             _ => Box::default(),
         };
-        match probing.on_bytes(side, bytes, said, about, self.outputs.protocols()) {
+        match probing.on_bytes(side, segment, about, self.outputs.protocols()) {
             Ok(None) => state.stream = Stream::Probing(probing),
             Err(()) => {
                 state.stream = Stream::Ignored;
@@ -126,7 +115,6 @@ impl Monitor {
     }
 
     pub(super) fn close_stream(&mut self, idx: FlowIdx) {
-        self.release(idx, true);
         self.parse(idx, |parser, _, out| parser.on_close(out));
         if self.asks.payload {
             self.table.state_mut(idx).stream = Stream::Ignored;

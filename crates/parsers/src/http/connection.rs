@@ -11,8 +11,8 @@ use super::lane::{Collected, Lane, State};
 use super::messages::Collection;
 use super::search::Heads;
 use super::transaction::{Request, Response, Wanted};
-use crate::in_order::{InOrder, Spot};
-use crate::{Direction, Output, Span, StreamParser};
+use crate::pairing::{Spot, Transactions};
+use crate::{Direction, Gap, Output, Segment, Span, StreamParser};
 
 /// `HTTP/1.0 200` and an empty line.
 const MESSAGE_BYTES_MIN: u32 = 16;
@@ -37,7 +37,7 @@ pub struct Connection {
     pub(super) simple: bool,
     pub(super) server_seen: bool,
     pub(super) emitted: bool,
-    pub(super) exchanges: InOrder<Request, Response>,
+    pub(super) transactions: Transactions<Request, Response>,
 }
 
 impl Default for Connection {
@@ -45,7 +45,7 @@ impl Default for Connection {
         Connection {
             client: Lane::new(Direction::ClientToServer),
             server: Lane::new(Direction::ServerToClient),
-            exchanges: InOrder::of_messages_from(MESSAGE_BYTES_MIN),
+            transactions: Transactions::of_messages_from(MESSAGE_BYTES_MIN),
             request: 0,
             response: Spot::default(),
             wanted: None,
@@ -60,21 +60,27 @@ impl Default for Connection {
 }
 
 impl StreamParser for Connection {
-    fn on_bytes(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) {
-        if direction == Direction::ServerToClient && !bytes.is_empty() {
+    fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+        if self.wanted.is_none() {
+            self.begin_connection(out);
+        }
+        if direction == Direction::ServerToClient && !segment.bytes.is_empty() {
             self.complete_simple_request(out);
         }
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let used = self.step(direction, rest, ts, out);
-            rest = &rest[used..];
+        let mut rest = segment;
+        while !rest.bytes.is_empty() {
+            let used = self.step(direction, rest, out);
+            rest = rest.behind(used);
         }
         self.server_seen |= direction == Direction::ServerToClient;
     }
 
-    fn on_gap(&mut self, direction: Direction, len: u64, ts: Timestamp, out: &mut Output<'_>) {
-        if len > 0 {
-            self.miss(direction, len, ts, out);
+    fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+        if gap.len > 0 {
+            if self.wanted.is_none() {
+                self.begin_connection(out);
+            }
+            self.miss(direction, gap, out);
         }
     }
 
@@ -83,6 +89,9 @@ impl StreamParser for Connection {
             self.complete_simple_request(out);
         }
         self.end(direction, out);
+        if direction == Direction::ServerToClient {
+            self.transactions.end_responses();
+        }
         self.flush(out);
     }
 
@@ -92,7 +101,7 @@ impl StreamParser for Connection {
             self.break_off(direction);
             self.end(direction, out);
         }
-        self.exchanges.close();
+        self.transactions.close();
         self.flush(out);
     }
 
@@ -102,60 +111,65 @@ impl StreamParser for Connection {
 }
 
 impl Connection {
-    #[inline]
-    fn step(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) -> usize {
-        match self.lane(direction).state {
-            State::Between => self.between(direction, bytes, ts, out),
-            State::Body(_) => self.body(direction, bytes, ts, out),
-            State::Head => self.collect(direction, bytes, ts, out),
-            State::LongHead { line_empty, body } => {
-                self.long_head(direction, (line_empty, body), bytes, ts, out)
-            }
-            State::Lost => self.search(direction, bytes, ts, out),
-            State::Over => bytes.len(),
+    #[cold]
+    fn begin_connection(&mut self, out: &Output<'_>) {
+        self.wanted = Some(Wanted::new(out.columns()));
+        if out.flow.midstream {
+            self.transactions.join_midway();
         }
     }
 
-    /// A head that lies in `bytes` as a whole is read where it lies.
     #[inline]
-    fn between(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) -> usize {
-        if matches!(bytes[0], b'\r' | b'\n') {
-            return bytes.iter().take_while(|b| matches!(b, b'\r' | b'\n')).count();
+    fn step(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
+        match self.lane(direction).state {
+            State::Between => self.between(direction, segment, out),
+            State::Body(_) => self.body(direction, segment, out),
+            State::Head => self.collect(direction, segment, out),
+            State::LongHead { line_empty, body } => {
+                self.long_head(direction, (line_empty, body), segment, out)
+            }
+            State::Lost => self.search(direction, segment, out),
+            State::Over => segment.bytes.len(),
         }
-        if direction == Direction::ClientToServer && out.flow.midstream && self.exchanges.requests() == 0 {
+    }
+
+    /// A head that lies in `segment` as a whole is read where it lies.
+    #[inline]
+    fn between(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
+        let Segment { bytes, ts, place } = segment;
+        if matches!(bytes[0], b'\r' | b'\n') {
+            let blank = bytes.iter().take_while(|b| matches!(b, b'\r' | b'\n')).count();
+            self.transactions.pass(direction, place.seq, Some(segment.first(blank).end()));
+            return blank;
+        }
+        if direction == Direction::ClientToServer && out.flow.midstream && self.transactions.requests() == 0 {
             // What came before is not known: these bytes may be in the middle of anything.
-            self.client.lose(None);
+            self.client.state = State::Lost;
             return 0;
         }
         let fields = self.wanted(out).fields;
         let partial = match direction {
             Direction::ClientToServer => match head::request(bytes, fields) {
                 Head::Complete { head, len, folded: false } => {
-                    self.begin_request(&head, len, Span::at(ts), Collection::whole(out.place_of(bytes)), out);
+                    self.begin_request(&head, len, Span::at(ts), Collection::whole(place), out);
                     return len;
                 }
                 head => head != Head::Invalid,
             },
-            Direction::ServerToClient if self.answers_simple(bytes) => {
-                self.begin_simple_response(ts, out);
+            Direction::ServerToClient if self.answers_simple(segment) => {
+                self.begin_simple_response(segment, out);
                 return 0;
             }
             Direction::ServerToClient => match head::response(bytes, fields) {
                 Head::Complete { head, len, folded: false } => {
-                    self.begin_response(
-                        &head,
-                        len,
-                        Span::at(ts),
-                        Collection::whole(out.place_of(bytes)),
-                        out,
-                    );
+                    self.begin_response(&head, len, Span::at(ts), Collection::whole(place), out);
                     return len;
                 }
                 head => head != Head::Invalid,
             },
         };
         if partial {
-            self.lane(direction).start_head(ts, out.place_of(bytes), false);
+            self.lane(direction).start_head(ts, place, false);
         } else {
             self.not_a_head(direction, out);
         }
@@ -163,17 +177,11 @@ impl Connection {
     }
 
     #[inline]
-    fn body(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) -> usize {
+    fn body(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
+        let Segment { bytes, ts, place } = segment;
         if self.has_no_body_after_all(direction, bytes) {
-            self.exchanges.ends(direction, out.place_of(bytes).map(|place| place.seq));
-            self.finish(direction, out);
+            self.finish(direction, Some(place.seq), out);
             return 0;
-        }
-        if direction == Direction::ServerToClient
-            && self.server.message.body_bytes == 0
-            && let (Spot::Apart(_), State::Body(Body::Length(len))) = (self.response, self.server.state)
-        {
-            self.exchanges.ends(direction, out.place_of(bytes).and_then(|place| place.behind(len)));
         }
         let lane = self.lane(direction);
         let State::Body(body) = &mut lane.state else { return 0 };
@@ -181,8 +189,7 @@ impl Connection {
         lane.message.extend(advance.used as u64, ts);
         out.counters.malformed_messages += u64::from(advance.malformed);
         if advance.done {
-            self.exchanges.ends(direction, out.place_of(&bytes[advance.used..]).map(|place| place.seq));
-            self.finish(direction, out);
+            self.finish(direction, Some(segment.first(advance.used).end()), out);
         }
         advance.used
     }
@@ -209,9 +216,9 @@ impl Connection {
     }
 
     #[cold]
-    fn collect(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) -> usize {
+    fn collect(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
         let lane = self.lane(direction);
-        let (used, what) = lane.collect(bytes, ts);
+        let (used, what) = lane.collect(segment.bytes, segment.ts);
         match what {
             Collected::More => {}
             Collected::Complete => self.begin_collected(direction, None, out),
@@ -231,18 +238,18 @@ impl Connection {
         &mut self,
         direction: Direction,
         rest: (bool, Body),
-        bytes: &[u8],
-        ts: Timestamp,
+        segment: Segment<'_>,
         out: &mut Output<'_>,
     ) -> usize {
         let (mut line_empty, body) = rest;
+        let Segment { bytes, ts, .. } = segment;
         self.lane(direction).message.extend(0, ts);
         let mut at = 0;
         while let Some(nl) = memchr::memchr(b'\n', &bytes[at..]) {
             let empty = line_empty && matches!(&bytes[at..at + nl], [] | [b'\r']);
             at += nl + 1;
             if empty {
-                self.enter(direction, body, None, out);
+                self.enter(direction, body, None, Some(segment.first(at).end()), out);
                 return at;
             }
             line_empty = true;
@@ -253,22 +260,15 @@ impl Connection {
     }
 
     #[cold]
-    fn search(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) -> usize {
-        let skipped_before = out.counters.skipped_bytes;
-        let found = self.lane(direction).resync().find(&Heads(direction), bytes, ts, out);
-        let loss = self.lane(direction).take_loss();
-        if let Some(loss) = loss {
-            let head = found.as_ref().filter(|_| out.counters.skipped_bytes == skipped_before);
-            self.exchanges.resume(direction, loss, head.map(|found| found.place), ts);
+    fn search(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
+        let found = self.lane(direction).resync().find(&Heads(direction), segment, out);
+        let Some(found) = found else { return segment.bytes.len() };
+        if found.skipped {
+            // What was passed over may be the end of a message, or several.
+            self.transactions.lose(direction);
         }
-        let Some(found) = found else { return bytes.len() };
-        if direction == Direction::ClientToServer && found.skipped && loss.is_none() {
-            // What was passed over may be the end of a request.
-            self.exchanges.lose(direction, ts);
-        }
-        let began = found.ts;
-        self.lane(direction).start_head(began, found.place, true);
-        found.replay(bytes, out, |held, ts, out| self.on_bytes(direction, held, ts, out))
+        self.lane(direction).start_head(found.ts, found.place, true);
+        found.replay(|held| self.on_bytes(direction, held, out))
     }
 
     #[inline]

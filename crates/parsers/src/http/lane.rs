@@ -11,7 +11,6 @@ use super::body::Body;
 use super::head;
 use wire::Timestamp;
 
-use crate::in_order::Loss;
 use crate::resync::Resync;
 use crate::{Direction, Span};
 
@@ -71,10 +70,9 @@ pub struct Progress {
 struct Collector {
     direction: Direction,
     span: Span,
-    /// Where it begins in what both sides say.
-    place: Option<Place>,
+    /// Where it begins.
+    place: Place,
     found: bool,
-    loss: Option<Loss>,
     resync: Resync,
     bytes: Vec<u8>,
     line_start: usize,
@@ -124,29 +122,11 @@ impl Lane {
 
     /// A head begins that is to be collected; `found`: it was looked for.
     #[cold]
-    pub fn start_head(&mut self, ts: Timestamp, place: Option<Place>, found: bool) {
+    pub fn start_head(&mut self, ts: Timestamp, place: Place, found: bool) {
         self.state = State::Head;
         let collector = self.collector();
         collector.clear();
         (collector.found, collector.span, collector.place) = (found, Span::at(ts), place);
-    }
-
-    /// Nothing is known but that a head may come behind a gap of which nothing has been concluded.
-    pub fn lose(&mut self, loss: Option<Loss>) {
-        self.state = State::Lost;
-        if loss.is_some() {
-            self.collector().loss = loss;
-        }
-    }
-
-    /// The gap in front of the bytes to come that nothing has been concluded from.
-    pub fn take_loss(&mut self) -> Option<Loss> {
-        self.collector.as_mut()?.loss.take()
-    }
-
-    /// Bytes of the head collected so far.
-    pub fn collected(&self) -> usize {
-        self.collector.as_ref().map_or(0, |c| c.bytes.len())
     }
 
     /// The head being collected was found by looking for it.
@@ -162,14 +142,9 @@ impl Lane {
     }
 
     /// Hands out the head and what is known of it; to be given back.
-    pub fn take(&mut self) -> (Vec<u8>, Span, bool) {
+    pub fn take(&mut self) -> (Vec<u8>, Span, Place, bool) {
         let collector = self.collector();
-        (std::mem::take(&mut collector.bytes), collector.span, collector.found)
-    }
-
-    /// Where the head begins in what both sides say.
-    pub fn place(&self) -> Option<Place> {
-        self.collector.as_ref()?.place
+        (std::mem::take(&mut collector.bytes), collector.span, collector.place, collector.found)
     }
 
     /// Takes back what [`Lane::take`] handed out, to use the memory again.
@@ -205,9 +180,8 @@ impl Lane {
             Box::new(Collector {
                 direction,
                 span: Span::at(Timestamp::MIN),
-                place: None,
+                place: Place::default(),
                 found: false,
-                loss: None,
                 resync: Resync::default(),
                 bytes: Vec::new(),
                 line_start: 0,

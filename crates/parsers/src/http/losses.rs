@@ -3,28 +3,24 @@
 use super::body::{Body, Skip};
 use super::connection::Connection;
 use super::lane::State;
-use crate::{Direction, Output};
-use wire::Timestamp;
+use crate::{Direction, Gap, Output};
 
 impl Connection {
-    /// `len` bytes of `direction` are missing.
+    /// Bytes of `direction` are missing.
     #[cold]
-    pub(super) fn miss(&mut self, direction: Direction, len: u64, ts: Timestamp, out: &mut Output<'_>) {
+    pub(super) fn miss(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
         match self.lane(direction).state {
-            State::Between => self.lose_to_gap(direction, len, true, out),
+            State::Between => self.lose_to_gap(direction, out),
             State::Head => {
-                let bytes = len.saturating_add(self.lane(direction).collected() as u64);
                 self.lane(direction).clear();
-                self.lose_to_gap(direction, bytes, true, out);
+                self.lose_to_gap(direction, out);
             }
-            State::LongHead { .. } => self.lose_end(direction, len, out),
-            State::Body(body) => self.skip(direction, body, (len, ts), out),
+            State::LongHead { .. } => self.lose_end(direction, out),
+            State::Body(body) => self.skip(direction, body, gap, out),
             State::Lost => {
-                let before = self.lane(direction).take_loss();
                 // A head may have begun.
-                let held = self.lane(direction).resync().start_anew(out) as u64;
-                let loss = self.exchanges.loss(direction, before, len.saturating_add(held), held > 0);
-                self.lane(direction).lose(Some(loss));
+                self.lane(direction).resync().start_anew(out);
+                self.transactions.miss(direction);
             }
             State::Over => return,
         }
@@ -35,9 +31,6 @@ impl Connection {
     #[cold]
     pub(super) fn not_a_head(&mut self, direction: Direction, out: &mut Output<'_>) {
         let joined = direction == Direction::ServerToClient && out.flow.midstream && !self.server_seen;
-        if joined && self.exchanges.is_waiting() {
-            self.exchanges.join_midway();
-        }
         out.counters.malformed_messages += u64::from(!joined && !self.lane(direction).found());
         self.lose(direction, out);
     }
@@ -46,64 +39,57 @@ impl Connection {
     #[cold]
     pub(super) fn lose(&mut self, direction: Direction, out: &mut Output<'_>) {
         out.counters.resyncs += 1;
-        self.lane(direction).lose(None);
-        self.exchanges.lose(direction, out.now);
+        self.lane(direction).state = State::Lost;
+        self.transactions.lose(direction);
     }
 
     /// The same, because of what is missing.
-    fn lose_to_gap(&mut self, direction: Direction, len: u64, next_began: bool, out: &mut Output<'_>) {
+    fn lose_to_gap(&mut self, direction: Direction, out: &mut Output<'_>) {
         out.counters.resyncs += 1;
-        let loss = self.exchanges.loss(direction, None, len, next_began);
-        self.lane(direction).lose(Some(loss));
+        self.transactions.miss(direction);
+        self.lane(direction).state = State::Lost;
         if direction == Direction::ServerToClient {
             self.interim = 0;
         }
     }
 
-    /// A gap in a body, which showed at `ts`. When what is missing came is not known, only that it was between what was
+    /// A gap in a body. When what is missing came is not known, only that it was between what was
     /// seen.
-    fn skip(
-        &mut self,
-        direction: Direction,
-        mut body: Body,
-        (len, ts): (u64, Timestamp),
-        out: &mut Output<'_>,
-    ) {
-        let skip = body.skip(len);
+    fn skip(&mut self, direction: Direction, mut body: Body, gap: Gap, out: &mut Output<'_>) {
+        let skip = body.skip(gap.len);
         let missing = match skip {
-            Skip::EndedInside(over) => len - over,
-            _ => len,
+            Skip::EndedInside(over) => gap.len - over,
+            _ => gap.len,
         };
         if direction == Direction::ServerToClient
             && self.server.message.body_bytes == 0
             && self.may_answer_head()
         {
             // There may be no body, whatever its length: these may be other messages.
-            return self.lose_end(direction, len, out);
+            return self.lose_end(direction, out);
         }
         let message = &mut self.lane(direction).message;
         message.gap = true;
         // What the snaplen cut off came with the bytes before it.
-        message.last_lost = ts != message.last;
+        message.last_lost = gap.ts != message.last;
         message.body_bytes = message.body_bytes.saturating_add(missing);
         match skip {
             Skip::Inside => self.lane(direction).state = State::Body(body),
-            Skip::Ended => self.finish(direction, out),
-            Skip::EndedInside(over) => {
-                self.finish(direction, out);
-                self.lose_to_gap(direction, over, true, out);
+            Skip::Ended => self.finish(direction, Some(gap.after(missing)), out),
+            Skip::EndedInside(_) => {
+                self.finish(direction, Some(gap.after(missing)), out);
+                self.lose_to_gap(direction, out);
             }
-            Skip::Lost => self.lose_end(direction, len, out),
+            Skip::Lost => self.lose_end(direction, out),
         }
     }
 
     /// The end of the message in progress is somewhere in a gap.
-    fn lose_end(&mut self, direction: Direction, len: u64, out: &mut Output<'_>) {
+    fn lose_end(&mut self, direction: Direction, out: &mut Output<'_>) {
         let message = &mut self.lane(direction).message;
         (message.gap, message.end_lost) = (true, true);
-        self.exchanges.ends(direction, None);
-        self.finish(direction, out);
-        self.lose_to_gap(direction, len, false, out);
+        self.finish(direction, None, out);
+        self.lose_to_gap(direction, out);
     }
 
     /// The connection is over, but `direction` did not say that it had no more to say.
@@ -117,7 +103,7 @@ impl Connection {
     /// No more bytes of `direction` will come.
     pub(super) fn end(&mut self, direction: Direction, out: &mut Output<'_>) {
         match self.lane(direction).state {
-            State::Body(_) | State::LongHead { .. } => self.finish(direction, out),
+            State::Body(_) | State::LongHead { .. } => self.finish(direction, None, out),
             State::Lost => _ = self.lane(direction).resync().start_anew(out),
             State::Between | State::Head => {}
             State::Over => return,
@@ -125,9 +111,5 @@ impl Connection {
         let lane = self.lane(direction);
         lane.clear();
         lane.state = State::Between;
-        match direction {
-            Direction::ClientToServer => self.exchanges.no_more_requests(),
-            Direction::ServerToClient => self.exchanges.no_more_responses(),
-        }
     }
 }

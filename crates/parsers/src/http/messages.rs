@@ -2,7 +2,7 @@
 //! when both are over.
 
 use flow::Place;
-use wire::{TcpSeq, Timestamp};
+use wire::TcpSeq;
 
 use super::body::Body;
 use super::connection::Connection;
@@ -10,8 +10,8 @@ use super::head::{self, Coding, Head, RequestHead, RequestLine, ResponseHead};
 use super::lane::{Progress, State};
 use super::probe;
 use super::transaction::{self, Method, Request, Wanted};
-use crate::in_order::Spot;
-use crate::{Direction, Output, Span};
+use crate::pairing::{Expects, Fit, Spot};
+use crate::{Direction, Output, Segment, Span};
 
 /// Most text kept of requests that wait for responses.
 const WAITING_BYTES_MAX: usize = 1 << 20;
@@ -23,20 +23,19 @@ pub struct Collection {
     found: bool,
     /// It is longer than the limit, and the last line held is empty so far.
     long: Option<bool>,
-    /// Where it begins in what both sides say.
-    place: Option<Place>,
+    /// Where it begins.
+    place: Place,
 }
 
 impl Collection {
     /// It lay where it was expected, in one piece.
-    pub fn whole(place: Option<Place>) -> Collection {
+    pub fn whole(place: Place) -> Collection {
         Collection { found: false, long: None, place }
     }
 
-    /// Where a message ends that begins with a head of `len` bytes.
-    fn end(&self, len: usize, body: Body) -> Option<TcpSeq> {
-        let Body::Length(body) = body else { return None };
-        self.place.filter(|_| self.long.is_none())?.behind(body.saturating_add(len as u64))
+    /// Where a head of `len` bytes ends, if that is all of it.
+    fn end(&self, len: usize) -> Option<TcpSeq> {
+        self.long.is_none().then(|| self.place.seq.plus(len as u32))
     }
 }
 
@@ -45,8 +44,8 @@ impl Connection {
     #[cold]
     pub(super) fn begin_collected(&mut self, direction: Direction, long: Option<bool>, out: &mut Output<'_>) {
         let fields = self.wanted(out).fields;
-        let (mut bytes, span, found) = self.lane(direction).take();
-        let how = Collection { found, long, place: self.lane(direction).place() };
+        let (mut bytes, span, place, found) = self.lane(direction).take();
+        let how = Collection { found, long, place };
         if long.is_some() {
             // The start line itself may be too long: what is there of it counts.
             bytes.push(b'\n');
@@ -75,10 +74,8 @@ impl Connection {
         out: &mut Output<'_>,
     ) {
         let wanted = self.wanted.get_or_insert_with(|| Wanted::new(out.columns()));
-        if self.exchanges.requests() == 0 {
-            self.exchanges.begin(how.place, out.flow.midstream);
-        }
-        let (number, request) = self.exchanges.request(len, span.first, how.place, how.found);
+        let (number, request) =
+            self.transactions.request(span.first, how.place, Expects::Response, how.found);
         request.become_one(head, wanted);
         self.simple |= request.is_simple();
         self.waiting_bytes += request.text_bytes();
@@ -93,8 +90,7 @@ impl Connection {
             Coding::None => Body::Length(framing.content_length.unwrap_or(0)),
         };
         out.counters.malformed_messages += u64::from(framing.bad_length || framing.coding == Coding::Other);
-        self.exchanges.ends(Direction::ClientToServer, how.end(len, body));
-        self.enter(Direction::ClientToServer, body, how.long, out);
+        self.enter(Direction::ClientToServer, body, how.long, how.end(len), out);
     }
 
     #[inline]
@@ -109,7 +105,7 @@ impl Connection {
         let status = head.status;
         if (100..200).contains(&status) && status != 101 {
             self.interim = status;
-            self.exchanges.pass(how.place, how.end(len, Body::Length(0)));
+            self.transactions.pass(Direction::ServerToClient, how.place.seq, how.end(len));
             match how.long {
                 Some(_) => self.lose(Direction::ServerToClient, out),
                 None => self.server.state = State::Between,
@@ -117,68 +113,65 @@ impl Connection {
             return;
         }
         let interim = std::mem::take(&mut self.interim);
-        let may_be_early = !out.flow.midstream || self.exchanges.requests() > 0;
-        let (place, response) = self.exchanges.response(span.first, how.place, how.found, may_be_early);
+        let (spot, response) = self.transactions.response(span.first, how.place, |_| Fit::Maybe);
         response.become_one(head, interim);
-        self.response = place;
+        self.response = spot;
         self.server.message = Progress::at(span.last);
-        let request = self.exchanges.request_of(place);
+        let request = self.transactions.request_of(spot);
         let method = request.map(|r| r.method);
         self.body_doubtful = request.is_some_and(|r| r.expects_continue)
-            && place == Spot::With(self.request)
+            && spot == Spot::With(self.request)
             && matches!(self.client.state, State::Body(_))
             && self.client.message.body_bytes == 0;
         out.counters.malformed_messages += u64::from(head.framing.bad_length);
         if status == 101 || method == Some(Method::Connect) && (200..300).contains(&status) {
-            self.switch_protocols(out);
+            self.switch_protocols(how.end(len), out);
         } else {
             let body = response_body(head, method);
-            // To HEAD there is no body, whatever its length; without the request only the body tells.
-            let end = how.end(len, body).filter(|_| method.is_some() || body == Body::Length(0));
-            self.exchanges.ends(Direction::ServerToClient, end);
-            self.enter(Direction::ServerToClient, body, how.long, out);
+            self.enter(Direction::ServerToClient, body, how.long, how.end(len), out);
         }
     }
 
     /// What follows is not HTTP/1.
     #[cold]
-    fn switch_protocols(&mut self, out: &mut Output<'_>) {
-        self.finish(Direction::ServerToClient, out);
+    fn switch_protocols(&mut self, end: Option<TcpSeq>, out: &mut Output<'_>) {
+        self.finish(Direction::ServerToClient, end, out);
         self.end(Direction::ClientToServer, out);
-        self.exchanges.close();
+        self.transactions.close();
         self.flush(out);
         (self.client.state, self.server.state) = (State::Over, State::Over);
     }
 
-    /// The head of a message is over and its body begins.
+    /// The head of a message ended at `end`, and its body begins.
     #[inline]
     pub(super) fn enter(
         &mut self,
         direction: Direction,
         body: Body,
         long: Option<bool>,
+        end: Option<TcpSeq>,
         out: &mut Output<'_>,
     ) {
         match long {
             Some(line_empty) => self.lane(direction).state = State::LongHead { line_empty, body },
-            None if body == Body::Length(0) => self.finish(direction, out),
+            None if body == Body::Length(0) => self.finish(direction, end, out),
             None => self.lane(direction).state = State::Body(body),
         }
     }
 
-    /// The message in progress is complete.
+    /// The message in progress is complete; it ended at `end`, if that is known.
     #[inline]
-    pub(super) fn finish(&mut self, direction: Direction, out: &mut Output<'_>) {
+    pub(super) fn finish(&mut self, direction: Direction, end: Option<TcpSeq>, out: &mut Output<'_>) {
         self.lane(direction).state = State::Between;
         match direction {
             Direction::ClientToServer => {
-                if let Some(request) = self.exchanges.finish_request(self.request) {
+                if let Some(request) = self.transactions.finish_request(self.request, end) {
                     request.progress = self.client.message;
                 }
             }
             Direction::ServerToClient => {
                 let progress = self.server.message;
-                if let Some(response) = self.exchanges.finish_response(self.response, progress.last) {
+                if let Some(response) = self.transactions.finish_response(self.response, end) {
                     response.progress = progress;
                 }
             }
@@ -189,20 +182,20 @@ impl Connection {
     /// Writes what is over.
     #[inline]
     pub(super) fn flush(&mut self, out: &mut Output<'_>) {
-        let Connection { exchanges, wanted, emitted, waiting_bytes, .. } = self;
-        exchanges.hand_out(|exchange| {
+        let Connection { transactions, wanted, emitted, waiting_bytes, .. } = self;
+        transactions.hand_out(|transaction| {
             let wanted = wanted.get_or_insert_with(|| Wanted::new(out.columns()));
-            transaction::emit(exchange, !*emitted, wanted, out);
+            transaction::emit(transaction, !*emitted, wanted, out);
             *emitted = true;
-            *waiting_bytes -= exchange.request().map_or(0, Request::text_bytes);
-            transaction::trim(exchange);
+            *waiting_bytes -= transaction.request().map_or(0, Request::text_bytes);
+            transaction::trim(transaction);
         });
     }
 
     /// Gives up the oldest requests where too many or too long ones wait.
     #[inline]
     fn bound(&mut self, out: &mut Output<'_>) {
-        if self.waiting_bytes > WAITING_BYTES_MAX || self.exchanges.has_evicted() {
+        if self.waiting_bytes > WAITING_BYTES_MAX || self.transactions.has_evicted() {
             self.evict(out);
         }
     }
@@ -211,25 +204,25 @@ impl Connection {
     fn evict(&mut self, out: &mut Output<'_>) {
         // The response in progress may be the oldest one's.
         if matches!(self.server.state, State::Body(_) | State::LongHead { .. })
-            && let Some(response) = self.exchanges.response_mut(self.response)
+            && let Some(response) = self.transactions.response_mut(self.response)
         {
             response.progress = self.server.message;
         }
         self.flush(out);
         while self.waiting_bytes > WAITING_BYTES_MAX
-            && self.exchanges.held() > 1
-            && self.exchanges.evict_oldest()
+            && self.transactions.held() > 1
+            && self.transactions.evict_oldest()
         {
             self.flush(out);
         }
-        out.counters.evicted_requests += self.exchanges.take_evicted();
+        out.counters.evicted_requests += self.transactions.take_evicted();
     }
 
     /// Whether the response in progress, of which only the head has been seen, may be one to HEAD.
     pub(super) fn may_answer_head(&mut self) -> bool {
-        let place = self.response;
-        self.exchanges.request_of(place).is_none_or(|r| r.method == Method::Head)
-            && self.exchanges.response_mut(place).is_some()
+        let spot = self.response;
+        self.transactions.request_of(spot).is_none_or(|r| r.method == Method::Head)
+            && self.transactions.response_mut(spot).is_some()
     }
 
     /// A client that has sent one line without a version, and waits: HTTP/0.9.
@@ -242,7 +235,7 @@ impl Connection {
 
     #[cold]
     fn try_simple_request(&mut self, out: &mut Output<'_>) {
-        let (bytes, span, _) = self.client.take();
+        let (bytes, span, place, _) = self.client.take();
         let line = bytes.strip_suffix(b"\n").map(head::without_cr).and_then(head::request_line);
         match line.filter(probe::is_simple) {
             Some(line) => {
@@ -254,7 +247,7 @@ impl Connection {
                     framing: head::Framing::default(),
                     expects_continue: false,
                 };
-                self.begin_request(&head, bytes.len(), span, Collection::whole(None), out);
+                self.begin_request(&head, bytes.len(), span, Collection::whole(place), out);
                 self.client.give_back(bytes);
             }
             None => self.client.resume(bytes),
@@ -262,19 +255,20 @@ impl Connection {
     }
 
     #[inline]
-    pub(super) fn answers_simple(&self, bytes: &[u8]) -> bool {
+    pub(super) fn answers_simple(&self, segment: Segment<'_>) -> bool {
+        let bytes = segment.bytes;
         self.simple
-            && self.exchanges.next_to_answer().is_some_and(Request::is_simple)
+            && self.transactions.next_to_answer(segment.place).is_some_and(Request::is_simple)
             && !bytes.starts_with(&b"HTTP/"[..bytes.len().min(5)])
     }
 
     #[cold]
-    pub(super) fn begin_simple_response(&mut self, ts: Timestamp, out: &mut Output<'_>) {
-        let (place, response) = self.exchanges.response(ts, None, false, false);
+    pub(super) fn begin_simple_response(&mut self, segment: Segment<'_>, out: &mut Output<'_>) {
+        let (spot, response) = self.transactions.response(segment.ts, segment.place, |_| Fit::Maybe);
         response.become_simple();
-        self.response = place;
-        self.server.message = Progress::at(ts);
-        self.enter(Direction::ServerToClient, Body::UntilEnd, None, out);
+        self.response = spot;
+        self.server.message = Progress::at(segment.ts);
+        self.enter(Direction::ServerToClient, Body::UntilEnd, None, None, out);
     }
 }
 

@@ -5,7 +5,7 @@ use tuple::TupleWriter;
 use super::head::{RequestHead, ResponseHead, Version, kind};
 use super::lane::Progress;
 use super::{fields, url};
-use crate::in_order::Exchange;
+use crate::pairing::{Answers, Transaction};
 use crate::{Columns, Output, Quality};
 use wire::Timestamp;
 
@@ -188,6 +188,8 @@ impl Request {
     }
 }
 
+impl Answers<Request> for Response {}
+
 impl Default for Response {
     fn default() -> Self {
         Response {
@@ -255,9 +257,9 @@ impl Method {
     }
 }
 
-/// Lets go of what an exchange that has been written holds beyond the usual.
-pub fn trim(exchange: &mut Exchange<Request, Response>) {
-    let (request, response) = exchange.places();
+/// Lets go of what a transaction that has been written holds beyond the usual.
+pub fn trim(transaction: &mut Transaction<Request, Response>) {
+    let (request, response) = transaction.parts_mut();
     for text in [&mut request.text, &mut response.content_type] {
         if text.capacity() > KEPT_BYTES {
             *text = Vec::new();
@@ -265,27 +267,26 @@ pub fn trim(exchange: &mut Exchange<Request, Response>) {
     }
 }
 
-/// Writes the tuple of `exchange`. `first`: it is the first of its connection.
+/// Writes the tuple of `transaction`. `first`: it is the first of its connection.
 #[inline]
-pub fn emit(exchange: &Exchange<Request, Response>, first: bool, wanted: &Wanted, out: &mut Output<'_>) {
-    let (request, response) = (exchange.request(), exchange.response());
-    let is_get = request.is_some_and(|r| r.method == Method::Get);
-    let quality = quality(exchange, first && out.flow.midstream);
+pub fn emit(
+    transaction: &Transaction<Request, Response>,
+    first: bool,
+    wanted: &Wanted,
+    out: &mut Output<'_>,
+) {
+    let is_get = transaction.request().is_some_and(|r| r.method == Method::Get);
+    let quality = quality(transaction, first && out.flow.midstream);
     out.emit(
-        exchange.first(),
+        transaction.first(),
         quality,
         |variant| variant == super::ALL || is_get,
-        |w| write(exchange, request, response, wanted, w),
+        |w| write(transaction, wanted, w),
     );
 }
 
-fn write(
-    exchange: &Exchange<Request, Response>,
-    request: Option<&Request>,
-    response: Option<&Response>,
-    wanted: &Wanted,
-    w: &mut TupleWriter,
-) {
+fn write(transaction: &Transaction<Request, Response>, wanted: &Wanted, w: &mut TupleWriter) {
+    let (request, response) = (transaction.request(), transaction.response());
     let columns = wanted.columns;
     if let Some(request) = request {
         if wanted.texts {
@@ -297,28 +298,35 @@ fn write(
     }
     if let Some(response) = response {
         let to_head = request.is_some_and(|r| r.method == Method::Head);
-        response.write(columns, exchange.response_first(), to_head, w);
+        response.write(columns, transaction.response_first(), to_head, w);
     }
     if columns.has(fields::HTTP_VERSION)
         && let Some(version) = request.map_or(response.map(|r| r.version), |r| r.version)
     {
         w.text(fields::HTTP_VERSION, &version);
     }
-    if let (Some(request), Some(_)) = (request, response)
-        && !(request.progress.end_lost || request.progress.last_lost)
-    {
-        w.i64(fields::RESPONSE_TIME_NS, exchange.response_first().since(request.progress.last));
+    if let Some(time) = response_time(transaction).filter(|time| *time >= 0) {
+        w.i64(fields::RESPONSE_TIME_NS, time);
     }
 }
 
-fn quality(exchange: &Exchange<Request, Response>, midstream: bool) -> Quality {
-    let (Some(request), Some(response)) = (exchange.request(), exchange.response()) else {
+/// Last byte of the request to first byte of the response, if both were seen; below 0 the response began before the request
+/// was complete, or the packets' times are wrong.
+fn response_time(transaction: &Transaction<Request, Response>) -> Option<i64> {
+    let (request, _) = transaction.request().zip(transaction.response())?;
+    let seen = !(request.progress.end_lost || request.progress.last_lost);
+    seen.then(|| transaction.response_first().since(request.progress.last))
+}
+
+fn quality(transaction: &Transaction<Request, Response>, midstream: bool) -> Quality {
+    let (Some(request), Some(response)) = (transaction.request(), transaction.response()) else {
         return Quality::Half;
     };
     match () {
         () if midstream => Quality::Midstream,
-        () if exchange.resync() => Quality::Resync,
+        () if transaction.resynchronised() => Quality::Resync,
         () if request.progress.gap || response.progress.gap => Quality::GapBody,
+        () if response_time(transaction).is_some_and(|time| time < 0) => Quality::Untimed,
         () => Quality::Exact,
     }
 }

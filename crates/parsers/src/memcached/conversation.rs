@@ -12,7 +12,7 @@ use super::pairing::Order;
 use super::recognise::Search;
 use super::waiting::{Marks, Request, Waiting};
 use crate::resync::Resync;
-use crate::{Direction, Output, Quality, Span};
+use crate::{Direction, Output, Quality, Segment, Span};
 
 /// How much earlier than its request a response may be captured: two directions of a mirrored link are not always in
 /// order.
@@ -238,7 +238,8 @@ impl Conversation {
     ) -> &'b [u8] {
         let mut resync = std::mem::take(&mut self.reader(direction).resync);
         let heads = Search { conversation: self, direction, is_binary: self.form == Form::Binary };
-        let found = resync.find(&heads, bytes, ts, out);
+        let found =
+            resync.find(&heads, Segment { bytes, ts, place: out.place_of(bytes).unwrap_or_default() }, out);
         self.reader(direction).resync = resync;
         let Some(found) = found else { return &[] };
         let began = found.ts;
@@ -250,7 +251,12 @@ impl Conversation {
             Direction::ClientToServer => {}
         }
         let unheld = std::mem::replace(&mut self.unheld, true);
-        let used = found.replay(bytes, out, |held, ts, out| self.read(direction, held, ts, out));
+        let place = out.place_of(bytes);
+        let used = found.replay(|held| {
+            out.set_chunk(held.bytes, Some(held.place));
+            self.read(direction, held.bytes, held.ts, out);
+        });
+        out.set_chunk(bytes, place);
         self.unheld = unheld;
         &bytes[used..]
     }

@@ -280,7 +280,7 @@ impl Conversation {
         if request.marks.has(Marks::SILENT) {
             return;
         }
-        let heard = request.place.map(|place| place.ack);
+        let heard = request.place.and_then(|place| place.ack);
         let again = heard.is_some() && heard == std::mem::replace(&mut self.order.asked_after, heard);
         request.marks.set(Marks::when(again, Marks::PIPELINED));
         let before = self.waiting.newest_answerable().is_some_and(|r| !r.marks.has(Marks::QUIET));

@@ -165,7 +165,7 @@ impl Heads for Search<'_> {
         let found = match self.direction {
             Direction::ClientToServer => request_evidence(line) > Evidence::None,
             Direction::ServerToClient => {
-                self.conversation.may_begin_answer(candidate.place) && Reply::read(line).is_telling()
+                self.conversation.may_begin_answer(Some(candidate.place)) && Reply::read(line).is_telling()
             }
         };
         if found { Verdict::Message } else { Verdict::No }

@@ -1,19 +1,18 @@
-//! One connection's bytes: where packets begin, decompression, and in which order both directions are read.
+//! One connection's bytes: where packets begin, and decompression.
 //!
-//! Slow mode. A client that was lost is found again where its bytes come after the server has spoken, for then it asks
-//! anew; or anywhere by a header with SQL behind it. A server that was lost is found again where its bytes come after
-//! a command and look like an answer to it; which command that is, is decided when the client was heard later, if that is
-//! not too long. A response without a request waits for it: a hole in the client's stream makes its requests late.
+//! Where the place of the next packet is lost (*slow mode*), a client is found again with the first segment that it sent
+//! after hearing more, for then it asks anew; or anywhere by a header with SQL behind it. A server is found again where
+//! its bytes are the first that a client heard after a command, and look like an answer to it.
 
-use wire::Timestamp;
+use flow::Place;
+use wire::{TcpSeq, Timestamp};
 
 use super::compression::{self, Method, Unpacking};
 use super::framing::Framing;
-use super::held::{Held, Piece};
 use super::search::{self, Commands, Responses};
-use super::session::{Awaits, Session};
+use super::session::{Expected, Session};
 use crate::resync::Resync;
-use crate::{Direction, Output, StreamParser};
+use crate::{Direction, Gap, Output, Segment, StreamParser};
 
 /// Bytes decompressed at a time.
 const SCRATCH: usize = 1 << 13;
@@ -22,36 +21,34 @@ const SCRATCH: usize = 1 << 13;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sync {
     /// It is.
-    Sure,
-    /// With the next bytes, if they look like it.
-    Judging,
+    Reading,
+    /// No; the next segment may begin one.
+    Joining,
     /// No.
     Lost,
 }
 
 /// One direction.
-struct Side {
+struct Lane {
     framing: Framing,
     sync: Sync,
     resync: Resync,
-    /// Arrival of the last bytes.
+    /// Arrival of the last bytes, and up to where their sender had heard the other side.
     arrived: Timestamp,
-    /// The same of those that were read.
-    heard: Timestamp,
-    /// Arrival of the last bytes before the place was lost.
-    lost_at: Timestamp,
+    heard: Option<TcpSeq>,
+    /// Where the bytes that were read so far end.
+    end: TcpSeq,
 }
 
-impl Side {
-    fn new() -> Side {
-        let never = Timestamp::MIN;
-        Side {
+impl Lane {
+    fn new() -> Lane {
+        Lane {
             framing: Framing::default(),
-            sync: Sync::Sure,
+            sync: Sync::Reading,
             resync: Resync::default(),
-            arrived: never,
-            heard: never,
-            lost_at: never,
+            arrived: Timestamp::MIN,
+            heard: None,
+            end: TcpSeq(0),
         }
     }
 
@@ -59,65 +56,59 @@ impl Side {
         self.framing.reset();
         self.resync.start_anew(out);
         self.sync = Sync::Lost;
-        self.lost_at = self.heard;
     }
 }
 
 /// One connection: both directions' packets, and what they mean.
 pub struct Connection {
-    client: Side,
-    server: Side,
+    lanes: [Lane; 2],
     session: Session,
-    /// Server bytes whose turn has not come.
-    held: Held,
-    /// Nothing is to wait: too much does, or nothing more will come.
-    hurried: bool,
     packed: Option<Box<Packed>>,
-    is_packed: bool,
     started: bool,
 }
 
-/// The compressed protocol's state.
+/// The compressed protocol's state. The bytes inside are numbered as if they went on behind those outside.
 struct Packed {
-    client: Unpacking,
-    server: Unpacking,
+    unpacking: [Unpacking; 2],
+    next: [TcpSeq; 2],
     scratch: Vec<u8>,
 }
 
 impl StreamParser for Connection {
-    fn on_bytes(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) {
+    fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
         if !self.started {
             self.start(out);
         }
-        self.side(direction).arrived = ts;
-        self.bytes(direction, bytes, ts, out);
-        if !self.held.is_empty() {
-            self.catch_up(direction, out);
-        }
+        self.bytes(direction, segment, out);
+        let lane = &mut self.lanes[direction as usize];
+        (lane.arrived, lane.heard) = (segment.ts, segment.place.ack.or(lane.heard));
     }
 
-    fn on_gap(&mut self, direction: Direction, len: u64, ts: Timestamp, out: &mut Output<'_>) {
+    fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
         self.start(out);
         if self.session.done {
             return;
         }
-        // The gap's time is when the missing bytes were given up. Only when they were cut off a packet by the snaplen is
-        // it also that of their arrival.
-        let cut = ts == self.side(direction).arrived;
-        let inside = match (&mut self.packed, direction) {
-            (None, _) => Some(len),
-            (Some(packed), Direction::ClientToServer) => packed.client.gap(len),
-            (Some(packed), Direction::ServerToClient) => packed.server.gap(len),
-        };
-        match inside {
-            Some(inside) => self.gap(direction, inside, cut, out),
+        // What the snaplen cut off came with the bytes before it.
+        let cut = gap.ts == self.lanes[direction as usize].arrived;
+        let Some(packed) = &mut self.packed else { return self.gap(direction, gap, cut, out) };
+        match packed.unpacking[direction as usize].gap(gap.len) {
+            Some(inside) => {
+                let next = &mut packed.next[direction as usize];
+                let gap = Gap { seq: *next, len: inside, ..gap };
+                *next = gap.after(inside);
+                self.gap(direction, gap, cut, out);
+            }
             // Nothing tells where the next compressed packet begins.
             None => self.give_up(out),
         }
-        self.catch_up(direction, out);
     }
 
-    fn on_end(&mut self, _: Direction, _: Timestamp, _: &mut Output<'_>) {}
+    fn on_end(&mut self, direction: Direction, _: Timestamp, out: &mut Output<'_>) {
+        if direction == Direction::ServerToClient && !self.session.done {
+            self.session.end_responses(out);
+        }
+    }
 
     fn on_close(&mut self, out: &mut Output<'_>) {
         self.give_up(out);
@@ -132,13 +123,9 @@ impl Connection {
     /// A connection of which nothing was seen yet.
     pub fn new() -> Connection {
         Connection {
-            client: Side::new(),
-            server: Side::new(),
+            lanes: [Lane::new(), Lane::new()],
             session: Session::new(),
-            held: Held::default(),
-            hurried: false,
             packed: None,
-            is_packed: false,
             started: false,
         }
     }
@@ -148,279 +135,196 @@ impl Connection {
             self.started = true;
             self.session.start(out);
             if out.flow.midstream {
-                (self.client.sync, self.server.sync) = (Sync::Judging, Sync::Judging);
+                self.lanes.iter_mut().for_each(|lane| lane.sync = Sync::Joining);
             }
         }
     }
 
-    fn side(&mut self, direction: Direction) -> &mut Side {
-        match direction {
-            Direction::ClientToServer => &mut self.client,
-            Direction::ServerToClient => &mut self.server,
-        }
-    }
-
     /// Bytes as they are on the wire.
-    fn bytes(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) {
-        let mut rest = bytes;
-        while !rest.is_empty() && !self.session.done {
-            if self.packed.is_none() {
-                rest = self.plain_bytes(direction, rest, ts, out);
-            } else if let Some(mut packed) = self.packed.take() {
-                self.packed_bytes(&mut packed, direction, rest, ts, out);
-                self.packed = Some(packed);
-                rest = &[];
+    fn bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+        let mut rest = segment;
+        while !rest.bytes.is_empty() && !self.session.done {
+            match self.packed.take() {
+                None => rest = self.plain_bytes(direction, rest, out),
+                Some(mut packed) => {
+                    self.packed_bytes(&mut packed, direction, rest, out);
+                    self.packed = Some(packed);
+                    return;
+                }
             }
         }
     }
 
     /// Bytes of the plain protocol; what is left of them belongs to the compressed one.
+    #[inline]
     fn plain_bytes<'a>(
         &mut self,
         direction: Direction,
-        bytes: &'a [u8],
-        ts: Timestamp,
+        segment: Segment<'a>,
         out: &mut Output<'_>,
-    ) -> &'a [u8] {
+    ) -> Segment<'a> {
+        self.lanes[direction as usize].end = segment.end();
         match direction {
-            Direction::ClientToServer => {
-                let rest = self.client_bytes(bytes, ts, out);
-                self.client.heard = self.client.heard.max(ts);
-                rest
-            }
-            Direction::ServerToClient if !self.held.is_empty() => self.hold(bytes, ts, out),
-            Direction::ServerToClient => self.server_bytes(bytes, ts, out),
+            Direction::ClientToServer => self.client_bytes(segment, out),
+            Direction::ServerToClient => self.server_bytes(segment, out),
         }
     }
 
-    /// So many bytes of the plain protocol are missing; `cut`: they arrived with those before them.
-    fn gap(&mut self, direction: Direction, len: u64, cut: bool, out: &mut Output<'_>) {
-        let is_server = direction == Direction::ServerToClient;
-        if len == 0 {
+    /// Bytes of the plain protocol are missing; `cut`: they arrived with those before them.
+    fn gap(&mut self, direction: Direction, gap: Gap, cut: bool, out: &mut Output<'_>) {
+        if gap.len == 0 {
             return;
         }
-        if is_server && (!self.held.is_empty() || self.must_wait()) {
-            return self.held.push(Piece::Gap(len, cut));
+        let lane = &mut self.lanes[direction as usize];
+        if lane.sync != Sync::Reading || !lane.framing.gap(gap.len, cut) {
+            return self.lose(direction, out);
         }
-        let side = self.side(direction);
-        let known = side.sync == Sync::Sure && side.framing.gap(len, cut);
-        let ts = side.heard;
-        match known {
-            false => self.lose(direction, cut, out),
-            true if is_server => _ = self.server_packets(&[], ts, out),
-            true => _ = self.client_packets(&[], ts, out),
-        }
+        let place = Place { seq: gap.after(gap.len), ack: lane.heard };
+        let ended = Segment { bytes: &[], ts: lane.arrived, place };
+        match direction {
+            Direction::ClientToServer => self.client_packets(ended, out),
+            Direction::ServerToClient => self.server_packets(ended, out),
+        };
     }
 
     /// It is not known any more where packets begin.
-    fn lose(&mut self, direction: Direction, cut: bool, out: &mut Output<'_>) {
-        let first = self.side(direction).sync == Sync::Sure;
+    fn lose(&mut self, direction: Direction, out: &mut Output<'_>) {
+        let lane = &mut self.lanes[direction as usize];
+        let first = lane.sync == Sync::Reading;
         out.counters.resyncs += u64::from(first);
         match direction {
-            Direction::ClientToServer if first => {
-                self.session.client_lost(self.client.framing.partial(), cut, out)
-            }
-            Direction::ClientToServer if !cut => self.session.client_end_lost(),
-            Direction::ServerToClient if first => self.session.server_lost(out),
-            _ => {}
+            Direction::ClientToServer if first => self.session.client_lost(lane.framing.partial(), out),
+            Direction::ClientToServer => self.session.miss_requests(),
+            Direction::ServerToClient => self.session.server_lost(out),
         }
-        if direction == Direction::ServerToClient && !cut {
-            self.session.end_unseen();
-        }
-        self.side(direction).lose(out);
-    }
-
-    /// Reads what waits, as far as it can be now that `direction` has spoken.
-    fn catch_up(&mut self, direction: Direction, out: &mut Output<'_>) {
-        if !self.held.is_empty() && direction == Direction::ClientToServer {
-            let too_early = self.server.sync != Sync::Sure && self.held.since() >= Some(self.client.heard);
-            if !self.must_wait() && !too_early {
-                self.read_held(out);
-            }
-        }
-        if self.held.overflows() {
-            self.hurried = true;
-            self.read_held(out);
-            self.hurried = false;
-        }
-    }
-
-    fn read_held(&mut self, out: &mut Output<'_>) {
-        let (mut pieces, was_packed) = (std::mem::take(&mut self.held), self.is_packed);
-        while let Some(piece) = pieces.pop() {
-            match piece {
-                // What comes before it has to wait again.
-                piece if !self.held.is_empty() => self.held.push(piece),
-                Piece::Bytes(ts, bytes, _) if was_packed => {
-                    _ = self.plain_bytes(Direction::ServerToClient, &bytes, ts, out)
-                }
-                Piece::Bytes(ts, bytes, place) => {
-                    out.set_chunk(&bytes, place);
-                    self.bytes(Direction::ServerToClient, &bytes, ts, out);
-                }
-                Piece::Gap(len, cut) if was_packed == self.is_packed => {
-                    self.gap(Direction::ServerToClient, len, cut, out)
-                }
-                // Everything became compressed before this gap.
-                Piece::Gap(..) => self.give_up(out),
-            }
-        }
+        self.lanes[direction as usize].lose(out);
     }
 
     /// Nothing after this can be read: writes what waits.
     fn give_up(&mut self, out: &mut Output<'_>) {
         if !self.session.done {
-            self.session.adopt(self.client.framing.partial());
-            self.hurried = true;
-            self.read_held(out);
+            self.session.adopt(self.lanes[Direction::ClientToServer as usize].framing.partial(), out);
             self.session.close(out);
         }
     }
 
-    fn hold<'a>(&mut self, bytes: &[u8], ts: Timestamp, out: &Output<'_>) -> &'a [u8] {
-        if !bytes.is_empty() {
-            self.held.push(Piece::Bytes(ts, bytes.to_vec(), out.place_of(bytes)));
+    fn client_bytes<'a>(&mut self, segment: Segment<'a>, out: &mut Output<'_>) -> Segment<'a> {
+        let lane = &mut self.lanes[Direction::ClientToServer as usize];
+        if lane.sync == Sync::Reading {
+            return self.client_packets(segment, out);
         }
-        &[]
-    }
-
-    /// Whether the server's next packet has to wait for its request.
-    fn must_wait(&self) -> bool {
-        let between = self.server.sync == Sync::Sure && self.server.framing.is_between();
-        between && !self.hurried && self.session.lacks_request()
-    }
-
-    fn client_bytes<'a>(&mut self, bytes: &'a [u8], ts: Timestamp, out: &mut Output<'_>) -> &'a [u8] {
-        if self.client.sync == Sync::Sure {
-            return self.client_packets(bytes, ts, out);
-        }
-        let expected = self.client.sync == Sync::Judging || self.server_spoke_before(ts);
-        self.client.sync = Sync::Lost;
-        let found =
-            self.client.resync.find(&Commands { expected, may_be_packed: !self.is_packed }, bytes, ts, out);
+        let has_heard = segment.place.ack.is_some() && segment.place.ack != lane.heard;
+        let expected = lane.sync == Sync::Joining || has_heard;
+        lane.sync = Sync::Lost;
+        let may_be_packed = self.packed.is_none();
+        let found = lane.resync.find(&Commands { expected, may_be_packed }, segment, out);
         let Some(found) = found else {
-            match self.client.resync.candidate() {
-                Some(candidate) if candidate.begins_segment || candidate.bytes.len() >= search::HEAD => {}
-                _ if expected => self.client.lost_at = ts,
-                _ => self.session.client_skipped(ts),
-            }
-            return &[];
+            self.session.miss_requests();
+            return segment.behind(segment.bytes.len());
         };
-        let packed = !self.is_packed && search::is_packed(found.first(bytes));
+        let packed = may_be_packed && search::is_packed(found.first(segment.bytes));
         match packed {
             true => self.join_packed(out),
-            false => self.client.sync = Sync::Sure,
+            false => lane.sync = Sync::Reading,
         }
-        let used =
-            found.replay(bytes, out, |held, ts, out| self.bytes(Direction::ClientToServer, held, ts, out));
-        if packed { &bytes[used..] } else { self.client_packets(&bytes[used..], ts, out) }
+        if found.skipped {
+            self.session.miss_requests();
+        }
+        let used = found.replay(|held| self.bytes(Direction::ClientToServer, held, out));
+        let rest = segment.behind(used);
+        if packed { rest } else { self.client_packets(rest, out) }
     }
 
-    /// Whether the server has spoken after the client was lost and before `ts`: whatever was asked is answered, and a
-    /// new command begins.
-    fn server_spoke_before(&self, ts: Timestamp) -> bool {
-        let (after, heard) = (self.client.lost_at, self.server.heard);
-        heard > after && heard < ts || self.held.heard_between(after, ts)
-    }
-
-    fn client_packets<'a>(&mut self, bytes: &'a [u8], ts: Timestamp, out: &mut Output<'_>) -> &'a [u8] {
-        let mut rest = bytes;
+    #[inline]
+    fn client_packets<'a>(&mut self, segment: Segment<'a>, out: &mut Output<'_>) -> Segment<'a> {
+        let mut rest = segment.bytes;
         while !self.session.done {
             let keep = self.session.client_keep();
-            self.client.framing.set_place(out.place_of(rest));
-            let Some(packet) = self.client.framing.next(&mut rest, ts, keep) else { break };
+            let framing = &mut self.lanes[Direction::ClientToServer as usize].framing;
+            framing.set_place(segment.behind(segment.bytes.len() - rest.len()).place);
+            let Some(packet) = framing.next(&mut rest, segment.ts, keep) else { break };
             if !self.session.client_packet(&packet, out) {
-                self.lose(Direction::ClientToServer, true, out);
+                self.lose(Direction::ClientToServer, out);
                 out.counters.skipped_bytes += rest.len() as u64;
                 break;
             }
         }
-        &[]
+        segment.behind(segment.bytes.len())
     }
 
-    fn server_bytes<'a>(&mut self, bytes: &'a [u8], ts: Timestamp, out: &mut Output<'_>) -> &'a [u8] {
-        // A server's first packet has number 0, or was not seen.
-        let is_first = !self.session.server_spoke() && self.server.framing.is_between();
-        match self.server.sync {
-            Sync::Sure if is_first && bytes.get(3).is_some_and(|seq| *seq != 0) => {
-                self.server.sync = Sync::Judging
-            }
-            Sync::Judging if self.session.is_opening(bytes) => self.server.sync = Sync::Sure,
-            _ => {}
+    #[inline]
+    fn server_bytes<'a>(&mut self, segment: Segment<'a>, out: &mut Output<'_>) -> Segment<'a> {
+        let lane = &mut self.lanes[Direction::ServerToClient as usize];
+        let is_first = !self.session.server_spoke();
+        if is_first && lane.sync == Sync::Reading && lane.framing.is_between() {
+            // A server's first packet has number 0, or was not seen.
+            let begins = segment.bytes.get(3).is_none_or(|seq| *seq == 0);
+            lane.sync = if begins { Sync::Reading } else { Sync::Joining };
+        } else if lane.sync == Sync::Joining && self.session.is_opening(segment.bytes) {
+            lane.sync = Sync::Reading;
         }
-        if self.server.sync != Sync::Sure {
-            // Until the client is heard later it may still turn out to have asked before this.
-            if ts >= self.client.heard && !self.hurried {
-                return self.hold(bytes, ts, out);
+        if lane.sync == Sync::Reading {
+            let [client, server] = &mut self.lanes;
+            if server.framing.is_between() && !client.framing.is_between() {
+                // It may be answered before it is over.
+                self.session.adopt(client.framing.partial(), out);
             }
-            self.server.heard = self.server.heard.max(ts);
-            let Some(used) = self.find_response(bytes, ts, out) else { return &[] };
-            return self.server_packets(&bytes[used..], ts, out);
+            return self.server_packets(segment, out);
         }
-        self.server_packets(bytes, ts, out)
+        match self.find_response(segment, out) {
+            Some(used) => self.server_packets(segment.behind(used), out),
+            None => segment.behind(segment.bytes.len()),
+        }
     }
 
     /// Looks for a response; how many bytes come before what is left of it.
-    fn find_response(&mut self, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) -> Option<usize> {
-        let (at, place) = match self.server.resync.candidate() {
-            Some(candidate) => (candidate.ts, candidate.place),
-            None => (ts, out.place_of(bytes)),
-        };
-        let index = match self.session.awaits_at(at, place) {
-            Awaits::Request(index) => Some(index),
-            // A response to nobody is only taken for one where nothing was lost before.
-            Awaits::Nobody if self.server.sync == Sync::Judging => None,
-            Awaits::Nobody | Awaits::NoNew => {
-                self.server.sync = Sync::Lost;
-                self.server.resync.start_anew(out);
-                out.counters.skipped_bytes += bytes.len() as u64;
-                return None;
-            }
-        };
-        self.server.sync = Sync::Judging;
-        let responses = Responses { session: &self.session, index };
-        let Some(found) = self.server.resync.find(&responses, bytes, ts, out) else {
-            if self.server.resync.candidate().is_none() {
-                self.server.sync = Sync::Lost;
-                index.into_iter().for_each(|i| self.session.doubt(i));
-            }
+    #[cold]
+    fn find_response(&mut self, segment: Segment<'_>, out: &mut Output<'_>) -> Option<usize> {
+        let lane = &mut self.lanes[Direction::ServerToClient as usize];
+        let place = lane.resync.candidate().map_or(segment.place, |candidate| candidate.place);
+        // In a connection joined midway the first response may be to a request from before.
+        let joining = (lane.sync == Sync::Joining).then_some(Expected::ANY);
+        let Some(expected) = self.session.expected_at(place).or(joining) else {
+            lane.resync.start_anew(out);
+            out.counters.skipped_bytes += segment.bytes.len() as u64;
             return None;
         };
-        self.server.sync = Sync::Sure;
-        index.into_iter().for_each(|i| self.session.resume_at(i, place.is_some(), out));
-        Some(found.replay(bytes, out, |held, ts, out| _ = self.server_packets(held, ts, out)))
+        lane.sync = Sync::Lost;
+        let found = lane.resync.find(&Responses(expected), segment, out)?;
+        lane.sync = Sync::Reading;
+        Some(found.replay(|held| _ = self.server_packets(held, out)))
     }
 
-    fn server_packets<'a>(&mut self, bytes: &'a [u8], ts: Timestamp, out: &mut Output<'_>) -> &'a [u8] {
-        let mut rest = bytes;
+    #[inline]
+    fn server_packets<'a>(&mut self, segment: Segment<'a>, out: &mut Output<'_>) -> Segment<'a> {
+        let mut rest = segment.bytes;
         while !self.session.done {
-            if self.must_wait() {
-                return self.hold(rest, ts, out);
-            }
-            self.server.heard = self.server.heard.max(ts);
             if self.session.in_rows() {
-                self.skip_rows(&mut rest, ts);
+                self.skip_rows(&mut rest, segment.ts);
             }
             let keep = self.session.server_keep();
-            self.server.framing.set_place(out.place_of(rest));
-            let Some(packet) = self.server.framing.next(&mut rest, ts, keep) else { break };
+            let framing = &mut self.lanes[Direction::ServerToClient as usize].framing;
+            framing.set_place(segment.behind(segment.bytes.len() - rest.len()).place);
+            let Some(packet) = framing.next(&mut rest, segment.ts, keep) else { break };
             if !self.session.server_packet(&packet, out) {
-                self.lose(Direction::ServerToClient, true, out);
+                self.lose(Direction::ServerToClient, out);
                 out.counters.skipped_bytes += rest.len() as u64;
-                return &[];
+                break;
             }
             if std::mem::take(&mut self.session.packs) {
-                self.begin_packed(out);
+                let rest = segment.behind(segment.bytes.len() - rest.len());
+                self.begin_packed(rest.place.seq, out);
                 return rest;
             }
         }
-        &[]
+        segment.behind(segment.bytes.len())
     }
 
     fn skip_rows(&mut self, bytes: &mut &[u8], ts: Timestamp) {
         let expected = self.session.next_seq();
         let (mut seq, ordered) = (expected.unwrap_or(0), expected.is_some());
-        let (rows, wire_bytes) = self.server.framing.skip_rows(bytes, |n, first| {
+        let framing = &mut self.lanes[Direction::ServerToClient as usize].framing;
+        let (rows, wire_bytes) = framing.skip_rows(bytes, |n, first| {
             let is_row = first < 0xfe && (n == seq || !ordered);
             seq = seq.wrapping_add(1);
             is_row
@@ -430,40 +334,44 @@ impl Connection {
         }
     }
 
-    fn begin_packed(&mut self, out: &mut Output<'_>) {
+    /// From here on everything is compressed; the server's next byte is `server`.
+    fn begin_packed(&mut self, server: TcpSeq, out: &mut Output<'_>) {
         out.counters.compressed_flows += 1;
-        let (client, server) = (Unpacking::default(), Unpacking::default());
-        self.packed = Some(Box::new(Packed { client, server, scratch: vec![0; SCRATCH] }));
-        self.is_packed = true;
+        let next = [self.lanes[Direction::ClientToServer as usize].end, server];
+        let unpacking = [Unpacking::default(), Unpacking::default()];
+        self.packed = Some(Box::new(Packed { unpacking, next, scratch: vec![0; SCRATCH] }));
     }
 
     /// A connection joined late turns out to be compressed.
     fn join_packed(&mut self, out: &mut Output<'_>) {
-        (self.client.sync, self.server.sync) = (Sync::Sure, Sync::Sure);
-        self.held = Held::default();
+        self.lanes.iter_mut().for_each(|lane| lane.sync = Sync::Reading);
         self.session.join_packed();
-        self.begin_packed(out);
+        self.begin_packed(TcpSeq(0), out);
     }
 
     fn packed_bytes(
         &mut self,
         packed: &mut Packed,
         direction: Direction,
-        bytes: &[u8],
-        ts: Timestamp,
+        segment: Segment<'_>,
         out: &mut Output<'_>,
     ) {
-        let unpacking = match direction {
-            Direction::ClientToServer => &mut packed.client,
-            Direction::ServerToClient => &mut packed.server,
-        };
-        let mut rest = bytes;
+        let Packed { unpacking, next, scratch } = packed;
+        let unpacking = &mut unpacking[direction as usize];
+        let mut rest = segment.bytes;
         while !self.session.done {
-            match unpacking.next(&mut rest, &mut packed.scratch) {
-                Some(compression::Piece::Bytes(piece)) => _ = self.plain_bytes(direction, piece, ts, out),
+            match unpacking.next(&mut rest, scratch) {
+                Some(compression::Piece::Bytes(bytes)) => {
+                    // What its sender had heard is everything that was unpacked before.
+                    let place =
+                        Place { seq: next[direction as usize], ack: Some(next[1 - direction as usize]) };
+                    let piece = Segment { bytes, place, ..segment };
+                    next[direction as usize] = piece.end();
+                    self.plain_bytes(direction, piece, out);
+                }
                 Some(compression::Piece::Unreadable) => {
                     if unpacking.method == Some(Method::Zstd) {
-                        self.session.encoding = Some("zstd");
+                        self.session.is_zstd();
                     }
                     self.give_up(out);
                 }

@@ -5,7 +5,7 @@
 //! is stepped over too; one that hides a header is reported as lost. Knows nothing of what packets mean.
 
 use flow::Place;
-use wire::Timestamp;
+use wire::{TcpSeq, Timestamp};
 
 use crate::Span;
 
@@ -28,8 +28,8 @@ pub struct Packet<'a> {
     pub holed: bool,
     /// Its last byte is, and when that arrived is not known: `span` ends with the last byte that was seen.
     pub open_end: bool,
-    /// Where it begins in what both sides say.
-    pub place: Option<Place>,
+    /// Where it begins.
+    pub place: Place,
 }
 
 impl Packet<'_> {
@@ -41,6 +41,11 @@ impl Packet<'_> {
     /// Whether `head` is the whole payload.
     pub fn is_whole(&self) -> bool {
         self.head.len() == self.len as usize
+    }
+
+    /// Where it ends.
+    pub fn end(&self) -> TcpSeq {
+        self.place.seq.plus(self.len + HEADER as u32)
     }
 
     /// The first byte of the payload, if there is one and it was seen.
@@ -62,7 +67,7 @@ pub struct Framing {
     holed: bool,
     open_end: bool,
     /// Where the packet under way begins, or the next one will.
-    place: Option<Place>,
+    place: Place,
 }
 
 impl Default for Framing {
@@ -77,7 +82,7 @@ impl Default for Framing {
             span,
             holed: false,
             open_end: false,
-            place: None,
+            place: Place::default(),
         }
     }
 }
@@ -85,7 +90,7 @@ impl Default for Framing {
 impl Framing {
     /// The next bytes are at `place`.
     #[inline]
-    pub fn set_place(&mut self, place: Option<Place>) {
+    pub fn set_place(&mut self, place: Place) {
         if self.is_between() {
             self.place = place;
         }

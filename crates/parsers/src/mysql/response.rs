@@ -4,7 +4,7 @@
 //! are counted, never read. Where the login was not seen, whether EOF packets are in use is learned from the first
 //! result set. ("Text resultset", "OK_Packet" … in the MySQL source documentation.)
 
-use super::command::{Awaited, DefaultDatabase};
+use super::command::{Awaited, DefaultDatabase, Kind};
 use super::fields::Fields;
 use super::framing::{PACKET_MAX, Packet};
 use super::login::capability;
@@ -119,6 +119,9 @@ pub struct Response {
     stage: Stage,
     /// Sequence number of the next packet, where the client does not speak in between.
     next_seq: Option<u8>,
+    /// Sequence number of its first packet, and whether such numbers say nothing.
+    pub first_seq: u8,
+    pub unordered: bool,
     /// What it said so far.
     pub outcome: Outcome,
     /// When it was on the wire; `None` before its first packet.
@@ -133,6 +136,14 @@ pub struct Response {
     pub unasked: bool,
     /// What it says depends on the request, which was not seen.
     pub doubtful: bool,
+    /// It came instead of a greeting: the connection is refused.
+    pub refused: bool,
+}
+
+impl Default for Response {
+    fn default() -> Self {
+        Response::new(Awaited::Result)
+    }
 }
 
 impl Response {
@@ -143,6 +154,8 @@ impl Response {
             awaited,
             stage: Stage::First,
             next_seq: None,
+            first_seq: 0,
+            unordered: false,
             outcome,
             span: None,
             wire_bytes: 0,
@@ -150,7 +163,18 @@ impl Response {
             open_end: false,
             unasked: false,
             doubtful: false,
+            refused: false,
         }
+    }
+
+    /// What its request was, if that was not seen.
+    pub fn unseen_kind(&self) -> Kind {
+        if self.refused { Kind::Connect } else { Kind::Unseen }
+    }
+
+    /// The response to what kind of command it was read as.
+    pub fn awaited(&self) -> Awaited {
+        self.awaited
     }
 
     /// Whether it is over unless an EOF packet follows.
@@ -508,7 +532,7 @@ mod tests {
                 span,
                 holed: false,
                 open_end: false,
-                place: None,
+                place: flow::Place::default(),
             };
             progress = response.on_packet(&p, &mut dialect);
         }
@@ -623,7 +647,7 @@ mod tests {
                 span: Span::at(Timestamp(0)),
                 holed: false,
                 open_end: false,
-                place: None,
+                place: flow::Place::default(),
             };
             response.on_packet(&p, &mut Dialect::default());
         }

@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 
-use super::session::Session;
+use super::session::Expected;
 use super::{command, probe};
 use crate::resync::{Candidate, Heads, Verdict};
 
@@ -65,15 +65,10 @@ pub fn is_packed(bytes: impl Iterator<Item = u8>) -> bool {
     n == PACKED_HEAD && probe::is_packed_head(len, &head[4..])
 }
 
-/// The server's responses: they begin segments, and are told by the request that awaits them.
-pub struct Responses<'a> {
-    /// The connection.
-    pub session: &'a Session,
-    /// The place of the request.
-    pub index: Option<usize>,
-}
+/// A response: it begins a segment, and is told by the request that awaits it.
+pub struct Responses(pub Expected);
 
-impl Heads for Responses<'_> {
+impl Heads for Responses {
     const HEAD_BYTES_MAX: usize = HEAD;
 
     fn next(&self, _: &[u8], _: usize) -> Option<usize> {
@@ -86,7 +81,7 @@ impl Heads for Responses<'_> {
 
     fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
         match candidate.bytes.first_chunk() {
-            Some(head) if self.session.can_begin(self.index, *head) => Verdict::Message,
+            Some(head) if self.0.can_begin(*head) => Verdict::Message,
             Some(_) => Verdict::No,
             None => Verdict::More,
         }

@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::fingerprint::fingerprint;
-use super::request::LAST_STATEMENT as LAST;
+use super::transaction::LAST_STATEMENT as LAST;
 
 const STATEMENTS_MAX: usize = 1024;
 const TEXT_BYTES_MAX: usize = 1 << 20;

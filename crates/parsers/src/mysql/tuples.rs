@@ -2,13 +2,13 @@
 
 use tuple::{FieldId, TupleWriter};
 
-use super::request::Request;
+use super::command::Kind;
 use super::response::{Response, UNREAD_ERROR};
+use super::transaction::{Request, Seen};
 use super::{
     AFFECTED_ROWS, COMMAND, DATABASE, ENCODING, ERROR_CODE, FINGERPRINT, QUERY, REQUEST_BYTES,
     RESPONSE_BYTES, RESPONSE_TIME, ROWS, TRANSFER_TIME, USER,
 };
-use crate::Span;
 
 /// What the tuple shows besides.
 pub struct Context<'a> {
@@ -24,29 +24,44 @@ pub struct Context<'a> {
     pub encoding: Option<&'static str>,
 }
 
-/// Sets the tuple's own fields; a response comes with whether it is over.
-pub fn write(
-    w: &mut TupleWriter,
-    request: &Request,
-    response: Option<(&Response, bool)>,
-    context: &Context<'_>,
-) {
+/// What a tuple is made of.
+pub struct Tuple<'a> {
+    /// The request, if it was seen.
+    pub request: Option<&'a Request>,
+    /// What it was, as far as that is known.
+    pub kind: Kind,
+    /// The response, and whether what it says is known to its end.
+    pub response: Option<(&'a Response, bool)>,
+}
+
+/// Sets the tuple's own fields.
+pub fn write(w: &mut TupleWriter, tuple: &Tuple<'_>, context: &Context<'_>) {
     set_text(w, QUERY, context.query);
     set_text(w, FINGERPRINT, context.fingerprint);
-    set_text(w, COMMAND, request.kind.name().map(str::as_bytes));
+    set_text(w, COMMAND, tuple.kind.name().map(str::as_bytes));
     set_text(w, DATABASE, context.database);
     set_text(w, USER, context.user);
     set_text(w, ENCODING, context.encoding.map(str::as_bytes));
-    if request.is_seen() && request.packets.is_some() && request.complete {
+    if let Some(request) = tuple.request.filter(|r| r.seen != Seen::Cut) {
         w.u64(REQUEST_BYTES, request.wire_bytes);
     }
-    let Some((response, over)) = response else { return };
+    let Some((response, over)) = tuple.response else { return };
     if over {
         write_outcome(w, response);
     }
-    if let Some(span) = response.span {
-        write_times(w, request, span, over && !response.open_end);
+    if let Some(time) = tuple.request.and_then(|request| response_time(request, response)).filter(|t| *t >= 0)
+    {
+        w.i64(RESPONSE_TIME, time);
     }
+    if let Some(span) = response.span.filter(|_| over && !response.open_end) {
+        w.i64(TRANSFER_TIME, span.last.since(span.first));
+    }
+}
+
+/// The request's last byte to the response's first, if both were seen.
+pub fn response_time(request: &Request, response: &Response) -> Option<i64> {
+    let seen = matches!(request.seen, Seen::Whole | Seen::Holed);
+    Some(response.span.filter(|_| seen)?.first.since(request.span.last))
 }
 
 #[inline]
@@ -65,14 +80,5 @@ fn write_outcome(w: &mut TupleWriter, response: &Response) {
     }
     if !response.holed {
         w.u64(RESPONSE_BYTES, response.wire_bytes);
-    }
-}
-
-fn write_times(w: &mut TupleWriter, request: &Request, span: Span, ended: bool) {
-    if request.is_seen() && !request.open_end {
-        w.i64(RESPONSE_TIME, span.first.since(request.span.last));
-    }
-    if ended {
-        w.i64(TRANSFER_TIME, span.last.since(span.first));
     }
 }

@@ -3,14 +3,13 @@
 //! *Fast mode* goes by lengths: of a message only the part that is read is looked at; file data are passed over, or
 //! check-summed on the way. Behind a loss of unknown content *slow mode* looks for the next message by its signature.
 
-use flow::Place;
 use wire::Timestamp;
 
 use super::calls::{Calls, FileData, Layout, index};
 use super::emit::Reply;
 use super::lane::{Kind, Lane, Stage};
 use super::scan::Search;
-use crate::{Direction, Output, Quality};
+use crate::{Direction, Gap, Output, Quality, Segment};
 
 /// How much of a split head is copied at least before it is looked at again.
 const COPY_BYTES: usize = 512;
@@ -25,18 +24,18 @@ pub struct Connection {
 
 impl Connection {
     /// The next bytes of one direction.
-    pub fn on_bytes(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) {
+    pub fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
         self.start(out);
-        out.counters.parsed_bytes += bytes.len() as u64;
-        self.lanes[index(direction)].last_ts = ts;
-        let place = out.place_of(bytes);
-        self.calls.come_to(direction, place, ts, out);
-        self.feed(direction, bytes, (ts, place), out);
+        out.counters.parsed_bytes += segment.bytes.len() as u64;
+        self.lanes[index(direction)].last_ts = segment.ts;
+        self.calls.come_to(direction, Some(segment.place), segment.ts, out);
+        self.feed(direction, segment, out);
     }
 
-    /// `len` bytes of one direction are missing, as was clear at `ts`.
-    pub fn on_gap(&mut self, direction: Direction, len: u64, ts: Timestamp, out: &mut Output<'_>) {
+    /// Bytes of one direction are missing.
+    pub fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
         self.start(out);
+        let Gap { len, ts, .. } = gap;
         // What is known to be missing the moment its segment came was cut off by the snaplen: it came, too.
         let came = self.lanes[index(direction)].last_ts == ts;
         let lane = &mut self.lanes[index(direction)];
@@ -112,30 +111,24 @@ impl Connection {
         }
     }
 
-    /// Bytes that came at `ts`, and where they begin in what both sides say.
-    fn feed(
-        &mut self,
-        direction: Direction,
-        mut bytes: &[u8],
-        (ts, mut place): (Timestamp, Option<Place>),
-        out: &mut Output<'_>,
-    ) {
-        while !bytes.is_empty() {
+    fn feed(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+        let mut rest = segment;
+        while !rest.bytes.is_empty() {
             let lane = &mut self.lanes[index(direction)];
             if lane.message.span.is_none() {
-                lane.message.place = place;
+                lane.message.place = Some(rest.place);
             }
-            let used = self.step(direction, bytes, ts, out);
-            bytes = &bytes[used..];
-            place = place.map(|place| Place { seq: place.seq.plus(used as u32), ..place });
+            let used = self.step(direction, rest, out);
+            rest = rest.behind(used);
         }
     }
 
-    /// Uses some of `bytes`, or changes the state so that the next step does.
-    fn step(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) -> usize {
+    /// Uses some of `segment`, or changes the state so that the next step does.
+    fn step(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
+        let Segment { bytes, ts, .. } = segment;
         let lane = &mut self.lanes[index(direction)];
         if lane.stage == Stage::Lost {
-            return self.search(direction, bytes, ts, out);
+            return self.search(direction, segment, out);
         }
         if lane.left == 0 {
             return lane.read_mark(bytes, ts).unwrap_or_else(|| self.no_message(direction, out));
@@ -344,12 +337,12 @@ impl Connection {
 
     /// Looks for the next message.
     #[cold]
-    fn search(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) -> usize {
+    fn search(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
         let Connection { lanes, calls, .. } = self;
         let lane = &mut lanes[index(direction)];
         let heads = Search(|xid| calls.awaits(direction, xid));
-        let Some(found) = lane.resync.find(&heads, bytes, ts, out) else { return bytes.len() };
+        let Some(found) = lane.resync.find(&heads, segment, out) else { return segment.bytes.len() };
         lane.find();
-        found.replay(bytes, out, |held, ts, out| self.feed(direction, held, (ts, out.place_of(held)), out))
+        found.replay(|held| self.feed(direction, held, out))
     }
 }

@@ -115,8 +115,8 @@ impl Early {
     #[inline]
     pub fn is_overdue(&self, caller: Direction, place: Option<Place>, ts: Timestamp) -> bool {
         let Some(oldest) = self.replies.front().filter(|h| h.direction != caller) else { return false };
-        match (oldest.message.place, place) {
-            (Some(replied), Some(now)) => now.seq.distance(replied.ack) >= 0,
+        match (oldest.message.place.and_then(|replied| replied.ack), place) {
+            (Some(heard), Some(now)) => now.seq.distance(heard) >= 0,
             _ => oldest.first().plus(SKEW_NS) < ts,
         }
     }

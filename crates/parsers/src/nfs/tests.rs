@@ -230,8 +230,24 @@ fn data_are_not_checked_if_nobody_asks() {
     let mut counters = crate::Counters::default();
     let mut out = Output::new(&flow, Timestamp(1), &mut counters, &mut taps);
     let mut parser = Parser::default();
-    parser.on_bytes(C, &write(1, 0, &data(60_000)).record(), Timestamp(1), &mut out);
-    parser.on_bytes(S, &write_reply(1, 60_000).record(), Timestamp(1), &mut out);
+    parser.on_bytes(
+        C,
+        crate::Segment {
+            bytes: &write(1, 0, &data(60_000)).record(),
+            ts: Timestamp(1),
+            place: flow::Place::default(),
+        },
+        &mut out,
+    );
+    parser.on_bytes(
+        S,
+        crate::Segment {
+            bytes: &write_reply(1, 60_000).record(),
+            ts: Timestamp(1),
+            place: flow::Place::default(),
+        },
+        &mut out,
+    );
     assert_eq!(taps[0].writer.rows(), 1);
     assert!(counters.copied_bytes < 200, "{counters:?}");
 }

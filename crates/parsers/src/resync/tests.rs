@@ -10,7 +10,7 @@ use crate::http::Heads as HttpHeads;
 use crate::memcached::Search as MemcachedHeads;
 use crate::mysql::Commands;
 use crate::nfs::Search as RpcHeads;
-use crate::{Counters, Direction, Output};
+use crate::{Counters, Direction, Output, Segment};
 
 /// `<`, up to three digits, `>`.
 struct Tags;
@@ -66,8 +66,7 @@ fn slow<H: Heads>(heads: &H, bytes: &[u8], segments: &[usize]) -> Vec<usize> {
             let is_start = at == begun || segments.contains(&at);
             let begins_segment = is_start && heads.begins_segment(at == begun);
             let rest = &bytes[at..bytes.len().min(at + H::HEAD_BYTES_MAX)];
-            let place = Some(place(at));
-            let candidate = Candidate { bytes: rest, ts: Timestamp(0), place, begins_segment };
+            let candidate = Candidate { bytes: rest, ts: Timestamp(0), place: place(at), begins_segment };
             if !begins_segment && heads.next(&bytes[begun..], at - begun) != Some(at - begun) {
                 continue;
             }
@@ -101,9 +100,9 @@ fn fast<H: Heads>(heads: &H, bytes: &[u8], segments: &[usize], resync: &mut Resy
             if start >= end {
                 continue;
             }
-            let segment = &bytes[start..end];
-            out.set_chunk(segment, Some(place(start)));
-            let Some(message) = resync.find(heads, segment, Timestamp(start as i64), &mut out) else {
+            let segment =
+                Segment { bytes: &bytes[start..end], ts: Timestamp(start as i64), place: place(start) };
+            let Some(message) = resync.find(heads, segment, &mut out) else {
                 let held = resync.candidate().map_or(0, |c| c.bytes.len());
                 assert!(held < H::HEAD_BYTES_MAX);
                 assert_eq!(out.counters.skipped_bytes - skipped_at_first, (end - from - held) as u64);
@@ -113,16 +112,15 @@ fn fast<H: Heads>(heads: &H, bytes: &[u8], segments: &[usize], resync: &mut Resy
             assert_eq!(out.counters.skipped_bytes - skipped_at_first, (at - from) as u64);
             let began = segments.iter().rfind(|s| **s <= at).map_or(0, |s| from.max(*s));
             assert_eq!(message.ts, Timestamp(began as i64));
-            let head: Vec<u8> = message.first(segment).collect();
+            let head: Vec<u8> = message.first(segment.bytes).collect();
             assert_eq!(head, bytes[at..end]);
             let mut replayed = Vec::new();
-            message.replay(segment, &mut out, |held, ts, out| {
+            message.replay(|Segment { bytes: held, ts, place: there }| {
                 let at = at + replayed.len();
                 let began = segments.iter().rfind(|s| **s <= at).map_or(0, |s| from.max(*s));
-                assert_eq!((ts, out.place_of(held)), (Timestamp(began as i64), Some(place(at))));
+                assert_eq!((ts, there), (Timestamp(began as i64), place(at)));
                 replayed.extend_from_slice(held);
             });
-            assert_eq!(out.place_of(segment), Some(place(start)));
             assert!(replayed.is_empty() || replayed == bytes[at..start]);
             found.push(at);
             from = at + 1;
@@ -134,7 +132,7 @@ fn fast<H: Heads>(heads: &H, bytes: &[u8], segments: &[usize], resync: &mut Resy
 }
 
 fn place(at: usize) -> Place {
-    Place { seq: TcpSeq(at as u32), ack: TcpSeq(7) }
+    Place { seq: TcpSeq(at as u32), ack: Some(TcpSeq(7)) }
 }
 
 /// Both give the same, between gaps; how many messages there are.

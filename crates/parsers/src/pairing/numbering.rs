@@ -1,9 +1,8 @@
-//! Numbers the messages of a batch from both ends, where some are missing.
+//! Numbers the messages of a round from both ends, where some are missing.
 //!
-//! A client that sends several requests at once and asks again when it has heard every answer divides both byte streams into
-//! batches with equally many requests and responses. A hole hides at least and at most so many messages; counting
-//! from the front, from the end, and by what the other side's count leaves room for, most messages have one number only.
-//! A request and a response with the same number belong together, whatever is missing.
+//! A round has as many responses as requests. A hole hides at least and at most so many messages. Counted from the front,
+//! from the end, and by what the other side's count leaves room for, most messages have one number only. A request and a
+//! response with the same number belong together, whatever is missing.
 //!
 //! Knows no bytes and no protocol.
 
@@ -41,7 +40,7 @@ impl Hole {
 type Range = (u64, u64);
 
 /// The messages that surely have the same number, as indices of requests and responses that were seen. The holes are those
-/// before each message, and one behind the last. `None`: the two sides cannot be of one batch.
+/// before each message, and one behind the last. `None`: the two sides cannot be of one round.
 pub(super) fn pairs(requests: &[Hole], responses: &[Hole]) -> Option<Vec<(usize, usize)>> {
     let (asked, told) = (total(requests), total(responses));
     let all = (asked.0.max(told.0), asked.1.min(told.1));

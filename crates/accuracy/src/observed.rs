@@ -1,14 +1,17 @@
 //! One tuple as its values: what a monitor claims of one transaction.
 
+use std::fmt;
+
 use arrow_array::Array;
-use parsers::Quality;
 use tuple::common::{self, FIELDS};
 use tuple::{Batch, DataType, FieldId};
 use wire::{Addr, Endpoint};
 
 /// A tuple.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Told {
+pub struct Observed {
+    /// The flow's id.
+    pub id: u64,
     /// Who asks.
     pub client: Endpoint,
     /// Who answers.
@@ -18,7 +21,7 @@ pub struct Told {
     /// When it was complete.
     pub ts_end: i64,
     /// How it was come by, by its own account.
-    pub quality: Quality,
+    pub quality: String,
     /// Whether there is a request in it.
     pub asked: bool,
     /// From the request's last byte to the response's first.
@@ -38,10 +41,22 @@ pub enum Value {
     Text(String),
 }
 
-impl Told {
+impl Observed {
     /// The tuples of a batch with all columns.
-    pub fn of(batch: &Batch) -> impl Iterator<Item = Told> + '_ {
-        (0..batch.rows()).map(|row| Told::of_row(batch, row))
+    pub fn of(batch: &Batch) -> impl Iterator<Item = Observed> + '_ {
+        (0..batch.rows()).map(|row| Observed::of_row(batch, row))
+    }
+
+    /// It claims that nothing was missing.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.quality == "exact"
+    }
+
+    /// It tells of one half only, by its own account.
+    #[must_use]
+    pub fn is_half(&self) -> bool {
+        self.quality == "half"
     }
 
     /// The value of one of the parser's own fields.
@@ -50,7 +65,7 @@ impl Told {
         self.values.iter().find(|(name, _)| *name == field)?.1.as_ref()
     }
 
-    fn of_row(batch: &Batch, row: usize) -> Told {
+    fn of_row(batch: &Batch, row: usize) -> Observed {
         let end = |ip, port| {
             let bytes = batch.ip(ip).value(row).try_into().expect("an address has 16 bytes");
             Endpoint { addr: Addr(bytes), port: batch.u64(port).value(row) as u16 }
@@ -62,16 +77,42 @@ impl Told {
             Value::Number(n) => i64::try_from(*n).ok(),
             Value::Text(_) => None,
         };
-        Told {
+        Observed {
+            id: batch.u64(common::ID).value(row),
             client: end(common::CLIENT_IP, common::CLIENT_PORT),
             server: end(common::SERVER_IP, common::SERVER_PORT),
             ts: batch.i64(common::TS).value(row),
             ts_end: batch.i64(common::TS_END).value(row),
-            quality: quality(batch.text(common::QUALITY).value(row)),
+            quality: batch.text(common::QUALITY).value(row).to_owned(),
             asked: find("method").is_some() || find("command").is_some(),
             response_time: number("response_time_ns"),
             transfer_time: number("transfer_time_ns"),
             values,
+        }
+    }
+}
+
+impl fmt::Display for Observed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x} {} ts={} ts_end={}", self.id, self.quality, self.ts, self.ts_end)?;
+        write!(f, " {}:{}", self.client.addr, self.client.port)?;
+        for (name, value) in &self.values {
+            if let Some(value) = value {
+                write!(f, " {name}={value}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Number(n) => n.fmt(f),
+            Value::Text(text) => {
+                let start: String = text.chars().take(60).collect();
+                write!(f, "{}", start.escape_debug())
+            }
         }
     }
 }
@@ -83,12 +124,6 @@ fn name(batch: &Batch, id: FieldId) -> &'static str {
     }
 }
 
-fn quality(text: &str) -> Quality {
-    use Quality::{Exact, GapBody, Half, Midstream, Resync};
-    let known = [Exact, GapBody, Resync, Midstream, Half].into_iter().find(|q| q.name() == text);
-    known.unwrap_or_else(|| panic!("no quality is called {text}"))
-}
-
 fn value(batch: &Batch, id: FieldId, row: usize) -> Option<Value> {
     batch.column(id).filter(|column| column.is_valid(row))?;
     Some(match batch.schema().field(id).data_type {
@@ -97,6 +132,7 @@ fn value(batch: &Batch, id: FieldId, row: usize) -> Option<Value> {
         DataType::I64 => Value::Number(batch.i64(id).value(row).into()),
         DataType::Text | DataType::Json => Value::Text(batch.text(id).value(row).to_owned()),
         DataType::Hashes => Value::Text(tuple::hashes::to_text(batch.hashes(id).value(row))),
-        DataType::F64 | DataType::Ip => unreachable!("no protocol's own field is of this type"),
+        DataType::Ip => Value::Text(format!("{:?}", batch.ip(id).value(row))),
+        DataType::F64 => Value::Text(batch.f64(id).value(row).to_string()),
     })
 }

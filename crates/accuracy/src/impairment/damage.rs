@@ -1,0 +1,82 @@
+//! Packets that are not what was sent: cut, or with damaged fields.
+
+use testkit::Rng;
+
+use super::Field;
+use crate::segment::{Segment, flags};
+use crate::{Kind, Recording, Seen};
+
+/// Cuts every packet to so many bytes.
+pub fn cut(recording: &Recording, seen: &mut [Seen], len: usize) {
+    for one in seen {
+        let bytes = recording.bytes_of(one.packet);
+        if bytes.len() > len {
+            one.kind = Kind::Cut;
+            one.bytes = Some(bytes[..len].into());
+        }
+    }
+}
+
+/// Damages a header field of some segments with payload.
+pub fn header(recording: &Recording, seen: &mut [Seen], field: Field, p: f64, rng: &mut Rng) {
+    for one in seen {
+        let Some(mut segment) = chosen(recording, one, p, rng) else { continue };
+        if segment.payload().is_empty() {
+            continue;
+        }
+        one.kind = match field {
+            Field::Acknowledgment => {
+                // One bit: far away or near, before or behind what is right.
+                segment.set_ack(segment.ack() ^ (1 << rng.below(32)));
+                Kind::DamagedHeader
+            }
+            Field::Length => {
+                let len = segment.ip_payload_len();
+                segment.set_ip_payload_len((len ^ (1 << rng.below(11))).max(20));
+                Kind::DamagedPayload
+            }
+        };
+        one.bytes = Some(segment.into_bytes().into());
+    }
+}
+
+/// Damages lengths that messages tell: numbers of text protocols, the first or the last byte of a binary header's length.
+pub fn message_length(recording: &Recording, seen: &mut [Seen], p: f64, rng: &mut Rng) {
+    for one in seen {
+        let Some(mut segment) = chosen(recording, one, p, rng) else { continue };
+        if segment.payload().len() < 5 {
+            continue;
+        }
+        let at = length_in(segment.payload(), rng);
+        let payload = segment.payload_mut();
+        payload[at] = match payload[at] {
+            digit if digit.is_ascii_digit() => b'0' + (digit - b'0' + 1 + rng.below(9) as u8) % 10,
+            byte => byte ^ (1 << rng.below(8)),
+        };
+        one.kind = Kind::DamagedPayload;
+        one.bytes = Some(segment.into_bytes().into());
+    }
+}
+
+/// Where a length stands in a message.
+fn length_in(payload: &[u8], rng: &mut Rng) -> usize {
+    let digits = |from: usize| (from..payload.len()).find(|i| payload[*i].is_ascii_digit());
+    let named = payload.windows(16).position(|w| w.eq_ignore_ascii_case(b"content-length: "));
+    match payload[0] {
+        // memcached's binary protocol: key length, or length of all.
+        0x80 | 0x81 if payload.len() >= 24 => [2, 3, 8, 11][rng.below(4) as usize],
+        _ if named.is_some() => digits(named.unwrap_or(0)).unwrap_or(0),
+        b'A'..=b'Z' | b'a'..=b'z' if payload[4..].iter().take(40).all(|b| (9..127).contains(b)) => {
+            let line = payload.iter().position(|b| *b == b'\r').unwrap_or(payload.len());
+            (0..line).rev().find(|i| payload[*i].is_ascii_digit()).unwrap_or(0)
+        }
+        // MySQL: three bytes at the front.
+        _ => rng.below(3) as usize,
+    }
+}
+
+/// The segment of a packet, if it carries one inside a connection and chance has it.
+fn chosen(recording: &Recording, one: &Seen, p: f64, rng: &mut Rng) -> Option<Segment> {
+    let segment = Segment::parse(recording.link_type(one.packet), recording.bytes_of(one.packet))?;
+    (segment.flags() & (flags::SYN | flags::RST) == 0 && rng.chance(p)).then_some(segment)
+}

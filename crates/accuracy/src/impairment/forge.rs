@@ -1,0 +1,160 @@
+//! Packets that were not sent, or not so: strays, copies, and connections that open fast.
+
+use std::collections::{HashMap, HashSet};
+
+use testkit::Rng;
+use wire::Endpoint;
+
+use super::{Scene, Side, Stray};
+use crate::segment::{Segment, flags};
+use crate::{Kind, Recording, Seen};
+
+/// Adds strays behind a share of the segments, within the same microsecond.
+pub fn stray(scene: &Scene<'_>, seen: &[Seen], stray: Stray, p: f64, rng: &mut Rng) -> Vec<Seen> {
+    let mut out = Vec::with_capacity(seen.len());
+    for one in seen {
+        let segment =
+            Segment::parse(scene.recording.link_type(one.packet), scene.recording.bytes_of(one.packet));
+        out.push(one.clone());
+        let Some(segment) = segment.filter(|_| rng.chance(p)) else { continue };
+        if let Some(segment) = strayed(segment, stray, rng) {
+            let ts = one.ts.plus(1 + rng.below(998) as i64);
+            let bytes = Some(segment.into_bytes().into());
+            out.push(Seen { packet: one.packet, ts, kind: Kind::Forged, bytes });
+        }
+    }
+    out
+}
+
+/// One that looks as if it belonged to the same direction.
+fn strayed(mut segment: Segment, stray: Stray, rng: &mut Rng) -> Option<Segment> {
+    let next = segment.seq().wrapping_add(segment.payload().len() as u32);
+    let opening = segment.flags() & flags::SYN != 0;
+    match stray {
+        Stray::Syn if opening && segment.flags() & flags::ACK != 0 => {
+            segment.set_seq(rng.next_u64() as u32);
+            segment.set_ack(rng.next_u64() as u32);
+        }
+        Stray::Syn => {
+            segment.set_seq(if rng.chance(0.5) { next } else { rng.next_u64() as u32 });
+            segment.set_ack(0);
+            segment.set_flags(flags::SYN);
+            segment.set_payload(b"");
+        }
+        Stray::Reset => {
+            segment.set_seq(outside(next, rng));
+            segment.set_flags(flags::RST);
+            segment.set_payload(b"");
+        }
+        Stray::Data | Stray::Forged if opening || segment.payload().is_empty() => return None,
+        Stray::Data => segment.set_seq(outside(next, rng)),
+        Stray::Forged => {
+            segment.set_seq(outside(next, rng));
+            segment.set_ack(rng.next_u64() as u32);
+        }
+    }
+    Some(segment)
+}
+
+/// A number that no window around `next` contains.
+fn outside(next: u32, rng: &mut Rng) -> u32 {
+    const AWAY_MIN: u64 = 1 << 26;
+    next.wrapping_add((AWAY_MIN + rng.below((1 << 32) - 2 * AWAY_MIN)) as u32)
+}
+
+/// Adds a copy of every segment as another mirror sees it: behind a router, in a VLAN, or both.
+pub fn mirror(recording: &Recording, seen: &mut Vec<Seen>, by: i64, rng: &mut Rng) {
+    let (routed, tagged) = [(true, false), (false, true), (true, true)][rng.below(3) as usize];
+    let mut copies = Vec::with_capacity(seen.len());
+    for one in seen.iter() {
+        let link_type = recording.link_type(one.packet);
+        let Some(mut copy) = Segment::parse(link_type, recording.bytes_of(one.packet)) else { continue };
+        if routed {
+            copy.pass_a_router();
+            copy.set_link_addresses(link_type);
+        }
+        if tagged {
+            copy.add_vlan(link_type, 77);
+        }
+        let ts = one.ts.plus(rng.below(by as u64) as i64 / 1000 * 1000 + 500);
+        copies.push(Seen { ts, bytes: Some(copy.into_bytes().into()), ..one.clone() });
+    }
+    seen.extend(copies);
+    seen.sort_by_key(|one| one.ts);
+}
+
+/// Moves the first request of every connection into its SYN, where the client speaks first.
+pub fn fast_open(scene: &Scene<'_>, seen: &mut Vec<Seen>) {
+    let mut opening: HashMap<(Endpoint, Endpoint), Opening> = HashMap::new();
+    let mut gone = HashSet::new();
+    for i in 0..seen.len() {
+        let packet = seen[i].packet;
+        let Some(segment) =
+            Segment::parse(scene.recording.link_type(packet), scene.recording.bytes_of(packet))
+        else {
+            continue;
+        };
+        let (Some((src, dst)), Some(side)) = (scene.recording.ends(packet), scene.side(packet)) else {
+            continue;
+        };
+        let ends = if side == Side::ToServer { (src, dst) } else { (dst, src) };
+        match (segment.flags() & (flags::SYN | flags::ACK), side) {
+            (flags::SYN, Side::ToServer) => {
+                opening.insert(ends, Opening { syn: i, syn_ack: None, ack: None });
+            }
+            (0x12, Side::ToClient) => {
+                if let Some(opening) = opening.get_mut(&ends) {
+                    opening.syn_ack = Some(i);
+                }
+            }
+            (_, Side::ToServer) if segment.payload().is_empty() => {
+                if let Some(opening) = opening.get_mut(&ends) {
+                    opening.ack = Some(i);
+                }
+            }
+            _ => {
+                let Some(opened) = opening.remove(&ends).filter(|_| side == Side::ToServer) else { continue };
+                gone.extend(opened.carry(scene.recording, seen, segment.payload(), packet));
+            }
+        }
+    }
+    let mut i = 0;
+    seen.retain(|_| {
+        i += 1;
+        !gone.contains(&(i - 1))
+    });
+}
+
+/// Where the packets of a handshake are.
+struct Opening {
+    syn: usize,
+    syn_ack: Option<usize>,
+    ack: Option<usize>,
+}
+
+impl Opening {
+    /// Lets the SYN carry what a later packet did, which is then no longer needed.
+    fn carry(
+        &self,
+        recording: &Recording,
+        seen: &mut [Seen],
+        payload: &[u8],
+        packet: usize,
+    ) -> Option<usize> {
+        let mut edit = |i: usize, f: &dyn Fn(&mut Segment)| {
+            let of = seen[i].packet;
+            let mut segment = Segment::parse(recording.link_type(of), recording.bytes_of(of))?;
+            f(&mut segment);
+            seen[i].bytes = Some(segment.into_bytes().into());
+            Some(())
+        };
+        let n = payload.len() as u32;
+        edit(self.syn_ack?, &|s| s.set_ack(s.ack().wrapping_add(n)))?;
+        edit(self.syn, &|s| s.set_payload(payload))?;
+        if let Some(ack) = self.ack {
+            edit(ack, &|s| s.set_seq(s.seq().wrapping_add(n)))?;
+        }
+        seen[self.syn].packet = packet;
+        seen.iter().enumerate().skip(self.syn + 1).find(|(_, one)| one.packet == packet).map(|(i, _)| i)
+    }
+}

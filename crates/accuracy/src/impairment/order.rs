@@ -1,0 +1,62 @@
+//! Packets out of their order, and times that are not what they were.
+
+use testkit::Rng;
+use wire::Timestamp;
+
+use super::AWAY;
+use crate::{Recording, Seen};
+
+/// Whether a packet leaves its place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Take {
+    /// It does.
+    Move,
+    /// A copy of it goes.
+    Copy,
+}
+
+/// Some packets later than they were, or a copy of them, which then has the time of its place.
+pub fn displaced(recording: &Recording, seen: &[Seen], p: f64, take: Take, rng: &mut Rng) -> Vec<Seen> {
+    let mut placed: Vec<(usize, Seen)> = Vec::with_capacity(seen.len());
+    for (i, one) in seen.iter().enumerate() {
+        // What comes first counts: one that was sent again stays before its copy.
+        let chosen = rng.chance(p) && !recording.is_repeated(one.packet);
+        if take == Take::Copy || !chosen {
+            placed.push((i, one.clone()));
+        }
+        if chosen {
+            let to = (i + 1 + rng.below(AWAY) as usize).min(seen.len() - 1);
+            let ts = if take == Take::Copy { seen[to].ts.max(one.ts) } else { one.ts };
+            placed.push((to, Seen { ts, ..one.clone() }));
+        }
+    }
+    // Stable: what comes late comes behind the packet whose place it takes, or before, as it began.
+    placed.sort_by_key(|(to, _)| *to);
+    placed.into_iter().map(|(_, one)| one).collect()
+}
+
+/// Packets later, or earlier, by what is said of each. Half a microsecond more keeps their times apart from others'.
+pub fn delay(seen: &mut [Seen], mut by: impl FnMut(&Seen) -> i64) {
+    for one in seen.iter_mut() {
+        let by = by(one);
+        if by != 0 {
+            one.ts = one.ts.plus(by + 500);
+        }
+    }
+    seen.sort_by_key(|one| one.ts);
+}
+
+/// Packets up to so much behind their place in the file. They keep their times.
+pub fn shuffle(seen: &mut [Seen], by: i64, rng: &mut Rng) {
+    let mut places: Vec<(Timestamp, Seen)> =
+        seen.iter().map(|one| (one.ts.plus(rng.below(by as u64) as i64), one.clone())).collect();
+    places.sort_by_key(|(place, _)| *place);
+    seen.iter_mut().zip(places).for_each(|(one, (_, placed))| *one = placed);
+}
+
+/// From somewhere in the middle on the clock shows something else.
+pub fn step(seen: &mut [Seen], by: i64, rng: &mut Rng) {
+    let n = seen.len();
+    let from = n / 10 + rng.below(n as u64 * 8 / 10) as usize;
+    seen[from..].iter_mut().for_each(|one| one.ts = one.ts.plus(by + 500));
+}

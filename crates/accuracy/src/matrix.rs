@@ -1,0 +1,106 @@
+//! What the command measures: captures, and what is done to each.
+
+use accuracy::Impairment::{self, *};
+use accuracy::impairment::{Field, Run, Side, Stray, Which};
+
+/// Recordings of real servers under load, made by the generator that lies beside the checkout: name, file, parser.
+pub const LARGE: &[(&str, &str, &str)] = &[
+    ("http_web", "http_web.pcap", "http"),
+    ("http_api", "http_api.pcap", "http"),
+    ("mysql_text", "mysql_text.pcap", "mysql_query"),
+    ("mysql_prep", "mysql_prep.pcap", "mysql_query"),
+    ("mc_ascii", "mc_ascii.pcap", "memcached"),
+    ("mc_bin", "mc_bin.pcap", "memcached"),
+];
+/// Small ones of the corpus.
+pub const SMALL: &[(&str, &str, &str)] = &[
+    ("http_keepalive", "http_keepalive.pcap.gz", "http"),
+    ("http_pipelined", "http_pipelined.pcap", "http"),
+    ("http_mix", "http_mix.pcap", "http"),
+    ("http_short", "http_short.pcap", "http"),
+    ("mysql_mix", "mysql_mix.pcap", "mysql_query"),
+    ("mysql_sysbench_ps", "mysql_sysbench_ps.pcap", "mysql_query"),
+    ("mysql_sysbench_text", "mysql_sysbench_text.pcap", "mysql_query"),
+    ("mc_text", "mc_text.pcap", "memcached"),
+    ("mc_binary", "mc_binary.pcap", "memcached"),
+    ("mc_load", "mc_load.pcap", "memcached"),
+];
+/// The recorded shop of the repository.
+pub const SHOP: &[(&str, &str, &str)] = &[
+    ("shop_http", "in.pcap", "http"),
+    ("shop_mysql", "in.pcap", "mysql_query"),
+    ("shop_memcached", "in.pcap", "memcached"),
+];
+
+const MS: i64 = 1_000_000;
+const SERVER: Which = Which::Of(Side::ToServer);
+const CLIENT: Which = Which::Of(Side::ToClient);
+
+/// What is done to each capture.
+pub const MATRIX: &[Impairment] = &[
+    None,
+    Loss(Which::Any, Run::Single, 0.0001),
+    Loss(Which::Any, Run::Single, 0.001),
+    Loss(Which::Any, Run::Single, 0.005),
+    Loss(Which::Any, Run::Single, 0.01),
+    Loss(Which::Any, Run::Single, 0.02),
+    Loss(Which::Any, Run::Single, 0.05),
+    Loss(Which::Any, Run::Single, 0.1),
+    Loss(Which::Any, Run::Bursts, 0.001),
+    Loss(Which::Any, Run::Bursts, 0.01),
+    Loss(Which::Any, Run::Bursts, 0.05),
+    Loss(Which::Any, Run::Bursts, 0.1),
+    Loss(SERVER, Run::Single, 0.001),
+    Loss(SERVER, Run::Single, 0.01),
+    Loss(SERVER, Run::Single, 0.05),
+    Loss(SERVER, Run::Bursts, 0.01),
+    Loss(SERVER, Run::Bursts, 0.05),
+    Loss(CLIENT, Run::Single, 0.001),
+    Loss(CLIENT, Run::Single, 0.01),
+    Loss(CLIENT, Run::Single, 0.05),
+    Loss(CLIENT, Run::Bursts, 0.01),
+    Loss(CLIENT, Run::Bursts, 0.05),
+    Loss(Which::Small, Run::Single, 0.01),
+    Loss(Which::Small, Run::Single, 0.05),
+    Loss(Which::Large, Run::Single, 0.01),
+    Loss(Which::Large, Run::Single, 0.05),
+    Duplicates(0.01),
+    Duplicates(0.1),
+    Reorder(0.01),
+    Reorder(0.1),
+    All(0.01),
+    All(0.05),
+    Joined(0.3),
+    OneSide(Side::ToServer),
+    OneSide(Side::ToClient),
+    Delay(0.002, MS),
+    Delay(0.002, 2 * MS),
+    Delay(0.01, 2 * MS),
+    Delay(0.01, 5 * MS),
+    Delay(0.1, 5 * MS),
+    Skew(Side::ToServer, MS / 2),
+    Skew(Side::ToServer, 2 * MS),
+    Skew(Side::ToServer, 5 * MS),
+    Skew(Side::ToClient, MS / 2),
+    Skew(Side::ToClient, 2 * MS),
+    Skew(Side::ToClient, 5 * MS),
+    Shuffle(MS / 2),
+    Shuffle(2 * MS),
+    Shuffle(5 * MS),
+    ClockStep(30 * MS),
+    ClockStep(-30 * MS),
+    Snaplen(64),
+    Snaplen(96),
+    Snaplen(128),
+    Snaplen(256),
+    Stray(Stray::Syn, 0.01),
+    Stray(Stray::Reset, 0.01),
+    Stray(Stray::Data, 0.01),
+    Stray(Stray::Forged, 0.01),
+    Header(Field::Acknowledgment, 0.005),
+    Header(Field::Length, 0.005),
+    MessageLength(0.005),
+    Mirrored(MS / 100),
+    Mirrored(MS),
+    FastOpen,
+];

@@ -1,0 +1,195 @@
+//! The transactions of a whole capture, and the packets each of them is made of.
+
+use std::collections::{HashMap, HashSet};
+
+use wire::Endpoint;
+
+use crate::{Observed, Recording};
+
+/// What is true of a recording.
+pub struct Truth<'a> {
+    pub(crate) recording: &'a Recording,
+    pub(crate) transactions: Vec<Transaction>,
+    /// By connection and the packet with the first byte.
+    pub(crate) by_request: HashMap<At, Vec<usize>>,
+    pub(crate) by_response: HashMap<At, Vec<usize>>,
+    /// By connection, in order of time.
+    pub(crate) by_connection: HashMap<Ends, Vec<usize>>,
+    /// Packets that carry parts of several messages.
+    pub(crate) shared: HashSet<usize>,
+}
+
+/// Client and server.
+pub type Ends = (Endpoint, Endpoint);
+/// Client, server, and a packet.
+pub type At = (Endpoint, Endpoint, usize);
+
+/// A transaction.
+#[derive(Clone, Debug)]
+pub struct Transaction {
+    /// All that is true of it.
+    pub told: Observed,
+    /// Where the request is.
+    pub request: Option<Span>,
+    /// Where the response is.
+    pub response: Option<Span>,
+    /// Whether the client has all answers before it asks again.
+    pub client: Client,
+}
+
+/// How the client of a connection behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Client {
+    /// It asks again when it has been answered.
+    Waits,
+    /// It asks several things at once, at least once.
+    Pipelines,
+}
+
+/// The packets of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// That with its first byte.
+    pub first: usize,
+    /// That with its last.
+    pub last: usize,
+    /// Whether `last` is known.
+    pub whole: bool,
+}
+
+impl Transaction {
+    /// Whether it counts: seen whole.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.told.asked && self.told.is_exact()
+    }
+}
+
+impl Truth<'_> {
+    /// The transactions of a recording, by what `parser` makes of the whole of it.
+    #[must_use]
+    pub fn of<'a>(recording: &'a Recording, parser: &str) -> Truth<'a> {
+        Truth::of_observed(recording, recording.play(&recording.whole(), parser))
+    }
+
+    /// The transactions of a recording, as somebody else told of them.
+    #[must_use]
+    pub fn of_observed(recording: &Recording, told: Vec<Observed>) -> Truth<'_> {
+        let mut transactions: Vec<Transaction> = told.into_iter().map(|t| placed(t, recording)).collect();
+        let mut by_connection = HashMap::<Ends, Vec<usize>>::new();
+        for (i, t) in transactions.iter().enumerate() {
+            by_connection.entry((t.told.client, t.told.server)).or_default().push(i);
+        }
+        for connection in by_connection.values_mut() {
+            connection.sort_by_key(|i| transactions[*i].told.ts);
+            if pipelines(connection, &transactions) {
+                connection.iter().for_each(|i| transactions[*i].client = Client::Pipelines);
+            }
+        }
+        place_what_overlaps(&mut transactions, recording);
+        let (mut by_request, mut by_response) = (HashMap::<At, Vec<_>>::new(), HashMap::<At, Vec<_>>::new());
+        let (mut touched, mut shared) = (HashSet::new(), HashSet::new());
+        for (i, t) in transactions.iter().enumerate() {
+            let at = |span: Span| (t.told.client, t.told.server, span.first);
+            if let Some(request) = t.request {
+                by_request.entry(at(request)).or_default().push(i);
+            }
+            if let Some(response) = t.response {
+                by_response.entry(at(response)).or_default().push(i);
+            }
+            for span in [t.request, t.response].into_iter().flatten() {
+                let ends = [Some(span.first), Some(span.last).filter(|last| *last != span.first)];
+                shared.extend(ends.into_iter().flatten().filter(|packet| !touched.insert(*packet)));
+            }
+        }
+        Truth { recording, transactions, by_request, by_response, by_connection, shared }
+    }
+
+    /// Everybody who answers.
+    #[must_use]
+    pub fn servers(&self) -> HashSet<Endpoint> {
+        self.transactions.iter().map(|t| t.told.server).collect()
+    }
+
+    /// How many transactions are counted, and how many of these have a response whose first packet is not known.
+    #[must_use]
+    pub fn size(&self) -> (usize, usize) {
+        let counted = || self.transactions.iter().filter(|t| t.counts());
+        let unknown = |t: &&Transaction| t.told.response_time.is_some() && t.response.is_none();
+        (counted().count(), counted().filter(unknown).count())
+    }
+}
+
+/// Where a response began before its request was complete, it is the first that the server said after the request had begun, if
+/// no other transaction has that.
+fn place_what_overlaps(transactions: &mut [Transaction], recording: &Recording) {
+    let taken: HashSet<usize> = transactions.iter().filter_map(|t| Some(t.response?.first)).collect();
+    let mut said: HashMap<Ends, Vec<usize>> = HashMap::new();
+    for packet in (0..recording.len()).filter(|p| recording.carried(*p).is_some_and(|c| c.len > 0)) {
+        if let Some((server, client)) = recording.ends(packet) {
+            said.entry((client, server)).or_default().push(packet);
+        }
+    }
+    let unplaced = |t: &&mut Transaction| t.response.is_none() && t.counts() && t.client == Client::Waits;
+    for t in transactions.iter_mut().filter(unplaced) {
+        let (Some(request), Some(said)) = (t.request, said.get(&(t.told.client, t.told.server))) else {
+            continue;
+        };
+        let next = said.partition_point(|packet| *packet < request.first);
+        if let Some(first) = said.get(next).copied().filter(|packet| !taken.contains(packet)) {
+            t.response = Some(Span { first, last: first, whole: false });
+        }
+    }
+}
+
+/// Whether a client asked anything before it had been answered.
+fn pipelines(connection: &[usize], transactions: &[Transaction]) -> bool {
+    let mut answered = i64::MIN;
+    let mut asked = i64::MIN;
+    for t in connection.iter().map(|i| &transactions[*i]).filter(|t| t.told.asked) {
+        // Several tuples of one request begin together.
+        if t.told.ts > asked && t.told.ts < answered {
+            return true;
+        }
+        asked = t.told.ts;
+        answered = answered.max(t.told.ts_end);
+    }
+    // Requests that came in one packet, which the answers tell apart.
+    let several = |pair: &[usize]| {
+        let (a, b) = (&transactions[pair[0]], &transactions[pair[1]]);
+        a.request.is_some() && a.request == b.request && a.response != b.response
+    };
+    connection.windows(2).any(several)
+}
+
+/// Finds the packets of what was told of the whole recording.
+fn placed(told: Observed, recording: &Recording) -> Transaction {
+    let (client, server) = (told.client, told.server);
+    let mut transaction = Transaction { request: None, response: None, client: Client::Waits, told };
+    let told = &transaction.told;
+    if !told.asked {
+        transaction.response = recording.at(told.ts, server, client).map(|first| {
+            let last = told.transfer_time.and_then(|t| recording.at(told.ts + t, server, client));
+            Span { first, last: last.unwrap_or(first), whole: last.is_some() }
+        });
+        return transaction;
+    }
+    let Some(first) = recording.at(told.ts, client, server) else { return transaction };
+    transaction.request = Some(Span { first, last: first, whole: false });
+    let Some(response_time) = told.response_time else { return transaction };
+    // Either the response ended when the tuple was written, or the request was one packet.
+    let by_end = told.transfer_time.map(|transfer| told.ts_end - transfer);
+    for response in [by_end, Some(told.ts + response_time)].into_iter().flatten() {
+        let asked = response - response_time;
+        let request_last = recording.at(asked, client, server).filter(|_| asked >= told.ts);
+        let (Some(last), Some(answer)) = (request_last, recording.at(response, server, client)) else {
+            continue;
+        };
+        let end = told.transfer_time.and_then(|transfer| recording.at(response + transfer, server, client));
+        transaction.request = Some(Span { first, last, whole: true });
+        let response = Span { first: answer, last: end.unwrap_or(answer), whole: end.is_some() };
+        transaction.response = Some(response);
+        break;
+    }
+    transaction
+}

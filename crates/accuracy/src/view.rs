@@ -1,0 +1,138 @@
+//! What was seen of a recording: which packets, when, and which bytes of every stream.
+
+use std::collections::HashMap;
+
+use crate::truth::{Span, Truth};
+use crate::{Kind, Recording, Seen};
+
+/// See the module's text.
+pub struct View<'a> {
+    recording: &'a Recording,
+    /// Packets with payload by the times at which they were seen; those with the same bytes count as one.
+    by_time: HashMap<i64, Vec<usize>>,
+    /// The times at which each was seen.
+    times: Vec<Vec<i64>>,
+    /// Those that are there as they were.
+    sound: Vec<bool>,
+    /// Those whose payload was damaged.
+    damaged: Vec<bool>,
+    /// What is there of each stream: pieces, in order and apart.
+    there: Vec<Vec<(u64, u64)>>,
+}
+
+impl View<'_> {
+    /// Of what was `seen`.
+    #[must_use]
+    pub fn of<'a>(truth: &Truth<'a>, seen: &[Seen]) -> View<'a> {
+        let recording = truth.recording;
+        let n = recording.len();
+        let mut view = View {
+            recording,
+            by_time: HashMap::with_capacity(seen.len()),
+            times: vec![Vec::new(); n],
+            sound: vec![false; n],
+            damaged: vec![false; n],
+            there: vec![Vec::new(); recording.streams()],
+        };
+        for one in seen.iter().filter(|one| one.kind != Kind::Forged) {
+            view.add(one, truth);
+        }
+        for pieces in &mut view.there {
+            *pieces = joined(std::mem::take(pieces));
+        }
+        view
+    }
+
+    fn add(&mut self, one: &Seen, truth: &Truth<'_>) {
+        let packet = self.original(one.packet);
+        self.times[packet].push(one.ts.0);
+        let at = self.by_time.entry(one.ts.0).or_default();
+        if !at.contains(&packet) {
+            at.push(packet);
+        }
+        self.sound[packet] |= one.kind == Kind::Whole;
+        self.damaged[packet] |= one.kind == Kind::DamagedPayload;
+        let Some(carried) = self.recording.carried(one.packet) else { return };
+        let captured = one.bytes.as_ref().map_or(usize::MAX, |bytes| bytes.len());
+        let len = match one.kind {
+            // Whether what was cut off belongs to the one message or the other is not known.
+            Kind::Cut if truth.shared.contains(&packet) => carried.len,
+            Kind::Cut => {
+                let missing = self.recording.bytes_of(one.packet).len().saturating_sub(captured) as u64;
+                carried.len.saturating_sub(carried.cut + missing)
+            }
+            Kind::DamagedPayload => 0,
+            _ => carried.len - carried.cut,
+        };
+        if len > 0 {
+            self.there[carried.stream].push((carried.offset, carried.offset + len));
+        }
+    }
+
+    /// The first packet with the same bytes.
+    #[must_use]
+    pub fn original(&self, packet: usize) -> usize {
+        self.recording.first_of(packet).unwrap_or(packet)
+    }
+
+    /// The packets with payload that were seen at a time.
+    #[must_use]
+    pub fn at(&self, ts: i64) -> &[usize] {
+        self.by_time.get(&ts).map_or(&[], Vec::as_slice)
+    }
+
+    /// When a packet was seen.
+    #[must_use]
+    pub fn times(&self, packet: usize) -> &[i64] {
+        &self.times[self.original(packet)]
+    }
+
+    /// Whether a packet is there as it was.
+    #[must_use]
+    pub fn is_sound(&self, packet: usize) -> bool {
+        self.sound[self.original(packet)]
+    }
+
+    /// Whether a packet's payload was damaged.
+    #[must_use]
+    pub fn is_damaged(&self, packet: usize) -> bool {
+        self.damaged[self.original(packet)]
+    }
+
+    /// Whether any packet of a message was damaged.
+    #[must_use]
+    pub fn has_damage(&self, span: Span) -> bool {
+        (span.first..=span.last)
+            .filter(|p| self.recording.ends(*p) == self.recording.ends(span.first))
+            .any(|p| self.is_damaged(p))
+    }
+
+    /// Whether every byte of a message is there, as far as can be told. What the recording itself lacks does not count.
+    #[must_use]
+    pub fn has_all(&self, span: Span) -> bool {
+        let (Some(first), Some(last)) =
+            (self.recording.carried(span.first), self.recording.carried(span.last))
+        else {
+            return true;
+        };
+        let (start, end) = (first.offset, last.offset + last.len - last.cut);
+        if first.stream != last.stream || end <= start || first.cut > 0 || last.cut > 0 {
+            return true;
+        }
+        let pieces = &self.there[first.stream];
+        let next = pieces.partition_point(|(from, _)| *from <= start);
+        next > 0 && pieces[next - 1].1 >= end
+    }
+}
+
+fn joined(mut pieces: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    pieces.sort_unstable();
+    let mut out: Vec<(u64, u64)> = Vec::with_capacity(pieces.len());
+    for (from, to) in pieces {
+        match out.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => out.push((from, to)),
+        }
+    }
+    out
+}

@@ -1,0 +1,276 @@
+//! Captures that once showed wrong results (`shared/data/found` beside the checkout; its README says what was done to each).
+//! What is right is said by the undamaged file, by the file with its damage undone here, or by rules that the bytes on the wire
+//! must meet. All go through the program's own path.
+
+use std::path::{Path, PathBuf};
+
+use accuracy::job::observe;
+use accuracy::observed::Value;
+use accuracy::recording::for_each_packet;
+use accuracy::{Observed, Recording, Truth};
+use wire::{Captured, Timestamp};
+
+const MS: i64 = 1_000_000;
+/// A recording moves packets that have the same time, so that every time means one packet.
+const AS_WRITTEN: i64 = 10_000;
+
+/// How to come by what is right.
+enum Undamaged {
+    /// Another file shows it.
+    File(&'static str),
+    /// Bytes of packets, counted from one, were others.
+    Bytes(&'static [(usize, usize, u8)]),
+    /// From these packets on the clock was back by as much.
+    ClockBack(&'static [usize], i64),
+}
+
+struct Case {
+    file: &'static str,
+    parser: &'static str,
+    undamaged: Undamaged,
+    /// How far times may be off.
+    tolerance: i64,
+    /// So many transactions of the undamaged file are exact at least.
+    transactions: usize,
+    /// Of what is findable so much is found at least, in per cent.
+    found: usize,
+}
+
+fn found(file: &str) -> Option<PathBuf> {
+    Some(testkit::corpus()?.join("found").join(file))
+}
+
+/// The recording with the damage undone.
+fn undamaged(path: &Path, undamaged: &Undamaged) -> Recording {
+    let (edits, steps, back): (&[_], &[usize], i64) = match undamaged {
+        Undamaged::File(file) => {
+            let other = path.with_file_name(file);
+            return Recording::load(&other, usize::MAX).expect("a capture");
+        }
+        Undamaged::Bytes(edits) => (edits, &[], 0),
+        Undamaged::ClockBack(steps, back) => (&[], steps, *back),
+    };
+    let (mut recording, mut n) = (Recording::new(), 0);
+    for_each_packet(path, |captured| {
+        n += 1;
+        let mut bytes = captured.bytes.to_vec();
+        for (_, at, byte) in edits.iter().filter(|(packet, ..)| *packet == n) {
+            bytes[*at] = *byte;
+        }
+        let back = back * steps.iter().filter(|from| **from <= n).count() as i64;
+        recording.push(&Captured { bytes: &bytes, ts: Timestamp(captured.ts.0 + back), ..*captured });
+        true
+    })
+    .expect("a capture");
+    recording
+}
+
+fn check(case: &Case) {
+    let Some(path) = found(case.file) else { return };
+    let recording = undamaged(&path, &case.undamaged);
+    let truth = Truth::of(&recording, case.parser);
+    let (transactions, unplaced) = truth.size();
+    assert!(transactions >= case.transactions && unplaced == 0, "{}: {transactions}, {unplaced}", case.file);
+    let mut seen = recording.seen_in(&path).expect("a capture");
+    if let Undamaged::Bytes(edits) = case.undamaged {
+        // What was damaged in its header is there; what was damaged in its payload is nobody's.
+        for (packet, ..) in edits {
+            seen[*packet - 1].packet = *packet - 1;
+            seen[*packet - 1].kind = accuracy::Kind::DamagedPayload;
+        }
+    }
+    for workers in [1, 2] {
+        let (told, ended) = observe(&path, case.parser, workers);
+        assert!(ended.panics.is_empty() && ended.accounting.adds_up(), "{}", case.file);
+        let count = truth.judge(&told, &seen, case.tolerance);
+        let some: Vec<String> = count.faults.iter().take(3).map(ToString::to_string).collect();
+        let n = count.faults.len();
+        assert!(n == 0, "{}: {n} of {} are wrong:\n{}", case.file, told.len(), some.join("\n"));
+        let (findable, found) = (count.findable, count.found);
+        assert!(found * 100 >= findable * case.found, "{}: {found} of {findable} are found", case.file);
+    }
+}
+
+#[test]
+fn a_request_is_missing() {
+    check(&Case {
+        file: "mysql_one_lost_min.pcap.gz",
+        parser: "mysql_query",
+        undamaged: Undamaged::File("mysql_one_lost_min.undamaged.pcap.gz"),
+        tolerance: AS_WRITTEN,
+        transactions: 1362,
+        found: 95,
+    });
+}
+
+#[test]
+fn a_request_is_late() {
+    check(&Case {
+        file: "mc_late_request_min.pcap",
+        parser: "memcached",
+        undamaged: Undamaged::File("mc_late_request_min.undamaged.pcap"),
+        tolerance: 2 * MS + AS_WRITTEN,
+        transactions: 3,
+        found: 95,
+    });
+}
+
+#[test]
+fn the_file_is_out_of_order() {
+    check(&Case {
+        file: "http_reord_min.pcap",
+        parser: "http",
+        undamaged: Undamaged::File("http_reord_min.undamaged.pcap"),
+        tolerance: AS_WRITTEN,
+        transactions: 7,
+        found: 95,
+    });
+}
+
+#[test]
+fn the_clock_steps_back() {
+    check(&Case {
+        file: "mc_clockback.pcap",
+        parser: "memcached",
+        undamaged: Undamaged::ClockBack(&[53, 105], 30 * MS),
+        tolerance: 60 * MS + AS_WRITTEN,
+        transactions: 91,
+        found: 95,
+    });
+}
+
+#[test]
+fn an_acknowledgment_is_damaged() {
+    check(&Case {
+        file: "mc_ack_damaged.pcap",
+        parser: "memcached",
+        undamaged: Undamaged::Bytes(&[(101, 43, 0x63)]),
+        tolerance: AS_WRITTEN,
+        transactions: 91,
+        found: 95,
+    });
+}
+
+#[test]
+fn a_length_is_damaged() {
+    check(&Case {
+        file: "mc_body_length_damaged.pcap",
+        parser: "memcached",
+        undamaged: Undamaged::Bytes(&[(101, 74, 0)]),
+        tolerance: AS_WRITTEN,
+        transactions: 91,
+        found: 0,
+    });
+}
+
+/// The capture that a SYN was put into lies with the others.
+const KEEPALIVE: &str = "../live-captures/http_keepalive.pcap.gz";
+
+#[test]
+fn the_server_seems_to_open_a_connection() {
+    check(&Case {
+        file: "syn_from_server_next.pcap.gz",
+        parser: "http",
+        undamaged: Undamaged::File(KEEPALIVE),
+        tolerance: AS_WRITTEN,
+        transactions: 717,
+        found: 95,
+    });
+}
+
+#[test]
+fn the_client_seems_to_open_a_connection() {
+    check(&Case {
+        file: "syn_from_client_random.pcap.gz",
+        parser: "http",
+        undamaged: Undamaged::File(KEEPALIVE),
+        tolerance: AS_WRITTEN,
+        transactions: 717,
+        found: 95,
+    });
+}
+
+fn told(file: &str, parser: &str) -> Vec<Observed> {
+    found(file).map_or_else(Vec::new, |path| observe(&path, parser, 1).0)
+}
+
+fn number(told: &Observed, field: &str) -> Option<i128> {
+    match told.value(field)? {
+        Value::Number(n) => Some(*n),
+        Value::Text(_) => None,
+    }
+}
+
+fn text<'a>(told: &'a Observed, field: &str) -> Option<&'a str> {
+    match told.value(field)? {
+        Value::Text(text) => Some(text),
+        Value::Number(_) => None,
+    }
+}
+
+#[test]
+fn a_request_in_a_syn() {
+    let Some(_) = found("") else { return };
+    // By tshark: frame 1 is a SYN with GET /index.php, frame 3 the response: 400, 157 bytes of content.
+    let all = told("tfo_3frames.pcap", "http");
+    assert_eq!(all.len(), 1);
+    let pair = &all[0];
+    assert!(!pair.is_half(), "{pair}");
+    assert_eq!((pair.client.port, pair.server.port), (56288, 80));
+    assert_eq!(text(pair, "path"), Some("/index.php"));
+    assert_eq!((number(pair, "status"), number(pair, "response_bytes")), (Some(400), Some(157)));
+}
+
+/// A statement that is shown is as long as its packet: five bytes of header and command come first.
+fn statements_are_whole(told: &[Observed]) {
+    for one in told.iter().filter(|t| text(t, "command") == Some("query")) {
+        if let (Some(query), Some(bytes)) = (text(one, "query"), number(one, "request_bytes")) {
+            assert_eq!(query.len() as i128 + 5, bytes, "{one}");
+        }
+        assert!(text(one, "query").is_some() || text(one, "fingerprint").is_none(), "{one}");
+    }
+}
+
+#[test]
+fn packets_are_cut() {
+    let told = told("mysql_snap128.pcap", "mysql_query");
+    statements_are_whole(&told);
+    for one in &told {
+        // The databases that the login and the commands name.
+        let known = [None, Some("shop"), Some("mysql")];
+        assert!(known.contains(&text(one, "database")), "{one}");
+        // Headers take 66 of the 128 bytes that are left of a packet.
+        let whole = |field| number(one, field).is_none_or(|bytes| bytes <= 62);
+        assert!(!one.is_exact() || whole("request_bytes"), "{one}");
+    }
+}
+
+#[test]
+fn a_statement_with_a_hole() {
+    statements_are_whole(&told("mysql_cut_statement.pcap.gz", "mysql_query"));
+}
+
+#[test]
+fn halves_of_meta_commands() {
+    const SAY_OK: &[&str] = &["incr", "decr", "flush_all", "stats", "version", "verbosity", "mn", "ma"];
+    for one in told("mc_mg_half.pcap.gz", "memcached") {
+        let says_ok = text(&one, "status") == Some("ok");
+        let command = text(&one, "command");
+        assert!(!says_ok || command.is_some_and(|command| SAY_OK.contains(&command)), "{one}");
+    }
+}
+
+#[test]
+fn times_jump() {
+    for file in ["workers_time_jumps.pcap", "jump.pcap"] {
+        let Some(path) = found(file) else { return };
+        for parser in ["flow", "tcp_conn_time", "tcp_flow_key", "http"] {
+            let (alone, ended) = observe(&path, parser, 1);
+            for _ in 0..20 {
+                let (together, shared) = observe(&path, parser, 2);
+                assert_eq!(alone, together, "{file}, {parser}");
+                assert_eq!(ended.accounting.flows.opened, shared.accounting.flows.opened, "{file}, {parser}");
+            }
+        }
+    }
+}

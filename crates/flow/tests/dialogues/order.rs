@@ -1,0 +1,199 @@
+//! In which order both sides are heard when packets are missing, late or damaged.
+
+use flow::Config;
+use testkit::{Carrier, Sent};
+use wire::TcpSeq;
+use wire::packet::TcpFlags;
+
+use crate::observe::Observer;
+use crate::{MS, SECOND, talk};
+
+/// The log of these packets, and what comes when nothing more does.
+fn check(sent: &[Sent], expected: &str) -> Observer {
+    check_with(Config::default(), sent, expected)
+}
+
+fn check_with(config: Config, sent: &[Sent], expected: &str) -> Observer {
+    let mut seen = Observer::new(config);
+    let last = sent.iter().map(|sent| sent.ts).max().expect("something was sent");
+    seen.run(sent).expire(last.plus(3 * SECOND));
+    assert_eq!(seen.take_log(), format!("open {expected}"));
+    assert_eq!(seen.table.held_bytes(), 0);
+    seen
+}
+
+/// A handshake, then questions of one length and answers of another, 1 ms apart.
+fn conversation(lens: &[(usize, usize)]) -> Vec<Sent> {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    for (question, answer) in lens {
+        talk.advance(MS);
+        talk.client().send(&vec![b'q'; *question]);
+        talk.advance(MS);
+        talk.server().send(&vec![b'a'; *answer]);
+    }
+    talk.take()
+}
+
+fn claim(sent: &mut Sent, more: u32) {
+    let Carrier::Tcp(tcp) = &mut sent.carrier else { panic!("a segment") };
+    tcp.ack = TcpSeq(tcp.ack.0.wrapping_add(more));
+}
+
+#[test]
+fn an_answer_before_its_question_waits() {
+    let mut sent = conversation(&[(5, 50), (6, 60), (7, 70)]);
+    sent.swap(5, 6);
+    check(&sent, "<5 >50 <6 >60h <7 >70");
+    // The answer stands before the SYN-ACK.
+    let mut sent = conversation(&[(5, 50), (6, 60)]);
+    let answer = sent.remove(4);
+    sent.insert(1, answer);
+    check(&sent, "<5 >50h <6 >60");
+    // It is the first packet of all.
+    let mut sent = conversation(&[(5, 50), (6, 60)]);
+    let answer = sent.remove(4);
+    sent.insert(0, answer);
+    check(&sent, ">5 <50h >6 <60");
+}
+
+#[test]
+fn a_connection_under_way_waits_once_for_the_side_that_is_not_there_yet() {
+    let mut sent = conversation(&[(5, 50), (6, 60), (7, 70)]);
+    sent.drain(..4);
+    check(&sent, "<50h >6 <60 >7 <70");
+    // The other side never comes.
+    sent.retain(|sent| sent.src.port() == 80);
+    check(&sent, "<50h <60h <70h");
+    let none = Config { held_bytes_max: 0, ..Config::default() };
+    check_with(none, &sent, "<50 <60 <70");
+}
+
+#[test]
+fn an_answer_to_a_lost_question_comes_behind_the_gap() {
+    let mut sent = conversation(&[(5, 50), (6, 60), (7, 70)]);
+    sent.remove(5);
+    let seen = check(&sent, "<5 >50 <gap6 >60h <7h >70h");
+    assert_eq!(seen.table.counters().acks_disbelieved, 0);
+    // Both are lost.
+    let mut sent = conversation(&[(5, 50), (6, 60), (7, 70)]);
+    sent.drain(5..7);
+    check(&sent, "<5 >50 <gap6 >gap60 <7h >70h");
+}
+
+#[test]
+fn a_hole_holds_what_was_said_after_it_and_no_more() {
+    // The second of two questions comes late; the server answers the first meanwhile.
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send(b"one").send(b"two").send(b"six");
+    talk.server().send(b"first").amend(|sent| claim(sent, 0u32.wrapping_sub(6)));
+    let mut sent = talk.take();
+    let late = sent.remove(4);
+    sent.push(late);
+    check(&sent, "<3 >5 <3 <3h");
+}
+
+#[test]
+fn of_two_that_had_not_heard_each_other_the_earlier_comes_first() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send(b"one");
+    talk.server().send(b"first");
+    talk.client().send(b"two!").amend(|sent| claim(sent, 0u32.wrapping_sub(5)));
+    let mut sent = talk.take();
+    let late = sent.remove(3);
+    sent.push(late);
+    check(&sent, "<3 >5h <4h");
+}
+
+#[test]
+fn what_is_sent_again_says_no_more_than_what_was_said_behind_it() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send_unseen(3).send(b"two!");
+    talk.server().send_unseen(5);
+    talk.client().segment(-7, TcpFlags::ACK, b"one");
+    let mut seen = Observer::new(Config::default());
+    seen.run(&talk.take());
+    assert_eq!(seen.take_log(), "open <3 <4h", "the lost answer had not been heard before");
+    seen.expire(talk.now.plus(SECOND));
+    assert_eq!(seen.take_log(), ">gap5");
+}
+
+#[test]
+fn an_acknowledgment_that_the_next_packet_contradicts_is_not_believed() {
+    let lens = [(5, 50), (6, 60), (7, 70)];
+    for (lie, expected) in [
+        // Far from all that was seen.
+        (500_000_000, "<5 >50 <6 >60 <7 >70"),
+        // Near: the other side answers what waits, so it cannot have been heard before.
+        (4_000, "<5 >50 <6h >60 <7 >70"),
+    ] {
+        let mut sent = conversation(&lens);
+        claim(&mut sent[5], lie);
+        let seen = check(&sent, expected);
+        assert!(seen.table.counters().acks_disbelieved > 0);
+        assert_eq!(seen.table.counters().gaps, 0);
+    }
+}
+
+#[test]
+fn an_acknowledgment_below_which_the_other_side_goes_on_for_long_is_not_believed() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send(b"question");
+    let mut sent = talk.take();
+    claim(&mut sent[3], 100_000);
+    for _ in 0..4 {
+        talk.advance(9 * MS);
+        // The question has not arrived yet.
+        talk.server().send(b"stream").amend(|sent| claim(sent, 0u32.wrapping_sub(8)));
+    }
+    sent.extend(talk.take());
+    let seen = check(&sent, ">6 >6 <8h >6 >6");
+    assert_eq!((seen.table.counters().acks_disbelieved, seen.table.counters().gaps), (1, 0));
+}
+
+#[test]
+fn without_room_nothing_waits_and_the_order_stays() {
+    let mut sent = conversation(&[(5, 50), (6, 60), (7, 70)]);
+    sent.swap(5, 6);
+    let none = Config { held_bytes_max: 0, ..Config::default() };
+    let seen = check_with(none, &sent, "<5 >50 <gap6 >60 <7 >70");
+    assert_eq!(seen.table.counters().held_overflows, 1);
+}
+
+#[test]
+fn a_reset_comes_behind_all_that_waits() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send_unseen(4);
+    talk.server().send(b"answer");
+    talk.client().rst();
+    check(talk.sent(), "<gap4 >6h RST");
+}
+
+#[test]
+fn what_nobody_wants_is_not_held() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send_unseen(4);
+    talk.server().send(&[7; 1000]);
+    let mut seen = Observer::new(Config::default());
+    seen.run(&talk.take());
+    let held = seen.table.held_bytes();
+    let idx = seen.only_idx();
+    seen.table.ignore_payload(idx);
+    assert_eq!(held - seen.table.held_bytes(), 1000);
+    talk.server().send(&[7; 1000]).fin();
+    seen.run(talk.sent()).expire(talk.now.plus(SECOND));
+    assert_eq!(seen.take_log(), "open >end");
+}

@@ -1,0 +1,263 @@
+//! What finished transactions leave behind in a connection (who is logged in, the default database, prepared statements),
+//! and the tuples made of both.
+
+use tuple::TupleWriter;
+
+use super::command::{self, DefaultDatabase, Kind};
+use super::login;
+use super::response::{Outcome, Response};
+use super::shorten::shorten;
+use super::statements::Statements;
+use super::transaction::{Request, Seen};
+use super::tuples::{self, Context, Tuple};
+use super::{DATABASE, FINGERPRINT, QUERY, fingerprint};
+use crate::pairing::{self, Transaction};
+use crate::{Output, Quality};
+
+/// Longest statement, without its literals, whose fingerprint is remembered.
+const SHORT_MAX: usize = 512;
+
+/// What requests that are missing may have changed, by their responses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Unseen {
+    /// None is missing.
+    #[default]
+    Nothing,
+    /// No response to one was seen yet.
+    Unanswered,
+    /// All responses were those to requests that change neither user nor database.
+    Harmless,
+    /// A response was not, or is missing too.
+    Anything,
+}
+
+/// What a transaction changes for what is read next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing.
+    #[default]
+    None,
+    /// The client is logged in.
+    LoggedIn,
+    /// Nothing that can be read follows.
+    End,
+}
+
+/// The state that transactions leave behind.
+#[derive(Default)]
+pub struct Effects {
+    user: Option<Vec<u8>>,
+    database: Option<Vec<u8>>,
+    statements: Statements,
+    unseen: Unseen,
+    /// The response before the next one may be missing.
+    response_lost: bool,
+    emitted: bool,
+    pub keeps_text: bool,
+    /// How the content is wrapped, for the tuple.
+    pub encoding: Option<&'static str>,
+    fingerprint: Vec<u8>,
+    scratch: Vec<u8>,
+}
+
+impl Effects {
+    /// Before the first bytes: what is wanted.
+    pub fn start(&mut self, out: &Output<'_>) {
+        self.keeps_text = [QUERY, FINGERPRINT, DATABASE].iter().any(|f| out.wants(*f));
+    }
+
+    /// What is missing may have been requests.
+    pub fn miss_requests(&mut self) {
+        let unanswered = self.response_lost || self.unseen == Unseen::Anything;
+        self.unseen = if unanswered { Unseen::Anything } else { Unseen::Unanswered };
+    }
+
+    /// What is missing may have been responses.
+    pub fn miss_responses(&mut self) {
+        self.response_lost = true;
+        if self.unseen != Unseen::Nothing {
+            self.unseen = Unseen::Anything;
+        }
+    }
+
+    /// A transaction is over: takes effect and is written.
+    #[inline]
+    pub fn conclude(
+        &mut self,
+        transaction: &mut Transaction<Request, Response>,
+        out: &mut Output<'_>,
+    ) -> Change {
+        let quality = self.quality(transaction, out.flow.midstream);
+        let (has_request, has_response) = (transaction.request().is_some(), transaction.response().is_some());
+        let ended = transaction.response_ended();
+        let silent = transaction.outcome() == pairing::Outcome::Silent;
+        let first = transaction.first();
+        let (request, response) = transaction.parts_mut();
+        let mut unseen = Request { kind: response.unseen_kind(), ..Request::default() };
+        let request = if has_request { request } else { &mut unseen };
+        let response = has_response.then_some(&*response);
+        self.doubt_account(request, response);
+        let over = response.is_some_and(|r| ended && !r.doubtful);
+        if let Some(response) = response.filter(|_| ended) {
+            self.take_effect(request, response);
+        } else if has_request && !silent {
+            self.forget_what_may_have_changed(request);
+        }
+        self.write(first, request, response.map(|r| (r, over)), quality, has_request, out);
+        self.keep_statement(request, response.filter(|_| ended), silent);
+        let failed = response.is_none_or(|r| r.outcome.error.is_some() || !ended);
+        match request.kind {
+            Kind::Login if !failed => Change::LoggedIn,
+            Kind::Connect => Change::End,
+            _ if response.is_some_and(|r| r.outcome.endless) => Change::End,
+            _ => Change::None,
+        }
+    }
+
+    fn quality(&mut self, transaction: &Transaction<Request, Response>, midstream: bool) -> Quality {
+        let first = !std::mem::replace(&mut self.emitted, true);
+        let silent = transaction.outcome() == pairing::Outcome::Silent;
+        let Some(request) = transaction.request() else { return Quality::Half };
+        let response = match transaction.response() {
+            Some(response) if transaction.response_ended() => Some(response),
+            None if silent && transaction.request_ended() => None,
+            _ => return Quality::Half,
+        };
+        let holed = request.seen != Seen::Whole || response.is_some_and(|r| r.holed);
+        let time = response.and_then(|r| tuples::response_time(request, r));
+        match () {
+            () if midstream && first => Quality::Midstream,
+            () if transaction.resynchronised() => Quality::Resync,
+            () if holed => Quality::GapBody,
+            () if time.is_some_and(|time| time < 0) => Quality::Untimed,
+            () => Quality::Exact,
+        }
+    }
+
+    /// What a response changes for what comes after it.
+    fn take_effect(&mut self, request: &Request, response: &Response) {
+        if request.kind != Kind::Unseen {
+            self.response_lost = false;
+        }
+        if matches!(request.kind, Kind::Login | Kind::Command(command::CHANGE_USER)) {
+            self.take_account(request);
+        }
+        if response.outcome.error.is_some() {
+            return;
+        }
+        if let Kind::Command(command::CHANGE_USER | command::RESET_CONNECTION) = request.kind {
+            self.statements.clear();
+        }
+        let asked = request.database_after();
+        let changed = match (&response.outcome.database, &asked) {
+            // The request says what the response, of which that part is missing, does not.
+            (DefaultDatabase::Unread, DefaultDatabase::Is(_)) | (DefaultDatabase::Unchanged, _) => &asked,
+            (told, _) => told,
+        };
+        changed.apply(&mut self.database);
+    }
+
+    /// Whether the request took effect is not known.
+    fn forget_what_may_have_changed(&mut self, request: &Request) {
+        if matches!(request.kind, Kind::Login | Kind::Command(command::CHANGE_USER)) {
+            self.take_account(request);
+        } else if request.database_after() != DefaultDatabase::Unchanged {
+            self.database = None;
+        }
+    }
+
+    fn take_account(&mut self, request: &Request) {
+        let account = login::read_account(&request.text);
+        self.user = account.map(|(user, _)| user.to_vec());
+        self.database = account.map(|(_, name)| name.to_vec()).filter(|name| !name.is_empty());
+    }
+
+    /// A request that is missing may have been `USE` or `COM_CHANGE_USER`, unless its response was that to something
+    /// else.
+    fn doubt_account(&mut self, request: &Request, response: Option<&Response>) {
+        if request.kind == Kind::Unseen && self.unseen != Unseen::Nothing {
+            let changes_nothing = |o: &Outcome| {
+                o.rows.is_some() || o.error.is_some() || o.affected_rows.is_some_and(|rows| rows > 0)
+            };
+            self.unseen = match (self.unseen, response) {
+                (Unseen::Anything, _) => Unseen::Anything,
+                (_, Some(response)) if changes_nothing(&response.outcome) => Unseen::Harmless,
+                _ => Unseen::Anything,
+            };
+        }
+        if request.behind_loss {
+            let before = std::mem::take(&mut self.unseen);
+            if let Unseen::Unanswered | Unseen::Anything = before {
+                (self.user, self.database) = (None, None);
+            }
+        }
+    }
+
+    fn keep_statement(&mut self, request: &mut Request, response: Option<&Response>, silent: bool) {
+        match (request.kind, response.and_then(|r| r.outcome.statement)) {
+            (Kind::Command(command::STMT_PREPARE), Some(id)) if self.keeps_text => {
+                if request.text_cut {
+                    self.statements.insert_unread(id);
+                } else {
+                    self.statements.insert(id, std::mem::take(&mut request.text));
+                }
+            }
+            (Kind::Command(command::STMT_PREPARE), _) => self.statements.preparation_failed(),
+            (Kind::Command(command::STMT_CLOSE), _) if silent => self.statements.remove(request.statement),
+            _ => {}
+        }
+    }
+
+    fn write(
+        &mut self,
+        first: wire::Timestamp,
+        request: &Request,
+        response: Option<(&Response, bool)>,
+        quality: Quality,
+        is_seen: bool,
+        out: &mut Output<'_>,
+    ) {
+        let statement =
+            if request.kind.has_statement() { self.statements.find(request.statement) } else { None };
+        let wants_fingerprint = out.wants(FINGERPRINT);
+        let (query, fingerprint): (Option<&[u8]>, Option<&[u8]>) = match (statement, request.kind) {
+            (Some(statement), _) => {
+                if wants_fingerprint {
+                    statement.fingerprint();
+                }
+                (Some(&statement.text), statement.known_fingerprint())
+            }
+            (None, Kind::Command(code)) if request.kind.has_text() && !request.text_cut => {
+                let is_sql = code != command::INIT_DB;
+                if is_sql && wants_fingerprint {
+                    make_fingerprint(&request.text, &mut self.scratch, &mut self.fingerprint, out);
+                }
+                (Some(&request.text), is_sql.then_some(&self.fingerprint))
+            }
+            _ => (None, None),
+        };
+        let context = Context {
+            query,
+            fingerprint,
+            // What was not seen may have changed them.
+            user: self.user.as_deref().filter(|_| is_seen),
+            database: self.database.as_deref().filter(|_| is_seen),
+            encoding: self.encoding,
+        };
+        let tuple = Tuple { request: is_seen.then_some(request), kind: request.kind, response };
+        let fill = |w: &mut TupleWriter| tuples::write(w, &tuple, &context);
+        out.emit(first, quality, |_| true, fill);
+    }
+}
+
+/// Makes `fingerprint` that of `sql`: of statements that differ in their literals alone, once.
+fn make_fingerprint(sql: &[u8], scratch: &mut Vec<u8>, fingerprint: &mut Vec<u8>, out: &mut Output<'_>) {
+    fingerprint.clear();
+    scratch.clear();
+    match out.memo() {
+        Some(memo) if shorten(sql, SHORT_MAX, scratch) => {
+            memo.append(scratch, fingerprint, fingerprint::fingerprint);
+        }
+        _ => fingerprint::fingerprint(sql, fingerprint),
+    }
+}

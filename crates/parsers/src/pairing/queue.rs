@@ -1,0 +1,595 @@
+//! The transactions of one connection, oldest request first, and how far counting holds.
+//!
+//! A parser says where messages begin and end; the queue finds the request of each response and hands transactions out
+//! when they are over. Holds at most [`TRANSACTIONS_MAX`] requests, and [`RESPONSES_HELD_MAX`] responses of which the
+//! request is not known yet.
+
+use flow::Place;
+use wire::{TcpSeq, Timestamp};
+
+use super::client::{Client, Conduct};
+use super::numbering::Hole;
+use super::rounds::{Loose, Round};
+use super::slots::Slots;
+use super::transaction::{Answers, Edge, Expects, Fit, Outcome, Part, Transaction, can_answer};
+use crate::Direction;
+
+/// Most requests held; beyond, the oldest is handed out as it is.
+pub const TRANSACTIONS_MAX: usize = 1024;
+/// Most responses held until their round is over; beyond, they are handed out as halves.
+pub const RESPONSES_HELD_MAX: usize = 256;
+
+/// How far the n-th response answers the n-th request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Counting {
+    /// Everywhere: nothing is missing.
+    #[default]
+    Exact,
+    /// For requests below this number; just before it requests may be missing.
+    ExactBelow(u64),
+    /// Nowhere, until a round begins; what is missing.
+    Lost(Missing),
+}
+
+/// What is missing where counting is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// Only responses.
+    Responses,
+    /// Requests, perhaps responses too.
+    Requests,
+}
+
+/// Where a response was put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spot {
+    /// With the request of this number.
+    With(u64),
+    /// Apart: its request is not known, or not yet.
+    Apart(u64),
+}
+
+impl Default for Spot {
+    fn default() -> Self {
+        Spot::Apart(u64::MAX)
+    }
+}
+
+/// Which request a response answers by count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counted {
+    To(u64),
+    /// None waits.
+    Nobody,
+    /// It contradicts the count: more than one could be meant, or the one that must be cannot.
+    Contradiction,
+}
+
+/// The transactions of one connection. Laid out as written: what every message touches is in front.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Transactions<Q, R> {
+    /// The number of the oldest transaction held.
+    pub(super) base: u64,
+    pub(super) next_request: u64,
+    /// The oldest request that no response has been counted to.
+    pub(super) next_response: u64,
+    pub(super) counting: Counting,
+    /// Where the last message of each direction ended.
+    pub(super) edges: [Edge; 2],
+    pub(super) round: Round,
+    pub(super) client: Client,
+    /// The connection was joined midway.
+    joined: bool,
+    /// Bytes of the smallest message that the protocol has.
+    pub(super) message_bytes_min: u32,
+    evicted: u32,
+    /// The request with which the count began anew.
+    pub(super) anew: u64,
+    /// Where the last response began.
+    pub(super) last_response: Option<Place>,
+    pub(super) queue: Slots<Transaction<Q, R>>,
+    /// Responses whose requests are not known.
+    pub(super) loose: Option<Box<Loose<Q, R>>>,
+}
+
+impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
+    /// Of a protocol whose smallest message has so many bytes: missing bytes hide the fewer, the larger they are.
+    #[must_use]
+    pub fn of_messages_from(bytes: u32) -> Self {
+        Transactions {
+            base: 0,
+            next_request: 0,
+            next_response: 0,
+            counting: Counting::Exact,
+            edges: [Edge::Start; 2],
+            round: Round::default(),
+            client: Client::default(),
+            joined: false,
+            message_bytes_min: bytes,
+            evicted: 0,
+            anew: u64::MAX,
+            last_response: None,
+            queue: Slots::default(),
+            loose: None,
+        }
+    }
+
+    /// Of a protocol whose clients must wait for each response before they ask again.
+    #[must_use]
+    pub fn of_clients_that_wait(self) -> Self {
+        Transactions { client: Client::that_waits(), ..self }
+    }
+
+    /// The connection is joined midway: before the first message there may have been others.
+    pub fn join_midway(&mut self) {
+        self.joined = true;
+        self.edges = [Edge::Unknown; 2];
+        self.counting = Counting::Lost(Missing::Requests);
+    }
+
+    /// A request begins. Gives its number and its place, which holds what an earlier request left there. `found`: it was
+    /// looked for, behind missing bytes.
+    pub fn request(
+        &mut self,
+        first: Timestamp,
+        place: Place,
+        expects: Expects,
+        found: bool,
+    ) -> (u64, &mut Q) {
+        if self.queue.len() >= TRANSACTIONS_MAX {
+            self.evict_oldest();
+        }
+        let mut hole = self.hole_before(Direction::ClientToServer, place.seq);
+        self.edges[Direction::ClientToServer as usize] = Edge::Within;
+        let begins_round = place.ack.is_some() && place.ack != self.round.heard;
+        if hole != Hole::NONE {
+            hole = self.miss_requests(hole, place, begins_round);
+        } else if self.counting == Counting::ExactBelow(self.next_request) {
+            // What was missing was too little for a message.
+            self.counting = Counting::Exact;
+        }
+        if begins_round {
+            hole = self.begin_round(place, hole);
+        }
+        if expects != Expects::Nothing {
+            self.round.asked += 1;
+            if self.round.asked > 1 {
+                self.client.asked_several();
+            }
+        }
+        let number = self.next_request;
+        self.next_request += 1;
+        let hopeless = self.is_hopeless();
+        let transaction = self.queue.push();
+        transaction.begin_request(first, place, expects);
+        (transaction.hole, transaction.found) = (hole, found);
+        if expects == Expects::Nothing {
+            transaction.outcome = Outcome::Silent;
+        } else if hopeless {
+            transaction.outcome = Outcome::Half;
+        }
+        (number, &mut transaction.request)
+    }
+
+    /// The request `number`, while it is held.
+    #[inline]
+    pub fn request_mut(&mut self, number: u64) -> Option<&mut Q> {
+        self.at(number).filter(|t| t.asked != Part::Unseen).map(|t| &mut t.request)
+    }
+
+    /// The request `number` has ended, at `end` if that is known. Gives it, while it is held, for a last word.
+    #[inline]
+    pub fn finish_request(&mut self, number: u64, end: Option<TcpSeq>) -> Option<&mut Q> {
+        self.edges[Direction::ClientToServer as usize] = end.map_or(Edge::Unknown, Edge::At);
+        let transaction = self.at(number).filter(|t| t.asked != Part::Unseen)?;
+        transaction.asked = Part::Ended;
+        Some(&mut transaction.request)
+    }
+
+    /// A response begins; `fits` tells by its head whether it can be to a request. Gives where it is and its place, which
+    /// holds what an earlier one left there.
+    pub fn response(&mut self, first: Timestamp, place: Place, fits: impl Fn(&Q) -> Fit) -> (Spot, &mut R) {
+        let hole = self.hole_before(Direction::ServerToClient, place.seq);
+        self.edges[Direction::ServerToClient as usize] = Edge::Within;
+        self.last_response = Some(place);
+        if hole != Hole::NONE {
+            self.miss_responses(hole);
+        }
+        let Some((number, recounted)) = self.attribute(place, hole, fits) else {
+            return self.put_apart(first, place, hole);
+        };
+        let is_anew = number == self.anew;
+        let transaction = self.at(number).expect("only requests that are held are answered");
+        (transaction.answered, transaction.response_first) = (Part::Begun, first);
+        transaction.recounted = recounted || hole != Hole::NONE || is_anew;
+        (Spot::With(number), &mut transaction.response)
+    }
+
+    /// A response to the request `number`, which it names. Gives its place.
+    pub fn response_to(&mut self, number: u64, first: Timestamp, place: Place) -> Option<&mut R> {
+        self.edges[Direction::ServerToClient as usize] = Edge::Within;
+        self.last_response = Some(place);
+        let transaction = self.at(number).filter(|t| t.waits())?;
+        transaction.answered = Part::Begun;
+        transaction.response_first = first;
+        Some(&mut transaction.response)
+    }
+
+    /// The response at `spot`, while it is held.
+    #[inline]
+    pub fn response_mut(&mut self, spot: Spot) -> Option<&mut R> {
+        self.answered(spot).map(|t| &mut t.response)
+    }
+
+    /// The response at `spot` has ended, at `end` if that is known. Gives it, while it is held, for a last word.
+    #[inline]
+    pub fn finish_response(&mut self, spot: Spot, end: Option<TcpSeq>) -> Option<&mut R> {
+        self.edges[Direction::ServerToClient as usize] = end.map_or(Edge::Unknown, Edge::At);
+        let transaction = self.answered(spot)?;
+        transaction.answered = Part::Ended;
+        Some(&mut transaction.response)
+    }
+
+    /// What `direction` says from `begin` to `end` is no message of its own, and comes between two.
+    pub fn pass(&mut self, direction: Direction, begin: TcpSeq, end: Option<TcpSeq>) {
+        let edge = &mut self.edges[direction as usize];
+        if matches!(edge, Edge::Start) || *edge == Edge::At(begin) {
+            *edge = end.map_or(Edge::Unknown, Edge::At);
+        }
+    }
+
+    /// Bytes of `direction` are missing behind its last message. How many messages is judged when the next one begins;
+    /// until then nobody knows that there are none.
+    pub fn miss(&mut self, direction: Direction) {
+        let edge = &mut self.edges[direction as usize];
+        *edge = match *edge {
+            Edge::At(end) | Edge::Missing(end) => Edge::Missing(end),
+            Edge::Start | Edge::Within | Edge::Unknown => Edge::Unknown,
+        };
+        if direction == Direction::ClientToServer {
+            self.doubt_requests();
+        }
+    }
+
+    /// Bytes of `direction` were not understood: whether there were messages among them is not known.
+    pub fn lose(&mut self, direction: Direction) {
+        self.edges[direction as usize] = Edge::Unknown;
+        self.miss(direction);
+    }
+
+    /// The request that the response at `spot` answers.
+    #[must_use]
+    pub fn request_of(&self, spot: Spot) -> Option<&Q> {
+        let Spot::With(number) = spot else { return None };
+        self.get(number)?.request()
+    }
+
+    /// The request that a response beginning at `place` will be taken for the answer to, as far as is known now.
+    #[must_use]
+    pub fn next_to_answer(&self, place: Place) -> Option<&Q> {
+        let number = match self.counting {
+            Counting::Lost(_) if self.round.heard != Some(place.seq) => return None,
+            Counting::Lost(_) => self.round.first,
+            _ => self.next_response,
+        };
+        let mut later = (number..self.next_request).filter_map(|n| self.get(n)).filter(|t| t.waits());
+        later.find(|t| can_answer(t.place, place))?.request()
+    }
+
+    /// The request whose client had heard everything up to `place` and nothing more: what begins there is the answer to it, if
+    /// the client only asks when it was answered.
+    #[must_use]
+    pub fn answered_from(&self, place: Place) -> Option<&Q> {
+        let mut waiting = (self.next_response..self.next_request).filter_map(|n| self.get(n));
+        let heard = |t: &&Transaction<Q, R>| t.place.ack == Some(place.seq) && can_answer(t.place, place);
+        waiting.find(|t| t.waits() && heard(t))?.request()
+    }
+
+    /// The requests that wait, with their numbers.
+    pub fn waiting(&self) -> impl Iterator<Item = (u64, &Q)> {
+        (self.base..self.next_request)
+            .filter_map(|n| Some((n, self.get(n).filter(|t| t.waits())?.request()?)))
+    }
+
+    /// Whether a response is expected to a request that is held.
+    #[must_use]
+    pub fn is_owed(&self) -> bool {
+        self.next_response < self.next_request && self.owes(self.next_request)
+    }
+
+    /// Whether it is known that no message is missing.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.counting == Counting::Exact
+    }
+
+    /// The request `number` gets no response: it was silently done, or its response was not seen.
+    pub fn conclude(&mut self, number: u64, outcome: Outcome) {
+        if let Some(transaction) = self.at(number).filter(|t| t.answered == Part::Unseen) {
+            transaction.outcome = outcome;
+        }
+    }
+
+    /// The server has said all: what has no response gets none.
+    pub fn end_responses(&mut self) {
+        let missing = self.hole_at_end(Direction::ServerToClient);
+        self.settle_last_round(missing);
+        self.give_up(self.base, self.next_request);
+    }
+
+    /// The connection is over: everything is handed out as it is.
+    pub fn close(&mut self) {
+        self.settle_last_round(Hole::ANY);
+        for i in 0..self.queue.len() {
+            if let Some(transaction) = self.queue.get_mut(i) {
+                transaction.break_off();
+            }
+        }
+        if let Some(loose) = &mut self.loose {
+            loose.close();
+        }
+    }
+
+    /// Hands out the transactions that are over, oldest first.
+    #[inline]
+    pub fn hand_out(&mut self, mut take: impl FnMut(&mut Transaction<Q, R>)) {
+        if let Some(loose) = &mut self.loose
+            && loose.hand_out(&mut take)
+        {
+            self.loose = None;
+        }
+        while let Some(front) = self.queue.get_mut(0) {
+            if !front.is_over() {
+                return;
+            }
+            if front.request().is_some() || front.response().is_some() {
+                take(front);
+            }
+            // The response to one that was evicted will come yet, and has to be counted.
+            if self.next_response == self.base && front.outcome != Outcome::BrokenOff {
+                self.next_response += 1;
+            }
+            self.base += 1;
+            self.queue.pop();
+        }
+    }
+
+    /// Lets the oldest transaction be handed out as it is; false: there is none.
+    pub fn evict_oldest(&mut self) -> bool {
+        let Some(oldest) = self.queue.get_mut(0) else { return false };
+        if oldest.waits() && oldest.expects == Expects::Perhaps {
+            self.counting = Counting::Lost(Missing::Requests);
+        }
+        oldest.break_off();
+        self.evicted += 1;
+        true
+    }
+
+    /// Whether transactions were evicted since the last [`Transactions::take_evicted`].
+    #[inline]
+    #[must_use]
+    pub fn has_evicted(&self) -> bool {
+        self.evicted > 0
+    }
+
+    /// Transactions evicted since the last call because there were too many.
+    pub fn take_evicted(&mut self) -> u64 {
+        std::mem::take(&mut self.evicted).into()
+    }
+
+    /// Transactions held.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Requests so far, the missing ones that were counted included.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.next_request
+    }
+
+    #[inline]
+    pub(super) fn at(&mut self, number: u64) -> Option<&mut Transaction<Q, R>> {
+        self.queue.get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
+    }
+
+    #[inline]
+    pub(super) fn get(&self, number: u64) -> Option<&Transaction<Q, R>> {
+        self.queue.get(usize::try_from(number.checked_sub(self.base)?).ok()?)
+    }
+
+    #[inline]
+    fn answered(&mut self, spot: Spot) -> Option<&mut Transaction<Q, R>> {
+        let transaction = match spot {
+            Spot::With(number) => self.at(number),
+            Spot::Apart(number) => self.loose.as_mut()?.get_mut(number),
+        };
+        transaction.filter(|t| t.answered != Part::Unseen)
+    }
+
+    /// The messages that may be missing in `direction` before one that begins at `seq`.
+    #[inline]
+    pub(super) fn hole_before(&self, direction: Direction, seq: TcpSeq) -> Hole {
+        match self.edges[direction as usize] {
+            Edge::At(end) if end == seq => Hole::NONE,
+            Edge::At(end) | Edge::Missing(end) => self.hole_of(seq.distance(end)),
+            Edge::Start => Hole::NONE,
+            Edge::Within | Edge::Unknown => Hole::ANY,
+        }
+    }
+
+    /// The messages that may be missing in so many bytes between two messages.
+    pub(super) fn hole_of(&self, bytes: i32) -> Hole {
+        match u32::try_from(bytes) {
+            Ok(bytes) => Hole::of_whole_messages(bytes, self.message_bytes_min),
+            Err(_) => Hole::ANY,
+        }
+    }
+
+    /// The messages that may be missing behind the last one, if `direction` ends here.
+    pub(super) fn hole_at_end(&self, direction: Direction) -> Hole {
+        match self.edges[direction as usize] {
+            Edge::At(_) | Edge::Start => Hole::NONE,
+            Edge::Missing(_) | Edge::Within | Edge::Unknown => Hole::ANY,
+        }
+    }
+
+    /// Requests may be missing behind the last one.
+    fn doubt_requests(&mut self) {
+        self.counting = match self.counting {
+            Counting::Exact => Counting::ExactBelow(self.next_request),
+            Counting::Lost(_) => Counting::Lost(Missing::Requests),
+            below => below,
+        };
+    }
+
+    /// Requests are missing before the one at `place`. Gives those of which the number is not known, or, where a round
+    /// begins, of which round they are.
+    #[cold]
+    fn miss_requests(&mut self, hole: Hole, place: Place, begins_round: bool) -> Hole {
+        self.doubt_requests();
+        let is_known = hole.least == hole.most && !begins_round;
+        if is_known && self.counting == Counting::ExactBelow(self.next_request) {
+            for _ in 0..hole.least {
+                self.queue.push().begin_missing(place);
+                self.next_request += 1;
+            }
+            self.counting = Counting::Exact;
+            return Hole::NONE;
+        }
+        hole
+    }
+
+    /// Responses are missing before the one that begins now.
+    #[cold]
+    fn miss_responses(&mut self, hole: Hole) {
+        let limit = match self.counting {
+            Counting::Exact => self.next_request,
+            Counting::ExactBelow(number) => number,
+            Counting::Lost(_) => return,
+        };
+        let owed = |t: &&Transaction<Q, R>| t.expects == Expects::Response && t.waits();
+        let n = (self.next_response..limit).filter_map(|n| self.get(n)).filter(owed).count();
+        if n == 0 && self.counting == Counting::Exact {
+            // Nothing was asked: whatever is missing, it answered nothing.
+            return;
+        }
+        let is_known = hole.least == hole.most && hole.least as usize <= n;
+        if is_known && (self.next_response..limit).all(|n| self.get(n).is_some_and(|t| owed(&t))) {
+            let from = self.next_response;
+            self.next_response += u64::from(hole.least);
+            return self.give_up(from, self.next_response);
+        }
+        let missing = if self.counting == Counting::Exact { Missing::Responses } else { Missing::Requests };
+        self.counting = Counting::Lost(missing);
+    }
+
+    /// The request that a response at `place` answers, made the last one that was counted to, and whether that is known by
+    /// more than counting.
+    #[inline]
+    fn attribute(&mut self, place: Place, hole: Hole, fits: impl Fn(&Q) -> Fit) -> Option<(u64, bool)> {
+        let limit = match self.counting {
+            Counting::Exact => self.next_request,
+            Counting::ExactBelow(number) => number,
+            Counting::Lost(_) => return self.attribute_in_round(place, hole, fits),
+        };
+        if self.next_response < self.base {
+            // The oldest request that waits for it was evicted.
+            self.next_response += 1;
+            return None;
+        }
+        let counted = self.count(place, limit, fits);
+        match (counted, self.counting) {
+            (Counted::To(number), _) => {
+                self.pass_over_silent(number);
+                self.next_response = number + 1;
+                return Some((number, false));
+            }
+            (Counted::Nobody, Counting::Exact) => {}
+            (Counted::Contradiction, Counting::Exact) => {
+                self.counting = Counting::Lost(Missing::Responses);
+            }
+            _ => self.counting = Counting::Lost(Missing::Requests),
+        }
+        None
+    }
+
+    /// Counts on, over requests that need not be answered.
+    #[inline]
+    fn count(&self, place: Place, limit: u64, fits: impl Fn(&Q) -> Fit) -> Counted {
+        let mut found = Counted::Nobody;
+        for number in self.next_response..limit {
+            let Some(transaction) = self.get(number).filter(|t| t.waits()) else { continue };
+            if !can_answer(transaction.place, place) {
+                // What was asked later was not heard either.
+                let must = transaction.expects == Expects::Response && found == Counted::Nobody;
+                return if must { Counted::Contradiction } else { found };
+            }
+            let fit = if transaction.asked == Part::Unseen { Fit::Maybe } else { fits(&transaction.request) };
+            found = match (fit, found) {
+                (Fit::Sure, _) => return Counted::To(number),
+                (Fit::Maybe, Counted::Nobody) => Counted::To(number),
+                (Fit::Maybe, _) => Counted::Contradiction,
+                (Fit::No, Counted::Nobody) if transaction.expects == Expects::Response => {
+                    Counted::Contradiction
+                }
+                (Fit::No, found) => found,
+            };
+            if transaction.expects == Expects::Response {
+                break;
+            }
+        }
+        found
+    }
+
+    /// A response answers request `number`: those before it that might have been answered were not.
+    #[inline]
+    fn pass_over_silent(&mut self, number: u64) {
+        for before in self.next_response..number {
+            if let Some(transaction) = self.at(before).filter(|t| t.waits()) {
+                transaction.outcome = Outcome::Silent;
+            }
+        }
+    }
+
+    /// Whether a request below `number` must still be answered.
+    #[inline]
+    pub(super) fn owes(&self, number: u64) -> bool {
+        let mut waiting = (self.next_response..number).filter_map(|n| self.get(n));
+        self.next_response < self.base || waiting.any(|t| t.waits() && t.expects == Expects::Response)
+    }
+
+    /// Whether no response will ever be attributed again: counting is lost, and there are no rounds.
+    #[inline]
+    pub(super) fn is_hopeless(&self) -> bool {
+        matches!(self.counting, Counting::Lost(_)) && self.client.conduct() == Conduct::AsksAnyTime
+    }
+
+    /// Puts a response apart until its round is over, or for good.
+    #[cold]
+    fn put_apart(&mut self, first: Timestamp, place: Place, hole: Hole) -> (Spot, &mut R) {
+        let is_held = matches!(self.counting, Counting::Lost(_)) && !self.is_hopeless();
+        let (number, response) = self.loose.get_or_insert_default().push(first, place, hole, is_held);
+        (Spot::Apart(number), response)
+    }
+
+    /// Hands out the requests `from..to` that have no response.
+    pub(super) fn give_up(&mut self, from: u64, to: u64) {
+        for number in from.max(self.base)..to {
+            if let Some(transaction) = self.at(number).filter(|t| t.answered == Part::Unseen) {
+                let silent = transaction.outcome == Outcome::Silent;
+                transaction.outcome = if silent { Outcome::Silent } else { Outcome::Half };
+            }
+        }
+    }
+}
+
+impl<Q, R> Transaction<Q, R> {
+    /// It is handed out as it is.
+    pub(super) fn break_off(&mut self) {
+        let silent = self.outcome == Outcome::Silent && self.asked == Part::Ended;
+        self.outcome = if silent { Outcome::Silent } else { Outcome::BrokenOff };
+    }
+}

@@ -1,0 +1,372 @@
+//! What is done where counting is lost: responses are held until their round is over, and then numbered with its requests.
+//!
+//! A round is over when the client asks again with a higher acknowledgment: if it only asks when everything was answered, the
+//! server's bytes below that acknowledgment hold exactly the responses to what was asked before. Whether it does is the
+//! client's habit ([`Client`](super::client::Client)): as long as that is not known, the pairs found are held, too.
+
+use flow::Place;
+use wire::{TcpSeq, Timestamp};
+
+use super::client::Conduct;
+use super::numbering::{self, Hole};
+use super::queue::{Counting, Missing, RESPONSES_HELD_MAX, Transactions};
+use super::slots::Slots;
+use super::transaction::{Answers, Edge, Expects, Fit, Outcome, Part, Transaction, can_answer};
+use crate::Direction;
+
+/// The requests that were asked after the same had been heard.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Round {
+    /// The first of them.
+    pub first: u64,
+    /// Up to where the client had heard the server.
+    pub heard: Option<TcpSeq>,
+    /// How many may be answered.
+    pub asked: u32,
+    pub opening: Opening,
+}
+
+/// Whether the first request seen of a round is its first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Opening {
+    /// It is.
+    #[default]
+    Whole,
+    /// Before it some may be missing, of this round or the one before.
+    Holed,
+}
+
+/// A request and a response apart, by their numbers, that belong together if the client only asks when it was answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair {
+    request: u64,
+    response: u64,
+    /// Nothing is missing in their round.
+    is_whole: bool,
+}
+
+/// Responses whose requests are not known, or not yet.
+#[derive(Debug)]
+pub(super) struct Loose<Q, R> {
+    base: u64,
+    responses: Slots<Transaction<Q, R>>,
+    /// Those before this one are settled: of rounds that are over.
+    settled: u64,
+    /// Pairs, until the client's habit is known.
+    pending: Vec<Pair>,
+    /// Some of the present round could not be held.
+    overflowed: bool,
+}
+
+impl<Q: Default, R: Default> Default for Loose<Q, R> {
+    fn default() -> Self {
+        Loose { base: 0, responses: Slots::default(), settled: 0, pending: Vec::new(), overflowed: false }
+    }
+}
+
+impl<Q: Default, R: Default> Loose<Q, R> {
+    /// A response begins. `is_held`: its request may be known later.
+    pub fn push(&mut self, first: Timestamp, place: Place, hole: Hole, is_held: bool) -> (u64, &mut R) {
+        let fits = self.responses.len() < RESPONSES_HELD_MAX;
+        self.overflowed |= is_held && !fits;
+        let number = self.end();
+        let response = self.responses.push();
+        response.begin_alone(first, place, hole);
+        if !(is_held && fits) {
+            response.outcome = Outcome::Half;
+        }
+        (number, &mut response.response)
+    }
+
+    pub fn get(&self, number: u64) -> Option<&Transaction<Q, R>> {
+        self.responses.get(usize::try_from(number.checked_sub(self.base)?).ok()?)
+    }
+
+    pub fn get_mut(&mut self, number: u64) -> Option<&mut Transaction<Q, R>> {
+        self.responses.get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
+    }
+
+    /// They are handed out as they are.
+    pub fn close(&mut self) {
+        for i in 0..self.responses.len() {
+            if let Some(response) = self.responses.get_mut(i) {
+                response.break_off();
+            }
+        }
+    }
+
+    /// Hands out those that are over, oldest first. Whether none is left.
+    pub fn hand_out(&mut self, mut take: impl FnMut(&mut Transaction<Q, R>)) -> bool {
+        while let Some(front) = self.responses.get_mut(0) {
+            // Whose round is not over waits for its request.
+            if front.outcome == Outcome::Open || !front.is_over() {
+                return false;
+            }
+            if front.response().is_some() {
+                take(front);
+            }
+            self.base += 1;
+            self.responses.pop();
+        }
+        true
+    }
+
+    fn end(&self) -> u64 {
+        self.base + self.responses.len() as u64
+    }
+
+    /// Those of the present round.
+    fn of_round(&self) -> impl Iterator<Item = (u64, &Transaction<Q, R>)> {
+        let held = (self.settled.max(self.base)..self.end()).filter_map(|n| Some((n, self.get(n)?)));
+        held.filter(|(_, response)| response.outcome == Outcome::Open)
+    }
+
+    /// The present round is over; those of it that are in no pair answer nothing that is known.
+    fn end_round(&mut self, pairs: &[Pair]) {
+        let alone: Vec<u64> = self.of_round().map(|(n, _)| n).collect();
+        for number in alone.into_iter().filter(|n| pairs.iter().all(|pair| pair.response != *n)) {
+            if let Some(response) = self.get_mut(number) {
+                response.outcome = Outcome::Half;
+            }
+        }
+        self.settled = self.end();
+        self.overflowed = false;
+    }
+}
+
+impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
+    /// A request at `place` begins a round, with so many missing before it: what that says of the round before. Gives
+    /// those of the missing that may belong to the new one.
+    pub(super) fn begin_round(&mut self, place: Place, hole: Hole) -> Hole {
+        let Some(heard) = place.ack else { return hole };
+        // What the server had heard when the client had not heard this answer yet was not asked in the new round.
+        let is_of_round_before = hole != Hole::NONE
+            && self.last_response.is_some_and(|last| {
+                last.ack.is_some_and(|ack| ack.distance(place.seq) >= 0) && last.seq.distance(heard) < 0
+            });
+        let opening = if hole == Hole::NONE || is_of_round_before { Opening::Whole } else { Opening::Holed };
+        let (before, within) = match opening {
+            Opening::Whole => (hole, Hole::NONE),
+            Opening::Holed => (hole.in_part(), hole.in_part()),
+        };
+        match self.counting {
+            Counting::Exact => self.learn(heard),
+            _ => self.settle(Some(heard), before, self.unheard(heard)),
+        }
+        if matches!(self.counting, Counting::Lost(_)) {
+            self.count_anew(opening);
+        }
+        if self.edges[Direction::ServerToClient as usize] == Edge::Start {
+            self.edges[Direction::ServerToClient as usize] = Edge::At(heard);
+        }
+        self.round = Round { first: self.next_request, heard: Some(heard), asked: 0, opening };
+        within
+    }
+
+    /// Nothing is missing among the requests: what the client does says whether it waits, and whether responses are missing.
+    #[inline]
+    fn learn(&mut self, heard: TcpSeq) {
+        let owed = self.owes(self.next_request);
+        match self.edges[Direction::ServerToClient as usize] {
+            Edge::Start => {}
+            Edge::Within => self.client.asked_unanswered(),
+            Edge::At(end) | Edge::Missing(end) => match heard.distance(end) {
+                0 if !owed && self.round.heard.is_some() => self.client.asked_when_answered(),
+                0 if !owed => {}
+                ..=0 => self.client.asked_unanswered(),
+                unheard if owed => {
+                    self.counting = Counting::Lost(Missing::Responses);
+                    self.settle(Some(heard), Hole::NONE, self.hole_of(unheard));
+                }
+                _ => {}
+            },
+            Edge::Unknown if owed => {
+                self.counting = Counting::Lost(Missing::Responses);
+                self.settle(Some(heard), Hole::NONE, Hole::ANY);
+            }
+            Edge::Unknown => {}
+        }
+    }
+
+    /// The responses that may be missing behind the last one, up to what the client has `heard`.
+    fn unheard(&self, heard: TcpSeq) -> Hole {
+        self.hole_before(Direction::ServerToClient, heard)
+    }
+
+    /// A round that begins where the client is known to have heard everything begins the count anew.
+    fn count_anew(&mut self, opening: Opening) {
+        let waits = self.client.conduct() == Conduct::AsksWhenAnswered;
+        self.counting = match opening {
+            Opening::Whole if waits => {
+                self.anew = self.next_request;
+                Counting::Exact
+            }
+            Opening::Whole => Counting::Lost(Missing::Responses),
+            Opening::Holed => Counting::Lost(Missing::Requests),
+        };
+    }
+
+    /// The request that a response at `place` answers where counting is lost.
+    #[cold]
+    pub(super) fn attribute_in_round(
+        &mut self,
+        place: Place,
+        hole: Hole,
+        fits: impl Fn(&Q) -> Fit,
+    ) -> Option<(u64, bool)> {
+        let number = self.only_candidate(place, hole).or_else(|| self.first_of_round(place))?;
+        let fit = self.get(number).map(|t| fits(&t.request));
+        if fit.is_none_or(|fit| fit == Fit::No) {
+            return None;
+        }
+        self.give_up(self.next_response, number);
+        self.next_response = number + 1;
+        let later_hole =
+            (number + 1..self.next_request).find(|n| self.get(*n).is_some_and(|t| t.hole != Hole::NONE));
+        self.counting = match (later_hole, self.counting) {
+            (Some(number), _) => Counting::ExactBelow(number),
+            (None, Counting::Lost(Missing::Requests)) => Counting::ExactBelow(self.next_request),
+            (None, _) => Counting::Exact,
+        };
+        if let Some(loose) = &mut self.loose {
+            loose.end_round(&[]);
+        }
+        Some((number, true))
+    }
+
+    /// The only request that was heard when the response at `place` was sent and cannot have been answered before it.
+    fn only_candidate(&self, place: Place, hole: Hole) -> Option<u64> {
+        if self.counting != Counting::Lost(Missing::Responses)
+            || self.client.conduct() != Conduct::AsksWhenAnswered
+        {
+            return None;
+        }
+        let held = self.loose.as_ref().map_or(0, |loose| {
+            loose.of_round().map(|(_, response)| 1 + u64::from(response.hole.least)).sum()
+        });
+        let from = self.next_response + held + u64::from(hole.least);
+        let may = |n: &u64| self.get(*n).is_some_and(|t| t.waits() && can_answer(t.place, place));
+        let every = (self.next_response..self.next_request)
+            .all(|n| self.get(n).is_some_and(|t| t.expects == Expects::Response));
+        let mut candidates = (from..self.next_request).filter(may);
+        let only = candidates.next().filter(|_| candidates.next().is_none() && every)?;
+        self.get(only)?.request().map(|_| only)
+    }
+
+    /// The first request of the present round, if the response at `place` is the first thing that its client heard then.
+    fn first_of_round(&self, place: Place) -> Option<u64> {
+        let known = self.client.conduct() == Conduct::AsksWhenAnswered
+            && self.round.opening == Opening::Whole
+            && self.round.heard == Some(place.seq);
+        let mut asked = (self.round.first..self.next_request).filter_map(|n| Some((n, self.get(n)?)));
+        let (number, first) = asked.find(|(_, t)| t.expects != Expects::Nothing).filter(|_| known)?;
+        let must = first.expects == Expects::Response && first.waits() && first.request().is_some();
+        (must && can_answer(first.place, place)).then_some(number)
+    }
+
+    /// The connection ends; so much may be missing of the server's end.
+    pub(super) fn settle_last_round(&mut self, missing: Hole) {
+        if self.counting != Counting::Exact {
+            self.settle(None, self.hole_at_end(Direction::ClientToServer), missing);
+        }
+        let singly = self.client.asks_singly();
+        self.decide_pending(singly);
+    }
+
+    /// The present round is over: the client had `heard` everything, or the connection ends. Requests and responses may be
+    /// missing behind the last ones seen.
+    #[cold]
+    fn settle(&mut self, heard: Option<TcpSeq>, requests: Hole, responses: Hole) {
+        let (from, to) = (self.next_response.max(self.base), self.next_request);
+        let pairs = match self.client.conduct() {
+            Conduct::AsksAnyTime => None,
+            _ => self.pair_round(heard, requests, responses),
+        };
+        let fitted = pairs.is_some();
+        if pairs.as_ref().is_none_or(|pairs| !pairs.is_empty()) {
+            self.client.ended_round(fitted);
+        }
+        let pairs = pairs.unwrap_or_default();
+        let loose = self.loose.get_or_insert_default();
+        loose.end_round(&pairs);
+        loose.pending.extend(&pairs);
+        match self.client.conduct() {
+            Conduct::AsksWhenAnswered => self.decide_pending(true),
+            Conduct::Unknown if fitted && self.has_room_for_pending() => {}
+            _ => self.decide_pending(false),
+        }
+        let pending: Vec<u64> =
+            self.loose.iter().flat_map(|l| l.pending.iter().map(|pair| pair.request)).collect();
+        (from..to).filter(|n| !pending.contains(n)).for_each(|n| self.give_up(n, n + 1));
+        self.next_response = to;
+        if let Some(heard) = heard {
+            self.edges[Direction::ServerToClient as usize] = Edge::At(heard);
+        }
+        if self.counting != Counting::Exact {
+            self.counting = Counting::Lost(Missing::Responses);
+        }
+    }
+
+    fn has_room_for_pending(&self) -> bool {
+        self.loose.as_ref().is_none_or(|loose| loose.responses.len() < RESPONSES_HELD_MAX / 2)
+    }
+
+    /// The pairs of the present round, by the numbers of request and response; `None`: it is none.
+    fn pair_round(&self, heard: Option<TcpSeq>, requests: Hole, responses: Hole) -> Option<Vec<Pair>> {
+        let (mut numbers, mut asked) = (Vec::new(), Vec::new());
+        let mut missing = Hole::NONE;
+        for number in self.next_response.max(self.base)..self.next_request {
+            let transaction = self.get(number)?;
+            missing = missing.and(transaction.hole);
+            match transaction.expects {
+                Expects::Nothing => {}
+                _ if transaction.answered != Part::Unseen => return None,
+                Expects::Perhaps => missing = missing.and(Hole { least: 0, most: 1 }),
+                Expects::Response => {
+                    numbers.push(number);
+                    asked.push(std::mem::replace(&mut missing, Hole::NONE));
+                }
+            }
+        }
+        asked.push(missing.and(requests));
+        let held: Vec<_> = self.loose.iter().flat_map(|loose| loose.of_round()).collect();
+        let overflowed = self.loose.as_ref().is_some_and(|loose| loose.overflowed);
+        let too_late = |t: &Transaction<Q, R>| heard.is_some_and(|heard| t.place.seq.distance(heard) >= 0);
+        if overflowed || held.iter().any(|(_, t)| too_late(t) || t.answered != Part::Ended) {
+            return None;
+        }
+        let told: Vec<Hole> = held.iter().map(|(_, t)| t.hole).chain([responses]).collect();
+        let pairs = numbering::pairs(&asked, &told)?;
+        let is_whole = asked.iter().chain(&told).all(|hole| *hole == Hole::NONE);
+        let pair = |(q, r): (usize, usize)| Pair { request: numbers[q], response: held[r].0, is_whole };
+        let pairs = pairs.into_iter().map(pair).collect::<Vec<_>>();
+        let can_be = |pair: &Pair| {
+            let told = self.loose.as_ref().and_then(|loose| loose.get(pair.response));
+            let asked = self.get(pair.request);
+            asked.zip(told).is_some_and(|(asked, told)| {
+                can_answer(asked.place, told.place)
+                    && (asked.asked == Part::Unseen || told.response.fit(&asked.request) != Fit::No)
+            })
+        };
+        pairs.iter().all(can_be).then_some(pairs)
+    }
+
+    /// Whether the pairs found so far are right is known now.
+    fn decide_pending(&mut self, right: bool) {
+        let Some(loose) = &mut self.loose else { return };
+        for Pair { request, response, is_whole } in std::mem::take(&mut loose.pending) {
+            let index = usize::try_from(request.wrapping_sub(self.base)).unwrap_or(usize::MAX);
+            let Some(asked) = self.queue.get_mut(index) else { continue };
+            let Some(told) = loose.get_mut(response) else { continue };
+            if right && asked.waits() && asked.asked != Part::Unseen {
+                std::mem::swap(&mut asked.response, &mut told.response);
+                (asked.answered, asked.response_first) = (told.answered, told.response_first);
+                asked.recounted = !is_whole;
+                (told.answered, told.outcome) = (Part::Unseen, Outcome::BrokenOff);
+            } else {
+                told.outcome = Outcome::Half;
+                asked.outcome = Outcome::Half;
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Scripts of requests, responses and losses of both, and the pairs that come out.
+
+use flow::Place;
+use proptest::prelude::*;
+use wire::{TcpSeq, Timestamp};
+
+use super::*;
+use crate::Direction;
+
+const C: Direction = Direction::ClientToServer;
+const S: Direction = Direction::ServerToClient;
+
+impl Answers<char> for char {}
+
+/// Both ends of a connection, who number and acknowledge bytes, and the queue that hears some of what they say.
+struct Ends {
+    transactions: Transactions<char, char>,
+    next: [u32; 2],
+    heard: [u32; 2],
+    lost: [bool; 2],
+    now: i64,
+    out: Vec<String>,
+}
+
+impl Ends {
+    fn new() -> Ends {
+        let transactions = Transactions::of_messages_from(10);
+        Ends {
+            transactions,
+            next: [1000, 5000],
+            heard: [5000, 1000],
+            lost: [false; 2],
+            now: 0,
+            out: Vec::new(),
+        }
+    }
+
+    /// One side says something, having heard everything (`heard`) or nothing new; `seen`: the queue gets it.
+    fn say(&mut self, direction: Direction, name: char, bytes: u32, heard: bool, seen: bool) {
+        let (at, other) = (direction as usize, 1 - direction as usize);
+        if heard {
+            self.heard[at] = self.next[other];
+        }
+        let place = Place { seq: TcpSeq(self.next[at]), ack: Some(TcpSeq(self.heard[at])) };
+        self.next[at] += bytes;
+        self.now += 1000;
+        let (ts, end) = (Timestamp(self.now), Some(TcpSeq(self.next[at])));
+        if !seen {
+            self.lost[at] = true;
+            return;
+        }
+        // A gap is told when its side speaks again, or the other side shows that it has heard what is in it.
+        for direction in [C, S] {
+            if (direction as usize == at || heard) && std::mem::take(&mut self.lost[direction as usize]) {
+                self.transactions.miss(direction);
+            }
+        }
+        match direction {
+            C => {
+                let (number, request) = self.transactions.request(ts, place, Expects::Response, false);
+                *request = name;
+                self.transactions.finish_request(number, end);
+            }
+            S => {
+                let (spot, response) = self.transactions.response(ts, place, |_| Fit::Maybe);
+                *response = name;
+                self.transactions.finish_response(spot, end);
+            }
+        }
+        self.hand_out();
+    }
+
+    fn hand_out(&mut self) {
+        let out = &mut self.out;
+        self.transactions.hand_out(|t| {
+            let resync =
+                if t.resynchronised() && t.request().is_some() && t.response().is_some() { "'" } else { "" };
+            out.push(format!("{}{}{resync}", t.request().unwrap_or(&'-'), t.response().unwrap_or(&'-')));
+        });
+    }
+
+    fn close(mut self) -> Vec<String> {
+        self.transactions.close();
+        self.hand_out();
+        self.out
+    }
+}
+
+/// Plays `script`. `q1` is request 1 of a client that has heard everything, `p1` of one that has heard nothing since it
+/// asked last, `r1` the response to request 1; `Q`, `P` and `R`: the same are missing.
+fn check(script: &str, expected: &str) {
+    let mut ends = Ends::new();
+    for step in script.split(' ') {
+        let name = step.chars().nth(1).expect("a step has a name");
+        match &step[..1] {
+            kind @ ("q" | "p" | "Q" | "P") => {
+                let seen = kind == "q" || kind == "p";
+                ends.say(C, name, 30, kind.eq_ignore_ascii_case("q"), seen);
+            }
+            kind => ends.say(S, name, 100, true, kind == "r"),
+        }
+    }
+    assert_eq!(ends.close().join(" "), expected, "{script}");
+}
+
+#[test]
+fn whole_streams() {
+    check("q1 r1 q2 r2", "11 22");
+    check("q1 p2 p3 r1 r2 r3", "11 22 33");
+    check("q1 p2 r1 q3 r2 r3", "11 22 33");
+    check("q1 p2 r1", "11 2-");
+    check("q1 r1 r2", "11 -2");
+}
+
+#[test]
+fn a_client_that_waits() {
+    // A lost response is no other request's.
+    check("q1 r1 q2 r2 q3 R3 q4 r4 q5 r5", "11 22 3- 44' 55");
+    // Nor is the response to a lost request.
+    check("q1 r1 q2 r2 q3 r3 Q4 r4 q5 r5 q6 r6", "11 22 33 -4 55' 66");
+    check("q1 r1 q2 r2 q3 r3 Q4 r4 Q5 r5 q6 r6 q7 r7", "11 22 33 -4 -5 66' 77");
+    // Both.
+    check("q1 r1 q2 r2 q3 r3 Q4 R4 q5 r5 q6 r6", "11 22 33 55' 66'");
+}
+
+#[test]
+fn before_a_habit_is_known() {
+    check("q1 r1 Q2 r2 q3 r3 q4 r4", "11 -2 33 44'");
+    check("q1 R1 q2 r2", "1- 22'");
+}
+
+#[test]
+fn batches() {
+    let begin = "q1 p2 r1 r2 q3 p4 r3 r4 q5 p6 r5 r6 ";
+    let check = |script: &str, expected: &str| {
+        check(&format!("{begin}{script}"), &format!("11 22 33 44 55 66 {expected}"));
+    };
+    check("q7 p8 r7 R8 q9 pa r9 ra", "77 8- 99' aa");
+    check("q7 p8 R7 r8 q9 pa r9 ra", "7- 88' 99 aa");
+    check("Q7 p8 r7 r8 q9 pa r9 ra", "-7 88' 99' aa");
+    check("q7 P8 r7 r8 q9 pa r9 ra", "77 -8 99' aa");
+}
+
+#[test]
+fn a_client_that_asks_any_time_is_not_guessed_at() {
+    check("q1 p2 r1 q3 r2 q4 r3 R4 q5 q6 r5 r6", "11 22 33 4- 5- 6- -5 -6");
+}
+
+/// What one end of a generated conversation does next.
+#[derive(Clone, Debug)]
+struct Round {
+    requests: usize,
+    lost: Vec<bool>,
+}
+
+fn rounds(size: usize) -> impl Strategy<Value = Vec<Round>> {
+    let round = (1..=size, proptest::collection::vec(proptest::bool::weighted(0.15), 2 * size));
+    let round = round.prop_map(|(requests, lost)| Round { requests, lost });
+    proptest::collection::vec(round, 1..20)
+}
+
+/// Plays rounds, after two whole ones, and compares the pairs. Gives how many of the findable were found.
+fn play(rounds: &[Round], whole: usize) -> Result<(usize, usize), TestCaseError> {
+    let mut ends = Ends::new();
+    let mut name = 'a';
+    let mut findable = 0;
+    for (i, round) in rounds.iter().enumerate() {
+        let names: Vec<char> =
+            (0..round.requests).map(|k| char::from_u32(name as u32 + k as u32).unwrap_or('?')).collect();
+        name = char::from_u32(name as u32 + round.requests as u32).unwrap_or('?');
+        let lost = |k: usize| i >= whole && round.lost[k];
+        for (k, name) in names.iter().enumerate() {
+            ends.say(C, *name, 30 + k as u32, k == 0, !lost(k));
+        }
+        for (k, name) in names.iter().enumerate() {
+            ends.say(S, *name, 100 + 7 * k as u32, true, !lost(round.requests + k));
+        }
+        findable += (0..round.requests).filter(|k| !lost(*k) && !lost(round.requests + k)).count();
+    }
+    let out = ends.close();
+    let is_pair = |text: &&String| !text.contains('-');
+    for text in out.iter().filter(is_pair) {
+        let mut both = text.chars();
+        prop_assert_eq!(both.next(), both.next(), "{:?}", out);
+    }
+    Ok((out.iter().filter(is_pair).count(), findable))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_false_of_clients_that_ask_one_by_one(rounds in rounds(1)) {
+        play(&rounds, 3)?;
+    }
+
+    #[test]
+    fn all_is_found_where_one_direction_loses(mut rounds in rounds(1), direction in 0..2usize) {
+        rounds.iter_mut().for_each(|round| round.lost[direction] = false);
+        // Behind the last round nothing tells that it is over.
+        rounds.push(Round { requests: 1, lost: vec![false; 2] });
+        rounds.push(Round { requests: 1, lost: vec![false; 2] });
+        let (found, findable) = play(&rounds, 3)?;
+        prop_assert!(found == findable, "{found} of {findable}");
+    }
+
+    #[test]
+    fn nothing_false_of_clients_that_ask_in_batches(rounds in rounds(4)) {
+        play(&rounds, 3)?;
+    }
+
+    #[test]
+    fn nothing_false_from_the_first_message_on(rounds in rounds(3)) {
+        play(&rounds, 0)?;
+    }
+}
