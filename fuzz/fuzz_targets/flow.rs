@@ -41,6 +41,7 @@ fuzz_target!(|input: &[u8]| {
             five_tuple: FiveTuple { src: end(ends & 7), dst: end(ends >> 4 & 7), protocol },
             ttl: 64,
             ip_id: u16::from(time & 7),
+            macs: None,
             vlan: None,
             tunnel: wire::Tunnel::default(),
             transport: if udp {
@@ -53,6 +54,8 @@ fuzz_target!(|input: &[u8]| {
                     window: u16::from(ack_high) << 8,
                 })
             },
+            checksum: u16::from(len) << 8 | u16::from(flags),
+            segment: &[],
             payload: &bytes[..usize::from(len) / 2 + usize::from(len & 1)],
             payload_original_len: u32::from(len),
         };

@@ -1,6 +1,7 @@
 //! A block: some packets together with the memory that their bytes lie in. It owns what it speaks of, so that it can
 //! go to another thread and back, and it is filled again and again. It knows nothing of where packets come from.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use wire::{Captured, LinkType, Timestamp};
@@ -158,8 +159,17 @@ impl Block {
     /// While it goes on, when a record lies outside its buffer: the source's bug.
     #[inline]
     pub fn packets(&self) -> impl ExactSizeIterator<Item = Captured<'_>> {
+        self.range(0..self.len)
+    }
+
+    /// The packets at these places, one behind the other.
+    ///
+    /// # Panics
+    /// As [`Block::packets`], and for places that there are not.
+    #[inline]
+    pub fn range(&self, places: Range<usize>) -> impl ExactSizeIterator<Item = Captured<'_>> {
         let mut view = View::new(self);
-        self.records().iter().map(move |record| view.captured(record))
+        self.records()[places].iter().map(move |record| view.captured(record))
     }
 
     /// The packets at these places.

@@ -50,6 +50,12 @@ impl Files {
         more
     }
 
+    /// What the inputs say by now that they lost.
+    fn note_losses(&mut self) {
+        let lost = self.inputs.iter().filter_map(Input::lost_before_us);
+        self.counters.lost_before_us = lost.reduce(u64::saturating_add);
+    }
+
     /// Reads an input on, whose packets have all been delivered.
     fn refill(&mut self, i: usize) {
         let mut ahead = std::mem::take(&mut self.ahead[i]);
@@ -113,8 +119,13 @@ impl Source for Files {
         match self.inputs.len() {
             1 => {
                 self.read_on(0, block);
+                self.note_losses();
             }
-            _ => self.merge(block),
+            _ => {
+                // What is read ahead for the next block is not said of this one.
+                self.note_losses();
+                self.merge(block);
+            }
         }
         self.counters.count(block);
         !block.is_empty()
@@ -125,8 +136,7 @@ impl Source for Files {
     }
 
     fn counters(&self) -> Counters {
-        let lost_before_us = self.inputs.iter().filter_map(Input::lost_before_us).reduce(u64::saturating_add);
-        Counters { lost_before_us, ..self.counters }
+        self.counters
     }
 
     fn names(&self) -> &[(IpAddr, String)] {

@@ -49,6 +49,11 @@ impl<'a> Records<'a> {
         self.block.is_full()
     }
 
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.block.is_empty()
+    }
+
     /// Adds a packet whose captured bytes lie whole in the window, from `start` on.
     #[inline]
     pub fn push(&mut self, ts: Timestamp, link_type: LinkType, lengths: Lengths, start: usize) {

@@ -139,6 +139,10 @@ impl PcapNg {
                 "the block here (type {kind:#x}) says {len} bytes at its start and {second} at its end"
             )));
         }
+        // What they say is of the packets in front of them: these are delivered first, in whatever pieces the file is read.
+        if matches!(kind, INTERFACE_STATISTICS | NAME_RESOLUTION) && !records.is_empty() {
+            return Err(Stop::Full);
+        }
         self.big_endian = big_endian;
         let body = Body { bytes: body, big_endian };
         match kind {

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use crate::block::Block;
+use crate::block::{Block, Record};
 use crate::live::Clock;
 
 /// An origin of packets.
@@ -71,6 +71,18 @@ impl Counters {
             self.original_bytes += u64::from(record.original_len);
             self.captured_bytes += u64::from(record.len);
             self.truncated_packets += u64::from(record.original_len > record.len);
+        }
+    }
+
+    /// Takes packets back that were delivered and then not wanted any more: how many those are depends on the length of
+    /// a block, and that is not to show.
+    pub fn take_back(&mut self, unwanted: &[Record]) {
+        self.packets = self.packets.saturating_sub(unwanted.len() as u64);
+        for record in unwanted {
+            self.original_bytes = self.original_bytes.saturating_sub(record.original_len.into());
+            self.captured_bytes = self.captured_bytes.saturating_sub(record.len.into());
+            let is_truncated = record.original_len > record.len;
+            self.truncated_packets = self.truncated_packets.saturating_sub(is_truncated.into());
         }
     }
 

@@ -3,84 +3,201 @@
 //!
 //! A sender that sends again does so under a new IP identification. The last 64 of a side are remembered as IPsec
 //! remembers sequence numbers (RFC 4303 §3.4.3), and what brings nothing new under one of them is a copy. Where there is
-//! none to go by (IPv6; 0, as RFC 6864 §4.1 allows) a copy is what repeats the newest segment sooner than any sender
-//! would.
+//! none to go by (IPv6; 0, as RFC 6864 §4.1 allows) a copy is what says the same as a packet just before, and has come
+//! by another path (hop limit, VLAN, Ethernet addresses), or comes sooner than any sender would repeat itself, or does what the
+//! flow's packets do: all of them come in pairs. What may be either is [`Sighting::Ambiguous`].
 
 use wire::packet::TcpFlags;
-use wire::{Packet, Side, TcpInfo, Timestamp, Transport};
+use wire::{Packet, Side, TcpInfo, TcpSeq, Timestamp, Transport};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::flow::FlowCore;
-use crate::record::half_bit;
+use crate::record::{flag, half_bit};
 
 /// A copy comes sooner after the newest packet of its side; TCP sends again after 200 ms at the earliest when it hears
 /// nothing (Linux; RFC 6298 §2.4 asks for a second).
 const WITHIN_US: u32 = 100_000;
 /// Without identification: sooner than any round trip through a network that is worth mirroring twice.
 const AT_ONCE_US: u32 = 1_000;
+/// How much of a datagram goes into its fingerprint, besides its checksum and length.
+const FINGERPRINT_BYTES: usize = 64;
+
+/// Whether a packet is there for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sighting {
+    /// Nothing like it was captured just before, or it was sent again.
+    First,
+    /// It was captured before.
+    Copy,
+    /// It looks like one before, at the same place, and senders do send that twice.
+    Ambiguous,
+}
 
 /// What one side sent last.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Latest {
     /// When its newest packet was captured, in units of 1.024 µs modulo 2^32.
     at: u32,
-    /// How much payload that had, modulo 2^16.
-    len: u16,
+    /// TCP: how much payload that had, modulo 2^16. Others: its fingerprint.
+    last: u16,
     /// Its highest IP identification, counting round; 0 when there was none.
     ip_id: u16,
-    /// The last identifications: bit n stands for `ip_id` - n.
+    /// The last identifications: bit n stands for `ip_id` - n; none, when all packets have the same. Where there is no
+    /// identification: from the lowest bits on the fingerprints of the last three packets, and their path.
     seen: u64,
 }
+
+const PATH: u64 = 0xffff << 48;
 
 fn ticks(ts: Timestamp) -> u32 {
     (ts.0 >> 10) as u32
 }
 
+/// Equal for two segments that say the same; different for most others.
+#[inline]
+pub(crate) fn fingerprint(seq: TcpSeq, ack: TcpSeq, len: u32, checksum: u16) -> u16 {
+    let mixed = (seq.0 ^ ack.0.rotate_left(11) ^ len.rotate_left(22)).wrapping_mul(0x9e37_79b1);
+    (mixed >> 16) as u16 ^ checksum
+}
+
+fn fingerprint_of(packet: &Packet<'_>) -> u16 {
+    let len = packet.payload_original_len;
+    match &packet.transport {
+        Transport::Tcp(tcp) => fingerprint(tcp.seq, tcp.ack, len, packet.checksum),
+        _ => {
+            let seed = u64::from(len) << 16 | u64::from(packet.checksum);
+            let start = &packet.payload[..packet.payload.len().min(FINGERPRINT_BYTES)];
+            xxh3_64_with_seed(start, seed) as u16
+        }
+    }
+}
+
+/// The path by which a packet has come: equal for all that one side of a flow sends, as long as they are captured at one place;
+/// not 0.
+fn path_of(packet: &Packet<'_>) -> u16 {
+    let mut bytes = [0; 17];
+    bytes[..12].copy_from_slice(packet.macs.unwrap_or(&[0; 12]));
+    bytes[12] = packet.ttl;
+    bytes[13..15].copy_from_slice(&packet.vlan.unwrap_or(0).to_be_bytes());
+    bytes[15..].copy_from_slice(&u16::from(packet.vlan.is_some()).to_be_bytes());
+    xxh3_64(&bytes) as u16 | 1
+}
+
 impl Latest {
-    /// Remembers a packet that is no copy.
+    /// Remembers a segment that is no copy, of a connection under way.
     #[inline]
-    pub fn note(&mut self, ts: Timestamp, len: u32, ip_id: u16) {
-        (self.at, self.len) = (ticks(ts), len as u16);
+    pub fn note(&mut self, ts: Timestamp, last: u16, ip_id: u16, fingerprint: impl FnOnce() -> u16) {
+        (self.at, self.last) = (ticks(ts), last);
         if ip_id == 0 {
+            if self.ip_id == 0 {
+                self.seen = self.seen & PATH | self.seen << 16 & !PATH | u64::from(fingerprint());
+            }
             return;
         }
         let ahead = ip_id.wrapping_sub(self.ip_id) as i16;
         match ahead {
-            1..64 => (self.ip_id, self.seen) = (ip_id, self.seen << ahead | 1),
+            1..64 if self.ip_id != 0 => (self.ip_id, self.seen) = (ip_id, self.seen << ahead | 1),
+            0 if self.seen <= 1 && self.ip_id != 0 => self.seen = 0,
             -63..=0 if self.ip_id != 0 => self.seen |= 1 << -ahead,
             _ => (self.ip_id, self.seen) = (ip_id, 1),
         }
     }
 
-    fn has(&self, ip_id: u16) -> bool {
-        let behind = self.ip_id.wrapping_sub(ip_id);
-        behind < 64 && self.seen >> behind & 1 != 0
+    /// Remembers any packet that is no copy, and its path, while that is not known to be one of several.
+    pub fn note_packet(&mut self, packet: &Packet<'_>, is_mirrored: bool) {
+        let last = match packet.transport {
+            Transport::Tcp(_) => packet.payload_original_len as u16,
+            _ => fingerprint_of(packet),
+        };
+        self.note(packet.ts, last, packet.ip_id, || fingerprint_of(packet));
+        if self.ip_id == 0 && (!is_mirrored || self.seen & PATH == 0) {
+            self.seen = self.seen & !PATH | u64::from(path_of(packet)) << 48;
+        }
     }
 
-    /// Whether a packet of a living flow, of the side that this is of, is one that was captured before.
-    pub fn is_copied(&self, flow: FlowCore<'_>, side: Side, packet: &Packet<'_>) -> bool {
-        let numbered = packet.ip_id != 0;
-        if flow.packets(side) == 0 || numbered && !self.has(packet.ip_id) {
-            return false;
+    fn has(&self, ip_id: u16) -> bool {
+        let behind = self.ip_id.wrapping_sub(ip_id);
+        self.ip_id != 0 && behind < 64 && self.seen >> behind & 1 != 0
+    }
+
+    fn is_constant(&self) -> bool {
+        self.ip_id != 0 && self.seen == 0
+    }
+
+    /// The fingerprints of the last three packets, the newest first; 0 where there are fewer.
+    fn fingerprints(&self) -> [u16; 3] {
+        if self.ip_id != 0 {
+            return [0; 3];
         }
-        let apart = (ticks(packet.ts).wrapping_sub(self.at) as i32).unsigned_abs();
-        let (len, in_time) = (packet.payload_original_len, apart <= WITHIN_US);
-        // One that gives all packets the same number does not count.
-        let counts = numbered && self.seen.count_ones() > 1;
-        match &packet.transport {
-            // Whether a datagram is news cannot be seen.
-            _ if !flow.is_tcp() => counts && in_time && self.len == len as u16,
-            Transport::Tcp(tcp) if is_old(flow, side, tcp, len) => {
-                if counts || numbered && tcp.flags.contains(TcpFlags::SYN) {
-                    return in_time;
-                }
-                let special = tcp.flags.0 & (TcpFlags::SYN | TcpFlags::FIN).0;
-                let takes = len + special.count_ones();
-                let is_newest = self.len == len as u16 && tcp.seq.plus(takes) == flow.hot.next[side.index()];
-                is_newest && takes > 0 && apart <= AT_ONCE_US
-            }
-            _ => false,
+        [self.seen as u16, (self.seen >> 16) as u16, (self.seen >> 32) as u16]
+    }
+
+    /// Whether the two newest packets say the same.
+    fn ends_in_a_pair(&self) -> bool {
+        let [newest, before, _] = self.fingerprints();
+        newest == before && newest != 0
+    }
+}
+
+/// Judges a packet of a living flow that `side` sent, by what either side has sent before.
+pub(crate) fn judge(latest: &[Latest; 2], flow: FlowCore<'_>, side: Side, packet: &Packet<'_>) -> Sighting {
+    let [own, other] = [side, side.other()].map(|side| &latest[side.index()]);
+    let apart = (ticks(packet.ts).wrapping_sub(own.at) as i32).unsigned_abs();
+    let numbered = packet.ip_id != 0 && !own.is_constant();
+    if flow.packets(side) == 0 || apart > WITHIN_US || numbered && !own.has(packet.ip_id) {
+        return Sighting::First;
+    }
+    match &packet.transport {
+        // Whether a datagram is news cannot be seen.
+        _ if !flow.is_tcp() => {}
+        Transport::Tcp(tcp) if is_old(flow, side, tcp, packet.payload_original_len) => {}
+        _ => return Sighting::First,
+    }
+    if numbered && !flow.is_tcp() {
+        return own.judge_number(flow.packets(side) == 1, packet, apart);
+    }
+    if numbered || is_syn(packet) {
+        return Sighting::Copy;
+    }
+    let fingerprint = fingerprint_of(packet);
+    let is_known = own.fingerprints().contains(&fingerprint) || !flow.is_tcp() && own.last == fingerprint;
+    if own.ip_id == 0 && own.seen & PATH != u64::from(path_of(packet)) << 48 && (is_known || flow.is_tcp()) {
+        return Sighting::Copy;
+    }
+    if apart > AT_ONCE_US || own.ip_id == 0 && !is_known {
+        return Sighting::First;
+    }
+    let [_, before, third] = own.fingerprints();
+    let in_pairs =
+        own.fingerprints()[0] != before && before == third && before != 0 || other.ends_in_a_pair();
+    if is_newest(own, flow, side, packet) || is_known && (in_pairs || flow.hot.has(flag::MIRRORED)) {
+        return Sighting::Copy;
+    }
+    if is_known { Sighting::Ambiguous } else { Sighting::First }
+}
+
+impl Latest {
+    /// A datagram with a number that its sender has used. The first may be the one that all will have.
+    fn judge_number(&self, is_second: bool, packet: &Packet<'_>, apart: u32) -> Sighting {
+        match self.last == fingerprint_of(packet) {
+            _ if self.seen.count_ones() > 1 => Sighting::Copy,
+            true if is_second => Sighting::Copy,
+            true if apart <= AT_ONCE_US => Sighting::Ambiguous,
+            _ => Sighting::First,
         }
     }
+}
+
+/// A SYN is not sent again so soon (RFC 6298 §2.1: after a second).
+fn is_syn(packet: &Packet<'_>) -> bool {
+    matches!(&packet.transport, Transport::Tcp(tcp) if tcp.flags.contains(TcpFlags::SYN))
+}
+
+/// Whether a segment is its side's newest that takes up sequence numbers: bytes or FIN.
+fn is_newest(own: &Latest, flow: FlowCore<'_>, side: Side, packet: &Packet<'_>) -> bool {
+    let (Transport::Tcp(tcp), len) = (&packet.transport, packet.payload_original_len) else { return false };
+    let takes = len + u32::from(tcp.flags.contains(TcpFlags::FIN));
+    takes > 0 && own.last == len as u16 && tcp.seq.plus(takes) == flow.hot.next[side.index()]
 }
 
 /// Whether all that a segment says is known: none of its bytes are missing, its SYN, FIN or RST has been seen, and what
@@ -89,10 +206,12 @@ fn is_old(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo, len: u32) -> bool {
     let did = |flag, bit| !tcp.flags.intersects(flag) || flow.hot.did(side, bit);
     let known_ack =
         flow.hot.did(side, half_bit::ACK_SEEN) && tcp.ack.distance(flow.hot.ack[side.index()]) <= 0;
-    let syn = u32::from(tcp.flags.contains(TcpFlags::SYN));
+    let is_syn = tcp.flags.contains(TcpFlags::SYN);
+    let first = tcp.seq.plus(u32::from(is_syn));
     did(TcpFlags::SYN, half_bit::SYN)
+        && (!is_syn || flow.start_seq(side) == first)
         && did(TcpFlags::FIN, half_bit::FIN)
         && did(TcpFlags::RST, half_bit::RST)
         && (known_ack || flow.is_terminated() || !tcp.flags.contains(TcpFlags::ACK))
-        && (len == 0 || flow.has_bytes(side, tcp.seq.plus(syn), len))
+        && (len == 0 || flow.has_bytes(side, first, len) || is_syn)
 }

@@ -222,6 +222,14 @@ impl FlowCore<'_> {
         self.hot.is_started(side) && start >= 0 && !lost && (end <= pos || held)
     }
 
+    /// Behind the highest byte or FIN of `side` that was seen.
+    pub(crate) fn highest_seq(&self, side: Side) -> TcpSeq {
+        let next = self.hot.next[side.index()];
+        let waiting = self.cold.spill.as_ref().and_then(|spill| spill.waiting[side.index()].as_ref());
+        let (pos, _) = self.place(side);
+        waiting.map_or(next, |waiting| next.plus((waiting.highest() - pos).clamp(0, 1 << 30) as u32))
+    }
+
     /// Sequence number of the stream's first byte.
     pub(crate) fn start_seq(&self, side: Side) -> TcpSeq {
         let pos = self.cold.spill.as_ref().map_or(0, |spill| spill.pos[side.index()]);

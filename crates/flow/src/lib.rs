@@ -10,6 +10,7 @@ mod duplicates;
 pub mod event;
 mod expiry;
 pub mod flow;
+mod gatekeeping;
 mod index;
 pub mod metrics;
 mod order;
@@ -20,6 +21,7 @@ mod store;
 pub mod table;
 mod tcp_state;
 mod timeouts;
+mod unconfirmed;
 
 pub use config::{Config, Detail};
 pub use event::{Chunk, CloseReason, Event, Events, FlowEvent, FlowIdx, Place};

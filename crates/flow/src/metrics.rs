@@ -22,7 +22,7 @@ pub struct SideCounters {
     pub gaps: u32,
     /// Times the stream went on at a place no gap explains.
     pub resyncs: u32,
-    /// Segments, RSTs and SYNs at a place that no window allows; ignored.
+    /// Segments, RSTs, SYNs and acknowledgments at a place that no window allows, and damaged ones; ignored.
     pub implausible: u32,
     /// ACKs that say nothing new while data is outstanding.
     pub duplicate_acks: u32,
@@ -73,10 +73,19 @@ pub struct Counters {
     pub resyncs: u64,
     /// RSTs out of window.
     pub resets_ignored: u64,
+    /// SYNs and SYN-ACKs inside of a connection, or that acknowledge the wrong number, that nobody has answered.
+    pub syns_ignored: u64,
+    /// Segments that acknowledge what was never sent.
+    pub acks_ignored: u64,
+    /// Segments that contradict what is known, with a checksum that is wrong.
+    pub damaged: u64,
     /// Packets of terminated flows.
     pub stragglers: u64,
     /// Copies of packets captured before.
     pub duplicates: u64,
+    /// Packets like one just before of which nothing says whether they are a copy or were sent again: they count as the
+    /// latter.
+    pub duplicates_ambiguous: u64,
     /// Distinct bytes of TCP streams seen.
     pub stream_bytes: u64,
     /// Bytes that an end acknowledged but the capture does not have: lost on the way to it.
@@ -104,8 +113,12 @@ impl Counters {
         self.implausible += other.implausible;
         self.resyncs += other.resyncs;
         self.resets_ignored += other.resets_ignored;
+        self.syns_ignored += other.syns_ignored;
+        self.acks_ignored += other.acks_ignored;
+        self.damaged += other.damaged;
         self.stragglers += other.stragglers;
         self.duplicates += other.duplicates;
+        self.duplicates_ambiguous += other.duplicates_ambiguous;
         self.stream_bytes += other.stream_bytes;
         self.acked_unseen_bytes += other.acked_unseen_bytes;
         self.unseen_direction_bytes += other.unseen_direction_bytes;

@@ -5,6 +5,7 @@
 use wire::packet::TcpFlags;
 use wire::{Packet, Side, TcpInfo, TcpSeq, Timestamp, Transport};
 
+use crate::gatekeeping::MAX_WINDOW;
 use crate::metrics::Letter;
 use crate::record::{Hot, SMALL, flag};
 
@@ -30,6 +31,7 @@ pub struct Segment {
     /// 0: whatever the packet is, it is not plain.
     window: u16,
     pub(crate) ip_id: u16,
+    pub(crate) checksum: u16,
 }
 
 impl Segment {
@@ -51,6 +53,7 @@ impl Segment {
             ack: tcp.ack,
             window: if may_be_plain { tcp.window } else { 0 },
             ip_id: packet.ip_id,
+            checksum: packet.checksum,
         }
     }
 
@@ -70,9 +73,10 @@ pub(crate) fn take_in(hot: &mut Hot, side: Side, segment: &Segment, rules: Rules
         return false;
     }
     let advance = ack.distance(hot.ack[own]);
-    let acked = if advance > 0 { ack } else { hot.ack[own] };
-    let ahead = acked.distance(hot.next[other]);
-    if (ahead > 0) | (advance > 1 << 30) {
+    let ahead = ack.distance(hot.next[other]);
+    // What is acknowledged lies behind what was before, by no more than a window: so none goes back, which would be late or
+    // damaged.
+    if (ahead > 0) | (advance as u32 > MAX_WINDOW) {
         return false;
     }
     let next = hot.next[own];
@@ -85,7 +89,7 @@ pub(crate) fn take_in(hot: &mut Hot, side: Side, segment: &Segment, rules: Rules
     } else {
         // It may have been captured before, or be one of those that ask for what is missing.
         let is_news = advance > 0;
-        if !is_news || seq.plus(1) == next {
+        if !is_news || seq != next {
             return false;
         }
         Letter::ACK
@@ -97,7 +101,7 @@ pub(crate) fn take_in(hot: &mut Hot, side: Side, segment: &Segment, rules: Rules
     }
     hot.last_ts = ts;
     hot.next[own] = next.plus(len);
-    hot.ack[own] = acked;
+    hot.ack[own] = ack;
     hot.window[own] = window;
     (hot.packets[own], hot.bytes[own]) = (packets, bytes);
     true

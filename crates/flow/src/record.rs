@@ -9,13 +9,14 @@
 use std::cell::Cell;
 
 use wire::packet::TcpFlags;
-use wire::{FlowKey, Packet, Side, TcpInfo, TcpSeq, Timestamp, Transport};
+use wire::{Checksum, FlowKey, Packet, Side, TcpInfo, TcpSeq, Timestamp, Transport};
 
 use crate::duplicates::Latest;
 use crate::flow::FlowCore;
 use crate::metrics::{Letter, SideCounters};
 use crate::order::Order;
 use crate::reassembly::Waiting;
+use crate::unconfirmed::{Opening, SynData};
 
 /// What every packet needs.
 #[derive(Debug)]
@@ -68,8 +69,6 @@ pub(crate) struct Spill {
     pub waiting: [Option<Box<Waiting>>; 2],
     /// What is in order and waits for the other side's bytes.
     pub order: Option<Box<Order>>,
-    /// Of each side an acknowledgment far beyond what was seen, until another says the same.
-    pub doubted: [Option<TcpSeq>; 2],
     /// Bits of the byte streams.
     pub stream: [u8; 2],
     /// Position of the anchors.
@@ -83,6 +82,12 @@ pub(crate) struct Spill {
     pub letters: u128,
     /// The clock at the last packet, where [`flag::LAGS`].
     pub seen_at: i64,
+    /// The last acknowledgment of each side that was not believed, and when.
+    pub doubted: [Option<(TcpSeq, Timestamp)>; 2],
+    /// A SYN or SYN-ACK that waits for an answer.
+    pub opening: Option<Box<Opening>>,
+    /// Data of a SYN that waits for an answer.
+    pub syn_data: Option<Box<SynData>>,
 }
 
 pub(crate) const UNSET: Timestamp = Timestamp::MIN;
@@ -130,6 +135,10 @@ pub(crate) mod flag {
     pub const ENDED: u64 = STARTED << 2;
     /// Two bits of the caller's.
     pub const MARK_SHIFT: u32 = FIRST + 19;
+    /// The packets of this flow are captured twice.
+    pub const MIRRORED: u64 = 1 << (FIRST + 21);
+    /// A checksum of side A's was right; shifted by one: side B's.
+    pub const CHECKED: u64 = MIRRORED << 1;
     /// How the key is compared, and the transport.
     pub const KIND: u64 = TCP | UDP | WIDE;
 }
@@ -212,6 +221,16 @@ impl FlowMut<'_> {
 
     pub fn spill_mut(&mut self) -> &mut Spill {
         self.cold.spill.get_or_insert_default()
+    }
+
+    /// Finds out, by a side's first packets, whether its checksums mean something.
+    pub fn learn_checksum(&mut self, side: Side, packet: &Packet<'_>) {
+        const TRIES: u64 = 3;
+        let checked = flag::CHECKED << side.index();
+        if !self.hot.has(flag::TCP) || self.hot.has(checked) || self.core().packets(side) >= TRIES {
+            return;
+        }
+        self.hot.put(checked, packet.verify_checksum() == Checksum::Right);
     }
 
     pub fn put_client(&mut self, client: Side) {

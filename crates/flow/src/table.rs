@@ -7,14 +7,14 @@
 use std::hint::black_box;
 use std::ptr;
 
-use wire::packet::TcpFlags;
 use wire::{FiveTuple, FlowKey, IpProtocol, Packet, Side, TcpInfo, Timestamp, Transport, V4Key};
 
 use crate::config::{Config, Detail};
-use crate::duplicates::Latest;
+use crate::duplicates::{self, Sighting, fingerprint};
 use crate::event::{Chunk, CloseReason, Events, FlowEvent, FlowIdx, Place};
 use crate::expiry::{Clock, NONE, Wheel};
 use crate::flow::{Flow, FlowCore};
+use crate::gatekeeping::{self, Verdict};
 use crate::index::Index;
 use crate::metrics::Counters;
 use crate::plain::{self, Rules, Segment};
@@ -23,6 +23,7 @@ use crate::record::{self, flag};
 use crate::store::{Chunks, Store};
 use crate::tcp_state::{self, Context};
 use crate::timeouts::{idle_timeout, is_news, report_active};
+use crate::unconfirmed::Opening;
 
 /// A packet's flow key as the table compares it, and its hash: so that a batch can be hashed and prefetched before it
 /// is processed.
@@ -65,6 +66,8 @@ pub struct Table<S: Default> {
     closing: usize,
     budget: Budget,
     counters: Counters,
+    /// What the next flow begins with, if it is of the same ends: a SYN that was not believed till it was answered.
+    opening: Option<Opening>,
 }
 
 /// Flows looked at to find one to evict.
@@ -102,6 +105,7 @@ impl<S: Default> Table<S> {
             closing: 0,
             budget,
             counters: Counters::default(),
+            opening: None,
         }
     }
 
@@ -223,7 +227,7 @@ impl<S: Default> Table<S> {
         self.begin(events);
         self.find(at, &packet.five_tuple).is_some_and(|place| {
             let now = self.clock.at(packet.ts, self.store.core(place).seen_at());
-            !self.is_over(place, at.side, (packet, now), events)
+            self.judge(place, at.side, (packet, now), events).is_some()
         })
     }
 
@@ -465,7 +469,8 @@ impl<S: Default> Table<S> {
             events.push(FlowIdx(place), tcp_state::bytes_of(side, len, ts, said));
         }
         if let Some(latest) = self.store.latest_mut(place) {
-            latest[side.index()].note(ts, len, segment.ip_id);
+            let fingerprint = || fingerprint(segment.seq, segment.ack, len, segment.checksum);
+            latest[side.index()].note(ts, len as u16, segment.ip_id, fingerprint);
         }
         true
     }
@@ -480,70 +485,128 @@ impl<S: Default> Table<S> {
     ) -> u32 {
         let going_on = found.and_then(|place| {
             let now = self.clock.at(packet.ts, self.store.core(place).seen_at());
-            (!self.is_over(place, at.side, (packet, now), events)).then_some((place, now))
+            Some((place, now, self.judge(place, at.side, (packet, now), events)?))
         });
-        if let Some((place, _)) = going_on
-            && self.leave_out_copy(place, at.side, packet)
-        {
+        let Some((place, now, verdict)) = going_on else { return self.begin_flow(packet, at, events) };
+        if self.leave_out_copy(place, at.side, packet) {
             return place;
         }
-        let (place, now) = going_on.unwrap_or_else(|| {
-            let now = self.clock.at(packet.ts, i64::MIN);
-            (self.open(at, (packet, now), events), now)
-        });
+        match verdict {
+            Verdict::Acceptable | Verdict::OtherConnection => {
+                self.take_in(place, at.side, (packet, now), events);
+            }
+            refused => self.refuse((place, at), refused, (packet, now)),
+        }
+        place
+    }
+
+    /// A packet of no flow that is here.
+    fn begin_flow(&mut self, packet: &Packet<'_>, at: &Hashed, events: &mut Events) -> u32 {
+        let now = self.clock.at(packet.ts, i64::MIN);
+        let key = FlowKey { network: at.network, ..packet.five_tuple.flow_key().0 };
+        let place = match self.opening.take().filter(|opening| opening.is_of(&key)) {
+            Some(opening) => {
+                let first = opening.packet(&packet.five_tuple, at.side);
+                let place = self.open(&key, (at, opening.side), (&first, now), events);
+                self.take_in(place, opening.side, (&first, now), events);
+                place
+            }
+            None => self.open(&key, (at, at.side), (packet, now), events),
+        };
         self.take_in(place, at.side, (packet, now), events);
         place
+    }
+
+    /// Counts a segment that is not believed; it says nothing else to the flow.
+    fn refuse(&mut self, (place, at): (u32, &Hashed), verdict: Verdict, (packet, now): (&Packet<'_>, i64)) {
+        let Some(tcp) = tcp_of(packet) else { return };
+        let (key, side) = (FlowKey { network: at.network, ..packet.five_tuple.flow_key().0 }, at.side);
+        let mut flow = self.store.flow_mut(place);
+        flow.count(side, packet);
+        flow.set_seen_at(now);
+        flow.counters_mut(side).implausible += 1;
+        let counters = &mut self.counters;
+        match verdict {
+            Verdict::Acceptable | Verdict::OtherConnection => {}
+            Verdict::SynUnconfirmed => {
+                counters.syns_ignored += 1;
+                flow.spill_mut().opening = Some(Box::new(Opening::of(key, side, packet, tcp)));
+            }
+            Verdict::ResetOutOfWindow => counters.resets_ignored += 1,
+            Verdict::UnsentAcknowledged => {
+                counters.acks_ignored += 1;
+                flow.spill_mut().doubted[side.index()] = Some((tcp.ack, packet.ts));
+            }
+            Verdict::Damaged => counters.damaged += 1,
+        }
+        flow.classify();
     }
 
     /// Counts a packet that was captured before, and nothing else; true if it is one.
     fn leave_out_copy(&mut self, place: u32, side: Side, packet: &Packet<'_>) -> bool {
         let mut flow = self.store.flow_mut(place);
-        let is_copy = |latest: &[Latest; 2]| latest[side.index()].is_copied(flow.core(), side, packet);
-        if !flow.latest.as_deref().is_some_and(is_copy) {
-            return false;
+        let Some(latest) = flow.latest.as_deref() else { return false };
+        match duplicates::judge(latest, flow.core(), side, packet) {
+            Sighting::First => return false,
+            Sighting::Ambiguous => {
+                self.counters.duplicates_ambiguous += 1;
+                return false;
+            }
+            Sighting::Copy => {}
         }
+        flow.hot.put(flag::MIRRORED, true);
         flow.counters_mut(side).duplicates += 1;
         self.counters.duplicates += 1;
         true
     }
 
-    /// Whether the flow found has ended before this packet; closes it then.
-    fn is_over(
+    /// What a packet may say to the flow found; `None` when that has ended before it, and is closed now.
+    fn judge(
         &mut self,
         place: u32,
         side: Side,
         (packet, now): (&Packet<'_>, i64),
         events: &mut Events,
-    ) -> bool {
+    ) -> Option<Verdict> {
         let flow = self.store.core(place);
         let idle_ns = idle_timeout(flow, &self.config);
         if now.saturating_sub(flow.seen_at()) > idle_ns {
             let ts = flow.last_ts().plus(idle_ns).min(packet.ts);
             self.close(place, CloseReason::Idle, (packet.ts, ts), events);
-            return true;
+            return None;
         }
-        let Some(tcp) = tcp_of(packet)
-            .filter(|tcp| tcp.flags.contains(TcpFlags::SYN) && !tcp.flags.contains(TcpFlags::RST))
-        else {
-            return false;
-        };
+        let Some(tcp) = tcp_of(packet) else { return Some(Verdict::Acceptable) };
         let young = packet.ts.since(flow.first_ts()).saturating_abs() <= self.config.reorder_wait_ns;
-        if tcp_state::is_another_connection(flow, side, tcp, young) {
-            self.close(place, CloseReason::PortReused, (packet.ts, packet.ts), events);
-            return true;
+        let opening = flow.cold.spill.as_ref().and_then(|spill| spill.opening.as_deref()).copied();
+        let confirmed = opening.filter(|opening| opening.is_confirmed_by(flow, side, tcp));
+        let verdict = gatekeeping::judge(flow, side, (packet, tcp), young);
+        if verdict != Verdict::OtherConnection && (confirmed.is_none() || verdict == Verdict::Damaged) {
+            return Some(verdict);
         }
-        false
+        if let Some(opening) = confirmed {
+            opening.uncount(&mut self.store.flow_mut(place));
+            self.counters.syns_ignored -= 1;
+            self.opening = confirmed;
+        }
+        self.close(place, CloseReason::PortReused, (packet.ts, packet.ts), events);
+        None
     }
 
-    fn open(&mut self, at: &Hashed, (packet, now): (&Packet<'_>, i64), events: &mut Events) -> u32 {
+    /// A flow that begins with `packet`, which `first` sent.
+    fn open(
+        &mut self,
+        key: &FlowKey,
+        (at, first): (&Hashed, Side),
+        (packet, now): (&Packet<'_>, i64),
+        events: &mut Events,
+    ) -> u32 {
         if self.len() >= self.config.flows_max.max(1) {
             let victim = self.choose_victim();
             self.close(victim, CloseReason::Evicted, (packet.ts, packet.ts), events);
         }
         let place = self.free.pop().unwrap_or(self.store.len() as u32);
-        let key = FlowKey { network: at.network, ..packet.five_tuple.flow_key().0 };
-        let records = record::open(&key, at.side, packet, (at.addrs, at.ports, at.kind));
-        self.store.put(place, records, (at.kind & flag::WIDE != 0).then_some(key));
+        let records = record::open(key, first, packet, (at.addrs, at.ports, at.kind));
+        self.store.put(place, records, (at.kind & flag::WIDE != 0).then_some(*key));
         if place as usize == self.states.len() {
             self.states.push(S::default());
         }
@@ -563,8 +626,9 @@ impl<S: Default> Table<S> {
             report_active(&mut flow, FlowIdx(place), (packet.ts, period), events);
         }
         if let Some(latest) = &mut flow.latest {
-            latest[side.index()].note(packet.ts, packet.payload_original_len, packet.ip_id);
+            latest[side.index()].note_packet(packet, flow.hot.has(flag::MIRRORED));
         }
+        flow.learn_checksum(side, packet);
         let (was_terminated, seen_at) = (flow.core().is_terminated(), flow.core().seen_at());
         flow.count(side, packet);
         let is_news = was_terminated && is_news(flow.core(), side, packet);

@@ -1,15 +1,17 @@
-//! What a TCP segment means to its flow: handshake, acknowledgments, FIN and RST, and whether a SYN begins another
-//! connection (RFC 9293 §3). The bytes go to `reassembly`. Observes, as a capture may be imperfect: what an end
-//! would refuse is counted and ignored, what is missing is inferred from what the other end says.
+//! What a TCP segment means to its flow: handshake, acknowledgments, FIN and RST (RFC 9293 §3). `gatekeeping` has judged
+//! that it belongs to it; the bytes go to `reassembly`. Observes, as a capture may be imperfect: what is missing is
+//! inferred from what the other end says.
 
 use wire::packet::TcpFlags;
 use wire::{Packet, Side, TcpInfo, TcpSeq, Timestamp};
 
 use crate::flow::FlowCore;
+use crate::gatekeeping::{LATE_ACK, NEAR, is_before_start, is_in_reach};
 use crate::metrics::{Counters, Letter};
 use crate::order::Heard;
 use crate::reassembly::{Budget, ByteStream, HELD_OVERHEAD_BYTES, Outlet, PROBED, Patience, Segment};
 use crate::record::{FlowMut, SMALL, UNSET, flag, half_bit};
+use crate::unconfirmed::{flush_syn_data, forget_syn_data, hold_syn_data, settle_syn_data};
 use crate::{Chunk, CloseReason, Events, FlowEvent, FlowIdx, Place};
 
 /// What a call works with besides the flow.
@@ -23,13 +25,10 @@ pub(crate) struct Context<'a> {
     pub now: Timestamp,
 }
 
-/// A RST, and a SYN that comes late, may be this far from where they are expected.
-const NEAR: i32 = 1 << 20;
-
 impl Context<'_> {
     /// Whether the flow's payload is wanted.
     #[inline]
-    fn delivers(&self, flow: &FlowMut<'_>) -> bool {
+    pub fn delivers(&self, flow: &FlowMut<'_>) -> bool {
         self.reassemble && !flow.hot.has(flag::IGNORED)
     }
 
@@ -190,7 +189,7 @@ fn pack(flow: &mut FlowMut<'_>, side: Side, stream: ByteStream) {
     (spill.waiting[at], spill.stream[at]) = (stream.waiting, stream.bits);
 }
 
-/// Takes in one segment of a live flow.
+/// Takes in one segment of a live flow, one that is acceptable.
 pub(crate) fn on_segment(
     flow: &mut FlowMut<'_>,
     side: Side,
@@ -204,12 +203,16 @@ pub(crate) fn on_segment(
     }
     let special = tcp.flags.intersects(TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST);
     if special && tcp.flags.contains(TcpFlags::RST) {
-        return on_rst(flow, side, tcp, cx);
+        // Its payload, if any, is no stream data (RFC 9293 §3.10.7.4).
+        flow.hot.half[side.index()] |= half_bit::RST;
+        return terminate(flow, CloseReason::Rst, cx);
     }
-    if special && tcp.flags.contains(TcpFlags::SYN) && !on_syn(flow, side, tcp, cx) {
-        return;
+    if special && tcp.flags.contains(TcpFlags::SYN) {
+        on_syn(flow, side, tcp, cx.now);
     }
-    if tcp.flags.contains(TcpFlags::ACK) {
+    let in_reach = is_in_reach(flow.core(), side, tcp.seq);
+    if in_reach && tcp.flags.contains(TcpFlags::ACK) {
+        settle_syn_data(flow, side, tcp, cx);
         on_ack(flow, side, (packet, tcp), cx);
     }
     check_side(flow, side.other(), cx);
@@ -253,6 +256,7 @@ pub(crate) fn on_close(flow: &mut FlowMut<'_>, cx: &mut Context<'_>) {
     if flow.core().is_terminated() || !flow.core().is_tcp() {
         return;
     }
+    flush_syn_data(flow, cx);
     cx.flush(flow);
     let over = |side: Side| flow.hot.is_ended(side) || flow.core().packets(side) == 0;
     if over(Side::A) && over(Side::B) {
@@ -262,6 +266,7 @@ pub(crate) fn on_close(flow: &mut FlowMut<'_>, cx: &mut Context<'_>) {
 
 /// Forgets what waits in a flow.
 pub(crate) fn forget(flow: &mut FlowMut<'_>, budget: &mut Budget) {
+    forget_syn_data(flow, budget);
     for side in [Side::A, Side::B] {
         if flow.cold.spill.is_some() {
             let mut stream = unpack(flow, side);
@@ -271,75 +276,28 @@ pub(crate) fn forget(flow: &mut FlowMut<'_>, budget: &mut Budget) {
     }
 }
 
-/// Whether a SYN or SYN-ACK of `side` cannot belong to this flow: its ports are used again.
-pub(crate) fn is_another_connection(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo, young: bool) -> bool {
-    let (hot, other) = (flow.hot, side.other());
-    let begins = tcp.seq.plus(1);
-    let late = |known: TcpSeq| young && (0..=NEAR).contains(&known.distance(begins));
-    if hot.is_started(side) {
-        if flow.start_seq(side) == begins {
-            return false;
-        }
-        if hot.did(side, half_bit::SYN) {
-            return flow.is_terminated() || !is_second_answer(flow, side, tcp);
-        }
-        return flow.is_terminated() || !late(flow.start_seq(side));
-    }
-    if flow.is_terminated() {
-        return true;
-    }
-    if tcp.flags.contains(TcpFlags::ACK) {
-        let start = flow.start_seq(other);
-        let in_reply = (0..=NEAR).contains(&tcp.ack.distance(start));
-        let fits = in_reply || (young && late_reply(start, tcp));
-        return if hot.is_started(other) { !fits } else { flow.packets(other) > 0 && !young };
-    }
-    let ack = hot.ack[other.index()];
-    hot.did(other, half_bit::ACK_SEEN) && ack != begins && !late(ack)
-}
-
-/// A SYN-ACK that came after the data it should precede in the file.
-fn late_reply(start: TcpSeq, tcp: &TcpInfo) -> bool {
-    (0..=NEAR).contains(&start.distance(tcp.ack))
-}
-
-/// Another SYN-ACK to the same SYN before the handshake is done: the server has forgotten its first.
-fn is_second_answer(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo) -> bool {
-    let other = side.other();
-    tcp.flags.contains(TcpFlags::ACK)
-        && !flow.hot.has(flag::HANDSHAKE_DONE)
-        && flow.hot.is_started(other)
-        && flow.start_seq(other) == tcp.ack
-        && flow.is_untouched(side)
-}
-
-/// Notes a SYN or SYN-ACK; false when it is not believed.
-fn on_syn(flow: &mut FlowMut<'_>, side: Side, tcp: &TcpInfo, cx: &mut Context<'_>) -> bool {
+/// Notes a SYN or SYN-ACK.
+fn on_syn(flow: &mut FlowMut<'_>, side: Side, tcp: &TcpInfo, now: Timestamp) {
     let begins = tcp.seq.plus(1);
     let is_answer = tcp.flags.contains(TcpFlags::ACK);
-    let again = flow.hot.did(side, half_bit::SYN);
-    if !flow.hot.is_started(side) {
+    if !flow.hot.is_started(side) || flow.core().start_seq(side) != begins && flow.core().is_untouched(side) {
         flow.start(side, begins);
-    } else if flow.core().start_seq(side) != begins {
-        if flow.core().is_untouched(side) {
-            flow.start(side, begins);
-        } else if again {
-            flow.counters_mut(side).implausible += 1;
-            cx.totals.implausible += 1;
-            return false;
-        }
     }
-    flow.hot.half[side.index()] |= half_bit::SYN;
-    if again {
+    if flow.hot.did(side, half_bit::SYN) {
         flow.counters_mut(side).control_retransmissions += 1;
     }
+    flow.hot.half[side.index()] |= half_bit::SYN;
     let other = side.other();
+    if flow.hot.did(other, half_bit::ACK_SEEN)
+        && is_before_start(flow.core(), side, flow.hot.ack[other.index()])
+    {
+        flow.hot.ack[other.index()] = flow.core().start_seq(side);
+    }
     if is_answer && !flow.hot.is_started(other) {
         flow.start(other, tcp.ack);
         flow.hot.half[other.index()] |= half_bit::SYN_IMPLIED;
     }
-    name_client(flow, side, is_answer, cx.now);
-    true
+    name_client(flow, side, is_answer, now);
 }
 
 /// The first SYN names the client; a SYN-ACK does as long as there was none.
@@ -363,10 +321,12 @@ fn on_ack(flow: &mut FlowMut<'_>, side: Side, (packet, tcp): (&Packet<'_>, &TcpI
     flow.hot.half[at] |= half_bit::ACK_SEEN;
     flow.hot.window[at] = tcp.window;
     let contradicts = advance < 0 && contradicts(flow.core(), side, (packet.ts, tcp));
+    // Going back farther is no lateness: what was heard first was wrong.
+    let is_late = (-LATE_ACK..=0).contains(&advance);
     if contradicts {
         cx.totals.acks_disbelieved += 1;
         take_back(flow, side, tcp.ack);
-    } else if first || (1..=1 << 30).contains(&advance) && is_credible(flow, side, tcp.ack) {
+    } else if first || !is_late {
         flow.hot.ack[at] = tcp.ack;
     }
     if let Some(order) = flow.cold.spill.as_mut().and_then(|spill| spill.order.as_mut()) {
@@ -397,23 +357,6 @@ fn on_ack(flow: &mut FlowMut<'_>, side: Side, (packet, tcp): (&Packet<'_>, &TcpI
     if !flow.hot.has(flag::HANDSHAKE_DONE) {
         check_handshake(flow, cx.now);
     }
-}
-
-/// Whether an acknowledgment lies near what was seen of the other side; one far beyond is believed when the next says the
-/// same.
-fn is_credible(flow: &mut FlowMut<'_>, side: Side, ack: TcpSeq) -> bool {
-    let other = side.other();
-    if !flow.hot.is_started(other) || ack.distance(flow.hot.next[other.index()]) <= NEAR {
-        return true;
-    }
-    let (pos, _) = flow.core().place(other);
-    let spill = flow.spill_mut();
-    let highest = spill.waiting[other.index()].as_ref().map_or(0, |waiting| waiting.highest());
-    let seen = flow.hot.next[other.index()].plus((highest - pos).max(0) as u32);
-    let spill = flow.spill_mut();
-    let is_near = |known: TcpSeq| (-NEAR..=NEAR).contains(&ack.distance(known));
-    let doubted = spill.doubted[side.index()].replace(ack);
-    ack.distance(seen) <= NEAR || doubted.is_some_and(is_near)
 }
 
 /// Whether a segment that acknowledges less than its side has before shows that that cannot be true.
@@ -449,13 +392,16 @@ fn on_payload(
     if !flow.hot.is_started(side) {
         start_midway(flow, side, seq);
     }
+    if syn > 0 && !fin && !tcp.flags.contains(TcpFlags::ACK) && !flow.hot.is_started(side.other()) {
+        return hold_syn_data(flow, side, (packet, tcp), cx);
+    }
     if len == 1 && !fin && is_single_byte_probe(flow, side, seq) {
         return;
     }
-    if fin {
+    if fin && is_in_reach(flow.core(), side, seq) {
         on_fin(flow, side, packet);
     }
-    let ack = tcp.flags.contains(TcpFlags::ACK).then_some(tcp.ack);
+    let ack = heard_by(flow.core(), side, tcp);
     let segment = Segment { seq, len, payload: packet.payload, fin, ts: packet.ts, ack };
     if is_next_in_order(flow.core(), side, &segment) && cx.heard(flow.core()).allows(side, ack) {
         return accept_in_order(flow, side, &segment, cx);
@@ -464,6 +410,17 @@ fn on_payload(
     let before = repeats_of(flow, side);
     cx.on_stream(flow, side, |stream, out| stream.accept(&segment, out));
     note_repeats(flow, side, before);
+}
+
+/// Up to where the sender of a segment had heard the other side. Without the flag the field says nothing; and who sends a
+/// SYN has heard nothing yet.
+fn heard_by(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo) -> Option<TcpSeq> {
+    let hot = flow.hot;
+    if tcp.flags.contains(TcpFlags::ACK) {
+        return Some(tcp.ack);
+    }
+    let heard_before = hot.did(side, half_bit::ACK_SEEN) && !tcp.flags.contains(TcpFlags::SYN);
+    heard_before.then_some(hot.ack[side.index()])
 }
 
 /// Whether a segment is whole, the next, and nothing waits behind a hole.
@@ -560,36 +517,8 @@ fn is_single_byte_probe(flow: &mut FlowMut<'_>, side: Side, seq: TcpSeq) -> bool
     false
 }
 
-/// A RST ends the flow if it is in window; its payload, if any, is no stream data (RFC 9293 §3.10.7.4).
-fn on_rst(flow: &mut FlowMut<'_>, side: Side, tcp: &TcpInfo, cx: &mut Context<'_>) {
-    if !is_rst_in_window(flow.core(), side, tcp) {
-        flow.counters_mut(side).implausible += 1;
-        cx.totals.resets_ignored += 1;
-        return;
-    }
-    flow.hot.half[side.index()] |= half_bit::RST;
-    terminate(flow, CloseReason::Rst, cx);
-}
-
-/// Near what its sender would send next or what the other side waits for; a sender of whom nothing is known (it
-/// refuses a SYN) must acknowledge that SYN (RFC 9293 §3.10.7.3).
-fn is_rst_in_window(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo) -> bool {
-    let (hot, other) = (flow.hot, side.other());
-    let near = |seq: TcpSeq| (-NEAR..=NEAR).contains(&tcp.seq.distance(seq));
-    let heard = hot.did(other, half_bit::ACK_SEEN);
-    if heard && near(hot.ack[other.index()]) {
-        return true;
-    }
-    if hot.is_started(side) && flow.packets(side) > 1 {
-        return near(hot.next[side.index()]);
-    }
-    if tcp.flags.contains(TcpFlags::ACK) && hot.is_started(other) {
-        return (0..=NEAR).contains(&tcp.ack.distance(flow.start_seq(other)));
-    }
-    !heard
-}
-
 fn terminate(flow: &mut FlowMut<'_>, reason: CloseReason, cx: &mut Context<'_>) {
+    flush_syn_data(flow, cx);
     cx.flush(flow);
     forget(flow, cx.budget);
     flow.hot.put(flag::TERMINATED, true);

@@ -15,6 +15,7 @@ use wire::{Packet, Side, Timestamp};
 struct Facts {
     first_ts: i64,
     client: String,
+    server: String,
     packets: [u64; 2],
     unique_bytes: [u64; 2],
     handshake_us: Option<i64>,
@@ -48,6 +49,7 @@ fn truth(capture: &Path) -> Option<Connections> {
         let facts = Facts {
             first_ts: nanos(cells["t_first"]),
             client: client.clone(),
+            server: server.clone(),
             packets: [number("pkts_up"), number("pkts_down")],
             unique_bytes: [number("uniq_up"), number("uniq_down")],
             handshake_us: (!cells["handshake"].is_empty()).then(|| nanos(cells["handshake"]) / 1000),
@@ -130,6 +132,7 @@ fn facts_of(flow: &FlowCore<'_>, end: impl Fn(Side) -> String) -> Facts {
     Facts {
         first_ts: flow.first_ts().0,
         client: end(client),
+        server: end(client.other()),
         packets: [0, 1].map(|way| flow.packets(ways[way]) + duplicates[way]),
         unique_bytes: ways.map(|side| flow.unique_bytes(side)),
         handshake_us: flow.handshake_ns().map(|ns| ns / 1000),
@@ -146,6 +149,11 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "IP lengths say 12 to 631 bytes of payload, the records say none was on the wire; tshark believes the records",
     ),
     ("deepflow-xiangdao-retrans.pcap", "repeated", "as above: tshark sees no payload to repeat"),
+    (
+        "pkts-established_syn_ports_reused.pcap",
+        "connections",
+        "a SYN inside of a connection that nobody answers begins none (RFC 5961, 4); tshark takes it for another",
+    ),
     (
         "suricata-split-handshake-4whs.pcap",
         "handshake",
@@ -180,6 +188,11 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "zeek-reassembly.pcap",
         "unique_bytes",
         "two records say 20 bytes less than the IP length, and so does tshark; the next sequence numbers say more",
+    ),
+    (
+        "zeek-reassembly.pcap",
+        "repeated",
+        "segments out of order whose checksums are wrong are damaged, others' were right before: not taken in",
     ),
     (
         "zeek-rst-inject-rae.pcap",
@@ -238,4 +251,29 @@ fn connections_are_as_tshark_sees_them() {
         let stale: Vec<_> = (0..KNOWN.len()).filter(|n| !met.contains(n)).map(|n| KNOWN[n]).collect();
         assert!(stale.is_empty(), "these differences are gone: {stale:?}");
     }
+}
+
+/// Captures in which one segment was forged or damaged: the connections are those of the capture without it.
+#[test]
+fn a_single_false_segment_changes_no_connection() {
+    let mut checked = 0;
+    for path in testkit::captures_in("found") {
+        let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
+        let (port, connections, bytes) = match name.as_str() {
+            // The last client's bytes go on behind the SYN that was inserted.
+            "syn_from_server_next.pcap.gz" | "syn_from_client_random.pcap.gz" => (8080, 5, 968_171),
+            "tfo_3frames.pcap" => (80, 1, 374),
+            // 52,532 by tshark, 24 of them in the segment with the wrong checksum.
+            "mc_ack_damaged.pcap" => (11211, 2, 52_508),
+            _ => continue,
+        };
+        let all: Vec<Facts> = ours(&path).expect("a capture").into_values().flatten().collect();
+        let of_port: Vec<&Facts> = all.iter().filter(|f| f.server.ends_with(&format!(":{port}"))).collect();
+        assert_eq!(of_port.len(), connections, "{name}: {all:?}");
+        assert!(all.iter().all(|f| !f.client.ends_with(&format!(":{port}"))), "{name}: a server is a client");
+        let unique: u64 = of_port.iter().flat_map(|f| f.unique_bytes).sum();
+        assert_eq!(unique, bytes, "{name}");
+        checked += 1;
+    }
+    assert!(testkit::corpus().is_none() || checked == 4, "only {checked} were checked");
 }

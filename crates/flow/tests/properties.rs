@@ -112,6 +112,27 @@ proptest! {
         }
     }
 
+    /// Who guesses numbers changes nothing.
+    #[test]
+    fn blind_forgeries_change_nothing(seed: u64, n in 1usize..20) {
+        let (sent, said) = conversation(seed);
+        let mut all = sent.clone();
+        let mut rng = Rng::new(!seed);
+        for _ in 0..n {
+            let over = all.iter().rposition(|s| s.tcp_info().is_some_and(|tcp| tcp.flags.contains(TcpFlags::FIN)));
+            let at = 3 + rng.below(over.map_or(0, |fin| fin as u64 - 2)) as usize;
+            let forged = forged(&sent, &mut rng);
+            all.insert(at, Sent { ts: all[at - 1].ts, ..forged });
+        }
+        let (alone, seen) = (run(&sent, Config::default()), run(&all, Config::default()));
+        prop_assert_eq!(seen.seen.len(), 1);
+        prop_assert_eq!(&seen.bytes(0, Side::A), &said[0]);
+        prop_assert_eq!(&seen.bytes(0, Side::B), &said[1]);
+        prop_assert_eq!(seen.seen[0].terminated, Some(CloseReason::Fin));
+        prop_assert_eq!(&seen.seen[0].places, &alone.seen[0].places);
+        prop_assert_eq!(&seen.closed, &alone.closed);
+    }
+
     #[test]
     fn conflicting_overlaps_go_to_the_first(seed: u64, n in 1usize..60) {
         let mut rng = Rng::new(seed);
@@ -150,6 +171,27 @@ proptest! {
         seen.close_all(now);
         prop_assert!(seen.table.counters().held_bytes_peak <= seen.config.held_bytes_max as u64);
     }
+}
+
+/// A SYN, a SYN-ACK, a RST, an acknowledgment or data from one of the ends, with numbers that are none of theirs.
+fn forged(sent: &[Sent], rng: &mut Rng) -> Sent {
+    let numbers = |s: &Sent| s.tcp_info().map_or([TcpSeq(0); 2], |tcp| [tcp.seq, tcp.ack]);
+    let known: Vec<TcpSeq> = sent.iter().flat_map(numbers).collect();
+    let mut blind = || loop {
+        let number = TcpSeq(rng.next_u64() as u32);
+        if known.iter().all(|known| number.distance(*known).unsigned_abs() > 1 << 21) {
+            break number;
+        }
+    };
+    let (seq, ack) = (blind(), blind());
+    let (syn_ack, data) = (TcpFlags::SYN | TcpFlags::ACK, TcpFlags::PSH | TcpFlags::ACK);
+    let kinds = [TcpFlags::SYN, syn_ack, TcpFlags::RST, TcpFlags::RST | TcpFlags::ACK, TcpFlags::ACK, data];
+    let flags = kinds[rng.below(6) as usize];
+    let tcp = TcpInfo { seq, ack, flags, window: 1_000 };
+    let (payload, ip_id) =
+        (if flags == data { b"forged".to_vec() } else { Vec::new() }, rng.next_u64() as u16);
+    let like = &sent[rng.below(2) as usize];
+    Sent { carrier: Carrier::Tcp(tcp), payload, ip_id, ..like.clone() }
 }
 
 fn random_config(rng: &mut Rng) -> Config {

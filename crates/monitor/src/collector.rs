@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use flow::CaptureLoss;
-use stream::{Engine, Output};
+use stream::{Engine, Loss, Output, Stretch};
 use wire::Timestamp;
 
 use crate::worker::Report;
@@ -15,6 +15,10 @@ pub struct Collector {
     engine: Engine,
     lanes: Vec<Lane>,
     watermark: Timestamp,
+    /// What all packets released so far seem to lack.
+    loss: CaptureLoss,
+    /// Packets that the sources have lost, as far as they have said so.
+    lost: u64,
 }
 
 /// One worker's reports.
@@ -38,11 +42,13 @@ impl Collector {
             watermark: Timestamp::MIN,
             loss: CaptureLoss::default(),
         };
-        Collector { engine, lanes: (0..workers).map(lane).collect(), watermark: Timestamp::MIN }
+        let (watermark, loss) = (Timestamp::MIN, CaptureLoss::default());
+        Collector { engine, lanes: (0..workers).map(lane).collect(), watermark, loss, lost: 0 }
     }
 
     /// Takes a worker's report; what is complete by that goes to `out`.
     pub fn take(&mut self, worker: usize, report: Report, out: &mut Vec<Output>) {
+        self.lost += report.lost.map_or(0, |stretch| stretch.packets.lost);
         self.lanes[worker].latest = Some(report.epoch);
         self.lanes[worker].waiting.push_back(report);
         self.release(out);
@@ -66,6 +72,12 @@ impl Collector {
         let mut loss = CaptureLoss::default();
         self.lanes.iter().for_each(|lane| loss.add(lane.loss));
         loss
+    }
+
+    /// Packets that the sources have lost, as far as they have said so.
+    #[must_use]
+    pub fn lost_packets(&self) -> u64 {
+        self.lost
     }
 
     /// How far event time has come in all workers.
@@ -96,13 +108,14 @@ impl Collector {
             while let Some(report) = lane.waiting.pop_front_if(|report| report.epoch == epoch) {
                 (lane.watermark, lane.loss) = (report.watermark, report.loss);
                 rows.extend(report.rows.into_iter().map(|output| output.batch));
+                report.lost.into_iter().for_each(|stretch| self.engine.add_loss(stretch));
                 if let Some(partial) = report.partial {
                     self.engine.attach(partial);
                 }
             }
         }
-        self.engine.set_capture_loss(self.capture_loss().share());
         let watermark = self.lanes.iter().map(|lane| lane.watermark).min().unwrap_or(Timestamp::MIN);
+        self.add_capture_loss(watermark);
         let has_risen = watermark > self.watermark;
         self.watermark = watermark.max(self.watermark);
         let (rows, watermark_ns) = (stream::in_time_order(rows), self.watermark.0);
@@ -110,5 +123,17 @@ impl Collector {
         if has_risen && epoch != u64::MAX {
             self.engine.advance(watermark_ns, out);
         }
+    }
+
+    /// What the packets seem to lack that came since the last epoch.
+    fn add_capture_loss(&mut self, now: Timestamp) {
+        let (all, before) = (self.capture_loss(), self.loss);
+        self.loss = all;
+        let bytes = Loss {
+            seen: all.seen.saturating_sub(before.seen),
+            lost: all.unseen.saturating_sub(before.unseen),
+        };
+        let (from_ns, to_ns, packets) = (self.watermark.0, now.0, Loss::default());
+        self.engine.add_loss(Stretch { from_ns, to_ns, packets, bytes });
     }
 }

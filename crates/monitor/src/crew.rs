@@ -9,21 +9,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::thread::{Builder, JoinHandle};
 
-use capture::{Block, Source};
+use capture::{Block, Record, Source};
+use stream::Stretch;
 use wire::{LinkType, Timestamp};
 
+use crate::epochs::{EPOCH_NS, Epochs};
 use crate::job::PacketFacts;
+use crate::losses::{LossMeter, lost};
 use crate::pressure::{Change, Governor, Look};
 use crate::ring::Receiver;
 use crate::spread::{Share, Spread, WorkerGone};
 use crate::vitals::{Reading, Vitals};
-use crate::worker::{Closing, EPOCH_NS, Epochs, Report, Worker};
+use crate::worker::{Closing, Report, Worker};
 use crate::{Accounting, Progress};
 
 /// What threads tell whoever started them. The channel is bounded: a worker waits while
 /// results are taken more slowly than they are made.
 pub(crate) enum Message {
-    Report(usize, Report),
+    Report(usize, Box<Report>),
     Names(Vec<(IpAddr, String)>),
     Packets(PacketFacts),
     Rate(Change),
@@ -57,50 +60,85 @@ impl Crew {
     }
 
     /// Reads a source and works on what it gives.
-    pub fn run(&self, mut worker: Worker, mut source: Box<dyn Source>, is_live: bool) {
-        let (mut block, mut log) = (Block::default(), Logbook::default());
-        let (mut epochs, mut epoch) = (Epochs::default(), 0);
+    pub fn run(&self, worker: Worker, source: Box<dyn Source>, is_live: bool) {
         // Files wait for us.
-        let mut governor = (is_live && worker.monitor().adapts()).then(Governor::default);
-        while !self.is_stopped() && source.next_block(&mut block) {
-            let progress = worker.on_block(block.packets(), block.clock());
-            self.facts(log.saw(&block));
-            let clock = worker.monitor().clock();
-            if epochs.is_over(clock) {
-                epoch = if is_live { epoch_of(clock).max(epoch) } else { epoch + 1 };
-                self.report(worker.report(epoch));
-                self.names(log.new_names(source.as_ref()));
-                if let Some(governor) = &mut governor {
-                    self.adapt(&mut worker, source.as_ref(), governor);
-                }
-                self.show(&worker, Some(source.as_ref()));
-            }
-            let is_over = block.is_empty() && worker.monitor().limiter().is_over(clock);
-            if progress == Progress::LimitReached || is_over {
-                log.limit_reached = true;
+        let governor = (is_live && worker.monitor().adapts()).then(Governor::default);
+        let numbered = if is_live { Numbered::ByClock } else { Numbered::InTurn };
+        let (log, losses) = (Logbook::default(), LossMeter::default());
+        let mut alone = Alone { worker, source, governor, numbered, epoch: 0, log, losses };
+        let (mut block, mut epochs) = (Block::default(), Epochs::default());
+        while !self.is_stopped() && alone.source.next_block(&mut block) {
+            self.facts(alone.log.saw(&block));
+            if self.run_block(&block, &mut epochs, &mut alone) == Progress::LimitReached {
+                alone.log.limit_reached = true;
                 break;
             }
         }
+        let Alone { mut worker, source, mut log, mut losses, .. } = alone;
         self.names(log.new_names(source.as_ref()));
-        self.report(worker.finish());
+        self.report(worker.finish(None, losses.look(source.as_ref(), &epochs)));
         let monitor = worker.monitor();
         self.show(&worker, Some(source.as_ref()));
         self.tell(Message::Closing(log.closing(monitor.accounting(), source.as_ref(), monitor.clock())));
     }
 
+    /// Works on a block, epoch by epoch.
+    fn run_block(&self, block: &Block, epochs: &mut Epochs, alone: &mut Alone) -> Progress {
+        let mut from = 0;
+        while from < block.len() {
+            let end = epochs.ends_within(&block.records()[from..]);
+            let to = end.map_or(block.len(), |n| from + n);
+            if alone.worker.on_packets(block.range(from..to)) == Progress::LimitReached {
+                let all = alone.source.counters().packets;
+                let left = all.saturating_sub(alone.worker.monitor().accounting().received);
+                let from = block.len().saturating_sub(left as usize);
+                alone.log.unwanted.extend_from_slice(&block.records()[from..]);
+                return Progress::LimitReached;
+            }
+            if end.is_some() {
+                self.end_epoch(alone, epochs);
+            }
+            from = to;
+        }
+        let Some(clock) = block.clock() else { return Progress::Continue };
+        if epochs.ends_at(clock) {
+            self.end_epoch(alone, epochs);
+        }
+        let is_over = block.is_empty() && alone.worker.monitor().limiter().is_over(epochs.clock());
+        if is_over { Progress::LimitReached } else { Progress::Continue }
+    }
+
+    fn end_epoch(&self, alone: &mut Alone, epochs: &Epochs) {
+        let clock = epochs.clock();
+        alone.epoch = match alone.numbered {
+            Numbered::InTurn => alone.epoch + 1,
+            Numbered::ByClock => epoch_of(clock).max(alone.epoch),
+        };
+        let lost = alone.losses.look(alone.source.as_ref(), epochs);
+        self.report(alone.worker.end_epoch(alone.epoch, clock, lost));
+        self.names(alone.log.new_names(alone.source.as_ref()));
+        if let Some(governor) = &mut alone.governor {
+            self.adapt(&mut alone.worker, alone.source.as_ref(), governor);
+        }
+        self.show(&alone.worker, Some(alone.source.as_ref()));
+    }
+
     /// Works on what a reader deals.
     pub fn run_behind(&self, mut worker: Worker, mut ring: Receiver<Share>) {
+        // One of them tells what the source has lost.
+        let told = |lost: Option<Stretch>| lost.filter(|_| self.worker == Some(0));
+        let (mut clock, mut lost) = (None, None);
         while let Some(share) = ring.recv() {
-            worker.on_block(share.packets(), Some(share.clock));
-            let epoch = share.epoch;
-            // The reader may fill the block again while the report is made.
-            drop(share);
-            if let Some(epoch) = epoch {
-                self.report(worker.report(epoch));
-                self.show(&worker, None);
+            for (packets, end) in share.epochs() {
+                worker.on_packets(packets);
+                if let Some(end) = end {
+                    self.report(worker.end_epoch(end.epoch, end.clock, told(end.lost)));
+                    self.show(&worker, None);
+                }
             }
+            (clock, lost) = (Some(share.clock), told(share.lost));
         }
-        self.report(worker.finish());
+        self.report(worker.finish(clock, lost));
         self.show(&worker, None);
         let accounting = worker.monitor().accounting();
         self.tell(Message::Closing(Box::new(Closing { accounting, ..Closing::default() })));
@@ -113,7 +151,7 @@ impl Crew {
         while !self.is_stopped() && source.next_block(&mut block) {
             self.facts(log.saw(&block));
             self.vitals[0].write_position(source.progress());
-            match spread.deal(block) {
+            match spread.deal(block, source.as_ref()) {
                 Ok(Progress::Continue) => {}
                 Ok(Progress::LimitReached) => {
                     log.limit_reached = true;
@@ -124,11 +162,10 @@ impl Crew {
             }
             block = spread.empty_block();
         }
-        if !log.limit_reached {
-            // Where a worker is gone it has told why itself.
-            let _ = spread.finish();
-        }
+        // Where a worker is gone it has told why itself.
+        let _ = spread.finish(source.as_ref());
         self.names(log.new_names(source.as_ref()));
+        log.unwanted = spread.unwanted();
         let (accounting, clock) = (spread.accounting(), spread.clock());
         self.tell(Message::Closing(log.closing(accounting, source.as_ref(), clock)));
     }
@@ -149,7 +186,7 @@ impl Crew {
 
     fn report(&self, report: Report) {
         if let Some(worker) = self.worker {
-            self.tell(Message::Report(worker, report));
+            self.tell(Message::Report(worker, Box::new(report)));
         }
     }
 
@@ -179,7 +216,7 @@ impl Crew {
             tuples: accounting.tuples,
             flows: worker.monitor().flows() as u64,
             gaps: accounting.flows.gaps,
-            lost: counters.lost_before_us.unwrap_or(0) + counters.nic_drops.unwrap_or(0),
+            lost: lost(&counters),
             backlog: source.map_or(0.0, |source| source.backlog().into()),
             sample_rate: worker.monitor().sample_rate(),
             ..Reading::default()
@@ -190,6 +227,25 @@ impl Crew {
     }
 }
 
+/// A worker that reads its source itself.
+struct Alone {
+    worker: Worker,
+    source: Box<dyn Source>,
+    governor: Option<Governor>,
+    numbered: Numbered,
+    epoch: u64,
+    log: Logbook,
+    losses: LossMeter,
+}
+
+/// How epochs are numbered: the only worker's in turn, those of live workers by the clock, so that one that has little
+/// to do does not hold back the others.
+#[derive(Clone, Copy)]
+enum Numbered {
+    InTurn,
+    ByClock,
+}
+
 /// What a thread that reads a source remembers of it.
 #[derive(Default)]
 struct Logbook {
@@ -197,6 +253,8 @@ struct Logbook {
     link: Option<LinkType>,
     names_told: usize,
     limit_reached: bool,
+    /// Packets behind LIMIT that were read with those before.
+    unwanted: Vec<Record>,
 }
 
 impl Logbook {
@@ -215,9 +273,11 @@ impl Logbook {
     }
 
     fn closing(self, accounting: Accounting, source: &dyn Source, clock: Timestamp) -> Box<Closing> {
+        let mut counters = source.counters();
+        counters.take_back(&self.unwanted);
         Box::new(Closing {
             accounting,
-            source: Some(source.counters()),
+            source: Some(counters),
             errors: source.errors().to_vec(),
             seen: self.first_ts.map(|first| (first, clock)),
             limit_reached: self.limit_reached,
@@ -225,7 +285,6 @@ impl Logbook {
     }
 }
 
-/// Epochs of live workers go by the clock, so that one that has little to do does not hold back the others.
 fn epoch_of(clock: Timestamp) -> u64 {
     u64::try_from(clock.0.div_euclid(EPOCH_NS)).unwrap_or(0)
 }

@@ -183,7 +183,7 @@ impl Job {
     /// Waits, but not longer than `patience`, for what the workers have to say. Rows that are complete go to `out`.
     pub fn next(&mut self, patience: Duration, out: &mut Vec<Output>) -> Step {
         match self.messages.recv_timeout(patience) {
-            Ok(Message::Report(worker, report)) => self.collector.take(worker, report, out),
+            Ok(Message::Report(worker, report)) => self.collector.take(worker, *report, out),
             Ok(Message::Names(mut names)) => self.names.append(&mut names),
             Ok(Message::Packets(facts)) => self.packets.add(facts),
             Ok(Message::Rate(change)) => self.ended.sampling.add(change),
@@ -237,6 +237,12 @@ impl Job {
     #[must_use]
     pub fn capture_loss(&self) -> CaptureLoss {
         self.collector.capture_loss()
+    }
+
+    /// Packets that were lost before us, as far as it has been said.
+    #[must_use]
+    pub fn lost_packets(&self) -> u64 {
+        self.collector.lost_packets()
     }
 
     /// How far event time has come: rows that follow are of later packets.

@@ -81,7 +81,7 @@ pub struct Monitor {
     adaptive: Adaptive,
     events: Events,
     accounting: Accounting,
-    /// How late it was when the last block ended: the same for all workers of a query that read one input.
+    /// How late it was when time last moved on: the same for all workers of a query that read one input.
     clock: Timestamp,
     /// The time of what is being worked on: the clock, or the packet's if that is later.
     now: Timestamp,
@@ -203,26 +203,38 @@ impl Monitor {
         }
     }
 
-    /// Works on a block's packets, or a share of them. At its end it is `clock`, or as late as the latest packet.
-    /// Tuples are added to `out` when enough have come together; [`Monitor::end_epoch`] hands over the rest.
+    /// Works on packets, at whose end it is `clock`, or as late as the latest packet.
     pub fn on_block<'a>(
         &mut self,
         packets: impl Iterator<Item = Captured<'a>>,
         clock: Option<Timestamp>,
         out: &mut Batches,
     ) -> Progress {
+        let progress = self.take(packets, out);
+        self.advance(clock, out);
+        progress
+    }
+
+    /// Works on packets; time stands still meanwhile. Tuples are added to `out` when enough have come together;
+    /// [`Monitor::end_epoch`] hands over the rest.
+    pub fn take<'a>(&mut self, packets: impl Iterator<Item = Captured<'a>>, out: &mut Batches) -> Progress {
         let progress = if self.asks.packets_only { self.on_packets(packets) } else { self.on_flows(packets) };
-        self.clock = self.clock.max(clock.unwrap_or(self.latest));
-        let given_up = self.gate.give_up(Some(self.clock));
-        self.on_wholes(given_up);
-        self.now = self.clock;
-        self.expire();
-        self.adaptive.forget(self.clock);
-        self.networks.forget(self.clock);
         if self.outputs.any_full() {
             self.flush(out);
         }
         progress
+    }
+
+    /// Time moves on, to `clock` or to the latest packet: what is not waited for any longer is given up, and idle flows
+    /// leave. Results depend on when this is done, so it has to be done behind the same packets each time.
+    pub fn advance(&mut self, clock: Option<Timestamp>, out: &mut Batches) {
+        let clock = self.clock.max(clock.unwrap_or(self.latest));
+        let given_up = self.gate.give_up(Some(clock));
+        self.on_wholes(given_up);
+        (self.clock, self.now) = (clock, clock);
+        self.expire(out);
+        self.adaptive.forget(clock);
+        self.networks.forget(clock);
     }
 
     /// Ends an epoch: hands over all tuples written so far. From now on none is earlier than the clock.
@@ -235,6 +247,7 @@ impl Monitor {
     pub fn finish(&mut self, out: &mut Batches) {
         let given_up = self.gate.give_up(None);
         self.on_wholes(given_up);
+        self.advance(None, out);
         let mut events = std::mem::take(&mut self.events);
         loop {
             let more = self.table.close_all(self.clock, &mut events);
@@ -314,11 +327,19 @@ impl Monitor {
         self.accounting.tuples += self.outputs.flush(out);
     }
 
-    /// Takes idle flows out of the table.
-    fn expire(&mut self) {
+    /// Takes all idle flows out of the table.
+    fn expire(&mut self, out: &mut Batches) {
         let mut events = std::mem::take(&mut self.events);
-        self.table.expire(self.clock, &mut events);
-        self.on_events(&events, &[], None);
+        loop {
+            let more = self.table.expire(self.clock, &mut events);
+            self.on_events(&events, &[], None);
+            if self.outputs.any_full() {
+                self.flush(out);
+            }
+            if !more {
+                break;
+            }
+        }
         self.events = events;
     }
 }

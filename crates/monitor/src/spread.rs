@@ -1,17 +1,21 @@
 //! Deals the packets of one input to several workers: by flow, so that each flow is seen whole by one of them, or by
-//! whole blocks in turn, where flows do not matter and every packet enters. The gate stands here, before the packets are dealt; blocks are shared and not copied, a worker is told which places
-//! of a block are its own. Every worker is told of every block's end, so that all keep the same time.
+//! whole blocks in turn, where flows do not matter and every packet enters. The gate stands here, before the packets
+//! are dealt; blocks are shared and not copied, a worker is told which places of a block are its own. Every worker is
+//! told of the end of every epoch and behind which of its packets that is, so that all keep the same time.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
-use capture::{Block, Record};
+use capture::{Block, Record, Source};
+use stream::Stretch;
 use wire::{Captured, Packet, TakePacket, Timestamp};
 
+use crate::epochs::Epochs;
 use crate::fragments::Whole;
 use crate::gate::{Gate, Verdict};
+use crate::losses::LossMeter;
 use crate::ring::{Receiver, Sender, ring};
-use crate::worker::Epochs;
 use crate::{Accounting, Progress};
 
 /// Blocks that wait for a worker at most: enough to bridge its busy moments, and what bounds the memory in flight.
@@ -23,14 +27,31 @@ pub(crate) struct Share {
     worker: usize,
     /// How late it is at the block's end.
     pub clock: Timestamp,
-    /// The epoch that the block ends.
-    pub epoch: Option<u64>,
+    /// What the source has lost since it last said so, at the end of everything.
+    pub lost: Option<Stretch>,
+}
+
+/// The end of an epoch.
+#[derive(Clone, Copy)]
+pub(crate) struct EpochEnd {
+    /// Which epoch.
+    pub epoch: u64,
+    /// How late it is.
+    pub clock: Timestamp,
+    /// What the source has lost since it last said so.
+    pub lost: Option<Stretch>,
 }
 
 impl Share {
-    /// The worker's packets of the block.
-    pub fn packets(&self) -> impl Iterator<Item = Captured<'_>> {
-        self.dealt.block.select(&self.dealt.places[self.worker])
+    /// The worker's packets of the block, epoch by epoch; the last one may go on in the next block.
+    pub fn epochs(&self) -> impl Iterator<Item = (impl Iterator<Item = Captured<'_>>, Option<EpochEnd>)> {
+        let (block, hand) = (&self.dealt.block, &self.dealt.hands[self.worker]);
+        let mut from = 0;
+        (0..=self.dealt.ends.len()).map(move |n| {
+            let to = hand.ends.get(n).map_or(hand.places.len(), |to| usize::from(*to));
+            let places = &hand.places[std::mem::replace(&mut from, to)..to];
+            (block.select(places), self.dealt.ends.get(n).copied())
+        })
     }
 }
 
@@ -39,7 +60,18 @@ impl Share {
 #[derive(Default)]
 struct Dealt {
     block: Block,
-    places: Vec<Vec<u16>>,
+    hands: Vec<Hand>,
+    /// The epochs that end in the block.
+    ends: Vec<EpochEnd>,
+}
+
+/// What a worker has of a block.
+#[derive(Default)]
+struct Hand {
+    /// Where its packets are.
+    places: Vec<u16>,
+    /// How many of them come before the end of each epoch.
+    ends: Vec<u16>,
 }
 
 /// See the module's text.
@@ -50,13 +82,25 @@ pub(crate) struct Spread {
     by_block: bool,
     turn: usize,
     lanes: Vec<Sender<Share>>,
-    /// For the next block.
-    places: Vec<Vec<u16>>,
+    /// Of the block that is being dealt.
+    hands: Vec<Hand>,
+    ends: Vec<EpochEnd>,
     epochs: Epochs,
     epoch: u64,
-    clock: Timestamp,
+    losses: LossMeter,
+    /// Packets behind LIMIT that were read with those before.
+    unwanted: Vec<Record>,
     /// Blocks that have been dealt; the first is free again when nobody has it any more.
     dealt: VecDeque<Arc<Dealt>>,
+}
+
+/// Where dealing stops, to be gone on with behind this place.
+struct Stop {
+    place: usize,
+    /// What the gate says of the packet there.
+    verdict: Verdict,
+    /// Whether an epoch ends with it.
+    ends_epoch: bool,
 }
 
 /// The worker at the other end is gone.
@@ -78,10 +122,12 @@ impl Spread {
             by_block,
             turn: 0,
             lanes,
-            places: Vec::new(),
+            hands: Vec::new(),
+            ends: Vec::new(),
             epochs: Epochs::default(),
             epoch: 0,
-            clock: Timestamp::MIN,
+            losses: LossMeter::default(),
+            unwanted: Vec::new(),
             dealt: VecDeque::new(),
         };
         (spread, receivers)
@@ -90,41 +136,57 @@ impl Spread {
     /// An empty block to fill: one that all workers are done with, or a new one.
     pub fn empty_block(&mut self) -> Block {
         let free = self.dealt.pop_front_if(|dealt| Arc::strong_count(dealt) == 1);
-        let Dealt { block, places } = free.and_then(Arc::into_inner).unwrap_or_default();
-        self.places = places;
+        let Dealt { block, hands, ends } = free.and_then(Arc::into_inner).unwrap_or_default();
+        (self.hands, self.ends) = (hands, ends);
         block
     }
 
-    /// Deals a block.
-    pub fn deal(&mut self, mut block: Block) -> Result<Progress, WorkerGone> {
+    /// Deals a block of `source`.
+    pub fn deal(&mut self, mut block: Block, source: &dyn Source) -> Result<Progress, WorkerGone> {
         self.begin();
-        let mut progress = self.sort(&mut block);
+        let mut progress = self.sort(&mut block, source);
         if let (Some(clock), Progress::Continue) = (block.clock(), progress) {
-            self.clock = self.clock.max(clock);
             // Live input ends on time even where nothing comes.
             if block.is_empty() && self.gate.limiter().is_over(clock) {
                 progress = Progress::LimitReached;
             }
+            if self.epochs.ends_at(clock) {
+                self.end_epoch(&mut block, source);
+            }
         }
-        let given_up = self.gate.give_up(Some(self.clock));
-        self.add(given_up, &mut block);
-        self.send(block)?;
+        self.send(block, None)?;
         Ok(progress)
     }
 
     /// The input has ended: deals what waited for more of it.
-    pub fn finish(&mut self) -> Result<(), WorkerGone> {
+    pub fn finish(&mut self, source: &dyn Source) -> Result<(), WorkerGone> {
         self.begin();
         let mut block = Block::default();
         let given_up = self.gate.give_up(None);
         self.add(given_up, &mut block);
-        if block.is_empty() { Ok(()) } else { self.send(block) }
+        let lost = self.losses.look(source, &self.epochs);
+        if block.is_empty() && lost.is_none() { Ok(()) } else { self.send(block, lost) }
     }
 
     /// No worker has a place yet.
     fn begin(&mut self) {
-        self.places.resize_with(self.lanes.len(), Vec::new);
-        self.places.iter_mut().for_each(Vec::clear);
+        self.hands.resize_with(self.lanes.len(), Hand::default);
+        self.hands.iter_mut().for_each(|hand| {
+            hand.places.clear();
+            hand.ends.clear();
+        });
+        self.ends.clear();
+    }
+
+    /// Ends an epoch behind the packets that have been dealt.
+    fn end_epoch(&mut self, block: &mut Block, source: &dyn Source) {
+        let clock = self.epochs.clock();
+        let given_up = self.gate.give_up(Some(clock));
+        self.add(given_up, block);
+        self.hands.iter_mut().for_each(|hand| hand.ends.push(hand.places.len() as u16));
+        let lost = self.losses.look(source, &self.epochs);
+        self.ends.push(EpochEnd { epoch: self.epoch, clock, lost });
+        self.epoch += 1;
     }
 
     /// Adds packets to a block that were put together.
@@ -137,12 +199,11 @@ impl Spread {
         }
     }
 
-    fn send(&mut self, block: Block) -> Result<(), WorkerGone> {
-        let dealt = Arc::new(Dealt { block, places: std::mem::take(&mut self.places) });
-        let epoch = self.epochs.is_over(self.clock).then_some(self.epoch);
-        self.epoch += u64::from(epoch.is_some());
+    fn send(&mut self, block: Block, lost: Option<Stretch>) -> Result<(), WorkerGone> {
+        let (hands, ends) = (std::mem::take(&mut self.hands), std::mem::take(&mut self.ends));
+        let dealt = Arc::new(Dealt { block, hands, ends });
         for (worker, lane) in self.lanes.iter_mut().enumerate() {
-            let share = Share { dealt: dealt.clone(), worker, clock: self.clock, epoch };
+            let share = Share { dealt: dealt.clone(), worker, clock: self.epochs.clock(), lost };
             lane.send(share).map_err(|_| WorkerGone)?;
         }
         self.dealt.push_back(dealt);
@@ -151,7 +212,12 @@ impl Spread {
 
     /// How late it is by the packets dealt.
     pub fn clock(&self) -> Timestamp {
-        self.clock
+        self.epochs.clock()
+    }
+
+    /// Packets behind LIMIT that were read with those before.
+    pub fn unwanted(&self) -> Vec<Record> {
+        self.unwanted.clone()
     }
 
     /// The packets that did not get as far as a worker.
@@ -159,17 +225,25 @@ impl Spread {
         Accounting { fragments: self.gate.fragments(), ..self.accounting.clone() }
     }
 
-    fn sort(&mut self, block: &mut Block) -> Progress {
-        let mut place = 0;
+    /// Deals a block's packets; those that are added to it on the way have been dealt by that.
+    fn sort(&mut self, block: &mut Block, source: &dyn Source) -> Progress {
+        let mut left = 0..block.len();
+        if self.by_block {
+            self.turn = (self.turn + 1) % self.lanes.len();
+        }
         loop {
-            let (progress, stopped) = match self.by_block {
-                true => self.sort_by_block(block, place),
-                false => self.sort_by_flow(block, place),
+            let stop = match self.by_block {
+                true => self.sort_by_block(block, left.clone()),
+                false => self.sort_by_flow(block, left.clone()),
             };
-            match self.put_in_place(block, stopped) {
-                None => return progress,
-                Some(Verdict::Over) => return Progress::LimitReached,
-                Some(_) => place = stopped + 1,
+            let Some(Stop { place, verdict, ends_epoch }) = stop else { return Progress::Continue };
+            left.start = place + usize::from(verdict != Verdict::Over);
+            if verdict == Verdict::Over || self.put_in_place(block, place) == Some(Verdict::Over) {
+                self.unwanted.extend_from_slice(&block.records()[left]);
+                return Progress::LimitReached;
+            }
+            if ends_epoch {
+                self.end_epoch(block, source);
             }
         }
     }
@@ -186,45 +260,47 @@ impl Spread {
         verdict
     }
 
-    /// Gives packets from a place on to the workers that have their flows, up to one that completes a datagram.
-    fn sort_by_flow(&mut self, block: &Block, from: usize) -> (Progress, usize) {
-        for (place, captured) in block.packets().enumerate().skip(from) {
-            let mut deal = Deal { seed: self.seed, place: place as u16, places: &mut self.places };
+    /// Gives packets to the workers that have their flows, up to one with which something else has to be done.
+    fn sort_by_flow(&mut self, block: &Block, places: Range<usize>) -> Option<Stop> {
+        for (place, captured) in places.clone().zip(block.range(places)) {
+            let mut deal = Deal { seed: self.seed, place: place as u16, hands: &mut self.hands };
             let verdict = self.gate.admit(&captured, &mut self.accounting, &mut deal);
-            if verdict == Verdict::Over {
-                return (Progress::LimitReached, place);
-            }
-            self.clock = self.clock.max(captured.ts);
-            if verdict == Verdict::Completed {
-                return (Progress::Continue, place);
+            if let Some(stop) = self.stop(place, verdict, &captured) {
+                return Some(stop);
             }
         }
-        (Progress::Continue, block.len())
+        None
     }
 
     /// The same where flows do not matter: all of a block to one worker.
-    fn sort_by_block(&mut self, block: &Block, from: usize) -> (Progress, usize) {
-        if from == 0 {
-            self.turn = (self.turn + 1) % self.lanes.len();
-        }
-        for (place, captured) in block.packets().enumerate().skip(from) {
-            self.clock = self.clock.max(captured.ts);
-            if Packet::is_surely_whole(&captured) {
-                self.places[self.turn].push(place as u16);
-                continue;
+    fn sort_by_block(&mut self, block: &Block, places: Range<usize>) -> Option<Stop> {
+        for (place, captured) in places.clone().zip(block.range(places)) {
+            let verdict = match Packet::is_surely_whole(&captured) {
+                true => None,
+                false => self.gate.admit_fragment(&captured, &mut self.accounting),
+            };
+            if verdict.is_none() {
+                self.hands[self.turn].places.push(place as u16);
             }
-            match self.gate.admit_fragment(&captured, &mut self.accounting) {
-                None => self.places[self.turn].push(place as u16),
-                Some(Verdict::Completed) => return (Progress::Continue, place),
-                Some(_) => {}
+            if let Some(stop) = self.stop(place, verdict.unwrap_or(Verdict::Entered), &captured) {
+                return Some(stop);
             }
         }
-        (Progress::Continue, block.len())
+        None
+    }
+
+    /// Whether to stop at a packet of which the gate says this.
+    #[inline(always)]
+    fn stop(&mut self, place: usize, verdict: Verdict, packet: &Captured<'_>) -> Option<Stop> {
+        // A packet behind LIMIT does not move the time.
+        let ends_epoch = verdict != Verdict::Over && self.epochs.ends_with(packet.ts, packet.bytes.len());
+        let stops = ends_epoch || matches!(verdict, Verdict::Over | Verdict::Completed);
+        stops.then_some(Stop { place, verdict, ends_epoch })
     }
 
     /// Gives a packet that was put together, and will be at this place, to its worker.
     fn admit_whole(&mut self, whole: &Whole, place: usize) -> Verdict {
-        let mut deal = Deal { seed: self.seed, place: place as u16, places: &mut self.places };
+        let mut deal = Deal { seed: self.seed, place: place as u16, hands: &mut self.hands };
         self.gate.admit_whole(whole, &mut self.accounting, &mut deal)
     }
 }
@@ -241,14 +317,14 @@ fn record_of(whole: &Whole, block: &mut Block) -> Record {
 struct Deal<'s> {
     seed: u64,
     place: u16,
-    places: &'s mut [Vec<u16>],
+    hands: &'s mut [Hand],
 }
 
 impl<'a> TakePacket<'a> for Deal<'_> {
     #[inline(always)]
     fn packet(&mut self, _: &Captured<'a>, packet: &Packet<'a>) {
         let hash = packet.five_tuple.flow_hash(self.seed);
-        let lane = ((hash >> 32) * self.places.len() as u64) >> 32;
-        self.places[lane as usize].push(self.place);
+        let lane = ((hash >> 32) * self.hands.len() as u64) >> 32;
+        self.hands[lane as usize].places.push(self.place);
     }
 }

@@ -1,23 +1,16 @@
 //! One worker: its share of the packets, run to completion into partial results. It shares nothing with the others;
-//! what it has to say leaves in [`Report`]s, one at the end of every epoch.
-//!
-//! An epoch is a stretch of packet time (or a number of blocks, when much comes at once). Where one input is dealt to
-//! several workers the epochs are the same for all, so that results do not depend on how many there are.
+//! what it has to say leaves in [`Report`]s, one at the end of every epoch. Where one input is dealt to several workers
+//! the epochs are the same for all, so that results do not depend on how many there are.
 
 use capture::SourceError;
 use flow::CaptureLoss;
 use plan::{Dataflow, MonitorSpec};
-use stream::{Engine, Output, Partial};
+use stream::{Engine, Output, Partial, Stretch};
 use wire::{Captured, Timestamp};
 
 use crate::gate::Gate;
 use crate::outputs::Batches;
 use crate::{Accounting, Monitor, Progress, pipeline};
-
-/// An epoch lasts this long by the packets' clock: results are late by that much.
-pub(crate) const EPOCH_NS: i64 = 250_000_000;
-/// And at most so many blocks, which bounds what waits for its end.
-const EPOCH_BLOCKS: u32 = 64;
 
 /// See the module's text.
 pub struct Worker {
@@ -40,6 +33,8 @@ pub struct Report {
     pub rows: Vec<Output>,
     /// What its packets seem to lack so far.
     pub loss: CaptureLoss,
+    /// What its source has lost since it last said so.
+    pub lost: Option<Stretch>,
 }
 
 /// What is said of a worker or a reader once, at its end.
@@ -73,37 +68,43 @@ impl Worker {
         }
     }
 
-    /// Works on a block's packets or a share of them; `clock` as for [`Monitor::on_block`].
-    pub fn on_block<'a>(
-        &mut self,
-        packets: impl Iterator<Item = Captured<'a>>,
-        clock: Option<Timestamp>,
-    ) -> Progress {
-        let progress = self.monitor.on_block(packets, clock, &mut self.tuples);
+    /// Works on packets of an epoch, or on a share of them.
+    pub fn on_packets<'a>(&mut self, packets: impl Iterator<Item = Captured<'a>>) -> Progress {
+        let progress = self.monitor.take(packets, &mut self.tuples);
         self.analyse();
         progress
     }
 
-    /// Ends an epoch.
-    pub fn report(&mut self, epoch: u64) -> Report {
+    /// Ends an epoch, at this time; `lost`: by its source, until then.
+    pub fn end_epoch(&mut self, epoch: u64, clock: Timestamp, lost: Option<Stretch>) -> Report {
+        self.monitor.advance(Some(clock), &mut self.tuples);
         self.monitor.end_epoch(&mut self.tuples);
         self.analyse();
         let watermark = self.monitor.clock();
         let partial = self.engine.detach(watermark.0);
-        self.say(epoch, watermark, partial)
+        self.say(epoch, watermark, partial, lost)
     }
 
-    /// Ends everything.
-    pub fn finish(&mut self) -> Report {
+    /// Ends everything; the input's last time is `clock`, or that of the latest packet.
+    pub fn finish(&mut self, clock: Option<Timestamp>, lost: Option<Stretch>) -> Report {
+        if clock.is_some() {
+            self.monitor.advance(clock, &mut self.tuples);
+        }
         self.monitor.finish(&mut self.tuples);
         self.analyse();
         let (watermark, partial) = (self.monitor.clock(), Some(self.engine.detach_all()));
-        self.say(u64::MAX, watermark, partial)
+        self.say(u64::MAX, watermark, partial, lost)
     }
 
-    fn say(&mut self, epoch: u64, watermark: Timestamp, partial: Option<Partial>) -> Report {
+    fn say(
+        &mut self,
+        epoch: u64,
+        watermark: Timestamp,
+        partial: Option<Partial>,
+        lost: Option<Stretch>,
+    ) -> Report {
         let rows = std::mem::take(&mut self.rows);
-        Report { epoch, watermark, partial, rows, loss: self.monitor.capture_loss() }
+        Report { epoch, watermark, partial, rows, loss: self.monitor.capture_loss(), lost }
     }
 
     /// From now on so large a share of new flows is looked at, as [`Monitor::set_sample_rate`] has it.
@@ -121,30 +122,5 @@ impl Worker {
         for (input, tuples) in self.tuples.drain(..) {
             self.engine.push(input, &tuples, &mut self.rows);
         }
-    }
-}
-
-/// Cuts a stream of blocks into epochs.
-#[derive(Debug)]
-pub struct Epochs {
-    blocks: u32,
-    since: Timestamp,
-}
-
-impl Default for Epochs {
-    fn default() -> Epochs {
-        Epochs { blocks: 0, since: Timestamp::MIN }
-    }
-}
-
-impl Epochs {
-    /// A block has ended and it is `clock` now: whether the epoch has, too.
-    pub fn is_over(&mut self, clock: Timestamp) -> bool {
-        self.blocks += 1;
-        let is_over = self.blocks >= EPOCH_BLOCKS || clock.since(self.since) >= EPOCH_NS;
-        if is_over {
-            *self = Epochs { blocks: 0, since: clock };
-        }
-        is_over
     }
 }

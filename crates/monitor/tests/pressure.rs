@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use capture::live::Clock;
 use capture::{Block, Counters, Record, Source, SourceError};
 use monitor::job::Config;
 use monitor::pressure::RATE_MIN;
@@ -86,7 +87,8 @@ fn scripted(packets: &[Sent], until: i64, pressure: impl Fn(i64) -> (f32, u64)) 
 fn run(query: &str, config: &Config, scripts: Vec<Vec<Part>>) -> (Vec<Output>, Ended) {
     let query = query::check(query, &parsers::registry::schemas(), &()).expect("a sound query");
     let source = |parts: Vec<Part>| -> Box<dyn Source> {
-        Box::new(Scripted { parts: parts.into(), backlog: 0.0, counters: Counters::default() })
+        let counters = Counters { clock: Some(Clock::System), ..Counters::default() };
+        Box::new(Scripted { parts: parts.into(), backlog: 0.0, counters })
     };
     let input = Input::Each(scripts.into_iter().map(source).collect());
     let mut job = Job::start(&planner::lower(&query), config, input).expect("threads");
@@ -255,6 +257,27 @@ fn losses_count_as_pressure_and_are_recorded() {
     );
     assert_eq!(changes.back().map(|change| change.rate), Some(1.0));
     assert_eq!((ended.sampling.count, ended.sampling.lowest), (changes.len() as u64, Some(0.125)));
+}
+
+#[test]
+fn windows_say_what_was_lost_in_their_time() {
+    let packets = in_order((0..5000).map(|n| connection(n, i64::from(n) * MS, (MS, 2))));
+    let lossy = |clock: i64| (0.0, if clock > 2 * SECOND { 500 } else { 0 });
+    let query = "PARSE packet PROCESS (count: w=1s)";
+    let (out, ended) = run(query, &Config::default(), vec![scripted(&packets, 6 * SECOND, lossy)]);
+    check_accounting(&ended, packets.len());
+    let lost = |output: &Output| {
+        let id = output.batch.schema().find("lost").expect("a column");
+        output.batch.column(id).is_some_and(|c| c.is_valid(0)).then(|| number(&output.batch, 0, "lost"))
+    };
+    let lost: Vec<_> = out.iter().map(lost).collect();
+    // What was noticed at 2.25 s was lost since 2.0 s; 6,000 packets come in a second.
+    let expected = [None, None, Some(500.0 / 6500.0), None, None, None];
+    assert_eq!(lost.len(), expected.len());
+    for (lost, expected) in lost.iter().zip(expected) {
+        assert_eq!(lost.is_some(), expected.is_some());
+        assert!((lost.unwrap_or(0.0) - expected.unwrap_or(0.0)).abs() < 0.02, "{lost:?}, {expected:?}");
+    }
 }
 
 fn monitor(query: &str) -> Monitor {

@@ -10,6 +10,7 @@ mod flags;
 mod hosts;
 mod live;
 mod logging;
+mod loss_notice;
 mod output;
 mod progress;
 mod query_text;

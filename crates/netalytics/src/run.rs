@@ -16,6 +16,8 @@ use tuple::{FieldId, Schema};
 use wire::LinkType;
 
 use crate::commands::work::ResultTable;
+use crate::loss_notice::LossNotice;
+use crate::output;
 use crate::progress::Progress;
 use crate::replay::{Feed, Replaying};
 use crate::stats::Stats;
@@ -55,6 +57,8 @@ pub struct Display {
     pub progress: Progress,
     /// How the workers are.
     pub stats: Stats,
+    /// That packets are being lost.
+    pub losses: LossNotice,
     /// Rows are flushed as soon as they are known.
     pub prompt: bool,
 }
@@ -235,6 +239,9 @@ impl Run {
             display.progress.tick(|| self.position());
             if let Work::Packets(job) = &self.work {
                 display.stats.tick(|| job.readings(), &display.progress);
+                if let Some(notice) = display.losses.tick(job.lost_packets(), Instant::now()) {
+                    display.progress.aside(|| output::complain(&notice));
+                }
             }
         }
     }

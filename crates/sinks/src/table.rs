@@ -232,7 +232,7 @@ fn shown_fields(batch: &Batch, run: &Run) -> Vec<FieldId> {
     let is_shown = |id: &FieldId| match batch.schema().field(*id).name.as_ref() {
         "window_start" | "window_end" => run.window.is_none(),
         "section" if run.section.is_some() => false,
-        "approximate" | "error_bound" => says_something(batch, *id, run),
+        "approximate" | "error_bound" | "lost" => says_something(batch, *id, run),
         _ if run.section.is_some() => says_something(batch, *id, run),
         name => interval_of(batch, name).is_none(),
     };

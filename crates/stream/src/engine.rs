@@ -7,12 +7,13 @@
 //! The engine reads no clock: [`Engine::advance`] says how far event time has come. It knows nothing of packets,
 //! formats or other engines.
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
-use plan::{Column, Dataflow};
+use plan::{Column, Dataflow, Pipeline};
 use tuple::{Batch, FieldId, Schema, common};
 
 use crate::config::{Config, Counters};
+use crate::losses::{Losses, SharedLosses, Stretch};
 use crate::ops::filter::Filter;
 use crate::ops::join::Join;
 use crate::ops::take::take;
@@ -41,6 +42,10 @@ struct AfterJoin {
     counters: Counters,
     selected: Vec<u32>,
     watermark_ns: i64,
+    /// What the capture lost; all pipelines look there.
+    losses: SharedLosses,
+    /// How far behind the watermark a window may begin that has not been emitted.
+    reach_ns: i64,
 }
 
 /// What a worker's engine gives to the one that collects: parts of windows, by pipeline.
@@ -93,7 +98,9 @@ impl Engine {
         let rates = Column { input: 0, field: common::SAMPLE_RATE };
         let rates = dataflow.inputs[0].columns.contains(&rates.field).then(|| place(rates));
         let running = |p| Work::new(p, schema, &place, &config, rates, is_worker);
-        let pipelines: Vec<Work> = dataflow.pipelines.iter().map(running).collect();
+        let mut pipelines: Vec<Work> = dataflow.pipelines.iter().map(running).collect();
+        let losses = SharedLosses::default();
+        pipelines.iter_mut().for_each(|pipeline| pipeline.heed(&losses));
         let has_time = dataflow.inputs.iter().all(|i| i.columns.contains(&common::TS_END));
         assert!(has_time || !pipelines.iter().any(Work::needs_time), "windows and rates need ts_end");
         let is_news = |id: &FieldId| join.as_ref().is_none_or(|j| j.is_news(*id));
@@ -105,6 +112,8 @@ impl Engine {
             counters: Counters::default(),
             selected: Vec::new(),
             watermark_ns: i64::MIN,
+            losses,
+            reach_ns: dataflow.pipelines.iter().map(reach_ns).max().unwrap_or(0),
         };
         let mut present = join.as_ref().map_or(dataflow.inputs[0].columns.clone(), Join::present);
         present.retain(|id| !rest.hidden.contains(id));
@@ -153,10 +162,18 @@ impl Engine {
         }
     }
 
-    /// The capture seems to lack this share (0 to 1) of the traffic: from now on the intervals of totals, which a sample
-    /// has, reach up to what may be missing.
+    /// The capture lacks this share (0 to 1) of the traffic, at all times: from now on rows say so, and the intervals of
+    /// totals, which a sample has, reach up to what may be missing.
     pub fn set_capture_loss(&mut self, share: f64) {
-        self.rest.pipelines.iter_mut().for_each(|pipeline| pipeline.set_capture_loss(share));
+        self.rest.losses().set_whole(share);
+    }
+
+    /// The same of a stretch of time. It has to be told before the watermark passes the stretch's windows.
+    pub fn add_loss(&mut self, stretch: Stretch) {
+        let forgotten = self.rest.watermark_ns.saturating_sub(self.rest.reach_ns);
+        let mut losses = self.rest.losses();
+        losses.forget_before(forgotten);
+        losses.add(stretch);
     }
 
     /// Nothing comes any more: everything open is emitted.
@@ -235,7 +252,16 @@ impl Engine {
     }
 }
 
+/// How far behind the watermark windows of a pipeline may begin that have not been emitted.
+fn reach_ns(pipeline: &Pipeline) -> i64 {
+    pipeline.window.map_or(0, |w| w.size_ns.saturating_add(w.lateness_ns.max(0)))
+}
+
 impl AfterJoin {
+    fn losses(&self) -> MutexGuard<'_, Losses> {
+        self.losses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn push(&mut self, batch: &Batch, rows: Rows<'_>, out: &mut Vec<Output>) {
         let mut list = std::mem::take(&mut self.selected);
         let before = rows.len();

@@ -11,6 +11,7 @@ use tuple::{Batch, DataType, Field, FieldId, Schema, common};
 
 use crate::column::{ColumnView, Values, mix};
 use crate::config::{Config, Counters, RESULT_SEED};
+use crate::losses::SharedLosses;
 use crate::ops::aggregate::{Measures, Shape};
 use crate::ops::distinct::Hashes;
 use crate::ops::group_by::KeyColumns;
@@ -129,9 +130,9 @@ impl Running {
         self.results.saturated
     }
 
-    /// See [`crate::Engine::set_capture_loss`].
-    pub fn set_capture_loss(&mut self, share: f64) {
-        self.results.capture_loss = share;
+    /// Its rows say what is lost by that.
+    pub fn heed(&mut self, losses: &SharedLosses) {
+        self.results.losses = losses.clone();
     }
 
     /// Whether it reads `ts_end`.

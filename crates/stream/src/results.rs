@@ -1,17 +1,18 @@
 //! The rows that a pipeline gives: their schema, their order, and how they are written.
 //!
 //! Columns: `window_start`, `window_end` of a windowed pipeline; the group's columns; `rank` of a ranking; one column
-//! for each aggregate, named after it and its unit; `approximate` and `error_bound`. With sampling the rank and every
+//! for each aggregate, named after it and its unit; `approximate`, `error_bound` and `lost`. With sampling the rank and every
 //! aggregate are followed by the ends of their 95 % intervals, `…_low` and `…_high`.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use plan::{Aggregate, Pipeline};
 use tuple::{Batch, DataType, Field, FieldId, Redact, Schema, TupleWriter, Unit};
 
 use crate::cell::{Cell, order_rows};
 use crate::estimate::{Circumstances, Estimate, Seen, Value};
+use crate::losses::SharedLosses;
 use crate::ops::top_k::{Weight, top_k};
 use crate::pane::{Layout, Overflow, Pane, WEIGHT_UNIT};
 
@@ -23,8 +24,8 @@ pub struct Results {
     writer: TupleWriter,
     pipeline: Pipeline,
     is_sampled: bool,
-    /// The share of the traffic that the capture seems to lack.
-    pub capture_loss: f64,
+    /// What the capture lost, and when.
+    pub losses: SharedLosses,
     /// Sums that had to be cut to their column's type.
     pub saturated: u64,
 }
@@ -58,7 +59,7 @@ impl Results {
             writer: TupleWriter::new(schema, &wanted),
             pipeline: pipeline.clone(),
             is_sampled,
-            capture_loss: 0.0,
+            losses: SharedLosses::default(),
             saturated: 0,
         }
     }
@@ -71,11 +72,11 @@ impl Results {
 
     /// Writes the rows of a window; full batches go to `full`.
     pub fn write(&mut self, emitted: &Emitted<'_>, full: &mut dyn FnMut(Batch)) {
-        let circumstances = Circumstances {
-            is_sampled: self.is_sampled,
-            seconds: emitted.seconds,
-            capture_loss: self.capture_loss,
-        };
+        let losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
+        let capture_loss = losses.share(emitted.bounds);
+        drop(losses);
+        let circumstances =
+            Circumstances { is_sampled: self.is_sampled, seconds: emitted.seconds, capture_loss };
         let ranking = self.ranking(emitted, circumstances);
         for (place, &group) in ranking.groups.iter().enumerate() {
             let rank = self.pipeline.top_k.map(|_| (place as u64 + 1, ranking.ranks.get(place).copied()));
@@ -141,8 +142,13 @@ impl Results {
         self.saturated += u64::from(is_cut);
         let (is_bounded, bound) = self.overflow_error(emitted, group);
         self.writer.bool(at.next(), is_cut || is_bounded || error.is_some());
+        let error_bound = at.next();
         if let Some(error) = bound.or(error.filter(|_| !is_bounded)) {
-            self.writer.f64(at.next(), error);
+            self.writer.f64(error_bound, error);
+        }
+        let lost = at.next();
+        if circumstances.capture_loss > 0.0 {
+            self.writer.f64(lost, circumstances.capture_loss);
         }
         self.writer.end_row();
     }
@@ -294,6 +300,12 @@ fn result_schema(pipeline: &Pipeline, is_sampled: bool, input: &dyn Fn(plan::Col
         DataType::F64,
         Unit::None,
         "by how much at most, where it is known",
+    ));
+    fields.push(Field::new(
+        "lost",
+        DataType::F64,
+        Unit::Fraction,
+        "share of the window's traffic that is known to be missing in the capture",
     ));
     make_unique(&mut fields);
     if is_sampled {

@@ -6,6 +6,7 @@ use plan::{Column, Pipeline};
 use tuple::{Batch, FieldId, Schema};
 
 use crate::config::{Config, Counters};
+use crate::losses::SharedLosses;
 use crate::pipeline::{self, Running};
 use crate::profile::{self, Profiling};
 use crate::rows::Rows;
@@ -75,10 +76,10 @@ impl Work {
         }
     }
 
-    /// See [`crate::Engine::set_capture_loss`]; a profile has no intervals.
-    pub fn set_capture_loss(&mut self, share: f64) {
+    /// Its rows say what is lost by that; those of a profile do not.
+    pub fn heed(&mut self, losses: &SharedLosses) {
         if let Work::Groups(running) = self {
-            running.set_capture_loss(share);
+            running.heed(losses);
         }
     }
 

@@ -2,8 +2,8 @@
 
 mod tuples;
 
-use plan::{Aggregate, Compare, Literal, Pipeline, Predicate, TopK};
-use stream::{Config, Engine};
+use plan::{Aggregate, Compare, Literal, Pipeline, Predicate, TopK, Window};
+use stream::{Config, Engine, Loss, Output, Stretch};
 use tuples::{
     DELTA, N, PATH, Plain, Row, batch_with, column, dataflow, names, number, pipeline, rows_of, run, weighted,
 };
@@ -208,7 +208,7 @@ fn a_sample_is_scaled_and_every_aggregate_has_its_ends() {
     assert_eq!(number(&out, 0, "distinct"), Some(2.0));
     let schema = out[0].batch.schema();
     for field in schema.fields.iter().filter(|f| !f.name.ends_with("_low") && !f.name.ends_with("_high")) {
-        let has_ends = !matches!(&*field.name, "approximate" | "error_bound");
+        let has_ends = !matches!(&*field.name, "approximate" | "error_bound" | "lost");
         assert_eq!(schema.find(&format!("{}_low", field.name)).is_some(), has_ends, "{}", field.name);
         assert_eq!(schema.find(&format!("{}_high", field.name)).is_some(), has_ends, "{}", field.name);
     }
@@ -307,4 +307,27 @@ fn intervals_cover_when_rates_differ() {
         assert!(covers >= 0.92, "{name} covered {covers:.3}");
         assert!((mean - 1.0).abs() < 0.03, "{name} is {mean:.3} of the truth");
     }
+}
+
+#[test]
+fn every_window_says_what_is_lost_of_its_own_traffic() {
+    let mut p = aggregates();
+    p.window = Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 });
+    let whole = Pipeline { window: None, ..p.clone() };
+    let flow = dataflow(vec![p, whole]);
+    let rows: Vec<Row> = (0..40).map(|id| Row { id, ts_end: id as i64, ..Row::default() }).collect();
+    let (mut engine, mut out) = (Engine::new(&flow, Config::default()), Vec::new());
+    for (rows, lost) in rows.chunks(10).zip([0, 30, 0, 10]) {
+        let end = rows[9].ts_end + 1;
+        engine.push(0, &batch_with(&flow.inputs[0].schema, &flow.inputs[0].columns, rows), &mut out);
+        let packets = Loss { seen: 100 - lost, lost };
+        let bytes = Loss { seen: 1000, lost: lost * 2 };
+        engine.add_loss(Stretch { from_ns: end - 9, to_ns: end - 1, packets, bytes });
+        engine.advance(end, &mut out);
+    }
+    engine.finish(&mut out);
+    let lost = |output: &Output| number(std::slice::from_ref(output), 0, "lost");
+    let of = |pipeline| out.iter().filter(|o| o.pipeline == Some(pipeline)).map(lost).collect::<Vec<_>>();
+    assert_eq!(of(0), [None, Some(0.3), None, Some(0.1)]);
+    assert_eq!(of(1), [Some(0.1)], "40 of 400");
 }

@@ -39,6 +39,8 @@ pub struct Sent {
     pub cut: u32,
     /// IPv4 identification; not sent with IPv6.
     pub ip_id: u16,
+    /// TTL or hop limit.
+    pub ttl: u8,
     /// 802.1Q tags, outermost first.
     pub vlans: Vec<u16>,
 }
@@ -64,7 +66,17 @@ impl Sent {
         carrier: Carrier,
         payload: &[u8],
     ) -> Sent {
-        Sent { ts, src, dst, carrier, payload: payload.to_vec(), cut: 0, ip_id: 0, vlans: Vec::new() }
+        Sent {
+            ts,
+            src,
+            dst,
+            carrier,
+            payload: payload.to_vec(),
+            cut: 0,
+            ip_id: 0,
+            ttl: TTL,
+            vlans: Vec::new(),
+        }
     }
 
     /// Its TCP header, if it has one.
@@ -95,9 +107,9 @@ impl Sent {
         let (protocol, segment) = (self.protocol(), self.segment());
         match (self.src.ip(), self.dst.ip()) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                ipv4(&mut out, (src, dst), (protocol, self.ip_id), &segment)
+                ipv4(&mut out, (src, dst), (protocol, self.ip_id, self.ttl), &segment)
             }
-            (IpAddr::V6(src), IpAddr::V6(dst)) => ipv6(&mut out, (src, dst), protocol, &segment),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => ipv6(&mut out, (src, dst), (protocol, self.ttl), &segment),
             _ => panic!("both ends of a packet are of one address family"),
         }
         out
@@ -123,11 +135,14 @@ impl Sent {
             ts: self.ts,
             original_len: self.header_len() + self.payload.len() as u32,
             five_tuple: self.five_tuple(),
-            ttl: TTL,
+            ttl: self.ttl,
             ip_id: if self.src.is_ipv4() { self.ip_id } else { 0 },
+            macs: None,
             vlan: self.vlans.last().copied().filter(|vlan| *vlan != 0),
             tunnel: Tunnel::default(),
             transport,
+            checksum: self.checksum(),
+            segment: &[],
             payload: &self.payload[..self.payload.len() - self.cut as usize],
             payload_original_len: self.payload.len() as u32,
         }
@@ -158,6 +173,17 @@ impl Sent {
             Carrier::Other(_) => 0,
         };
         14 + 4 * self.vlans.len() as u32 + network + transport
+    }
+
+    /// That of TCP or UDP, 0 for others.
+    fn checksum(&self) -> u16 {
+        let at = match self.carrier {
+            Carrier::Tcp(_) => 16,
+            Carrier::Udp => 6,
+            _ => return 0,
+        };
+        let segment = self.segment();
+        u16::from_be_bytes([segment[at], segment[at + 1]])
     }
 
     /// Transport header and payload, checksummed.
@@ -222,12 +248,17 @@ pub fn tcp_info(seq: u32, ack: u32, flags: TcpFlags) -> TcpInfo {
 
 const TTL: u8 = 64;
 
-fn ipv4(out: &mut Vec<u8>, (src, dst): (Ipv4Addr, Ipv4Addr), (protocol, id): (u8, u16), segment: &[u8]) {
+fn ipv4(
+    out: &mut Vec<u8>,
+    (src, dst): (Ipv4Addr, Ipv4Addr),
+    (protocol, id, ttl): (u8, u16, u8),
+    segment: &[u8],
+) {
     out.extend([0x08, 0x00]);
     let mut header = vec![0x45, 0];
     header.extend((20 + segment.len() as u16).to_be_bytes());
     header.extend(id.to_be_bytes());
-    header.extend([0x40, 0, TTL, protocol, 0, 0]);
+    header.extend([0x40, 0, ttl, protocol, 0, 0]);
     header.extend(src.octets());
     header.extend(dst.octets());
     let sum = checksum(0, &header);
@@ -236,10 +267,10 @@ fn ipv4(out: &mut Vec<u8>, (src, dst): (Ipv4Addr, Ipv4Addr), (protocol, id): (u8
     out.extend_from_slice(segment);
 }
 
-fn ipv6(out: &mut Vec<u8>, (src, dst): (Ipv6Addr, Ipv6Addr), protocol: u8, segment: &[u8]) {
+fn ipv6(out: &mut Vec<u8>, (src, dst): (Ipv6Addr, Ipv6Addr), (protocol, ttl): (u8, u8), segment: &[u8]) {
     out.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
     out.extend((segment.len() as u16).to_be_bytes());
-    out.extend([protocol, TTL]);
+    out.extend([protocol, ttl]);
     out.extend(src.octets());
     out.extend(dst.octets());
     out.extend_from_slice(segment);

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod checksum;
 pub mod erspan;
 pub mod ethernet;
 pub mod extent;
@@ -33,6 +34,7 @@ pub mod vlan;
 pub mod vxlan;
 mod walk;
 
+pub use checksum::Checksum;
 pub use extent::Extent;
 pub use five_tuple::{Addr, Endpoint, FiveTuple, FlowKey, IpProtocol, Side, V4Key};
 pub use fragment::Fragment;

@@ -40,12 +40,18 @@ pub struct Packet<'a> {
     pub ttl: u8,
     /// IPv4 identification, which a sender usually counts up (RFC 6864 §3), equal in all copies of a packet; 0 with IPv6.
     pub ip_id: u16,
+    /// The outermost Ethernet addresses, the receiver's before the sender's.
+    pub macs: Option<&'a [u8; 12]>,
     /// Its VLAN; of stacked tags that of the last.
     pub vlan: Option<u16>,
     /// What it came through.
     pub tunnel: Tunnel,
     /// The transport header.
     pub transport: Transport,
+    /// The checksum of TCP or UDP as the header has it; 0 where there is none.
+    pub checksum: u16,
+    /// Transport header and payload as captured.
+    pub segment: &'a [u8],
     /// Transport payload as captured; link padding is not part of it.
     pub payload: &'a [u8],
     /// Transport payload on the wire: more than `payload` when the snaplen cut it.

@@ -158,6 +158,8 @@ impl Network {
         // What the snaplen cut is missing at the end: of the payload, or of the options before it as well.
         let end = frame.len().min(AT + len as usize);
         let payload = frame.get(end.min(AT + header_len as usize)..end)?;
+        let whole = frame.get(AT..end)?;
+        let checksum = if protocol == IpProtocol::TCP { be16(segment, 16..18) } else { be16(segment, 6..8) };
         let src = Endpoint { addr: self.src, port: be16(segment, 0..2) };
         let dst = Endpoint { addr: self.dst, port: be16(segment, 2..4) };
         Some(Packet {
@@ -166,9 +168,12 @@ impl Network {
             five_tuple: FiveTuple { src, dst, protocol },
             ttl: self.ttl,
             ip_id: self.ip_id,
+            macs: captured.bytes.first_chunk(),
             vlan: self.vlan,
             tunnel: Tunnel::default(),
             transport,
+            checksum,
+            segment: whole,
             payload,
             payload_original_len: len - header_len,
         })

@@ -12,6 +12,9 @@ mod field {
     pub const END: usize = 8;
 }
 
+/// Of a UDP header.
+pub(crate) const HEADER_LEN: usize = field::END;
+
 /// A view of a UDP header with its payload.
 #[derive(Clone, Copy, Debug)]
 pub struct UdpHeader<'a> {

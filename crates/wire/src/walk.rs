@@ -2,6 +2,7 @@
 //! does not decode. Tunnels are opened on the way; what is inside them is the packet. It also ends at a part of an IP
 //! datagram: what is in that can be told when the parts have come together.
 
+use crate::checksum;
 use crate::erspan::{self, Erspan};
 use crate::ethernet::{EtherType, EthernetFrame};
 use crate::fragment::{Fragment, Lengths};
@@ -17,7 +18,7 @@ use crate::pppoe::PppoeHeader;
 use crate::sll::{Sll2Header, SllHeader};
 use crate::tcp::TcpHeader;
 use crate::tunnel::{Layer, Tunnel};
-use crate::udp::UdpHeader;
+use crate::udp::{self, UdpHeader};
 use crate::vlan;
 use crate::vxlan::{self, Vxlan};
 use crate::{Addr, Captured, Endpoint, Extent, FiveTuple, IpProtocol, LinkType};
@@ -231,12 +232,24 @@ impl<'a> Way<'a> {
             five_tuple: FiveTuple { src, dst, protocol: network.protocol },
             ttl: network.ttl,
             ip_id: network.ip_id,
+            macs: self.captured.bytes.first_chunk().filter(|_| self.captured.link_type == LinkType::Ethernet),
             vlan: self.vlan,
             tunnel: self.tunnel,
             transport,
+            checksum: checksum::of_segment(&transport, network.payload.bytes),
+            segment: segment_of(&transport, network.payload.bytes, payload.bytes),
             payload: payload.bytes,
             payload_original_len: payload.original_len,
         })))
+    }
+}
+
+/// The part of an IP packet's payload that is a transport's: padding behind a datagram is not.
+fn segment_of<'a>(transport: &Transport, ip_payload: &'a [u8], payload: &[u8]) -> &'a [u8] {
+    match transport {
+        Transport::Tcp(_) => ip_payload,
+        Transport::Udp => ip_payload.get(..udp::HEADER_LEN + payload.len()).unwrap_or_default(),
+        _ => &[],
     }
 }
 

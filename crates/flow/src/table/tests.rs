@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use testkit::{Carrier, Dialogue, Mangle, Rng, Sent};
 use wire::TcpSeq;
+use wire::packet::TcpFlags;
 
 use super::*;
 

@@ -2,6 +2,8 @@
 //! the flow's first packet, `>` the other; a number is delivered bytes, `h` bytes that had waited.
 
 mod connections;
+mod copies;
+mod intruders;
 mod lifetimes;
 #[path = "../observe/mod.rs"]
 mod observe;

@@ -129,16 +129,17 @@ fn what_is_sent_again_says_no_more_than_what_was_said_behind_it() {
 fn an_acknowledgment_that_the_next_packet_contradicts_is_not_believed() {
     let lens = [(5, 50), (6, 60), (7, 70)];
     for (lie, expected) in [
-        // Far from all that was seen.
-        (500_000_000, "<5 >50 <6 >60 <7 >70"),
+        // Far from all that was seen: no receiver would take the segment (RFC 9293 section 3.10.7.4).
+        (500_000_000, "<5 >50 <gap6 >60h <7h >70h"),
         // Near: the other side answers what waits, so it cannot have been heard before.
         (4_000, "<5 >50 <6h >60 <7 >70"),
     ] {
         let mut sent = conversation(&lens);
         claim(&mut sent[5], lie);
         let seen = check(&sent, expected);
-        assert!(seen.table.counters().acks_disbelieved > 0);
-        assert_eq!(seen.table.counters().gaps, 0);
+        let counters = seen.table.counters();
+        assert_eq!((counters.acks_disbelieved > 0, counters.acks_ignored > 0), (lie < 1 << 20, lie > 1 << 20));
+        assert_eq!(counters.gaps, u64::from(lie > 1 << 20));
     }
 }
 

@@ -24,6 +24,8 @@ pub struct Seen {
     pub terminated: Option<CloseReason>,
     pub closed: Option<(CloseReason, Timestamp)>,
     pub datagrams: usize,
+    /// Sequence number and acknowledgment of what was delivered, piece by piece.
+    pub places: [Vec<(u32, u32)>; 2],
 }
 
 pub struct Observer {
@@ -127,6 +129,11 @@ impl Observer {
         self.seen[n].streams[side.index()].iter().flat_map(bytes).collect()
     }
 
+    /// Sequence number and acknowledgment of all that a direction of the `n`th flow has delivered.
+    pub fn places(&self, n: usize, side: Side) -> &[(u32, u32)] {
+        &self.seen[n].places[side.index()]
+    }
+
     fn digest(&mut self, events: &Events, payload: &[u8]) {
         for event in events.list() {
             self.check_order(event.flow, event.what);
@@ -166,7 +173,8 @@ impl Observer {
         let seen = &mut self.seen[n];
         self.log.push(match what {
             FlowEvent::Opened => "open".into(),
-            FlowEvent::Bytes { side, chunk, .. } => {
+            FlowEvent::Bytes { side, chunk, place, .. } => {
+                seen.places[side.index()].push((place.seq.0, place.ack.map_or(0, |ack| ack.0)));
                 let bytes = events.bytes(chunk, payload);
                 assert!(!bytes.is_empty(), "no empty bytes");
                 let held = if matches!(chunk, Chunk::Held { .. }) { "h" } else { "" };

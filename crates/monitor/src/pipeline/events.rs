@@ -124,12 +124,14 @@ impl Monitor {
 
     /// A SYN or FIN, for `tcp_conn_time`.
     pub(super) fn on_control_segment(&mut self, idx: FlowIdx, flags: TcpFlags, ts: Timestamp) {
+        // A SYN that is not believed starts nothing; one that is believed later comes with its answer.
+        let syn = self.table.flow(idx).syn_ts();
         let started = &mut self.table.state_mut(idx).started;
-        if flags.contains(TcpFlags::SYN) && !flags.contains(TcpFlags::ACK) && started.is_none() {
-            *started = Some(ts);
+        if let Some(syn) = syn.filter(|_| flags.contains(TcpFlags::SYN) && started.is_none()) {
+            *started = Some(syn);
             if self.asked_for(idx) {
                 let context = self.context(idx);
-                self.outputs.on_start(ts, &context);
+                self.outputs.on_start(syn, &context);
             }
         }
         if flags.contains(TcpFlags::FIN) {

@@ -4,6 +4,7 @@
 mod accounting;
 mod damage;
 mod flows;
+mod forms;
 mod http;
 mod loss;
 mod memcached;

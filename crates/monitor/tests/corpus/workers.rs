@@ -1,11 +1,14 @@
-//! The number of workers changes nothing: the same rows in the same order, and the same packets accounted for.
+//! The same packets give the same answer: however they are read (a mapped file, pcapng, gzip, Zstandard, a pipe that
+//! gives odd pieces), with any number of workers and every time. Rows in their order, and all that is counted.
 
-use std::path::Path;
 use std::time::Duration;
 
+use capture::Source;
 use monitor::job::Config;
-use monitor::{Ended, Input, Job, Step};
+use monitor::{Accounting, Input, Job, Step};
+use wire::Timestamp;
 
+use crate::forms::Forms;
 use crate::support::{EVERYWHERE, Row, captures, rows};
 
 /// What is asked of every capture: raw tuples of each kind, groups, rankings, windows of both kinds, a join, filters.
@@ -22,23 +25,48 @@ const QUERIES: [&str; 10] = [
     "PARSE tcp_flow_key",
 ];
 
-/// Rows as they came, by pipeline.
-type Results = Vec<(Option<usize>, Vec<Row>)>;
+/// What shows when things were noticed: ends of flows, windows, and a limit of time.
+const TIMELY: [&str; 5] = [
+    "PARSE flow",
+    "PARSE tcp_conn_time",
+    "PARSE memcached",
+    "PARSE packet PROCESS (group-count: group=src_ip, w=1s)",
+    "PARSE flow LIMIT 3s PROCESS (group-count: group=reason, w=100ms)",
+];
 
-fn run(capture: &Path, query: &str, workers: usize) -> (Results, Ended) {
+/// All that a run says.
+#[derive(Debug, PartialEq)]
+struct Answer {
+    /// Rows as they came, by pipeline.
+    results: Vec<(Option<usize>, Vec<Row>)>,
+    accounting: Accounting,
+    seen: Option<(Timestamp, Timestamp)>,
+    /// Packets and bytes.
+    source: [u64; 4],
+    limit_reached: bool,
+}
+
+fn run(source: Box<dyn Source>, query: &str, workers: usize) -> Answer {
     let query = query::check(query, &parsers::registry::schemas(), &()).expect("a sound query");
-    let input = Input::Shared(capture::open(&[capture.to_owned()]), workers);
+    let input = Input::Shared(source, workers);
     let mut job = Job::start(&planner::lower(&query), &Config::default(), input).expect("threads");
     let mut out = Vec::new();
     while job.next(Duration::from_secs(60), &mut out) == Step::Going {}
-    let mut results = Results::new();
+    let mut results: Vec<(Option<usize>, Vec<Row>)> = Vec::new();
     for output in out {
         match results.last_mut() {
             Some((pipeline, some)) if *pipeline == output.pipeline => some.extend(rows(&output.batch)),
             _ => results.push((output.pipeline, rows(&output.batch))),
         }
     }
-    (results, job.end())
+    let ended = job.end();
+    assert!(ended.panics.is_empty(), "{:?}", ended.panics);
+    assert!(ended.accounting.adds_up());
+    let (mut accounting, source) = (ended.accounting, ended.source);
+    // Of the most bytes held each worker has its own.
+    accounting.flows.held_bytes_peak = 0;
+    let source = [source.packets, source.original_bytes, source.captured_bytes, source.truncated_packets];
+    Answer { results, accounting, seen: ended.seen, source, limit_reached: ended.limit_reached }
 }
 
 #[test]
@@ -46,23 +74,64 @@ fn as_many_workers_as_one_likes() {
     let Some(root) = testkit::corpus() else { return };
     for (i, capture) in captures(&root, EVERYWHERE).iter().enumerate() {
         for query in QUERIES {
-            let (alone, ended) = run(capture, query, 1);
+            let open = || capture::open(std::slice::from_ref(capture));
             let workers = [2, 3, 5][i % 3];
-            let (together, shared) = run(capture, query, workers);
             let what = format!("{query}, {workers} workers, {}", capture.display());
-            assert!(ended.panics.is_empty() && shared.panics.is_empty(), "{what}");
-            assert_eq!(alone, together, "{what}");
-            assert_eq!(ended.seen, shared.seen, "{what}");
-            assert_eq!(ended.source, shared.source, "{what}");
-            assert_eq!(ended.limit_reached, shared.limit_reached, "{what}");
-            // Of the most bytes held each worker has its own.
-            let comparable = |mut ended: Ended| {
-                ended.accounting.flows.held_bytes_peak = 0;
-                ended.accounting
-            };
-            let (alone, together) = (comparable(ended), comparable(shared));
-            assert!(alone.adds_up() && together.adds_up(), "{what}");
-            assert_eq!(alone, together, "{what}");
+            assert_eq!(run(open(), query, 1), run(open(), query, workers), "{what}");
+        }
+    }
+}
+
+#[test]
+fn however_they_are_read() {
+    let Some(root) = testkit::corpus() else { return };
+    for capture in captures(
+        &root,
+        &["found", "captures/memcached", "captures/tcp", "captures/ipfrag", "derived", "bench"],
+    ) {
+        let forms = Forms::of(&capture);
+        for query in TIMELY {
+            let expected = run(forms.all()[0].1(), query, 1);
+            for (form, open) in forms.all() {
+                for workers in 1..=3 {
+                    let what = format!("{query}, {form}, {workers} workers, {}", capture.display());
+                    assert_eq!(run(open(), query, workers), expected, "{what}");
+                }
+            }
+        }
+    }
+}
+
+/// Packets whose times jump by 194 days and back: threads do not show, run after run.
+#[test]
+fn every_time() {
+    let Some(root) = testkit::corpus() else { return };
+    for name in ["found/workers_time_jumps.pcap", "found/jump.pcap"] {
+        let capture = root.join(name);
+        for query in TIMELY {
+            let expected = run(capture::open(std::slice::from_ref(&capture)), query, 1);
+            for time in 0..20 {
+                let found = run(capture::open(std::slice::from_ref(&capture)), query, 2);
+                assert_eq!(found, expected, "{query}, {name}, time {time}");
+            }
+        }
+    }
+}
+
+/// What a file says it lost is said of the same windows, however it is read.
+#[test]
+fn losses_that_files_tell() {
+    let Some(root) = testkit::corpus() else { return };
+    let forms = Forms::with_losses(&root.join("live-captures/http_mix.pcap"), 5);
+    let query = "PARSE packet PROCESS (count: w=100ms, lateness=0s)";
+    let expected = run(forms.all()[0].1(), query, 1);
+    let rows = expected.results.iter().flat_map(|(_, rows)| rows);
+    let lost: Vec<f64> = rows.filter_map(|row| row.get("lost")?.parse().ok()).collect();
+    // Five to every fifty.
+    assert!(lost.len() > 10 && lost.iter().all(|lost| (lost - 5.0 / 55.0).abs() < 0.03), "{lost:?}");
+    for (form, open) in forms.all() {
+        for workers in 1..=3 {
+            assert_eq!(run(open(), query, workers), expected, "{form}, {workers} workers");
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::failure::{Ended, wrong_flags};
 use crate::flags::{Checksums, Cores, WorkFlags};
 use crate::hosts::{self, Names};
 use crate::live;
+use crate::loss_notice::LossNotice;
 use crate::output;
 use crate::progress::Progress;
 use crate::query_text;
@@ -131,6 +132,7 @@ pub fn work<T: Target>(flags: &WorkFlags, target: &T, quiet: bool, verbose: bool
     let mut display = Display {
         progress: Progress::new(flags.progress),
         stats: stats(flags, verbose),
+        losses: LossNotice::new(capturing),
         prompt: capturing || flags.read.iter().any(|path| !path.is_file() && !path.is_dir()),
     };
     let written = run.go(sink.as_mut(), &mut display);

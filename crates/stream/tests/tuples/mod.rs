@@ -109,12 +109,17 @@ pub fn batch_with(schema: &Arc<Schema>, columns: &[FieldId], rows: &[Row]) -> Ba
 
 /// The rows of a batch; absent columns are left out.
 pub fn plain(batch: &Batch) -> Vec<Vec<Plain>> {
-    (0..batch.rows()).map(|row| batch.present().map(|id| cell(batch, id, row)).collect()).collect()
+    (0..batch.rows()).map(|row| columns(batch).map(|id| cell(batch, id, row)).collect()).collect()
 }
 
 /// The names of the columns that are there.
 pub fn names(batch: &Batch) -> Vec<String> {
-    batch.present().map(|id| batch.schema().field(id).name.to_string()).collect()
+    columns(batch).map(|id| batch.schema().field(id).name.to_string()).collect()
+}
+
+/// The columns that are there, without what the capture lost: that has tests of its own, where something is.
+fn columns(batch: &Batch) -> impl Iterator<Item = FieldId> {
+    batch.present().filter(|id| batch.schema().field(*id).name != "lost")
 }
 
 pub fn cell(batch: &Batch, id: FieldId, row: usize) -> Plain {

@@ -1,0 +1,202 @@
+//! What waits for the other end's word: a SYN inside of a connection that is alive, and data that came with a SYN.
+//! Both are RFC 9293's business of one end (§3.10.7.4) that an observer can only see the outcome of.
+
+use wire::packet::TcpFlags;
+use wire::{FiveTuple, FlowKey, Packet, Side, TcpInfo, TcpSeq, Timestamp, Transport};
+
+use crate::Place;
+use crate::event::FlowEvent;
+use crate::flow::FlowCore;
+use crate::gatekeeping::NEAR;
+use crate::reassembly::Budget;
+use crate::record::{FlowMut, half_bit};
+use crate::tcp_state::Context;
+
+/// A SYN or SYN-ACK that would begin another connection if its ends agreed on that.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opening {
+    key: FlowKey,
+    pub side: Side,
+    ts: Timestamp,
+    packet_bytes: u32,
+    tcp: TcpInfo,
+    len: u32,
+    ttl: u8,
+    ip_id: u16,
+    checksum: u16,
+}
+
+impl Opening {
+    pub fn of(key: FlowKey, side: Side, packet: &Packet<'_>, tcp: &TcpInfo) -> Opening {
+        let &Packet { ts, original_len: packet_bytes, ttl, ip_id, checksum, .. } = packet;
+        let len = packet.payload_original_len;
+        Opening { key, side, ts, packet_bytes, tcp: *tcp, len, ttl, ip_id, checksum }
+    }
+
+    pub fn is_of(&self, key: &FlowKey) -> bool {
+        self.key == *key
+    }
+
+    /// Whether a segment of `side` shows that both ends are in the connection that this opens.
+    pub fn is_confirmed_by(&self, flow: FlowCore<'_>, side: Side, tcp: &TcpInfo) -> bool {
+        let begins = self.tcp.seq.plus(1);
+        let is = |flags| tcp.flags.contains(flags);
+        let is_answer = self.tcp.flags.contains(TcpFlags::ACK);
+        if is(TcpFlags::RST) {
+            return false;
+        }
+        if side == self.side {
+            // Its sender goes on there: so the answer was lost.
+            let fits = !is_answer || (0..=NEAR).contains(&tcp.ack.distance(self.tcp.ack));
+            let goes_on = is(TcpFlags::ACK) && !is(TcpFlags::SYN) && tcp.seq == begins;
+            return goes_on && fits && is_elsewhere(flow, self.side, begins);
+        }
+        match (is(TcpFlags::SYN), is(TcpFlags::ACK)) {
+            (true, false) => is_answer && tcp.seq.plus(1) == self.tcp.ack,
+            (true, true) => !is_answer && (0..=self.len as i32).contains(&tcp.ack.distance(begins)),
+            (false, true) => {
+                let is_acknowledged = (0..=NEAR).contains(&tcp.ack.distance(begins));
+                let fits = !is_answer || tcp.seq == self.tcp.ack;
+                is_acknowledged && fits && is_elsewhere(flow, self.side, begins)
+            }
+            (false, false) => false,
+        }
+    }
+
+    /// The segment as the first of the connection that it opened, without its data: a hole, if that was accepted. `tuple` is
+    /// of a packet that `sender` sent.
+    pub fn packet(&self, tuple: &FiveTuple, sender: Side) -> Packet<'static> {
+        let &Opening { ts, packet_bytes, tcp, ttl, ip_id, checksum, .. } = self;
+        let (src, dst) = if sender == self.side { (tuple.src, tuple.dst) } else { (tuple.dst, tuple.src) };
+        Packet {
+            ts,
+            original_len: packet_bytes,
+            five_tuple: FiveTuple { src, dst, ..*tuple },
+            ttl,
+            ip_id,
+            macs: None,
+            vlan: None,
+            tunnel: wire::Tunnel::default(),
+            transport: Transport::Tcp(tcp),
+            checksum,
+            segment: &[],
+            payload: &[],
+            payload_original_len: 0,
+        }
+    }
+
+    /// Takes the segment out of the counts of a flow that it was no part of.
+    pub fn uncount(&self, flow: &mut FlowMut<'_>) {
+        let at = self.side.index();
+        let counts =
+            flow.hot.packets[at].checked_sub(1).zip(flow.hot.bytes[at].checked_sub(self.packet_bytes));
+        if let Some((packets, bytes)) = counts {
+            (flow.hot.packets[at], flow.hot.bytes[at]) = (packets, bytes);
+        }
+    }
+}
+
+/// Whether a number is none of the stream under way, nor one that it comes to soon.
+fn is_elsewhere(flow: FlowCore<'_>, side: Side, seq: TcpSeq) -> bool {
+    let (hot, other) = (flow.hot, side.other());
+    let next = hot.next[side.index()];
+    let heard = if hot.did(other, half_bit::ACK_SEEN) { hot.ack[other.index()] } else { next };
+    let (first, last) = if heard.before(next) { (heard, next) } else { (next, heard) };
+    !hot.is_started(side) || seq.distance(first) < -NEAR || seq.distance(last) > NEAR
+}
+
+/// Data that came with a SYN (TCP Fast Open, RFC 7413). The server may take it or leave it; its answer says which, and what
+/// number it begins with: only then is it known where these bytes have their place.
+#[derive(Debug)]
+pub(crate) struct SynData {
+    side: Side,
+    seq: TcpSeq,
+    len: u32,
+    bytes: Vec<u8>,
+    ts: Timestamp,
+}
+
+/// How many bytes came with `side`'s SYN and wait.
+pub(crate) fn bytes_of_syn(flow: FlowCore<'_>, side: Side) -> u32 {
+    let data = flow.cold.spill.as_ref().and_then(|spill| spill.syn_data.as_ref());
+    data.filter(|data| data.side == side).map_or(0, |data| data.len)
+}
+
+/// Keeps the data of `side`'s SYN until it is answered; where there is no room, it will be a gap. Again, it is a repetition.
+pub(crate) fn hold_syn_data(
+    flow: &mut FlowMut<'_>,
+    side: Side,
+    (packet, tcp): (&Packet<'_>, &TcpInfo),
+    cx: &mut Context<'_>,
+) {
+    let len = packet.payload_original_len;
+    if flow.cold.spill.as_ref().is_some_and(|spill| spill.syn_data.is_some()) {
+        let counters = flow.counters_mut(side);
+        counters.retransmissions += 1;
+        counters.repeated_bytes += u64::from(len);
+        return;
+    }
+    let bytes = if cx.delivers(flow) { packet.payload } else { &[] };
+    let cost = cost_of(bytes);
+    if cx.budget.held + cost > cx.budget.max {
+        cx.totals.held_overflows += 1;
+        return;
+    }
+    cx.budget.held += cost;
+    cx.totals.held_bytes_peak = cx.totals.held_bytes_peak.max(cx.budget.held as u64);
+    let seq = tcp.seq.plus(1);
+    let data = SynData { side, seq, len, bytes: bytes.to_vec(), ts: packet.ts };
+    flow.spill_mut().syn_data = Some(Box::new(data));
+}
+
+/// A segment of `side` that acknowledges something says how much of a SYN's data its receiver has taken.
+pub(crate) fn settle_syn_data(flow: &mut FlowMut<'_>, side: Side, tcp: &TcpInfo, cx: &mut Context<'_>) {
+    let Some(data) = flow.cold.spill.as_mut().and_then(|spill| spill.syn_data.take()) else { return };
+    // Either the other end says it, or the sender goes on behind it.
+    let first = if flow.hot.is_started(side) { flow.core().start_seq(side) } else { tcp.seq };
+    let (end, heard) = if side == data.side { (tcp.seq, tcp.ack) } else { (tcp.ack, first) };
+    let taken = end.distance(data.seq).clamp(0, data.len as i32) as u32;
+    deliver(flow, *data, (taken, Some(heard)), cx);
+}
+
+/// Nobody has answered: so what was said was not heard, but said it was.
+pub(crate) fn flush_syn_data(flow: &mut FlowMut<'_>, cx: &mut Context<'_>) {
+    let Some(data) = flow.cold.spill.as_mut().and_then(|spill| spill.syn_data.take()) else { return };
+    let all = data.len;
+    deliver(flow, *data, (all, None), cx);
+}
+
+/// Forgets the data of a SYN.
+pub(crate) fn forget_syn_data(flow: &mut FlowMut<'_>, budget: &mut Budget) {
+    if let Some(data) = flow.cold.spill.as_mut().and_then(|spill| spill.syn_data.take()) {
+        budget.held -= cost_of(&data.bytes);
+    }
+}
+
+fn cost_of(bytes: &[u8]) -> usize {
+    bytes.len() + size_of::<SynData>()
+}
+
+/// Hands over the first `taken` bytes of a SYN's data, if nothing has come in their place.
+fn deliver(flow: &mut FlowMut<'_>, data: SynData, (taken, heard): (u32, Option<TcpSeq>), cx: &mut Context<'_>) {
+    let SynData { side, seq, bytes, ts, .. } = data;
+    cx.budget.held -= cost_of(&bytes);
+    if taken == 0 || !flow.core().is_untouched(side) || flow.hot.next[side.index()] != seq {
+        return;
+    }
+    flow.hot.next[side.index()] = seq.plus(taken);
+    cx.totals.stream_bytes += u64::from(taken);
+    let captured = bytes.len().min(taken as usize);
+    if !cx.delivers(flow) {
+        return;
+    }
+    if captured > 0 {
+        let chunk = cx.events.hold(&bytes[..captured]);
+        cx.events.push(cx.flow, FlowEvent::Bytes { side, chunk, ts, place: Place { seq, ack: heard } });
+    }
+    let cut = u64::from(taken) - captured as u64;
+    if cut > 0 {
+        flow.counters_mut(side).cut_bytes += cut;
+        cx.events.push(cx.flow, FlowEvent::Gap { side, seq: seq.plus(captured as u32), len: cut, ts });
+    }
+}

@@ -1,0 +1,202 @@
+//! Packets captured twice. However the copies come, a flow is what it is without them; and what was sent again stays sent
+//! again.
+
+use flow::{Config, SideCounters};
+use testkit::{Dialogue, Sent};
+use wire::packet::TcpFlags;
+use wire::{Packet, Side};
+
+use crate::observe::Observer;
+use crate::{MS, SECOND};
+
+/// What a mirror does to the packets that it copies.
+type Mirror = fn(Sent) -> Sent;
+
+const ONE_HOP_ON: Mirror = |sent| Sent { ttl: sent.ttl - 1, ..sent };
+const TAGGED: Mirror = |sent| Sent { vlans: vec![200], ..sent };
+const UNCHANGED: Mirror = |sent| sent;
+
+/// Handshake, a burst, a segment sent again, duplicate acknowledgments, an answer, the end; the first of them with IPv4's
+/// identifications.
+fn dialogue(client: &str, server: &str) -> Vec<Sent> {
+    let mut talk = Dialogue::new(client, server);
+    talk.handshake();
+    talk.advance(MS);
+    talk.client().send(&[7; 20_000]);
+    talk.advance(MS);
+    talk.client().segment(-100, TcpFlags::ACK, &[7; 100]);
+    talk.advance(2 * MS);
+    talk.server().ack_at(-1_000);
+    talk.advance(2 * MS);
+    talk.server().ack_at(-1_000).send(b"answer");
+    talk.advance(SECOND);
+    talk.close();
+    talk.take()
+}
+
+fn without_numbers(sent: Vec<Sent>) -> Vec<Sent> {
+    sent.into_iter().map(|one| Sent { ip_id: 0, ..one }).collect()
+}
+
+/// Every packet, and its copy so much later.
+fn mirrored(sent: &[Sent], mirror: Mirror, delay_us: i64) -> Vec<Sent> {
+    let mut all: Vec<Sent> = sent
+        .iter()
+        .flat_map(|one| [one.clone(), mirror(Sent { ts: one.ts.plus(delay_us * 1_000), ..one.clone() })])
+        .collect();
+    all.sort_by_key(|one| one.ts);
+    all
+}
+
+fn run(sent: &[Sent]) -> Observer {
+    let mut seen = Observer::new(Config::default());
+    for one in sent {
+        let bytes = one.to_bytes();
+        seen.packet(&Packet::decode(&one.captured(&bytes)).expect("a good packet"));
+    }
+    seen
+}
+
+fn check(sent: &[Sent], mirror: Mirror, delay_us: i64) {
+    let (once, twice) = (run(sent), run(&mirrored(sent, mirror, delay_us)));
+    let (once_flow, twice_flow) = (once.only(), twice.only());
+    for side in [Side::A, Side::B] {
+        assert_eq!(once_flow.packets(side), twice_flow.packets(side), "{side:?} {delay_us} us");
+        assert_eq!(once_flow.unique_bytes(side), twice_flow.unique_bytes(side));
+        let counters = twice_flow.counters(side);
+        assert_eq!(u64::from(counters.duplicates), once_flow.packets(side));
+        assert_eq!(SideCounters { duplicates: 0, ..counters }, once_flow.counters(side));
+    }
+    assert_eq!(once_flow.history(), twice_flow.history());
+    assert_eq!((once.log, once.table.counters().duplicates_ambiguous), (twice.log, 0));
+}
+
+#[test]
+fn a_path_mirrored_at_both_ends_is_seen_once() {
+    let numbered = dialogue("10.0.0.1:40000", "10.0.0.2:80");
+    for delay_us in [1, 35, 470, 5_000] {
+        for mirror in [ONE_HOP_ON, TAGGED, UNCHANGED] {
+            check(&numbered, mirror, delay_us);
+        }
+    }
+}
+
+#[test]
+fn without_identifications_the_path_tells_copies() {
+    let bare = without_numbers(dialogue("10.0.0.1:40000", "10.0.0.2:80"));
+    let six = dialogue("[2001:db8::1]:40000", "[2001:db8::2]:80");
+    for sent in [bare, six] {
+        for delay_us in [1, 35, 470, 5_000] {
+            check(&sent, ONE_HOP_ON, delay_us);
+            check(&sent, TAGGED, delay_us);
+        }
+        // Where nothing in a packet tells, the handshake does: no SYN is sent again at once.
+        check(&sent, UNCHANGED, 1);
+        check(&sent, UNCHANGED, 9);
+    }
+}
+
+/// As Linux sends them: 0 in the SYN-ACK, numbers in all else.
+#[test]
+fn a_syn_ack_without_number_is_seen_once() {
+    let mut sent = dialogue("10.0.0.1:40000", "10.0.0.2:80");
+    sent[1].ip_id = 0;
+    for delay_us in [1, 470, 20_000] {
+        check(&sent[..2], UNCHANGED, delay_us);
+    }
+    for delay_us in [1, 35, 470] {
+        check(&sent, ONE_HOP_ON, delay_us);
+        check(&sent, UNCHANGED, delay_us);
+    }
+}
+
+fn datagrams(ends: (&str, &str), numbered: bool, gap: i64) -> Vec<Sent> {
+    let mut talk = Dialogue::new(ends.0, ends.1);
+    for n in 0..6u8 {
+        talk.datagram(Side::A, &[n; 30]);
+        talk.advance(gap);
+        talk.datagram(Side::B, &[n; 200]);
+        talk.advance(gap);
+    }
+    let sent = talk.take();
+    if numbered { sent } else { without_numbers(sent) }
+}
+
+const FOUR: (&str, &str) = ("10.0.0.1:40000", "10.0.0.2:53");
+const SIX: (&str, &str) = ("[2001:db8::1]:40000", "[2001:db8::2]:53");
+
+#[test]
+fn copied_datagrams() {
+    for delay_us in [1, 35, 470, 5_000] {
+        for mirror in [ONE_HOP_ON, TAGGED, UNCHANGED] {
+            check(&datagrams(FOUR, true, MS), mirror, delay_us);
+        }
+        for mirror in [ONE_HOP_ON, TAGGED] {
+            check(&datagrams(FOUR, false, 20 * MS), mirror, delay_us);
+            check(&datagrams(SIX, false, 20 * MS), mirror, delay_us);
+        }
+    }
+    // A question and its answer are all there is.
+    check(&datagrams(FOUR, true, MS)[..2], UNCHANGED, 35);
+    check(&datagrams(SIX, true, MS)[..2], TAGGED, 35);
+}
+
+/// Nothing tells the first pair from a datagram that was sent twice; that all come in pairs does.
+#[test]
+fn what_may_be_a_copy_or_sent_again_is_ambiguous() {
+    let seen = run(&mirrored(&datagrams(SIX, false, 20 * MS), UNCHANGED, 35));
+    let duplicates = [Side::A, Side::B].map(|side| seen.only().counters(side).duplicates);
+    assert_eq!((duplicates, seen.table.counters().duplicates_ambiguous), ([5, 6], 1));
+
+    let mut talk = Dialogue::new(SIX.0, SIX.1);
+    for n in [1u8, 1, 1, 2, 3, 3, 4] {
+        talk.datagram(Side::A, &[n; 30]);
+    }
+    let seen = run(talk.sent());
+    assert_eq!(seen.table.counters().duplicates_ambiguous, 3);
+    assert_eq!((seen.only().packets(Side::A), seen.table.counters().duplicates), (7, 0));
+}
+
+#[test]
+fn what_is_sent_again_is_no_copy() {
+    let mut talk = Dialogue::new(SIX.0, SIX.1);
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send(b"abc");
+    let again = TcpFlags::ACK | TcpFlags::PSH;
+    for wait in [2 * MS, 50 * MS, 200 * MS] {
+        talk.advance(wait);
+        talk.client().segment(-3, again, b"abc");
+    }
+    let seen = run(talk.sent());
+    let counters = seen.only().counters(Side::A);
+    assert_eq!((counters.duplicates, counters.retransmissions), (0, 3));
+
+    let mut syns = Dialogue::new(SIX.0, SIX.1);
+    syns.client().syn();
+    syns.advance(SECOND);
+    syns.client().segment(-1, TcpFlags::SYN, b"");
+    let seen = run(syns.sent());
+    assert_eq!(seen.only().counters(Side::A).control_retransmissions, 1);
+}
+
+/// Some senders give all packets the same number: it says nothing then.
+#[test]
+fn one_number_for_all_is_none() {
+    let mut talk = Dialogue::new(FOUR.0, FOUR.1);
+    for n in 0..9u8 {
+        talk.datagram(Side::A, &[n; 30]);
+    }
+    let constant: Vec<Sent> = talk.take().into_iter().map(|one| Sent { ip_id: 7, ..one }).collect();
+    let seen = run(&constant);
+    assert_eq!((seen.only().packets(Side::A), seen.only().counters(Side::A).duplicates), (9, 0));
+
+    let constant: Vec<Sent> =
+        dialogue(FOUR.0, FOUR.1).into_iter().map(|one| Sent { ip_id: 7, ..one }).collect();
+    let bare = without_numbers(constant.clone());
+    let [constant, bare] = [constant, bare].map(|sent| run(&sent));
+    for side in [Side::A, Side::B] {
+        assert_eq!(constant.only().packets(side), bare.only().packets(side));
+        assert_eq!(constant.only().counters(side), bare.only().counters(side));
+    }
+}

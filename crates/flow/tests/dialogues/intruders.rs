@@ -1,0 +1,282 @@
+//! Segments that do not belong where they come: strays, forgeries, damage. Whatever they say, the streams, the roles and
+//! the life of the connection are those of the dialogue without them.
+
+use flow::{Config, Counters};
+use testkit::{Dialogue, Sent};
+use wire::packet::TcpFlags;
+use wire::{Packet, Side, TcpSeq};
+
+use crate::observe::Observer;
+use crate::{MS, SECOND, check, talk};
+
+const SYN: TcpFlags = TcpFlags::SYN;
+const ACK: TcpFlags = TcpFlags::ACK;
+const RST: TcpFlags = TcpFlags::RST;
+const SYN_ACK: TcpFlags = TcpFlags(0x12);
+
+/// What the counters say that was not believed.
+fn refused(counters: &Counters) -> [u64; 3] {
+    [counters.syns_ignored, counters.resets_ignored, counters.acks_ignored]
+}
+
+/// A dialogue in which `intrude` speaks once in the middle.
+fn with_intruder(intrude: impl Fn(&mut Dialogue)) -> Dialogue {
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().send(b"ask");
+    talk.advance(SECOND);
+    intrude(&mut talk);
+    talk.server().send(b"answer");
+    talk.client().send(b"more");
+    talk.server().send(b"enough");
+    talk.close();
+    talk
+}
+
+fn check_refused(intrude: impl Fn(&mut Dialogue), expected: [u64; 3], why: &str) {
+    let seen = check(&with_intruder(intrude), "open <3 >6 <4 >6 <end >end FIN");
+    let flow = seen.only();
+    assert_eq!(refused(seen.table.counters()), expected, "{why}");
+    assert_eq!((flow.client(), flow.handshake_ns()), ((Side::A, false), Some(20_000)), "{why}");
+    assert_eq!((flow.conn_state().name(), flow.history().as_str()), ("SF", "ShADadFf"), "{why}");
+}
+
+#[test]
+fn a_stray_syn_changes_nothing() {
+    for offset in [0, 1, -1_000, 77, 100_000, 1 << 21, 1 << 30, 1 << 31] {
+        let why = format!("{offset} from the next number");
+        check_refused(|talk| _ = talk.client().segment(offset, SYN, b""), [1, 0, 0], &why);
+        check_refused(|talk| _ = talk.server().segment(offset, SYN, b""), [1, 0, 0], &why);
+        check_refused(|talk| _ = talk.server().segment(offset, SYN_ACK, b""), [1, 0, 0], &why);
+        check_refused(|talk| _ = talk.client().segment(offset, SYN, b"GET /"), [1, 0, 0], &why);
+        let challenged = |talk: &mut Dialogue| {
+            talk.client().segment(offset, SYN, b"");
+            talk.server().ack();
+        };
+        check_refused(challenged, [1, 0, 0], "with the challenge that RFC 5961 has the server send");
+    }
+}
+
+#[test]
+fn a_stray_syn_of_a_connection_joined_midstream_names_nobody() {
+    let mut talk = talk();
+    talk.client().send(b"ask");
+    talk.server().segment(0, SYN, b"").segment(5_000_000, SYN, b"").send(b"answer");
+    let seen = check(&talk, "open <3h >6");
+    assert_eq!((seen.only().client(), refused(seen.table.counters())), ((Side::A, true), [2, 0, 0]));
+}
+
+#[test]
+fn a_connection_on_the_same_ports_is_one_when_it_is_answered() {
+    let reopen = |talk: &mut Dialogue| {
+        talk.advance(SECOND);
+        talk.client().send_unseen(1 << 24).syn();
+        talk.advance(3 * MS);
+        talk.server().send_unseen(1 << 25).syn_ack();
+        talk.client().ack().send(b"two");
+    };
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().send(b"one");
+    reopen(&mut talk);
+    let seen = check(&talk, "open <3 closed:PortReused open <3");
+    let flow = seen.only();
+    assert_eq!((flow.client(), flow.handshake_ns()), ((Side::A, false), Some(3 * MS + 20_000)));
+    assert_eq!((flow.first_ts(), flow.syn_ts()), (talk.sent()[5].ts, Some(talk.sent()[5].ts)));
+    assert_eq!(flow.packets(Side::A), 3, "the SYN is one of the new connection");
+    assert_eq!((seen.closed[0].1.as_str(), refused(seen.table.counters())), ("S1 ShADa", [0; 3]));
+
+    let lacks = |n: usize, expected: &str| {
+        let mut talk = self::talk();
+        talk.handshake();
+        talk.client().send(b"one");
+        reopen(&mut talk);
+        let mut sent = talk.take();
+        sent.remove(n);
+        let mut seen = Observer::new(Config::default());
+        seen.run(&sent);
+        assert_eq!(seen.take_log(), expected, "without packet {n}");
+        assert_eq!(seen.only().client(), (Side::A, false), "without packet {n}");
+    };
+    lacks(5, "open <3 closed:PortReused open >3");
+    // Of the server nothing is known yet: it may be a moment late.
+    lacks(6, "open <3 closed:PortReused open");
+    lacks(7, "open <3 closed:PortReused open <3");
+}
+
+#[test]
+fn a_connection_on_the_same_ports_where_one_direction_is_captured() {
+    for side in [Side::A, Side::B] {
+        let mut talk = talk();
+        talk.handshake();
+        talk.client().send(b"one");
+        talk.server().send(b"1");
+        talk.client().send_unseen(1 << 24).syn();
+        talk.server().send_unseen(1 << 25).syn_ack();
+        talk.client().ack().send(b"two");
+        talk.server().send(b"22");
+        let from = talk.address(side);
+        let sent: Vec<Sent> = talk.take().into_iter().filter(|s| s.src == from).collect();
+        let mut seen = Observer::new(Config::default());
+        seen.run(&sent);
+        let expected = match side {
+            Side::A => "open <3h closed:PortReused open",
+            Side::B => "open >gap3 <1h closed:PortReused open",
+        };
+        assert_eq!(seen.take_log(), expected);
+        assert_eq!(seen.only().client(), (Side::A, false));
+    }
+}
+
+#[test]
+fn a_syn_ack_that_acknowledges_another_number_opens_nothing() {
+    let mut talk = talk();
+    talk.client().syn();
+    let forged = |talk: &mut Dialogue, ack: u32| {
+        talk.server().segment(77_000, SYN_ACK, b"").amend(|sent| {
+            if let testkit::Carrier::Tcp(tcp) = &mut sent.carrier {
+                tcp.ack = TcpSeq(tcp.ack.0.wrapping_add(ack));
+            }
+        });
+    };
+    for ack in [1, 100, 1 << 20, 1 << 31, u32::MAX] {
+        forged(&mut talk, ack);
+    }
+    talk.server().syn_ack();
+    talk.client().ack().send(b"ask");
+    talk.server().send(b"answer");
+    let seen = check(&talk, "open <3 >6");
+    assert_eq!((seen.only().handshake_ns(), refused(seen.table.counters())), (Some(70_000), [5, 0, 0]));
+}
+
+#[test]
+fn blind_resets_end_nothing() {
+    for offset in [1 << 21, -(1 << 21), 1 << 30, 1 << 31] {
+        let why = format!("{offset} from the next number");
+        check_refused(|talk| _ = talk.client().segment(offset, RST, b""), [0, 1, 0], &why);
+        check_refused(|talk| _ = talk.server().segment(offset, RST | ACK, b""), [0, 1, 0], &why);
+    }
+}
+
+#[test]
+fn acknowledgments_of_what_was_never_sent_are_not_heard() {
+    for offset in [-5_000, -(1 << 25), 1 << 21, 1 << 30, 1 << 31] {
+        let why = format!("{offset} from what was sent");
+        check_refused(|talk| _ = talk.client().ack_at(offset), [0, 0, 1], &why);
+        check_refused(|talk| _ = talk.server().ack_at(offset), [0, 0, 1], &why);
+    }
+    // The bytes that came with it are not taken either (RFC 5961 §5): they come again, or are missing.
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send(b"ask");
+    talk.server().send(b"false").amend(|sent| {
+        if let testkit::Carrier::Tcp(tcp) = &mut sent.carrier {
+            tcp.ack = TcpSeq(tcp.ack.0.wrapping_sub(5_000_000));
+        }
+    });
+    talk.server().send(b"answer");
+    talk.client().ack();
+    talk.advance(200 * MS);
+    talk.server().ack();
+    check(&talk, "open <3 >gap5 >6h");
+}
+
+/// What the table makes of captured bytes, one of which is changed.
+fn damaged(talk: &Dialogue, n: usize, change: impl Fn(&mut [u8])) -> Observer {
+    let mut seen = Observer::new(Config::default());
+    for (at, sent) in talk.sent().iter().enumerate() {
+        let mut bytes = sent.to_bytes();
+        if at == n {
+            change(&mut bytes);
+        }
+        seen.packet(&Packet::decode(&sent.captured(&bytes)).expect("a segment"));
+    }
+    seen
+}
+
+/// Where TCP's header begins, behind Ethernet's and IPv4's.
+const TCP: usize = 34;
+
+#[test]
+fn where_something_is_odd_the_checksum_decides() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send(b"one");
+    talk.server().send(b"1");
+    talk.client().send(b"two");
+    talk.server().send(b"22");
+    talk.client().ack();
+    let damage = |n: usize, at: usize, bit: u8, expected: &str| {
+        let mut seen = damaged(&talk, n, |bytes| bytes[TCP + at] ^= bit);
+        seen.expire(talk.now.plus(3 * SECOND));
+        assert_eq!(seen.take_log(), expected, "bit {bit} of byte {at} of packet {n}");
+        assert_eq!(seen.table.counters().damaged, 1);
+    };
+    damage(5, 7, 8, "open <3 >1 <gap3 >2h"); // sequence number
+    damage(5, 11, 1, "open <3 >1 <gap3 >2h"); // acknowledgment, by one
+    damage(5, 13, 1, "open <3 >1 <gap3 >2h"); // FIN
+    damage(5, 13, 2, "open <3 >1 <gap3 >2h"); // SYN
+    damage(5, 13, 4, "open <3 >1 <gap3 >2h"); // RST
+    // Nothing is odd about this one, so nobody looks.
+    let seen = damaged(&talk, 5, |bytes| bytes[TCP + 20] ^= 1);
+    assert_eq!((seen.bytes(0, Side::A), seen.table.counters().damaged), (b"oneuwo".to_vec(), 0));
+}
+
+#[test]
+fn checksums_left_to_an_adapter_say_nothing() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send_unseen(3).send(b"late");
+    talk.client().segment(-7, ACK, b"now");
+    let mut seen = Observer::new(Config::default());
+    for sent in talk.sent() {
+        let mut bytes = sent.to_bytes();
+        bytes[TCP + 16] ^= 0x55;
+        seen.packet(&Packet::decode(&sent.captured(&bytes)).expect("a segment"));
+    }
+    assert_eq!((seen.take_log().as_str(), seen.table.counters().damaged), ("open <3 <4h", 0));
+}
+
+#[test]
+fn data_of_a_syn_that_the_server_leaves_comes_again() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.client().syn_with(b"GET /");
+    talk.server().segment(0, SYN_ACK, b"").amend(|sent| {
+        if let testkit::Carrier::Tcp(tcp) = &mut sent.carrier {
+            tcp.ack = TcpSeq(tcp.ack.0 - 5);
+        }
+    });
+    talk.server().send_unseen(1);
+    talk.client().segment(-5, ACK, b"GET /");
+    talk.server().send(b"200");
+    let seen = check(&talk, "open <5 >3");
+    let (places, first) = (seen.places(0, Side::A), seen.only().first_ts());
+    assert_eq!(places, [(1_001, 5_001)]);
+    assert_eq!(first, talk.sent()[0].ts);
+}
+
+#[test]
+fn data_of_a_syn_has_heard_nothing() {
+    for server in [5_000, 1 << 31, u32::MAX - 3] {
+        let mut talk = Dialogue::new("10.0.0.1:40000", "10.0.0.2:80").with_isn(77, server);
+        talk.acks = false;
+        talk.client().syn_with(b"GET /");
+        talk.server().syn_ack().send(b"200");
+        let seen = check(&talk, "open <5h >3");
+        assert_eq!(seen.places(0, Side::A), [(78, server.wrapping_add(1))]);
+        assert_eq!(seen.places(0, Side::B), [(server.wrapping_add(1), 83)]);
+    }
+    let mut alone = talk();
+    alone.client().syn_with(b"GET /");
+    let mut seen = check(&alone, "open");
+    seen.expire(alone.now.plus(40 * SECOND));
+    assert_eq!(seen.take_log(), "<5h closed:Idle", "nobody answers, so nobody knows more");
+    let mut followed = talk();
+    followed.acks = false;
+    followed.client().syn_with(b"GET /").segment(0, ACK, b" more");
+    check(&followed, "open <5h").expire(followed.now.plus(SECOND));
+}

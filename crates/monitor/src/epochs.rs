@@ -1,0 +1,183 @@
+//! Cuts the packets of an input into epochs. At the end of an epoch time moves on: idle flows leave, workers report,
+//! windows close. Where an epoch ends depends on the packets and their times only, never on the blocks in which they
+//! were read nor on the number of workers: so a file, the same file compressed and a pipe give the same rows.
+
+use capture::Record;
+use wire::Timestamp;
+
+/// An epoch lasts this long by the packets' clock: results are late by that much.
+pub(crate) const EPOCH_NS: i64 = 250_000_000;
+/// And at most so many packets and captured bytes, which bounds what waits for its end: a request of 7 bytes makes a row
+/// of 200.
+const EPOCH_PACKETS: u32 = 64 * 256;
+const EPOCH_BYTES: u64 = 2 << 20;
+/// Where packets are rare an epoch waits for so many of them, as its end costs more than they do.
+const FEW_PACKETS: u32 = 64;
+/// But it does not wait longer than this.
+const FEW_NS: i64 = 1_000_000_000;
+
+/// See the module's text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Epochs {
+    /// When the epoch began, and how many packets and captured bytes it has.
+    began: Timestamp,
+    packets: u32,
+    bytes: u64,
+    /// Packets of the epochs before.
+    packets_before: u64,
+    /// The latest packet of the input, or how late its source says it is.
+    clock: Timestamp,
+}
+
+impl Default for Epochs {
+    fn default() -> Epochs {
+        Epochs { began: Timestamp::MIN, packets: 0, bytes: 0, packets_before: 0, clock: Timestamp::MIN }
+    }
+}
+
+impl Epochs {
+    /// The next packet has this time and so many captured bytes: whether the epoch ends with it. The first packet is an
+    /// epoch of its own, so that all workers know from when on time runs.
+    #[inline]
+    pub fn ends_with(&mut self, ts: Timestamp, bytes: usize) -> bool {
+        self.packets += 1;
+        self.bytes += bytes as u64;
+        self.clock = self.clock.max(ts);
+        let lasts = self.clock.since(self.began);
+        (lasts >= EPOCH_NS || self.is_full()) && self.is_over(lasts)
+    }
+
+    /// These are the next packets: how many of them belong to the epoch, if it ends with one of them.
+    pub fn ends_within(&mut self, records: &[Record]) -> Option<usize> {
+        let add = |(latest, bytes): (Timestamp, u64), record: &Record| {
+            (latest.max(record.ts), bytes + u64::from(record.len))
+        };
+        let (clock, bytes) = records.iter().fold((self.clock, self.bytes), add);
+        let packets = self.packets.saturating_add(records.len() as u32);
+        let all = Epochs { packets, bytes, clock, ..*self };
+        if clock.since(self.began) < EPOCH_NS && !all.is_full() {
+            *self = all;
+            return None;
+        }
+        let ends = |record: &Record| self.ends_with(record.ts, record.len as usize);
+        records.iter().position(ends).map(|place| place + 1)
+    }
+
+    /// A live source says how late it is: whether the epoch ends now, with or without packets.
+    pub fn ends_at(&mut self, clock: Timestamp) -> bool {
+        self.clock = self.clock.max(clock);
+        let is_over = self.clock.since(self.began) >= EPOCH_NS;
+        if is_over {
+            self.begin();
+        }
+        is_over
+    }
+
+    /// How many packets there were in all epochs.
+    pub fn packets(&self) -> u64 {
+        self.packets_before + u64::from(self.packets)
+    }
+
+    /// How late it is.
+    pub fn clock(&self) -> Timestamp {
+        self.clock
+    }
+
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.packets >= EPOCH_PACKETS || self.bytes >= EPOCH_BYTES
+    }
+
+    #[cold]
+    fn is_over(&mut self, lasts: i64) -> bool {
+        let is_over = self.packets >= FEW_PACKETS || lasts >= FEW_NS || self.is_full();
+        if is_over {
+            self.begin();
+        }
+        is_over
+    }
+
+    fn begin(&mut self) {
+        self.packets_before = self.packets();
+        (self.began, self.packets, self.bytes) = (self.clock, 0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use wire::LinkType;
+
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+    const LEN: usize = 100;
+
+    fn records(times: &[i64]) -> Vec<Record> {
+        let record = |ts: &i64| Record {
+            ts: Timestamp(*ts),
+            link_type: LinkType::Ethernet,
+            original_len: 0,
+            len: LEN as u32,
+            start: 0,
+            buffer: 0,
+        };
+        times.iter().map(record).collect()
+    }
+
+    /// Where epochs end, as numbers of packets from the start.
+    fn ends(times: &[i64]) -> Vec<usize> {
+        let mut epochs = Epochs::default();
+        (1..=times.len()).filter(|n| epochs.ends_with(Timestamp(times[n - 1]), LEN)).collect()
+    }
+
+    #[test]
+    fn by_time_by_packets_and_by_the_first() {
+        let every = |ns: i64, n: i64| (0..n).map(|i| i * ns).collect::<Vec<_>>();
+        assert_eq!(ends(&every(MS, 1000)), [1, 251, 501, 751]);
+        assert_eq!(ends(&every(0, 40_000)), [1, 16_385, 32_769]);
+        // Rare packets: so many of them, or a second.
+        assert_eq!(ends(&every(10 * MS, 200)), [1, 65, 129, 193]);
+        assert_eq!(ends(&every(400 * MS, 10)), [1, 4, 7, 10]);
+        assert_eq!(ends(&every(5000 * MS, 4)), [1, 2, 3, 4]);
+        let mut epochs = Epochs::default();
+        let large: Vec<_> = (1..3000).filter(|_| epochs.ends_with(Timestamp(0), 1500)).collect();
+        assert_eq!((large.as_slice(), epochs.packets()), (&[1, 1400, 2799][..], 2999));
+        // Time that goes back does not count.
+        assert_eq!(ends(&[7000 * MS, 0, 6999 * MS, 8000 * MS, i64::MIN, i64::MAX]), [1, 4, 6]);
+    }
+
+    #[test]
+    fn live_sources_end_epochs_without_packets() {
+        let mut epochs = Epochs::default();
+        assert!(epochs.ends_at(Timestamp(0)) && !epochs.ends_at(Timestamp(EPOCH_NS - 1)));
+        assert!(!epochs.ends_with(Timestamp(EPOCH_NS - 1), LEN) && epochs.ends_at(Timestamp(EPOCH_NS)));
+        assert_eq!(epochs.clock(), Timestamp(EPOCH_NS));
+    }
+
+    proptest! {
+        /// However the packets are cut into blocks.
+        #[test]
+        fn blocks_do_not_matter(
+            steps in prop::collection::vec(prop_oneof![20 => 0..9 * MS, 1 => -5000 * MS..5000 * MS], 1..600),
+            cuts in prop::collection::vec(1usize..200, 1..9),
+        ) {
+            let times: Vec<i64> = steps.iter().scan(0i64, |t, step| { *t += step; Some(*t) }).collect();
+            let (mut epochs, mut found, mut at) = (Epochs::default(), Vec::new(), 0);
+            for len in cuts.into_iter().cycle() {
+                let block = records(&times[at..times.len().min(at + len)]);
+                let mut from = 0;
+                while let Some(n) = epochs.ends_within(&block[from..]) {
+                    from += n;
+                    found.push(at + from);
+                }
+                at += block.len();
+                if at == times.len() {
+                    break;
+                }
+            }
+            prop_assert_eq!(found, ends(&times));
+            prop_assert_eq!(epochs.clock().0, *times.iter().max().expect("there are some"));
+        }
+    }
+}

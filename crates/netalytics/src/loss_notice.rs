@@ -1,0 +1,59 @@
+//! Says on standard error that packets are being lost: at once when it begins, then now and then while it goes on.
+
+use std::time::{Duration, Instant};
+
+/// Not more often than this.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// See the module's text.
+pub struct LossNotice {
+    is_wanted: bool,
+    /// When it was said, and how many were lost by then.
+    said: Option<(Instant, u64)>,
+}
+
+impl LossNotice {
+    /// Says nothing unless it `is_wanted`.
+    pub fn new(is_wanted: bool) -> LossNotice {
+        LossNotice { is_wanted, said: None }
+    }
+
+    /// So many packets are lost in all: what there is to say of that `now`.
+    pub fn tick(&mut self, lost: u64, now: Instant) -> Option<String> {
+        let (since, before) = match self.said {
+            None => (None, 0),
+            Some((when, before)) => (Some(now.duration_since(when)), before),
+        };
+        if !self.is_wanted || lost <= before || since.is_some_and(|since| since < EVERY) {
+            return None;
+        }
+        self.said = Some((now, lost));
+        let new = lost - before;
+        Some(match since {
+            None => format!(
+                "packets come faster than they are read: {new} have been lost so far; results lack them, and rows of windows say so (`lost`)"
+            ),
+            Some(since) => {
+                format!("{new} more packets have been lost in {} s, {lost} in all", since.as_secs())
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_once_and_then_at_most_every_ten_seconds() {
+        let (mut notice, start) = (LossNotice::new(true), Instant::now());
+        let mut at = |seconds, lost| notice.tick(lost, start + Duration::from_secs(seconds));
+        assert_eq!(at(1, 0), None);
+        assert!(at(2, 7).is_some_and(|text| text.contains("7 have been lost")));
+        assert_eq!(at(11, 9), None);
+        assert_eq!(at(12, 10).as_deref(), Some("3 more packets have been lost in 10 s, 10 in all"));
+        assert_eq!(at(60, 10), None);
+        assert_eq!(at(61, 11).as_deref(), Some("1 more packets have been lost in 49 s, 11 in all"));
+        assert_eq!(LossNotice::new(false).tick(5, start), None);
+    }
+}

@@ -1,0 +1,162 @@
+//! What the capture lost, and when: so that every window says which share of its own traffic is missing. Holds at most
+//! [`STRETCHES_MAX`] stretches of time; beyond that neighbours are put together, and losses are known less sharply.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+/// Of an engine and all its pipelines.
+pub(crate) type SharedLosses = Arc<Mutex<Losses>>;
+
+/// Most stretches of time that are told apart.
+pub const STRETCHES_MAX: usize = 4096;
+
+/// How much was captured, and how much is known to be lost: packets, or bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loss {
+    /// Captured.
+    pub seen: u64,
+    /// Not captured.
+    pub lost: u64,
+}
+
+impl Loss {
+    /// Adds that of another stretch.
+    pub fn add(&mut self, other: Loss) {
+        self.seen = self.seen.saturating_add(other.seen);
+        self.lost = self.lost.saturating_add(other.lost);
+    }
+
+    /// What is missing of all.
+    #[must_use]
+    pub fn share(self) -> f64 {
+        let all = self.seen as f64 + self.lost as f64;
+        if self.lost == 0 { 0.0 } else { self.lost as f64 / all }
+    }
+}
+
+/// A stretch of event time, and what became of the packets in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// When it began.
+    pub from_ns: i64,
+    /// When it ended.
+    pub to_ns: i64,
+    /// Packets, as whoever captured them counts.
+    pub packets: Loss,
+    /// Bytes of TCP streams, as acknowledgments tell.
+    pub bytes: Loss,
+}
+
+impl Stretch {
+    fn add(&mut self, other: &Stretch) {
+        self.from_ns = self.from_ns.min(other.from_ns);
+        self.to_ns = self.to_ns.max(other.to_ns);
+        self.packets.add(other.packets);
+        self.bytes.add(other.bytes);
+    }
+
+    /// Both losses may be the same packets, so the larger one counts.
+    fn share(&self) -> f64 {
+        self.packets.share().max(self.bytes.share())
+    }
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Losses {
+    stretches: VecDeque<Stretch>,
+    all: Stretch,
+    /// What is known of the whole run from elsewhere.
+    whole: f64,
+}
+
+impl Default for Losses {
+    fn default() -> Losses {
+        let (packets, bytes) = (Loss::default(), Loss::default());
+        let all = Stretch { from_ns: i64::MAX, to_ns: i64::MIN, packets, bytes };
+        Losses { stretches: VecDeque::new(), all, whole: 0.0 }
+    }
+}
+
+impl Losses {
+    /// The whole run lacks this share.
+    pub fn set_whole(&mut self, share: f64) {
+        self.whole = share;
+    }
+
+    /// Takes in what became of a stretch of time.
+    pub fn add(&mut self, stretch: Stretch) {
+        self.all.add(&stretch);
+        self.stretches.push_back(stretch);
+        if self.stretches.len() > STRETCHES_MAX {
+            self.halve();
+        }
+    }
+
+    /// No window reaches back to before this time.
+    pub fn forget_before(&mut self, ns: i64) {
+        while self.stretches.pop_front_if(|stretch| stretch.to_ns < ns).is_some() {}
+    }
+
+    /// The share that is missing in a window, from its first nanosecond to the first behind it, or in the whole run.
+    pub fn share(&self, bounds: Option<(i64, i64)>) -> f64 {
+        let Some((start, end)) = bounds else { return self.all.share().max(self.whole) };
+        let touches = |stretch: &&Stretch| stretch.from_ns < end && stretch.to_ns >= start;
+        let mut sum = Losses::default().all;
+        self.stretches.iter().filter(touches).for_each(|stretch| sum.add(stretch));
+        sum.share().max(self.whole)
+    }
+
+    fn halve(&mut self) {
+        let pairs = self.stretches.make_contiguous().chunks(2);
+        self.stretches = pairs.map(sum).collect();
+    }
+}
+
+fn sum(stretches: &[Stretch]) -> Stretch {
+    let mut all = stretches[0];
+    stretches[1..].iter().for_each(|stretch| all.add(stretch));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of each second: so many packets of a hundred are lost.
+    fn seconds(lost: &[u64]) -> Losses {
+        let mut losses = Losses::default();
+        for (second, lost) in (0..).zip(lost) {
+            let packets = Loss { seen: 100 - lost, lost: *lost };
+            losses.add(Stretch { from_ns: second, to_ns: second + 1, packets, bytes: Loss::default() });
+        }
+        losses
+    }
+
+    #[test]
+    fn windows_have_the_losses_of_their_time() {
+        let losses = seconds(&[0, 0, 50, 0, 0]);
+        let share = |start, end| losses.share(Some((start, end)));
+        assert_eq!([share(0, 2), share(2, 3), share(4, 5), share(9, 10)], [0.0, 0.25, 0.0, 0.0]);
+        assert_eq!(losses.share(None), 0.1);
+    }
+
+    #[test]
+    fn the_larger_of_both_losses_counts() {
+        let mut losses = seconds(&[10]);
+        let bytes = Loss { seen: 1, lost: 3 };
+        losses.add(Stretch { from_ns: 0, to_ns: 1, packets: Loss::default(), bytes });
+        assert_eq!((losses.share(None), losses.share(Some((0, 1)))), (0.75, 0.75));
+        losses.set_whole(0.9);
+        assert_eq!((losses.share(None), losses.share(Some((0, 1)))), (0.9, 0.9));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_nothing_is_lost_by_that() {
+        let mut losses = seconds(&[1; 3 * STRETCHES_MAX]);
+        assert!(losses.stretches.len() <= STRETCHES_MAX);
+        assert_eq!((losses.share(None), losses.share(Some((5, 9)))), (0.01, 0.01));
+        losses.forget_before(2 * STRETCHES_MAX as i64);
+        assert_eq!((losses.share(None), losses.share(Some((5, 9)))), (0.01, 0.0));
+    }
+}

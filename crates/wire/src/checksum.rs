@@ -1,0 +1,127 @@
+//! The checksum of TCP and UDP (RFC 9293 §3.1, RFC 768), looked at only where something else is odd: summing up every
+//! packet would cost more than all the rest. A checksum that the capturing machine's adapter had still to fill in
+//! says nothing, nor does one of which bytes are missing.
+
+use crate::extent::be16;
+use crate::{Packet, Transport};
+
+/// What a packet's checksum says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksum {
+    /// It fits.
+    Right,
+    /// Some bits are not those that were sent; or an adapter has merged segments and left the checksum of the first.
+    Wrong,
+    /// Nothing: cut by the snaplen, neither TCP nor UDP, or left to the adapter to fill in.
+    Unknown,
+}
+
+impl Packet<'_> {
+    /// Sums up the segment or datagram.
+    #[must_use]
+    pub fn verify_checksum(&self) -> Checksum {
+        let has_one = matches!(self.transport, Transport::Tcp(_) | Transport::Udp);
+        let is_whole = self.payload.len() as u32 == self.payload_original_len;
+        if !has_one || !is_whole || self.checksum == 0 || self.segment.is_empty() {
+            return Checksum::Unknown;
+        }
+        let (pseudo, stated) = (self.pseudo_header_sum(), self.checksum.swap_bytes());
+        if same(pseudo, stated.into()) {
+            return Checksum::Unknown;
+        }
+        if same(pseudo + sum(self.segment), 0) { Checksum::Right } else { Checksum::Wrong }
+    }
+
+    /// An IPv4 address in the form of IPv6 has two bytes more that are not 0, but they are 0xffff, which is another 0.
+    fn pseudo_header_sum(&self) -> u64 {
+        let tuple = &self.five_tuple;
+        let rest = self.segment.len() as u32 + u32::from(tuple.protocol.0);
+        sum(&tuple.src.addr.0) + sum(&tuple.dst.addr.0) + sum(&rest.to_be_bytes())
+    }
+}
+
+/// The sum of all 16-bit words, the last filled up with 0; with the bytes of each exchanged, which changes nothing but
+/// that those of the sum are exchanged, too (RFC 1071 §2).
+fn sum(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<4>();
+    let sum: u64 = words.iter().map(|word| u64::from(u32::from_le_bytes(*word))).sum();
+    let mut last = [0; 4];
+    last[..rest.len()].copy_from_slice(rest);
+    sum + u64::from(u32::from_le_bytes(last))
+}
+
+/// Whether two sums are equal by one's complement, in which 0xffff is 0.
+fn same(a: u64, b: u64) -> bool {
+    a % 0xffff == b % 0xffff
+}
+
+/// Where the checksum lies in a TCP header, and where in a UDP header.
+pub(crate) fn of_segment(transport: &Transport, segment: &[u8]) -> u16 {
+    match transport {
+        Transport::Tcp(_) => segment.first_chunk::<18>().map_or(0, |header| be16(header, 16..18)),
+        Transport::Udp => segment.first_chunk::<8>().map_or(0, |header| be16(header, 6..8)),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Captured, LinkType, Timestamp};
+
+    /// RFC 1071 to the letter.
+    fn by_words(bytes: &[u8]) -> u16 {
+        let mut sum = 0u32;
+        for pair in bytes.chunks(2) {
+            sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        sum as u16
+    }
+
+    fn datagram(payload: &[u8]) -> Vec<u8> {
+        let len = 8 + payload.len() as u8;
+        let mut udp = [&[0x80, 0, 0, 53, 0, len, 0, 0], payload].concat();
+        let pseudo = [10, 0, 0, 1, 10, 0, 0, 2, 0, 17, 0, len];
+        let sum = !by_words(&[&pseudo, udp.as_slice()].concat());
+        udp[6..8].copy_from_slice(&sum.to_be_bytes());
+        let ip = [0x45, 0, 0, 20 + len, 0, 1, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        [ip.as_slice(), &udp].concat()
+    }
+
+    fn check(bytes: &[u8], original_len: usize, expected: Checksum) {
+        let (ts, link_type) = (Timestamp(1), LinkType::Raw);
+        let captured = Captured { ts, link_type, original_len: original_len as u32, bytes };
+        let packet = Packet::decode(&captured).expect("a datagram");
+        assert_eq!(packet.verify_checksum(), expected, "{bytes:x?}");
+    }
+
+    #[test]
+    fn sums() {
+        for len in 0..9 {
+            let payload: Vec<u8> = (0..len).map(|n| 0xf1 ^ n).collect();
+            let right = datagram(&payload);
+            check(&right, right.len(), Checksum::Right);
+            for at in 20..right.len() {
+                let mut wrong = right.clone();
+                wrong[at] ^= 0x10;
+                // A length of its own that is wrong is no datagram.
+                if !(24..26).contains(&at) {
+                    check(&wrong, right.len(), Checksum::Wrong);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_says_nothing() {
+        let mut none = datagram(b"abc");
+        check(&none[..none.len() - 1], none.len(), Checksum::Unknown);
+        none[26..28].copy_from_slice(&[0, 0]);
+        check(&none, none.len(), Checksum::Unknown);
+        // What Linux leaves to the adapter: the sum of the pseudo-header.
+        let pseudo = by_words(&[10, 0, 0, 1, 10, 0, 0, 2, 0, 17, 0, 11]);
+        none[26..28].copy_from_slice(&pseudo.to_be_bytes());
+        check(&none, none.len(), Checksum::Unknown);
+    }
+}
