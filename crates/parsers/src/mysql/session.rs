@@ -73,8 +73,6 @@ pub struct Session {
     dialect: Dialect,
     /// The request under way, or the last one.
     request: u64,
-    /// The next request is the first behind missing ones.
-    behind_loss: bool,
     /// The response under way, where it will be kept, and where its last packet ended.
     response: Option<Response>,
     spot: Spot,
@@ -101,7 +99,6 @@ impl Session {
             capabilities: None,
             dialect: Dialect::default(),
             request: 0,
-            behind_loss: false,
             response: None,
             spot: Spot::default(),
             response_end: None,
@@ -137,7 +134,7 @@ impl Session {
     #[inline]
     pub fn client_keep(&self) -> impl Fn(u8) -> usize + use<> {
         let none = self.speaking != Speaking::Between;
-        let text = self.phase == Phase::Commands && self.effects.keeps_text;
+        let text = self.effects.keeps_text;
         move |first| match first {
             _ if none => 0,
             command::QUERY | command::STMT_PREPARE if text => TEXT_MAX + HEAD_MAX,
@@ -253,7 +250,6 @@ impl Session {
 
     /// More client bytes are missing, or could not be read.
     pub fn miss_requests(&mut self) {
-        self.behind_loss = true;
         self.effects.miss_requests();
         self.transactions.miss(Direction::ClientToServer);
     }
@@ -435,11 +431,11 @@ impl Session {
 
     #[inline]
     fn begin_request(&mut self, kind: Kind, p: &Packet<'_>) -> &mut Request {
-        let behind_loss = std::mem::take(&mut self.behind_loss);
+        let losses = self.effects.losses();
         let (number, request) = self.transactions.request(p.span.first, p.place, expects(kind), false);
         self.request = number;
         request.become_one(kind, p);
-        request.behind_loss = behind_loss;
+        request.losses = losses;
         request
     }
 
