@@ -15,15 +15,29 @@ TSHARK = ["http_web", "http_api"]
 HALVES = ("Unmatched", "Unfinished", "Invalid transaction")
 
 
-def ours(binary, arguments, folder):
-    """The table of our own program; damaged files go to `folder`."""
+def run(binary, arguments, folder, *flags):
+    """What our own program says with these flags."""
     result = os.path.join(folder, "ours.json")
-    flags = ["--captures", arguments.captures, "--packets", str(arguments.packets), "--seeds", str(arguments.seeds)]
-    code = subprocess.run([binary, *flags, "--json", result, "--write", folder], stdout=subprocess.DEVNULL).returncode
+    flags = ["--captures", arguments.captures, "--packets", str(arguments.packets), "--show", "0", "--json", result, *flags]
+    code = subprocess.run([binary, *flags], stdout=subprocess.DEVNULL).returncode
     if not os.path.exists(result):
         sys.exit(f"{binary} failed: {code}")
     with open(result) as f:
         return json.load(f)
+
+
+def ours(binary, arguments, folder):
+    """All cells; the damaged files that others read go to `folder`."""
+    result = run(binary, arguments, folder, "--seeds", str(arguments.seeds))
+    result["fast_cells"] = run(binary, arguments, folder, "--seeds", "1", "--gbps", "1")["cells"]
+    for loss in [None, *LOSSES]:
+        run(binary, arguments, folder, "--seeds", "1", "--write", folder, "--damage", damage(loss))
+    return result
+
+
+def damage(loss):
+    """What the program calls it."""
+    return "none" if loss is None else f"loss={float(loss) * 100:g}%"
 
 
 def packetbeat(program, capture, protocol, port):
@@ -85,18 +99,18 @@ def peers(folder):
     if shutil.which("tshark"):
         readers += [("tshark", name, tshark) for name in TSHARK]
     for peer, name, read in readers:
-        whole = os.path.join(folder, f"{name}.0.pcap")
+        whole = os.path.join(folder, f"{name}.none.pcap")
         if not os.path.exists(whole):
             continue
         truth = list(read(whole))
         for loss in LOSSES:
             print(f"{peer}: {name}, {loss}", file=sys.stderr)
-            yield {"peer": peer, "capture": name, "loss": float(loss)} | compare(truth, read(os.path.join(folder, f"{name}.{loss}.pcap")))
+            yield {"peer": peer, "capture": name, "loss": float(loss)} | compare(truth, read(os.path.join(folder, f"{name}.{damage(loss)}.pcap")))
 
 
 def one_a_line(result):
     """JSON with a line for each cell."""
-    lists = {name: "[\n  " + ",\n  ".join(json.dumps(cell) for cell in result[name]) + "\n ]" for name in ("cells", "peers")}
+    lists = {name: "[\n  " + ",\n  ".join(json.dumps(cell) for cell in result[name]) + "\n ]" for name in ("cells", "fast_cells", "peers")}
     rest = {name: json.dumps(value) for name, value in result.items() if name not in lists}
     return "{\n " + ",\n ".join(f'"{name}": {text}' for name, text in (rest | lists).items()) + "\n}\n"
 
@@ -105,12 +119,24 @@ def percent(n, of):
     return f"{100 * n / of:.2f}" if of else "–"
 
 
+FAULTS = ("wrong_pairs", "contradicted", "exact_with_hole", "false_halves")
+# Columns of the table in docs/accuracy.md.
+SHOWN = ["loss=1%", "loss=5%", "loss-to-server=5%", "loss-to-client=5%", "bursts=5%", "delay-5ms=1%", "skew-to-server=2ms", "shuffle=5ms"]
+
+
+def rows(cells):
+    yield "| capture | damage | transactions | findable % | exact % | marked % | half % | missed % | wrong pairs | contradicted | exact with a hole | false halves | found, % of findable | where clients wait |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+    for c in cells:
+        shares = " | ".join(percent(c[name], c["transactions"]) for name in ("findable", "exact", "marked", "half", "missed"))
+        faults = " | ".join(str(c[name]) for name in FAULTS)
+        yield f"| {c['capture']} | {c['impairment']} | {c['transactions']:,} | {shares} | {faults} | {percent(c['found'], c['findable'])} | {percent(c['waiting_found'], c['waiting_findable'])} |"
+
+
 def table(result):
     """The figures as a page."""
-    yield "| capture | harm | transactions | findable % | exact % | marked % | half % | missed % | wrong | found, % of findable |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
-    for c in result["cells"]:
-        shares = " | ".join(percent(c[name], c["transactions"]) for name in ("findable", "exact", "marked", "half", "missed"))
-        yield f"| {c['capture']} | {c['harm']} | {c['transactions']:,} | {shares} | {c['wrong']} | {percent(c['exact'] + c['marked'], c['findable'])} |"
+    yield from rows(result["cells"])
+    yield "\nSingle connections at 1 Gb/s:\n"
+    yield from rows(result["fast_cells"])
     if result["peers"]:
         yield "\n| program | capture | loss % | transactions in the whole | right, no mark % | right, marked % | wrong, no mark % | wrong, marked % | halves |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
     for c in result["peers"]:
@@ -118,11 +144,37 @@ def table(result):
         yield f"| {c['peer']} | {c['capture']} | {100 * c['loss']:g} | {c['transactions']:,} | {shares} | {c['halves']:,} |"
 
 
+def summary(cells):
+    """What was found of what is findable, a line for each capture, and how much was wrong in all cells."""
+    yield "| capture | " + " | ".join(SHOWN) + " | wrong in all cells |\n| --- |" + " --- |" * (len(SHOWN) + 1)
+    for name in dict.fromkeys(c["capture"] for c in cells):
+        of = {c["impairment"]: c for c in cells if c["capture"] == name}
+        found = [percent(of[s]["found"], of[s]["findable"]) if s in of else "–" for s in SHOWN]
+        wrong = sum(c[fault] for c in of.values() for fault in FAULTS)
+        yield f"| {name} | " + " | ".join(found) + f" | {wrong:,} |"
+
+
+def publish(result, run):
+    """Puts the summaries into docs/accuracy.md, between its marks."""
+    path = os.path.join(os.path.dirname(HERE), "docs", "accuracy.md")
+    with open(path) as f:
+        text = f.read()
+    head, rest = text.split("<!-- published -->\n")
+    rest = rest.split("<!-- /published -->", 1)[1]
+    page = f"../bench/runs/{os.path.basename(os.path.normpath(run))}/accuracy.md"
+    lines = ["![by damage](plots/accuracy-impairments.svg)\n",
+             f"Found of what is findable, in per cent ([all cells, and other programs on the same files]({page})):\n", *summary(result["cells"]),
+             "\nThe same on single connections at 1 Gb/s:\n", *summary(result["fast_cells"])]
+    with open(path, "w") as f:
+        f.write(head + "<!-- published -->\n" + "\n".join(lines) + "\n<!-- /published -->" + rest)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--captures", required=True, help="folder of the large captures, as for run.py")
     parser.add_argument("--packets", type=int, default=100_000, help="so many of each")
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--publish", action="store_true", help="put the summary into docs/accuracy.md")
     parser.add_argument("--binary", help="instead of building it")
     parser.add_argument("-o", default=os.path.join(HERE, "runs", datetime.date.today().isoformat()))
     arguments = parser.parse_args()
@@ -141,6 +193,8 @@ def main():
     with open(os.path.join(arguments.o, "accuracy.md"), "w") as f:
         f.write(f"# How true: commit {result['commit']}\n\n{result['packets']:,} packets of each large capture, {result['seeds']} seeds; what the columns mean is in docs/accuracy.md.\n\n")
         f.write("\n".join(table(result)) + "\n")
+    if arguments.publish:
+        publish(result, arguments.o)
 
 
 main()

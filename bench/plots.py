@@ -120,8 +120,8 @@ def peers(results, folder):
 
 def accuracy(results, folder):
     """What is found and what is false as packets are missing, ours and others'."""
-    cells = [c for c in results["cells"] if c["harm"] == "none" or c["harm"].startswith("loss")]
-    names = [n for n in dict.fromkeys(c["capture"] for c in cells) if n in ("http_web", "http_api", "mysql_text", "mysql_prep", "mc_ascii", "mc_bin")]
+    cells = [c for c in results["cells"] if c["impairment"] == "none" or c["impairment"].startswith("loss=")]
+    names = [n for n in dict.fromkeys(c["capture"] for c in cells) if n in LARGE]
     if not names:
         return
     floor, peers = 0.002, {"Packetbeat": PAPER, "tshark": PEER}
@@ -136,7 +136,7 @@ def accuracy(results, folder):
                 axes.plot(x, [share(c["exact"], c) for c in ours], ":", color=OURS, label="ours, exact")
                 axes.plot(x, [share(c["exact"] + c["marked"], c) for c in ours], "o-", color=OURS, markersize=4, label="ours")
             else:
-                axes.plot(x, [share(c["wrong"], c) for c in ours], "o-", color=OURS, markersize=4, label="ours")
+                axes.plot(x, [share(c["wrong_pairs"] + c["contradicted"] + c["exact_with_hole"], c) for c in ours], "o-", color=OURS, markersize=4, label="ours")
             for peer, colour in peers.items():
                 rows = [p for p in results["peers"] if (p["peer"], p["capture"]) == (peer, name) and p["transactions"]]
                 y = [share(p["exact"] + p["marked"] if what == "found" else p["wrong"], p) for p in rows]
@@ -155,6 +155,37 @@ def accuracy(results, folder):
         figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.02), ncol=5, fontsize=9)
         figure.suptitle(title, fontsize=11)
         save(figure, folder, f"accuracy-{what}")
+
+
+LARGE = ("http_web", "http_api", "mysql_text", "mysql_prep", "mc_ascii", "mc_bin")
+# A name's part before its amount, the amount's unit, and what the axis says.
+CURVES = [("loss-to-server=", "%", "% of the packets to servers missing"), ("loss-to-client=", "%", "% of the packets to clients missing"),
+          ("bursts=", "%", "% of the packets missing, 16 in a row"), ("delay-5ms=", "%", "% of the packets 5 ms late"),
+          ("skew-to-server=", "ms", "packets to servers late, ms"), ("shuffle=", "ms", "file order changed within, ms")]
+
+
+def impairments(results, folder):
+    """What is found where clients wait, by the amount of each damage; at the recorded pace and at 1 Gb/s on one connection."""
+    colours = dict(zip(LARGE, (OURS, "#4fb286", PEER, "#9ecae9", PAPER, "#f0a58f")))
+    figure, panels = plt.subplots(2, 3, figsize=(10.5, 6), sharey=True)
+    for axes, (name, unit, label) in zip(panels.flat, CURVES):
+        for cells, style, end in ((results["cells"], "o-", ""), (results["fast_cells"], "x:", "_one")):
+            for capture in LARGE:
+                of = [c for c in cells if c["capture"] == capture + end and c["impairment"].startswith(name) and c["waiting_findable"]]
+                points = [(float(c["impairment"].split("=")[1].removesuffix(unit)), 100 * c["waiting_found"] / c["waiting_findable"]) for c in of]
+                axes.plot(*zip(*points) if points else ([], []), style, color=colours[capture], markersize=4, label=capture + (", 1 Gb/s on one connection" if end else ""))
+        amounts = sorted({x for line in axes.lines for x in line.get_xdata()})
+        axes.set_xlabel(label)
+        axes.set_xscale("log")
+        axes.set_xticks(amounts, [f"{x:g}" for x in amounts])
+        axes.minorticks_off()
+    for axes in panels[:, 0]:
+        axes.set_ylabel("found, % of what is findable")
+    panels[0][0].set_ylim(-2, 102)
+    handles, labels = panels[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.02), ncol=3, fontsize=8)
+    figure.tight_layout()
+    save(figure, folder, "accuracy-impairments")
 
 
 NFS = {"nfs_64k": ("64 KB operations", OURS, "o"), "nfs_chronicle": ("the Chronicle paper's mix", PEER, "s"), "nfs_1byte": ("1-byte operations", PAPER, "^")}
@@ -232,7 +263,7 @@ def load(run, name):
 def main():
     folder = sys.argv[2] if len(sys.argv) > 2 else os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "plots")
     os.makedirs(folder, exist_ok=True)
-    for name, draws in (("results.json", (packet_sizes, workers, queues, fabric, peers)), ("accuracy.json", (accuracy,)), ("nfs.json", (nfs_cores, nfs_memory, nfs_loss))):
+    for name, draws in (("results.json", (packet_sizes, workers, queues, fabric, peers)), ("accuracy.json", (accuracy, impairments)), ("nfs.json", (nfs_cores, nfs_memory, nfs_loss))):
         results = load(sys.argv[1], name)
         for draw in draws if results else ():
             draw(results, folder)

@@ -26,6 +26,7 @@ fn schema() -> Arc<Schema> {
         measure: None,
         key: None,
         parts: &[],
+        facts: &tuple::Facts::NONE,
     })
 }
 

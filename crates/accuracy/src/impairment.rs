@@ -174,6 +174,8 @@ impl Impairment {
             | Impairment::Skew(_, by)
             | Impairment::ClockStep(by)
             | Impairment::Mirrored(by) => by.abs() + 1000,
+            // As long as a handshake takes.
+            Impairment::FastOpen => 1_000_000,
             _ => 0,
         }
     }

@@ -6,12 +6,11 @@
 //! excuses a false value.
 
 use std::collections::HashMap;
-use std::fmt;
 
 use crate::observed::Value;
 use crate::truth::{At, Client, Transaction, Truth};
 use crate::view::View;
-use crate::{Observed, Seen};
+use crate::{Count, Fault, FaultKind, Observed, Seen};
 
 /// Fields that tell of the connection, not of the transaction: what `exact` may be silent about.
 const OF_THE_CONNECTION: &[&str] = &["user", "database", "query", "fingerprint", "encoding"];
@@ -19,87 +18,6 @@ const OF_THE_CONNECTION: &[&str] = &["user", "database", "query", "fingerprint",
 const OF_EITHER: &str = "http_version";
 const RESPONSE_TIME: &str = "response_time_ns";
 const TRANSFER_TIME: &str = "transfer_time_ns";
-
-/// What became of the transactions of a capture.
-#[derive(Clone, Debug, Default)]
-pub struct Count {
-    /// Transactions that the whole capture has.
-    pub transactions: usize,
-    /// Those of which the packets with the request's first and last byte and the response's first were all seen.
-    pub findable: usize,
-    /// Those of them that were found.
-    pub found: usize,
-    /// The same where clients wait for their answers.
-    pub waiting: (usize, usize),
-    /// Found whole and marked `exact`.
-    pub exact: usize,
-    /// Found whole with another mark.
-    pub marked: usize,
-    /// Only one half was told, or both apart.
-    pub half: usize,
-    /// Nothing was told.
-    pub missed: usize,
-    /// Tuples with both halves, by their own account.
-    pub pairs: usize,
-    /// Tuples that claim what is not so.
-    pub faults: Vec<Fault>,
-}
-
-/// A tuple that claims what is not so.
-#[derive(Clone, Debug)]
-pub struct Fault {
-    /// What is wrong with it.
-    pub kind: FaultKind,
-    /// In words.
-    pub why: String,
-    /// The tuple.
-    pub told: Observed,
-    /// The transaction that begins there, or was meant.
-    pub truth: Option<Observed>,
-}
-
-/// What can be wrong with a tuple.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FaultKind {
-    /// Its request and its response are of different transactions, no transaction begins there, or it was told twice.
-    Pair,
-    /// A value is not so, or `exact` lacks one, or was complete before the end.
-    Value,
-    /// `exact`, and a byte is missing.
-    ExactWithHole,
-    /// Any of that in a tuple that is marked `half`.
-    Half,
-}
-
-impl Count {
-    /// Adds the counts of another run.
-    pub fn add(&mut self, other: Count) {
-        self.transactions += other.transactions;
-        self.findable += other.findable;
-        self.found += other.found;
-        self.waiting.0 += other.waiting.0;
-        self.waiting.1 += other.waiting.1;
-        self.exact += other.exact;
-        self.marked += other.marked;
-        self.half += other.half;
-        self.missed += other.missed;
-        self.pairs += other.pairs;
-        self.faults.extend(other.faults);
-    }
-
-    /// How many faults there are of a kind.
-    #[must_use]
-    pub fn of(&self, kind: FaultKind) -> usize {
-        self.faults.iter().filter(|f| f.kind == kind).count()
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {}\n      told  {}", self.kind, self.why, self.told)?;
-        self.truth.as_ref().map_or(Ok(()), |truth| write!(f, "\n      true  {truth}"))
-    }
-}
 
 impl Truth<'_> {
     /// Judges what was `told` of what was `seen`. Times may be off by `tolerance` nanoseconds.
@@ -244,17 +162,20 @@ impl Judge<'_> {
         if !told.asked || told.is_half() {
             add(Half::Response, &self.truth.by_response);
         }
-        if told.asked && self.tolerance > 0 {
+        if candidates.is_empty() && told.asked && self.tolerance > 0 {
             candidates.extend(self.about_then(told).map(|i| (Half::Request, i)));
         }
         candidates
     }
 
+    /// Transactions that began about then, a few before and a few behind.
     fn about_then(&self, told: &Observed) -> impl Iterator<Item = usize> {
+        const NEAR: usize = 32;
         let all = self.truth.by_connection.get(&(told.client, told.server)).map_or(&[][..], Vec::as_slice);
         let ts = |i: &usize| self.truth.transactions[*i].told.ts;
-        let from = all.partition_point(|i| ts(i) < told.ts - self.tolerance);
-        let to = all.partition_point(|i| ts(i) <= told.ts + self.tolerance);
+        let here = all.partition_point(|i| ts(i) < told.ts);
+        let from = all.partition_point(|i| ts(i) < told.ts - self.tolerance).max(here.saturating_sub(NEAR));
+        let to = all.partition_point(|i| ts(i) <= told.ts + self.tolerance).min(here + NEAR);
         all[from..to].iter().copied()
     }
 
@@ -317,8 +238,13 @@ impl Judge<'_> {
 
     fn response_time(&self, claimed: i64, truth: &Transaction) -> Time {
         let true_time = truth.told.response_time;
-        if claimed < 0 && true_time.is_some_and(|t| t >= 0) {
+        if claimed < 0 && true_time.is_none_or(|t| t >= 0) {
             return Time::Off;
+        }
+        if true_time.is_none() {
+            // It was answered before it was complete: with other times that may look like a short while.
+            let short = claimed <= truth.told.ts_end - truth.told.ts + self.tolerance;
+            return if truth.response.is_some() && short { Time::Right } else { Time::Off };
         }
         if let (Some(request), Some(response)) = (truth.request, truth.response) {
             let asked = self.view.times(request.last);

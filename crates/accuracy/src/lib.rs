@@ -6,17 +6,21 @@
 
 #![forbid(unsafe_code)]
 
+pub mod count;
 pub mod impairment;
 pub mod job;
 pub mod judge;
 pub mod observed;
+pub mod play;
 pub mod recording;
+pub mod seen;
 pub mod segment;
 pub mod truth;
 pub mod view;
 
+pub use count::{Count, Fault, FaultKind};
 pub use impairment::Impairment;
-pub use judge::{Count, Fault, FaultKind};
 pub use observed::Observed;
-pub use recording::{Kind, Recording, Seen};
+pub use recording::Recording;
+pub use seen::{Kind, Seen};
 pub use truth::Truth;

@@ -1,11 +1,12 @@
 //! How true tuples are: captures are damaged in many ways, and every tuple is compared with those of the whole ones.
 //!
-//!     cargo run --release -p accuracy -- [--captures DIR] [--capture NAME] [--damage NAME] [--packets N] [--seeds N]
-//!                                        [--show N] [--json FILE] [--write DIR]
+//!     cargo run --release -p accuracy -- [--captures DIR] [--capture NAME] [--damage NAME] [--packets N] [--gbps N]
+//!                                        [--seeds N] [--show N] [--json FILE] [--write DIR]
 //!
-//! `--captures`: large captures with the names in [`LARGE`]; those of the corpus beside the checkout are always taken.
+//! `--captures`: large captures with the names in [`LARGE`]; those of the corpus beside the checkout are always taken, but for `--gbps`.
 //! `--capture`: only those whose names contain this; or a file, with its parser: `mysql_query:my.pcap`. `--damage`: only those whose names
-//! contain this, or any other as in `loss-to-server=0.3%`. `--seeds`: at least so many for each cell; small captures
+//! contain this, or any other as in `loss-to-server=0.3%`. `--gbps`: those of [`SINGLE`],
+//! at a pace at which the connection has so many gigabits a second. `--seeds`: at least so many for each cell; small captures
 //! have more. `--show`: so many faults of each cell. `--write`: the damaged files, too. Exit code 1 when anything was wrong.
 
 mod matrix;
@@ -18,7 +19,7 @@ use accuracy::{Count, FaultKind, Impairment, Recording, Truth};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use matrix::{LARGE, MATRIX, SMALL};
+use matrix::{LARGE, MATRIX, SHOP, SINGLE, SMALL};
 
 /// Small captures are damaged from so many seeds, or until so many packets have been read, so that their figures mean something, too.
 const SMALL_SEEDS: u64 = 20;
@@ -29,6 +30,7 @@ struct Flags {
     capture: Option<String>,
     damage: Option<String>,
     packets: usize,
+    gbps: Option<f64>,
     seeds: u64,
     show: usize,
     json: Option<PathBuf>,
@@ -41,7 +43,10 @@ fn main() -> Result<ExitCode> {
     let (mut cells, mut wrong) = (Vec::new(), 0);
     println!("{HEAD}");
     for (name, path, parser) in captures(&flags) {
-        let recording = Recording::load(&path, flags.packets)?;
+        let mut recording = Recording::load(&path, flags.packets)?;
+        if let Some(rate) = flags.gbps {
+            recording = recording.at_rate(rate * 1e9);
+        }
         let truth = Truth::of(&recording, parser);
         let (transactions, unknown) = truth.size();
         eprintln!(
@@ -63,7 +68,8 @@ fn main() -> Result<ExitCode> {
         }
     }
     if let Some(path) = &flags.json {
-        let result = json!({ "packets": flags.packets, "seeds": flags.seeds, "cells": cells });
+        let result =
+            json!({ "packets": flags.packets, "seeds": flags.seeds, "gbps": flags.gbps, "cells": cells });
         std::fs::write(path, serde_json::to_string_pretty(&result)? + "\n")
             .with_context(|| path.display().to_string())?;
     }
@@ -118,8 +124,12 @@ fn captures(flags: &Flags) -> Vec<(String, PathBuf, &'static str)> {
         let found = list.iter().map(|(name, file, parser)| (*name, folder.join(file), *parser));
         found.filter(|(_, path, _)| path.exists()).collect::<Vec<_>>()
     };
-    let all = of(&flags.captures, LARGE).into_iter().chain(of(&corpus, SMALL)).chain(of(&shop, matrix::SHOP));
-    all.map(|(name, path, parser)| (name.to_owned(), path, parser))
+    let all = match flags.gbps {
+        Some(_) => of(&flags.captures, SINGLE),
+        None => [of(&flags.captures, LARGE), of(&corpus, SMALL), of(&shop, SHOP)].concat(),
+    };
+    all.into_iter()
+        .map(|(name, path, parser)| (name.to_owned(), path, parser))
         .filter(|(name, ..)| flags.capture.as_ref().is_none_or(|only| name.contains(only)))
         .collect()
 }
@@ -163,6 +173,7 @@ fn flags() -> Result<Flags> {
         capture: None,
         damage: None,
         packets: 100_000,
+        gbps: None,
         seeds: 2,
         show: 2,
         json: None,
@@ -177,6 +188,7 @@ fn flags() -> Result<Flags> {
             "--capture" => flags.capture = Some(value),
             "--damage" => flags.damage = Some(value),
             "--packets" => flags.packets = value.parse()?,
+            "--gbps" => flags.gbps = Some(value.parse()?),
             "--seeds" => flags.seeds = value.parse()?,
             "--show" => flags.show = value.parse()?,
             "--json" => flags.json = path(),

@@ -12,6 +12,15 @@ pub const LARGE: &[(&str, &str, &str)] = &[
     ("mc_ascii", "mc_ascii.pcap", "memcached"),
     ("mc_bin", "mc_bin.pcap", "memcached"),
 ];
+/// The same servers, each with a single connection: for other paces.
+pub const SINGLE: &[(&str, &str, &str)] = &[
+    ("http_web_one", "http_web_one.pcap", "http"),
+    ("http_api_one", "http_api_one.pcap", "http"),
+    ("mysql_text_one", "mysql_text_one.pcap", "mysql_query"),
+    ("mysql_prep_one", "mysql_prep_one.pcap", "mysql_query"),
+    ("mc_ascii_one", "mc_ascii_one.pcap", "memcached"),
+    ("mc_bin_one", "mc_bin_one.pcap", "memcached"),
+];
 /// Small ones of the corpus.
 pub const SMALL: &[(&str, &str, &str)] = &[
     ("http_keepalive", "http_keepalive.pcap.gz", "http"),
@@ -76,6 +85,7 @@ pub const MATRIX: &[Impairment] = &[
     Delay(0.002, MS),
     Delay(0.002, 2 * MS),
     Delay(0.01, 2 * MS),
+    Delay(0.002, 5 * MS),
     Delay(0.01, 5 * MS),
     Delay(0.1, 5 * MS),
     Skew(Side::ToServer, MS / 2),

@@ -1,20 +1,16 @@
 //! A capture in memory, of which any packets can be played to a monitor in any order. Every packet has a time of its own,
-//! to the microsecond, so that a time in a tuple says which packet it is of.
+//! so that a time in a tuple says which packet it is of.
 
 use std::collections::HashMap;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
-use monitor::{Config, Monitor};
-use parsers::registry;
-use plan::{Limit, MonitorSpec, ParserUse, Sample};
+use anyhow::{Result, ensure};
 use testkit::Sent;
 use wire::packet::TcpFlags;
 use wire::{Captured, Endpoint, FiveTuple, LinkType, Packet, Timestamp, Transport};
 
-use crate::Observed;
+use crate::seen::Carried;
+use crate::{Kind, Seen};
 
 /// The packets.
 pub struct Recording {
@@ -27,6 +23,8 @@ pub struct Recording {
     /// The directions of TCP connections: where the last one known under these names is.
     streams: HashMap<FiveTuple, usize>,
     newest: Vec<Newest>,
+    /// Nanoseconds between two packets at least.
+    apart: i64,
 }
 
 /// A segment of a direction, from which the places of others are counted.
@@ -47,55 +45,6 @@ struct Record {
     repeated: bool,
     /// It had been sent before, in this packet.
     first: Option<usize>,
-}
-
-/// The bytes of a TCP stream that a packet carries.
-#[derive(Clone, Copy, Debug)]
-pub struct Carried {
-    /// Which direction of which connection.
-    pub stream: usize,
-    /// Where they begin.
-    pub offset: u64,
-    /// How many there are.
-    pub len: u64,
-    /// How many of these the capture cut off.
-    pub cut: u64,
-}
-
-/// A packet as an observer captured it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
-    /// Its place in the recording; of a forged one that of the packet it was made from.
-    pub packet: usize,
-    /// When it was captured.
-    pub ts: Timestamp,
-    /// What it is to the recorded one.
-    pub kind: Kind,
-    /// Its bytes, where they are not the recorded ones.
-    pub bytes: Option<Arc<[u8]>>,
-}
-
-/// What a captured packet is to the recorded one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// It carries the same.
-    Whole,
-    /// Its end is missing.
-    Cut,
-    /// A field of its header is damaged, all of its payload is there.
-    DamagedHeader,
-    /// Its payload, or how much that is, is not what was sent.
-    DamagedPayload,
-    /// Nobody of the two has sent it.
-    Forged,
-}
-
-impl Seen {
-    /// A packet as it was recorded.
-    #[must_use]
-    pub fn whole(packet: usize, ts: Timestamp) -> Seen {
-        Seen { packet, ts, kind: Kind::Whole, bytes: None }
-    }
 }
 
 impl Recording {
@@ -132,13 +81,38 @@ impl Recording {
             firsts: HashMap::new(),
             streams: HashMap::new(),
             newest: Vec::new(),
+            apart: 1000,
         }
+    }
+
+    /// The same packets at another pace: so that the busiest connection runs at so many bits a second on average.
+    #[must_use]
+    pub fn at_rate(&self, bits_per_second: f64) -> Recording {
+        let mut connections: HashMap<(Endpoint, Endpoint), (i64, i64, u64)> = HashMap::new();
+        for p in &self.packets {
+            let Some((src, dst)) = p.ends else { continue };
+            let ends = if (src.addr.0, src.port) < (dst.addr.0, dst.port) { (src, dst) } else { (dst, src) };
+            let (_, last, bytes) = connections.entry(ends).or_insert((p.ts.0, p.ts.0, 0));
+            *last = p.ts.0;
+            *bytes += u64::from(p.original_len);
+        }
+        let busiest = connections.values().max_by_key(|(.., bytes)| *bytes);
+        let (from, to, bytes) = busiest.copied().unwrap_or_default();
+        let wanted = bytes as f64 * 8e9 / bits_per_second;
+        let pace = wanted / ((to - from) as f64).max(1.0);
+        let start = self.packets.first().map_or(0, |p| p.ts.0);
+        let mut faster = Recording { apart: 10, ..Recording::new() };
+        for (packet, p) in self.packets.iter().enumerate() {
+            let ts = Timestamp(start + ((p.ts.0 - start) as f64 * pace) as i64);
+            faster.push(&Captured { ts, ..self.captured(&Seen::whole(packet, p.ts)) });
+        }
+        faster
     }
 
     /// One more packet, later than all others.
     pub fn push(&mut self, captured: &Captured<'_>) {
-        let after_last = self.packets.last().map_or(i64::MIN, |p| p.ts.0 + 1000);
-        let ts = Timestamp((captured.ts.0 / 1000 * 1000).max(after_last));
+        let after_last = self.packets.last().map_or(i64::MIN, |p| p.ts.0 + self.apart);
+        let ts = Timestamp((captured.ts.0 / self.apart * self.apart).max(after_last));
         let decoded = Packet::decode(captured).ok();
         let carried = decoded.as_ref().and_then(|packet| self.carried_by(packet));
         let this = self.packets.len();
@@ -279,50 +253,9 @@ impl Recording {
         (self.ends(packet) == Some((src, dst))).then_some(packet)
     }
 
-    /// The tuples that a monitor makes of what was seen.
+    /// A packet as a source would deliver it.
     #[must_use]
-    pub fn play(&self, seen: &[Seen], parser: &str) -> Vec<Observed> {
-        let parser = registry::find(parser).unwrap_or_else(|| panic!("no parser {parser}"));
-        let schema = Arc::new((parser.schema)());
-        let columns = schema.ids().collect();
-        let spec = MonitorSpec {
-            parsers: vec![ParserUse { schema, columns }],
-            clients: Vec::new(),
-            servers: Vec::new(),
-            limit: Limit::default(),
-            sample: Sample::All,
-            sample_seed: 0,
-        };
-        let (mut monitor, mut batches) = (Monitor::new(&spec, Config::default()), Vec::new());
-        for block in seen.chunks(capture::block::BLOCK_PACKETS) {
-            let _ = monitor.on_block(block.iter().map(|s| self.captured(s)), None, &mut batches);
-        }
-        monitor.finish(&mut batches);
-        batches.iter().flat_map(|(_, batch)| Observed::of(batch)).collect()
-    }
-
-    /// What was seen as a capture file with nanoseconds, for other programs.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn write(&self, seen: &[Seen], path: &PathBuf) -> Result<()> {
-        let file = std::fs::File::create(path).with_context(|| format!("{}", path.display()))?;
-        let mut file = std::io::BufWriter::new(file);
-        let link_type = u32::from(u16::from(self.packets[0].link_type));
-        file.write_all(&[0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0])?;
-        file.write_all(&link_type.to_le_bytes())?;
-        for one in seen {
-            let captured = self.captured(one);
-            let (seconds, rest) = (one.ts.0.div_euclid(1_000_000_000), one.ts.0.rem_euclid(1_000_000_000));
-            for word in [seconds as u32, rest as u32, captured.bytes.len() as u32, captured.original_len] {
-                file.write_all(&word.to_le_bytes())?;
-            }
-            file.write_all(captured.bytes)?;
-        }
-        Ok(file.flush()?)
-    }
-
-    fn captured<'a>(&'a self, seen: &'a Seen) -> Captured<'a> {
+    pub fn captured<'a>(&'a self, seen: &'a Seen) -> Captured<'a> {
         let p = &self.packets[seen.packet];
         let bytes = seen.bytes.as_deref().unwrap_or(self.bytes_of(seen.packet));
         let original_len = match seen.kind {

@@ -130,7 +130,9 @@ fn place_what_overlaps(transactions: &mut [Transaction], recording: &Recording) 
             said.entry((client, server)).or_default().push(packet);
         }
     }
-    let unplaced = |t: &&mut Transaction| t.response.is_none() && t.counts() && t.client == Client::Waits;
+    // It was answered, and nothing says when.
+    let unplaced =
+        |t: &&mut Transaction| t.response.is_none() && t.told.asked && t.told.transfer_time.is_some();
     for t in transactions.iter_mut().filter(unplaced) {
         let (Some(request), Some(said)) = (t.request, said.get(&(t.told.client, t.told.server))) else {
             continue;

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use capture::af_xdp::XdpMode;
 use capture::live::{self, Backend, LiveOptions};
-use capture::steer::EndMatch;
+use capture::xdp_filter::EndMatch;
 use capture::{Block, Counters, Source};
 
 struct Arguments {
@@ -99,7 +99,7 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
             ("--mode", "auto") => options.xdp.mode = XdpMode::Auto,
             ("--mode", "native") => options.xdp.mode = XdpMode::Native,
             ("--mode", "generic") => options.xdp.mode = XdpMode::Generic,
-            ("--to", end) => options.xdp.steering.servers.push(server(end.parse()?)),
+            ("--to", end) => options.xdp.filter.servers.push(server(end.parse()?)),
             (word, value) => return Err(format!("{word} {value} is not understood").into()),
         }
     }

@@ -7,6 +7,7 @@
 //! is one source that reads all queues. A capture filter is applied to what was taken. Time is the wall clock's when a batch of packets was read, as XDP has no other;
 //! an adapter's own stamps are not read. VLAN tags that the adapter takes off are not seen.
 
+mod options;
 mod source;
 
 use std::fs;
@@ -22,91 +23,12 @@ use tracing::{info, warn};
 use crate::interfaces::Interface;
 use crate::live::{Clock, LiveOptions};
 use crate::source::Source;
-use crate::steer::Steering;
 use crate::sys::af_xdp::{Binding, FRAME_BYTES, FRAME_PACKET_BYTES, Receiver};
 use crate::sys::ethtool::{Rss, rss};
 use crate::sys::packet_socket::PacketSocket;
 use crate::sys::xdp_program::{self, Hook};
-use source::AfXdp;
-
-/// What AF_XDP is told beyond [`LiveOptions`].
-#[derive(Clone, Debug, Default)]
-pub struct XdpOptions {
-    /// Which packets are taken: FROM and TO of the query.
-    pub steering: Steering,
-    /// Where the program runs.
-    pub mode: XdpMode,
-    /// Take packets from the host even on an interface that it uses.
-    pub steal: bool,
-    /// The adapter deals both directions of a flow to one queue: do not look whether it does.
-    pub trust_queues: bool,
-}
-
-/// Where the XDP program runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum XdpMode {
-    /// In the driver where it can, else in the stack.
-    #[default]
-    Auto,
-    /// In the driver.
-    Native,
-    /// At the stack's entry, with any driver; slower.
-    Generic,
-}
-
-/// Why AF_XDP can not begin.
-#[derive(Debug, thiserror::Error)]
-pub enum XdpError {
-    /// What is asked for is not an Ethernet interface.
-    #[error("AF_XDP needs one Ethernet interface, which {0} is not; --capture af-packet takes any")]
-    NotEthernet(String),
-    /// The host would lose packets.
-    #[error(
-        "AF_XDP takes packets away from the host, and {interface} is in use: {why}. Capture on a mirror or tap port, \
-         use --capture af-packet, or say --xdp-steal if those packets may be lost to the host"
-    )]
-    InUse {
-        /// The interface.
-        interface: String,
-        /// By whom.
-        why: String,
-    },
-    /// It stamps with the machine's clock only.
-    #[error("AF_XDP does not read the adapter's clock; --capture af-packet does")]
-    Clock,
-    /// FROM and TO are too long for a program.
-    #[error(
-        "FROM and TO name too many addresses for AF_XDP, which takes about a thousand; name networks instead"
-    )]
-    TooManyEnds,
-    /// The user may not.
-    #[error("no permission to use AF_XDP: it needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF; run as root")]
-    NoPermission,
-    /// Somebody else is there.
-    #[error("{interface} {what}; `ip link show {interface}` and `ss --xdp` name it")]
-    Busy {
-        /// The interface.
-        interface: String,
-        /// What is taken.
-        what: &'static str,
-    },
-    /// The kernel does not take our program.
-    #[error("the kernel refuses the XDP program: {error}\n{log}")]
-    Refused {
-        /// Why.
-        error: io::Error,
-        /// The verifier's words.
-        log: String,
-    },
-    /// This kernel or driver can not do it.
-    #[error("cannot {what}: {error}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// What it said.
-        error: io::Error,
-    },
-}
+pub use options::{XdpError, XdpMode, XdpOptions};
+use source::{AfXdp, Program};
 
 /// Opens at most `options.workers` sources: fewer when the interface has fewer queues, one when its queues do not hold
 /// whole flows.
@@ -211,17 +133,6 @@ fn is_symmetric(rss: &Rss) -> bool {
     rss.transformation & SYMMETRIC != 0 || rss.function == XOR || rss.function == TOEPLITZ && repeats
 }
 
-/// A program on an interface; gone when it is dropped, also because the process died.
-struct Program {
-    map: OwnedFd,
-    hook: Hook,
-    /// It takes packets of several frames.
-    multi: bool,
-    _link: OwnedFd,
-    /// Keeps the interface promiscuous.
-    _port: PacketSocket,
-}
-
 fn attach(options: &LiveOptions, interface: &Interface, n_queues: u32) -> Result<Program, XdpError> {
     let port = PacketSocket::new(false).map_err(system("open a packet socket"))?;
     if options.promiscuous {
@@ -252,7 +163,7 @@ fn attach(options: &LiveOptions, interface: &Interface, n_queues: u32) -> Result
 
 /// The program, and whether it takes packets of several frames, which older kernels do not know.
 fn load(xdp: &XdpOptions, map: &OwnedFd) -> Result<(OwnedFd, bool), XdpError> {
-    let insns = xdp.steering.program(std::os::fd::AsRawFd::as_raw_fd(map)).ok_or(XdpError::TooManyEnds)?;
+    let insns = xdp.filter.program(std::os::fd::AsRawFd::as_raw_fd(map)).ok_or(XdpError::TooManyEnds)?;
     if let Ok(program) = xdp_program::load_xdp(&insns, true) {
         return Ok((program, true));
     }

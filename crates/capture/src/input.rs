@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::block::Block;
-use crate::format::{Format, Records, Stop};
+use crate::format::Format;
+use crate::records::{Records, Stop};
 use crate::source::SourceError;
 use crate::window::Window;
 

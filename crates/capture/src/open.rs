@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, ErrorKind, Read};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -12,6 +13,8 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::files::Files;
 use crate::input::Input;
+use crate::interruptible::{Interruptible, is_stop};
+use crate::live::Stop;
 use crate::source::{Source, SourceError};
 use crate::window::{Counted, MappedWindow, Stream, StreamWindow, Window};
 
@@ -25,10 +28,16 @@ const COMPRESSED_BUFFER_LEN: usize = 64 << 10;
 /// start.
 #[must_use]
 pub fn open(paths: &[PathBuf]) -> Box<dyn Source> {
+    open_until(paths, &Stop::default())
+}
+
+/// The same; once `stop` is asked for, nobody waits any more for what a pipe has not given yet.
+#[must_use]
+pub fn open_until(paths: &[PathBuf], stop: &Stop) -> Box<dyn Source> {
     let mut errors = Vec::new();
     let mut inputs = Vec::new();
     for path in paths {
-        match open_window(path, paths.len()) {
+        match open_window(path, paths.len(), stop) {
             Ok(window) => inputs.push(Input::new(path, window)),
             Err(e) => errors.push(SourceError {
                 path: path.clone(),
@@ -66,9 +75,10 @@ fn why(e: &io::Error) -> String {
 }
 
 /// A window onto one of so many files.
-fn open_window(path: &Path, files: usize) -> io::Result<Window> {
+fn open_window(path: &Path, files: usize, stop: &Stop) -> io::Result<Window> {
     if path == Path::new("-") {
-        return stream(Box::new(io::stdin()), None);
+        let stdin = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+        return stream(Box::new(Interruptible::new(stdin, stop)), None);
     }
     let file = File::open(path)?;
     let metadata = file.metadata()?;
@@ -77,7 +87,7 @@ fn open_window(path: &Path, files: usize) -> io::Result<Window> {
     }
     // The length of some files under /proc is given as 0: only reading them shows what they hold.
     if !metadata.is_file() || metadata.len() == 0 {
-        return stream(Box::new(file), None);
+        return stream(Box::new(Interruptible::new(file, stop)), None);
     }
     match MappedWindow::new(file, files) {
         Ok(mapped) => {
@@ -152,6 +162,7 @@ impl<R: Read> Read for Unpacked<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.inner.read(into).map_err(|e| match e.kind() {
             ErrorKind::Interrupted => e,
+            _ if is_stop(&e) => e,
             ErrorKind::UnexpectedEof => io::Error::other(format!(
                 "the {} data ends early; it was probably cut while being written or copied",
                 self.name

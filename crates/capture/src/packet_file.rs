@@ -2,9 +2,13 @@
 //! with their times to the nanosecond and their lengths on the wire, an interface for each kind of link. Without rotation
 //! they go to one file; with it to `NAME-000001.pcapng` and so on. What was written can be read at any time: the
 //! format needs no end.
+//!
+//! Counted is what the system has taken. Packets are handed over many at a time; of those that it does not take all, it
+//! keeps none, so that a file never ends within a packet.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use wire::{Captured, LinkType, Timestamp};
@@ -31,7 +35,7 @@ pub struct PacketRotation {
 pub struct PacketsKept {
     /// Packets.
     pub packets: u64,
-    /// Packets that came after writing had failed, and the one it failed with.
+    /// Packets that came after writing had failed, and those it failed with.
     pub packets_lost: u64,
     /// Files.
     pub files: u64,
@@ -44,9 +48,13 @@ pub struct PacketsKept {
 pub struct PacketFile {
     path: PathBuf,
     rotation: PacketRotation,
-    out: BufWriter<File>,
+    out: File,
+    /// Blocks that wait, and how many of them are packets.
+    waiting: Vec<u8>,
+    packets_waiting: u64,
     /// The kinds of link that the file has interfaces for, by number.
     links: Vec<LinkType>,
+    /// Bytes of the file, those that wait included.
     file_bytes: u64,
     stretch: Option<i64>,
     kept: PacketsKept,
@@ -62,11 +70,13 @@ impl PacketFile {
     /// When that cannot be written.
     pub fn create(path: &Path, rotation: PacketRotation) -> io::Result<PacketFile> {
         let is_numbered = rotation != PacketRotation::default();
-        let out = File::create(if is_numbered { numbered(path, 1) } else { path.to_owned() })?;
+        let out = create(&if is_numbered { numbered(path, 1) } else { path.to_owned() })?;
         let mut file = PacketFile {
             path: path.to_owned(),
             rotation,
-            out: BufWriter::with_capacity(BUFFER_BYTES, out),
+            out,
+            waiting: Vec::with_capacity(BUFFER_BYTES),
+            packets_waiting: 0,
             links: Vec::new(),
             file_bytes: 0,
             stretch: None,
@@ -84,15 +94,34 @@ impl PacketFile {
             self.error = self.write(packet).err();
         }
         match self.error {
-            None => self.kept.packets += 1,
+            None => self.packets_waiting += 1,
             Some(_) => self.kept.packets_lost += 1,
         }
     }
 
     /// Hands everything to the system; what has been written, and why not all, if so.
     pub fn finish(&mut self) -> (PacketsKept, Option<io::Error>) {
-        let error = self.error.take().or_else(|| self.out.flush().err());
+        let error = self.error.take().or_else(|| self.hand_over().err());
         (self.kept, error)
+    }
+
+    /// Hands what waits to the system.
+    fn hand_over(&mut self) -> io::Result<()> {
+        let packets = std::mem::take(&mut self.packets_waiting);
+        let result = self.out.write_all(&self.waiting);
+        match result {
+            Ok(()) => {
+                self.kept.packets += packets;
+                self.kept.bytes += self.waiting.len() as u64;
+            }
+            Err(_) => {
+                self.kept.packets_lost += packets;
+                // Where it cannot be cut (a device, a pipe) the error says enough.
+                let _ = self.out.set_len(self.file_bytes - self.waiting.len() as u64);
+            }
+        }
+        self.waiting.clear();
+        result
     }
 
     fn write(&mut self, packet: &Captured<'_>) -> io::Result<()> {
@@ -115,10 +144,9 @@ impl PacketFile {
     }
 
     fn next_file(&mut self) -> io::Result<()> {
-        self.out.flush()?;
+        self.hand_over()?;
+        self.out = create(&numbered(&self.path, self.kept.files + 1))?;
         self.kept.files += 1;
-        let out = File::create(numbered(&self.path, self.kept.files))?;
-        self.out = BufWriter::with_capacity(BUFFER_BYTES, out);
         self.links.clear();
         self.file_bytes = 0;
         self.section()
@@ -164,18 +192,26 @@ impl PacketFile {
         self.block.resize(self.block.len().next_multiple_of(4), 0);
     }
 
-    /// Writes the block whose body has been put together.
+    /// Adds the block whose body has been put together to what waits, for which there is room.
     fn end_block(&mut self, kind: u32) -> io::Result<()> {
         self.pad();
-        let length = (self.block.len() as u32 + 12).to_le_bytes();
-        self.out.write_all(&kind.to_le_bytes())?;
-        self.out.write_all(&length)?;
-        self.out.write_all(&self.block)?;
-        self.out.write_all(&length)?;
-        self.file_bytes += self.block.len() as u64 + 12;
-        self.kept.bytes += self.block.len() as u64 + 12;
+        let length = self.block.len() + 12;
+        if !self.waiting.is_empty() && self.waiting.len() + length > BUFFER_BYTES {
+            self.hand_over()?;
+        }
+        let length_field = (length as u32).to_le_bytes();
+        for part in [&kind.to_le_bytes()[..], &length_field, &self.block, &length_field] {
+            self.waiting.extend_from_slice(part);
+        }
+        self.file_bytes += length as u64;
         Ok(())
     }
+}
+
+/// A file that only its owner may read, or the one that is there, emptied.
+fn create(path: &Path) -> io::Result<File> {
+    const OWNER_ONLY: u32 = 0o600;
+    OpenOptions::new().write(true).create(true).truncate(true).mode(OWNER_ONLY).open(path)
 }
 
 /// `out.pcapng` and 1: `out-000001.pcapng`.
@@ -257,6 +293,7 @@ mod tests {
             file.take(&captured);
         }
         let (kept, error) = file.finish();
-        assert!(error.is_some() && kept.packets_lost > 0, "{kept:?}");
+        assert!(error.is_some(), "{kept:?}");
+        assert_eq!((kept.packets, kept.packets_lost, kept.bytes), (0, 5, 0));
     }
 }

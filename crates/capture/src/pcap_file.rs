@@ -5,7 +5,7 @@
 
 use wire::{LinkType, Timestamp};
 
-use crate::format::{Lengths, RECORD_MAX, Records, Stop};
+use crate::records::{Lengths, RECORD_MAX, Records, Stop};
 use crate::sys;
 
 /// Length of the file header.

@@ -3,13 +3,13 @@
 //! blocks, decryption secrets and custom ones among them, are skipped. A simple packet block has no time: it gets
 //! that of the packet before it.
 
-mod straight;
+mod fast_path;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::{LinkType, Timestamp};
 
-use crate::format::{Lengths, RECORD_MAX, Records, Stop};
+use crate::records::{Lengths, RECORD_MAX, Records, Stop};
 use crate::sys;
 
 /// Type of the block that starts a file and each section; it reads the same in both byte orders.
@@ -103,7 +103,7 @@ impl PcapNg {
     pub fn read(&mut self, window: &[u8], records: &mut Records<'_>) -> (usize, Stop) {
         let mut at = 0;
         loop {
-            at += self.ordinary_packets(&window[at..], at, records);
+            at += self.read_fast(&window[at..], at, records);
             if records.is_full() {
                 return (at, Stop::Full);
             }

@@ -42,6 +42,7 @@ pub fn give_up(account: &Account) -> Result<(), PrivilegeError> {
         if user == 0 {
             return Ok(());
         }
+        sys::drop_bounding_set();
         sys::become_user(user, group)?;
     }
     sys::clear_capabilities()?;

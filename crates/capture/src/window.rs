@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use memmap2::Mmap;
 
 use crate::block::Buffer;
-use crate::format::RECORD_MAX;
+use crate::records::RECORD_MAX;
 use crate::sys;
 
 /// How much of a file is mapped at a time: more is not faster, and less costs a call into the kernel too often.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use cable::{await_that, end, inside, output, peer, receive, run, seen, send, send_frames, this_test};
 use capture::af_xdp::{XdpError, XdpMode, XdpOptions};
 use capture::live::{self, Backend, LiveError, LiveOptions};
-use capture::steer::{EndMatch, Steering};
+use capture::xdp_filter::{EndMatch, XdpFilter};
 use capture::{Block, Source};
 use testkit::Sent;
 use wire::Timestamp;
@@ -43,12 +43,12 @@ fn takes_only_what_is_asked_for() {
     inside("takes_only_what_is_asked_for", &[], || {
         run("ip addr add 10.9.0.2/24 dev mon");
         run("ip -6 addr add fd09::2/64 dev mon nodad");
-        let steering = |clients: &[&str], servers: &[&str]| Steering {
+        let filter = |clients: &[&str], servers: &[&str]| XdpFilter {
             clients: clients.iter().map(|text| end_match(text)).collect(),
             servers: servers.iter().map(|text| end_match(text)).collect(),
         };
-        let wanted = steering(&["10.9.0.0/24 *", "fd09::1/128 *"], &["* 80"]);
-        let polite = XdpOptions { steering: wanted, ..XdpOptions::default() };
+        let wanted = filter(&["10.9.0.0/24 *", "fd09::1/128 *"], &["* 80"]);
+        let polite = XdpOptions { filter: wanted, ..XdpOptions::default() };
         let Err(refusal @ XdpError::InUse { .. }) = open(&live(), &polite) else {
             panic!("the interface is the host's own");
         };
@@ -88,8 +88,8 @@ fn the_kernel_takes_long_lists() {
             |i: u32| EndMatch { net: Some(((0x0a00_0000 + i).to_be_bytes().into(), 32)), port: Some(80) };
         let mut servers: Vec<EndMatch> = (0..700).map(host).collect();
         servers.push(end_match("10.9.0.2/32 80"));
-        let steering = Steering { clients: vec![end_match("10.0.0.0/8 *")], servers };
-        let mut sources = open(&live(), &XdpOptions { steering, ..XdpOptions::default() }).expect("opens");
+        let filter = XdpFilter { clients: vec![end_match("10.0.0.0/8 *")], servers };
+        let mut sources = open(&live(), &XdpOptions { filter, ..XdpOptions::default() }).expect("opens");
         let sender = send("10.9.0.2:81 50 10,10.9.0.2:80 50 10");
         assert_eq!(receive(&mut sources, |seen| seen.len() == 50).len(), 50);
         end(sender);
@@ -147,8 +147,8 @@ fn what_does_not_fit_is_counted() {
     inside("what_does_not_fit_is_counted", &[], || {
         const FRAMES: usize = 4096;
         let options = LiveOptions { buffer_bytes: 0, ..live() };
-        let ipv4 = Steering { clients: vec![end_match("0.0.0.0/0 *")], servers: Vec::new() };
-        let xdp = XdpOptions { steering: ipv4, ..XdpOptions::default() };
+        let ipv4 = XdpFilter { clients: vec![end_match("0.0.0.0/0 *")], servers: Vec::new() };
+        let xdp = XdpOptions { filter: ipv4, ..XdpOptions::default() };
         let mut sources = open(&options, &xdp).expect("opens");
         end(send("10.9.0.2:80 6000 50"));
         let mut held = Vec::new();
@@ -192,8 +192,8 @@ fn packets_longer_than_a_frame() {
 #[test]
 fn tags_stay_on() {
     inside("tags_stay_on", &[], || {
-        let steering = Steering { clients: Vec::new(), servers: vec![end_match("10.5.0.2/32 80")] };
-        let mut sources = open(&live(), &XdpOptions { steering, ..XdpOptions::default() }).expect("opens");
+        let filter = XdpFilter { clients: Vec::new(), servers: vec![end_match("10.5.0.2/32 80")] };
+        let mut sources = open(&live(), &XdpOptions { filter, ..XdpOptions::default() }).expect("opens");
         let tagged = |to: &str| {
             let ends = ("10.5.0.1:20000".parse().expect("an end"), to.parse().expect("an end"));
             Sent { vlans: vec![5, 6], ..Sent::udp(Timestamp(0), ends, &7u32.to_be_bytes()) }.wire_bytes()

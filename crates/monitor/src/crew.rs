@@ -14,19 +14,22 @@ use stream::Stretch;
 use wire::{LinkType, Timestamp};
 
 use crate::epochs::{EPOCH_NS, Epochs};
+use crate::in_flight::{InFlight, Weight};
 use crate::job::PacketFacts;
 use crate::losses::{LossMeter, lost};
 use crate::pressure::{Change, Governor, Look};
 use crate::ring::Receiver;
 use crate::spread::{Share, Spread, WorkerGone};
 use crate::vitals::{Reading, Vitals};
-use crate::worker::{Closing, Report, Worker};
+use crate::worker::{Closing, Part, Report, Worker};
 use crate::{Accounting, Progress};
 
-/// What threads tell whoever started them. The channel is bounded: a worker waits while
+/// What threads tell whoever started them. The channel is bounded, in messages and in bytes: a worker waits while
 /// results are taken more slowly than they are made.
 pub(crate) enum Message {
-    Report(usize, Box<Report>),
+    /// Of an epoch that has not ended yet.
+    Part(usize, Part, Weight),
+    Report(usize, Box<Report>, Weight),
     Names(Vec<(IpAddr, String)>),
     Packets(PacketFacts),
     Rate(Change),
@@ -39,6 +42,7 @@ pub(crate) struct Crew {
     /// Its worker; none for a reader that deals.
     pub worker: Option<usize>,
     pub tell: SyncSender<Message>,
+    pub in_flight: InFlight,
     pub stop: Arc<AtomicBool>,
     pub vitals: Arc<[Vitals]>,
     pub core: Option<usize>,
@@ -76,7 +80,8 @@ impl Crew {
         }
         let Alone { mut worker, source, mut log, mut losses, .. } = alone;
         self.names(log.new_names(source.as_ref()));
-        self.report(worker.finish(None, losses.look(source.as_ref(), &epochs)));
+        let lost = losses.look(source.as_ref(), &epochs);
+        self.report(Report { lost, ..worker.finish(None, &mut |part| self.part(part)) });
         let monitor = worker.monitor();
         self.show(&worker, Some(source.as_ref()));
         self.tell(Message::Closing(log.closing(monitor.accounting(), source.as_ref(), monitor.clock())));
@@ -88,7 +93,9 @@ impl Crew {
         while from < block.len() {
             let end = epochs.ends_within(&block.records()[from..]);
             let to = end.map_or(block.len(), |n| from + n);
-            if alone.worker.on_packets(block.range(from..to)) == Progress::LimitReached {
+            if alone.worker.on_packets(block.range(from..to), &mut |part| self.part(part))
+                == Progress::LimitReached
+            {
                 let all = alone.source.counters().packets;
                 let left = all.saturating_sub(alone.worker.monitor().accounting().received);
                 let from = block.len().saturating_sub(left as usize);
@@ -115,7 +122,8 @@ impl Crew {
             Numbered::ByClock => epoch_of(clock).max(alone.epoch),
         };
         let lost = alone.losses.look(alone.source.as_ref(), epochs);
-        self.report(alone.worker.end_epoch(alone.epoch, clock, lost));
+        let report = alone.worker.end_epoch(alone.epoch, clock, &mut |part| self.part(part));
+        self.report(Report { lost, ..report });
         self.names(alone.log.new_names(alone.source.as_ref()));
         if let Some(governor) = &mut alone.governor {
             self.adapt(&mut alone.worker, alone.source.as_ref(), governor);
@@ -130,15 +138,16 @@ impl Crew {
         let (mut clock, mut lost) = (None, None);
         while let Some(share) = ring.recv() {
             for (packets, end) in share.epochs() {
-                worker.on_packets(packets);
+                worker.on_packets(packets, &mut |part| self.part(part));
                 if let Some(end) = end {
-                    self.report(worker.end_epoch(end.epoch, end.clock, told(end.lost)));
+                    let report = worker.end_epoch(end.epoch, end.clock, &mut |part| self.part(part));
+                    self.report(Report { lost: told(end.lost), ..report });
                     self.show(&worker, None);
                 }
             }
             (clock, lost) = (Some(share.clock), told(share.lost));
         }
-        self.report(worker.finish(clock, lost));
+        self.report(Report { lost, ..worker.finish(clock, &mut |part| self.part(part)) });
         self.show(&worker, None);
         let accounting = worker.monitor().accounting();
         self.tell(Message::Closing(Box::new(Closing { accounting, ..Closing::default() })));
@@ -186,7 +195,15 @@ impl Crew {
 
     fn report(&self, report: Report) {
         if let Some(worker) = self.worker {
-            self.tell(Message::Report(worker, Box::new(report)));
+            let weight = self.in_flight.enter(report.part.bytes);
+            self.tell(Message::Report(worker, Box::new(report), weight));
+        }
+    }
+
+    fn part(&self, part: Part) {
+        if let Some(worker) = self.worker {
+            let weight = self.in_flight.enter(part.bytes);
+            self.tell(Message::Part(worker, part, weight));
         }
     }
 

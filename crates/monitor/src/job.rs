@@ -14,12 +14,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use capture::{Source, SourceError};
 use flow::CaptureLoss;
 use plan::{Plan, Sample};
-use stream::{Engine, Output};
+use stream::{Engine, Output, TakeOutput};
 use wire::{LinkType, Timestamp};
 
 use crate::collector::Collector;
 use crate::crew::{Crew, Message};
 use crate::gate::{Gate, Keep};
+use crate::in_flight::InFlight;
 use crate::limiter::Limiter;
 use crate::outputs::Outputs;
 use crate::pressure::History;
@@ -36,17 +37,42 @@ pub enum Input {
     Each(Vec<Box<dyn Source>>),
 }
 
+impl Input {
+    /// How many workers there will be.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        match self {
+            Input::Shared(_, workers) => (*workers).max(1),
+            Input::Each(sources) => sources.len(),
+        }
+    }
+}
+
 /// Limits, and which cores to use.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// Of all workers together.
     pub monitor: pipeline::Config,
-    /// Of each worker, and of the place where they meet.
+    /// Of each worker, and of the place where they meet; `join_*` and `window_bytes_max` of all together.
     pub stream: stream::Config,
+    /// Most bytes of rows, and of parts of windows, between the workers and whoever takes the results.
+    pub results_bytes_max: usize,
     /// Where the packets that enter are kept.
     pub keep: Option<Keep>,
     /// Cores for the workers, in turn; none: wherever the system puts them.
     pub cores: Vec<usize>,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            monitor: pipeline::Config::default(),
+            stream: stream::Config::default(),
+            results_bytes_max: 256 << 20,
+            keep: None,
+            cores: Vec::new(),
+        }
+    }
 }
 
 /// See the module's text.
@@ -87,12 +113,14 @@ pub struct Ended {
     pub limit_reached: bool,
     /// How the sampling rates of SAMPLE auto have changed.
     pub sampling: History,
+    /// Epochs whose rows came before their end, as there was no room for all of them.
+    pub epochs_cut: u64,
     /// What workers said when they panicked.
     pub panics: Vec<String>,
 }
 
-/// Messages of a worker that wait for whoever takes results. When he is slow, files wait and live input is lost before us,
-/// counted: memory does not grow.
+/// Messages of a worker that wait for whoever takes results, if their bytes have room. When he is slow, files wait and live
+/// input is lost before us, counted: memory does not grow.
 const REPORTS_WAITING: usize = 4;
 
 /// So that the flows of one worker do not all meet in a corner of its table.
@@ -113,20 +141,22 @@ impl Job {
     /// # Errors
     /// When the system gives no more threads.
     pub fn start(plan: &Plan, config: &Config, input: Input) -> std::io::Result<Job> {
-        let workers = match &input {
-            Input::Shared(_, workers) => (*workers).max(1),
-            Input::Each(sources) => sources.len(),
-        };
+        let workers = input.workers();
         let sample = match plan.monitor.sample {
             Sample::Fraction(p) => p,
             Sample::All | Sample::Auto => 1.0,
         };
-        let stream = stream::Config { sample, ..config.stream.clone() };
+        let sample_seed = plan.monitor.sample_seed;
+        let window_bytes_max = config.stream.window_bytes_max / (workers + 1);
+        let stream = stream::Config { sample, sample_seed, window_bytes_max, ..config.stream.clone() };
         let (tell, messages) = mpsc::sync_channel(REPORTS_WAITING * workers);
+        // Being made, on their way, waiting for other workers' rows of the same epoch, and being put in order.
+        let results_quarter = config.results_bytes_max / 4;
+        let in_flight = InFlight::new(results_quarter);
         let mut job = Job {
             messages,
             threads: Vec::new(),
-            collector: Collector::new(Engine::new(&plan.dataflow, stream.clone()), workers),
+            collector: Collector::new(Engine::new(&plan.dataflow, stream.clone()), workers, results_quarter),
             vitals: Vitals::of_all(workers),
             stop: Arc::default(),
             names: Vec::new(),
@@ -142,13 +172,21 @@ impl Job {
         let gate = || Gate::new(&plan.monitor, limiter.clone(), fragment_bytes).keeping(config.keep.clone());
         let packets_only = Outputs::new(&plan.monitor).reads_packets_only();
         // Tuples are joined in the workers, each of which has its share of the room.
-        let joins = stream.join_rows_max.div_ceil(workers);
-        let stream = stream::Config { join_rows_max: joins, ..stream };
-        let worker =
-            |gate| Worker::new(gate, (&plan.monitor, &plan.dataflow), (limits.clone(), stream.clone()));
+        let join_rows_max = stream.join_rows_max.div_ceil(workers);
+        let join_bytes_max = stream.join_bytes_max.div_ceil(workers);
+        let stream = stream::Config { join_rows_max, join_bytes_max, ..stream };
+        let worker = |gate| {
+            Worker::new(
+                gate,
+                (&plan.monitor, &plan.dataflow),
+                (limits.clone(), stream.clone()),
+                results_quarter / workers,
+            )
+        };
         let crew = |worker: Option<usize>| Crew {
             worker,
             tell: tell.clone(),
+            in_flight: in_flight.clone(),
             stop: job.stop.clone(),
             vitals: job.vitals.clone(),
             core: worker.and_then(|n| config.cores.get(n % config.cores.len().max(1)).copied()),
@@ -181,9 +219,10 @@ impl Job {
     }
 
     /// Waits, but not longer than `patience`, for what the workers have to say. Rows that are complete go to `out`.
-    pub fn next(&mut self, patience: Duration, out: &mut Vec<Output>) -> Step {
+    pub fn next(&mut self, patience: Duration, out: &mut dyn TakeOutput) -> Step {
         match self.messages.recv_timeout(patience) {
-            Ok(Message::Report(worker, report)) => self.collector.take(worker, *report, out),
+            Ok(Message::Part(worker, part, _weight)) => self.collector.take_part(worker, part, out),
+            Ok(Message::Report(worker, report, _weight)) => self.collector.take(worker, *report, out),
             Ok(Message::Names(mut names)) => self.names.append(&mut names),
             Ok(Message::Packets(facts)) => self.packets.add(facts),
             Ok(Message::Rate(change)) => self.ended.sampling.add(change),
@@ -207,12 +246,6 @@ impl Job {
     /// Asks the threads to end as if the input had ended here.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
-    }
-
-    /// Asks the threads to end, from anywhere.
-    #[must_use]
-    pub fn stopper(&self) -> Arc<AtomicBool> {
-        self.stop.clone()
     }
 
     /// How the workers are, each.
@@ -261,14 +294,21 @@ impl Job {
     #[must_use]
     pub fn end(mut self) -> Ended {
         self.stop();
-        let mut rest = Vec::new();
-        while self.next(Duration::from_secs(1), &mut rest) == Step::Going {}
+        while self.next(Duration::from_secs(1), &mut Nobody) == Step::Going {}
         for thread in self.threads.drain(..) {
             // What a thread says when it panics has been told; there is nothing else to join for.
             let _ = thread.join();
         }
-        Ended { stream: self.collector.engine().counters(), ..self.ended }
+        let (stream, epochs_cut) = (self.collector.engine().counters(), self.collector.epochs_cut());
+        Ended { stream, epochs_cut, ..self.ended }
     }
+}
+
+/// Takes rows that nobody wants any more.
+struct Nobody;
+
+impl TakeOutput for Nobody {
+    fn take(&mut self, _: Output) {}
 }
 
 impl PacketFacts {

@@ -12,6 +12,7 @@ mod crew;
 mod epochs;
 pub mod fragments;
 pub mod gate;
+mod in_flight;
 pub mod job;
 pub mod limiter;
 mod losses;

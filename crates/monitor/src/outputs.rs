@@ -9,8 +9,20 @@ use plan::MonitorSpec;
 use tuple::{Batch, FieldId, TupleWriter, common};
 use wire::{Addr, Endpoint, IpProtocol, Packet, Timestamp};
 
-/// Batches for the next station, each with the input (the parser's place in the plan) that it belongs to.
+/// The next station of tuples: takes them a batch at a time, so that nobody has to hold all of them.
+pub trait TakeTuples {
+    /// Tuples of an input: the parser's place in the plan.
+    fn take(&mut self, input: usize, tuples: Batch);
+}
+
+/// Batches, each with its input.
 pub type Batches = Vec<(usize, Batch)>;
+
+impl TakeTuples for Batches {
+    fn take(&mut self, input: usize, tuples: Batch) {
+        self.push((input, tuples));
+    }
+}
 
 /// All writers of one monitor.
 pub struct Outputs {
@@ -271,12 +283,12 @@ impl Outputs {
     }
 
     /// Hands over what all writers hold; returns the number of tuples.
-    pub fn flush(&mut self, out: &mut Batches) -> u64 {
+    pub fn flush(&mut self, out: &mut dyn TakeTuples) -> u64 {
         let mut tuples = 0;
         self.each_writer(|input, w| {
             if w.rows() > 0 {
                 tuples += w.rows() as u64;
-                out.push((input, w.finish()));
+                out.take(input, w.finish());
             }
         });
         tuples

@@ -21,7 +21,7 @@ use crate::fragments::Whole;
 use crate::gate::Gate;
 use crate::limiter::Limiter;
 use crate::networks::Networks;
-use crate::outputs::{Batches, FLOW_FIELDS, Outputs};
+use crate::outputs::{FLOW_FIELDS, Outputs, TakeTuples};
 use crate::sample::Adaptive;
 
 /// Limits of a monitor.
@@ -208,7 +208,7 @@ impl Monitor {
         &mut self,
         packets: impl Iterator<Item = Captured<'a>>,
         clock: Option<Timestamp>,
-        out: &mut Batches,
+        out: &mut dyn TakeTuples,
     ) -> Progress {
         let progress = self.take(packets, out);
         self.advance(clock, out);
@@ -217,17 +217,20 @@ impl Monitor {
 
     /// Works on packets; time stands still meanwhile. Tuples are added to `out` when enough have come together;
     /// [`Monitor::end_epoch`] hands over the rest.
-    pub fn take<'a>(&mut self, packets: impl Iterator<Item = Captured<'a>>, out: &mut Batches) -> Progress {
-        let progress = if self.asks.packets_only { self.on_packets(packets) } else { self.on_flows(packets) };
-        if self.outputs.any_full() {
-            self.flush(out);
-        }
+    pub fn take<'a>(
+        &mut self,
+        packets: impl Iterator<Item = Captured<'a>>,
+        out: &mut dyn TakeTuples,
+    ) -> Progress {
+        let progress =
+            if self.asks.packets_only { self.on_packets(packets, out) } else { self.on_flows(packets, out) };
+        self.flush_full(out);
         progress
     }
 
     /// Time moves on, to `clock` or to the latest packet: what is not waited for any longer is given up, and idle flows
     /// leave. Results depend on when this is done, so it has to be done behind the same packets each time.
-    pub fn advance(&mut self, clock: Option<Timestamp>, out: &mut Batches) {
+    pub fn advance(&mut self, clock: Option<Timestamp>, out: &mut dyn TakeTuples) {
         let clock = self.clock.max(clock.unwrap_or(self.latest));
         let given_up = self.gate.give_up(Some(clock));
         self.on_wholes(given_up);
@@ -238,13 +241,13 @@ impl Monitor {
     }
 
     /// Ends an epoch: hands over all tuples written so far. From now on none is earlier than the clock.
-    pub fn end_epoch(&mut self, out: &mut Batches) {
+    pub fn end_epoch(&mut self, out: &mut dyn TakeTuples) {
         self.flush(out);
         self.watermark = self.clock;
     }
 
     /// Ends every flow and hands over all tuples.
-    pub fn finish(&mut self, out: &mut Batches) {
+    pub fn finish(&mut self, out: &mut dyn TakeTuples) {
         let given_up = self.gate.give_up(None);
         self.on_wholes(given_up);
         self.advance(None, out);
@@ -252,9 +255,7 @@ impl Monitor {
         loop {
             let more = self.table.close_all(self.clock, &mut events);
             self.on_events(&events, &[], None);
-            if self.outputs.any_full() {
-                self.flush(out);
-            }
+            self.flush_full(out);
             if !more {
                 break;
             }
@@ -323,19 +324,24 @@ impl Monitor {
         }
     }
 
-    fn flush(&mut self, out: &mut Batches) {
+    /// Hands over the tuples when enough have come together.
+    fn flush_full(&mut self, out: &mut dyn TakeTuples) {
+        if self.outputs.any_full() {
+            self.flush(out);
+        }
+    }
+
+    fn flush(&mut self, out: &mut dyn TakeTuples) {
         self.accounting.tuples += self.outputs.flush(out);
     }
 
     /// Takes all idle flows out of the table.
-    fn expire(&mut self, out: &mut Batches) {
+    fn expire(&mut self, out: &mut dyn TakeTuples) {
         let mut events = std::mem::take(&mut self.events);
         loop {
             let more = self.table.expire(self.clock, &mut events);
             self.on_events(&events, &[], None);
-            if self.outputs.any_full() {
-                self.flush(out);
-            }
+            self.flush_full(out);
             if !more {
                 break;
             }

@@ -5,20 +5,37 @@
 use capture::SourceError;
 use flow::CaptureLoss;
 use plan::{Dataflow, MonitorSpec};
-use stream::{Engine, Output, Partial, Stretch};
+use stream::{Engine, Output, Partial, Stretch, TakeOutput};
+use tuple::Batch;
 use wire::{Captured, Timestamp};
 
 use crate::gate::Gate;
-use crate::outputs::Batches;
+use crate::outputs::TakeTuples;
 use crate::{Accounting, Monitor, Progress, pipeline};
 
 /// See the module's text.
 pub struct Worker {
     monitor: Monitor,
+    analysis: Analysis,
+}
+
+/// What becomes of a worker's tuples.
+struct Analysis {
     engine: Engine,
-    tuples: Batches,
-    /// Raw tuples that passed, of a query without processors.
-    rows: Vec<Output>,
+    part: Part,
+    /// When it is so large, it is told before its epoch ends.
+    part_bytes_max: usize,
+}
+
+/// What was found in an epoch or a part of it.
+#[derive(Default)]
+pub struct Part {
+    /// Raw tuples that passed, of a query without processors, in the order in which they were made.
+    pub rows: Vec<Batch>,
+    /// What there is of windows that are over.
+    pub windows: Vec<Partial>,
+    /// Memory that all of it takes, about.
+    pub bytes: usize,
 }
 
 /// What a worker has to say of an epoch.
@@ -27,13 +44,11 @@ pub struct Report {
     pub epoch: u64,
     /// Event time: nothing from before it will follow.
     pub watermark: Timestamp,
-    /// What there is of windows that are over.
-    pub partial: Option<Partial>,
-    /// Raw tuples, of a query without processors.
-    pub rows: Vec<Output>,
+    /// What has not been told yet.
+    pub part: Part,
     /// What its packets seem to lack so far.
     pub loss: CaptureLoss,
-    /// What its source has lost since it last said so.
+    /// What its source has lost since it last said so; whoever reads the source says it.
     pub lost: Option<Stretch>,
 }
 
@@ -59,52 +74,50 @@ impl Worker {
         gate: Gate,
         plan: (&MonitorSpec, &Dataflow),
         config: (pipeline::Config, stream::Config),
+        part_bytes_max: usize,
     ) -> Worker {
+        let engine = Engine::worker(plan.1, config.1);
         Worker {
             monitor: Monitor::behind(gate, plan.0, config.0),
-            engine: Engine::worker(plan.1, config.1),
-            tuples: Batches::new(),
-            rows: Vec::new(),
+            analysis: Analysis { engine, part: Part::default(), part_bytes_max },
         }
     }
 
-    /// Works on packets of an epoch, or on a share of them.
-    pub fn on_packets<'a>(&mut self, packets: impl Iterator<Item = Captured<'a>>) -> Progress {
-        let progress = self.monitor.take(packets, &mut self.tuples);
-        self.analyse();
-        progress
-    }
-
-    /// Ends an epoch, at this time; `lost`: by its source, until then.
-    pub fn end_epoch(&mut self, epoch: u64, clock: Timestamp, lost: Option<Stretch>) -> Report {
-        self.monitor.advance(Some(clock), &mut self.tuples);
-        self.monitor.end_epoch(&mut self.tuples);
-        self.analyse();
-        let watermark = self.monitor.clock();
-        let partial = self.engine.detach(watermark.0);
-        self.say(epoch, watermark, partial, lost)
-    }
-
-    /// Ends everything; the input's last time is `clock`, or that of the latest packet.
-    pub fn finish(&mut self, clock: Option<Timestamp>, lost: Option<Stretch>) -> Report {
-        if clock.is_some() {
-            self.monitor.advance(clock, &mut self.tuples);
-        }
-        self.monitor.finish(&mut self.tuples);
-        self.analyse();
-        let (watermark, partial) = (self.monitor.clock(), Some(self.engine.detach_all()));
-        self.say(u64::MAX, watermark, partial, lost)
-    }
-
-    fn say(
+    /// Works on packets of an epoch, or on a share of them. Where much is found, some of it is told to `early`.
+    pub fn on_packets<'a>(
         &mut self,
-        epoch: u64,
-        watermark: Timestamp,
-        partial: Option<Partial>,
-        lost: Option<Stretch>,
-    ) -> Report {
-        let rows = std::mem::take(&mut self.rows);
-        Report { epoch, watermark, partial, rows, loss: self.monitor.capture_loss(), lost }
+        packets: impl Iterator<Item = Captured<'a>>,
+        early: &mut dyn FnMut(Part),
+    ) -> Progress {
+        self.monitor.take(packets, &mut Analyse { analysis: &mut self.analysis, early })
+    }
+
+    /// Ends an epoch, at this time; `early` as for [`Worker::on_packets`].
+    pub fn end_epoch(&mut self, epoch: u64, clock: Timestamp, early: &mut dyn FnMut(Part)) -> Report {
+        let mut analyse = Analyse { analysis: &mut self.analysis, early };
+        self.monitor.advance(Some(clock), &mut analyse);
+        self.monitor.end_epoch(&mut analyse);
+        let watermark = self.monitor.clock();
+        let partial = self.analysis.engine.detach(watermark.0);
+        self.say(epoch, watermark, partial)
+    }
+
+    /// Ends everything; the input's last time is `clock`, or that of the latest packet. `early` as for
+    /// [`Worker::on_packets`].
+    pub fn finish(&mut self, clock: Option<Timestamp>, early: &mut dyn FnMut(Part)) -> Report {
+        let mut analyse = Analyse { analysis: &mut self.analysis, early };
+        if clock.is_some() {
+            self.monitor.advance(clock, &mut analyse);
+        }
+        self.monitor.finish(&mut analyse);
+        let (watermark, partial) = (self.monitor.clock(), Some(self.analysis.engine.detach_all()));
+        self.say(u64::MAX, watermark, partial)
+    }
+
+    fn say(&mut self, epoch: u64, watermark: Timestamp, partial: Option<Partial>) -> Report {
+        let mut part = std::mem::take(&mut self.analysis.part);
+        partial.into_iter().for_each(|windows| part.add_windows(windows));
+        Report { epoch, watermark, part, loss: self.monitor.capture_loss(), lost: None }
     }
 
     /// From now on so large a share of new flows is looked at, as [`Monitor::set_sample_rate`] has it.
@@ -117,10 +130,52 @@ impl Worker {
     pub fn monitor(&self) -> &Monitor {
         &self.monitor
     }
+}
 
-    fn analyse(&mut self) {
-        for (input, tuples) in self.tuples.drain(..) {
-            self.engine.push(input, &tuples, &mut self.rows);
+impl Part {
+    /// Adds what was found later.
+    pub fn append(&mut self, mut later: Part) {
+        self.rows.append(&mut later.rows);
+        self.windows.append(&mut later.windows);
+        self.bytes += later.bytes;
+    }
+
+    fn add_windows(&mut self, windows: Partial) {
+        self.bytes += windows.bytes();
+        self.windows.push(windows);
+    }
+}
+
+/// Takes tuples as they are made.
+struct Analyse<'w> {
+    analysis: &'w mut Analysis,
+    early: &'w mut dyn FnMut(Part),
+}
+
+impl TakeTuples for Analyse<'_> {
+    fn take(&mut self, input: usize, tuples: Batch) {
+        let Analysis { engine, part, part_bytes_max } = self.analysis;
+        engine.push(input, &tuples, &mut Keep { part, part_bytes_max: *part_bytes_max, early: self.early });
+        if let Some(windows) = engine.detach_early(*part_bytes_max) {
+            part.add_windows(windows);
+            (self.early)(std::mem::take(part));
+        }
+    }
+}
+
+/// Takes the rows that pass.
+struct Keep<'w> {
+    part: &'w mut Part,
+    part_bytes_max: usize,
+    early: &'w mut dyn FnMut(Part),
+}
+
+impl TakeOutput for Keep<'_> {
+    fn take(&mut self, output: Output) {
+        self.part.bytes += output.batch.bytes();
+        self.part.rows.push(output.batch);
+        if self.part.bytes >= self.part_bytes_max {
+            (self.early)(std::mem::take(self.part));
         }
     }
 }

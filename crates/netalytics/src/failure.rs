@@ -33,6 +33,18 @@ impl fmt::Display for WrongUse {
 
 impl std::error::Error for WrongUse {}
 
+/// None of the inputs can be read; why, a sentence each.
+#[derive(Debug)]
+pub struct Unreadable(pub Vec<String>);
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("; "))
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
 /// An error about the flags.
 pub fn wrong_flags(sentence: impl Into<String>) -> anyhow::Error {
     WrongUse::Flags(sentence.into()).into()
@@ -45,10 +57,13 @@ pub fn exit_code(ended: anyhow::Result<Ended>) -> ExitCode {
         Ok(Ended::Incomplete) => return ExitCode::from(1),
         Err(error) => error,
     };
-    match error.downcast_ref::<WrongUse>() {
-        Some(WrongUse::Query(text)) => output::complain(text.trim_end()),
-        Some(WrongUse::Flags(text)) => output::complain(&format!("error: {text}")),
-        None => output::complain(&format!("error: {error:#}")),
+    match (error.downcast_ref::<WrongUse>(), error.downcast_ref::<Unreadable>()) {
+        (Some(WrongUse::Query(text)), _) => output::complain_lines(text.trim_end()),
+        (Some(WrongUse::Flags(text)), _) => output::complain(&format!("error: {text}")),
+        (None, Some(Unreadable(why))) => {
+            why.iter().for_each(|why| output::complain(&format!("error: {why}")));
+        }
+        (None, None) => output::complain(&format!("error: {error:#}")),
     }
     ExitCode::from(if error.is::<WrongUse>() { 2 } else { 1 })
 }

@@ -6,8 +6,15 @@ pub mod listing;
 pub mod live;
 pub mod query;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
 use clap::{ArgAction, Parser, Subcommand};
 use clap_complete::Shell;
+
+use crate::{output, summary_file};
 
 pub use limits::Limits;
 pub use listing::ListFlags;
@@ -68,6 +75,38 @@ pub enum Verb {
 
     /// Print the manual page (roff): netalytics man | man -l -
     Man,
+}
+
+/// The flags that we were started with, or how to end when there is nothing to do: help was asked for, or they are wrong.
+pub fn read() -> Result<Cli, ExitCode> {
+    Cli::try_parse().map_err(|error| {
+        if !error.use_stderr() {
+            // A closed pipe is fine.
+            let _ = error.print();
+            return ExitCode::SUCCESS;
+        }
+        if let Some(path) = summary_json() {
+            summary_file::refute(&path, "the flags are wrong");
+        }
+        let text = error.render();
+        match output::visible_lines(&text.to_string()) {
+            visible if visible == text.to_string() => drop(error.print()),
+            visible => output::complain_lines(visible.trim_end()),
+        }
+        ExitCode::from(2)
+    })
+}
+
+/// What `--summary-json` names among flags that are wrong, so that clap cannot say it.
+fn summary_json() -> Option<PathBuf> {
+    const FLAG: &[u8] = b"--summary-json";
+    let mut words = std::env::args_os();
+    let word = words.find(|word| word.as_bytes().starts_with(FLAG))?;
+    match word.as_bytes()[FLAG.len()..] {
+        [] => words.next().map(PathBuf::from),
+        [b'=', ref path @ ..] => Some(OsStr::from_bytes(path).into()),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -1,28 +1,29 @@
 //! Live capture as the flags ask for it: its sources, its end by Ctrl-C, and the privileges that it gives up.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
 use anyhow::Context;
 use capture::Source;
 use capture::af_xdp::{self, XdpError, XdpOptions};
 use capture::live::{self, LiveError, LiveOptions, Stop};
 use capture::privileges::{Account, PrivilegeError, give_up};
-use capture::steer::{EndMatch, Steering};
+use capture::seccomp::{self, Files};
+use capture::xdp_filter::{EndMatch, XdpFilter};
 use plan::{AddressMatch, MonitorSpec};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
+use tracing::warn;
 
 use crate::failure::wrong_flags;
 use crate::flags::live::{Backend, Clock, LiveFlags, XdpMode};
 
-/// Opens a source for each worker. They end at the first SIGINT or SIGTERM; the second ends the program.
-pub fn open(flags: &LiveFlags, workers: usize, wanted: &MonitorSpec) -> anyhow::Result<Vec<Box<dyn Source>>> {
+/// Opens a source for each worker. They end when `stop` is asked for.
+pub fn open(
+    flags: &LiveFlags,
+    workers: usize,
+    wanted: &MonitorSpec,
+    stop: &Stop,
+) -> anyhow::Result<Vec<Box<dyn Source>>> {
     let (interface, filter) = flags.asked().context("no interface is asked for")?;
     if flags.capture_filter.is_some() && flags.interface.len() > 1 {
         return Err(wrong_flags("the capture filter is given twice: behind -i and with --capture-filter"));
     }
-    let stop = Stop::default();
     let options = LiveOptions {
         workers,
         snaplen: flags.snaplen,
@@ -48,16 +49,12 @@ pub fn open(flags: &LiveFlags, workers: usize, wanted: &MonitorSpec) -> anyhow::
         stop: stop.clone(),
         ..LiveOptions::new(interface)
     };
-    let sources = live::open(&options).map_err(explain)?;
-    end_at_signals(&stop.flag()).context("cannot handle signals")?;
-    Ok(sources)
+    live::open(&options).map_err(explain)
 }
 
 /// Opens a source of the mirrors that are sent to this machine.
-pub fn listen(flags: &LiveFlags) -> anyhow::Result<Box<dyn Source>> {
-    let stop = Stop::default();
-    let source = capture::listen::open(&flags.listen, flags.buffer_size, &stop).map_err(explain)?;
-    end_at_signals(&stop.flag()).context("cannot handle signals")?;
+pub fn listen(flags: &LiveFlags, stop: &Stop) -> anyhow::Result<Box<dyn Source>> {
+    let source = capture::listen::open(&flags.listen, flags.buffer_size, stop).map_err(explain)?;
     filter(source, flags)
 }
 
@@ -65,7 +62,7 @@ pub fn listen(flags: &LiveFlags) -> anyhow::Result<Box<dyn Source>> {
 fn xdp(flags: &LiveFlags, wanted: &MonitorSpec) -> XdpOptions {
     let ends = |list: &[AddressMatch]| list.iter().map(|m| EndMatch { net: m.net, port: m.port }).collect();
     XdpOptions {
-        steering: Steering { clients: ends(&wanted.clients), servers: ends(&wanted.servers) },
+        filter: XdpFilter { clients: ends(&wanted.clients), servers: ends(&wanted.servers) },
         mode: match flags.xdp_mode {
             XdpMode::Auto => af_xdp::XdpMode::Auto,
             XdpMode::Native => af_xdp::XdpMode::Native,
@@ -88,7 +85,8 @@ pub fn filter(source: Box<dyn Source>, flags: &LiveFlags) -> anyhow::Result<Box<
 pub fn give_up_privileges(flags: &LiveFlags) -> anyhow::Result<()> {
     let account = match &flags.user {
         Some(name) => Account::Named(name.clone()),
-        None => caller().unwrap_or_else(|| Account::Named("nobody".into())),
+        None => caller()
+            .map_or_else(|| Account::Named("nobody".into()), |(user, group)| Account::Numbered(user, group)),
     };
     give_up(&account).map_err(|error| match error {
         PrivilegeError::NoSuchUser(_) => wrong_flags(error.to_string()),
@@ -96,10 +94,44 @@ pub fn give_up_privileges(flags: &LiveFlags) -> anyhow::Result<()> {
     })
 }
 
-/// Who called sudo.
-fn caller() -> Option<Account> {
+/// Restricts the system calls that we may make from now on; where that cannot be, says so and goes on.
+pub fn restrict_system_calls(flags: &LiveFlags, files: Files) {
+    if flags.no_seccomp || flags.capture == Backend::Dpdk {
+        return;
+    }
+    if let Err(why) = seccomp::restrict(files) {
+        warn!("{why}");
+    }
+}
+
+/// Whose the files are that are made before privileges are given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// Of whoever we are.
+    Us,
+    /// Of who called sudo, and who we become.
+    Caller {
+        /// Number of the user.
+        user: u32,
+        /// Number of the group.
+        group: u32,
+    },
+}
+
+impl Owner {
+    /// Of the files of a run with these flags.
+    pub fn of(flags: &LiveFlags) -> Owner {
+        match caller().filter(|_| flags.is_live() && flags.user.is_none()) {
+            Some((user, group)) => Owner::Caller { user, group },
+            None => Owner::Us,
+        }
+    }
+}
+
+/// Who called sudo: user and group.
+fn caller() -> Option<(u32, u32)> {
     let number = |name| std::env::var(name).ok()?.parse::<u32>().ok().filter(|n| *n != 0);
-    Some(Account::Numbered(number("SUDO_UID")?, number("SUDO_GID")?))
+    Some((number("SUDO_UID")?, number("SUDO_GID")?))
 }
 
 fn explain(error: LiveError) -> anyhow::Error {
@@ -112,14 +144,4 @@ fn explain(error: LiveError) -> anyhow::Error {
         }
         error => error.into(),
     }
-}
-
-/// Raises `stop` at the first SIGINT or SIGTERM; the second ends the program.
-pub fn end_at_signals(stop: &Arc<AtomicBool>) -> std::io::Result<()> {
-    for signal in [SIGINT, SIGTERM] {
-        // In this order: at the first signal the flag is not up yet.
-        flag::register_conditional_default(signal, stop.clone())?;
-        flag::register(signal, stop.clone())?;
-    }
-    Ok(())
 }

@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use tracing_subscriber::EnvFilter;
 
+use crate::output;
+
 /// Lets messages through: `-v` what is worth knowing, `-vv` and `-vvv` more. `RUST_LOG` decides where it is set.
 pub fn start(verbose: u8) {
     let level = match verbose {
@@ -22,7 +24,7 @@ struct BestEffort;
 
 impl Write for BestEffort {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let _ = io::stderr().write_all(bytes);
+        let _ = io::stderr().write_all(output::visible_lines(&String::from_utf8_lossy(bytes)).as_bytes());
         Ok(bytes.len())
     }
 

@@ -11,18 +11,20 @@ mod hosts;
 mod live;
 mod logging;
 mod loss_notice;
+mod memory;
 mod output;
+mod panics;
 mod progress;
 mod query_text;
 mod redaction;
 mod replay;
 mod run;
+mod signals;
 mod stats;
 mod summary;
+mod summary_file;
 
 use std::process::ExitCode;
-
-use clap::Parser;
 
 use flags::{Cli, Verb};
 
@@ -31,7 +33,14 @@ use flags::{Cli, Verb};
 static MEMORY: capture::HugePages = capture::HugePages;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    panics::hush();
+    panics::told(|| match flags::read() {
+        Ok(cli) => run(cli),
+        Err(code) => code,
+    })
+}
+
+fn run(cli: Cli) -> ExitCode {
     logging::start(cli.verbose);
     let ended = match cli.verb {
         None => commands::introduction::introduce(),

@@ -1,13 +1,17 @@
 //! Where results and messages go. A closed pipe ends the output quietly; anything else that cannot be written is an
-//! error of the run.
+//! error of the run. Files are made for their owner's eyes only. What a terminal shows holds no control characters but
+//! our own line ends: names of files, queries and packets may hold any.
 
-use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+use std::os::unix::fs::{OpenOptionsExt, fchown};
 use std::path::Path;
 
 use anyhow::Context;
+use sinks::table::escape;
 
 use crate::failure::{Ended, wrong_flags};
+use crate::live::Owner;
 
 /// Bytes that wait before they are written.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -23,8 +27,8 @@ pub struct Destination {
 }
 
 impl Destination {
-    /// Standard output, or the file at `path`, which is made or overwritten.
-    pub fn open(path: Option<&Path>) -> anyhow::Result<Destination> {
+    /// Standard output, or the file at `path`, which is made, as `owner`'s, or overwritten.
+    pub fn open(path: Option<&Path>, owner: Owner) -> anyhow::Result<Destination> {
         match path.filter(|p| *p != Path::new("-")) {
             None => Ok(Destination {
                 writer: Box::new(BufWriter::with_capacity(BUFFER_BYTES, io::stdout())),
@@ -32,13 +36,32 @@ impl Destination {
                 terminal: io::stdout().is_terminal(),
             }),
             Some(path) => {
-                let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+                let file = create(path, owner)?;
                 let terminal = file.is_terminal();
                 let writer = Box::new(BufWriter::with_capacity(BUFFER_BYTES, file));
                 Ok(Destination { writer, name: path.display().to_string(), terminal })
             }
         }
     }
+}
+
+/// Makes a file that only its owner may read, or empties the one that is there, whose mode stays as it is.
+pub fn create(path: &Path, owner: Owner) -> anyhow::Result<File> {
+    const OWNER_ONLY: u32 = 0o600;
+    let open = |new: bool| {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).create_new(new).mode(OWNER_ONLY).open(path)
+    };
+    let file = match (open(true), owner) {
+        (Err(error), _) if error.kind() == ErrorKind::AlreadyExists => open(false),
+        (Ok(file), Owner::Caller { user, group }) => {
+            // Where we are not root after all, the file is the caller's already.
+            let _ = fchown(&file, Some(user), Some(group));
+            Ok(file)
+        }
+        (made, _) => made,
+    };
+    file.with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Refuses to overwrite one of the inputs.
@@ -78,6 +101,42 @@ pub fn print(text: &[u8]) -> anyhow::Result<Ended> {
 }
 
 /// Prints a line on standard error. When that is closed, there is nobody left to tell.
-pub fn complain(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+pub fn complain(line: &str) {
+    let _ = writeln!(io::stderr(), "{}", escape(line));
+}
+
+/// The same with a text of several lines, laid out already: what it quotes has no line ends of its own.
+pub fn complain_lines(text: &str) {
+    let _ = writeln!(io::stderr(), "{}", visible_lines(text));
+}
+
+/// `text` with all controls made visible but the ends of lines.
+pub fn visible_lines(text: &str) -> String {
+    text.split('\n').map(escape).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    use super::*;
+
+    #[test]
+    fn files_are_their_owners_only() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("out");
+        create(&path, Owner::Us).expect("it can be made").write_all(b"abc").expect("written");
+        let mode = |path: &Path| path.metadata().expect("it is there").mode() & 0o777;
+        assert_eq!(mode(&path), 0o600);
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).expect("a mode");
+        create(&path, Owner::Us).expect("it can be emptied");
+        assert_eq!((mode(&path), path.metadata().expect("it is there").len()), (0o644, 0));
+    }
+
+    #[test]
+    fn lines_stay_lines() {
+        for (text, shown) in [("a\n  b\u{1b}[31m\n", "a\n  b\\x1b[31m\n"), ("", "")] {
+            assert_eq!(visible_lines(text), shown);
+        }
+    }
 }

@@ -7,13 +7,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use flow::CaptureLoss;
-use plan::{Compare, Dataflow, Literal, Plan, Predicate};
+use plan::{Compare, Dataflow, Literal, Plan, Predicate, Sample};
 use query::checked;
 use recording::{Bound, DataSet, Head, Replay, Table, Wanted};
-use stream::{Engine, Output};
+use stream::{Engine, TakeOutput};
 use tuple::{Holds, Part, Schema};
 
-use crate::failure::wrong_flags;
+use crate::commands::work::Telling;
+use crate::failure::{Unreadable, wrong_flags};
 use crate::flags::{Checksums, WorkFlags};
 use crate::output;
 use crate::redaction;
@@ -22,8 +23,8 @@ use crate::redaction;
 pub struct Replaying {
     /// Its tuples.
     pub replay: Replay,
-    /// The share of flows that was recorded.
-    pub sample: f64,
+    /// The share of flows that was recorded, and the seed by which they were drawn.
+    pub sample: (f64, u64),
     /// What the packets seem to have lacked.
     pub loss: CaptureLoss,
 }
@@ -44,13 +45,22 @@ pub fn asked(paths: &[PathBuf]) -> anyhow::Result<bool> {
     }
 }
 
-/// Opens the recording and plans the query over it. `None`: it cannot be read, and that was said.
-pub fn open(mut query: checked::Query, flags: &WorkFlags) -> anyhow::Result<Option<(Plan, Replaying)>> {
+/// Opens the recording and plans the query over it.
+pub fn open(
+    mut query: checked::Query,
+    flags: &WorkFlags,
+    telling: Telling,
+) -> anyhow::Result<(Plan, Replaying)> {
     refuse(&query, flags)?;
     let set = DataSet::open(&flags.read);
     if set.tables.is_empty() {
-        set.problems.iter().for_each(|problem| output::complain(&format!("error: {problem}")));
-        return Ok(None);
+        let unfinished = set.unfinished.iter().map(|file| format!("{file}; there is nothing else to read"));
+        return Err(
+            Unreadable(set.problems.iter().map(ToString::to_string).chain(unfinished).collect()).into()
+        );
+    }
+    if telling != Telling::Errors {
+        set.unfinished.iter().for_each(|file| output::complain(&format!("note: {file}")));
     }
     let schemas: Vec<Arc<Schema>> = query.inputs.iter().map(|input| input.schema.clone()).collect();
     let tables = tables(&set, &schemas)?;
@@ -65,14 +75,17 @@ pub fn open(mut query: checked::Query, flags: &WorkFlags) -> anyhow::Result<Opti
         leave_out_checksums(&mut plan, "it was recorded with --checksums off")?;
     }
     let dataflow = if is_joined { stream::flat(&plan.dataflow) } else { plan.dataflow.clone() };
-    redaction::mention(&dataflow, heads());
+    if telling != Telling::Errors {
+        redaction::mention(&dataflow, heads());
+    }
     let loss = loss(heads());
     let wanted: Vec<Wanted> = (0..).zip(&tables).map(|(i, (name, _))| wanted(&dataflow, i, name)).collect();
-    let sample = match query.sample {
-        checked::Sample::Fraction(p) => p,
+    let share = match query.sample {
+        Sample::Fraction(p) => p,
         _ => 1.0,
     };
-    Ok(Some((Plan { dataflow, ..plan }, Replaying { replay: Replay::new(&set, &wanted), sample, loss })))
+    let sample = (share, heads().next().map_or(0, |head| head.sample_seed));
+    Ok((Plan { dataflow, ..plan }, Replaying { replay: Replay::new(&set, &wanted), sample, loss }))
 }
 
 /// Whether a parser's check-sums were left out when its tuples were recorded.
@@ -136,10 +149,7 @@ fn tables(set: &DataSet, schemas: &[Arc<Schema>]) -> anyhow::Result<Vec<(String,
 }
 
 /// The sampling of the recording, which is the only one that the query can have.
-fn sample<'a>(
-    query: &checked::Query,
-    recorded: impl Iterator<Item = &'a str>,
-) -> anyhow::Result<checked::Sample> {
+fn sample<'a>(query: &checked::Query, recorded: impl Iterator<Item = &'a str>) -> anyhow::Result<Sample> {
     let mut all: Vec<&str> = recorded.collect();
     all.sort_unstable();
     all.dedup();
@@ -150,11 +160,11 @@ fn sample<'a>(
         )));
     };
     let recorded = match recorded {
-        "all" => checked::Sample::All,
-        "auto" => checked::Sample::Auto,
-        rate => rate.parse().map_or(checked::Sample::All, checked::Sample::Fraction),
+        "all" => Sample::All,
+        "auto" => Sample::Auto,
+        rate => rate.parse().map_or(Sample::All, Sample::Fraction),
     };
-    if query.sample != checked::Sample::All && query.sample != recorded {
+    if query.sample != Sample::All && query.sample != recorded {
         return Err(wrong_flags(
             "SAMPLE chooses flows by their packets: a recording has the sampling that it was recorded with, and \
              results are scaled by that",
@@ -212,16 +222,16 @@ fn add_bounds(predicate: &Predicate, bounds: &mut Vec<Bound>) {
 impl Feed {
     /// Feeds an engine for `dataflow`.
     pub fn new(dataflow: &Dataflow, config: stream::Config, replaying: Replaying) -> Feed {
-        let Replaying { replay, sample, loss } = replaying;
-        let mut engine = Engine::new(dataflow, stream::Config { sample, ..config });
+        let Replaying { replay, sample: (sample, sample_seed), loss } = replaying;
+        let mut engine = Engine::new(dataflow, stream::Config { sample, sample_seed, ..config });
         engine.set_capture_loss(loss.share());
         Feed { engine, replay, watermark_ns: i64::MIN }
     }
 
     /// Feeds it what was released next; rows that are complete go to `out`. False at the end.
-    pub fn next(&mut self, out: &mut Vec<Output>) -> bool {
+    pub fn next(&mut self, out: &mut dyn TakeOutput) -> bool {
         let Some(rows) = self.replay.next_rows() else {
-            self.engine.finish(out);
+            self.finish(out);
             return false;
         };
         if rows.watermark_ns > self.watermark_ns {
@@ -230,6 +240,11 @@ impl Feed {
         }
         self.engine.push(rows.table, &rows.batch, out);
         true
+    }
+
+    /// Ends it here: what is known by now goes to `out`.
+    pub fn finish(&mut self, out: &mut dyn TakeOutput) {
+        self.engine.finish(out);
     }
 
     /// The engine.

@@ -3,15 +3,15 @@
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use capture::live::Stop;
 use monitor::job::Config;
 use monitor::{Ended, Input, Job, Step};
 use plan::{Plan, Sample};
 use recording::{CaptureFacts, Head, Kind, Link};
 use sinks::{ResultHead, Sink, distinct_names};
-use stream::{Engine, Output};
+use stream::{Engine, Output, TakeOutput};
 use tuple::{FieldId, Schema};
 use wire::LinkType;
 
@@ -32,7 +32,6 @@ const PATIENCE: Duration = Duration::from_millis(50);
 pub struct Run {
     work: Work,
     started: Instant,
-    results: Vec<Output>,
     rows: u64,
     flushed: Instant,
     names_told: usize,
@@ -41,6 +40,18 @@ pub struct Run {
     told: CaptureFacts,
     /// Most bytes kept of a packet, live; else 0.
     pub snaplen: u32,
+    /// What ends reading before the input's end, where the source does not heed it itself.
+    pub stop: Option<Stop>,
+    reach: Reach,
+}
+
+/// How far the input has been read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// To its end, or as far as was asked for. What has no end of its own, as a pipe, ends where somebody ends it.
+    Whole,
+    /// Not to its end: somebody ended it.
+    Cut,
 }
 
 /// Where tuples come from.
@@ -84,21 +95,14 @@ impl Run {
         Run {
             work,
             started,
-            results: Vec::new(),
             rows: 0,
             flushed: started,
             names_told: 0,
             facts: CaptureFacts::default(),
             told: CaptureFacts::default(),
             snaplen: 0,
-        }
-    }
-
-    /// What ends reading, with all that is known by then.
-    pub fn stopper(&self) -> Option<Arc<AtomicBool>> {
-        match &self.work {
-            Work::Packets(job) => Some(job.stopper()),
-            Work::Recording(_) => None,
+            stop: None,
+            reach: Reach::Whole,
         }
     }
 
@@ -138,6 +142,7 @@ impl Run {
                     version: env!("CARGO_PKG_VERSION").into(),
                     run,
                     sample: sample.clone(),
+                    sample_seed: plan.monitor.sample_seed,
                     redacted: None,
                     capture: self.facts.clone(),
                 },
@@ -168,11 +173,16 @@ impl Run {
     pub fn go(&mut self, sink: &mut dyn Sink, display: &mut Display) -> io::Result<()> {
         let result = self.take_results(sink, display);
         display.progress.finish(self.position());
+        if let (true, (read, Some(all))) = (self.stop.as_ref().is_some_and(Stop::is_asked), self.position())
+            && read < all
+        {
+            self.reach = Reach::Cut;
+        }
         result
     }
 
-    /// Ends it, and says what has happened.
-    pub fn end(self, plan: &Plan) -> Summary {
+    /// Ends it, and says what has happened; `signal` is the one that has ended it, if one has.
+    pub fn end(self, plan: &Plan, signal: Option<&str>) -> Summary {
         let error = |e: &capture::SourceError| InputError {
             path: e.path.display().to_string(),
             offset: e.offset,
@@ -208,9 +218,14 @@ impl Run {
             kept: None,
             packets_kept: None,
             seen: ended.seen,
+            memory: None,
+            epochs_cut: ended.epochs_cut,
             limit_reached: ended.limit_reached,
             sampling: ended.sampling,
             errors,
+            cut_short: signal
+                .filter(|_| self.reach == Reach::Cut)
+                .map(|signal| format!("{signal} ended it before the input's end; the result is incomplete")),
             panics: ended.panics,
             output_errors: Vec::new(),
             elapsed: self.started.elapsed(),
@@ -219,16 +234,30 @@ impl Run {
 
     fn take_results(&mut self, sink: &mut dyn Sink, display: &mut Display) -> io::Result<()> {
         loop {
+            self.tell_names(sink);
+            let is_stopped = self.stop.as_ref().is_some_and(Stop::is_asked);
+            let mut delivery = Delivery { sink, progress: &display.progress, rows: 0, failed: None };
             let (is_over, watermark) = match &mut self.work {
                 Work::Packets(job) => {
-                    let step = job.next(PATIENCE, &mut self.results);
+                    if is_stopped {
+                        job.stop();
+                    }
+                    let step = job.next(PATIENCE, &mut delivery);
                     (step == Step::Done, Some(job.watermark().0))
                 }
-                Work::Recording(feed) => (!feed.next(&mut self.results), None),
+                Work::Recording(feed) if is_stopped => {
+                    self.reach = Reach::Cut;
+                    feed.finish(&mut delivery);
+                    (true, None)
+                }
+                Work::Recording(feed) => (!feed.next(&mut delivery), None),
             };
+            let Delivery { rows, failed, .. } = delivery;
+            self.rows += rows;
+            failed.map_or(Ok(()), Err)?;
             self.tell_facts(sink, watermark);
-            if !self.results.is_empty() {
-                self.deliver(sink, display)?;
+            if rows > 0 {
+                self.flush(sink, display)?;
             }
             if let Some(watermark) = watermark {
                 sink.advance(watermark)?;
@@ -271,26 +300,45 @@ impl Run {
         }
     }
 
-    fn deliver(&mut self, sink: &mut dyn Sink, display: &Display) -> io::Result<()> {
-        if let Work::Packets(job) = &self.work {
-            for (ip, name) in &job.names()[self.names_told..] {
-                sink.learn_name(*ip, name);
-            }
-            self.names_told = job.names().len();
+    /// Host names that the captures hold.
+    fn tell_names(&mut self, sink: &mut dyn Sink) {
+        let Work::Packets(job) = &self.work else { return };
+        for (ip, name) in &job.names()[self.names_told..] {
+            sink.learn_name(*ip, name);
         }
-        let (results, rows) = (&mut self.results, &mut self.rows);
-        display.progress.aside(|| -> io::Result<()> {
-            for Output { pipeline, batch, watermark_ns } in results.drain(..) {
-                sink.advance(watermark_ns)?;
-                sink.write(pipeline.unwrap_or(0), &batch)?;
-                *rows += batch.rows() as u64;
-            }
-            Ok(())
-        })?;
+        self.names_told = job.names().len();
+    }
+
+    fn flush(&mut self, sink: &mut dyn Sink, display: &Display) -> io::Result<()> {
         if display.prompt || self.flushed.elapsed() >= FLUSH_EVERY {
             display.progress.aside(|| sink.flush())?;
             self.flushed = Instant::now();
         }
         Ok(())
+    }
+}
+
+/// Hands rows to the sink as they are made: nobody holds all rows of a window or an epoch.
+struct Delivery<'r> {
+    sink: &'r mut dyn Sink,
+    progress: &'r Progress,
+    rows: u64,
+    /// What the sink said when it failed; it gets nothing more then.
+    failed: Option<io::Error>,
+}
+
+impl TakeOutput for Delivery<'_> {
+    fn take(&mut self, Output { pipeline, batch, watermark_ns }: Output) {
+        if self.failed.is_some() {
+            return;
+        }
+        let written = self.progress.aside(|| {
+            self.sink.advance(watermark_ns)?;
+            self.sink.write(pipeline.unwrap_or(0), &batch)
+        });
+        match written {
+            Ok(()) => self.rows += batch.rows() as u64,
+            Err(error) => self.failed = Some(error),
+        }
     }
 }

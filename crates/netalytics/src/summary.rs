@@ -11,6 +11,8 @@ use monitor::pressure::{Change, History};
 use recording::Kept;
 use serde_json::{Map, Value, json};
 use sinks::units;
+
+use crate::memory::Memory;
 use wire::{Timestamp, Undecodable};
 
 /// A run in numbers.
@@ -33,12 +35,18 @@ pub struct Summary {
     pub packets_kept: Option<PacketsKept>,
     /// Time of the first packet, and of the last.
     pub seen: Option<(Timestamp, Timestamp)>,
+    /// How memory was divided.
+    pub memory: Option<Memory>,
+    /// Epochs whose rows were printed before their end, as there was no room for all of them.
+    pub epochs_cut: u64,
     /// LIMIT ended the run.
     pub limit_reached: bool,
     /// How SAMPLE auto has changed the sampling rates.
     pub sampling: History,
     /// What went wrong with the inputs.
     pub errors: Vec<InputError>,
+    /// What ended the run before its input did.
+    pub cut_short: Option<String>,
     /// What workers said that failed: our own bugs.
     pub panics: Vec<String>,
     /// Why the result, or the packets, could not be written.
@@ -101,11 +109,11 @@ impl Summary {
             lines.push(("parsers", None, trouble));
         }
         lines.push(("tuples", Some(a.tuples), listed(&stream_trouble(&self.stream))));
-        lines.push((
-            "rows",
-            Some(self.rows),
-            if self.limit_reached { "LIMIT reached".into() } else { String::new() },
-        ));
+        let mut notes = listed(&vec![("epochs_cut", self.epochs_cut)]);
+        if self.limit_reached {
+            notes = [notes.as_str(), "LIMIT reached"].map(str::trim).join(" ");
+        }
+        lines.push(("rows", Some(self.rows), notes.trim().to_owned()));
         lines.extend(self.keeping());
         let mut text = aligned(&lines);
         text.push_str(&self.pace());
@@ -140,6 +148,14 @@ impl Summary {
         let mut lines = Vec::new();
         if let Some(kept) = &self.kept {
             lines.push(("recorded", Some(kept.rows), size(kept.files, kept.bytes)));
+            if kept.rows_unfinished > 0 {
+                let note = format!(
+                    "rows of {} files without an end, which only netalytics reads; the next record into the folder \
+                     ends them",
+                    kept.files_unfinished
+                );
+                lines.push(("  unfinished", Some(kept.rows_unfinished), note));
+            }
             if kept.rows_lost > 0 {
                 lines.push(("  lost", Some(kept.rows_lost), "rows that could not be written".into()));
             }
@@ -169,6 +185,7 @@ impl Summary {
         self.errors
             .iter()
             .map(|e| e.text.as_str())
+            .chain(self.cut_short.as_deref())
             .chain(panics)
             .chain(self.output_errors.iter().map(String::as_str))
     }
@@ -185,6 +202,7 @@ impl Summary {
             "version": env!("CARGO_PKG_VERSION"),
             "complete": self.is_complete(),
             "errors": self.errors.iter().map(error).collect::<Vec<_>>(),
+            "cut_short": self.cut_short,
             "panics": self.panics,
             "output_error": (!self.output_errors.is_empty()).then(|| self.output_errors.join("; ")),
             "limit_reached": self.limit_reached,
@@ -224,6 +242,7 @@ impl Summary {
             })),
             "recorded": self.kept.map(|k| json!({
                 "files": k.files, "rows": k.rows, "bytes": k.bytes, "rows_lost": k.rows_lost,
+                "files_unfinished": k.files_unfinished, "rows_unfinished": k.rows_unfinished,
                 "files_recovered": k.files_recovered, "rows_recovered": k.rows_recovered,
             })),
             "packets_kept": self.packets_kept.map(|k| json!({
@@ -231,6 +250,8 @@ impl Summary {
             })),
             "stream": object(&stream_counts(&self.stream)),
             "rows": self.rows,
+            "epochs_cut": self.epochs_cut,
+            "memory": self.memory.map(|memory| memory.json()),
             "elapsed_ns": u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX),
         });
         format!("{value:#}\n")
@@ -499,6 +520,8 @@ mod tests {
             stream: stream::Counters { tuples_in: 7, tuples_late: 1, ..Default::default() },
             rows: 6,
             seen: Some((Timestamp(1_000_000_000), Timestamp(2_500_000_000))),
+            memory: None,
+            epochs_cut: 0,
             limit_reached: false,
             sampling: History::default(),
             errors: vec![InputError {
@@ -507,6 +530,7 @@ mod tests {
                 text: "x.pcap: byte 9: cut".into(),
                 after_packets: 100,
             }],
+            cut_short: None,
             panics: Vec::new(),
             output_errors: Vec::new(),
             replayed: None,

@@ -168,7 +168,7 @@ fn answers_stay() {
         ("http", "captures/shop/in.pcap".to_owned(), "url_template", "url"),
         ("mysql_query", "captures/shop/in.pcap".to_owned(), "fingerprint", "fingerprint"),
     ];
-    cases.extend(shared("live-captures/mc_text.pcap").map(|c| ("memcached", c, "command", "cache_key")));
+    cases.extend(shared("live-captures/mc_text.pcap").map(|c| ("memcached", c, "status", "cache_key")));
     cases.extend(shared("live-captures/http_mix.pcap").map(|c| ("http", c, "url_template", "url")));
     cases.extend(shared("live-captures/nfs.pcap.gz").map(|c| ("nfs", c, "procedure", "path")));
     for (parser, capture, kept, folded) in cases {
@@ -228,8 +228,8 @@ fn what_cannot_be_found_is_said() {
     let recording = record("PARSE http", capture, &folder, &[]);
     let notes = |query: &str| netalytics(&["query", query, "-r", &recording]).1;
     assert!(notes("PARSE http WHERE url like '%x%'").contains("note: url was redacted"));
-    assert!(!notes("PARSE http WHERE path like '%x%'").contains("redacted"));
+    assert!(!notes("PARSE http WHERE method like '%x%'").contains("redacted"));
     netalytics(&["record", "PARSE http", "-r", capture, "-o", &recording]);
     assert!(notes("PARSE http").contains("different keys"));
-    assert!(!notes("PARSE http PROCESS (group-count: group=path)").contains("different keys"));
+    assert!(!notes("PARSE http PROCESS (group-count: group=method)").contains("different keys"));
 }

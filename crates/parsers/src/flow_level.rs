@@ -46,7 +46,9 @@ pub mod tcp_conn_time {
     #[must_use]
     pub fn schema() -> Schema {
         let doc = "SYN, and FIN or RST (the first that ends the connection), or expiry";
-        Schema::of_parser("tcp_conn_time", 1, doc, FIELDS, Some(CONN_TIME_NS), None)
+        let facts =
+            &tuple::Facts { success: Some("flag = 'FIN'"), whole: Some("event = 'end'"), workload: None };
+        Schema { facts, ..Schema::of_parser("tcp_conn_time", 1, doc, FIELDS, Some(CONN_TIME_NS), None) }
     }
 
     /// Writes the tuple of a SYN.

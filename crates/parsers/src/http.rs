@@ -26,7 +26,7 @@ mod tests;
 #[cfg(test)]
 pub(crate) use self::search::Heads;
 
-use tuple::Schema;
+use tuple::{Facts, Schema, Workload};
 
 use self::connection::Connection;
 use crate::Protocol;
@@ -48,15 +48,15 @@ pub static PROTOCOL: Protocol = Protocol {
 
 /// The fields of both parsers.
 pub mod fields {
-    use super::redact::{QUERY_VALUES, URL_VALUES};
+    use super::redact::{MEDIA_TYPE_VALUES, PATH_VALUES, QUERY_VALUES, URL_VALUES};
 
     tuple::fields! {
         METHOD: Text, None, "method", "request method";
         HOST: Text, None, "host", "host and port asked for: of the request target, else the Host field" => URL_VALUES;
-        PATH: Text, None, "path", "path asked for, without the query string";
+        PATH: Text, None, "path", "path asked for, without the query string" => PATH_VALUES;
         URL_QUERY: Text, None, "url_query", "what follows the ? in the request target" => QUERY_VALUES;
         URL: Text, None, "url", "host, path and query string" => URL_VALUES;
-        URL_TEMPLATE: Text, None, "url_template", "path with numbers, UUIDs and long tokens as {id}";
+        URL_TEMPLATE: Text, None, "url_template", "path with numbers, UUIDs and long tokens as {id}" => PATH_VALUES;
         HTTP_VERSION: Text, None, "http_version", "0.9, 1.0 or 1.1: the request's, else the response's";
         STATUS: U64, None, "status", "response status code";
         INTERIM_STATUS: U64, None, "interim_status", "status code of the last interim response (1xx) before it";
@@ -65,7 +65,7 @@ pub mod fields {
         RESPONSE_TIME_NS: I64, Nanoseconds, "response_time_ns", "last byte of the request to first byte of the response";
         TRANSFER_TIME_NS: I64, Nanoseconds, "transfer_time_ns", "first to last byte of the response";
         USER_AGENT: Text, None, "user_agent", "the request's User-Agent field";
-        CONTENT_TYPE: Text, None, "content_type", "the response's Content-Type field";
+        CONTENT_TYPE: Text, None, "content_type", "the response's Content-Type field" => MEDIA_TYPE_VALUES;
     }
 }
 
@@ -81,6 +81,20 @@ pub fn schema_get() -> Schema {
     schema_of("http_get", "HTTP/1 GET requests with their responses")
 }
 
+/// What the query language knows of requests.
+const FACTS: Facts = Facts {
+    success: Some("status < 400"),
+    whole: None,
+    workload: Some(Workload {
+        operation: "method",
+        reads: "method in ('GET', 'HEAD')",
+        writes: "method in ('POST', 'PUT', 'PATCH', 'DELETE')",
+        status: "status",
+        bytes: ["response_bytes", "request_bytes"],
+    }),
+};
+
 fn schema_of(name: &'static str, doc: &'static str) -> Schema {
-    Schema::of_parser(name, 1, doc, fields::FIELDS, Some(fields::RESPONSE_TIME_NS), Some(fields::URL))
+    let (measure, key) = (Some(fields::RESPONSE_TIME_NS), Some(fields::URL));
+    Schema { facts: &FACTS, ..Schema::of_parser(name, 1, doc, fields::FIELDS, measure, key) }
 }

@@ -7,7 +7,7 @@
 //!
 //! Sources: memcached's doc/protocol.txt, doc/protocol-binary.xml and proto_text.c.
 
-use tuple::Schema;
+use tuple::{Facts, Schema, Workload};
 use wire::Timestamp;
 
 use crate::{Direction, Gap, Output, Protocol, Segment, StreamParser};
@@ -18,6 +18,7 @@ mod conversation;
 mod emit;
 mod pairing;
 mod recognise;
+mod redact;
 mod reply;
 mod text;
 mod udp;
@@ -48,8 +49,10 @@ pub static PROTOCOL: Protocol = Protocol {
 pub mod field {
     use tuple::redact::HASH;
 
+    use super::redact::COMMAND_WORDS;
+
     tuple::fields! {
-        COMMAND: Text, None, "command", "command as the protocol names it: get, gets, set, mg, getkq, increment, ...; null where the request was not seen";
+        COMMAND: Text, None, "command", "command as the protocol names it: get, gets, set, mg, getkq, increment, ...; null where the request was not seen" => COMMAND_WORDS;
         CACHE_KEY: Text, None, "cache_key", "key asked for (base64 keys of meta commands decoded); null for commands without" => HASH;
         HIT: Bool, None, "hit", "whether a read found its key; null for other commands and errors";
         VALUE_BYTES: U64, Bytes, "value_bytes", "length of the value stored or read";
@@ -74,8 +77,28 @@ pub fn schema_get() -> Schema {
     )
 }
 
+/// What the query language knows of commands.
+const FACTS: Facts = Facts {
+    // What a server says that did what it was asked; a miss is an answer, too. The binary protocol's errors have no end,
+    // so that it is the successes that are named.
+    success: Some(
+        "status in ('hit', 'miss', 'stored', 'not_stored', 'exists', 'not_found', 'deleted', 'touched', 'ok', \
+         'auth_continue')",
+    ),
+    whole: None,
+    workload: Some(Workload {
+        operation: "command",
+        reads: "command like 'get%' or command like 'gat%' or command = 'mg'",
+        writes: "command like 'set%' or command like 'add%' or command like 'replace%' or command like 'append%' or \
+                 command like 'prepend%' or command in ('cas', 'ms')",
+        status: "status",
+        bytes: ["value_bytes", "value_bytes"],
+    }),
+};
+
 fn schema_of(name: &'static str, doc: &'static str) -> Schema {
-    Schema::of_parser(name, 1, doc, field::FIELDS, Some(field::RESPONSE_TIME), Some(field::CACHE_KEY))
+    let (measure, key) = (Some(field::RESPONSE_TIME), Some(field::CACHE_KEY));
+    Schema { facts: &FACTS, ..Schema::of_parser(name, 1, doc, field::FIELDS, measure, key) }
 }
 
 #[derive(Default)]

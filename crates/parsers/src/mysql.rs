@@ -32,7 +32,7 @@ mod transaction;
 mod tuples;
 
 use connection::Connection;
-use tuple::{Fold, Schema};
+use tuple::{Facts, Fold, Schema, Workload};
 
 use crate::Protocol;
 
@@ -68,9 +68,28 @@ tuple::fields! {
     TRANSFER_TIME: I64, Nanoseconds, "transfer_time_ns", "from the response's first byte to its last";
 }
 
+/// What the query language knows of commands.
+const FACTS: Facts = Facts {
+    // Without a response there is no response time, and the second part is null.
+    success: Some(
+        "(error_code is null or error_code = 0) and (response_time_ns >= 0ns or response_time_ns < 0ns)",
+    ),
+    whole: None,
+    workload: Some(Workload {
+        operation: "fingerprint",
+        reads: "fingerprint like 'select%' or fingerprint like 'SELECT%'",
+        writes: "fingerprint like 'insert%' or fingerprint like 'update%' or fingerprint like 'delete%' or \
+                 fingerprint like 'replace%' or fingerprint like 'INSERT%' or fingerprint like 'UPDATE%' or \
+                 fingerprint like 'DELETE%' or fingerprint like 'REPLACE%'",
+        status: "error_code",
+        bytes: ["response_bytes", "request_bytes"],
+    }),
+};
+
 /// The schema of `mysql_query`.
 #[must_use]
 pub fn schema() -> Schema {
     let doc = "MySQL and MariaDB commands, each with its result";
-    Schema::of_parser("mysql_query", 1, doc, FIELDS, Some(RESPONSE_TIME), Some(FINGERPRINT))
+    let (measure, key) = (Some(RESPONSE_TIME), Some(FINGERPRINT));
+    Schema { facts: &FACTS, ..Schema::of_parser("mysql_query", 1, doc, FIELDS, measure, key) }
 }

@@ -6,7 +6,7 @@
 //! replies of the same connection. See `docs/nfs.md` for the fields, the clocks and the limits.
 //! Not read: bodies that RPCSEC_GSS wraps or encrypts, RDMA, and RPC inside TLS.
 
-use tuple::{Holds, Part, Schema, common};
+use tuple::{Facts, Holds, Part, Schema, Workload, common};
 use wire::Timestamp;
 
 use crate::{Direction, Gap, Output, Protocol, Segment, StreamParser};
@@ -122,9 +122,23 @@ pub fn schema() -> Schema {
     schema_of("nfs", "NFS calls with their replies; version 3 in full, 2 and 4 in outline")
 }
 
+/// What the query language knows of calls.
+const FACTS: Facts = Facts {
+    // A call that was taken, and did what it was asked where its procedure can fail.
+    success: Some("rpc_status = 'success' and (status is null or status = 'ok')"),
+    whole: None,
+    workload: Some(Workload {
+        operation: "procedure",
+        reads: "procedure = 'READ'",
+        writes: "procedure = 'WRITE'",
+        status: "status",
+        bytes: ["result_count", "result_count"],
+    }),
+};
+
 fn schema_of(name: &'static str, doc: &'static str) -> Schema {
     let (measure, key) = (Some(field::RESPONSE_TIME), Some(field::FILE_HANDLE));
-    Schema { parts: PARTS, ..Schema::of_parser(name, 1, doc, field::FIELDS, measure, key) }
+    Schema { parts: PARTS, facts: &FACTS, ..Schema::of_parser(name, 1, doc, field::FIELDS, measure, key) }
 }
 
 /// The linked tables of a recording, as in the traces of the Chronicle paper.

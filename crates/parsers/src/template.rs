@@ -6,7 +6,7 @@
 
 use memchr::memchr;
 use tuple::redact::HASH;
-use tuple::{Schema, TupleWriter};
+use tuple::{Facts, Schema, TupleWriter};
 
 use crate::request_response::{Cut, Messages, RequestResponse};
 use crate::resync::next_line;
@@ -35,7 +35,9 @@ tuple::fields! {
 /// The schema.
 #[must_use]
 pub fn schema() -> Schema {
-    Schema::of_parser("store", 1, "requests to a toy store", FIELDS, Some(RESPONSE_TIME_NS), Some(KEY))
+    let (measure, key) = (Some(RESPONSE_TIME_NS), Some(KEY));
+    let facts = &Facts { success: Some("error is null"), ..Facts::NONE };
+    Schema { facts, ..Schema::of_parser("store", 1, "requests to a toy store", FIELDS, measure, key) }
 }
 
 // begin: the protocol

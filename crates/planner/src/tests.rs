@@ -5,7 +5,7 @@ use std::sync::Arc;
 use plan::{Plan, Predicate};
 use proptest::prelude::*;
 use query::HostTable;
-use tuple::{DataType, Field, FieldId, Schema, Unit, common};
+use tuple::{DataType, Facts, Field, FieldId, Schema, Unit, common};
 
 use crate::{explain, lower};
 
@@ -25,7 +25,10 @@ fn schemas() -> Vec<Arc<Schema>> {
         bytes("response_bytes"),
         time("response_time_ns"),
     ];
-    [
+    let connections =
+        const { &Facts { success: Some("flag = 'FIN'"), whole: Some("event = 'end'"), workload: None } };
+    let requests = const { &Facts { success: Some("status < 400"), whole: None, workload: None } };
+    let mut schemas = [
         Schema::of_parser("tcp_flow_key", 1, "", &[ip("src_ip"), ip("dst_ip")], None, None),
         Schema::of_parser(
             "tcp_conn_time",
@@ -45,9 +48,11 @@ fn schemas() -> Vec<Arc<Schema>> {
         ),
         Schema::of_parser("http_get", 1, "", &http, own(5), own(2)),
         Schema::of_parser("http", 1, "", &http, own(5), own(2)),
-    ]
-    .map(Arc::new)
-    .into()
+    ];
+    schemas[1].facts = connections;
+    schemas[3].facts = requests;
+    schemas[4].facts = requests;
+    schemas.map(Arc::new).into()
 }
 
 fn plan(text: &str) -> Plan {
@@ -135,12 +140,18 @@ fn the_real_parsers_have_what_queries_rely_on() {
     let schemas = parsers::registry::schemas();
     let mut hosts = HostTable::new();
     hosts.insert_hosts_file("10.0.0.1 h1\n10.0.0.2 h2\n");
-    let success =
-        ["http", "http_get", "mysql_query", "memcached", "memcached_get", "nfs", "rpc", "tcp_conn_time"];
-    let successes = success.map(|p| format!("PARSE {p} PROCESS success, diff, (group: group=destIP)"));
+    let with = |fact: fn(&Facts) -> bool| {
+        schemas.iter().filter(move |schema| fact(schema.facts)).map(|schema| schema.name.to_string())
+    };
+    let successes = with(|facts| facts.success.is_some())
+        .map(|p| format!("PARSE {p} PROCESS success, diff, (group: group=destIP)"));
     let successes = successes.map(|q| q.replace("tcp_conn_time", "tcp_conn_time WHERE event = 'end'"));
+    let workloads =
+        with(|facts| facts.workload.is_some()).map(|p| format!("PARSE {p} PROCESS workload-profile"));
     let papers = [PAPER_1, PAPER_2, PAPER_3, PAPER_4].map(str::to_owned);
-    for text in successes.iter().chain(&papers) {
+    let all: Vec<String> = successes.chain(workloads).chain(papers).collect();
+    assert_eq!(all.len(), 8 + 7 + 4, "parsers that know their successes, and their workloads: {all:?}");
+    for text in &all {
         if let Err(errors) = query::check(text, &schemas, &hosts) {
             panic!("{}", query::render(&errors, text));
         }

@@ -1,5 +1,7 @@
 //! The structure of a query's text: clauses, lists, conditions. Names are as written and mean nothing yet.
 
+use plan::Compare;
+
 use crate::Span;
 
 /// A query.
@@ -42,7 +44,7 @@ pub enum Expr {
     /// Not.
     Not(Box<Expr>),
     /// `left op right`.
-    Compare(Atom, CompareOp, Atom),
+    Compare(Atom, Compare, Atom),
     /// `column like 'pattern'`.
     Like(Atom, Atom),
     /// `column in (a, b)`.
@@ -51,32 +53,6 @@ pub enum Expr {
     IsNull(Atom),
     /// A column that is true or false by itself.
     Truth(Atom),
-}
-
-/// A comparison's sign.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum CompareOp {
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-}
-
-impl CompareOp {
-    /// The sign with its sides exchanged.
-    #[must_use]
-    pub fn mirrored(self) -> CompareOp {
-        match self {
-            CompareOp::Lt => CompareOp::Gt,
-            CompareOp::Le => CompareOp::Ge,
-            CompareOp::Gt => CompareOp::Lt,
-            CompareOp::Ge => CompareOp::Le,
-            same => same,
-        }
-    }
 }
 
 /// One processor of PROCESS.

@@ -4,8 +4,9 @@
 //! Comments run from `--`, where a token could begin, to the end of the line. Never fails: what fits nothing is a
 //! token of its own.
 
+use plan::Compare;
+
 use crate::Span;
-use crate::ast::CompareOp;
 
 /// What a word may consist of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub enum Kind {
     /// Quoted text that never ends.
     Unterminated,
     /// `=`, `<` …; `==` is `=`, `<>` is `!=`.
-    Compare(CompareOp),
+    Compare(Compare),
     /// One of `( ) , ; :`.
     Mark(char),
     /// Anything else.
@@ -101,15 +102,15 @@ fn quoted(rest: &str, quote: char) -> (Kind, usize) {
 }
 
 fn comparison(rest: &str) -> Option<(Kind, usize)> {
-    const SIGNS: [(&str, CompareOp); 8] = [
-        ("==", CompareOp::Eq),
-        ("!=", CompareOp::Ne),
-        ("<>", CompareOp::Ne),
-        ("<=", CompareOp::Le),
-        (">=", CompareOp::Ge),
-        ("=", CompareOp::Eq),
-        ("<", CompareOp::Lt),
-        (">", CompareOp::Gt),
+    const SIGNS: [(&str, Compare); 8] = [
+        ("==", Compare::Eq),
+        ("!=", Compare::Ne),
+        ("<>", Compare::Ne),
+        ("<=", Compare::Le),
+        (">=", Compare::Ge),
+        ("=", Compare::Eq),
+        ("<", Compare::Lt),
+        (">", Compare::Gt),
     ];
     SIGNS.iter().find(|(sign, _)| rest.starts_with(sign)).map(|(sign, op)| (Kind::Compare(*op), sign.len()))
 }

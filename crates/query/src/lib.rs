@@ -7,12 +7,12 @@
 
 #![forbid(unsafe_code)]
 
+mod aliases;
 pub mod ast;
 pub mod blocks;
 mod check;
 pub mod checked;
 mod error;
-mod facts;
 mod grammar;
 mod hosts;
 mod iso_time;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tuple::{DataType, Field, Schema, Unit};
+use tuple::{DataType, Facts, Field, Schema, Unit, Workload};
 
 use crate::HostTable;
 
@@ -94,5 +94,35 @@ fn parser(name: &'static str, own: &[Field], measure: Option<&str>, key: Option<
     let mut schema = Schema::of_parser(name, 1, "", own, None, None);
     schema.measure = measure.and_then(|m| schema.find(m));
     schema.key = key.and_then(|k| schema.find(k));
+    schema.facts = facts(name);
     Arc::new(schema)
+}
+
+fn facts(parser: &str) -> &'static Facts {
+    const fn success(success: &'static str) -> Facts {
+        Facts { success: Some(success), ..Facts::NONE }
+    }
+    const HTTP: Facts = Facts {
+        workload: Some(Workload {
+            operation: "method",
+            reads: "method in ('GET', 'HEAD')",
+            writes: "method in ('POST', 'PUT', 'PATCH', 'DELETE')",
+            status: "status",
+            bytes: ["response_bytes", "request_bytes"],
+        }),
+        ..success("status < 400")
+    };
+    match parser {
+        "http" | "http_get" => &HTTP,
+        "mysql_query" => {
+            const {
+                &success(
+                    "(error_code is null or error_code = 0) and (response_time_ns >= 0ns or response_time_ns < 0ns)",
+                )
+            }
+        }
+        "memcached" => const { &success("status in ('hit', 'miss', 'stored')") },
+        "tcp_conn_time" => const { &Facts { whole: Some("event = 'end'"), ..success("flag = 'FIN'") } },
+        _ => &Facts::NONE,
+    }
 }

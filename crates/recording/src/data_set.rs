@@ -2,15 +2,16 @@
 //! Files that a killed writer left behind are read as far as their journal goes; nothing is changed on disk.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tuple::Part;
 
+use crate::disk;
 use crate::head::{Head, Kind};
-use crate::layout::{Listing, names};
+use crate::layout::{Listing, Names, names};
 use crate::reader;
 
 /// Something that could not be read, and why, for a person.
@@ -36,6 +37,44 @@ pub struct DataSet {
     pub tables: BTreeMap<String, Table>,
     /// Files that could not be read.
     pub problems: Vec<Problem>,
+    /// Files without an end.
+    pub unfinished: Vec<Unfinished>,
+}
+
+/// A file that lacks its end, and what that means for whoever reads it now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    /// The file.
+    pub path: PathBuf,
+    /// What there is of it.
+    pub left: Left,
+}
+
+/// What there is of an unfinished file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Its writer was killed, or failed, before a row group was complete: nothing.
+    Nothing,
+    /// Its writer was killed, or failed: the row groups that were complete.
+    Groups,
+    /// Another process is writing it.
+    InWork,
+}
+
+impl fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let left = match self.left {
+            Left::Nothing => {
+                "its writer was killed or failed before its first row group was complete: nothing of it can be read"
+            }
+            Left::Groups => {
+                "its writer was killed or failed: it is read as far as its row groups are complete, and what followed \
+                 is lost"
+            }
+            Left::InWork => "another process is writing it: it is not read",
+        };
+        write!(f, "{}: {left}", self.path.display())
+    }
 }
 
 /// A table: what its files say of themselves.
@@ -92,11 +131,18 @@ impl DataSet {
     }
 
     fn add_folder(&mut self, folder: &Path) -> io::Result<()> {
-        let mut tables: Vec<PathBuf> =
-            std::fs::read_dir(folder)?.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>()?;
-        tables.sort();
+        let mut entries: Vec<_> = std::fs::read_dir(folder)?.collect::<Result<_, _>>()?;
+        entries.sort_by_key(std::fs::DirEntry::path);
         let mut found = false;
-        for path in tables.iter().filter(|path| path.is_dir()) {
+        for entry in entries {
+            let path = &entry.path();
+            if !entry.file_type()?.is_dir() {
+                if path.is_dir() {
+                    let message = "is a symbolic link, which may lead anywhere: it is not followed";
+                    self.problems.push(Problem::new(path, message));
+                }
+                continue;
+            }
             let Some(table) = path.file_name().and_then(|name| name.to_str()) else { continue };
             let listing = Listing::of(path, table)?;
             found |= !listing.finished.is_empty() || !listing.growing.is_empty();
@@ -107,14 +153,11 @@ impl DataSet {
                 let names = names(path, table, number);
                 match growing {
                     false => self.add_file(table, names.finished, None),
-                    true if is_orphan(&names.growing) => {
-                        self.add_file(table, names.growing, Some(names.journal))
-                    }
-                    true => {}
+                    true => self.add_growing(table, names),
                 }
             }
         }
-        if !found {
+        if !found && self.problems.is_empty() {
             return Err(io::Error::other(
                 "holds no recording: a folder written by netalytics record is wanted, or the names of capture files",
             ));
@@ -122,11 +165,23 @@ impl DataSet {
         Ok(())
     }
 
+    /// A file without its end.
+    fn add_growing(&mut self, table: &str, names: Names) {
+        let path = names.growing;
+        match is_orphan(&path) {
+            Ok(true) => self.add_file(table, path, Some(names.journal)),
+            Ok(false) => self.unfinished.push(Unfinished { path, left: Left::InWork }),
+            Err(error) => self.problems.push(Problem::new(&path, error.to_string())),
+        }
+    }
+
     fn add_file(&mut self, table: &str, path: PathBuf, journal: Option<PathBuf>) {
         match reader::glance(&path, journal.as_deref()) {
-            // Nothing of it was finished.
-            Ok(None) => {}
+            Ok(None) => self.unfinished.push(Unfinished { path, left: Left::Nothing }),
             Ok(Some((head, begin))) => {
+                if journal.is_some() {
+                    self.unfinished.push(Unfinished { path: path.clone(), left: Left::Groups });
+                }
                 let entry = Arc::new(Entry { path, journal, head, begin });
                 self.tables
                     .entry(table.into())
@@ -160,6 +215,6 @@ impl Table {
 }
 
 /// Whether nobody writes a growing file any more.
-fn is_orphan(path: &Path) -> bool {
-    File::open(path).is_ok_and(|file| file.try_lock_shared().is_ok())
+fn is_orphan(path: &Path) -> io::Result<bool> {
+    Ok(disk::open(path)?.try_lock_shared().is_ok())
 }

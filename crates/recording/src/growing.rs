@@ -5,13 +5,15 @@
 //! the journal; at the end the footer, the file to disk, its name, the folder to disk, and the journal goes last. The
 //! writer holds a lock on the file for as long as it lives, so that nobody else takes it for left behind.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use parquet::file::metadata::ParquetMetaData;
 use tuple::{Batch, FieldId, Schema};
 
+use crate::disk;
 use crate::head::Head;
 use crate::journal;
 use crate::layout::{Listing, Names, names};
@@ -25,7 +27,18 @@ pub struct Growing {
     rows: u64,
 }
 
-/// What a finished file holds.
+/// What lies on disk of a file that nobody writes any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnDisk {
+    /// Nothing that can be read.
+    Nothing,
+    /// Row groups, but not the end that other readers want: it could not be written.
+    Unfinished(Size),
+    /// A whole file under its name.
+    Finished(Size),
+}
+
+/// How much a file holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
     /// Rows.
@@ -41,12 +54,13 @@ impl Growing {
         head: &Head,
         schema: Arc<Schema>,
         columns: Vec<FieldId>,
+        group_memory: usize,
     ) -> io::Result<Growing> {
-        fs::create_dir_all(folder)?;
+        disk::create_table_folder(folder)?;
         let mut number = Listing::of(folder, &head.table)?.next_number();
         let (names, file) = loop {
             let names = names(folder, &head.table, number);
-            match OpenOptions::new().write(true).create_new(true).open(&names.growing) {
+            match disk::create(&names.growing) {
                 // Whoever recovers files may have taken it for left behind before it was locked.
                 Ok(file) if file.try_lock().is_ok() && names.growing.exists() => break (names, file),
                 Ok(_) => number += 1,
@@ -54,8 +68,8 @@ impl Growing {
                 Err(e) => return Err(e),
             }
         };
-        let journal = File::create(&names.journal)?;
-        let writer = TableWriter::new(file, head.kind, schema, columns)?;
+        let journal = disk::create(&names.journal)?;
+        let writer = TableWriter::new(file, head.kind, schema, columns)?.with_group_memory(group_memory);
         Ok(Growing { names, writer, journal, rows: 0 })
     }
 
@@ -89,7 +103,7 @@ impl Growing {
     }
 
     /// The file under its name, on disk. When that fails, what can be saved of it is.
-    pub fn finish(mut self, head: &Head) -> (Size, io::Result<()>) {
+    pub fn finish(mut self, head: &Head) -> (OnDisk, io::Result<()>) {
         let last_group = self.end_group(head);
         let Growing { names, writer, rows, .. } = self;
         let done = last_group.and_then(|()| writer.finish(head)).and_then(|file| {
@@ -99,23 +113,44 @@ impl Growing {
             Ok(Size { rows, bytes })
         });
         match done {
-            Ok(size) => (size, Ok(())),
-            Err(error) => (recover(&names).unwrap_or_default().unwrap_or_default(), Err(error)),
+            Ok(size) => (OnDisk::Finished(size), Ok(())),
+            Err(error) => (save(&names), Err(error)),
         }
     }
 
     /// After an error: saves the row groups that had ended.
-    pub fn salvage(self) -> Size {
+    pub fn salvage(self) -> OnDisk {
         let Growing { names, writer, .. } = self;
         drop(writer);
-        recover(&names).unwrap_or_default().unwrap_or_default()
+        save(&names)
     }
+}
+
+/// Gives the file its end; where even that fails, says what lies there without.
+fn save(names: &Names) -> OnDisk {
+    match recover(names) {
+        Ok(Some(size)) => OnDisk::Finished(size),
+        Ok(None) => OnDisk::Nothing,
+        Err(_) => unfinished(names).map_or(OnDisk::Nothing, OnDisk::Unfinished),
+    }
+}
+
+/// The row groups that a reader finds by the journal.
+fn unfinished(names: &Names) -> Option<Size> {
+    let metadata = journal::read(&disk::read(&names.journal).ok()?)?;
+    let bytes = journal::end(&metadata);
+    let is_there = names.growing.metadata().is_ok_and(|file| file.len() >= bytes);
+    is_there.then(|| Size { rows: rows_of(&metadata), bytes })
+}
+
+fn rows_of(metadata: &ParquetMetaData) -> u64 {
+    u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0)
 }
 
 /// Gives a file that lacks its end the end that its journal knows, and its name. `None` when its writer is alive, or
 /// nothing was left to save; then it is gone.
 pub fn recover(names: &Names) -> io::Result<Option<Size>> {
-    let mut file = match OpenOptions::new().read(true).write(true).open(&names.growing) {
+    let mut file = match disk::open_to_mend(&names.growing) {
         Ok(file) => file,
         // Its journal was all that was still to go.
         Err(e) if e.kind() == io::ErrorKind::NotFound => return remove(&names.journal).map(|()| None),
@@ -126,7 +161,7 @@ pub fn recover(names: &Names) -> io::Result<Option<Size>> {
         Err(TryLockError::WouldBlock) => return Ok(None),
         Err(TryLockError::Error(e)) => return Err(e),
     }
-    let Some(metadata) = journal::read(&fs::read(&names.journal).unwrap_or_default()) else {
+    let Some(metadata) = journal::read(&disk::read(&names.journal).unwrap_or_default()) else {
         remove(&names.growing)?;
         return remove(&names.journal).map(|()| None);
     };
@@ -137,8 +172,7 @@ pub fn recover(names: &Names) -> io::Result<Option<Size>> {
     file.write_all(&footer)?;
     file.sync_all()?;
     publish(names)?;
-    let rows = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0);
-    Ok(Some(Size { rows, bytes: end + footer.len() as u64 }))
+    Ok(Some(Size { rows: rows_of(&metadata), bytes: end + footer.len() as u64 }))
 }
 
 fn publish(names: &Names) -> io::Result<()> {

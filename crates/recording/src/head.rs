@@ -38,6 +38,8 @@ pub struct Head {
     pub run: u64,
     /// SAMPLE: `all`, `auto` or a fraction.
     pub sample: String,
+    /// The seed by which its flows were drawn.
+    pub sample_seed: u64,
     /// The name of the key that texts were redacted with; `None`: texts are as the packets say them.
     pub redacted: Option<u64>,
     /// What the packets came from.
@@ -108,6 +110,7 @@ impl Head {
             pair("version", self.version.clone()),
             pair("run", format!("{:016x}", self.run)),
             pair("sample", self.sample.clone()),
+            pair("sample_seed", self.sample_seed.to_string()),
             pair("inputs", json!(self.capture.inputs).to_string()),
             pair("links", Value::from(links).to_string()),
             pair("seen_bytes", self.capture.seen_bytes.to_string()),
@@ -149,7 +152,7 @@ impl Head {
             })
         };
         let time = |key: &str| find(key).and_then(|t| t.parse().ok());
-        let bytes = |key: &str| find(key).and_then(|n| n.parse().ok()).unwrap_or(0);
+        let number = |key: &str| find(key).and_then(|n| n.parse().ok()).unwrap_or(0);
         Ok(Head {
             table: text("table")?,
             kind: if text("kind")? == "tuples" { Kind::Tuples } else { Kind::Result },
@@ -158,14 +161,15 @@ impl Head {
             version: text("version")?,
             run: u64::from_str_radix(&text("run")?, 16).map_err(|_| "its metadata run is damaged")?,
             sample: text("sample")?,
+            sample_seed: number("sample_seed"),
             redacted: find("redacted").and_then(|name| u64::from_str_radix(name, 16).ok()),
             capture: CaptureFacts {
                 inputs: list("inputs")?.iter().filter_map(|v| Some(v.as_str()?.to_owned())).collect(),
                 links: list("links")?.iter().filter_map(link).collect(),
                 first_ts: time("first_ts"),
                 last_ts: time("last_ts"),
-                seen_bytes: bytes("seen_bytes"),
-                unseen_bytes: bytes("unseen_bytes"),
+                seen_bytes: number("seen_bytes"),
+                unseen_bytes: number("unseen_bytes"),
             },
         })
     }
@@ -216,6 +220,7 @@ pub(crate) mod tests {
             version: "0.1.0".into(),
             run: 0xfeed_0000_0000_0001,
             sample: "0.1".into(),
+            sample_seed: 3,
             redacted: Some(0xabcd),
             capture: CaptureFacts {
                 inputs: vec!["a.pcap".into(), "b \"c\".pcap".into()],

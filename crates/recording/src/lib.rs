@@ -11,6 +11,7 @@
 
 mod convert;
 mod data_set;
+mod disk;
 mod growing;
 mod head;
 mod joined;
@@ -24,7 +25,7 @@ mod replay;
 mod table;
 mod thrift;
 
-pub use data_set::{DataSet, Problem, Table};
+pub use data_set::{DataSet, Problem, Table, Unfinished};
 pub use head::{CaptureFacts, Head, Kind, Link, WATERMARK};
 pub use reader::count_rows;
 pub use recorder::{Kept, Recorder, Rotation};

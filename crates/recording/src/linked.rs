@@ -104,6 +104,7 @@ fn layout(schema: &Schema, columns: &[FieldId], part: &Part) -> Option<Layout> {
         measure: None,
         key: None,
         parts: &[],
+        facts: &tuple::Facts::NONE,
     };
     let columns = schema.ids().collect();
     Some(Layout { name: Some(part.name), schema: Arc::new(schema), columns, is_first: first, source })

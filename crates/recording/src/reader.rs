@@ -22,6 +22,7 @@ use parquet::file::statistics::Statistics;
 use tuple::{Batch, DataType, FieldId, Schema};
 
 use crate::convert::of_arrow;
+use crate::disk;
 use crate::head::{Head, WATERMARK};
 use crate::journal;
 use crate::linked::TUPLE_ID;
@@ -72,8 +73,8 @@ pub fn glance(path: &Path, journal: Option<&Path>) -> Result<Option<(Head, Optio
 }
 
 fn open(path: &Path, journal: Option<&Path>) -> Result<Option<(File, ArrowReaderMetadata)>, String> {
-    let file = File::open(path).map_err(|e| e.to_string())?;
-    let journal = journal.map(|path| std::fs::read(path).unwrap_or_default());
+    let file = disk::open(path).map_err(|e| e.to_string())?;
+    let journal = journal.map(|path| disk::read(path).unwrap_or_default());
     let metadata = guarded(|| load(&file, journal.as_deref()))?;
     Ok(metadata.map(|metadata| (file, metadata)))
 }

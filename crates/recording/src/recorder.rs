@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use tuple::{Batch, FieldId, Schema};
 
-use crate::growing::{Growing, Size, recover};
+use crate::disk;
+use crate::growing::{Growing, OnDisk, Size, recover};
 use crate::head::{CaptureFacts, Head, Kind};
 use crate::layout::{Listing, names};
 use crate::linked::{Layout, first_id, layouts};
+use crate::table::GROUP_MEMORY;
 
 /// When a file ends and the next begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +38,10 @@ pub struct Kept {
     pub rows: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Files whose end could not be written: their row groups lie on disk, and only we find them.
+    pub files_unfinished: u64,
+    /// Their rows.
+    pub rows_unfinished: u64,
     /// Rows that were given and could not be kept.
     pub rows_lost: u64,
     /// Files that an earlier run left behind unfinished and that were given their end.
@@ -50,6 +56,8 @@ pub struct Recorder {
     rotation: Rotation,
     tables: Vec<Open>,
     kept: Kept,
+    /// That writing all tables may take.
+    memory: Option<usize>,
 }
 
 /// A table with its file that grows; of tuples that are taken apart, all tables that they go to.
@@ -77,12 +85,13 @@ impl Recorder {
     /// # Errors
     /// When the folder cannot be made or read.
     pub fn create(folder: &Path, rotation: Rotation) -> io::Result<Recorder> {
-        std::fs::create_dir_all(folder)?;
+        disk::create_folder(folder)?;
         let mut kept = Kept::default();
         for entry in std::fs::read_dir(folder)? {
             let entry = entry?;
             let name = entry.file_name();
-            let Some(table) = name.to_str().filter(|_| entry.path().is_dir()) else { continue };
+            let is_folder = entry.file_type()?.is_dir();
+            let Some(table) = name.to_str().filter(|_| is_folder) else { continue };
             let listing = Listing::of(&entry.path(), table)?;
             for number in listing.growing.into_iter().chain(listing.journals) {
                 if let Some(size) = recover(&names(&entry.path(), table, number))? {
@@ -91,7 +100,13 @@ impl Recorder {
                 }
             }
         }
-        Ok(Recorder { folder: folder.to_owned(), rotation, tables: Vec::new(), kept })
+        Ok(Recorder { folder: folder.to_owned(), rotation, tables: Vec::new(), kept, memory: None })
+    }
+
+    /// Writing all tables may take so much memory: row groups are smaller then.
+    #[must_use]
+    pub fn within(self, memory: usize) -> Recorder {
+        Recorder { memory: Some(memory), ..self }
     }
 
     /// Adds a table; tables are known by their places. Tuples whose schema has parts go to the tables of these.
@@ -124,10 +139,12 @@ impl Recorder {
             return Ok(());
         }
         let stretch = self.stretch(watermark_ns);
+        let n_tables = self.tables.iter().map(|open| open.tables.len()).sum::<usize>();
+        let group_memory = self.memory.map_or(GROUP_MEMORY, |memory| memory / n_tables.max(1));
         let open = &mut self.tables[table];
         open.stretch = open.stretch.max(stretch);
         open.rows += batch.rows() as u64;
-        let written = open.write(&self.folder, batch, watermark_ns);
+        let written = open.write((&self.folder, group_memory), batch, watermark_ns);
         let is_full = open.bytes() >= self.rotation.bytes;
         match written {
             Ok(()) if is_full => self.end_files(table),
@@ -160,7 +177,7 @@ impl Recorder {
     pub fn finish(&mut self) -> io::Result<()> {
         for table in 0..self.tables.len() {
             if !self.tables[table].has_files {
-                self.tables[table].begin(&self.folder)?;
+                self.tables[table].begin((&self.folder, GROUP_MEMORY))?;
             }
             self.end_files(table)?;
         }
@@ -192,19 +209,20 @@ impl Recorder {
 
 impl Open {
     /// Begins all files that have not begun.
-    fn begin(&mut self, folder: &Path) -> io::Result<()> {
+    fn begin(&mut self, (folder, group_memory): (&Path, usize)) -> io::Result<()> {
         for OpenTable { head, layout, file } in &mut self.tables {
             if file.is_none() {
                 let (schema, columns) = (layout.schema.clone(), layout.columns.clone());
-                *file = Some(Growing::create(&folder.join(&head.table), head, schema, columns)?);
+                *file =
+                    Some(Growing::create(&folder.join(&head.table), head, schema, columns, group_memory)?);
             }
         }
         self.has_files = true;
         Ok(())
     }
 
-    fn write(&mut self, folder: &Path, batch: &Batch, watermark_ns: i64) -> io::Result<()> {
-        self.begin(folder)?;
+    fn write(&mut self, place: (&Path, usize), batch: &Batch, watermark_ns: i64) -> io::Result<()> {
+        self.begin(place)?;
         let mut has_ended = false;
         for OpenTable { head, layout, file } in &mut self.tables {
             let Some(file) = file else { continue };
@@ -245,19 +263,32 @@ impl Open {
         self.close(kept, |file, _| file.salvage());
     }
 
-    /// A tuple is kept where all its tables have it.
-    fn close(&mut self, kept: &mut Kept, mut close: impl FnMut(Growing, &Head) -> Size) {
+    /// A tuple is kept where all its tables have it, and is in finished files where all of these are.
+    fn close(&mut self, kept: &mut Kept, mut close: impl FnMut(Growing, &Head) -> OnDisk) {
         let given = std::mem::take(&mut self.rows);
-        let mut rows = given;
+        let (mut rows, mut all_finished) = (given, true);
         for OpenTable { head, layout, file } in &mut self.tables {
-            let size = file.take().map_or(Size::default(), |file| close(file, head));
-            kept.files += u64::from(size.bytes > 0);
-            kept.bytes += size.bytes;
+            let size = match file.take().map_or(OnDisk::Nothing, |file| close(file, head)) {
+                OnDisk::Finished(size) => {
+                    kept.files += 1;
+                    kept.bytes += size.bytes;
+                    size
+                }
+                OnDisk::Unfinished(size) => {
+                    kept.files_unfinished += 1;
+                    all_finished = false;
+                    size
+                }
+                OnDisk::Nothing => Size::default(),
+            };
             if layout.is_row_by_row() {
                 rows = rows.min(size.rows);
             }
         }
-        kept.rows += rows;
+        match all_finished {
+            true => kept.rows += rows,
+            false => kept.rows_unfinished += rows,
+        }
         kept.rows_lost += given - rows;
     }
 }

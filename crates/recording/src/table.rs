@@ -22,6 +22,8 @@ use crate::linked::{BLOCK, CHECKSUM, TUPLE_ID};
 const GROUP_ROWS: usize = 1 << 16;
 /// Most bytes of a row group, encoded, before it ends early.
 const GROUP_BYTES: usize = 32 << 20;
+/// Memory that writing a row group may take, unless another bound is given: so much that [`GROUP_BYTES`] come first.
+pub const GROUP_MEMORY: usize = 128 << 20;
 
 pub(crate) const CREATED_BY: &str = concat!("netalytics ", env!("CARGO_PKG_VERSION"));
 
@@ -32,6 +34,7 @@ pub struct TableWriter<W: Write + Send> {
     columns: Vec<FieldId>,
     arrow: SchemaRef,
     has_watermark: bool,
+    group_memory: usize,
 }
 
 impl<W: Write + Send> TableWriter<W> {
@@ -47,7 +50,13 @@ impl<W: Write + Send> TableWriter<W> {
             .with_properties(properties(&schema, &columns))
             .with_skip_arrow_metadata(true);
         let writer = ArrowWriter::try_new_with_options(out, arrow.clone(), options).map_err(io_error)?;
-        Ok(TableWriter { writer, schema, columns, arrow, has_watermark })
+        Ok(TableWriter { writer, schema, columns, arrow, has_watermark, group_memory: GROUP_MEMORY })
+    }
+
+    /// A row group also ends when writing it takes so much memory.
+    #[must_use]
+    pub fn with_group_memory(self, group_memory: usize) -> Self {
+        TableWriter { group_memory, ..self }
     }
 
     /// Takes rows that were released when event time had come to `watermark_ns`. Returns whether a row group ended.
@@ -57,8 +66,9 @@ impl<W: Write + Send> TableWriter<W> {
     pub fn write(&mut self, batch: &Batch, watermark_ns: i64) -> io::Result<bool> {
         let watermark = self.has_watermark.then_some(watermark_ns);
         self.writer.write(&to_arrow(batch, &self.columns, &self.arrow, watermark)).map_err(io_error)?;
-        let is_full =
-            self.writer.in_progress_rows() >= GROUP_ROWS || self.writer.in_progress_size() >= GROUP_BYTES;
+        let is_full = self.writer.in_progress_rows() >= GROUP_ROWS
+            || self.writer.in_progress_size() >= GROUP_BYTES
+            || self.writer.memory_size() >= self.group_memory;
         if is_full { self.end_group() } else { Ok(false) }
     }
 

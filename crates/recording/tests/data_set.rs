@@ -35,6 +35,7 @@ fn schema() -> Arc<Schema> {
         measure: None,
         key: None,
         parts: &[],
+        facts: &tuple::Facts::NONE,
     })
 }
 
@@ -95,6 +96,7 @@ fn head() -> Head {
         version: "0".into(),
         run: 7,
         sample: "all".into(),
+        sample_seed: 0,
         redacted: None,
         capture: CaptureFacts::default(),
     }

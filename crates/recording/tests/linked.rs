@@ -38,6 +38,7 @@ fn schema() -> Arc<Schema> {
         measure: None,
         key: None,
         parts: PARTS,
+        facts: &tuple::Facts::NONE,
     })
 }
 
@@ -75,6 +76,7 @@ fn recorder(folder: &Path, run: u64, rotation: Rotation) -> Recorder {
         version: "0".into(),
         run,
         sample: "all".into(),
+        sample_seed: 0,
         redacted: None,
         capture: CaptureFacts::default(),
     };

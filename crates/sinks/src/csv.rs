@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use tuple::Batch;
 
 use crate::cells::{self, Cells};
+use crate::table::escape;
 use crate::{ResultHead, Sink};
 
 /// Writes CSV.
@@ -17,15 +18,34 @@ pub struct Csv<W: Write> {
     processors: Option<Vec<String>>,
     columns: Vec<String>,
     header_written: bool,
+    values: Values,
+}
+
+/// What becomes of values that a terminal would act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Values {
+    /// They stay as they are.
+    Exact,
+    /// They are made visible.
+    Visible,
 }
 
 impl<W: Write> Csv<W> {
     /// A writer of the results announced by `heads`.
     pub fn new(out: W, heads: &[ResultHead]) -> Self {
+        Csv::with(out, heads, Values::Exact)
+    }
+
+    /// The same for a terminal: control characters, and others that it would act on, are made visible, as in tables.
+    pub fn for_eyes(out: W, heads: &[ResultHead]) -> Self {
+        Csv::with(out, heads, Values::Visible)
+    }
+
+    fn with(out: W, heads: &[ResultHead], values: Values) -> Self {
         let name = |head: &ResultHead| head.processor.clone().unwrap_or_default();
         let processors = (heads.len() > 1).then(|| heads.iter().map(name).collect());
         let out = ::csv::WriterBuilder::new().terminator(::csv::Terminator::CRLF).from_writer(out);
-        Csv { out, processors, columns: union(heads), header_written: false }
+        Csv { out, processors, columns: union(heads), header_written: false, values }
     }
 
     fn write_header(&mut self) -> io::Result<()> {
@@ -56,7 +76,11 @@ impl<W: Write> Sink for Csv<W> {
                 if let Some(cell) = cell.filter(|c| !c.is_null(row)) {
                     cell.push(row, &mut text);
                 }
-                self.out.write_field(&text).map_err(io_error)?;
+                match self.values {
+                    Values::Exact => self.out.write_field(&text),
+                    Values::Visible => self.out.write_field(escape(&String::from_utf8_lossy(&text))),
+                }
+                .map_err(io_error)?;
             }
             self.out.write_record(None::<&[u8]>).map_err(io_error)?;
         }
@@ -141,6 +165,21 @@ mod tests {
         assert_eq!(lines[1], "top-k,1795291150000000000,1795291160000000000,/a,3,false,,,,,,,,,");
         assert!(lines[2].starts_with("group,,,\"/a?\"\"b\"\"\",,,,00000000000000ff,"), "{text}");
         assert_eq!(lines[3], lines[1]);
+    }
+
+    /// On a terminal nothing acts; in a file everything is as it was.
+    #[test]
+    fn for_eyes_nothing_acts() {
+        let hostile = "\0\x1b[31m\u{9b}31m\u{202e}\u{200b}ok";
+        let batch = samples::batch(&[Row { url: Some(hostile.into()), ..Row::default() }]);
+        let print = |make: fn(Vec<u8>, &[ResultHead]) -> Csv<Vec<u8>>| {
+            let mut sink = make(Vec::new(), &[samples::head(None, &batch)]);
+            sink.write(0, &batch).and_then(|()| sink.finish()).expect("a Vec takes every byte");
+            let bytes = sink.out.into_inner().expect("it has been flushed");
+            String::from_utf8(bytes).expect("CSV of text is text")
+        };
+        assert!(print(Csv::for_eyes).contains(r"\x00\x1b[31m\x9b31m\u{202e}\u{200b}ok"));
+        assert!(print(Csv::new).contains(hostile));
     }
 
     proptest! {

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use tuple::Batch;
 
 use crate::cells::Cells;
+use crate::table::acts;
 use crate::{ResultHead, Sink};
 
 /// Bytes after which the buffer is handed on.
@@ -75,6 +76,8 @@ impl Member<'_> {
             out.extend_from_slice(b"null");
         } else if let crate::cells::Values::Text(texts) = self.cells.values {
             push_string(out, texts.value(row));
+        } else if let crate::cells::Values::Json(texts) = self.cells.values {
+            push_json(out, texts.value(row));
         } else if self.quoted {
             out.push(b'"');
             self.cells.push(row, out);
@@ -106,53 +109,68 @@ fn members(batch: &Batch, mut comma: bool) -> Vec<Member<'_>> {
     batch.present().filter_map(member).collect()
 }
 
-/// Appends `text` as a JSON string (RFC 8259 section 7). DEL and the C1 controls are escaped too, though JSON does not
-/// ask for it: the line may end up on a terminal, and the text comes from the network.
+/// Appends `text` as a JSON string (RFC 8259 section 7). What a terminal would act on is escaped too, though JSON does
+/// not ask for it: the line may end up on one, and the text comes from the network.
 fn push_string(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
     out.push(b'"');
     let mut start = 0;
     let mut at = 0;
     while at < bytes.len() {
-        if !NEEDS_CARE[usize::from(bytes[at])] {
+        let byte = bytes[at];
+        if !NEEDS_CARE[usize::from(byte)] {
             at += 1;
             continue;
         }
-        // 0xc2 begins U+0080 to U+00BF, of which the first half are the C1 controls.
-        let is_c1 = bytes[at] == 0xc2 && bytes[at + 1] < 0xa0;
-        if bytes[at] == 0xc2 && !is_c1 {
-            at += 2;
-            continue;
+        let (c, len) = match byte {
+            0..0x80 => (char::from(byte), 1),
+            // A character of several bytes begins here: only such bytes need care.
+            _ => text[at..].chars().next().map_or(('\0', 1), |c| (c, c.len_utf8())),
+        };
+        if len == 1 || acts(c) {
+            out.extend_from_slice(&bytes[start..at]);
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| push_escape(out, *unit));
+            start = at + len;
         }
-        out.extend_from_slice(&bytes[start..at]);
-        let code = if is_c1 { bytes[at + 1] } else { bytes[at] };
-        push_escape(out, code);
-        at += 1 + usize::from(is_c1);
-        start = at;
+        at += len;
     }
     out.extend_from_slice(&bytes[start..]);
     out.push(b'"');
 }
 
-fn push_escape(out: &mut Vec<u8>, code: u8) {
-    let short = match code {
-        b'"' => b'"',
-        b'\\' => b'\\',
-        b'\n' => b'n',
-        b'\r' => b'r',
-        b'\t' => b't',
+/// Appends what is JSON already. Characters that act can stand in its strings only, where escapes mean the same.
+fn push_json(out: &mut Vec<u8>, json: &str) {
+    if json.is_ascii() {
+        return out.extend_from_slice(json.as_bytes());
+    }
+    for c in json.chars() {
+        match acts(c) {
+            true => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| push_escape(out, *unit)),
+            false => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+}
+
+/// Appends the escape of one UTF-16 code unit.
+fn push_escape(out: &mut Vec<u8>, unit: u16) {
+    let short = match unit {
+        0x22 => b'"',
+        0x5c => b'\\',
+        0x0a => b'n',
+        0x0d => b'r',
+        0x09 => b't',
         0x08 => b'b',
         0x0c => b'f',
         _ => {
-            let hex = b"0123456789abcdef";
-            out.extend_from_slice(b"\\u00");
-            out.extend([hex[usize::from(code >> 4)], hex[usize::from(code & 15)]]);
+            let digit = |shift: u16| b"0123456789abcdef"[usize::from(unit >> shift & 15)];
+            out.extend([b'\\', b'u', digit(12), digit(8), digit(4), digit(0)]);
             return;
         }
     };
     out.extend([b'\\', short]);
 }
 
+/// Bytes that are escaped, or that begin characters of which some are.
 static NEEDS_CARE: [bool; 256] = {
     let mut table = [false; 256];
     let mut i = 0;
@@ -163,9 +181,16 @@ static NEEDS_CARE: [bool; 256] = {
     table[b'"' as usize] = true;
     table[b'\\' as usize] = true;
     table[0x7f] = true;
-    table[0xc2] = true;
+    let mut i = 0;
+    while i < ACTING_BEGIN.len() {
+        table[ACTING_BEGIN[i] as usize] = true;
+        i += 1;
+    }
     table
 };
+
+/// First bytes of the characters beyond ASCII that [`acts`] finds.
+const ACTING_BEGIN: [u8; 5] = [0xc2, 0xd8, 0xe2, 0xef, 0xf3];
 
 #[cfg(test)]
 mod tests {
@@ -214,11 +239,25 @@ mod tests {
         }
     }
 
+    /// All characters: what a terminal acts on is escaped, and reads back.
     #[test]
-    fn no_control_character_passes() {
-        let hostile: String = ('\0'..='\u{ff}').collect();
-        let line = print(None, &[Row { url: Some(hostile), ..Row::default() }]);
-        assert!(!line.trim_end_matches('\n').chars().any(char::is_control), "{line:?}");
+    fn no_character_that_acts_passes() {
+        let all: String = (0..=0x0010_ffff).filter_map(char::from_u32).collect();
+        let line = print(None, &[Row { url: Some(all.clone()), ..Row::default() }]);
+        assert!(!line.trim_end_matches('\n').chars().any(acts));
+        let value: Value = serde_json::from_str(&line).expect("a JSON object");
+        assert_eq!(value["url"], Value::from(all));
+    }
+
+    #[test]
+    fn json_within_is_made_harmless() {
+        for (json, expected) in
+            [(r#"{"a":"b"}"#, r#"{"a":"b"}"#), ("{\"\u{202e}é\":\"\u{9b}\"}", r#"{"\u202eé":"\u009b"}"#)]
+        {
+            let mut out = Vec::new();
+            push_json(&mut out, json);
+            assert_eq!(String::from_utf8(out).as_deref(), Ok(expected));
+        }
     }
 
     proptest! {

@@ -16,13 +16,19 @@ pub struct Parquet<W: Write + Send> {
 }
 
 impl<W: Write + Send> Parquet<W> {
-    /// A file of `columns` of `schema` that says `head` of itself.
+    /// A file of `columns` of `schema` that says `head` of itself; writing it may take so much `memory`.
     ///
     /// # Errors
     /// Whatever the writer behind it says.
-    pub fn new(out: W, head: Head, schema: Arc<Schema>, columns: Vec<FieldId>) -> io::Result<Self> {
+    pub fn new(
+        out: W,
+        head: Head,
+        schema: Arc<Schema>,
+        columns: Vec<FieldId>,
+        memory: usize,
+    ) -> io::Result<Self> {
         // What a query prints has the query's columns and no other.
-        let writer = TableWriter::new(out, Kind::Result, schema, columns)?;
+        let writer = TableWriter::new(out, Kind::Result, schema, columns)?.with_group_memory(memory);
         Ok(Parquet { writer: Some(writer), head })
     }
 }

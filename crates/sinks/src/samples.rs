@@ -74,6 +74,7 @@ pub fn schema(fields: &[(&'static str, DataType, Unit)]) -> Arc<Schema> {
         measure: None,
         key: None,
         parts: &[],
+        facts: &tuple::Facts::NONE,
     })
 }
 

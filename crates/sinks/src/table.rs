@@ -18,7 +18,7 @@ use tuple::{Batch, DataType, FieldId, Schema, Unit};
 use crate::cells::{self, Cells, Values};
 use crate::{ResultHead, Sink, units};
 use layout::Column;
-pub use text::{cut, escape, pad};
+pub use text::{acts, cut, escape, pad};
 
 /// How to show.
 #[derive(Clone, Debug, Default)]

@@ -7,8 +7,8 @@ use arrow_buffer::NullBuffer;
 use tuple::{Batch, DataType, FieldId};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::cell::Cell;
 use crate::rows::Rows;
+use crate::scalar::Scalar;
 
 /// A column, borrowed from its batch.
 #[derive(Clone, Copy)]
@@ -71,18 +71,18 @@ impl<'a> ColumnView<'a> {
     /// The value at `row`.
     #[inline]
     #[must_use]
-    pub fn cell(&self, row: usize) -> Cell<'a> {
+    pub fn scalar(&self, row: usize) -> Scalar<'a> {
         if !self.is_valid(row) {
-            return Cell::Null;
+            return Scalar::Null;
         }
         match self.values {
-            Values::Bool(v) => Cell::Bool(v.value(row)),
-            Values::U64(v) => Cell::U64(v[row]),
-            Values::I64(v) => Cell::I64(v[row]),
-            Values::F64(v) => Cell::F64(v[row]),
-            Values::Text(v) => Cell::Text(v.value(row).as_bytes()),
-            Values::Ip(v) => Cell::Ip(&v[row]),
-            Values::Hashes(v) => Cell::Hashes(v.value(row)),
+            Values::Bool(v) => Scalar::Bool(v.value(row)),
+            Values::U64(v) => Scalar::U64(v[row]),
+            Values::I64(v) => Scalar::I64(v[row]),
+            Values::F64(v) => Scalar::F64(v[row]),
+            Values::Text(v) => Scalar::Text(v.value(row).as_bytes()),
+            Values::Ip(v) => Scalar::Ip(&v[row]),
+            Values::Hashes(v) => Scalar::Hashes(v.value(row)),
         }
     }
 

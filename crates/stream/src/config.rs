@@ -10,6 +10,8 @@ pub struct Config {
     /// The share of flows that the tuples come from, 0 < p ≤ 1; below 1 the results are scaled and carry intervals.
     /// Tuples with `sample_rate` are scaled by that instead, each by its own.
     pub sample: f64,
+    /// The seed by which these flows were drawn: another sample deals its flows into replicates anew.
+    pub sample_seed: u64,
     /// Seed of the hash tables, so that nobody who sends packets can aim at one bucket; it shows in no result. Workers
     /// and who collects from them have the same.
     pub seed: u64,
@@ -22,9 +24,13 @@ pub struct Config {
     /// Most panes (a window, or its part between two slides) that a pipeline keeps open, unless size and lateness of
     /// its windows need more; the oldest windows beyond are emitted before their time.
     pub panes_max: usize,
-    /// Most bytes of group keys that a pipeline holds.
+    /// Most bytes, about, that all pipelines of an engine take for their windows, each an equal part of it. Where those
+    /// of a pipeline take more, groups find no room, and the oldest windows are emitted before their time.
+    pub window_bytes_max: usize,
+    /// Most bytes of group keys that a pipeline holds; a quarter of its part of all at most.
     pub key_bytes_max: usize,
-    /// Bytes of histograms and distinct sets of a pipeline above which they are made coarser, step by step.
+    /// Bytes of histograms and distinct sets of a pipeline above which they are made coarser, step by step; half of its
+    /// part of all at most.
     pub sketch_bytes_max: usize,
     /// Different values that `distinct` holds exactly, for each group.
     pub distinct_exact_max: usize,
@@ -36,11 +42,13 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             sample: 1.0,
+            sample_seed: 0,
             seed: 0,
             join_rows_max: 1 << 20,
             join_bytes_max: 256 << 20,
             join_idle_ns: 300_000_000_000,
             panes_max: 8192,
+            window_bytes_max: 512 << 20,
             key_bytes_max: 64 << 20,
             sketch_bytes_max: 256 << 20,
             distinct_exact_max: 1024,
@@ -65,7 +73,7 @@ pub struct Counters {
     /// Tuples whose group found no room: they went to the pool or took another group's place. Where the shares of
     /// workers find no room together, groups.
     pub groups_overflowed: u64,
-    /// Windows emitted early because `panes_max` was reached.
+    /// Windows emitted early because `panes_max` or `window_bytes_max` was reached.
     pub windows_forced: u64,
     /// Times that sketches were made coarser because `sketch_bytes_max` was reached.
     pub sketches_coarsened: u64,

@@ -66,6 +66,18 @@ pub struct Output {
     pub watermark_ns: i64,
 }
 
+/// Takes rows as they are made, so that nobody has to hold all of them.
+pub trait TakeOutput {
+    /// Some rows.
+    fn take(&mut self, output: Output);
+}
+
+impl TakeOutput for Vec<Output> {
+    fn take(&mut self, output: Output) {
+        self.push(output);
+    }
+}
+
 impl Engine {
     /// # Panics
     /// When the dataflow is not sound (no input; a literal or a value of another type than its column; a join without
@@ -97,6 +109,8 @@ impl Engine {
         // A flow's tuples were all sampled at one rate: those of the first input say it.
         let rates = Column { input: 0, field: common::SAMPLE_RATE };
         let rates = dataflow.inputs[0].columns.contains(&rates.field).then(|| place(rates));
+        let of_each = config.window_bytes_max / dataflow.pipelines.len().max(1);
+        let config = Config { window_bytes_max: of_each, ..config };
         let running = |p| Work::new(p, schema, &place, &config, rates, is_worker);
         let mut pipelines: Vec<Work> = dataflow.pipelines.iter().map(running).collect();
         let losses = SharedLosses::default();
@@ -125,7 +139,7 @@ impl Engine {
     ///
     /// # Panics
     /// When the batch lacks a column that the dataflow says is there, or the input does not exist.
-    pub fn push(&mut self, input: usize, batch: &Batch, out: &mut Vec<Output>) {
+    pub fn push(&mut self, input: usize, batch: &Batch, out: &mut dyn TakeOutput) {
         let (rest, all) = (&mut self.rest, Rows::all(batch.rows()));
         let mut list = std::mem::take(&mut self.selected);
         let rows = match &self.filters[input] {
@@ -149,7 +163,7 @@ impl Engine {
     ///
     /// # Panics
     /// When the engine is a worker's: a bug of the caller.
-    pub fn advance(&mut self, watermark_ns: i64, out: &mut Vec<Output>) {
+    pub fn advance(&mut self, watermark_ns: i64, out: &mut dyn TakeOutput) {
         assert!(!self.rest.is_worker, "a worker's results leave by detach");
         if let Some(join) = &mut self.join {
             join.advance(watermark_ns);
@@ -157,7 +171,7 @@ impl Engine {
         self.rest.watermark_ns = self.rest.watermark_ns.max(watermark_ns);
         let (counters, watermark_ns) = (&mut self.rest.counters, self.rest.watermark_ns);
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
-            let emit = &mut |batch| out.push(Output { pipeline: Some(i), batch, watermark_ns });
+            let emit = &mut |batch| out.take(Output { pipeline: Some(i), batch, watermark_ns });
             pipeline.advance(watermark_ns, counters, emit);
         }
     }
@@ -176,15 +190,24 @@ impl Engine {
         losses.add(stretch);
     }
 
+    /// Emits the oldest windows before their time where attached ones take more room than there is.
+    pub fn make_room(&mut self, out: &mut dyn TakeOutput) {
+        let (counters, watermark_ns) = (&mut self.rest.counters, self.rest.watermark_ns);
+        for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
+            let emit = &mut |batch| out.take(Output { pipeline: Some(i), batch, watermark_ns });
+            pipeline.make_room(counters, emit);
+        }
+    }
+
     /// Nothing comes any more: everything open is emitted.
     ///
     /// # Panics
     /// When the engine is a worker's: a bug of the caller.
-    pub fn finish(&mut self, out: &mut Vec<Output>) {
+    pub fn finish(&mut self, out: &mut dyn TakeOutput) {
         assert!(!self.rest.is_worker, "a worker's results leave by detach_all");
         let watermark_ns = self.rest.watermark_ns;
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
-            pipeline.finish(&mut |batch| out.push(Output { pipeline: Some(i), batch, watermark_ns }));
+            pipeline.finish(&mut |batch| out.take(Output { pipeline: Some(i), batch, watermark_ns }));
         }
     }
 
@@ -203,6 +226,19 @@ impl Engine {
         let shares: Vec<Share> = self.rest.pipelines.iter_mut().map(|p| p.detach(watermark_ns)).collect();
         let is_empty = shares.iter().all(Share::is_empty);
         (!is_empty).then_some(Partial { shares, counters: Counters::default() })
+    }
+
+    /// What a worker has of windows that were closed early for want of room, if it takes more than `bytes`.
+    ///
+    /// # Panics
+    /// When the engine was not made by [`Engine::worker`]: a bug of the caller.
+    pub fn detach_early(&mut self, bytes: usize) -> Option<Partial> {
+        assert!(self.rest.is_worker, "only a worker detaches");
+        let waiting: usize = self.rest.pipelines.iter().map(Work::over_bytes).sum();
+        (waiting > bytes).then(|| {
+            let shares = self.rest.pipelines.iter_mut().map(Work::give).collect();
+            Partial { shares, counters: Counters::default() }
+        })
     }
 
     /// Nothing comes to this worker any more: all that it has leaves, and its counters go along. Tuples that wait in
@@ -257,12 +293,20 @@ fn reach_ns(pipeline: &Pipeline) -> i64 {
     pipeline.window.map_or(0, |w| w.size_ns.saturating_add(w.lateness_ns.max(0)))
 }
 
+impl Partial {
+    /// Memory that it takes, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.shares.iter().map(Share::bytes).sum()
+    }
+}
+
 impl AfterJoin {
     fn losses(&self) -> MutexGuard<'_, Losses> {
         self.losses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&mut self, batch: &Batch, rows: Rows<'_>, out: &mut Vec<Output>) {
+    fn push(&mut self, batch: &Batch, rows: Rows<'_>, out: &mut dyn TakeOutput) {
         let mut list = std::mem::take(&mut self.selected);
         let before = rows.len();
         let rows = match &self.predicate {
@@ -276,14 +320,14 @@ impl AfterJoin {
         self.selected = list;
     }
 
-    fn push_selected(&mut self, batch: &Batch, rows: Rows<'_>, out: &mut Vec<Output>) {
+    fn push_selected(&mut self, batch: &Batch, rows: Rows<'_>, out: &mut dyn TakeOutput) {
         let watermark_ns = self.watermark_ns;
         if self.pipelines.is_empty() {
             let batch = take(batch, rows, |id| !self.hidden.contains(&id));
-            out.push(Output { pipeline: None, batch, watermark_ns });
+            out.take(Output { pipeline: None, batch, watermark_ns });
         }
         for (i, pipeline) in self.pipelines.iter_mut().enumerate() {
-            let emit = &mut |batch| out.push(Output { pipeline: Some(i), batch, watermark_ns });
+            let emit = &mut |batch| out.take(Output { pipeline: Some(i), batch, watermark_ns });
             pipeline.push(batch, rows, &mut self.counters, emit);
         }
     }

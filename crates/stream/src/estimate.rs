@@ -134,9 +134,9 @@ impl Circumstances {
             (Aggregate::Avg, State::RealSum(s)) if s.n(cell) > 0 => {
                 Value::Real(s.sum(cell) / s.n(cell) as f64)
             }
-            (_, State::ExtremeU64(s)) => s.value(cell).map_or(Value::Null, |v| Value::Integer(v.into())),
-            (_, State::ExtremeI64(s)) => s.value(cell).map_or(Value::Null, |v| Value::Integer(v.into())),
-            (_, State::ExtremeF64(s)) => s.value(cell).into(),
+            (_, State::MinMaxU64(s)) => s.value(cell).map_or(Value::Null, |v| Value::Integer(v.into())),
+            (_, State::MinMaxI64(s)) => s.value(cell).map_or(Value::Null, |v| Value::Integer(v.into())),
+            (_, State::MinMaxF64(s)) => s.value(cell).into(),
             (_, State::IntegerSpread(_) | State::Spread(_)) => moments(state, cell).stddev().into(),
             (Aggregate::Quantile(q), State::Histogram(s)) => {
                 error = coarse(s.histogram(cell).relative_error());
@@ -402,15 +402,15 @@ fn spread_interval(whole: Option<f64>, parts: &[Moments], p: f64) -> Interval {
     sampling::deviation(whole, &without, &n, p)
 }
 
-/// The values at the ends of the share's interval; where it leaves 0 to 1 the sample knows no end.
+/// The values at the ends of the shares' interval.
 fn quantile_interval(q: f64, whole: &Spectrum, parts: &[Spectrum], p: f64) -> Interval {
     let n: Vec<f64> = parts.iter().map(Spectrum::n).collect();
     let Some(at) = whole.bucket_at(q) else { return Interval::default() };
     let up_to: Vec<f64> = parts.iter().map(|part| part.count_up_to(at.upper)).collect();
-    let Some(off) = sampling::share_at_quantile(q, &up_to, &n, p) else { return Interval::default() };
+    let shares = sampling::shares_around_quantile(q, &up_to, &n, p);
     Interval {
-        low: Some(q - off).filter(|q| *q > 0.0).and_then(|q| whole.bucket_at(q)).map(|b| b.lower),
-        high: Some(q + off).filter(|q| *q < 1.0).and_then(|q| whole.bucket_at(q)).map(|b| b.upper),
+        low: shares.low.and_then(|q| whole.bucket_at(q)).map(|b| b.lower),
+        high: shares.high.and_then(|q| whole.bucket_at(q)).map(|b| b.upper),
     }
 }
 

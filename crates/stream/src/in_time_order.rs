@@ -10,27 +10,29 @@ use crate::column::{ColumnView, Values};
 /// Most rows of a batch that is made here.
 const BATCH_ROWS: usize = 4096;
 
-/// All rows of `batches`, which have one schema and the same columns, in order. Without `ts_end`, `ts` or `id` they stay
-/// as they came.
-#[must_use]
-pub fn in_time_order(batches: Vec<Batch>) -> Vec<Batch> {
+/// Gives all rows of `batches`, which have one schema and the same columns, in order to `out`, a bounded batch at a time.
+/// Without `ts_end`, `ts` or `id` they stay as they came.
+pub fn in_time_order(batches: Vec<Batch>, out: &mut dyn FnMut(Batch)) {
     const KEY: [FieldId; 3] = [common::TS_END, common::TS, common::ID];
     let keyed = |batch: &Batch| KEY.iter().all(|id| batch.column(*id).is_some());
     if !batches.iter().all(keyed) {
-        return batches;
+        return batches.into_iter().for_each(out);
     }
     let mut rows = Vec::with_capacity(batches.iter().map(Batch::rows).sum());
     for (n, batch) in batches.iter().enumerate() {
         let views = KEY.map(|id| ColumnView::of(batch, id).values);
-        let [Values::I64(ends), Values::I64(begins), Values::U64(ids)] = views else { return batches };
+        let [Values::I64(ends), Values::I64(begins), Values::U64(ids)] = views else {
+            unreachable!("the columns that every tuple has are of these types")
+        };
         let key = |row: usize| (ends[row], begins[row], ids[row]);
         rows.extend((0..batch.rows()).map(|row| Row { key: key(row), place: (n, row) }));
     }
     if rows.is_sorted_by_key(|row| row.key) {
-        return batches;
+        drop(rows);
+        return batches.into_iter().for_each(out);
     }
     rows.sort_by_key(|row| row.key);
-    rows.chunks(BATCH_ROWS).map(|rows| gather(&batches, rows)).collect()
+    rows.chunks(BATCH_ROWS).for_each(|rows| out(gather(&batches, rows)));
 }
 
 struct Row {
@@ -76,7 +78,8 @@ mod tests {
             }
             w.finish()
         };
-        let sorted = in_time_order(batches.iter().map(batch).collect());
+        let mut sorted = Vec::new();
+        in_time_order(batches.iter().map(batch).collect(), &mut |batch| sorted.push(batch));
         let texts: Vec<_> =
             sorted.iter().flat_map(|b| b.text(name).iter().flatten().collect::<Vec<_>>()).collect();
         assert_eq!(texts, expected);

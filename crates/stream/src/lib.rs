@@ -56,7 +56,6 @@ pub mod ops;
 pub mod sampling;
 pub mod sketch;
 
-mod cell;
 mod column;
 mod estimate;
 mod flat;
@@ -67,13 +66,14 @@ mod pipeline;
 mod profile;
 mod results;
 mod rows;
+mod scalar;
 mod sliding;
 mod spectrum;
 mod window;
 mod work;
 
 pub use config::{Config, Counters};
-pub use engine::{Engine, Output, Partial};
+pub use engine::{Engine, Output, Partial, TakeOutput};
 pub use flat::flat;
 pub use in_time_order::in_time_order;
 pub use losses::{Loss, Stretch};

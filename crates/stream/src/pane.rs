@@ -6,11 +6,11 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use crate::cell::Cell;
 use crate::column::{ColumnView, Values};
 use crate::ops::aggregate::{Measures, Shape, State, Stratum};
 use crate::ops::group_by::{KeyColumns, KeyTable, NO_GROUP, RowKeys};
 use crate::rows::{Cells, Rows, each};
+use crate::scalar::Scalar;
 use crate::sketch::SpaceSaving;
 
 /// The coarsest level of sketches.
@@ -20,6 +20,10 @@ const CHUNK_ROWS: usize = 1024;
 
 /// Rates that a pane tells apart: a tuple with yet another counts as sampled at the nearest.
 const STRATA_MAX: usize = 64;
+/// Groups that a pane may hold whatever the others take.
+const GROUPS_SURE: usize = 64;
+/// What the allocator takes for the many small pieces of a pane, about.
+const PIECES_BYTES: usize = 256;
 /// In what part of a tuple weights are counted where tuples say their rates.
 pub const WEIGHT_UNIT: f64 = 4_294_967_296.0;
 
@@ -68,6 +72,10 @@ pub struct Room {
     pub sketch_bytes_max: usize,
     /// How coarse they are.
     pub level: u8,
+    /// Memory of all panes, about.
+    pub bytes: usize,
+    /// At most.
+    pub bytes_max: usize,
     /// Tuples whose group found no room.
     pub overflowed: u64,
     /// Times that a pane did not tell one more rate apart.
@@ -128,6 +136,8 @@ pub struct Pane {
     pub tuples: u64,
     /// Times that a rate was one too many.
     rates_merged: u64,
+    /// Memory as it is counted in the room.
+    weighed: usize,
 }
 
 impl Pane {
@@ -145,7 +155,24 @@ impl Pane {
             span_ns: None,
             tuples: 0,
             rates_merged: 0,
+            weighed: 0,
         }
+    }
+
+    /// Memory that it takes, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let of_stratum = |stratum: &Stratum| size_of::<Stratum>() + stratum.cells.cell_bytes();
+        let cells: usize = self.strata.iter().map(of_stratum).sum();
+        let saving = self.saving.as_ref().map_or(0, SpaceSaving::bytes);
+        size_of::<Pane>() + PIECES_BYTES + self.keys.heap_bytes() + cells + self.sketch_bytes + saving
+    }
+
+    /// Counts anew what memory it takes.
+    pub fn weigh(&mut self, room: &mut Room) {
+        let bytes = self.bytes();
+        room.bytes = room.bytes + bytes - self.weighed;
+        self.weighed = bytes;
     }
 
     /// Takes `rows` of a batch.
@@ -190,6 +217,7 @@ impl Pane {
                 KeyColumns::Text(keys) => self.assign(*keys, &arrivals, room),
                 KeyColumns::Rows(keys) => self.assign(&keys[..], &arrivals, room),
             }
+            self.weigh(room);
         }
     }
 
@@ -234,7 +262,9 @@ impl Pane {
     }
 
     /// Counts what the pane uses.
-    pub fn enter(&self, room: &mut Room) {
+    pub fn enter(&mut self, room: &mut Room) {
+        self.weighed = self.bytes();
+        room.bytes += self.weighed;
         room.groups += self.keys.len();
         room.key_bytes += self.keys.bytes();
         room.sketch_bytes += self.sketch_bytes;
@@ -242,6 +272,7 @@ impl Pane {
 
     /// Gives back what the pane used.
     pub fn leave(&self, room: &mut Room) {
+        room.bytes -= self.weighed;
         room.groups -= self.keys.len();
         room.key_bytes -= self.keys.bytes();
         room.sketch_bytes -= self.sketch_bytes;
@@ -303,7 +334,7 @@ impl Pane {
             return self;
         }
         self.leave(room);
-        let pane = self.keep(&listed[..kept], layout, room.level);
+        let mut pane = self.keep(&listed[..kept], layout, room.level);
         room.overflowed += (listed.len() - kept) as u64;
         pane.enter(room);
         pane
@@ -434,7 +465,9 @@ impl Pane {
 
     fn has_room(&self, room: &Room, key_len: usize) -> bool {
         let listed = self.keys.len() - usize::from(self.pool.is_some());
-        let has_place = room.groups < room.groups_max || listed < room.groups_min;
+        let has_groups = room.groups < room.groups_max || listed < room.groups_min;
+        let has_place =
+            listed < GROUPS_SURE.min(room.groups_min) || (has_groups && room.bytes < room.bytes_max);
         let sketches = room.level < LEVEL_MAX || room.sketch_bytes <= room.sketch_bytes_max;
         let key_room = room.key_bytes_max.saturating_sub(room.key_bytes);
         listed == 0 || (has_place && key_len <= key_room && sketches)
@@ -652,9 +685,9 @@ fn unit(rate: f64, layout: &Layout) -> i128 {
 
 /// What a row adds to its group's total.
 fn weight(row: usize, frame: &Frame<'_>, layout: &Layout) -> i128 {
-    let value = |column: ColumnView<'_>| match column.cell(row) {
-        Cell::U64(v) => i128::from(v),
-        Cell::I64(v) => i128::from(v),
+    let value = |column: ColumnView<'_>| match column.scalar(row) {
+        Scalar::U64(v) => i128::from(v),
+        Scalar::I64(v) => i128::from(v),
         _ => 0,
     };
     match (layout.overflow, frame.measures.value) {

@@ -45,10 +45,13 @@ pub struct Running {
     room: Room,
     results: Results,
     seed: u64,
+    /// Of the hash that deals flows into replicates.
+    replicate_seed: u64,
     /// Emits nothing: panes leave by [`Running::detach`].
     is_worker: bool,
-    /// Panes that wait for it.
+    /// Panes that wait for it, and their memory.
     over: Share,
+    over_bytes: usize,
 }
 
 impl Running {
@@ -77,6 +80,9 @@ impl Running {
         let shape = Shape::new(&pipeline.aggregates, value_type, schema, sketches, place);
         let overflow = overflow_of(pipeline, &shape, value_type);
         let k = pipeline.top_k.map_or(0, |t| t.k);
+        // Merges of sliding windows and the one that is written take the other half.
+        let is_sliding = pipeline.window.is_some_and(|w| !Windows::new(&w).is_tumbling());
+        let bytes_max = if is_sliding { config.window_bytes_max / 2 } else { config.window_bytes_max };
         Running {
             layout: Layout {
                 sample: config.sample,
@@ -96,16 +102,18 @@ impl Running {
             panes_max: pipeline
                 .window
                 .map_or(1, |w| config.panes_max.max(Windows::new(&w).panes_open(w.lateness_ns))),
-            sliding: Sliding::default(),
+            sliding: Sliding::new(bytes_max / 2),
             next: None,
             room: Room {
                 groups: 0,
                 groups_max: pipeline.groups_max,
                 groups_min: pipeline.groups_max.min(k.saturating_mul(4).max(64)),
                 key_bytes: 0,
-                key_bytes_max: config.key_bytes_max.min(1 << 29),
+                key_bytes_max: config.key_bytes_max.min(bytes_max / 4).min(1 << 29),
                 sketch_bytes: 0,
-                sketch_bytes_max: config.sketch_bytes_max,
+                sketch_bytes_max: config.sketch_bytes_max.min(bytes_max / 2),
+                bytes: 0,
+                bytes_max,
                 level: 0,
                 overflowed: 0,
                 rates_merged: 0,
@@ -113,8 +121,10 @@ impl Running {
             },
             results: Results::new(pipeline, is_sampled, &input),
             seed: config.seed,
+            replicate_seed: mix(config.sample_seed) ^ RESULT_SEED,
             is_worker,
             over: Share::new(),
+            over_bytes: 0,
         }
     }
 
@@ -206,8 +216,27 @@ impl Running {
 
     /// All panes.
     pub fn detach_all(&mut self) -> Share {
-        self.over.extend(std::mem::take(&mut self.panes));
+        for (at, pane) in std::mem::take(&mut self.panes) {
+            self.put_aside(at, pane);
+        }
         self.give()
+    }
+
+    /// Memory of what waits to be detached.
+    #[must_use]
+    pub fn over_bytes(&self) -> usize {
+        self.over_bytes
+    }
+
+    /// What waits to be detached.
+    pub fn give(&mut self) -> Share {
+        self.over_bytes = 0;
+        std::mem::take(&mut self.over)
+    }
+
+    /// Emits the oldest windows early where there are too many.
+    pub fn make_room(&mut self, counters: &mut Counters, out: &mut dyn FnMut(Batch)) {
+        self.force_oldest(counters, out);
     }
 
     /// Takes over panes of another pipeline that runs the same.
@@ -240,15 +269,17 @@ impl Running {
         let (Some(windows), true) = (self.windows, open > next) else { return 0 };
         let first = self.panes.first_key_value().map_or(open, |(pane, _)| windows.first_of(*pane).max(next));
         while let Some(entry) = self.panes.first_entry().filter(|e| windows.first_of(*e.key()) < open) {
-            self.over.push(entry.remove_entry());
+            let (at, pane) = entry.remove_entry();
+            self.put_aside(at, pane);
         }
         self.next = Some(open);
         (open - first).max(0)
     }
 
-    fn give(&mut self) -> Share {
-        self.over.iter().for_each(|(_, pane)| pane.leave(&mut self.room));
-        std::mem::take(&mut self.over)
+    fn put_aside(&mut self, at: i64, pane: Pane) {
+        pane.leave(&mut self.room);
+        self.over_bytes += pane.bytes();
+        self.over.push((at, pane));
     }
 
     fn frame<'b>(&self, batch: &'b Batch, rows: Rows<'_>) -> Frame<'b> {
@@ -270,8 +301,9 @@ impl Running {
         Frame { keys, columns, seed: self.seed, replicates, rates, measures }
     }
 
-    /// Deals flows into replicates by bits that the choice of the sample did not use. Without ids all are in one, and
-    /// intervals are open.
+    /// Deals flows into replicates by bits that the choice of the sample did not use, but anew for each sample: one
+    /// dealing for all samples of a capture would make all their intervals too short, or all too long. Without ids all
+    /// are in one, and intervals are open.
     fn replicates(&self, batch: &Batch, rows: Rows<'_>) -> Vec<u8> {
         if self.layout.replicates == 1 {
             return Vec::new();
@@ -280,7 +312,7 @@ impl Running {
         if batch.column(common::ID).is_some()
             && let Values::U64(ids) = ColumnView::of(batch, common::ID).values
         {
-            let replicate = |id| (mix(mix(id) ^ RESULT_SEED) % REPLICATES as u64) as u8;
+            let replicate = |id| (mix(mix(id) ^ self.replicate_seed) % REPLICATES as u64) as u8;
             rows.each(|_, row| replicates[row] = replicate(ids[row]));
         }
         replicates
@@ -360,7 +392,11 @@ impl Running {
     fn push_pane(&mut self, at: i64, rows: Rows<'_>, frame: &Frame<'_>) {
         self.sliding.forget_from(at);
         let (layout, room) = (&self.layout, &mut self.room);
-        let pane = self.panes.entry(at).or_insert_with(|| Pane::new(room.level));
+        let pane = self.panes.entry(at).or_insert_with(|| {
+            let mut pane = Pane::new(room.level);
+            pane.enter(room);
+            pane
+        });
         pane.push(rows, frame, layout, room);
         room.rates_merged += pane.take_rates_merged();
     }
@@ -375,10 +411,12 @@ impl Running {
         pane.span_ns = (!rows.is_empty()).then_some((first, last)).or(pane.span_ns);
     }
 
-    /// Emits windows early when too many panes are open.
+    /// Emits windows early when too many panes are open, or they take too much memory.
     fn force_oldest(&mut self, counters: &mut Counters, out: &mut dyn FnMut(Batch)) {
         let Some(windows) = self.windows else { return };
-        while self.panes.len() > self.panes_max {
+        while self.panes.len() > self.panes_max
+            || (self.panes.len() > 1 && self.room.bytes > self.room.bytes_max)
+        {
             let Some((oldest, _)) = self.panes.first_key_value() else { return };
             let beyond = windows.last_of(*oldest) + 1;
             if self.is_worker {
@@ -396,10 +434,10 @@ impl Running {
             self.room.level += 1;
             counters.sketches_coarsened += 1;
             self.sliding.forget();
-            let aside = self.over.iter_mut().map(|(_, pane)| pane);
             self.room.sketch_bytes = 0;
-            for pane in self.panes.values_mut().chain(aside) {
+            for pane in self.panes.values_mut() {
                 pane.coarsen(self.room.level);
+                pane.weigh(&mut self.room);
                 self.room.sketch_bytes += pane.sketch_bytes;
             }
         }

@@ -10,11 +10,11 @@ use std::sync::{Arc, PoisonError};
 use plan::{Aggregate, Pipeline};
 use tuple::{Batch, DataType, Field, FieldId, Redact, Schema, TupleWriter, Unit};
 
-use crate::cell::{Cell, order_rows};
 use crate::estimate::{Circumstances, Estimate, Seen, Value};
 use crate::losses::SharedLosses;
 use crate::ops::top_k::{Weight, top_k};
 use crate::pane::{Layout, Overflow, Pane, WEIGHT_UNIT};
+use crate::scalar::{Scalar, order_rows};
 
 /// What stands in a text column of the row of all groups that found no room.
 pub const OTHER: &str = "(other)";
@@ -162,8 +162,8 @@ impl Results {
                 if is_text {
                     self.writer.text(id, OTHER.as_bytes());
                 }
-            } else if let Some((cell, rest)) = Cell::decode(key) {
-                cell.write(&mut self.writer, id);
+            } else if let Some((scalar, rest)) = Scalar::decode(key) {
+                scalar.write(&mut self.writer, id);
                 key = rest;
             }
         }
@@ -324,7 +324,7 @@ fn result_schema(pipeline: &Pipeline, is_sampled: bool, input: &dyn Fn(plan::Col
         make_unique(&mut fields);
     }
     let (name, doc) = (pipeline.name.clone().into(), Cow::Borrowed("results of a pipeline"));
-    Schema { name, version: 1, doc, fields, measure: None, key: None, parts: &[] }
+    Schema { name, version: 1, doc, fields, measure: None, key: None, parts: &[], facts: &tuple::Facts::NONE }
 }
 
 fn aggregate_field(

@@ -13,11 +13,13 @@
 /// Into how many groups sampled flows are dealt.
 pub const REPLICATES: usize = 32;
 
-/// Where the deviations are carried by fewer replicates than this, the largest flows decide, and the sample may lack
-/// larger ones: the upper end is open.
-const CARRIERS_MIN: f64 = 5.0;
-/// The same for the mean of fewer flows than this.
-const MEAN_FLOWS_MIN: f64 = 15.0;
+/// Where fewer replicates than this carry the deviations, a few large flows decide, and the sample may lack others like
+/// them: the end on their side is open. (Of 32 replicates that are normally distributed nearly always more than 16 do.)
+const CARRIERS_MIN: f64 = 12.0;
+/// Where fewer flows than this, of equal size, carry what lies beyond an end, that end is open.
+const FLOWS_MIN: f64 = 15.0;
+/// The mean of fewer flows than this has no lower end either.
+const MEAN_FLOWS_MIN: f64 = 8.0;
 /// Standard deviations hang on the largest values even more.
 const DEVIATION_CARRIERS_MIN: f64 = 16.0;
 /// The same.
@@ -41,7 +43,9 @@ pub struct Interval {
 pub fn total(parts: &[f64], n: &[f64], p: f64, is_nonnegative: bool) -> Interval {
     let seen: f64 = parts.iter().sum();
     let floor = is_nonnegative.then_some(seen);
-    let Some(Student { t, carriers }) = student(n, parts) else { return Interval { low: floor, high: None } };
+    let Some(Student { t, carriers, .. }) = student(n, parts) else {
+        return Interval { low: floor, high: None };
+    };
     let half = t * ((1.0 - p) * spread(parts)).sqrt() / p;
     let whole = seen / p;
     let Interval { low, high } = around(whole, half, is_nonnegative);
@@ -49,15 +53,20 @@ pub fn total(parts: &[f64], n: &[f64], p: f64, is_nonnegative: bool) -> Interval
     Interval { low: low.map(|low| low.max(floor.unwrap_or(low))), high: high.filter(|_| is_known) }
 }
 
-/// Of a mean Σ parts / Σ n; in the logarithm as well where the values cannot be negative.
+/// Of a mean Σ parts / Σ n; in the logarithm as well where the values cannot be negative. A few flows with large values
+/// may be missing in the sample, so that the upper end asks for more flows than the lower one.
 #[must_use]
 pub fn mean(parts: &[f64], n: &[f64], p: f64, is_nonnegative: bool) -> Interval {
     let Some(Ratio { ratio, variance, student }) = Ratio::new(parts, n, p) else {
         return Interval::default();
     };
     let interval = around(ratio, student.t * variance.sqrt(), is_nonnegative);
-    let is_known = student.carriers >= CARRIERS_MIN && flows(n) >= MEAN_FLOWS_MIN;
-    Interval { high: interval.high.filter(|_| is_known), ..interval }
+    let carrying = if is_nonnegative { flows(n).min(flows(parts)) } else { flows(n) };
+    let is_known = student.carriers >= CARRIERS_MIN && carrying >= FLOWS_MIN;
+    Interval {
+        low: interval.low.filter(|_| flows(n) >= MEAN_FLOWS_MIN),
+        high: interval.high.filter(|_| is_known),
+    }
 }
 
 /// Of a share Σ yes / Σ n: Wilson's interval for as many independent tuples as the spread between replicates says.
@@ -74,14 +83,26 @@ pub fn share(yes: &[f64], n: &[f64], p: f64) -> Interval {
     Interval { low: Some((centre - half).max(0.0)), high: Some((centre + half).min(1.0)) }
 }
 
-/// By how much the share of values up to the estimated quantile `q` may be off, given how many values lie up to it in
-/// each replicate (Woodruff 1952). `None`: nothing can be said.
+/// The shares of the sample's values between whose quantiles the quantile `q` of all values lies, given how many values
+/// lie up to the sample's own in each replicate (Woodruff 1952).
+///
+/// Values beyond an end come from some flows. Where these are few, or a few large ones decide, others like them may be
+/// missing in the sample, and the end is open.
 #[must_use]
-pub fn share_at_quantile(q: f64, up_to: &[f64], n: &[f64], p: f64) -> Option<f64> {
-    let Ratio { variance, student, .. } = Ratio::new(up_to, n, p)?;
+pub fn shares_around_quantile(q: f64, up_to: &[f64], n: &[f64], p: f64) -> Interval {
+    let Some(Ratio { variance, student, .. }) = Ratio::new(up_to, n, p) else { return Interval::default() };
     let clusters = (1.0 - p) * q * (1.0 - q) / flows(n);
     let variance = if is_blind(up_to, n) { variance.max(clusters) } else { variance };
-    Some(student.t * variance.sqrt())
+    let off = student.t * variance.sqrt();
+    let beyond: Vec<f64> = n.iter().zip(up_to).map(|(n, up_to)| n - up_to).collect();
+    // Large flows with large values lower the share up to the quantile.
+    let is_lopsided = student.carriers < CARRIERS_MIN;
+    let is_low_known = flows(up_to) >= FLOWS_MIN && !(is_lopsided && student.skew >= 0.0);
+    let is_high_known = flows(&beyond) >= FLOWS_MIN && !(is_lopsided && student.skew < 0.0);
+    Interval {
+        low: Some(q - off).filter(|low| is_low_known && *low > 0.0),
+        high: Some(q + off).filter(|high| is_high_known && *high < 1.0),
+    }
 }
 
 /// Of the standard deviation, from its values without each of the replicates in turn (delete-a-group jackknife).
@@ -90,7 +111,7 @@ pub fn deviation(whole: f64, without: &[f64], n: &[f64], p: f64) -> Interval {
     let groups = without.len() as f64;
     let centre = without.iter().sum::<f64>() / groups;
     let off: Vec<f64> = without.iter().map(|v| v - centre).collect();
-    let Some(Student { t, carriers }) = student(n, &off) else { return Interval::default() };
+    let Some(Student { t, carriers, .. }) = student(n, &off) else { return Interval::default() };
     let squares: f64 = off.iter().map(|v| v * v).sum();
     let interval = around(whole, t * ((1.0 - p) * (groups - 1.0) / groups * squares).sqrt(), true);
     let is_known = carriers >= DEVIATION_CARRIERS_MIN && flows(n) >= DEVIATION_FLOWS_MIN;
@@ -161,6 +182,8 @@ struct Student {
     t: f64,
     /// By how many replicates the deviations are carried, about.
     carriers: f64,
+    /// Third moment of the deviations: negative where the largest are below the mean.
+    skew: f64,
 }
 
 /// The 97.5 % quantile of Student's t; `None` with fewer than two replicates that have a tuple. Replicates whose
@@ -177,7 +200,7 @@ fn student(n: &[f64], deviations: &[f64]) -> Option<Student> {
     let fourth = moment(4);
     let carriers = if fourth > 0.0 { 3.0 * moment(2).powi(2) / fourth } else { freedom as f64 };
     let t = T[freedom.min((carriers as usize).max(1)).min(T.len()) - 1];
-    Some(Student { t, carriers })
+    Some(Student { t, carriers, skew: moment(3) })
 }
 
 #[cfg(test)]
@@ -191,7 +214,7 @@ mod tests {
         assert_eq!(total(&parts, &one, 0.1, true), Interval { low: Some(5.0), high: None });
         assert_eq!(mean(&parts, &one, 0.1, true), Interval::default());
         assert_eq!(share(&parts, &one, 0.1), Interval::default());
-        assert_eq!(share_at_quantile(0.5, &parts, &one, 0.1), None);
+        assert_eq!(shares_around_quantile(0.5, &parts, &one, 0.1), Interval::default());
         assert_eq!(total(&[], &[], 0.1, true).high, None);
     }
 

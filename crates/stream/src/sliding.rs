@@ -3,8 +3,8 @@
 //! after the boundary. A window is the front's top with the back: a pane is merged about three times in all, however
 //! many windows it is part of.
 //!
-//! The merges together hold at most [`FRONT_FACTOR`] times the groups of the panes; where they would hold more, panes
-//! have few groups in common and are merged for each window, which costs no more than printing it.
+//! The merges together hold at most [`FRONT_FACTOR`] times the groups of the panes, and take a bounded memory; where they would hold
+//! more, panes have few groups in common and are merged for each window, which costs no more than printing it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,8 +17,9 @@ const FRONT_FACTOR: usize = 2;
 const FRONT_MIN: usize = 4096;
 
 /// Merges that serve the windows to come.
-#[derive(Default)]
 pub struct Sliding {
+    /// How much memory they may take.
+    bytes_max: usize,
     /// The first pane of each merge; the latest at the end reaches back farthest.
     front: Vec<(i64, Pane)>,
     back: Option<Pane>,
@@ -29,6 +30,12 @@ pub struct Sliding {
 }
 
 impl Sliding {
+    /// No merge yet; together they may take so many bytes.
+    #[must_use]
+    pub fn new(bytes_max: usize) -> Sliding {
+        Sliding { bytes_max, front: Vec::new(), back: None, end: 0, without_until: None }
+    }
+
     /// The panes from `first` to `last` in one; both never go back while nothing is forgotten.
     pub fn window(
         &mut self,
@@ -82,16 +89,17 @@ impl Sliding {
     ) -> bool {
         self.forget();
         let groups: usize = panes.range(first..=last).map(|(_, pane)| pane.keys().len()).sum();
-        let mut room = FRONT_FACTOR * groups + FRONT_MIN;
+        let (mut room, mut bytes) = (FRONT_FACTOR * groups + FRONT_MIN, self.bytes_max);
         for (at, pane) in panes.range(first..=last).rev() {
             let before = self.front.last().map(|(_, pane)| pane);
             let merged = Pane::merged([pane].into_iter().chain(before), layout, level);
-            let Some(left) = room.checked_sub(merged.keys().len()) else {
+            let left = room.checked_sub(merged.keys().len()).zip(bytes.checked_sub(merged.bytes()));
+            let Some(left) = left else {
                 self.forget();
                 self.without_until = Some(last);
                 return false;
             };
-            room = left;
+            (room, bytes) = left;
             self.front.push((*at, merged));
         }
         self.end = last;

@@ -29,6 +29,15 @@ pub enum Share {
 }
 
 impl Share {
+    /// Memory that it takes, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Share::Groups(panes) => panes.iter().map(|(_, pane)| pane.bytes()).sum(),
+            Share::Profile(parts) => parts.iter().map(|(_, part)| part.bytes()).sum(),
+        }
+    }
+
     /// Whether there is nothing in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -114,11 +123,36 @@ impl Work {
         }
     }
 
+    /// Emits the oldest windows early where there are too many.
+    pub fn make_room(&mut self, counters: &mut Counters, out: &mut dyn FnMut(Batch)) {
+        match self {
+            Work::Groups(running) => running.make_room(counters, out),
+            Work::Profile(profiling) => profiling.make_room(counters, out),
+        }
+    }
+
     /// Emits everything.
     pub fn finish(&mut self, out: &mut dyn FnMut(Batch)) {
         match self {
             Work::Groups(running) => running.finish(out),
             Work::Profile(profiling) => profiling.finish(out),
+        }
+    }
+
+    /// Memory of what waits to be detached.
+    #[must_use]
+    pub fn over_bytes(&self) -> usize {
+        match self {
+            Work::Groups(running) => running.over_bytes(),
+            Work::Profile(profiling) => profiling.over_bytes(),
+        }
+    }
+
+    /// What waits to be detached.
+    pub fn give(&mut self) -> Share {
+        match self {
+            Work::Groups(running) => Share::Groups(running.give()),
+            Work::Profile(profiling) => Share::Profile(profiling.give()),
         }
     }
 

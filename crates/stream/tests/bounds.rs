@@ -375,3 +375,30 @@ fn rates_are_per_second_of_the_window_or_of_the_run() {
     let (out, _) = run(&dataflow(vec![p]), Config::default(), &rows, 100);
     assert_eq!(number(&out, 0, "rate"), Some(1.1));
 }
+
+#[test]
+fn windows_that_take_too_much_memory_close_early() {
+    let mut p = pipeline(Some(N), &[PATH], vec![Aggregate::Count, Aggregate::Quantile(0.5)]);
+    p.window = Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 1_000_000 });
+    let rows: Vec<Row> = (0..2000i64).map(|i| get("/", 1, i * 10)).collect();
+    // A window takes some kilobytes.
+    for (window_bytes_max, forced) in [(1 << 30, false), (1 << 20, true)] {
+        let config = Config { window_bytes_max, ..Config::default() };
+        let (out, counters) = run(&dataflow(vec![p.clone()]), config, &rows, 100);
+        assert_eq!(rows_of(&out, Some(0)).len(), 2000);
+        assert_eq!(counters.windows_forced > 1000, forced, "{counters:?}");
+    }
+}
+
+#[test]
+fn one_window_that_takes_too_much_memory_pools_groups() {
+    let mut p = pipeline(Some(N), &[PATH], vec![Aggregate::Count]);
+    p.groups_max = 1_000_000;
+    let rows: Vec<Row> = (0..50_000u64).map(|i| get(&format!("/{i}"), i, 0)).collect();
+    let config = Config { window_bytes_max: 1 << 20, ..Config::default() };
+    let (out, counters) = run(&dataflow(vec![p]), config, &rows, 4096);
+    let lines = rows_of(&out, Some(0));
+    assert!((1000..20_000).contains(&lines.len()), "{}", lines.len());
+    assert_eq!(lines.iter().map(|l| u64_of(&l[1])).sum::<u64>(), 50_000);
+    assert_eq!(counters.groups_overflowed, 50_000 - (lines.len() as u64 - 1));
+}

@@ -50,7 +50,7 @@ fn population(flows: u64, tuples: f64, skew: f64, random: &mut Random) -> Vec<Ro
     rows
 }
 
-/// The flows that a sample with rate `p` holds, under names of this run.
+/// The flows that a sample with rate `p` holds.
 fn sample(population: &[Row], p: f64, run: u64) -> Vec<Row> {
     sample_at(population, |_| p, run)
 }
@@ -64,7 +64,7 @@ fn sample_at(population: &[Row], p: impl Fn(u64) -> f64, run: u64) -> Vec<Row> {
             (last, is_in) = (Some(row.id), random.uniform() < p(row.id));
         }
         if is_in {
-            rows.push(Row { id: row.id | (run << 32), rate: Some(p(row.id)), ..row.clone() });
+            rows.push(Row { rate: Some(p(row.id)), ..row.clone() });
         }
     }
     rows
@@ -77,7 +77,7 @@ fn aggregates() -> Pipeline {
         Aggregate::Sum,
         Aggregate::Avg,
         Aggregate::Quantile(0.5),
-        Aggregate::Quantile(0.95),
+        Aggregate::Quantile(0.99),
         Aggregate::Success(ok),
         Aggregate::Stddev,
         Aggregate::Min,
@@ -94,8 +94,8 @@ fn coverage(population: &[Row], p: f64, runs: u64, names: &[&str]) -> Vec<(f64, 
     let truth: Vec<f64> = names.iter().map(|n| number(&truth, 0, n).expect("a number")).collect();
     let mut hits = vec![(0.0, 0.0); names.len()];
     for i in 0..runs {
-        let (out, _) =
-            run(&flow, Config { sample: p, ..Config::default() }, &sample(population, p, i + 1), 4096);
+        let config = Config { sample: p, sample_seed: i + 1, ..Config::default() };
+        let (out, _) = run(&flow, config, &sample(population, p, i + 1), 4096);
         for ((name, truth), hits) in names.iter().zip(&truth).zip(&mut hits) {
             let [low, high] = ["low", "high"].map(|end| number(&out, 0, &format!("{name}_{end}")));
             // The estimate of a quantile is off by the width of its bucket in any case; so may its interval be.
@@ -109,17 +109,27 @@ fn coverage(population: &[Row], p: f64, runs: u64, names: &[&str]) -> Vec<(f64, 
 
 #[test]
 fn intervals_cover_what_they_promise() {
-    let names = ["count", "sum_ns", "avg_ns", "p95_ns", "p50_ns", "success", "stddev_ns"];
+    let names = ["count", "sum_ns", "avg_ns", "p50_ns", "p99_ns", "success", "stddev_ns"];
     let mut random = Random(42);
-    for (flows, tuples, skew, p) in
-        [(3000, 2.0, 0.5, 0.1), (1000, 4.0, 0.3, 0.25), (800, 1.0, 0.5, 0.5), (20_000, 1.0, 0.5, 0.02)]
-    {
-        let population = population(flows, tuples, skew, &mut random);
-        for (name, (covers, closed)) in names.iter().zip(coverage(&population, p, 400, &names)) {
+    for (flows, tuples, skew, p) in [
+        (40_000u32, 2.0, 0.5, 0.01),
+        (8000, 2.0, 0.5, 0.05),
+        (4000, 2.0, 0.5, 0.1),
+        (2000, 4.0, 0.3, 0.2),
+        (800, 1.0, 0.5, 0.5),
+        (10_000, 2.0, 0.3, 0.2),
+        (4000, 2.0, 0.5, 0.5),
+    ] {
+        let population = population(flows.into(), tuples, skew, &mut random);
+        for (name, (covers, closed)) in names.iter().zip(coverage(&population, p, 1000, &names)) {
             let found =
                 format!("{flows} flows × {tuples}, p = {p}: {name} covered {covers:.3}, closed {closed:.3}");
-            assert!((0.92..=0.99).contains(&covers), "{found}");
-            assert!(closed > 0.95 || matches!(*name, "stddev_ns"), "{found}");
+            // Of 1,000 samples; an end that is open misses nothing.
+            let least = if *name == "stddev_ns" { 0.9 } else { 0.93 };
+            assert!(covers >= least && (covers <= 0.97 || closed < 0.9 || *name == "success"), "{found}");
+            let is_in_many_flows = p * f64::from(flows) >= 2000.0;
+            let closes = !matches!(*name, "stddev_ns" | "p99_ns") || is_in_many_flows && *name == "p99_ns";
+            assert!(closed > if closes { 0.93 } else { -1.0 }, "{found}");
         }
     }
 }
@@ -152,7 +162,7 @@ fn few_flows_get_open_intervals_not_wrong_ones() {
         "sum_ns",
         "avg_ns",
         "p50_ns",
-        "p95_ns",
+        "p99_ns",
         "success",
         "stddev_ns",
         "min_ns",
@@ -160,13 +170,21 @@ fn few_flows_get_open_intervals_not_wrong_ones() {
         "distinct",
     ];
     let mut random = Random(43);
-    for (flows, tuples, skew, p) in [(50, 1.0, 0.5, 0.1), (100, 0.5, 0.5, 0.1), (300, 50.0, 0.5, 0.1)] {
+    for (flows, tuples, skew, p) in [
+        (50, 1.0, 0.5, 0.1),
+        (100, 0.5, 0.5, 0.1),
+        (300, 50.0, 0.5, 0.1),
+        (64, 50.0, 0.3, 0.05),
+        (64, 50.0, 0.3, 0.2),
+        (64, 50.0, 0.3, 0.5),
+    ] {
         let population = population(flows, tuples, skew, &mut random);
-        for (name, (covers, closed)) in names.iter().zip(coverage(&population, p, 200, &names)) {
-            assert!(
-                covers >= 0.92,
-                "{flows} flows × {tuples}, p = {p}: {name} covered {covers:.3}, closed {closed:.3}"
-            );
+        for (name, (covers, closed)) in names.iter().zip(coverage(&population, p, 400, &names)) {
+            let found =
+                format!("{flows} flows × {tuples}, p = {p}: {name} covered {covers:.3}, closed {closed:.3}");
+            assert!(covers >= if *name == "success" { 0.92 } else { 0.93 }, "{found}");
+            // With so few flows nothing is known of quantiles, and of the others often one end only.
+            assert!(closed < 0.1 || !name.starts_with('p'), "{found}");
         }
     }
 }
@@ -286,14 +304,15 @@ fn almost_equal_rates_give_almost_equal_results() {
 
 #[test]
 fn intervals_cover_when_rates_differ() {
-    let names = ["count", "sum_ns", "avg_ns", "p95_ns", "p50_ns", "success"];
+    let names = ["count", "sum_ns", "avg_ns", "p99_ns", "p50_ns", "success"];
     let population = population(3000, 2.0, 0.5, &mut Random(47));
     let (truth, _) = run(&dataflow(vec![aggregates()]), Config::default(), &population, 4096);
     let flow = weighted(vec![aggregates()]);
     let rate = |id: u64| if id < 1500 { 0.08 } else { 0.4 };
+    let config = |run| Config { sample_seed: run, ..Config::default() };
     let (mut hits, mut sums, runs) = ([0u32; 6], [0.0; 6], 300);
     for i in 0..runs {
-        let (out, _) = run(&flow, Config::default(), &sample_at(&population, rate, i + 1), 4096);
+        let (out, _) = run(&flow, config(i), &sample_at(&population, rate, i + 1), 4096);
         for (at, name) in names.iter().enumerate() {
             let truth = number(&truth, 0, name).expect("a number");
             let [low, high] = ["low", "high"].map(|end| number(&out, 0, &format!("{name}_{end}")));
@@ -304,7 +323,7 @@ fn intervals_cover_when_rates_differ() {
     }
     for ((name, hits), mean) in names.iter().zip(hits).zip(sums) {
         let covers = f64::from(hits) / runs as f64;
-        assert!(covers >= 0.92, "{name} covered {covers:.3}");
+        assert!(covers >= 0.93, "{name} covered {covers:.3}");
         assert!((mean - 1.0).abs() < 0.03, "{name} is {mean:.3} of the truth");
     }
 }

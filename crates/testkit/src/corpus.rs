@@ -1,18 +1,38 @@
 //! Where the real captures lie: in `shared/data` beside the workspace, never inside it. Tests that want them ask
-//! here and are told loudly where they are absent.
+//! here and are told loudly where they are absent; in CI (the environment says `CI=true`) they fail there, so that a run
+//! that has checked nothing does not look green.
 
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The folder of captures, or `None` with a loud message.
+///
+/// # Panics
+/// In CI, where it is not there.
 #[must_use]
 pub fn corpus() -> Option<PathBuf> {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data"));
     if path.is_dir() {
         return Some(path.to_path_buf());
     }
-    loudly(&format!("NO CAPTURES at {}: this test has checked NOTHING", path.display()));
+    nothing_checked(&format!("NO CAPTURES at {}", path.display()));
     None
+}
+
+/// Says that a test has checked nothing, and why.
+///
+/// # Panics
+/// In CI.
+pub fn nothing_checked(why: &str) {
+    let text = format!("{why}: this test has checked NOTHING");
+    assert!(!is_ci(std::env::var_os("CI").as_deref()), "{text}");
+    loudly(&text);
+}
+
+/// What the variable `CI` says.
+fn is_ci(value: Option<&OsStr>) -> bool {
+    value.is_some_and(|value| !["", "0", "false"].iter().any(|no| value.eq_ignore_ascii_case(no)))
 }
 
 /// Past the test runner, which shows what `eprintln!` says of failed tests only.
@@ -22,16 +42,19 @@ pub fn loudly(text: &str) {
 }
 
 /// Every capture file (pcap, pcapng, also gzipped) right inside `folder` of the corpus, sorted by name.
+///
+/// # Panics
+/// In CI, where there is none.
 #[must_use]
 pub fn captures_in(folder: &str) -> Vec<PathBuf> {
     let Some(root) = corpus() else { return Vec::new() };
-    let Ok(entries) = std::fs::read_dir(root.join(folder)) else {
-        loudly(&format!("NO CAPTURES in {folder} of the corpus"));
-        return Vec::new();
-    };
+    let entries = std::fs::read_dir(root.join(folder)).into_iter().flatten();
     let mut found: Vec<PathBuf> =
         entries.filter_map(|e| Some(e.ok()?.path())).filter(|p| is_capture(p)).collect();
     found.sort();
+    if found.is_empty() {
+        nothing_checked(&format!("NO CAPTURES in {folder} of the corpus"));
+    }
     found
 }
 
@@ -46,4 +69,16 @@ fn is_capture(path: &Path) -> bool {
     let name = path.to_string_lossy();
     let name = name.strip_suffix(".gz").unwrap_or(&name);
     path.is_file() && [".pcap", ".pcapng", ".cap"].iter().any(|end| name.ends_with(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ci_is_where_the_environment_says_so() {
+        let is_ci = |value: &str| is_ci(Some(OsStr::new(value)));
+        assert!(is_ci("true") && is_ci("1"));
+        assert!(!is_ci("") && !is_ci("false") && !is_ci("0") && !super::is_ci(None));
+    }
 }

@@ -55,6 +55,12 @@ impl Batch {
         self.rows
     }
 
+    /// Memory that the columns take; what several batches share counts in each of them.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.columns.iter().flatten().map(|column| column.get_buffer_memory_size()).sum()
+    }
+
     /// The column at `id`, if it is there.
     #[must_use]
     pub fn column(&self, id: FieldId) -> Option<&ArrayRef> {

@@ -7,12 +7,16 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+pub mod facts;
+pub mod fold;
 pub mod hashes;
 pub mod redact;
 pub mod schema;
 pub mod writer;
 
 pub use batch::Batch;
-pub use redact::{Fold, Redact, Redactor, Secret};
-pub use schema::{DataType, Field, FieldId, Holds, Part, Schema, Unit, common};
+pub use facts::{Facts, Workload};
+pub use fold::{Fold, Secret};
+pub use redact::Redactor;
+pub use schema::{DataType, Field, FieldId, Holds, Part, Redact, Schema, Unit, common};
 pub use writer::TupleWriter;

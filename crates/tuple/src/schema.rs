@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::{Fold, Redact};
+use crate::facts::Facts;
+use crate::fold::Fold;
 
 /// How a column is stored. Text is UTF-8; bytes that are not are written as `\xNN`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,6 +84,17 @@ impl Field {
     }
 }
 
+/// How a column is redacted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Redact {
+    /// It says nothing of a person.
+    Keep,
+    /// Every text is folded.
+    Fold(Fold),
+    /// In rows where the text column says one of these, the text is folded so.
+    Where(FieldId, Vec<(String, Fold)>),
+}
+
 /// A column's place in its schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldId(pub u16);
@@ -104,6 +116,8 @@ pub struct Schema {
     pub key: Option<FieldId>,
     /// The tables that a recording keeps them in, linked tuple by tuple; empty: one, called after the schema.
     pub parts: &'static [Part],
+    /// What the parser knows of its tuples; of a result nothing.
+    pub facts: &'static Facts,
 }
 
 /// A table for a part of each tuple.
@@ -145,7 +159,16 @@ impl Schema {
         key: Option<FieldId>,
     ) -> Schema {
         let fields = common::FIELDS.iter().chain(own).cloned().collect();
-        Schema { name: name.into(), version, doc: doc.into(), fields, measure, key, parts: &[] }
+        Schema {
+            name: name.into(),
+            version,
+            doc: doc.into(),
+            fields,
+            measure,
+            key,
+            parts: &[],
+            facts: &Facts::NONE,
+        }
     }
 
     /// The field at `id`.

@@ -54,15 +54,6 @@ pub struct Repair {
 }
 
 impl<'a> Fragment<'a> {
-    /// The part that a packet is, also inside of tunnels; `None` when it is whole or can not be decoded.
-    #[must_use]
-    pub fn of(captured: &Captured<'a>) -> Option<Fragment<'a>> {
-        match crate::walk::walk(*captured) {
-            Ok(crate::walk::Found::Fragment(fragment)) => Some(fragment),
-            _ => None,
-        }
-    }
-
     pub(crate) fn of_v4(
         captured: &Captured<'a>,
         packet: Extent<'a>,

@@ -7,10 +7,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod captured;
 mod checksum;
+mod decode;
 pub mod erspan;
 pub mod ethernet;
 pub mod extent;
+mod fast_path;
 pub mod five_tuple;
 pub mod fragment;
 pub mod geneve;
@@ -25,22 +28,24 @@ pub mod packet;
 pub mod pppoe;
 pub mod seq;
 pub mod sll;
-mod straight;
 pub mod tcp;
 pub mod time;
 pub mod tunnel;
 pub mod udp;
+pub mod undecodable;
 pub mod vlan;
 pub mod vxlan;
 mod walk;
 
+pub use captured::Captured;
 pub use checksum::Checksum;
 pub use extent::Extent;
 pub use five_tuple::{Addr, Endpoint, FiveTuple, FlowKey, IpProtocol, Side, V4Key};
 pub use fragment::Fragment;
 pub use link::LinkType;
-pub use packet::{Captured, Packet, TakePacket, TcpInfo, Transport, Undecodable};
+pub use packet::{Packet, TakePacket, TcpInfo, Transport};
 pub use seq::TcpSeq;
 pub use time::Timestamp;
 pub use tunnel::Tunnel;
+pub use undecodable::Undecodable;
 pub use walk::{innermost, is_tunnel_port};

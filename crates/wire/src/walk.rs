@@ -1,4 +1,4 @@
-//! The way through any packet, header by header, from its link to the innermost transport: for all that [`crate::straight`]
+//! The way through any packet, header by header, from its link to the innermost transport: for all that [`crate::fast_path`]
 //! does not decode. Tunnels are opened on the way; what is inside them is the packet. It also ends at a part of an IP
 //! datagram: what is in that can be told when the parts have come together.
 
@@ -13,12 +13,13 @@ use crate::icmp::IcmpHeader;
 use crate::ipv4::Ipv4Header;
 use crate::ipv6::Ipv6Header;
 use crate::mpls;
-use crate::packet::{Packet, TcpInfo, Transport, Undecodable};
+use crate::packet::{Packet, TcpInfo, Transport};
 use crate::pppoe::PppoeHeader;
 use crate::sll::{Sll2Header, SllHeader};
 use crate::tcp::TcpHeader;
 use crate::tunnel::{Layer, Tunnel};
 use crate::udp::{self, UdpHeader};
+use crate::undecodable::Undecodable;
 use crate::vlan;
 use crate::vxlan::{self, Vxlan};
 use crate::{Addr, Captured, Endpoint, Extent, FiveTuple, IpProtocol, LinkType};

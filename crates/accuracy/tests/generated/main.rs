@@ -1,15 +1,16 @@
-//! Any segments of any conversation may be missing: what is still told is what is told of the whole one. Conversations are made
-//! up from seeds, with clients that wait, that ask in batches, and that always have some requests under way.
+//! Any segments of any conversation may be missing or late, also of one direction alone: what is still told is what is told of the
+//! whole one. Conversations are made up from seeds, with clients that wait, that ask in batches, and that always have some requests
+//! under way.
 
 mod http;
 mod memcached;
 mod mysql;
 mod talk;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use accuracy::{Recording, Seen, Truth};
+use accuracy::{Count, Recording, Seen, Truth};
 use testkit::Rng;
 
 use talk::Conversation;
@@ -25,20 +26,14 @@ fn check(parser: &str, make: impl Fn(&mut Rng) -> Conversation) {
         let (spoken, plain) = make(&mut rng).spoken(&mut rng);
         let recording = Recording::of(&spoken);
         let truth = Truth::of(&recording, parser);
-        for damage in 0..DAMAGES {
-            let lost = lose(plain..recording.len(), &mut rng);
-            let count =
-                truth.judge(&recording.play(&seen(&recording, &lost), parser), &seen(&recording, &lost), 0);
+        for nth in 0..DAMAGES {
+            let damage = Damage::by_chance(&recording, plain..recording.len(), &mut rng);
+            let count = damage.judge(&recording, &truth, parser);
             if !count.faults.is_empty() {
-                let lost = fewest(&recording, &truth, parser, lost);
-                let seen = seen(&recording, &lost);
-                let told = recording.play(&seen, parser);
-                let faults = truth.judge(&told, &seen, 0).faults;
+                let damage = damage.least(&recording, &truth, parser);
+                let faults = damage.judge(&recording, &truth, parser).faults;
                 let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-                panic!(
-                    "{parser}, seed {seed}, damage {damage}: without packets {lost:?}: {}",
-                    faults.join("\n")
-                );
+                panic!("{parser}, seed {seed}, damage {nth}: {damage:?}: {}", faults.join("\n"));
             }
             transactions += count.transactions;
             exact += count.exact;
@@ -50,40 +45,70 @@ fn check(parser: &str, make: impl Fn(&mut Rng) -> Conversation) {
     assert!(found > 10_000, "{found} of {findable} findable are found");
 }
 
-/// Packets to lose: each for itself, or in bursts.
-fn lose(packets: Range<usize>, rng: &mut Rng) -> HashSet<usize> {
-    let share = [0.02, 0.1, 0.3][rng.below(3) as usize];
-    let stay = if rng.chance(0.5) { share } else { 0.7 };
-    let mut lost = false;
-    packets
-        .filter(|_| {
-            lost = rng.chance(if lost { stay } else { share });
-            lost
-        })
-        .collect()
+/// Packets that are missing, and packets that are late, in their times and in the file.
+#[derive(Clone, Debug, Default)]
+struct Damage {
+    lost: BTreeSet<usize>,
+    late: BTreeMap<usize, i64>,
 }
 
-fn seen(recording: &Recording, lost: &HashSet<usize>) -> Vec<Seen> {
-    recording.whole().into_iter().filter(|seen| !lost.contains(&seen.packet)).collect()
-}
+/// How late a packet is at most.
+const LATE_MAX: i64 = 5_000_000;
 
-/// As few lost packets as still show what is wrong.
-fn fewest(
-    recording: &Recording,
-    truth: &Truth<'_>,
-    parser: &str,
-    mut lost: HashSet<usize>,
-) -> HashSet<usize> {
-    let mut all: Vec<usize> = lost.iter().copied().collect();
-    all.sort_unstable();
-    for packet in all {
-        lost.remove(&packet);
-        let seen = seen(recording, &lost);
-        if truth.judge(&recording.play(&seen, parser), &seen, 0).faults.is_empty() {
-            lost.insert(packet);
+impl Damage {
+    /// Of both directions or of one, each packet for itself or in bursts; lost, late, or some of each.
+    fn by_chance(recording: &Recording, packets: Range<usize>, rng: &mut Rng) -> Damage {
+        let share = [0.02, 0.1, 0.3][rng.below(3) as usize];
+        let stay = if rng.chance(0.5) { share } else { 0.7 };
+        // All conversations have the same client.
+        let client = recording.ends(0).map(|(client, _)| client);
+        let only = [None, None, Some(true), Some(false)][rng.below(4) as usize];
+        let is_late = [0.0, 0.0, 1.0, 0.3][rng.below(4) as usize];
+        let (mut damage, mut last) = (Damage::default(), false);
+        for packet in packets {
+            let of_client = recording.ends(packet).map(|(src, _)| src) == client;
+            if only.is_some_and(|only| only != of_client) {
+                continue;
+            }
+            last = rng.chance(if last { stay } else { share });
+            if last && rng.chance(is_late) {
+                damage.late.insert(packet, 1 + rng.below(LATE_MAX as u64) as i64);
+            } else if last {
+                damage.lost.insert(packet);
+            }
         }
+        damage
     }
-    lost
+
+    fn seen(&self, recording: &Recording) -> Vec<Seen> {
+        let mut seen = recording.whole();
+        seen.retain(|one| !self.lost.contains(&one.packet));
+        for one in &mut seen {
+            one.ts = one.ts.plus(self.late.get(&one.packet).copied().unwrap_or(0));
+        }
+        seen.sort_by_key(|one| one.ts);
+        seen
+    }
+
+    fn judge(&self, recording: &Recording, truth: &Truth<'_>, parser: &str) -> Count {
+        let seen = self.seen(recording);
+        truth.judge(&recording.play(&seen, parser), &seen, self.late.values().max().map_or(0, |by| by + 1000))
+    }
+
+    /// As little damage as still shows what is wrong.
+    fn least(mut self, recording: &Recording, truth: &Truth<'_>, parser: &str) -> Damage {
+        for packet in 0..recording.len() {
+            let without = Damage {
+                lost: self.lost.iter().copied().filter(|p| *p != packet).collect(),
+                late: self.late.iter().map(|(p, by)| (*p, *by)).filter(|(p, _)| *p != packet).collect(),
+            };
+            let less = without.lost.len() + without.late.len() < self.lost.len() + self.late.len();
+            if less && !without.judge(recording, truth, parser).faults.is_empty() {
+                self = without;
+            }
+        }
+        self
+    }
 }
 
 #[test]

@@ -3,19 +3,31 @@
 //! gone, what has arrived is delivered first. How sockets and program came about is not known here.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use wire::{LinkType, Timestamp};
 
-use super::Program;
 use crate::block::{BLOCK_PACKETS, Block, Record};
 use crate::interfaces::{Interface, interfaces};
 use crate::live::{Clock, LiveOptions, Stop};
 use crate::source::{Counters, Source, SourceError};
 use crate::sys::af_xdp::{Frames, Piece, Receiver, Statistics, wait};
-use crate::sys::xdp_program;
+use crate::sys::packet_socket::PacketSocket;
+use crate::sys::xdp_program::{self, Hook};
+
+/// A program on an interface; gone when it is dropped, also because the process died.
+pub(super) struct Program {
+    pub map: OwnedFd,
+    pub hook: Hook,
+    /// It takes packets of several frames.
+    pub multi: bool,
+    pub _link: OwnedFd,
+    /// Keeps the interface promiscuous.
+    pub _port: PacketSocket,
+}
 
 /// Packets of some queues of an interface.
 pub(super) struct AfXdp {

@@ -11,6 +11,7 @@ pub(crate) mod ethtool;
 pub(crate) mod huge_pages;
 pub(crate) mod interfaces;
 pub(crate) mod packet_socket;
+pub(crate) mod poll;
 pub(crate) mod privileges;
 pub(crate) mod ring;
 pub(crate) mod xdp_program;

@@ -37,6 +37,19 @@ pub(crate) fn become_user(user: u32, group: u32) -> io::Result<()> {
     }
 }
 
+/// Sees that no program that is started from now on can get a capability from its file, root's or not. Where we may not
+/// (CAP_SETPCAP), [`forbid_new_privileges`] has to do.
+pub(crate) fn drop_bounding_set() {
+    /// More than the kernel has: the first that it does not know ends it.
+    const CAPABILITIES: libc::c_ulong = 64;
+    for capability in 0..CAPABILITIES {
+        // SAFETY: the call takes numbers only.
+        if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) } < 0 {
+            return;
+        }
+    }
+}
+
 /// Gives up every capability of this thread, and of those that it starts.
 pub(crate) fn clear_capabilities() -> io::Result<()> {
     #[repr(C)]

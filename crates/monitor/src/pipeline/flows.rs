@@ -11,6 +11,7 @@ use super::{FlowState, FlowVerdict, Monitor, Progress};
 use crate::fragments::Whole;
 use crate::gate::Verdict;
 use crate::networks::Networks;
+use crate::outputs::TakeTuples;
 use crate::sample::Adaptive;
 
 /// Packets worked on at a time: enough to hide a cache miss, few enough to stay in the first-level cache.
@@ -31,7 +32,11 @@ struct Admitted {
 
 impl Monitor {
     /// Packets one by one with their flows: a batch at a time, so that memory is there when it is needed.
-    pub(super) fn on_flows<'a>(&mut self, mut packets: impl Iterator<Item = Captured<'a>>) -> Progress {
+    pub(super) fn on_flows<'a>(
+        &mut self,
+        mut packets: impl Iterator<Item = Captured<'a>>,
+        out: &mut dyn TakeTuples,
+    ) -> Progress {
         let mut events = std::mem::take(&mut self.events);
         let mut progress = Progress::Continue;
         while progress == Progress::Continue {
@@ -40,6 +45,7 @@ impl Monitor {
                 break;
             }
             progress = self.on_batch(&batch, &mut events);
+            self.flush_full(out);
         }
         self.events = events;
         progress

@@ -7,11 +7,15 @@ use wire::{Captured, Packet, TakePacket};
 use super::{Monitor, Progress};
 use crate::fragments::Whole;
 use crate::gate::Verdict;
-use crate::outputs::Outputs;
+use crate::outputs::{Outputs, TakeTuples};
 
 impl Monitor {
     /// Writes the tuples of packets.
-    pub(super) fn on_packets<'a>(&mut self, packets: impl Iterator<Item = Captured<'a>>) -> Progress {
+    pub(super) fn on_packets<'a>(
+        &mut self,
+        packets: impl Iterator<Item = Captured<'a>>,
+        out: &mut dyn TakeTuples,
+    ) -> Progress {
         let mut progress = Progress::Continue;
         let mut headers = Headers::default();
         for captured in packets {
@@ -27,6 +31,7 @@ impl Monitor {
             self.latest = self.latest.max(captured.ts);
             if headers.is_full() {
                 self.write_headers(&mut headers);
+                self.flush_full(out);
             }
         }
         self.write_headers(&mut headers);

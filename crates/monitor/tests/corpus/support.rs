@@ -50,6 +50,7 @@ pub fn captures(root: &Path, folders: &[&str]) -> Vec<PathBuf> {
         }));
     }
     found.sort();
+    assert!(!found.is_empty(), "no captures in {folders:?}");
     found
 }
 

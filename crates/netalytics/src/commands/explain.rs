@@ -9,5 +9,5 @@ pub fn explain(flags: &ExplainFlags) -> anyhow::Result<Ended> {
     let text = query_text::read(&flags.text)?;
     let mut names = hosts::read(flags.text.hosts.as_deref())?;
     let plan = query_text::plan(&text, &mut names, &[])?;
-    output::print(planner::explain(&plan).as_bytes())
+    output::print(output::visible_lines(&planner::explain(&plan)).as_bytes())
 }

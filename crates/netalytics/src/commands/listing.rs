@@ -39,6 +39,7 @@ pub fn print_rows(columns: &[&'static str], rows: &[Vec<String>], format: Format
         measure: None,
         key: None,
         parts: &[],
+        facts: &tuple::Facts::NONE,
     });
     let ids: Vec<FieldId> = schema.ids().collect();
     let mut writer = TupleWriter::new(schema, &ids);

@@ -2,16 +2,19 @@
 
 use std::collections::HashMap;
 
+use capture::seccomp::Files;
 use sinks::{Csv, Jsonl, Parquet, Sink, Style, Table};
 
-use crate::commands::work::{Opened, Target, work};
+use crate::commands::work::{Opened, Target, Telling, work};
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::{Format, QueryFlags};
+use crate::live::Owner;
+use crate::memory::Writing;
 use crate::output::{self, Destination};
 
 /// Answers the query.
 pub fn query(flags: &QueryFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
-    work(&flags.work, flags, quiet, verbose)
+    work(&flags.work, flags, Telling::of(quiet, verbose))
 }
 
 impl Target for QueryFlags {
@@ -21,12 +24,19 @@ impl Target for QueryFlags {
         self.output.as_deref()
     }
 
-    fn keeps(&self) -> bool {
-        self.work.write.is_some()
+    fn files(&self) -> Files {
+        Files::ReadOnly
+    }
+
+    fn writing(&self) -> Writing {
+        match self.format {
+            Some(Format::Parquet) => Writing::InRowGroups,
+            _ => Writing::AtOnce,
+        }
     }
 
     fn prepare(&self) -> anyhow::Result<Destination> {
-        let destination = Destination::open(self.output.as_deref())?;
+        let destination = Destination::open(self.output.as_deref(), Owner::of(&self.work.live))?;
         if self.format == Some(Format::Parquet) && destination.terminal {
             return Err(wrong_flags("Parquet is not for a terminal: -o FILE says where it goes"));
         }
@@ -42,6 +52,7 @@ impl Target for QueryFlags {
         let out = destination.writer;
         Ok(match format {
             Format::Jsonl => Box::new(Jsonl::new(out, &opened.heads)),
+            Format::Csv if destination.terminal => Box::new(Csv::for_eyes(out, &opened.heads)),
             Format::Csv => Box::new(Csv::new(out, &opened.heads)),
             Format::Table => {
                 let width = destination.terminal.then(output::terminal_width).flatten();
@@ -56,7 +67,7 @@ impl Target for QueryFlags {
                          netalytics record … -o DIR",
                     ));
                 };
-                Box::new(Parquet::new(out, table.head, table.schema, table.columns)?)
+                Box::new(Parquet::new(out, table.head, table.schema, table.columns, opened.row_group_bytes)?)
             }
         })
     }

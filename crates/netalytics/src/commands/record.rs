@@ -3,19 +3,21 @@
 use std::path::Path;
 
 use anyhow::Context;
+use capture::seccomp::Files;
 use plan::{Plan, Sample};
 use recording::{Head, Recorder, Rotation};
 use sinks::{DataSet, Redacted, Sink};
 use tuple::{Redactor, Secret, common};
 
-use crate::commands::work::{Opened, Target, work};
+use crate::commands::work::{Opened, Target, Telling, work};
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::RecordFlags;
+use crate::memory::Writing;
 use crate::redaction::secret;
 
 /// Records what the query gives.
 pub fn record(flags: &RecordFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
-    work(&flags.work, flags, quiet, verbose)
+    work(&flags.work, flags, Telling::of(quiet, verbose))
 }
 
 impl Target for RecordFlags {
@@ -26,8 +28,12 @@ impl Target for RecordFlags {
         None
     }
 
-    fn keeps(&self) -> bool {
-        true
+    fn files(&self) -> Files {
+        Files::New
+    }
+
+    fn writing(&self) -> Writing {
+        Writing::InRowGroups
     }
 
     /// Who reads the recording scales by the rate that each flow was sampled at.
@@ -63,6 +69,7 @@ impl Target for RecordFlags {
                 self.output.display()
             )
         })?;
+        recorder = recorder.within(opened.row_group_bytes);
         for table in opened.tables {
             let head = Head { redacted: secret.as_ref().map(Secret::name), ..table.head };
             recorder.add_table(head, &table.schema, &table.columns);

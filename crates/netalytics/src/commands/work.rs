@@ -1,12 +1,13 @@
 //! What `query` and `record` have in common: from the flags to a run, and from its end to the summary.
 
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
+use capture::live::Stop;
+use capture::seccomp::Files;
 use capture::{PacketFile, PacketRotation};
 use monitor::job::Config;
 use monitor::{Input, Keep};
@@ -16,18 +17,21 @@ use sinks::{ResultHead, Sink};
 use tracing::info;
 use tuple::{FieldId, Schema};
 
-use crate::failure::{Ended, wrong_flags};
+use crate::failure::{Ended, Unreadable, wrong_flags};
 use crate::flags::{Checksums, Cores, WorkFlags};
 use crate::hosts::{self, Names};
-use crate::live;
+use crate::live::{self, Owner};
 use crate::loss_notice::LossNotice;
+use crate::memory::{Memory, Writing};
 use crate::output;
 use crate::progress::Progress;
 use crate::query_text;
 use crate::replay;
 use crate::run::{Display, Run};
+use crate::signals::{self, Signals};
 use crate::stats::Stats;
 use crate::summary::Summary;
+use crate::summary_file::SummaryFile;
 
 /// Where a verb's rows go.
 pub trait Target {
@@ -37,8 +41,11 @@ pub trait Target {
     /// The file that is written, if it is one.
     fn path(&self) -> Option<&Path>;
 
-    /// Whether Ctrl-C is to lose nothing, also where files are read.
-    fn keeps(&self) -> bool;
+    /// Which files it opens once rows come.
+    fn files(&self) -> Files;
+
+    /// How its rows are written.
+    fn writing(&self) -> Writing;
 
     /// Adds columns that only this verb needs.
     fn widen(&self, _plan: &mut Plan) {}
@@ -61,6 +68,8 @@ pub struct Opened {
     pub tables: Vec<ResultTable>,
     /// Host names.
     pub names: Names,
+    /// Memory for row groups of Parquet.
+    pub row_group_bytes: usize,
 }
 
 /// A result as a table.
@@ -73,18 +82,55 @@ pub struct ResultTable {
     pub columns: Vec<FieldId>,
 }
 
-/// Answers the query.
-pub fn work<T: Target>(flags: &WorkFlags, target: &T, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
+/// How much is told on standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Telling {
+    /// Errors only.
+    Errors,
+    /// The summary and notes, too.
+    Summary,
+    /// And how the workers are.
+    Everything,
+}
+
+impl Telling {
+    /// As `-q` and `-v` ask for it.
+    pub fn of(quiet: bool, verbose: bool) -> Telling {
+        match (quiet, verbose) {
+            (true, _) => Telling::Errors,
+            (false, false) => Telling::Summary,
+            (false, true) => Telling::Everything,
+        }
+    }
+}
+
+/// Answers the query; however that ends, the file for the summary says so.
+pub fn work<T: Target>(flags: &WorkFlags, target: &T, telling: Telling) -> anyhow::Result<Ended> {
     check_paths(flags, target.path())?;
+    signals::survive_size_limits().context("cannot handle signals")?;
+    let create = |path| SummaryFile::create(path, Owner::of(&flags.live));
+    let mut summary_file = flags.summary_json.as_deref().map(create).transpose()?;
+    let ended = answer(flags, target, telling, summary_file.as_mut());
+    if let (Err(error), Some(file)) = (&ended, &mut summary_file)
+        && let Err(unwritten) = file.fail(&format!("{error:#}"))
+    {
+        output::complain(&format!("error: {unwritten:#}"));
+    }
+    ended
+}
+
+fn answer<T: Target>(
+    flags: &WorkFlags,
+    target: &T,
+    telling: Telling,
+    summary_file: Option<&mut SummaryFile>,
+) -> anyhow::Result<Ended> {
     let text = query_text::read(&flags.text)?;
     let mut names = hosts::read(flags.text.hosts.as_deref())?;
     let checked = query_text::check(&text, &mut names, &flags.read)?;
     let capturing = flags.live.is_live();
     let (mut plan, replaying) = match replay::asked(&flags.read)? {
-        true => match replay::open(checked, flags)? {
-            Some((plan, replaying)) => (plan, Some(replaying)),
-            None => return Ok(Ended::Incomplete),
-        },
+        true => replay::open(checked, flags, telling).map(|(plan, replaying)| (plan, Some(replaying)))?,
         false => (planner::lower(&checked), None),
     };
     flags.limits.bound(&mut plan);
@@ -95,49 +141,58 @@ pub fn work<T: Target>(flags: &WorkFlags, target: &T, quiet: bool, verbose: bool
     }
     mention(&plan);
 
+    let stop = Stop::default();
     let input = match &replaying {
         Some(_) => None,
-        None => match open(flags, &plan.monitor)? {
-            Some(input) => Some(input),
-            None => return Ok(Ended::Incomplete),
-        },
+        None => Some(open(flags, &plan.monitor, &stop)?),
     };
     let ready = target.prepare()?;
-    let summary_file = flags.summary_json.as_deref().map(create).transpose()?;
     if capturing {
         live::give_up_privileges(&flags.live)?;
-        if !quiet {
-            let doing = match flags.live.asked() {
-                Some((interface, _)) => format!("capturing from {interface}"),
-                None => "capturing from mirrors sent here".into(),
-            };
-            output::complain(&format!("{doing}; Ctrl-C ends it"));
-        }
+    }
+    let signals = Signals::end(&stop).context("cannot handle signals")?;
+    if capturing {
+        let files = if flags.write.is_some() { Files::New } else { target.files() };
+        live::restrict_system_calls(&flags.live, files);
+    }
+    if capturing && telling != Telling::Errors {
+        let doing = match flags.live.asked() {
+            Some((interface, _)) => format!("capturing from {interface}"),
+            None => "capturing from mirrors sent here".into(),
+        };
+        output::complain(&format!("{doing}; Ctrl-C ends it"));
     }
     let keep = flags.write.as_deref().map(|path| keep(path, flags)).transpose()?;
-    let config = Config { keep: keep.clone(), ..config(flags)? };
+    let memory = Memory::divide(&flags.limits, &plan, target.writing());
+    info!("{memory}");
+    let config = Config { keep: keep.clone(), cores: cores(flags)?, ..memory.config(&flags.limits) };
     let mut run = match (input, replaying) {
         (Some(input), _) => Run::start(&plan, &config, input).context("cannot start the workers")?,
         (None, Some(replaying)) => Run::replay(&plan, config.stream, replaying),
         (None, None) => unreachable!("there is either packets or tuples"),
     };
-    if let (Some(stop), false, true) = (run.stopper(), capturing, target.keeps()) {
-        live::end_at_signals(&stop).context("cannot handle signals")?;
-    }
+    // Live sources heed it themselves: what has arrived before is still worked on.
+    run.stop = (!capturing).then_some(stop);
     run.facts.inputs = inputs(flags);
     run.snaplen = if capturing { flags.live.snaplen } else { 0 };
     let (name, terminal) = target.name(&ready);
-    let opened = Opened { heads: run.heads(&plan), tables: run.tables(&plan), names };
+    let opened = Opened {
+        heads: run.heads(&plan),
+        tables: run.tables(&plan),
+        names,
+        row_group_bytes: memory.row_group_bytes,
+    };
     let mut sink = target.open(ready, opened)?;
     let mut display = Display {
         progress: Progress::new(flags.progress),
-        stats: stats(flags, verbose),
+        stats: stats(flags, telling),
         losses: LossNotice::new(capturing),
         prompt: capturing || flags.read.iter().any(|path| !path.is_file() && !path.is_dir()),
     };
     let written = run.go(sink.as_mut(), &mut display);
-    let mut summary = run.end(&plan);
+    let mut summary = run.end(&plan, signals.name());
     summary.kept = sink.kept();
+    summary.memory = Some(memory);
     let closed = written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
     if let (Err(error), false) = (&written, closed) {
         summary.output_errors.push(format!("cannot write the result to {name}; it is incomplete: {error}"));
@@ -148,7 +203,8 @@ pub fn work<T: Target>(flags: &WorkFlags, target: &T, quiet: bool, verbose: bool
         let path = path.display();
         summary.output_errors.extend(error.map(|e| format!("cannot write all packets to {path}: {e}")));
     }
-    end(summary_file, quiet || closed, &summary, sink.as_ref(), terminal)
+    let telling = if closed { Telling::Errors } else { telling };
+    end(summary_file, telling, &summary, sink.as_ref(), terminal)
 }
 
 /// Begins the file of packets.
@@ -167,37 +223,32 @@ fn inputs(flags: &WorkFlags) -> Vec<String> {
     flags.read.iter().map(|path| path.display().to_string()).chain(interface).chain(mirrors).collect()
 }
 
-/// Opens what is to be read; `None` when that was said to be impossible, file by file. Files wait for us, so that
-/// as many workers read them as there are cores; a network does not wait, but the machine may have other work to do.
-fn open(flags: &WorkFlags, wanted: &MonitorSpec) -> anyhow::Result<Option<Input>> {
+/// Opens what is to be read. Files wait for us, so that as many workers read them as there are cores; a network does
+/// not wait, but the machine may have other work to do.
+fn open(flags: &WorkFlags, wanted: &MonitorSpec, stop: &Stop) -> anyhow::Result<Input> {
     let workers = flags.workers.0.unwrap_or(1);
     if !flags.live.listen.is_empty() {
-        let source = live::listen(&flags.live)?;
-        return Ok(Some(if workers > 1 {
-            Input::Shared(source, workers)
-        } else {
-            Input::Each(vec![source])
-        }));
+        let source = live::listen(&flags.live, stop)?;
+        return Ok(if workers > 1 { Input::Shared(source, workers) } else { Input::Each(vec![source]) });
     }
     if flags.live.asked().is_some() {
         let sources = if flags.live.one_reader { 1 } else { workers };
-        let mut sources = live::open(&flags.live, sources, wanted)?;
+        let mut sources = live::open(&flags.live, sources, wanted, stop)?;
         // Where flows cannot be told apart before us there is one source, and we deal its packets ourselves.
-        return Ok(Some(match (sources.len(), sources.pop()) {
+        return Ok(match (sources.len(), sources.pop()) {
             (1, Some(source)) if workers > 1 => Input::Shared(source, workers),
             (_, last) => Input::Each(sources.into_iter().chain(last).collect()),
-        }));
+        });
     }
-    let source = live::filter(capture::open(&flags.read), &flags.live)?;
+    let source = live::filter(capture::open_until(&flags.read, stop), &flags.live)?;
     if source.errors().len() == flags.read.len() {
-        source.errors().iter().for_each(|error| output::complain(&format!("error: {error}")));
-        return Ok(None);
+        return Err(Unreadable(source.errors().iter().map(ToString::to_string).collect()).into());
     }
     let cores = || std::thread::available_parallelism().map_or(1, Into::into);
-    Ok(Some(Input::Shared(source, flags.workers.0.unwrap_or_else(cores))))
+    Ok(Input::Shared(source, flags.workers.0.unwrap_or_else(cores)))
 }
 
-fn config(flags: &WorkFlags) -> anyhow::Result<Config> {
+fn cores(flags: &WorkFlags) -> anyhow::Result<Vec<usize>> {
     let usable = || core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|core| core.id);
     let cores = match &flags.pin {
         None => Vec::new(),
@@ -211,41 +262,34 @@ fn config(flags: &WorkFlags) -> anyhow::Result<Config> {
             usable.join(", ")
         )));
     }
-    Ok(Config { monitor: flags.limits.monitor(), stream: flags.limits.stream(), keep: None, cores })
+    Ok(cores)
 }
 
-fn stats(flags: &WorkFlags, verbose: bool) -> Stats {
+fn stats(flags: &WorkFlags, telling: Telling) -> Stats {
     let every = flags.stats.map(|ns| Duration::from_nanos(ns.unsigned_abs()));
-    Stats::new(every.or(verbose.then_some(Duration::from_secs(1))))
+    Stats::new(every.or((telling == Telling::Everything).then_some(Duration::from_secs(1))))
 }
 
 /// Says what there is to say when all has been read, or the result could not be written any more.
 /// On a terminal the summary keeps its distance from the result.
 fn end(
-    summary_file: Option<(File, &Path)>,
-    quiet: bool,
+    summary_file: Option<&mut SummaryFile>,
+    telling: Telling,
     summary: &Summary,
     sink: &dyn Sink,
     terminal: bool,
 ) -> anyhow::Result<Ended> {
-    if !quiet {
+    let is_told = telling != Telling::Errors;
+    if is_told {
         sink.notes().iter().for_each(|note| output::complain(&format!("note: {note}")));
     }
     summary.complaints().for_each(|text| output::complain(&format!("error: {text}")));
-    if !quiet {
+    if is_told {
         let gap = if terminal { "\n" } else { "" };
-        output::complain(&format!("{gap}{}", summary.text().trim_end()));
+        output::complain_lines(&format!("{gap}{}", summary.text().trim_end()));
     }
-    if let Some((mut file, path)) = summary_file {
-        file.write_all(summary.json().as_bytes())
-            .with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    summary_file.map_or(Ok(()), |file| file.write(&summary.json()))?;
     Ok(if summary.is_complete() { Ended::Done } else { Ended::Incomplete })
-}
-
-fn create(path: &Path) -> anyhow::Result<(File, &Path)> {
-    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok((file, path))
 }
 
 /// Refuses what would read one thing twice or destroy an input.

@@ -3,19 +3,40 @@
 use clap::Args;
 use plan::Plan;
 
+use crate::memory::LEAST;
+
 /// Limits of a run.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Limits")]
 pub struct Limits {
-    /// Most flows at once; beyond, the least useful one is given up [default: 1048576]
+    /// Memory that all parts together may take; the limits below are shares of it, unless they are given [default: 1G]
+    #[arg(long, value_name = "BYTES", value_parser = memory)]
+    pub memory_max: Option<usize>,
+
+    /// Most flows at once; beyond, the least useful one is given up [default: 262144 at 1G, 524288 where
+    /// no messages are read]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub flows_max: Option<usize>,
 
-    /// Most bytes of TCP segments that wait for missing ones, over all flows [default: 64M]
+    /// Most bytes of TCP segments that wait for missing ones, over all flows [default: 64M at 1G]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub held_bytes_max: Option<usize>,
 
-    /// Most bytes of IP fragments that wait for others [default: 4M]
+    /// Most bytes of rows and closed windows between the workers and the output; beyond, workers wait, and rows of one
+    /// epoch may come out of order [default: 384M at 1G for tuples, else 128M]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub results_bytes_max: Option<usize>,
+
+    /// Most bytes of open windows, their groups and sketches; beyond, groups are pooled, sketches made coarser and the
+    /// oldest windows printed early [default: 512M at 1G, less beside a join or a recording]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub window_bytes_max: Option<usize>,
+
+    /// Most bytes of tuples that wait for their partners in a join of several parsers [default: 128M at 1G]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub join_bytes_max: Option<usize>,
+
+    /// Most bytes of IP fragments that wait for others [default: 4M at 1G]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub fragment_bytes_max: Option<usize>,
 
@@ -45,16 +66,13 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The monitor's limits.
+    /// The monitor's timeouts; its share of the memory is not in it.
     pub fn monitor(&self) -> monitor::Config {
         let monitor::Config { flow, fragment_bytes_max, parsers } = monitor::Config::default();
         monitor::Config {
             parsers: parsers::Limits { rpc_bytes_max: self.rpc_bytes_max.unwrap_or(parsers.rpc_bytes_max) },
-
-            fragment_bytes_max: self.fragment_bytes_max.unwrap_or(fragment_bytes_max),
+            fragment_bytes_max,
             flow: flow::Config {
-                flows_max: self.flows_max.unwrap_or(flow.flows_max),
-                held_bytes_max: self.held_bytes_max.unwrap_or(flow.held_bytes_max),
                 tcp_idle_ns: self.tcp_idle.unwrap_or(flow.tcp_idle_ns),
                 udp_idle_ns: self.udp_idle.unwrap_or(flow.udp_idle_ns),
                 active_timeout_ns: self.active_timeout.or(flow.active_timeout_ns),
@@ -64,7 +82,7 @@ impl Limits {
         }
     }
 
-    /// The engine's limits.
+    /// The engine's limits; its share of the memory is not in it.
     pub fn stream(&self) -> stream::Config {
         let config = stream::Config::default();
         stream::Config {
@@ -93,6 +111,14 @@ fn positive(text: &str) -> Result<usize, String> {
         Ok(0) => Err("at least 1".into()),
         Ok(n) => Ok(n),
         Err(_) => Err("a whole number, as in 500000".into()),
+    }
+}
+
+/// Bytes of all parts together.
+fn memory(text: &str) -> Result<usize, String> {
+    match bytes(text)? {
+        n if n < LEAST => Err(format!("at least {}M", LEAST >> 20)),
+        n => Ok(n),
     }
 }
 
@@ -161,8 +187,12 @@ mod tests {
     #[test]
     fn the_defaults_in_the_help_are_the_defaults() {
         let none = Limits {
+            memory_max: None,
             flows_max: None,
             held_bytes_max: None,
+            results_bytes_max: None,
+            window_bytes_max: None,
+            join_bytes_max: None,
             fragment_bytes_max: None,
             rpc_bytes_max: None,
             tcp_idle: None,
@@ -171,11 +201,8 @@ mod tests {
             groups_max: None,
             join_tuples_max: None,
         };
-        let monitor::Config { flow, fragment_bytes_max, parsers } = none.monitor();
+        let monitor::Config { flow, parsers, .. } = none.monitor();
         assert_eq!(parsers.rpc_bytes_max, bytes("4M").expect("a size"));
-        assert_eq!(fragment_bytes_max, bytes("4M").expect("a size"));
-        assert_eq!(flow.flows_max, 1_048_576);
-        assert_eq!(flow.held_bytes_max, bytes("64M").expect("a size"));
         assert_eq!(flow.tcp_idle_ns, duration("300s").expect("a time"));
         assert_eq!(flow.udp_idle_ns, duration("60s").expect("a time"));
         assert_eq!(flow.active_timeout_ns, None);

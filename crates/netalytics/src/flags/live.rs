@@ -62,6 +62,10 @@ pub struct LiveFlags {
     /// Who to be once the capture is open, when started as root [default: who called sudo, else nobody]
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
+
+    /// Leave the system calls unrestricted that the program may make once the capture is open
+    #[arg(long)]
+    pub no_seccomp: bool,
 }
 
 /// How packets come in.

@@ -1,6 +1,7 @@
 //! How captures begin and end: signals, LIMIT, closed pipes, privileges, and what is said when one can not begin.
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::capture::{BINARY, Capture, signal, wait};
@@ -79,15 +80,97 @@ fn root_becomes_nobody() {
     assert_eq!(status(capture.pid(), "Uid:"), ["65534"; 4]);
     assert_eq!(status(capture.pid(), "Gid:"), ["65534"; 4]);
     assert_eq!(status(capture.pid(), "Groups:"), ["65534"]);
-    for set in ["CapPrm:", "CapEff:"] {
-        assert_eq!(status(capture.pid(), set), ["0000000000000000"]);
+    for set in ["CapPrm:", "CapEff:", "CapInh:", "CapBnd:", "CapAmb:"] {
+        assert_eq!(status(capture.pid(), set), ["0000000000000000"], "{set}");
     }
     assert_eq!(status(capture.pid(), "NoNewPrivs:"), ["1"]);
+    assert_eq!(status(capture.pid(), "Seccomp:"), ["2"]);
     net.send(3, 4000);
     let captured = capture.interrupt();
     // The kernel's and the adapter's counts can be read all the same.
     captured.check();
     assert_eq!((captured.count("/source/nic_drops"), captured.rows.len()), (0, 3));
+}
+
+#[test]
+fn system_calls_may_stay_unrestricted() {
+    let Some(net) = Net::new() else { return };
+    let capture = Capture::start(&net.server, "PARSE packet", &["-i", "eth0", "--no-seccomp"]);
+    assert_eq!(status(capture.pid(), "Seccomp:"), ["0"]);
+    capture.interrupt().check();
+}
+
+/// The list of system calls has what each way of capturing needs.
+#[test]
+fn captures_work_with_system_calls_restricted() {
+    let Some(net) = Net::new() else { return };
+    for args in [
+        &["-i", "eth0", "--capture", "af-packet", "--workers", "2", "--stats", "100ms"][..],
+        &["-i", "any"],
+        &["-i", "eth0", "--capture", "af-xdp", "--xdp-steal"],
+    ] {
+        let capture = Capture::start(&net.server, "PARSE packet TO *:4000", args);
+        assert_eq!(status(capture.pid(), "Seccomp:"), ["2"], "{args:?}");
+        net.send(5, 4000);
+        let captured = capture.interrupt();
+        captured.check();
+        assert_eq!(captured.rows.len(), 5, "{args:?}: {}", captured.err);
+    }
+}
+
+/// A hang-up ends a recording as Ctrl-C does. It makes its files, and those of its packets, one after the other, with
+/// system calls restricted; they are of the user that it has become, and only he may read them.
+#[test]
+fn a_hang_up_keeps_all_that_was_recorded() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).expect("a mode");
+    let path = |name: &str| folder.path().join(name);
+    let mut child = within(&net.server, BINARY)
+        .env("SUDO_UID", "1234")
+        .env("SUDO_GID", "1234")
+        .args(["record", "PARSE packet", "-i", "eth0", "udp port 4000", "--workers", "2", "--rotate", "1s"])
+        .arg("-o")
+        .arg(path("recording"))
+        .arg("-w")
+        .arg(path("p.pcapng"))
+        .arg("--summary-json")
+        .arg(path("summary"))
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut err = BufReader::new(child.stderr.take().expect("piped"));
+    err.read_line(&mut String::new()).expect("text");
+    assert_eq!(status(child.id(), "Seccomp:"), ["2"]);
+    let files = || std::fs::read_dir(path("recording/packet")).map_or(0, Iterator::count);
+    let mut sent = 0;
+    // Until there are several of each.
+    while files() < 5 || !path("p-000003.pcapng").exists() {
+        assert!(child.try_wait().expect("it can be waited for").is_none(), "it goes on");
+        net.send(2, 4000);
+        sent += 2;
+    }
+    signal(child.id(), "HUP");
+    let ended = wait(&mut child).code();
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut err, &mut said).expect("text");
+    assert_eq!(ended, Some(0), "{said}");
+    let read = |input: &Path| {
+        let output = Command::new(BINARY).args(["query", "PARSE packet", "-q", "-r"]).arg(input).output();
+        output.expect("it runs").stdout.iter().filter(|b| **b == b'\n').count()
+    };
+    assert_eq!(read(&path("recording")), sent, "{said}");
+    let entries = |folder: &Path| -> Vec<_> {
+        std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()).collect()
+    };
+    let packets = entries(folder.path()).into_iter().filter(|path| path.extension().is_some());
+    let packets: Vec<_> = packets.collect();
+    assert_eq!(packets.iter().map(|path| read(path)).sum::<usize>(), sent, "{said}");
+    for file in [packets, entries(&path("recording/packet")), vec![path("summary")]].concat() {
+        let metadata = file.metadata().expect("it is there");
+        assert_eq!((metadata.uid(), metadata.mode() & 0o777), (1234, 0o600), "{}", file.display());
+    }
 }
 
 #[test]

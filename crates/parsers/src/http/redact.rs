@@ -1,5 +1,8 @@
-//! URLs without what their users typed into them: the values of query parameters, and who logs in, become hashes. Names
-//! of parameters, the path and the host stay.
+//! URLs and content types without what their users typed into them: the values of query and path parameters, and who logs
+//! in, become hashes. Names of parameters, the path and the host stay.
+//!
+//! A mark that is percent-encoded, once or more often (`%3F`, `%253F`), is taken for what it would be: somebody encoded a
+//! URL with its query. So too much is hashed rather than too little.
 
 use memchr::memchr;
 use tuple::{Fold, Secret};
@@ -10,12 +13,23 @@ pub const URL_VALUES: Fold = Fold { name: "url", fold: url };
 /// Of what follows the `?`.
 pub const QUERY_VALUES: Fold = Fold { name: "url query", fold: query };
 
+/// Of a path: parameters of its segments (RFC 3986 section 3.3), as in `/cart;jsessionid=1234`, and what follows an
+/// encoded `?`.
+pub const PATH_VALUES: Fold = Fold { name: "url path", fold: path };
+
+/// Of `type/subtype; name=value`.
+pub const MEDIA_TYPE_VALUES: Fold = Fold { name: "media type", fold: media_type };
+
+/// Values of `charset` that say nothing of anybody.
+const CHARSETS: [&str; 8] =
+    ["utf-8", "utf8", "us-ascii", "iso-8859-1", "iso-8859-15", "windows-1252", "gbk", "shift_jis"];
+
 fn url(secret: &Secret, url: &[u8], out: &mut Vec<u8>) {
     let (target, values) = match memchr(b'?', url) {
         Some(at) => (&url[..at], Some(&url[at + 1..])),
         None => (url, None),
     };
-    let (host, path) = target.split_at(memchr(b'/', target).unwrap_or(target.len()));
+    let (host, on_host) = target.split_at(memchr(b'/', target).unwrap_or(target.len()));
     let host = match host.iter().rposition(|b| *b == b'@') {
         Some(at) => {
             secret.push_hash(&host[..at], out);
@@ -23,27 +37,111 @@ fn url(secret: &Secret, url: &[u8], out: &mut Vec<u8>) {
         }
         None => host,
     };
-    out.extend_from_slice(host);
-    out.extend_from_slice(path);
+    path(secret, host, out);
+    path(secret, on_host, out);
     if let Some(values) = values {
         out.push(b'?');
         query(secret, values, out);
     }
 }
 
-/// A parameter without a name is a value.
+fn path(secret: &Secret, path: &[u8], out: &mut Vec<u8>) {
+    let (path, mark, values) = split(path, b"?#");
+    for (i, segment) in path.split(|b| *b == b'/').enumerate() {
+        if i > 0 {
+            out.push(b'/');
+        }
+        let (name, mark, mut parameters) = split(segment, b";");
+        out.extend_from_slice(name);
+        let mut mark = mark;
+        while !mark.is_empty() {
+            out.extend_from_slice(mark);
+            let (parameter, next_mark, rest) = split(parameters, b";");
+            pair(secret, parameter, out);
+            (mark, parameters) = (next_mark, rest);
+        }
+    }
+    out.extend_from_slice(mark);
+    query(secret, values, out);
+}
+
 fn query(secret: &Secret, query: &[u8], out: &mut Vec<u8>) {
     for part in query.split_inclusive(|b| matches!(b, b'&' | b';')) {
-        let (pair, end) = match part {
-            [pair @ .., b'&' | b';'] => (pair, &part[pair.len()..]),
-            pair => (pair, &[][..]),
+        let (parameter, end) = match part {
+            [parameter @ .., b'&' | b';'] => (parameter, &part[parameter.len()..]),
+            parameter => (parameter, &[][..]),
         };
-        let value = memchr(b'=', pair).map_or(0, |at| at + 1);
-        out.extend_from_slice(&pair[..value]);
-        if value < pair.len() {
-            secret.push_hash(&pair[value..], out);
-        }
+        pair(secret, parameter, out);
         out.extend_from_slice(end);
+    }
+}
+
+/// A parameter; one without a name is a value. No name has an encoded mark in it: there it ends.
+fn pair(secret: &Secret, parameter: &[u8], out: &mut Vec<u8>) {
+    let (name, mark, value) = match split(parameter, b"=&;?#") {
+        (value, [], _) => (&[][..], &[][..], value),
+        parts => parts,
+    };
+    out.extend_from_slice(name);
+    out.extend_from_slice(mark);
+    if !value.is_empty() {
+        secret.push_hash(value, out);
+    }
+}
+
+fn media_type(secret: &Secret, text: &[u8], out: &mut Vec<u8>) {
+    let mut parts = text.split(|b| *b == b';');
+    let media_type = parts.next().unwrap_or_default();
+    let is_token = |b: &u8| b.is_ascii_alphanumeric() || b"!#$&-^_.+/*".contains(b);
+    match media_type.trim_ascii() {
+        token if token.iter().filter(|b| **b == b'/').count() == 1 && token.iter().all(is_token) => {
+            out.extend_from_slice(media_type);
+        }
+        [] => {}
+        other => secret.push_hash(other, out),
+    }
+    for parameter in parts {
+        out.push(b';');
+        let name = memchr(b'=', parameter).map_or(0, |at| at + 1);
+        let (name, value) = parameter.split_at(name);
+        out.extend_from_slice(name);
+        let says_nothing = name.trim_ascii().eq_ignore_ascii_case(b"charset=")
+            && CHARSETS.iter().any(|known| value.trim_ascii().eq_ignore_ascii_case(known.as_bytes()));
+        match value {
+            [] => {}
+            value if says_nothing => out.extend_from_slice(value),
+            value => secret.push_hash(value, out),
+        }
+    }
+}
+
+/// What stands before the first of `marks`, that mark as it is written, and what follows it.
+fn split<'a>(text: &'a [u8], marks: &[u8]) -> (&'a [u8], &'a [u8], &'a [u8]) {
+    let mut at = 0;
+    while at < text.len() {
+        let (meant, len) = first(&text[at..]);
+        if marks.contains(&meant) {
+            return (&text[..at], &text[at..at + len], &text[at + len..]);
+        }
+        at += 1;
+    }
+    (text, &[], &[])
+}
+
+/// The first character of a text that is not empty, and how long it is: as it stands, or percent-encoded any number of
+/// times.
+fn first(text: &[u8]) -> (u8, usize) {
+    if text[0] != b'%' {
+        return (text[0], 1);
+    }
+    let mut at = 1;
+    while text[at..].starts_with(b"25") {
+        at += 2;
+    }
+    let digit = |at: usize| char::from(*text.get(at)?).to_digit(16);
+    match (digit(at), digit(at + 1)) {
+        (Some(high), Some(low)) => ((high << 4 | low) as u8, at + 2),
+        _ => (b'%', 1),
     }
 }
 
@@ -67,11 +165,31 @@ mod tests {
         };
         check(QUERY_VALUES, "q=shoes&size=42&q=", "q=<shoes>&size=<42>&q=");
         check(QUERY_VALUES, "alice;b=c=d&&", "<alice>;b=<c=d>&&");
+        check(QUERY_VALUES, "q%3Dshoes", "q%3D<shoes>");
+        check(QUERY_VALUES, "a%26pw%3Dx=1", "a%26<pw%3Dx=1>");
+        check(QUERY_VALUES, "a%5B0%5D=1&100%=2", "a%5B0%5D=<1>&100%=<2>");
         check(QUERY_VALUES, "", "");
         check(URL_VALUES, "shop:8080/a/b?c=/x@y?z", "shop:8080/a/b?c=</x@y?z>");
         check(URL_VALUES, "shop/a@b", "shop/a@b");
         check(URL_VALUES, "al@ice:pw@shop/a", "<al@ice:pw>@shop/a");
         check(URL_VALUES, "?q", "?<q>");
         check(URL_VALUES, "shop", "shop");
+        check(URL_VALUES, "shop/a;s=1/b;t?q=2", "shop/a;s=<1>/b;<t>?q=<2>");
+        check(URL_VALUES, "shop%3Fq=1", "shop%3Fq=<1>");
+        check(PATH_VALUES, "/cart;jsessionid=A1B2;v=3/pay", "/cart;jsessionid=<A1B2>;v=<3>/pay");
+        check(PATH_VALUES, "/cart%3bjsessionid%3dA1B2", "/cart%3bjsessionid%3d<A1B2>");
+        check(PATH_VALUES, "/search%3Fq=shoes&x%3Dy", "/search%3Fq=<shoes>&x%3D<y>");
+        check(PATH_VALUES, "/search%25253fshoes", "/search%25253f<shoes>");
+        check(PATH_VALUES, "/go#token", "/go#<token>");
+        check(PATH_VALUES, "/go%23token=x", "/go%23token=<x>");
+        check(PATH_VALUES, "/50%25/a%2fb/%zz%", "/50%25/a%2fb/%zz%");
+        check(PATH_VALUES, "/users/{id};", "/users/{id};");
+        check(PATH_VALUES, "", "");
+        check(MEDIA_TYPE_VALUES, "text/html; charset=UTF-8", "text/html; charset=UTF-8");
+        check(MEDIA_TYPE_VALUES, "text/html;charset=alice", "text/html;charset=<alice>");
+        check(MEDIA_TYPE_VALUES, "multipart/form-data; boundary=x=y", "multipart/form-data; boundary=<x=y>");
+        check(MEDIA_TYPE_VALUES, "application/vnd.a+json;alice", "application/vnd.a+json;<alice>");
+        check(MEDIA_TYPE_VALUES, "alice@example.org", "<alice@example.org>");
+        check(MEDIA_TYPE_VALUES, "", "");
     }
 }

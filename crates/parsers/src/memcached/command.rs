@@ -359,6 +359,12 @@ fn binary_status_name(code: u16) -> &'static str {
     }
 }
 
+/// Whether a command of the text or the binary protocol is called so.
+pub fn is_known_name(name: &[u8]) -> bool {
+    let is_opcode = |opcode| Command::Binary(opcode).name() == Some(name);
+    WORDS.iter().any(|word| word.name == name) || (0..=u8::MAX).any(is_opcode)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,8 +2,9 @@
 
 use std::net::IpAddr;
 
+use plan::AddressMatch;
+
 use crate::ast::Atom;
-use crate::checked::Address;
 use crate::error::quoted;
 use crate::literal;
 use crate::nearest::{did_you_mean, one_of};
@@ -13,15 +14,15 @@ use crate::{Diagnostic, Hosts};
 const FORMS: &str = "ip:port, subnet:port, host:port, [v6]:port, *:port, or one of them without a port, or *";
 
 /// The ends that a list matches; empty when it matches every end.
-pub(super) fn list(atoms: &[Atom], hosts: &dyn Hosts, errors: &mut Vec<Diagnostic>) -> Vec<Address> {
-    let mut addresses: Vec<Address> = Vec::new();
+pub(super) fn list(atoms: &[Atom], hosts: &dyn Hosts, errors: &mut Vec<Diagnostic>) -> Vec<AddressMatch> {
+    let mut addresses: Vec<AddressMatch> = Vec::new();
     let mut any = false;
     for atom in atoms {
         match ends(&atom.text, hosts) {
             Ok((nets, port)) => {
                 any |= nets.is_empty() && port.is_none();
                 let nets = if nets.is_empty() { vec![None] } else { nets.into_iter().map(Some).collect() };
-                let new = nets.into_iter().map(|net| Address { net, port });
+                let new = nets.into_iter().map(|net| AddressMatch { net, port });
                 addresses.extend(new);
             }
             Err((message, hint)) => {

@@ -1,11 +1,11 @@
 //! Conditions: which side is the column, and whether the other is a value of its type.
 
+use plan::{Compare, Literal, Predicate};
 use tuple::{DataType, Field, Unit};
 
 use super::address;
 use super::names::{Named, Scope};
-use crate::ast::{Atom, CompareOp, Expr};
-use crate::checked::{Condition, Literal};
+use crate::ast::{Atom, Expr};
 use crate::error::quoted;
 use crate::literal::{self, Bad};
 use crate::{Diagnostic, Hosts, iso_time};
@@ -23,29 +23,29 @@ impl<'a> Conditions<'a> {
     }
 
     /// The condition; `None` when something in it is wrong, which is then among the errors.
-    pub(super) fn check(&mut self, expr: &Expr) -> Option<Condition> {
+    pub(super) fn check(&mut self, expr: &Expr) -> Option<Predicate> {
         match expr {
-            Expr::And(parts) => self.all(parts).map(Condition::And),
-            Expr::Or(parts) => self.all(parts).map(Condition::Or),
-            Expr::Not(inner) => self.check(inner).map(|c| Condition::Not(Box::new(c))),
+            Expr::And(parts) => self.all(parts).map(Predicate::And),
+            Expr::Or(parts) => self.all(parts).map(Predicate::Or),
+            Expr::Not(inner) => self.check(inner).map(|c| Predicate::Not(Box::new(c))),
             Expr::Compare(left, op, right) => self.compare(left, *op, right),
             Expr::Like(column, pattern) => self.like(column, pattern),
             Expr::In(column, values) => self.in_list(column, values),
-            Expr::IsNull(column) => self.column(column).map(|named| Condition::IsNull(named.column)),
+            Expr::IsNull(column) => self.column(column).map(|named| Predicate::IsNull(named.column)),
             Expr::Truth(column) => self.truth(column),
         }
     }
 
     /// Checks every part, so that all errors are found.
-    fn all(&mut self, parts: &[Expr]) -> Option<Vec<Condition>> {
+    fn all(&mut self, parts: &[Expr]) -> Option<Vec<Predicate>> {
         let checked: Vec<_> = parts.iter().map(|part| self.check(part)).collect();
         checked.into_iter().collect()
     }
 
-    fn compare(&mut self, left: &Atom, op: CompareOp, right: &Atom) -> Option<Condition> {
+    fn compare(&mut self, left: &Atom, op: Compare, right: &Atom) -> Option<Predicate> {
         let (column, op, value) = match (may_be_column(left), may_be_column(right)) {
             (true, _) => (left, op, right),
-            (false, true) => (right, op.mirrored(), left),
+            (false, true) => (right, mirrored(op), left),
             (false, false) => {
                 let error =
                     Diagnostic::new(left.span.to(right.span), "two values are compared, and no field");
@@ -55,20 +55,21 @@ impl<'a> Conditions<'a> {
         };
         let named = self.column(column)?;
         let field = self.scope.field(named.column);
-        let equality = matches!(op, CompareOp::Eq | CompareOp::Ne);
+        let equality = matches!(op, Compare::Eq | Compare::Ne);
         if matches!(field.data_type, DataType::Bool | DataType::Ip) && !equality {
             let error = Diagnostic::new(column.span.to(value.span), format!("`{}` has no order", field.name));
             return self.fail(error.expected("= or !="));
         }
         let mut literals = self.literals(named, value)?;
         if literals.len() == 1 {
-            return literals.pop().map(|literal| Condition::Compare(named.column, op, literal));
+            let column = named.column;
+            return literals.pop().map(|literal| Predicate::Compare { column, op, literal });
         }
-        let inside = Condition::In(named.column, literals);
-        Some(if op == CompareOp::Ne { Condition::Not(Box::new(inside)) } else { inside })
+        let inside = Predicate::In { column: named.column, literals };
+        Some(if op == Compare::Ne { Predicate::Not(Box::new(inside)) } else { inside })
     }
 
-    fn like(&mut self, column: &Atom, pattern: &Atom) -> Option<Condition> {
+    fn like(&mut self, column: &Atom, pattern: &Atom) -> Option<Predicate> {
         let named = self.column(column)?;
         let field = self.scope.field(named.column);
         if !matches!(field.data_type, DataType::Text | DataType::Hashes) {
@@ -88,17 +89,17 @@ impl<'a> Conditions<'a> {
             );
             return self.fail(error.hint("write \\\\ for the character itself"));
         }
-        Some(Condition::Like(named.column, pattern.text.clone()))
+        Some(Predicate::Like { column: named.column, pattern: pattern.text.clone() })
     }
 
-    fn in_list(&mut self, column: &Atom, values: &[Atom]) -> Option<Condition> {
+    fn in_list(&mut self, column: &Atom, values: &[Atom]) -> Option<Predicate> {
         let named = self.column(column)?;
         let checked: Vec<_> = values.iter().map(|value| self.literals(named, value)).collect();
         let literals: Option<Vec<Vec<Literal>>> = checked.into_iter().collect();
-        literals.map(|lists| Condition::In(named.column, lists.concat()))
+        literals.map(|lists| Predicate::In { column: named.column, literals: lists.concat() })
     }
 
-    fn truth(&mut self, column: &Atom) -> Option<Condition> {
+    fn truth(&mut self, column: &Atom) -> Option<Predicate> {
         if !may_be_column(column) {
             let error =
                 Diagnostic::new(column.span, format!("{} is a value, not a condition", quoted(&column.text)));
@@ -111,7 +112,7 @@ impl<'a> Conditions<'a> {
                 Diagnostic::new(column.span, format!("`{}` is {}, not a condition", field.name, kind(field)));
             return self.fail(error.expected("a comparison: =, !=, <, <=, >, >=, like, in or is null"));
         }
-        Some(Condition::Compare(named.column, CompareOp::Eq, Literal::Bool(true)))
+        Some(Predicate::Compare { column: named.column, op: Compare::Eq, literal: Literal::Bool(true) })
     }
 
     fn column(&mut self, name: &Atom) -> Option<Named> {
@@ -168,6 +169,17 @@ impl<'a> Conditions<'a> {
     fn fail<T>(&mut self, error: Diagnostic) -> Option<T> {
         self.errors.push(error);
         None
+    }
+}
+
+/// The sign with its sides exchanged.
+fn mirrored(op: Compare) -> Compare {
+    match op {
+        Compare::Lt => Compare::Gt,
+        Compare::Le => Compare::Ge,
+        Compare::Gt => Compare::Lt,
+        Compare::Ge => Compare::Le,
+        same => same,
     }
 }
 
@@ -273,7 +285,7 @@ pub(super) fn kind(field: &Field) -> &'static str {
 }
 
 /// A condition of our own on one input, as text; `None` when its schema has other fields.
-pub(super) fn builtin(text: &str, scope: Scope<'_>, input: usize) -> Option<Condition> {
+pub(super) fn builtin(text: &str, scope: Scope<'_>, input: usize) -> Option<Predicate> {
     let (query, syntax_errors) = crate::parse(&format!("PARSE p WHERE {text}"));
     let scope = scope.only(input);
     let mut errors = Vec::new();
@@ -282,9 +294,9 @@ pub(super) fn builtin(text: &str, scope: Scope<'_>, input: usize) -> Option<Cond
 }
 
 /// Whether `filter` cannot be true without `part`.
-pub(super) fn implies(filter: Option<&Condition>, part: &Condition) -> bool {
+pub(super) fn implies(filter: Option<&Predicate>, part: &Predicate) -> bool {
     match filter {
-        Some(Condition::And(parts)) => parts.contains(part),
+        Some(Predicate::And(parts)) => parts.contains(part),
         Some(other) => other == part,
         None => false,
     }

@@ -9,10 +9,11 @@ mod workload;
 
 use std::sync::Arc;
 
+use plan::{Limit, Predicate, Sample};
 use tuple::Schema;
 
 use crate::ast::{self, Atom};
-use crate::checked::{Condition, Input, Limit, Query, Sample};
+use crate::checked::{Input, Query};
 use crate::error::quoted;
 use crate::literal::{self, Bad};
 use crate::nearest::{did_you_mean, one_of};
@@ -85,16 +86,16 @@ fn filter(
     scope: &Scope<'_>,
     hosts: &dyn Hosts,
     errors: &mut Vec<Diagnostic>,
-) -> Option<Condition> {
+) -> Option<Predicate> {
     let mut conditions = Conditions::new(scope, hosts, errors);
     let mut all = Vec::new();
     for condition in filters.iter().filter_map(|expr| conditions.check(expr)) {
         match condition {
-            Condition::And(parts) => all.extend(parts),
+            Predicate::And(parts) => all.extend(parts),
             other => all.push(other),
         }
     }
-    if all.len() > 1 { Some(Condition::And(all)) } else { all.pop() }
+    if all.len() > 1 { Some(Predicate::And(all)) } else { all.pop() }
 }
 
 fn limit(atoms: &[Atom], errors: &mut Vec<Diagnostic>) -> Limit {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use tuple::{Field, FieldId, Schema};
+use plan::Column;
+use tuple::{Facts, Field, FieldId, Schema};
 
 use crate::Diagnostic;
+use crate::aliases;
 use crate::ast::Atom;
-use crate::checked::Column;
 use crate::error::quoted;
-use crate::facts;
 use crate::nearest::{did_you_mean, nearest, one_of};
 
 /// Where names are looked up.
@@ -46,6 +46,11 @@ impl<'a> Scope<'a> {
     /// Whether what is missing is really missing.
     pub(super) fn is_complete(&self) -> bool {
         self.complete
+    }
+
+    /// The names of all parsers that know something of their tuples.
+    pub(super) fn who_know(&self, what: impl Fn(&Facts) -> bool) -> impl Iterator<Item = &'a str> {
+        self.known.iter().filter(move |schema| what(schema.facts)).map(|schema| schema.name.as_ref())
     }
 
     /// The field of a column.
@@ -138,7 +143,7 @@ fn by_name(input: usize, schema: &Schema, name: &str) -> Option<Named> {
 }
 
 fn by_alias(input: usize, schema: &Schema, name: &str) -> Option<Named> {
-    let field = facts::meant_by(name).iter().find_map(|field| schema.find(field))?;
+    let field = aliases::meant_by(name).iter().find_map(|field| schema.find(field))?;
     Some(Named { column: column(input, field), unit_written: true })
 }
 

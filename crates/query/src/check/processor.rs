@@ -1,17 +1,21 @@
 //! Processors: what a chain of blocks and its arguments amount to, with every default filled in.
 
-use tuple::{DataType, Unit};
+use std::sync::Arc;
+
+use plan::{Aggregate, Column, GroupBy, Pipeline, Predicate, TopK, Value, Window};
+use tuple::{DataType, Schema, Unit};
 
 use super::condition::{builtin, implies, kind};
 use super::names::Scope;
 use crate::ast::{self, Arg, Atom};
 use crate::blocks::{self, ARGS, Block, Placed};
-use crate::checked::{Aggregate, Column, Condition, Processor, TopK, Window};
 use crate::error::quoted;
 use crate::literal::{self, Bad};
 use crate::nearest::{did_you_mean, one_of};
-use crate::{Diagnostic, Span, facts};
+use crate::{Diagnostic, Span, aliases};
 
+/// Most processors in one query: each takes its part of the memory.
+const PROCESSORS_MAX: usize = 100;
 /// What `top-k` keeps.
 pub(super) const K: usize = 10;
 /// Most groups that `top-k` may be asked for.
@@ -31,7 +35,7 @@ const GROUPS_MAX: i128 = 100_000_000;
 
 /// A processor, and what the choice of its tuples depends on.
 pub(super) struct Checked {
-    pub processor: Processor,
+    pub processor: Pipeline,
     /// The input whose success is counted, and where that was asked for.
     pub(super) success: Option<(usize, Span)>,
 }
@@ -40,11 +44,15 @@ pub(super) struct Checked {
 pub(super) fn list(
     asts: &[ast::Processor],
     scope: &Scope<'_>,
-    filter: Option<&Condition>,
+    filter: Option<&Predicate>,
     errors: &mut Vec<Diagnostic>,
 ) -> Vec<Checked> {
     let mut checked = Vec::new();
-    for ast in asts {
+    if let Some(ast) = asts.get(PROCESSORS_MAX) {
+        let message = format!("more than {PROCESSORS_MAX} processors in one query");
+        errors.push(Diagnostic::new(ast.name.span, message).hint("ask the others in queries of their own"));
+    }
+    for ast in asts.iter().take(PROCESSORS_MAX) {
         let errors_before = errors.len();
         let chain = blocks::chain(&ast.name, errors);
         let chain_is_whole = errors.len() == errors_before;
@@ -59,7 +67,7 @@ pub(super) fn list(
 
 /// For each input the condition that keeps the tuples that stand for a whole, where mere parts must not take part:
 /// in a join, and when every processor looks at wholes only.
-pub(super) fn only_wholes(processors: &[Checked], scope: &Scope<'_>) -> Vec<Option<Condition>> {
+pub(super) fn only_wholes(processors: &[Checked], scope: &Scope<'_>) -> Vec<Option<Predicate>> {
     let joined = scope.inputs.len() > 1;
     let every = |input| !processors.is_empty() && processors.iter().all(|p| p.looks_at_wholes(input));
     let condition = |input: usize| (joined || every(input)).then(|| whole(scope, input)).flatten();
@@ -68,12 +76,12 @@ pub(super) fn only_wholes(processors: &[Checked], scope: &Scope<'_>) -> Vec<Opti
 
 impl Checked {
     fn looks_at_wholes(&self, input: usize) -> bool {
-        self.processor.diff || self.success.is_some_and(|(of, _)| of == input)
+        self.processor.value_required || self.success.is_some_and(|(of, _)| of == input)
     }
 }
 
-fn whole(scope: &Scope<'_>, input: usize) -> Option<Condition> {
-    let text = facts::of(&scope.inputs[input])?.whole?;
+fn whole(scope: &Scope<'_>, input: usize) -> Option<Predicate> {
+    let text = scope.inputs[input].facts.whole?;
     builtin(text, *scope, input)
 }
 
@@ -81,7 +89,7 @@ fn whole(scope: &Scope<'_>, input: usize) -> Option<Condition> {
 fn parts_and_wholes(
     processors: &[Checked],
     scope: &Scope<'_>,
-    filter: Option<&Condition>,
+    filter: Option<&Predicate>,
 ) -> Option<Diagnostic> {
     let [schema] = scope.inputs else { return None };
     let needed = whole(scope, 0)?;
@@ -89,7 +97,7 @@ fn parts_and_wholes(
     if processors.iter().all(|p| p.looks_at_wholes(0)) || implies(filter, &needed) {
         return None;
     }
-    let only = facts::of(schema)?.whole?;
+    let only = schema.facts.whole?;
     let message =
         format!("`success` looks at tuples with {only} only, another processor of this query at all of them");
     Some(Diagnostic::new(span, message).hint(format!("add WHERE {only}, or ask in two queries")))
@@ -124,11 +132,12 @@ impl<'a> ProcessorReader<'a> {
         let window = self.window();
         let groups_max = self.whole_number("groups_max", GROUPS_MAX).unwrap_or(GROUPS);
         let uses_value = aggregates.iter().any(takes_value) || self.has(Block::Diff);
-        let processor = Processor {
+        let value = value.filter(|_| uses_value);
+        let processor = Pipeline {
             name: self.ast.name.text.clone(),
-            diff: self.has(Block::Diff),
-            value: value.filter(|_| uses_value),
-            group,
+            value: value.map(|column| Value { column, unit: self.scope.field(column).unit }),
+            value_required: self.has(Block::Diff),
+            group: self.named(&group),
             aggregates,
             top_k,
             window,
@@ -202,6 +211,16 @@ impl<'a> ProcessorReader<'a> {
         (key.into_iter().collect(), false)
     }
 
+    /// Group columns under the names of their fields; with their parsers' where two fields have one name.
+    fn named(&self, columns: &[Column]) -> Vec<GroupBy> {
+        let name_of = |c: Column| self.scope.field(c).name.as_ref();
+        let name = |c: Column| match columns.iter().filter(|o| name_of(**o) == name_of(c)).count() {
+            1 => name_of(c).to_owned(),
+            _ => self.scope.full_name(c),
+        };
+        columns.iter().map(|c| GroupBy { column: *c, name: name(*c) }).collect()
+    }
+
     /// The column whose values are aggregated.
     fn value(&mut self) -> Option<Column> {
         let given = self.arg("value");
@@ -251,7 +270,7 @@ impl<'a> ProcessorReader<'a> {
             }
             return Some(column);
         }
-        let found = facts::DIFFERENCES.iter().find_map(|name| self.scope.exact(name));
+        let found = aliases::DIFFERENCES.iter().find_map(|name| self.scope.exact(name));
         if found.is_none() && self.scope.is_complete() {
             let place = self.place(Block::Diff).unwrap_or_default();
             let message = "`diff` needs a parser that sees two times: a connection's start and end, or a request and its response";
@@ -325,13 +344,16 @@ impl<'a> ProcessorReader<'a> {
     }
 
     /// What a success is, and of which input.
-    fn success(&mut self) -> Option<(usize, Condition)> {
+    fn success(&mut self) -> Option<(usize, Predicate)> {
         let place = self.place(Block::Success)?;
-        let input_of = |parser: &str| self.scope.inputs.iter().position(|s| s.name == parser);
-        let known = facts::FACTS.iter().filter_map(|fact| Some((input_of(fact.parser)?, fact.success)));
-        let found = known.map(|(i, text)| Some((i, builtin(text, *self.scope, i)?))).find_map(|found| found);
+        let mut inputs: Vec<_> = self.scope.inputs.iter().enumerate().collect();
+        // A response tells more than the end of its connection, which is a part among others.
+        inputs.sort_by_key(|(_, schema)| schema.facts.whole.is_some());
+        let of_input =
+            |(i, schema): (usize, &Arc<Schema>)| Some((i, builtin(schema.facts.success?, *self.scope, i)?));
+        let found = inputs.into_iter().find_map(of_input);
         if found.is_none() && self.scope.is_complete() {
-            let names = one_of(facts::FACTS.iter().map(|f| f.parser));
+            let names = one_of(self.scope.who_know(|facts| facts.success.is_some()));
             let message = "`success` needs a parser whose tuples tell a success from a failure";
             self.errors.push(Diagnostic::new(place, message).hint(format!("those are {names}")));
         }
@@ -343,7 +365,7 @@ impl<'a> ProcessorReader<'a> {
         &mut self,
         value: Option<Column>,
         distinct: Option<Column>,
-        success: Option<Condition>,
+        success: Option<Predicate>,
     ) -> (Vec<Aggregate>, Option<usize>) {
         let quantiles = self.quantiles();
         let mut aggregates = Vec::new();

@@ -1,9 +1,9 @@
 //! Queries and what they mean; wrong queries and what is said of them.
 
+use plan::{AddressMatch, Aggregate, Column, Pipeline, TopK, Value, Window};
 use proptest::prelude::*;
 
 use super::*;
-use crate::checked::{Address, Aggregate, Column, Processor, TopK, Window};
 use crate::test_schemas::{hosts, schemas};
 
 fn checked(text: &str) -> Query {
@@ -17,20 +17,28 @@ fn names(query: &Query, columns: &[Column]) -> Vec<String> {
     columns.iter().map(name).collect()
 }
 
+fn value_of(query: &Query, processor: &Pipeline) -> Vec<String> {
+    names(query, processor.value.map(|Value { column, .. }| column).as_slice())
+}
+
+fn groups_of(query: &Query, processor: &Pipeline) -> Vec<String> {
+    names(query, &processor.group.iter().map(|group| group.column).collect::<Vec<_>>())
+}
+
 /// The condition with names, fully bracketed.
-fn shown(query: &Query, condition: &Condition) -> String {
+fn shown(query: &Query, condition: &Predicate) -> String {
     let name = |c: &Column| query.field(*c).name.to_string();
-    let list = |parts: &[Condition], word: &str| {
+    let list = |parts: &[Predicate], word: &str| {
         format!("({})", parts.iter().map(|p| shown(query, p)).collect::<Vec<_>>().join(word))
     };
     match condition {
-        Condition::And(parts) => list(parts, " and "),
-        Condition::Or(parts) => list(parts, " or "),
-        Condition::Not(inner) => format!("not {}", shown(query, inner)),
-        Condition::Compare(c, op, literal) => format!("{} {op:?} {literal:?}", name(c)),
-        Condition::Like(c, pattern) => format!("{} like {pattern:?}", name(c)),
-        Condition::In(c, literals) => format!("{} in {literals:?}", name(c)),
-        Condition::IsNull(c) => format!("{} is null", name(c)),
+        Predicate::And(parts) => list(parts, " and "),
+        Predicate::Or(parts) => list(parts, " or "),
+        Predicate::Not(inner) => format!("not {}", shown(query, inner)),
+        Predicate::Compare { column, op, literal } => format!("{} {op:?} {literal:?}", name(column)),
+        Predicate::Like { column, pattern } => format!("{} like {pattern:?}", name(column)),
+        Predicate::In { column, literals } => format!("{} in {literals:?}", name(column)),
+        Predicate::IsNull(c) => format!("{} is null", name(c)),
     }
 }
 
@@ -54,8 +62,9 @@ fn the_papers_first_query() {
     let q = checked(
         "PARSE tcp_conn_time, http_get FROM 10.0.2.8:5555 TO 10.0.2.9:80 LIMIT 90s SAMPLE auto PROCESS (top-k: k=10, w=10s)",
     );
-    let end =
-        |ip: &str, port| vec![Address { net: Some((ip.parse().expect("an address"), 32)), port: Some(port) }];
+    let end = |ip: &str, port| {
+        vec![AddressMatch { net: Some((ip.parse().expect("an address"), 32)), port: Some(port) }]
+    };
     assert_eq!(
         q.inputs.iter().map(|i| i.schema.name.as_ref()).collect::<Vec<_>>(),
         ["tcp_conn_time", "http_get"]
@@ -65,8 +74,8 @@ fn the_papers_first_query() {
     assert_eq!(shown(&q, q.inputs[0].filter.as_ref().expect("ends only")), r#"event Eq Text("end")"#);
     assert_eq!(q.inputs[1].filter, None);
     let [p] = q.processors.as_slice() else { panic!("one processor") };
-    assert_eq!((p.name.as_str(), p.diff, p.value), ("top-k", false, None));
-    assert_eq!(names(&q, &p.group), ["http_get.url"]);
+    assert_eq!((p.name.as_str(), p.value_required, p.value), ("top-k", false, None));
+    assert_eq!(groups_of(&q, p), ["http_get.url"]);
     assert_eq!((&p.aggregates, p.top_k), (&vec![Aggregate::Count], Some(TopK { k: 10, by: 0 })));
     let (size_ns, lateness_ns) = (10_000_000_000, 1_000_000_000);
     assert_eq!(p.window, Some(Window { size_ns, slide_ns: size_ns, lateness_ns }));
@@ -83,9 +92,9 @@ fn the_papers_second_query() {
     assert_eq!(q.sample, Sample::All);
     assert!(q.inputs[0].filter.is_some());
     let p = &q.processors[0];
-    assert!(p.diff && p.top_k.is_none() && p.window.is_none());
-    assert_eq!(names(&q, p.value.as_slice()), ["tcp_conn_time.conn_time_ns"]);
-    assert_eq!(names(&q, &p.group), ["tcp_conn_time.server_ip"]);
+    assert!(p.value_required && p.top_k.is_none() && p.window.is_none());
+    assert_eq!(value_of(&q, p), ["tcp_conn_time.conn_time_ns"]);
+    assert_eq!(groups_of(&q, p), ["tcp_conn_time.server_ip"]);
     use Aggregate::*;
     assert_eq!(p.aggregates, [Count, Min, Avg, Max, Quantile(0.5), Quantile(0.95), Quantile(0.99)]);
 }
@@ -97,8 +106,8 @@ fn the_papers_third_query() {
     );
     assert_eq!((q.limit.packets, q.sample), (Some(5000), Sample::Fraction(0.1)));
     let p = &q.processors[0];
-    assert_eq!(names(&q, p.value.as_slice()), ["tcp_conn_time.conn_time_ns"]);
-    assert_eq!(names(&q, &p.group), ["http_get.url"]);
+    assert_eq!(value_of(&q, p), ["tcp_conn_time.conn_time_ns"]);
+    assert_eq!(groups_of(&q, p), ["http_get.url"]);
 }
 
 #[test]
@@ -107,8 +116,8 @@ fn the_papers_fourth_query() {
         "PARSE (tcp_flow_key, tcp_pkt_size) FROM * TO h1:80, h2:3306, LIMIT 90s SAMPLE * PROCESS (group-sum: group=srcIP, destIP)",
     );
     let p = &q.processors[0];
-    assert_eq!(names(&q, p.value.as_slice()), ["tcp_pkt_size.packet_bytes"]);
-    assert_eq!(names(&q, &p.group), ["tcp_flow_key.src_ip", "tcp_flow_key.dst_ip"]);
+    assert_eq!(value_of(&q, p), ["tcp_pkt_size.packet_bytes"]);
+    assert_eq!(groups_of(&q, p), ["tcp_flow_key.src_ip", "tcp_flow_key.dst_ip"]);
     assert_eq!(p.aggregates, [Aggregate::Sum]);
 }
 
@@ -209,7 +218,7 @@ fn literals_are_of_their_columns_type() {
 fn names_of_fields() {
     let check = |parse: &str, name: &str, expected: &str| {
         let q = checked(&format!("PARSE {parse} WHERE {name} is null"));
-        let Some(Condition::IsNull(column)) = q.filter else { panic!("a test for null") };
+        let Some(Predicate::IsNull(column)) = q.filter else { panic!("a test for null") };
         assert_eq!(names(&q, &[column]), [expected], "{name}");
     };
     check("http", "URL", "http.url");
@@ -227,7 +236,7 @@ fn names_of_fields() {
     check("http, http_get", "http_get.get", "http_get.url");
 }
 
-fn processor(parse: &str, process: &str) -> (Query, Processor) {
+fn processor(parse: &str, process: &str) -> (Query, Pipeline) {
     let q = checked(&format!("PARSE {parse} PROCESS {process}"));
     let [p] = q.processors.as_slice() else { panic!("one processor: {:?}", q.processors) };
     let p = p.clone();
@@ -240,8 +249,8 @@ fn chains_and_their_defaults() {
     let check =
         |parse: &str, process: &str, value: Option<&str>, group: &[&str], aggregates: &[Aggregate]| {
             let (q, p) = processor(parse, process);
-            assert_eq!(names(&q, p.value.as_slice()), value.into_iter().collect::<Vec<_>>(), "{process}");
-            assert_eq!(names(&q, &p.group), group, "{process}");
+            assert_eq!(value_of(&q, &p), value.into_iter().collect::<Vec<_>>(), "{process}");
+            assert_eq!(groups_of(&q, &p), group, "{process}");
             assert_eq!(p.aggregates, aggregates, "{process}");
         };
     let stats = super::processor::default_statistics();
@@ -389,7 +398,7 @@ fn a_workload_profile_takes_the_columns_that_its_parser_has() {
 #[test]
 fn errors_of_workload_profiles() {
     for (query, place, says) in [
-        ("PARSE tcp_pkt_size PROCESS (workload-profile)", "workload-profile", "those are nfs, "),
+        ("PARSE tcp_pkt_size PROCESS (workload-profile)", "workload-profile", "those are http or http_get"),
         ("PARSE http, tcp_conn_time PROCESS (workload-profile)", "workload-profile", "one parser's tuples"),
         ("PARSE http PROCESS (workload-profile-count)", "workload-profile", "stands alone"),
         ("PARSE http PROCESS (workload-profile: group=url)", "group", "of no use with"),
@@ -570,7 +579,7 @@ fn errors_of_processors() {
     check_errors("PARSE tcp_flow_key PROCESS top-k", &[("top-k", "needs `key=`")]);
     check_errors("PARSE tcp_flow_key PROCESS sum", &[("sum", "`sum` needs `value=`")]);
     check_errors("PARSE tcp_flow_key PROCESS distinct", &[("distinct", "`distinct` needs `value=`")]);
-    check_errors("PARSE tcp_flow_key PROCESS success", &[("success", "those are http")]);
+    check_errors("PARSE tcp_flow_key PROCESS success", &[("success", "those are tcp_conn_time, http,")]);
 }
 
 #[test]

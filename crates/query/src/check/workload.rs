@@ -1,14 +1,14 @@
 //! The processor `workload-profile`: which columns of its parser it reads.
 
+use plan::{Column, Pipeline, Profile};
 use tuple::common;
 
 use super::condition::builtin;
 use super::processor::{Checked, K, K_MAX, ProcessorReader};
 use crate::blocks::Block;
-use crate::checked::{Column, Processor, Profile};
 use crate::error::quoted;
 use crate::nearest::one_of;
-use crate::{Diagnostic, facts, literal};
+use crate::{Diagnostic, literal};
 
 /// Most keys of each list of a window, unless told otherwise.
 const KEYS: usize = 10_000;
@@ -41,9 +41,9 @@ impl ProcessorReader<'_> {
             }
             return None;
         };
-        let Some(fact) = facts::workload(schema) else {
+        let Some(fact) = schema.facts.workload else {
             let message = "`workload-profile` needs a parser whose tuples are operations";
-            let parsers = one_of(facts::WORKLOADS.iter().flat_map(|w| w.parsers).copied());
+            let parsers = one_of(self.scope.who_know(|facts| facts.workload.is_some()));
             self.errors.push(Diagnostic::new(place, message).hint(format!("those are {parsers}")));
             return None;
         };
@@ -55,7 +55,7 @@ impl ProcessorReader<'_> {
             operation,
             reads: condition(fact.reads)?,
             writes: condition(fact.writes)?,
-            success: facts::of(schema).and_then(|f| condition(f.success)),
+            success: schema.facts.success.and_then(condition),
             status: field(fact.status),
             response_time: field("response_time_ns"),
             read_bytes: field(fact.bytes[0]),
@@ -71,9 +71,9 @@ impl ProcessorReader<'_> {
             near,
         };
         let name = self.ast.name.text.clone();
-        let processor = Processor {
+        let processor = Pipeline {
             name,
-            diff: false,
+            value_required: false,
             value: None,
             group: Vec::new(),
             aggregates: Vec::new(),

@@ -6,7 +6,9 @@
 //! ```
 
 use super::Reader;
-use crate::ast::{Arg, Atom, CompareOp, Processor};
+use plan::Compare;
+
+use crate::ast::{Arg, Atom, Processor};
 use crate::lexer::{Kind, Shape};
 use crate::{Diagnostic, Span};
 
@@ -111,6 +113,6 @@ impl Reader<'_> {
     fn at_arg(&self) -> bool {
         let name = self.peek(Shape::Name);
         let equals = crate::lexer::token(self.text, name.span.end, Shape::Name);
-        name.kind == Kind::Word && equals.kind == Kind::Compare(CompareOp::Eq)
+        name.kind == Kind::Word && equals.kind == Kind::Compare(Compare::Eq)
     }
 }

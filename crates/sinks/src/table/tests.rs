@@ -63,6 +63,7 @@ fn sections_of_a_report_are_blocks_under_one_title() {
         measure: None,
         key: None,
         parts: &[],
+        facts: &tuple::Facts::NONE,
     };
     let schema = Arc::new(schema);
     let ids: Vec<FieldId> = schema.ids().collect();

@@ -55,7 +55,8 @@ pub fn pad(out: &mut String, text: &str, width: usize, right: bool) {
 }
 
 /// Controls, line separators, zero-width characters, and those that turn the writing direction (UAX #9).
-fn acts(c: char) -> bool {
+#[must_use]
+pub fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{61c}' | '\u{feff}' | '\u{ad}')
         || matches!(c, '\u{e0000}'..='\u{e007f}')

@@ -11,8 +11,8 @@ use tuple::{DataType, FieldId, Schema};
 use crate::column::ColumnView;
 use crate::ops::count::Counts;
 use crate::ops::distinct::{DistinctSets, Hashes};
-use crate::ops::extreme::{End, Extremes};
 use crate::ops::filter::{Filter, Truth};
+use crate::ops::min_max::{End, MinMax};
 use crate::ops::quantile::Histograms;
 use crate::ops::spread::{IntegerSpreads, Spreads};
 use crate::ops::success::Shares;
@@ -21,6 +21,8 @@ use crate::rows::{Cells, Rows};
 
 /// State by cell.
 pub trait Accumulator {
+    /// What a cell takes beside what it has on the heap.
+    const CELL_BYTES: usize;
     /// Makes room for this many cells; new ones are empty.
     fn resize(&mut self, cells: usize);
     /// Empties a cell.
@@ -52,9 +54,9 @@ pub enum State {
     Count(Counts),
     IntegerSum(IntegerSums),
     RealSum(RealSums),
-    ExtremeU64(Extremes<u64>),
-    ExtremeI64(Extremes<i64>),
-    ExtremeF64(Extremes<f64>),
+    MinMaxU64(MinMax<u64>),
+    MinMaxI64(MinMax<i64>),
+    MinMaxF64(MinMax<f64>),
     IntegerSpread(IntegerSpreads),
     Spread(Spreads),
     Histogram(Histograms),
@@ -91,9 +93,9 @@ macro_rules! each_kind {
             State::Count($one) => $body,
             State::IntegerSum($one) => $body,
             State::RealSum($one) => $body,
-            State::ExtremeU64($one) => $body,
-            State::ExtremeI64($one) => $body,
-            State::ExtremeF64($one) => $body,
+            State::MinMaxU64($one) => $body,
+            State::MinMaxI64($one) => $body,
+            State::MinMaxF64($one) => $body,
             State::IntegerSpread($one) => $body,
             State::Spread($one) => $body,
             State::Histogram($one) => $body,
@@ -157,10 +159,10 @@ impl Shape {
             Some(t @ (DataType::U64 | DataType::I64 | DataType::F64)) => t,
             other => panic!("{aggregate:?} needs a number, not {other:?}"),
         };
-        let extreme = |end| match number() {
-            DataType::U64 => State::ExtremeU64(Extremes::new(end)),
-            DataType::I64 => State::ExtremeI64(Extremes::new(end)),
-            _ => State::ExtremeF64(Extremes::new(end)),
+        let min_max = |end| match number() {
+            DataType::U64 => State::MinMaxU64(MinMax::new(end)),
+            DataType::I64 => State::MinMaxI64(MinMax::new(end)),
+            _ => State::MinMaxF64(MinMax::new(end)),
         };
         match aggregate {
             Aggregate::Count | Aggregate::Rate => State::Count(Counts::default()),
@@ -168,8 +170,8 @@ impl Shape {
                 State::RealSum(RealSums::default())
             }
             Aggregate::Sum | Aggregate::Avg => State::IntegerSum(IntegerSums::default()),
-            Aggregate::Min => extreme(End::Min),
-            Aggregate::Max => extreme(End::Max),
+            Aggregate::Min => min_max(End::Min),
+            Aggregate::Max => min_max(End::Max),
             Aggregate::Stddev if number() == DataType::F64 => State::Spread(Spreads::default()),
             Aggregate::Stddev => State::IntegerSpread(IntegerSpreads::default()),
             Aggregate::Quantile(_) | Aggregate::Hist | Aggregate::Cdf => {
@@ -249,6 +251,16 @@ impl Accumulators {
         }
     }
 
+    /// Memory without that of sketches, about: vectors have room to grow.
+    #[must_use]
+    pub fn cell_bytes(&self) -> usize {
+        fn of<A: Accumulator>(_: &A) -> usize {
+            A::CELL_BYTES
+        }
+        let of_cell: usize = self.states.iter().map(|state| each_kind!(state, s => of(s))).sum();
+        self.cells.next_power_of_two().max(4) * of_cell + self.states.len() * size_of::<State>()
+    }
+
     /// Bytes of sketches on the heap.
     #[must_use]
     pub fn sketch_bytes(&self) -> usize {
@@ -278,9 +290,9 @@ impl State {
             State::Count(_) => State::Count(Counts::default()),
             State::IntegerSum(_) => State::IntegerSum(IntegerSums::default()),
             State::RealSum(_) => State::RealSum(RealSums::default()),
-            State::ExtremeU64(s) => State::ExtremeU64(s.clone_empty()),
-            State::ExtremeI64(s) => State::ExtremeI64(s.clone_empty()),
-            State::ExtremeF64(s) => State::ExtremeF64(s.clone_empty()),
+            State::MinMaxU64(s) => State::MinMaxU64(s.clone_empty()),
+            State::MinMaxI64(s) => State::MinMaxI64(s.clone_empty()),
+            State::MinMaxF64(s) => State::MinMaxF64(s.clone_empty()),
             State::IntegerSpread(_) => State::IntegerSpread(IntegerSpreads::default()),
             State::Spread(_) => State::Spread(Spreads::default()),
             State::Histogram(s) => State::Histogram(s.clone_empty()),
@@ -295,9 +307,9 @@ impl State {
             State::Count(s) => s.update(cells, rows),
             State::IntegerSum(s) => s.update(cells, rows, value()),
             State::RealSum(s) => s.update(cells, rows, value()),
-            State::ExtremeU64(s) => s.update(cells, rows, value()),
-            State::ExtremeI64(s) => s.update(cells, rows, value()),
-            State::ExtremeF64(s) => s.update(cells, rows, value()),
+            State::MinMaxU64(s) => s.update(cells, rows, value()),
+            State::MinMaxI64(s) => s.update(cells, rows, value()),
+            State::MinMaxF64(s) => s.update(cells, rows, value()),
             State::IntegerSpread(s) => s.update(cells, rows, value()),
             State::Spread(s) => s.update(cells, rows, value()),
             State::Histogram(s) => return s.update(cells, rows, value()),
@@ -313,9 +325,9 @@ impl State {
             (State::Count(a), State::Count(b)) => a.merge(cell, b, other),
             (State::IntegerSum(a), State::IntegerSum(b)) => a.merge(cell, b, other),
             (State::RealSum(a), State::RealSum(b)) => a.merge(cell, b, other),
-            (State::ExtremeU64(a), State::ExtremeU64(b)) => a.merge(cell, b, other),
-            (State::ExtremeI64(a), State::ExtremeI64(b)) => a.merge(cell, b, other),
-            (State::ExtremeF64(a), State::ExtremeF64(b)) => a.merge(cell, b, other),
+            (State::MinMaxU64(a), State::MinMaxU64(b)) => a.merge(cell, b, other),
+            (State::MinMaxI64(a), State::MinMaxI64(b)) => a.merge(cell, b, other),
+            (State::MinMaxF64(a), State::MinMaxF64(b)) => a.merge(cell, b, other),
             (State::IntegerSpread(a), State::IntegerSpread(b)) => a.merge(cell, b, other),
             (State::Spread(a), State::Spread(b)) => a.merge(cell, b, other),
             (State::Histogram(a), State::Histogram(b)) => a.merge(cell, b, other),

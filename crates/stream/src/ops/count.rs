@@ -24,6 +24,8 @@ impl Counts {
 }
 
 impl Accumulator for Counts {
+    const CELL_BYTES: usize = size_of::<u64>();
+
     fn resize(&mut self, cells: usize) {
         self.0.resize(cells, 0);
     }

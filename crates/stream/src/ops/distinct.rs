@@ -83,6 +83,8 @@ impl DistinctSets {
 }
 
 impl Accumulator for DistinctSets {
+    const CELL_BYTES: usize = size_of::<DistinctSet>();
+
     fn resize(&mut self, cells: usize) {
         self.sets.resize_with(cells, DistinctSet::default);
     }
@@ -159,7 +161,9 @@ impl DistinctSet {
         }
     }
 
-    fn bytes(&self) -> usize {
+    /// Bytes on the heap.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
         match self {
             DistinctSet::Exact(set) => set.allocation_size(),
             DistinctSet::Estimated(sketch) => sketch.bytes(),

@@ -5,9 +5,9 @@
 //! A batch is looked up in two passes, first the slots, then the keys, so that the waits for memory overlap. A short key
 //! (an IPv4 address, a port, any number below 2^32) stands in its slot as a whole, and there is no second pass.
 
-use crate::cell::Cell;
 use crate::column::{ColumnView, Values};
 use crate::rows::Rows;
+use crate::scalar::Scalar;
 
 /// In a slot: its upper half is all of the key.
 const SHORT: u64 = 1 << 31;
@@ -52,7 +52,7 @@ pub trait RowKeys {
     fn is(&self, row: usize, key: &[u8]) -> bool;
     /// Appends the row's key.
     fn encode(&self, row: usize, bytes: &mut Vec<u8>);
-    /// The row's key if it is short: see `Cell::short`.
+    /// The row's key if it is short: see `Scalar::short`.
     #[inline]
     fn short(&self, _row: usize) -> Option<u32> {
         None
@@ -101,6 +101,13 @@ impl KeyTable {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes.len() - self.garbage
+    }
+
+    /// Memory of all of it.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        let numbers = self.slots.capacity() + self.hashes.capacity() + self.spans.capacity();
+        numbers * size_of::<u64>() + self.bytes.capacity()
     }
 
     /// The group whose key has this hash and fulfils `is`.
@@ -280,8 +287,8 @@ fn group_in(slot: u64) -> u32 {
 
 /// An encoded key that is short.
 fn short(key: &[u8]) -> Option<u32> {
-    let (cell, rest) = Cell::decode(key)?;
-    cell.short().filter(|_| rest.is_empty())
+    let (scalar, rest) = Scalar::decode(key)?;
+    scalar.short().filter(|_| rest.is_empty())
 }
 
 impl<'a> KeyColumns<'a> {
@@ -301,50 +308,50 @@ impl<'a> KeyColumns<'a> {
 impl RowKeys for [u64] {
     #[inline]
     fn is(&self, row: usize, key: &[u8]) -> bool {
-        Cell::U64(self[row]).is_all_of(key)
+        Scalar::U64(self[row]).is_all_of(key)
     }
 
     fn encode(&self, row: usize, bytes: &mut Vec<u8>) {
-        Cell::U64(self[row]).encode(bytes);
+        Scalar::U64(self[row]).encode(bytes);
     }
 
     #[inline]
     fn short(&self, row: usize) -> Option<u32> {
-        Cell::U64(self[row]).short()
+        Scalar::U64(self[row]).short()
     }
 }
 
 impl RowKeys for [[u8; 16]] {
     #[inline]
     fn is(&self, row: usize, key: &[u8]) -> bool {
-        Cell::Ip(&self[row]).is_all_of(key)
+        Scalar::Ip(&self[row]).is_all_of(key)
     }
 
     fn encode(&self, row: usize, bytes: &mut Vec<u8>) {
-        Cell::Ip(&self[row]).encode(bytes);
+        Scalar::Ip(&self[row]).encode(bytes);
     }
 
     #[inline]
     fn short(&self, row: usize) -> Option<u32> {
-        Cell::Ip(&self[row]).short()
+        Scalar::Ip(&self[row]).short()
     }
 }
 
 impl RowKeys for arrow_array::StringArray {
     #[inline]
     fn is(&self, row: usize, key: &[u8]) -> bool {
-        Cell::Text(self.value(row).as_bytes()).is_all_of(key)
+        Scalar::Text(self.value(row).as_bytes()).is_all_of(key)
     }
 
     fn encode(&self, row: usize, bytes: &mut Vec<u8>) {
-        Cell::Text(self.value(row).as_bytes()).encode(bytes);
+        Scalar::Text(self.value(row).as_bytes()).encode(bytes);
     }
 }
 
 impl RowKeys for [ColumnView<'_>] {
     #[inline]
     fn is(&self, row: usize, mut key: &[u8]) -> bool {
-        self.iter().all(|column| match normal(column.cell(row)).is_first_of(key) {
+        self.iter().all(|column| match normal(column.scalar(row)).is_first_of(key) {
             Some(rest) => {
                 key = rest;
                 true
@@ -354,20 +361,20 @@ impl RowKeys for [ColumnView<'_>] {
     }
 
     fn encode(&self, row: usize, bytes: &mut Vec<u8>) {
-        self.iter().for_each(|column| normal(column.cell(row)).encode(bytes));
+        self.iter().for_each(|column| normal(column.scalar(row)).encode(bytes));
     }
 
     #[inline]
     fn short(&self, row: usize) -> Option<u32> {
-        if let [column] = self { column.cell(row).short() } else { None }
+        if let [column] = self { column.scalar(row).short() } else { None }
     }
 }
 
 /// Negative zero is zero, as in the bytes.
 #[inline]
-fn normal(cell: Cell<'_>) -> Cell<'_> {
-    match cell {
-        Cell::F64(v) => Cell::F64(v + 0.0),
+fn normal(scalar: Scalar<'_>) -> Scalar<'_> {
+    match scalar {
+        Scalar::F64(v) => Scalar::F64(v + 0.0),
         other => other,
     }
 }

@@ -15,15 +15,17 @@ use hashbrown::hash_table::Entry;
 use plan::{Column, Input};
 use tuple::{Batch, FieldId, Schema, TupleWriter, common};
 
-use crate::cell::Cell;
 use crate::column::{ColumnView, mix};
 use crate::config::{Config, Counters};
 use crate::rows::Rows;
+use crate::scalar::Scalar;
 
-/// What a held row costs beside its bytes, about.
-const ROW_BYTES: usize = 16;
-/// What a held flow costs, about.
-const FLOW_BYTES: usize = 256;
+/// What a held row costs beside its bytes, about: its end, its time, and the room that vectors have to grow.
+const ROW_BYTES: usize = 24;
+/// What a held flow costs, about: its places in the table and the heap.
+const FLOW_BYTES: usize = 128;
+/// And for each input, with its first row.
+const PART_BYTES: usize = size_of::<Part>() + 96;
 
 /// Fields that say of a flow what they say of every tuple of it.
 pub const SAME_IN_ALL: [FieldId; 14] = [
@@ -152,12 +154,12 @@ impl Join {
         let (ids, times) = (ColumnView::of(batch, common::ID), ColumnView::of(batch, common::TS_END));
         let mut row_bytes = Vec::new();
         for row in rows.iter() {
-            let (Cell::U64(id), Cell::I64(time)) = (ids.cell(row), times.cell(row)) else {
+            let (Scalar::U64(id), Scalar::I64(time)) = (ids.scalar(row), times.scalar(row)) else {
                 self.counters.join_dropped += 1;
                 continue;
             };
             row_bytes.clear();
-            columns.iter().for_each(|column| column.cell(row).encode(&mut row_bytes));
+            columns.iter().for_each(|column| column.scalar(row).encode(&mut row_bytes));
             self.emit(input, id, &row_bytes, time, joined);
             self.hold(input, id, &row_bytes, time);
         }
@@ -204,8 +206,13 @@ impl Join {
         }
     }
 
+    fn flow_bytes(&self) -> usize {
+        FLOW_BYTES + self.starts.len() * PART_BYTES
+    }
+
     fn hold(&mut self, input: usize, id: u64, row: &[u8], time: i64) {
-        let cost = row.len() + ROW_BYTES + FLOW_BYTES;
+        let flow_bytes = self.flow_bytes();
+        let cost = row.len() + ROW_BYTES + flow_bytes;
         while self.rows >= self.config.join_rows_max || self.bytes + cost > self.config.join_bytes_max {
             if self.oldest.is_empty() {
                 self.counters.join_dropped += 1;
@@ -218,7 +225,7 @@ impl Join {
         let mut entry = match found {
             Entry::Occupied(entry) => entry,
             Entry::Vacant(entry) => {
-                self.bytes += FLOW_BYTES;
+                self.bytes += flow_bytes;
                 self.oldest.push(Reverse((time, id)));
                 entry.insert(Flow { id, last_ns: time, parts: vec![Part::default(); self.starts.len()] })
             }
@@ -246,7 +253,7 @@ impl Join {
         let rows: usize = flow.parts.iter().map(|p| p.times.len()).sum();
         let bytes: usize = flow.parts.iter().map(|p| p.bytes.len()).sum();
         self.rows -= rows;
-        self.bytes -= bytes + rows * ROW_BYTES + FLOW_BYTES;
+        self.bytes -= bytes + rows * ROW_BYTES + self.flow_bytes();
         Some(rows as u64)
     }
 }
@@ -279,9 +286,9 @@ fn next_choice(digits: &mut [usize], sizes: &[usize]) -> bool {
 /// Writes one input's row; the first input's `ts_end` is left for the latest of all.
 fn write_part(writer: &mut TupleWriter, start: u16, columns: &[FieldId], mut row: &[u8]) {
     for field in columns {
-        let Some((cell, rest)) = Cell::decode(row) else { return };
+        let Some((scalar, rest)) = Scalar::decode(row) else { return };
         if start > 0 || *field != common::TS_END {
-            cell.write(writer, FieldId(start + field.0));
+            scalar.write(writer, FieldId(start + field.0));
         }
         row = rest;
     }
@@ -304,5 +311,17 @@ pub fn joined_schema(inputs: &[Input]) -> (Schema, Vec<u16>) {
         }
     }
     let doc = "tuples of several parsers, joined by id".into();
-    (Schema { name: name.into(), version: 1, doc, fields, measure: None, key: None, parts: &[] }, starts)
+    (
+        Schema {
+            name: name.into(),
+            version: 1,
+            doc,
+            fields,
+            measure: None,
+            key: None,
+            parts: &[],
+            facts: &tuple::Facts::NONE,
+        },
+        starts,
+    )
 }

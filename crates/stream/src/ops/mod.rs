@@ -3,11 +3,11 @@
 pub mod aggregate;
 pub mod count;
 pub mod distinct;
-pub mod extreme;
 pub mod filter;
 pub mod group_by;
 pub mod join;
 pub mod like;
+pub mod min_max;
 pub mod quantile;
 pub mod spread;
 pub mod success;

@@ -66,6 +66,8 @@ impl Histograms {
 }
 
 impl Accumulator for Histograms {
+    const CELL_BYTES: usize = size_of::<LogHistogram>();
+
     fn resize(&mut self, cells: usize) {
         self.list.resize(cells, self.empty.clone());
     }

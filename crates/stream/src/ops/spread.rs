@@ -62,6 +62,8 @@ impl IntegerSpreads {
 }
 
 impl Accumulator for IntegerSpreads {
+    const CELL_BYTES: usize = size_of::<Powers>();
+
     fn resize(&mut self, cells: usize) {
         self.0.resize(cells, Powers::default());
     }
@@ -142,6 +144,8 @@ impl Spreads {
 }
 
 impl Accumulator for Spreads {
+    const CELL_BYTES: usize = size_of::<Moments>();
+
     fn resize(&mut self, cells: usize) {
         self.0.resize(cells, Moments::default());
     }

@@ -35,6 +35,8 @@ impl Shares {
 }
 
 impl Accumulator for Shares {
+    const CELL_BYTES: usize = 2 * size_of::<u64>();
+
     fn resize(&mut self, cells: usize) {
         self.yes.resize(cells, 0);
         self.known.resize(cells, 0);

@@ -71,6 +71,8 @@ impl IntegerSum {
 }
 
 impl Accumulator for IntegerSums {
+    const CELL_BYTES: usize = size_of::<IntegerSum>();
+
     fn resize(&mut self, cells: usize) {
         self.0.resize(cells, IntegerSum::default());
     }
@@ -110,6 +112,8 @@ impl RealSums {
 }
 
 impl Accumulator for RealSums {
+    const CELL_BYTES: usize = size_of::<Compensated>() + size_of::<u64>();
+
     fn resize(&mut self, cells: usize) {
         self.sums.resize(cells, Compensated::default());
         self.n.resize(cells, 0);

@@ -3,8 +3,8 @@
 
 use std::cmp::Ordering;
 
-use crate::cell::order_rows;
 use crate::ops::group_by::KeyTable;
+use crate::scalar::order_rows;
 
 /// What groups are ranked by.
 #[derive(Clone, Copy, Debug, PartialEq)]

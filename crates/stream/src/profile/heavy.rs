@@ -32,6 +32,8 @@ pub struct Heavy<T> {
     places: HashTable<u32>,
     entries: Vec<Entry<T>>,
     weights: SpaceSaving,
+    /// Of all keys' texts.
+    name_bytes: usize,
     /// A key lost its place.
     overflowed: bool,
 }
@@ -65,6 +67,7 @@ impl<T: Counted> Heavy<T> {
             places: HashTable::new(),
             entries: Vec::new(),
             weights: SpaceSaving::default(),
+            name_bytes: 0,
             overflowed: false,
         }
     }
@@ -140,6 +143,18 @@ impl<T: Counted> Heavy<T> {
         all
     }
 
+    /// What is counted of each key.
+    pub fn counted(&self) -> impl Iterator<Item = &T> {
+        self.entries.iter().map(|entry| &entry.counted)
+    }
+
+    /// Memory that it takes, about, without what is on the heap of what is counted.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let entries = self.entries.capacity() * size_of::<Entry<T>>();
+        entries + self.places.allocation_size() + self.weights.bytes() + self.name_bytes
+    }
+
     /// What a key that is not listed weighs at most.
     fn floor(&self) -> u128 {
         if self.overflowed { self.weights.least() } else { 0 }
@@ -147,6 +162,7 @@ impl<T: Counted> Heavy<T> {
 
     fn list(&mut self, entry: Entry<T>) -> u32 {
         let place = self.entries.len() as u32;
+        self.name_bytes += entry.name.len();
         self.enter(entry.hash, place);
         self.entries.push(entry);
         self.weights.push();
@@ -161,7 +177,9 @@ impl<T: Counted> Heavy<T> {
             held.remove();
         }
         self.enter(entry.hash, place);
-        self.entries[place as usize] = entry;
+        self.name_bytes += entry.name.len();
+        let old = std::mem::replace(&mut self.entries[place as usize], entry);
+        self.name_bytes -= old.name.len();
         place
     }
 
@@ -181,6 +199,7 @@ impl<T: Counted> Heavy<T> {
             all.truncate(self.max);
         }
         self.places.clear();
+        self.name_bytes = all.iter().map(|(entry, _)| entry.name.len()).sum();
         let (entries, weights): (Vec<_>, Vec<_>) = all.into_iter().unzip();
         for (entry, place) in entries.into_iter().zip(0..) {
             self.entries.push(entry);

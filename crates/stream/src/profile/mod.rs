@@ -17,12 +17,12 @@ use plan::{Column, Pipeline};
 use tuple::{Batch, FieldId, Schema, common};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::cell::Cell;
 use crate::column::{ColumnView, Values, mix};
 use crate::config::{Config, Counters, RESULT_SEED};
 use crate::ops::filter::{Filter, Truth};
 use crate::pane::WEIGHT_UNIT;
 use crate::rows::Rows;
+use crate::scalar::Scalar;
 use crate::window::Windows;
 use heavy::name_of;
 use part::{Failed, Kind, One, Part, Pattern};
@@ -31,6 +31,8 @@ use report::Report;
 
 /// Windows that are open at once, unless lateness needs more: a window may take some megabytes.
 const OPEN_MAX: usize = 64;
+/// What a key of the lists of objects and clients takes at most, in all of them, about.
+const KEY_BYTES: usize = 2048;
 /// What stands for an operation, a status or a key that is null.
 const UNKNOWN: &str = "(unknown)";
 
@@ -51,8 +53,12 @@ pub struct Profiling {
     /// The first window that was not emitted, once the watermark said so.
     next: i128,
     is_worker: bool,
-    /// Parts that wait for [`Profiling::detach`].
+    /// Memory of all parts, about, and at most.
+    bytes: usize,
+    bytes_max: usize,
+    /// Parts that wait for [`Profiling::detach`], and their memory.
     over: Share,
+    over_bytes: usize,
     report: Report,
 }
 
@@ -139,14 +145,17 @@ impl Profiling {
             windows,
             lateness_ns,
             near: profile.near,
-            keys_max: pipeline.groups_max,
+            keys_max: pipeline.groups_max.min((config.window_bytes_max / 4 / KEY_BYTES).max(64)),
             open_max: config.panes_max.min(OPEN_MAX).max(needed),
             positions: Positions::new(config.positions_max),
             config: config.clone(),
             parts: BTreeMap::new(),
             next: i128::MIN,
             is_worker,
+            bytes: 0,
+            bytes_max: config.window_bytes_max,
             over: Share::new(),
+            over_bytes: 0,
         }
     }
 
@@ -172,6 +181,7 @@ impl Profiling {
             unreachable!("times are signed integers, ids unsigned ones")
         };
         let (mut known, forgotten) = (None, self.positions.forgotten);
+        let mut touched = (i64::MAX, i64::MIN);
         rows.each(|at, row| {
             let mut one = self.columns.one(&frame, at, row, self.config.sample);
             one.pattern = self.follow(ids[row], &one);
@@ -188,12 +198,38 @@ impl Profiling {
             };
             let (keys_max, config) = (self.keys_max, &self.config);
             let part = self.parts.entry(window).or_insert_with(|| Part::new(keys_max, config));
+            touched = (touched.0.min(window), touched.1.max(window));
             frame.take(part, ns[row], at, row, &one, counters);
             if self.parts.len() > self.open_max {
                 self.force_oldest(counters, out);
             }
         });
         counters.positions_forgotten += self.positions.forgotten - forgotten;
+        self.weigh(touched);
+        self.make_room(counters, out);
+    }
+
+    /// Emits the oldest windows early where there are too many, or they take too much memory.
+    pub fn make_room(&mut self, counters: &mut Counters, out: &mut dyn FnMut(Batch)) {
+        let has_more = |profiling: &Profiling| {
+            profiling.parts.len() > profiling.open_max
+                || (profiling.parts.len() > 1 && profiling.bytes > profiling.bytes_max)
+        };
+        while has_more(self) {
+            self.force_oldest(counters, out);
+        }
+    }
+
+    /// Counts anew what memory the parts of some windows take, from the first to the last.
+    fn weigh(&mut self, (first, last): (i64, i64)) {
+        if first > last {
+            return;
+        }
+        for part in self.parts.range_mut(first..=last).map(|(_, part)| part) {
+            let bytes = part.bytes();
+            self.bytes = self.bytes + bytes - part.weighed;
+            part.weighed = bytes;
+        }
     }
 
     /// Emits the windows that the watermark has passed.
@@ -214,12 +250,24 @@ impl Profiling {
         if let Some(open) = self.first_open(watermark_ns) {
             self.set_aside(open);
         }
-        std::mem::take(&mut self.over)
+        self.give()
     }
 
     /// All parts.
     pub fn detach_all(&mut self) -> Share {
-        self.over.extend(std::mem::take(&mut self.parts));
+        self.set_aside(i128::MAX);
+        self.give()
+    }
+
+    /// Memory of what waits to be detached.
+    #[must_use]
+    pub fn over_bytes(&self) -> usize {
+        self.over_bytes
+    }
+
+    /// What waits to be detached.
+    pub fn give(&mut self) -> Share {
+        self.over_bytes = 0;
         std::mem::take(&mut self.over)
     }
 
@@ -233,6 +281,7 @@ impl Profiling {
             let (keys_max, config) = (self.keys_max, &self.config);
             let mine = self.parts.entry(window).or_insert_with(|| Part::new(keys_max, config));
             counters.groups_overflowed += mine.merge(theirs) as u64;
+            self.weigh((window, window));
         }
     }
 
@@ -264,7 +313,10 @@ impl Profiling {
 
     fn set_aside(&mut self, open: i128) {
         while let Some(entry) = self.parts.first_entry().filter(|e| i128::from(*e.key()) < open) {
-            self.over.push(entry.remove_entry());
+            let (window, part) = entry.remove_entry();
+            self.bytes -= part.weighed;
+            self.over_bytes += part.bytes();
+            self.over.push((window, part));
         }
         self.next = self.next.max(open);
     }
@@ -272,6 +324,7 @@ impl Profiling {
     fn emit_before(&mut self, end: i128, out: &mut dyn FnMut(Batch)) {
         while let Some(entry) = self.parts.first_entry().filter(|e| i128::from(*e.key()) < end) {
             let (window, part) = entry.remove_entry();
+            self.bytes -= part.weighed;
             let bounds = self.windows.map(|windows| windows.bounds(window.into()));
             out(self.report.write(&part, bounds));
         }
@@ -315,13 +368,13 @@ impl Columns {
             (false, true) => Kind::Write,
             _ => Kind::Other,
         };
-        let number = |view: Option<ColumnView<'_>>| match view?.cell(row) {
-            Cell::U64(v) => Some(v),
-            Cell::I64(v) => u64::try_from(v).ok(),
+        let number = |view: Option<ColumnView<'_>>| match view?.scalar(row) {
+            Scalar::U64(v) => Some(v),
+            Scalar::I64(v) => u64::try_from(v).ok(),
             _ => None,
         };
-        let rate = match frame.rates.map(|rates| rates.cell(row)) {
-            Some(Cell::F64(rate)) if rate > 0.0 && rate <= 1.0 => rate,
+        let rate = match frame.rates.map(|rates| rates.scalar(row)) {
+            Some(Scalar::F64(rate)) if rate > 0.0 && rate <= 1.0 => rate,
             Some(_) => 1.0,
             None => sample,
         };
@@ -329,8 +382,8 @@ impl Columns {
         let size = if kind == Kind::Other { None } else { number(frame.size).or(moved) };
         let file = frame.file.as_ref().filter(|(file, _)| file.is_valid(row));
         let place = |(_, hashes): &(_, Vec<u64>)| Some((hashes[at], number(frame.offset)?));
-        let operation = match frame.operation.cell(row) {
-            Cell::Text(_) => text(frame.operation, row),
+        let operation = match frame.operation.scalar(row) {
+            Scalar::Text(_) => text(frame.operation, row),
             _ => UNKNOWN,
         };
         One {
@@ -340,20 +393,20 @@ impl Columns {
             kind,
             bytes: moved.unwrap_or(0),
             size,
-            time_ns: match frame.time.map(|time| time.cell(row)) {
-                Some(Cell::I64(ns)) => Some(ns),
+            time_ns: match frame.time.map(|time| time.scalar(row)) {
+                Some(Scalar::I64(ns)) => Some(ns),
                 _ => None,
             },
             failed: frame.success.as_ref().is_some_and(|success| success.no.value(row)),
             pattern: None,
             is_doubtful: false,
             place: moved.and(file).and_then(place),
-            aligned: match frame.aligned.map(|aligned| aligned.cell(row)) {
-                Some(Cell::Bool(aligned)) => Some(aligned),
+            aligned: match frame.aligned.map(|aligned| aligned.scalar(row)) {
+                Some(Scalar::Bool(aligned)) => Some(aligned),
                 _ => None,
             },
-            checksums: match frame.checksums.map(|checksums| checksums.cell(row)) {
-                Some(Cell::Hashes(list)) => list,
+            checksums: match frame.checksums.map(|checksums| checksums.scalar(row)) {
+                Some(Scalar::Hashes(list)) => list,
                 _ => &[],
             },
         }
@@ -400,14 +453,14 @@ fn text(view: ColumnView<'_>, row: usize) -> &str {
 
 /// A value as a key's text.
 fn shown(view: ColumnView<'_>, row: usize) -> Box<str> {
-    match view.cell(row) {
-        Cell::Null => UNKNOWN.into(),
-        Cell::Bool(v) => v.to_string().into(),
-        Cell::U64(v) => v.to_string().into(),
-        Cell::I64(v) => v.to_string().into(),
-        Cell::F64(v) => v.to_string().into(),
-        Cell::Text(_) => name_of(text(view, row)),
-        Cell::Ip(v) => std::net::Ipv6Addr::from(*v).to_canonical().to_string().into(),
-        Cell::Hashes(v) => tuple::hashes::to_text(v).into(),
+    match view.scalar(row) {
+        Scalar::Null => UNKNOWN.into(),
+        Scalar::Bool(v) => v.to_string().into(),
+        Scalar::U64(v) => v.to_string().into(),
+        Scalar::I64(v) => v.to_string().into(),
+        Scalar::F64(v) => v.to_string().into(),
+        Scalar::Text(_) => name_of(text(view, row)),
+        Scalar::Ip(v) => std::net::Ipv6Addr::from(*v).to_canonical().to_string().into(),
+        Scalar::Hashes(v) => tuple::hashes::to_text(v).into(),
     }
 }

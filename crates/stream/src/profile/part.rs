@@ -172,6 +172,8 @@ pub struct Part {
     pub objects: Hottest,
     /// Clients.
     pub clients: Hottest,
+    /// Memory as it was counted last.
+    pub weighed: usize,
     exact_max: usize,
 }
 
@@ -195,8 +197,19 @@ impl Part {
             errors: Heavy::new(OPERATIONS_MAX),
             objects: Hottest::new(keys_max),
             clients: Hottest::new(keys_max),
+            weighed: 0,
             exact_max: config.distinct_exact_max,
         }
+    }
+
+    /// Memory that it takes, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let sets: usize = self.contents.iter().chain([&self.working_set]).map(DistinctSet::bytes).sum();
+        let times: usize = self.operations.counted().map(|operation| operation.times.bytes()).sum();
+        let lists =
+            self.operations.bytes() + self.errors.bytes() + self.objects.bytes() + self.clients.bytes();
+        size_of::<Part>() + sets + times + lists
     }
 
     /// Takes an operation; the caller adds to the lists of errors, objects and clients. Returns how many blocks were too
@@ -280,6 +293,10 @@ impl Part {
 }
 
 impl Hottest {
+    fn bytes(&self) -> usize {
+        self.by_operations.bytes() + self.by_bytes.bytes()
+    }
+
     fn new(keys_max: usize) -> Hottest {
         Hottest { by_operations: Heavy::new(keys_max), by_bytes: Heavy::new(keys_max) }
     }

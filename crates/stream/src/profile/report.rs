@@ -378,7 +378,7 @@ fn result_schema<'s>(pipeline: &Pipeline, profile: &Profile, input: &dyn Fn(Colu
         Field::new("error_bound", F64, Unit::None, "by how much at most, where it is known"),
     ]);
     let (name, doc) = (pipeline.name.clone().into(), Cow::Borrowed("profile of a workload"));
-    Schema { name, version: 1, doc, fields, measure: None, key: None, parts: &[] }
+    Schema { name, version: 1, doc, fields, measure: None, key: None, parts: &[], facts: &tuple::Facts::NONE }
 }
 
 const _: () = assert!(OPERATIONS_SHOWN <= OPERATIONS_MAX);

@@ -26,6 +26,12 @@ pub struct SpaceSaving {
 }
 
 impl SpaceSaving {
+    /// Memory that it takes, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.weights.len() * (2 * size_of::<u128>() + size_of::<Reverse<(u128, u32)>>())
+    }
+
     /// Starts from groups whose weights are known exactly.
     #[must_use]
     pub fn new(exact: impl Iterator<Item = i128>) -> SpaceSaving {

@@ -114,7 +114,7 @@ fn end(text: &str) -> EndMatch {
 }
 
 fn program(clients: &[&str], servers: &[&str]) -> Vec<Insn> {
-    Steering { clients: ends(clients), servers: ends(servers) }.program(MAP).expect("short")
+    XdpFilter { clients: ends(clients), servers: ends(servers) }.program(MAP).expect("short")
 }
 
 fn tcp(src: &str, dst: &str) -> Sent {
@@ -147,7 +147,7 @@ fn both_directions_and_nothing_else() {
 
 #[test]
 fn without_from_and_to_everything_is_taken() {
-    assert!(Steering::default().wants_all());
+    assert!(XdpFilter::default().wants_all());
     let arp = [[0xff; 12].as_slice(), &[8, 6], &[0; 28]].concat();
     assert!(redirects(&program(&[], &[]), &arp));
     assert!(redirects(&program(&["* *"], &[]), &[]));
@@ -203,21 +203,21 @@ fn long_lists() {
         let host = |i: u32| IpAddr::from((0x0a00_0000 + i).to_be_bytes());
         (0..n).map(|i| EndMatch { net: Some((host(i), 32)), port: Some(80) }).collect()
     };
-    let steering = |n| Steering { clients: Vec::new(), servers: list(n) };
-    let program = steering(700).program(MAP).expect("within the bound");
+    let filter = |n| XdpFilter { clients: Vec::new(), servers: list(n) };
+    let program = filter(700).program(MAP).expect("within the bound");
     assert!(redirects(&program, &tcp("192.0.2.1:5000", "10.0.2.187:80").wire_bytes()));
     assert!(!redirects(&program, &tcp("192.0.2.1:5000", "10.0.2.188:80").wire_bytes()));
-    assert_eq!(steering(5000).program(MAP), None);
+    assert_eq!(filter(5000).program(MAP), None);
 }
 
 /// What the monitor's own filter says.
-fn oracle(steering: &Steering, five: &FiveTuple) -> bool {
+fn oracle(filter: &XdpFilter, five: &FiveTuple) -> bool {
     let matches = |m: &EndMatch, end: &Endpoint| {
         let (mask, net) = m.mask_and_net();
         m.port.is_none_or(|p| p == end.port) && u128::from_be_bytes(end.addr.0) & mask == net
     };
     let any = |list: &[EndMatch], end| list.is_empty() || list.iter().any(|m| matches(m, end));
-    let flow = |client, server| any(&steering.clients, client) && any(&steering.servers, server);
+    let flow = |client, server| any(&filter.clients, client) && any(&filter.servers, server);
     flow(&five.src, &five.dst) || flow(&five.dst, &five.src)
 }
 
@@ -258,14 +258,14 @@ proptest! {
         servers in proptest::collection::vec(end_match(), 0..4),
         sent in sent(),
     ) {
-        let steering = Steering { clients, servers };
+        let filter = XdpFilter { clients, servers };
         let bytes = sent.wire_bytes();
         let captured = Captured {
             ts: Timestamp(0), link_type: LinkType::Ethernet, original_len: bytes.len() as u32, bytes: &bytes,
         };
         let packet = Packet::decode(&captured).expect("a sound packet");
-        let program = steering.program(MAP).expect("short");
-        prop_assert_eq!(redirects(&program, &bytes), oracle(&steering, &packet.five_tuple));
+        let program = filter.program(MAP).expect("short");
+        prop_assert_eq!(redirects(&program, &bytes), oracle(&filter, &packet.five_tuple));
     }
 
     #[test]
@@ -277,13 +277,13 @@ proptest! {
     ) {
         changes.into_iter().for_each(|(at, value)| { let at = at.index(bytes.len()); bytes[at] = value; });
         bytes.truncate(bytes.len() - cut.index(bytes.len()) / 2);
-        let steering = Steering { clients: Vec::new(), servers: vec![server] };
-        let taken = redirects(&steering.program(MAP).expect("short"), &bytes);
+        let filter = XdpFilter { clients: Vec::new(), servers: vec![server] };
+        let taken = redirects(&filter.program(MAP).expect("short"), &bytes);
         let captured = Captured {
             ts: Timestamp(0), link_type: LinkType::Ethernet, original_len: bytes.len() as u32, bytes: &bytes,
         };
         if let Ok(packet) = Packet::decode(&captured) {
-            prop_assert_eq!(taken, oracle(&steering, &packet.five_tuple));
+            prop_assert_eq!(taken, oracle(&filter, &packet.five_tuple));
         }
     }
 }

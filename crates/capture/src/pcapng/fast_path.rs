@@ -1,30 +1,25 @@
-//! The straight path through a pcapng file: ordinary enhanced packet blocks behind each other, which are nearly all of
+//! The fast path through a pcapng file: enhanced packet blocks behind each other, which are nearly all of
 //! it. Whatever is odd about a block, its kind included, is left to [`PcapNg::read_block`], which alone decides what
 //! that means; of the others both say the same.
 
 use wire::Timestamp;
 
 use super::{ENHANCED_PACKET, Interface, PcapNg, Resolution};
-use crate::format::{Lengths, RECORD_MAX, Records};
+use crate::records::{Lengths, RECORD_MAX, Records};
 use crate::sys;
 
 impl PcapNg {
-    /// Reads as many ordinary packets as there are at the front of `window`, a part of the whole window that begins at
+    /// Reads as many such packets as there are at the front of `window`, a part of the whole window that begins at
     /// `start` in it: the length of their blocks.
-    pub(super) fn ordinary_packets(
-        &mut self,
-        window: &[u8],
-        start: usize,
-        records: &mut Records<'_>,
-    ) -> usize {
+    pub(super) fn read_fast(&mut self, window: &[u8], start: usize, records: &mut Records<'_>) -> usize {
         match self.big_endian {
-            true => self.ordinary_in_order(u32::from_be_bytes, window, start, records),
-            false => self.ordinary_in_order(u32::from_le_bytes, window, start, records),
+            true => self.read_fast_with(u32::from_be_bytes, window, start, records),
+            false => self.read_fast_with(u32::from_le_bytes, window, start, records),
         }
     }
 
     #[inline(always)]
-    fn ordinary_in_order(
+    fn read_fast_with(
         &mut self,
         word: fn([u8; 4]) -> u32,
         window: &[u8],
@@ -101,15 +96,15 @@ mod tests {
     use super::*;
     use crate::block::{Block, Record};
 
-    /// All packets of a file, how far it could be read and why not further; by the straight path or without it.
-    fn read(file: &[u8], straight: bool) -> (Vec<Record>, usize, Stop, Timestamp) {
+    /// All packets of a file, how far it could be read and why not further; by the fast path or without it.
+    fn read(file: &[u8], is_fast: bool) -> (Vec<Record>, usize, Stop, Timestamp) {
         let mut pcapng = PcapNg::of_header(file.first_chunk().expect("a header")).expect("a section");
         let (mut found, mut at) = (Vec::new(), 0);
         loop {
             let mut block = Block::default();
             let buffer = block.add_buffer(Arc::new(Vec::new()));
             let mut records = Records::new(&mut block, buffer, at);
-            let (len, stop) = match straight {
+            let (len, stop) = match is_fast {
                 true => pcapng.read(&file[at..], &mut records),
                 false => match pcapng.read_block(&file[at..], 0, &mut records) {
                     Ok(len) => (len, Stop::Full),
@@ -167,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_packets_go_the_straight_path() {
+    fn usual_blocks_go_the_fast_path() {
         for big_endian in [false, true] {
             let head = interfaces(Blocks::new(big_endian)).bytes.len();
             let blocks =
@@ -176,8 +171,7 @@ mod tests {
                 PcapNg::of_header(blocks.bytes.first_chunk().expect("a header")).expect("a section");
             let mut block = Block::default();
             pcapng.read(&blocks.bytes[..head], &mut Records::new(&mut block, 0, 0));
-            let len =
-                pcapng.ordinary_packets(&blocks.bytes[head..], head, &mut Records::new(&mut block, 0, 0));
+            let len = pcapng.read_fast(&blocks.bytes[head..], head, &mut Records::new(&mut block, 0, 0));
             assert_eq!((len, block.len()), (blocks.bytes.len() - head, 2));
             let ends: Vec<_> = block.records().iter().map(|r| (r.ts.0, r.start as usize, r.len)).collect();
             assert_eq!(ends, [(5_000, head + 28, 9), (3_000_000_006, head + 44 + 28, 0)]);

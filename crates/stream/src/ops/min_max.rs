@@ -15,7 +15,7 @@ pub enum End {
 
 /// The extreme value by cell.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Extremes<T> {
+pub struct MinMax<T> {
     end: End,
     /// Before the first value the one that any replaces.
     values: Vec<T>,
@@ -32,17 +32,17 @@ pub trait Ordered: Copy + PartialOrd {
     fn of(values: Values<'_>) -> Option<&[Self]>;
 }
 
-impl<T: Ordered> Extremes<T> {
+impl<T: Ordered> MinMax<T> {
     /// No cell yet.
     #[must_use]
-    pub fn new(end: End) -> Extremes<T> {
-        Extremes { end, values: Vec::new(), is_known: Vec::new() }
+    pub fn new(end: End) -> MinMax<T> {
+        MinMax { end, values: Vec::new(), is_known: Vec::new() }
     }
 
     /// The same end, without cells.
     #[must_use]
-    pub fn clone_empty(&self) -> Extremes<T> {
-        Extremes::new(self.end)
+    pub fn clone_empty(&self) -> MinMax<T> {
+        MinMax::new(self.end)
     }
 
     /// Takes the column's values.
@@ -72,7 +72,9 @@ impl<T: Ordered> Extremes<T> {
     }
 }
 
-impl<T: Ordered> Accumulator for Extremes<T> {
+impl<T: Ordered> Accumulator for MinMax<T> {
+    const CELL_BYTES: usize = size_of::<T>() + size_of::<bool>();
+
     fn resize(&mut self, cells: usize) {
         self.values.resize(cells, self.beyond());
         self.is_known.resize(cells, false);
@@ -82,7 +84,7 @@ impl<T: Ordered> Accumulator for Extremes<T> {
         (self.values[cell], self.is_known[cell]) = (self.beyond(), false);
     }
 
-    fn merge(&mut self, cell: usize, from: &Extremes<T>, other: usize) -> usize {
+    fn merge(&mut self, cell: usize, from: &MinMax<T>, other: usize) -> usize {
         let (mine, theirs) = (self.values[cell], from.values[other]);
         self.values[cell] = if self.end == End::Min { lower(mine, theirs) } else { higher(mine, theirs) };
         self.is_known[cell] |= from.is_known[other];

@@ -1,14 +1,14 @@
-//! The straight path: TCP or UDP, but for the ports of tunnels, in IPv4 without options or in IPv6 without extension headers, in Ethernet with one
+//! The fast path: TCP or UDP, but for the ports of tunnels, in IPv4 without options or in IPv6 without extension headers, in Ethernet with one
 //! VLAN tag at most. That is nearly every packet there is, and it takes one look at the length and plain loads.
 //! Whatever is not so, cut or out of the ordinary in any way is left to the checked views, which decide alone what
 //! an odd packet means; for the others both say the same.
 
 use crate::ethernet::EtherType;
 use crate::extent::{array, be16, be32};
-use crate::packet::{Packet, TcpFlags, TcpInfo, Transport};
+use crate::packet::{Packet, TakePacket, TcpFlags, TcpInfo, Transport};
 use crate::tunnel::Tunnel;
 use crate::walk::is_tunnel_port;
-use crate::{Addr, Captured, Endpoint, FiveTuple, IpProtocol, LinkType, TakePacket, TcpSeq, vlan};
+use crate::{Addr, Captured, Endpoint, FiveTuple, IpProtocol, LinkType, TcpSeq, vlan};
 
 /// Ethernet's header, its type included.
 const LINK_LEN: usize = 14;
@@ -23,7 +23,7 @@ const V6_END: usize = V6_SEGMENT + TCP_LEN;
 const TCP_LEN: usize = 20;
 const UDP_LEN: u32 = 8;
 
-/// Whether a packet is an ordinary one that is no part of another, as far as can be told at a glance.
+/// Whether a packet is surely no fragment and holds none, as far as a glance at its headers tells.
 #[inline(always)]
 pub(crate) fn is_whole(captured: &Captured<'_>) -> bool {
     let Some(head) = captured.bytes.first_chunk::<V4_END>() else { return false };
@@ -40,7 +40,7 @@ pub(crate) fn is_whole(captured: &Captured<'_>) -> bool {
         & is_leaf
 }
 
-/// Hands the packet to `take` and returns true, if it is an ordinary one. IPv4 and IPv6 each go down a path of their own
+/// Hands the packet to `take` and returns true, if it is one for the fast path. IPv4 and IPv6 each go down a path of their own
 /// to the end, which is in `take`: what follows from the one or the other is then known there, and without a call nothing
 /// has to be in memory.
 #[inline(always)]
@@ -60,7 +60,7 @@ pub(crate) fn decode_into<'a>(captured: &Captured<'a>, take: &mut impl TakePacke
     true
 }
 
-/// The packet, if it is an ordinary one.
+/// The packet, if it is one for the fast path.
 #[inline(always)]
 pub(crate) fn decode<'a>(captured: &Captured<'a>) -> Option<Packet<'a>> {
     let (ether_type, frame, vlan) = frame(captured)?;
@@ -112,7 +112,7 @@ fn ipv4<'a>(captured: &Captured<'a>, frame: &'a [u8], vlan: Option<u16>) -> Opti
 #[inline(always)]
 fn ipv6<'a>(captured: &Captured<'a>, frame: &'a [u8], vlan: Option<u16>) -> Option<Packet<'a>> {
     let head = frame.first_chunk::<V6_END>()?;
-    // A length of 0 stands for another one, which is not ordinary: no segment fits into it.
+    // A length of 0 stands for another one, which the views look for: no segment fits into it.
     let len = u32::from(be16(head, 18..20));
     if head[LINK_LEN] >> 4 != 6 {
         return None;
@@ -151,7 +151,7 @@ impl Network {
             _ => return None,
         };
         let shortest = if protocol == IpProtocol::TCP { TCP_LEN as u32 } else { UDP_LEN };
-        // A datagram's length of 0 stands for another one: it is below its header's and not ordinary.
+        // A datagram's length of 0 stands for another one: it is below its header's, and the views look for it.
         if (header_len < shortest) | (len < header_len) | (len > self.len) {
             return None;
         }

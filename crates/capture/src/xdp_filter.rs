@@ -1,5 +1,5 @@
 //! Which packets a monitor wants, as an XDP program: FROM and TO, both directions, behind VLAN tags and IPv6 extension
-//! headers, with the fragments of wanted hosts. `Steering::program` emits the instructions; what they match goes to
+//! headers, with the fragments of wanted hosts. `XdpFilter::program` emits the instructions; what they match goes to
 //! the socket of the packet's receive queue, everything else up the stack, untouched. Compares in the kernel exactly
 //! what the monitor compares later, so nothing wanted is missed; what only the monitor can tell (which end is the
 //! client) is not decided here. Tunnels are not opened: the outer header counts.
@@ -16,7 +16,7 @@ use assembler::{Alu, Assembler, FRAME, Label, Reg, Size, Test};
 
 /// FROM and TO of a query; an empty list matches every end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Steering {
+pub struct XdpFilter {
     /// Client ends.
     pub clients: Vec<EndMatch>,
     /// Server ends.
@@ -32,7 +32,7 @@ pub struct EndMatch {
     pub port: Option<u16>,
 }
 
-impl Steering {
+impl XdpFilter {
     /// Whether every packet is wanted, those without an IP header too.
     #[must_use]
     pub fn wants_all(&self) -> bool {

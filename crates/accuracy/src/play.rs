@@ -1,0 +1,57 @@
+//! Recordings played to a monitor, and written into files for others.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use monitor::{Config, Monitor};
+use parsers::registry;
+use plan::{Limit, MonitorSpec, ParserUse, Sample};
+
+use crate::{Observed, Recording, Seen};
+
+impl Recording {
+    /// The tuples that a monitor makes of what was seen.
+    #[must_use]
+    pub fn play(&self, seen: &[Seen], parser: &str) -> Vec<Observed> {
+        let parser = registry::find(parser).unwrap_or_else(|| panic!("no parser {parser}"));
+        let schema = Arc::new((parser.schema)());
+        let columns = schema.ids().collect();
+        let spec = MonitorSpec {
+            parsers: vec![ParserUse { schema, columns }],
+            clients: Vec::new(),
+            servers: Vec::new(),
+            limit: Limit::default(),
+            sample: Sample::All,
+            sample_seed: 0,
+        };
+        let (mut monitor, mut batches) = (Monitor::new(&spec, Config::default()), Vec::new());
+        for block in seen.chunks(capture::block::BLOCK_PACKETS) {
+            let _ = monitor.on_block(block.iter().map(|s| self.captured(s)), None, &mut batches);
+        }
+        monitor.finish(&mut batches);
+        batches.iter().flat_map(|(_, batch)| Observed::of(batch)).collect()
+    }
+
+    /// What was seen as a capture file with nanoseconds, for other programs.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&self, seen: &[Seen], path: &Path) -> Result<()> {
+        let file = std::fs::File::create(path).with_context(|| format!("{}", path.display()))?;
+        let mut file = std::io::BufWriter::new(file);
+        let link_type = u32::from(u16::from(self.link_type(0)));
+        file.write_all(&[0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0])?;
+        file.write_all(&link_type.to_le_bytes())?;
+        for one in seen {
+            let captured = self.captured(one);
+            let (seconds, rest) = (one.ts.0.div_euclid(1_000_000_000), one.ts.0.rem_euclid(1_000_000_000));
+            for word in [seconds as u32, rest as u32, captured.bytes.len() as u32, captured.original_len] {
+                file.write_all(&word.to_le_bytes())?;
+            }
+            file.write_all(captured.bytes)?;
+        }
+        Ok(file.flush()?)
+    }
+}

@@ -1,0 +1,94 @@
+//! What is told of damaged captures, held against what the servers wrote of the same requests into their own logs: nothing here comes
+//! from another run of ours. A pair must stand in the log, with these values, and each line serves one pair.
+
+mod mariadb;
+mod memcached;
+mod nginx;
+
+use std::path::{Path, PathBuf};
+
+use accuracy::observed::Value;
+use accuracy::{Impairment, Observed, Recording, Truth};
+
+/// What is done to each capture.
+const IMPAIRMENTS: &[&str] = &[
+    "none",
+    "loss=5%",
+    "bursts=5%",
+    "loss-to-server=1%",
+    "loss-to-server=5%",
+    "loss-to-client=1%",
+    "loss-to-client=5%",
+    "bursts-to-server=5%",
+    "bursts-to-client=5%",
+    "loss-small=5%",
+    "loss-large=5%",
+    "delay-1ms=1%",
+    "delay-5ms=10%",
+    "skew-to-server=2ms",
+    "skew-to-client=2ms",
+    "shuffle=5ms",
+    "clock-step=30ms",
+    "clock-step=-30ms",
+    "stray-syn=1%",
+    "stray-forged=1%",
+    "mirrored=1ms",
+];
+const SEEDS: u64 = 2;
+
+/// A server's log.
+trait Log {
+    /// Takes the lines of a pair out of the log; the times of the pair may be off by `tolerance`. Otherwise says what is wrong.
+    fn take(&mut self, pair: &Observed, tolerance: i64) -> Result<(), String>;
+    /// How many lines are left.
+    fn left(&self) -> usize;
+}
+
+/// Checks one capture with its log, which `read` reads anew for every run. Of the whole capture no more than `left` lines are not told.
+fn check<L: Log>(capture: &Path, parser: &str, left: usize, read: impl Fn() -> L) {
+    let recording = Recording::load(capture, usize::MAX).expect("a capture");
+    let servers = Truth::of(&recording, parser).servers();
+    for name in IMPAIRMENTS {
+        let impairment: Impairment = name.parse().expect("an impairment");
+        for seed in 0..if impairment.is_by_chance() { SEEDS } else { 1 } {
+            let told = recording.play(&impairment.apply(&recording, &servers, seed), parser);
+            let mut log = read();
+            for pair in told.iter().filter(|t| t.asked && !t.is_half()) {
+                if let Err(why) = log.take(pair, impairment.tolerance()) {
+                    panic!("{}, {name}, seed {seed}: {why}: {pair}", capture.display());
+                }
+            }
+            if impairment == Impairment::None {
+                assert!(log.left() <= left, "{}: {} lines are not told", capture.display(), log.left());
+            }
+        }
+    }
+}
+
+/// A capture of real servers that lies beside the checkout, and a log of it.
+fn live(capture: &str, log: &str) -> Option<(PathBuf, String)> {
+    let folder = testkit::corpus()?.join("live-captures");
+    let log = std::fs::read_to_string(folder.join(log)).expect("a log");
+    Some((folder.join(capture), log))
+}
+
+/// The recorded shop of the repository, and a log of it.
+fn shop(log: &str) -> (PathBuf, String) {
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../captures/shop"));
+    let log = std::fs::read_to_string(folder.join(log)).expect("a log");
+    (folder.join("in.pcap"), log)
+}
+
+fn text<'a>(told: &'a Observed, field: &str) -> Option<&'a str> {
+    match told.value(field)? {
+        Value::Text(text) => Some(text),
+        Value::Number(_) => None,
+    }
+}
+
+fn number(told: &Observed, field: &str) -> Option<i128> {
+    match told.value(field)? {
+        Value::Number(n) => Some(*n),
+        Value::Text(_) => None,
+    }
+}

@@ -1,0 +1,45 @@
+//! Why DPDK can not begin.
+
+use std::io;
+
+/// Why DPDK can not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum DpdkError {
+    /// Its environment was started before.
+    #[error("DPDK is already in use in this process: it can be started once only")]
+    AlreadyStarted,
+    /// Its environment did not start.
+    #[error(
+        "DPDK does not start ({0}): what it says above tells why; the arguments are those of --dpdk-args"
+    )]
+    Start(io::Error),
+    /// The name is wrong.
+    #[error("DPDK has no port {name:?}; there {}", listed(.available))]
+    NoSuchPort {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        available: Vec<String>,
+    },
+    /// Its memory is too small.
+    #[error(
+        "DPDK has too little memory for port {0}: give it more (-m in --dpdk-args, or hugepages), or ask for less by \
+         --buffer-size"
+    )]
+    NoMemory(String),
+    /// The port did not start.
+    #[error("DPDK's port {name} does not start: {error}")]
+    Port {
+        /// Its name.
+        name: String,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => "is none at all: --dpdk-args names devices by -a or --vdev".to_owned(),
+        names => format!("{} {}", if names.len() == 1 { "is" } else { "are" }, names.join(", ")),
+    }
+}

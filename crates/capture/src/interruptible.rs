@@ -1,0 +1,72 @@
+//! A stream that may give nothing for a long time (a pipe, a FIFO, standard input), read so that a stop ends the wait.
+//!
+//! A blocked read does not return when a signal handler has raised a flag: the kernel restarts it. So the descriptor
+//! is waited for, a moment at a time, and read only when there is something.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::time::Duration;
+
+use crate::live::Stop;
+use crate::sys::poll::is_readable;
+
+/// How soon a stop is noticed.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// See the module's text.
+pub(crate) struct Interruptible {
+    file: File,
+    stop: Stop,
+}
+
+/// Why a read ended that found nothing: no error, and nothing to tell the user as one.
+#[derive(Debug, thiserror::Error)]
+#[error("")]
+struct Stopped;
+
+impl Interruptible {
+    pub fn new(file: File, stop: &Stop) -> Interruptible {
+        Interruptible { file, stop: stop.clone() }
+    }
+}
+
+impl Read for Interruptible {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while !is_readable(&self.file, LOOK_EVERY)? {
+            if self.stop.is_asked() {
+                return Err(io::Error::other(Stopped));
+            }
+        }
+        self.file.read(into)
+    }
+}
+
+/// Whether a stop is all that `error` tells.
+pub(crate) fn is_stop(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Stopped>())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::OwnedFd;
+
+    use super::*;
+
+    #[test]
+    fn reads_what_comes_and_ends_at_a_stop() {
+        let (reader, mut writer) = io::pipe().expect("a pipe");
+        let stop = Stop::default();
+        let mut stream = Interruptible::new(File::from(OwnedFd::from(reader)), &stop);
+        let mut bytes = [0; 8];
+        writer.write_all(b"abc").expect("room in the pipe");
+        assert_eq!(stream.read(&mut bytes).expect("there is something"), 3);
+        stop.stop();
+        assert!(is_stop(&stream.read(&mut bytes).expect_err("there is nothing")));
+        // What is there is read all the same, and a closed pipe is an end.
+        writer.write_all(b"de").expect("room in the pipe");
+        assert_eq!(stream.read(&mut bytes).expect("there is something"), 2);
+        drop(writer);
+        assert_eq!(stream.read(&mut bytes).expect("an end"), 0);
+    }
+}

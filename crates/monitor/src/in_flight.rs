@@ -1,0 +1,80 @@
+//! Bytes on their way from the workers to the thread that takes results. A worker waits while there are too many: so
+//! memory does not grow when results are taken more slowly than they are made.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// See the module's text. Clones share one count.
+#[derive(Clone)]
+pub(crate) struct InFlight(Arc<Shared>);
+
+struct Shared {
+    bytes: Mutex<usize>,
+    bytes_max: usize,
+    less: Condvar,
+}
+
+/// Some bytes on their way; they count until this is dropped.
+pub(crate) struct Weight {
+    shared: Arc<Shared>,
+    bytes: usize,
+}
+
+impl InFlight {
+    /// None yet, and at most so many.
+    pub fn new(bytes_max: usize) -> InFlight {
+        InFlight(Arc::new(Shared { bytes: Mutex::new(0), bytes_max, less: Condvar::new() }))
+    }
+
+    /// Waits until there is room for `bytes`. What is larger than all the room goes alone.
+    pub fn enter(&self, bytes: usize) -> Weight {
+        let shared = self.0.clone();
+        let mut now = shared.lock();
+        while *now > 0 && *now + bytes > shared.bytes_max {
+            now = shared.less.wait(now).unwrap_or_else(PoisonError::into_inner);
+        }
+        *now += bytes;
+        drop(now);
+        Weight { shared, bytes }
+    }
+}
+
+impl Shared {
+    /// A number cannot be left half changed by a thread that panicked.
+    fn lock(&self) -> MutexGuard<'_, usize> {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Weight {
+    fn drop(&mut self) {
+        *self.shared.lock() -= self.bytes;
+        self.shared.less.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+
+    #[test]
+    fn who_finds_no_room_waits_for_it() {
+        let in_flight = InFlight::new(10);
+        let (tell, told) = sync_channel(8);
+        let held = in_flight.enter(7);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                drop(in_flight.enter(3));
+                tell.send("beside it").expect("somebody listens");
+                let _too_much = in_flight.enter(8);
+                tell.send("after it").expect("somebody listens");
+            });
+            assert_eq!(told.recv(), Ok("beside it"));
+            assert!(told.try_recv().is_err(), "7 and 8 are more than 10");
+            drop(held);
+        });
+        assert_eq!(told.try_recv(), Ok("after it"));
+        drop(in_flight.enter(11));
+    }
+}

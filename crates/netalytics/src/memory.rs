@@ -1,0 +1,187 @@
+//! One figure of memory, and how it is divided among all that holds something. A flag of its own overrides a part's
+//! share. Knows nothing of how the parts keep to it.
+
+use std::fmt;
+
+use monitor::outputs::Outputs;
+use plan::Plan;
+use serde_json::{Value, json};
+use sinks::units;
+
+use crate::flags::Limits;
+
+/// Without `--memory-max`.
+pub const DEFAULT: usize = 1 << 30;
+/// Less would leave some part without any.
+pub const LEAST: usize = 64 << 20;
+/// What a flow takes in the table, about: with the parser of its protocol, and without.
+const FLOW_BYTES: [usize; 2] = [1024, 512];
+
+/// How a verb's rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writing {
+    /// As they come.
+    AtOnce,
+    /// When there are enough for a row group of Parquet.
+    InRowGroups,
+}
+
+/// The division. Each number is of all workers together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// All of it.
+    pub max: usize,
+    /// Most flows at once: a quarter.
+    pub flows_max: usize,
+    /// Bytes of connections that wait for others: a sixteenth.
+    pub held_bytes: usize,
+    /// IP fragments that wait for others: a 256th.
+    pub fragment_bytes: usize,
+    /// Rows and closed windows that wait for other workers' or for the output: an eighth; three of them where the rows are
+    /// the tuples themselves.
+    pub results_bytes: usize,
+    /// Open windows, their groups and sketches: a quarter, and what nobody else needs.
+    pub window_bytes: usize,
+    /// Tuples that wait for their partners: an eighth, with several parsers.
+    pub join_bytes: usize,
+    /// Row groups of Parquet: an eighth, where some are written.
+    pub row_group_bytes: usize,
+}
+
+impl Memory {
+    /// Divides what the flags say for a plan.
+    pub fn divide(limits: &Limits, plan: &Plan, writing: Writing) -> Memory {
+        let max = limits.memory_max.unwrap_or(DEFAULT);
+        let eighth = max / 8;
+        let flow_bytes = FLOW_BYTES[usize::from(!Outputs::new(&plan.monitor).reads_payload())];
+        let join_bytes = if plan.dataflow.inputs.len() > 1 { eighth } else { 0 };
+        let row_group_bytes = if writing == Writing::InRowGroups { eighth } else { 0 };
+        let rest = max / 2 + eighth - join_bytes - row_group_bytes;
+        let (results_bytes, window_bytes) = match plan.dataflow.pipelines.is_empty() {
+            true => (3 * eighth, 0),
+            false => (eighth, rest - eighth),
+        };
+        Memory {
+            max,
+            flows_max: limits.flows_max.unwrap_or(max / 4 / flow_bytes),
+            held_bytes: limits.held_bytes_max.unwrap_or(max / 16),
+            fragment_bytes: limits.fragment_bytes_max.unwrap_or(max / 256),
+            results_bytes: limits.results_bytes_max.unwrap_or(results_bytes),
+            window_bytes: limits.window_bytes_max.unwrap_or(window_bytes),
+            join_bytes: limits.join_bytes_max.unwrap_or(join_bytes),
+            row_group_bytes,
+        }
+    }
+
+    /// The same for the threads of a job.
+    pub fn config(&self, limits: &Limits) -> monitor::job::Config {
+        let (monitor, stream) = (limits.monitor(), limits.stream());
+        monitor::job::Config {
+            monitor: monitor::Config {
+                fragment_bytes_max: self.fragment_bytes,
+                flow: flow::Config {
+                    flows_max: self.flows_max,
+                    held_bytes_max: self.held_bytes,
+                    ..monitor.flow
+                },
+            },
+            stream: stream::Config {
+                window_bytes_max: self.window_bytes,
+                join_bytes_max: self.join_bytes,
+                ..stream
+            },
+            results_bytes_max: self.results_bytes,
+            ..monitor::job::Config::default()
+        }
+    }
+
+    /// For the summary.
+    pub fn json(&self) -> Value {
+        let Memory {
+            max,
+            flows_max,
+            held_bytes,
+            fragment_bytes,
+            results_bytes,
+            window_bytes,
+            join_bytes,
+            row_group_bytes,
+        } = *self;
+        json!({
+            "max": max, "flows_max": flows_max, "held_bytes_max": held_bytes,
+            "fragment_bytes_max": fragment_bytes, "results_bytes_max": results_bytes,
+            "window_bytes_max": window_bytes, "join_bytes_max": join_bytes,
+            "row_group_bytes_max": row_group_bytes,
+        })
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "memory: {}, of which {} flows", units::bytes(self.max as f64), self.flows_max)?;
+        let parts = [
+            ("bytes of connections", self.held_bytes),
+            ("fragments", self.fragment_bytes),
+            ("results", self.results_bytes),
+            ("windows", self.window_bytes),
+            ("joins", self.join_bytes),
+            ("row groups", self.row_group_bytes),
+        ];
+        parts
+            .iter()
+            .filter(|(_, bytes)| *bytes > 0)
+            .try_for_each(|(what, bytes)| write!(f, ", {what} {}", units::bytes(*bytes as f64)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::flags::{Cli, Verb};
+
+    /// What flags and query give.
+    fn check(flags: &[&str], query: &str, writing: Writing) -> Memory {
+        let args = ["netalytics", "query", query, "-r", "x.pcap"].into_iter().chain(flags.iter().copied());
+        let Some(Verb::Query(flags)) = Cli::parse_from(args).verb else { panic!("it is a query") };
+        let checked = query::check(query, &parsers::registry::schemas(), &());
+        let plan = planner::lower(&checked.expect("a query"));
+        Memory::divide(&flags.work.limits, &plan, writing)
+    }
+
+    fn bytes_of(memory: &Memory) -> usize {
+        let Memory { held_bytes, fragment_bytes, results_bytes, window_bytes, .. } = *memory;
+        let rest = memory.flows_max * FLOW_BYTES[0] + memory.join_bytes + memory.row_group_bytes;
+        held_bytes + fragment_bytes + results_bytes + window_bytes + rest
+    }
+
+    #[test]
+    fn the_parts_are_less_than_the_whole() {
+        for query in [
+            "PARSE http",
+            "PARSE http PROCESS (diff-group: w=1s)",
+            "PARSE tcp_conn_time, http PROCESS (count)",
+        ] {
+            for writing in [Writing::AtOnce, Writing::InRowGroups] {
+                for flags in [&[][..], &["--memory-max", "64M"], &["--memory-max", "5G"]] {
+                    let memory = check(flags, query, writing);
+                    assert!(bytes_of(&memory) <= memory.max, "{query} {flags:?} {memory:?}");
+                    assert!(bytes_of(&memory) > memory.max / 2, "{query} {flags:?} {memory:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_flag_of_its_own_goes_before_the_share() {
+        let memory = check(&["--memory-max", "256M"], "PARSE http", Writing::AtOnce);
+        assert_eq!(
+            (memory.flows_max, memory.held_bytes, memory.fragment_bytes),
+            (1 << 16, 16 << 20, 1 << 20)
+        );
+        let flags = ["--memory-max", "256M", "--flows-max", "7", "--results-bytes-max", "8M"];
+        let other = check(&flags, "PARSE http", Writing::AtOnce);
+        assert_eq!((other.flows_max, other.results_bytes, other.held_bytes), (7, 8 << 20, 16 << 20));
+    }
+}

@@ -1,0 +1,76 @@
+//! The file that `--summary-json` names. It is emptied before anything else is done, so that nobody takes what an
+//! earlier run left in it for this one's, and gets a summary however the run ends.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use crate::live::Owner;
+use crate::output;
+
+/// See the module's text.
+pub struct SummaryFile {
+    file: File,
+    path: PathBuf,
+    state: State,
+}
+
+/// Whether there is a summary in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Empty,
+    Written,
+}
+
+impl SummaryFile {
+    /// Makes the file, or empties it.
+    pub fn create(path: &Path, owner: Owner) -> anyhow::Result<SummaryFile> {
+        Ok(SummaryFile { file: output::create(path, owner)?, path: path.to_owned(), state: State::Empty })
+    }
+
+    /// Writes the summary.
+    pub fn write(&mut self, summary: &str) -> anyhow::Result<()> {
+        self.state = State::Written;
+        let written = self.file.write_all(summary.as_bytes());
+        written.with_context(|| format!("cannot write {}", self.path.display()))
+    }
+
+    /// A run that failed before there was anything to sum up: says why.
+    pub fn fail(&mut self, why: &str) -> anyhow::Result<()> {
+        match self.state {
+            State::Empty => self.write(&of_failure(why)),
+            State::Written => Ok(()),
+        }
+    }
+}
+
+/// The flags themselves were wrong, and what they mean is not known: says so in the file at `path`, if it holds a
+/// summary of ours.
+pub fn refute(path: &Path, why: &str) {
+    if std::fs::read(path).is_ok_and(|bytes| is_summary(&bytes)) {
+        // There is an error to be told already.
+        let _ = SummaryFile::create(path, Owner::Us).and_then(|mut file| file.fail(why));
+    }
+}
+
+fn is_summary(bytes: &[u8]) -> bool {
+    let value = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
+    ["version", "complete", "errors"].iter().all(|key| value.get(key).is_some())
+}
+
+fn of_failure(why: &str) -> String {
+    let error = json!({"path": null, "offset": null, "message": why, "after_packets": 0});
+    let summary = json!({
+        "query": null,
+        "version": env!("CARGO_PKG_VERSION"),
+        "complete": false,
+        "errors": [error],
+        "panics": [],
+        "output_error": null,
+        "rows": 0,
+    });
+    format!("{summary:#}\n")
+}

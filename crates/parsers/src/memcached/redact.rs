@@ -1,0 +1,33 @@
+//! Commands without what is none: a line's first word that memcached does not know may be anything, a part of a value too.
+
+use tuple::{Fold, Secret};
+
+use super::command::is_known_name;
+
+/// Of a command's name: one that is not memcached's becomes a hash.
+pub const COMMAND_WORDS: Fold = Fold { name: "command", fold: command };
+
+fn command(secret: &Secret, name: &[u8], out: &mut Vec<u8>) {
+    match is_known_name(name) {
+        true => out.extend_from_slice(name),
+        false => secret.push_hash(name, out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_words_are_hashes() {
+        let secret = Secret::new(&[7; 16]);
+        for (name, is_kept) in
+            [("get", true), ("mg", true), ("getkq", true), ("GET", false), ("alice@example.org", false)]
+        {
+            let (mut got, mut hash) = (Vec::new(), Vec::new());
+            (COMMAND_WORDS.fold)(&secret, name.as_bytes(), &mut got);
+            secret.push_hash(name.as_bytes(), &mut hash);
+            assert_eq!(got, if is_kept { name.as_bytes() } else { &hash[..] }, "{name}");
+        }
+    }
+}

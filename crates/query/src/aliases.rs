@@ -1,0 +1,26 @@
+//! Names that the language knows beyond those of schemas: the paper's for some fields, and the columns that are
+//! differences of two times.
+
+/// Other names of fields, in the order in which they are tried; compared in lower case and without `_`.
+const ALIASES: &[(&str, &[&str])] = &[
+    ("srcip", &["src_ip", "client_ip"]),
+    ("sourceip", &["src_ip", "client_ip"]),
+    ("srcport", &["src_port", "client_port"]),
+    ("sourceport", &["src_port", "client_port"]),
+    ("destip", &["dst_ip", "server_ip"]),
+    ("dstip", &["dst_ip", "server_ip"]),
+    ("destinationip", &["dst_ip", "server_ip"]),
+    ("destport", &["dst_port", "server_port"]),
+    ("dstport", &["dst_port", "server_port"]),
+    ("destinationport", &["dst_port", "server_port"]),
+    ("get", &["url"]),
+];
+
+/// Columns that hold the difference of two times; with `diff` the first one that an input has is the value.
+pub(crate) const DIFFERENCES: &[&str] = &["conn_time_ns", "response_time_ns", "duration_ns"];
+
+/// The fields that `name` may stand for, if it is one of the other names.
+pub(crate) fn meant_by(name: &str) -> &'static [&'static str] {
+    let plain = name.to_lowercase().replace('_', "");
+    ALIASES.iter().find(|(alias, _)| *alias == plain).map_or(&[], |(_, fields)| fields)
+}

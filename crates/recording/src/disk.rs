@@ -1,0 +1,106 @@
+//! Files and folders of a data set on disk. Only regular files in real folders belong to one: whoever may write to a
+//! folder that we read, or write to, must not make us wait at a named pipe or lead us elsewhere by a symbolic link. What
+//! we make is for its owner's eyes only.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+const OWNER_ONLY: u32 = 0o600;
+const OWNER_ONLY_FOLDER: u32 = 0o700;
+
+/// Opens a file to read it.
+pub fn open(path: &Path) -> io::Result<File> {
+    regular(path, OpenOptions::new().read(true))
+}
+
+/// Opens a file to give it its end.
+pub fn open_to_mend(path: &Path) -> io::Result<File> {
+    regular(path, OpenOptions::new().read(true).write(true))
+}
+
+/// All of a file.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Makes a file that is not there yet.
+pub fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(path)
+}
+
+/// Makes a folder, with those above it, unless it is there.
+pub fn create_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(OWNER_ONLY_FOLDER).create(path)
+}
+
+/// Makes a table's folder, unless it is there.
+pub fn create_table_folder(path: &Path) -> io::Result<()> {
+    create_folder(path)?;
+    match fs::symlink_metadata(path)?.is_dir() {
+        true => Ok(()),
+        false => Err(not_ours(path)),
+    }
+}
+
+fn regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    // Without O_NONBLOCK, opening a named pipe waits for its other end.
+    let file = match options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path) {
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => return Err(not_ours(path)),
+        opened => opened?,
+    };
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(not_ours(path)),
+    }
+}
+
+fn not_ours(path: &Path) -> io::Error {
+    let message = format!("{} is a link, a pipe or a device, and belongs to no recording", path.display());
+    io::Error::new(ErrorKind::InvalidInput, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn regular_files_only() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("file"), b"abc").expect("written");
+        symlink(path("file"), path("link")).expect("a link");
+        let made = Command::new("mkfifo").arg(path("pipe")).status();
+        assert!(made.is_ok_and(|status| status.success()), "mkfifo is a part of coreutils");
+        fs::create_dir(path("folder")).expect("a folder");
+        symlink(path("folder"), path("link to a folder")).expect("a link");
+        for (name, is_ours) in [("file", true), ("link", false), ("pipe", false), ("/dev/null", false)] {
+            for opened in [open(&path(name)), open_to_mend(&path(name))] {
+                assert_eq!(opened.is_ok(), is_ours, "{name}");
+            }
+        }
+        assert!(create_table_folder(&path("folder")).is_ok());
+        assert!(create_table_folder(&path("link to a folder")).is_err());
+        // What exists is never written over, wherever it leads.
+        symlink(path("nowhere"), path("dangling")).expect("a link");
+        for name in ["file", "link", "dangling"] {
+            assert_eq!(create(&path(name)).map(drop).map_err(|e| e.kind()), Err(ErrorKind::AlreadyExists));
+        }
+    }
+
+    #[test]
+    fn for_the_owner_only() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let inner = folder.path().join("a/b");
+        create_table_folder(&inner).expect("folders");
+        create(&inner.join("file")).expect("a file");
+        let mode = |path: &Path| path.metadata().expect("it is there").permissions().mode() & 0o777;
+        assert_eq!((mode(&inner), mode(&inner.join("file"))), (0o700, 0o600));
+    }
+}

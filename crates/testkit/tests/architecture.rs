@@ -1,0 +1,143 @@
+//! ARCHITECTURE.md holds: which crate uses which, what the floors of values may not touch, where `unsafe` may stand, and
+//! that the files of a crate do not import each other in a circle.
+
+mod source;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use source::Source;
+
+/// The highest floor that reads no clock, file, socket, environment or global.
+const VALUES_MAX: u8 = 4;
+
+/// A row of the table of crates.
+struct Row {
+    /// `None`: a crate of tools and tests, which stands beside the house.
+    floor: Option<u8>,
+    /// The crates it uses; `None`: any of a lower floor.
+    uses: Option<BTreeSet<String>>,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/testkit lies two below").into()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// The table in "The crates, floor by floor".
+fn rows() -> BTreeMap<String, Row> {
+    let text = read(&root().join("ARCHITECTURE.md"));
+    let table = text.lines().skip_while(|line| !line.starts_with("| floor |")).skip(2);
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let (name, uses) = match cells[2].split_once('→') {
+            Some((name, uses)) => (name, Some(uses.split(',').map(|name| name.trim().to_owned()).collect())),
+            None => (cells[2], None),
+        };
+        (name.trim().trim_matches('`').to_owned(), Row { floor: cells[1].parse().ok(), uses })
+    };
+    table.take_while(|line| line.starts_with('|')).map(row).collect()
+}
+
+/// The crates of ours in a manifest's `[dependencies]`, those that only tests use aside.
+fn dependencies(name: &str, ours: &BTreeMap<String, Row>) -> BTreeSet<String> {
+    let text = read(&root().join("crates").join(name).join("Cargo.toml"));
+    let mut section = "";
+    let mut found = BTreeSet::new();
+    for line in text.lines().map(str::trim) {
+        if line.starts_with('[') {
+            section = line;
+        } else if section == "[dependencies]" {
+            let key = line.split(['.', '=', ' ']).next().unwrap_or_default();
+            found.extend(ours.contains_key(key).then(|| key.to_owned()));
+        }
+    }
+    found
+}
+
+/// What a crate is compiled from, tests and examples aside.
+fn sources(name: &str) -> Vec<Source> {
+    Source::all_in(&root().join("crates").join(name).join("src"))
+}
+
+#[test]
+fn every_crate_uses_what_the_table_says() {
+    let rows = rows();
+    let crates: BTreeSet<String> = fs::read_dir(root().join("crates"))
+        .expect("the crates")
+        .map(|entry| entry.expect("a crate").file_name().to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(rows.keys().cloned().collect::<BTreeSet<_>>(), crates, "rows of the table, and crates");
+    for (name, row) in &rows {
+        let used = dependencies(name, &rows);
+        if let Some(said) = &row.uses {
+            assert_eq!(&used, said, "what {name} uses, and what the table says");
+        }
+        // Arrows point down.
+        for below in &used {
+            let floors = (row.floor, rows[below].floor);
+            assert!(
+                floors.0.is_none() || floors.1 < floors.0 && floors.1.is_some(),
+                "{name} uses {below}: {floors:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn floors_of_values_touch_no_clock_file_socket_or_environment() {
+    const FORBIDDEN: [&str; 13] = [
+        "std::fs",
+        "std::env",
+        "std::process",
+        "std::thread",
+        "std::io::stdin",
+        "SystemTime",
+        "Instant",
+        "RandomState",
+        "TcpStream",
+        "TcpListener",
+        "UdpSocket",
+        "thread_local",
+        "static mut",
+    ];
+    for (name, row) in rows() {
+        if row.floor.is_none_or(|floor| floor > VALUES_MAX) || matches!(&*name, "capture" | "recording") {
+            continue;
+        }
+        for source in sources(&name) {
+            let found = FORBIDDEN.iter().find(|word| source.has_word(word));
+            assert_eq!(found, None, "in {}", source.path.display());
+        }
+    }
+}
+
+#[test]
+fn unsafe_stands_in_capture_sys_only() {
+    let mut found = 0;
+    for name in rows().keys() {
+        for source in sources(name).iter().filter(|source| source.has_word("unsafe")) {
+            let is_sys = source.path.components().any(|c| c.as_os_str() == "sys") && name == "capture";
+            assert!(is_sys, "unsafe in {}", source.path.display());
+            found += 1;
+        }
+    }
+    assert!(found > 5, "{found} files with unsafe: this test has looked in the wrong place");
+}
+
+/// Crates that still have circles; to be emptied.
+const CIRCLES_LEFT: [&str; 6] = ["flow", "monitor", "netalytics", "parsers", "recording", "stream"];
+
+#[test]
+fn files_do_not_import_each_other_in_a_circle() {
+    for name in rows().keys() {
+        let circles = source::circles(&sources(name));
+        let is_known = CIRCLES_LEFT.contains(&&**name);
+        assert!(circles.is_empty() || is_known, "circles in {name}: {circles:#?}");
+        assert!(!circles.is_empty() || !is_known, "{name} has none any more: take it off the list");
+    }
+}

@@ -1,0 +1,35 @@
+//! What a parser knows of its tuples beside their columns. It stands in the parser's own file; the query language asks
+//! here, so that it knows no parser by name. Conditions are texts in that language.
+
+/// What a parser says of its tuples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Which tuples are a success. Null where that cannot be said: such tuples do not count.
+    pub success: Option<&'static str>,
+    /// Which tuples stand for the whole of what the parser reports, where others are mere parts.
+    pub whole: Option<&'static str>,
+    /// What a profile of a workload reads, where tuples are operations.
+    pub workload: Option<Workload>,
+}
+
+/// What `workload-profile` reads of a parser's tuples: names of fields, and conditions. A field that the parser does not
+/// have is left out. Fields of files have the same names with all parsers: `count`, `offset`, `file_handle`, `aligned`,
+/// `block_checksums`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// What was done.
+    pub operation: &'static str,
+    /// Which operations read.
+    pub reads: &'static str,
+    /// Which write.
+    pub writes: &'static str,
+    /// How they ended.
+    pub status: &'static str,
+    /// Bytes that a read moved, and that a write moved.
+    pub bytes: [&'static str; 2],
+}
+
+impl Facts {
+    /// Nothing is known.
+    pub const NONE: Facts = Facts { success: None, whole: None, workload: None };
+}

@@ -1,0 +1,47 @@
+//! Why a packet could not be decoded: the one error of every view.
+
+/// Why a packet could not be decoded; each is a counter in the summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Undecodable {
+    /// A part of an IP datagram: see [`crate::Fragment`].
+    Fragment,
+    /// A length field that contradicts another, or the packet ended on the wire before its headers did.
+    Malformed,
+    /// Not IP: ARP, LLDP, …
+    NotIp,
+    /// In more tunnels than are opened ([`crate::tunnel::LAYERS_MAX`]).
+    TooDeep,
+    /// The capture ends inside a header.
+    Truncated,
+    /// A link type that is not read.
+    UnknownLinkType,
+    /// In a tunnel of a kind that is not opened: PPTP, GRE with source routes, unknown versions.
+    UnknownTunnel,
+}
+
+impl Undecodable {
+    /// All of them, in the order of their counters.
+    pub const ALL: [Undecodable; 7] = [
+        Self::Fragment,
+        Self::Malformed,
+        Self::NotIp,
+        Self::TooDeep,
+        Self::Truncated,
+        Self::UnknownLinkType,
+        Self::UnknownTunnel,
+    ];
+
+    /// The counter's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fragment => "fragment",
+            Self::Malformed => "malformed",
+            Self::NotIp => "not_ip",
+            Self::TooDeep => "too_deep",
+            Self::Truncated => "truncated",
+            Self::UnknownLinkType => "unknown_link_type",
+            Self::UnknownTunnel => "unknown_tunnel",
+        }
+    }
+}
