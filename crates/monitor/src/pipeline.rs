@@ -31,11 +31,14 @@ pub struct Config {
     pub flow: flow::Config,
     /// Bytes of IP fragments that may wait for others.
     pub fragment_bytes_max: usize,
+    /// What parsers may keep of each flow.
+    pub parsers: parsers::Limits,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { flow: flow::Config::default(), fragment_bytes_max: 4 << 20 }
+        let (flow, parsers) = (flow::Config::default(), parsers::Limits::default());
+        Config { flow, fragment_bytes_max: 4 << 20, parsers }
     }
 }
 
@@ -51,6 +54,7 @@ impl Config {
                 ..self.flow.clone()
             },
             fragment_bytes_max: self.fragment_bytes_max.div_ceil(workers),
+            parsers: self.parsers,
         }
     }
 }
@@ -71,6 +75,7 @@ pub struct Monitor {
     asks: Asks,
     table: Table<FlowState>,
     outputs: Outputs,
+    limits: parsers::Limits,
     networks: Networks,
     /// The rate under SAMPLE auto.
     adaptive: Adaptive,
@@ -186,6 +191,7 @@ impl Monitor {
             adaptive: Adaptive::new(flow.tcp_idle_ns, flow.udp_idle_ns),
             table: Table::new(flow),
             outputs,
+            limits: config.parsers,
             networks: Networks::default(),
             events: Events::default(),
             accounting: Accounting::default(),

@@ -79,6 +79,7 @@ impl Memory {
         monitor::job::Config {
             monitor: monitor::Config {
                 fragment_bytes_max: self.fragment_bytes,
+                parsers: monitor.parsers,
                 flow: flow::Config {
                     flows_max: self.flows_max,
                     held_bytes_max: self.held_bytes,

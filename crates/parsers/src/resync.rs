@@ -122,12 +122,7 @@ impl Start {
 
 impl Resync {
     /// Looks for a message that starts in `segment`, or in bytes held before it. When there is none, all of it is used.
-    pub fn find<H: Heads>(
-        &mut self,
-        heads: &H,
-        segment: Segment<'_>,
-        out: &mut Output<'_>,
-    ) -> Option<Found> {
+    pub fn find<H: Heads>(&mut self, heads: &H, segment: Segment<'_>, out: &mut Output<'_>) -> Option<Found> {
         let Segment { bytes, ts, place } = segment;
         let mut window = std::mem::take(&mut self.held);
         let before = window.len();
@@ -147,14 +142,7 @@ impl Resync {
             let Start { ts, place, .. } = starts[0];
             window.truncate(before);
             window.drain(..at.min(before));
-            return Some(Found {
-                ts,
-                place,
-                skipped,
-                held: window,
-                starts,
-                used: at.saturating_sub(before),
-            });
+            return Some(Found { ts, place, skipped, held: window, starts, used: at.saturating_sub(before) });
         }
         self.held = all[at..].to_vec();
         if self.held.is_empty() {

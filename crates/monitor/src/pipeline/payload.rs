@@ -104,7 +104,8 @@ impl Monitor {
         let Stream::Parsing { parser, protocol, asker } = &mut state.stream else { return };
         let flow = FlowRef::new(facts.is_midstream(), &facts);
         let taps = self.outputs.taps(*protocol);
-        let mut out = Output::new(flow, now, &mut self.accounting.parsers, taps);
+        let out = Output::new(flow, now, &mut self.accounting.parsers, taps);
+        let mut out = out.with_limits(self.limits);
         act(parser.as_mut(), *asker, &mut out);
         if parser.is_done() {
             parser.on_close(&mut out);

@@ -40,6 +40,10 @@ pub struct Limits {
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub fragment_bytes_max: Option<usize>,
 
+    /// Most bytes of ONC-RPC calls of a connection that wait for their replies; beyond, new ones do not wait [default: 4M]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub rpc_bytes_max: Option<usize>,
+
     /// A TCP connection without a packet for this long is over [default: 300s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub tcp_idle: Option<i64>,
@@ -64,8 +68,9 @@ pub struct Limits {
 impl Limits {
     /// The monitor's timeouts; its share of the memory is not in it.
     pub fn monitor(&self) -> monitor::Config {
-        let monitor::Config { flow, fragment_bytes_max } = monitor::Config::default();
+        let monitor::Config { flow, fragment_bytes_max, parsers } = monitor::Config::default();
         monitor::Config {
+            parsers: parsers::Limits { rpc_bytes_max: self.rpc_bytes_max.unwrap_or(parsers.rpc_bytes_max) },
             fragment_bytes_max,
             flow: flow::Config {
                 tcp_idle_ns: self.tcp_idle.unwrap_or(flow.tcp_idle_ns),
@@ -189,13 +194,15 @@ mod tests {
             window_bytes_max: None,
             join_bytes_max: None,
             fragment_bytes_max: None,
+            rpc_bytes_max: None,
             tcp_idle: None,
             udp_idle: None,
             active_timeout: None,
             groups_max: None,
             join_tuples_max: None,
         };
-        let monitor::Config { flow, .. } = none.monitor();
+        let monitor::Config { flow, parsers, .. } = none.monitor();
+        assert_eq!(parsers.rpc_bytes_max, bytes("4M").expect("a size"));
         assert_eq!(flow.tcp_idle_ns, duration("300s").expect("a time"));
         assert_eq!(flow.udp_idle_ns, duration("60s").expect("a time"));
         assert_eq!(flow.active_timeout_ns, None);

@@ -129,7 +129,6 @@ impl Lane {
         (collector.found, collector.span, collector.place) = (found, Span::at(ts), place);
     }
 
-
     /// The head being collected was found by looking for it.
     pub fn found(&self) -> bool {
         self.collector.as_ref().is_some_and(|c| c.found)

@@ -55,13 +55,7 @@ impl Connection {
 
     /// A gap in a body. When what is missing came is not known, only that it was between what was
     /// seen.
-    fn skip(
-        &mut self,
-        direction: Direction,
-        mut body: Body,
-        gap: Gap,
-        out: &mut Output<'_>,
-    ) {
+    fn skip(&mut self, direction: Direction, mut body: Body, gap: Gap, out: &mut Output<'_>) {
         let skip = body.skip(gap.len);
         let missing = match skip {
             Skip::EndedInside(over) => gap.len - over,

@@ -629,16 +629,15 @@ proptest! {
 /// Between two messages bytes are missing that are too few for one.
 #[test]
 fn a_hole_too_small_for_a_message() {
-    let exact = |path| format!("GET h {path} 200 1000 exact");
-    let found = |path| format!("GET h {path} 200 1000 resync");
+    let fields = &["path", "status"];
     let start = [get("/a"), ok("hello")];
     let rest = [get("/b"), ok("x"), get("/c"), ok("y")];
     for direction in [C, S] {
         let steps = [&start[..], &[Step::Gap(direction, 2)], &rest].concat();
-        check(&steps, &[&exact("/a"), &found("/b"), &exact("/c")]);
+        check_fields(fields, &steps, &["/a 200", "/b 200", "/c 200"]);
     }
     // It is the beginning of the next one.
-    let steps =
-        [&start[..], &[get("/b"), Step::Gap(S, 2), s("TP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")]].concat();
-    check(&steps, &[&exact("/a"), "GET h /b - - half"]);
+    let cut = s("TP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let steps = [&start[..], &[get("/b"), Step::Gap(S, 2), cut]].concat();
+    check_fields(fields, &steps, &["/a 200", "/b -"]);
 }

@@ -238,7 +238,8 @@ impl Conversation {
     ) -> &'b [u8] {
         let mut resync = std::mem::take(&mut self.reader(direction).resync);
         let heads = Search { conversation: self, direction, is_binary: self.form == Form::Binary };
-        let found = resync.find(&heads, Segment { bytes, ts, place: out.place_of(bytes).unwrap_or_default() }, out);
+        let found =
+            resync.find(&heads, Segment { bytes, ts, place: out.place_of(bytes).unwrap_or_default() }, out);
         self.reader(direction).resync = resync;
         let Some(found) = found else { return &[] };
         let began = found.ts;

@@ -409,8 +409,24 @@ fn a_long_connection() {
     for i in 0..20_000 {
         let now = Timestamp(i * 1000);
         let mut out = Output::new(&flow, now, &mut counters, &mut taps);
-        parser.on_bytes(C, crate::Segment { bytes: b"get some:key:of:usual:length\r\n", ts: now, place: flow::Place::default() }, &mut out);
-        parser.on_bytes(S, crate::Segment { bytes: b"VALUE some:key:of:usual:length 0 10\r\n0123456789\r\nEND\r\n", ts: now, place: flow::Place::default() }, &mut out);
+        parser.on_bytes(
+            C,
+            crate::Segment {
+                bytes: b"get some:key:of:usual:length\r\n",
+                ts: now,
+                place: flow::Place::default(),
+            },
+            &mut out,
+        );
+        parser.on_bytes(
+            S,
+            crate::Segment {
+                bytes: b"VALUE some:key:of:usual:length 0 10\r\n0123456789\r\nEND\r\n",
+                ts: now,
+                place: flow::Place::default(),
+            },
+            &mut out,
+        );
         if taps[0].writer.is_full() {
             rows += taps[0].writer.finish().rows();
         }

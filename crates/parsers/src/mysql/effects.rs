@@ -50,6 +50,9 @@ pub struct Effects {
     database: Option<Vec<u8>>,
     statements: Statements,
     unseen: Unseen,
+    /// How often requests were lost, and up to which time that has been thought of.
+    losses: u32,
+    settled: u32,
     /// The response before the next one may be missing.
     response_lost: bool,
     emitted: bool,
@@ -68,8 +71,14 @@ impl Effects {
 
     /// What is missing may have been requests.
     pub fn miss_requests(&mut self) {
+        self.losses = self.losses.saturating_add(1);
         let unanswered = self.response_lost || self.unseen == Unseen::Anything;
         self.unseen = if unanswered { Unseen::Anything } else { Unseen::Unanswered };
+    }
+
+    /// How often requests were lost.
+    pub fn losses(&self) -> u32 {
+        self.losses
     }
 
     /// What is missing may have been responses.
@@ -82,10 +91,13 @@ impl Effects {
 
     /// A transaction is over: takes effect and is written.
     #[inline]
-    pub fn conclude(&mut self, transaction: &mut Transaction<Request, Response>, out: &mut Output<'_>) -> Change {
+    pub fn conclude(
+        &mut self,
+        transaction: &mut Transaction<Request, Response>,
+        out: &mut Output<'_>,
+    ) -> Change {
         let quality = self.quality(transaction, out.flow.midstream);
-        let (has_request, has_response) =
-            (transaction.request().is_some(), transaction.response().is_some());
+        let (has_request, has_response) = (transaction.request().is_some(), transaction.response().is_some());
         let ended = transaction.response_ended();
         let silent = transaction.outcome() == pairing::Outcome::Silent;
         let first = transaction.first();
@@ -133,7 +145,7 @@ impl Effects {
 
     /// What a response changes for what comes after it.
     fn take_effect(&mut self, request: &Request, response: &Response) {
-        if request.kind != Kind::Unseen {
+        if request.kind != Kind::Unseen && !response.holed {
             self.response_lost = false;
         }
         if matches!(request.kind, Kind::Login | Kind::Command(command::CHANGE_USER)) {
@@ -182,9 +194,11 @@ impl Effects {
                 _ => Unseen::Anything,
             };
         }
-        if request.behind_loss {
-            let before = std::mem::take(&mut self.unseen);
-            if let Unseen::Unanswered | Unseen::Anything = before {
+        if request.losses > self.settled {
+            self.settled = request.losses;
+            // What was lost since the request came is for the one behind that.
+            let next = if self.losses > self.settled { Unseen::Anything } else { Unseen::Nothing };
+            if let Unseen::Unanswered | Unseen::Anything = std::mem::replace(&mut self.unseen, next) {
                 (self.user, self.database) = (None, None);
             }
         }
@@ -233,12 +247,13 @@ impl Effects {
             }
             _ => (None, None),
         };
+        // What was not seen may have changed them; and what is written late, behind a loss, was before it.
+        let is_known = is_seen && request.losses >= self.settled;
         let context = Context {
             query,
             fingerprint,
-            // What was not seen may have changed them.
-            user: self.user.as_deref().filter(|_| is_seen),
-            database: self.database.as_deref().filter(|_| is_seen),
+            user: self.user.as_deref().filter(|_| is_known),
+            database: self.database.as_deref().filter(|_| is_known),
             encoding: self.encoding,
         };
         let tuple = Tuple { request: is_seen.then_some(request), kind: request.kind, response };

@@ -75,8 +75,6 @@ pub struct Session {
     dialect: Dialect,
     /// The request under way, or the last one.
     request: u64,
-    /// The next request is the first behind missing ones.
-    behind_loss: bool,
     /// The response under way, where it will be kept, and where its last packet ended.
     response: Option<Response>,
     spot: Spot,
@@ -103,7 +101,6 @@ impl Session {
             capabilities: None,
             dialect: Dialect::default(),
             request: 0,
-            behind_loss: false,
             response: None,
             spot: Spot::default(),
             response_end: None,
@@ -139,7 +136,7 @@ impl Session {
     #[inline]
     pub fn client_keep(&self) -> impl Fn(u8) -> usize + use<> {
         let none = self.speaking != Speaking::Between;
-        let text = self.phase == Phase::Commands && self.effects.keeps_text;
+        let text = self.effects.keeps_text;
         move |first| match first {
             _ if none => 0,
             command::QUERY | command::STMT_PREPARE if text => TEXT_MAX + HEAD_MAX,
@@ -201,9 +198,9 @@ impl Session {
             _ => {
                 // A file that the server has asked for, up to an empty packet.
                 let request = self.transactions.request_mut(self.request);
-                let may_upload = self.speaking == Speaking::Upload || request.is_some_and(|r| r.kind.may_upload());
-                self.speaking =
-                    if p.len > 0 && may_upload { Speaking::Upload } else { Speaking::Between };
+                let may_upload =
+                    self.speaking == Speaking::Upload || request.is_some_and(|r| r.kind.may_upload());
+                self.speaking = if p.len > 0 && may_upload { Speaking::Upload } else { Speaking::Between };
                 self.pass(p);
             }
         }
@@ -256,7 +253,6 @@ impl Session {
 
     /// More client bytes are missing, or could not be read.
     pub fn miss_requests(&mut self) {
-        self.behind_loss = true;
         self.effects.miss_requests();
         self.transactions.miss(Direction::ClientToServer);
     }
@@ -307,10 +303,10 @@ impl Session {
             self.speaking = Speaking::Between;
             return;
         };
-        let (kind, behind_loss) = (request.kind, request.behind_loss);
+        let (kind, losses) = (request.kind, request.losses);
         self.text_bytes -= request.text.len();
         request.become_one(kind, p);
-        request.behind_loss = behind_loss;
+        request.losses = losses;
         self.fill(kind, p);
         self.end_packet(p);
         self.flush(out);
@@ -327,7 +323,9 @@ impl Session {
     pub fn close(&mut self, out: &mut Output<'_>) {
         self.done = true;
         self.settle(out);
-        if let (Some(response), Some(slot)) = (self.response.take(), self.transactions.response_mut(self.spot)) {
+        if let (Some(response), Some(slot)) =
+            (self.response.take(), self.transactions.response_mut(self.spot))
+        {
             *slot = response;
         }
         self.transactions.close();
@@ -393,9 +391,8 @@ impl Session {
 
     fn command(&mut self, p: &Packet<'_>, out: &mut Output<'_>) -> bool {
         self.settle(out);
-        let is_plausible = |code: &u8| {
-            self.history == History::Unbroken || command::is_plausible(*code, p.len)
-        };
+        let is_plausible =
+            |code: &u8| self.history == History::Unbroken || command::is_plausible(*code, p.len);
         let Some(code) = p.first().filter(is_plausible) else {
             // Which command it is may be in a hole.
             out.counters.malformed_messages += 1;
@@ -464,12 +461,11 @@ impl Session {
 
     #[inline]
     fn begin_request(&mut self, kind: Kind, p: &Packet<'_>) {
-        let behind_loss = std::mem::take(&mut self.behind_loss);
-        let (number, request) =
-            self.transactions.request(p.span.first, p.place, expects(kind), false);
+        let losses = self.effects.losses();
+        let (number, request) = self.transactions.request(p.span.first, p.place, expects(kind), false);
         self.request = number;
         request.become_one(kind, p);
-        request.behind_loss = behind_loss;
+        request.losses = losses;
     }
 
     /// The first packet of a response: finds the request for it. False: it is not one.

@@ -44,8 +44,8 @@ pub struct Request {
     /// The sequence number of its response.
     pub answer_seq: u8,
     pub seen: Seen,
-    /// Requests may be missing before it.
-    pub behind_loss: bool,
+    /// How often requests had been lost when it came.
+    pub losses: u32,
 }
 
 impl Default for Request {
@@ -59,7 +59,7 @@ impl Default for Request {
             wire_bytes: 0,
             answer_seq: 0,
             seen: Seen::Whole,
-            behind_loss: false,
+            losses: 0,
         }
     }
 }

@@ -49,7 +49,8 @@ pub fn write(w: &mut TupleWriter, tuple: &Tuple<'_>, context: &Context<'_>) {
     if over {
         write_outcome(w, response);
     }
-    if let Some(time) = tuple.request.and_then(|request| response_time(request, response)).filter(|t| *t >= 0) {
+    if let Some(time) = tuple.request.and_then(|request| response_time(request, response)).filter(|t| *t >= 0)
+    {
         w.i64(RESPONSE_TIME, time);
     }
     if let Some(span) = response.span.filter(|_| over && !response.open_end) {

@@ -17,8 +17,9 @@ use crate::Direction;
 
 /// Most bytes of one, file data aside.
 const REPLY_BYTES_MAX: usize = 4 * 1024;
-/// How much earlier than its call a reply may be captured, where nothing but the time tells.
-pub const SKEW_NS: i64 = 5_000_000;
+/// How much earlier than its call a reply may be captured, where nothing but the time tells: over UDP, where a call may be
+/// sent again just when its first reply comes.
+pub const SKEW_NS: i64 = 1_000_000;
 /// NFSv3's READ.
 const READ: u32 = 6;
 

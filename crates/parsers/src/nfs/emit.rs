@@ -31,6 +31,11 @@ impl Reply<'_> {
         word(self.head)
     }
 
+    /// How long after the end of `call` it began.
+    fn came_after(&self, call: &Call) -> i64 {
+        self.span().first.since(call.span.last)
+    }
+
     fn span(&self) -> Span {
         self.message.span.unwrap_or(Span::at(wire::Timestamp::MIN))
     }
@@ -128,6 +133,8 @@ pub fn unasked(reply: &Reply<'_>, nfs: bool, out: &mut Output<'_>) {
 
 fn quality(call: &Call, reply: &Reply<'_>, cut: bool) -> Quality {
     let gap = if call.gap || reply.message.gap || cut { Quality::GapBody } else { Quality::Exact };
+    // Captured by another clock, or by one that was set: how long it took is not known.
+    let gap = if reply.came_after(call) < 0 { gap.max(Quality::Untimed) } else { gap };
     [call.found, reply.message.found].into_iter().flatten().fold(gap, Quality::max)
 }
 
@@ -194,8 +201,7 @@ impl Tuple<'_> {
             self.write_results(w);
             number(w, field::RESPONSE_BYTES, reply.message.len());
             if let Some(call) = self.call.filter(|call| call.ended) {
-                // Captured in the wrong order, or by a clock that was set: how long it took is not known.
-                let time = reply.span().first.since(call.span.last);
+                let time = reply.came_after(call);
                 if time >= 0 {
                     w.i64(field::RESPONSE_TIME, time);
                 }

@@ -189,12 +189,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
 
     /// A response begins; `fits` tells by its head whether it can be to a request. Gives where it is and its place, which
     /// holds what an earlier one left there.
-    pub fn response(
-        &mut self,
-        first: Timestamp,
-        place: Place,
-        fits: impl Fn(&Q) -> Fit,
-    ) -> (Spot, &mut R) {
+    pub fn response(&mut self, first: Timestamp, place: Place, fits: impl Fn(&Q) -> Fit) -> (Spot, &mut R) {
         let hole = self.hole_before(Direction::ServerToClient, place.seq);
         self.edges[Direction::ServerToClient as usize] = Edge::Within;
         self.last_response = Some(place);
@@ -293,7 +288,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
 
     /// The requests that wait, with their numbers.
     pub fn waiting(&self) -> impl Iterator<Item = (u64, &Q)> {
-        (self.base..self.next_request).filter_map(|n| Some((n, self.get(n).filter(|t| t.waits())?.request()?)))
+        (self.base..self.next_request)
+            .filter_map(|n| Some((n, self.get(n).filter(|t| t.waits())?.request()?)))
     }
 
     /// Whether a response is expected to a request that is held.

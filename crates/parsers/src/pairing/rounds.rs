@@ -236,7 +236,9 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
 
     /// The only request that was heard when the response at `place` was sent and cannot have been answered before it.
     fn only_candidate(&self, place: Place, hole: Hole) -> Option<u64> {
-        if self.counting != Counting::Lost(Missing::Responses) || self.client.conduct() != Conduct::AsksWhenAnswered {
+        if self.counting != Counting::Lost(Missing::Responses)
+            || self.client.conduct() != Conduct::AsksWhenAnswered
+        {
             return None;
         }
         let held = self.loose.as_ref().map_or(0, |loose| {
@@ -293,7 +295,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             Conduct::Unknown if fitted && self.has_room_for_pending() => {}
             _ => self.decide_pending(false),
         }
-        let pending: Vec<u64> = self.loose.iter().flat_map(|l| l.pending.iter().map(|pair| pair.request)).collect();
+        let pending: Vec<u64> =
+            self.loose.iter().flat_map(|l| l.pending.iter().map(|pair| pair.request)).collect();
         (from..to).filter(|n| !pending.contains(n)).for_each(|n| self.give_up(n, n + 1));
         self.next_response = to;
         if let Some(heard) = heard {
@@ -309,12 +312,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     }
 
     /// The pairs of the present round, by the numbers of request and response; `None`: it is none.
-    fn pair_round(
-        &self,
-        heard: Option<TcpSeq>,
-        requests: Hole,
-        responses: Hole,
-    ) -> Option<Vec<Pair>> {
+    fn pair_round(&self, heard: Option<TcpSeq>, requests: Hole, responses: Hole) -> Option<Vec<Pair>> {
         let (mut numbers, mut asked) = (Vec::new(), Vec::new());
         let mut missing = Hole::NONE;
         for number in self.next_response.max(self.base)..self.next_request {

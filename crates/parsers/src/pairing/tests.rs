@@ -25,7 +25,14 @@ struct Ends {
 impl Ends {
     fn new() -> Ends {
         let transactions = Transactions::of_messages_from(10);
-        Ends { transactions, next: [1000, 5000], heard: [5000, 1000], lost: [false; 2], now: 0, out: Vec::new() }
+        Ends {
+            transactions,
+            next: [1000, 5000],
+            heard: [5000, 1000],
+            lost: [false; 2],
+            now: 0,
+            out: Vec::new(),
+        }
     }
 
     /// One side says something, having heard everything (`heard`) or nothing new; `seen`: the queue gets it.
@@ -66,7 +73,8 @@ impl Ends {
     fn hand_out(&mut self) {
         let out = &mut self.out;
         self.transactions.hand_out(|t| {
-            let resync = if t.resynchronised() && t.request().is_some() && t.response().is_some() { "'" } else { "" };
+            let resync =
+                if t.resynchronised() && t.request().is_some() && t.response().is_some() { "'" } else { "" };
             out.push(format!("{}{}{resync}", t.request().unwrap_or(&'-'), t.response().unwrap_or(&'-')));
         });
     }
@@ -157,7 +165,8 @@ fn play(rounds: &[Round], whole: usize) -> Result<(usize, usize), TestCaseError>
     let mut name = 'a';
     let mut findable = 0;
     for (i, round) in rounds.iter().enumerate() {
-        let names: Vec<char> = (0..round.requests).map(|k| char::from_u32(name as u32 + k as u32).unwrap_or('?')).collect();
+        let names: Vec<char> =
+            (0..round.requests).map(|k| char::from_u32(name as u32 + k as u32).unwrap_or('?')).collect();
         name = char::from_u32(name as u32 + round.requests as u32).unwrap_or('?');
         let lost = |k: usize| i >= whole && round.lost[k];
         for (k, name) in names.iter().enumerate() {
