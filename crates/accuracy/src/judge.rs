@@ -19,6 +19,7 @@ const OF_THE_CONNECTION: &[&str] = &["user", "database", "query", "fingerprint",
 const OF_EITHER: &str = "http_version";
 const RESPONSE_TIME: &str = "response_time_ns";
 const TRANSFER_TIME: &str = "transfer_time_ns";
+const CALL_TIME: &str = "call_time_ns";
 
 impl Truth<'_> {
     /// Judges what was `told` of what was `seen`. Times may be off by `tolerance` nanoseconds.
@@ -211,6 +212,9 @@ impl Judge<'_> {
                     }
                 },
                 (TRANSFER_TIME, Some(Value::Number(n))) => self.transfer_time(*n as i64, truth),
+                (CALL_TIME, Some(Value::Number(n))) => {
+                    matches!(true_value, Some(Value::Number(t)) if (n - t).abs() <= self.tolerance as f64)
+                }
                 (OF_EITHER, Some(claimed)) if !asked => matches!(claimed, Value::Text(_)),
                 (name, claimed) if learned::is_part(told, name, claimed.as_ref(), true_value.as_ref()) => {
                     true

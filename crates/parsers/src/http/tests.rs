@@ -317,7 +317,7 @@ fn midstream() {
     let play = |steps: &[Step]| play(dialogue(FIELDS).midstream(), steps).0;
     assert_eq!(
         play(&[get("/a"), ok(""), get("/b"), ok("")]),
-        ["GET h /a 200 1000 midstream", "GET h /b 200 1000 resync"]
+        ["GET h /a 200 1000 midstream", "GET h /b 200 1000 exact"]
     );
     assert_eq!(play(&[ok("x"), get("/b"), ok("")]), ["- - - 200 - half", "GET h /b 200 1000 resync"]);
     // The server was still answering something older when the first request that was seen came: the client does not wait.

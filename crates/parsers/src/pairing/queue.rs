@@ -79,8 +79,8 @@ pub struct Transactions<Q, R> {
     pub(super) edges: [Edge; 2],
     pub(super) round: Round,
     pub(super) client: Client,
-    /// The connection was joined midway.
-    joined: bool,
+    /// The connection was joined midway, and what it said before is still of consequence.
+    pub(super) joined: bool,
     /// Bytes of the smallest message that the protocol has.
     pub(super) message_bytes_min: u32,
     evicted: u32,
@@ -151,6 +151,9 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
         if begins_round {
             hole = self.begin_round(place, hole);
+        } else if place.ack.is_none() && self.edges[Direction::ServerToClient as usize] == Edge::Start {
+            // Nothing tells where the server's first response begins.
+            self.counting = Counting::Lost(Missing::Responses);
         }
         if expects != Expects::Nothing {
             self.round.asked += 1;

@@ -151,7 +151,12 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         };
         match self.counting {
             Counting::Exact => self.learn(heard),
-            _ => self.settle(Some(heard), before, self.unheard(heard)),
+            _ => {
+                if self.has_said_more_than(heard) {
+                    self.client.asked_unanswered();
+                }
+                self.settle(Some(heard), before, self.unheard(heard));
+            }
         }
         if matches!(self.counting, Counting::Lost(_)) {
             self.count_anew(opening);
@@ -188,6 +193,12 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
+    /// Whether the server's last message ended behind what the client had `heard`: it answers something that was asked before.
+    fn has_said_more_than(&self, heard: TcpSeq) -> bool {
+        let edge = self.edges[Direction::ServerToClient as usize];
+        matches!(edge, Edge::At(end) | Edge::Missing(end) if heard.distance(end) < 0)
+    }
+
     /// The responses that may be missing behind the last one, up to what the client has `heard`.
     fn unheard(&self, heard: TcpSeq) -> Hole {
         self.hole_before(Direction::ServerToClient, heard)
@@ -198,7 +209,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         let waits = self.client.conduct() == Conduct::AsksWhenAnswered;
         self.counting = match opening {
             Opening::Whole if waits => {
-                self.anew = self.next_request;
+                // A connection joined midway says so by its first transaction.
+                self.anew = if std::mem::take(&mut self.joined) { u64::MAX } else { self.next_request };
                 Counting::Exact
             }
             Opening::Whole => Counting::Lost(Missing::Responses),
