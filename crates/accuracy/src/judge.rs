@@ -213,7 +213,7 @@ impl Judge<'_> {
                 },
                 (TRANSFER_TIME, Some(Value::Number(n))) => self.transfer_time(*n as i64, truth),
                 (CALL_TIME, Some(Value::Number(n))) => {
-                    matches!(true_value, Some(Value::Number(t)) if (n - t).abs() <= self.tolerance as f64)
+                    matches!(true_value, Some(Value::Number(t)) if (n - t).abs() <= i128::from(self.tolerance))
                 }
                 (OF_EITHER, Some(claimed)) if !asked => matches!(claimed, Value::Text(_)),
                 (name, claimed) if learned::is_part(told, name, claimed.as_ref(), true_value.as_ref()) => {
