@@ -298,6 +298,10 @@ fn on_syn(flow: &mut FlowMut<'_>, side: Side, tcp: &TcpInfo, now: Timestamp) {
         flow.hot.half[other.index()] |= half_bit::SYN_IMPLIED;
     }
     name_client(flow, side, is_answer, now);
+    // Where a stream's first bytes came before its SYN, they may not have been the first.
+    let is_whole = |side: Side| !flow.hot.is_started(side) || flow.hot.did(side, half_bit::SYN | half_bit::SYN_IMPLIED);
+    let joined = flow.core().start_seq(side) != begins || !is_whole(other) && !flow.core().is_untouched(other);
+    flow.hot.put(flag::MIDSTREAM, joined);
 }
 
 /// The first SYN names the client; a SYN-ACK does as long as there was none.
@@ -307,7 +311,7 @@ fn name_client(flow: &mut FlowMut<'_>, side: Side, is_answer: bool, ts: Timestam
     }
     if !flow.hot.has(flag::CLIENT_BY_SYN) {
         flow.put_client(if is_answer { side.other() } else { side });
-        flow.hot.put(flag::CLIENT_GUESSED | flag::MIDSTREAM, false);
+        flow.hot.put(flag::CLIENT_GUESSED, false);
         flow.hot.put(flag::CLIENT_BY_SYN, true);
     }
 }
@@ -493,8 +497,11 @@ fn start_midway(flow: &mut FlowMut<'_>, side: Side, seq: TcpSeq) {
     // The first ACK says where the stream began; what was acknowledged since has been counted.
     let unseen = flow.cold.spill.as_ref().map_or(0, |s| s.counters[side.index()].acked_unseen_bytes);
     let began = flow.hot.ack[other.index()].plus((unseen as u32).wrapping_neg());
-    let start = if told && (1..=NEAR).contains(&seq.distance(began)) { began } else { seq };
-    flow.start(side, start);
+    let is_known = told && (0..=NEAR).contains(&seq.distance(began));
+    flow.start(side, if is_known { began } else { seq });
+    if !is_known {
+        flow.hot.put(flag::MIDSTREAM, true);
+    }
 }
 
 /// One byte that is no news: a keep-alive, or a probe of a zero window (RFC 9293 §3.8.4, §3.8.6.1).
