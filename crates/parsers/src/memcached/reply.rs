@@ -1,6 +1,6 @@
 //! One line of a server's text: what kind of reply it is, which commands it can answer, and what it says of them.
 
-use super::command::{Class, Status};
+use super::command::{Class, Command, Status};
 use super::words::{Words, number};
 
 /// What the first word says.
@@ -117,6 +117,15 @@ impl<'a> Reply<'a> {
 }
 
 impl Kind {
+    /// The only command that is answered so.
+    pub fn command(self) -> Option<Command> {
+        match self {
+            Kind::Mn => Command::of_word(b"mn"),
+            Kind::Version => Command::of_word(b"version"),
+            _ => None,
+        }
+    }
+
     /// Whether it can be the first line of the answer to a command of this class.
     pub fn answers(self, class: Class) -> bool {
         use Kind as K;

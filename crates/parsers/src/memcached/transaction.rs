@@ -252,11 +252,12 @@ impl Response {
         }
     }
 
-    /// The command it names.
+    /// The command it names, or that alone is answered so.
     pub fn command(&self) -> Command {
         match self.said {
             Said::Binary { opcode, .. } => Command::Binary(opcode),
-            Said::Text { .. } | Said::Nothing => Command::Unseen,
+            Said::Text { first, .. } => first.command().unwrap_or_default(),
+            Said::Nothing => Command::Unseen,
         }
     }
 
