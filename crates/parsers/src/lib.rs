@@ -11,7 +11,6 @@ pub mod community_id;
 #[cfg(test)]
 mod dialogue;
 pub mod flow_level;
-pub mod heard;
 mod memo;
 pub mod message;
 pub mod output;

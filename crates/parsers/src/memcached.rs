@@ -14,15 +14,18 @@ use crate::{Direction, Gap, Output, Protocol, Segment, StreamParser};
 
 mod binary;
 mod command;
-mod conversation;
+mod connection;
 mod emit;
-mod pairing;
+mod keys;
+mod lane;
+mod messages;
+mod opaques;
 mod recognise;
 mod redact;
 mod reply;
 mod text;
+mod transaction;
 mod udp;
-mod waiting;
 mod words;
 
 #[cfg(test)]
@@ -103,28 +106,25 @@ fn schema_of(name: &'static str, doc: &'static str) -> Schema {
 
 #[derive(Default)]
 struct Parser {
-    conversation: conversation::Conversation,
+    connection: connection::Connection,
     exchanges: udp::Exchanges,
 }
 
 impl StreamParser for Parser {
     fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
-        if !segment.bytes.is_empty() {
-            out.set_chunk(segment.bytes, Some(segment.place));
-            self.conversation.on_bytes(direction, segment.bytes, segment.ts, out);
-        }
+        self.connection.on_bytes(direction, segment, out);
     }
 
     fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
-        self.conversation.on_gap(direction, gap.len, gap.ts, out);
+        self.connection.on_gap(direction, gap, out);
     }
 
-    fn on_end(&mut self, direction: Direction, _: Timestamp, _: &mut Output<'_>) {
-        self.conversation.on_end(direction);
+    fn on_end(&mut self, direction: Direction, _: Timestamp, out: &mut Output<'_>) {
+        self.connection.on_end(direction, out);
     }
 
     fn on_close(&mut self, out: &mut Output<'_>) {
-        self.conversation.close(out);
+        self.connection.close(out);
         self.exchanges.close(out);
     }
 

@@ -1,7 +1,6 @@
 //! Where parsers write: tuples of one flow, with the common fields filled in. What is wanted is known as bits, and a
 //! flow is only asked who it is when a tuple is written that says so.
 
-use flow::Place;
 use tuple::{FieldId, TupleWriter, common};
 use wire::{Endpoint, IpProtocol, Timestamp, Tunnel};
 
@@ -246,9 +245,6 @@ pub struct Output<'a> {
     /// How much may be kept.
     pub limits: Limits,
     taps: &'a mut [Tap],
-    /// Where the bytes at hand begin in memory, how many there are, and their place in the connection.
-    chunk: (usize, usize),
-    place: Option<Place>,
 }
 
 impl<'a> Output<'a> {
@@ -262,7 +258,7 @@ impl<'a> Output<'a> {
         taps: &'a mut [Tap],
     ) -> Self {
         let limits = Limits::default();
-        Output { flow: flow.into(), now, counters, limits, taps, chunk: (0, 0), place: None }
+        Output { flow: flow.into(), now, counters, limits, taps }
     }
 
     /// The same with other limits.
@@ -270,22 +266,6 @@ impl<'a> Output<'a> {
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Self {
         Output { limits, ..self }
-    }
-
-    /// The bytes at hand from now on, and where they belong in what both sides say, if that is known.
-    #[inline]
-    pub fn set_chunk(&mut self, bytes: &[u8], place: Option<Place>) {
-        (self.chunk, self.place) = ((bytes.as_ptr().addr(), bytes.len()), place);
-    }
-
-    /// The place of `bytes`, if they are a part of those at hand.
-    #[inline]
-    #[must_use]
-    pub fn place_of(&self, bytes: &[u8]) -> Option<Place> {
-        let place = self.place?;
-        let (start, len) = self.chunk;
-        let offset = bytes.as_ptr().addr().wrapping_sub(start);
-        (offset <= len).then(|| Place { seq: place.seq.plus(offset as u32), ..place })
     }
 
     /// Whether any tap asked for this column: spares work that only it needs.

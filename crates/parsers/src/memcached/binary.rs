@@ -2,18 +2,23 @@
 //!
 //! The byte order is the network's, magic 0x80 asks and 0x81 answers (memcached's protocol_binary.h).
 
-use wire::Timestamp;
+use flow::Place;
+use wire::TcpSeq;
 
 use super::command::{Class, Command, OPCODE_QUITQ, OPCODE_STAT, Status};
-use super::conversation::Conversation;
-use super::emit::Outcome;
-use super::waiting::{Marks, Request};
-use crate::{Direction, Output, Span};
+use super::connection::Connection;
+use super::lane::State;
+use super::messages::Ends;
+use super::transaction::{self, Asked, KEY_MAX, Label, Request, Said};
+use crate::pairing::{Expects, Spot};
+use crate::{Direction, Output, Segment, Span};
 
 /// Length of the header.
 pub const HEADER_LEN: usize = 24;
-/// Longest key that a server takes.
-const KEY_MAX: usize = 250;
+/// Most bytes of a head that are read.
+const HEAD_MAX: usize = HEADER_LEN + 0xff + KEY_MAX;
+/// Most requests that wait among which one is looked for by its name.
+const CANDIDATES_MAX: usize = 256;
 /// Most extras that any command has.
 const EXTRAS_MAX: usize = 24;
 /// Largest body taken for real while looking for the next header.
@@ -108,12 +113,26 @@ impl Header {
     fn value_len(&self) -> u64 {
         u64::from(self.body_len) - (self.key_len + self.extras_len) as u64
     }
+}
 
-    fn key<'h>(&self, head: &'h [u8]) -> &'h [u8] {
-        if self.key_len > KEY_MAX {
+/// A header with extras and key, and where it was.
+struct Head<'a> {
+    header: Header,
+    bytes: &'a [u8],
+    span: Span,
+    place: Place,
+    /// Behind its end.
+    end: TcpSeq,
+}
+
+impl Head<'_> {
+    /// The key of the cache that it names.
+    fn key(&self) -> &[u8] {
+        let Header { opcode, key_len, extras_len, .. } = self.header;
+        if key_len > KEY_MAX || !has_cache_key(opcode) {
             return b"";
         }
-        head.get(HEADER_LEN + self.extras_len..self.head_len()).unwrap_or_default()
+        self.bytes.get(HEADER_LEN + extras_len..self.header.head_len()).unwrap_or_default()
     }
 }
 
@@ -126,182 +145,226 @@ pub fn magic(direction: Direction) -> u8 {
     }
 }
 
-impl Conversation {
-    /// The next binary bytes of one direction.
+impl Connection {
+    /// The next binary bytes of one direction, which begin a head or go on with one; how many are used.
+    #[inline]
     pub(super) fn read_binary(
         &mut self,
         direction: Direction,
-        bytes: &[u8],
-        ts: Timestamp,
+        segment: Segment<'_>,
         out: &mut Output<'_>,
-    ) {
-        let mut bytes = bytes;
+    ) -> usize {
+        let Segment { bytes, ts, place } = segment;
         let magic = magic(direction);
-        while !bytes.is_empty() {
-            let reader = self.reader(direction);
-            if reader.skip > 0 {
-                bytes = self.skip_value(direction, bytes, ts, out);
-                continue;
+        let lane = self.lane(direction);
+        if lane.state != State::Between {
+            return self.fill_head(direction, segment, out);
+        }
+        match Header::read(bytes, magic) {
+            Some(header) if bytes.len() >= header.head_len() => {
+                let head = segment.first(header.head_len());
+                let head = Head { header, bytes: head.bytes, span: Span::at(ts), place, end: head.end() };
+                self.on_head(direction, &head, out);
+                header.head_len()
             }
-            if reader.scanning {
-                bytes = self.search(direction, bytes, ts, out);
-                continue;
+            None if bytes.len() >= HEADER_LEN || bytes[0] != magic => {
+                self.not_a_head(direction, out);
+                0
             }
-            if !reader.head.is_empty() {
-                bytes = self.fill_head(direction, bytes, ts, out);
-                continue;
-            }
-            if direction == Direction::ServerToClient && self.must_hold() {
-                return self.hold(bytes, ts, out);
-            }
-            self.reader(direction).place = out.place_of(bytes);
-            match Header::read(bytes, magic) {
-                Some(header) if bytes.len() >= header.head_len() => {
-                    let (head, rest) = bytes.split_at(header.head_len());
-                    bytes = rest;
-                    self.on_head(direction, &header, head, Span::at(ts), out);
-                }
-                None if bytes.len() >= HEADER_LEN || bytes[0] != magic => self.lose_way(direction, out),
-                _ => {
-                    let reader = self.reader(direction);
-                    reader.span = Some(Span::at(ts));
-                    reader.head.extend_from_slice(bytes);
-                    return;
-                }
+            _ => {
+                lane.hold(segment, HEAD_MAX, out);
+                bytes.len()
             }
         }
     }
 
     /// Adds to a head that is split over segments.
     #[cold]
-    fn fill_head<'b>(
-        &mut self,
-        direction: Direction,
-        bytes: &'b [u8],
-        ts: Timestamp,
-        out: &mut Output<'_>,
-    ) -> &'b [u8] {
+    fn fill_head(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
         let magic = magic(direction);
-        let reader = self.reader(direction);
-        let need = Header::read(&reader.head, magic).map_or(HEADER_LEN, |h| h.head_len());
-        let n = need.saturating_sub(reader.head.len()).min(bytes.len());
-        let (more, rest) = bytes.split_at(n);
-        reader.head.extend_from_slice(more);
-        let span = reader.span.get_or_insert(Span::at(ts));
-        span.extend(ts);
-        let span = *span;
-        if reader.head.len() < HEADER_LEN {
-            return rest;
+        let lane = self.lane(direction);
+        let need = Header::read(&lane.head, magic).map_or(HEADER_LEN, |h| h.head_len());
+        let n = need.saturating_sub(lane.head.len()).min(segment.bytes.len());
+        let more = segment.first(n);
+        lane.hold(more, HEAD_MAX, out);
+        if lane.head.len() < HEADER_LEN {
+            return n;
         }
-        match Header::read(&reader.head, magic) {
-            None => {
-                self.lose_way(direction, out);
-            }
-            Some(header) if reader.head.len() >= header.head_len() => {
-                reader.span = None;
-                let mut head = std::mem::take(&mut reader.head);
-                self.on_head(direction, &header, &head, span, out);
-                head.clear();
-                self.reader(direction).head = head;
+        match Header::read(&lane.head, magic) {
+            None => self.not_a_head(direction, out),
+            Some(header) if lane.head.len() >= header.head_len() => {
+                let place = lane.place;
+                let (bytes, span) = lane.take(segment.ts);
+                self.on_head(direction, &Head { header, bytes: &bytes, span, place, end: more.end() }, out);
+                self.lane(direction).give_back(bytes);
             }
             Some(_) => {}
         }
-        rest
-    }
-
-    /// What should have been a header is none.
-    #[cold]
-    fn lose_way(&mut self, direction: Direction, out: &mut Output<'_>) {
-        out.counters.malformed_messages += 1;
-        self.lose(direction, out);
+        n
     }
 
     #[inline]
-    fn on_head(
-        &mut self,
-        direction: Direction,
-        header: &Header,
-        head: &[u8],
-        span: Span,
-        out: &mut Output<'_>,
-    ) {
+    fn on_head(&mut self, direction: Direction, head: &Head<'_>, out: &mut Output<'_>) {
         match direction {
-            Direction::ClientToServer => self.on_request_head(header, head, span, out),
-            Direction::ServerToClient => self.on_response_head(header, head, span, out),
+            Direction::ClientToServer => self.on_request_head(head, out),
+            Direction::ServerToClient => self.on_response_head(head, out),
         }
     }
 
-    fn on_request_head(&mut self, header: &Header, head: &[u8], span: Span, out: &mut Output<'_>) {
-        let command = Command::Binary(header.opcode);
-        let mut request = Request::new(command, Class::Binary, span);
-        request.opaque = header.opaque;
-        request.marks.set(Marks::when(Command::is_quiet_opcode(header.opcode), Marks::QUIET));
-        request.marks.set(Marks::when(header.opcode == OPCODE_QUITQ, Marks::SILENT));
-        request.marks.set(Marks::when(command.name().is_none(), Marks::NAMED));
-        if Status::of_binary(header.opcode, 0) == Status::Stored {
-            request.value_bytes = Some(header.value_len());
+    fn on_request_head(&mut self, head: &Head<'_>, out: &mut Output<'_>) {
+        let Header { opcode, opaque, .. } = head.header;
+        let command = Command::Binary(opcode);
+        let name = format_name(command, opcode);
+        let expects = match opcode {
+            OPCODE_QUITQ => Expects::Nothing,
+            _ if Command::is_quiet_opcode(opcode) => Expects::Perhaps,
+            _ => Expects::Response,
+        };
+        let stores = Status::of_binary(opcode, 0) == Status::Stored;
+        let asked = Asked {
+            command,
+            class: Class::Binary,
+            expects,
+            opaque,
+            value_bytes: stores.then(|| head.header.value_len()),
+            label: name.as_ref().map_or((Label::None, &b""[..]), |name| (Label::Name, name.as_bytes())),
+            ..Asked::default()
+        };
+        self.note_opaque(opaque);
+        let request = self.begin_request(&asked, head.span, head.place);
+        let key = head.key();
+        if !key.is_empty() {
+            request.keys.push(key, None);
         }
-        self.order.note_opaque(header.opaque);
-        self.begin_request(request, out);
-        if command.name().is_none() {
-            self.keep_text(format!("0x{:02x}", header.opcode).as_bytes(), out);
-        }
-        let key = header.key(head);
-        if !key.is_empty() && has_cache_key(header.opcode) {
-            self.keep_text(key, out);
-        }
-        match header.rest_len() {
-            0 => self.end_request(span.last, out),
-            n => self.asked.skip = n,
+        self.read_request(head.header.rest_len(), head.end, out);
+    }
+
+    /// Opaques that do not come twice name their requests.
+    #[inline]
+    fn note_opaque(&mut self, opaque: u32) {
+        self.opaques.note(opaque);
+        match self.opaques.are_unique() {
+            true => self.transactions.name_requests(),
+            false => self.transactions.count_requests(),
         }
     }
 
-    fn on_response_head(&mut self, header: &Header, head: &[u8], span: Span, out: &mut Output<'_>) {
-        if !self.continues_stat(header, span) {
-            if self.answer.active {
-                self.finish_answer(false, out);
-            }
-            let key = if has_cache_key(header.opcode) { header.key(head) } else { b"" };
-            let target = self.attribute_binary(header.opcode, header.opaque, key, span.first, out);
-            if target.is_none() && header.opcode == OPCODE_STAT && !self.may_begin_answer(self.told.place) {
+    fn on_response_head(&mut self, head: &Head<'_>, out: &mut Output<'_>) {
+        let header = &head.header;
+        let is_stat = header.opcode == OPCODE_STAT;
+        if !self.continues_stat(head) {
+            self.cut_response();
+            if is_stat && !self.is_stat_awaited(head) {
                 // One of several responses to a stat, perhaps not the first.
-                out.counters.skipped_bytes += head.len() as u64;
-                self.answer.ends_with_value = false;
-                self.told.skip = header.rest_len();
-                return;
+                out.counters.skipped_bytes += head.bytes.len() as u64;
+                self.transactions.lose(Direction::ServerToClient);
+                return self.pass_behind(header.rest_len(), head.end, out);
             }
-            let status = Status::of_binary(header.opcode, header.status);
-            let value_bytes = (status == Status::Hit).then(|| header.value_len());
-            self.begin_answer(
-                target,
-                Outcome { span, ended: false, status, value_bytes, gap_body: false, last_lost: false },
-            );
-            self.answer.command = Some(Command::Binary(header.opcode));
-            self.answer.opaque = header.opaque;
-            if target.is_none() && !key.is_empty() {
-                self.value_came(key, value_bytes);
+            self.begin_binary_response(head, out);
+        }
+        if let Some(answering) = &mut self.answering {
+            // The last of a stat's responses has no key (and an error is the only one).
+            let goes_on = is_stat && header.key_len > 0 && header.status == 0;
+            answering.ends = if goes_on { Ends::Later } else { Ends::WithValue };
+        }
+        self.pass_behind(header.rest_len(), head.end, out);
+    }
+
+    /// So many bytes of a response's value follow what ends at `end`.
+    #[inline]
+    fn pass_behind(&mut self, bytes: u64, end: TcpSeq, out: &mut Output<'_>) {
+        match bytes {
+            0 => self.pass_value(Direction::ServerToClient, 0, None, end, out),
+            bytes => self.server.state = State::Value(bytes),
+        }
+    }
+
+    fn begin_binary_response(&mut self, head: &Head<'_>, out: &mut Output<'_>) {
+        let Header { opcode, opaque, status, .. } = head.header;
+        let (key, first, place) = (head.key(), head.span.first, head.place);
+        let named = self.opaques.are_unique();
+        let number = if named {
+            self.find_named(opcode, opaque, key)
+        } else {
+            self.find_out_of_order(opcode, opaque, key)
+        };
+        let was_exact = self.transactions.is_exact();
+        let spot = match number {
+            Some(number) => {
+                self.transactions.response_to(number, first, place);
+                Spot::With(number)
+            }
+            None => {
+                let fit = |request: &_| transaction::fit_binary(request, opcode, opaque, key);
+                self.transactions.response(first, place, fit).0
+            }
+        };
+        let status = Status::of_binary(opcode, status);
+        let value_bytes = (status == Status::Hit).then(|| head.header.value_len());
+        if let Some(response) = self.transactions.response_mut(spot) {
+            response.become_one(Said::Binary { opcode, opaque, status }, head.span.last);
+            response.value_bytes = value_bytes;
+            if let Spot::Apart(_) = spot {
+                if !key.is_empty() {
+                    response.keep_key(key, value_bytes);
+                }
+                out.counters.malformed_messages +=
+                    u64::from(!named && was_exact && !self.transactions.is_exact());
             }
         }
-        // The last of a stat's responses has no key (and an error is the only one).
-        self.answer.ends_with_value =
-            header.opcode != OPCODE_STAT || header.key_len == 0 || header.status != 0;
-        match header.rest_len() {
-            0 if self.answer.ends_with_value => self.finish_answer(true, out),
-            n => self.told.skip = n,
-        }
+        self.answering = Some(self.begin_answering(spot));
+    }
+
+    /// The request that waits and has this name.
+    #[inline]
+    fn find_named(&self, opcode: u8, opaque: u32, key: &[u8]) -> Option<u64> {
+        let mut waiting = self.transactions.waiting().take(CANDIDATES_MAX);
+        waiting.find(|(_, request)| request.is_named(opcode, opaque, key)).map(|(number, _)| number)
+    }
+
+    /// The only request that waits and has this name, if others must be answered before it, and nothing is missing.
+    #[inline]
+    fn find_out_of_order(&self, opcode: u8, opaque: u32, key: &[u8]) -> Option<u64> {
+        let mut waiting = self.transactions.waiting().take(CANDIDATES_MAX);
+        let mut is_later = false;
+        let (number, _) = waiting.find(|(_, request)| {
+            let is_named = request.is_named(opcode, opaque, key);
+            is_later |= !is_named && request.expects == Expects::Response;
+            is_named
+        })?;
+        let is_only = is_later
+            && self.transactions.is_exact()
+            && !waiting.any(|(_, request)| request.is_named(opcode, opaque, key));
+        is_only.then_some(number)
     }
 
     /// Whether this is a further response of the stat being read.
-    fn continues_stat(&mut self, header: &Header, span: Span) -> bool {
-        let continues = self.answer.active
-            && header.opcode == OPCODE_STAT
-            && self.answer.command == Some(Command::Binary(OPCODE_STAT))
-            && self.answer.opaque == header.opaque;
-        if continues && let Some(outcome) = &mut self.answer.outcome {
-            outcome.extend(span.last);
-        }
-        continues
+    fn continues_stat(&mut self, head: &Head<'_>) -> bool {
+        let Header { opcode, opaque, .. } = head.header;
+        let same =
+            |said| matches!(said, Said::Binary { opcode: o, opaque: n, .. } if o == opcode && n == opaque);
+        let Some(response) = self.response_mut().filter(|r| opcode == OPCODE_STAT && same(r.said)) else {
+            return false;
+        };
+        response.extend(head.span.last);
+        true
     }
+
+    /// Whether the first response to a stat may begin here.
+    fn is_stat_awaited(&self, head: &Head<'_>) -> bool {
+        let Header { opcode, opaque, .. } = head.header;
+        let is_asked = |request: &Request| request.is_named(opcode, opaque, b"");
+        self.transactions
+            .next_to_answer(head.place)
+            .or(self.transactions.answered_from(head.place))
+            .is_some_and(is_asked)
+    }
+}
+
+/// The name of a command that has none.
+#[inline]
+fn format_name(command: Command, opcode: u8) -> Option<String> {
+    command.name().is_none().then(|| format!("0x{opcode:02x}"))
 }
 
 /// Whether the key field holds a key of the cache, not the name of a statistic or of a SASL mechanism.

@@ -4,9 +4,10 @@
 //! Sources: memcached's doc/protocol.txt and protocol_binary.h.
 
 /// What a client asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Command {
     /// The request was not seen.
+    #[default]
     Unseen,
     /// A text command that is not in [`WORDS`]; its word is kept with the request.
     Other,
@@ -17,7 +18,7 @@ pub enum Command {
 }
 
 /// Which replies a command may get, and where they end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Class {
     /// `VALUE` lines up to `END`.
     Retrieval,
@@ -52,6 +53,7 @@ pub enum Class {
     /// No reply: the connection is closed.
     Farewell,
     /// One line of any kind.
+    #[default]
     Any,
     /// A binary response with the same opcode and opaque.
     Binary,
@@ -269,9 +271,10 @@ impl Command {
 }
 
 /// How a command went, in one vocabulary for the three protocols.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Status {
     /// Not seen; null in the tuple.
+    #[default]
     Unknown,
     /// A read found its key.
     Hit,

@@ -1,144 +1,213 @@
-//! Requests and what became of them, written as tuples: one for each key asked for, one with a null key for a command
-//! that has none.
+//! Transactions written as tuples: one for each key asked for, one with a null key for a command that has none, and one for
+//! each key that came back without being asked for.
 
 use tuple::TupleWriter;
 use wire::Timestamp;
 
 use super::command::{Class, Command, Status};
-use super::waiting::{Marks, Request, Waiting};
+use super::keys::Cursor;
+use super::transaction::{KeyForm, Request, Response, Said, Seen};
 use super::words::base64;
 use super::{ALL, field};
-use crate::{Output, Quality, Span};
+use crate::pairing::{Expects, Outcome, Transaction};
+use crate::{Output, Quality};
 
-/// What a response said.
-#[derive(Clone, Copy, Debug)]
-pub struct Outcome {
-    /// When it was on the wire.
-    pub span: Span,
-    /// Its end was seen, so that `span.last` means something.
-    pub ended: bool,
-    /// What it says; for a retrieval, of the keys that did not come back.
-    pub status: Status,
-    /// Length of the value it carries, where that is not told key by key.
-    pub value_bytes: Option<u64>,
-    /// Bytes of its value are missing.
-    pub gap_body: bool,
-    /// Among them the last so far, which came later than `span.last`.
-    pub last_lost: bool,
+/// What was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// A request with its response.
+    Pair,
+    /// Something else.
+    Other,
 }
 
-impl Outcome {
-    /// More bytes of the response.
-    #[inline]
-    pub fn extend(&mut self, ts: Timestamp) {
-        self.span.extend(ts);
-        self.last_lost = false;
-    }
-
-    fn transfer_time(&self) -> Option<i64> {
-        (self.ended && !self.last_lost).then(|| self.span.last.since(self.span.first))
-    }
-}
-
+/// What the tuples of a transaction have in common.
 struct Row<'a> {
+    first: Timestamp,
+    quality: Quality,
+    /// `memcached_get` has it, too.
+    read: bool,
     command: Option<&'a [u8]>,
     key: Option<&'a [u8]>,
-    /// The key is to be decoded.
-    base64: bool,
+    key_form: KeyForm,
     value_bytes: Option<u64>,
     status: Status,
     response_time: Option<i64>,
     transfer_time: Option<i64>,
 }
 
-/// A request with its response.
-pub fn answered(
-    waiting: &Waiting,
-    request: &Request,
-    outcome: &Outcome,
-    quality: Quality,
-    out: &mut Output<'_>,
-) {
-    let mut row = Row {
-        command: Some(name(waiting, request)),
-        key: None,
-        base64: request.marks.has(Marks::BASE64),
-        value_bytes: outcome.value_bytes.or(request.value_bytes),
-        status: outcome.status,
-        response_time: (!request.marks.has(Marks::LAST_LOST))
-            .then(|| outcome.span.first.since(request.span.last)),
-        transfer_time: outcome.transfer_time(),
-    };
-    let (read, keyed) = (request.command.is_read(), request.class == Class::Retrieval);
-    each_key(waiting, request, |key, value_bytes| {
-        row.key = key;
-        if keyed {
-            row.value_bytes = value_bytes;
-            row.status = if value_bytes.is_some() { Status::Hit } else { outcome.status };
+/// Writes the tuples of `transaction`; `midway`: a pair would be the first of a connection that was joined midway.
+#[inline]
+pub fn emit(transaction: &mut Transaction<Request, Response>, midway: bool, out: &mut Output<'_>) -> Written {
+    let quality = quality(transaction, midway);
+    let response_time = response_time(transaction).filter(|ns| *ns >= 0);
+    let transfer_time = transfer_time(transaction);
+    let (has_request, has_response) = (transaction.request().is_some(), transaction.response().is_some());
+    let (first, told) = (transaction.first(), transaction.response_first());
+    let silent = transaction.outcome() == Outcome::Silent && transaction.request_ended();
+    let (request, response) = transaction.parts_mut();
+    let mut rest = 0;
+    if has_response && !response.came.is_empty() {
+        rest = emit_strays(has_request.then_some(&mut *request), response, told, transfer_time, out);
+    }
+    match (has_request, has_response) {
+        (true, true) => {
+            let status = response.status(request.class);
+            let value_bytes = response.value_bytes.or(request.value_bytes);
+            let row =
+                Row { response_time, transfer_time, ..Row::of(request, first, quality, status, value_bytes) };
+            emit_each_key(request, row, out);
+            Written::Pair
         }
-        write(&row, read, request.span.first, quality, out);
-    });
+        // Not answered as what is no command is: a part of something else.
+        (true, false) if request.command == Command::Other => {
+            out.counters.malformed_messages += 1;
+            Written::Other
+        }
+        (true, false) => {
+            let hushed = silent && request.expects == Expects::Perhaps;
+            let status = if hushed { request.command.silence() } else { Status::Unknown };
+            emit_each_key(request, Row::of(request, first, quality, status, request.value_bytes), out);
+            Written::Other
+        }
+        _ => {
+            if rest == 0 {
+                write(&Row::of_stray(response, None, told, transfer_time), out);
+            }
+            Written::Other
+        }
+    }
 }
 
-/// A request without a response: none was due, or none was seen.
-pub fn unanswered(
-    waiting: &Waiting,
-    request: &Request,
-    status: Status,
-    quality: Quality,
+fn quality(transaction: &Transaction<Request, Response>, midway: bool) -> Quality {
+    let Some(request) = transaction.request() else { return Quality::Half };
+    let response = match transaction.response() {
+        Some(response) => Some(response),
+        None if transaction.outcome() == Outcome::Silent && transaction.request_ended() => None,
+        None => return Quality::Half,
+    };
+    let is_whole = transaction.request_ended()
+        && request.seen == Seen::Whole
+        && response.is_none_or(|r| r.seen == Seen::Whole && transaction.response_ended());
+    match () {
+        () if midway && response.is_some() => Quality::Midstream,
+        () if transaction.resynchronised() && response.is_some() => Quality::Resync,
+        () if !is_whole => Quality::GapBody,
+        () if response_time(transaction).is_some_and(|ns| ns < 0) => Quality::Untimed,
+        () if transfer_time(transaction).is_some_and(|ns| ns < 0) => Quality::Untimed,
+        () => Quality::Exact,
+    }
+}
+
+/// Last byte of the request to first byte of the response, where both were seen; below 0 the response began before the
+/// request was complete, or the packets' times are wrong.
+fn response_time(transaction: &Transaction<Request, Response>) -> Option<i64> {
+    let (request, _) = transaction.request().zip(transaction.response())?;
+    let seen = request.seen.has_end() && transaction.request_ended();
+    seen.then(|| transaction.response_first().since(request.last))
+}
+
+/// First to last byte of the response, where both were seen.
+fn transfer_time(transaction: &Transaction<Request, Response>) -> Option<i64> {
+    let response = transaction.response()?;
+    let seen = response.seen.has_end() && transaction.response_ended();
+    seen.then(|| response.last.since(transaction.response_first()))
+}
+
+impl<'a> Row<'a> {
+    fn of(
+        request: &'a Request,
+        first: Timestamp,
+        quality: Quality,
+        status: Status,
+        value_bytes: Option<u64>,
+    ) -> Row<'a> {
+        Row {
+            first,
+            quality,
+            read: request.command.is_read(),
+            command: Some(request.name()),
+            key: None,
+            key_form: request.key_form,
+            value_bytes,
+            status,
+            response_time: None,
+            transfer_time: None,
+        }
+    }
+
+    /// Of what came without a request.
+    fn of_stray(
+        response: &Response,
+        value: Option<(&'a [u8], Option<u64>)>,
+        first: Timestamp,
+        transfer_time: Option<i64>,
+    ) -> Row<'a> {
+        let command = response.command();
+        let status = match (response.said, value) {
+            (Said::Text { .. }, Some(_)) => Status::Hit,
+            _ => response.status(Class::Any),
+        };
+        Row {
+            first,
+            quality: Quality::Half,
+            read: command.is_read() || matches!(status, Status::Hit | Status::Miss),
+            command: command.name(),
+            key: value.map(|(key, _)| key),
+            key_form: KeyForm::Plain,
+            value_bytes: value.map_or(response.value_bytes, |(_, bytes)| bytes),
+            status,
+            response_time: None,
+            transfer_time,
+        }
+    }
+}
+
+/// The keys that came back and are not known to have been asked for: gives those that `request` asked for to it, and writes
+/// the others; how many.
+#[cold]
+fn emit_strays(
+    mut request: Option<&mut Request>,
+    response: &Response,
+    first: Timestamp,
+    transfer_time: Option<i64>,
     out: &mut Output<'_>,
-) {
-    let mut row = Row {
-        command: Some(name(waiting, request)),
-        key: None,
-        base64: request.marks.has(Marks::BASE64),
-        value_bytes: request.value_bytes,
-        status,
-        response_time: None,
-        transfer_time: None,
-    };
-    let read = request.command.is_read();
-    each_key(waiting, request, |key, _| {
-        row.key = key;
-        write(&row, read, request.span.first, quality, out);
-    });
-}
-
-/// A response, or one value of it, without a request.
-pub fn unasked(key: Option<&[u8]>, outcome: &Outcome, out: &mut Output<'_>, command: Command) {
-    let row = Row {
-        command: command.name(),
-        key,
-        base64: false,
-        value_bytes: outcome.value_bytes,
-        status: outcome.status,
-        response_time: None,
-        transfer_time: outcome.transfer_time(),
-    };
-    let read = command.is_read() || matches!(outcome.status, Status::Hit | Status::Miss);
-    write(&row, read, outcome.span.first, Quality::Half, out);
-}
-
-fn name<'a>(waiting: &'a Waiting, request: &Request) -> &'a [u8] {
-    request.command.name().unwrap_or_else(|| waiting.name(request))
+) -> usize {
+    let (mut written, mut cursor) = (0, Cursor::default());
+    for (key, value_bytes) in response.came.iter() {
+        let was_asked = request.as_mut().is_some_and(|request| match response.said {
+            Said::Text { .. } => request.keys.came(key, value_bytes.unwrap_or(0), &mut cursor),
+            // It repeats the request's key.
+            _ => true,
+        });
+        if !was_asked {
+            write(&Row::of_stray(response, Some((key, value_bytes)), first, transfer_time), out);
+            written += 1;
+        }
+    }
+    written
 }
 
 /// Every key of a request with the length of its value, if it came back; once without, if the command has none.
 #[inline]
-fn each_key<'a>(waiting: &'a Waiting, request: &Request, mut row: impl FnMut(Option<&'a [u8]>, Option<u64>)) {
-    let keys = request.keys();
-    if keys == 0 {
-        return row(None, None);
+fn emit_each_key<'a>(request: &'a Request, mut row: Row<'a>, out: &mut Output<'_>) {
+    if request.keys.is_empty() {
+        return write(&row, out);
     }
-    for i in 0..keys {
-        let (key, value_bytes) = waiting.key(request, i);
-        row(Some(key), value_bytes);
+    let (status, told) = (row.status, row.quality != Quality::Half && request.class == Class::Retrieval);
+    for (key, value_bytes) in request.keys.iter() {
+        row.key = Some(key);
+        if told {
+            row.value_bytes = value_bytes;
+            row.status = if value_bytes.is_some() { Status::Hit } else { status };
+        }
+        write(&row, out);
     }
 }
 
 #[inline]
-fn write(row: &Row<'_>, read: bool, ts: Timestamp, quality: Quality, out: &mut Output<'_>) {
-    out.emit(ts, quality, |variant| variant == ALL || read, |w| fill(row, w));
+fn write(row: &Row<'_>, out: &mut Output<'_>) {
+    out.emit(row.first, row.quality, |variant| variant == ALL || row.read, |w| fill(row, w));
 }
 
 #[inline]
@@ -147,7 +216,7 @@ fn fill(row: &Row<'_>, w: &mut TupleWriter) {
         w.text(field::COMMAND, name);
     }
     match row.key {
-        Some(key) if row.base64 => decode_key(key, w),
+        Some(key) if row.key_form == KeyForm::Base64 => decode_key(key, w),
         Some(key) => w.text(field::CACHE_KEY, key),
         None => {}
     }
@@ -169,7 +238,7 @@ fn fill(row: &Row<'_>, w: &mut TupleWriter) {
     if let Some(ns) = row.response_time {
         w.i64(field::RESPONSE_TIME, ns);
     }
-    if let Some(ns) = row.transfer_time {
+    if let Some(ns) = row.transfer_time.filter(|ns| *ns >= 0) {
         w.i64(field::TRANSFER_TIME, ns);
     }
 }

@@ -7,11 +7,12 @@ use memchr::memchr;
 use wire::IpProtocol;
 
 use super::binary::{HEADER_LEN, Header, magic};
-use super::command::{Class, Command};
-use super::conversation::Conversation;
+use super::command::{Class, Command, OPCODE_STAT};
 use super::reply::{Kind, Reply};
+use super::transaction::{self, Request, Response};
 use super::udp::{FRAME_LEN, Frame};
 use super::words::{Words, block_length, is_signed_number, number, without_end};
+use crate::pairing::{Fit, Transactions};
 use crate::resync::{Candidate, Heads, Verdict, next_line};
 use crate::{Direction, Probe, ProbeContext};
 
@@ -130,8 +131,8 @@ fn probe_unfinished(bytes: &[u8], may_ask: bool, may_answer: bool) -> Probe {
 
 /// The next message of one direction, where it is not known where one begins.
 pub struct Search<'a> {
-    /// The connection.
-    pub conversation: &'a Conversation,
+    /// The requests so far.
+    pub transactions: &'a Transactions<Request, Response>,
     /// Who speaks.
     pub direction: Direction,
     /// The binary protocol is spoken.
@@ -152,7 +153,9 @@ impl Heads for Search<'_> {
         let (bytes, magic) = (candidate.bytes, magic(self.direction));
         if self.is_binary {
             return match Header::read(bytes, magic) {
-                Some(header) if header.is_plausible(magic) => Verdict::Message,
+                Some(header) if header.is_plausible(magic) && self.may_begin(&header, candidate) => {
+                    Verdict::Message
+                }
                 None if bytes.len() < HEADER_LEN && bytes[0] == magic => Verdict::More,
                 _ => Verdict::No,
             };
@@ -165,10 +168,22 @@ impl Heads for Search<'_> {
         let found = match self.direction {
             Direction::ClientToServer => request_evidence(line) > Evidence::None,
             Direction::ServerToClient => {
-                self.conversation.may_begin_answer(Some(candidate.place)) && Reply::read(line).is_telling()
+                let reply = Reply::read(line);
+                let asked = self.transactions.answered_from(candidate.place);
+                reply.kind.is_telling()
+                    && asked.is_some_and(|request| transaction::fit_reply(request, &reply) != Fit::No)
             }
         };
         if found { Verdict::Message } else { Verdict::No }
+    }
+}
+
+impl Search<'_> {
+    /// Whether `header` may be where it was found: what is not the first of the responses to a stat is no beginning.
+    fn may_begin(&self, header: &Header, candidate: &Candidate<'_>) -> bool {
+        self.direction == Direction::ClientToServer
+            || header.opcode != OPCODE_STAT
+            || self.transactions.answered_from(candidate.place).is_some()
     }
 }
 

@@ -1,10 +1,10 @@
 //! One line of a server's text: what kind of reply it is, which commands it can answer, and what it says of them.
 
-use super::command::{Class, Status};
+use super::command::{Class, Command, Status};
 use super::words::{Words, number};
 
 /// What the first word says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// `VALUE key flags bytes [cas]`, a value follows.
     Value,
@@ -55,6 +55,7 @@ pub enum Kind {
     /// `BUSY …`.
     Busy,
     /// Anything else.
+    #[default]
     Other,
 }
 
@@ -69,17 +70,6 @@ pub struct Reply<'a> {
     pub bytes: u64,
     /// Meta replies: the flags.
     pub flags: Words<'a>,
-}
-
-/// How well a reply suits a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fit {
-    /// It cannot be its answer.
-    No,
-    /// It can.
-    Maybe,
-    /// It repeats the request's opaque token or key.
-    Sure,
 }
 
 impl<'a> Reply<'a> {
@@ -124,53 +114,65 @@ impl<'a> Reply<'a> {
         }
         reply
     }
+}
+
+impl Kind {
+    /// The only command that is answered so.
+    pub fn command(self) -> Option<Command> {
+        match self {
+            Kind::Mn => Command::of_word(b"mn"),
+            Kind::Version => Command::of_word(b"version"),
+            _ => None,
+        }
+    }
 
     /// Whether it can be the first line of the answer to a command of this class.
-    pub fn answers(&self, class: Class) -> bool {
+    pub fn answers(self, class: Class) -> bool {
         use Kind as K;
         if self.is_error() {
             return true;
         }
         match class {
-            Class::Retrieval => matches!(self.kind, K::Value | K::End),
-            Class::Storage => matches!(self.kind, K::Stored | K::NotStored | K::Exists | K::NotFound),
-            Class::Deletion => matches!(self.kind, K::Deleted | K::NotFound),
-            Class::Touch => matches!(self.kind, K::Touched | K::NotFound),
-            Class::Arithmetic => matches!(self.kind, K::Number | K::NotFound),
+            Class::Retrieval => matches!(self, K::Value | K::End),
+            Class::Storage => matches!(self, K::Stored | K::NotStored | K::Exists | K::NotFound),
+            Class::Deletion => matches!(self, K::Deleted | K::NotFound),
+            Class::Touch => matches!(self, K::Touched | K::NotFound),
+            Class::Arithmetic => matches!(self, K::Number | K::NotFound),
             // `OK` is what 1.6.0 to 1.6.8 said for `HD`.
-            Class::MetaGet => matches!(self.kind, K::Va | K::Hd | K::En | K::Ok),
-            Class::MetaSet => matches!(self.kind, K::Hd | K::Ns | K::Ex | K::Nf | K::Ok),
-            Class::MetaDelete => matches!(self.kind, K::Hd | K::Nf | K::Ex | K::Ok),
-            Class::MetaArithmetic => matches!(self.kind, K::Hd | K::Va | K::Nf | K::Ns | K::Ex | K::Ok),
-            Class::MetaNoop => self.kind == K::Mn,
-            Class::MetaDebug => matches!(self.kind, K::Me | K::En),
-            Class::Version => self.kind == K::Version,
-            Class::Lines => matches!(self.kind, K::Item | K::End | K::En | K::Ok | K::Busy | K::Other),
-            Class::Admin | Class::Watch => matches!(self.kind, K::Ok | K::Busy | K::Other),
-            Class::Any => true,
+            Class::MetaGet => matches!(self, K::Va | K::Hd | K::En | K::Ok),
+            Class::MetaSet => matches!(self, K::Hd | K::Ns | K::Ex | K::Nf | K::Ok),
+            Class::MetaDelete => matches!(self, K::Hd | K::Nf | K::Ex | K::Ok),
+            Class::MetaArithmetic => matches!(self, K::Hd | K::Va | K::Nf | K::Ns | K::Ex | K::Ok),
+            Class::MetaNoop => self == K::Mn,
+            Class::MetaDebug => matches!(self, K::Me | K::En),
+            Class::Version => self == K::Version,
+            Class::Lines => matches!(self, K::Item | K::End | K::En | K::Ok | K::Busy | K::Other),
+            Class::Admin | Class::Watch => matches!(self, K::Ok | K::Busy | K::Other),
+            // Whatever it asks for, what answers a known command does not answer it.
+            Class::Any => matches!(self, K::Ok | K::Busy | K::Other),
             Class::Farewell | Class::Binary => false,
         }
     }
 
     /// Whether it is one of the three errors that any command can get.
     #[inline]
-    pub fn is_error(&self) -> bool {
-        matches!(self.kind, Kind::Error | Kind::ClientError | Kind::ServerError)
+    pub fn is_error(self) -> bool {
+        matches!(self, Kind::Error | Kind::ClientError | Kind::ServerError)
     }
 
     /// Whether a quiet meta command would have kept this to itself: it cannot be its answer then.
-    pub fn is_hushed(&self, class: Class) -> bool {
+    pub fn is_hushed(self, class: Class) -> bool {
         match class {
-            Class::MetaGet => self.kind == Kind::En,
-            Class::MetaSet | Class::MetaDelete => self.kind == Kind::Hd,
-            Class::MetaArithmetic => matches!(self.kind, Kind::Hd | Kind::Va),
+            Class::MetaGet => self == Kind::En,
+            Class::MetaSet | Class::MetaDelete => self == Kind::Hd,
+            Class::MetaArithmetic => matches!(self, Kind::Hd | Kind::Va),
             _ => false,
         }
     }
 
     /// Whether more lines follow it, in the answer to a command of this class.
-    pub fn goes_on(&self, class: Class) -> bool {
-        match self.kind {
+    pub fn goes_on(self, class: Class) -> bool {
+        match self {
             Kind::Value => true,
             Kind::Item => matches!(class, Class::Lines | Class::Any),
             Kind::Other => class == Class::Lines,
@@ -179,8 +181,8 @@ impl<'a> Reply<'a> {
     }
 
     /// What it says of a command of this class; for a retrieval, of the keys that did not come back.
-    pub fn status(&self, class: Class) -> Status {
-        match self.kind {
+    pub fn status(self, class: Class) -> Status {
+        match self {
             Kind::Value => Status::Hit,
             // Without its request, they are the end of anything, or what is good for it.
             Kind::End | Kind::En | Kind::Hd | Kind::Va if class == Class::Any => Status::Unknown,
@@ -209,8 +211,8 @@ impl<'a> Reply<'a> {
     }
 
     /// Whether a line like this can be told from a value's bytes: good enough to find the way again.
-    pub fn is_telling(&self) -> bool {
-        !matches!(self.kind, Kind::Number | Kind::Other)
+    pub fn is_telling(self) -> bool {
+        !matches!(self, Kind::Number | Kind::Other)
     }
 }
 
@@ -285,7 +287,7 @@ mod tests {
             (Class::Lines, "PREFIX a get 1", true),
             (Class::Admin, "ERROR", true),
         ] {
-            assert_eq!(Reply::read(line.as_bytes()).answers(class), yes, "{line} for {class:?}");
+            assert_eq!(Reply::read(line.as_bytes()).kind.answers(class), yes, "{line} for {class:?}");
         }
     }
 }

@@ -3,281 +3,232 @@
 //! Reads lines as the server does (memcached's proto_text.c and proto_parser.c): what it refuses before it knows a
 //! value's length has no value, so the next line is a command.
 
+use flow::Place;
 use memchr::memchr;
-use wire::Timestamp;
+use wire::TcpSeq;
 
-use super::command::{Class, Command, Status, Word};
-use super::conversation::Conversation;
-use super::emit::Outcome;
+use super::command::{Class, Command, Word};
+use super::connection::Connection;
+use super::lane::State;
+use super::messages::{Answering, Ends};
 use super::reply::{Kind, Reply};
-use super::waiting::{Marks, Request};
-use super::words::{Words, block_length, is_signed_number, meta_flags, number, without_end};
-use crate::{Direction, Output, Span};
+use super::transaction::{self, Asked, KEY_MAX, Label, Refused, Said};
+use super::words::{MetaFlags, Words, block_length, is_signed_number, meta_flags, number, without_end};
+use crate::pairing::{Expects, Spot};
+use crate::{Direction, Output, Segment, Span};
 
 /// Most bytes of a line that are read; servers take more only of `get` and `gets`.
 const LINE_MAX: usize = 64 * 1024;
-/// Longest key that a server takes.
-const KEY_MAX: usize = 250;
 /// Most bytes kept of a command that is none.
 const NAME_MAX: usize = 64;
 
-impl Conversation {
-    /// The next text bytes of one direction.
+/// A line without its end, and where it was.
+#[derive(Clone, Copy)]
+struct Line<'a> {
+    text: &'a [u8],
+    span: Span,
+    place: Place,
+    /// Behind its end.
+    end: TcpSeq,
+}
+
+impl Connection {
+    /// The next text bytes of one direction, which begin a line or go on with one; how many are used.
+    #[inline]
     pub(super) fn read_text(
         &mut self,
         direction: Direction,
-        bytes: &[u8],
-        ts: Timestamp,
+        segment: Segment<'_>,
         out: &mut Output<'_>,
-    ) {
-        let mut bytes = bytes;
-        let mut found = false;
-        while !bytes.is_empty() {
-            if self.reader(direction).skip > 0 {
-                bytes = self.skip_value(direction, bytes, ts, out);
-                continue;
-            }
-            if self.reader(direction).scanning {
-                bytes = self.search(direction, bytes, ts, out);
-                found = true;
-                continue;
-            }
-            if direction == Direction::ServerToClient {
-                if self.watching {
-                    return;
-                }
-                if !std::mem::take(&mut found) && self.must_hold() {
-                    return self.hold(bytes, ts, out);
-                }
-            }
-            let Some(end) = memchr(b'\n', bytes) else { return self.keep_head(direction, bytes, ts, out) };
-            let (line, rest) = bytes.split_at(end + 1);
-            bytes = rest;
-            let reader = self.reader(direction);
-            if reader.head.is_empty() && line.len() <= LINE_MAX {
-                reader.place = out.place_of(line);
-                self.on_line(direction, line, Span::at(ts), out);
-            } else {
-                self.keep_head(direction, line, ts, out);
-                self.on_kept_line(direction, ts, out);
-            }
+    ) -> usize {
+        let Segment { bytes, ts, place } = segment;
+        let lane = self.lane(direction);
+        let Some(end) = memchr(b'\n', bytes) else {
+            lane.hold(segment, LINE_MAX, out);
+            return bytes.len();
+        };
+        let line = segment.first(end + 1);
+        if lane.state == State::Between && line.bytes.len() <= LINE_MAX {
+            let text = without_end(line.bytes);
+            self.on_line(direction, Line { text, span: Span::at(ts), place, end: line.end() }, out);
+        } else {
+            self.on_held_line(direction, line, out);
         }
+        end + 1
     }
 
-    /// Keeps the part of a line that has come, up to the limit.
+    /// The rest of a line, the beginning of which is held, or a line that is too long.
     #[cold]
-    fn keep_head(&mut self, direction: Direction, bytes: &[u8], ts: Timestamp, out: &mut Output<'_>) {
-        let reader = self.reader(direction);
-        if reader.head.is_empty() {
-            reader.place = out.place_of(bytes);
-        }
-        reader.span.get_or_insert(Span::at(ts)).extend(ts);
-        let n = bytes.len().min(LINE_MAX.saturating_sub(reader.head.len()));
-        reader.head.extend_from_slice(&bytes[..n]);
-        if n < bytes.len() && !reader.cut {
-            reader.cut = true;
-            out.counters.oversized_heads += 1;
-        }
-    }
-
-    #[cold]
-    fn on_kept_line(&mut self, direction: Direction, ts: Timestamp, out: &mut Output<'_>) {
-        let reader = self.reader(direction);
-        let mut head = std::mem::take(&mut reader.head);
-        let span = reader.span.take().unwrap_or(Span::at(ts));
-        if std::mem::take(&mut reader.cut) {
+    fn on_held_line(&mut self, direction: Direction, rest: Segment<'_>, out: &mut Output<'_>) {
+        let lane = self.lane(direction);
+        lane.hold(rest, LINE_MAX, out);
+        let (is_cut, place) = (lane.state == State::LongHead, lane.place);
+        let (mut head, span) = lane.take(rest.ts);
+        if is_cut {
             // The last word is not whole.
             head.truncate(head.iter().rposition(|b| *b == b' ').unwrap_or(head.len()));
         }
-        self.on_line(direction, &head, span, out);
-        head.clear();
-        self.reader(direction).head = head;
+        self.on_line(direction, Line { text: without_end(&head), span, place, end: rest.end() }, out);
+        self.lane(direction).give_back(head);
     }
 
     #[inline]
-    fn on_line(&mut self, direction: Direction, line: &[u8], span: Span, out: &mut Output<'_>) {
-        let text = without_end(line);
+    fn on_line(&mut self, direction: Direction, line: Line<'_>, out: &mut Output<'_>) {
         match direction {
-            Direction::ClientToServer => self.on_request_line(text, span, out),
-            Direction::ServerToClient => self.on_reply_line(text, span, out),
+            Direction::ClientToServer => self.on_request_line(line, out),
+            Direction::ServerToClient => self.on_reply_line(line, out),
         }
     }
 
     #[inline]
-    fn on_request_line(&mut self, text: &[u8], span: Span, out: &mut Output<'_>) {
-        let mut words = Words(text);
+    fn on_request_line(&mut self, line: Line<'_>, out: &mut Output<'_>) {
+        let mut words = Words(line.text);
         let name = words.next().unwrap_or_default();
-        let Some(command) = Command::of_word(name) else { return self.on_unknown(name, span, out) };
-        let Some(word) = command.word() else { return };
-        let mut request = Request::new(command, word.class, span);
+        let Some((command, word)) = Command::of_word(name).and_then(|c| Some((c, c.word()?))) else {
+            return self.on_unknown(name, line, out);
+        };
+        let mut asked = Asked { command, class: word.class, ..Asked::default() };
+        let mut value = 0;
         match word.class {
             Class::Retrieval => {
-                self.begin_request(request, out);
-                for key in words.skip(usize::from(word.key_after.unwrap_or(0))) {
-                    self.keep_text(key, out);
-                }
+                let request = self.begin_request(&asked, line.span, line.place);
+                words
+                    .skip(usize::from(word.key_after.unwrap_or(0)))
+                    .for_each(|key| request.keys.push(key, None));
             }
-            Class::Storage => return self.on_storage(request, words, text, out),
+            Class::Storage => value = self.on_storage(asked, words, line),
             Class::MetaGet
             | Class::MetaSet
             | Class::MetaDelete
             | Class::MetaArithmetic
-            | Class::MetaDebug => {
-                return self.on_meta(request, words, out);
-            }
-            Class::Farewell => {
-                request.marks.set(Marks::SILENT);
-                self.begin_request(request, out);
-            }
-            _ => {
+            | Class::MetaDebug => value = self.on_meta(asked, words, line),
+            class => {
                 let may_be_silent =
-                    matches!(word.class, Class::Deletion | Class::Arithmetic | Class::Touch | Class::Admin);
-                request.marks.set(Marks::when(may_be_silent && says_noreply(text), Marks::SILENT));
-                request.class = class_of_subcommand(word, words);
-                self.begin_request(request, out);
+                    matches!(class, Class::Deletion | Class::Arithmetic | Class::Touch | Class::Admin);
+                if class == Class::Farewell || may_be_silent && says_noreply(line.text) {
+                    asked.expects = Expects::Nothing;
+                }
+                asked.class = class_of_subcommand(word, words);
+                let request = self.begin_request(&asked, line.span, line.place);
                 if word.key_after.is_some()
                     && let Some(key) = words.next()
                 {
-                    self.keep_text(key, out);
+                    request.keys.push(key, None);
                 }
             }
         }
-        self.end_request(span.last, out);
+        self.read_request(value, line.end, out);
     }
 
-    /// `set key flags exptime bytes [cas] [noreply]` and its like.
+    /// `set key flags exptime bytes [cas] [noreply]` and its like; how many bytes follow the line.
     #[inline]
-    fn on_storage(&mut self, mut request: Request, mut words: Words<'_>, text: &[u8], out: &mut Output<'_>) {
-        let last = request.span.last;
+    fn on_storage(&mut self, mut asked: Asked<'_>, mut words: Words<'_>, line: Line<'_>) -> u64 {
         let [key, flags, exptime, bytes] = std::array::from_fn(|_| words.next());
-        request.marks.set(Marks::when(says_noreply(text), Marks::SILENT));
-        request.value_bytes = bytes.and_then(block_length);
-        let needs_cas = request.command.name() == Some(b"cas");
+        asked.value_bytes = bytes.and_then(block_length);
+        let needs_cas = asked.command.name() == Some(b"cas");
         let sound = key.is_some_and(|k| k.len() <= KEY_MAX)
             && flags.is_some_and(|f| number(f).is_some())
             && exptime.is_some_and(is_signed_number)
             && (!needs_cas || words.next().is_some_and(|w| number(w).is_some()));
-        request.marks.set(Marks::when(!sound, Marks::SUSPECT));
-        if bytes.is_none() {
-            // Too few words: `ERROR`, whatever the last one says.
-            request.marks.clear(Marks::SILENT);
+        asked.refused = refused(sound);
+        // With too few words: `ERROR`, whatever the last one says.
+        if bytes.is_some() && says_noreply(line.text) {
+            asked.expects = Expects::Nothing;
         }
-        self.begin_request(request, out);
+        let request = self.begin_request(&asked, line.span, line.place);
         if let Some(key) = key {
-            self.keep_text(key, out);
+            request.keys.push(key, None);
         }
-        self.expect_value(request.value_bytes, last, out);
+        asked.value_bytes.map_or(0, |bytes| bytes + 2)
     }
 
-    /// `mg key flags…`, `ms key bytes flags…`.
-    fn on_meta(&mut self, mut request: Request, mut words: Words<'_>, out: &mut Output<'_>) {
-        let last = request.span.last;
+    /// `mg key flags…`, `ms key bytes flags…`; how many bytes follow the line.
+    fn on_meta<'a>(&mut self, mut asked: Asked<'a>, mut words: Words<'a>, line: Line<'_>) -> u64 {
         let key = words.next();
-        if request.class == Class::MetaSet {
+        if asked.class == Class::MetaSet {
             let mut ahead = words;
             let first = ahead.next().unwrap_or_default();
             // 1.6.0 to 1.6.8 had the length as a flag: `ms key S5 T0`.
             let flag = first.strip_prefix(b"S");
-            request.value_bytes = block_length(flag.unwrap_or(first));
-            let sound = flag.is_none() && key.is_some_and(|k| k.len() <= KEY_MAX);
-            request.marks.set(Marks::when(!sound, Marks::SUSPECT));
+            asked.value_bytes = block_length(flag.unwrap_or(first));
+            asked.refused = refused(flag.is_none() && key.is_some_and(|k| k.len() <= KEY_MAX));
             words = ahead;
         }
-        let (marks, tag) = meta_flags(words);
-        request.marks.set(marks);
-        self.begin_request(request, out);
+        let MetaFlags { expects, key_form, echo, tag } = meta_flags(words);
+        (asked.expects, asked.key_form, asked.echo) = (expects, key_form, echo);
+        asked.label = tag.map_or((Label::None, &b""[..]), |tag| (Label::Tag, tag));
+        let request = self.begin_request(&asked, line.span, line.place);
         if let Some(key) = key {
-            self.keep_text(key, out);
+            request.keys.push(key, None);
         }
-        if let Some(tag) = tag {
-            self.keep_text(tag, out);
-        }
-        self.expect_value(request.value_bytes, last, out);
+        asked.value_bytes.map_or(0, |bytes| bytes + 2)
     }
 
     /// What is no command gets `ERROR`.
     #[cold]
-    fn on_unknown(&mut self, name: &[u8], span: Span, out: &mut Output<'_>) {
-        let mut request = Request::new(Command::Other, Class::Any, span);
-        request.marks.set(Marks::NAMED);
-        self.begin_request(request, out);
-        self.keep_text(&name[..name.len().min(NAME_MAX)], out);
-        self.end_request(span.last, out);
+    fn on_unknown(&mut self, name: &[u8], line: Line<'_>, out: &mut Output<'_>) {
+        let label = (Label::Name, &name[..name.len().min(NAME_MAX)]);
+        let asked = Asked { command: Command::Other, class: Class::Any, label, ..Asked::default() };
+        self.begin_request(&asked, line.span, line.place);
+        self.read_request(0, line.end, out);
     }
 
     #[inline]
-    fn expect_value(&mut self, value_bytes: Option<u64>, last: Timestamp, out: &mut Output<'_>) {
-        match value_bytes {
-            Some(n) => self.asked.skip = n + 2,
-            None => self.end_request(last, out),
+    fn on_reply_line(&mut self, line: Line<'_>, out: &mut Output<'_>) {
+        let reply = Reply::read(line.text);
+        if self.answering.is_none() {
+            self.answering = self.begin_reply(&reply, line, out);
+        } else if let Some(response) = self.response_mut() {
+            response.extend(line.span.last);
         }
-    }
-
-    #[inline]
-    fn on_reply_line(&mut self, text: &[u8], span: Span, out: &mut Output<'_>) {
-        let reply = Reply::read(text);
-        if !self.answer.active {
-            let target = self.attribute_reply(&reply, span.first, out);
-            if target.is_none() && reply.kind == Kind::Other {
-                // Not even the end of something.
-                out.counters.malformed_messages += 1;
-                return;
-            }
-            let status = Status::Unknown;
-            self.begin_answer(
-                target,
-                Outcome { span, ended: false, status, value_bytes: None, gap_body: false, last_lost: false },
-            );
-        }
-        let class = self.answer.class.unwrap_or(Class::Any);
-        let Some(outcome) = &mut self.answer.outcome else { return };
-        outcome.extend(span.last);
-        let goes_on = reply.goes_on(class);
+        let Some(answering) = &mut self.answering else {
+            return self.not_a_head(Direction::ServerToClient, out);
+        };
         match reply.kind {
             Kind::Value => {
-                self.answer.ends_with_value = false;
-                self.told.skip = reply.bytes.saturating_add(2);
-                self.value_came(reply.key, Some(reply.bytes));
+                answering.ends = Ends::Later;
+                self.server.state = State::Value(reply.bytes.saturating_add(2));
+                self.key_came(reply.key, reply.bytes);
             }
             Kind::Va => {
-                outcome.status = reply.status(class);
-                outcome.value_bytes = Some(reply.bytes);
-                self.answer.ends_with_value = true;
-                self.told.skip = reply.bytes.saturating_add(2);
+                answering.ends = Ends::WithValue;
+                self.server.state = State::Value(reply.bytes.saturating_add(2));
+                if let Some(response) = self.response_mut() {
+                    response.value_bytes = Some(reply.bytes);
+                    response.end_with(reply.kind);
+                }
             }
-            _ if goes_on => {}
-            _ => {
-                outcome.status = reply.status(class);
-                self.finish_answer(true, out);
+            kind if kind.goes_on(answering.class) => {}
+            kind => {
+                if let Some(response) = self.response_mut() {
+                    response.end_with(kind);
+                }
+                self.finish_response(line.end, out);
             }
         }
     }
 
-    /// Whether the gap behind a value is just the end of its response: `END\r\n` is all that can follow the last key
-    /// asked for.
-    pub(super) fn ends_in_gap(&mut self, missing: u64, ts: Timestamp, out: &mut Output<'_>) -> bool {
-        const END: &[u8] = b"END\r\n";
-        let seen = self.told.head.len();
-        let all_came = self
-            .answer
-            .target
-            .and_then(|serial| self.waiting.place(serial))
-            .and_then(|place| self.waiting.get(place))
-            .is_some_and(|r| self.answer.cursor > 0 && self.answer.cursor == r.keys());
-        let fits = self.answer.active
-            && self.answer.class == Some(Class::Retrieval)
-            && all_came
-            && END.starts_with(&self.told.head)
-            && missing == (END.len() - seen) as u64;
-        if fits && let Some(outcome) = &mut self.answer.outcome {
-            outcome.status = Status::Miss;
-            (outcome.gap_body, outcome.last_lost) = (true, ts != outcome.span.last);
-            self.told.head.clear();
-            self.told.span = None;
-            self.finish_answer(true, out);
+    /// The first line of a response. Nothing: it cannot be one.
+    #[inline]
+    fn begin_reply(&mut self, reply: &Reply<'_>, line: Line<'_>, out: &mut Output<'_>) -> Option<Answering> {
+        if reply.kind == Kind::Other {
+            let asked = self.transactions.next_to_answer(line.place)?;
+            reply.kind.answers(asked.class).then_some(())?;
         }
-        fits
+        let was_exact = self.transactions.is_exact();
+        let fit = |request: &_| transaction::fit_reply(request, reply);
+        let (spot, response) = self.transactions.response(line.span.first, line.place, fit);
+        response.become_one(Said::Text { first: reply.kind, last: None }, line.span.last);
+        if let Spot::Apart(_) = spot {
+            response.keep_flags(reply.flags);
+            out.counters.malformed_messages += u64::from(was_exact && !self.transactions.is_exact());
+        }
+        Some(self.begin_answering(spot))
     }
+}
+
+fn refused(sound: bool) -> Refused {
+    if sound { Refused::Skipped } else { Refused::MayBeRead }
 }
 
 /// `noreply` is the last word.

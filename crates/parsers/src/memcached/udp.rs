@@ -3,11 +3,19 @@
 //!
 //! Each request id is a conversation of its own. A message's datagrams may come in any order; a server may answer one
 //! request with several messages (1.6 does for each value of a multi-get). What is missing stays missing.
+//!
+//! A response captured before its request waits for it if this client does not use an id again soon: then it cannot be the
+//! late response to an earlier use, and a later use is far away. It waits for a few requests only. Where ids are used again,
+//! a request that follows an unanswered one of the same id within the life of a datagram, and the responses of that id, are
+//! halves: nothing tells whose they are.
 
-use wire::Timestamp;
+use std::cmp::Ordering;
 
-use super::conversation::Conversation;
-use crate::{Direction, Output};
+use flow::Place;
+use wire::{TcpSeq, Timestamp};
+
+use super::connection::Connection;
+use crate::{Direction, Gap, Output, Segment};
 
 /// Length of the frame header.
 pub const FRAME_LEN: usize = 8;
@@ -16,6 +24,17 @@ const EXCHANGES_MAX: usize = 256;
 /// Most datagrams that wait for an earlier one, and their bytes, of one exchange.
 const LATER_MAX: usize = 64;
 const LATER_BYTES_MAX: usize = 64 * 1024;
+
+/// Connections kept for the next exchanges.
+const SPARE_MAX: usize = 4;
+/// Ids used lately.
+const RECENT: usize = 64;
+/// So many requests with different ids make a client that does not use them again soon.
+const FRESH_MIN: u64 = 4;
+/// A response captured before its request waits for it while so many others come.
+const EARLY_MAX: u64 = 32;
+/// After this long a datagram will not arrive any more.
+const LIFETIME_NS: i64 = 1_000_000_000;
 
 /// A frame header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,16 +62,39 @@ impl Frame {
 #[derive(Default)]
 pub struct Exchanges {
     open: Vec<Exchange>,
-    spare: Vec<Conversation>,
+    spare: Vec<Stream>,
+    ids: Ids,
 }
 
+/// What goes by one request id.
 struct Exchange {
     id: u16,
-    conversation: Conversation,
+    stage: Stage,
+    stream: Stream,
     /// The datagram of the response that comes next.
     next: u16,
+    /// When the last datagram came.
+    last: Timestamp,
     later: Vec<Later>,
     later_bytes: usize,
+}
+
+/// What is known of an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// There is a request, or will never be one.
+    Asked,
+    /// Responses were captured before their request; so many requests had come then.
+    Early(u64),
+    /// The id was used again although the request before was not answered: whose response comes is not known.
+    Doubtful,
+}
+
+/// The datagrams of one exchange, as if each side's were a stream.
+#[derive(Default)]
+struct Stream {
+    connection: Connection,
+    next: [TcpSeq; 2],
 }
 
 struct Later {
@@ -61,6 +103,33 @@ struct Later {
     ts: Timestamp,
     cut: u32,
     bytes: Vec<u8>,
+}
+
+/// What this client does with its ids.
+#[derive(Default)]
+struct Ids {
+    /// The last ones, in a ring.
+    last: Vec<u16>,
+    requests: u64,
+    /// One came again while it was among them.
+    again: bool,
+}
+
+impl Ids {
+    fn note(&mut self, id: u16) {
+        self.again |= self.last.contains(&id);
+        let at = (self.requests % RECENT as u64) as usize;
+        match self.last.get_mut(at) {
+            Some(oldest) => *oldest = id,
+            None => self.last.push(id),
+        }
+        self.requests += 1;
+    }
+
+    /// Whether `id` was not used recently, nor is any soon used again.
+    fn is_fresh(&self, id: u16) -> bool {
+        self.requests >= FRESH_MIN && !self.again && !self.last.contains(&id)
+    }
 }
 
 impl Exchanges {
@@ -77,54 +146,74 @@ impl Exchanges {
             out.counters.malformed_messages += 1;
             return;
         };
+        let piece = Later { number: frame.number, total: frame.total, ts, cut, bytes: Vec::new() };
         match direction {
-            Direction::ClientToServer => self.on_request(frame, bytes, cut, ts, out),
-            Direction::ServerToClient => self.on_response(frame, bytes, cut, ts, out),
+            Direction::ClientToServer => self.on_request(frame.id, piece, bytes, out),
+            Direction::ServerToClient => self.on_response(frame.id, piece, bytes, out),
         }
     }
 
     /// The flow is over.
     pub fn close(&mut self, out: &mut Output<'_>) {
         for mut exchange in self.open.drain(..) {
-            exchange.conversation.close(out);
+            exchange.close(out);
         }
     }
 
     /// A request must fit one datagram (memcached refuses others).
-    fn on_request(&mut self, frame: Frame, bytes: &[u8], cut: u32, ts: Timestamp, out: &mut Output<'_>) {
-        if frame.number > 0 {
+    fn on_request(&mut self, id: u16, piece: Later, bytes: &[u8], out: &mut Output<'_>) {
+        if piece.number > 0 {
             out.counters.skipped_bytes += bytes.len() as u64;
             return;
         }
-        if let Some(place) = self.place(frame.id)
-            && !self.open[place].conversation.awaits_request()
-        {
-            // The id is used again: the earlier request was not answered.
-            self.end(place, out);
+        self.ids.note(id);
+        let mut stage = Stage::Asked;
+        if let Some(place) = self.place(id) {
+            let before = &self.open[place];
+            match before.stage {
+                Stage::Early(_) => {}
+                // The id is used again: the earlier request was not answered, and may still be.
+                _ if self.ids.again && piece.ts.since(before.last) < LIFETIME_NS => {
+                    stage = Stage::Doubtful;
+                    self.end(place, out);
+                }
+                _ => self.end(place, out),
+            }
         }
-        let place = self.place(frame.id).unwrap_or_else(|| self.start(frame.id, out));
-        let conversation = &mut self.open[place].conversation;
-        feed(conversation, Direction::ClientToServer, bytes, cut, ts, out);
+        let place = self.place(id).unwrap_or_else(|| self.start(id, stage, out));
+        let exchange = &mut self.open[place];
+        (exchange.stage, exchange.last) = (stage, piece.ts);
+        exchange.stream.feed(Direction::ClientToServer, bytes, piece.cut, piece.ts, out);
+        match stage {
+            Stage::Doubtful => exchange.stream.forget(out),
+            _ => exchange.read_later(out),
+        }
         self.end_if_idle(place, out);
+        self.end_late(out);
     }
 
-    fn on_response(&mut self, frame: Frame, bytes: &[u8], cut: u32, ts: Timestamp, out: &mut Output<'_>) {
-        let place = match self.place(frame.id) {
+    fn on_response(&mut self, id: u16, piece: Later, bytes: &[u8], out: &mut Output<'_>) {
+        let place = match self.place(id) {
             Some(place) => place,
-            None if frame.number == 0 => self.start(frame.id, out),
+            None if self.ids.is_fresh(id) => self.start(id, Stage::Early(self.ids.requests), out),
+            None if piece.number == 0 => self.start(id, Stage::Asked, out),
             None => {
                 out.counters.skipped_bytes += bytes.len() as u64;
                 return;
             }
         };
         let exchange = &mut self.open[place];
-        match frame.number.cmp(&exchange.next) {
-            std::cmp::Ordering::Equal => {
-                exchange.read(frame.total, bytes, cut, ts, out);
+        exchange.last = piece.ts;
+        match (exchange.stage, piece.number.cmp(&exchange.next)) {
+            (Stage::Early(_), _) | (_, Ordering::Greater) => exchange.keep(piece, bytes, out),
+            (_, Ordering::Equal) => {
+                exchange.read(&piece, bytes, out);
                 exchange.read_later(out);
             }
-            std::cmp::Ordering::Greater => exchange.keep(frame, bytes, cut, ts),
-            std::cmp::Ordering::Less => {}
+            (_, Ordering::Less) => {}
+        }
+        if self.open[place].stage == Stage::Doubtful && self.open[place].next == 0 {
+            self.open[place].stream.forget(out);
         }
         self.end_if_idle(place, out);
     }
@@ -133,73 +222,98 @@ impl Exchanges {
         self.open.iter().position(|e| e.id == id)
     }
 
-    fn start(&mut self, id: u16, out: &mut Output<'_>) -> usize {
+    fn start(&mut self, id: u16, stage: Stage, out: &mut Output<'_>) -> usize {
         if self.open.len() >= EXCHANGES_MAX {
             out.counters.evicted_requests += 1;
             self.end(0, out);
         }
-        let conversation = self.spare.pop().unwrap_or_default();
-        self.open.push(Exchange { id, conversation, next: 0, later: Vec::new(), later_bytes: 0 });
+        let stream = self.spare.pop().unwrap_or_default();
+        let last = Timestamp::MIN;
+        self.open.push(Exchange { id, stage, stream, next: 0, last, later: Vec::new(), later_bytes: 0 });
         self.open.len() - 1
     }
 
     fn end_if_idle(&mut self, place: usize, out: &mut Output<'_>) {
-        if self.open[place].conversation.is_idle() {
+        let exchange = &self.open[place];
+        if exchange.stage == Stage::Asked && exchange.stream.connection.is_idle() {
+            self.end(place, out);
+        }
+    }
+
+    /// Lets go of early responses whose requests will not come.
+    fn end_late(&mut self, out: &mut Output<'_>) {
+        let requests = self.ids.requests;
+        let is_late = |e: &Exchange| matches!(e.stage, Stage::Early(then) if requests - then > EARLY_MAX);
+        while let Some(place) = self.open.iter().position(is_late) {
             self.end(place, out);
         }
     }
 
     fn end(&mut self, place: usize, out: &mut Output<'_>) {
-        let mut conversation = self.open.remove(place).conversation;
-        conversation.close(out);
-        conversation.reset();
-        if self.spare.len() < 4 {
-            self.spare.push(conversation);
+        let mut exchange = self.open.remove(place);
+        if exchange.stream.connection.is_idle() && exchange.later.is_empty() {
+            exchange.stream.connection.reset_form();
+            if self.spare.len() < SPARE_MAX {
+                self.spare.push(exchange.stream);
+            }
+        } else {
+            exchange.close(out);
         }
     }
 }
 
 impl Exchange {
-    fn read(&mut self, total: u16, bytes: &[u8], cut: u32, ts: Timestamp, out: &mut Output<'_>) {
-        feed(&mut self.conversation, Direction::ServerToClient, bytes, cut, ts, out);
+    fn read(&mut self, piece: &Later, bytes: &[u8], out: &mut Output<'_>) {
+        self.stream.feed(Direction::ServerToClient, bytes, piece.cut, piece.ts, out);
         // Behind a message's last datagram the next message of the same id begins.
-        self.next = if self.next + 1 >= total { 0 } else { self.next + 1 };
+        self.next = if self.next + 1 >= piece.total { 0 } else { self.next + 1 };
     }
 
     fn read_later(&mut self, out: &mut Output<'_>) {
         while let Some(i) = self.later.iter().position(|l| l.number == self.next) {
-            let later = self.later.swap_remove(i);
+            let later = self.later.remove(i);
             self.later_bytes -= later.bytes.len();
-            self.read(later.total, &later.bytes, later.cut, later.ts, out);
+            self.read(&later, &later.bytes, out);
         }
     }
 
-    /// Keeps a datagram until the ones before it have come.
-    fn keep(&mut self, frame: Frame, bytes: &[u8], cut: u32, ts: Timestamp) {
-        let known = self.later.iter().any(|l| l.number == frame.number);
-        if !known && self.later.len() < LATER_MAX && self.later_bytes + bytes.len() <= LATER_BYTES_MAX {
-            self.later_bytes += bytes.len();
-            self.later.push(Later {
-                number: frame.number,
-                total: frame.total,
-                ts,
-                cut,
-                bytes: bytes.to_vec(),
-            });
+    /// Keeps a datagram until what comes before it has come.
+    fn keep(&mut self, piece: Later, bytes: &[u8], out: &mut Output<'_>) {
+        // A server may send several messages of one datagram each.
+        let known = piece.total > 1 && self.later.iter().any(|l| l.number == piece.number);
+        if known || self.later.len() >= LATER_MAX || self.later_bytes + bytes.len() > LATER_BYTES_MAX {
+            out.counters.skipped_bytes += bytes.len() as u64;
+            return;
         }
+        self.later_bytes += bytes.len();
+        self.later.push(Later { bytes: bytes.to_vec(), ..piece });
+    }
+
+    fn close(&mut self, out: &mut Output<'_>) {
+        if let Stage::Early(_) = self.stage {
+            self.read_later(out);
+        }
+        self.stream.connection.close(out);
     }
 }
 
-fn feed(
-    conversation: &mut Conversation,
-    direction: Direction,
-    bytes: &[u8],
-    cut: u32,
-    ts: Timestamp,
-    out: &mut Output<'_>,
-) {
-    conversation.on_bytes(direction, bytes, ts, out);
-    if cut > 0 {
-        conversation.on_gap(direction, u64::from(cut), ts, out);
+impl Stream {
+    /// A datagram of one side, who has heard all that the other said before.
+    fn feed(&mut self, direction: Direction, bytes: &[u8], cut: u32, ts: Timestamp, out: &mut Output<'_>) {
+        let [at, other] = [direction as usize, 1 - direction as usize];
+        let place = Place { seq: self.next[at], ack: Some(self.next[other]) };
+        let segment = Segment { bytes, ts, place };
+        self.next[at] = segment.end();
+        self.connection.on_bytes(direction, segment, out);
+        if cut > 0 {
+            let gap = Gap { seq: self.next[at], len: cut.into(), ts };
+            self.next[at] = gap.after(gap.len);
+            self.connection.on_gap(direction, gap, out);
+        }
+    }
+
+    /// What is under way is written in halves.
+    fn forget(&mut self, out: &mut Output<'_>) {
+        std::mem::take(self).connection.close(out);
     }
 }

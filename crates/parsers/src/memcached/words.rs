@@ -1,6 +1,7 @@
 //! The words of a text line: split at blanks as the server does, numbers as it reads them, meta flags, base64 keys.
 
-use super::waiting::Marks;
+use super::transaction::{Echo, KeyForm};
+use crate::pairing::Expects;
 
 /// The words of a line, separated by one or more blanks.
 #[derive(Clone, Copy, Debug)]
@@ -78,21 +79,29 @@ pub fn block_length(word: &[u8]) -> Option<u64> {
     (n <= i32::MAX as u64 - 2).then_some(n)
 }
 
-/// The flags of a meta command: what they mean for its answer, and its opaque token.
-pub fn meta_flags(words: Words<'_>) -> (Marks, Option<&[u8]>) {
-    let mut marks = Marks::default();
-    let mut tag = None;
+/// What the flags of a meta command say of its answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MetaFlags<'a> {
+    pub expects: Expects,
+    pub key_form: KeyForm,
+    pub echo: Echo,
+    /// The opaque token, which the answer repeats.
+    pub tag: Option<&'a [u8]>,
+}
+
+/// The flags of a meta command.
+pub fn meta_flags(words: Words<'_>) -> MetaFlags<'_> {
+    let mut flags = MetaFlags::default();
     for word in words {
         match word[0] {
-            b'q' => marks.set(Marks::QUIET),
-            b'b' => marks.set(Marks::BASE64),
-            b'k' => marks.set(Marks::KEYED),
-            b'O' => tag = Some(&word[1..]),
+            b'q' => flags.expects = Expects::Perhaps,
+            b'b' => flags.key_form = KeyForm::Base64,
+            b'k' => flags.echo = Echo::Key,
+            b'O' => flags.tag = Some(&word[1..]),
             _ => {}
         }
     }
-    marks.set(Marks::when(tag.is_some(), Marks::TAGGED));
-    (marks, tag)
+    flags
 }
 
 /// Decodes standard base64 with padding into `room`; `None` when it is none or too long.

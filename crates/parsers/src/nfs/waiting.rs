@@ -10,7 +10,7 @@ use hashbrown::HashTable;
 use super::early::SKEW_NS;
 use super::lane::Message;
 use super::rpc::Target;
-use crate::heard::{self, Fit};
+use crate::pairing::can_answer;
 use crate::{Quality, Span};
 
 /// Most memory that a free place keeps.
@@ -72,7 +72,7 @@ impl Call {
     /// either end had heard of the other tells, else the time.
     pub fn can_get(&self, reply: &Message) -> bool {
         match (self.place, reply.place, reply.span) {
-            (Some(asked), Some(answered), _) => heard::fit(asked, answered) != Fit::Impossible,
+            (Some(asked), Some(answered), _) => can_answer(asked, answered),
             (_, _, Some(span)) => span.first >= self.span.last.plus(-SKEW_NS),
             _ => true,
         }

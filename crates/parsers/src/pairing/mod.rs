@@ -26,4 +26,5 @@ mod tests;
 mod transaction;
 
 pub use self::queue::{RESPONSES_HELD_MAX, Spot, TRANSACTIONS_MAX, Transactions};
+pub(crate) use self::transaction::can_answer;
 pub use self::transaction::{Answers, Expects, Fit, Outcome, Transaction};

@@ -55,10 +55,31 @@ impl Default for Spot {
     }
 }
 
+/// How requests and responses find each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Naming {
+    /// By their order alone.
+    #[default]
+    None,
+    /// A response names its request, and no two requests have the same name.
+    Unique,
+}
+
+/// Which requests are answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Answered {
+    #[default]
+    All,
+    /// There are some that are not.
+    Some,
+}
+
 /// Which request a response answers by count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Counted {
     To(u64),
+    /// One of several that are answered only now and then; the count goes on.
+    OneOf,
     /// None waits.
     Nobody,
     /// It contradicts the count: more than one could be meant, or the one that must be cannot.
@@ -81,6 +102,8 @@ pub struct Transactions<Q, R> {
     pub(super) client: Client,
     /// The connection was joined midway, and what it said before is still of consequence.
     pub(super) joined: bool,
+    pub(super) naming: Naming,
+    answered: Answered,
     /// Bytes of the smallest message that the protocol has.
     pub(super) message_bytes_min: u32,
     evicted: u32,
@@ -106,6 +129,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             round: Round::default(),
             client: Client::default(),
             joined: false,
+            naming: Naming::None,
+            answered: Answered::All,
             message_bytes_min: bytes,
             evicted: 0,
             anew: u64::MAX,
@@ -119,6 +144,17 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     #[must_use]
     pub fn of_clients_that_wait(self) -> Self {
         Transactions { client: Client::that_waits(), ..self }
+    }
+
+    /// Of a protocol in which some requests are not answered: missing bytes may hide none that is.
+    #[must_use]
+    pub fn with_silent_requests(self) -> Self {
+        Transactions { answered: Answered::Some, ..self }
+    }
+
+    /// Which protocol it is turned out: its smallest message has so many bytes.
+    pub fn set_smallest_message(&mut self, bytes: u32) {
+        self.message_bytes_min = bytes;
     }
 
     /// The connection is joined midway: before the first message there may have been others.
@@ -142,7 +178,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
         let mut hole = self.hole_before(Direction::ClientToServer, place.seq);
         self.edges[Direction::ClientToServer as usize] = Edge::Within;
-        let begins_round = place.ack.is_some() && place.ack != self.round.heard;
+        let by_order = self.naming == Naming::None;
+        let begins_round = by_order && place.ack.is_some() && place.ack != self.round.heard;
         if hole != Hole::NONE {
             hole = self.miss_requests(hole, place, begins_round);
         } else if self.counting == Counting::ExactBelow(self.next_request) {
@@ -193,9 +230,11 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     /// A response begins; `fits` tells by its head whether it can be to a request. Gives where it is and its place, which
     /// holds what an earlier one left there.
     pub fn response(&mut self, first: Timestamp, place: Place, fits: impl Fn(&Q) -> Fit) -> (Spot, &mut R) {
-        let hole = self.hole_before(Direction::ServerToClient, place.seq);
-        self.edges[Direction::ServerToClient as usize] = Edge::Within;
-        self.last_response = Some(place);
+        let hole = self.begin_answer(place);
+        if self.naming == Naming::Unique {
+            self.doubt_responses(hole);
+            return self.put_apart(first, place, hole);
+        }
         if hole != Hole::NONE {
             self.miss_responses(hole);
         }
@@ -209,14 +248,45 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         (Spot::With(number), &mut transaction.response)
     }
 
-    /// A response to the request `number`, which it names. Gives its place.
+    /// A response to the request `number`, which it names. Gives its place. Those before that need not be answered were not;
+    /// behind missing messages no other is answered any more either.
     pub fn response_to(&mut self, number: u64, first: Timestamp, place: Place) -> Option<&mut R> {
-        self.edges[Direction::ServerToClient as usize] = Edge::Within;
-        self.last_response = Some(place);
-        let transaction = self.at(number).filter(|t| t.waits())?;
-        transaction.answered = Part::Begun;
-        transaction.response_first = first;
+        let hole = self.begin_answer(place);
+        self.doubt_responses(hole);
+        self.at(number).filter(|t| t.waits())?;
+        let exact = match self.counting {
+            Counting::Exact => true,
+            Counting::ExactBelow(limit) => number < limit,
+            Counting::Lost(_) => false,
+        };
+        if exact {
+            self.pass_over_silent(number);
+        } else {
+            self.give_up(self.base, number);
+            self.count_from(number + 1);
+        }
+        let transaction = self.at(number)?;
+        (transaction.answered, transaction.response_first) = (Part::Begun, first);
+        transaction.recounted = !exact;
         Some(&mut transaction.response)
+    }
+
+    /// From here on every response names its request, and no two requests that wait have the same name: there is nothing to
+    /// count. What is not answered with [`Transactions::response_to`] answers nothing.
+    pub fn name_requests(&mut self) {
+        if self.naming == Naming::None {
+            self.naming = Naming::Unique;
+            self.end_rounds();
+        }
+    }
+
+    /// From here on order alone tells again.
+    pub fn count_requests(&mut self) {
+        if self.naming == Naming::Unique {
+            self.naming = Naming::None;
+            let waits = |n: &u64| self.get(*n).is_some_and(Transaction::waits);
+            self.next_response = (self.base..self.next_request).find(waits).unwrap_or(self.next_request);
+        }
     }
 
     /// The response at `spot`, while it is held.
@@ -317,6 +387,11 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     /// The server has said all: what has no response gets none.
     pub fn end_responses(&mut self) {
         let missing = self.hole_at_end(Direction::ServerToClient);
+        if self.counting == Counting::Exact && missing == Hole::NONE {
+            let owed = |n: &u64| self.get(*n).is_some_and(|t| t.waits() && t.expects == Expects::Response);
+            let to = (self.base..self.next_request).find(owed).unwrap_or(self.next_request);
+            self.pass_over_silent(to);
+        }
         self.settle_last_round(missing);
         self.give_up(self.base, self.next_request);
     }
@@ -350,11 +425,22 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
                 take(front);
             }
             // The response to one that was evicted will come yet, and has to be counted.
-            if self.next_response == self.base && front.outcome != Outcome::BrokenOff {
+            let is_counted = front.outcome != Outcome::BrokenOff || self.naming == Naming::Unique;
+            if self.next_response == self.base && is_counted {
                 self.next_response += 1;
             }
             self.base += 1;
             self.queue.pop();
+        }
+    }
+
+    /// Hands out the request `number` if it has ended and is never answered: it is over, whoever waits before it.
+    pub fn hand_out_silent(&mut self, number: u64, take: impl FnOnce(&mut Transaction<Q, R>)) {
+        let is_over = |t: &&mut Transaction<Q, R>| t.expects == Expects::Nothing && t.asked == Part::Ended;
+        if let Some(transaction) = self.at(number).filter(is_over) {
+            take(transaction);
+            // Only its place in the queue is left.
+            transaction.asked = Part::Unseen;
         }
     }
 
@@ -417,7 +503,11 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     pub(super) fn hole_before(&self, direction: Direction, seq: TcpSeq) -> Hole {
         match self.edges[direction as usize] {
             Edge::At(end) if end == seq => Hole::NONE,
-            Edge::At(end) | Edge::Missing(end) => self.hole_of(seq.distance(end)),
+            Edge::At(end) | Edge::Missing(end) => {
+                let hole = self.hole_of(seq.distance(end));
+                let may_be_silent = direction == Direction::ClientToServer && self.answered == Answered::Some;
+                if may_be_silent { hole.in_part() } else { hole }
+            }
             Edge::Start => Hole::NONE,
             Edge::Within | Edge::Unknown => Hole::ANY,
         }
@@ -453,7 +543,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     #[cold]
     fn miss_requests(&mut self, hole: Hole, place: Place, begins_round: bool) -> Hole {
         self.doubt_requests();
-        let is_known = hole.least == hole.most && !begins_round;
+        let is_known = hole.least == hole.most && !begins_round && self.naming == Naming::None;
         if is_known && self.counting == Counting::ExactBelow(self.next_request) {
             for _ in 0..hole.least {
                 self.queue.push().begin_missing(place);
@@ -463,6 +553,39 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             return Hole::NONE;
         }
         hole
+    }
+
+    /// A response begins. Gives what may be missing before it.
+    #[inline]
+    fn begin_answer(&mut self, place: Place) -> Hole {
+        let hole = self.hole_before(Direction::ServerToClient, place.seq);
+        self.edges[Direction::ServerToClient as usize] = Edge::Within;
+        self.last_response = Some(place);
+        hole
+    }
+
+    /// Where responses name their requests, some may be missing.
+    #[inline]
+    fn doubt_responses(&mut self, hole: Hole) {
+        self.counting = match self.counting {
+            counting if hole == Hole::NONE => counting,
+            Counting::Exact => Counting::Lost(Missing::Responses),
+            _ => Counting::Lost(Missing::Requests),
+        };
+    }
+
+    /// Nothing is missing any more before request `number`: counting goes on there, up to where requests are missing.
+    pub(super) fn count_from(&mut self, number: u64) {
+        let has_hole = |n: &u64| self.get(*n).is_some_and(|t| t.hole != Hole::NONE);
+        let hole = (number..self.next_request).find(has_hole);
+        self.next_response = number;
+        self.counting = match (hole, self.counting) {
+            (Some(number), _) => Counting::ExactBelow(number),
+            (None, Counting::Lost(Missing::Requests)) if self.naming == Naming::None => {
+                Counting::ExactBelow(self.next_request)
+            }
+            (None, _) => Counting::Exact,
+        };
     }
 
     /// Responses are missing before the one that begins now.
@@ -503,13 +626,14 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             self.next_response += 1;
             return None;
         }
-        let counted = self.count(place, limit, fits);
+        let counted = self.count(place, limit, &fits);
         match (counted, self.counting) {
             (Counted::To(number), _) => {
                 self.pass_over_silent(number);
                 self.next_response = number + 1;
                 return Some((number, false));
             }
+            (Counted::OneOf, Counting::Exact) => self.doubt_silence(place, &fits),
             (Counted::Nobody, Counting::Exact) => {}
             (Counted::Contradiction, Counting::Exact) => {
                 self.counting = Counting::Lost(Missing::Responses);
@@ -521,7 +645,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
 
     /// Counts on, over requests that need not be answered.
     #[inline]
-    fn count(&self, place: Place, limit: u64, fits: impl Fn(&Q) -> Fit) -> Counted {
+    fn count(&self, place: Place, limit: u64, fits: &impl Fn(&Q) -> Fit) -> Counted {
         let mut found = Counted::Nobody;
         for number in self.next_response..limit {
             let Some(transaction) = self.get(number).filter(|t| t.waits()) else { continue };
@@ -534,6 +658,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             found = match (fit, found) {
                 (Fit::Sure, _) => return Counted::To(number),
                 (Fit::Maybe, Counted::Nobody) => Counted::To(number),
+                (Fit::Maybe, _) if transaction.expects == Expects::Perhaps => Counted::OneOf,
                 (Fit::Maybe, _) => Counted::Contradiction,
                 (Fit::No, Counted::Nobody) if transaction.expects == Expects::Response => {
                     Counted::Contradiction
@@ -547,11 +672,27 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         found
     }
 
+    /// A response at `place` answers one of several requests that need not be answered: whether the others were silently done
+    /// is not known.
+    #[cold]
+    fn doubt_silence(&mut self, place: Place, fits: &impl Fn(&Q) -> Fit) {
+        for number in self.next_response..self.next_request {
+            let Some(transaction) = self.at(number).filter(|t| t.waits()) else { continue };
+            if transaction.expects == Expects::Response || !can_answer(transaction.place, place) {
+                return;
+            }
+            if fits(&transaction.request) != Fit::No {
+                transaction.outcome = Outcome::Half;
+            }
+        }
+    }
+
     /// A response answers request `number`: those before it that might have been answered were not.
     #[inline]
     fn pass_over_silent(&mut self, number: u64) {
-        for before in self.next_response..number {
-            if let Some(transaction) = self.at(before).filter(|t| t.waits()) {
+        for before in self.next_response.max(self.base)..number {
+            if let Some(transaction) = self.at(before).filter(|t| t.waits() && t.expects == Expects::Perhaps)
+            {
                 transaction.outcome = Outcome::Silent;
             }
         }
@@ -567,13 +708,16 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     /// Whether no response will ever be attributed again: counting is lost, and there are no rounds.
     #[inline]
     pub(super) fn is_hopeless(&self) -> bool {
-        matches!(self.counting, Counting::Lost(_)) && self.client.conduct() == Conduct::AsksAnyTime
+        self.naming == Naming::None
+            && matches!(self.counting, Counting::Lost(_))
+            && self.client.conduct() == Conduct::AsksAnyTime
     }
 
     /// Puts a response apart until its round is over, or for good.
     #[cold]
     fn put_apart(&mut self, first: Timestamp, place: Place, hole: Hole) -> (Spot, &mut R) {
-        let is_held = matches!(self.counting, Counting::Lost(_)) && !self.is_hopeless();
+        let is_held =
+            matches!(self.counting, Counting::Lost(_)) && self.naming == Naming::None && !self.is_hopeless();
         let (number, response) = self.loose.get_or_insert_default().push(first, place, hole, is_held);
         (Spot::Apart(number), response)
     }

@@ -9,7 +9,7 @@ use wire::{TcpSeq, Timestamp};
 
 use super::client::Conduct;
 use super::numbering::{self, Hole};
-use super::queue::{Counting, Missing, RESPONSES_HELD_MAX, Transactions};
+use super::queue::{Counting, Missing, Naming, RESPONSES_HELD_MAX, Transactions};
 use super::slots::Slots;
 use super::transaction::{Answers, Edge, Expects, Fit, Outcome, Part, Transaction, can_answer};
 use crate::Direction;
@@ -232,14 +232,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             return None;
         }
         self.give_up(self.next_response, number);
-        self.next_response = number + 1;
-        let later_hole =
-            (number + 1..self.next_request).find(|n| self.get(*n).is_some_and(|t| t.hole != Hole::NONE));
-        self.counting = match (later_hole, self.counting) {
-            (Some(number), _) => Counting::ExactBelow(number),
-            (None, Counting::Lost(Missing::Requests)) => Counting::ExactBelow(self.next_request),
-            (None, _) => Counting::Exact,
-        };
+        self.count_from(number + 1);
         if let Some(loose) = &mut self.loose {
             loose.end_round(&[]);
         }
@@ -276,9 +269,17 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         (must && can_answer(first.place, place)).then_some(number)
     }
 
+    /// Rounds tell nothing any more.
+    pub(super) fn end_rounds(&mut self) {
+        if let Some(loose) = &mut self.loose {
+            loose.end_round(&[]);
+        }
+        self.decide_pending(false);
+    }
+
     /// The connection ends; so much may be missing of the server's end.
     pub(super) fn settle_last_round(&mut self, missing: Hole) {
-        if self.counting != Counting::Exact {
+        if self.counting != Counting::Exact && self.naming == Naming::None {
             self.settle(None, self.hole_at_end(Direction::ClientToServer), missing);
         }
         let singly = self.client.asks_singly();

@@ -24,7 +24,10 @@ struct Ends {
 
 impl Ends {
     fn new() -> Ends {
-        let transactions = Transactions::of_messages_from(10);
+        Ends::with(Transactions::of_messages_from(10))
+    }
+
+    fn with(transactions: Transactions<char, char>) -> Ends {
         Ends {
             transactions,
             next: [1000, 5000],
@@ -71,12 +74,7 @@ impl Ends {
     }
 
     fn hand_out(&mut self) {
-        let out = &mut self.out;
-        self.transactions.hand_out(|t| {
-            let resync =
-                if t.resynchronised() && t.request().is_some() && t.response().is_some() { "'" } else { "" };
-            out.push(format!("{}{}{resync}", t.request().unwrap_or(&'-'), t.response().unwrap_or(&'-')));
-        });
+        hand_out(&mut self.transactions, &mut self.out);
     }
 
     fn close(mut self) -> Vec<String> {
@@ -84,6 +82,15 @@ impl Ends {
         self.hand_out();
         self.out
     }
+}
+
+/// What is over as text: `12` is request 1 with response 2, `'` says that it was found behind missing messages.
+fn hand_out(transactions: &mut Transactions<char, char>, out: &mut Vec<String>) {
+    transactions.hand_out(|t| {
+        let resync =
+            if t.resynchronised() && t.request().is_some() && t.response().is_some() { "'" } else { "" };
+        out.push(format!("{}{}{resync}", t.request().unwrap_or(&'-'), t.response().unwrap_or(&'-')));
+    });
 }
 
 /// Plays `script`. `q1` is request 1 of a client that has heard everything, `p1` of one that has heard nothing since it
@@ -144,6 +151,136 @@ fn batches() {
 #[test]
 fn a_client_that_asks_any_time_is_not_guessed_at() {
     check("q1 p2 r1 q3 r2 q4 r3 R4 q5 q6 r5 r6", "11 22 33 4- 5- 6- -5 -6");
+}
+
+#[test]
+fn what_is_missing_may_not_have_been_answered() {
+    let play = |transactions: Transactions<char, char>| {
+        let mut ends = Ends::with(transactions);
+        for name in ['1', '2', '3'] {
+            ends.say(C, name, 10, true, true);
+            ends.say(S, name, 10, true, true);
+        }
+        // The second of three requests is missing, and was not answered.
+        ends.say(C, '4', 10, true, true);
+        ends.say(C, 'x', 10, false, false);
+        ends.say(C, '5', 10, false, true);
+        ends.say(S, '4', 10, true, true);
+        ends.say(S, '5', 10, true, true);
+        ends
+    };
+    let all: Transactions<char, char> = Transactions::of_messages_from(10);
+    assert_eq!(play(all).close().join(" "), "11 22 33 44 -5 5-");
+    let mut some = play(Transactions::of_messages_from(10).with_silent_requests());
+    some.say(C, '6', 10, true, true);
+    some.say(S, '6', 10, true, true);
+    assert_eq!(some.close().join(" "), "11 22 33 44 55' 66'");
+}
+
+#[test]
+fn who_is_never_answered_waits_for_nobody() {
+    let mut transactions = Transactions::<char, char>::of_messages_from(10);
+    let mut out: Vec<char> = Vec::new();
+    let place = |seq, ack| Place { seq: TcpSeq(seq), ack: Some(TcpSeq(ack)) };
+    for (i, expects) in [Expects::Response, Expects::Nothing, Expects::Response].into_iter().enumerate() {
+        let at = 100 + 10 * i as u32;
+        let (number, request) = transactions.request(Timestamp(0), place(at, 500), expects, false);
+        *request = ['a', 'b', 'c'][i];
+        for end in [None, Some(TcpSeq(at + 10))] {
+            end.into_iter().for_each(|end| _ = transactions.finish_request(number, Some(end)));
+            transactions.hand_out_silent(number, |t| out.extend(t.request().copied()));
+        }
+    }
+    assert_eq!(out, ['b']);
+    for (seq, name) in [(500, 'a'), (510, 'c')] {
+        let (spot, response) = transactions.response(Timestamp(0), place(seq, 130), |_| Fit::Maybe);
+        *response = name;
+        transactions.finish_response(spot, Some(TcpSeq(seq + 10)));
+    }
+    let mut pairs = Vec::new();
+    hand_out(&mut transactions, &mut pairs);
+    assert_eq!(pairs, ["aa", "cc"]);
+}
+
+#[test]
+fn silence_means_something_when_all_was_seen() {
+    use Outcome::{Half, Open, Silent};
+    // Requests by name, those in upper case need not be answered; which of them a response can be to; and what becomes.
+    for (asked, told, expected) in [
+        ("ABc", Some("c"), [Silent, Silent, Open]),
+        ("ABc", Some("B"), [Silent, Open, Half]),
+        // Which of two is answered is not known; the count goes on.
+        ("ABc", Some("AB"), [Half, Half, Half]),
+        ("AbC", None, [Silent, Half, Half]),
+        ("ABC", None, [Silent, Silent, Silent]),
+    ] {
+        let mut transactions = Transactions::<char, char>::of_messages_from(10);
+        let place = |seq| Place { seq: TcpSeq(seq), ack: Some(TcpSeq(500)) };
+        for (i, name) in asked.chars().enumerate() {
+            let expects = if name.is_uppercase() { Expects::Perhaps } else { Expects::Response };
+            let at = 100 + 10 * i as u32;
+            let (number, request) = transactions.request(Timestamp(0), place(at), expects, false);
+            *request = name;
+            transactions.finish_request(number, Some(TcpSeq(at + 10)));
+        }
+        if let Some(told) = told {
+            let place = Place { seq: TcpSeq(500), ack: Some(TcpSeq(130)) };
+            let fit = |name: &char| if told.contains(*name) { Fit::Maybe } else { Fit::No };
+            let (spot, _) = transactions.response(Timestamp(0), place, fit);
+            transactions.finish_response(spot, Some(TcpSeq(510)));
+            assert!(transactions.is_exact());
+        }
+        transactions.end_responses();
+        let mut outcomes = Vec::new();
+        transactions.hand_out(|t| outcomes.extend(t.request().map(|_| t.outcome())));
+        assert_eq!(outcomes, expected, "{asked} {told:?}");
+    }
+}
+
+#[test]
+fn responses_that_name_their_requests() {
+    // Steps: `q1` a request, `r1` the response to it, `R`: bytes are missing, `Q` the same.
+    for (script, expected) in [
+        ("q1 q2 q3 r2 r1 r3", "11 22 33"),
+        ("q1 q2 q3 R r3 q4 r4", "1- 2- 33' 44"),
+        ("q1 Q q3 r1 r2 r3 q4 r4", "11 -2 33' 44"),
+        ("q1 q2 r1 R q3 r3 q4 r4", "11 2- 33' 44"),
+    ] {
+        let mut transactions = Transactions::<char, char>::of_messages_from(10);
+        transactions.name_requests();
+        let (mut next, mut out) = ([100, 500], Vec::new());
+        for step in script.split(' ') {
+            let direction = if step.starts_with(['q', 'Q']) { C } else { S };
+            let [at, other] = [direction as usize, 1 - direction as usize];
+            let place = Place { seq: TcpSeq(next[at]), ack: Some(TcpSeq(next[other])) };
+            next[at] += 10;
+            let (end, now) = (Some(TcpSeq(next[at])), Timestamp(0));
+            match (direction, step.chars().nth(1)) {
+                (direction, None) => transactions.miss(direction),
+                (C, Some(name)) => {
+                    let (number, request) = transactions.request(now, place, Expects::Response, false);
+                    *request = name;
+                    transactions.finish_request(number, end);
+                }
+                (S, Some(name)) => {
+                    let named = transactions.waiting().find(|(_, asked)| **asked == name).map(|(n, _)| n);
+                    let spot = match named {
+                        Some(number) => {
+                            transactions.response_to(number, now, place);
+                            Spot::With(number)
+                        }
+                        None => transactions.response(now, place, |_| Fit::Maybe).0,
+                    };
+                    transactions.response_mut(spot).into_iter().for_each(|response| *response = name);
+                    transactions.finish_response(spot, end);
+                }
+            }
+            hand_out(&mut transactions, &mut out);
+        }
+        transactions.close();
+        hand_out(&mut transactions, &mut out);
+        assert_eq!(out.join(" "), expected, "{script}");
+    }
 }
 
 /// What one end of a generated conversation does next.

@@ -49,6 +49,16 @@ pub(super) enum Part {
     Ended,
 }
 
+/// What it would mean that a request which need not be answered was not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Silence {
+    /// It was silently done.
+    #[default]
+    Done,
+    /// Nothing: a response was this one's or that of another.
+    Unknown,
+}
+
 /// What may still come of a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Outcome {
@@ -71,6 +81,7 @@ pub struct Transaction<Q, R> {
     pub(super) answered: Part,
     pub(super) outcome: Outcome,
     pub(super) expects: Expects,
+    pub(super) silence: Silence,
     /// The pair was found by more than counting, behind missing messages.
     pub(super) recounted: bool,
     /// The request was found by looking for it.
@@ -143,7 +154,7 @@ impl<Q, R> Transaction<Q, R> {
     #[inline]
     pub(super) fn begin_request(&mut self, first: Timestamp, place: Place, expects: Expects) {
         (self.asked, self.answered, self.outcome) = (Part::Begun, Part::Unseen, Outcome::Open);
-        (self.expects, self.recounted, self.found) = (expects, false, false);
+        (self.expects, self.silence, self.recounted, self.found) = (expects, Silence::Done, false, false);
         (self.place, self.hole) = (place, Hole::NONE);
         (self.request_first, self.response_first) = (first, first);
     }
@@ -180,7 +191,7 @@ impl<Q, R> Transaction<Q, R> {
 /// Whether a response that begins at `answer` can be to a request that begins at `question`: its sender had heard the
 /// question, and the asker had not heard it yet.
 #[inline]
-pub(super) fn can_answer(question: Place, answer: Place) -> bool {
+pub(crate) fn can_answer(question: Place, answer: Place) -> bool {
     let heard_question = answer.ack.is_none_or(|ack| ack.distance(question.seq) > 0);
     let news = question.ack.is_none_or(|ack| answer.seq.distance(ack) >= 0);
     heard_question && news

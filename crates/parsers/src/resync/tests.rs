@@ -10,6 +10,7 @@ use crate::http::Heads as HttpHeads;
 use crate::memcached::Search as MemcachedHeads;
 use crate::mysql::Commands;
 use crate::nfs::Search as RpcHeads;
+use crate::pairing::Transactions;
 use crate::{Counters, Direction, Output, Segment};
 
 /// `<`, up to three digits, `>`.
@@ -228,8 +229,8 @@ fn there_is_something_to_find() {
 }
 
 fn memcached(is_binary: bool) -> MemcachedHeads<'static> {
-    let conversation = Box::leak(Box::default());
-    MemcachedHeads { conversation, direction: C, is_binary }
+    let transactions = Box::leak(Box::new(Transactions::of_messages_from(4)));
+    MemcachedHeads { transactions, direction: C, is_binary }
 }
 
 proptest! {

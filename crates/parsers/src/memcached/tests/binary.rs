@@ -132,7 +132,7 @@ fn binary_stat_has_many_responses() {
 fn binary_responses_may_come_out_of_order() {
     check_binary(
         &[(C, [ask(0, 1, "a"), ask(0, 2, "b")].concat()), (S, hit(0, 2, "", "bb")), (S, hit(0, 1, "", "a"))],
-        &["get b true 2 hit exact", "get a true 1 hit exact"],
+        &["get a true 1 hit exact", "get b true 2 hit exact"],
     );
     check_binary(&[(S, hit(0x0c, 9, "k", "v"))], &["getk k true 1 hit half"]);
 }

@@ -46,3 +46,50 @@ fn udp_requests_are_bounded() {
     }
     assert_eq!((d.rows().len(), d.counters.evicted_requests), (2000, 2000 - 256));
 }
+
+/// Plays datagrams of one key each: `q` and `r` with the request id, `.` for two seconds. Gives the tuples' values and
+/// marks.
+#[track_caller]
+fn check_ids(script: &str, expected: &str) {
+    let mut d = dialogue(&["value_bytes", "quality"]);
+    for (i, step) in script.split(' ').enumerate() {
+        let id = step.get(1..).and_then(|id| id.parse().ok()).unwrap_or_default();
+        match &step[..1] {
+            "q" => d.datagram(C, &framed(id, 0, 1, b"get a\r\n")),
+            // Its length tells which response it is.
+            "r" => {
+                let answer = format!("VALUE a 0 {i}\r\n{}\r\nEND\r\n", "x".repeat(i));
+                d.datagram(S, &framed(id, 0, 1, answer.as_bytes()))
+            }
+            _ => d.wait_us(2_000_000),
+        };
+    }
+    assert_eq!(d.rows().join(", "), expected, "{script}");
+}
+
+#[test]
+fn a_response_captured_before_its_request_is_paired_if_ids_tell() {
+    let begin = "q1 r1 q2 r2 q3 r3 q4 r4";
+    let pairs = "1 exact, 3 exact, 5 exact, 7 exact";
+    check_ids(begin, pairs);
+    check_ids(&format!("{begin} r5 q5 q6 r6"), &format!("{pairs}, 8 untimed, 11 exact"));
+    check_ids(&format!("{begin} r6 r5 q5 q6"), &format!("{pairs}, 9 untimed, 8 untimed"));
+    // Its request does not come.
+    check_ids(&format!("{begin} r9 q5 r5"), &format!("{pairs}, 10 exact, 8 half"));
+    // Where the same id comes again and again it may be the response to an earlier request.
+    check_ids(
+        "q1 r1 q1 r1 q1 r1 q1 r1 q1 r1 r1 q1",
+        "1 exact, 3 exact, 5 exact, 7 exact, 9 exact, 10 half, - half",
+    );
+    // And where nothing is known of the client.
+    check_ids("r1 q1", "0 half, - half");
+}
+
+#[test]
+fn an_id_used_again_before_its_response_came_tells_nothing() {
+    check_ids("q1 q1 r1 r1", "- half, - half, 2 half, 3 half");
+    check_ids("q1 q1 r1 q1 r1", "- half, - half, 2 half, - half, 4 half");
+    // After so long no datagram is under way any more.
+    check_ids("q1 . q1 r1", "- half, 3 exact");
+    check_ids("q1 q1 r1 . q1 r1", "- half, - half, 2 half, 5 exact");
+}

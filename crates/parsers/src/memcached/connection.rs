@@ -1,0 +1,236 @@
+//! One client and one server: the bytes of both directions cut into messages.
+//!
+//! What a message looks like is told in `text.rs` and `binary.rs`, what it means in `messages.rs`. Values are skipped by
+//! arithmetic; only a head that is split over segments is copied (bounded).
+
+use wire::Timestamp;
+
+use super::binary;
+use super::lane::{Lane, State};
+use super::messages::Answering;
+use super::opaques::Opaques;
+use super::recognise::Search;
+use super::transaction::{Request, Response};
+use crate::pairing::Transactions;
+use crate::{Direction, Gap, Output, Segment};
+
+/// `mn` or `EN` and a line end.
+const MESSAGE_BYTES_MIN: u32 = 4;
+
+/// Which protocol the connection speaks; its first byte tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    #[default]
+    Unknown,
+    Text,
+    Binary,
+}
+
+/// Whether the next pair is the first of a connection that was joined midway.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Start {
+    /// Nothing came yet.
+    #[default]
+    Unknown,
+    /// No.
+    Behind,
+    /// Yes.
+    Midway,
+}
+
+/// Both directions.
+pub struct Connection {
+    pub(super) form: Form,
+    pub(super) start: Start,
+    pub(super) client: Lane,
+    pub(super) server: Lane,
+    /// The request under way, or the last one.
+    pub(super) request: u64,
+    /// The response being read.
+    pub(super) answering: Option<Answering>,
+    /// Memory of what the requests held ask for.
+    pub(super) weight: usize,
+    pub(super) opaques: Opaques,
+    pub(super) transactions: Transactions<Request, Response>,
+}
+
+impl Default for Connection {
+    fn default() -> Self {
+        Connection {
+            form: Form::Unknown,
+            start: Start::Unknown,
+            client: Lane::default(),
+            server: Lane::default(),
+            request: 0,
+            answering: None,
+            weight: 0,
+            opaques: Opaques::default(),
+            transactions: Transactions::of_messages_from(MESSAGE_BYTES_MIN).with_silent_requests(),
+        }
+    }
+}
+
+impl Connection {
+    /// The next bytes of one direction.
+    pub fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+        if self.form == Form::Unknown && !segment.bytes.is_empty() {
+            self.begin(out);
+            self.set_form(segment.bytes[0]);
+        }
+        let mut rest = segment;
+        while !rest.bytes.is_empty() {
+            let used = self.step(direction, rest, out);
+            rest = rest.behind(used);
+        }
+    }
+
+    /// Bytes of one direction are missing.
+    pub fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+        self.begin(out);
+        let mut beyond = gap;
+        if let State::Value(left) = self.lane(direction).state {
+            let inside = left.min(gap.len);
+            self.miss_in_value(direction, gap.ts);
+            self.pass_value(direction, left - inside, None, gap.after(inside), out);
+            beyond = Gap { seq: gap.after(inside), len: gap.len - inside, ..gap };
+        }
+        if beyond.len > 0 && !(direction == Direction::ServerToClient && self.ends_in_gap(beyond, out)) {
+            self.lose_to_gap(direction, out);
+        }
+    }
+
+    /// One direction is complete.
+    pub fn on_end(&mut self, direction: Direction, out: &mut Output<'_>) {
+        if direction == Direction::ServerToClient {
+            if self.server.state == State::Lost {
+                self.transactions.miss(direction);
+            }
+            self.cut_response();
+            self.transactions.end_responses();
+            self.flush(out);
+        }
+    }
+
+    /// No more bytes will come: everything is written.
+    pub fn close(&mut self, out: &mut Output<'_>) {
+        self.cut_response();
+        self.transactions.close();
+        self.flush(out);
+    }
+
+    /// Whether nothing is under way: no request waits, no response is half read.
+    pub fn is_idle(&self) -> bool {
+        self.transactions.held() == 0
+            && self.transactions.is_exact()
+            && self.answering.is_none()
+            && [&self.client, &self.server].iter().all(|lane| lane.state == State::Between)
+    }
+
+    /// What comes next is another conversation, which may be of the other protocol.
+    pub fn reset_form(&mut self) {
+        self.form = Form::Unknown;
+    }
+
+    fn begin(&mut self, out: &Output<'_>) {
+        if self.start != Start::Unknown {
+            return;
+        }
+        self.start = Start::Behind;
+        if out.flow.midstream {
+            self.start = Start::Midway;
+            self.transactions.join_midway();
+            (self.client.state, self.server.state) = (State::Lost, State::Lost);
+        }
+    }
+
+    fn set_form(&mut self, first: u8) {
+        self.form = if matches!(first, 0x80 | 0x81) { Form::Binary } else { Form::Text };
+        let smallest = if self.form == Form::Binary { binary::HEADER_LEN as u32 } else { MESSAGE_BYTES_MIN };
+        self.transactions.set_smallest_message(smallest);
+    }
+
+    /// Uses some bytes, or changes the state so that the next step does; how many.
+    #[inline]
+    fn step(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
+        match self.lane(direction).state {
+            State::Value(left) => {
+                let n = usize::try_from(left).unwrap_or(usize::MAX).min(segment.bytes.len());
+                let end = segment.first(n).end();
+                self.pass_value(direction, left - n as u64, Some(segment.ts), end, out);
+                n
+            }
+            State::Between | State::Head | State::LongHead => match self.form {
+                Form::Binary => self.read_binary(direction, segment, out),
+                Form::Text | Form::Unknown => self.read_text(direction, segment, out),
+            },
+            State::Lost => self.search(direction, segment, out),
+            State::Over => segment.bytes.len(),
+        }
+    }
+
+    /// Looks for the next message; gives how many bytes come before what is left of it.
+    #[cold]
+    fn search(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
+        let Connection { form, client, server, transactions, .. } = self;
+        let lane = if direction == Direction::ClientToServer { client } else { server };
+        let heads = Search { transactions, direction, is_binary: *form == Form::Binary };
+        let Some(found) = lane.resync.find(&heads, segment, out) else { return segment.bytes.len() };
+        (lane.state, lane.found) = (State::Between, true);
+        if found.skipped && direction == Direction::ClientToServer {
+            // What was passed over may be the end of a request, or several.
+            transactions.lose(direction);
+        }
+        found.replay(|held| self.on_bytes(direction, held, out))
+    }
+
+    /// Bytes that may have held heads are missing.
+    #[cold]
+    fn lose_to_gap(&mut self, direction: Direction, out: &mut Output<'_>) {
+        if self.lane(direction).state == State::Over {
+            return;
+        }
+        self.lane(direction).lose(out);
+        if direction == Direction::ServerToClient {
+            self.cut_response();
+        }
+        self.transactions.miss(direction);
+        self.flush(out);
+    }
+
+    /// What should have been a head is none.
+    #[cold]
+    pub(super) fn not_a_head(&mut self, direction: Direction, out: &mut Output<'_>) {
+        out.counters.malformed_messages += 1;
+        self.lane(direction).lose(out);
+        if direction == Direction::ServerToClient {
+            self.cut_response();
+        }
+        self.transactions.lose(direction);
+        self.flush(out);
+    }
+
+    #[inline]
+    pub(super) fn lane(&mut self, direction: Direction) -> &mut Lane {
+        match direction {
+            Direction::ClientToServer => &mut self.client,
+            Direction::ServerToClient => &mut self.server,
+        }
+    }
+
+    /// Bytes inside the value that `direction` sends are missing.
+    fn miss_in_value(&mut self, direction: Direction, ts: Timestamp) {
+        // What the snaplen cut off came with the bytes before it.
+        match direction {
+            Direction::ClientToServer => {
+                if let Some(request) = self.transactions.request_mut(self.request) {
+                    request.seen.miss(ts != request.last);
+                }
+            }
+            Direction::ServerToClient => {
+                if let Some(response) = self.response_mut() {
+                    response.seen.miss(ts != response.last);
+                }
+            }
+        }
+    }
+}

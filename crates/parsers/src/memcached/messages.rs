@@ -1,0 +1,214 @@
+//! Requests and responses as they begin, go on and end, whichever protocol they are in.
+
+use flow::Place;
+use wire::{TcpSeq, Timestamp};
+
+use super::command::{Class, Status};
+use super::connection::{Connection, Start};
+use super::emit;
+use super::keys::Cursor;
+use super::lane::State;
+use super::transaction::{Asked, Refused, Request, Response, Seen};
+use crate::pairing::{Expects, Spot};
+use crate::{Direction, Gap, Output, Span};
+
+/// Most memory of what the requests held ask for.
+const WEIGHT_MAX: usize = 512 * 1024;
+
+/// The response being read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answering {
+    pub spot: Spot,
+    /// The class of its request, if that is known.
+    pub class: Class,
+    /// Where in the request the key that comes next probably is.
+    pub cursor: Cursor,
+    pub ends: Ends,
+}
+
+/// Where a response ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// With the value that is passed over.
+    WithValue,
+    /// Behind it.
+    Later,
+}
+
+impl Connection {
+    /// A request begins at `place`. Its keys and then its value follow.
+    #[inline]
+    pub(super) fn begin_request(&mut self, asked: &Asked<'_>, span: Span, place: Place) -> &mut Request {
+        let found = std::mem::take(&mut self.client.found);
+        let (number, request) = self.transactions.request(span.first, place, asked.expects, found);
+        self.request = number;
+        request.become_one(asked, span.last);
+        request
+    }
+
+    /// All that is kept of the request has come; `value`: so many bytes of a value follow what ends at `end`.
+    #[inline]
+    pub(super) fn read_request(&mut self, value: u64, end: TcpSeq, out: &mut Output<'_>) {
+        self.weight += self.transactions.request_mut(self.request).map_or(0, |request| request.weight());
+        if self.weight > WEIGHT_MAX || self.transactions.has_evicted() {
+            self.evict(out);
+        }
+        match value {
+            0 => self.finish_request(end, out),
+            bytes => self.client.state = State::Value(bytes),
+        }
+    }
+
+    #[cold]
+    fn evict(&mut self, out: &mut Output<'_>) {
+        self.flush(out);
+        while self.weight > WEIGHT_MAX && self.transactions.held() > 1 && self.transactions.evict_oldest() {
+            self.flush(out);
+        }
+        out.counters.evicted_requests += self.transactions.take_evicted();
+    }
+
+    #[inline]
+    fn finish_request(&mut self, end: TcpSeq, out: &mut Output<'_>) {
+        let Some(request) = self.transactions.finish_request(self.request, Some(end)) else { return };
+        match request.expects {
+            Expects::Nothing => self.write_silent(out),
+            // Its response may have come.
+            _ if request.value_bytes.is_some() => {}
+            _ => return,
+        }
+        self.flush(out);
+    }
+
+    /// Writes the request under way, which is over as it is never answered.
+    fn write_silent(&mut self, out: &mut Output<'_>) {
+        let Connection { transactions, weight, .. } = self;
+        transactions.hand_out_silent(self.request, |transaction| {
+            *weight -= transaction.request().map_or(0, Request::weight);
+            emit::emit(transaction, false, out);
+        });
+    }
+
+    /// A response begins: it is at `spot`.
+    #[inline]
+    pub(super) fn begin_answering(&mut self, spot: Spot) -> Answering {
+        let class = self.transactions.request_of(spot).map_or(Class::Any, |request| request.class);
+        self.server.found = false;
+        Answering { spot, class, cursor: Cursor::default(), ends: Ends::WithValue }
+    }
+
+    /// The response being read, while it is held.
+    #[inline]
+    pub(super) fn response_mut(&mut self) -> Option<&mut Response> {
+        self.transactions.response_mut(self.answering?.spot)
+    }
+
+    /// The response names `key`, with the length of its value.
+    #[inline]
+    pub(super) fn key_came(&mut self, key: &[u8], value_bytes: u64) {
+        let Some(answering) = &mut self.answering else { return };
+        if let Spot::With(number) = answering.spot
+            && let Some(request) = self.transactions.request_mut(number)
+            && request.keys.came(key, value_bytes, &mut answering.cursor)
+        {
+            return;
+        }
+        if let Some(response) = self.response_mut() {
+            response.keep_key(key, Some(value_bytes));
+        }
+    }
+
+    /// The response being read ends here.
+    pub(super) fn finish_response(&mut self, end: TcpSeq, out: &mut Output<'_>) {
+        let Some(Answering { spot, class, .. }) = self.answering.take() else { return };
+        let status =
+            self.transactions.finish_response(spot, Some(end)).map(|response| response.status(class));
+        match (class, status) {
+            (Class::Watch, Some(Status::Ok)) => self.server.state = State::Over,
+            (
+                Class::Storage | Class::MetaSet,
+                Some(Status::Error | Status::ClientError | Status::ServerError),
+            ) if self.transactions.request_of(spot).is_some_and(|r| r.refused == Refused::MayBeRead) => {
+                // Each line of the value may be answered.
+                self.transactions.lose(Direction::ServerToClient);
+            }
+            _ => {}
+        }
+        self.flush(out);
+    }
+
+    /// What is left of the response being read will not be seen.
+    pub(super) fn cut_response(&mut self) {
+        let Some(answering) = self.answering.take() else { return };
+        if let Some(response) = self.transactions.finish_response(answering.spot, None) {
+            response.seen = Seen::Cut;
+        }
+    }
+
+    /// More of a value came (not, if there is no `ts`: it is missing), up to `end`; `left` is to come.
+    #[inline]
+    pub(super) fn pass_value(
+        &mut self,
+        direction: Direction,
+        left: u64,
+        ts: Option<Timestamp>,
+        end: TcpSeq,
+        out: &mut Output<'_>,
+    ) {
+        self.lane(direction).state = if left == 0 { State::Between } else { State::Value(left) };
+        match direction {
+            Direction::ClientToServer => {
+                if let (Some(ts), Some(request)) = (ts, self.transactions.request_mut(self.request)) {
+                    request.extend(ts);
+                }
+                if left == 0 {
+                    self.finish_request(end, out);
+                }
+            }
+            Direction::ServerToClient => {
+                if let (Some(ts), Some(response)) = (ts, self.response_mut()) {
+                    response.extend(ts);
+                }
+                if left == 0 && self.answering.is_some_and(|a| a.ends == Ends::WithValue) {
+                    self.finish_response(end, out);
+                }
+            }
+        }
+    }
+
+    /// Whether the gap behind a value is just the end of its response: `END\r\n` is all that can follow the last key
+    /// asked for.
+    pub(super) fn ends_in_gap(&mut self, gap: Gap, out: &mut Output<'_>) -> bool {
+        const END: &[u8] = b"END\r\n";
+        let head = &self.server.head;
+        let Some(answering) = self.answering.filter(|a| a.class == Class::Retrieval) else { return false };
+        let all_came =
+            self.transactions.request_of(answering.spot).is_some_and(|r| answering.cursor.is_behind(&r.keys));
+        if !all_came || !END.starts_with(head) || gap.len != (END.len() - head.len()) as u64 {
+            return false;
+        }
+        self.server.head.clear();
+        (self.server.span, self.server.state) = (None, State::Between);
+        if let Some(response) = self.response_mut() {
+            response.seen.miss(gap.ts != response.last);
+            response.end_with(super::reply::Kind::End);
+        }
+        self.finish_response(gap.after(gap.len), out);
+        true
+    }
+
+    /// Writes what is over.
+    #[inline]
+    pub(super) fn flush(&mut self, out: &mut Output<'_>) {
+        let Connection { transactions, weight, start, .. } = self;
+        transactions.hand_out(|transaction| {
+            *weight -= transaction.request().map_or(0, Request::weight);
+            if emit::emit(transaction, *start == Start::Midway, out) == emit::Written::Pair {
+                *start = Start::Behind;
+            }
+            let (request, response) = transaction.parts_mut();
+            request.trim();
+            response.trim();
+        });
+    }
+}
