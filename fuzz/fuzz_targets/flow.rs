@@ -78,6 +78,8 @@ struct Open {
     has_terminated: bool,
     /// Up to where each side has been delivered.
     delivered: [Option<TcpSeq>; 2],
+    /// Which side has said anything: a side of which nothing is captured holds nobody up.
+    spoke: [bool; 2],
 }
 
 impl Open {
@@ -105,7 +107,11 @@ fn check(events: &Events, payload: &[u8], open: &mut HashMap<u32, Open>) {
             }
             FlowEvent::Bytes { side, chunk, place, .. } => {
                 flow.advance(side, place.seq, events.bytes(chunk, payload).len() as u64);
-                if let (Some(ack), Some(delivered)) = (place.ack, flow.delivered[side.other().index()]) {
+                flow.spoke[side.index()] = true;
+                let other = side.other().index();
+                if let (Some(ack), Some(delivered), true) =
+                    (place.ack, flow.delivered[other], flow.spoke[other])
+                {
                     // A FIN is acknowledged, too.
                     assert!(ack.distance(delivered) <= 1, "{ack:?} was heard, {delivered:?} delivered");
                 }

@@ -63,9 +63,7 @@ impl Ends {
         if self.lost[other].is_some_and(|lost| TcpSeq(heard).distance(TcpSeq(lost)) > 0) {
             self.tell_missing([C, S][other]);
         }
-        if self.lost[at].is_some() {
-            self.tell_missing(direction);
-        }
+        self.tell_missing(direction);
         if fate == Fate::Headless {
             self.transactions.lose(direction);
             return self.hand_out();
@@ -85,14 +83,15 @@ impl Ends {
             }
         }
         if fate == Fate::Cut {
-            self.tell_missing(direction);
+            self.transactions.miss(direction);
         }
         self.hand_out();
     }
 
     fn tell_missing(&mut self, direction: Direction) {
-        self.lost[direction as usize] = None;
-        self.transactions.miss(direction);
+        if self.lost[direction as usize].take().is_some() {
+            self.transactions.miss(direction);
+        }
     }
 
     fn hand_out(&mut self) {
@@ -150,9 +149,15 @@ fuzz_target!(|input: &[u8]| {
         let losses = rounds >= *whole % 8;
         rounds += 1;
         let requests = match round & 63 {
-            n @ 0..60 => u32::from(n % 6) + 1,
-            // More than is held.
-            n => u32::from(n - 59) * 300,
+            n @ 0..62 => u32::from(n % 6) + 1,
+            // More than is held: of responses, or of requests.
+            n => {
+                if n == 62 {
+                    300
+                } else {
+                    1200
+                }
+            }
         };
         // The server answers while the client asks, or when it has asked all.
         let at_once = round & 64 != 0;
@@ -179,6 +184,9 @@ fuzz_target!(|input: &[u8]| {
         assert!(ends.transactions.held() <= parsers::pairing::TRANSACTIONS_MAX);
     }
     if circumstances & 8 != 0 {
+        // Its FIN says where its stream ends, and what it has heard.
+        ends.tell_missing(C);
+        ends.tell_missing(S);
         ends.transactions.end_responses();
         ends.hand_out();
     }

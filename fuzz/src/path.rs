@@ -16,6 +16,8 @@ struct State {
     joined_midway: bool,
     /// Up to where each side has been delivered.
     delivered: [Option<TcpSeq>; 2],
+    /// Which side has said anything: a side of which nothing is captured holds nobody up.
+    spoke: [bool; 2],
 }
 
 /// What both ends said.
@@ -128,8 +130,10 @@ impl Path {
             Some(bytes),
             "said by {by:?} at {begin}"
         );
-        let delivered = self.table.state(flow).delivered[side.other().index()];
-        if let (Some(ack), Some(delivered)) = (place.ack, delivered) {
+        let state = self.table.state_mut(flow);
+        state.spoke[side.index()] = true;
+        let other = side.other().index();
+        if let (Some(ack), Some(delivered), true) = (place.ack, state.delivered[other], state.spoke[other]) {
             // A FIN is acknowledged, too.
             assert!(ack.distance(delivered) <= 1, "{ack:?} was heard, {delivered:?} delivered");
         }

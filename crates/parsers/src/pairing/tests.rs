@@ -138,6 +138,23 @@ fn a_client_that_asks_any_time_is_not_guessed_at() {
     check("q1 p2 r1 q3 r2 q4 r3 R4 q5 q6 r5 r6", "11 22 33 4- 5- 6- -5 -6");
 }
 
+#[test]
+fn more_requests_than_are_held() {
+    let mut ends = Ends::new();
+    for name in ['1', '2', '3'] {
+        ends.say(C, name, 30, true, true);
+        ends.say(S, name, 100, true, true);
+    }
+    ends.transactions.lose(S);
+    let names = (0..TRANSACTIONS_MAX as u32 + 9).filter_map(|n| char::from_u32(0x4e00 + n));
+    names.clone().enumerate().for_each(|(k, name)| ends.say(C, name, 30, k == 0, true));
+    names.for_each(|name| ends.say(S, name, 100, true, true));
+    for text in ends.close().iter().filter(|text| !text.contains('-')) {
+        let mut both = text.chars();
+        assert_eq!(both.next(), both.next(), "the oldest were let go");
+    }
+}
+
 /// What one end of a generated conversation does next.
 #[derive(Clone, Debug)]
 struct Round {
