@@ -1,5 +1,5 @@
 //! Any sequence of TCP and UDP segments between a few ends: no panic, bounded memory, and for every flow events in
-//! their order.
+//! their order: the bytes of each side one after the other, and nothing before what its sender had heard.
 #![no_main]
 
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use flow::{Config, Events, FlowEvent, Table};
 use libfuzzer_sys::fuzz_target;
 use wire::packet::TcpFlags;
-use wire::{Addr, Endpoint, FiveTuple, IpProtocol, Packet, TcpInfo, TcpSeq, Timestamp, Transport};
+use wire::{Addr, Endpoint, FiveTuple, IpProtocol, Packet, Side, TcpInfo, TcpSeq, Timestamp, Transport};
 
 const HELD_MAX: usize = 1 << 16;
 
@@ -20,7 +20,7 @@ fuzz_target!(|input: &[u8]| {
     };
     let mut table = Table::<()>::new(config);
     let mut events = Events::default();
-    let mut open = HashMap::<u32, bool>::new();
+    let mut open = HashMap::<u32, Open>::new();
     let (mut now, bytes) = (0i64, [0u8; 256]);
     for step in input.chunks_exact(8) {
         let [ends, flags, seq_low, seq_high, ack_low, ack_high, len, time] =
@@ -72,20 +72,56 @@ fuzz_target!(|input: &[u8]| {
     assert!(open.is_empty(), "every flow is closed at the end");
 });
 
-/// `Opened` first, nothing but records after `Terminated`, `Closed` last. The value says whether it has terminated.
-fn check(events: &Events, payload: &[u8], open: &mut HashMap<u32, bool>) {
+/// A flow in the table.
+#[derive(Default)]
+struct Open {
+    has_terminated: bool,
+    /// Up to where each side has been delivered.
+    delivered: [Option<TcpSeq>; 2],
+    /// Which side has said anything: a side of which nothing is captured holds nobody up.
+    spoke: [bool; 2],
+}
+
+impl Open {
+    fn advance(&mut self, side: Side, seq: TcpSeq, bytes: u64) {
+        assert!(!self.has_terminated);
+        let delivered = &mut self.delivered[side.index()];
+        assert!(delivered.is_none_or(|before| before == seq), "{delivered:?}, then {seq:?}");
+        *delivered = Some(seq.plus(bytes as u32));
+    }
+}
+
+/// `Opened` first, nothing but records after `Terminated`, `Closed` last.
+fn check(events: &Events, payload: &[u8], open: &mut HashMap<u32, Open>) {
     for event in events.list() {
-        let flow = event.flow.0;
+        if event.what == FlowEvent::Opened {
+            assert!(open.insert(event.flow.0, Open::default()).is_none(), "opened twice");
+            continue;
+        }
+        let flow = open.get_mut(&event.flow.0).expect("it is open");
         match event.what {
-            FlowEvent::Opened => assert!(open.insert(flow, false).is_none(), "opened twice"),
-            FlowEvent::Closed { .. } => assert!(open.remove(&flow).is_some(), "closed but not open"),
-            FlowEvent::Terminated { .. } => assert_eq!(open.insert(flow, true), Some(false)),
-            FlowEvent::ActiveTimeout => assert!(open.contains_key(&flow)),
-            FlowEvent::Bytes { chunk, .. } | FlowEvent::Datagram { chunk, .. } => {
-                assert_eq!(open.get(&flow), Some(&false));
+            FlowEvent::Opened | FlowEvent::ActiveTimeout => {}
+            FlowEvent::Closed { .. } => _ = open.remove(&event.flow.0),
+            FlowEvent::Terminated { .. } => {
+                assert!(!std::mem::replace(&mut flow.has_terminated, true), "terminated twice");
+            }
+            FlowEvent::Bytes { side, chunk, place, .. } => {
+                flow.advance(side, place.seq, events.bytes(chunk, payload).len() as u64);
+                flow.spoke[side.index()] = true;
+                let other = side.other().index();
+                if let (Some(ack), Some(delivered), true) =
+                    (place.ack, flow.delivered[other], flow.spoke[other])
+                {
+                    // A FIN is acknowledged, too.
+                    assert!(ack.distance(delivered) <= 1, "{ack:?} was heard, {delivered:?} delivered");
+                }
+            }
+            FlowEvent::Gap { side, seq, len, .. } => flow.advance(side, seq, len),
+            FlowEvent::Datagram { chunk, .. } => {
+                assert!(!flow.has_terminated);
                 let _ = events.bytes(chunk, payload);
             }
-            FlowEvent::Gap { .. } | FlowEvent::End { .. } => assert_eq!(open.get(&flow), Some(&false)),
+            FlowEvent::End { .. } => assert!(!flow.has_terminated),
         }
     }
 }

@@ -342,6 +342,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     #[must_use]
     pub fn next_to_answer(&self, place: Place) -> Option<&Q> {
         let number = match self.counting {
+            _ if self.lacks_oldest() => return None,
             Counting::Lost(_) if self.round.heard != Some(place.seq) => return None,
             Counting::Lost(_) => self.round.first,
             _ => self.next_response,
@@ -356,7 +357,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     pub fn answered_from(&self, place: Place) -> Option<&Q> {
         let mut waiting = (self.next_response..self.next_request).filter_map(|n| self.get(n));
         let heard = |t: &&Transaction<Q, R>| t.place.ack == Some(place.seq) && can_answer(t.place, place);
-        waiting.find(|t| t.waits() && heard(t))?.request()
+        waiting.find(|t| t.waits() && heard(t)).filter(|_| !self.lacks_oldest())?.request()
     }
 
     /// The requests that wait, with their numbers.
@@ -621,8 +622,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             Counting::ExactBelow(number) => number,
             Counting::Lost(_) => return self.attribute_in_round(place, hole, fits),
         };
-        if self.next_response < self.base {
-            // The oldest request that waits for it was evicted.
+        if self.lacks_oldest() {
             self.next_response += 1;
             return None;
         }
@@ -698,11 +698,17 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
+    /// Whether the request that the next response answers was evicted.
+    #[inline]
+    pub(super) fn lacks_oldest(&self) -> bool {
+        self.next_response < self.base
+    }
+
     /// Whether a request below `number` must still be answered.
     #[inline]
     pub(super) fn owes(&self, number: u64) -> bool {
         let mut waiting = (self.next_response..number).filter_map(|n| self.get(n));
-        self.next_response < self.base || waiting.any(|t| t.waits() && t.expects == Expects::Response)
+        self.lacks_oldest() || waiting.any(|t| t.waits() && t.expects == Expects::Response)
     }
 
     /// Whether no response will ever be attributed again: counting is lost, and there are no rounds.

@@ -262,7 +262,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     fn first_of_round(&self, place: Place) -> Option<u64> {
         let known = self.client.conduct() == Conduct::AsksWhenAnswered
             && self.round.opening == Opening::Whole
-            && self.round.heard == Some(place.seq);
+            && self.round.heard == Some(place.seq)
+            && !self.lacks_oldest();
         let mut asked = (self.round.first..self.next_request).filter_map(|n| Some((n, self.get(n)?)));
         let (number, first) = asked.find(|(_, t)| t.expects != Expects::Nothing).filter(|_| known)?;
         let must = first.expects == Expects::Response && first.waits() && first.request().is_some();
@@ -327,7 +328,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     /// The pairs of the present round, by the numbers of request and response; `None`: it is none.
     fn pair_round(&self, heard: Option<TcpSeq>, requests: Hole, responses: Hole) -> Option<Vec<Pair>> {
         let (mut numbers, mut asked) = (Vec::new(), Vec::new());
-        let mut missing = Hole::NONE;
+        // Those that were evicted.
+        let mut missing = Hole { least: 0, most: self.base.saturating_sub(self.next_response) as u32 };
         for number in self.next_response.max(self.base)..self.next_request {
             let transaction = self.get(number)?;
             missing = missing.and(transaction.hole);

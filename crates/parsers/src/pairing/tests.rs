@@ -283,6 +283,23 @@ fn responses_that_name_their_requests() {
     }
 }
 
+#[test]
+fn more_requests_than_are_held() {
+    let mut ends = Ends::new();
+    for name in ['1', '2', '3'] {
+        ends.say(C, name, 30, true, true);
+        ends.say(S, name, 100, true, true);
+    }
+    ends.transactions.lose(S);
+    let names = (0..TRANSACTIONS_MAX as u32 + 9).filter_map(|n| char::from_u32(0x4e00 + n));
+    names.clone().enumerate().for_each(|(k, name)| ends.say(C, name, 30, k == 0, true));
+    names.for_each(|name| ends.say(S, name, 100, true, true));
+    for text in ends.close().iter().filter(|text| !text.contains('-')) {
+        let mut both = text.chars();
+        assert_eq!(both.next(), both.next(), "the oldest were let go");
+    }
+}
+
 /// What one end of a generated conversation does next.
 #[derive(Clone, Debug)]
 struct Round {

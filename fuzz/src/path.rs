@@ -1,0 +1,247 @@
+//! The way of packets in the monitor (`pipeline/{flows,events,payload}.rs`): flow table, recognition, parser. What the table
+//! delivers is compared with what was said.
+
+use flow::{CloseReason, Config, Event, Events, FlowEvent, FlowIdx, Place, Segment as Ordinary, Table};
+use parsers::probing::{ProbeFlow, direction};
+use parsers::{Direction, Gap, Output, Probing, Protocol, Segment, Stream, StreamParser};
+use tuple::Schema;
+use wire::{FiveTuple, IpProtocol, Packet, Side, TcpSeq, Timestamp};
+
+use crate::script::{Ends, Script};
+use crate::{Heard, Tuples, context, endpoints};
+
+#[derive(Default)]
+struct State {
+    stream: Stream,
+    joined_midway: bool,
+    /// Up to where each side has been delivered.
+    delivered: [Option<TcpSeq>; 2],
+    /// Which side has said anything: a side of which nothing is captured holds nobody up.
+    spoke: [bool; 2],
+}
+
+/// What both ends said.
+pub struct Truth {
+    pub ends: Ends,
+    pub said: [Vec<u8>; 2],
+}
+
+/// The flow table and the parsers of its flows.
+pub struct Path {
+    script: Script,
+    protocol: &'static Protocol,
+    table: Table<State>,
+    held_max: usize,
+    now: Timestamp,
+    tuples: Tuples,
+    bytes: u64,
+}
+
+impl Path {
+    pub fn new(protocol: &'static Protocol, schema: Schema, script: Script) -> Path {
+        let (held_max, wait) = if script.tight { (1 << 12, 1_000_000) } else { (1 << 16, 20_000_000) };
+        let config = Config {
+            flows_max: 4,
+            held_bytes_max: held_max,
+            held_bytes_max_per_direction: held_max,
+            reorder_wait_ns: wait,
+            ..Config::default()
+        };
+        let (table, tuples) = (Table::new(config), Tuples::new(schema));
+        Path { script, protocol, table, held_max, now: Timestamp::MIN, tuples, bytes: 0 }
+    }
+
+    pub fn take(&mut self, packet: &Packet<'_>, truth: &Truth, events: &mut Events) {
+        self.now = self.now.max(packet.ts);
+        let at = self.table.hash(packet);
+        if self.table.process_ordinary(&at, &Ordinary::of(packet), events).is_none() {
+            self.table.process_hashed(packet, &at, events);
+        }
+        self.on_events(events, packet.payload, truth);
+        assert!(self.table.held_bytes() <= self.held_max);
+    }
+
+    pub fn expire(&mut self, now: i64, truth: &Truth, events: &mut Events) {
+        self.now = self.now.max(Timestamp(now));
+        loop {
+            let more = self.table.expire(self.now, events);
+            self.on_events(events, &[], truth);
+            if !more {
+                return;
+            }
+        }
+    }
+
+    pub fn finish(mut self, truth: &Truth, events: &mut Events) -> Heard {
+        loop {
+            let more = self.table.close_all(self.now, events);
+            self.on_events(events, &[], truth);
+            if !more {
+                break;
+            }
+        }
+        assert_eq!(self.table.held_bytes(), 0, "something is held behind the end");
+        self.tuples.count(true);
+        Heard { bytes: self.bytes, tuples: self.tuples.written }
+    }
+
+    fn on_events(&mut self, events: &Events, payload: &[u8], truth: &Truth) {
+        for &Event { flow, what } in events.list() {
+            match what {
+                FlowEvent::Opened | FlowEvent::ActiveTimeout => {}
+                FlowEvent::Bytes { side, chunk, ts, place } => {
+                    let segment = Segment { bytes: events.bytes(chunk, payload), ts, place };
+                    self.compare(flow, side, segment, truth);
+                    self.on_bytes(flow, side, segment);
+                }
+                FlowEvent::Datagram { side, chunk, cut, ts } => {
+                    let bytes = events.bytes(chunk, payload);
+                    self.bytes += bytes.len() as u64;
+                    if self.is_recognised(flow, side, Segment { bytes, ts, place: Place::default() }) {
+                        self.parse(flow, |parser, asker, out| {
+                            parser.on_datagram(direction(side, asker), bytes, cut, ts, out);
+                        });
+                    }
+                }
+                FlowEvent::Gap { side, seq, len, ts } => {
+                    self.advance(flow, side, seq, len);
+                    self.on_gap(flow, side, Gap { seq, len, ts });
+                }
+                FlowEvent::End { side, ts } => self.on_end(flow, side, ts),
+                FlowEvent::Terminated { reason, ts } => {
+                    if reason == CloseReason::Rst {
+                        self.on_end(flow, Side::A, ts);
+                        self.on_end(flow, Side::B, ts);
+                    }
+                    self.close_stream(flow);
+                }
+                FlowEvent::Closed { .. } => self.close_stream(flow),
+            }
+        }
+    }
+
+    /// The next bytes of `side` are those that it said there, and its sender had heard no more than was delivered.
+    fn compare(&mut self, flow: FlowIdx, side: Side, segment: Segment<'_>, truth: &Truth) {
+        let Segment { bytes, place, .. } = segment;
+        let by = if side == self.client() { Direction::ClientToServer } else { Direction::ServerToClient };
+        let begin = place.seq.distance(truth.ends.start(by)) as usize;
+        assert_eq!(
+            truth.said[by as usize].get(begin..begin + bytes.len()),
+            Some(bytes),
+            "said by {by:?} at {begin}"
+        );
+        let state = self.table.state_mut(flow);
+        state.spoke[side.index()] = true;
+        let other = side.other().index();
+        if let (Some(ack), Some(delivered), true) = (place.ack, state.delivered[other], state.spoke[other]) {
+            // A FIN is acknowledged, too.
+            assert!(ack.distance(delivered) <= 1, "{ack:?} was heard, {delivered:?} delivered");
+        }
+        self.advance(flow, side, place.seq, bytes.len() as u64);
+        self.bytes += bytes.len() as u64;
+    }
+
+    fn advance(&mut self, flow: FlowIdx, side: Side, seq: TcpSeq, len: u64) {
+        let delivered = &mut self.table.state_mut(flow).delivered[side.index()];
+        assert!(delivered.is_none_or(|before| before == seq), "{delivered:?}, then {seq:?}");
+        *delivered = Some(seq.plus(len as u32));
+    }
+
+    fn client(&self) -> Side {
+        five_tuple(self.script, Direction::ClientToServer).flow_key().1
+    }
+
+    fn on_bytes(&mut self, flow: FlowIdx, side: Side, segment: Segment<'_>) {
+        if self.is_recognised(flow, side, segment) {
+            self.parse(flow, |parser, asker, out| parser.on_bytes(direction(side, asker), segment, out));
+        }
+    }
+
+    fn on_gap(&mut self, flow: FlowIdx, side: Side, gap: Gap) {
+        match &mut self.table.state_mut(flow).stream {
+            stream @ Stream::New => {
+                let mut probing = Box::<Probing>::default();
+                probing.on_gap(side, gap);
+                *stream = Stream::Probing(probing);
+            }
+            Stream::Probing(probing) => probing.on_gap(side, gap),
+            _ => self.parse(flow, |parser, asker, out| parser.on_gap(direction(side, asker), gap, out)),
+        }
+    }
+
+    fn on_end(&mut self, flow: FlowIdx, side: Side, ts: Timestamp) {
+        self.parse(flow, |parser, asker, out| parser.on_end(direction(side, asker), ts, out));
+    }
+
+    /// Whether a parser has been found for the flow, which has been given what came before then.
+    fn is_recognised(&mut self, idx: FlowIdx, side: Side, segment: Segment<'_>) -> bool {
+        if !matches!(self.table.state(idx).stream, Stream::New | Stream::Probing(_)) {
+            return true;
+        }
+        let (known, protocol) = (!self.script.probed, self.protocol);
+        let client = self.client();
+        let flow = self.table.flow(idx);
+        let (key, (of_syn, guessed)) = (flow.key(), flow.client());
+        let about = ProbeFlow {
+            transport: key.protocol,
+            client: (!guessed).then_some(of_syn),
+            ports: [key.a.port, key.b.port],
+            midstream: flow.is_midstream(),
+        };
+        let state = self.table.state_mut(idx);
+        let mut probing = match std::mem::take(&mut state.stream) {
+            Stream::Probing(probing) => probing,
+            _ => Box::default(),
+        };
+        let found = if known {
+            Ok(Some(client))
+        } else {
+            probing.on_bytes(side, segment, about, &[protocol]).map(|found| found.map(|found| found.asker))
+        };
+        let asker = match found {
+            Ok(Some(asker)) => asker,
+            Ok(None) => {
+                state.stream = Stream::Probing(probing);
+                return false;
+            }
+            Err(()) => {
+                state.stream = Stream::Ignored;
+                self.table.ignore_payload(idx);
+                return false;
+            }
+        };
+        state.joined_midway = probing.joined_midway();
+        state.stream = Stream::Parsing { parser: (protocol.start)(), protocol: 0, asker };
+        if guessed || key.protocol != IpProtocol::TCP {
+            self.table.set_client(idx, asker);
+        }
+        self.parse(idx, |parser, asker, out| probing.replay(asker, parser, out));
+        true
+    }
+
+    fn parse(&mut self, idx: FlowIdx, act: impl FnOnce(&mut dyn StreamParser, Side, &mut Output<'_>)) {
+        let (flow, state) = self.table.flow_and_state(idx);
+        let flow = context(self.script, state.joined_midway || flow.is_midstream());
+        let Stream::Parsing { parser, asker, .. } = &mut state.stream else { return };
+        let mut out = Output::new(&flow, self.now, &mut self.tuples.counters, &mut self.tuples.taps);
+        act(parser.as_mut(), *asker, &mut out);
+        if parser.is_done() {
+            parser.on_close(&mut out);
+            state.stream = Stream::Ignored;
+            self.table.ignore_payload(idx);
+        }
+        self.tuples.count(false);
+    }
+
+    fn close_stream(&mut self, flow: FlowIdx) {
+        self.parse(flow, |parser, _, out| parser.on_close(out));
+        self.table.state_mut(flow).stream = Stream::Ignored;
+    }
+}
+
+/// Of what the end `by` sends.
+pub fn five_tuple(script: Script, by: Direction) -> FiveTuple {
+    let ends = endpoints(script);
+    let protocol = if script.udp { IpProtocol::UDP } else { IpProtocol::TCP };
+    FiveTuple { src: ends[by as usize], dst: ends[1 - by as usize], protocol }
+}

@@ -1,0 +1,191 @@
+//! How an input describes a conversation: a byte of circumstances, then steps of four bytes and what is said in them.
+//! Ends number their bytes and acknowledge what they have heard; what the capture did to a packet is its [`Fate`].
+
+use flow::Place;
+use parsers::Direction;
+use wire::TcpSeq;
+
+/// The circumstances of a conversation.
+#[derive(Clone, Copy, Debug)]
+pub struct Script {
+    /// It is heard as packets, through the flow table; otherwise the parser is given the bytes.
+    pub packets: bool,
+    /// The capture began after it.
+    pub midstream: bool,
+    /// The protocol has to be recognised.
+    pub probed: bool,
+    pub udp: bool,
+    /// Sequence numbers pass 0.
+    pub wraps: bool,
+    /// The client has the higher address.
+    pub swapped: bool,
+    /// Little may be held.
+    pub tight: bool,
+}
+
+/// What one end does.
+#[derive(Clone, Copy, Debug)]
+pub struct Step<'a> {
+    pub by: Direction,
+    pub hears: Hears,
+    pub fate: Fate,
+    pub what: What<'a>,
+}
+
+/// How much an end has heard, of what it had not, before it speaks.
+#[derive(Clone, Copy, Debug)]
+pub enum Hears {
+    All,
+    Half,
+    Nothing,
+}
+
+/// What the capture has of what was sent.
+#[derive(Clone, Copy, Debug)]
+pub enum Fate {
+    Captured,
+    Lost,
+    Twice,
+    /// So many packets later.
+    Late(u8),
+    /// Without so many bytes at the end.
+    Cut(usize),
+    /// In segments of so many bytes.
+    Pieces(usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum What<'a> {
+    Say(&'a [u8]),
+    /// The last bytes once more.
+    Again(usize),
+    /// Says so many bytes that the capture does not have.
+    Skip(u64),
+    /// Acknowledges.
+    Listen,
+    Fin,
+    Rst,
+    /// The capture's clock steps by so many nanoseconds.
+    Clock(i64),
+}
+
+impl Script {
+    /// The circumstances, and the steps behind them.
+    pub fn of(input: &[u8]) -> Option<(Script, &[u8])> {
+        let (bits, steps) = input.split_first()?;
+        let bit = |n: u8| bits >> n & 1 == 1;
+        let script = Script {
+            packets: bit(0),
+            midstream: bit(1),
+            probed: bit(2),
+            udp: bit(3),
+            wraps: bit(4),
+            swapped: bit(5),
+            tight: bit(6),
+        };
+        Some((script, steps))
+    }
+}
+
+/// Takes a step from `input`.
+pub fn next<'a>(input: &mut &'a [u8]) -> Option<Step<'a>> {
+    let ([what, fate, low, high], rest) = input.split_first_chunk::<4>()?;
+    let len = u16::from_le_bytes([*low, *high]);
+    *input = rest;
+    let by = if what & 1 == 0 { Direction::ClientToServer } else { Direction::ServerToClient };
+    let hears = match what >> 1 & 3 {
+        1 => Hears::Nothing,
+        2 => Hears::Half,
+        _ => Hears::All,
+    };
+    let n = fate >> 3;
+    let what = match what >> 3 {
+        0..24 => {
+            let (said, rest) = rest.split_at(usize::from(len).min(rest.len()));
+            *input = rest;
+            What::Say(said)
+        }
+        24 | 25 => What::Again(usize::from(len)),
+        26 => What::Listen,
+        27 => What::Fin,
+        28 => What::Rst,
+        29 => What::Skip(u64::from(len) << n),
+        30 => What::Clock(i64::from(*low) << (high & 31)),
+        _ => What::Clock(-(i64::from(*low) << (high & 31))),
+    };
+    let fate = match fate & 7 {
+        3 => Fate::Lost,
+        4 => Fate::Twice,
+        5 => Fate::Late(n + 1),
+        6 => Fate::Cut(usize::from(n) + 1),
+        7 => Fate::Pieces(1 + usize::from(n) * 16),
+        _ => Fate::Captured,
+    };
+    Some(Step { by, hears, fate, what })
+}
+
+/// What both ends have said and heard: bytes since the start.
+#[derive(Clone, Copy, Debug)]
+pub struct Ends {
+    starts: [TcpSeq; 2],
+    said: [u64; 2],
+    heard: [u64; 2],
+    ended: [bool; 2],
+}
+
+impl Ends {
+    pub fn new(script: Script) -> Ends {
+        let starts = [TcpSeq(if script.wraps { u32::MAX - 99 } else { 7000 }), TcpSeq(1000)];
+        Ends { starts, said: [0; 2], heard: [0; 2], ended: [false; 2] }
+    }
+
+    /// Of the first byte that `by` said.
+    pub fn start(&self, by: Direction) -> TcpSeq {
+        self.starts[by as usize]
+    }
+
+    /// Of the next byte of `by`.
+    pub fn next(&self, by: Direction) -> TcpSeq {
+        self.start(by).plus(self.said[by as usize] as u32)
+    }
+
+    pub fn said(&self, by: Direction) -> u64 {
+        self.said[by as usize]
+    }
+
+    /// How many bytes of the other `by` has heard.
+    pub fn heard(&self, by: Direction) -> u64 {
+        self.heard[by as usize]
+    }
+
+    pub fn has_ended(&self, by: Direction) -> bool {
+        self.ended[by as usize]
+    }
+
+    pub fn hear(&mut self, by: Direction, hears: Hears) {
+        let (heard, said) = (&mut self.heard[by as usize], self.said[1 - by as usize]);
+        match hears {
+            Hears::All => *heard = said,
+            Hears::Half => *heard += (said - *heard) / 2,
+            Hears::Nothing => {}
+        }
+    }
+
+    /// `by` says so many bytes; gives where they begin.
+    pub fn say(&mut self, by: Direction, bytes: u64) -> Place {
+        let place = Place { seq: self.next(by), ack: Some(self.ack(by)) };
+        self.said[by as usize] += bytes;
+        place
+    }
+
+    pub fn end(&mut self, by: Direction) {
+        self.ended[by as usize] = true;
+    }
+
+    /// Up to where `by` has heard; the FIN behind the last byte counts as one.
+    pub fn ack(&self, by: Direction) -> TcpSeq {
+        let (heard, other) = (self.heard[by as usize], 1 - by as usize);
+        let fin = self.ended[other] && heard == self.said[other];
+        self.starts[other].plus((heard + u64::from(fin)) as u32)
+    }
+}
