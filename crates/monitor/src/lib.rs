@@ -8,7 +8,6 @@
 pub mod accounting;
 pub mod address_filter;
 pub mod collector;
-mod crew;
 mod epochs;
 pub mod fragments;
 pub mod gate;
@@ -23,6 +22,7 @@ pub mod pressure;
 pub mod ring;
 pub mod sample;
 mod spread;
+mod threads;
 pub mod vitals;
 pub mod worker;
 

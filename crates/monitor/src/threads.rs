@@ -38,7 +38,7 @@ pub(crate) enum Message {
 }
 
 /// One thread of a job.
-pub(crate) struct Crew {
+pub(crate) struct Thread {
     /// Its worker; none for a reader that deals.
     pub worker: Option<usize>,
     pub tell: SyncSender<Message>,
@@ -48,9 +48,9 @@ pub(crate) struct Crew {
     pub core: Option<usize>,
 }
 
-impl Crew {
+impl Thread {
     /// Starts a thread that does `work`.
-    pub fn spawn(self, work: impl FnOnce(&Crew) + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    pub fn spawn(self, work: impl FnOnce(&Thread) + Send + 'static) -> std::io::Result<JoinHandle<()>> {
         let name = self.worker.map_or("reader".to_owned(), |n| format!("worker {n}"));
         Builder::new().name(name.clone()).spawn(move || {
             if let Some(id) = self.core {
