@@ -8,6 +8,7 @@
 pub mod accounting;
 pub mod address_filter;
 pub mod collector;
+mod dispatch;
 mod epochs;
 pub mod fragments;
 pub mod gate;
@@ -21,7 +22,6 @@ pub mod pipeline;
 pub mod pressure;
 pub mod ring;
 pub mod sample;
-mod spread;
 mod threads;
 pub mod vitals;
 pub mod worker;
