@@ -29,9 +29,9 @@ impl Monitor {
         }
     }
 
-    /// What an ordinary segment said.
+    /// What a segment on the fast path said.
     #[inline]
-    pub(super) fn on_ordinary(&mut self, idx: FlowIdx, events: &Events, payload: &[u8]) {
+    pub(super) fn on_fast(&mut self, idx: FlowIdx, events: &Events, payload: &[u8]) {
         match *events.list() {
             [Event { what: FlowEvent::Bytes { side, chunk, ts, place }, .. }] => {
                 self.on_bytes(idx, side, Segment { bytes: events.bytes(chunk, payload), ts, place });

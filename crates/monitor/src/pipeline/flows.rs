@@ -22,9 +22,9 @@ const PARSER_LINES: usize = 8;
 /// A packet that is to be worked on.
 struct Admitted {
     at: Hashed,
-    /// All there is to know of an ordinary segment.
+    /// All there is to know of a segment on the fast path.
     segment: Segment,
-    /// Where the packet is in its batch, and its payload in the packet. Anything but an ordinary segment is decoded once
+    /// Where the packet is in its batch, and its payload in the packet. What does not take the fast path is decoded once
     /// more: that costs less than carrying what came of it the first time.
     place: u8,
     payload: u32,
@@ -110,15 +110,13 @@ impl Monitor {
         }
         self.accounting.received += admitted.len() as u64;
         self.accounting.parsed += admitted.len() as u64;
-        let may_be_ordinary = !self.asks.packets && !self.adaptive.has_changed();
+        let may_be_fast = !self.asks.packets && !self.adaptive.has_changed();
         for ready in admitted.iter() {
             let captured = &batch[usize::from(ready.place)];
-            if may_be_ordinary
-                && let Some(idx) = self.table.process_ordinary(&ready.at, &ready.segment, events)
-            {
+            if may_be_fast && let Some(idx) = self.table.process_fast(&ready.at, &ready.segment, events) {
                 if self.asks.payload && !events.list().is_empty() {
                     self.now = self.clock.max(captured.ts);
-                    self.on_ordinary(idx, events, &captured.bytes[ready.payload as usize..]);
+                    self.on_fast(idx, events, &captured.bytes[ready.payload as usize..]);
                 }
                 self.leaves_out(idx);
                 continue;
