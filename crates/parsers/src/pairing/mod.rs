@@ -29,10 +29,10 @@
 //! | Ended | Ended | Open | is over: a pair |
 //! | Ended | Unseen | Silent | is over: it has no response by its meaning |
 //! | Ended | Unseen | Half | is over: its response was not seen, or cannot be told from others |
-//! | Unseen | Begun, Ended | Open | is a response apart, held until its round is over |
+//! | Unseen | Begun, Ended | Open | is the response to a missing request; or, kept apart, one held until its round is over |
 //! | Unseen | Ended | Half | is over: a response of which the request is not known |
 //! | Unseen | Unseen | Open | stands for a request that is missing, and counts |
-//! | any | any | BrokenOff | is handed out as it is: the connection ended, or there were too many |
+//! | any | any | BrokenOff | is handed out as it is: the connection ended, or there were too many. (Without both: it was moved to its pair.) |
 //!
 //! Why it got there:
 //!
@@ -47,7 +47,7 @@
 //!            bytes of the client are missing            a response comes beyond those below
 //!   Exact ────────────────────────────────► ExactBelow ─────────────────────────────────► Lost(Requests)
 //!     │ ▲                                        │                                             │
-//!     │ └──── nothing was in the missing bytes ──┘                                             │
+//!     │ └── how many requests they hid is known ─┘                                             │
 //!     │ bytes of the server are missing, or a response contradicts the count                   │
 //!     └───────────────────────────────────────────────────────────────────► Lost(Responses)    │
 //!     ▲                                                                           │            │
