@@ -258,9 +258,9 @@ impl FlowCore<'_> {
         self.cold.spill.as_ref().is_some_and(|spill| spill.order.is_some())
     }
 
-    /// Whether an ordinary segment would change nothing but the hot record: both streams are under way and in order,
+    /// Whether the next segment in order would change nothing but the hot record: both streams are under way and in order,
     /// and what has been seen settles the idle timeout.
-    pub(crate) fn is_plain(&self) -> bool {
+    pub(crate) fn has_fast_path(&self) -> bool {
         const BEGUN: u64 = flag::TCP | flag::VALUED | flag::STARTED | flag::STARTED << 1;
         const NOT: u64 = flag::TERMINATED | flag::LAGS | flag::ENDED | flag::ENDED << 1;
         let [a, b] = self.hot.half;

@@ -4,8 +4,8 @@
 //! `ack` when it spoke. So it is delivered once everything of the other side below `ack` has been: as bytes or as a gap.
 //! That is the rule; times of packets and their order in the capture only break ties.
 //!
-//! What has to wait stands in its side's queue. A queue is nothing but what reassembly has put in order already, so a
-//! side has been delivered up to the head of its queue, or up to its next byte where nothing waits.
+//! What has to wait stands in its side's queue, behind reassembly: a queue holds bytes that are in order already, and gaps. So a
+//! side has been delivered up to the head of its queue or, where its queue is empty, up to the next byte that reassembly expects.
 //!
 //! An acknowledgment is not believed, and the bytes are delivered without it,
 //! - when it says more than reassembly believes of its side (see `tcp_state::on_ack`), or covers bytes that the other
@@ -13,8 +13,8 @@
 //! - when the other side goes on below it with bytes that were captured long after;
 //! - when both heads wait for each other: neither can have heard the other before it spoke.
 //!
-//! Of a side of which nothing has been seen nothing is known; only what is said in a connection's first moments, as far as the
-//! capture has it, waits for that side to appear.
+//! A side of which no packet was captured is not waited for; but as long as the flow is young (`reorder_wait_ns`), its packets may
+//! still come, and what acknowledges them waits.
 //!
 //! So what waits, waits for a hole that reassembly will fill or give up; nothing waits for ever.
 
@@ -92,7 +92,9 @@ impl Heard {
         let is_up_to = |known: Option<TcpSeq>| known.is_some_and(|known| ack.distance(known) <= 0);
         match ack.distance(delivered) {
             ..=0 => Turn::Now,
+            // What it had heard is here, and waits itself.
             ..=PLAUSIBLE if is_up_to(self.next[other]) => Turn::Later,
+            // What it had heard is missing: it will come or be given up.
             ..=PLAUSIBLE if is_up_to(self.acked[at]) && !self.ended[other] => Turn::Later,
             _ => Turn::Unbelievable,
         }
@@ -116,8 +118,7 @@ impl Heard {
 }
 
 impl Piece {
-    /// The event that delivers it.
-    /// `wanted`: whether bytes and gaps are.
+    /// Delivers it as an event; bytes and gaps only if they are `wanted`.
     pub fn tell(self, side: Side, wanted: bool, flow: FlowIdx, events: &mut Events) {
         let Piece { seq, ack, ts, what } = self;
         let place = Place { seq, ack };
@@ -163,8 +164,8 @@ impl Order {
         self.fresh[side.index()] += 1;
     }
 
-    /// `side` had received no more than up to `ack` when its stream had come to `seq`: so neither when it said what is
-    /// before that. Where a piece says more it was sent again later, or is damaged.
+    /// `side` had received no more than up to `ack` when its stream had come to `seq`, so it had not when it said what is
+    /// before `seq` either. A piece before that acknowledges more was sent again later, or is damaged: it is set right.
     pub fn had_heard(&mut self, side: Side, seq: TcpSeq, ack: TcpSeq) {
         /// What is farther off is damaged itself.
         const NEAR: i32 = 1 << 20;
@@ -244,8 +245,8 @@ impl Order {
         Some(heard.turn(side, ack, delivered))
     }
 
-    /// Of two heads that both may be next the one that was captured first; but a gap has shown only then, and who may
-    /// speak before hearing what is missing spoke first.
+    /// Of two heads that both may be next the one that was captured first. A gap has no such time (it was noticed later than it
+    /// was sent), so bytes go before it: their sender did not need to hear what is missing.
     fn earlier(&self) -> Side {
         let [a, b] = [0, 1].map(|side| {
             self.queues[side].front().map(|piece| (matches!(piece.what, What::Gap(_)), piece.ts))
@@ -253,8 +254,8 @@ impl Order {
         if a <= b { Side::A } else { Side::B }
     }
 
-    /// The side whose turn it is; but the other, which waits for it, if these are bytes captured too long after to be what
-    /// the other has heard.
+    /// `side`, whose turn it is. But if its bytes were captured long after what waits for them, that cannot have heard them: then the
+    /// other side, whose acknowledgment is not believed.
     fn unless_late(&self, side: Side, reorder_wait_ns: i64) -> Side {
         let head = |side: Side| self.queues[side.index()].front();
         let (Some(next), Some(waits)) = (head(side), head(side.other())) else { return side };

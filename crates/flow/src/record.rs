@@ -103,8 +103,8 @@ const LETTER_BITS: u32 = 5;
 pub(crate) mod flag {
     const FIRST: u32 = super::HOT_LETTERS * super::LETTER_BITS;
 
-    /// An ordinary connection under way: the next ordinary segment needs nothing but the hot record.
-    pub const PLAIN: u64 = 1 << FIRST;
+    /// A connection under way in which nothing is amiss: the next segment in order needs nothing but the hot record.
+    pub const FAST: u64 = 1 << FIRST;
     pub const TCP: u64 = 2 << FIRST;
     pub const UDP: u64 = 4 << FIRST;
     /// The key does not fit the hot record: not IPv4, or neither TCP nor UDP.
@@ -318,11 +318,11 @@ impl FlowMut<'_> {
         }
     }
 
-    /// Finds out whether the next ordinary segment is an easy one; after whatever may have changed that.
+    /// Finds out whether the next segment in order can take the fast path; after whatever may have changed that.
     #[inline]
     pub fn classify(&mut self) {
-        let plain = self.core().is_plain();
-        self.hot.put(flag::PLAIN, plain);
+        let fast = self.core().has_fast_path();
+        self.hot.put(flag::FAST, fast);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The flow table: finds a packet's flow or opens one, counts, hands TCP on to `plain` and, where that does not do,
+//! The flow table: finds a packet's flow or opens one, counts, hands TCP on to `fast_path` and, where that does not do,
 //! to `tcp_state`, lets flows go when they are idle, closed or too many. Every call clears the events and returns
 //! those of this call. Promises bounded memory: `flows_max` flows, `held_bytes_max` bytes; nothing is allocated for
 //! a packet in order. What becomes of a flow depends on its own packets and on the caller's clock only, not on what
@@ -13,11 +13,11 @@ use crate::config::{Config, Detail};
 use crate::duplicates::{self, Sighting, fingerprint};
 use crate::event::{Chunk, CloseReason, Events, FlowEvent, FlowIdx, Place};
 use crate::expiry::{Clock, NONE, Wheel};
+use crate::fast_path::{self, Rules, Segment};
 use crate::flow::{Flow, FlowCore};
 use crate::gatekeeping::{self, Verdict};
 use crate::index::Index;
 use crate::metrics::Counters;
-use crate::plain::{self, Rules, Segment};
 use crate::reassembly::{Budget, Patience};
 use crate::record::{self, flag};
 use crate::store::{Chunks, Store};
@@ -162,10 +162,10 @@ impl<S: Default> Table<S> {
         }
     }
 
-    /// Has the memory fetched that a packet needs besides, if it is no ordinary segment of a connection under way.
+    /// Has the memory fetched that a packet needs besides, if it does not take the fast path.
     #[inline]
     pub fn prefetch_rest(&self, at: &Hashed, segment: &Segment, fetch: impl Fn(*const u8)) {
-        if at.place != NONE && !(segment.may_be_plain() && self.store.hot(at.place).has(flag::PLAIN)) {
+        if at.place != NONE && !(segment.fits_fast_path() && self.store.hot(at.place).has(flag::FAST)) {
             fetch(ptr::from_ref(self.store.cold(at.place)).cast());
             fetch(self.wheel.link_of(at.place));
         }
@@ -192,7 +192,7 @@ impl<S: Default> Table<S> {
         self.counters.packets += 1;
         let found = self.find(at, &packet.five_tuple);
         if let Some(place) = found
-            && self.take_in_plain(place, at.side, &Segment::of(packet), events)
+            && self.take_in_fast(place, at.side, &Segment::of(packet), events)
         {
             return FlowIdx(place);
         }
@@ -200,23 +200,18 @@ impl<S: Default> Table<S> {
         FlowIdx(self.process_slowly(found, (&packet, at), events))
     }
 
-    /// Takes in what is no more than an ordinary segment of a flow that is where it was guessed to be. `None`: it has to
+    /// Takes in a segment on the fast path, of a flow that is where it was guessed to be. `None`: it has to
     /// be taken in by [`Table::process_hashed`]; nothing has changed then. The only event is the segment's
     /// bytes, where payload is wanted; otherwise `events` stay what they were.
     #[inline(always)]
-    pub fn process_ordinary(
-        &mut self,
-        at: &Hashed,
-        segment: &Segment,
-        events: &mut Events,
-    ) -> Option<FlowIdx> {
+    pub fn process_fast(&mut self, at: &Hashed, segment: &Segment, events: &mut Events) -> Option<FlowIdx> {
         if self.config.detail == Detail::Payload {
             self.begin(events);
         }
         let place = at.place;
         let is_taken_in = place != NONE
-            && self.is_narrow_flow_of(place, at)
-            && self.take_in_plain(place, at.side, segment, events);
+            && self.is_v4_flow_of(place, at)
+            && self.take_in_fast(place, at.side, segment, events);
         self.counters.packets += u64::from(is_taken_in);
         is_taken_in.then_some(FlowIdx(place))
     }
@@ -438,7 +433,7 @@ impl<S: Default> Table<S> {
 
     /// The same where the hot record holds all of the key.
     #[inline(always)]
-    fn is_narrow_flow_of(&self, place: u32, at: &Hashed) -> bool {
+    fn is_v4_flow_of(&self, place: u32, at: &Hashed) -> bool {
         self.looks_like(place, at) && at.kind & flag::WIDE == 0
     }
 
@@ -450,7 +445,7 @@ impl<S: Default> Table<S> {
 
     /// Takes in a segment that needs nothing but its flow's hot record.
     #[inline(always)]
-    fn take_in_plain(&mut self, place: u32, side: Side, segment: &Segment, events: &mut Events) -> bool {
+    fn take_in_fast(&mut self, place: u32, side: Side, segment: &Segment, events: &mut Events) -> bool {
         let &Segment { ts, len, .. } = segment;
         if self
             .config
@@ -460,7 +455,7 @@ impl<S: Default> Table<S> {
             return false;
         }
         let hot = self.store.hot_mut(place);
-        if !plain::take_in(hot, side, segment, self.rules) {
+        if !fast_path::take_in(hot, side, segment, self.rules) {
             return false;
         }
         self.counters.stream_bytes += u64::from(len);
@@ -722,7 +717,7 @@ impl<S: Default> Table<S> {
         let mut flow = self.store.flow_mut(place);
         let mut cx = context(&self.config, &mut self.budget, &mut self.counters, events, place, now);
         tcp_state::on_close(&mut flow, &mut cx);
-        flow.hot.put(flag::LIVE | flag::PLAIN, false);
+        flow.hot.put(flag::LIVE | flag::FAST, false);
         self.cheap -= usize::from(!flow.hot.has(flag::VALUED));
         tcp_state::forget(&mut flow, &mut self.budget);
         let hash = self.store.flow(place).key().hash(self.config.seed);

@@ -184,7 +184,12 @@ fn cost_of(bytes: &[u8]) -> usize {
 }
 
 /// Hands over the first `taken` bytes of a SYN's data, if nothing has come in their place.
-fn deliver(flow: &mut FlowMut<'_>, data: SynData, (taken, heard): (u32, Option<TcpSeq>), cx: &mut Context<'_>) {
+fn deliver(
+    flow: &mut FlowMut<'_>,
+    data: SynData,
+    (taken, heard): (u32, Option<TcpSeq>),
+    cx: &mut Context<'_>,
+) {
     let SynData { side, seq, bytes, ts, .. } = data;
     cx.budget.held -= cost_of(&bytes);
     if taken == 0 || !flow.core().is_untouched(side) || flow.hot.next[side.index()] != seq {

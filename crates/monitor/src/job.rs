@@ -1,7 +1,7 @@
 //! A query at work: threads that read and parse, and the place where their results meet.
 //!
 //! Every worker has a thread of its own and either a source of its own (live capture gives each its queue) or a ring
-//! through which one reader deals the packets of a single source (`spread.rs`). Whoever started the job takes
+//! through which one reader deals the packets of a single source (`dispatch.rs`). Whoever started the job takes
 //! results from [`Job::next`]. A worker that panics ends the job with an error and nothing else.
 
 use std::net::IpAddr;
@@ -18,13 +18,13 @@ use stream::{Engine, Output, TakeOutput};
 use wire::{LinkType, Timestamp};
 
 use crate::collector::Collector;
-use crate::crew::{Crew, Message};
+use crate::dispatch::Dispatch;
 use crate::gate::{Gate, Keep};
 use crate::in_flight::InFlight;
 use crate::limiter::Limiter;
 use crate::outputs::Outputs;
 use crate::pressure::History;
-use crate::spread::Spread;
+use crate::threads::{Message, Thread};
 use crate::vitals::{Reading, Vitals};
 use crate::worker::{Closing, Worker};
 use crate::{Accounting, pipeline};
@@ -124,7 +124,7 @@ pub struct Ended {
 const REPORTS_WAITING: usize = 4;
 
 /// So that the flows of one worker do not all meet in a corner of its table.
-const SPREAD_SEED: u64 = 0x7370_7265_6164;
+const DISPATCH_SEED: u64 = 0x7370_7265_6164;
 
 /// Whether there will be more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,7 +183,7 @@ impl Job {
                 results_quarter / workers,
             )
         };
-        let crew = |worker: Option<usize>| Crew {
+        let thread = |worker: Option<usize>| Thread {
             worker,
             tell: tell.clone(),
             in_flight: in_flight.clone(),
@@ -195,22 +195,22 @@ impl Job {
         match input {
             Input::Shared(source, 0 | 1) => {
                 let worker = worker(gate());
-                threads.push(crew(Some(0)).spawn(move |crew| crew.run(worker, source, false))?);
+                threads.push(thread(Some(0)).spawn(move |thread| thread.run(worker, source, false))?);
             }
             Input::Shared(source, _) => {
-                let (spread, rings) =
-                    Spread::new(gate(), workers, (limits.flow.seed ^ SPREAD_SEED, packets_only));
+                let (dispatch, rings) =
+                    Dispatch::new(gate(), workers, (limits.flow.seed ^ DISPATCH_SEED, packets_only));
                 for (number, ring) in rings.into_iter().enumerate() {
                     let worker = worker(Gate::open());
-                    threads.push(crew(Some(number)).spawn(move |crew| crew.run_behind(worker, ring))?);
+                    threads.push(thread(Some(number)).spawn(move |thread| thread.run_behind(worker, ring))?);
                 }
-                threads.push(crew(None).spawn(move |crew| crew.deal(source, spread))?);
+                threads.push(thread(None).spawn(move |thread| thread.deal(source, dispatch))?);
             }
             Input::Each(sources) => {
                 limiter.start(wall_clock());
                 for (number, source) in sources.into_iter().enumerate() {
                     let worker = worker(gate());
-                    threads.push(crew(Some(number)).spawn(move |crew| crew.run(worker, source, true))?);
+                    threads.push(thread(Some(number)).spawn(move |thread| thread.run(worker, source, true))?);
                 }
             }
         }

@@ -8,7 +8,7 @@
 pub mod accounting;
 pub mod address_filter;
 pub mod collector;
-mod crew;
+mod dispatch;
 mod epochs;
 pub mod fragments;
 pub mod gate;
@@ -22,7 +22,7 @@ pub mod pipeline;
 pub mod pressure;
 pub mod ring;
 pub mod sample;
-mod spread;
+mod threads;
 pub mod vitals;
 pub mod worker;
 

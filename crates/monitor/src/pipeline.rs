@@ -1,63 +1,34 @@
-//! The data path: [`Monitor::on_block`] takes packets and says what happens to them in which order. What is done with
-//! packets alone is in `packets`, with packets and their flows in `flows`, with what becomes of a flow in `events`, with
-//! its bytes in `payload`.
+//! The data path: `Monitor::on_batch` shows it from the packet to the tuple. Packets are cut into batches in `batch`; those that are not
+//! on the fast path take the same way in `slow_path`; what becomes of flows is in `events`, of what they say in `parse`. Queries about
+//! packets alone have a shorter path, in `packets`.
 //!
 //! Runs to completion on one thread: no locks, nothing allocated per packet.
 
+mod batch;
 mod events;
-mod flows;
 mod packets;
-mod payload;
+mod parse;
+mod setup;
+mod slow_path;
 
-use flow::{Events, Table};
-use parsers::Stream;
+use arrayvec::ArrayVec;
+use flow::{Event, Events, FlowEvent, Table};
 use parsers::flow_level::flow_record;
-use plan::{MonitorSpec, Sample};
+use parsers::{Segment, Stream};
 use wire::{Captured, Timestamp, Tunnel};
 
+use self::batch::{Admitted, BATCH};
+use self::parse::Input;
+use self::setup::Asks;
+pub use self::setup::Config;
 use crate::Accounting;
 use crate::address_filter::AddressFilter;
 use crate::fragments::Whole;
 use crate::gate::Gate;
 use crate::limiter::Limiter;
 use crate::networks::Networks;
-use crate::outputs::{FLOW_FIELDS, Outputs, TakeTuples};
+use crate::outputs::{Outputs, TakeTuples};
 use crate::sample::Adaptive;
-
-/// Limits of a monitor.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// The flow table's; `detail` is decided by the plan.
-    pub flow: flow::Config,
-    /// Bytes of IP fragments that may wait for others.
-    pub fragment_bytes_max: usize,
-    /// What parsers may keep of each flow.
-    pub parsers: parsers::Limits,
-}
-
-impl Default for Config {
-    fn default() -> Config {
-        let (flow, parsers) = (flow::Config::default(), parsers::Limits::default());
-        Config { flow, fragment_bytes_max: 4 << 20, parsers }
-    }
-}
-
-impl Config {
-    /// What each of `workers` workers may use of it.
-    #[must_use]
-    pub fn share(&self, workers: usize) -> Config {
-        let workers = workers.max(1);
-        Config {
-            flow: flow::Config {
-                flows_max: self.flow.flows_max.div_ceil(workers),
-                held_bytes_max: self.flow.held_bytes_max.div_ceil(workers),
-                ..self.flow.clone()
-            },
-            fragment_bytes_max: self.fragment_bytes_max.div_ceil(workers),
-            parsers: self.parsers,
-        }
-    }
-}
 
 /// Whether to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,79 +101,7 @@ enum FlowVerdict {
     Out,
 }
 
-/// What a plan asks of every packet, settled once.
-#[derive(Clone, Copy)]
-struct Asks {
-    /// Nothing but the packets themselves: there is no need to know their flows.
-    packets_only: bool,
-    packets: bool,
-    connections: bool,
-    payload: bool,
-    /// FROM and TO leave nothing out.
-    every_flow: bool,
-    /// Who a flow is, in what is written without a protocol's parser.
-    identity: bool,
-    /// What flow records count.
-    counts: bool,
-    /// What flow records say of a connection's life.
-    life: bool,
-    /// What flows' packets came through.
-    path: bool,
-    /// SAMPLE auto: the rate may change.
-    adapts: bool,
-    /// The rate at which flows are in where that does not change.
-    rate: f64,
-}
-
 impl Monitor {
-    /// A monitor with nothing seen yet, behind a gate of its own.
-    #[must_use]
-    pub fn new(spec: &MonitorSpec, config: Config) -> Monitor {
-        let gate = Gate::new(spec, Limiter::new(spec.limit), config.fragment_bytes_max);
-        Monitor::behind(gate, spec, config)
-    }
-
-    /// A monitor behind `gate`.
-    #[must_use]
-    pub fn behind(gate: Gate, spec: &MonitorSpec, config: Config) -> Monitor {
-        let mut outputs = Outputs::new(spec);
-        let reports_again = config.flow.active_timeout_ns.is_some();
-        let flow = flow::Config { detail: outputs.detail(), ..config.flow };
-        let addresses = AddressFilter::new(spec);
-        let every_flow = addresses.passes_all();
-        let adapts = spec.sample == Sample::Auto;
-        let asks = Asks {
-            packets_only: every_flow && !adapts && outputs.reads_packets_only(),
-            packets: outputs.reads_packets(),
-            connections: outputs.reads_connections(),
-            payload: outputs.reads_payload(),
-            every_flow,
-            identity: outputs.wants_any(&FLOW_FIELDS),
-            counts: outputs.records_want(&flow_record::COUNTS),
-            life: outputs.records_want(&[flow_record::CONN_STATE, flow_record::HISTORY]),
-            path: outputs.wants_path(),
-            adapts,
-            rate: if let Sample::Fraction(p) = spec.sample { p } else { 1.0 },
-        };
-        Monitor {
-            gate,
-            addresses,
-            asks,
-            adaptive: Adaptive::new(flow.tcp_idle_ns, flow.udp_idle_ns),
-            table: Table::new(flow),
-            outputs,
-            limits: config.parsers,
-            networks: Networks::default(),
-            events: Events::default(),
-            accounting: Accounting::default(),
-            clock: Timestamp::MIN,
-            now: Timestamp::MIN,
-            latest: Timestamp::MIN,
-            watermark: Timestamp::MIN,
-            reports_again,
-        }
-    }
-
     /// Works on packets, at whose end it is `clock`, or as late as the latest packet.
     pub fn on_block<'a>(
         &mut self,
@@ -222,10 +121,41 @@ impl Monitor {
         packets: impl Iterator<Item = Captured<'a>>,
         out: &mut dyn TakeTuples,
     ) -> Progress {
-        let progress =
-            if self.asks.packets_only { self.on_packets(packets, out) } else { self.on_flows(packets, out) };
+        let progress = if self.asks.packets_only {
+            self.on_packets(packets, out)
+        } else {
+            self.on_batches(packets, out)
+        };
         self.flush_full(out);
         progress
+    }
+
+    /// The data path. The gate admits packets; the flow table takes each of them in and says what happened; what a side of its flow
+    /// said goes to the flow's parser, which writes tuples. Gives how many packets of the batch it got to.
+    #[inline]
+    fn on_batch(&mut self, batch: &[Captured<'_>], events: &mut Events) -> (Progress, usize) {
+        let mut admitted = ArrayVec::<Admitted, BATCH>::new();
+        let (progress, n) = self.admit(batch, &mut admitted);
+        self.prefetch(&mut admitted);
+        let has_fast_path = !self.asks.packets && !self.adaptive.has_changed();
+        for ready in &admitted {
+            let captured = &batch[usize::from(ready.place)];
+            let fast =
+                if has_fast_path { self.table.process_fast(&ready.at, &ready.segment, events) } else { None };
+            let Some(flow) = fast else {
+                self.on_slow_path(captured, &ready.at, events);
+                continue;
+            };
+            if self.asks.payload
+                && let [Event { what: FlowEvent::Bytes { side, chunk, ts, place }, .. }] = *events.list()
+            {
+                self.now = self.clock.max(captured.ts);
+                let bytes = events.bytes(chunk, &captured.bytes[ready.payload as usize..]);
+                self.parse(flow, side, Input::Bytes(Segment { bytes, ts, place }));
+            }
+            self.leaves_out(flow);
+        }
+        (progress, n)
     }
 
     /// Time moves on, to `clock` or to the latest packet: what is not waited for any longer is given up, and idle flows

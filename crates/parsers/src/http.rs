@@ -1,8 +1,8 @@
 //! HTTP/1 (RFC 9110, 9112): one tuple per request with its response.
 //!
 //! Reads both byte streams in place: heads line by line, bodies by arithmetic; only a head that comes in pieces is
-//! copied, at most 64 KiB of it. Pairs in order, also over gaps and in connections joined midway, and then hands out
-//! halves rather than a wrong pair ([`crate::in_order`]). An interim response is not the answer. After `101 Switching
+//! copied, at most 64 KiB of it. Which response answers which request it asks the common queue, which hands out
+//! halves rather than a wrong pair ([`crate::pairing`]). An interim response is not the answer. After `101 Switching
 //! Protocols` or a CONNECT that succeeded the connection is somebody else's.
 //!
 //! Body bytes are counted as they are transferred: with chunk sizes and trailers, compressed as they come.

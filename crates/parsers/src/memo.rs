@@ -1,22 +1,22 @@
 //! What was made of texts that come again and again: remembers the last results, so that it need not be made anew.
 //!
-//! Bounded, to 2 MiB at worst: each text has one place, which the next one that falls there takes; long ones are not
+//! Bounded, to 2 MiB at worst: each text has one slot, which the next one that falls there takes; long ones are not
 //! remembered.
 
 /// A power of two.
-const PLACES: usize = 1024;
+const SLOTS: usize = 1024;
 /// Longest text, and longest result, that is remembered.
 const BYTES_MAX: usize = 1024;
 
 /// What one thing makes of texts.
 #[derive(Debug, Default)]
 pub struct Memo {
-    /// None, or [`PLACES`].
-    places: Vec<Place>,
+    /// None, or [`SLOTS`].
+    slots: Vec<Slot>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Place {
+struct Slot {
     /// Empty: nothing is remembered here.
     text: Vec<u8>,
     result: Vec<u8>,
@@ -29,21 +29,21 @@ impl Memo {
         if text.is_empty() || text.len() > BYTES_MAX {
             return make(text, out);
         }
-        if self.places.is_empty() {
-            self.places.resize(PLACES, Place::default());
+        if self.slots.is_empty() {
+            self.slots.resize(SLOTS, Slot::default());
         }
-        let place = &mut self.places[place_of(text)];
-        if place.text != text {
+        let slot = &mut self.slots[slot_of(text)];
+        if slot.text != text {
             let start = out.len();
             make(text, out);
-            place.remember(text, &out[start..]);
+            slot.remember(text, &out[start..]);
             return;
         }
-        out.extend_from_slice(&place.result);
+        out.extend_from_slice(&slot.result);
     }
 }
 
-impl Place {
+impl Slot {
     #[inline(never)]
     fn remember(&mut self, text: &[u8], result: &[u8]) {
         if result.len() <= BYTES_MAX {
@@ -57,12 +57,12 @@ impl Place {
 
 /// Texts that are made to collide make each other slow, and nothing else.
 #[inline]
-fn place_of(text: &[u8]) -> usize {
+fn slot_of(text: &[u8]) -> usize {
     let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let (words, rest) = text.as_chunks();
     let hash = words.iter().fold(0, |hash, word| mix(hash, u64::from_le_bytes(*word)));
     let rest = rest.iter().fold(0, |word, b| word << 8 | u64::from(*b));
-    mix(hash, rest) as usize >> (usize::BITS - PLACES.trailing_zeros())
+    mix(hash, rest) as usize >> (usize::BITS - SLOTS.trailing_zeros())
 }
 
 #[cfg(test)]

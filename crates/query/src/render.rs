@@ -43,7 +43,7 @@ fn render_place(out: &mut String, error: &Diagnostic, text: &str) {
         true => format!("  {} | ", text[..start].matches('\n').count() + 1),
         false => "  ".to_owned(),
     };
-    let place = Place::new(&text[line_start..start], &text[start..end], text[end..line_end].trim_end());
+    let place = Excerpt::new(&text[line_start..start], &text[start..end], text[end..line_end].trim_end());
     let carets = "^".repeat(place.width.max(1));
     let label = error.label();
     let _ = writeln!(out, "{gutter}{}", place.line);
@@ -58,19 +58,19 @@ fn char_border(text: &str, at: usize) -> usize {
 }
 
 /// A line made fit for showing.
-struct Place {
+struct Excerpt {
     line: String,
     column: usize,
     width: usize,
 }
 
-impl Place {
-    fn new(before: &str, place: &str, after: &str) -> Place {
+impl Excerpt {
+    fn new(before: &str, place: &str, after: &str) -> Excerpt {
         let (before, place, after) = (shown(before), shown(place), shown(after));
         let column = width(&before);
         if column + width(&place) + width(&after) <= SHOWN_COLUMNS_MAX {
             let line = format!("{before}{place}{after}");
-            return Place { line: line.trim_end().to_owned(), column, width: width(&place) };
+            return Excerpt { line: line.trim_end().to_owned(), column, width: width(&place) };
         }
         let before =
             if column > COLUMNS_BEFORE { format!("…{}", last(&before, COLUMNS_BEFORE)) } else { before };
@@ -79,7 +79,7 @@ impl Place {
         let room = SHOWN_COLUMNS_MAX - column - width(place);
         let cut = if width(&after) > room { "…" } else { "" };
         let line = format!("{before}{place}{}{cut}", first(&after, room));
-        Place { line, column, width: width(place) }
+        Excerpt { line, column, width: width(place) }
     }
 }
 

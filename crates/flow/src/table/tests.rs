@@ -83,8 +83,8 @@ fn distort(sent: &Sent, rng: &mut Rng) -> Sent {
     Sent { carrier: Carrier::Tcp(tcp), ..sent.clone() }
 }
 
-/// What becomes of traffic, in words; `plain` lets easy segments take the short way.
-fn outcome(traffic: &[Sent], config: &Config, plain: bool) -> Vec<String> {
+/// What becomes of traffic, in words; `fast`: by the fast path where that does.
+fn outcome(traffic: &[Sent], config: &Config, fast: bool) -> Vec<String> {
     let mut table = Table::<()>::new(config.clone());
     let (mut events, mut said) = (Events::default(), Vec::new());
     let mut rng = Rng::new(1);
@@ -96,15 +96,15 @@ fn outcome(traffic: &[Sent], config: &Config, plain: bool) -> Vec<String> {
         }
         let idx = table.process_hashed(&packet, &at, &mut events);
         note(&table, &events, packet.payload, &mut said);
-        if !plain {
-            table.store.hot_mut(idx.0).put(flag::PLAIN, false);
+        if !fast {
+            table.store.hot_mut(idx.0).put(flag::FAST, false);
         }
         if rng.chance(0.1) {
             table.expire(sent.ts, &mut events);
             note(&table, &events, &[], &mut said);
         }
-        if !plain {
-            (0..table.store.len()).for_each(|n| table.store.hot_mut(n as u32).put(flag::PLAIN, false));
+        if !fast {
+            (0..table.store.len()).for_each(|n| table.store.hot_mut(n as u32).put(flag::FAST, false));
         }
     }
     while table.close_all(Timestamp(0), &mut events) {

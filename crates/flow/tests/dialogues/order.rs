@@ -138,7 +138,10 @@ fn an_acknowledgment_that_the_next_packet_contradicts_is_not_believed() {
         claim(&mut sent[5], lie);
         let seen = check(&sent, expected);
         let counters = seen.table.counters();
-        assert_eq!((counters.acks_disbelieved > 0, counters.acks_ignored > 0), (lie < 1 << 20, lie > 1 << 20));
+        assert_eq!(
+            (counters.acks_disbelieved > 0, counters.acks_ignored > 0),
+            (lie < 1 << 20, lie > 1 << 20)
+        );
         assert_eq!(counters.gaps, u64::from(lie > 1 << 20));
     }
 }

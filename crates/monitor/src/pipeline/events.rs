@@ -1,11 +1,12 @@
 //! What becomes of flows: they open, FROM and TO are settled, connections start and end, records are written.
 
-use flow::{CloseReason, Event, Events, Flow, FlowEvent, FlowIdx, SideCounters};
+use flow::{CloseReason, Event, Events, Flow, FlowEvent, FlowIdx, Place, SideCounters};
 use parsers::flow_level::{flow_record, tcp_conn_time};
 use parsers::{FlowContext, FlowFacts, Gap, Segment, Stream};
 use wire::packet::TcpFlags;
 use wire::{IpProtocol, Packet, Side, Timestamp};
 
+use super::parse::Input;
 use super::{FlowVerdict, Monitor, Rare};
 use crate::outputs::nobody;
 
@@ -15,28 +16,21 @@ impl Monitor {
             match what {
                 FlowEvent::Opened => self.on_opened(flow, packet),
                 FlowEvent::Bytes { side, chunk, ts, place } => {
-                    self.on_bytes(flow, side, Segment { bytes: events.bytes(chunk, payload), ts, place });
+                    let segment = Segment { bytes: events.bytes(chunk, payload), ts, place };
+                    self.parse(flow, side, Input::Bytes(segment));
                 }
                 FlowEvent::Datagram { side, chunk, cut, ts } => {
-                    self.on_datagram(flow, side, events.bytes(chunk, payload), (cut, ts));
+                    let (bytes, place) = (events.bytes(chunk, payload), Place::default());
+                    self.parse(flow, side, Input::Datagram(Segment { bytes, ts, place }, cut));
                 }
-                FlowEvent::Gap { side, seq, len, ts } => self.on_gap(flow, side, Gap { seq, len, ts }),
-                FlowEvent::End { side, ts } => self.on_end(flow, side, ts),
+                FlowEvent::Gap { side, seq, len, ts } => {
+                    self.parse(flow, side, Input::Gap(Gap { seq, len, ts }));
+                }
+                FlowEvent::End { side, ts } => self.parse(flow, side, Input::End(ts)),
                 FlowEvent::Terminated { reason, ts } => self.on_terminated(flow, reason, ts),
                 FlowEvent::ActiveTimeout => self.record(flow, "active_timeout", self.now),
                 FlowEvent::Closed { reason, ts } => self.on_closed(flow, reason, ts),
             }
-        }
-    }
-
-    /// What an ordinary segment said.
-    #[inline]
-    pub(super) fn on_ordinary(&mut self, idx: FlowIdx, events: &Events, payload: &[u8]) {
-        match *events.list() {
-            [Event { what: FlowEvent::Bytes { side, chunk, ts, place }, .. }] => {
-                self.on_bytes(idx, side, Segment { bytes: events.bytes(chunk, payload), ts, place });
-            }
-            _ => self.on_events(events, payload, None),
         }
     }
 
@@ -106,8 +100,9 @@ impl Monitor {
     fn on_terminated(&mut self, idx: FlowIdx, reason: CloseReason, ts: Timestamp) {
         if reason == CloseReason::Rst {
             // Neither side has more to say.
-            self.on_end(idx, Side::A, ts);
-            self.on_end(idx, Side::B, ts);
+            for side in [Side::A, Side::B] {
+                self.parse(idx, side, Input::End(ts));
+            }
         }
         self.close_stream(idx);
         if reason == CloseReason::Rst {

@@ -69,7 +69,16 @@ impl StreamParser for Connection {
         }
         let mut rest = segment;
         while !rest.bytes.is_empty() {
-            let used = self.step(direction, rest, out);
+            let used = match self.lane(direction).state {
+                State::Between => self.between(direction, rest, out),
+                State::Body(_) => self.body(direction, rest, out),
+                State::Head => self.collect(direction, rest, out),
+                State::LongHead { line_empty, body } => {
+                    self.long_head(direction, (line_empty, body), rest, out)
+                }
+                State::Lost => self.search(direction, rest, out),
+                State::Over => rest.bytes.len(),
+            };
             rest = rest.behind(used);
         }
         self.server_seen |= direction == Direction::ServerToClient;
@@ -116,20 +125,6 @@ impl Connection {
         self.wanted = Some(Wanted::new(out.columns()));
         if out.flow.midstream {
             self.transactions.join_midway();
-        }
-    }
-
-    #[inline]
-    fn step(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
-        match self.lane(direction).state {
-            State::Between => self.between(direction, segment, out),
-            State::Body(_) => self.body(direction, segment, out),
-            State::Head => self.collect(direction, segment, out),
-            State::LongHead { line_empty, body } => {
-                self.long_head(direction, (line_empty, body), segment, out)
-            }
-            State::Lost => self.search(direction, segment, out),
-            State::Over => segment.bytes.len(),
         }
     }
 

@@ -44,7 +44,7 @@ pub enum State {
 pub struct Lane {
     pub state: State,
     /// The message in progress.
-    pub message: Progress,
+    pub message: Extent,
     collector: Option<Box<Collector>>,
     direction: Direction,
 }
@@ -53,7 +53,7 @@ const _: () = assert!(size_of::<Lane>() == 64, "every segment touches a lane");
 
 /// How far a message has come behind its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct Extent {
     /// Arrival of its last byte so far.
     pub last: Timestamp,
     pub body_bytes: u64,
@@ -99,10 +99,10 @@ enum Scanned {
     NoHead { unused: usize },
 }
 
-impl Progress {
+impl Extent {
     /// A message whose head was complete at `ts`.
-    pub fn at(ts: Timestamp) -> Progress {
-        Progress { last: ts, body_bytes: 0, gap: false, last_lost: false, end_lost: false }
+    pub fn at(ts: Timestamp) -> Extent {
+        Extent { last: ts, body_bytes: 0, gap: false, last_lost: false, end_lost: false }
     }
 
     /// More bytes of the message.
@@ -116,7 +116,7 @@ impl Progress {
 
 impl Lane {
     pub fn new(direction: Direction) -> Lane {
-        let message = Progress::at(Timestamp::MIN);
+        let message = Extent::at(Timestamp::MIN);
         Lane { state: State::Between, message, direction, collector: None }
     }
 

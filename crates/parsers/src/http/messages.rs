@@ -7,7 +7,7 @@ use wire::TcpSeq;
 use super::body::Body;
 use super::connection::Connection;
 use super::head::{self, Coding, Head, RequestHead, RequestLine, ResponseHead};
-use super::lane::{Progress, State};
+use super::lane::{Extent, State};
 use super::probe;
 use super::transaction::{self, Method, Request, Wanted};
 use crate::pairing::{Expects, Fit, Spot};
@@ -80,7 +80,7 @@ impl Connection {
         self.simple |= request.is_simple();
         self.waiting_bytes += request.text_bytes();
         self.request = number;
-        self.client.message = Progress::at(span.last);
+        self.client.message = Extent::at(span.last);
         self.body_doubtful = false;
         self.bound(out);
         let framing = head.framing;
@@ -116,7 +116,7 @@ impl Connection {
         let (spot, response) = self.transactions.response(span.first, how.place, |_| Fit::Maybe);
         response.become_one(head, interim);
         self.response = spot;
-        self.server.message = Progress::at(span.last);
+        self.server.message = Extent::at(span.last);
         let request = self.transactions.request_of(spot);
         let method = request.map(|r| r.method);
         self.body_doubtful = request.is_some_and(|r| r.expects_continue)
@@ -166,13 +166,13 @@ impl Connection {
         match direction {
             Direction::ClientToServer => {
                 if let Some(request) = self.transactions.finish_request(self.request, end) {
-                    request.progress = self.client.message;
+                    request.extent = self.client.message;
                 }
             }
             Direction::ServerToClient => {
-                let progress = self.server.message;
+                let extent = self.server.message;
                 if let Some(response) = self.transactions.finish_response(self.response, end) {
-                    response.progress = progress;
+                    response.extent = extent;
                 }
             }
         }
@@ -206,7 +206,7 @@ impl Connection {
         if matches!(self.server.state, State::Body(_) | State::LongHead { .. })
             && let Some(response) = self.transactions.response_mut(self.response)
         {
-            response.progress = self.server.message;
+            response.extent = self.server.message;
         }
         self.flush(out);
         while self.waiting_bytes > WAITING_BYTES_MAX
@@ -267,7 +267,7 @@ impl Connection {
         let (spot, response) = self.transactions.response(segment.ts, segment.place, |_| Fit::Maybe);
         response.become_simple();
         self.response = spot;
-        self.server.message = Progress::at(segment.ts);
+        self.server.message = Extent::at(segment.ts);
         self.enter(Direction::ServerToClient, Body::UntilEnd, None, None, out);
     }
 }

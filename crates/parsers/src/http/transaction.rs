@@ -3,7 +3,7 @@
 use tuple::TupleWriter;
 
 use super::head::{RequestHead, ResponseHead, Version, kind};
-use super::lane::Progress;
+use super::lane::Extent;
 use super::{fields, url};
 use crate::pairing::{Answers, Transaction};
 use crate::{Columns, Output, Quality};
@@ -15,7 +15,7 @@ const KEPT_BYTES: usize = 1024;
 /// A request, as far as wanted columns need it.
 #[derive(Debug)]
 pub struct Request {
-    pub progress: Progress,
+    pub extent: Extent,
     pub method: Method,
     pub version: Option<Version>,
     /// Waits for `100 Continue` before it sends its body.
@@ -32,7 +32,7 @@ pub struct Request {
 /// A response.
 #[derive(Debug)]
 pub struct Response {
-    pub progress: Progress,
+    pub extent: Extent,
     pub version: Version,
     /// 0: none, as in HTTP/0.9.
     pub status: u16,
@@ -91,7 +91,7 @@ impl Wanted {
 impl Default for Request {
     fn default() -> Self {
         Request {
-            progress: Progress::at(Timestamp::MIN),
+            extent: Extent::at(Timestamp::MIN),
             method: Method::Other,
             version: None,
             expects_continue: false,
@@ -193,7 +193,7 @@ impl Answers<Request> for Response {}
 impl Default for Response {
     fn default() -> Self {
         Response {
-            progress: Progress::at(Timestamp::MIN),
+            extent: Extent::at(Timestamp::MIN),
             version: *b"0.9",
             status: 0,
             interim: 0,
@@ -233,13 +233,13 @@ impl Response {
             w.text(fields::CONTENT_TYPE, &self.content_type);
         }
         // Its request was not known when it came: what was taken for its body is not.
-        let no_body = to_head && self.progress.body_bytes > 0;
+        let no_body = to_head && self.extent.body_bytes > 0;
         if no_body {
             w.u64(fields::RESPONSE_BYTES, 0);
-        } else if !self.progress.end_lost {
-            w.u64(fields::RESPONSE_BYTES, self.progress.body_bytes);
-            if columns.has(fields::TRANSFER_TIME_NS) && !self.progress.last_lost {
-                w.i64(fields::TRANSFER_TIME_NS, self.progress.last.since(first));
+        } else if !self.extent.end_lost {
+            w.u64(fields::RESPONSE_BYTES, self.extent.body_bytes);
+            if columns.has(fields::TRANSFER_TIME_NS) && !self.extent.last_lost {
+                w.i64(fields::TRANSFER_TIME_NS, self.extent.last.since(first));
             }
         }
     }
@@ -292,8 +292,8 @@ fn write(transaction: &Transaction<Request, Response>, wanted: &Wanted, w: &mut 
         if wanted.texts {
             request.write_texts(columns, w);
         }
-        if !request.progress.end_lost {
-            w.u64(fields::REQUEST_BYTES, request.progress.body_bytes);
+        if !request.extent.end_lost {
+            w.u64(fields::REQUEST_BYTES, request.extent.body_bytes);
         }
     }
     if let Some(response) = response {
@@ -314,8 +314,8 @@ fn write(transaction: &Transaction<Request, Response>, wanted: &Wanted, w: &mut 
 /// was complete, or the packets' times are wrong.
 fn response_time(transaction: &Transaction<Request, Response>) -> Option<i64> {
     let (request, _) = transaction.request().zip(transaction.response())?;
-    let seen = !(request.progress.end_lost || request.progress.last_lost);
-    seen.then(|| transaction.response_first().since(request.progress.last))
+    let seen = !(request.extent.end_lost || request.extent.last_lost);
+    seen.then(|| transaction.response_first().since(request.extent.last))
 }
 
 fn quality(transaction: &Transaction<Request, Response>, midstream: bool) -> Quality {
@@ -325,7 +325,7 @@ fn quality(transaction: &Transaction<Request, Response>, midstream: bool) -> Qua
     match () {
         () if midstream => Quality::Midstream,
         () if transaction.resynchronised() => Quality::Resync,
-        () if request.progress.gap || response.progress.gap => Quality::GapBody,
+        () if request.extent.gap || response.extent.gap => Quality::GapBody,
         () if response_time(transaction).is_some_and(|time| time < 0) => Quality::Untimed,
         () => Quality::Exact,
     }

@@ -27,14 +27,14 @@ struct Node {
     handle: Box<[u8]>,
     /// Empty where only names in this directory are known.
     name: Box<[u8]>,
-    parent: Option<Place>,
+    parent: Option<NodeId>,
     generation: u32,
     used: bool,
 }
 
 /// A node, unless its place has been given to another.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct NodeId {
     at: u32,
     generation: u32,
 }
@@ -89,13 +89,13 @@ impl Names {
         }
     }
 
-    fn find(&self, handle: &[u8]) -> Option<Place> {
+    fn find(&self, handle: &[u8]) -> Option<NodeId> {
         let at = *self.by_handle.find(xxh3_64(handle), |at| *self.nodes[*at as usize].handle == *handle)?;
-        Some(Place { at, generation: self.nodes[at as usize].generation })
+        Some(NodeId { at, generation: self.nodes[at as usize].generation })
     }
 
     /// The place of `handle`, an old or a new one; `parent` keeps its own.
-    fn place_beside(&mut self, handle: &[u8], parent: Option<Place>) -> Place {
+    fn place_beside(&mut self, handle: &[u8], parent: Option<NodeId>) -> NodeId {
         if let Some(place) = self.find(handle) {
             self.nodes[place.at as usize].used = true;
             return place;
@@ -118,7 +118,7 @@ impl Names {
         };
         let nodes = &self.nodes;
         self.by_handle.insert_unique(xxh3_64(handle), at as u32, |at| xxh3_64(&nodes[*at as usize].handle));
-        Place { at: at as u32, generation: self.generation }
+        NodeId { at: at as u32, generation: self.generation }
     }
 
     /// Forgets a node that has not been used since the hand was there last.

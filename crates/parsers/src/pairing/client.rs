@@ -1,8 +1,8 @@
 //! How this client behaves: whether it asks again only when it has been answered.
 
-/// Times it has to be seen before it counts as a habit.
+/// So often has a client to ask again just when all was answered, with nothing missing, before it counts as one that waits.
 const TURNS_MIN: u8 = 2;
-/// The same where messages were missing, and the rest fitted together.
+/// So many rounds in turn, in which messages are missing, have to fit for the same.
 const FITS_MIN: u8 = 3;
 
 /// What the client has been seen to do.
@@ -21,7 +21,9 @@ pub enum Conduct {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Client {
     conduct: Conduct,
+    /// How often it asked again when all was answered, with nothing missing.
     turns: u8,
+    /// The last so many damaged rounds can have been rounds.
     fits: u8,
     /// It has asked several things in one round.
     batches: bool,
@@ -64,7 +66,8 @@ impl Client {
         self.conduct = Conduct::AsksAnyTime;
     }
 
-    /// A round in which messages are missing is over; `fitted`: what was seen of it can be a round.
+    /// A round in which messages are missing is over; `fitted`: as many responses as requests can have been in it. One that does
+    /// not fit shows that the client may not wait after all: it has to be seen to do so again.
     pub fn ended_round(&mut self, fitted: bool) {
         self.fits = if fitted { self.fits.saturating_add(1) } else { 0 };
         self.conduct = match self.conduct {

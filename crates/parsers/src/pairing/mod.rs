@@ -15,6 +15,44 @@
 //!    ([`numbering`]): those with the same number belong together.
 //!
 //! What cannot be told is handed out in halves: two halves are true, a wrong pair is not.
+//!
+//! # In which state a transaction is
+//!
+//! Three of its fields say so: how much of the request was seen (`asked`), how much of the response (`answered`), and what may
+//! still come (`outcome`).
+//!
+//! | `asked` | `answered` | `outcome` | it |
+//! |---|---|---|---|
+//! | Begun | Unseen | Open | is a request that is being sent |
+//! | Ended | Unseen | Open | waits for its response |
+//! | Begun, Ended | Begun | Open | is being answered |
+//! | Ended | Ended | Open | is over: a pair |
+//! | Ended | Unseen | Silent | is over: it has no response by its meaning |
+//! | Ended | Unseen | Half | is over: its response was not seen, or cannot be told from others |
+//! | Unseen | Begun, Ended | Open | is the response to a missing request; or, kept apart, one held until its round is over |
+//! | Unseen | Ended | Half | is over: a response of which the request is not known |
+//! | Unseen | Unseen | Open | stands for a request that is missing, and counts |
+//! | any | any | BrokenOff | is handed out as it is: the connection ended, or there were too many. (Without both: it was moved to its pair.) |
+//!
+//! Why it got there:
+//!
+//! - **A pair.** Counting is exact and the response was the next one; or it was the only one possible; or counting was lost, the
+//!   round ended, and request and response have the same number in it (`recounted`).
+//! - **Half.** Counting was lost and the round ended without a pair for it; or the client keeps no rounds
+//!   ([`client::Conduct::AsksAnyTime`]); or the server said all it had to say.
+//!
+//! How far counting holds is a state of the connection, [`queue::Counting`]:
+//!
+//! ```text
+//!            bytes of the client are missing            a response comes beyond those below
+//!   Exact ────────────────────────────────► ExactBelow ─────────────────────────────────► Lost(Requests)
+//!     │ ▲                                        │                                             │
+//!     │ └── how many requests they hid is known ─┘                                             │
+//!     │ bytes of the server are missing, or a response contradicts the count                   │
+//!     └───────────────────────────────────────────────────────────────────► Lost(Responses)    │
+//!     ▲                                                                           │            │
+//!     └──── a client that waits begins a round, or a response can have one request only ───────┘
+//! ```
 
 mod client;
 mod numbering;

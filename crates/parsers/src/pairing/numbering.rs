@@ -1,8 +1,12 @@
 //! Numbers the messages of a round from both ends, where some are missing.
 //!
-//! A round has as many responses as requests. A hole hides at least and at most so many messages. Counted from the front,
-//! from the end, and by what the other side's count leaves room for, most messages have one number only. A request and a
-//! response with the same number belong together, whatever is missing.
+//! A round has as many responses as requests, but some of both were not captured. Of each hole it is known how many messages it
+//! hides at least and at most. So a message's number in its round, counted from the front and again from the end, is known to be
+//! between two bounds; and neither side can have more messages than the other has room for. Where both bounds are equal the
+//! number is known, and a request and a response with the same number belong together, whatever is missing.
+//!
+//! Example: four requests; of the responses the first two, a hole, and one. One response is in the hole, so the one behind it
+//! is the fourth.
 //!
 //! Knows no bytes and no protocol.
 

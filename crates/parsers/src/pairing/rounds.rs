@@ -1,8 +1,13 @@
 //! What is done where counting is lost: responses are held until their round is over, and then numbered with its requests.
 //!
-//! A round is over when the client asks again with a higher acknowledgment: if it only asks when everything was answered, the
-//! server's bytes below that acknowledgment hold exactly the responses to what was asked before. Whether it does is the
-//! client's habit ([`Client`](super::client::Client)): as long as that is not known, the pairs found are held, too.
+//! A round is over when the client asks again and acknowledges more than before. If the client asks only when everything was
+//! answered, then the server's bytes between the two acknowledgments are the responses to the round, all of them and nothing else.
+//! Whether it is such a client [`Client`](super::client::Client) knows: as long as that has not shown, the pairs found are held, too
+//! ([`Loose::pending`]), and are right or wrong together.
+//!
+//! In time: [`Transactions::begin_round`] ends the round before with [`Transactions::settle`], which numbers it
+//! ([`Transactions::pair_round`]), and counts anew from the first request of the new one ([`Transactions::count_anew`]).
+//! [`Transactions::attribute_in_round`] knows the two cases in which a response need not wait for its round to end.
 
 use flow::Place;
 use wire::{TcpSeq, Timestamp};
@@ -52,7 +57,7 @@ pub(super) struct Loose<Q, R> {
     responses: Slots<Transaction<Q, R>>,
     /// Those before this one are settled: of rounds that are over.
     settled: u64,
-    /// Pairs, until the client's habit is known.
+    /// Pairs found, until it is known whether the client waits.
     pending: Vec<Pair>,
     /// Some of the present round could not be held.
     overflowed: bool,
@@ -366,7 +371,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         pairs.iter().all(can_be).then_some(pairs)
     }
 
-    /// Whether the pairs found so far are right is known now.
+    /// It is known now whether the client waits, and so whether the pairs found so far are `right`: makes them, or hands out halves.
     fn decide_pending(&mut self, right: bool) {
         let Some(loose) = &mut self.loose else { return };
         for Pair { request, response, is_whole } in std::mem::take(&mut loose.pending) {

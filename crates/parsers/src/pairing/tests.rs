@@ -131,7 +131,7 @@ fn a_client_that_waits() {
 }
 
 #[test]
-fn before_a_habit_is_known() {
+fn before_it_is_known_whether_the_client_waits() {
     check("q1 r1 Q2 r2 q3 r3 q4 r4", "11 -2 33 44'");
     check("q1 R1 q2 r2", "1- 22'");
 }

@@ -62,14 +62,15 @@ pub(super) enum Silence {
 /// What may still come of a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Outcome {
-    /// What is missing of it.
+    /// The rest of it.
     #[default]
     Open,
-    /// No response: it has none ([`Expects::Nothing`]), or was silently done ([`Expects::Perhaps`]).
+    /// No response: the request has none ([`Expects::Nothing`]), or what it asked was done without a word
+    /// ([`Expects::Perhaps`]).
     Silent,
-    /// No other part: it was not seen, or which it is cannot be told.
+    /// Not the other half: it was not seen, or it cannot be told which it is. The half that has begun still goes on.
     Half,
-    /// Not even the rest of what has begun.
+    /// Nothing, not even the rest of a half that has begun.
     BrokenOff,
 }
 
@@ -82,7 +83,7 @@ pub struct Transaction<Q, R> {
     pub(super) outcome: Outcome,
     pub(super) expects: Expects,
     pub(super) silence: Silence,
-    /// The pair was found by more than counting, behind missing messages.
+    /// Messages are missing before, and the pair was found in spite of that.
     pub(super) recounted: bool,
     /// The request was found by looking for it.
     pub(super) found: bool,
@@ -127,7 +128,7 @@ impl<Q, R> Transaction<Q, R> {
         self.response_first
     }
 
-    /// Found behind missing messages: by looking for the request, or by more than counting.
+    /// Found behind missing messages: the request by looking for it, or the pair in spite of them.
     #[inline]
     pub fn resynchronised(&self) -> bool {
         self.recounted || self.found
@@ -197,7 +198,7 @@ pub(crate) fn can_answer(question: Place, answer: Place) -> bool {
     heard_question && news
 }
 
-/// What is known of the end of a direction's last message, where the next one begins.
+/// Where the last message of a direction ended, as far as that is known. If the next one begins elsewhere, messages are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Edge {
     /// Nothing was said yet: the next message begins wherever it does.
@@ -205,10 +206,10 @@ pub(super) enum Edge {
     Start,
     /// A message is under way.
     Within,
-    /// Here.
+    /// It ended here, and nothing is known to be missing behind it.
     At(TcpSeq),
-    /// Here; bytes behind it are missing.
+    /// It ended here, and bytes behind it are missing.
     Missing(TcpSeq),
-    /// Not known.
+    /// Where it ended is not known.
     Unknown,
 }

@@ -13,13 +13,13 @@ use capture::{Block, Record, Source};
 use stream::Stretch;
 use wire::{LinkType, Timestamp};
 
+use crate::dispatch::{Dispatch, Share, WorkerGone};
 use crate::epochs::{EPOCH_NS, Epochs};
 use crate::in_flight::{InFlight, Weight};
 use crate::job::PacketFacts;
 use crate::losses::{LossMeter, lost};
 use crate::pressure::{Change, Governor, Look};
 use crate::ring::Receiver;
-use crate::spread::{Share, Spread, WorkerGone};
 use crate::vitals::{Reading, Vitals};
 use crate::worker::{Closing, Part, Report, Worker};
 use crate::{Accounting, Progress};
@@ -38,7 +38,7 @@ pub(crate) enum Message {
 }
 
 /// One thread of a job.
-pub(crate) struct Crew {
+pub(crate) struct Thread {
     /// Its worker; none for a reader that deals.
     pub worker: Option<usize>,
     pub tell: SyncSender<Message>,
@@ -48,9 +48,9 @@ pub(crate) struct Crew {
     pub core: Option<usize>,
 }
 
-impl Crew {
+impl Thread {
     /// Starts a thread that does `work`.
-    pub fn spawn(self, work: impl FnOnce(&Crew) + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    pub fn spawn(self, work: impl FnOnce(&Thread) + Send + 'static) -> std::io::Result<JoinHandle<()>> {
         let name = self.worker.map_or("reader".to_owned(), |n| format!("worker {n}"));
         Builder::new().name(name.clone()).spawn(move || {
             if let Some(id) = self.core {
@@ -155,14 +155,14 @@ impl Crew {
     }
 
     /// Reads a source and deals its packets.
-    pub fn deal(&self, mut source: Box<dyn Source>, mut spread: Spread) {
+    pub fn deal(&self, mut source: Box<dyn Source>, mut dispatch: Dispatch) {
         let mut log = Logbook::default();
-        let mut block = spread.empty_block();
+        let mut block = dispatch.empty_block();
         while !self.is_stopped() && source.next_block(&mut block) {
             self.facts(log.saw(&block));
             self.names(log.new_names(source.as_ref()));
             self.vitals[0].write_position(source.progress());
-            match spread.deal(block, source.as_ref()) {
+            match dispatch.deal(block, source.as_ref()) {
                 Ok(Progress::Continue) => {}
                 Ok(Progress::LimitReached) => {
                     log.limit_reached = true;
@@ -171,13 +171,13 @@ impl Crew {
                 // It has told why itself.
                 Err(WorkerGone) => break,
             }
-            block = spread.empty_block();
+            block = dispatch.empty_block();
         }
         // Where a worker is gone it has told why itself.
-        let _ = spread.finish(source.as_ref());
+        let _ = dispatch.finish(source.as_ref());
         self.names(log.new_names(source.as_ref()));
-        log.unwanted = spread.unwanted();
-        let (accounting, clock) = (spread.accounting(), spread.clock());
+        log.unwanted = dispatch.unwanted();
+        let (accounting, clock) = (dispatch.accounting(), dispatch.clock());
         self.tell(Message::Closing(log.closing(accounting, source.as_ref(), clock)));
     }
 

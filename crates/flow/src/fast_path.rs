@@ -1,5 +1,5 @@
-//! The ordinary segment of an ordinary connection: in order, acknowledging nothing unseen, of a flow in which nothing
-//! is amiss. Promises to change exactly what the full state machine would, or nothing: then that has to be asked.
+//! The fast path: the next segment in order, which acknowledges nothing unseen, of a connection in which nothing is
+//! amiss; nearly all are so. Promises to change exactly what the full state machine would, or nothing: then that has to be asked.
 //! Needs one cache line of the flow.
 
 use wire::packet::TcpFlags;
@@ -9,7 +9,7 @@ use crate::gatekeeping::MAX_WINDOW;
 use crate::metrics::Letter;
 use crate::record::{Hot, SMALL, flag};
 
-/// What a table allows of a plain segment.
+/// What a table allows on the fast path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     /// A connection may be silent for so long.
@@ -28,7 +28,7 @@ pub struct Segment {
     pub(crate) len: u32,
     pub(crate) seq: TcpSeq,
     pub(crate) ack: TcpSeq,
-    /// 0: whatever the packet is, it is not plain.
+    /// 0: whatever the packet is, it does not take the fast path.
     window: u16,
     pub(crate) ip_id: u16,
     pub(crate) checksum: u16,
@@ -42,7 +42,7 @@ impl Segment {
         const SPECIAL: TcpFlags = TcpFlags(0x17); // ACK, RST, SYN, FIN
         let len = packet.payload_original_len;
         let tcp = if let Transport::Tcp(tcp) = packet.transport { tcp } else { TcpInfo::default() };
-        let may_be_plain = (tcp.flags.0 & SPECIAL.0 == TcpFlags::ACK.0)
+        let fits_fast_path = (tcp.flags.0 & SPECIAL.0 == TcpFlags::ACK.0)
             & (packet.payload.len() as u32 == len)
             & (len <= SMALL);
         Segment {
@@ -51,25 +51,25 @@ impl Segment {
             len,
             seq: tcp.seq,
             ack: tcp.ack,
-            window: if may_be_plain { tcp.window } else { 0 },
+            window: if fits_fast_path { tcp.window } else { 0 },
             ip_id: packet.ip_id,
             checksum: packet.checksum,
         }
     }
 
-    /// Whether nothing in the packet itself says that it is not plain.
+    /// Whether nothing in the packet itself keeps it off the fast path.
     #[inline]
-    pub(crate) fn may_be_plain(&self) -> bool {
+    pub(crate) fn fits_fast_path(&self) -> bool {
         self.window != 0
     }
 }
 
-/// Takes a segment in; false when it is not plain, and nothing is changed then.
+/// Takes a segment in; false when it does not take the fast path, and nothing is changed then.
 #[inline(always)]
 pub(crate) fn take_in(hot: &mut Hot, side: Side, segment: &Segment, rules: Rules) -> bool {
     let (own, other) = (side.index(), side.other().index());
     let &Segment { ts, packet_bytes, len, seq, ack, window, .. } = segment;
-    if !(hot.has(flag::PLAIN) & segment.may_be_plain()) || !is_timely(hot, ts, rules) {
+    if !(hot.has(flag::FAST) & segment.fits_fast_path()) || !is_timely(hot, ts, rules) {
         return false;
     }
     let advance = ack.distance(hot.ack[own]);

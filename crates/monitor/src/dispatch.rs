@@ -75,7 +75,7 @@ struct Hand {
 }
 
 /// See the module's text.
-pub(crate) struct Spread {
+pub(crate) struct Dispatch {
     gate: Gate,
     accounting: Accounting,
     seed: u64,
@@ -106,16 +106,16 @@ struct Stop {
 /// The worker at the other end is gone.
 pub(crate) struct WorkerGone;
 
-impl Spread {
+impl Dispatch {
     /// Deals to `workers` workers; also where each finds its shares. What a plan asks of `packets_only` needs no flows.
     pub fn new(
         gate: Gate,
         workers: usize,
         (seed, packets_only): (u64, bool),
-    ) -> (Spread, Vec<Receiver<Share>>) {
+    ) -> (Dispatch, Vec<Receiver<Share>>) {
         let by_block = packets_only && gate.is_open();
         let (lanes, receivers) = (0..workers).map(|_| ring(BLOCKS_WAITING)).unzip();
-        let spread = Spread {
+        let dispatch = Dispatch {
             gate,
             accounting: Accounting::default(),
             seed,
@@ -130,7 +130,7 @@ impl Spread {
             unwanted: Vec::new(),
             dealt: VecDeque::new(),
         };
-        (spread, receivers)
+        (dispatch, receivers)
     }
 
     /// An empty block to fill: one that all workers are done with, or a new one.

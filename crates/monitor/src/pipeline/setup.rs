@@ -1,0 +1,124 @@
+//! A monitor as it is before the first packet: its limits, and what its plan asks of it.
+
+use flow::{Events, Table};
+use parsers::flow_level::flow_record;
+use plan::{MonitorSpec, Sample};
+use wire::Timestamp;
+
+use super::Monitor;
+use crate::Accounting;
+use crate::address_filter::AddressFilter;
+use crate::gate::Gate;
+use crate::limiter::Limiter;
+use crate::networks::Networks;
+use crate::outputs::{FLOW_FIELDS, Outputs};
+use crate::sample::Adaptive;
+
+/// Limits of a monitor.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The flow table's; `detail` is decided by the plan.
+    pub flow: flow::Config,
+    /// Bytes of IP fragments that may wait for others.
+    pub fragment_bytes_max: usize,
+    /// What parsers may keep of each flow.
+    pub parsers: parsers::Limits,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        let (flow, parsers) = (flow::Config::default(), parsers::Limits::default());
+        Config { flow, fragment_bytes_max: 4 << 20, parsers }
+    }
+}
+
+impl Config {
+    /// What each of `workers` workers may use of it.
+    #[must_use]
+    pub fn share(&self, workers: usize) -> Config {
+        let workers = workers.max(1);
+        Config {
+            flow: flow::Config {
+                flows_max: self.flow.flows_max.div_ceil(workers),
+                held_bytes_max: self.flow.held_bytes_max.div_ceil(workers),
+                ..self.flow.clone()
+            },
+            fragment_bytes_max: self.fragment_bytes_max.div_ceil(workers),
+            parsers: self.parsers,
+        }
+    }
+}
+
+/// What a plan asks of every packet, settled once.
+#[derive(Clone, Copy)]
+pub(super) struct Asks {
+    /// Nothing but the packets themselves: there is no need to know their flows.
+    pub packets_only: bool,
+    pub packets: bool,
+    pub connections: bool,
+    pub payload: bool,
+    /// FROM and TO leave nothing out.
+    pub every_flow: bool,
+    /// Who a flow is, in what is written without a protocol's parser.
+    pub identity: bool,
+    /// What flow records count.
+    pub counts: bool,
+    /// What flow records say of a connection's life.
+    pub life: bool,
+    /// What flows' packets came through.
+    pub path: bool,
+    /// SAMPLE auto: the rate may change.
+    pub adapts: bool,
+    /// The rate at which flows are in where that does not change.
+    pub rate: f64,
+}
+
+impl Monitor {
+    /// A monitor with nothing seen yet, behind a gate of its own.
+    #[must_use]
+    pub fn new(spec: &MonitorSpec, config: Config) -> Monitor {
+        let gate = Gate::new(spec, Limiter::new(spec.limit), config.fragment_bytes_max);
+        Monitor::behind(gate, spec, config)
+    }
+
+    /// A monitor behind `gate`.
+    #[must_use]
+    pub fn behind(gate: Gate, spec: &MonitorSpec, config: Config) -> Monitor {
+        let mut outputs = Outputs::new(spec);
+        let reports_again = config.flow.active_timeout_ns.is_some();
+        let flow = flow::Config { detail: outputs.detail(), ..config.flow };
+        let addresses = AddressFilter::new(spec);
+        let every_flow = addresses.passes_all();
+        let adapts = spec.sample == Sample::Auto;
+        let asks = Asks {
+            packets_only: every_flow && !adapts && outputs.reads_packets_only(),
+            packets: outputs.reads_packets(),
+            connections: outputs.reads_connections(),
+            payload: outputs.reads_payload(),
+            every_flow,
+            identity: outputs.wants_any(&FLOW_FIELDS),
+            counts: outputs.records_want(&flow_record::COUNTS),
+            life: outputs.records_want(&[flow_record::CONN_STATE, flow_record::HISTORY]),
+            path: outputs.wants_path(),
+            adapts,
+            rate: if let Sample::Fraction(p) = spec.sample { p } else { 1.0 },
+        };
+        Monitor {
+            gate,
+            addresses,
+            asks,
+            adaptive: Adaptive::new(flow.tcp_idle_ns, flow.udp_idle_ns),
+            table: Table::new(flow),
+            outputs,
+            limits: config.parsers,
+            networks: Networks::default(),
+            events: Events::default(),
+            accounting: Accounting::default(),
+            clock: Timestamp::MIN,
+            now: Timestamp::MIN,
+            latest: Timestamp::MIN,
+            watermark: Timestamp::MIN,
+            reports_again,
+        }
+    }
+}
