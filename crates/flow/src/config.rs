@@ -33,7 +33,8 @@ pub struct Config {
     pub held_bytes_max_per_direction: usize,
     /// Bytes that may wait in the whole table.
     pub held_bytes_max: usize,
-    /// How long bytes that were acknowledged may still come late: how much a capture may have its packets out of order.
+    /// How long bytes that were acknowledged may still come late: how much a capture may have its packets out of order. Five times
+    /// as long where fewer than four packets of the connection have come since.
     pub reorder_wait_ns: i64,
     /// How long bytes that were not acknowledged may still come.
     pub gap_wait_ns: i64,

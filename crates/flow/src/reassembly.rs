@@ -105,6 +105,8 @@ pub(crate) struct Waiting {
     last_gap: (i64, i64),
     /// Segments in a row at an implausible place: where the next would be, and how many.
     strays: (TcpSeq, u8),
+    /// Packets of the connection since bytes are waited for.
+    packets: u8,
 }
 
 #[derive(Debug)]
@@ -131,6 +133,10 @@ pub(crate) const PLAUSIBLE: i32 = 1 << 30;
 const STRAYS_BELIEVED: u8 = 3;
 /// The same of places in a gap that was declared: a few in a row may only be late.
 const LATE_BELIEVED: u8 = 32;
+/// So many packets of the connection behind a hole say that its bytes are not only a few packets late.
+const REORDER_PACKETS: u8 = 4;
+/// Before that, so many times as long is waited for them.
+const SLOW_WAITS: i64 = 5;
 /// What a held segment costs besides its bytes.
 pub(crate) const HELD_OVERHEAD_BYTES: usize = 256;
 
@@ -386,7 +392,7 @@ impl ByteStream {
         let known = waiting.next_known();
         if let Some((acked, _)) = waiting.overtaken.filter(|(acked, _)| *acked > self.pos)
             && let Some(since) = waiting.missed_since(self.pos)
-            && out.now.since(since.max(waiting.progress)) >= out.patience.reorder_wait_ns
+            && out.now.since(since.max(waiting.progress)) >= waiting.reorder_wait(out.patience)
         {
             return Some(known.map_or(acked, |(known, _)| known.min(acked)));
         }
@@ -406,6 +412,7 @@ impl ByteStream {
         if let Some(waiting) = &mut self.waiting {
             ts = waiting.missed_since(self.pos).unwrap_or(ts);
             waiting.last_gap = (self.pos, target);
+            waiting.packets = 0;
         }
         self.advance(len);
         let counters = &mut *out.counters;
@@ -436,6 +443,9 @@ impl ByteStream {
             waiting.overtaken = more.map(|d| (pos + d, waiting.acked_by.0));
         }
         let idle = waiting.segments.is_empty() && waiting.fin.is_none() && waiting.overtaken.is_none();
+        if idle {
+            waiting.packets = 0;
+        }
         self.bits = if idle && waiting.strays.1 == 0 { self.bits & !BUSY } else { self.bits | BUSY };
     }
 
@@ -521,6 +531,7 @@ impl Default for Waiting {
             progress: Timestamp::MIN,
             last_gap: (0, 0),
             strays: (TcpSeq(0), 0),
+            packets: 0,
         }
     }
 }
@@ -553,10 +564,22 @@ impl Waiting {
         self.cost
     }
 
+    /// How long to wait for bytes that were acknowledged. Where a connection is slow a packet that stands a few packets too
+    /// late is late by more than where it is fast.
+    fn reorder_wait(&self, patience: Patience) -> i64 {
+        let is_fast = self.packets >= REORDER_PACKETS;
+        if is_fast { patience.reorder_wait_ns } else { patience.reorder_wait_ns.saturating_mul(SLOW_WAITS) }
+    }
+
+    /// A packet of the connection came while bytes are waited for.
+    pub fn count_packet(&mut self) {
+        self.packets = self.packets.saturating_add(1);
+    }
+
     /// When [`ByteStream::check`] will have something to do, if no packet comes before.
     pub fn deadline(&self, patience: Patience) -> Option<Timestamp> {
         let since = self.overtaken.and_then(|_| self.missed_since(i64::MIN));
-        let overtaken = since.map(|ts| ts.max(self.progress).plus(patience.reorder_wait_ns));
+        let overtaken = since.map(|ts| ts.max(self.progress).plus(self.reorder_wait(patience)));
         let held = self.next_known().map(|(_, ts)| ts.max(self.progress).plus(patience.gap_wait_ns));
         overtaken.into_iter().chain(held).min()
     }

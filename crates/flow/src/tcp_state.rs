@@ -201,6 +201,9 @@ pub(crate) fn on_segment(
     if flow.core().is_terminated() {
         return count_straggler(flow, side, (tcp, len), cx);
     }
+    if let Some(spill) = &mut flow.cold.spill {
+        spill.waiting.iter_mut().flatten().for_each(|waiting| waiting.count_packet());
+    }
     let special = tcp.flags.intersects(TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST);
     if special && tcp.flags.contains(TcpFlags::RST) {
         // Its payload, if any, is no stream data (RFC 9293 §3.10.7.4).

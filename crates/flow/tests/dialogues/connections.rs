@@ -133,7 +133,7 @@ fn a_gap_is_declared_when_the_bytes_were_acknowledged_long_enough_ago() {
     talk.advance(MS);
     talk.server().send(b"response");
     seen.run(&talk.take());
-    assert_eq!(seen.take_log(), "<gap100 <4h >8");
+    assert_eq!(seen.take_log(), "<gap100 <4h >8h");
     let counters = seen.only().counters(Side::A);
     assert_eq!((counters.gaps, counters.gap_bytes, counters.acked_unseen_bytes), (1, 100, 100));
     assert!(seen.only().history().contains('G'));

@@ -634,7 +634,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
                 return Some((number, false));
             }
             (Counted::OneOf, Counting::Exact) => self.doubt_silence(place, &fits),
-            (Counted::Nobody, Counting::Exact) => {}
+            // Nobody has asked; unless it came too early, which only its acknowledgment would tell.
+            (Counted::Nobody, Counting::Exact) if place.ack.is_some() => {}
             (Counted::Contradiction, Counting::Exact) => {
                 self.counting = Counting::Lost(Missing::Responses);
             }
