@@ -151,7 +151,12 @@ impl Wanted<'_> {
             command: t.get("command").map_or("", |c| c),
             key,
             statuses: statuses(t),
-            times: [time("t_req_first"), between(time("t_req_last"), first), between(first, last)],
+            // A response cannot come before its request: then the packets' times are wrong, and no time is told.
+            times: [
+                time("t_req_first"),
+                between(time("t_req_last"), first).filter(|ns| *ns >= 0),
+                between(first, last),
+            ],
         }
     }
 

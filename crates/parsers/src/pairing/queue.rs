@@ -11,7 +11,7 @@ use super::client::{Client, Conduct};
 use super::numbering::Hole;
 use super::rounds::{Loose, Round};
 use super::slots::Slots;
-use super::transaction::{Answers, Edge, Expects, Fit, Outcome, Part, Transaction, can_answer};
+use super::transaction::{Answers, Edge, Expects, Fit, Outcome, Part, Silence, Transaction, can_answer};
 use crate::Direction;
 
 /// Most requests held; beyond, the oldest is handed out as it is.
@@ -658,6 +658,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             let fit = if transaction.asked == Part::Unseen { Fit::Maybe } else { fits(&transaction.request) };
             found = match (fit, found) {
                 (Fit::Sure, _) => return Counted::To(number),
+                (Fit::Maybe, Counted::Nobody) if transaction.silence == Silence::Unknown => Counted::OneOf,
                 (Fit::Maybe, Counted::Nobody) => Counted::To(number),
                 (Fit::Maybe, _) if transaction.expects == Expects::Perhaps => Counted::OneOf,
                 (Fit::Maybe, _) => Counted::Contradiction,
@@ -683,7 +684,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
                 return;
             }
             if fits(&transaction.request) != Fit::No {
-                transaction.outcome = Outcome::Half;
+                transaction.silence = Silence::Unknown;
             }
         }
     }
@@ -694,7 +695,10 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         for before in self.next_response.max(self.base)..number {
             if let Some(transaction) = self.at(before).filter(|t| t.waits() && t.expects == Expects::Perhaps)
             {
-                transaction.outcome = Outcome::Silent;
+                transaction.outcome = match transaction.silence {
+                    Silence::Done => Outcome::Silent,
+                    Silence::Unknown => Outcome::Half,
+                };
             }
         }
     }

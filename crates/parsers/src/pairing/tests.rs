@@ -211,6 +211,9 @@ fn silence_means_something_when_all_was_seen() {
         ("ABc", Some("B"), [Silent, Open, Half]),
         // Which of two is answered is not known; the count goes on.
         ("ABc", Some("AB"), [Half, Half, Half]),
+        ("ABc", Some("AB c"), [Half, Half, Open]),
+        ("ABc", Some("AB AB c"), [Half, Half, Open]),
+        ("ABc", Some("AB B"), [Half, Open, Half]),
         ("AbC", None, [Silent, Half, Half]),
         ("ABC", None, [Silent, Silent, Silent]),
     ] {
@@ -223,11 +226,16 @@ fn silence_means_something_when_all_was_seen() {
             *request = name;
             transactions.finish_request(number, Some(TcpSeq(at + 10)));
         }
-        if let Some(told) = told {
-            let place = Place { seq: TcpSeq(500), ack: Some(TcpSeq(130)) };
-            let fit = |name: &char| if told.contains(*name) { Fit::Maybe } else { Fit::No };
+        for (i, told) in told.into_iter().flat_map(|told: &str| told.split(' ').enumerate()) {
+            let at = 500 + 10 * i as u32;
+            let place = Place { seq: TcpSeq(at), ack: Some(TcpSeq(130)) };
+            let fit = |name: &char| match told.contains(*name) {
+                true if told.len() == 1 => Fit::Sure,
+                true => Fit::Maybe,
+                false => Fit::No,
+            };
             let (spot, _) = transactions.response(Timestamp(0), place, fit);
-            transactions.finish_response(spot, Some(TcpSeq(510)));
+            transactions.finish_response(spot, Some(TcpSeq(at + 10)));
             assert!(transactions.is_exact());
         }
         transactions.end_responses();
