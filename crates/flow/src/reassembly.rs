@@ -548,10 +548,11 @@ impl Waiting {
         start < self.last_gap.1 && self.last_gap.0 < end
     }
 
-    /// Whether the other end shows by a segment that acknowledges less that it had not received what it has acknowledged.
+    /// Whether the other end shows by a segment that acknowledges less that it had not received what it has acknowledged. A
+    /// segment of the same place may only be late.
     pub fn is_contradicted(&self, (ts, seq): (Timestamp, TcpSeq)) -> bool {
         let (acked_ts, acked_seq) = self.acked_by;
-        self.overtaken.is_some() && ts > acked_ts && !seq.before(acked_seq)
+        self.overtaken.is_some() && ts > acked_ts && acked_seq.before(seq)
     }
 
     /// The other end has not received what it has acknowledged.
