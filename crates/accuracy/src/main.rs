@@ -62,8 +62,10 @@ fn main() -> Result<ExitCode> {
             wrong += count.faults.len();
             cells.push(cell(&name, *impairment, &count));
             if let Some(folder) = &flags.write {
-                let seen = impairment.apply(&recording, &truth.servers(), 0);
-                recording.write(&seen, &folder.join(format!("{name}.{impairment}.pcap")))?;
+                for seed in 0..seeds {
+                    let seen = impairment.apply(&recording, &truth.servers(), seed);
+                    recording.write(&seen, &folder.join(format!("{name}.{impairment}.{seed}.pcap")))?;
+                }
             }
         }
     }
