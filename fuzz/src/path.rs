@@ -1,7 +1,7 @@
-//! The way of packets in the monitor (`pipeline/{flows,events,payload}.rs`): flow table, recognition, parser. What the table
+//! The way of packets in the monitor (`pipeline/{slow_path,events,parse}.rs`): flow table, recognition, parser. What the table
 //! delivers is compared with what was said.
 
-use flow::{CloseReason, Config, Event, Events, FlowEvent, FlowIdx, Place, Segment as Ordinary, Table};
+use flow::{CloseReason, Config, Event, Events, FlowEvent, FlowIdx, Place, Table};
 use parsers::probing::{ProbeFlow, direction};
 use parsers::{Direction, Gap, Output, Probing, Protocol, Segment, Stream, StreamParser};
 use tuple::Schema;
@@ -54,7 +54,7 @@ impl Path {
     pub fn take(&mut self, packet: &Packet<'_>, truth: &Truth, events: &mut Events) {
         self.now = self.now.max(packet.ts);
         let at = self.table.hash(packet);
-        if self.table.process_ordinary(&at, &Ordinary::of(packet), events).is_none() {
+        if self.table.process_fast(&at, &flow::Segment::of(packet), events).is_none() {
             self.table.process_hashed(packet, &at, events);
         }
         self.on_events(events, packet.payload, truth);

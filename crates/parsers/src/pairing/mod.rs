@@ -1,5 +1,5 @@
-//! Which response answers which request, where the protocol says it by order alone: one model of how a client behaves
-//! ([`client`]) and one queue of transactions ([`queue`]), for every protocol. A protocol supplies framing (where its
+//! Which response answers which request, where only their order says it, or now and then a name: one model of how a client
+//! behaves ([`client`]) and one queue of transactions ([`queue`]), for every protocol. A protocol supplies framing (where its
 //! messages begin and end) and meaning (what they say); it keeps no order of its own.
 //!
 //! What is relied on:
@@ -13,6 +13,8 @@
 //!    server's bytes between the two acknowledgments, whatever is missing elsewhere. Where messages are missing, the
 //!    responses of the round are held until it is over, and requests and responses are then numbered from both ends
 //!    ([`numbering`]): those with the same number belong together.
+//! 4. **A name** is stronger than any count: a response that names its request answers it ([`Transactions::response_to`]). As
+//!    long as every response does, nothing is counted and there are no rounds ([`queue::Naming::Unique`]).
 //!
 //! What cannot be told is handed out in halves: two halves are true, a wrong pair is not.
 //!
@@ -36,8 +38,8 @@
 //!
 //! Why it got there:
 //!
-//! - **A pair.** Counting is exact and the response was the next one; or it was the only one possible; or counting was lost, the
-//!   round ended, and request and response have the same number in it (`recounted`).
+//! - **A pair.** The response named the request; or counting is exact and it was the next one; or counting was lost, and it was
+//!   the only one possible, or the round ended and request and response have the same number in it (`recounted`).
 //! - **Half.** Counting was lost and the round ended without a pair for it; or the client keeps no rounds
 //!   ([`client::Conduct::AsksAnyTime`]); or the server said all it had to say.
 //!
