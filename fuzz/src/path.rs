@@ -1,7 +1,7 @@
 //! The way of packets in the monitor (`pipeline/{slow_path,events,parse}.rs`): flow table, recognition, parser. What the table
 //! delivers is compared with what was said.
 
-use flow::{CloseReason, Config, Event, Events, FlowEvent, FlowIdx, Place, Table};
+use flow::{CloseReason, Config, Event, Events, FlowEvent, FlowIdx, Place, Segment as Fast, Table};
 use parsers::probing::{ProbeFlow, direction};
 use parsers::{Direction, Gap, Output, Probing, Protocol, Segment, Stream, StreamParser};
 use tuple::Schema;
@@ -53,8 +53,9 @@ impl Path {
 
     pub fn take(&mut self, packet: &Packet<'_>, truth: &Truth, events: &mut Events) {
         self.now = self.now.max(packet.ts);
-        let at = self.table.hash(packet);
-        if self.table.process_fast(&at, &flow::Segment::of(packet), events).is_none() {
+        let mut at = self.table.hash(packet);
+        self.table.prefetch_flow(&mut at, |_| {});
+        if self.table.process_fast(&at, &Fast::of(packet), events).is_none() {
             self.table.process_hashed(packet, &at, events);
         }
         self.on_events(events, packet.payload, truth);

@@ -159,8 +159,10 @@ pub(crate) fn hold_syn_data(
 pub(crate) fn settle_syn_data(flow: &mut FlowMut<'_>, side: Side, tcp: &TcpInfo, cx: &mut Context<'_>) {
     let Some(data) = flow.cold.spill.as_mut().and_then(|spill| spill.syn_data.take()) else { return };
     // Either the other end says it, or the sender goes on behind it.
-    let first = if flow.hot.is_started(side) { flow.core().start_seq(side) } else { tcp.seq };
-    let (end, heard) = if side == data.side { (tcp.seq, tcp.ack) } else { (tcp.ack, first) };
+    let (end, first) = if side == data.side { (tcp.seq, tcp.ack) } else { (tcp.ack, tcp.seq) };
+    // The sender of a SYN has heard nothing yet, whatever it has heard since.
+    let other = data.side.other();
+    let heard = if flow.hot.is_started(other) { flow.core().start_seq(other) } else { first };
     let taken = end.distance(data.seq).clamp(0, data.len as i32) as u32;
     deliver(flow, *data, (taken, Some(heard)), cx);
 }

@@ -338,6 +338,7 @@ fn data_in_the_syn() {
     talk.client().send(b" more");
     let seen = check(&talk, "open <5h >3 <5");
     assert_eq!(seen.bytes(0, Side::A), b"GET / more");
+    assert_eq!(seen.places(0, Side::A)[0].1, seen.places(0, Side::B)[0].0, "it had heard nothing");
     let mut again = Observer::new(Config::default());
     again.run(&fast).run(talk.sent());
     assert_eq!(again.take_log(), "open <5h >3 <5", "the SYN once more is a retransmission");
