@@ -55,7 +55,7 @@ impl Conversation {
             What::Fin if !self.ends.has_ended(by) => {
                 self.tell_missing(by, self.ends.said(by));
                 self.ends.end(by);
-                self.act(|parser, ts, out| parser.on_end(by, ts, out));
+                self.act(|parser, _, out| parser.on_end(by, parsers::End::Fin, out));
             }
             What::Clock(by_ns) => self.now += by_ns,
             What::Again(_) | What::Listen | What::Fin | What::Rst => {}

@@ -3,7 +3,7 @@
 
 use flow::{CloseReason, Config, Event, Events, FlowEvent, FlowIdx, Place, Segment as Fast, Table};
 use parsers::probing::{ProbeFlow, direction};
-use parsers::{Direction, Gap, Output, Probing, Protocol, Segment, Stream, StreamParser};
+use parsers::{Direction, End, Gap, Output, Probing, Protocol, Segment, Stream, StreamParser};
 use tuple::Schema;
 use wire::{FiveTuple, IpProtocol, Packet, Side, TcpSeq, Timestamp};
 
@@ -108,11 +108,11 @@ impl Path {
                     self.advance(flow, side, seq, len);
                     self.on_gap(flow, side, Gap { seq, len, ts });
                 }
-                FlowEvent::End { side, ts } => self.on_end(flow, side, ts),
+                FlowEvent::End { side, .. } => self.on_end(flow, side, End::Fin),
                 FlowEvent::Terminated { reason, ts } => {
                     if reason == CloseReason::Rst {
-                        self.on_end(flow, Side::A, ts);
-                        self.on_end(flow, Side::B, ts);
+                        self.on_end(flow, Side::A, End::Reset);
+                        self.on_end(flow, Side::B, End::Reset);
                     }
                     self.close_stream(flow);
                 }
@@ -170,8 +170,8 @@ impl Path {
         }
     }
 
-    fn on_end(&mut self, flow: FlowIdx, side: Side, ts: Timestamp) {
-        self.parse(flow, |parser, asker, out| parser.on_end(direction(side, asker), ts, out));
+    fn on_end(&mut self, flow: FlowIdx, side: Side, end: End) {
+        self.parse(flow, |parser, asker, out| parser.on_end(direction(side, asker), end, out));
     }
 
     /// Whether a parser has been found for the flow, which has been given what came before then.

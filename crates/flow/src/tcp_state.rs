@@ -302,8 +302,10 @@ fn on_syn(flow: &mut FlowMut<'_>, side: Side, tcp: &TcpInfo, now: Timestamp) {
     }
     name_client(flow, side, is_answer, now);
     // Where a stream's first bytes came before its SYN, they may not have been the first.
-    let is_whole = |side: Side| !flow.hot.is_started(side) || flow.hot.did(side, half_bit::SYN | half_bit::SYN_IMPLIED);
-    let joined = flow.core().start_seq(side) != begins || !is_whole(other) && !flow.core().is_untouched(other);
+    let is_whole =
+        |side: Side| !flow.hot.is_started(side) || flow.hot.did(side, half_bit::SYN | half_bit::SYN_IMPLIED);
+    let joined =
+        flow.core().start_seq(side) != begins || !is_whole(other) && !flow.core().is_untouched(other);
     flow.hot.put(flag::MIDSTREAM, joined);
 }
 

@@ -109,7 +109,7 @@ impl Dialogue {
 
     /// FIN of one direction.
     pub fn end(&mut self, direction: Direction) -> &mut Dialogue {
-        self.step(|p, ts, out| p.on_end(direction, ts, out))
+        self.step(|p, _, out| p.on_end(direction, crate::End::Fin, out))
     }
 
     /// Lets time pass.

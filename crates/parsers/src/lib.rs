@@ -33,4 +33,4 @@ pub use output::{
     Columns, Counters, Direction, FlowContext, FlowFacts, FlowRef, Limits, Output, Quality, Tap,
 };
 pub use probing::{Probing, Stream};
-pub use protocol::{Probe, ProbeContext, Protocol, StreamParser};
+pub use protocol::{End, Probe, ProbeContext, Protocol, StreamParser};

@@ -10,7 +10,7 @@
 use tuple::{Facts, Schema, Workload};
 use wire::Timestamp;
 
-use crate::{Direction, Gap, Output, Protocol, Segment, StreamParser};
+use crate::{Direction, End, Gap, Output, Protocol, Segment, StreamParser};
 
 mod binary;
 mod command;
@@ -119,8 +119,10 @@ impl StreamParser for Parser {
         self.connection.on_gap(direction, gap, out);
     }
 
-    fn on_end(&mut self, direction: Direction, _: Timestamp, out: &mut Output<'_>) {
-        self.connection.on_end(direction, out);
+    fn on_end(&mut self, direction: Direction, end: End, out: &mut Output<'_>) {
+        if end == End::Fin {
+            self.connection.on_end(direction, out);
+        }
     }
 
     fn on_close(&mut self, out: &mut Output<'_>) {

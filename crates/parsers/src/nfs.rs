@@ -9,7 +9,7 @@
 use tuple::{Facts, Holds, Part, Schema, Workload, common};
 use wire::Timestamp;
 
-use crate::{Direction, Gap, Output, Protocol, Segment, StreamParser};
+use crate::{Direction, End, Gap, Output, Protocol, Segment, StreamParser};
 
 mod attributes;
 mod blocks;
@@ -188,7 +188,7 @@ impl StreamParser for Parser {
         self.connection.on_gap(direction, gap, out);
     }
 
-    fn on_end(&mut self, _: Direction, _: Timestamp, _: &mut Output<'_>) {}
+    fn on_end(&mut self, _: Direction, _: End, _: &mut Output<'_>) {}
 
     fn on_close(&mut self, out: &mut Output<'_>) {
         self.connection.close(out);

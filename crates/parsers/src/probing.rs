@@ -232,7 +232,7 @@ mod tests {
 
         fn on_gap(&mut self, _: Direction, _: Gap, _: &mut Output<'_>) {}
 
-        fn on_end(&mut self, _: Direction, _: Timestamp, _: &mut Output<'_>) {}
+        fn on_end(&mut self, _: Direction, _: crate::End, _: &mut Output<'_>) {}
 
         fn on_close(&mut self, _: &mut Output<'_>) {}
     }

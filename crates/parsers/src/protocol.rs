@@ -46,6 +46,15 @@ pub enum Probe {
     Response,
 }
 
+/// How a byte stream ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Its sender has said that it is complete (FIN).
+    Fin,
+    /// The connection was reset: there may have been more.
+    Reset,
+}
+
 /// Reads both byte streams of one flow. Bytes of one direction are contiguous but for reported gaps; what one side had heard
 /// of the other when it spoke comes before what it said ([`flow::Place::ack`]). Any cutting of the same bytes gives the
 /// same tuples.
@@ -56,8 +65,8 @@ pub trait StreamParser: Send {
     /// Bytes of one direction are missing; the stream goes on behind them.
     fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>);
 
-    /// One direction's stream is complete (FIN).
-    fn on_end(&mut self, direction: Direction, ts: Timestamp, out: &mut Output<'_>);
+    /// One direction's stream is over.
+    fn on_end(&mut self, direction: Direction, end: End, out: &mut Output<'_>);
 
     /// The flow is over (both FINs, RST, idle, end of input): what waits is written now, half or whole.
     fn on_close(&mut self, out: &mut Output<'_>);

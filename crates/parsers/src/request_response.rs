@@ -14,7 +14,7 @@ use wire::{TcpSeq, Timestamp};
 
 use crate::pairing::{Answers, Expects, Fit, Spot, Transaction, Transactions};
 use crate::resync::{Candidate, Heads, Resync, Verdict};
-use crate::{Direction, Gap, Output, Quality, Segment, Span, StreamParser};
+use crate::{Direction, End, Gap, Output, Quality, Segment, Span, StreamParser};
 
 /// Longest head; a message that does not say where it ends within so many bytes is none.
 pub const HEAD_BYTES_MAX: usize = 8192;
@@ -359,9 +359,9 @@ impl<M: Messages> StreamParser for RequestResponse<M> {
         self.transactions.miss(direction);
     }
 
-    fn on_end(&mut self, direction: Direction, _: Timestamp, out: &mut Output<'_>) {
+    fn on_end(&mut self, direction: Direction, end: End, out: &mut Output<'_>) {
         self.end(direction, out);
-        if direction == Direction::ServerToClient {
+        if direction == Direction::ServerToClient && end == End::Fin {
             self.transactions.end_responses();
         }
         self.flush(out);

@@ -320,6 +320,8 @@ mod tests {
     fn check_decoded(sent: &Sent) {
         let bytes = sent.to_bytes();
         let decoded = Packet::decode(&sent.captured(&bytes)).expect("a good packet");
+        // What is only in the bytes a packet that was not decoded does not have.
+        let decoded = Packet { macs: None, segment: &[], ..decoded };
         assert_eq!(format!("{decoded:?}"), format!("{:?}", sent.packet()));
     }
 

@@ -2,7 +2,7 @@
 
 use flow::{CloseReason, Event, Events, Flow, FlowEvent, FlowIdx, Place, SideCounters};
 use parsers::flow_level::{flow_record, tcp_conn_time};
-use parsers::{FlowContext, FlowFacts, Gap, Segment, Stream};
+use parsers::{End, FlowContext, FlowFacts, Gap, Segment, Stream};
 use wire::packet::TcpFlags;
 use wire::{IpProtocol, Packet, Side, Timestamp};
 
@@ -26,7 +26,7 @@ impl Monitor {
                 FlowEvent::Gap { side, seq, len, ts } => {
                     self.parse(flow, side, Input::Gap(Gap { seq, len, ts }));
                 }
-                FlowEvent::End { side, ts } => self.parse(flow, side, Input::End(ts)),
+                FlowEvent::End { side, .. } => self.parse(flow, side, Input::End(End::Fin)),
                 FlowEvent::Terminated { reason, ts } => self.on_terminated(flow, reason, ts),
                 FlowEvent::ActiveTimeout => self.record(flow, "active_timeout", self.now),
                 FlowEvent::Closed { reason, ts } => self.on_closed(flow, reason, ts),
@@ -101,7 +101,7 @@ impl Monitor {
         if reason == CloseReason::Rst {
             // Neither side has more to say.
             for side in [Side::A, Side::B] {
-                self.parse(idx, side, Input::End(ts));
+                self.parse(idx, side, Input::End(End::Reset));
             }
         }
         self.close_stream(idx);

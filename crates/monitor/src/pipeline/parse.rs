@@ -3,8 +3,8 @@
 
 use flow::FlowIdx;
 use parsers::probing::{ProbeFlow, direction};
-use parsers::{FlowRef, Gap, Output, Probing, Segment, Stream};
-use wire::{IpProtocol, Side, Timestamp};
+use parsers::{End, FlowRef, Gap, Output, Probing, Segment, Stream};
+use wire::{IpProtocol, Side};
 
 use super::Monitor;
 use super::events::Facts;
@@ -15,8 +15,8 @@ pub(super) enum Input<'a> {
     /// A datagram, so many bytes of which were cut off.
     Datagram(Segment<'a>, u32),
     Gap(Gap),
-    /// The side has said all.
-    End(Timestamp),
+    /// The side says no more.
+    End(End),
     /// The flow is over.
     Close,
     /// What was said before it was known whose it is.
@@ -52,7 +52,7 @@ impl Monitor {
                 parser.on_datagram(direction, bytes, cut, ts, &mut out);
             }
             Input::Gap(gap) => parser.on_gap(direction, gap, &mut out),
-            Input::End(ts) => parser.on_end(direction, ts, &mut out),
+            Input::End(end) => parser.on_end(direction, end, &mut out),
             Input::Close => parser.on_close(&mut out),
             Input::Earlier(probing) => probing.replay(*asker, parser.as_mut(), &mut out),
         }

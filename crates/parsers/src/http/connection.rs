@@ -3,8 +3,6 @@
 //! Each step uses some bytes, or changes the state so that the next one does. What a message means is in
 //! `messages.rs`, what missing bytes do in `losses.rs`.
 
-use wire::Timestamp;
-
 use super::body::Body;
 use super::head::{self, Head};
 use super::lane::{Collected, Lane, State};
@@ -12,7 +10,7 @@ use super::messages::Collection;
 use super::search::Heads;
 use super::transaction::{Request, Response, Wanted};
 use crate::pairing::{Spot, Transactions};
-use crate::{Direction, Gap, Output, Segment, Span, StreamParser};
+use crate::{Direction, End, Gap, Output, Segment, Span, StreamParser};
 
 /// `HTTP/1.0 200` and an empty line.
 const MESSAGE_BYTES_MIN: u32 = 16;
@@ -93,12 +91,12 @@ impl StreamParser for Connection {
         }
     }
 
-    fn on_end(&mut self, direction: Direction, _: Timestamp, out: &mut Output<'_>) {
+    fn on_end(&mut self, direction: Direction, end: End, out: &mut Output<'_>) {
         if direction == Direction::ClientToServer {
             self.complete_simple_request(out);
         }
         self.end(direction, out);
-        if direction == Direction::ServerToClient {
+        if direction == Direction::ServerToClient && end == End::Fin {
             self.transactions.end_responses();
         }
         self.flush(out);

@@ -12,7 +12,7 @@ use super::framing::Framing;
 use super::search::{self, Commands, Responses};
 use super::session::{Expected, Session};
 use crate::resync::Resync;
-use crate::{Direction, Gap, Output, Segment, StreamParser};
+use crate::{Direction, End, Gap, Output, Segment, StreamParser};
 
 /// Bytes decompressed at a time.
 const SCRATCH: usize = 1 << 13;
@@ -104,8 +104,8 @@ impl StreamParser for Connection {
         }
     }
 
-    fn on_end(&mut self, direction: Direction, _: Timestamp, out: &mut Output<'_>) {
-        if direction == Direction::ServerToClient && !self.session.done {
+    fn on_end(&mut self, direction: Direction, end: End, out: &mut Output<'_>) {
+        if (direction, end) == (Direction::ServerToClient, End::Fin) && !self.session.done {
             self.session.end_responses(out);
         }
     }

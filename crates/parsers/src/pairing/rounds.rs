@@ -337,7 +337,9 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         let mut missing = Hole { least: 0, most: self.base.saturating_sub(self.next_response) as u32 };
         for number in self.next_response.max(self.base)..self.next_request {
             let transaction = self.get(number)?;
-            missing = missing.and(transaction.hole);
+            // A connection joined midway is joined between two rounds, as far as a round of one request tells.
+            let is_joined_between = number == 0 && self.joined && self.round.asked == 1;
+            missing = missing.and(if is_joined_between { Hole::NONE } else { transaction.hole });
             match transaction.expects {
                 Expects::Nothing => {}
                 _ if transaction.answered != Part::Unseen => return None,
@@ -357,8 +359,13 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
         let told: Vec<Hole> = held.iter().map(|(_, t)| t.hole).chain([responses]).collect();
         let pairs = numbering::pairs(&asked, &told)?;
-        let is_whole = asked.iter().chain(&told).all(|hole| *hole == Hole::NONE);
-        let pair = |(q, r): (usize, usize)| Pair { request: numbers[q], response: held[r].0, is_whole };
+        let pair = |(q, r): (usize, usize)| {
+            // Where only the connection's start is missing, what is behind a pair says nothing of it.
+            let (asked, told) =
+                if self.joined { (&asked[..=q], &told[..=r]) } else { (&asked[..], &told[..]) };
+            let is_whole = asked.iter().chain(told).all(|hole| *hole == Hole::NONE);
+            Pair { request: numbers[q], response: held[r].0, is_whole }
+        };
         let pairs = pairs.into_iter().map(pair).collect::<Vec<_>>();
         let can_be = |pair: &Pair| {
             let told = self.loose.as_ref().and_then(|loose| loose.get(pair.response));

@@ -165,7 +165,7 @@ fn a_connection_joined_midway() {
         .client("get b\r\n")
         .server("END\r\n");
     // What ends with `xyz` may have been asked together with `get a`; but then more would have been answered.
-    assert_eq!(d.rows(), ["get a false - miss midstream", "get b false - miss resync"]);
+    assert_eq!(d.rows(), ["get a false - miss midstream", "get b false - miss exact"]);
 }
 
 /// One transaction of a made-up connection: what is asked and what is answered.
