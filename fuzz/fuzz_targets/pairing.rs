@@ -1,8 +1,8 @@
-//! Any rounds of requests and their responses, some of them missing or without their ends, with true numbers: as long as the
-//! client only asks when it was answered no pair is false, and everything that was seen is handed out exactly once.
+//! Any rounds of requests and their responses, some of them missing, without their ends or never answered, with true numbers:
+//! as long as the client only asks when it was answered no pair is false, and everything that was seen is handed out exactly once.
 #![no_main]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use flow::Place;
 use libfuzzer_sys::fuzz_target;
@@ -29,6 +29,18 @@ struct Ends {
     false_pairs: Vec<(Name, Name)>,
 }
 
+/// A message: `name` is the number of its request.
+#[derive(Clone, Copy)]
+struct Message {
+    name: Name,
+    bytes: u32,
+    fate: Fate,
+    /// A request: whether it is answered.
+    expects: Expects,
+    /// A response: whether it tells its request, and tells it from others.
+    tells: [bool; 2],
+}
+
 /// What becomes of a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
@@ -44,7 +56,8 @@ const C: Direction = Direction::ClientToServer;
 const S: Direction = Direction::ServerToClient;
 
 impl Ends {
-    fn say(&mut self, direction: Direction, name: Name, bytes: u32, fate: Fate) {
+    fn say(&mut self, direction: Direction, message: Message) {
+        let Message { name, bytes, fate, expects, tells } = message;
         let at = direction as usize;
         let (begin, heard) = (self.next[at], self.heard[at]);
         let place = Place { seq: TcpSeq(begin), ack: Some(TcpSeq(heard)) };
@@ -72,12 +85,17 @@ impl Ends {
         let end = (fate == Fate::Seen).then_some(TcpSeq(self.next[at]));
         match direction {
             C => {
-                let (number, request) = self.transactions.request(ts, place, Expects::Response, false);
+                let (number, request) = self.transactions.request(ts, place, expects, false);
                 *request = name;
                 self.transactions.finish_request(number, end);
             }
             S => {
-                let (spot, response) = self.transactions.response(ts, place, |_| Fit::Maybe);
+                let (spot, response) =
+                    self.transactions.response(ts, place, |request| match (*request == name, tells) {
+                        (true, [true, _]) => Fit::Sure,
+                        (false, [_, true]) => Fit::No,
+                        _ => Fit::Maybe,
+                    });
                 *response = name;
                 self.transactions.finish_response(spot, end);
             }
@@ -114,8 +132,8 @@ impl Ends {
     }
 }
 
-/// Bytes of a message, and what becomes of it.
-fn message(bits: u8, smallest: u32, losses: bool) -> (u32, Fate) {
+/// A message of `name` as `bits` say.
+fn message(name: u32, bits: u8, circumstances: u8, (smallest, losses): (u32, bool)) -> Message {
     let fate = match bits & 15 {
         0..12 => Fate::Seen,
         _ if !losses => Fate::Seen,
@@ -123,13 +141,22 @@ fn message(bits: u8, smallest: u32, losses: bool) -> (u32, Fate) {
         14 => Fate::Cut,
         _ => Fate::Headless,
     };
-    (smallest + u32::from(bits >> 4) * 3, fate)
+    let expects = match bits >> 6 {
+        2 if circumstances & 16 != 0 => Expects::Nothing,
+        3 if circumstances & 16 != 0 => Expects::Perhaps,
+        _ => Expects::Response,
+    };
+    let tells = [16, 32].map(|bit| circumstances & 32 != 0 && bits & bit != 0);
+    Message { name: Name(name), bytes: smallest + u32::from(bits >> 4) * 3, fate, expects, tells }
 }
 
 fuzz_target!(|input: &[u8]| {
     let [circumstances, smallest, whole, rest @ ..] = input else { return };
     let smallest = 2 + u32::from(smallest % 32);
-    let transactions = Transactions::of_messages_from(smallest);
+    let mut transactions = Transactions::of_messages_from(smallest);
+    if circumstances & 16 != 0 {
+        transactions = transactions.with_silent_requests();
+    }
     let next = [if circumstances & 1 == 0 { 1000 } else { u32::MAX - 300 }, 5000];
     let mut ends = Ends {
         transactions: if circumstances & 2 == 0 { transactions } else { transactions.of_clients_that_wait() },
@@ -162,17 +189,24 @@ fuzz_target!(|input: &[u8]| {
         // The server answers while the client asks, or when it has asked all.
         let at_once = round & 64 != 0;
         ends.hear(C);
-        let mut answered = 0;
+        let (mut answered, mut waiting) = (0, VecDeque::new());
         for asked in 1..=requests {
-            let (bytes, fate) = message(bits.next().unwrap_or(0), smallest, losses);
-            ends.say(C, Name(name + asked), bytes, fate);
-            while answered < asked
+            let bits_of = bits.next().unwrap_or(0);
+            let request = message(name + asked, bits_of, *circumstances, (smallest, losses));
+            ends.say(C, request);
+            let is_answered = match request.expects {
+                Expects::Response => true,
+                Expects::Perhaps => bits.next().is_some_and(|bits| bits & 1 == 0),
+                Expects::Nothing => false,
+            };
+            waiting.extend(is_answered.then_some(name + asked));
+            while !waiting.is_empty()
                 && (asked == requests || at_once && bits.next().is_some_and(|b| b & 1 == 0))
             {
+                let name = waiting.pop_front().unwrap_or_default();
                 answered += 1;
                 ends.hear(S);
-                let (bytes, fate) = message(bits.next().unwrap_or(0), smallest, losses);
-                ends.say(S, Name(name + answered), bytes, fate);
+                ends.say(S, message(name, bits.next().unwrap_or(0), *circumstances, (smallest, losses)));
             }
             if round & 128 != 0 && answered > 0 && asked < requests {
                 // It asks for more when it has heard a part.

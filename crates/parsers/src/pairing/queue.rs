@@ -235,11 +235,9 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             self.doubt_responses(hole);
             return self.put_apart(first, place, hole);
         }
-        if hole != Hole::NONE {
-            self.miss_responses(hole);
-        }
-        let Some((number, recounted)) = self.attribute(place, hole, fits) else {
-            return self.put_apart(first, place, hole);
+        let uncounted = if hole == Hole::NONE { hole } else { self.miss_responses(hole) };
+        let Some((number, recounted)) = self.attribute(place, uncounted, fits) else {
+            return self.put_apart(first, place, uncounted);
         };
         let is_anew = number == self.anew;
         let transaction = self.at(number).expect("only requests that are held are answered");
@@ -589,28 +587,30 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         };
     }
 
-    /// Responses are missing before the one that begins now.
+    /// Responses are missing before the one that begins now. Gives those that are not counted.
     #[cold]
-    fn miss_responses(&mut self, hole: Hole) {
+    fn miss_responses(&mut self, hole: Hole) -> Hole {
         let limit = match self.counting {
             Counting::Exact => self.next_request,
             Counting::ExactBelow(number) => number,
-            Counting::Lost(_) => return,
+            Counting::Lost(_) => return hole,
         };
         let owed = |t: &&Transaction<Q, R>| t.expects == Expects::Response && t.waits();
         let n = (self.next_response..limit).filter_map(|n| self.get(n)).filter(owed).count();
         if n == 0 && self.counting == Counting::Exact {
             // Nothing was asked: whatever is missing, it answered nothing.
-            return;
+            return hole;
         }
         let is_known = hole.least == hole.most && hole.least as usize <= n;
         if is_known && (self.next_response..limit).all(|n| self.get(n).is_some_and(|t| owed(&t))) {
             let from = self.next_response;
             self.next_response += u64::from(hole.least);
-            return self.give_up(from, self.next_response);
+            self.give_up(from, self.next_response);
+            return Hole::NONE;
         }
         let missing = if self.counting == Counting::Exact { Missing::Responses } else { Missing::Requests };
         self.counting = Counting::Lost(missing);
+        hole
     }
 
     /// The request that a response at `place` answers, made the last one that was counted to, and whether that is known by
@@ -668,10 +668,14 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
                 (Fit::No, found) => found,
             };
             if transaction.expects == Expects::Response {
-                break;
+                return found;
             }
         }
-        found
+        match (found, self.counting) {
+            // It need not be answered, and what may be missing behind it is as likely.
+            (Counted::To(_), Counting::ExactBelow(_)) => Counted::Contradiction,
+            _ => found,
+        }
     }
 
     /// A response at `place` answers one of several requests that need not be answered: whether the others were silently done

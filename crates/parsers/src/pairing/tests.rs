@@ -292,6 +292,38 @@ fn responses_that_name_their_requests() {
 }
 
 #[test]
+fn a_hole_is_counted_once() {
+    let mut ends = Ends::with(Transactions::of_messages_from(10).of_clients_that_wait());
+    let asked = [('1', 10, true), ('2', 10, false), ('3', 10, false), ('4', 10, true), ('5', 10, true)];
+    asked.into_iter().for_each(|(name, bytes, seen)| ends.say(C, name, bytes, name == '1', seen));
+    // The hole before the second response is that of the first.
+    ends.say(S, '1', 10, true, false);
+    ends.say(S, '2', 50, true, true);
+    ends.say(S, '3', 10, true, true);
+    ends.transactions.lose(S);
+    ends.say(S, '5', 10, true, true);
+    ends.transactions.end_responses();
+    assert_eq!(ends.close().join(" "), "1- -2 -3 4- 55'");
+}
+
+#[test]
+fn a_request_that_need_not_be_answered_gets_no_answer_that_may_be_to_a_missing_one() {
+    let mut transactions = Transactions::<char, char>::of_messages_from(10).with_silent_requests();
+    let at = |seq, ack| Place { seq: TcpSeq(seq), ack: Some(TcpSeq(ack)) };
+    let (number, request) = transactions.request(Timestamp(0), at(100, 500), Expects::Perhaps, false);
+    *request = '1';
+    transactions.finish_request(number, None);
+    transactions.miss(C);
+    let (spot, response) = transactions.response(Timestamp(0), at(500, 150), |_| Fit::Maybe);
+    *response = '2';
+    transactions.finish_response(spot, Some(TcpSeq(510)));
+    transactions.close();
+    let mut out = Vec::new();
+    hand_out(&mut transactions, &mut out);
+    assert_eq!(out, ["-2", "1-"]);
+}
+
+#[test]
 fn more_requests_than_are_held() {
     let mut ends = Ends::new();
     for name in ['1', '2', '3'] {
