@@ -49,10 +49,11 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
         &[
             "10.77.0.2:55828 0: user app is - here",
             "10.77.0.2:55828 3: query SELECT LENGTH('yyyyyyyyyyyyyyyyyyyyyyyyy is  here; \
-         rows 1 is - here; response bytes 319 is - here; request bytes 17825818 is - here",
-            "10.77.0.2:55828 4: query SELECT REPEAT('z', 17*1024*1024) is  here; rows 1 is - here; \
+         response 217049000 is - here; transfer 0 is - here; rows 1 is - here; response bytes 319 is - here; request bytes 17825818 is - here",
+            "10.77.0.2:55828 4: query SELECT REPEAT('z', 17*1024*1024) is  here; \
+         transfer 54867000 is - here; rows 1 is - here; \
          response bytes 17825883 is - here",
-            "10.77.0.2:55828 5: rows 1 is - here; response bytes 64 is - here",
+            "10.77.0.2:55828 5: transfer 0 is - here; rows 1 is - here; response bytes 64 is - here",
         ],
     ),
 ];

@@ -102,6 +102,8 @@ pub struct Transactions<Q, R> {
     pub(super) client: Client,
     /// The connection was joined midway, and what it said before is still of consequence.
     pub(super) joined: bool,
+    /// Bytes of the client are missing before its first request.
+    pub(super) lacks_first: bool,
     pub(super) naming: Naming,
     answered: Answered,
     /// Bytes of the smallest message that the protocol has.
@@ -129,6 +131,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             round: Round::default(),
             client: Client::default(),
             joined: false,
+            lacks_first: false,
             naming: Naming::None,
             answered: Answered::All,
             message_bytes_min: bytes,
@@ -319,6 +322,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             Edge::Start | Edge::Within | Edge::Unknown => Edge::Unknown,
         };
         if direction == Direction::ClientToServer {
+            self.lacks_first |= self.next_request == 0;
             self.doubt_requests();
         }
     }

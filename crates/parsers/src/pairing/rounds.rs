@@ -338,7 +338,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         for number in self.next_response.max(self.base)..self.next_request {
             let transaction = self.get(number)?;
             // A connection joined midway is joined between two rounds, as far as a round of one request tells.
-            let is_joined_between = number == 0 && self.joined && self.round.asked == 1;
+            let is_joined_between = number == 0 && self.joined && !self.lacks_first && self.round.asked == 1;
             missing = missing.and(if is_joined_between { Hole::NONE } else { transaction.hole });
             match transaction.expects {
                 Expects::Nothing => {}
