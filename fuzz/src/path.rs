@@ -109,7 +109,7 @@ impl Path {
                     self.on_gap(flow, side, Gap { seq, len, ts });
                 }
                 FlowEvent::End { side, .. } => self.on_end(flow, side, End::Fin),
-                FlowEvent::Terminated { reason, ts } => {
+                FlowEvent::Terminated { reason, .. } => {
                     if reason == CloseReason::Rst {
                         self.on_end(flow, Side::A, End::Reset);
                         self.on_end(flow, Side::B, End::Reset);

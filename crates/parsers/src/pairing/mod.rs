@@ -1,5 +1,5 @@
 //! Which response answers which request, where only their order says it, or now and then a name: one model of how a client
-//! behaves ([`client`]) and one queue of transactions ([`queue`]), for every protocol. A protocol supplies framing (where its
+//! behaves (`client`) and one queue of transactions (`queue`), for every protocol. A protocol supplies framing (where its
 //! messages begin and end) and meaning (what they say); it keeps no order of its own.
 //!
 //! What is relied on:
@@ -7,14 +7,14 @@
 //! 1. **Segments know their [`flow::Place`]**: `seq`, where their bytes are in their stream, and `ack`, up to where their
 //!    sender had heard the other side when it spoke. The flow table delivers them so that everything a sender had heard
 //!    comes first. Times and the order of a capture file decide nothing.
-//! 2. **The n-th response answers the n-th request**, as long as nothing is missing ([`queue::Counting::Exact`]).
+//! 2. **The n-th response answers the n-th request**, as long as nothing is missing (`queue::Counting::Exact`).
 //! 3. **Rounds.** Requests with the same `ack` were asked after the same had been heard: they are one round. A client that
 //!    only asks when it has been answered ends a round when it begins the next one. So the responses to a round are the
 //!    server's bytes between the two acknowledgments, whatever is missing elsewhere. Where messages are missing, the
 //!    responses of the round are held until it is over, and requests and responses are then numbered from both ends
-//!    ([`numbering`]): those with the same number belong together.
+//!    (`numbering`): those with the same number belong together.
 //! 4. **A name** is stronger than any count: a response that names its request answers it ([`Transactions::response_to`]). As
-//!    long as every response does, nothing is counted and there are no rounds ([`queue::Naming::Unique`]).
+//!    long as every response does, nothing is counted and there are no rounds (`queue::Naming::Unique`).
 //!
 //! What cannot be told is handed out in halves: two halves are true, a wrong pair is not.
 //!
@@ -41,9 +41,9 @@
 //! - **A pair.** The response named the request; or counting is exact and it was the next one; or counting was lost, and it was
 //!   the only one possible, or the round ended and request and response have the same number in it (`recounted`).
 //! - **Half.** Counting was lost and the round ended without a pair for it; or the client keeps no rounds
-//!   ([`client::Conduct::AsksAnyTime`]); or the server said all it had to say.
+//!   (`client::Conduct::AsksAnyTime`); or the server said all it had to say.
 //!
-//! How far counting holds is a state of the connection, [`queue::Counting`]:
+//! How far counting holds is a state of the connection, `queue::Counting`:
 //!
 //! ```text
 //!            bytes of the client are missing            a response comes beyond those below
