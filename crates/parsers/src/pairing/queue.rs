@@ -111,6 +111,8 @@ pub struct Transactions<Q, R> {
     evicted: u32,
     /// The request with which the count began anew.
     pub(super) anew: u64,
+    /// Requests that may be missing before the next one, besides those just before it.
+    carried: Hole,
     /// Where the last response began.
     pub(super) last_response: Option<Place>,
     pub(super) queue: Slots<Transaction<Q, R>>,
@@ -137,6 +139,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             message_bytes_min: bytes,
             evicted: 0,
             anew: u64::MAX,
+            carried: Hole::NONE,
             last_response: None,
             queue: Slots::default(),
             loose: None,
@@ -189,6 +192,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             // What was missing was too little for a message.
             self.counting = Counting::Exact;
         }
+        hole = hole.and(std::mem::take(&mut self.carried));
         if begins_round {
             hole = self.begin_round(place, hole);
         } else if place.ack.is_none() && self.edges[Direction::ServerToClient as usize] == Edge::Start {
@@ -429,11 +433,20 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             }
             // The response to one that was evicted will come yet, and has to be counted.
             let is_counted = front.outcome != Outcome::BrokenOff || self.naming == Naming::Unique;
+            let hole = front.unsettled_hole();
+            let is_silent = front.outcome == Outcome::Silent;
             if self.next_response == self.base && is_counted {
                 self.next_response += 1;
+            } else if is_silent && self.lacks_oldest() {
+                // How many of those that were evicted are answered is not known any more.
+                self.counting = Counting::Lost(Missing::Requests);
             }
             self.base += 1;
             self.queue.pop();
+            if hole != Hole::NONE {
+                let next = self.queue.get_mut(0).map_or(&mut self.carried, |next| &mut next.hole);
+                *next = next.and(hole);
+            }
         }
     }
 
@@ -753,6 +766,11 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
 }
 
 impl<Q, R> Transaction<Q, R> {
+    /// What may be missing before a request without an answer is missing before the next one.
+    fn unsettled_hole(&self) -> Hole {
+        if self.outcome == Outcome::Silent && self.answered == Part::Unseen { self.hole } else { Hole::NONE }
+    }
+
     /// It is handed out as it is.
     pub(super) fn break_off(&mut self) {
         let silent = self.outcome == Outcome::Silent && self.asked == Part::Ended;

@@ -272,7 +272,9 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         let mut asked = (self.round.first..self.next_request).filter_map(|n| Some((n, self.get(n)?)));
         let (number, first) = asked.find(|(_, t)| t.expects != Expects::Nothing).filter(|_| known)?;
         let must = first.expects == Expects::Response && first.waits() && first.request().is_some();
-        (must && can_answer(first.place, place)).then_some(number)
+        // Behind requests that are not answered others may be missing.
+        let is_first = (self.round.first..=number).filter_map(|n| self.get(n)).all(|t| t.hole == Hole::NONE);
+        (must && is_first && can_answer(first.place, place)).then_some(number)
     }
 
     /// Rounds tell nothing any more.
