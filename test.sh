@@ -4,7 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 ./setup.sh
-cargo test --workspace --locked --quiet
+# Under nohup programs ignore SIGHUP, and so would those that the tests hang up on.
+env --default-signal=HUP cargo test --workspace --locked --quiet
 if ./setup.sh dpdk; then
   cargo test --package capture --features dpdk --locked --quiet --test dpdk
 else
