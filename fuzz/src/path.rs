@@ -181,14 +181,7 @@ impl Path {
         }
         let (known, protocol) = (!self.script.probed, self.protocol);
         let client = self.client();
-        let flow = self.table.flow(idx);
-        let (key, (of_syn, guessed)) = (flow.key(), flow.client());
-        let about = ProbeFlow {
-            transport: key.protocol,
-            client: (!guessed).then_some(of_syn),
-            ports: [key.a.port, key.b.port],
-            midstream: flow.is_midstream(),
-        };
+        let about = ProbeFlow::from(&self.table.flow(idx));
         let state = self.table.state_mut(idx);
         let mut probing = match std::mem::take(&mut state.stream) {
             Stream::Probing(probing) => probing,
@@ -213,7 +206,7 @@ impl Path {
         };
         state.joined_midway = probing.joined_midway();
         state.stream = Stream::Parsing { parser: (protocol.start)(), protocol: 0, asker };
-        if guessed || key.protocol != IpProtocol::TCP {
+        if about.client.is_none() || about.transport != IpProtocol::TCP {
             self.table.set_client(idx, asker);
         }
         self.parse(idx, |parser, asker, out| probing.replay(asker, parser, out));

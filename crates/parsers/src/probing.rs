@@ -3,7 +3,7 @@
 //! Holds the first bytes of a flow (bounded) until a protocol claims them. Knows no protocol itself: those to look
 //! for are an argument.
 
-use flow::Place;
+use flow::{Flow, Place};
 use wire::{IpProtocol, Side, Timestamp};
 
 use crate::{Direction, Gap, Output, Probe, ProbeContext, Protocol, Segment, StreamParser};
@@ -74,6 +74,18 @@ pub struct ProbeFlow {
     pub ports: [u16; 2],
     /// Joined after its start.
     pub midstream: bool,
+}
+
+impl From<&Flow<'_>> for ProbeFlow {
+    fn from(flow: &Flow<'_>) -> Self {
+        let (key, (client, guessed)) = (flow.key(), flow.client());
+        ProbeFlow {
+            transport: key.protocol,
+            client: (!guessed).then_some(client),
+            ports: [key.a.port, key.b.port],
+            midstream: flow.is_midstream(),
+        }
+    }
 }
 
 impl Probing {

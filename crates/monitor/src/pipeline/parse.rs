@@ -84,14 +84,7 @@ impl Monitor {
     /// Asks the protocols whether these bytes are theirs. True when one has been found; the bytes before these have
     /// been fed to its parser then.
     fn recognise(&mut self, idx: FlowIdx, side: Side, segment: Segment<'_>) -> bool {
-        let flow = self.table.flow(idx);
-        let (key, (client, guessed)) = (flow.key(), flow.client());
-        let about = ProbeFlow {
-            transport: key.protocol,
-            client: (!guessed).then_some(client),
-            ports: [key.a.port, key.b.port],
-            midstream: flow.is_midstream(),
-        };
+        let about = ProbeFlow::from(&self.table.flow(idx));
         let state = self.table.state_mut(idx);
         let mut probing = match std::mem::take(&mut state.stream) {
             Stream::Probing(probing) => probing,
@@ -108,7 +101,7 @@ impl Monitor {
                 let (parser, asker) = ((protocol.start)(), found.asker);
                 state.joined_midway = probing.joined_midway();
                 state.stream = Stream::Parsing { parser, protocol: found.protocol, asker };
-                if guessed || key.protocol != IpProtocol::TCP {
+                if about.client.is_none() || about.transport != IpProtocol::TCP {
                     self.table.set_client(idx, asker);
                 }
                 self.decide(idx);

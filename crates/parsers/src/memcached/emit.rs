@@ -6,9 +6,10 @@ use wire::Timestamp;
 
 use super::command::{Class, Command, Status};
 use super::keys::Cursor;
-use super::transaction::{KeyForm, Request, Response, Said, Seen};
+use super::transaction::{KeyForm, Request, Response, Said};
 use super::words::base64;
 use super::{ALL, field};
+use crate::pairing::Seen;
 use crate::pairing::{Expects, Outcome, Transaction};
 use crate::{Output, Quality};
 

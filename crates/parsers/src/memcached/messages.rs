@@ -8,7 +8,8 @@ use super::connection::{Connection, Start};
 use super::emit;
 use super::keys::Cursor;
 use super::lane::State;
-use super::transaction::{Asked, Refused, Request, Response, Seen};
+use super::transaction::{Asked, Refused, Request, Response};
+use crate::pairing::Seen;
 use crate::pairing::{Expects, Spot};
 use crate::{Direction, Gap, Output, Span};
 

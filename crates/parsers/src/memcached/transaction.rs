@@ -6,7 +6,7 @@ use super::command::{Class, Command, Status};
 use super::keys::Keys;
 use super::reply::{Kind, Reply};
 use super::words::Words;
-use crate::pairing::{Answers, Expects, Fit};
+use crate::pairing::{Answers, Expects, Fit, Seen};
 
 /// Most keys of a response whose request is not known that are kept.
 const CAME_MAX: usize = 1024;
@@ -50,40 +50,6 @@ pub enum Label {
     Name,
     /// The opaque token of a meta command.
     Tag,
-}
-
-/// How much of a message was seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Seen {
-    /// All of it.
-    #[default]
-    Whole,
-    /// Not some bytes of its value.
-    Holed,
-    /// Nor its last byte: when that came is not known.
-    OpenEnd,
-    /// Nor anything behind: what it said is not known.
-    Cut,
-}
-
-impl Seen {
-    /// Bytes are missing; `apart`: they did not come with those before them.
-    pub fn miss(&mut self, apart: bool) {
-        *self = if apart { Seen::OpenEnd } else { Seen::Holed };
-    }
-
-    /// Bytes behind the missing ones came.
-    #[inline]
-    pub fn go_on(&mut self) {
-        if *self == Seen::OpenEnd {
-            *self = Seen::Holed;
-        }
-    }
-
-    /// Whether it is known when its last byte came.
-    pub fn has_end(self) -> bool {
-        matches!(self, Seen::Whole | Seen::Holed)
-    }
 }
 
 /// One request.

@@ -8,9 +8,10 @@ use super::login;
 use super::response::{Outcome, Response};
 use super::shorten::shorten;
 use super::statements::Statements;
-use super::transaction::{Request, Seen};
+use super::transaction::Request;
 use super::tuples::{self, Context, Tuple};
 use super::{DATABASE, FINGERPRINT, QUERY, fingerprint};
+use crate::pairing::Seen;
 use crate::pairing::{self, Transaction};
 use crate::{Output, Quality};
 

@@ -12,8 +12,9 @@ use super::effects::{Change, Effects};
 use super::framing::{PACKET_MAX, Packet};
 use super::login::{self, capability};
 use super::response::{self, Dialect, Progress, Response};
-use super::transaction::{KEPT_BYTES, Request, Seen, expects};
+use super::transaction::{KEPT_BYTES, Request, expects};
 use super::{attributes, probe};
+use crate::pairing::Seen;
 use crate::pairing::{Fit, Spot, Transactions};
 use crate::{Direction, Output};
 

@@ -6,26 +6,12 @@ use super::command::{self, Awaited, DefaultDatabase, Kind};
 use super::framing::Packet;
 use super::response::Response;
 use crate::Span;
-use crate::pairing::{Answers, Expects, Fit};
+use crate::pairing::{Answers, Expects, Fit, Seen};
 
 /// MariaDB: the statement that was prepared last, for a client that does not wait to hear its id.
 pub const LAST_STATEMENT: u32 = u32::MAX;
 /// Most memory for text that a place in the queue keeps for the next request there.
 pub const KEPT_BYTES: usize = 1 << 14;
-
-/// How much of a request was seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Seen {
-    /// All of it.
-    #[default]
-    Whole,
-    /// Not some bytes inside.
-    Holed,
-    /// Not its last byte: `span` ends earlier than it did.
-    OpenEnd,
-    /// Not its last packets either: how many there were is not known.
-    Cut,
-}
 
 /// One request.
 #[derive(Debug)]

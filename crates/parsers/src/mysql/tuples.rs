@@ -4,11 +4,12 @@ use tuple::{FieldId, TupleWriter};
 
 use super::command::Kind;
 use super::response::{Response, UNREAD_ERROR};
-use super::transaction::{Request, Seen};
+use super::transaction::Request;
 use super::{
     AFFECTED_ROWS, COMMAND, DATABASE, ENCODING, ERROR_CODE, FINGERPRINT, QUERY, REQUEST_BYTES,
     RESPONSE_BYTES, RESPONSE_TIME, ROWS, TRANSFER_TIME, USER,
 };
+use crate::pairing::Seen;
 
 /// What the tuple shows besides.
 pub struct Context<'a> {
@@ -60,8 +61,7 @@ pub fn write(w: &mut TupleWriter, tuple: &Tuple<'_>, context: &Context<'_>) {
 
 /// The request's last byte to the response's first, if both were seen.
 pub fn response_time(request: &Request, response: &Response) -> Option<i64> {
-    let seen = matches!(request.seen, Seen::Whole | Seen::Holed);
-    Some(response.span.filter(|_| seen)?.first.since(request.span.last))
+    Some(response.span.filter(|_| request.seen.has_end())?.first.since(request.span.last))
 }
 
 #[inline]

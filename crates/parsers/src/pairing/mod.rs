@@ -60,11 +60,13 @@ mod client;
 mod numbering;
 mod queue;
 mod rounds;
+mod seen;
 mod slots;
 #[cfg(test)]
 mod tests;
 mod transaction;
 
 pub use self::queue::{RESPONSES_HELD_MAX, Spot, TRANSACTIONS_MAX, Transactions};
+pub use self::seen::Seen;
 pub(crate) use self::transaction::can_answer;
 pub use self::transaction::{Answers, Expects, Fit, Outcome, Transaction};
