@@ -5,21 +5,11 @@ use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
 use monitor::{Config, Monitor};
-use plan::{Limit, MonitorSpec, ParserUse, Sample};
+use plan::{MonitorSpec, ParserUse};
 
 fuzz_target!(|input: Vec<u8>| {
-    let parsers = parsers::registry::schemas()
-        .into_iter()
-        .map(|schema| ParserUse { columns: schema.ids().collect(), schema })
-        .collect();
-    let spec = MonitorSpec {
-        parsers,
-        clients: Vec::new(),
-        servers: Vec::new(),
-        limit: Limit::default(),
-        sample: Sample::All,
-        sample_seed: 0,
-    };
+    let parsers = parsers::registry::schemas().into_iter().map(ParserUse::all_columns).collect();
+    let spec = MonitorSpec { parsers, ..MonitorSpec::default() };
     let mut monitor = Monitor::new(&spec, Config::default());
     let mut source = capture::from_reader(Path::new("fuzz"), std::io::Cursor::new(input));
     let mut tuples = Vec::new();

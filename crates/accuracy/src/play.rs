@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use monitor::{Config, Monitor};
 use parsers::registry;
-use plan::{Limit, MonitorSpec, ParserUse, Sample};
+use plan::{MonitorSpec, ParserUse};
 
 use crate::{Observed, Recording, Seen};
 
@@ -16,15 +16,9 @@ impl Recording {
     #[must_use]
     pub fn play(&self, seen: &[Seen], parser: &str) -> Vec<Observed> {
         let parser = registry::find(parser).unwrap_or_else(|| panic!("no parser {parser}"));
-        let schema = Arc::new((parser.schema)());
-        let columns = schema.ids().collect();
         let spec = MonitorSpec {
-            parsers: vec![ParserUse { schema, columns }],
-            clients: Vec::new(),
-            servers: Vec::new(),
-            limit: Limit::default(),
-            sample: Sample::All,
-            sample_seed: 0,
+            parsers: vec![ParserUse::all_columns(Arc::new((parser.schema)()))],
+            ..MonitorSpec::default()
         };
         let (mut monitor, mut batches) = (Monitor::new(&spec, Config::default()), Vec::new());
         for block in seen.chunks(capture::block::BLOCK_PACKETS) {

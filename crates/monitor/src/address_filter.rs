@@ -75,7 +75,6 @@ impl EndMatch {
 
 #[cfg(test)]
 mod tests {
-    use plan::{Limit, Sample};
     use wire::IpProtocol;
 
     use super::*;
@@ -95,12 +94,9 @@ mod tests {
                 .collect()
         };
         AddressFilter::new(&MonitorSpec {
-            parsers: Vec::new(),
             clients: list(clients),
             servers: list(servers),
-            limit: Limit::default(),
-            sample: Sample::All,
-            sample_seed: 0,
+            ..MonitorSpec::default()
         })
     }
 

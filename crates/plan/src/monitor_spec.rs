@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tuple::{FieldId, Schema};
 
-/// A monitor's orders.
-#[derive(Clone, Debug, PartialEq)]
+/// A monitor's orders; by default every packet, for no parser.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct MonitorSpec {
     /// The parsers, in the order of the query; their places are the inputs of the dataflow.
     pub parsers: Vec<ParserUse>,
@@ -31,6 +31,14 @@ pub struct ParserUse {
     pub columns: Vec<FieldId>,
 }
 
+impl ParserUse {
+    /// Every column of a parser.
+    #[must_use]
+    pub fn all_columns(schema: Arc<Schema>) -> Self {
+        ParserUse { columns: schema.ids().collect(), schema }
+    }
+}
+
 /// An address and a port, either of them open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressMatch {
@@ -50,9 +58,10 @@ pub struct Limit {
 }
 
 /// The share of flows that is looked at; a flow is wholly in or wholly out.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Sample {
     /// Every flow.
+    #[default]
     All,
     /// Every flow, fewer under pressure (live input).
     Auto,

@@ -27,16 +27,6 @@ fn every_packet_is_accounted_for() {
 }
 
 fn all_parsers() -> MonitorSpec {
-    let parsers = registry::schemas()
-        .into_iter()
-        .map(|schema| ParserUse { columns: schema.ids().collect(), schema })
-        .collect();
-    MonitorSpec {
-        parsers,
-        clients: Vec::new(),
-        servers: Vec::new(),
-        limit: Limit::default(),
-        sample: Sample::All,
-        sample_seed: 0,
-    }
+    let parsers = registry::schemas().into_iter().map(ParserUse::all_columns).collect();
+    MonitorSpec { parsers, ..MonitorSpec::default() }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use arrow_array::Array;
 use monitor::{Accounting, Config, Monitor};
 use parsers::registry;
-use plan::{Limit, MonitorSpec, ParserUse, Sample};
+use plan::{MonitorSpec, ParserUse};
 use tuple::{Batch, DataType};
 
 /// One tuple: field name to value as text; a null field is absent.
@@ -116,17 +116,11 @@ pub struct Run {
 /// All fields of one parser's tuples over a whole capture.
 pub fn run(capture: &Path, parser: &str) -> Run {
     let parser = registry::find(parser).unwrap_or_else(|| panic!("no parser {parser}"));
-    let schema = std::sync::Arc::new((parser.schema)());
-    let columns = schema.ids().collect();
     run_spec(
         capture,
         &MonitorSpec {
-            parsers: vec![ParserUse { schema, columns }],
-            clients: Vec::new(),
-            servers: Vec::new(),
-            limit: Limit::default(),
-            sample: Sample::All,
-            sample_seed: 0,
+            parsers: vec![ParserUse::all_columns(std::sync::Arc::new((parser.schema)()))],
+            ..MonitorSpec::default()
         },
     )
 }
