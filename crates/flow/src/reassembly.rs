@@ -97,8 +97,9 @@ pub(crate) struct Waiting {
     fin: Option<Fin>,
     /// The other end has acknowledged up to here, more than was seen, and since when.
     overtaken: Option<(i64, Timestamp)>,
-    /// When the highest acknowledgment beyond what was seen arrived, and the sequence number of what it came with.
-    acked_by: (Timestamp, TcpSeq),
+    /// When the highest acknowledgment beyond what was seen was heard of, and the sequence number of the segment that said it,
+    /// if that came while this stream was known.
+    acked_by: (Timestamp, Option<TcpSeq>),
     /// When the last bytes arrived in order: as long as some do, others may.
     progress: Timestamp,
     /// The last gap that was declared, to tell late bytes from repeated ones.
@@ -178,9 +179,9 @@ impl ByteStream {
         self.settle(out.acked);
     }
 
-    /// The other end has acknowledged `ack`, which lies beyond what was seen, in a segment of its own; `newly`: for the
-    /// first time.
-    pub fn acknowledged_beyond(&mut self, ack: TcpSeq, newly: bool, by: (Timestamp, TcpSeq)) {
+    /// The other end has acknowledged `ack`, which lies beyond what was seen; `newly`: for the first time. `by`: when that was
+    /// heard of, and the sequence number of the segment that said it, unless an earlier one did.
+    pub fn acknowledged_beyond(&mut self, ack: TcpSeq, newly: bool, by: (Timestamp, Option<TcpSeq>)) {
         let distance = ack.distance(self.next);
         if self.ended || !(1..=PLAUSIBLE).contains(&distance) {
             return;
@@ -509,9 +510,9 @@ impl ByteStream {
         if segment.len == 0 {
             return;
         }
-        let counters = &mut *out.counters;
+        let (at, counters) = (self.pos_of(segment.seq), &mut *out.counters);
         counters.repeated_bytes += u64::from(segment.len);
-        if segment.seq.before(self.next) {
+        if (0..self.pos).contains(&at) {
             counters.retransmissions += 1;
         } else {
             counters.implausible += 1;
@@ -527,7 +528,7 @@ impl Default for Waiting {
             cost: 0,
             fin: None,
             overtaken: None,
-            acked_by: (Timestamp::MIN, TcpSeq(0)),
+            acked_by: (Timestamp::MIN, None),
             progress: Timestamp::MIN,
             last_gap: (0, 0),
             strays: (TcpSeq(0), 0),
@@ -552,7 +553,7 @@ impl Waiting {
     /// segment of the same place may only be late.
     pub fn is_contradicted(&self, (ts, seq): (Timestamp, TcpSeq)) -> bool {
         let (acked_ts, acked_seq) = self.acked_by;
-        self.overtaken.is_some() && ts > acked_ts && acked_seq.before(seq)
+        self.overtaken.is_some() && ts > acked_ts && acked_seq.is_some_and(|acked_seq| acked_seq.before(seq))
     }
 
     /// The other end has not received what it has acknowledged.

@@ -346,7 +346,8 @@ fn on_ack(flow: &mut FlowMut<'_>, side: Side, (packet, tcp): (&Packet<'_>, &TcpI
         let ahead = acked.distance(flow.hot.next[other.index()]);
         if ahead > 0 && !flow.hot.is_ended(other) {
             let newly = first || advance > 0 || contradicts;
-            cx.on_stream(flow, other, |stream, _| stream.acknowledged_beyond(acked, newly, (now, tcp.seq)));
+            let by = (now, (tcp.ack == acked).then_some(tcp.seq));
+            cx.on_stream(flow, other, |stream, _| stream.acknowledged_beyond(acked, newly, by));
         }
         let pure = packet.payload_original_len == 0 && tcp.flags.0 & 7 == 0;
         let goes_on = flow.hot.is_started(side) && !flow.hot.is_ended(side);

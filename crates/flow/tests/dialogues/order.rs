@@ -146,6 +146,23 @@ fn an_acknowledgment_that_the_next_packet_contradicts_is_not_believed() {
     }
 }
 
+/// A connection's start in another order, as several queues of an adapter write it: what was acknowledged before the client's stream was
+/// known was not acknowledged by the SYN-ACK.
+#[test]
+fn a_late_syn_ack_contradicts_no_acknowledgment() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.server().send(b"greeting");
+    talk.client().send(b"login");
+    talk.server().segment(0, TcpFlags::ACK, b"");
+    talk.server().send(b"welcome!!");
+    talk.client().send(b"query!");
+    let sent = talk.take();
+    let file_order = [2, 5, 1, 6, 0, 7, 3, 4].map(|at: usize| sent[at].clone());
+    check(&file_order, ">8 <5 >9h <6h");
+}
+
 #[test]
 fn an_acknowledgment_below_which_the_other_side_goes_on_for_long_is_not_believed() {
     let mut talk = talk();
