@@ -3,7 +3,7 @@
 # a cache under real load (captures/shop).
 set -euo pipefail
 cd "$(dirname "$0")"
-./setup.sh
+./setup.sh build
 cargo build --release --locked --quiet
 ask() {
   printf "\n$ netalytics query '%s' -r captures/shop/in.pcap\n" "$1"
