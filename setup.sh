@@ -4,7 +4,7 @@
 #   build    what compiling and using netalytics needs: a C compiler (zstd) and libpcap (capture filters)
 #   test     what the tests start and ask besides: servers, clients, readers of Parquet, a C++ compiler (the fuzzer)
 #   dpdk     what the feature of that name needs
-#   package  what packaging/ needs: musl, rpmbuild, umoci
+#   package  what packaging/ needs to build packages and to try them
 #
 # Rust comes from rustup (stable, at least the rust-version of Cargo.toml).
 set -euo pipefail
@@ -35,7 +35,10 @@ test_() {
 
 dpdk() { pkg-config --exists libdpdk 2>/dev/null || missing+=(libdpdk-dev pkg-config); }
 
-package() { want musl-gcc:musl-tools flex:flex bison:bison make:make curl:curl rpmbuild:rpm umoci:umoci; }
+package() {
+  want flex:flex bison:bison make:make curl:curl strip:binutils rpmbuild:rpm umoci:umoci runc:runc python3:python3 \
+    debootstrap:debootstrap
+}
 
 [ $# -gt 0 ] || set -- build test
 for part in "$@"; do
