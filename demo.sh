@@ -3,8 +3,8 @@
 # a cache under real load (captures/shop).
 set -euo pipefail
 cd "$(dirname "$0")"
-./setup.sh
-cargo build --release --locked --quiet
+./setup.sh build
+cargo build --release --locked --quiet -p netalytics
 ask() {
   printf "\n$ netalytics query '%s' -r captures/shop/in.pcap\n" "$1"
   target/release/netalytics query "$1" -r captures/shop/in.pcap --format table "${@:2}"

@@ -1,26 +1,55 @@
 #!/usr/bin/env bash
-# Installs what building and testing need on Debian: a C and C++ compiler (zstd, the fuzzer's runtime) and libpcap
-# (capture filters); with `dpdk` as its argument also what the feature of that name needs. Rust comes from rustup
-# (stable, at least the rust-version of Cargo.toml).
+# Installs what is missing on Debian, in parts that may be named: `setup.sh build test`. Without a name: build and test.
+#
+#   build    what compiling and using netalytics needs: a C compiler (zstd) and libpcap (capture filters)
+#   test     what the tests start and ask besides: servers, clients, readers of Parquet, a C++ compiler (the fuzzer)
+#   dpdk     what the feature of that name needs
+#   package  what packaging/ needs to build packages and to try them
+#
+# Rust comes from rustup (stable, at least the rust-version of Cargo.toml).
 set -euo pipefail
-if ! command -v cargo >/dev/null; then
-  echo "setup: cargo is missing; install Rust from https://rustup.rs first" >&2
-  exit 1
-fi
+
 missing=()
-command -v cc >/dev/null || missing+=(gcc libc6-dev)
-command -v c++ >/dev/null || missing+=(g++)
-[ -e /usr/include/pcap/pcap.h ] || missing+=(libpcap-dev)
+have() { PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null; }
+# What is wanted, as program:package.
+want() {
+  for need in "$@"; do have "${need%%:*}" || missing+=("${need#*:}"); done
+}
+
+build() {
+  if ! have cargo; then
+    echo "setup: cargo is missing; install Rust from https://rustup.rs first" >&2
+    exit 1
+  fi
+  have cc || missing+=(gcc libc6-dev)
+  [ -e /usr/include/pcap/pcap.h ] || missing+=(libpcap-dev)
+}
+
 # What the live tests start in namespaces of their own. Debian may start the services as well when it installs them.
-for need in ip:iproute2 nginx:nginx-light mariadbd:mariadb-server mariadb:mariadb-client memcached:memcached \
-  curl:curl wrk:wrk tcpdump:tcpdump python3:python3 setcap:libcap2-bin ping:iputils-ping; do
-  PATH=$PATH:/usr/sbin:/sbin command -v "${need%%:*}" >/dev/null || missing+=("${need#*:}")
-done
 # Readers of Parquet go into a virtual environment.
-python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
-if [ "${1:-}" = dpdk ] && ! pkg-config --exists libdpdk 2>/dev/null; then
-  missing+=(libdpdk-dev pkg-config)
-fi
+test_() {
+  want c++:g++ ip:iproute2 nginx:nginx-light mariadbd:mariadb-server mariadb:mariadb-client memcached:memcached \
+    curl:curl wrk:wrk tcpdump:tcpdump python3:python3 setcap:libcap2-bin ping:iputils-ping
+  python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+}
+
+dpdk() { pkg-config --exists libdpdk 2>/dev/null || missing+=(libdpdk-dev pkg-config); }
+
+package() {
+  want flex:flex bison:bison make:make curl:curl strip:binutils rpmbuild:rpm umoci:umoci runc:runc python3:python3 \
+    debootstrap:debootstrap
+}
+
+[ $# -gt 0 ] || set -- build test
+for part in "$@"; do
+  case $part in
+    build) build ;;
+    test) test_ ;;
+    dpdk) dpdk ;;
+    package) package ;;
+    *) echo "setup: there is no part '$part'; there are: build, test, dpdk, package" >&2; exit 2 ;;
+  esac
+done
 if [ ${#missing[@]} -gt 0 ]; then
   sudo=""
   [ "$(id -u)" = 0 ] || sudo=sudo

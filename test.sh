@@ -3,10 +3,10 @@
 # examples, DPDK's devices where libdpdk can be had, and each fuzz target for a few seconds (FUZZ_SECONDS, default 8).
 set -euo pipefail
 cd "$(dirname "$0")"
-./setup.sh
+./setup.sh build test
 # Under nohup programs ignore SIGHUP, and so would those that the tests hang up on.
 env --default-signal=HUP cargo test --workspace --locked --quiet
-if ./setup.sh dpdk; then
+if ./setup.sh build dpdk; then
   cargo test --package capture --features dpdk --locked --quiet --test dpdk
 else
   echo "*** test: NOT TESTED: DPDK, which could not be installed ***" >&2

@@ -35,3 +35,9 @@ pub use packet_file::{PacketFile, PacketRotation, PacketsKept};
 pub use source::{Counters, Source, SourceError};
 pub use sys::huge_pages::HugePages;
 pub use sys::prefetch;
+
+/// The library that understands capture filters, with its version.
+#[must_use]
+pub fn filter_library() -> String {
+    sys::bpf::library()
+}

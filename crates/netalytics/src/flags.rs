@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::{ArgAction, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::{output, summary_file};
+use crate::{output, summary_file, version};
 
 pub use limits::Limits;
 pub use listing::ListFlags;
@@ -24,7 +24,8 @@ pub use query::{
 
 /// Response times, errors and rankings of services, from packets alone.
 #[derive(Debug, Parser)]
-#[command(name = "netalytics", version, about, long_about = help::ABOUT, after_help = help::EXAMPLES)]
+#[command(name = "netalytics", version, long_version = version::long())]
+#[command(about, long_about = help::ABOUT, after_help = help::EXAMPLES)]
 #[command(disable_help_subcommand = true, max_term_width = 110)]
 pub struct Cli {
     #[command(subcommand)]

@@ -23,6 +23,7 @@ mod signals;
 mod stats;
 mod summary;
 mod summary_file;
+mod version;
 
 use std::process::ExitCode;
 

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use sinks::units;
 
 use crate::memory::Memory;
+use crate::version::SUMMARY_FORMAT;
 use wire::{Timestamp, Undecodable};
 
 /// A run in numbers.
@@ -200,6 +201,7 @@ impl Summary {
         let value = json!({
             "query": self.query,
             "version": env!("CARGO_PKG_VERSION"),
+            "format": SUMMARY_FORMAT,
             "complete": self.is_complete(),
             "errors": self.errors.iter().map(error).collect::<Vec<_>>(),
             "cut_short": self.cut_short,

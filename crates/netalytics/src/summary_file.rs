@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::live::Owner;
 use crate::output;
+use crate::version::SUMMARY_FORMAT;
 
 /// See the module's text.
 pub struct SummaryFile {
@@ -66,6 +67,7 @@ fn of_failure(why: &str) -> String {
     let summary = json!({
         "query": null,
         "version": env!("CARGO_PKG_VERSION"),
+        "format": SUMMARY_FORMAT,
         "complete": false,
         "errors": [error],
         "panics": [],

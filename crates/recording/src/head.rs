@@ -8,8 +8,8 @@ use tuple::{DataType, FieldId, Redact, Schema, Unit};
 /// The column that tuples have and queries do not see: event time had come here when the tuple was released.
 pub const WATERMARK: &str = "watermark";
 
-/// Version of all that is said here.
-const FORMAT: u64 = 1;
+/// Version of all that is said here, and of how tables lie in a folder: docs/compatibility.md says when it rises.
+pub const FORMAT: u64 = 1;
 const PREFIX: &str = "netalytics.";
 
 /// What the rows of a table are.

@@ -26,7 +26,7 @@ mod table;
 mod thrift;
 
 pub use data_set::{DataSet, Problem, Table, Unfinished};
-pub use head::{CaptureFacts, Head, Kind, Link, WATERMARK};
+pub use head::{CaptureFacts, FORMAT, Head, Kind, Link, WATERMARK};
 pub use reader::count_rows;
 pub use recorder::{Kept, Recorder, Rotation};
 pub use replay::{Bound, Counters, Replay, Rows, Wanted};

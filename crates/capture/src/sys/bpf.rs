@@ -39,6 +39,7 @@ unsafe extern "C" {
     fn pcap_freecode(program: *mut RawProgram);
     fn pcap_geterr(handle: *mut Pcap) -> *const c_char;
     fn pcap_close(handle: *mut Pcap);
+    fn pcap_lib_version() -> *const c_char;
     fn bpf_filter(program: *const Instruction, bytes: *const u8, original_len: c_uint, len: c_uint)
     -> c_uint;
 }
@@ -47,6 +48,12 @@ unsafe extern "C" {
 const ERROR_LEN: usize = 256;
 /// No netmask is known; only `ip broadcast` wants one.
 const NETMASK_UNKNOWN: c_uint = 0xffff_ffff;
+
+/// The library's name and version, in its own words.
+pub(crate) fn library() -> String {
+    // SAFETY: the call takes nothing and returns a text that lasts as long as the process.
+    unsafe { CStr::from_ptr(pcap_lib_version()) }.to_string_lossy().into_owned()
+}
 
 /// What programs are compiled for.
 pub(crate) enum Target<'a> {

@@ -1,0 +1,30 @@
+//! `netalytics --version`: which program this is, what it was built with, and which formats it writes.
+
+use std::sync::LazyLock;
+
+/// Version of the summary's JSON (`--summary-json`): docs/compatibility.md says when it rises.
+pub const SUMMARY_FORMAT: u64 = 1;
+
+/// Several lines for `--version`; `-V` prints the first one without the commit.
+pub fn long() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(text);
+    &TEXT
+}
+
+fn text() -> String {
+    let commit = match env!("NETALYTICS_COMMIT") {
+        "" => String::new(),
+        commit => format!(" ({commit})"),
+    };
+    let linked = if cfg!(target_feature = "crt-static") { ", static" } else { "" };
+    let dpdk = if cfg!(feature = "dpdk") { ", dpdk" } else { "" };
+    let lines = [
+        format!("{}{commit}", env!("CARGO_PKG_VERSION")),
+        format!("target:   {}{linked}", env!("NETALYTICS_TARGET")),
+        "files:    pcap, pcapng, gzip or zstd of either; recordings".into(),
+        format!("capture:  af-packet, af-xdp{dpdk}; vxlan, geneve, gre and erspan mirrors"),
+        format!("filters:  {}", capture::filter_library()),
+        format!("formats:  recording {}, summary {SUMMARY_FORMAT}", recording::FORMAT),
+    ];
+    lines.join("\n")
+}

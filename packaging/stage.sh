@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Lays out an installation: packaging/stage.sh BINARY FOLDER [ZSH-FOLDER]. Every package holds what this makes: the
+# program, its manual page and completions, the systemd unit, the documentation and a capture to try it on.
+set -euo pipefail
+here=$(cd "$(dirname "$0")/.." && pwd)
+binary=$(realpath "$1")
+mkdir -p "$2"
+to=$(realpath "$2")
+zsh=${3:-usr/share/zsh/vendor-completions}
+
+put() { install -D -m 644 "$1" "$to/$2"; }
+# What the program says, as a file.
+say() { "$binary" "${@:2}" | install -D -m 644 /dev/stdin "$to/$1"; }
+
+install -D -m 755 "$binary" "$to/usr/bin/netalytics"
+say usr/share/bash-completion/completions/netalytics completions bash
+say "$zsh/_netalytics" completions zsh
+say usr/share/fish/vendor_completions.d/netalytics.fish completions fish
+"$binary" man | gzip -9n | install -D -m 644 /dev/stdin "$to/usr/share/man/man1/netalytics.1.gz"
+put "$here/packaging/systemd/netalytics-record@.service" usr/lib/systemd/system/netalytics-record@.service
+doc=usr/share/doc/netalytics
+for file in "$here"/docs/*.md "$here"/README.md "$here"/GLOSSARY.md; do
+  put "$file" "$doc/${file#"$here"/}"
+done
+gzip -9n <"$here/CHANGELOG.md" | install -D -m 644 /dev/stdin "$to/$doc/changelog.gz"
+put "$here/LICENSE" "$doc/copyright"
+put "$here/packaging/systemd/shop.conf" "$doc/examples/shop.conf"
+put "$here/captures/shop/in.pcap" "$doc/examples/shop.pcap"

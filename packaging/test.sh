@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Installs packages where nothing else is, and asks there what is known: packaging/test.sh [static] [deb] [rpm] [oci];
+# without a name, all of them. What is missing is built first. Needs root, for chroot and runc.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+work=$PWD/target/packages/test
+query='PARSE http PROCESS (diff-group: group=url_template)'
+expected=$PWD/captures/shop/expected-http-by-template.jsonl
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+
+if [ "$(id -u)" != 0 ]; then
+  echo "*** packaging: NOT TESTED: installing in a clean root needs root ***" >&2
+  exit 0
+fi
+fresh() { rm -rf "${work:?}/$1" && mkdir -p "$work/$1"; }
+newest() { find target/packages -maxdepth 2 -name "$1" -type f -not -path '*/work/*' -not -path '*/test/*' -printf '%T@ %p\n' | sort -rn | head -n 1 | cut -d' ' -f2; }
+# Runs the rest of the words, which run the program, and compares.
+answers() {
+  "$@" --version | grep -q "^netalytics $version" || { echo "packaging: $*: no version" >&2; exit 1; }
+  "$@" query "$query" -r "${capture:?}" --format jsonl --quiet | diff "$expected" -
+}
+
+static() {
+  fresh static
+  install -m 755 "$(newest 'netalytics-*-linux')" "$work/static/netalytics"
+  cp captures/shop/in.pcap "$work/static/"
+  capture=/in.pcap answers chroot "$work/static" /netalytics
+}
+
+deb() {
+  local root=$work/debian
+  if [ ! -e "$root/etc/debian_version" ]; then
+    fresh debian
+    debootstrap --variant=minbase --include=libpcap0.8 "$(sed -n "s/^VERSION_CODENAME=//p" /etc/os-release)" "$root" \
+      >"$work/debootstrap.log" 2>&1 || { tail "$work/debootstrap.log" >&2; exit 1; }
+  fi
+  cp "$(newest 'netalytics_*.deb')" "$root/tmp/netalytics.deb"
+  chroot "$root" dpkg --install /tmp/netalytics.deb >"$work/dpkg.log"
+  capture=/usr/share/doc/netalytics/examples/shop.pcap answers chroot "$root" netalytics
+  chroot "$root" bash -n /usr/share/bash-completion/completions/netalytics
+  [ -s "$root/usr/share/man/man1/netalytics.1.gz" ]
+  chroot "$root" dpkg --purge netalytics >"$work/dpkg.log"
+  [ -z "$(find "$root/usr" -name '*netalytics*')" ]
+}
+
+rpm() {
+  fresh rpm
+  command rpm --force-debian --root "$work/rpm" --install "$PWD/$(newest 'netalytics-*.rpm')"
+  capture=/usr/share/doc/netalytics/examples/shop.pcap answers chroot "$work/rpm" /usr/bin/netalytics
+}
+
+oci() {
+  fresh oci
+  mkdir "$work/oci/layout"
+  tar -C "$work/oci/layout" -xf "$(newest 'netalytics-*-oci.tar')"
+  umoci unpack --image "$work/oci/layout:$version" "$work/oci/bundle" 2>"$work/oci/umoci.log"
+  cp captures/shop/in.pcap "$work/oci/bundle/rootfs/data/"
+  capture=in.pcap answers in_container
+}
+
+# The image's entry point with these words behind it, as a container: of its own but for what needs a whole machine.
+in_container() {
+  python3 - "$work/oci/bundle/config.json" "$@" <<'PYTHON'
+import json, sys
+path, words = sys.argv[1], sys.argv[2:]
+config = json.load(open(path))
+process, linux = config["process"], config["linux"]
+process["terminal"] = False
+process["args"] = process["args"][:1] + words
+linux["namespaces"] = [n for n in linux["namespaces"] if n["type"] != "user"]
+for key in ("resources", "uidMappings", "gidMappings"):
+    linux.pop(key, None)
+json.dump(config, open(path, "w"))
+PYTHON
+  runc run --bundle "$work/oci/bundle" "netalytics-test-$$"
+}
+
+mkdir -p "$work"
+[ $# -gt 0 ] || set -- static deb rpm oci
+packaging/build.sh "$@"
+for what in "$@"; do
+  "$what"
+  echo "packaging: $what installs and answers"
+done
