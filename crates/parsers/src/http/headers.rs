@@ -79,8 +79,10 @@ impl Values {
 
     #[cold]
     fn add_fold(&mut self, more: &[u8]) {
-        let Some((_, [_, end])) = self.lines.last_mut() else { return };
-        self.text.push(b' ');
+        let Some((_, [begin, end])) = self.lines.last_mut() else { return };
+        if begin != end {
+            self.text.push(b' ');
+        }
         self.text.extend_from_slice(more);
         *end = self.text.len() as u32;
     }
@@ -169,6 +171,7 @@ mod tests {
             &head(OK, ""),
             "one two three - - -",
         );
+        check(&head(GET, "X-Request-ID:\r\n seven\r\n"), &head(OK, ""), "seven - - -");
     }
 
     #[test]
