@@ -8,6 +8,7 @@ mod commands;
 mod failure;
 mod flags;
 mod hosts;
+mod keeping;
 mod live;
 mod logging;
 mod loss_notice;
