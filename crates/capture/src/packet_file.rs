@@ -8,6 +8,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -41,12 +42,16 @@ pub struct PacketsKept {
     pub files: u64,
     /// Bytes of all files.
     pub bytes: u64,
+    /// Tuples whose packets were not asked for in time, or whose flow found no room among those to be kept.
+    pub tuples_missed: u64,
 }
 
 /// See the module's text.
 #[derive(Debug)]
 pub struct PacketFile {
     path: PathBuf,
+    /// Each packet is handed over at once: somebody reads along.
+    is_prompt: bool,
     rotation: PacketRotation,
     out: File,
     /// Blocks that wait, and how many of them are packets.
@@ -71,8 +76,23 @@ impl PacketFile {
     pub fn create(path: &Path, rotation: PacketRotation) -> io::Result<PacketFile> {
         let is_numbered = rotation != PacketRotation::default();
         let out = create(&if is_numbered { numbered(path, 1) } else { path.to_owned() })?;
+        PacketFile::of(path, out, rotation)
+    }
+
+    /// Writes to standard output, each packet at once.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn to_stdout() -> io::Result<PacketFile> {
+        let out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        let file = PacketFile::of(Path::new("-"), out, PacketRotation::default())?;
+        Ok(PacketFile { is_prompt: true, ..file })
+    }
+
+    fn of(path: &Path, out: File, rotation: PacketRotation) -> io::Result<PacketFile> {
         let mut file = PacketFile {
             path: path.to_owned(),
+            is_prompt: false,
             rotation,
             out,
             waiting: Vec::with_capacity(BUFFER_BYTES),
@@ -96,6 +116,9 @@ impl PacketFile {
         match self.error {
             None => self.packets_waiting += 1,
             Some(_) => self.kept.packets_lost += 1,
+        }
+        if self.is_prompt && self.error.is_none() {
+            self.error = self.hand_over().err();
         }
     }
 

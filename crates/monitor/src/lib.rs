@@ -24,6 +24,7 @@ pub mod ring;
 pub mod sample;
 mod threads;
 pub mod vitals;
+pub mod walk;
 pub mod worker;
 
 pub use accounting::Accounting;

@@ -2,6 +2,7 @@
 
 pub mod completions;
 pub mod explain;
+pub mod follow;
 pub mod interfaces;
 pub mod introduction;
 pub mod listing;

@@ -1,5 +1,6 @@
 //! The command line: verbs, flags, and the help that goes with them. Decides nothing; see `commands` for what is done.
 
+pub mod follow;
 pub mod help;
 pub mod limits;
 pub mod listing;
@@ -16,6 +17,7 @@ use clap_complete::Shell;
 
 use crate::{output, summary_file, version};
 
+pub use follow::{FlowName, FollowFlags};
 pub use limits::Limits;
 pub use listing::ListFlags;
 pub use query::{
@@ -50,6 +52,10 @@ pub enum Verb {
     /// Keep a query's tuples or results as a Parquet data set, which query -r reads back
     #[command(after_help = help::RECORD_EXAMPLES)]
     Record(Box<RecordFlags>),
+
+    /// Show what the two sides of a flow said, in order; keep its packets
+    #[command(after_help = help::FOLLOW_EXAMPLES)]
+    Follow(FollowFlags),
 
     /// Show what a query would do: columns read, packets looked at, operators
     #[command(after_help = help::EXPLAIN_EXAMPLES)]

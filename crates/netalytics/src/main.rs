@@ -5,9 +5,11 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod conversation;
 mod failure;
 mod flags;
 mod hosts;
+mod keeping;
 mod live;
 mod logging;
 mod loss_notice;
@@ -47,6 +49,7 @@ fn run(cli: Cli) -> ExitCode {
         None => commands::introduction::introduce(),
         Some(Verb::Query(flags)) => commands::query::query(&flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Record(flags)) => commands::record::record(&flags, cli.quiet, cli.verbose > 0),
+        Some(Verb::Follow(flags)) => commands::follow::follow(&flags, cli.quiet),
         Some(Verb::Explain(flags)) => commands::explain::explain(&flags),
         Some(Verb::Parsers(flags)) => commands::parsers::list(&flags),
         Some(Verb::Processors(flags)) => commands::processors::list(&flags),

@@ -171,6 +171,10 @@ impl Summary {
             if kept.packets_lost > 0 {
                 lines.push(("  lost", Some(kept.packets_lost), "packets that could not be written".into()));
             }
+            if kept.tuples_missed > 0 {
+                let note = "tuples whose packets were given up before, or found no room";
+                lines.push(("  missed", Some(kept.tuples_missed), note.into()));
+            }
         }
         lines
     }
@@ -249,6 +253,7 @@ impl Summary {
             })),
             "packets_kept": self.packets_kept.map(|k| json!({
                 "files": k.files, "packets": k.packets, "bytes": k.bytes, "packets_lost": k.packets_lost,
+                "tuples_missed": k.tuples_missed,
             })),
             "stream": object(&stream_counts(&self.stream)),
             "rows": self.rows,

@@ -11,6 +11,7 @@
 mod body;
 mod connection;
 mod head;
+mod headers;
 mod lane;
 mod lines;
 mod losses;
@@ -84,7 +85,6 @@ pub fn schema_get() -> Schema {
 /// What the query language knows of requests.
 const FACTS: Facts = Facts {
     success: Some("status < 400"),
-    whole: None,
     workload: Some(Workload {
         operation: "method",
         reads: "method in ('GET', 'HEAD')",
@@ -92,6 +92,8 @@ const FACTS: Facts = Facts {
         status: "status",
         bytes: ["response_bytes", "request_bytes"],
     }),
+    families: &[headers::OF_REQUEST, headers::OF_RESPONSE],
+    ..Facts::NONE
 };
 
 fn schema_of(name: &'static str, doc: &'static str) -> Schema {

@@ -88,7 +88,6 @@ const FACTS: Facts = Facts {
         "status in ('hit', 'miss', 'stored', 'not_stored', 'exists', 'not_found', 'deleted', 'touched', 'ok', \
          'auth_continue')",
     ),
-    whole: None,
     workload: Some(Workload {
         operation: "command",
         reads: "command like 'get%' or command like 'gat%' or command = 'mg'",
@@ -97,6 +96,7 @@ const FACTS: Facts = Facts {
         status: "status",
         bytes: ["value_bytes", "value_bytes"],
     }),
+    ..Facts::NONE
 };
 
 fn schema_of(name: &'static str, doc: &'static str) -> Schema {

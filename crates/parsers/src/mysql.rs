@@ -74,7 +74,6 @@ const FACTS: Facts = Facts {
     success: Some(
         "(error_code is null or error_code = 0) and (response_time_ns >= 0ns or response_time_ns < 0ns)",
     ),
-    whole: None,
     workload: Some(Workload {
         operation: "fingerprint",
         reads: "fingerprint like 'select%' or fingerprint like 'SELECT%'",
@@ -84,6 +83,7 @@ const FACTS: Facts = Facts {
         status: "error_code",
         bytes: ["response_bytes", "request_bytes"],
     }),
+    ..Facts::NONE
 };
 
 /// The schema of `mysql_query`.

@@ -126,7 +126,6 @@ pub fn schema() -> Schema {
 const FACTS: Facts = Facts {
     // A call that was taken, and did what it was asked where its procedure can fail.
     success: Some("rpc_status = 'success' and (status is null or status = 'ok')"),
-    whole: None,
     workload: Some(Workload {
         operation: "procedure",
         reads: "procedure = 'READ'",
@@ -134,6 +133,7 @@ const FACTS: Facts = Facts {
         status: "status",
         bytes: ["result_count", "result_count"],
     }),
+    ..Facts::NONE
 };
 
 fn schema_of(name: &'static str, doc: &'static str) -> Schema {

@@ -154,6 +154,8 @@ pub struct Tap {
     /// Where the rows go.
     pub writer: TupleWriter,
     columns: Columns,
+    /// Whether its schema has columns of families.
+    has_members: bool,
     memo: Memo,
     /// Community IDs of flows.
     ids: Memo,
@@ -164,7 +166,8 @@ impl Tap {
     #[must_use]
     pub fn new(variant: u8, writer: TupleWriter) -> Tap {
         let columns = Columns::wanted_by(&writer);
-        Tap { variant, writer, columns, memo: Memo::default(), ids: Memo::default() }
+        let has_members = writer.schema().members().next().is_some();
+        Tap { variant, writer, columns, has_members, memo: Memo::default(), ids: Memo::default() }
     }
 }
 
@@ -280,6 +283,12 @@ impl<'a> Output<'a> {
     #[must_use]
     pub fn columns(&self) -> Columns {
         Columns(self.taps.iter().fold(0, |bits, tap| bits | tap.columns.0))
+    }
+
+    /// The columns of families, as [`tuple::Schema::members`]; all taps of one protocol have the same.
+    pub fn members(&self) -> impl Iterator<Item = (FieldId, &str, &str)> {
+        let first = self.taps.first().filter(|tap| tap.has_members);
+        first.into_iter().flat_map(|tap| tap.writer.schema().members())
     }
 
     /// What the protocol has made of texts, in all flows; to be used for one thing. `None`: nothing is written.

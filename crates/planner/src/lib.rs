@@ -11,5 +11,5 @@ mod tests;
 mod words;
 
 pub use explain::explain;
-pub use lower::{leave_out, lower};
+pub use lower::{add_columns, leave_out, lower};
 pub use recorded::recorded;

@@ -111,6 +111,17 @@ fn columns(query: &Query, dataflow: &Dataflow, input: usize, own: Option<&Predic
     fields
 }
 
+/// Adds columns to a plan's first input, where nobody reads them yet.
+pub fn add_columns(plan: &mut Plan, columns: &[FieldId]) {
+    let Some((input, parser)) = plan.dataflow.inputs.first_mut().zip(plan.monitor.parsers.first_mut()) else {
+        return;
+    };
+    input.columns.extend(columns);
+    input.columns.sort_unstable();
+    input.columns.dedup();
+    parser.columns.clone_from(&input.columns);
+}
+
 /// Leaves the columns called `field` out of a plan that shows them with all others. `false`: the query reads one itself.
 #[must_use]
 pub fn leave_out(plan: &mut Plan, field: &str) -> bool {

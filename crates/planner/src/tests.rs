@@ -26,8 +26,8 @@ fn schemas() -> Vec<Arc<Schema>> {
         time("response_time_ns"),
     ];
     let connections =
-        const { &Facts { success: Some("flag = 'FIN'"), whole: Some("event = 'end'"), workload: None } };
-    let requests = const { &Facts { success: Some("status < 400"), whole: None, workload: None } };
+        const { &Facts { success: Some("flag = 'FIN'"), whole: Some("event = 'end'"), ..Facts::NONE } };
+    let requests = const { &Facts { success: Some("status < 400"), ..Facts::NONE } };
     let mut schemas = [
         Schema::of_parser("tcp_flow_key", 1, "", &[ip("src_ip"), ip("dst_ip")], None, None),
         Schema::of_parser(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tuple::{DataType, Facts, Field, Schema, Unit, Workload};
+use tuple::{DataType, Facts, Family, Field, HASH, Schema, Unit, Workload};
 
 use crate::HostTable;
 
@@ -110,6 +110,10 @@ fn facts(parser: &str) -> &'static Facts {
             status: "status",
             bytes: ["response_bytes", "request_bytes"],
         }),
+        families: &[
+            Family { name: "request_header", doc: "", fold: HASH },
+            Family { name: "response_header", doc: "", fold: HASH },
+        ],
         ..success("status < 400")
     };
     match parser {

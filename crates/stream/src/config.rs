@@ -1,6 +1,8 @@
 //! What the engine is told beside the dataflow, and what it says of its own work. Every bound of the engine is here or
 //! in the dataflow (`groups_max`); every loss to a bound has its counter.
 
+use crate::chosen::Chosen;
+
 /// Seed of the hashes that show in results (replicates, estimates of `distinct`): the same in every run.
 pub(crate) const RESULT_SEED: u64 = 0x6e65_7461_6c79_7469;
 
@@ -36,6 +38,8 @@ pub struct Config {
     pub distinct_exact_max: usize,
     /// Files, by connection and reads or writes, of which a profile knows where the last operation ended.
     pub positions_max: usize,
+    /// Where the flows are noted whose tuples pass WHERE; the first input has their `id` then.
+    pub chosen: Option<Chosen>,
 }
 
 impl Default for Config {
@@ -53,6 +57,7 @@ impl Default for Config {
             sketch_bytes_max: 256 << 20,
             distinct_exact_max: 1024,
             positions_max: 1 << 18,
+            chosen: None,
         }
     }
 }

@@ -12,6 +12,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use plan::{Column, Dataflow, Pipeline};
 use tuple::{Batch, FieldId, Schema, common};
 
+use crate::chosen::Chosen;
 use crate::config::{Config, Counters};
 use crate::losses::{Losses, SharedLosses, Stretch};
 use crate::ops::filter::Filter;
@@ -41,6 +42,8 @@ struct AfterJoin {
     hidden: Vec<FieldId>,
     counters: Counters,
     selected: Vec<u32>,
+    /// Where the flows of tuples that passed are noted, and the column of their ids.
+    chosen: Option<(Chosen, FieldId)>,
     watermark_ns: i64,
     /// What the capture lost; all pipelines look there.
     losses: SharedLosses,
@@ -118,6 +121,8 @@ impl Engine {
         let has_time = dataflow.inputs.iter().all(|i| i.columns.contains(&common::TS_END));
         assert!(has_time || !pipelines.iter().any(Work::needs_time), "windows and rates need ts_end");
         let is_news = |id: &FieldId| join.as_ref().is_none_or(|j| j.is_news(*id));
+        let id = Column { input: 0, field: common::ID };
+        let chosen = config.chosen.clone().map(|chosen| (chosen, place(id)));
         let rest = AfterJoin {
             predicate: dataflow.filter.as_ref().map(|p| Filter::new(p, schema, &place)),
             pipelines,
@@ -125,6 +130,7 @@ impl Engine {
             hidden: schema.ids().filter(|id| !is_news(id)).collect(),
             counters: Counters::default(),
             selected: Vec::new(),
+            chosen,
             watermark_ns: i64::MIN,
             losses,
             reach_ns: dataflow.pipelines.iter().map(reach_ns).max().unwrap_or(0),
@@ -321,6 +327,9 @@ impl AfterJoin {
     }
 
     fn push_selected(&mut self, batch: &Batch, rows: Rows<'_>, out: &mut dyn TakeOutput) {
+        if let Some((chosen, id)) = &self.chosen {
+            chosen.note(batch, rows, *id);
+        }
         let watermark_ns = self.watermark_ns;
         if self.pipelines.is_empty() {
             let batch = take(batch, rows, |id| !self.hidden.contains(&id));

@@ -56,6 +56,7 @@ pub mod ops;
 pub mod sampling;
 pub mod sketch;
 
+mod chosen;
 mod column;
 mod estimate;
 mod flat;
@@ -72,6 +73,7 @@ mod spectrum;
 mod window;
 mod work;
 
+pub use chosen::Chosen;
 pub use config::{Config, Counters};
 pub use engine::{Engine, Output, Partial, TakeOutput};
 pub use flat::flat;

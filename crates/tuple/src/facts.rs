@@ -1,6 +1,8 @@
 //! What a parser knows of its tuples beside their columns. It stands in the parser's own file; the query language asks
 //! here, so that it knows no parser by name. Conditions are texts in that language.
 
+use crate::family::Family;
+
 /// What a parser says of its tuples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
@@ -10,6 +12,8 @@ pub struct Facts {
     pub whole: Option<&'static str>,
     /// What a profile of a workload reads, where tuples are operations.
     pub workload: Option<Workload>,
+    /// Columns that a tuple has where a query names them.
+    pub families: &'static [Family],
 }
 
 /// What `workload-profile` reads of a parser's tuples: names of fields, and conditions. A field that the parser does not
@@ -31,5 +35,5 @@ pub struct Workload {
 
 impl Facts {
     /// Nothing is known.
-    pub const NONE: Facts = Facts { success: None, whole: None, workload: None };
+    pub const NONE: Facts = Facts { success: None, whole: None, workload: None, families: &[] };
 }

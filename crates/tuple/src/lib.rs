@@ -8,6 +8,7 @@
 
 pub mod batch;
 pub mod facts;
+pub mod family;
 pub mod fold;
 pub mod hashes;
 pub mod redact;
@@ -16,7 +17,8 @@ pub mod writer;
 
 pub use batch::Batch;
 pub use facts::{Facts, Workload};
-pub use fold::{Fold, Secret};
+pub use family::{Family, MEMBERS_MAX};
+pub use fold::{Fold, HASH, Secret};
 pub use redact::Redactor;
 pub use schema::{DataType, Field, FieldId, Holds, Part, Redact, Schema, Unit, common};
 pub use writer::TupleWriter;

@@ -2,15 +2,14 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use capture::live::Stop;
 use capture::seccomp::Files;
-use capture::{PacketFile, PacketRotation};
 use monitor::job::Config;
-use monitor::{Input, Keep};
+use monitor::Input;
 use plan::{MonitorSpec, Plan, Sample};
 use recording::Head;
 use sinks::{ResultHead, Sink};
@@ -20,6 +19,7 @@ use tuple::{FieldId, Schema};
 use crate::failure::{Ended, Unreadable, wrong_flags};
 use crate::flags::{Checksums, Cores, WorkFlags};
 use crate::hosts::{self, Names};
+use crate::keeping::Keeping;
 use crate::live::{self, Owner};
 use crate::loss_notice::LossNotice;
 use crate::memory::{Memory, Writing};
@@ -129,6 +129,7 @@ fn answer<T: Target>(
     let mut names = hosts::read(flags.text.hosts.as_deref())?;
     let checked = query_text::check(&text, &mut names, &flags.read)?;
     let capturing = flags.live.is_live();
+    let filtered = checked.filter.is_some();
     let (mut plan, replaying) = match replay::asked(&flags.read)? {
         true => replay::open(checked, flags, telling).map(|(plan, replaying)| (plan, Some(replaying)))?,
         false => (planner::lower(&checked), None),
@@ -162,17 +163,18 @@ fn answer<T: Target>(
         };
         output::complain(&format!("{doing}; Ctrl-C ends it"));
     }
-    let keep = flags.write.as_deref().map(|path| keep(path, flags)).transpose()?;
+    let keeping = Keeping::asked(flags, filtered)?;
     let memory = Memory::divide(&flags.limits, &plan, target.writing());
     info!("{memory}");
-    let config = Config { keep: keep.clone(), cores: cores(flags)?, ..memory.config(&flags.limits) };
+    let mut config = Config { cores: cores(flags)?, ..memory.config(&flags.limits) };
+    keeping.join(&mut plan, &mut config);
     let mut run = match (input, replaying) {
         (Some(input), _) => Run::start(&plan, &config, input).context("cannot start the workers")?,
-        (None, Some(replaying)) => Run::replay(&plan, config.stream, replaying),
+        (None, Some(replaying)) => Run::replay(&plan, config.stream.clone(), replaying),
         (None, None) => unreachable!("there is either packets or tuples"),
     };
     // Live sources heed it themselves: what has arrived before is still worked on.
-    run.stop = (!capturing).then_some(stop);
+    run.stop = (!capturing).then(|| stop.clone());
     run.facts.inputs = inputs(flags);
     run.snaplen = if capturing { flags.live.snaplen } else { 0 };
     let (name, terminal) = target.name(&ready);
@@ -197,23 +199,12 @@ fn answer<T: Target>(
     if let (Err(error), false) = (&written, closed) {
         summary.output_errors.push(format!("cannot write the result to {name}; it is incomplete: {error}"));
     }
-    if let (Some(keep), Some(path)) = (&keep, &flags.write) {
-        let (kept, error) = keep.lock().unwrap_or_else(PoisonError::into_inner).finish();
+    if let Some((kept, wrong)) = keeping.finish(flags, &plan.monitor, &config, &stop) {
         summary.packets_kept = Some(kept);
-        let path = path.display();
-        summary.output_errors.extend(error.map(|e| format!("cannot write all packets to {path}: {e}")));
+        summary.output_errors.extend(wrong);
     }
     let telling = if closed { Telling::Errors } else { telling };
     end(summary_file, telling, &summary, sink.as_ref(), terminal)
-}
-
-/// Begins the file of packets.
-fn keep(path: &Path, flags: &WorkFlags) -> anyhow::Result<Keep> {
-    let rotate = flags.rotate.unwrap_or_default();
-    let rotation = PacketRotation { every_ns: rotate.every_ns, bytes: rotate.bytes };
-    let file = PacketFile::create(path, rotation)
-        .with_context(|| format!("cannot write packets to {}", path.display()))?;
-    Ok(Arc::new(Mutex::new(file)))
 }
 
 /// What is read, by name.
@@ -303,11 +294,15 @@ fn check_paths(flags: &WorkFlags, output: Option<&Path>) -> anyhow::Result<()> {
     if flags.summary_json.as_deref().is_some_and(dash) {
         return Err(wrong_flags("--summary-json wants a file; /dev/stderr shows it here"));
     }
-    if flags.write.as_deref().is_some_and(dash) {
-        return Err(wrong_flags("--write wants a file"));
+    if flags.write.as_deref().is_some_and(dash) && output.is_none_or(dash) {
+        return Err(wrong_flags(
+            "packets (-w -) and the result both go to standard output: -o FILE says where the result goes, -o /dev/null \
+             that nobody wants it",
+        ));
     }
+    let write = flags.write.as_deref().filter(|path| !dash(path));
     let written: Vec<&Path> =
-        [output, flags.summary_json.as_deref(), flags.write.as_deref()].into_iter().flatten().collect();
+        [output, flags.summary_json.as_deref(), write].into_iter().flatten().collect();
     let read = flags.read.iter().chain(&flags.text.query_file).chain(&flags.text.hosts);
     let read: Vec<&Path> = read.map(AsRef::as_ref).collect();
     written.iter().try_for_each(|path| output::refuse_inputs(path, &read))?;

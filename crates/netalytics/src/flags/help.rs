@@ -55,6 +55,13 @@ Examples:
   netalytics record \"PARSE mysql_query\" -i eth0 -o /var/log/sql --rotate 1h,1GB
   netalytics record \"PARSE http TO *:80\" -i eth0 -o web -w web/packets.pcapng --rotate 1h";
 
+/// Below the help of `follow`.
+pub const FOLLOW_EXAMPLES: &str = "\
+Examples:
+  netalytics follow bf960ba76b95ac15 -r captures/shop/in.pcap
+  netalytics follow 1:EMwOMullOvnXqHxWgZVP3yf/x0c= -r captures/shop/in.pcap --hex --bytes-max all
+  netalytics follow bf960ba76b95ac15 -r captures/shop/in.pcap -w flow.pcapng";
+
 /// Below the help of `explain`.
 pub const EXPLAIN_EXAMPLES: &str = "\
 Example:

@@ -60,6 +60,10 @@ pub struct Limits {
     #[arg(long, value_name = "N", value_parser = positive)]
     pub groups_max: Option<usize>,
 
+    /// Most flows whose packets -w keeps for a query with WHERE [default: 1048576]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub kept_flows_max: Option<usize>,
+
     /// Most tuples that wait for their partners in a join of several parsers [default: 1048576]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub join_tuples_max: Option<usize>,
@@ -200,6 +204,7 @@ mod tests {
             active_timeout: None,
             groups_max: None,
             join_tuples_max: None,
+            kept_flows_max: None,
         };
         let monitor::Config { flow, parsers, .. } = none.monitor();
         assert_eq!(parsers.rpc_bytes_max, bytes("4M").expect("a size"));

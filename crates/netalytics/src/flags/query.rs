@@ -66,7 +66,8 @@ pub struct WorkFlags {
     #[command(flatten)]
     pub live: LiveFlags,
 
-    /// Write the packets that the query looks at (FROM, TO, LIMIT, SAMPLE and the capture filter; not WHERE) as pcapng
+    /// Write packets as pcapng: those that the query looks at, or with WHERE the whole flows of the tuples that pass; - is
+    /// standard output
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub write: Option<PathBuf>,
 

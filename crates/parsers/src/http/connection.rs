@@ -120,7 +120,7 @@ impl StreamParser for Connection {
 impl Connection {
     #[cold]
     fn begin_connection(&mut self, out: &Output<'_>) {
-        self.wanted = Some(Wanted::new(out.columns()));
+        self.wanted = Some(Wanted::new(out));
         if out.flow.midstream {
             self.transactions.join_midway();
         }
@@ -144,7 +144,7 @@ impl Connection {
         let partial = match direction {
             Direction::ClientToServer => match head::request(bytes, fields) {
                 Head::Complete { head, len, folded: false } => {
-                    self.begin_request(&head, len, Span::at(ts), Collection::whole(place), out);
+                    self.begin_request(&head, &bytes[..len], Span::at(ts), Collection::whole(place), out);
                     return len;
                 }
                 head => head != Head::Invalid,
@@ -155,7 +155,7 @@ impl Connection {
             }
             Direction::ServerToClient => match head::response(bytes, fields) {
                 Head::Complete { head, len, folded: false } => {
-                    self.begin_response(&head, len, Span::at(ts), Collection::whole(place), out);
+                    self.begin_response(&head, &bytes[..len], Span::at(ts), Collection::whole(place), out);
                     return len;
                 }
                 head => head != Head::Invalid,
@@ -275,6 +275,6 @@ impl Connection {
     /// What the queries need, found out once.
     #[inline]
     pub(super) fn wanted(&mut self, out: &Output<'_>) -> &Wanted {
-        self.wanted.get_or_insert_with(|| Wanted::new(out.columns()))
+        self.wanted.get_or_insert_with(|| Wanted::new(out))
     }
 }

@@ -53,11 +53,11 @@ impl Connection {
         let mut unfolded = Vec::new();
         match direction {
             Direction::ClientToServer => match whole(&bytes, &mut unfolded, |b| head::request(b, fields)) {
-                Some(head) => self.begin_request(&head, bytes.len(), span, how, out),
+                Some(head) => self.begin_request(&head, &bytes, span, how, out),
                 None => self.not_a_head(direction, out),
             },
             Direction::ServerToClient => match whole(&bytes, &mut unfolded, |b| head::response(b, fields)) {
-                Some(head) => self.begin_response(&head, bytes.len(), span, how, out),
+                Some(head) => self.begin_response(&head, &bytes, span, how, out),
                 None => self.not_a_head(direction, out),
             },
         }
@@ -68,15 +68,18 @@ impl Connection {
     pub(super) fn begin_request(
         &mut self,
         head: &RequestHead<'_>,
-        len: usize,
+        bytes: &[u8],
         span: Span,
         how: Collection,
         out: &mut Output<'_>,
     ) {
-        let wanted = self.wanted.get_or_insert_with(|| Wanted::new(out.columns()));
+        let wanted = self.wanted.get_or_insert_with(|| Wanted::new(out));
         let (number, request) =
             self.transactions.request(span.first, how.place, Expects::Response, how.found);
         request.become_one(head, wanted);
+        if let Some(named) = &wanted.headers {
+            request.keep_headers(bytes, named);
+        }
         self.simple |= request.is_simple();
         self.waiting_bytes += request.text_bytes();
         self.request = number;
@@ -90,14 +93,14 @@ impl Connection {
             Coding::None => Body::Length(framing.content_length.unwrap_or(0)),
         };
         out.counters.malformed_messages += u64::from(framing.bad_length || framing.coding == Coding::Other);
-        self.enter(Direction::ClientToServer, body, how.long, how.end(len), out);
+        self.enter(Direction::ClientToServer, body, how.long, how.end(bytes.len()), out);
     }
 
     #[inline]
     pub(super) fn begin_response(
         &mut self,
         head: &ResponseHead<'_>,
-        len: usize,
+        bytes: &[u8],
         span: Span,
         how: Collection,
         out: &mut Output<'_>,
@@ -105,7 +108,7 @@ impl Connection {
         let status = head.status;
         if (100..200).contains(&status) && status != 101 {
             self.interim = status;
-            self.transactions.pass(Direction::ServerToClient, how.place.seq, how.end(len));
+            self.transactions.pass(Direction::ServerToClient, how.place.seq, how.end(bytes.len()));
             match how.long {
                 Some(_) => self.lose(Direction::ServerToClient, out),
                 None => self.server.state = State::Between,
@@ -115,6 +118,9 @@ impl Connection {
         let interim = std::mem::take(&mut self.interim);
         let (spot, response) = self.transactions.response(span.first, how.place, |_| Fit::Maybe);
         response.become_one(head, interim);
+        if let Some(named) = self.wanted.as_ref().and_then(|wanted| wanted.headers.as_ref()) {
+            response.keep_headers(bytes, named);
+        }
         self.response = spot;
         self.server.message = Extent::at(span.last);
         let request = self.transactions.request_of(spot);
@@ -125,10 +131,10 @@ impl Connection {
             && self.client.message.body_bytes == 0;
         out.counters.malformed_messages += u64::from(head.framing.bad_length);
         if status == 101 || method == Some(Method::Connect) && (200..300).contains(&status) {
-            self.switch_protocols(how.end(len), out);
+            self.switch_protocols(how.end(bytes.len()), out);
         } else {
             let body = response_body(head, method);
-            self.enter(Direction::ServerToClient, body, how.long, how.end(len), out);
+            self.enter(Direction::ServerToClient, body, how.long, how.end(bytes.len()), out);
         }
     }
 
@@ -184,7 +190,7 @@ impl Connection {
     pub(super) fn flush(&mut self, out: &mut Output<'_>) {
         let Connection { transactions, wanted, emitted, waiting_bytes, .. } = self;
         transactions.hand_out(|transaction| {
-            let wanted = wanted.get_or_insert_with(|| Wanted::new(out.columns()));
+            let wanted = wanted.get_or_insert_with(|| Wanted::new(out));
             transaction::emit(transaction, !*emitted, wanted, out);
             *emitted = true;
             *waiting_bytes -= transaction.request().map_or(0, Request::text_bytes);
@@ -247,7 +253,7 @@ impl Connection {
                     framing: head::Framing::default(),
                     expects_continue: false,
                 };
-                self.begin_request(&head, bytes.len(), span, Collection::whole(place), out);
+                self.begin_request(&head, &bytes, span, Collection::whole(place), out);
                 self.client.give_back(bytes);
             }
             None => self.client.resume(bytes),

@@ -3,6 +3,7 @@
 use tuple::TupleWriter;
 
 use super::head::{RequestHead, ResponseHead, Version, kind};
+use super::headers::{Named, Values};
 use super::lane::Extent;
 use super::{fields, url};
 use crate::pairing::{Answers, Transaction};
@@ -27,6 +28,8 @@ pub struct Request {
     /// Method, host, path, query, user agent and template, one after another.
     text: Vec<u8>,
     ends: [u32; 6],
+    /// The fields that a query names, where one does.
+    headers: Option<Box<Values>>,
 }
 
 /// A response.
@@ -40,6 +43,7 @@ pub struct Response {
     pub interim: u16,
     has_type: bool,
     content_type: Vec<u8>,
+    headers: Option<Box<Values>>,
 }
 
 /// Methods that change what follows.
@@ -52,13 +56,15 @@ pub enum Method {
 }
 
 /// What the queries at hand need; found out once a connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Wanted {
     columns: Columns,
     /// Kinds of header fields.
     pub fields: u8,
     /// Any text of a request.
     texts: bool,
+    /// Header fields by name.
+    pub headers: Option<Box<Named>>,
 }
 
 /// Columns made of a request's host, path and query, and of any of its text.
@@ -76,7 +82,8 @@ const OF_TEXT: Columns = Columns::of(&[
 ]);
 
 impl Wanted {
-    pub fn new(columns: Columns) -> Wanted {
+    pub fn new(out: &Output<'_>) -> Wanted {
+        let columns = out.columns();
         let field = |wanted: bool, kind: u8| if wanted { kind } else { 0 };
         Wanted {
             columns,
@@ -84,6 +91,7 @@ impl Wanted {
                 | field(columns.has(fields::USER_AGENT), kind::USER_AGENT)
                 | field(columns.has(fields::CONTENT_TYPE), kind::CONTENT_TYPE),
             texts: columns.has_any(OF_TEXT),
+            headers: Named::of(out),
         }
     }
 }
@@ -101,6 +109,7 @@ impl Default for Request {
             has_agent: false,
             text: Vec::new(),
             ends: [0; 6],
+            headers: None,
         }
     }
 }
@@ -137,6 +146,11 @@ impl Request {
         self.ends[5] = self.text.len() as u32;
     }
 
+    #[cold]
+    pub fn keep_headers(&mut self, head: &[u8], named: &Named) {
+        self.headers.get_or_insert_default().become_those_of(head, &named.request);
+    }
+
     #[inline]
     fn keep(&mut self, i: usize, wanted: bool, part: &[u8]) {
         if wanted {
@@ -153,7 +167,7 @@ impl Request {
     /// Memory held for its text.
     #[inline]
     pub fn text_bytes(&self) -> usize {
-        self.text.len()
+        self.text.len() + self.headers.as_ref().map_or(0, |headers| headers.text_bytes())
     }
 
     fn part(&self, i: usize) -> &[u8] {
@@ -199,6 +213,7 @@ impl Default for Response {
             interim: 0,
             has_type: false,
             content_type: Vec::new(),
+            headers: None,
         }
     }
 }
@@ -214,6 +229,11 @@ impl Response {
         if let Some(value) = head.content_type {
             self.content_type.extend_from_slice(value);
         }
+    }
+
+    #[cold]
+    pub fn keep_headers(&mut self, head: &[u8], named: &Named) {
+        self.headers.get_or_insert_default().become_those_of(head, &named.response);
     }
 
     /// Becomes one of HTTP/0.9: nothing but a body.
@@ -265,6 +285,11 @@ pub fn trim(transaction: &mut Transaction<Request, Response>) {
             *text = Vec::new();
         }
     }
+    for headers in [&mut request.headers, &mut response.headers] {
+        if headers.as_ref().is_some_and(|headers| headers.text_bytes() > KEPT_BYTES) {
+            *headers = None;
+        }
+    }
 }
 
 /// Writes the tuple of `transaction`. `first`: it is the first of its connection.
@@ -300,6 +325,9 @@ fn write(transaction: &Transaction<Request, Response>, wanted: &Wanted, w: &mut 
         let to_head = request.is_some_and(|r| r.method == Method::Head);
         response.write(columns, transaction.response_first(), to_head, w);
     }
+    if let Some(named) = &wanted.headers {
+        write_headers(request, response, named, w);
+    }
     if columns.has(fields::HTTP_VERSION)
         && let Some(version) = request.map_or(response.map(|r| r.version), |r| r.version)
     {
@@ -307,6 +335,16 @@ fn write(transaction: &Transaction<Request, Response>, wanted: &Wanted, w: &mut 
     }
     if let Some(time) = response_time(transaction).filter(|time| *time >= 0) {
         w.i64(fields::RESPONSE_TIME_NS, time);
+    }
+}
+
+#[cold]
+fn write_headers(request: Option<&Request>, response: Option<&Response>, named: &Named, w: &mut TupleWriter) {
+    if let Some(values) = request.and_then(|request| request.headers.as_ref()) {
+        values.write(&named.request, w);
+    }
+    if let Some(values) = response.and_then(|response| response.headers.as_ref()) {
+        values.write(&named.response, w);
     }
 }
 

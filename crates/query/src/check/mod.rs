@@ -3,6 +3,7 @@
 
 mod address;
 mod condition;
+mod members;
 mod names;
 mod processor;
 mod workload;
@@ -34,6 +35,7 @@ pub(crate) fn check(
 ) -> Option<Query> {
     let parse_is_whole = errors.is_empty();
     let parsers = parsers(&ast.parsers, schemas, errors);
+    let parsers = members::with_those_named(text, parsers);
     let complete = parsers.len() == ast.parsers.len() && (parse_is_whole || !parsers.is_empty());
     let scope = Scope::new(&parsers, schemas, complete);
     let (from, to) = (address::list(&ast.from, hosts, errors), address::list(&ast.to, hosts, errors));

@@ -10,6 +10,7 @@ use crate::aliases;
 use crate::ast::Atom;
 use crate::error::quoted;
 use crate::nearest::{did_you_mean, nearest, one_of};
+use super::members;
 
 /// Where names are looked up.
 #[derive(Clone, Copy)]
@@ -70,10 +71,19 @@ impl<'a> Scope<'a> {
 
     /// The field called `name`. The error is `None` where one about PARSE says enough.
     pub(super) fn find(&self, name: &Atom) -> Result<Named, Option<Diagnostic>> {
+        if self.searched().any(|(_, schema)| schema.family(&name.text).is_some()) {
+            return self.member(name);
+        }
         match name.text.split_once('.') {
             Some((parser, field)) => self.qualified(name, parser, field),
             None => self.unqualified(name),
         }
+    }
+
+    /// A column of a family, which is there if it may be.
+    fn member(&self, name: &Atom) -> Result<Named, Option<Diagnostic>> {
+        let found = self.searched().find_map(|(i, schema)| by_name(i, schema, &name.text));
+        found.ok_or_else(|| Some(members::missing(name, &name.text)))
     }
 
     fn unqualified(&self, name: &Atom) -> Result<Named, Option<Diagnostic>> {
@@ -86,13 +96,18 @@ impl<'a> Scope<'a> {
         let is_it = |schema: &Arc<Schema>| schema.name.eq_ignore_ascii_case(parser);
         if let Some((i, schema)) = self.searched().find(|(_, s)| is_it(s)) {
             let found = by_name(i, schema, field).or_else(|| by_alias(i, schema, field));
-            return found.ok_or_else(|| Some(no_field(name, field, schema)));
+            return found.ok_or_else(|| {
+                Some(match schema.family(field) {
+                    Some(_) => members::missing(name, field),
+                    None => no_field(name, field, schema),
+                })
+            });
         }
         let error = Diagnostic::new(name.span, format!("the query has no parser {}", quoted(parser)));
         let own = || did_you_mean(parser, self.inputs.iter().map(|s| s.name.as_ref()));
         let hint = match self.known.iter().find(|s| is_it(s)) {
             Some(other) => Some(format!("add it: PARSE {}, {} …", one_name(self.inputs), other.name)),
-            None => own(),
+            None => self.elsewhere(&name.text).or_else(own),
         };
         Err(self.complete.then(|| error.maybe_hint(hint)))
     }
@@ -119,7 +134,7 @@ impl<'a> Scope<'a> {
 
     /// A hint when a parser that the query does not use has the field.
     fn elsewhere(&self, name: &str) -> Option<String> {
-        let has_it = |s: &&Arc<Schema>| by_name(0, s, name).is_some();
+        let has_it = |s: &&Arc<Schema>| by_name(0, s, name).is_some() || s.family(name).is_some();
         self.known.iter().find(has_it).map(|s| format!("{} has it", quoted(&s.name)))
     }
 }
@@ -133,6 +148,7 @@ fn column(input: usize, field: FieldId) -> Column {
 }
 
 fn by_name(input: usize, schema: &Schema, name: &str) -> Option<Named> {
+    let name = &*schema.member_name(name);
     let found = |called: &str| schema.fields.iter().position(|f| f.name.eq_ignore_ascii_case(called));
     let (place, unit_written) = match (schema.find(name), found(name)) {
         (Some(exact), _) => (exact, true),
@@ -154,6 +170,6 @@ fn no_field(name: &Atom, field: &str, schema: &Schema) -> Diagnostic {
     match nearest(field, fields()) {
         Some(meant) => error.hint(format!("did you mean `{meant}`?")),
         // The parser's own fields come last and tell the most.
-        None => error.expected(one_of(fields().skip(tuple::common::FIELDS.len()).chain(fields().take(2)))),
+        None => error.maybe_hint(members::hint(field, schema)).expected(one_of(fields().skip(tuple::common::FIELDS.len()).chain(fields().take(2)))),
     }
 }

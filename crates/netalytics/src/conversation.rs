@@ -1,0 +1,259 @@
+//! What the two sides of a flow said, as text for people: `>` what the client said, `<` what the server did, in order, with
+//! times; or bytes in hexadecimal. Nothing that a terminal would act on gets through. Shows so many bytes and counts the rest.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+
+use flow::{CloseReason, Flow};
+use monitor::walk::Said;
+use parsers::community_id::community_id;
+use parsers::{FlowContext, FlowFacts};
+use sinks::table::escape;
+use sinks::units;
+use wire::{IpProtocol, Side, Timestamp};
+
+/// A line without an end is broken after so many bytes.
+const LINE_BYTES_MAX: usize = 4096;
+/// A side that pauses for so long gets another heading, with the time.
+const PAUSE_NS: i64 = 1_000_000_000;
+/// Bytes of a line in hexadecimal.
+const HEX_BYTES: usize = 16;
+
+/// How bytes are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Show {
+    /// As text, with what is none escaped.
+    Text,
+    /// In hexadecimal, with their place in what the side said.
+    Hex,
+}
+
+/// See the module's text.
+pub struct Conversation<W> {
+    out: W,
+    show: Show,
+    /// How many bytes may still be shown.
+    room: u64,
+    /// The flow that was spoken of last.
+    flow: Option<u64>,
+    /// Who spoke last, and when.
+    speaker: Option<(Side, Timestamp)>,
+    /// When the flow began to speak.
+    first: Option<Timestamp>,
+    /// What the speaker said and that fills no line yet.
+    line: Vec<u8>,
+    /// Where that begins in what the side said.
+    line_at: u64,
+    /// Bytes that side A and side B said, and how many of them are not shown.
+    said: [u64; 2],
+    hidden: u64,
+}
+
+impl<W: Write> Conversation<W> {
+    /// Of at most so many bytes.
+    pub fn new(out: W, show: Show, bytes_max: u64) -> Conversation<W> {
+        Conversation {
+            out,
+            show,
+            room: bytes_max,
+            flow: None,
+            speaker: None,
+            first: None,
+            line: Vec::new(),
+            line_at: 0,
+            said: [0; 2],
+            hidden: 0,
+        }
+    }
+
+    /// The next of what happened.
+    ///
+    /// # Errors
+    /// The writer's.
+    pub fn tell(&mut self, flow: &Flow<'_>, said: Said<'_>) -> io::Result<()> {
+        if self.flow != Some(flow.id()) {
+            self.begin(flow)?;
+        }
+        match said {
+            Said::Bytes(side, bytes, ts) => self.bytes(flow, (side, ts), bytes),
+            Said::Datagram(side, bytes, cut, ts) => {
+                // Each has a heading of its own.
+                self.end_stretch(flow)?;
+                self.bytes(flow, (side, ts), bytes)?;
+                if cut > 0 {
+                    self.note(&format!("{cut} bytes of it were not captured"))?;
+                }
+                self.end_stretch(flow)
+            }
+            Said::Missing(side, bytes, ts) => {
+                self.end_stretch(flow)?;
+                let when = self.when(ts);
+                self.note(&format!("{} {when}: {bytes} bytes are missing", name(flow, side)))
+            }
+            Said::End(side) => {
+                self.end_stretch(flow)?;
+                self.note(&format!("{} says no more", name(flow, side)))
+            }
+            Said::Closed(CloseReason::Rst) => {
+                self.end_stretch(flow)?;
+                self.note("the connection is reset")
+            }
+            Said::Closed(_) => self.close(flow),
+        }
+    }
+
+    /// Hands everything to the writer.
+    ///
+    /// # Errors
+    /// The writer's.
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    fn begin(&mut self, flow: &Flow<'_>) -> io::Result<()> {
+        let (client, guessed) = flow.client();
+        let (key, guess) = (flow.key(), if guessed { " (guessed)" } else { "" });
+        let end = |side| SocketAddr::new(key.end(side).addr.to_ip(), key.end(side).port);
+        let (asks, answers) = (end(client), end(client.other()));
+        if self.flow.replace(flow.id()).is_some() {
+            writeln!(self.out)?;
+        }
+        (self.speaker, self.first, self.said, self.hidden) = (None, None, [0; 2], 0);
+        self.line.clear();
+        writeln!(self.out, "flow {}  {}  {}", units::id(flow.id()), flow_community_id(flow), transport(key.protocol))?;
+        writeln!(self.out, "> client {asks}{guess}\n< server {answers}\n")
+    }
+
+    fn bytes(&mut self, flow: &Flow<'_>, (side, ts): (Side, Timestamp), bytes: &[u8]) -> io::Result<()> {
+        let pauses = |(before, last): (Side, Timestamp)| before != side || ts.since(last) >= PAUSE_NS;
+        if self.speaker.is_none_or(pauses) {
+            self.end_stretch(flow)?;
+            if self.room > 0 {
+                let when = self.when(ts);
+                self.note(&format!("{} {when}", name(flow, side)))?;
+            }
+        }
+        self.speaker = Some((side, ts));
+        let shown = bytes.len().min(usize::try_from(self.room).unwrap_or(usize::MAX));
+        let mut rest = &bytes[..shown];
+        while !rest.is_empty() {
+            let (to, ends) = self.line_end(side, rest);
+            if self.line.is_empty() {
+                self.line_at = self.said[side.index()];
+            }
+            self.line.extend_from_slice(&rest[..to]);
+            self.said[side.index()] += to as u64;
+            if ends {
+                self.end_line(flow, side)?;
+            }
+            rest = &rest[to..];
+        }
+        let hidden = (bytes.len() - shown) as u64;
+        self.room -= shown as u64;
+        self.said[side.index()] += hidden;
+        self.hidden += hidden;
+        Ok(())
+    }
+
+    /// How many of these bytes belong to the line, and whether it ends with them.
+    fn line_end(&self, side: Side, bytes: &[u8]) -> (usize, bool) {
+        let full = match self.show {
+            Show::Hex => HEX_BYTES - self.said[side.index()] as usize % HEX_BYTES,
+            Show::Text => LINE_BYTES_MAX - self.line.len(),
+        };
+        let feed = bytes.iter().position(|b| *b == b'\n').filter(|_| self.show == Show::Text);
+        match feed.map(|at| at + 1).filter(|len| *len <= full) {
+            Some(len) => (len, true),
+            None if bytes.len() >= full => (full, true),
+            None => (bytes.len(), false),
+        }
+    }
+
+    fn end_line(&mut self, flow: &Flow<'_>, side: Side) -> io::Result<()> {
+        let mark = if flow.client().0 == side { '>' } else { '<' };
+        match self.show {
+            Show::Text => {
+                let line = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
+                let line = line.strip_suffix(b"\r").unwrap_or(line);
+                writeln!(self.out, "{mark} {}", visible(line))?;
+            }
+            Show::Hex => {
+                let at = self.line_at;
+                let bytes = self.line.iter().map(|b| format!("{b:02x} ")).collect::<String>();
+                let plain = |b: &u8| if matches!(b, b' '..=b'~') { char::from(*b) } else { '.' };
+                let text: String = self.line.iter().map(plain).collect();
+                writeln!(self.out, "{mark} {at:08x}  {bytes:48} |{text}|")?;
+            }
+        }
+        self.line.clear();
+        Ok(())
+    }
+
+    /// Nothing more comes of this speaker for now.
+    fn end_stretch(&mut self, flow: &Flow<'_>) -> io::Result<()> {
+        match self.speaker.take() {
+            Some((side, _)) if !self.line.is_empty() => self.end_line(flow, side),
+            _ => Ok(()),
+        }
+    }
+
+    fn close(&mut self, flow: &Flow<'_>) -> io::Result<()> {
+        self.end_stretch(flow)?;
+        let client = flow.client().0;
+        let [asked, answered] = [client, client.other()].map(|side| self.said[side.index()]);
+        let hidden = match self.hidden {
+            0 => String::new(),
+            n => format!("; {n} of them are not shown: --bytes-max all shows them"),
+        };
+        self.note(&format!("client said {asked} bytes, server {answered}{hidden}"))
+    }
+
+    fn note(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.out, "[{text}]")
+    }
+
+    /// A time: the first in full, others as how much later they are.
+    fn when(&mut self, ts: Timestamp) -> String {
+        match self.first {
+            None => {
+                self.first = Some(ts);
+                units::time(ts.0)
+            }
+            Some(first) => {
+                let after = ts.since(first);
+                let sign = if after < 0 { "" } else { "+" };
+                format!("{sign}{}", units::duration(after as f64))
+            }
+        }
+    }
+}
+
+/// Who a side is.
+fn name(flow: &Flow<'_>, side: Side) -> &'static str {
+    if flow.client().0 == side { "client" } else { "server" }
+}
+
+fn transport(protocol: IpProtocol) -> String {
+    match protocol {
+        IpProtocol::TCP => "tcp".into(),
+        IpProtocol::UDP => "udp".into(),
+        IpProtocol(other) => format!("protocol {other}"),
+    }
+}
+
+/// Text that a terminal does nothing with but show it; bytes that are no text as `\xNN`.
+fn visible(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        out.push_str(&escape(chunk.valid()));
+        chunk.invalid().iter().for_each(|b| out.push_str(&format!("\\x{b:02x}")));
+    }
+    out
+}
+
+/// The flow's Community ID.
+pub fn flow_community_id(flow: &Flow<'_>) -> String {
+    let key = flow.key();
+    let about = FlowContext { client: key.a, server: key.b, ..monitor::outputs::nobody(key.protocol) };
+    community_id(&about.context())
+}

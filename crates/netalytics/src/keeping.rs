@@ -1,0 +1,143 @@
+//! `-w`: keeping packets. Without WHERE those that enter are kept as they come. With WHERE it is the flows that have a tuple
+//! that passes, whole: a file is read a second time for their packets. What cannot be read twice (a network, a pipe) is
+//! looked back upon: packets wait, within bounds, until it is known whether they are kept.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context;
+use capture::live::Stop;
+use capture::{PacketFile, PacketRotation, PacketsKept, Source};
+use flow::Flow;
+use monitor::Keep;
+use monitor::job::Config;
+use monitor::walk::{Said, Visit, Walk};
+use plan::{MonitorSpec, Plan};
+use stream::Chosen;
+use tuple::common;
+use wire::Captured;
+
+use crate::failure::wrong_flags;
+use crate::flags::WorkFlags;
+use crate::live;
+
+/// Which packets are kept.
+pub enum Keeping {
+    /// None.
+    Nothing,
+    /// Those that enter.
+    Entering(Keep),
+    /// Those of the flows chosen, which a second pass finds.
+    OfFlows(PacketFile, Chosen),
+}
+
+impl Keeping {
+    /// What the flags ask for; `filtered`: the query has a WHERE.
+    pub fn asked(flags: &WorkFlags, filtered: bool) -> anyhow::Result<Keeping> {
+        let Some(path) = flags.write.as_deref() else { return Ok(Keeping::Nothing) };
+        let file = create(path, flags)?;
+        if !filtered {
+            return Ok(Keeping::Entering(Arc::new(Mutex::new(file))));
+        }
+        let chosen = Chosen::new(flags.limits.kept_flows_max.unwrap_or(KEPT_FLOWS_MAX));
+        Ok(Keeping::OfFlows(file, chosen))
+    }
+
+    /// Adds to the plan and to the job's orders what choosing needs.
+    pub fn join(&self, plan: &mut Plan, config: &mut Config) {
+        match self {
+            Keeping::Nothing => {}
+            Keeping::Entering(keep) => config.keep = Some(keep.clone()),
+            Keeping::OfFlows(_, chosen) => {
+                planner::add_columns(plan, &[common::ID]);
+                config.stream.chosen = Some(chosen.clone());
+            }
+        }
+    }
+
+    /// Keeps what is still to be kept; what has been, and what went wrong.
+    pub fn finish(
+        self,
+        flags: &WorkFlags,
+        plan: &MonitorSpec,
+        config: &Config,
+        stop: &Stop,
+    ) -> Option<(PacketsKept, Vec<String>)> {
+        let ((kept, error), mut wrong) = match self {
+            Keeping::Nothing => return None,
+            Keeping::Entering(keep) => {
+                (keep.lock().unwrap_or_else(PoisonError::into_inner).finish(), Vec::new())
+            }
+            Keeping::OfFlows(mut file, chosen) => {
+                let (flows, tuples_missed) = chosen.all();
+                let wrong = second_pass(flags, plan, config, stop, Of { flows: &flows, file: &mut file });
+                let (kept, error) = file.finish();
+                ((PacketsKept { tuples_missed, ..kept }, error), wrong)
+            }
+        };
+        let name = flags.write.as_deref().map_or_else(Default::default, |path| path.display().to_string());
+        wrong.extend(error.map(|e| format!("cannot write all packets to {name}: {e}")));
+        Some((kept, wrong))
+    }
+}
+
+/// Most flows whose packets are kept, without a flag.
+pub const KEPT_FLOWS_MAX: usize = 1 << 20;
+
+/// Begins the file of packets.
+fn create(path: &Path, flags: &WorkFlags) -> anyhow::Result<PacketFile> {
+    let rotate = flags.rotate.unwrap_or_default();
+    let rotation = PacketRotation { every_ns: rotate.every_ns, bytes: rotate.bytes };
+    if path != Path::new("-") {
+        return PacketFile::create(path, rotation)
+            .with_context(|| format!("cannot write packets to {}", path.display()));
+    }
+    if rotation != PacketRotation::default() {
+        return Err(wrong_flags("--rotate needs files, and -w - writes to standard output"));
+    }
+    PacketFile::to_stdout().context("cannot write packets to standard output")
+}
+
+/// Reads the captures once more, for the packets of chosen flows; what went wrong.
+fn second_pass(
+    flags: &WorkFlags,
+    plan: &MonitorSpec,
+    config: &Config,
+    stop: &Stop,
+    mut of: Of<'_>,
+) -> Vec<String> {
+    if of.flows.is_empty() {
+        return Vec::new();
+    }
+    let source = match live::filter(capture::open_until(&flags.read, stop), &flags.live) {
+        Ok(source) => source,
+        Err(error) => return vec![format!("cannot read the packets again: {error:#}")],
+    };
+    let mut source: Box<dyn Source> = source;
+    Walk::new(plan, config.monitor.clone()).walk(source.as_mut(), &mut of, &|| !stop.is_asked());
+    match stop.is_asked() {
+        true => vec!["ended before all packets to be kept had been found".to_owned()],
+        false => Vec::new(),
+    }
+}
+
+/// Keeps the packets of flows.
+struct Of<'k> {
+    flows: &'k HashSet<u64>,
+    file: &'k mut PacketFile,
+}
+
+impl Visit for Of<'_> {
+    fn opens(&mut self, _: &Flow<'_>) -> bool {
+        false
+    }
+
+    fn packet(&mut self, captured: &Captured<'_>, flow: &Flow<'_>) {
+        if self.flows.contains(&flow.id()) {
+            self.file.take(captured);
+        }
+    }
+
+    fn said(&mut self, _: &Flow<'_>, _: Said<'_>) {}
+}

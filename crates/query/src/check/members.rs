@@ -1,0 +1,110 @@
+//! Columns that a parser has where the query names them: `request_header.x_request_id` ([`tuple::Family`]). They are added to
+//! the parsers' schemas before names are looked up, and are fields like all others then.
+
+use std::sync::Arc;
+
+use tuple::{Family, MEMBERS_MAX, Schema};
+
+use crate::Diagnostic;
+use crate::ast::Atom;
+use crate::error::quoted;
+use crate::lexer::{self, Kind, Shape};
+
+/// The schemas with the columns that a word of the query names. Parsers of one family all get the same ones, as they
+/// may be one parser under two names.
+pub(super) fn with_those_named(text: &str, mut schemas: Vec<Arc<Schema>>) -> Vec<Arc<Schema>> {
+    if schemas.iter().all(|schema| schema.facts.families.is_empty()) {
+        return schemas;
+    }
+    let mut at = 0;
+    loop {
+        let token = lexer::token(text, at, Shape::Name);
+        at = token.span.end;
+        let word = match token.kind {
+            Kind::End => return schemas,
+            Kind::Word => &text[token.span.range()],
+            Kind::Quoted(ref word) => word,
+            _ => continue,
+        };
+        let after_parser = word.split_once('.').map(|(_, rest)| rest);
+        for name in [Some(word), after_parser].into_iter().flatten() {
+            let has_it = |schema: &&mut Arc<Schema>| schema.family(name).is_some();
+            schemas.iter_mut().filter(has_it).for_each(|schema| Arc::make_mut(schema).add_member(name));
+        }
+    }
+}
+
+/// Why there is no such column: `name` without its parser's, of a family that there is.
+pub(super) fn missing(at: &Atom, name: &str) -> Diagnostic {
+    let (family, key) = name.split_once('.').unwrap_or((name, ""));
+    if Family::key(key).is_some() {
+        return Diagnostic::new(at.span, format!("more than {MEMBERS_MAX} fields of heads in one query"));
+    }
+    let error = Diagnostic::new(at.span, format!("{} names no field of a head", quoted(name)));
+    error.expected(format!("`{family}.` and a name of letters, digits, - and _, such as {family}.x_request_id"))
+}
+
+/// What a field that the schema does not have may have been meant for.
+pub(super) fn hint(field: &str, schema: &Schema) -> Option<String> {
+    let [first, .., last] = schema.facts.families else { return None };
+    let key = Family::key(field.split_once('.').map_or(field, |(_, key)| key))?;
+    Some(format!("fields of heads are written `{}.{key}` and `{}.{key}`", first.name, last.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::test_schemas::schemas;
+
+    /// The columns that a query adds to its parsers', or what is said of it.
+    fn check(query: &str, expected: Result<&[&str], &str>) {
+        match crate::check(query, &schemas(), &()) {
+            Ok(checked) => {
+                let of = |schema: &tuple::Schema| {
+                    let name = |(id, _, _)| format!("{}.{}", schema.name, schema.field(id).name);
+                    schema.members().map(name).collect::<Vec<_>>()
+                };
+                let names: Vec<String> = checked.inputs.iter().flat_map(|input| of(&input.schema)).collect();
+                assert_eq!(Ok(&names.iter().map(String::as_str).collect::<Vec<_>>()[..]), expected, "{query}");
+            }
+            Err(errors) => {
+                let rendered = crate::render(&errors, query);
+                let says = expected.expect_err(&rendered);
+                assert!(rendered.contains(says), "{says}\n{rendered}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_become_columns() {
+        check("PARSE http WHERE status = 500", Ok(&[]));
+        check("PARSE mysql_query WHERE query = 'request_header.x'", Ok(&[]));
+        check("PARSE http WHERE request_header.x_request_id = 'a'", Ok(&["http.request_header.x_request_id"]));
+        check(
+            "PARSE http WHERE Request_Header.X_ID is null or http.request_header.x_id like 'a%' \
+             PROCESS (count-top-k: key=response_header.via)",
+            Ok(&["http.request_header.x_id", "http.response_header.via"]),
+        );
+        // The parser behind both is one: so are its columns.
+        check(
+            "PARSE http, http_get PROCESS (group-count: group=http_get.request_header.a)",
+            Ok(&["http.request_header.a", "http_get.request_header.a"]),
+        );
+        check("PARSE http -- request_header.a\n WHERE status = 1", Ok(&[]));
+        check("PARSE http WHERE request_header.X-Request-ID = 'a'", Ok(&["http.request_header.x_request_id"]));
+        check("PARSE http PROCESS (group-count: group='request_header.a')", Ok(&["http.request_header.a"]));
+    }
+
+    #[test]
+    fn what_is_no_name_is_said() {
+        check("PARSE http WHERE request_header.a.b = 'x'", Err("names no field of a head"));
+        check("PARSE http WHERE request_header. = 'x'", Err("names no field of a head"));
+        check("PARSE http WHERE http.response_header.ä = 'x'", Err("names no field of a head"));
+        check("PARSE mysql_query WHERE request_header.a = 'x'", Err("`http` has it"));
+        check(
+            "PARSE http WHERE x_forwarded_for = '1'",
+            Err("`request_header.x_forwarded_for` and `response_header.x_forwarded_for`"),
+        );
+        let many: Vec<String> = (0..17).map(|i| format!("request_header.x{i} is null")).collect();
+        check(&format!("PARSE http WHERE {}", many.join(" and ")), Err("more than 16 fields of heads"));
+    }
+}

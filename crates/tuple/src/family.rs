@@ -1,0 +1,116 @@
+//! Columns that a schema has only where a query names them, as the fields of a message's head: `request_header.x_request_id`.
+//! A query's schema is the parser's with those columns behind its own; from there on they are columns like any other.
+
+use std::borrow::Cow;
+
+use crate::fold::Fold;
+use crate::schema::{DataType, Field, FieldId, Redact, Schema, Unit};
+
+/// Most columns that one query may add to a schema.
+pub const MEMBERS_MAX: usize = 16;
+
+/// A family of text columns, told apart by a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Family {
+    /// What its columns' names begin with, up to the point.
+    pub name: &'static str,
+    /// One line for people; a column's own says the key, too.
+    pub doc: &'static str,
+    /// How the texts are redacted.
+    pub fold: Fold,
+}
+
+impl Family {
+    /// The one way to write a key: in lower case, with `_` for `-`. `None`: it has other characters than letters, digits
+    /// and these two.
+    #[must_use]
+    pub fn key(key: &str) -> Option<String> {
+        let plain = |c: char| match c {
+            '-' => Some('_'),
+            '_' | '0'..='9' | 'a'..='z' | 'A'..='Z' => Some(c.to_ascii_lowercase()),
+            _ => None,
+        };
+        key.chars().map(plain).collect::<Option<String>>().filter(|key| !key.is_empty())
+    }
+
+    /// The column of a key.
+    fn column(&self, key: &str) -> Field {
+        Field {
+            name: format!("{}.{key}", self.name).into(),
+            data_type: DataType::Text,
+            unit: Unit::None,
+            doc: format!("{}: {key}", self.doc).into(),
+            redact: Redact::Fold(self.fold),
+        }
+    }
+}
+
+impl Schema {
+    /// The family that a column's name belongs to, and what follows the point.
+    #[must_use]
+    pub fn family<'n>(&self, name: &'n str) -> Option<(&'static Family, &'n str)> {
+        let (family, key) = name.split_once('.')?;
+        let families: &'static [Family] = self.facts.families;
+        Some((families.iter().find(|f| f.name.eq_ignore_ascii_case(family))?, key))
+    }
+
+    /// A column's name in the one way to write it, if it is of a family.
+    #[must_use]
+    pub fn member_name<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        match self.family(name).and_then(|(family, key)| Some((family, Family::key(key)?))) {
+            Some((family, key)) => format!("{}.{key}", family.name).into(),
+            None => name.into(),
+        }
+    }
+
+    /// The same schema with the column `name`, if a family has it and there is room.
+    pub fn add_member(&mut self, name: &str) {
+        let Some((family, key)) = self.family(name).and_then(|(f, key)| Some((f, Family::key(key)?))) else {
+            return;
+        };
+        let column = family.column(&key);
+        if self.find(&column.name).is_none() && self.members().count() < MEMBERS_MAX {
+            self.fields.push(column);
+        }
+    }
+
+    /// The columns of families: where they are, the family's name and the key.
+    pub fn members(&self) -> impl Iterator<Item = (FieldId, &str, &str)> {
+        self.ids().zip(&self.fields).filter_map(|(id, field)| {
+            let (family, key) = self.family(&field.name)?;
+            Some((id, family.name, key))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Facts, HASH};
+
+    const FACTS: Facts = Facts {
+        families: &[Family { name: "head", doc: "a field of the head", fold: HASH }],
+        ..Facts::NONE
+    };
+
+    #[test]
+    fn a_column_has_one_name_however_it_is_written() {
+        let own = [Field::new("status", DataType::U64, Unit::None, "")];
+        let mut schema = Schema { facts: &FACTS, ..Schema::of_parser("t", 1, "", &own, None, None) };
+        for name in ["head.x_id", "HEAD.X-Id", "head.via", "tail.x", "head", "head.", "head.a b", "head.ä"] {
+            schema.add_member(name);
+        }
+        let members: Vec<_> = schema.members().map(|(id, family, key)| (id.0, family, key)).collect();
+        let after = crate::common::FIELDS.len() as u16 + 1;
+        assert_eq!(members, [(after, "head", "x_id"), (after + 1, "head", "via")]);
+        assert_eq!(schema.member_name("Head.X-ID"), "head.x_id");
+        assert_eq!(schema.member_name("status"), "status");
+    }
+
+    #[test]
+    fn there_is_an_end_to_them() {
+        let mut schema = Schema { facts: &FACTS, ..Schema::of_parser("t", 1, "", &[], None, None) };
+        (0..100).for_each(|i| schema.add_member(&format!("head.x{i}")));
+        assert_eq!(schema.members().count(), MEMBERS_MAX);
+    }
+}
