@@ -52,6 +52,7 @@
 
 pub mod config;
 pub mod engine;
+mod engines;
 pub mod ops;
 pub mod sampling;
 pub mod sketch;
@@ -74,6 +75,7 @@ mod work;
 
 pub use config::{Config, Counters};
 pub use engine::{Engine, Output, Partial, TakeOutput};
+pub use engines::{Engines, Partials};
 pub use flat::flat;
 pub use in_time_order::in_time_order;
 pub use losses::{Loss, Stretch};
