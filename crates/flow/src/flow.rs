@@ -6,6 +6,7 @@ use std::ops::Deref;
 use wire::{FlowKey, IpProtocol, Side, TcpSeq, Timestamp, V4Key};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::handshake::{self, Step};
 use crate::metrics::{ConnState, EndState, Letter, SideCounters, conn_state, render_history};
 use crate::reassembly;
 use crate::record::{Cold, Hot, UNSET, flag, half_bit, letters};
@@ -139,13 +140,27 @@ impl FlowCore<'_> {
     /// When each side had acknowledged the other's SYN.
     #[must_use]
     pub fn handshake_done_ts(&self) -> Option<Timestamp> {
-        set(self.cold.handshake_done)
+        handshake::ts_of(self, Step::Done)
     }
 
     /// First SYN → handshake complete; `None` when either was not seen.
     #[must_use]
     pub fn handshake_ns(&self) -> Option<i64> {
         Some(self.handshake_done_ts()?.since(self.syn_ts()?))
+    }
+
+    /// What a packet takes from where it was captured to the server and back: SYN to SYN-ACK. `None` where either was not seen,
+    /// or the SYN was sent again before it was answered.
+    #[must_use]
+    pub fn server_rtt_ns(&self) -> Option<i64> {
+        handshake::round_trip(self, Step::SynAck)
+    }
+
+    /// The same to the client: SYN-ACK to the ACK that answers it. `None` where either was not seen, or the SYN-ACK was sent
+    /// again before.
+    #[must_use]
+    pub fn client_rtt_ns(&self) -> Option<i64> {
+        handshake::round_trip(self, Step::Done)
     }
 
     /// The RST that ended the flow, and its sender.

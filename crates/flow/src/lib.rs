@@ -12,6 +12,7 @@ mod expiry;
 mod fast_path;
 pub mod flow;
 mod gatekeeping;
+mod handshake;
 mod index;
 pub mod metrics;
 mod order;

@@ -13,6 +13,7 @@ use wire::{Checksum, FlowKey, Packet, Side, TcpInfo, TcpSeq, Timestamp, Transpor
 
 use crate::duplicates::Latest;
 use crate::flow::FlowCore;
+use crate::handshake;
 use crate::metrics::{Letter, SideCounters};
 use crate::order::Order;
 use crate::reassembly::Waiting;
@@ -52,7 +53,8 @@ pub(crate) struct Cold {
     pub id: Cell<u64>,
     /// When the milestones of a connection were passed; [`UNSET`] where they were not seen.
     pub syn: Timestamp,
-    pub handshake_done: Timestamp,
+    /// Those of the handshake after the SYN.
+    pub steps: handshake::Steps,
     pub terminated: Timestamp,
     /// Since when the active timeout runs.
     pub active_since: Timestamp,
@@ -88,6 +90,8 @@ pub(crate) struct Spill {
     pub opening: Option<Box<Opening>>,
     /// Data of a SYN that waits for an answer.
     pub syn_data: Option<Box<SynData>>,
+    /// What is unusual of its handshake.
+    pub handshake: handshake::Odd,
 }
 
 pub(crate) const UNSET: Timestamp = Timestamp::MIN;
@@ -351,7 +355,7 @@ pub(crate) fn open(
         first_ts: packet.ts,
         id: Cell::new(0),
         syn: UNSET,
-        handshake_done: UNSET,
+        steps: handshake::Steps::default(),
         terminated: UNSET,
         active_since: packet.ts,
         anchor: Default::default(),

@@ -7,6 +7,7 @@ use wire::{Packet, Side, TcpInfo, TcpSeq, Timestamp};
 
 use crate::flow::FlowCore;
 use crate::gatekeeping::{LATE_ACK, NEAR, is_before_start, is_in_reach};
+use crate::handshake::{self, Step};
 use crate::metrics::{Counters, Letter};
 use crate::order::Heard;
 use crate::reassembly::{Budget, ByteStream, HELD_OVERHEAD_BYTES, Outlet, PROBED, Patience, Segment};
@@ -288,6 +289,7 @@ fn on_syn(flow: &mut FlowMut<'_>, side: Side, tcp: &TcpInfo, now: Timestamp) {
     }
     if flow.hot.did(side, half_bit::SYN) {
         flow.counters_mut(side).control_retransmissions += 1;
+        handshake::sent_again(flow, is_answer);
     }
     flow.hot.half[side.index()] |= half_bit::SYN;
     let other = side.other();
@@ -301,6 +303,9 @@ fn on_syn(flow: &mut FlowMut<'_>, side: Side, tcp: &TcpInfo, now: Timestamp) {
         flow.hot.half[other.index()] |= half_bit::SYN_IMPLIED;
     }
     name_client(flow, side, is_answer, now);
+    if is_answer {
+        handshake::pass(flow, Step::SynAck, now);
+    }
     // Where a stream's first bytes came before its SYN, they may not have been the first.
     let is_whole =
         |side: Side| !flow.hot.is_started(side) || flow.hot.did(side, half_bit::SYN | half_bit::SYN_IMPLIED);
@@ -365,7 +370,7 @@ fn on_ack(flow: &mut FlowMut<'_>, side: Side, (packet, tcp): (&Packet<'_>, &TcpI
         flow.note_letter(side, Letter::ZERO_WINDOW);
     }
     if !flow.hot.has(flag::HANDSHAKE_DONE) {
-        check_handshake(flow, cx.now);
+        check_handshake(flow, side, tcp, cx.now);
     }
 }
 
@@ -376,7 +381,7 @@ fn contradicts(flow: FlowCore<'_>, side: Side, (ts, tcp): (Timestamp, &TcpInfo))
 }
 
 /// The handshake is done when both SYNs are acknowledged, however they crossed.
-fn check_handshake(flow: &mut FlowMut<'_>, ts: Timestamp) {
+fn check_handshake(flow: &mut FlowMut<'_>, by: Side, tcp: &TcpInfo, ts: Timestamp) {
     let acknowledged = |side: Side| {
         flow.hot.did(side, half_bit::SYN | half_bit::SYN_IMPLIED)
             && flow.hot.did(side.other(), half_bit::ACK_SEEN)
@@ -384,7 +389,13 @@ fn check_handshake(flow: &mut FlowMut<'_>, ts: Timestamp) {
     };
     if acknowledged(Side::A) && acknowledged(Side::B) {
         flow.hot.put(flag::HANDSHAKE_DONE, true);
-        flow.cold.handshake_done = ts;
+        let answers = by == flow.core().client().0
+            && !tcp.flags.contains(TcpFlags::SYN)
+            && tcp.seq == flow.hot.next[by.index()];
+        if !answers {
+            handshake::is_ambiguous(flow, Step::Done);
+        }
+        handshake::pass(flow, Step::Done, ts);
     }
 }
 

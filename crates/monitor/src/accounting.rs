@@ -1,5 +1,7 @@
 //! Where every packet went: `received = parsed + filtered + sampled_out + dropped + undecodable`, each by cause.
 
+use std::collections::BTreeMap;
+
 use flow::Counters as FlowCounters;
 
 use crate::fragments::Counters as FragmentCounters;
@@ -29,8 +31,29 @@ pub struct Accounting {
     pub flows: FlowCounters,
     /// The parsers' own counts.
     pub parsers: ParserCounters,
+    /// Flows whose payload was looked at, that were over and that no parser has read.
+    pub unread: Unread,
     /// Tuples written.
     pub tuples: u64,
+}
+
+/// Flows that no parser has read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unread {
+    /// By what they speak.
+    pub named: BTreeMap<&'static str, u64>,
+    /// Those that speak something else.
+    pub unknown: u64,
+    /// Those that say nothing.
+    pub silent: u64,
+}
+
+impl Unread {
+    /// All of them.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.named.values().sum::<u64>() + self.unknown + self.silent
+    }
 }
 
 /// Packets that were not asked for.
@@ -70,6 +93,11 @@ impl Accounting {
         self.networks_overflowed += other.networks_overflowed;
         self.flows.add(&other.flows);
         self.parsers.add(&other.parsers);
+        for (name, flows) in &other.unread.named {
+            *self.unread.named.entry(name).or_default() += flows;
+        }
+        self.unread.unknown += other.unread.unknown;
+        self.unread.silent += other.unread.silent;
         self.tuples += other.tuples;
     }
 

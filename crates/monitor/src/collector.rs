@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use flow::CaptureLoss;
-use stream::{Engine, Loss, Output, Stretch, TakeOutput};
+use stream::{Engine, Engines, Loss, Output, Stretch, TakeOutput};
 use tuple::Batch;
 use wire::Timestamp;
 
@@ -16,7 +16,7 @@ use crate::worker::{Part, Report};
 
 /// See the module's text.
 pub struct Collector {
-    engine: Engine,
+    engines: Engines,
     lanes: Vec<Lane>,
     watermark: Timestamp,
     /// What all packets released so far seem to lack.
@@ -43,9 +43,9 @@ struct Lane {
 }
 
 impl Collector {
-    /// Collects the reports of `workers` workers into `engine`; about so many bytes may wait.
+    /// Collects the reports of `workers` workers into `engines`; about so many bytes may wait.
     #[must_use]
-    pub fn new(engine: Engine, workers: usize, waiting_bytes_max: usize) -> Collector {
+    pub fn new(engines: Engines, workers: usize, waiting_bytes_max: usize) -> Collector {
         let lane = |_| Lane {
             part: Part::default(),
             waiting: VecDeque::new(),
@@ -54,7 +54,7 @@ impl Collector {
             loss: CaptureLoss::default(),
         };
         Collector {
-            engine,
+            engines,
             lanes: (0..workers).map(lane).collect(),
             watermark: Timestamp::MIN,
             loss: CaptureLoss::default(),
@@ -94,7 +94,7 @@ impl Collector {
 
     /// All workers have ended.
     pub fn finish(&mut self, out: &mut dyn TakeOutput) {
-        self.engine.finish(out);
+        self.engines.finish(out);
     }
 
     /// What all packets seem to lack.
@@ -123,10 +123,16 @@ impl Collector {
         self.epochs_cut
     }
 
-    /// The engine in which results meet.
+    /// The engine in which the results of the first dataflow meet.
     #[must_use]
     pub fn engine(&self) -> &Engine {
-        &self.engine
+        self.engines.first()
+    }
+
+    /// What became of the tuples, in all engines.
+    #[must_use]
+    pub fn counters(&self) -> stream::Counters {
+        self.engines.counters()
     }
 
     /// Releases the epochs that every worker has ended, one after the other.
@@ -144,7 +150,7 @@ impl Collector {
         for lane in &mut self.lanes {
             while let Some(report) = lane.waiting.pop_front_if(|report| report.epoch == epoch) {
                 (lane.watermark, lane.loss) = (report.watermark, report.loss);
-                report.lost.into_iter().for_each(|stretch| self.engine.add_loss(stretch));
+                report.lost.into_iter().for_each(|stretch| self.engines.add_loss(stretch));
                 parts.push(report.part);
             }
         }
@@ -155,7 +161,7 @@ impl Collector {
         self.watermark = watermark.max(self.watermark);
         self.give(rows, out);
         if has_risen && epoch != u64::MAX {
-            self.engine.advance(self.watermark.0, out);
+            self.engines.advance(self.watermark.0, out);
         }
     }
 
@@ -168,7 +174,7 @@ impl Collector {
             lost: all.unseen.saturating_sub(before.unseen),
         };
         let (from_ns, to_ns, packets) = (self.watermark.0, now.0, Loss::default());
-        self.engine.add_loss(Stretch { from_ns, to_ns, packets, bytes });
+        self.engines.add_loss(Stretch { from_ns, to_ns, packets, bytes });
     }
 
     /// Where too much waits: releases all rows that are there, and has the engine take what is there of windows.
@@ -193,8 +199,8 @@ impl Collector {
             self.waiting_bytes -= part.bytes;
             rows.append(&mut part.rows);
             for windows in part.windows {
-                self.engine.attach(windows);
-                self.engine.make_room(out);
+                self.engines.attach(windows);
+                self.engines.make_room(out);
             }
         }
         rows
@@ -243,7 +249,7 @@ mod tests {
         let input = Input { schema: schema.clone(), columns: COLUMNS.to_vec(), filter: None };
         let dataflow = Dataflow { inputs: vec![input], filter: None, pipelines: Vec::new() };
         let engine = Engine::new(&dataflow, stream::Config::default());
-        let (mut collector, mut out) = (Collector::new(engine, 2, waiting_bytes_max), Vec::new());
+        let (mut collector, mut out) = (Collector::new(engine.into(), 2, waiting_bytes_max), Vec::new());
         let report = |part| Report {
             epoch: 0,
             watermark: Timestamp(9),

@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use capture::{Source, SourceError};
 use flow::CaptureLoss;
-use plan::{Plan, Sample};
-use stream::{Engine, Output, TakeOutput};
+use plan::{Dataflow, MonitorSpec, Plan, Sample};
+use stream::{Engine, Engines, Output, TakeOutput};
 use wire::{LinkType, Timestamp};
 
 use crate::collector::Collector;
@@ -141,12 +141,26 @@ impl Job {
     /// # Errors
     /// When the system gives no more threads.
     pub fn start(plan: &Plan, config: &Config, input: Input) -> std::io::Result<Job> {
+        Job::start_several(&plan.monitor, std::slice::from_ref(&plan.dataflow), config, input)
+    }
+
+    /// The same of several dataflows over the same packets. The parsers are those of all their inputs, in that order; results are
+    /// numbered through.
+    ///
+    /// # Errors
+    /// As [`Job::start`].
+    pub fn start_several(
+        monitor: &MonitorSpec,
+        dataflows: &[Dataflow],
+        config: &Config,
+        input: Input,
+    ) -> std::io::Result<Job> {
         let workers = input.workers();
-        let sample = match plan.monitor.sample {
+        let sample = match monitor.sample {
             Sample::Fraction(p) => p,
             Sample::All | Sample::Auto => 1.0,
         };
-        let sample_seed = plan.monitor.sample_seed;
+        let sample_seed = monitor.sample_seed;
         let window_bytes_max = config.stream.window_bytes_max / (workers + 1);
         let stream = stream::Config { sample, sample_seed, window_bytes_max, ..config.stream.clone() };
         let (tell, messages) = mpsc::sync_channel(REPORTS_WAITING * workers);
@@ -156,21 +170,21 @@ impl Job {
         let mut job = Job {
             messages,
             threads: Vec::new(),
-            collector: Collector::new(Engine::new(&plan.dataflow, stream.clone()), workers, results_quarter),
+            collector: Collector::new(Engines::new(dataflows, &stream), workers, results_quarter),
             vitals: Vitals::of_all(workers),
             stop: Arc::default(),
             names: Vec::new(),
             packets: PacketFacts::default(),
             ended: Ended::default(),
         };
-        let limiter = Limiter::new(plan.monitor.limit);
+        let limiter = Limiter::new(monitor.limit);
         let limits = config.monitor.share(workers);
         let fragment_bytes = match &input {
             Input::Shared(..) => config.monitor.fragment_bytes_max,
             Input::Each(_) => limits.fragment_bytes_max,
         };
-        let gate = || Gate::new(&plan.monitor, limiter.clone(), fragment_bytes).keeping(config.keep.clone());
-        let packets_only = Outputs::new(&plan.monitor).reads_packets_only();
+        let gate = || Gate::new(monitor, limiter.clone(), fragment_bytes).keeping(config.keep.clone());
+        let packets_only = Outputs::new(monitor).reads_packets_only();
         // Tuples are joined in the workers, each of which has its share of the room.
         let join_rows_max = stream.join_rows_max.div_ceil(workers);
         let join_bytes_max = stream.join_bytes_max.div_ceil(workers);
@@ -178,7 +192,7 @@ impl Job {
         let worker = |gate| {
             Worker::new(
                 gate,
-                (&plan.monitor, &plan.dataflow),
+                (monitor, dataflows),
                 (limits.clone(), stream.clone()),
                 results_quarter / workers,
             )
@@ -284,7 +298,7 @@ impl Job {
         self.collector.watermark()
     }
 
-    /// The engine in which results meet: it knows their schemas.
+    /// The engine in which the results of the first dataflow meet: it knows their schemas.
     #[must_use]
     pub fn engine(&self) -> &Engine {
         self.collector.engine()
@@ -299,7 +313,7 @@ impl Job {
             // What a thread says when it panics has been told; there is nothing else to join for.
             let _ = thread.join();
         }
-        let (stream, epochs_cut) = (self.collector.engine().counters(), self.collector.epochs_cut());
+        let (stream, epochs_cut) = (self.collector.counters(), self.collector.epochs_cut());
         Ended { stream, epochs_cut, ..self.ended }
     }
 }

@@ -1,8 +1,10 @@
 //! The parsers that a plan uses, sorted by what they read, with the writers of their tuples.
 
 use flow::Detail;
+use parsers::application::{self, Signature};
 use parsers::flow_level::{flow_record, tcp_conn_time};
 use parsers::packet_level::{HeaderColumns, Headers, PacketParser};
+use parsers::probing::Candidates;
 use parsers::registry::{self, Reads};
 use parsers::{FlowContext, Protocol, Tap};
 use plan::MonitorSpec;
@@ -24,6 +26,18 @@ impl TakeTuples for Batches {
     }
 }
 
+/// What a flow speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Application {
+    /// Its bytes have not told.
+    #[default]
+    Unknown,
+    /// A protocol that is read: its place among [`Candidates::read`].
+    Read(u8),
+    /// Another: its place among [`Candidates::named`].
+    Named(u8),
+}
+
 /// All writers of one monitor.
 pub struct Outputs {
     first_packets: Vec<PacketTap>,
@@ -33,6 +47,8 @@ pub struct Outputs {
     connections: Vec<FlowTap>,
     flows: Vec<FlowTap>,
     protocols: Vec<&'static Protocol>,
+    /// What flows may speak that none of `protocols` reads.
+    named: Vec<Signature>,
     /// For each of `protocols`: its taps, and the inputs they belong to.
     messages: Vec<(Vec<Tap>, Vec<usize>)>,
 }
@@ -100,6 +116,7 @@ impl Outputs {
             connections: Vec::new(),
             flows: Vec::new(),
             protocols: Vec::new(),
+            named: Vec::new(),
             messages: Vec::new(),
         };
         for (input, parser) in spec.parsers.iter().enumerate() {
@@ -119,6 +136,9 @@ impl Outputs {
                 }
             }
         }
+        if outputs.reads_payload() {
+            outputs.named = application::signatures(&outputs.protocols);
+        }
         outputs.beyond_headers = outputs.packets.iter().any(|tap| tap.headers.is_none());
         outputs
     }
@@ -134,23 +154,39 @@ impl Outputs {
         self.messages[at].1.push(input);
     }
 
-    /// The protocols to look for.
+    /// The protocols that are read.
     #[must_use]
     pub fn protocols(&self) -> &[&'static Protocol] {
         &self.protocols
     }
 
-    /// Whether any parser reads payload.
+    /// What to look for in a flow's first bytes.
+    #[must_use]
+    pub fn candidates(&self) -> Candidates<'_> {
+        Candidates { read: &self.protocols, named: &self.named }
+    }
+
+    /// The name of what a flow speaks.
+    #[must_use]
+    pub fn name_of(&self, application: Application) -> Option<&'static str> {
+        match application {
+            Application::Unknown => None,
+            Application::Read(place) => Some(self.protocols[usize::from(place)].name),
+            Application::Named(place) => Some(self.named[usize::from(place)].name),
+        }
+    }
+
+    /// Whether payload is looked at: any parser reads it, or flow records say what it is.
     #[must_use]
     pub fn reads_payload(&self) -> bool {
-        !self.protocols.is_empty()
+        !self.protocols.is_empty() || self.records_want(&[flow_record::APPLICATION])
     }
 
     /// What the flow table has to find out.
     #[must_use]
     pub fn detail(&self) -> Detail {
         // What is counted, copies have to be left out of.
-        let counts = flow_record::COUNTS.iter().chain(&[flow_record::HISTORY]);
+        let counts = flow_record::COUNTS.iter().chain(&flow_record::SEGMENTS);
         let counts_segments = |tap: &FlowTap| counts.clone().any(|field| tap.writer.wants(*field));
         match () {
             () if self.reads_payload() => Detail::Payload,

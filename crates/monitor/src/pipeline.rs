@@ -27,7 +27,7 @@ use crate::fragments::Whole;
 use crate::gate::Gate;
 use crate::limiter::Limiter;
 use crate::networks::Networks;
-use crate::outputs::{Outputs, TakeTuples};
+use crate::outputs::{Application, Outputs, TakeTuples};
 use crate::sample::Adaptive;
 
 /// Whether to go on.
@@ -71,6 +71,8 @@ struct FlowState {
     stream: Stream,
     /// The parser did not get the connection's first bytes.
     joined_midway: bool,
+    /// What it speaks.
+    application: Application,
     /// `tcp_conn_time` has told of the connection's end.
     ended: bool,
     /// And of its beginning.

@@ -5,7 +5,7 @@
 use capture::SourceError;
 use flow::CaptureLoss;
 use plan::{Dataflow, MonitorSpec};
-use stream::{Engine, Output, Partial, Stretch, TakeOutput};
+use stream::{Engines, Output, Partials, Stretch, TakeOutput};
 use tuple::Batch;
 use wire::{Captured, Timestamp};
 
@@ -21,7 +21,7 @@ pub struct Worker {
 
 /// What becomes of a worker's tuples.
 struct Analysis {
-    engine: Engine,
+    engines: Engines,
     part: Part,
     /// When it is so large, it is told before its epoch ends.
     part_bytes_max: usize,
@@ -33,7 +33,7 @@ pub struct Part {
     /// Raw tuples that passed, of a query without processors, in the order in which they were made.
     pub rows: Vec<Batch>,
     /// What there is of windows that are over.
-    pub windows: Vec<Partial>,
+    pub windows: Vec<Partials>,
     /// Memory that all of it takes, about.
     pub bytes: usize,
 }
@@ -72,14 +72,14 @@ impl Worker {
     #[must_use]
     pub fn new(
         gate: Gate,
-        plan: (&MonitorSpec, &Dataflow),
+        plan: (&MonitorSpec, &[Dataflow]),
         config: (pipeline::Config, stream::Config),
         part_bytes_max: usize,
     ) -> Worker {
-        let engine = Engine::worker(plan.1, config.1);
+        let engines = Engines::worker(plan.1, &config.1);
         Worker {
             monitor: Monitor::behind(gate, plan.0, config.0),
-            analysis: Analysis { engine, part: Part::default(), part_bytes_max },
+            analysis: Analysis { engines, part: Part::default(), part_bytes_max },
         }
     }
 
@@ -98,7 +98,7 @@ impl Worker {
         self.monitor.advance(Some(clock), &mut analyse);
         self.monitor.end_epoch(&mut analyse);
         let watermark = self.monitor.clock();
-        let partial = self.analysis.engine.detach(watermark.0);
+        let partial = self.analysis.engines.detach(watermark.0);
         self.say(epoch, watermark, partial)
     }
 
@@ -110,11 +110,11 @@ impl Worker {
             self.monitor.advance(clock, &mut analyse);
         }
         self.monitor.finish(&mut analyse);
-        let (watermark, partial) = (self.monitor.clock(), Some(self.analysis.engine.detach_all()));
+        let (watermark, partial) = (self.monitor.clock(), Some(self.analysis.engines.detach_all()));
         self.say(u64::MAX, watermark, partial)
     }
 
-    fn say(&mut self, epoch: u64, watermark: Timestamp, partial: Option<Partial>) -> Report {
+    fn say(&mut self, epoch: u64, watermark: Timestamp, partial: Option<Partials>) -> Report {
         let mut part = std::mem::take(&mut self.analysis.part);
         partial.into_iter().for_each(|windows| part.add_windows(windows));
         Report { epoch, watermark, part, loss: self.monitor.capture_loss(), lost: None }
@@ -140,7 +140,7 @@ impl Part {
         self.bytes += later.bytes;
     }
 
-    fn add_windows(&mut self, windows: Partial) {
+    fn add_windows(&mut self, windows: Partials) {
         self.bytes += windows.bytes();
         self.windows.push(windows);
     }
@@ -154,9 +154,9 @@ struct Analyse<'w> {
 
 impl TakeTuples for Analyse<'_> {
     fn take(&mut self, input: usize, tuples: Batch) {
-        let Analysis { engine, part, part_bytes_max } = self.analysis;
-        engine.push(input, &tuples, &mut Keep { part, part_bytes_max: *part_bytes_max, early: self.early });
-        if let Some(windows) = engine.detach_early(*part_bytes_max) {
+        let Analysis { engines, part, part_bytes_max } = self.analysis;
+        engines.push(input, &tuples, &mut Keep { part, part_bytes_max: *part_bytes_max, early: self.early });
+        if let Some(windows) = engines.detach_early(*part_bytes_max) {
             part.add_windows(windows);
             (self.early)(std::mem::take(part));
         }

@@ -7,6 +7,7 @@ pub mod interfaces;
 pub mod introduction;
 pub mod listing;
 pub mod man;
+pub mod overview;
 pub mod parsers;
 pub mod processors;
 pub mod query;

@@ -5,6 +5,7 @@ pub mod help;
 pub mod limits;
 pub mod listing;
 pub mod live;
+pub mod overview;
 pub mod query;
 
 use std::ffi::OsStr;
@@ -20,8 +21,9 @@ use crate::{output, summary_file, version};
 pub use follow::{FlowName, FollowFlags};
 pub use limits::Limits;
 pub use listing::ListFlags;
+pub use overview::{OverviewFlags, OverviewFormat};
 pub use query::{
-    Checksums, Cores, ExplainFlags, Format, Progress, QueryFlags, QueryText, RecordFlags, WorkFlags,
+    Checksums, Cores, ExplainFlags, Format, Progress, QueryFlags, QueryText, RecordFlags, WorkFlags, Workers,
 };
 
 /// Response times, errors and rankings of services, from packets alone.
@@ -48,6 +50,10 @@ pub enum Verb {
     /// Answer a query from captured packets, or live ones
     #[command(long_about = help::QUERY, after_help = help::QUERY_EXAMPLES)]
     Query(Box<QueryFlags>),
+
+    /// Show on one screen what a capture holds: protocols, services, talkers, slow and failing requests, what to ask next
+    #[command(after_help = help::OVERVIEW_EXAMPLES)]
+    Overview(Box<OverviewFlags>),
 
     /// Keep a query's tuples or results as a Parquet data set, which query -r reads back
     #[command(after_help = help::RECORD_EXAMPLES)]

@@ -15,6 +15,7 @@ mod logging;
 mod loss_notice;
 mod memory;
 mod output;
+mod overview;
 mod panics;
 mod progress;
 mod query_text;
@@ -48,6 +49,7 @@ fn run(cli: Cli) -> ExitCode {
     let ended = match cli.verb {
         None => commands::introduction::introduce(),
         Some(Verb::Query(flags)) => commands::query::query(&flags, cli.quiet, cli.verbose > 0),
+        Some(Verb::Overview(flags)) => commands::overview::overview(&flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Record(flags)) => commands::record::record(&flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Follow(flags)) => commands::follow::follow(&flags, cli.quiet),
         Some(Verb::Explain(flags)) => commands::explain::explain(&flags),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use capture::live::Stop;
 use monitor::job::Config;
 use monitor::{Ended, Input, Job, Step};
-use plan::{Plan, Sample};
+use plan::{Dataflow, MonitorSpec, Plan, Sample};
 use recording::{CaptureFacts, Head, Kind, Link};
 use sinks::{ResultHead, Sink, distinct_names};
 use stream::{Engine, Output, TakeOutput};
@@ -82,6 +82,22 @@ impl Run {
     pub fn start(plan: &Plan, config: &Config, input: Input) -> io::Result<Run> {
         let started = Instant::now();
         let job = Job::start(plan, config, input)?;
+        Ok(Run::new(Work::Packets(Box::new(job)), started))
+    }
+
+    /// The same of several queries over the same packets; results are numbered through.
+    ///
+    /// # Errors
+    /// As [`Run::start`].
+    pub fn start_several(
+        monitor: &MonitorSpec,
+        plans: &[Plan],
+        config: &Config,
+        input: Input,
+    ) -> io::Result<Run> {
+        let started = Instant::now();
+        let dataflows: Vec<Dataflow> = plans.iter().map(|plan| plan.dataflow.clone()).collect();
+        let job = Job::start_several(monitor, &dataflows, config, input)?;
         Ok(Run::new(Work::Packets(Box::new(job)), started))
     }
 

@@ -106,6 +106,9 @@ pub mod flow_record {
         HISTORY: Text, None, "history", "TCP: Zeek's letters in order of appearance, the client's in capitals";
         DURATION_NS: I64, Nanoseconds, "duration_ns", "first to last packet";
         REASON: Text, None, "reason", "fin, rst, idle, evicted, port_reused, end_of_input, or active_timeout for a flow that goes on";
+        CLIENT_RTT_NS: I64, Nanoseconds, "client_rtt_ns", "from the capture to the client and back: SYN-ACK to ACK; null where one was sent again before";
+        SERVER_RTT_NS: I64, Nanoseconds, "server_rtt_ns", "from the capture to the server and back: SYN to SYN-ACK; null where one was sent again before";
+        APPLICATION: Text, None, "application", "what it speaks, by its first bytes: http, mysql, tls, dns, …; null where they do not say";
     }
 
     /// The columns that are made of counts.
@@ -124,6 +127,9 @@ pub mod flow_record {
         ACKED_UNSEEN_BYTES,
         DUPLICATES,
     ];
+
+    /// Others that every segment counts for.
+    pub const SEGMENTS: [FieldId; 3] = [HISTORY, CLIENT_RTT_NS, SERVER_RTT_NS];
 
     /// A flow, since its start or since its last record.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -180,10 +186,14 @@ pub mod flow_record {
         pub counts: Counts,
         /// TCP.
         pub handshake_ns: Option<i64>,
+        /// TCP: of client and server.
+        pub rtt_ns: [Option<i64>; 2],
         /// TCP.
         pub conn_state: Option<&'a str>,
         /// TCP.
         pub history: Option<&'a str>,
+        /// What it speaks.
+        pub application: Option<&'a str>,
         /// Why the record was made.
         pub reason: &'a str,
     }
@@ -232,6 +242,14 @@ pub mod flow_record {
         }
         w.i64(DURATION_NS, record.last_ts.since(record.first_ts));
         w.text(REASON, record.reason.as_bytes());
+        for (id, rtt_ns) in [CLIENT_RTT_NS, SERVER_RTT_NS].into_iter().zip(record.rtt_ns) {
+            if let Some(rtt_ns) = rtt_ns {
+                w.i64(id, rtt_ns);
+            }
+        }
+        if let Some(application) = record.application {
+            w.text(APPLICATION, application.as_bytes());
+        }
         w.end_row();
     }
 }

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod application;
 pub mod community_id;
 #[cfg(test)]
 mod dialogue;

@@ -6,6 +6,7 @@
 use flow::{Flow, Place};
 use wire::{IpProtocol, Side, Timestamp};
 
+use crate::application::{Over, Signature};
 use crate::{Direction, Gap, Output, Probe, ProbeContext, Protocol, Segment, StreamParser};
 
 /// Most bytes kept while nothing is known.
@@ -42,6 +43,17 @@ pub struct Probing {
     held: Vec<Held>,
     chunks: u32,
     midstream: bool,
+    /// Whose it is of those that are only named: a place in their list.
+    named: Option<u8>,
+}
+
+/// What a flow may speak.
+#[derive(Clone, Copy)]
+pub struct Candidates<'a> {
+    /// The protocols that are to be read.
+    pub read: &'a [&'static Protocol],
+    /// Others, which are named where none of those claims the bytes.
+    pub named: &'a [Signature],
 }
 
 /// Bytes that `side` sent, or that are missing.
@@ -89,23 +101,23 @@ impl From<&Flow<'_>> for ProbeFlow {
 }
 
 impl Probing {
-    /// Looks at the next bytes of `side`. `Ok(None)`: not known yet; `Err(())`: none of `protocols`.
+    /// Looks at the next bytes of `side`. `Ok(None)`: not known yet; `Err(())`: none of those to be read.
     ///
     /// # Errors
-    /// When the flow has shown enough to be given up.
+    /// When the flow has shown enough to be given up, or there is nothing to be read and its name is known.
     #[allow(clippy::result_unit_err)]
     pub fn on_bytes(
         &mut self,
         side: Side,
         segment: Segment<'_>,
         flow: ProbeFlow,
-        protocols: &[&Protocol],
+        candidates: Candidates<'_>,
     ) -> Result<Option<Recognised>, ()> {
         let Segment { bytes, ts, place } = segment;
         self.chunks += 1;
         let midstream = flow.midstream || self.midstream;
         let before = self.held_of(side);
-        let asked = Asked { side, flow, protocols };
+        let asked = Asked { side, flow, protocols: candidates.read };
         let joined;
         let seen = if before.is_empty() {
             bytes
@@ -113,7 +125,7 @@ impl Probing {
             joined = [&before, bytes].concat();
             &joined
         };
-        let undecided = match asked.probe(seen, midstream) {
+        let mut undecided = match asked.probe(seen, midstream) {
             Ok(found) => return Ok(Some(found)),
             Err(undecided) => undecided,
         };
@@ -123,6 +135,13 @@ impl Probing {
                 self.forget(side, ts);
                 return Ok(Some(found));
             }
+        }
+        let name_undecided = self.name(&asked, candidates.named, (seen, bytes), midstream);
+        if candidates.read.is_empty() {
+            if self.named.is_some() {
+                return Err(());
+            }
+            undecided = name_undecided;
         }
         if self.chunks >= if midstream { MIDSTREAM_CHUNKS_MAX } else { CHUNKS_MAX } {
             return Err(());
@@ -136,6 +155,32 @@ impl Probing {
             self.held.push(Held { side, ts, place, missing: 0, bytes: bytes.to_vec() });
         }
         Ok(None)
+    }
+
+    /// The place in [`Candidates::named`] of what the flow speaks, if that is known.
+    #[must_use]
+    pub fn named(&self) -> Option<u8> {
+        self.named
+    }
+
+    /// Looks for the flow's name in all that is held of a side and its new bytes, then in these alone. Whether more bytes may tell.
+    fn name(
+        &mut self,
+        asked: &Asked<'_>,
+        named: &[Signature],
+        (seen, new): (&[u8], &[u8]),
+        midstream: bool,
+    ) -> bool {
+        if self.named.is_some() {
+            return false;
+        }
+        let found = asked.first(seen, midstream, named.iter().copied());
+        let found = match found {
+            Err(false) if seen.len() > new.len() => asked.first(new, true, named.iter().copied()),
+            found => found,
+        };
+        self.named = found.ok().map(|(place, _)| place);
+        found == Err(true)
     }
 
     /// Bytes of `side` are missing: what is held of it leads nowhere.
@@ -185,23 +230,38 @@ impl Probing {
 struct Asked<'a> {
     side: Side,
     flow: ProbeFlow,
-    protocols: &'a [&'a Protocol],
+    protocols: &'a [&'static Protocol],
 }
 
 impl Asked<'_> {
     /// The first protocol that claims the bytes; otherwise whether any wants to see more.
     fn probe(&self, bytes: &[u8], midstream: bool) -> Result<Recognised, bool> {
+        let protocols = self.protocols.iter().map(|protocol| Signature::from(*protocol));
+        let (protocol, asker) = self.first(bytes, midstream, protocols)?;
+        Ok(Recognised { protocol, asker })
+    }
+
+    /// The place of the first signature that fits, and who asks; otherwise whether any wants to see more.
+    fn first(
+        &self,
+        bytes: &[u8],
+        midstream: bool,
+        signatures: impl Iterator<Item = Signature>,
+    ) -> Result<(u8, Side), bool> {
         let transport = self.flow.transport;
         let mut undecided = false;
-        for (i, protocol) in self.protocols.iter().enumerate() {
-            let spoken =
-                protocol.tcp && transport == IpProtocol::TCP || protocol.udp && transport == IpProtocol::UDP;
+        for (i, signature) in signatures.enumerate() {
+            let spoken = match signature.over {
+                Over::Tcp => transport == IpProtocol::TCP,
+                Over::Udp => transport == IpProtocol::UDP,
+                Over::Both => transport == IpProtocol::TCP || transport == IpProtocol::UDP,
+            };
             if !spoken {
                 continue;
             }
-            match (protocol.probe)(bytes, context(self.side, self.flow, midstream, protocol)) {
-                Probe::Request => return Ok(Recognised { protocol: i as u8, asker: self.side }),
-                Probe::Response => return Ok(Recognised { protocol: i as u8, asker: self.side.other() }),
+            match (signature.probe)(bytes, context(self.side, self.flow, midstream, signature.ports)) {
+                Probe::Request => return Ok((i as u8, self.side)),
+                Probe::Response => return Ok((i as u8, self.side.other())),
                 Probe::NeedMore => undecided = true,
                 Probe::NotForUs => {}
             }
@@ -216,8 +276,8 @@ pub fn direction(side: Side, asker: Side) -> Direction {
     if side == asker { Direction::ClientToServer } else { Direction::ServerToClient }
 }
 
-fn context(side: Side, flow: ProbeFlow, midstream: bool, protocol: &Protocol) -> ProbeContext {
-    let usual = |s: Side| protocol.ports.contains(&flow.ports[s.index()]);
+fn context(side: Side, flow: ProbeFlow, midstream: bool, ports: &[u16]) -> ProbeContext {
+    let usual = |s: Side| ports.contains(&flow.ports[s.index()]);
     let usual_port = match flow.client {
         Some(client) => usual(client.other()),
         None => usual(Side::A) || usual(Side::B),
@@ -256,7 +316,7 @@ mod tests {
             ProbeFlow { transport: IpProtocol::TCP, client: None, ports: [40000, 7070], midstream: false };
         let at = |seq| Place { seq: TcpSeq(seq), ack: Some(TcpSeq(7)) };
         let segment = |bytes, ts, seq| Segment { bytes, ts: Timestamp(ts), place: at(seq) };
-        let protocols = &[&template::PROTOCOL];
+        let protocols = Candidates { read: &[&template::PROTOCOL], named: &[] };
         let found = probing.on_bytes(Side::A, segment(b"GET", 1, 100), about, protocols);
         assert_eq!(found, Ok(None));
         let found = probing.on_bytes(Side::A, segment(b" a\n", 2, 103), about, protocols);

@@ -52,6 +52,7 @@
 
 pub mod config;
 pub mod engine;
+mod engines;
 pub mod ops;
 pub mod sampling;
 pub mod sketch;
@@ -76,6 +77,7 @@ mod work;
 pub use chosen::Chosen;
 pub use config::{Config, Counters};
 pub use engine::{Engine, Output, Partial, TakeOutput};
+pub use engines::{Engines, Partials};
 pub use flat::flat;
 pub use in_time_order::in_time_order;
 pub use losses::{Loss, Stretch};

@@ -8,7 +8,7 @@ use wire::{IpProtocol, Packet, Side, Timestamp};
 
 use super::parse::Input;
 use super::{FlowVerdict, Monitor, Rare};
-use crate::outputs::nobody;
+use crate::outputs::{Application, nobody};
 
 impl Monitor {
     pub(super) fn on_events(&mut self, events: &Events, payload: &[u8], packet: Option<&Packet<'_>>) {
@@ -114,6 +114,9 @@ impl Monitor {
         self.close_stream(idx);
         let last_ts = self.table.flow(idx).last_ts();
         self.on_connection_end(idx, tcp_conn_time::Flag::Expired, last_ts);
+        if self.asks.payload {
+            self.count_unread(idx);
+        }
         self.record(idx, reason.name(), ts.max(self.watermark));
     }
 
@@ -166,12 +169,23 @@ impl Monitor {
             now,
             counts,
             handshake_ns: flow.handshake_ns(),
+            rtt_ns: [flow.client_rtt_ns(), flow.server_rtt_ns()],
             conn_state: tcp.then(|| flow.conn_state().name()),
             history: history.as_deref(),
+            application: self.outputs.name_of(self.application(idx)),
             reason,
         };
         let context = self.context(idx);
         self.outputs.on_record(&record, &context);
+    }
+
+    /// What a flow speaks, as far as that is known by now.
+    fn application(&self, idx: FlowIdx) -> Application {
+        let state = self.table.state(idx);
+        match &state.stream {
+            Stream::Probing(probing) => probing.named().map_or(Application::Unknown, Application::Named),
+            _ => state.application,
+        }
     }
 
     /// What has been counted of a flow since its last record.

@@ -8,6 +8,7 @@ use wire::{IpProtocol, Side};
 
 use super::Monitor;
 use super::events::Facts;
+use crate::outputs::Application;
 
 /// What a parser is given.
 pub(super) enum Input<'a> {
@@ -90,9 +91,10 @@ impl Monitor {
             Stream::Probing(probing) => probing,
             _ => Box::default(),
         };
-        match probing.on_bytes(side, segment, about, self.outputs.protocols()) {
+        match probing.on_bytes(side, segment, about, self.outputs.candidates()) {
             Ok(None) => state.stream = Stream::Probing(probing),
             Err(()) => {
+                state.application = name(&probing);
                 state.stream = Stream::Ignored;
                 self.table.ignore_payload(idx);
             }
@@ -100,6 +102,7 @@ impl Monitor {
                 let protocol = self.outputs.protocols()[usize::from(found.protocol)];
                 let (parser, asker) = ((protocol.start)(), found.asker);
                 state.joined_midway = probing.joined_midway();
+                state.application = Application::Read(found.protocol);
                 state.stream = Stream::Parsing { parser, protocol: found.protocol, asker };
                 if about.client.is_none() || about.transport != IpProtocol::TCP {
                     self.table.set_client(idx, asker);
@@ -115,7 +118,31 @@ impl Monitor {
     pub(super) fn close_stream(&mut self, idx: FlowIdx) {
         self.parse(idx, Side::A, Input::Close);
         if self.asks.payload {
-            self.table.state_mut(idx).stream = Stream::Ignored;
+            let state = self.table.state_mut(idx);
+            if let Stream::Probing(probing) = std::mem::replace(&mut state.stream, Stream::Ignored) {
+                state.application = name(&probing);
+            }
         }
     }
+
+    /// A flow leaves: if nobody has read it, it counts among those, under its name.
+    pub(super) fn count_unread(&mut self, idx: FlowIdx) {
+        let application = self.table.state(idx).application;
+        if matches!(application, Application::Read(_)) || !self.asked_for(idx) {
+            return;
+        }
+        let flow = self.table.flow(idx);
+        let is_silent = flow.unique_bytes(Side::A) + flow.unique_bytes(Side::B) == 0;
+        let unread = &mut self.accounting.unread;
+        match self.outputs.name_of(application) {
+            _ if is_silent => unread.silent += 1,
+            None => unread.unknown += 1,
+            Some(name) => *unread.named.entry(name).or_default() += 1,
+        }
+    }
+}
+
+/// What is known of a flow that no parser reads.
+fn name(probing: &Probing) -> Application {
+    probing.named().map_or(Application::Unknown, Application::Named)
 }

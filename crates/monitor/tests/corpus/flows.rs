@@ -130,6 +130,7 @@ fn check_connection_times(capture: &Path, truth: &[Row]) {
     }
     // An injected RST that does not acknowledge the SYN: the truth counts it as the end, RFC 9293 §3.10.7.3 does not.
     let injected = capture.ends_with("zeek-rst-inject-rae.pcap");
+    check_round_trips(capture, truth);
     let rows = run(capture, "tcp_conn_time").rows;
     let flow_keys = run(capture, "tcp_flow_key").rows;
     for t in truth {
@@ -160,6 +161,42 @@ fn check_connection_times(capture: &Path, truth: &[Row]) {
         if let (Some(theirs), Some(ours)) = (t.get("handshake"), ends[0].get("handshake_ns")) {
             let ours: i64 = ours.parse().expect("a number");
             assert!((nanos(theirs) - ours).abs() <= 1000, "{place}: handshake {ours} ns, truth {theirs} s");
+        }
+    }
+}
+
+/// The two round trips of a handshake, of every connection with one SYN that is alone on its ports.
+fn check_round_trips(capture: &Path, truth: &[Row]) {
+    let rows = run(capture, "flow").rows;
+    let number_of =
+        |t: &Row| truth.iter().filter(|o| [&o["client"], &o["cport"]] == [&t["client"], &t["cport"]]).count();
+    for t in truth.iter().filter(|t| t.get("syns").is_some_and(|syns| syns == "1") && number_of(t) == 1) {
+        let same_ends = |r: &&Row| {
+            [
+                ("client_ip", "client"),
+                ("client_port", "cport"),
+                ("server_ip", "server"),
+                ("server_port", "sport"),
+            ]
+            .iter()
+            .all(|(ours, theirs)| r[*ours] == t[*theirs])
+        };
+        let flows: Vec<&Row> = rows.iter().filter(same_ends).collect();
+        let [flow] = flows.as_slice() else { continue };
+        for (ours, theirs) in [("server_rtt_ns", "syn_synack"), ("client_rtt_ns", "synack_ack")] {
+            let (Some(ours_ns), Some(theirs)) = (flow.get(ours), t.get(theirs)) else { continue };
+            let ours_ns: i64 = ours_ns.parse().expect("a number");
+            let place = format!("{}: {} {}", capture.display(), t["client"], t["cport"]);
+            assert!(
+                (nanos(theirs) - ours_ns).abs() <= 1000,
+                "{place}: {ours} {ours_ns} ns, truth {theirs} s"
+            );
+        }
+        // Both together are the handshake.
+        let all = ["client_rtt_ns", "server_rtt_ns", "handshake_ns"]
+            .map(|f| flow.get(f).map(|v| v.parse::<i64>().expect("a number")));
+        if let [Some(client), Some(server), handshake] = all {
+            assert_eq!(handshake, Some(client + server), "{}", capture.display());
         }
     }
 }

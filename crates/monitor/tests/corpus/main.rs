@@ -2,6 +2,7 @@
 //! read where they lie beside the checkout (`../shared/data`); where they are not, every test says so and checks nothing.
 
 mod accounting;
+mod applications;
 mod damage;
 mod flows;
 mod forms;

@@ -1,8 +1,8 @@
 //! What `query` and `record` have in common: from the flags to a run, and from its end to the summary.
 
 use std::io;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -17,7 +17,8 @@ use tracing::info;
 use tuple::{FieldId, Schema};
 
 use crate::failure::{Ended, Unreadable, wrong_flags};
-use crate::flags::{Checksums, Cores, WorkFlags};
+use crate::flags::live::LiveFlags;
+use crate::flags::{Checksums, Cores, WorkFlags, Workers};
 use crate::hosts::{self, Names};
 use crate::keeping::Keeping;
 use crate::live::{self, Owner};
@@ -145,7 +146,7 @@ fn answer<T: Target>(
     let stop = Stop::default();
     let input = match &replaying {
         Some(_) => None,
-        None => Some(open(flags, &plan.monitor, &stop)?),
+        None => Some(open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?),
     };
     let ready = target.prepare()?;
     if capturing {
@@ -216,27 +217,33 @@ fn inputs(flags: &WorkFlags) -> Vec<String> {
 
 /// Opens what is to be read. Files wait for us, so that as many workers read them as there are cores; a network does
 /// not wait, but the machine may have other work to do.
-fn open(flags: &WorkFlags, wanted: &MonitorSpec, stop: &Stop) -> anyhow::Result<Input> {
-    let workers = flags.workers.0.unwrap_or(1);
-    if !flags.live.listen.is_empty() {
-        let source = live::listen(&flags.live, stop)?;
-        return Ok(if workers > 1 { Input::Shared(source, workers) } else { Input::Each(vec![source]) });
+pub fn open(
+    read: &[PathBuf],
+    live: &LiveFlags,
+    workers: Workers,
+    wanted: &MonitorSpec,
+    stop: &Stop,
+) -> anyhow::Result<Input> {
+    let some = workers.0.unwrap_or(1);
+    if !live.listen.is_empty() {
+        let source = crate::live::listen(live, stop)?;
+        return Ok(if some > 1 { Input::Shared(source, some) } else { Input::Each(vec![source]) });
     }
-    if flags.live.asked().is_some() {
-        let sources = if flags.live.one_reader { 1 } else { workers };
-        let mut sources = live::open(&flags.live, sources, wanted, stop)?;
+    if live.asked().is_some() {
+        let sources = if live.one_reader { 1 } else { some };
+        let mut sources = crate::live::open(live, sources, wanted, stop)?;
         // Where flows cannot be told apart before us there is one source, and we deal its packets ourselves.
         return Ok(match (sources.len(), sources.pop()) {
-            (1, Some(source)) if workers > 1 => Input::Shared(source, workers),
+            (1, Some(source)) if some > 1 => Input::Shared(source, some),
             (_, last) => Input::Each(sources.into_iter().chain(last).collect()),
         });
     }
-    let source = live::filter(capture::open_until(&flags.read, stop), &flags.live)?;
-    if source.errors().len() == flags.read.len() {
+    let source = crate::live::filter(capture::open_until(read, stop), live)?;
+    if source.errors().len() == read.len() {
         return Err(Unreadable(source.errors().iter().map(ToString::to_string).collect()).into());
     }
     let cores = || std::thread::available_parallelism().map_or(1, Into::into);
-    Ok(Input::Shared(source, flags.workers.0.unwrap_or_else(cores)))
+    Ok(Input::Shared(source, workers.0.unwrap_or_else(cores)))
 }
 
 fn cores(flags: &WorkFlags) -> anyhow::Result<Vec<usize>> {

@@ -47,6 +47,13 @@ Examples:
   netalytics query \"PARSE http PROCESS (diff-group: group=url_template, w=10s)\" -i eth0 tcp port 80
   netalytics query -f slow.nq -r captures/shop/in.pcap --summary-json summary.json";
 
+/// Below the help of `overview`.
+pub const OVERVIEW_EXAMPLES: &str = "\
+Examples:
+  netalytics overview -r captures/shop/in.pcap
+  netalytics overview -i eth0 --for 30s
+  netalytics overview -r captures/shop/in.pcap --format json";
+
 /// Below the help of `record`.
 pub const RECORD_EXAMPLES: &str = "\
 Examples:

@@ -198,7 +198,7 @@ fn rotate(text: &str) -> Result<Rotate, String> {
     Ok(rotate)
 }
 
-fn workers(text: &str) -> Result<Workers, String> {
+pub(super) fn workers(text: &str) -> Result<Workers, String> {
     match text.parse::<usize>() {
         _ if text == "auto" => Ok(Workers(None)),
         Ok(n @ 1..=WORKERS_MAX) => Ok(Workers(Some(n))),

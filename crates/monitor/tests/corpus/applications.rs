@@ -1,0 +1,176 @@
+//! The names of flows' protocols against what tshark found in them (`protos` in `tcp.tsv` and `udp.tsv`), over the whole corpus: no
+//! flow is called what it is not, and those that are not named are listed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use crate::support::{EVERYWHERE, Row, captures, run, truth};
+
+/// tshark's names beside ours.
+const NAMES: &[(&str, &str)] = &[
+    ("bgp", "bgp"),
+    ("bittorrent", "bittorrent"),
+    ("cflow", "netflow"),
+    ("cflow", "ipfix"),
+    ("cldap", "ldap"),
+    ("cql", "cassandra"),
+    ("dcerpc", "dcerpc"),
+    ("dhcp", "dhcp"),
+    ("dhcpv6", "dhcpv6"),
+    ("dnp3", "dnp3"),
+    ("dns", "dns"),
+    ("dtls", "dtls"),
+    ("ftp", "ftp"),
+    ("gquic", "quic"),
+    ("http", "http"),
+    ("http2", "http2"),
+    ("iec60870_104", "iec104"),
+    ("kafka", "kafka"),
+    ("kerberos", "kerberos"),
+    ("ldap", "ldap"),
+    ("llmnr", "dns"),
+    ("mdns", "dns"),
+    ("memcache", "memcached"),
+    ("mongo", "mongodb"),
+    ("mysql", "mysql"),
+    ("nbdgm", "netbios"),
+    ("nbns", "netbios"),
+    ("nbss", "smb"),
+    ("ntp", "ntp"),
+    ("pgsql", "postgresql"),
+    ("quic", "quic"),
+    ("radius", "radius"),
+    ("resp", "redis"),
+    ("rpc", "rpc"),
+    ("sflow", "sflow"),
+    ("sip", "sip"),
+    ("smb", "smb"),
+    ("smb2", "smb"),
+    ("smtp", "smtp"),
+    ("snmp", "snmp"),
+    ("socks", "socks"),
+    ("ssdp", "ssdp"),
+    ("ssh", "ssh"),
+    ("stun", "stun"),
+    ("telnet", "telnet"),
+    ("tftp", "tftp"),
+    ("tls", "tls"),
+    ("vnc", "vnc"),
+    ("wg", "wireguard"),
+];
+
+/// Flows with another name than tshark's: the capture, tshark's name and ours.
+const OTHERWISE: &[(&str, &str, &str)] = &[
+    // Requests of HTTP on ports by which tshark takes them for something else.
+    ("wswiki-c05-http-reply-r1.pcap.gz", "cflow", "http"),
+    ("wswiki-c05-http-reply-r1.pcap.gz", "iec60870_104", "http"),
+    ("wswiki-c05-http-reply-r1.pcap.gz", "socks", "http"),
+    // Begins as HTTP/1.1 and is upgraded.
+    ("http2_h2c.pcap", "http2", "http"),
+];
+
+/// Flows that are not named and might be: the capture, tshark's name, and why.
+const NOT_NAMED: &[(&str, &str, &str)] = &[
+    ("mercury-capture2.pcap.gz", "dcerpc", "joined midway"),
+    ("mercury-capture2.pcap.gz", "tls", "joined midway, by its port alone"),
+    ("mercury-emix.pcap.gz", "tls", "inside of OpenVPN"),
+    ("mercury-emix.pcap.gz", "ssh", "joined midway, encrypted"),
+    ("mercury-emix.pcap.gz", "tftp", "data, on ports that another flow has agreed on"),
+    ("pcpp-ip-frag.pcap.gz", "ssh", "joined midway, encrypted"),
+    ("libtrace-ip-in-mpls.pcap.gz", "rpc", "not RPC: a guess of tshark's"),
+    ("wswiki-pgsql-jdbc.pcap.gz", "wg", "not WireGuard: a guess of tshark's"),
+    ("ndpi-netflowv9.pcap", "cflow", "records alone, on another port"),
+    ("wswiki-grpc_person_search_protobuf_with_image-missing_headers.pcapng", "http2", "joined in a body"),
+    ("percona-tcpdump008.pcap", "mysql", "joined in a result"),
+    ("tcpdump-hoobr_nfs_printfh.pcap", "rpc", "malformed"),
+    ("suricata-UnknownMessage.pcap", "pgsql", "malformed"),
+    ("tcpdump-resp_4_infiniteloop.pcapng", "resp", "malformed"),
+    ("deepflow-pgsql-all.pcap", "pgsql", "joined midway, on another port"),
+];
+
+/// Names where tshark has none.
+const WITHOUT_TRUTH: &[(&str, &str, &str)] = &[
+    ("ndpi-mongodb.pcap", "mongodb", "on another port"),
+    ("tcpdump-sflow_multiple_counter_30_pdus.pcap", "netflow", "on the port of sFlow"),
+    ("tcpdump-nfs-seg-fault-1.pcapng", "rpc", "malformed"),
+    ("nfs.pcap.gz", "rpc", "mountd, on a port of its own"),
+    ("nfs_lossy.pcap", "rpc", "mountd, on a port of its own"),
+];
+
+type Ends = (String, BTreeSet<(String, String)>);
+
+#[test]
+fn flows_have_the_names_of_what_they_speak() {
+    let Some(root) = testkit::corpus() else { return };
+    // What was made of others by damage says nothing new, and noise is no protocol.
+    let folders =
+        EVERYWHERE.iter().filter(|folder| !["derived", "bench", "captures/malformed"].contains(folder));
+    let (mut named, mut wrong) = (BTreeMap::<String, u64>::new(), BTreeSet::new());
+    for capture in captures(&root, &folders.copied().collect::<Vec<_>>()) {
+        check(&capture, &mut named, &mut wrong);
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    for (name, flows_min) in [
+        ("cassandra", 7),
+        ("dns", 200),
+        ("http", 900),
+        ("http2", 8),
+        ("kafka", 20),
+        ("memcached", 20),
+        ("mongodb", 9),
+        ("mysql", 100),
+        ("postgresql", 300),
+        ("redis", 50),
+        ("rpc", 80),
+        ("smb", 100),
+        ("tls", 150),
+    ] {
+        let flows = named.get(name).copied().unwrap_or_default();
+        assert!(flows >= flows_min, "{flows} flows of {name}: {named:#?}");
+    }
+}
+
+fn check(capture: &Path, named: &mut BTreeMap<String, u64>, wrong: &mut BTreeSet<(String, String, String)>) {
+    let file = capture.file_name().expect("a file has a name").to_string_lossy().into_owned();
+    let mut expected = BTreeMap::<Ends, BTreeSet<String>>::new();
+    for (table, transport) in [("tcp.tsv", "tcp"), ("udp.tsv", "udp")] {
+        for row in truth(capture, table).unwrap_or_default() {
+            let ends = if transport == "tcp" {
+                [("client", "cport"), ("server", "sport")]
+            } else {
+                [("a", "aport"), ("b", "bport")]
+            };
+            let protos = row.get("protos").into_iter().flat_map(|all| all.split(' ')).map(str::to_owned);
+            expected.entry(ends_of(&row, transport, ends)).or_default().extend(protos);
+        }
+    }
+    for row in run(capture, "flow").rows {
+        let ends =
+            ends_of(&row, &row["transport"], [("client_ip", "client_port"), ("server_ip", "server_port")]);
+        let Some(protos) = expected.get(&ends) else { continue };
+        let known = protos.iter().filter(|p| NAMES.iter().any(|(theirs, _)| theirs == p));
+        let theirs: Vec<&str> = known.map(String::as_str).collect();
+        let has_payload = ["client_payload_bytes", "server_payload_bytes"].iter().any(|f| row[*f] != "0");
+        let is_listed = |list: &[(&str, &str, &str)], name: &str| {
+            list.iter().any(|(capture, listed, _)| *capture == file && *listed == name)
+        };
+        match (row.get("application"), theirs.as_slice()) {
+            (Some(ours), theirs) if theirs.iter().any(|theirs| NAMES.contains(&(theirs, ours))) => {
+                *named.entry(ours.clone()).or_default() += 1;
+            }
+            (Some(ours), [theirs, ..]) if OTHERWISE.contains(&(&file, theirs, ours)) => {}
+            // tshark takes HTTP for many things by its port, and where a message is not whole for nothing.
+            (Some(ours), []) if ours == "http" || is_listed(WITHOUT_TRUTH, ours) => {}
+            (None, theirs) if theirs.is_empty() || !has_payload => {}
+            (None, theirs) if theirs.iter().any(|theirs| is_listed(NOT_NAMED, theirs)) => {}
+            (ours, theirs) => {
+                wrong.insert((file.clone(), format!("{ours:?}"), theirs.join(" ")));
+            }
+        }
+    }
+}
+
+fn ends_of(row: &Row, transport: &str, ends: [(&str, &str); 2]) -> Ends {
+    let of = |(addr, port): (&str, &str)| (row[addr].clone(), row[port].clone());
+    (transport.to_owned(), ends.map(of).into())
+}

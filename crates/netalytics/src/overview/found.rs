@@ -1,0 +1,312 @@
+//! What an overview has found: numbers of the queries' results, put together by what they are of.
+
+use std::collections::BTreeMap;
+
+use super::questions::{OfFlows, Protocol, Questions};
+use super::rows::{Collected, Row};
+use crate::summary::Summary;
+
+/// All of it.
+#[derive(Debug)]
+pub struct Found {
+    /// Time of the first packet and of the last, in ns since the epoch.
+    pub seen_ns: Option<(i64, i64)>,
+    /// Packets.
+    pub packets: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+    /// Flows, that were there.
+    pub flows: u64,
+    /// Packets that could not be decoded.
+    pub undecodable: u64,
+    /// Packets that were lost before they were captured, where that is known.
+    pub lost_packets: Option<u64>,
+    /// Share of the bytes of TCP that was acknowledged and not captured.
+    pub capture_loss: f64,
+    /// What flows speak, by bytes.
+    pub applications: Vec<Application>,
+    /// Who is asked, those that are read first.
+    pub services: Vec<Service>,
+    /// Who talks to whom, by bytes.
+    pub talkers: Vec<Talkers>,
+    /// The slowest requests by their 99th percentile.
+    pub slowest: Vec<Slow>,
+    /// Requests that fail, by how often.
+    pub failing: Vec<Failing>,
+    /// Who sends again, by how often.
+    pub retransmitting: Vec<Talkers>,
+    /// Connections that did not come about.
+    pub refused: Vec<Refused>,
+    /// How many those are: refused, and without an answer.
+    pub refused_total: [u64; 2],
+    /// Queries worth asking next.
+    pub next: Vec<String>,
+}
+
+/// What flows speak.
+#[derive(Debug)]
+pub struct Application {
+    /// Its name, if it has one.
+    pub application: Option<String>,
+    /// Over what.
+    pub transport: String,
+    /// Flows.
+    pub flows: u64,
+    /// Bytes on the wire.
+    pub bytes: u64,
+    /// The parser that reads it.
+    pub parser: Option<String>,
+}
+
+/// An address and port that is asked.
+#[derive(Debug)]
+pub struct Service {
+    /// Its address.
+    pub server_ip: String,
+    /// And port.
+    pub server_port: u64,
+    /// What is spoken there.
+    pub application: Option<String>,
+    /// Flows.
+    pub flows: u64,
+    /// Bytes on the wire.
+    pub bytes: u64,
+    /// Of what is read: how it answers.
+    pub answers: Option<Answers>,
+}
+
+/// How a service answers.
+#[derive(Debug)]
+pub struct Answers {
+    /// Requests.
+    pub requests: u64,
+    /// In a second of the capture.
+    pub per_second: f64,
+    /// Share of those without an error.
+    pub success: Option<f64>,
+    /// Median of the response times, in ns.
+    pub p50_ns: Option<f64>,
+    /// 99th percentile.
+    pub p99_ns: Option<f64>,
+}
+
+/// Two that talk.
+#[derive(Debug)]
+pub struct Talkers {
+    /// Who asks.
+    pub client_ip: String,
+    /// Who is asked.
+    pub server_ip: String,
+    /// Flows.
+    pub flows: u64,
+    /// Bytes on the wire that each sent.
+    pub bytes: [u64; 2],
+    /// Segments that were sent again, by both.
+    pub retransmissions: u64,
+}
+
+/// Slow requests.
+#[derive(Debug)]
+pub struct Slow {
+    /// Their parser.
+    pub parser: String,
+    /// The column that tells them apart.
+    pub key: &'static str,
+    /// What it says.
+    pub request: Option<String>,
+    /// How many.
+    pub requests: u64,
+    /// 99th percentile of their response times, in ns.
+    pub p99_ns: f64,
+}
+
+/// Failing requests.
+#[derive(Debug)]
+pub struct Failing {
+    /// Their parser.
+    pub parser: String,
+    /// The column that tells them apart.
+    pub key: &'static str,
+    /// What it says.
+    pub request: Option<String>,
+    /// How they end.
+    pub status: Option<String>,
+    /// How many.
+    pub requests: u64,
+}
+
+/// A server that does not take connections.
+#[derive(Debug)]
+pub struct Refused {
+    /// Zeek's word: REJ, or S0 where nobody answers.
+    pub conn_state: String,
+    /// Its address.
+    pub server_ip: String,
+    /// And port.
+    pub server_port: u64,
+    /// How often.
+    pub connections: u64,
+}
+
+/// Puts together what was found.
+#[must_use]
+pub fn find(questions: &Questions, rows: &Collected, summary: &Summary) -> Found {
+    let seen_ns = summary.seen.map(|(first, last)| (first.0, last.0));
+    let seconds = seen_ns.map_or(0.0, |(first, last)| (last - first) as f64 / 1e9);
+    let accounting = &summary.accounting;
+    let talkers = talkers(rows);
+    let mut retransmitting: Vec<Talkers> = self::talkers(rows);
+    retransmitting.retain(|pair| pair.retransmissions > 0);
+    retransmitting.sort_by_key(|pair| std::cmp::Reverse(pair.retransmissions));
+    let [by_server, all] = Questions::of_failed();
+    let of_state = |state: &str| {
+        rows.rows(all).filter(|row| row.text("conn_state") == state).map(|row| row.number("count")).sum()
+    };
+    Found {
+        seen_ns,
+        packets: accounting.received,
+        bytes: summary.source.original_bytes,
+        flows: accounting.flows.opened,
+        undecodable: accounting.undecodable_total(),
+        lost_packets: summary.source.lost_before_us,
+        capture_loss: accounting.flows.capture_loss().share(),
+        applications: applications(questions, rows),
+        services: services(questions, rows, seconds),
+        talkers,
+        slowest: slowest(questions, rows),
+        failing: failing(questions, rows),
+        retransmitting,
+        refused: rows.rows(by_server).map(refused).collect(),
+        refused_total: [of_state("REJ"), of_state("S0")],
+        next: Vec::new(),
+    }
+}
+
+/// Flows, bytes of clients and bytes of servers, by a key.
+fn sums(
+    rows: &Collected,
+    out: OfFlows,
+    back: OfFlows,
+    key: &[&str],
+) -> Vec<(Vec<Option<String>>, u64, [u64; 2])> {
+    let key_of = |row: &Row<'_>| -> Vec<Option<String>> {
+        key.iter()
+            .map(|column| Some(row.value(column)).filter(|v| !v.is_null()).map(|_| row.text(column)))
+            .collect()
+    };
+    let mut sums = BTreeMap::<_, (u64, [u64; 2])>::new();
+    for row in rows.rows(Questions::of_flows(out)) {
+        let sum = sums.entry(key_of(&row)).or_default();
+        (sum.0, sum.1[0]) = (sum.0 + row.number("count"), sum.1[0] + row.number("sum_bytes"));
+    }
+    for row in rows.rows(Questions::of_flows(back)) {
+        sums.entry(key_of(&row)).or_default().1[1] += row.number("sum_bytes");
+    }
+    let mut sums: Vec<_> = sums.into_iter().map(|(key, (flows, bytes))| (key, flows, bytes)).collect();
+    sums.sort_by_key(|(_, _, [out, back])| std::cmp::Reverse(out + back));
+    sums
+}
+
+fn applications(questions: &Questions, rows: &Collected) -> Vec<Application> {
+    let sums = sums(rows, OfFlows::ApplicationsOut, OfFlows::ApplicationsIn, &["transport", "application"]);
+    let of = |(key, flows, [out, back]): (Vec<Option<String>>, u64, [u64; 2])| {
+        let [transport, application] = <[_; 2]>::try_from(key).expect("a key of two columns");
+        let protocol = questions.protocols.iter().find(|p| Some(p.name) == application.as_deref());
+        let parser = protocol.map(|p| p.parser.clone());
+        Application {
+            application,
+            transport: transport.unwrap_or_default(),
+            flows,
+            bytes: out + back,
+            parser,
+        }
+    };
+    sums.into_iter().map(of).collect()
+}
+
+fn talkers(rows: &Collected) -> Vec<Talkers> {
+    let again = rows.rows(Questions::of_flows(OfFlows::PairsRetransmissions));
+    let again: BTreeMap<_, u64> =
+        again.map(|row| ((row.text("client_ip"), row.text("server_ip")), row.number("sum"))).collect();
+    let of = |(key, flows, bytes): (Vec<Option<String>>, u64, [u64; 2])| {
+        let mut key = key.into_iter().map(|end| end.unwrap_or_else(|| "-".into()));
+        let (client_ip, server_ip) = (key.next().unwrap_or_default(), key.next().unwrap_or_default());
+        let pair = (client_ip, server_ip);
+        let retransmissions = again.get(&pair).copied().unwrap_or_default();
+        Talkers { client_ip: pair.0, server_ip: pair.1, flows, bytes, retransmissions }
+    };
+    sums(rows, OfFlows::PairsOut, OfFlows::PairsIn, &["client_ip", "server_ip"]).into_iter().map(of).collect()
+}
+
+fn services(questions: &Questions, rows: &Collected, seconds: f64) -> Vec<Service> {
+    let mut answers = BTreeMap::new();
+    for (place, protocol) in questions.protocols.iter().enumerate() {
+        let [of_services, ..] = Questions::of_protocol(place);
+        for row in rows.rows(of_services) {
+            let requests = row.number("count");
+            let how = Answers {
+                requests,
+                per_second: if seconds > 0.0 { requests as f64 / seconds } else { 0.0 },
+                success: row.real("success"),
+                p50_ns: row.real("p50"),
+                p99_ns: row.real("p99"),
+            };
+            answers.insert((row.text("server_ip"), row.number("server_port"), protocol.name.to_owned()), how);
+        }
+    }
+    let key = ["server_ip", "server_port", "application"];
+    let of = |(key, flows, [out, back]): (Vec<Option<String>>, u64, [u64; 2])| {
+        let [server_ip, server_port, application] = <[_; 3]>::try_from(key).expect("a key of three columns");
+        let server_ip = server_ip.unwrap_or_else(|| "-".into());
+        let server_port = server_port.and_then(|port| port.parse().ok()).unwrap_or_default();
+        let key = (server_ip, server_port, application.clone().unwrap_or_default());
+        let answers = answers.remove(&key);
+        Service { server_ip: key.0, server_port, application, flows, bytes: out + back, answers }
+    };
+    let mut services: Vec<Service> =
+        sums(rows, OfFlows::ServicesOut, OfFlows::ServicesIn, &key).into_iter().map(of).collect();
+    services.sort_by_key(|s| std::cmp::Reverse(s.answers.as_ref().map_or(0, |a| a.requests)));
+    services
+}
+
+fn slowest(questions: &Questions, rows: &Collected) -> Vec<Slow> {
+    let mut slowest = Vec::new();
+    for (place, Protocol { parser, key, .. }) in questions.protocols.iter().enumerate() {
+        let [_, of_slow, _] = Questions::of_protocol(place);
+        slowest.extend(rows.rows(of_slow).filter_map(|row| {
+            let request = row.value(key).as_str().map(str::to_owned);
+            Some(Slow {
+                parser: parser.clone(),
+                key,
+                request,
+                requests: row.number("count"),
+                p99_ns: row.real("p99")?,
+            })
+        }));
+    }
+    slowest.sort_by(|a, b| b.p99_ns.total_cmp(&a.p99_ns));
+    slowest
+}
+
+fn failing(questions: &Questions, rows: &Collected) -> Vec<Failing> {
+    let mut failing = Vec::new();
+    for (place, Protocol { parser, key, status, .. }) in questions.protocols.iter().enumerate() {
+        let [_, _, of_failing] = Questions::of_protocol(place);
+        failing.extend(rows.rows(of_failing).map(|row| {
+            let status = status.filter(|status| !row.value(status).is_null()).map(|status| row.text(status));
+            let request = row.value(key).as_str().map(str::to_owned);
+            Failing { parser: parser.clone(), key, request, status, requests: row.number("count") }
+        }));
+    }
+    failing.sort_by_key(|f| std::cmp::Reverse(f.requests));
+    failing
+}
+
+fn refused(row: Row<'_>) -> Refused {
+    Refused {
+        conn_state: row.text("conn_state"),
+        server_ip: row.text("server_ip"),
+        server_port: row.number("server_port"),
+        connections: row.number("count"),
+    }
+}

@@ -1,0 +1,76 @@
+//! An overview as one JSON document: the numbers as the queries give them, times in ns.
+
+use serde_json::{Value, json};
+
+use super::found::{Application, Failing, Found, Refused, Service, Slow, Talkers};
+
+/// The document.
+#[must_use]
+pub fn document(found: &Found, queries: &[String], inputs: &[String]) -> Value {
+    let Found { packets, bytes, flows, undecodable, lost_packets, capture_loss, refused_total, .. } = found;
+    let [refused, unanswered] = refused_total;
+    json!({
+        "inputs": inputs,
+        "first_ts": found.seen_ns.map(|(first, _)| first),
+        "last_ts": found.seen_ns.map(|(_, last)| last),
+        "packets": packets,
+        "bytes": bytes,
+        "flows": flows,
+        "undecodable": undecodable,
+        "lost_packets": lost_packets,
+        "capture_loss": capture_loss,
+        "applications": found.applications.iter().map(application).collect::<Vec<_>>(),
+        "services": found.services.iter().map(service).collect::<Vec<_>>(),
+        "talkers": found.talkers.iter().map(talkers).collect::<Vec<_>>(),
+        "slowest": found.slowest.iter().map(slow).collect::<Vec<_>>(),
+        "failing": found.failing.iter().map(failing).collect::<Vec<_>>(),
+        "connections_refused": refused,
+        "connections_unanswered": unanswered,
+        "not_connected": found.refused.iter().map(refused_by).collect::<Vec<_>>(),
+        "next": found.next,
+        "queries": queries,
+    })
+}
+
+fn application(a: &Application) -> Value {
+    let Application { application, transport, flows, bytes, parser } = a;
+    json!({"application": application, "transport": transport, "flows": flows, "bytes": bytes, "parser": parser})
+}
+
+fn service(s: &Service) -> Value {
+    let Service { server_ip, server_port, application, flows, bytes, answers } = s;
+    let mut service = json!({
+        "server_ip": server_ip, "server_port": server_port, "application": application, "flows": flows, "bytes": bytes,
+    });
+    if let (Some(a), Some(service)) = (answers, service.as_object_mut()) {
+        let answers = json!({
+            "requests": a.requests, "requests_per_second": a.per_second, "success": a.success,
+            "p50_ns": a.p50_ns, "p99_ns": a.p99_ns,
+        });
+        service.extend(answers.as_object().cloned().unwrap_or_default());
+    }
+    service
+}
+
+fn talkers(t: &Talkers) -> Value {
+    let [client_bytes, server_bytes] = t.bytes;
+    json!({
+        "client_ip": t.client_ip, "server_ip": t.server_ip, "flows": t.flows, "client_bytes": client_bytes,
+        "server_bytes": server_bytes, "retransmissions": t.retransmissions,
+    })
+}
+
+fn slow(s: &Slow) -> Value {
+    json!({"parser": s.parser, s.key: s.request, "requests": s.requests, "p99_ns": s.p99_ns})
+}
+
+fn failing(f: &Failing) -> Value {
+    json!({"parser": f.parser, f.key: f.request, "status": f.status, "requests": f.requests})
+}
+
+fn refused_by(r: &Refused) -> Value {
+    let Refused { conn_state, server_ip, server_port, connections } = r;
+    json!({
+        "conn_state": conn_state, "server_ip": server_ip, "server_port": server_port, "connections": connections,
+    })
+}

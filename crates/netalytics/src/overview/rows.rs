@@ -1,0 +1,87 @@
+//! Results as they come, and their values by row and column.
+
+use std::io;
+
+use serde_json::Value;
+use sinks::Sink;
+use sinks::cells::Cells;
+use tuple::{Batch, FieldId};
+
+/// Keeps all rows of all results. How many those are is bounded by the groups that processors hold.
+#[derive(Default)]
+pub struct Collected {
+    results: Vec<Vec<Batch>>,
+}
+
+impl Sink for Collected {
+    fn write(&mut self, result: usize, batch: &Batch) -> io::Result<()> {
+        if self.results.len() <= result {
+            self.results.resize_with(result + 1, Vec::new);
+        }
+        self.results[result].push(batch.clone());
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A row of a result.
+#[derive(Clone, Copy)]
+pub struct Row<'a> {
+    batch: &'a Batch,
+    row: usize,
+}
+
+impl Collected {
+    /// The rows of the result at a place.
+    pub fn rows(&self, result: usize) -> impl Iterator<Item = Row<'_>> {
+        let batches = self.results.get(result).into_iter().flatten();
+        batches.flat_map(|batch| (0..batch.rows()).map(move |row| Row { batch, row }))
+    }
+}
+
+impl Row<'_> {
+    /// The value of the column called so, or `…_ns`; null where there is none.
+    #[must_use]
+    pub fn value(&self, column: &str) -> Value {
+        let schema = self.batch.schema();
+        let is_it = |name: &str| name == column || name.strip_suffix("_ns") == Some(column);
+        let id = schema.fields.iter().position(|field| is_it(&field.name)).map(|at| FieldId(at as u16));
+        let Some(cells) = id.and_then(|id| Cells::of(self.batch, id)).filter(|c| !c.is_null(self.row)) else {
+            return Value::Null;
+        };
+        let mut text = Vec::new();
+        cells.push(self.row, &mut text);
+        let text = String::from_utf8_lossy(&text).into_owned();
+        if cells.is_quoted() { Value::String(text) } else { text.parse().unwrap_or(Value::String(text)) }
+    }
+
+    /// The same as text; of nothing a dash.
+    #[must_use]
+    pub fn text(&self, column: &str) -> String {
+        match self.value(column) {
+            Value::Null => "-".into(),
+            Value::String(text) => text,
+            other => other.to_string(),
+        }
+    }
+
+    /// The same as a whole number; 0 where there is none.
+    #[must_use]
+    pub fn number(&self, column: &str) -> u64 {
+        let value = self.value(column);
+        value.as_u64().unwrap_or_else(|| value.as_f64().unwrap_or_default() as u64)
+    }
+
+    /// The same as any number.
+    #[must_use]
+    pub fn real(&self, column: &str) -> Option<f64> {
+        self.value(column).as_f64()
+    }
+}

@@ -1,0 +1,206 @@
+//! An overview as text: one screen of 80 columns and about 40 lines; more beside each other where there is room.
+
+use sinks::units;
+
+use super::advice::command;
+use super::found::{Found, Service, Talkers};
+use super::layout::{List, beside, middle};
+
+/// From this width on lists stand beside each other.
+const WIDE: usize = 150;
+/// What stands behind the title.
+const WHEN_CHARS: usize = 36;
+/// Lists have lines between them where the screen is not longer then.
+const SCREEN_LINES: usize = 40;
+/// The narrowest screen that lists are laid out for.
+const NARROW: usize = 60;
+
+/// How many rows lists have at most.
+struct Rows {
+    applications: usize,
+    services: usize,
+    talkers: usize,
+    slowest: usize,
+    others: usize,
+}
+
+/// The screen: what was looked at, what was found, and the commands worth typing next. `input` is as on the command line.
+#[must_use]
+pub fn text(found: &Found, title: &str, input: &str, width: usize) -> String {
+    let mut lines = head(found, &middle(title, width.saturating_sub(WHEN_CHARS).max(WHEN_CHARS)));
+    if found.packets == 0 {
+        return lines.join("\n") + "\n";
+    }
+    lines.push(String::new());
+    if width >= WIDE {
+        let half = (width - 4) / 2;
+        let rows = Rows { applications: 10, services: 10, talkers: 8, slowest: 10, others: 8 };
+        let lists = lists(found, &rows);
+        let column = |places: &[usize]| {
+            let lists =
+                places.iter().map(|place| lists[*place].lines(half)).filter(|lines| !lines.is_empty());
+            lists.collect::<Vec<_>>().join(&String::new())
+        };
+        lines.extend(beside(&column(&[0, 2, 5, 6]), &column(&[1, 3, 4]), half));
+    } else {
+        let rows = Rows { applications: 6, services: 5, talkers: 3, slowest: 5, others: 3 };
+        let lists: Vec<_> = lists(found, &rows).iter().map(|list| list.lines(width.max(NARROW))).collect();
+        let lists: Vec<_> = lists.into_iter().filter(|lines| !lines.is_empty()).collect();
+        let used = lines.len() + lists.iter().map(|list| list.len() + 1).sum::<usize>() + found.next.len();
+        lines.extend(if used < SCREEN_LINES { lists.join(&String::new()) } else { lists.concat() });
+    }
+    lines.push(String::new());
+    lines.push("ASK NEXT".into());
+    lines.extend(found.next.iter().map(|query| command(query, input)));
+    lines.join("\n") + "\n"
+}
+
+/// What was looked at, and what of it is missing.
+fn head(found: &Found, title: &str) -> Vec<String> {
+    let mut head = Vec::new();
+    let Some((first, last)) = found.seen_ns else {
+        return vec![format!("{title}: no packets")];
+    };
+    let seconds = (last - first) as f64 / 1e9;
+    head.push(format!(
+        "{title}: {} from {}",
+        units::duration((last - first) as f64),
+        units::short_time(first / 1_000_000_000 * 1_000_000_000)
+    ));
+    let rate = if seconds > 0.0 {
+        format!(" ({}/s)", units::bytes(found.bytes as f64 / seconds))
+    } else {
+        String::new()
+    };
+    head.push(format!(
+        "{} packets, {}{rate}, {} flows",
+        found.packets,
+        units::bytes(found.bytes as f64),
+        found.flows
+    ));
+    let mut missing = Vec::new();
+    match found.lost_packets {
+        Some(lost) if lost > 0 => missing.push(format!("{lost} packets were lost before they were captured")),
+        _ => {}
+    }
+    if found.capture_loss > 0.0 {
+        missing.push(format!(
+            "{} of TCP's bytes were acknowledged and not captured",
+            units::percentage(found.capture_loss)
+        ));
+    }
+    if found.undecodable > 0 {
+        missing.push(format!("{} packets could not be decoded", found.undecodable));
+    }
+    if !missing.is_empty() {
+        head.push(format!("incomplete: {}", missing.join("; ")));
+    }
+    head
+}
+
+/// Protocols, services, talkers, slowest, failing, retransmissions, refusals.
+fn lists(found: &Found, rows: &Rows) -> Vec<List> {
+    vec![
+        applications(found, rows.applications),
+        services(found, rows.services),
+        talkers(found, rows.talkers),
+        slowest(found, rows.slowest),
+        failing(found, rows.others),
+        retransmitting(found, rows.others),
+        refused(found, rows.others),
+    ]
+}
+
+fn applications(found: &Found, n: usize) -> List {
+    let all: u64 = found.applications.iter().map(|a| a.bytes).sum();
+    let share = |bytes: u64| format!("{:.1} %", bytes as f64 / all.max(1) as f64 * 100.0);
+    let row = |name: String, flows: u64, bytes: u64, parser: &str| {
+        vec![name, flows.to_string(), units::bytes(bytes as f64), share(bytes), parser.to_owned()]
+    };
+    let shown = if found.applications.len() > n { n - 1 } else { n };
+    let mut rows: Vec<Vec<String>> = found
+        .applications
+        .iter()
+        .take(shown)
+        .map(|a| {
+            let name = a.application.clone().unwrap_or_else(|| format!("{} without a name", a.transport));
+            let parser = a.parser.as_ref().map_or("named only".into(), |parser| format!("PARSE {parser}"));
+            row(name, a.flows, a.bytes, if a.application.is_some() { &parser } else { "" })
+        })
+        .collect();
+    if let Some(rest) = found.applications.get(shown..).filter(|rest| !rest.is_empty()) {
+        let (flows, bytes) = rest.iter().fold((0, 0), |(f, b), a| (f + a.flows, b + a.bytes));
+        rows.push(row(format!("{} others", rest.len()), flows, bytes, ""));
+    }
+    List { titles: vec!["PROTOCOLS", "flows", "bytes", "share", "read by"], rows }
+}
+
+fn services(found: &Found, n: usize) -> List {
+    let row = |s: &Service| {
+        let name = s.application.as_deref().unwrap_or("without a name");
+        let name = format!("{} {name}", end(&s.server_ip, s.server_port));
+        let time = |ns: Option<f64>| ns.map_or("-".into(), units::duration);
+        let numbers = match &s.answers {
+            Some(a) => [
+                a.requests.to_string(),
+                units::rate(a.per_second),
+                a.success.map_or("-".into(), |share| units::percentage(((1.0 - share) * 1e4).round() / 1e4)),
+                time(a.p50_ns),
+                time(a.p99_ns),
+            ],
+            None => std::array::from_fn(|_| "-".into()),
+        };
+        [name, s.flows.to_string()].into_iter().chain(numbers).collect()
+    };
+    let titles = vec!["SERVICES", "flows", "requests", "rate", "errors", "p50", "p99"];
+    // Those that are not read have some room, too.
+    let (read, others): (Vec<_>, Vec<_>) = found.services.iter().partition(|s| s.answers.is_some());
+    let kept = (n / 3).min(others.len()).max(n.saturating_sub(read.len()));
+    let shown = read.iter().take(n - kept.min(n)).chain(others.iter().take(kept));
+    List { titles, rows: shown.map(|service| row(service)).collect() }
+}
+
+fn talkers(found: &Found, n: usize) -> List {
+    let row = |t: &Talkers| {
+        let [out, back] = t.bytes.map(|bytes| units::bytes(bytes as f64));
+        vec![format!("{} → {}", t.client_ip, t.server_ip), t.flows.to_string(), out, back]
+    };
+    let rows = found.talkers.iter().take(n).map(row).collect();
+    List { titles: vec!["TOP TALKERS", "flows", "sent", "received"], rows }
+}
+
+fn slowest(found: &Found, n: usize) -> List {
+    let rows = found.slowest.iter().take(n).map(|s| {
+        let request = s.request.as_deref().unwrap_or("-");
+        vec![format!("{} {request}", s.parser), s.requests.to_string(), units::duration(s.p99_ns)]
+    });
+    List { titles: vec!["SLOWEST REQUESTS", "requests", "p99"], rows: rows.collect() }
+}
+
+fn failing(found: &Found, n: usize) -> List {
+    let rows = found.failing.iter().take(n).map(|f| {
+        let request = f.request.as_deref().unwrap_or("-");
+        vec![format!("{} {request}", f.parser), f.status.clone().unwrap_or_default(), f.requests.to_string()]
+    });
+    List { titles: vec!["FAILING REQUESTS", "status", "requests"], rows: rows.collect() }
+}
+
+fn retransmitting(found: &Found, n: usize) -> List {
+    let rows = found.retransmitting.iter().take(n).map(|t| {
+        vec![format!("{} → {}", t.client_ip, t.server_ip), t.flows.to_string(), t.retransmissions.to_string()]
+    });
+    List { titles: vec!["SENT AGAIN", "flows", "segments"], rows: rows.collect() }
+}
+
+fn refused(found: &Found, n: usize) -> List {
+    let rows = found.refused.iter().take(n).map(|r| {
+        let how = if r.conn_state == "REJ" { "refused" } else { "no answer" };
+        vec![format!("{} {how}", end(&r.server_ip, r.server_port)), r.connections.to_string()]
+    });
+    List { titles: vec!["NOT CONNECTED", "times"], rows: rows.collect() }
+}
+
+/// An address with its port.
+fn end(ip: &str, port: u64) -> String {
+    if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
+}

@@ -1,0 +1,216 @@
+//! Signatures of what is spoken over TCP, databases aside.
+
+use super::bytes::{begins, ber_length, either, holds, line, on_usual_port, u16_at, u32_at, when, with};
+use crate::{Direction, Probe, ProbeContext};
+
+/// A record: a handshake or an alert, and midway application data; or the hello of SSL 2 that asks for more.
+pub fn tls(bytes: &[u8], context: ProbeContext) -> Probe {
+    let record = with(bytes, 6, |b| {
+        let len = usize::from(u16_at(b, 3));
+        let fits = b[1] == 3 && b[2] <= 4 && (1..=(1 << 14) + 2048).contains(&len);
+        fits && match b[0] {
+            0x16 => matches!(b[5], 0 | 1 | 2 | 4 | 11 | 12 | 13 | 14 | 15 | 16 | 20) || context.midstream,
+            0x15 => len == 2 && matches!(b[5], 1 | 2) || len >= 18,
+            0x14 => len == 1 && b[5] == 1,
+            0x17 => {
+                // Where another record begins behind it, that is one, too.
+                let next = b.get(5 + len..).unwrap_or_default();
+                len >= 17
+                    && (next.len() < 3 || (0x14..=0x18).contains(&next[0]) && next[1] == 3 && next[2] <= 4)
+            }
+            _ => false,
+        }
+    });
+    let ssl2 = with(bytes, 11, |b| {
+        let len = usize::from(u16_at(b, 0) & 0x7fff);
+        let specs = u16_at(b, 5);
+        b[0] & 0x80 != 0
+            && b[2] == 1
+            && (b[3] == 3 && b[4] <= 4 || u16_at(b, 3) == 2)
+            && specs > 0
+            && specs % 3 == 0
+            && usize::from(specs + u16_at(b, 7)) + usize::from(u16_at(b, 9)) + 9 == len
+    });
+    either(record, ssl2)
+}
+
+/// The client's preface, or the settings that a server begins with.
+pub fn http2(bytes: &[u8], context: ProbeContext) -> Probe {
+    let preface = begins(bytes, &[b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]);
+    if context.speaker == Some(Direction::ClientToServer) {
+        return preface;
+    }
+    let settings = with(bytes, 9, |b| {
+        let len = u32_at(b, 0) >> 8;
+        len % 6 == 0
+            && len <= 120
+            && b[3] == 4
+            && (b[4] == 0 || b[4] == 1 && len == 0)
+            && u32_at(b, 5) == 0
+            && (len > 0 || b.len() == 9 || b.len() > 18)
+    });
+    either(preface, either(settings, when(bytes.len() >= 9 && are_frames(bytes))))
+}
+
+/// Whether the bytes are whole frames of HTTP/2, and more than any bytes could be.
+fn are_frames(mut bytes: &[u8]) -> bool {
+    let (mut frames, mut sure) = (0, false);
+    while bytes.len() >= 9 {
+        let (len, flags, stream) = ((u32_at(bytes, 0) >> 8) as usize, bytes[4], u32_at(bytes, 5));
+        let is_of_all = stream == 0;
+        // By type: whether the stream and the flags fit, and whether the length says something.
+        let (fits, says) = match bytes[3] {
+            0 => (!is_of_all && flags & !0x09 == 0, false),
+            1 => (!is_of_all && flags & !0x2d == 0 && len > 0, false),
+            3 => (!is_of_all && flags == 0 && len == 4, true),
+            4 => (is_of_all && flags <= 1 && len % 6 == 0, len > 0),
+            6 => (is_of_all && flags <= 1 && len == 8, true),
+            7 => (is_of_all && flags == 0 && len >= 8, false),
+            8 => (flags == 0 && len == 4, true),
+            _ => (false, false),
+        };
+        if !fits || len > 1 << 14 || stream >> 16 != 0 || len + 9 > bytes.len() {
+            return false;
+        }
+        (frames, sure) = (frames + 1, sure || says);
+        bytes = &bytes[9 + len..];
+    }
+    bytes.is_empty() && (frames > 1 || sure)
+}
+
+/// A client's greeting, or a server's that says what it is.
+pub fn smtp(bytes: &[u8], context: ProbeContext) -> Probe {
+    let says = |bytes: &[u8]| holds(bytes, b"SMTP") || context.usual_port && !holds(bytes, b"FTP");
+    either(begins(bytes, &[b"EHLO ", b"HELO ", b"LHLO ", b"ehlo ", b"helo "]), greeting(bytes, &says))
+}
+
+/// The same of FTP.
+pub fn ftp(bytes: &[u8], context: ProbeContext) -> Probe {
+    let says = |bytes: &[u8]| holds(bytes, b"FTP") || context.usual_port;
+    either(
+        greeting(bytes, &says),
+        on_usual_port(context, begins(bytes, &[b"USER ", b"FEAT\r\n", b"AUTH TLS\r\n"])),
+    )
+}
+
+/// `220` and a text.
+fn greeting(bytes: &[u8], says: &dyn Fn(&[u8]) -> bool) -> Probe {
+    match begins(bytes, &[b"220 ", b"220-"]) {
+        Probe::Request => line(bytes).map_or(Probe::NeedMore, |_| when(says(bytes))),
+        other => other,
+    }
+}
+
+/// CONNECT.
+pub fn mqtt(bytes: &[u8], _: ProbeContext) -> Probe {
+    with(bytes, 8, |b| {
+        let len = b[1..5].iter().take_while(|b| **b & 0x80 != 0).count() + 1;
+        b[0] == 0x10
+            && len <= 4
+            && [b"\0\x04MQTT".as_slice(), b"\0\x06MQIsdp"].iter().any(|name| {
+                let rest = &b[1 + len..];
+                rest.starts_with(name) || rest.len() < name.len() && name.starts_with(rest) && rest.len() >= 4
+            })
+    })
+}
+
+/// A message of any version of SMB, or what opens a session over NetBIOS.
+pub fn smb(bytes: &[u8], context: ProbeContext) -> Probe {
+    let message = with(bytes, 8, |b| {
+        b[0] == 0 && [b"\xffSMB", b"\xfeSMB", b"\xfdSMB"].iter().any(|magic| b[4..].starts_with(*magic))
+    });
+    let session = with(bytes, 4, |b| matches!((b[0], u16_at(b, 2)), (0x81, 68) | (0x82, 0)) && b[1] == 0);
+    either(message, on_usual_port(context, session))
+}
+
+/// A sequence of an identifier and an operation.
+pub fn ldap(bytes: &[u8], _: ProbeContext) -> Probe {
+    with(bytes, 7, |b| {
+        let Some((len, n)) = ber_length(&b[1..]).filter(|_| b[0] == 0x30) else { return false };
+        let [2, id_len @ 1..=4, rest @ ..] = &b[1 + n..] else { return false };
+        let operation = rest.get(usize::from(*id_len)).copied().unwrap_or_default();
+        let inner = rest.get(usize::from(*id_len) + 1..).and_then(ber_length);
+        // Tag, length and content of the operation end where the sequence does, if no controls follow.
+        let fits = inner.is_some_and(|(inner, n)| 2 + usize::from(*id_len) + 1 + n + inner <= len);
+        fits && matches!(operation, 0x42 | 0x4a | 0x60 | 0x61 | 0x63..=0x69 | 0x6b..=0x6f | 0x73 | 0x77..=0x79)
+    })
+}
+
+/// A connection request in a TPKT, for a remote desktop.
+pub fn rdp(bytes: &[u8], context: ProbeContext) -> Probe {
+    with(bytes, 7, |b| {
+        let is_opening = b[0] == 3 && b[1] == 0 && u16_at(b, 2) >= 11 && matches!(b[5], 0xe0 | 0xd0);
+        is_opening && (context.usual_port || holds(b, b"Cookie: mstshash="))
+    })
+}
+
+/// A marker, a length and a type.
+pub fn bgp(bytes: &[u8], _: ProbeContext) -> Probe {
+    with(bytes, 19, |b| {
+        b[..16] == [0xff; 16] && (19..=4096).contains(&u16_at(b, 16)) && (1..=5).contains(&b[18])
+    })
+}
+
+/// A BIND or its answer, or a call, of version 5.
+pub fn dcerpc(bytes: &[u8], _: ProbeContext) -> Probe {
+    with(bytes, 16, |b| {
+        let len = u16_at(b, 8).swap_bytes();
+        b[0] == 5
+            && b[1] <= 1
+            && matches!(b[2], 0 | 2 | 3 | 0x0b..=0x10)
+            && b[3] & 3 != 0
+            && b[4..8] == [0x10, 0, 0, 0]
+            && len >= 16
+    })
+}
+
+/// Options are negotiated.
+pub fn telnet(bytes: &[u8]) -> Probe {
+    with(bytes, 3, |b| b[0] == 0xff && (0xfa..=0xfe).contains(&b[1]))
+}
+
+/// A greeting of version 5 with its methods, or a request of version 4.
+pub fn socks(bytes: &[u8]) -> Probe {
+    with(bytes, 3, |b| {
+        b[0] == 5 && b[1] > 0 && b.len() == usize::from(b[1]) + 2 || b[0] == 4 && matches!(b[1], 1 | 2)
+    })
+}
+
+/// An APDU.
+pub fn iec104(bytes: &[u8]) -> Probe {
+    with(bytes, 6, |b| b[0] == 0x68 && (4..=253).contains(&b[1]))
+}
+
+/// A header with a length that fits.
+pub fn modbus(bytes: &[u8]) -> Probe {
+    with(bytes, 8, |b| u16_at(b, 2) == 0 && (2..=254).contains(&u16_at(b, 4)))
+}
+
+/// A request line or a status line of SIP.
+pub fn sip(bytes: &[u8], _: ProbeContext) -> Probe {
+    of_version(bytes, b"SIP/2.0")
+}
+
+/// The same of RTSP.
+pub fn rtsp(bytes: &[u8], _: ProbeContext) -> Probe {
+    of_version(bytes, b"RTSP/1.0")
+}
+
+/// A line that begins with a version, or with a method in capitals and ends with the version.
+fn of_version(bytes: &[u8], version: &[u8]) -> Probe {
+    let is_method = bytes
+        .iter()
+        .take_while(|b| **b != b' ')
+        .all(|b| b.is_ascii_uppercase() || b"_/.0123456789".contains(b));
+    if !is_method || bytes.is_empty() {
+        return Probe::NotForUs;
+    }
+    if bytes.starts_with(version) {
+        return Probe::Request;
+    }
+    match line(bytes) {
+        Some(line) => when(line.ends_with(version)),
+        None if bytes.len() < 512 => Probe::NeedMore,
+        None => Probe::NotForUs,
+    }
+}

@@ -1,0 +1,162 @@
+//! Several dataflows over the same packets, each on its own: an engine for each. Inputs and pipelines are numbered through, those of
+//! the first dataflow first; with one dataflow nothing is different from its engine.
+
+use plan::Dataflow;
+use tuple::Batch;
+
+use crate::config::{Config, Counters};
+use crate::engine::{Engine, Output, Partial, TakeOutput};
+use crate::losses::Stretch;
+
+/// See the module's text. Its functions are those of [`Engine`].
+pub struct Engines(Vec<Part>);
+
+/// One of them.
+struct Part {
+    engine: Engine,
+    /// Its first input among all.
+    input: usize,
+    /// Its first pipeline among all.
+    pipeline: usize,
+}
+
+/// What the engines of a worker detach, each of its own.
+#[derive(Debug)]
+pub struct Partials(Vec<Option<Partial>>);
+
+impl Engines {
+    /// As [`Engine::new`]. Each has its share of the memory.
+    #[must_use]
+    pub fn new(dataflows: &[Dataflow], config: &Config) -> Engines {
+        Engines::build(dataflows, config, Engine::new)
+    }
+
+    /// As [`Engine::worker`].
+    #[must_use]
+    pub fn worker(dataflows: &[Dataflow], config: &Config) -> Engines {
+        Engines::build(dataflows, config, Engine::worker)
+    }
+
+    fn build(dataflows: &[Dataflow], config: &Config, make: fn(&Dataflow, Config) -> Engine) -> Engines {
+        assert!(!dataflows.is_empty(), "there is something to be computed");
+        let n = dataflows.len();
+        let config = Config {
+            window_bytes_max: config.window_bytes_max / n,
+            join_rows_max: config.join_rows_max.div_ceil(n),
+            join_bytes_max: config.join_bytes_max / n,
+            ..config.clone()
+        };
+        let (mut input, mut pipeline) = (0, 0);
+        let part = |dataflow: &Dataflow| {
+            let part = Part { engine: make(dataflow, config.clone()), input, pipeline };
+            (input, pipeline) = (input + dataflow.inputs.len(), pipeline + dataflow.pipelines.len());
+            part
+        };
+        Engines(dataflows.iter().map(part).collect())
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut Engine> {
+        self.0.iter_mut().map(|part| &mut part.engine)
+    }
+
+    /// As [`Engine::push`].
+    pub fn push(&mut self, input: usize, batch: &Batch, out: &mut dyn TakeOutput) {
+        let at = self.0.partition_point(|part| part.input <= input) - 1;
+        let Part { engine, input: first, pipeline } = &mut self.0[at];
+        engine.push(input - *first, batch, &mut Renumber { out, first: *pipeline });
+    }
+
+    /// As [`Engine::advance`].
+    pub fn advance(&mut self, watermark_ns: i64, out: &mut dyn TakeOutput) {
+        self.each(out, |engine, out| engine.advance(watermark_ns, out));
+    }
+
+    /// As [`Engine::make_room`].
+    pub fn make_room(&mut self, out: &mut dyn TakeOutput) {
+        self.each(out, |engine, out| engine.make_room(out));
+    }
+
+    /// As [`Engine::finish`].
+    pub fn finish(&mut self, out: &mut dyn TakeOutput) {
+        self.each(out, |engine, out| engine.finish(out));
+    }
+
+    fn each(&mut self, out: &mut dyn TakeOutput, act: impl Fn(&mut Engine, &mut dyn TakeOutput)) {
+        for Part { engine, pipeline, .. } in &mut self.0 {
+            act(engine, &mut Renumber { out, first: *pipeline });
+        }
+    }
+
+    /// As [`Engine::add_loss`].
+    pub fn add_loss(&mut self, stretch: Stretch) {
+        self.all().for_each(|engine| engine.add_loss(stretch));
+    }
+
+    /// As [`Engine::detach`].
+    pub fn detach(&mut self, watermark_ns: i64) -> Option<Partials> {
+        Partials::of(self.all().map(|engine| engine.detach(watermark_ns)))
+    }
+
+    /// As [`Engine::detach_early`].
+    pub fn detach_early(&mut self, bytes: usize) -> Option<Partials> {
+        let bytes = bytes / self.0.len();
+        Partials::of(self.all().map(|engine| engine.detach_early(bytes)))
+    }
+
+    /// As [`Engine::detach_all`].
+    pub fn detach_all(&mut self) -> Partials {
+        Partials(self.all().map(|engine| Some(engine.detach_all())).collect())
+    }
+
+    /// As [`Engine::attach`].
+    pub fn attach(&mut self, partials: Partials) {
+        for (engine, partial) in self.all().zip(partials.0) {
+            partial.into_iter().for_each(|partial| engine.attach(partial));
+        }
+    }
+
+    /// As [`Engine::counters`], of all together.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let mut counters = Counters::default();
+        self.0.iter().for_each(|part| counters.add(&part.engine.counters()));
+        counters
+    }
+
+    /// The engine of the first dataflow; that of a query is alone.
+    #[must_use]
+    pub fn first(&self) -> &Engine {
+        &self.0[0].engine
+    }
+}
+
+impl From<Engine> for Engines {
+    fn from(engine: Engine) -> Engines {
+        Engines(vec![Part { engine, input: 0, pipeline: 0 }])
+    }
+}
+
+impl Partials {
+    fn of(partials: impl Iterator<Item = Option<Partial>>) -> Option<Partials> {
+        let partials: Vec<_> = partials.collect();
+        partials.iter().any(Option::is_some).then_some(Partials(partials))
+    }
+
+    /// As [`Partial::bytes`].
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.iter().flatten().map(Partial::bytes).sum()
+    }
+}
+
+/// Gives the rows of a pipeline their number among all pipelines.
+struct Renumber<'o> {
+    out: &'o mut dyn TakeOutput,
+    first: usize,
+}
+
+impl TakeOutput for Renumber<'_> {
+    fn take(&mut self, output: Output) {
+        self.out.take(Output { pipeline: output.pipeline.map(|i| i + self.first), ..output });
+    }
+}
