@@ -3,6 +3,7 @@
 
 mod accounting;
 mod damage;
+mod dns;
 mod flows;
 mod forms;
 mod http;
