@@ -24,6 +24,7 @@ pub mod request_response;
 pub mod resync;
 pub mod template;
 
+pub mod dns;
 pub mod http;
 pub mod memcached;
 pub mod mysql;

@@ -98,6 +98,12 @@ impl<'a> FlowRef<'a> {
     pub fn new(midstream: bool, facts: &'a dyn FlowFacts) -> Self {
         FlowRef { midstream, facts }
     }
+
+    /// All that its tuples have in common; not to be asked for every message.
+    #[must_use]
+    pub fn context(&self) -> FlowContext {
+        self.facts.context()
+    }
 }
 
 impl<'a> From<&'a FlowContext> for FlowRef<'a> {

@@ -350,7 +350,7 @@ fn shown(fields: &[String]) -> String {
 }
 
 /// FNV-1a.
-fn digest(lines: &[String]) -> u64 {
+pub fn digest(lines: &[String]) -> u64 {
     lines
         .iter()
         .flat_map(|l| l.bytes().chain([b'\n']))

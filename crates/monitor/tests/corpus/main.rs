@@ -4,6 +4,7 @@
 mod accounting;
 mod applications;
 mod damage;
+mod dns;
 mod flows;
 mod forms;
 mod http;

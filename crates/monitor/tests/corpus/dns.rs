@@ -1,0 +1,214 @@
+//! `dns` against `dns.tsv` of every capture that has one: each question with its answer by id, name, type, response code,
+//! number of answers, truncation, retries and times, to the nanosecond. Where they differ the difference stands in
+//! [`DIFFERENCES`], explained in `docs/truth/dns.md`.
+
+use std::path::Path;
+
+use crate::http::digest;
+use crate::support::{EVERYWHERE, Row, captures, nanos, run, truth};
+
+/// A capture in which our rows are not the truth's.
+struct Difference {
+    capture: &'static str,
+    why: &'static str,
+    /// Rows that only the truth has, rows that only we have.
+    count: (usize, usize),
+    digest: u64,
+}
+
+/// What differs, and why.
+const DIFFERENCES: &[Difference] = &[];
+
+/// So long a question that is asked again is the same one.
+const PATIENCE_NS: i64 = 30_000_000_000;
+
+#[test]
+fn questions_agree_with_the_truth() {
+    let Some(root) = testkit::corpus() else { return };
+    let (mut checked, mut failures) = (0, String::new());
+    for capture in captures(&root, EVERYWHERE) {
+        let name = capture.file_name().expect("a file").to_string_lossy().into_owned();
+        // Packets captured twice are the same packets.
+        let told = if name == "dup.pcap" { capture.with_file_name("base.pcap") } else { capture.clone() };
+        let expected = truth(&told, "dns.tsv").unwrap_or_default();
+        checked += expected.len();
+        let found = differences(&capture, &expected);
+        let truths = found.iter().filter(|line| line.starts_with('-')).count();
+        let known = DIFFERENCES.iter().find(|d| d.capture == name);
+        assert!(known.is_none_or(|known| !known.why.is_empty()));
+        let known = known.map_or(((0, 0), digest(&[])), |known| (known.count, known.digest));
+        if ((truths, found.len() - truths), digest(&found)) != known {
+            let (count, digest) = ((truths, found.len() - truths), digest(&found));
+            failures += &format!("{name}: {count:?} digest {digest:#018x}\n  {}\n", found.join("\n  "));
+        }
+    }
+    assert!(failures.is_empty(), "\n{failures}");
+    assert!(checked > 3000, "{checked} messages of truth");
+}
+
+/// What only one side has: `-` the truth, `+` us.
+fn differences(capture: &Path, truth: &[Row]) -> Vec<String> {
+    let (mut truths, mut ours) = (questions(truth), Vec::new());
+    for row in run(capture, "dns").rows {
+        let row = of_tuple(&row);
+        match truths.iter().position(|truth| truth.is_told_by(&row)) {
+            Some(at) => drop(truths.remove(at)),
+            None => ours.push(row),
+        }
+    }
+    let line = |sign: char| move |told: &Told| format!("{sign} {}", told.text());
+    let mut lines: Vec<_> = truths.iter().map(line('-')).chain(ours.iter().map(line('+'))).collect();
+    lines.sort();
+    lines
+}
+
+/// A question with its answer.
+struct Told {
+    /// Everything but times.
+    what: String,
+    tcp: bool,
+    ts: i64,
+    time: Option<i64>,
+    end: Option<i64>,
+}
+
+impl Told {
+    /// The truth knows of a message over TCP only when its last segment came.
+    fn is_told_by(&self, ours: &Told) -> bool {
+        let same = (self.ts, self.time) == (ours.ts, ours.time);
+        let split = self.tcp && ours.ts <= self.ts && ours.time <= self.time;
+        self.what == ours.what && self.end.is_none_or(|end| Some(end) == ours.end) && (same || split)
+    }
+
+    fn text(&self) -> String {
+        format!("{} at {} {}", self.what, self.ts, self.time.map_or("~".into(), |time| time.to_string()))
+    }
+}
+
+/// A question of the truth: the frames in which it was sent, and what came of it.
+struct Asked<'a> {
+    frames: Vec<&'a str>,
+    row: &'a Row,
+    last_sent: i64,
+    answer: Option<&'a Row>,
+}
+
+/// The truth has a row for each message, and says in which frame the question is; here they are put together. What it takes
+/// for a question of its own after five seconds is here the same one.
+fn questions(truth: &[Row]) -> Vec<Told> {
+    let (mut questions, mut alone) = (Vec::<Asked<'_>>::new(), Vec::new());
+    for row in truth.iter().filter(|row| !is_of_a_group(row)) {
+        let ts = nanos(&row["t"]);
+        if row["response"] == "0" {
+            let again = |asked: &&mut Asked<'_>| {
+                asked.answer.is_none() && is_same(asked.row, row) && ts - asked.last_sent <= PATIENCE_NS
+            };
+            match questions.iter_mut().rev().find(again) {
+                Some(asked) => {
+                    asked.frames.push(&row["frame"]);
+                    asked.last_sent = ts;
+                }
+                None => {
+                    questions.push(Asked { frames: vec![&row["frame"]], row, last_sent: ts, answer: None })
+                }
+            }
+            continue;
+        }
+        let asked_in = row.get("query_frame").map_or("", |frame| frame);
+        let asked = |asked: &&mut Asked<'_>| asked.frames.contains(&asked_in) && is_same(asked.row, row);
+        match questions.iter_mut().find(asked) {
+            Some(Asked { answer: answer @ None, .. }) => *answer = Some(row),
+            // Answered before.
+            _ if row.contains_key("retransmission") => {}
+            _ => alone.push(of_truth(None, Some(row), 0)),
+        }
+    }
+    let retries = |asked: &Asked<'_>| asked.frames.len() - 1;
+    questions
+        .iter()
+        .map(|asked| of_truth(Some(asked.row), asked.answer, retries(asked)))
+        .chain(alone)
+        .collect()
+}
+
+/// Whether two messages are of the same question. A server may repeat it with other letters.
+fn is_same(a: &Row, b: &Row) -> bool {
+    let name = |row: &Row| row.get("name").map(|name| name.to_ascii_lowercase());
+    ["client", "cport", "server", "sport", "id", "type"].iter().all(|field| a.get(*field) == b.get(*field))
+        && name(a) == name(b)
+}
+
+/// Multicast DNS and LLMNR.
+fn is_of_a_group(row: &Row) -> bool {
+    let ports = [&*row["cport"], &*row["sport"]];
+    let group = ["224.0.0.", "ff02:", "239."].iter().any(|prefix| row["server"].starts_with(prefix));
+    ports == ["5353", "5353"] || ports.contains(&"5355") || group
+}
+
+fn of_truth(asked: Option<&Row>, answer: Option<&Row>, retries: usize) -> Told {
+    let any = asked.or(answer).expect("a question or an answer");
+    let field = |row: Option<&Row>, name: &str| row.and_then(|row| row.get(name)).cloned();
+    let id = u16::from_str_radix(any["id"].trim_start_matches("0x"), 16).expect("an id");
+    let name = field(Some(any), "name").map(|name| match &*name {
+        "<Root>" => ".".to_owned(),
+        name => name.to_ascii_lowercase(),
+    });
+    const CODES: [&str; 6] = ["NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED"];
+    let code = |code: String| match code.parse::<usize>().ok().and_then(|code| CODES.get(code)) {
+        Some(name) => (*name).to_owned(),
+        None => code,
+    };
+    let ts = nanos(&any["t"]);
+    let what = shown([
+        Some(format!("{}:{}", any["client"], any["cport"])),
+        Some(format!("{}:{}", any["server"], any["sport"])),
+        Some(any["transport"].clone()),
+        Some(id.to_string()),
+        name,
+        field(Some(any), "type").map(|kind| if kind == "*" { "ANY".to_owned() } else { kind }),
+        field(answer, "rcode").map(code),
+        field(answer, "answers"),
+        answer.map(|answer| answer.contains_key("truncated").to_string()),
+        asked.map(|_| retries.to_string()),
+    ]);
+    // An answer without its question may have waited for it.
+    let end = asked.and(answer).map(|answer| nanos(&answer["t"]));
+    let time = end.map(|end| end - ts);
+    Told { what, tcp: any["transport"] == "tcp", ts, time, end }
+}
+
+fn of_tuple(row: &Row) -> Told {
+    let field = |name: &str| row.get(name).cloned();
+    let end = |end: &str| Some(format!("{}:{}", row[&format!("{end}_ip")], row[&format!("{end}_port")]));
+    let what = shown([
+        end("client"),
+        end("server"),
+        field("transport"),
+        field("transaction_id"),
+        field("query_name").map(|name| as_the_truth(&name)),
+        field("query_type"),
+        field("response_code"),
+        field("answer_count"),
+        field("truncated"),
+        field("retries"),
+    ]);
+    let number = |name: &str| row.get(name).map(|n| n.parse::<i64>().expect("a number"));
+    let ts = number("ts").expect("a time");
+    Told { what, tcp: row["transport"] == "tcp", ts, time: number("response_time_ns"), end: number("ts_end") }
+}
+
+/// What cannot be printed, as tshark writes it.
+fn as_the_truth(name: &str) -> String {
+    let mut parts = name.split('\\');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let number = part.get(..3).and_then(|digits| digits.parse::<u32>().ok());
+        out += &number.map_or(part.to_owned(), |_| format!("\u{fffd}{}", &part[3..]));
+    }
+    out
+}
+
+/// One line; `~` for what is absent.
+fn shown(cells: [Option<String>; 10]) -> String {
+    cells.map(|cell| cell.filter(|text| !text.is_empty()).unwrap_or("~".to_owned())).join(" ")
+}

@@ -1,0 +1,100 @@
+//! DNS (RFC 1035 and those that add to it) over UDP and TCP: one tuple for each question with its answer.
+//!
+//! An answer belongs to the question with its id, name, type and class, of the same connection; a question that is sent
+//! again before it is answered counts as a retry, and times are those of the first. See `docs/dns.md` for the fields, the
+//! clocks and the limits. Not read: multicast DNS and LLMNR, where anybody answers to everybody, and DNS inside TLS, HTTPS
+//! or QUIC.
+
+mod answers;
+mod codes;
+mod connection;
+mod emit;
+mod lane;
+mod message;
+mod name;
+mod probe;
+mod replies;
+#[cfg(test)]
+mod tests;
+mod waiting;
+
+use tuple::{Facts, Schema};
+use wire::Timestamp;
+
+use self::connection::Connection;
+use crate::{Direction, End, Gap, Output, Protocol, Segment, StreamParser};
+
+/// The parser's variant.
+pub const ALL: u8 = 0;
+
+/// The protocol.
+pub static PROTOCOL: Protocol = Protocol {
+    name: "dns",
+    ports: &[53],
+    tcp: true,
+    udp: true,
+    probe: probe::probe,
+    start: || Box::<Connection>::default(),
+};
+
+/// The parser's own fields.
+pub mod field {
+    tuple::fields! {
+        QUERY_NAME: Text, None, "query_name", "name asked for, in lower case and without the last dot; . is the root";
+        QUERY_TYPE: Text, None, "query_type", "type of records asked for: A, AAAA, MX, ...; TYPE and a number where it has no name";
+        RESPONSE_CODE: Text, None, "response_code", "NOERROR, NXDOMAIN, SERVFAIL, REFUSED, ...; null without an answer";
+        ANSWERS: Text, None, "answers", "data of the answer's records, a comma between; text in quotes, names in lower case; of types that are not read the type";
+        ANSWER_COUNT: U64, None, "answer_count", "records in the answer section";
+        TTL_MIN: U64, None, "ttl_min", "least time to live of these records, in seconds";
+        TRUNCATED: Bool, None, "truncated", "whether the answer did not fit, and is to be asked for over TCP";
+        AUTHORITATIVE: Bool, None, "authoritative", "whether the server answered of its own authority";
+        RECURSION_DESIRED: Bool, None, "recursion_desired", "whether the client asks the server to ask others";
+        RETRIES: U64, None, "retries", "how often the question was sent again before its answer; times are the first one's";
+        TRANSACTION_ID: U64, None, "transaction_id", "id by which the answer names its question";
+        RESPONSE_TIME: I64, Nanoseconds, "response_time_ns", "last byte of the question to first byte of the answer";
+        REQUEST_BYTES: U64, Bytes, "request_bytes", "length of the question, without the length before it over TCP";
+        RESPONSE_BYTES: U64, Bytes, "response_bytes", "length of the answer, likewise";
+        OPCODE: Text, None, "opcode", "kind of question: query, iquery, status, notify, update";
+    }
+}
+
+/// The schema.
+#[must_use]
+pub fn schema() -> Schema {
+    // That there is no such name is an answer, too: the server did its work.
+    let facts = &Facts { success: Some("response_code in ('NOERROR', 'NXDOMAIN')"), ..Facts::NONE };
+    let (measure, key) = (Some(field::RESPONSE_TIME), Some(field::QUERY_NAME));
+    let doc = "DNS questions with their answers, over UDP and TCP";
+    Schema { facts, ..Schema::of_parser("dns", 1, doc, field::FIELDS, measure, key) }
+}
+
+impl StreamParser for Connection {
+    fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+        self.bytes(direction, segment, out);
+    }
+
+    fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+        self.gap(direction, gap, out);
+    }
+
+    fn on_end(&mut self, _: Direction, _: End, _: &mut Output<'_>) {}
+
+    fn on_close(&mut self, out: &mut Output<'_>) {
+        self.close(out);
+    }
+
+    fn on_datagram(
+        &mut self,
+        direction: Direction,
+        bytes: &[u8],
+        cut: u32,
+        ts: Timestamp,
+        out: &mut Output<'_>,
+    ) {
+        self.datagram(direction, bytes, cut, ts, out);
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_of_others()
+    }
+}

@@ -1,0 +1,379 @@
+//! One flow: what its datagrams, or its two byte streams, hold of messages, and which answer is to which question.
+
+use flow::Place;
+use wire::Timestamp;
+
+use super::emit;
+use super::lane::{Lane, PREFIX, State, Step};
+use super::message::{Header, Question};
+use super::probe::{Starts, is_plausible};
+use super::replies::{Answered, Early, Held, SKEW_NS};
+use super::waiting::{Asked, QUESTIONS_MAX, Repeated, Waiting};
+use crate::pairing::can_answer;
+use crate::{Direction, Gap, Output, Quality, Segment, Span};
+
+/// Multicast DNS (RFC 6762), LLMNR (RFC 4795), and NetBIOS's names, whose messages have the same form.
+const MDNS: u16 = 5353;
+const LLMNR: u16 = 5355;
+const NETBIOS: u16 = 137;
+
+/// A message, as far as it was captured.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    pub direction: Direction,
+    pub header: Header,
+    pub bytes: &'a [u8],
+    /// Its length.
+    pub len: u32,
+    pub span: Span,
+    /// Over TCP where it begins in what both sides say.
+    pub place: Option<Place>,
+    /// How it was found, unless it followed another.
+    pub found: Option<Quality>,
+}
+
+impl Message<'_> {
+    /// Bytes of it are missing.
+    pub fn is_cut(&self) -> bool {
+        self.bytes.len() < self.len as usize
+    }
+}
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Who {
+    /// Not looked at yet.
+    #[default]
+    Unknown,
+    /// A client and a server.
+    Pair,
+    /// Somebody to everybody.
+    Group,
+}
+
+/// A flow.
+#[derive(Default)]
+pub struct Connection {
+    who: Who,
+    /// Over TCP, the two directions.
+    lanes: Option<Box<[Lane; 2]>>,
+    waiting: Waiting,
+    early: Early,
+    answered: Answered,
+}
+
+impl Connection {
+    /// Nobody is asked here, but everybody.
+    pub fn is_of_others(&self) -> bool {
+        self.who == Who::Group
+    }
+
+    /// The next bytes of one direction.
+    pub fn bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+        self.expire(direction, segment.ts, out);
+        let mut rest = segment;
+        while !rest.bytes.is_empty() {
+            let used = match self.lane(direction, out).state {
+                State::Lost(_) => self.search(direction, rest, out),
+                _ => self.step(direction, rest, out),
+            };
+            rest = rest.behind(used);
+        }
+    }
+
+    /// Bytes of one direction are missing.
+    pub fn gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+        let lane = self.lane(direction, out);
+        if let State::Lost(_) = lane.state {
+            lane.resync.start_anew(out);
+            return;
+        }
+        let behind = lane.behind(gap);
+        if lane.state == State::Framed {
+            self.break_off(direction, out);
+        }
+        match behind {
+            Some(left) => self.lane(direction, out).skip(left),
+            None => self.lose(direction, out),
+        }
+    }
+
+    /// A message in a datagram, the last `cut` bytes of which were not captured.
+    pub fn datagram(
+        &mut self,
+        direction: Direction,
+        bytes: &[u8],
+        cut: u32,
+        ts: Timestamp,
+        out: &mut Output<'_>,
+    ) {
+        if self.who == Who::Unknown {
+            self.who = who(out);
+        }
+        if self.who == Who::Group {
+            return;
+        }
+        self.expire(direction, ts, out);
+        let len = bytes.len() as u32 + cut;
+        self.message(direction, bytes, len, (Span::at(ts), None, None), out);
+    }
+
+    /// No more will come.
+    pub fn close(&mut self, out: &mut Output<'_>) {
+        if self.lanes.is_some() {
+            for direction in [Direction::ClientToServer, Direction::ServerToClient] {
+                self.break_off(direction, out);
+            }
+        }
+        while let Some(held) = self.early.take_oldest() {
+            unasked(&held, out);
+        }
+        while let Some(place) = self.waiting.oldest() {
+            self.give_up(place, out);
+        }
+    }
+
+    fn lane(&mut self, direction: Direction, out: &Output<'_>) -> &mut Lane {
+        let lanes = self.lanes.get_or_insert_with(|| {
+            let mut lanes = Box::<[Lane; 2]>::default();
+            if out.flow.midstream {
+                lanes.iter_mut().for_each(|lane| lane.state = State::Lost(Quality::Midstream));
+            }
+            lanes
+        });
+        &mut lanes[direction as usize]
+    }
+
+    /// Uses some of `segment`.
+    fn step(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
+        let lane = self.lane(direction, out);
+        match lane.step(segment.bytes) {
+            Step::Here(n) => {
+                let found = lane.found.take();
+                let (message, span) = (&segment.bytes[PREFIX..n], Span::at(segment.ts));
+                let len = message.len() as u32;
+                if !self.message(direction, message, len, (span, Some(segment.place), found), out) {
+                    self.lose(direction, out);
+                }
+                n
+            }
+            Step::More(n) => {
+                lane.hold(segment.first(n));
+                if lane.is_whole() {
+                    self.complete(direction, out);
+                }
+                n
+            }
+            Step::Held(n) => {
+                lane.hold(segment.first(n));
+                self.complete(direction, out);
+                n
+            }
+            Step::Skipped(n) => {
+                if let State::Skipping(left) = lane.state {
+                    lane.skip(left - n);
+                }
+                n
+            }
+        }
+    }
+
+    /// The message that is held is all there.
+    fn complete(&mut self, direction: Direction, out: &mut Output<'_>) {
+        if !self.hand_over(direction, out) {
+            self.lose(direction, out);
+        }
+    }
+
+    /// What there is of the message that is held has to do.
+    fn break_off(&mut self, direction: Direction, out: &mut Output<'_>) {
+        if self.lane(direction, out).held.len() > PREFIX {
+            self.hand_over(direction, out);
+        }
+        let lane = self.lane(direction, out);
+        lane.held.clear();
+        lane.begun = None;
+    }
+
+    /// Reads the message that is held. Whether it is one.
+    fn hand_over(&mut self, direction: Direction, out: &mut Output<'_>) -> bool {
+        let lane = self.lane(direction, out);
+        let (mut held, len, found) =
+            (std::mem::take(&mut lane.held), lane.held_len() as u32, lane.found.take());
+        let Some((span, place)) = lane.begun.take() else { return true };
+        let len = if held.len() >= PREFIX { u32::from(u16::from_be_bytes([held[0], held[1]])) } else { len };
+        let is_message = self.message(direction, &held[PREFIX..], len, (span, Some(place), found), out);
+        held.clear();
+        self.lane(direction, out).held = held;
+        is_message
+    }
+
+    /// Where the next message begins is not known any more.
+    fn lose(&mut self, direction: Direction, out: &mut Output<'_>) {
+        out.counters.resyncs += 1;
+        let lane = self.lane(direction, out);
+        lane.state = State::Lost(Quality::Resync);
+        lane.held.clear();
+        (lane.begun, lane.found) = (None, None);
+        lane.resync.start_anew(out);
+    }
+
+    /// Looks for the next message.
+    fn search(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
+        let lane = self.lane(direction, out);
+        let State::Lost(quality) = lane.state else { return 0 };
+        let Some(found) = lane.resync.find(&Starts, segment, out) else { return segment.bytes.len() };
+        (lane.state, lane.found) = (State::Framed, Some(quality));
+        found.replay(|held| {
+            let used = self.step(direction, held, out);
+            debug_assert_eq!(used, held.bytes.len(), "a message is not complete before it is found");
+        })
+    }
+
+    /// A message. Whether it is one.
+    fn message(
+        &mut self,
+        direction: Direction,
+        bytes: &[u8],
+        len: u32,
+        (span, place, found): (Span, Option<Place>, Option<Quality>),
+        out: &mut Output<'_>,
+    ) -> bool {
+        let Some(header) = Header::read(bytes) else {
+            out.counters.malformed_messages += u64::from(bytes.len() == len as usize);
+            return bytes.len() < len as usize;
+        };
+        let question = Question::read(bytes, header);
+        if !is_plausible(header) || question == Question::Malformed {
+            out.counters.malformed_messages += 1;
+            return false;
+        }
+        let message = Message { direction, header, bytes, len, span, place, found };
+        match (header.is_answer(), question) {
+            (true, question) => self.answer(&message, question, out),
+            (false, Question::Whole(question)) => self.question(&message, question, out),
+            // Whose answer would be its own nobody could tell.
+            (false, _) => emit::half(&message, out),
+        }
+        true
+    }
+
+    fn question(&mut self, message: &Message<'_>, question: &[u8], out: &mut Output<'_>) {
+        let Message { direction, header, span, place, found, .. } = *message;
+        if let Some(at) = self.waiting.find(direction, header.id, question) {
+            let asked = self.waiting.get(at);
+            asked.retries = asked.retries.saturating_add(1);
+            asked.last_sent = asked.last_sent.max(span.last);
+            out.counters.retransmitted_calls += 1;
+            return;
+        }
+        let mut asked = Asked {
+            direction,
+            header,
+            question: Vec::new(),
+            span,
+            last_sent: span.last,
+            place,
+            found,
+            gap: message.is_cut(),
+            bytes: message.len,
+            retries: 0,
+        };
+        if let Some(held) = self.early.take(&asked, question) {
+            asked.question.extend_from_slice(question);
+            if let Some(answer) = message_of(&held) {
+                emit::tuple(&asked, Some(&answer), out);
+            }
+            self.answered.note(direction, header.id, question, span.last);
+            return;
+        }
+        if self.waiting.len() >= QUESTIONS_MAX
+            && let Some(oldest) = self.waiting.oldest()
+        {
+            out.counters.evicted_requests += 1;
+            self.give_up(oldest, out);
+        }
+        self.waiting.enter(asked, question);
+    }
+
+    fn answer(&mut self, message: &Message<'_>, question: Question<'_>, out: &mut Output<'_>) {
+        let Message { direction, header, span, .. } = *message;
+        let asker = match direction {
+            Direction::ClientToServer => Direction::ServerToClient,
+            Direction::ServerToClient => Direction::ClientToServer,
+        };
+        let (repeated, whole) = match question {
+            Question::Whole(question) => (Repeated::Whole(question), Some(question)),
+            Question::Cut(seen) => (Repeated::Beginning(seen), None),
+            Question::None | Question::Malformed => (Repeated::Nothing, None),
+        };
+        let found = self.waiting.find_asked(asker, header.id, repeated);
+        if let Some(at) = found.filter(|at| can_get(self.waiting.get(*at), message)) {
+            let asked = self.waiting.get(at);
+            emit::tuple(asked, Some(message), out);
+            self.answered.note(asker, header.id, &asked.question, span.first);
+            self.waiting.remove(at);
+        } else if self.answered.knows(asker, header.id, whole, span.first) {
+            out.counters.repeated_replies += 1;
+        } else if message.place.is_none() && whole.is_some() {
+            if let Some(oldest) = self.early.hold(direction, message.bytes, message.len, span.first) {
+                unasked(&oldest, out);
+            }
+        } else {
+            emit::half(message, out);
+        }
+    }
+
+    /// Lets go of what will not find its other half any more, when `direction` speaks at `now`.
+    fn expire(&mut self, direction: Direction, now: Timestamp, out: &mut Output<'_>) {
+        while let Some(held) = self.early.take_overdue(direction, now) {
+            unasked(&held, out);
+        }
+        while let Some(place) = self.waiting.expired(now) {
+            self.give_up(place, out);
+        }
+    }
+
+    fn give_up(&mut self, place: usize, out: &mut Output<'_>) {
+        emit::tuple(self.waiting.get(place), None, out);
+        self.waiting.remove(place);
+    }
+}
+
+/// Whether an answer can be that to a question with its id and name, and not that to an earlier one: over TCP by what either
+/// end had heard of the other, else by the time.
+fn can_get(asked: &Asked, answer: &Message<'_>) -> bool {
+    match (asked.place, answer.place) {
+        (Some(asked), Some(answered)) => can_answer(asked, answered),
+        _ => answer.span.first >= asked.span.last.plus(-SKEW_NS),
+    }
+}
+
+fn message_of(held: &Held) -> Option<Message<'_>> {
+    Some(Message {
+        direction: held.direction,
+        header: Header::read(&held.bytes)?,
+        bytes: &held.bytes,
+        len: held.len,
+        span: Span::at(held.ts),
+        place: None,
+        found: None,
+    })
+}
+
+/// An answer whose question was not seen.
+fn unasked(held: &Held, out: &mut Output<'_>) {
+    if let Some(message) = message_of(held) {
+        emit::half(&message, out);
+    }
+}
+
+/// Whether one asks another, or everybody.
+fn who(out: &Output<'_>) -> Who {
+    let flow = out.flow.context();
+    let ends = [flow.client, flow.server];
+    let mdns = ends.map(|end| end.port) == [MDNS; 2]
+        || ends.iter().any(|end| end.port == MDNS && end.addr.to_ip().is_multicast());
+    let others = mdns || ends.iter().any(|end| matches!(end.port, LLMNR | NETBIOS));
+    if others { Who::Group } else { Who::Pair }
+}

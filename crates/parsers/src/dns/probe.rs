@@ -1,0 +1,125 @@
+//! What is DNS: by a message's header and question, which have to make sense. No port decides.
+
+use wire::IpProtocol;
+
+use super::codes;
+use super::lane::PREFIX;
+use super::message::{self, HEADER_LEN, Header, Question, Records};
+use crate::resync::{self, Candidate, Heads, Verdict};
+use crate::{Probe, ProbeContext};
+
+/// Longest start of a message over TCP that is needed to judge it: length, header, question.
+const START_BYTES_MAX: usize = PREFIX + HEADER_LEN + super::name::NAME_BYTES_MAX + 4;
+/// No message of 64 KiB holds more records.
+const RECORDS_MAX: u16 = 5956;
+
+/// Recognises a question or an answer.
+pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
+    if context.transport == IpProtocol::UDP {
+        return datagram(bytes, context.usual_port);
+    }
+    match start(bytes) {
+        Verdict::Message if Header::read(&bytes[PREFIX..]).is_some_and(Header::is_answer) => Probe::Response,
+        Verdict::Message => Probe::Request,
+        Verdict::More => Probe::NeedMore,
+        Verdict::No if context.midstream && context.usual_port && resync::is_in(&Starts, bytes) => {
+            Probe::Request
+        }
+        Verdict::No => Probe::NotForUs,
+    }
+}
+
+/// A message in a datagram of its own: on a port of its own with a header and a question, elsewhere down to the last byte.
+fn datagram(bytes: &[u8], usual_port: bool) -> Probe {
+    let Some(header) = Header::read(bytes).filter(|header| is_plausible(*header)) else {
+        return Probe::NotForUs;
+    };
+    let plausible = match Question::read(bytes, header) {
+        Question::Whole(question) => is_plausible_question(question, header),
+        Question::Cut(_) => usual_port && bytes.len() > HEADER_LEN,
+        // A server that could not read a question, or does not repeat it.
+        Question::None => usual_port && header.is_answer(),
+        Question::Malformed => false,
+    };
+    match header.is_answer() {
+        _ if !plausible || !usual_port && !is_whole(bytes, header) => Probe::NotForUs,
+        true => Probe::Response,
+        false => Probe::Request,
+    }
+}
+
+/// Whether the message's records fill the bytes.
+fn is_whole(bytes: &[u8], header: Header) -> bool {
+    let mut records = Records::behind_questions(bytes, header);
+    let count = header.counts[1..].iter().map(|n| u32::from(*n)).sum::<u32>();
+    (0..count).all(|_| records.read().is_some()) && records.at() == Some(bytes.len())
+}
+
+/// Whether a header makes sense: one question, no more records than fit, and no answers in a question.
+pub fn is_plausible(header: Header) -> bool {
+    let [questions, answers, authorities, others] = header.counts;
+    let codes_make_sense = match header.is_answer() {
+        true => header.code() <= 11,
+        // A question says nothing about how it went.
+        false => header.code() == 0 && !header.is_truncated(),
+    };
+    let query = header.opcode() == 0;
+    let counts_make_sense = if header.is_answer() || !query {
+        answers <= RECORDS_MAX && authorities <= RECORDS_MAX && others <= RECORDS_MAX
+    } else {
+        // IXFR says in an authority record which version is known.
+        answers == 0 && authorities <= 1 && others <= 4
+    };
+    questions <= 1
+        && (questions == 1 || header.is_answer())
+        && codes::opcode(header.opcode()).is_some()
+        && !header.reserved()
+        && codes_make_sense
+        && counts_make_sense
+}
+
+/// Whether type and class make sense.
+fn is_plausible_question(question: &[u8], header: Header) -> bool {
+    let (kind, class) = (message::type_of(question), message::class_of(question));
+    let known = codes::is_known_type(kind) || kind >= 0xff00 || header.is_answer() && kind > 0;
+    known && matches!(class, 1 | 3 | 4 | 254 | 255)
+}
+
+/// What a message over TCP begins with.
+fn start(bytes: &[u8]) -> Verdict {
+    let Some(length) = bytes.first_chunk::<PREFIX>().map(|n| usize::from(u16::from_be_bytes(*n))) else {
+        return Verdict::More;
+    };
+    let message = &bytes[PREFIX..bytes.len().min(PREFIX + length)];
+    let Some(header) = Header::read(message) else {
+        return if message.len() < length { Verdict::More } else { Verdict::No };
+    };
+    if length <= HEADER_LEN || !is_plausible(header) {
+        return Verdict::No;
+    }
+    match Question::read(message, header) {
+        Question::Whole(question) if is_plausible_question(question, header) => Verdict::Message,
+        Question::Cut(_) if message.len() < length => Verdict::More,
+        _ => Verdict::No,
+    }
+}
+
+/// Where messages begin in a stream of which bytes are missing.
+pub struct Starts;
+
+impl Heads for Starts {
+    const HEAD_BYTES_MAX: usize = START_BYTES_MAX;
+
+    /// There is one question, and the name asked for has at least one byte before it: `id flags 0 1` behind a length.
+    fn next(&self, bytes: &[u8], from: usize) -> Option<usize> {
+        const COUNT: usize = PREFIX + 4;
+        (from..bytes.len()).find(|at| match bytes[*at..].get(COUNT..COUNT + 2) {
+            Some(count) => count == [0, 1],
+            None => bytes.get(at + COUNT).is_none_or(|first| *first == 0),
+        })
+    }
+
+    fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
+        start(candidate.bytes)
+    }
+}
