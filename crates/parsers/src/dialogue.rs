@@ -112,6 +112,16 @@ impl Dialogue {
         self.step(|p, _, out| p.on_end(direction, crate::End::Fin, out))
     }
 
+    /// Whether the parser has no more to say.
+    pub fn is_done(&self) -> bool {
+        self.parser.is_done()
+    }
+
+    /// Whether it leaves the connection to another protocol.
+    pub fn hands_over(&self) -> bool {
+        self.parser.hands_over()
+    }
+
     /// Lets time pass.
     pub fn wait_us(&mut self, us: i64) -> &mut Dialogue {
         self.now_us += us;

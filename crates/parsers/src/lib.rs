@@ -29,6 +29,7 @@ pub mod http;
 pub mod memcached;
 pub mod mysql;
 pub mod nfs;
+pub mod redis;
 
 pub use message::{Gap, Segment, Span};
 pub use output::{

@@ -88,4 +88,9 @@ pub trait StreamParser: Send {
     fn is_done(&self) -> bool {
         false
     }
+
+    /// Whether, being done, it leaves the connection to another protocol: the caller may ask whose the next bytes are.
+    fn hands_over(&self) -> bool {
+        false
+    }
 }

@@ -6,7 +6,7 @@ use tuple::Schema;
 
 use crate::flow_level::{flow_record, tcp_conn_time};
 use crate::packet_level::{PacketParser, packet, tcp_flow_key, tcp_pkt_size};
-use crate::{Protocol, dns, http, memcached, mysql, nfs};
+use crate::{Protocol, dns, http, memcached, mysql, nfs, redis};
 
 /// What a parser reads.
 #[derive(Clone, Copy)]
@@ -46,6 +46,7 @@ pub const PARSERS: &[Registration] = &[
         schema: memcached::schema_get,
         reads: Reads::Messages(&memcached::PROTOCOL, memcached::GET_ONLY),
     },
+    Registration { schema: redis::schema, reads: Reads::Messages(&redis::PROTOCOL, redis::ALL) },
     Registration { schema: nfs::schema, reads: Reads::Messages(&nfs::PROTOCOL, nfs::NFS_ONLY) },
     Registration { schema: nfs::schema_rpc, reads: Reads::Messages(&nfs::PROTOCOL, nfs::ALL) },
     Registration { schema: dns::schema, reads: Reads::Messages(&dns::PROTOCOL, dns::ALL) },

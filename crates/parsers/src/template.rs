@@ -8,7 +8,7 @@ use memchr::memchr;
 use tuple::redact::HASH;
 use tuple::{Facts, Schema, TupleWriter};
 
-use crate::request_response::{Cut, Messages, RequestResponse};
+use crate::request_response::{Cut, Messages, RequestResponse, Said};
 use crate::resync::next_line;
 use crate::{Direction, Probe, ProbeContext, Protocol};
 
@@ -42,12 +42,13 @@ pub fn schema() -> Schema {
 
 // begin: the protocol
 /// Messages of the store.
+#[derive(Default)]
 pub struct Store;
 
 impl Messages for Store {
     const RESPONSE_TIME_NS: tuple::FieldId = RESPONSE_TIME_NS;
 
-    fn cut(direction: Direction, bytes: &[u8]) -> Cut {
+    fn cut(&self, direction: Direction, bytes: &[u8]) -> Cut {
         let Some(end) = memchr(b'\n', bytes) else { return Cut::NeedMore };
         let body = match (direction, words(&bytes[..end])) {
             (Direction::ClientToServer, [b"GET" | b"DEL", _, b""]) => Some(0),
@@ -63,12 +64,12 @@ impl Messages for Store {
         next_line(bytes, from)
     }
 
-    fn write(request: Option<&[u8]>, response: Option<&[u8]>, w: &mut TupleWriter) {
-        if let Some([command, key, _]) = request.map(words) {
+    fn write(request: Option<Said<'_>>, response: Option<Said<'_>>, w: &mut TupleWriter) {
+        if let Some([command, key, _]) = request.map(|said| words(said.head)) {
             w.text(COMMAND, command);
             w.text(KEY, key);
         }
-        if let Some(reason) = response.and_then(|line| line.strip_prefix(b"ERR ")) {
+        if let Some(reason) = response.and_then(|said| said.head.strip_prefix(b"ERR ")) {
             w.text(ERROR, reason.trim_ascii_end());
         }
     }
@@ -77,7 +78,7 @@ impl Messages for Store {
 
 /// A request, or a response, seen whole; anything shorter only where it may still become one.
 fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
-    match (Store::cut(Direction::ClientToServer, bytes), Store::cut(Direction::ServerToClient, bytes)) {
+    match (Store.cut(Direction::ClientToServer, bytes), Store.cut(Direction::ServerToClient, bytes)) {
         (Cut::Message { .. }, _) => Probe::Request,
         // `OK` and `ERR` are said by many.
         (_, Cut::Message { .. }) if context.usual_port => Probe::Response,
@@ -146,7 +147,7 @@ mod tests {
         assert_eq!(talk.counters.malformed_messages, 1);
         assert_eq!(talk.rows(), ["GET a - 1000 exact", "GET x - - half", "GET b - - half"]);
         let mut talk = dialogue();
-        talk.client("x".repeat(9000)).client("GET b\n");
+        talk.client("x".repeat(70_000)).client("GET b\n");
         assert_eq!((talk.counters.oversized_heads, talk.rows().len()), (1, 1));
     }
 

@@ -74,6 +74,15 @@ enum Answered {
     Some,
 }
 
+/// Whether the server says what it was not asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Unasked {
+    #[default]
+    Never,
+    /// It does now and then.
+    Sometimes,
+}
+
 /// Which request a response answers by count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Counted {
@@ -106,6 +115,7 @@ pub struct Transactions<Q, R> {
     pub(super) lacks_first: bool,
     pub(super) naming: Naming,
     answered: Answered,
+    unasked: Unasked,
     /// Bytes of the smallest message that the protocol has.
     pub(super) message_bytes_min: u32,
     evicted: u32,
@@ -115,6 +125,8 @@ pub struct Transactions<Q, R> {
     carried: Hole,
     /// Where the last response began.
     pub(super) last_response: Option<Place>,
+    /// Up to here the server has spoken, as far as a parser has told that what it begins is not known yet.
+    pub(super) spoken: Option<TcpSeq>,
     pub(super) queue: Slots<Transaction<Q, R>>,
     /// Responses whose requests are not known.
     pub(super) loose: Option<Box<Loose<Q, R>>>,
@@ -136,11 +148,13 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             lacks_first: false,
             naming: Naming::None,
             answered: Answered::All,
+            unasked: Unasked::Never,
             message_bytes_min: bytes,
             evicted: 0,
             anew: u64::MAX,
             carried: Hole::NONE,
             last_response: None,
+            spoken: None,
             queue: Slots::default(),
             loose: None,
         }
@@ -156,6 +170,12 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     #[must_use]
     pub fn with_silent_requests(self) -> Self {
         Transactions { answered: Answered::Some, ..self }
+    }
+
+    /// Of a protocol in which the server also speaks unasked: missing bytes may hide no response.
+    #[must_use]
+    pub fn with_unsolicited_messages(self) -> Self {
+        Transactions { unasked: Unasked::Sometimes, ..self }
     }
 
     /// Which protocol it is turned out: its smallest message has so many bytes.
@@ -315,6 +335,11 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         if matches!(edge, Edge::Start) || *edge == Edge::At(begin) {
             *edge = end.map_or(Edge::Unknown, Edge::At);
         }
+    }
+
+    /// The server has spoken up to `end`, and what it began behind its last message is not known yet: nothing is missing.
+    pub fn speaks(&mut self, end: TcpSeq) {
+        self.spoken = Some(end);
     }
 
     /// Bytes of `direction` are missing behind its last message. How many messages is judged when the next one begins;
@@ -521,8 +546,11 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             Edge::At(end) if end == seq => Hole::NONE,
             Edge::At(end) | Edge::Missing(end) => {
                 let hole = self.hole_of(seq.distance(end));
-                let may_be_silent = direction == Direction::ClientToServer && self.answered == Answered::Some;
-                if may_be_silent { hole.in_part() } else { hole }
+                let may_be_none = match direction {
+                    Direction::ClientToServer => self.answered == Answered::Some,
+                    Direction::ServerToClient => self.unasked == Unasked::Sometimes,
+                };
+                if may_be_none { hole.in_part() } else { hole }
             }
             Edge::Start => Hole::NONE,
             Edge::Within | Edge::Unknown => Hole::ANY,

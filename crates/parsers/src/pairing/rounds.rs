@@ -184,9 +184,12 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
                 0 if !owed && self.round.heard.is_some() => self.client.asked_when_answered(),
                 0 if !owed => {}
                 ..=0 => self.client.asked_unanswered(),
-                unheard if owed => {
+                _ if self.spoken.is_some_and(|end| end.distance(heard) >= 0) => {
+                    self.client.asked_unanswered()
+                }
+                _ if owed => {
                     self.counting = Counting::Lost(Missing::Responses);
-                    self.settle(Some(heard), Hole::NONE, self.hole_of(unheard));
+                    self.settle(Some(heard), Hole::NONE, self.unheard(heard));
                 }
                 _ => {}
             },

@@ -1,0 +1,235 @@
+//! Redis and its kin (Valkey, KeyDB): RESP2 and RESP3, inline commands, pipelines, transactions, publish/subscribe, pushes.
+//!
+//! One tuple for each command with its reply, and one for each message that the server sends unasked. A subscription is
+//! answered once for each channel; `CLIENT REPLY OFF` and `SKIP` are obeyed; where replication begins, reading ends.
+//! Not read: TLS, the cluster bus, RESP3's streamed strings and aggregates, which no server sends.
+//!
+//! Sources: the RESP specification and the command reference of redis.io.
+
+use tuple::redact::HASH;
+use tuple::{Facts, FieldId, Schema, TupleWriter, Workload};
+
+use crate::pairing::{Expects, Fit};
+use crate::request_response::{Cut, Found, Messages, RequestResponse, Role, Said, Talk, Then};
+use crate::resync::next_line;
+use crate::{Direction, Protocol};
+
+mod commands;
+mod probe;
+mod redact;
+mod resp;
+mod subscriptions;
+
+#[cfg(test)]
+mod tests;
+
+use self::redact::{COMMAND_WORDS, ERROR_CODE};
+use self::subscriptions::Subscriptions;
+
+/// Variant: every tuple.
+pub const ALL: u8 = 0;
+
+/// The protocol.
+pub static PROTOCOL: Protocol = Protocol {
+    name: "redis",
+    ports: &[6379, 6380, 26379],
+    tcp: true,
+    udp: false,
+    probe: probe::probe,
+    start: RequestResponse::<Redis>::start,
+};
+
+tuple::fields! {
+    COMMAND: Text, None, "command", "command in upper case, without its subcommand; of what the server sends unasked its kind: MESSAGE, PMESSAGE, INVALIDATE, MONITOR, ...; null where the request was not seen" => COMMAND_WORDS;
+    KEY: Text, None, "key", "the first key, or the channel; null for commands without, and keys of more than 1,024 bytes" => HASH;
+    ARGS: U64, None, "args", "number of arguments behind the command";
+    HIT: Bool, None, "hit", "whether what GET, HGET, GETEX, GETDEL, GETSET, LINDEX or ZSCORE asks for was there; null for other commands and errors";
+    ERROR: Text, None, "error", "text of an error reply; null if there was none" => ERROR_CODE;
+    PUSH: Bool, None, "push", "whether the server sent it unasked: a published message, an invalidation, a line of MONITOR";
+    REQUEST_BYTES: U64, Bytes, "request_bytes", "length of the command on the wire";
+    RESPONSE_BYTES: U64, Bytes, "response_bytes", "length of the reply on the wire";
+    RESPONSE_TIME_NS: I64, Nanoseconds, "response_time_ns", "last byte of the command to first byte of the reply";
+    TRANSFER_TIME_NS: I64, Nanoseconds, "transfer_time_ns", "first to last byte of the reply";
+}
+
+/// What the query language knows of commands.
+const FACTS: Facts = Facts {
+    success: Some("error is null"),
+    whole: None,
+    workload: Some(Workload {
+        operation: "command",
+        reads: commands::IS_READ,
+        writes: commands::IS_WRITE,
+        status: "error",
+        bytes: ["response_bytes", "request_bytes"],
+    }),
+};
+
+/// The schema.
+#[must_use]
+pub fn schema() -> Schema {
+    let doc = "Redis commands with their replies, and what the server sends unasked";
+    let (measure, key) = (Some(RESPONSE_TIME_NS), Some(COMMAND));
+    Schema { facts: &FACTS, ..Schema::of_parser("redis", 1, doc, FIELDS, measure, key) }
+}
+
+/// What is remembered of one connection.
+#[derive(Default)]
+pub struct Redis {
+    replies: Replies,
+    subscriptions: Subscriptions,
+    replication: Replication,
+}
+
+/// Which of the client's commands are answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Replies {
+    #[default]
+    All,
+    /// Not the next one.
+    NotNext,
+    None,
+}
+
+/// How far the connection is on the way to replication.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Replication {
+    #[default]
+    NotAsked,
+    /// With SYNC, whose answer is a bulk string without an end.
+    AskedWithSync,
+    Begun,
+}
+
+impl Messages for Redis {
+    const RESPONSE_TIME_NS: FieldId = RESPONSE_TIME_NS;
+    const TRANSFER_TIME_NS: Option<FieldId> = Some(TRANSFER_TIME_NS);
+    const BYTES: [Option<FieldId>; 2] = [Some(REQUEST_BYTES), Some(RESPONSE_BYTES)];
+    /// An inline command of one letter.
+    const BYTES_MIN: u32 = 2;
+    const KEPT_BYTES_MAX: usize = 2048;
+    const TALK: Talk = Talk::Freely;
+
+    fn cut(&self, direction: Direction, bytes: &[u8]) -> Cut {
+        match direction {
+            Direction::ClientToServer => resp::cut_command(bytes),
+            Direction::ServerToClient if self.replication == Replication::AskedWithSync => {
+                resp::cut_line(bytes)
+            }
+            Direction::ServerToClient => resp::cut_reply(bytes),
+        }
+    }
+
+    fn go_on(&self, direction: Direction, rest: u64, bytes: &[u8]) -> Cut {
+        resp::go_on(direction, rest, bytes)
+    }
+
+    fn next(_: Direction, bytes: &[u8], from: usize) -> Option<usize> {
+        next_line(bytes, from)
+    }
+
+    /// What stands inside of a reply looks just like a reply: one is only believed where it has to begin.
+    fn believe(&self, direction: Direction, bytes: &[u8], found: Found) -> bool {
+        match direction {
+            Direction::ClientToServer => resp::may_be_command(bytes),
+            Direction::ServerToClient => found == Found::AnswerStart || resp::may_be_push(bytes),
+        }
+    }
+
+    fn request(&mut self, head: &[u8]) -> Expects {
+        let mut words = resp::words(head);
+        let mut is =
+            |word: &str| words.next().flatten().is_some_and(|w| w.eq_ignore_ascii_case(word.as_bytes()));
+        let name = resp::name(head).unwrap_or_default();
+        if name.eq_ignore_ascii_case(b"SYNC") {
+            self.replication = Replication::AskedWithSync;
+        }
+        let is_reply_mode = is("CLIENT") && is("REPLY");
+        let mode = resp::words(head).nth(2).flatten().filter(|_| is_reply_mode).unwrap_or_default();
+        let answered = self.replies == Replies::All;
+        self.replies = match (&*mode.to_ascii_uppercase(), self.replies) {
+            (b"ON", _) => {
+                self.replies = Replies::All;
+                return Expects::Response;
+            }
+            (b"OFF", _) | (_, Replies::None) => Replies::None,
+            (b"SKIP", _) => Replies::NotNext,
+            _ => Replies::All,
+        };
+        let is_silent = matches!(&*mode.to_ascii_uppercase(), b"OFF" | b"SKIP");
+        if answered && !is_silent { Expects::Response } else { Expects::Nothing }
+    }
+
+    fn response(&mut self, head: &[u8], asked: Option<&[u8]>) -> Role {
+        let asked_for =
+            |name: &str| asked.and_then(resp::name).is_some_and(|n| n.eq_ignore_ascii_case(name.as_bytes()));
+        match head {
+            [b'+', ..] if asked_for("PSYNC") => self.replication = Replication::Begun,
+            [b'$', ..] if self.replication == Replication::AskedWithSync => {
+                self.replication = Replication::Begun
+            }
+            [b'+', ..] if asked_for("RESET") => self.subscriptions = Subscriptions::default(),
+            _ if resp::is_monitor_line(head) => return Role::Unsolicited,
+            _ => {}
+        }
+        self.subscriptions.role(head, asked)
+    }
+
+    fn fit(request: &[u8], response: &[u8]) -> Fit {
+        subscriptions::fit(request, response)
+    }
+
+    fn lose(&mut self, direction: Direction) {
+        match direction {
+            Direction::ClientToServer => self.replies = Replies::All,
+            Direction::ServerToClient => self.subscriptions.lose(),
+        }
+    }
+
+    fn then(&self) -> Then {
+        if self.replication == Replication::Begun { Then::Nothing } else { Then::Messages }
+    }
+
+    fn write(request: Option<Said<'_>>, response: Option<Said<'_>>, w: &mut TupleWriter) {
+        let mut room = [0; 64];
+        let name = request.and_then(|said| resp::upper_name(said.head, &mut room));
+        if let (Some(request), Some(name)) = (request, name) {
+            w.text(COMMAND, name);
+            w.u64(ARGS, resp::count(request.head).saturating_sub(1));
+            if w.wants(KEY)
+                && let Some(key) = commands::key(name, request.head)
+            {
+                w.text(KEY, &key);
+            }
+        }
+        let Some(response) = response else { return };
+        w.bool(PUSH, response.is_unsolicited());
+        if response.is_unsolicited() {
+            write_push(response.head, w);
+        } else if let Some(error) = resp::error(response.head) {
+            w.text(ERROR, error);
+        } else if let Some(hit) =
+            name.filter(|name| commands::may_miss(name)).and_then(|_| resp::is_there(response.head))
+        {
+            w.bool(HIT, hit);
+        }
+    }
+}
+
+/// Its kind and channel.
+fn write_push(head: &[u8], w: &mut TupleWriter) {
+    if head.first() == Some(&b'+') {
+        return w.text(COMMAND, b"MONITOR");
+    }
+    let mut words = resp::words(head);
+    let kind = words.next().flatten().unwrap_or_default().to_ascii_uppercase();
+    w.text(COMMAND, &kind);
+    let channel = match &*kind {
+        b"MESSAGE" | b"SMESSAGE" => words.next(),
+        b"PMESSAGE" => words.nth(1),
+        _ => None,
+    };
+    if let Some(channel) = channel.flatten() {
+        w.text(KEY, &channel);
+    }
+}

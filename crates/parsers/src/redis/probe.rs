@@ -1,0 +1,63 @@
+//! Whether a flow speaks RESP.
+
+use super::{commands, resp};
+use crate::request_response::Cut;
+use crate::{Direction, Probe, ProbeContext};
+
+/// Bytes within which a reply, or a line, has to end to tell anything.
+const PATIENCE: usize = 1024;
+
+/// An array that begins with a name is said by clients of Redis only, and a published message by its servers. The rest, lines
+/// above all, others say too: on a usual port it is believed.
+pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
+    let may_ask = context.speaker != Some(Direction::ServerToClient);
+    let may_answer = context.speaker != Some(Direction::ClientToServer);
+    if may_answer && resp::is_push(bytes) {
+        return Probe::Response;
+    }
+    if may_ask {
+        match (bytes.first(), resp::is_command(bytes)) {
+            (None, _) | (_, None) => return Probe::NeedMore,
+            // A list of strings may be a reply as well: where it is not known who speaks, its name has to tell.
+            (_, Some(true)) if context.speaker.is_some() || begins_known(bytes) => return Probe::Request,
+            (_, Some(true)) if resp::cut_command(bytes) != Cut::NoMessage => return Probe::NotForUs,
+            (Some(b'A'..=b'Z' | b'a'..=b'z'), _) if context.usual_port && !context.midstream => {
+                return probe_line(bytes);
+            }
+            _ => {}
+        }
+    }
+    if !may_answer {
+        return Probe::NotForUs;
+    }
+    match resp::cut_reply(bytes) {
+        Cut::Message { .. } | Cut::Part { .. } if context.usual_port => Probe::Response,
+        Cut::NeedMore if bytes.len() < PATIENCE && (context.usual_port || resp::may_be_push(bytes)) => {
+            Probe::NeedMore
+        }
+        _ => Probe::NotForUs,
+    }
+}
+
+/// An inline command, if it is one of Redis'; of another the answer will tell.
+fn probe_line(bytes: &[u8]) -> Probe {
+    match resp::cut_command(bytes) {
+        Cut::Message { head, .. } => {
+            let line = bytes[..head].trim_ascii_end();
+            match line.windows(7).any(|w| w == b" HTTP/1") {
+                true => Probe::NotForUs,
+                false if begins_known(line) => Probe::Request,
+                false => Probe::NeedMore,
+            }
+        }
+        Cut::NeedMore if bytes.len() < PATIENCE => Probe::NeedMore,
+        _ => Probe::NotForUs,
+    }
+}
+
+/// Whether it begins with the name of a command that Redis has.
+fn begins_known(bytes: &[u8]) -> bool {
+    let mut room = [0; 64];
+    resp::upper_name(bytes, &mut room).is_some_and(commands::is_known)
+        && resp::cut_command(bytes) != Cut::NoMessage
+}

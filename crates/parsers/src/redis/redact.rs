@@ -1,0 +1,47 @@
+//! What a recording keeps of commands and errors: what is Redis', not what people typed.
+
+use tuple::{Fold, Secret};
+
+use super::commands::is_known;
+
+/// Of a command's name: one that is not Redis' becomes a hash.
+pub const COMMAND_WORDS: Fold = Fold { name: "command", fold: command };
+/// Of an error: its code, `ERR` or `WRONGTYPE`; the text behind may repeat what was asked.
+pub const ERROR_CODE: Fold = Fold { name: "error_code", fold: error };
+
+fn command(secret: &Secret, name: &[u8], out: &mut Vec<u8>) {
+    match is_known(name) {
+        true => out.extend_from_slice(name),
+        false => secret.push_hash(name, out),
+    }
+}
+
+fn error(secret: &Secret, text: &[u8], out: &mut Vec<u8>) {
+    let code = text.split(|b| *b == b' ').next().unwrap_or_default();
+    match code.iter().all(u8::is_ascii_uppercase) {
+        true => out.extend_from_slice(code),
+        false => secret.push_hash(text, out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_people_typed_is_hashed() {
+        let secret = Secret::new(&[7; 16]);
+        let check = |fold: Fold, text: &str, kept: Option<&str>| {
+            let (mut got, mut hash) = (Vec::new(), Vec::new());
+            (fold.fold)(&secret, text.as_bytes(), &mut got);
+            secret.push_hash(text.as_bytes(), &mut hash);
+            assert_eq!(got, kept.map_or(&hash[..], str::as_bytes), "{text}");
+        };
+        check(COMMAND_WORDS, "GET", Some("GET"));
+        check(COMMAND_WORDS, "INVALIDATE", Some("INVALIDATE"));
+        check(COMMAND_WORDS, "ALICE@EXAMPLE.ORG", None);
+        check(ERROR_CODE, "ERR unknown command 'alice', with args beginning with: 'bob'", Some("ERR"));
+        check(ERROR_CODE, "WRONGPASS invalid username-password pair", Some("WRONGPASS"));
+        check(ERROR_CODE, "Alice is not here", None);
+    }
+}

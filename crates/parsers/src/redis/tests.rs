@@ -1,0 +1,364 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::dialogue::Dialogue;
+use crate::{Probe, ProbeContext};
+
+const C: Direction = Direction::ClientToServer;
+const S: Direction = Direction::ServerToClient;
+const FIELDS: &[&str] = &["command", "key", "args", "hit", "error", "push", "response_time_ns", "quality"];
+
+fn dialogue() -> Dialogue {
+    Dialogue::new(&PROTOCOL, schema(), ALL, FIELDS)
+}
+
+/// A command as clients send it.
+fn command(words: &str) -> String {
+    let words: Vec<&str> = words.split(' ').collect();
+    let strings = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
+    format!("*{}\r\n{}", words.len(), strings.collect::<String>())
+}
+
+/// An array, or a push, of strings, the last of which may be a number.
+fn array(sign: char, words: &str) -> String {
+    let value = |word: &str| match word.strip_prefix(':') {
+        Some(_) => format!("{word}\r\n"),
+        None => format!("${}\r\n{word}\r\n", word.len()),
+    };
+    let n = words.split(' ').count();
+    format!("{sign}{n}\r\n{}", words.split(' ').map(value).collect::<String>())
+}
+
+/// Each line a side and what it says, `C` and `S`; `C!` a client that has not heard the server.
+fn check(talk: &[(&str, String)], expected: &[&str]) {
+    let mut dialogue = dialogue();
+    for (side, said) in talk {
+        match *side {
+            "C" => dialogue.client(said),
+            "C!" => dialogue.bytes_unheard(C, said.as_bytes()),
+            "C-" => dialogue.gap(C, said.len() as u64),
+            "S-" => dialogue.gap(S, said.len() as u64),
+            _ => dialogue.server(said),
+        };
+    }
+    assert_eq!(dialogue.rows(), expected);
+}
+
+fn s(text: &str) -> String {
+    text.to_owned()
+}
+
+#[test]
+fn commands_and_replies() {
+    check(
+        &[
+            ("C", command("set a 1")),
+            ("S", s("+OK\r\n")),
+            ("C", command("GET a") + &command("GET b") + &command("HGET h f")),
+            ("S", s("$1\r\n1\r\n$-1\r\n_\r\n")),
+            ("C", command("INCR x")),
+            ("S", s("-ERR value is not an integer\r\n")),
+            ("C", command("LRANGE l 0 -1")),
+            ("S", s("*3\r\n$1\r\na\r\n*2\r\n:1\r\n*0\r\n%1\r\n+k\r\n,1.5\r\n")),
+            ("C", s("PING\r\n\r\nget 'a \"b'\r\n")),
+            ("S", s("+PONG\r\n$0\r\n\r\n")),
+            ("C", command("QUIT")),
+        ],
+        &[
+            "SET a 2 - - false 1000 exact",
+            "GET a 1 true - false 1000 exact",
+            "GET b 1 false - false 1000 exact",
+            "HGET h 2 false - false 1000 exact",
+            "INCR x 1 - ERR value is not an integer false 1000 exact",
+            "LRANGE l 3 - - false 1000 exact",
+            "PING - 0 - - false 1000 exact",
+            "GET a \"b 1 true - false 1000 exact",
+            "QUIT - 0 - - - - half",
+        ],
+    );
+}
+
+#[test]
+fn transactions() {
+    check(
+        &[
+            ("C", command("MULTI") + &command("SET a 1") + &command("GET a") + &command("EXEC")),
+            ("S", s("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n$1\r\n1\r\n")),
+            ("C", command("MULTI") + &command("DISCARD")),
+            ("S", s("+OK\r\n+OK\r\n")),
+        ],
+        &[
+            "MULTI - 0 - - false 1000 exact",
+            "SET a 2 - - false 1000 exact",
+            "GET a 1 - - false 1000 exact",
+            "EXEC - 0 - - false 1000 exact",
+            "MULTI - 0 - - false 1000 exact",
+            "DISCARD - 0 - - false 1000 exact",
+        ],
+    );
+}
+
+#[test]
+fn subscriptions_with_resp2() {
+    check(
+        &[
+            ("C", command("SUBSCRIBE a b") + &command("PSUBSCRIBE c*")),
+            ("S", array('*', "subscribe a :1") + &array('*', "subscribe b :2")),
+            ("S", array('*', "psubscribe c* :3")),
+            ("S", array('*', "message a text") + &array('*', "pmessage c* cd text")),
+            (
+                "C",
+                command("UNSUBSCRIBE")
+                    + &command("PING")
+                    + &command("PUNSUBSCRIBE c*")
+                    + &command("LRANGE l 0 -1"),
+            ),
+            (
+                "S",
+                array('*', "unsubscribe b :2")
+                    + &array('*', "message a late")
+                    + &array('*', "unsubscribe a :1"),
+            ),
+            ("S", array('*', "pong ") + &array('*', "punsubscribe c* :0") + &array('*', "message a list")),
+        ],
+        &[
+            "SUBSCRIBE a 2 - - false 1000 exact",
+            "PSUBSCRIBE c* 1 - - false 2000 exact",
+            "MESSAGE a - - - true - exact",
+            "PMESSAGE cd - - - true - exact",
+            "MESSAGE a - - - true - exact",
+            "UNSUBSCRIBE - 0 - - false 1000 exact",
+            "PING - 0 - - false 2000 exact",
+            "PUNSUBSCRIBE c* 1 - - false 2000 exact",
+            "LRANGE l 3 - - false 2000 exact",
+        ],
+    );
+}
+
+#[test]
+fn pushes_of_resp3() {
+    check(
+        &[
+            ("C", command("HELLO 3")),
+            ("S", s("%1\r\n$5\r\nproto\r\n:3\r\n")),
+            ("C", command("SUBSCRIBE a b") + &command("GET k")),
+            (
+                "S",
+                array('>', "subscribe a :1")
+                    + &array('>', "subscribe b :2")
+                    + &array('>', "message a x")
+                    + "$1\r\nv\r\n",
+            ),
+            ("S", s(">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n")),
+            ("C", command("LRANGE l 0 -1")),
+            ("S", array('*', "message a list")),
+            ("C", command("GET k")),
+            ("S", s("|1\r\n+ttl\r\n:3600\r\n!8\r\nERR oops\r\n")),
+        ],
+        &[
+            "HELLO - 1 - - false 1000 exact",
+            "SUBSCRIBE a 2 - - false 1000 exact",
+            "MESSAGE a - - - true - exact",
+            "GET k 1 true - false 1000 exact",
+            "INVALIDATE - - - - true - exact",
+            "LRANGE l 3 - - false 1000 exact",
+            "GET k 1 - - false 1000 exact",
+        ],
+    );
+}
+
+#[test]
+fn commands_without_replies() {
+    check(
+        &[
+            ("C", command("CLIENT REPLY OFF") + &command("SET a 1") + &command("CLIENT REPLY SKIP")),
+            (
+                "C",
+                command("CLIENT REPLY ON")
+                    + &command("CLIENT REPLY SKIP")
+                    + &command("SET a 2")
+                    + &command("GET a"),
+            ),
+            ("S", s("+OK\r\n$1\r\n2\r\n")),
+        ],
+        &[
+            "CLIENT - 2 - - - - exact",
+            "SET a 2 - - - - exact",
+            "CLIENT - 2 - - - - exact",
+            "CLIENT - 2 - - false 1000 exact",
+            "CLIENT - 2 - - - - exact",
+            "SET a 2 - - - - exact",
+            "GET a 1 true - false 1000 exact",
+        ],
+    );
+}
+
+#[test]
+fn monitor_and_replication() {
+    check(
+        &[
+            ("C", command("MONITOR")),
+            ("S", s("+OK\r\n+1339518083.107412 [0 127.0.0.1:60866] \"keys\" \"*\"\r\n")),
+            ("C", command("PSYNC ? -1")),
+            ("S", s("+FULLRESYNC 8de1787ba490483314a4d30f1c628bc5025eb761 0\r\n")),
+            ("S", s("$10\r\nREDIS0009x*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n")),
+            ("C", command("REPLCONF ACK 0")),
+        ],
+        &[
+            "MONITOR - 0 - - false 1000 exact",
+            "MONITOR - - - - true - exact",
+            "PSYNC - 2 - - false 1000 exact",
+        ],
+    );
+    check(
+        &[("C", command("SYNC")), ("S", s("\n\n$10\r\nREDIS")), ("S", s("0009x*2\r\n"))],
+        &["SYNC - 0 - - false 1000 exact"],
+    );
+}
+
+#[test]
+fn missing_bytes_of_long_values_are_passed_over() {
+    let long = "x".repeat(5000);
+    check(
+        &[
+            ("C", s("*4\r\n$4\r\nMSET\r\n$1\r\na\r\n$5000\r\n") + &long[..100]),
+            ("C-", s(&long[..4800])),
+            ("C", s(&long[..100]) + "\r\n$1\r\nb\r\n" + &command("GET a")),
+            ("S", s("+OK\r\n*2\r\n$5000\r\n")),
+            ("S-", long.clone() + "\r\n"),
+            ("S", s("*1\r\n:1\r\n")),
+            ("C", command("GET b")),
+            ("S", s("$1\r\nb\r\n")),
+        ],
+        &[
+            "MSET a 3 - - false 1000 gap_body",
+            "GET a 1 - - false 1000 gap_body",
+            "GET b 1 true - false 1000 exact",
+        ],
+    );
+}
+
+/// What stands inside of a list looks like replies: behind missing bytes of one, nothing is believed before the next answer.
+#[test]
+fn missing_bytes_between_values() {
+    check(
+        &[
+            ("C", command("GET a")),
+            ("S", s("$1\r\n1\r\n")),
+            ("C", command("LRANGE l 0 -1")),
+            ("S", s("*4\r\n$1\r\na\r\n")),
+            ("S-", s("$1\r\nb\r\n")),
+            ("S", s("$1\r\nc\r\n$1\r\nd\r\n")),
+            ("C", command("GET b")),
+            ("S", s("$1\r\nb\r\n")),
+            ("C", command("GET c")),
+            ("S", s("$1\r\nc\r\n")),
+        ],
+        &[
+            "GET a 1 true - false 1000 exact",
+            "LRANGE l 3 - - false 1000 gap_body",
+            "GET b 1 true - false 1000 resync",
+            "GET c 1 true - false 1000 resync",
+        ],
+    );
+}
+
+#[test]
+fn a_client_that_asks_while_half_a_head_has_come_has_missed_nothing() {
+    check(
+        &[
+            ("C", command("GET a") + &command("GET b")),
+            ("S", s("$1\r\na\r\n$")),
+            ("C", command("GET c")),
+            ("S", s("1\r\nb\r\n$1\r\nc\r\n")),
+        ],
+        &[
+            "GET a 1 true - false 1000 exact",
+            "GET b 1 true - false 1000 exact",
+            "GET c 1 true - false 1000 exact",
+        ],
+    );
+}
+
+#[test]
+fn probing() {
+    let probe = |bytes: &[u8], usual_port, midstream| {
+        let context = ProbeContext { transport: wire::IpProtocol::TCP, usual_port, midstream, speaker: None };
+        probe::probe(bytes, context)
+    };
+    let check = |bytes: &str, at_home, away| {
+        assert_eq!(probe(bytes.as_bytes(), true, false), at_home, "{bytes:?} on a usual port");
+        assert_eq!(probe(bytes.as_bytes(), false, false), away, "{bytes:?} elsewhere");
+    };
+    use Probe::{NeedMore, NotForUs, Request, Response};
+    check(&command("GET a"), Request, Request);
+    check("*1\r\n$4\r\nPI", NeedMore, NeedMore);
+    check("*1\r\n$4\r\nP I", NeedMore, NotForUs);
+    check("*1\r\n$4\r\n\0\0\0\0\r\n", Response, NotForUs);
+    check("PING\r\n", Request, NotForUs);
+    check("FAKE it\r\n", NeedMore, NotForUs);
+    check("GET / HTTP/1.1\r\n", NotForUs, NotForUs);
+    check("+OK\r\n", Response, NotForUs);
+    check(&array('*', "message a b"), Response, Response);
+    check("* OK IMAP4 ready\r\n", NotForUs, NotForUs);
+    check("-----BEGIN", NeedMore, NotForUs);
+    // Who speaks is not known: a list of strings may be a reply.
+    check(&array('*', "alice bob"), NotForUs, NotForUs);
+    check(&array('*', "subscribe a :1"), Response, NotForUs);
+    assert_eq!(probe(b"PING\r\n", true, true), NotForUs);
+}
+
+/// Commands with their replies, and what is said unasked.
+fn exchange() -> impl Strategy<Value = (String, String)> {
+    let reply = prop_oneof![
+        Just(s("+OK\r\n")),
+        "-ERR [a-z ]{0,9}\r\n",
+        "[a-z]{0,9}".prop_map(|text| format!("${}\r\n{text}\r\n", text.len())),
+        Just(format!("${}\r\n{}\r\n", 3000, "$-1\r\n".repeat(600))),
+        Just(s("*3\r\n:1\r\n*2\r\n$-1\r\n%1\r\n+a\r\n|1\r\n+b\r\n_\r\n#t\r\n$2\r\nxy\r\n")),
+        Just(format!("*2\r\n${}\r\n{}\r\n:1\r\n", 1500, "y".repeat(1500))),
+        Just(array('>', "message a b") + "(123\r\n"),
+    ];
+    let request = prop_oneof![
+        "(GET|SET|lrange) [a-z]{1,5}( [a-z0-9]{1,9}){0,14}".prop_map(|words| command(&words)),
+        Just(format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2000\r\n{}\r\n", "*1\r\n".repeat(500))),
+        Just(s("PING 'x y'\r\n")),
+    ];
+    (request, reply)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_cutting_gives_the_same_tuples(exchanges in proptest::collection::vec(exchange(), 1..8), n in 1..40usize) {
+        let fields = &["command", "key", "args", "hit", "error", "push", "request_bytes", "response_bytes", "quality"];
+        let new = || Dialogue::new(&PROTOCOL, schema(), ALL, fields);
+        let (mut whole, mut cut) = (new(), new());
+        for (request, response) in &exchanges {
+            whole.client(request).server(response);
+            request.as_bytes().chunks(n).for_each(|piece| _ = cut.client(piece));
+            response.as_bytes().chunks(n).for_each(|piece| _ = cut.server(piece));
+        }
+        let rows = whole.rows();
+        let pushes = exchanges.iter().filter(|e| e.1.starts_with('>')).count();
+        prop_assert_eq!(rows.len(), exchanges.len() + pushes);
+        prop_assert!(rows.iter().all(|row| row.ends_with("exact")), "{:?}", rows);
+        prop_assert_eq!(rows, cut.rows());
+    }
+
+    #[test]
+    fn nothing_panics(steps in proptest::collection::vec(
+        (any::<bool>(), "([*$>%|~!=+:,_#(-][0-9]{1,20}|\r\n|\n|SUBSCRIBE|subscribe|message|CLIENT|REPLY|OFF|PSYNC|[a-z]| ){0,12}", 0..20u64), 0..40,
+    )) {
+        let mut talk = dialogue();
+        for (client, text, gap) in steps {
+            let direction = if client { C } else { S };
+            talk.bytes(direction, text.as_bytes());
+            if gap < 4 {
+                talk.gap(direction, if gap == 0 { u64::MAX } else { gap });
+            }
+        }
+        talk.rows();
+    }
+}

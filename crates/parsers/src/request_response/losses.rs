@@ -1,0 +1,158 @@
+//! Missing bytes, bytes that are no message, ends; and looking for the next message behind them.
+
+use std::marker::PhantomData;
+
+use super::connection::RequestResponse;
+use super::lane::{Lane, Message, State};
+use super::{Cut, Found, Messages};
+use crate::pairing::{Seen, Transactions};
+use crate::resync::{Candidate, Heads, Verdict};
+use crate::{Direction, Gap, Output, Segment};
+
+/// Where `M`'s messages could start.
+struct Search<'a, M> {
+    direction: Direction,
+    protocol: &'a M,
+    transactions: &'a Transactions<Message<M>, Message<M>>,
+    of: PhantomData<M>,
+}
+
+impl<M: Messages> Heads for Search<'_, M> {
+    const HEAD_BYTES_MAX: usize = M::HEAD_BYTES_MAX;
+
+    fn next(&self, bytes: &[u8], from: usize) -> Option<usize> {
+        M::next(self.direction, bytes, from)
+    }
+
+    fn begins_segment(&self, _: bool) -> bool {
+        true
+    }
+
+    fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
+        let answers = || self.transactions.answered_from(candidate.place).is_some();
+        let found = match self.direction {
+            Direction::ServerToClient if answers() => Found::AnswerStart,
+            _ if candidate.begins_segment => Found::SegmentStart,
+            _ => Found::Anywhere,
+        };
+        if !self.protocol.believe(self.direction, candidate.bytes, found) {
+            return Verdict::No;
+        }
+        match self.protocol.cut(self.direction, candidate.bytes) {
+            Cut::Message { head, .. } | Cut::Part { head, .. }
+                if (1..=candidate.bytes.len()).contains(&head) =>
+            {
+                Verdict::Message
+            }
+            Cut::NeedMore => Verdict::More,
+            _ => Verdict::No,
+        }
+    }
+}
+
+impl<M: Messages> RequestResponse<M> {
+    /// Looks for the next message.
+    pub(super) fn search(
+        &mut self,
+        direction: Direction,
+        segment: Segment<'_>,
+        out: &mut Output<'_>,
+    ) -> usize {
+        let RequestResponse { protocol, transactions, client, server, .. } = self;
+        let heads = Search { direction, protocol, transactions, of: PhantomData };
+        let lane = if direction == Direction::ClientToServer { client } else { server };
+        let Some(found) = lane.resync.find(&heads, segment, out) else { return segment.bytes.len() };
+        *lane = Lane { found: true, ..Lane::default() };
+        if found.skipped {
+            transactions.lose(direction);
+        }
+        found.replay(|held| crate::StreamParser::on_bytes(self, direction, held, out))
+    }
+
+    /// What should be a message, or a part of one, is none: looks for one in `segment`.
+    #[cold]
+    pub(super) fn no_message(
+        &mut self,
+        direction: Direction,
+        segment: Segment<'_>,
+        out: &mut Output<'_>,
+    ) -> usize {
+        out.counters.malformed_messages += 1;
+        // What was found will not be found again.
+        let used = if self.lane(direction).found { segment.bytes.len() } else { 0 };
+        out.counters.skipped_bytes += used as u64;
+        self.get_lost(direction, out);
+        self.transactions.lose(direction);
+        self.flush(out);
+        used
+    }
+
+    /// Bytes are missing.
+    pub(super) fn miss(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+        match self.lane(direction).state {
+            State::Over => return,
+            State::Body { left, rest } => {
+                if let Some(message) = self.message(direction) {
+                    // What the snaplen cut off came with the bytes before it.
+                    message.seen.miss(gap.ts != message.span.last);
+                }
+                if left > gap.len {
+                    self.lane(direction).state = State::Body { left: left - gap.len, rest };
+                    return;
+                }
+                let end = gap.after(left);
+                match rest {
+                    Some(rest) => self.lane(direction).state = State::Inside(rest),
+                    None => self.finish(direction, Some(end), out),
+                }
+                if left == gap.len {
+                    return;
+                }
+            }
+            State::Between | State::Inside(_) | State::Lost => {}
+        }
+        if self.lane(direction).state != State::Over {
+            self.get_lost(direction, out);
+            self.transactions.miss(direction);
+            self.flush(out);
+        }
+    }
+
+    /// No more bytes of `direction` will come.
+    pub(super) fn end(&mut self, direction: Direction, out: &mut Output<'_>) {
+        self.break_off(direction, out);
+        self.lane(direction).resync.start_anew(out);
+        let state = match self.lane(direction).state {
+            State::Over => State::Over,
+            _ => State::Between,
+        };
+        *self.lane(direction) = Lane { state, ..Lane::default() };
+    }
+
+    /// Where the next message begins is not known.
+    fn get_lost(&mut self, direction: Direction, out: &mut Output<'_>) {
+        self.break_off(direction, out);
+        let lane = self.lane(direction);
+        lane.resync.start_anew(out);
+        out.counters.resyncs += u64::from(lane.state != State::Lost);
+        *lane = Lane { state: State::Lost, ..Lane::default() };
+        self.protocol.lose(direction);
+    }
+
+    /// The message in progress, if there is one, has no end.
+    fn break_off(&mut self, direction: Direction, out: &mut Output<'_>) {
+        if matches!(self.lane(direction).state, State::Inside(_) | State::Body { .. }) {
+            if let Some(message) = self.message(direction) {
+                message.seen = Seen::Cut;
+            }
+            self.finish(direction, None, out);
+        }
+        // Nor has an answer of which parts have come.
+        if direction == Direction::ServerToClient
+            && let Some(spot) = self.open.take()
+            && let Some(response) = self.transactions.finish_response(spot, None)
+        {
+            response.seen = Seen::Cut;
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! A toy protocol that needs all that the simple one does not: it greets, it has messages of parts, blank lines, requests
+//! that are not answered and answers of several messages, and it ends in another protocol.
+//!
+//! A request is `ASK`, `TELL` (not answered), `MANY` (answered with several messages) or `BYE` (then something else is
+//! spoken), and a line of as many words as one likes. A response is a line; one that ends in `+` is followed by another of
+//! the same answer. `LIST n` are n strings, each a length, a line end and so many bytes. `!` begins what nobody asked for.
+
+use memchr::memchr;
+use tuple::{FieldId, Schema, TupleWriter};
+
+use super::*;
+use crate::dialogue::Dialogue;
+use crate::resync::next_line;
+use crate::{Probe, Protocol};
+
+const C: Direction = Direction::ClientToServer;
+const S: Direction = Direction::ServerToClient;
+
+tuple::fields! {
+    REQUEST: Text, None, "request", "its first word";
+    RESPONSE: Text, None, "response", "what is kept of it";
+    REQUEST_BYTES: U64, Bytes, "request_bytes", "its length";
+    RESPONSE_BYTES: U64, Bytes, "response_bytes", "its length";
+    RESPONSE_TIME_NS: I64, Nanoseconds, "response_time_ns", "response time";
+    TRANSFER_TIME_NS: I64, Nanoseconds, "transfer_time_ns", "transfer time";
+}
+
+static PROTOCOL: Protocol = Protocol {
+    name: "toy",
+    ports: &[],
+    tcp: true,
+    udp: false,
+    probe: |_, _| Probe::Request,
+    start: RequestResponse::<Toy>::start,
+};
+
+#[derive(Default)]
+struct Toy {
+    then: Then,
+}
+
+impl Messages for Toy {
+    const RESPONSE_TIME_NS: FieldId = RESPONSE_TIME_NS;
+    const TRANSFER_TIME_NS: Option<FieldId> = Some(TRANSFER_TIME_NS);
+    const BYTES: [Option<FieldId>; 2] = [Some(REQUEST_BYTES), Some(RESPONSE_BYTES)];
+    const BYTES_MIN: u32 = 3;
+    const HEAD_BYTES_MAX: usize = 100;
+    const KEPT_BYTES_MAX: usize = 12;
+    const TALK: Talk = Talk::Freely;
+
+    fn cut(&self, _: Direction, bytes: &[u8]) -> Cut {
+        match memchr(b'\n', bytes) {
+            None => Cut::NeedMore,
+            Some(0) => Cut::Filler(1),
+            Some(end) => match bytes[..end].strip_prefix(b"LIST ").map(number) {
+                Some(0) | None => Cut::Message { head: end + 1, body: 0 },
+                Some(rest) => Cut::Part { head: end + 1, body: 0, rest },
+            },
+        }
+    }
+
+    fn go_on(&self, _: Direction, rest: u64, bytes: &[u8]) -> Cut {
+        let Some(end) = memchr(b'\n', bytes) else { return Cut::NeedMore };
+        let (head, body) = (end + 1, number(&bytes[..end]));
+        if rest == 1 { Cut::Message { head, body } } else { Cut::Part { head, body, rest: rest - 1 } }
+    }
+
+    fn next(_: Direction, bytes: &[u8], from: usize) -> Option<usize> {
+        next_line(bytes, from)
+    }
+
+    fn believe(&self, direction: Direction, _: &[u8], found: Found) -> bool {
+        direction == C || found == Found::AnswerStart
+    }
+
+    fn request(&mut self, head: &[u8]) -> Expects {
+        if head.starts_with(b"TELL") { Expects::Nothing } else { Expects::Response }
+    }
+
+    fn response(&mut self, head: &[u8], asked: Option<&[u8]>) -> Role {
+        if asked.is_some_and(|asked| asked.starts_with(b"BYE")) {
+            self.then = Then::AnotherProtocol;
+        }
+        match head {
+            [b'!', b'!', ..] => Role::Aside,
+            [b'!', ..] => Role::Unsolicited,
+            [.., b'+', b'\n'] => Role::AnswerGoesOn,
+            _ => Role::Answer,
+        }
+    }
+
+    fn then(&self) -> Then {
+        self.then
+    }
+
+    fn write(request: Option<Said<'_>>, response: Option<Said<'_>>, w: &mut TupleWriter) {
+        let line = |head: &[u8]| head.escape_ascii().to_string().replace("\\n", "/");
+        if let Some(request) = request {
+            w.text(REQUEST, request.head.split(u8::is_ascii_whitespace).next().unwrap_or_default());
+        }
+        if let Some(response) = response {
+            w.text(RESPONSE, line(response.head).as_bytes());
+        }
+    }
+}
+
+fn number(text: &[u8]) -> u64 {
+    std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+fn talk() -> Dialogue {
+    let schema = Schema::of_parser("toy", 1, "", FIELDS, None, None);
+    let fields = &[
+        "request",
+        "request_bytes",
+        "response",
+        "response_bytes",
+        "response_time_ns",
+        "transfer_time_ns",
+        "quality",
+    ];
+    Dialogue::new(&PROTOCOL, schema, 0, fields)
+}
+
+#[test]
+fn messages_of_parts() {
+    let mut talk = talk();
+    talk.client("ASK a\n")
+        .server("LIST 3\n4\nab")
+        .server("c\n0\n10\n01234")
+        .server("56789")
+        .client("ASK b\n")
+        .server("b\n");
+    assert_eq!(
+        talk.rows(),
+        ["ASK 6 LIST 3/4/0/1 28 1000 2000 exact", "ASK 6 b/ 2 1000 0 exact"],
+        "the first bytes of the heads are kept"
+    );
+}
+
+#[test]
+fn missing_bytes_of_messages_of_parts() {
+    // Inside of a body; up to its end; and beyond.
+    let mut first = talk();
+    first.client("ASK a\n").server("LIST 2\n4\nab").gap(S, 1).server("c1\nx").client("ASK b\n").server("b\n");
+    assert_eq!(first.rows(), ["ASK 6 LIST 2/4/1/ 16 1000 2000 gap_body", "ASK 6 b/ 2 1000 0 exact"]);
+    let mut second = talk();
+    second.client("ASK a\n").server("LIST 2\n4\nab").gap(S, 2).server("1\nx");
+    assert_eq!(second.rows(), ["ASK 6 LIST 2/4/1/ 16 1000 2000 gap_body"]);
+    let mut third = talk();
+    third.client("ASK a\n").server("LIST 2\n4\nab").gap(S, 4).server("x");
+    assert_eq!(third.rows(), ["ASK 6 LIST 2/4/ - 1000 - gap_body"]);
+}
+
+#[test]
+fn requests_that_are_not_answered_and_answers_that_go_on() {
+    let mut talk = talk();
+    talk.client("TELL a\n\nMANY b\nASK c\n").server("b1+\n\nb2+").server("\nb3\n").server("c\n");
+    assert_eq!(
+        talk.rows(),
+        ["TELL 7 - - - - exact", "MANY 7 b1+/b2+/b3/ 11 1000 1000 exact", "ASK 6 c/ 2 3000 0 exact"]
+    );
+}
+
+#[test]
+fn what_nobody_asked_for() {
+    let mut talk = talk();
+    talk.server("!hello\n").client("MANY a\n").server("!!\n!x\na+\n!y\n").server("a\n");
+    assert_eq!(
+        talk.rows(),
+        [
+            "- - !hello/ 7 - 0 exact",
+            "- - !x/ 3 - 0 exact",
+            "- - !y/ 3 - 0 exact",
+            "MANY 7 a+/a/ 5 1000 1000 exact"
+        ]
+    );
+}
+
+/// It may hide nothing but what nobody asked for: what is behind it still answers the request.
+#[test]
+fn missing_bytes_of_what_nobody_asked_for() {
+    let mut talk = talk();
+    for _ in 0..3 {
+        talk.client("ASK a\n").server("a\n");
+    }
+    talk.gap(S, 9).client("ASK b\n").server("b\n").client("ASK c\n").server("c\n");
+    let rows = talk.rows();
+    assert_eq!(&rows[3..], ["ASK 6 b/ 2 1000 0 resync", "ASK 6 c/ 2 1000 0 exact"]);
+}
+
+#[test]
+fn an_answer_that_goes_on_is_broken_off_by_missing_bytes() {
+    let mut talk = talk();
+    talk.client("MANY a\n").server("a+\n").gap(S, 3).client("ASK b\n").server("b\n");
+    assert_eq!(talk.rows(), ["MANY 7 a+/ - 1000 - gap_body", "ASK 6 b/ 2 1000 0 resync"]);
+}
+
+#[test]
+fn heads_have_a_limit_of_their_own() {
+    let mut talk = talk();
+    talk.client("ASK ".to_owned() + &"x".repeat(90)).client("\n").server("a\n");
+    talk.client("ASK ".to_owned() + &"x".repeat(100)).client("\nASK b\n").server("b\n");
+    assert_eq!(talk.rows(), ["ASK 95 a/ 2 1000 0 exact", "- - b/ 2 - 0 half", "ASK 6 - - - - half"]);
+    assert_eq!(talk.counters.oversized_heads, 1);
+}
+
+#[test]
+fn another_protocol_follows() {
+    let mut talk = talk();
+    talk.client("ASK a\n").server("a\n");
+    assert!(!talk.is_done());
+    talk.client("BYE\n").server("so long\n\x16\x03\x01").client("\x16\x03\x01");
+    assert!(talk.is_done() && talk.hands_over());
+    assert_eq!(talk.rows(), ["ASK 6 a/ 2 1000 0 exact", "BYE 4 so long/ 8 1000 0 exact"]);
+}

@@ -1,0 +1,111 @@
+//! Transactions, and what was said unasked, written as tuples.
+
+use wire::Timestamp;
+
+use super::connection::RequestResponse;
+use super::lane::Message;
+use super::{Messages, Role, Said};
+use crate::pairing::{Outcome, Seen, Transaction};
+use crate::{Output, Quality};
+
+/// Most memory that a place in the queue keeps for the next head there.
+const KEPT_BYTES: usize = 1024;
+
+impl<M: Messages> RequestResponse<M> {
+    /// Writes what is over.
+    pub(super) fn flush(&mut self, out: &mut Output<'_>) {
+        let RequestResponse { transactions, emitted, .. } = self;
+        transactions.hand_out(|transaction| {
+            Row::of(transaction, !*emitted && out.flow.midstream).write(out);
+            *emitted = true;
+            let (request, response) = transaction.parts_mut();
+            for head in [&mut request.head, &mut response.head] {
+                if head.capacity() > KEPT_BYTES {
+                    *head = Vec::new();
+                }
+            }
+        });
+    }
+
+    /// Writes what the server said unasked.
+    pub(super) fn emit_unsolicited(&mut self, out: &mut Output<'_>) {
+        let message = &self.unsolicited;
+        let quality = if message.seen == Seen::Whole { Quality::Exact } else { Quality::GapBody };
+        Row { first: message.span.first, quality, request: None, response: Some(message) }.write(out);
+        if self.unsolicited.head.capacity() > KEPT_BYTES {
+            self.unsolicited.head = Vec::new();
+        }
+    }
+}
+
+struct Row<'a, M> {
+    first: Timestamp,
+    quality: Quality,
+    request: Option<&'a Message<M>>,
+    response: Option<&'a Message<M>>,
+}
+
+impl<M: Messages> Row<'_, M> {
+    /// `midway`: a pair would be the first of a connection that was joined midway.
+    fn of(transaction: &Transaction<Message<M>, Message<M>>, midway: bool) -> Row<'_, M> {
+        let (request, response) = (transaction.request(), transaction.response());
+        let mut row = Row { first: transaction.first(), quality: Quality::Half, request, response };
+        let is_silent = transaction.outcome() == Outcome::Silent && transaction.request_ended();
+        row.quality = match (request, response) {
+            (Some(_), Some(_)) if midway => Quality::Midstream,
+            (Some(_), Some(_)) if transaction.resynchronised() => Quality::Resync,
+            (Some(q), Some(r)) if q.seen != Seen::Whole || r.seen != Seen::Whole => Quality::GapBody,
+            (Some(_), Some(_)) if row.response_time().is_some_and(|ns| ns < 0) => Quality::Untimed,
+            (Some(_), Some(_)) if row.transfer_time().is_some_and(|ns| ns < 0) => Quality::Untimed,
+            (Some(_), Some(_)) => Quality::Exact,
+            (Some(q), None) if is_silent && q.seen == Seen::Whole => Quality::Exact,
+            (Some(_), None) if is_silent => Quality::GapBody,
+            _ => Quality::Half,
+        };
+        row
+    }
+
+    /// Last byte of the request to first byte of the response, where both were seen.
+    fn response_time(&self) -> Option<i64> {
+        let (request, response) = self.request.zip(self.response)?;
+        request.seen.has_end().then(|| response.span.first.since(request.span.last))
+    }
+
+    /// First to last byte of the response, where both were seen.
+    fn transfer_time(&self) -> Option<i64> {
+        let response = self.response.filter(|response| response.seen.has_end())?;
+        Some(response.span.last.since(response.span.first))
+    }
+
+    fn write(&self, out: &mut Output<'_>) {
+        let known = |time: Option<i64>| time.filter(|ns| *ns >= 0);
+        let (response_time, transfer_time) = (known(self.response_time()), known(self.transfer_time()));
+        out.emit(
+            self.first,
+            self.quality,
+            |_| true,
+            |w| {
+                M::write(self.request.map(Message::said), self.response.map(Message::said), w);
+                for (field, message) in M::BYTES.iter().zip([self.request, self.response]) {
+                    if let (Some(field), Some(m)) = (field, message.filter(|m| m.seen != Seen::Cut)) {
+                        w.u64(*field, m.bytes);
+                    }
+                }
+                if let Some(time) = response_time {
+                    w.i64(M::RESPONSE_TIME_NS, time);
+                }
+                if let (Some(field), Some(time)) = (M::TRANSFER_TIME_NS, transfer_time) {
+                    w.i64(field, time);
+                }
+            },
+        );
+    }
+}
+
+impl Said<'_> {
+    /// Whether it was not asked for.
+    #[must_use]
+    pub fn is_unsolicited(self) -> bool {
+        self.role == Role::Unsolicited
+    }
+}
