@@ -120,7 +120,13 @@ impl<W: Write> Conversation<W> {
         }
         (self.speaker, self.first, self.said, self.hidden) = (None, None, [0; 2], 0);
         self.line.clear();
-        writeln!(self.out, "flow {}  {}  {}", units::id(flow.id()), flow_community_id(flow), transport(key.protocol))?;
+        writeln!(
+            self.out,
+            "flow {}  {}  {}",
+            units::id(flow.id()),
+            flow_community_id(flow),
+            transport(key.protocol)
+        )?;
         writeln!(self.out, "> client {asks}{guess}\n< server {answers}\n")
     }
 

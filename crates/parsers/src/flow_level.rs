@@ -46,8 +46,11 @@ pub mod tcp_conn_time {
     #[must_use]
     pub fn schema() -> Schema {
         let doc = "SYN, and FIN or RST (the first that ends the connection), or expiry";
-        let facts =
-            &tuple::Facts { success: Some("flag = 'FIN'"), whole: Some("event = 'end'"), ..tuple::Facts::NONE };
+        let facts = &tuple::Facts {
+            success: Some("flag = 'FIN'"),
+            whole: Some("event = 'end'"),
+            ..tuple::Facts::NONE
+        };
         Schema { facts, ..Schema::of_parser("tcp_conn_time", 1, doc, FIELDS, Some(CONN_TIME_NS), None) }
     }
 

@@ -55,7 +55,6 @@ tuple::fields! {
 /// What the query language knows of commands.
 const FACTS: Facts = Facts {
     success: Some("error is null"),
-    whole: None,
     workload: Some(Workload {
         operation: "command",
         reads: commands::IS_READ,
@@ -63,6 +62,7 @@ const FACTS: Facts = Facts {
         status: "error",
         bytes: ["response_bytes", "request_bytes"],
     }),
+    ..Facts::NONE
 };
 
 /// The schema.

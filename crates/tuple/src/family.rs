@@ -88,10 +88,8 @@ mod tests {
     use super::*;
     use crate::{Facts, HASH};
 
-    const FACTS: Facts = Facts {
-        families: &[Family { name: "head", doc: "a field of the head", fold: HASH }],
-        ..Facts::NONE
-    };
+    const FACTS: Facts =
+        Facts { families: &[Family { name: "head", doc: "a field of the head", fold: HASH }], ..Facts::NONE };
 
     #[test]
     fn a_column_has_one_name_however_it_is_written() {

@@ -72,7 +72,9 @@ pub fn follow(flags: &FollowFlags, quiet: bool) -> anyhow::Result<Ended> {
 fn check_paths(flags: &FollowFlags) -> anyhow::Result<()> {
     let dash = |path: &Path| path == Path::new("-");
     if replay::asked(&flags.read)? {
-        return Err(wrong_flags("a recording has no packets to follow: name the captures that it was made of"));
+        return Err(wrong_flags(
+            "a recording has no packets to follow: name the captures that it was made of",
+        ));
     }
     if flags.read.iter().filter(|path| dash(path)).count() > 1 {
         return Err(wrong_flags("standard input (-) can be read once only"));

@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::Context;
 use capture::live::Stop;
 use capture::seccomp::Files;
-use monitor::job::Config;
 use monitor::Input;
+use monitor::job::Config;
 use plan::{MonitorSpec, Plan, Sample};
 use recording::Head;
 use sinks::{ResultHead, Sink};
@@ -308,8 +308,7 @@ fn check_paths(flags: &WorkFlags, output: Option<&Path>) -> anyhow::Result<()> {
         ));
     }
     let write = flags.write.as_deref().filter(|path| !dash(path));
-    let written: Vec<&Path> =
-        [output, flags.summary_json.as_deref(), write].into_iter().flatten().collect();
+    let written: Vec<&Path> = [output, flags.summary_json.as_deref(), write].into_iter().flatten().collect();
     let read = flags.read.iter().chain(&flags.text.query_file).chain(&flags.text.hosts);
     let read: Vec<&Path> = read.map(AsRef::as_ref).collect();
     written.iter().try_for_each(|path| output::refuse_inputs(path, &read))?;

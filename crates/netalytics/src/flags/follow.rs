@@ -74,7 +74,10 @@ impl FromStr for FlowName {
         match u64::from_str_radix(text, 16) {
             Ok(id) if is_id => Ok(FlowName::Id(id)),
             _ if is_community_id => Ok(FlowName::CommunityId(text.to_owned())),
-            _ => Err("16 hexadecimal digits, as the column id has them, or 1: and the rest of a Community ID".into()),
+            _ => {
+                Err("16 hexadecimal digits, as the column id has them, or 1: and the rest of a Community ID"
+                    .into())
+            }
         }
     }
 }

@@ -238,7 +238,7 @@ impl Connection {
     #[inline]
     fn client_packets<'a>(&mut self, segment: Segment<'a>, out: &mut Output<'_>) -> Segment<'a> {
         let mut rest = segment.bytes;
-        while !self.session.done {
+        while !rest.is_empty() && !self.session.done {
             let keep = self.session.client_keep();
             let framing = &mut self.lanes[Direction::ClientToServer as usize].framing;
             framing.set_place(segment.behind(segment.bytes.len() - rest.len()).place);
@@ -298,7 +298,7 @@ impl Connection {
     #[inline]
     fn server_packets<'a>(&mut self, segment: Segment<'a>, out: &mut Output<'_>) -> Segment<'a> {
         let mut rest = segment.bytes;
-        while !self.session.done {
+        while !rest.is_empty() && !self.session.done {
             if self.session.in_rows() {
                 self.skip_rows(&mut rest, segment.ts);
             }

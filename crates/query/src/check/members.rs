@@ -41,7 +41,9 @@ pub(super) fn missing(at: &Atom, name: &str) -> Diagnostic {
         return Diagnostic::new(at.span, format!("more than {MEMBERS_MAX} fields of heads in one query"));
     }
     let error = Diagnostic::new(at.span, format!("{} names no field of a head", quoted(name)));
-    error.expected(format!("`{family}.` and a name of letters, digits, - and _, such as {family}.x_request_id"))
+    error.expected(format!(
+        "`{family}.` and a name of letters, digits, - and _, such as {family}.x_request_id"
+    ))
 }
 
 /// What a field that the schema does not have may have been meant for.
@@ -64,7 +66,11 @@ mod tests {
                     schema.members().map(name).collect::<Vec<_>>()
                 };
                 let names: Vec<String> = checked.inputs.iter().flat_map(|input| of(&input.schema)).collect();
-                assert_eq!(Ok(&names.iter().map(String::as_str).collect::<Vec<_>>()[..]), expected, "{query}");
+                assert_eq!(
+                    Ok(&names.iter().map(String::as_str).collect::<Vec<_>>()[..]),
+                    expected,
+                    "{query}"
+                );
             }
             Err(errors) => {
                 let rendered = crate::render(&errors, query);
@@ -78,7 +84,10 @@ mod tests {
     fn names_become_columns() {
         check("PARSE http WHERE status = 500", Ok(&[]));
         check("PARSE mysql_query WHERE query = 'request_header.x'", Ok(&[]));
-        check("PARSE http WHERE request_header.x_request_id = 'a'", Ok(&["http.request_header.x_request_id"]));
+        check(
+            "PARSE http WHERE request_header.x_request_id = 'a'",
+            Ok(&["http.request_header.x_request_id"]),
+        );
         check(
             "PARSE http WHERE Request_Header.X_ID is null or http.request_header.x_id like 'a%' \
              PROCESS (count-top-k: key=response_header.via)",
@@ -90,7 +99,10 @@ mod tests {
             Ok(&["http.request_header.a", "http_get.request_header.a"]),
         );
         check("PARSE http -- request_header.a\n WHERE status = 1", Ok(&[]));
-        check("PARSE http WHERE request_header.X-Request-ID = 'a'", Ok(&["http.request_header.x_request_id"]));
+        check(
+            "PARSE http WHERE request_header.X-Request-ID = 'a'",
+            Ok(&["http.request_header.x_request_id"]),
+        );
         check("PARSE http PROCESS (group-count: group='request_header.a')", Ok(&["http.request_header.a"]));
     }
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use plan::Column;
 use tuple::{Facts, Field, FieldId, Schema};
 
+use super::members;
 use crate::Diagnostic;
 use crate::aliases;
 use crate::ast::Atom;
 use crate::blocks::BLOCKS;
 use crate::error::quoted;
 use crate::nearest::{did_you_mean, nearest, one_of};
-use super::members;
 
 /// Where names are looked up.
 #[derive(Clone, Copy)]
@@ -224,6 +224,8 @@ fn no_field(name: &Atom, field: &str, schema: &Schema) -> Diagnostic {
     match nearest(field, fields()) {
         Some(meant) => error.hint(format!("did you mean `{meant}`?")),
         // The parser's own fields come last and tell the most.
-        None => error.maybe_hint(members::hint(field, schema)).expected(one_of(fields().skip(tuple::common::FIELDS.len()).chain(fields().take(2)))),
+        None => error
+            .maybe_hint(members::hint(field, schema))
+            .expected(one_of(fields().skip(tuple::common::FIELDS.len()).chain(fields().take(2)))),
     }
 }
