@@ -238,7 +238,7 @@ impl Connection {
     #[inline]
     fn client_packets<'a>(&mut self, segment: Segment<'a>, out: &mut Output<'_>) -> Segment<'a> {
         let mut rest = segment.bytes;
-        while !rest.is_empty() && !self.session.done {
+        while !self.session.done {
             let keep = self.session.client_keep();
             let framing = &mut self.lanes[Direction::ClientToServer as usize].framing;
             framing.set_place(segment.behind(segment.bytes.len() - rest.len()).place);
@@ -246,6 +246,9 @@ impl Connection {
             if !self.session.client_packet(&packet, out) {
                 self.lose(Direction::ClientToServer, out);
                 out.counters.skipped_bytes += rest.len() as u64;
+                break;
+            }
+            if rest.is_empty() {
                 break;
             }
         }
@@ -298,7 +301,7 @@ impl Connection {
     #[inline]
     fn server_packets<'a>(&mut self, segment: Segment<'a>, out: &mut Output<'_>) -> Segment<'a> {
         let mut rest = segment.bytes;
-        while !rest.is_empty() && !self.session.done {
+        while !self.session.done {
             if self.session.in_rows() {
                 self.skip_rows(&mut rest, segment.ts);
             }
@@ -315,6 +318,9 @@ impl Connection {
                 let rest = segment.behind(segment.bytes.len() - rest.len());
                 self.begin_packed(rest.place.seq, out);
                 return rest;
+            }
+            if rest.is_empty() {
+                break;
             }
         }
         segment.behind(segment.bytes.len())
