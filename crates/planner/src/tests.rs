@@ -150,7 +150,7 @@ fn the_real_parsers_have_what_queries_rely_on() {
         with(|facts| facts.workload.is_some()).map(|p| format!("PARSE {p} PROCESS workload-profile"));
     let papers = [PAPER_1, PAPER_2, PAPER_3, PAPER_4].map(str::to_owned);
     let all: Vec<String> = successes.chain(workloads).chain(papers).collect();
-    assert_eq!(all.len(), 8 + 7 + 4, "parsers that know their successes, and their workloads: {all:?}");
+    assert!(all.len() >= 8 + 7 + 4, "parsers that know their successes, and their workloads: {all:?}");
     for text in &all {
         if let Err(errors) = query::check(text, &schemas, &hosts) {
             panic!("{}", query::render(&errors, text));
