@@ -1,16 +1,14 @@
 //! The contract of the two planes: what a query makes monitors do ([`MonitorSpec`]) and what happens to the tuples
-//! they emit ([`Dataflow`]), and which columns their results have ([`result::schema`]). Types, immutable once made;
-//! nothing after a [`Plan`] makes a choice.
+//! they emit ([`Dataflow`]). Types only, immutable once made; nothing after a [`Plan`] makes a choice.
 
 #![forbid(unsafe_code)]
 
 pub mod dataflow;
 pub mod monitor_spec;
-pub mod result;
 
 pub use dataflow::{
-    Aggregate, Aggregated, Column, Compare, Dataflow, Direction, GroupBy, Input, Literal, Pipeline,
-    Predicate, Profile, Selection, SortKey, TopK, Total, Value, Window,
+    Aggregate, Column, Compare, Dataflow, GroupBy, Input, Literal, Pipeline, Predicate, Profile, TopK, Value,
+    Window,
 };
 pub use monitor_spec::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample};
 

@@ -79,11 +79,11 @@ fn columns(query: &Query, dataflow: &Dataflow, input: usize, own: Option<&Predic
         read_by(predicate, &mut read);
     }
     for pipeline in &dataflow.pipelines {
-        pipeline.values.iter().for_each(|v| read(v.column));
+        pipeline.value.iter().for_each(|v| read(v.column));
         pipeline.group.iter().for_each(|g| read(g.column));
-        pipeline.aggregates.iter().for_each(|a| match &a.aggregate {
+        pipeline.aggregates.iter().for_each(|a| match a {
             Aggregate::Distinct(column) => read(*column),
-            Aggregate::Success(predicate) | Aggregate::Ratio(predicate) => read_by(predicate, &mut read),
+            Aggregate::Success(predicate) => read_by(predicate, &mut read),
             _ => {}
         });
         if let Some(profile) = &pipeline.profile {
@@ -101,8 +101,8 @@ fn columns(query: &Query, dataflow: &Dataflow, input: usize, own: Option<&Predic
     if query.sample == Sample::Auto && input == 0 {
         fields.push(common::SAMPLE_RATE);
     }
-    let is_per_second = |p: &Pipeline| p.aggregates.iter().any(|a| a.aggregate.is_per_second());
-    let timed = |p: &Pipeline| p.window.is_some() || p.profile.is_some() || is_per_second(p);
+    let timed =
+        |p: &Pipeline| p.window.is_some() || p.profile.is_some() || p.aggregates.contains(&Aggregate::Rate);
     if joined || dataflow.pipelines.iter().any(timed) {
         fields.push(common::TS_END);
     }

@@ -1,6 +1,6 @@
 //! The structure of a query's text: clauses, lists, conditions. Names are as written and mean nothing yet.
 
-use plan::{Compare, Direction};
+use plan::Compare;
 
 use crate::Span;
 
@@ -24,7 +24,7 @@ pub struct Query {
 }
 
 /// A name, an address or a literal, as written; of quoted text, what is between the quotes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Atom {
     /// The text.
     pub text: String,
@@ -55,19 +55,13 @@ pub enum Expr {
     Truth(Atom),
 }
 
-/// One processor of PROCESS, and what is said of its rows.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// One processor of PROCESS.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Processor {
     /// The chain of blocks: `diff-group`.
     pub name: Atom,
     /// Its arguments.
     pub args: Vec<Arg>,
-    /// HAVING.
-    pub having: Option<Expr>,
-    /// ORDER BY.
-    pub order_by: Vec<(Atom, Direction)>,
-    /// LIMIT n ROWS: `n`.
-    pub rows_max: Option<Atom>,
 }
 
 /// An argument: `group=srcIP, destIP`.
@@ -75,17 +69,6 @@ pub struct Processor {
 pub struct Arg {
     /// What stands before `=`.
     pub name: Atom,
-    /// What stands behind it; one or more. Of a condition its text.
+    /// What stands behind it; one or more.
     pub values: Vec<Atom>,
-    /// The same, where conditions are meant.
-    pub conditions: Vec<Condition>,
-}
-
-/// A condition, and the name that its column shall have.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Condition {
-    /// What has to be true.
-    pub expr: Expr,
-    /// AS.
-    pub name: Option<Atom>,
 }

@@ -274,12 +274,7 @@ impl Engine {
     #[must_use]
     pub fn counters(&self) -> Counters {
         let mut counters = self.rest.counters;
-        for pipeline in &self.rest.pipelines {
-            counters.sums_saturated += pipeline.sums_saturated();
-            let (filtered, beyond_limit) = pipeline.rows_left_out();
-            counters.rows_filtered += filtered;
-            counters.rows_beyond_limit += beyond_limit;
-        }
+        counters.sums_saturated += self.rest.pipelines.iter().map(Work::sums_saturated).sum::<u64>();
         if let Some(join) = &self.join {
             counters.add(join.counters());
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plan::{Aggregate, Aggregated, Column, Dataflow, Input, Predicate};
+use plan::{Aggregate, Column, Dataflow, Input, Predicate};
 use tuple::FieldId;
 
 use crate::ops::join::{SAME_IN_ALL, joined_schema};
@@ -32,14 +32,12 @@ pub fn flat(dataflow: &Dataflow) -> Dataflow {
     let filter = (!filters.is_empty()).then_some(Predicate::And(filters));
     let mut pipelines = dataflow.pipelines.clone();
     for pipeline in &mut pipelines {
-        pipeline.values.iter_mut().for_each(|value| value.column = moved(value.column));
+        pipeline.value.iter_mut().for_each(|value| value.column = moved(value.column));
         pipeline.group.iter_mut().for_each(|group| group.column = moved(group.column));
-        for Aggregated { aggregate, .. } in &mut pipeline.aggregates {
+        for aggregate in &mut pipeline.aggregates {
             match aggregate {
                 Aggregate::Distinct(column) => *column = moved(*column),
-                Aggregate::Success(predicate) | Aggregate::Ratio(predicate) => {
-                    *predicate = renamed(predicate, &moved)
-                }
+                Aggregate::Success(predicate) => *predicate = renamed(predicate, &moved),
                 _ => {}
             }
         }

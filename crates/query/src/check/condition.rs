@@ -198,9 +198,8 @@ fn literal(field: &Field, unit_written: bool, value: &Atom) -> Result<Literal, O
         DataType::Text => Err(Some(format!("write '{text}'"))),
         DataType::Bool if text.eq_ignore_ascii_case("true") => Ok(Literal::Bool(true)),
         DataType::Bool if text.eq_ignore_ascii_case("false") => Ok(Literal::Bool(false)),
-        DataType::F64 if matches!(field.unit, Unit::None | Unit::PerSecond | Unit::Fraction | Unit::Id) => {
+        DataType::F64 if !matches!(field.unit, Unit::Nanoseconds | Unit::Bytes | Unit::EpochNanoseconds) => {
             let percent = text.ends_with('%') && field.unit != Unit::Fraction;
-            let text = if field.unit == Unit::PerSecond { text.trim_end_matches("/s") } else { text };
             literal::real(text).ok().filter(|_| !percent).map(Literal::F64).ok_or(None)
         }
         DataType::U64 | DataType::I64 | DataType::F64 => {
@@ -229,7 +228,6 @@ fn integer(unit: Unit, unit_written: bool, text: &str) -> Result<i128, Bad> {
             Err(Bad::NoUnit) => bare(),
             result => result,
         },
-        Unit::BytesPerSecond => integer(Unit::Bytes, unit_written, text.strip_suffix("/s").unwrap_or(text)),
         Unit::EpochNanoseconds => match iso_time::epoch_ns(text) {
             Some(nanos) => Ok(nanos.into()),
             None => literal::duration_ns(text).map(i128::from).or_else(|_| bare()),
@@ -264,7 +262,6 @@ fn wanted(field: &Field) -> &'static str {
         (_, Unit::Nanoseconds) => "a duration such as 100ms or 1.5s",
         (_, Unit::EpochNanoseconds) => "a time such as '2026-01-31T12:00:00Z'",
         (_, Unit::Bytes) => "a size such as 1500, 10kB or 4KiB",
-        (_, Unit::BytesPerSecond) => "bytes per second such as 1500, 10kB/s or 4MB/s",
         (_, Unit::Id) => "an id of 16 hexadecimal digits",
         (_, Unit::Fraction) => "a share such as 0.95 or 95%",
         (DataType::F64, _) => "a number",

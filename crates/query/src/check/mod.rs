@@ -6,7 +6,6 @@ mod condition;
 mod members;
 mod names;
 mod processor;
-mod selection;
 mod workload;
 
 use std::sync::Arc;
@@ -42,7 +41,7 @@ pub(crate) fn check(
     let (from, to) = (address::list(&ast.from, hosts, errors), address::list(&ast.to, hosts, errors));
     let filter = filter(&ast.filters, &scope, hosts, errors);
     let (limit, sample) = (limit(&ast.limits, errors), sample(ast.sample.as_ref(), errors));
-    let processors = processor::list(&ast.processors, &scope, filter.as_ref(), hosts, errors);
+    let processors = processor::list(&ast.processors, &scope, filter.as_ref(), errors);
     let wholes = processor::only_wholes(&processors, &scope);
     let inputs = parsers.into_iter().zip(wholes).map(|(schema, filter)| Input { schema, filter }).collect();
     let processors = processors.into_iter().map(|p| p.processor).collect();

@@ -1,6 +1,6 @@
 //! The processor `workload-profile`: which columns of its parser it reads.
 
-use plan::{Column, Pipeline, Profile, Selection};
+use plan::{Column, Pipeline, Profile};
 use tuple::common;
 
 use super::condition::builtin;
@@ -25,13 +25,12 @@ impl ProcessorReader<'_> {
             let error = Diagnostic::new(place, "`workload-profile` stands alone");
             self.errors.push(error.hint("write the other blocks as a processor of their own"));
         }
-        for name in ["group", "value", "q", "slide", "by", "of"] {
+        for name in ["group", "value", "q", "slide"] {
             if let Some(arg) = self.arg(name) {
                 let message = format!("`{name}` is of no use with `workload-profile`");
                 self.errors.push(Diagnostic::new(arg.name.span, message));
             }
         }
-        self.nothing_is_selected();
         let key = self.arg("key").and_then(|arg| self.column(arg));
         let k = self.whole_number("k", K_MAX).unwrap_or(K);
         let (near, window) = (self.near(), self.window());
@@ -75,13 +74,12 @@ impl ProcessorReader<'_> {
         let processor = Pipeline {
             name,
             value_required: false,
-            values: Vec::new(),
+            value: None,
             group: Vec::new(),
             aggregates: Vec::new(),
             top_k: None,
             window,
             groups_max,
-            selection: Selection::default(),
             profile: Some(profile),
         };
         Some(Checked { processor, success: None })

@@ -41,7 +41,7 @@ impl Reader<'_> {
         condition
     }
 
-    pub(super) fn condition(&mut self, depth: u32) -> Option<Expr> {
+    fn condition(&mut self, depth: u32) -> Option<Expr> {
         let mut any = vec![self.conjunction(depth)?];
         while self.eat_word("or").is_some() {
             any.push(self.conjunction(depth)?);

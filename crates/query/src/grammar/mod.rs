@@ -7,7 +7,6 @@
 
 mod condition;
 mod processor;
-mod selection;
 
 use crate::ast::{Atom, Query};
 use crate::lexer::{self, Kind, Shape, Token};
@@ -16,8 +15,6 @@ use crate::{Diagnostic, Span, error};
 
 /// The clauses, in the order they are usually written.
 const CLAUSES: [&str; 7] = ["PARSE", "FROM", "TO", "WHERE", "LIMIT", "SAMPLE", "PROCESS"];
-/// Clauses of a processor.
-const OF_PROCESSORS: [&str; 2] = ["HAVING", "ORDER"];
 
 /// Reads a query; what has no structure is left out of it and named in the errors.
 pub(crate) fn query(text: &str) -> (Query, Vec<Diagnostic>) {
@@ -76,25 +73,7 @@ impl<'a> Reader<'a> {
             "WHERE" => query.filters.extend(self.condition_clause()),
             "LIMIT" => query.limits.extend(self.list(Shape::Value, "a limit such as 90s or 5000p")),
             "SAMPLE" => query.sample = self.sample().or(query.sample.take()),
-            "HAVING" | "ORDER" => self.without_processor(clause),
             _ => query.processors.extend(self.processors()),
-        }
-    }
-
-    /// A clause of a processor that does not stand behind one.
-    fn without_processor(&mut self, clause: &str) {
-        let span = Span::new(self.at - clause.len(), self.at);
-        let (clause, example) = match clause {
-            "HAVING" => ("HAVING", "HAVING count > 10"),
-            _ => ("ORDER BY", "ORDER BY count DESC"),
-        };
-        let error =
-            Diagnostic::new(span, format!("{clause} stands behind a processor, whose rows it is about"));
-        self.report(error.hint(format!("as in PROCESS (group-count) {example}")));
-        if clause == "HAVING" {
-            self.having();
-        } else {
-            self.order_by();
         }
     }
 
@@ -203,8 +182,7 @@ impl<'a> Reader<'a> {
     fn clause_of(&self, token: &Token) -> Option<&'static str> {
         let word = &self.text[token.span.range()];
         let is_word = token.kind == Kind::Word;
-        let clauses = CLAUSES.into_iter().chain(OF_PROCESSORS);
-        clauses.into_iter().find(|clause| is_word && clause.eq_ignore_ascii_case(word))
+        CLAUSES.into_iter().find(|clause| is_word && clause.eq_ignore_ascii_case(word))
     }
 
     fn peek(&self, shape: Shape) -> Token {

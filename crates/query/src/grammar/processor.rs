@@ -1,15 +1,14 @@
 //! The grammar of PROCESS. A value list goes on until the next `name=`.
 //!
 //! ```text
-//! processors = processor [selection] {[,] processor [selection]}       processor = "(" name [":" args] ")" | name
+//! processors = processor {[,] processor}       processor = "(" name [":" args] ")" | name
 //! args       = name "=" values {, name "=" values}      values = value {, value} | "(" value {, value} ")"
-//!            | of "=" condition [AS name] {, condition [AS name]}      each condition in brackets
 //! ```
 
 use super::Reader;
 use plan::Compare;
 
-use crate::ast::{Arg, Atom, Condition, Expr, Processor};
+use crate::ast::{Arg, Atom, Processor};
 use crate::lexer::{Kind, Shape};
 use crate::{Diagnostic, Span};
 
@@ -24,13 +23,9 @@ impl Reader<'_> {
                 continue;
             }
             if let Some(open) = self.eat('(') {
-                let mut processor = self.bracketed(open);
-                processor.iter_mut().for_each(|processor| self.selection(processor));
-                processors.extend(processor);
+                processors.extend(self.bracketed(open));
             } else if let Some(name) = self.atom(Shape::Name) {
-                let mut processor = self.bare(name);
-                self.selection(&mut processor);
-                processors.push(processor);
+                processors.push(self.bare(name));
             } else {
                 self.unexpected(WHAT);
                 self.at = self.peek(Shape::Name).span.end;
@@ -56,7 +51,7 @@ impl Reader<'_> {
         }
         let args = self.args();
         self.close(Some(open), "`,` or `)`");
-        Some(Processor { name, args, ..Processor::default() })
+        Some(Processor { name, args })
     }
 
     /// A processor without brackets has no arguments; those it is given are read and complained of.
@@ -71,7 +66,7 @@ impl Reader<'_> {
             let written = &self.text[name.span.to(last.span).range()];
             self.report(error.hint(format!("write {}", crate::error::quoted(&format!("({written})")))));
         }
-        Processor { name, args, ..Processor::default() }
+        Processor { name, args }
     }
 
     fn args(&mut self) -> Vec<Arg> {
@@ -87,14 +82,8 @@ impl Reader<'_> {
             }
             let Some(name) = self.atom(Shape::Name) else { break };
             self.at = self.peek(Shape::Name).span.end;
-            let conditions =
-                if name.text.eq_ignore_ascii_case("of") { self.arg_conditions() } else { Vec::new() };
-            let values = match conditions.as_slice() {
-                [] => self.arg_values(),
-                conditions => conditions.iter().map(|(place, _)| place.clone()).collect(),
-            };
-            let conditions = conditions.into_iter().map(|(_, named)| named).collect();
-            args.extend((!values.is_empty()).then_some(Arg { name, values, conditions }));
+            let values = self.arg_values();
+            args.extend((!values.is_empty()).then_some(Arg { name, values }));
             if self.at_arg() {
                 self.unexpected("`,` before the next argument");
             }
@@ -118,55 +107,6 @@ impl Reader<'_> {
                 return values;
             }
         }
-    }
-
-    /// Conditions, each in brackets, and as they are written; one that is just a column needs none.
-    fn arg_conditions(&mut self) -> Vec<(Atom, Condition)> {
-        let mut conditions = Vec::new();
-        loop {
-            let start = self.peek(Shape::Value).span.start;
-            let expr = match self.eat('(') {
-                Some(open) => {
-                    let inner = self.condition(0);
-                    if inner.is_none() {
-                        self.skip_to(&[')', ';']);
-                    }
-                    self.close(Some(open), "`and`, `or` or `)`");
-                    inner
-                }
-                None => self.bare_condition(),
-            };
-            let span = Span::new(start, self.at);
-            let name = self.eat_word("as").and_then(|_| self.atom(Shape::Name));
-            let Some(expr) = expr else { return conditions };
-            let text = self.text[span.range()].to_owned();
-            conditions.push((Atom { text, span, quoted: false }, Condition { expr, name }));
-            let before = self.at;
-            if self.eat(',').is_none() || self.at_arg() || self.at_end_of_list() {
-                self.at = before;
-                return conditions;
-            }
-        }
-    }
-
-    /// A condition without brackets: just a column; what is more is read and complained of.
-    fn bare_condition(&mut self) -> Option<Expr> {
-        let start = self.peek(Shape::Value).span.start;
-        let column = self.atom(Shape::Name)?;
-        if let Kind::Mark(_) | Kind::End = self.peek(Shape::Name).kind {
-            return Some(Expr::Truth(column));
-        }
-        if self.peek(Shape::Name).kind == Kind::Word && self.eat_word("as").is_some() {
-            self.at = column.span.end;
-            return Some(Expr::Truth(column));
-        }
-        self.at = start;
-        let condition = self.condition(0)?;
-        let span = Span::new(start, self.at);
-        let written = format!("of=({})", &self.text[span.range()]);
-        let error = Diagnostic::new(span, "a condition stands in brackets");
-        self.report(error.hint(format!("write {}", crate::error::quoted(&written))));
-        Some(condition)
     }
 
     /// Whether `name=` comes next.
