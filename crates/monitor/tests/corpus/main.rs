@@ -10,6 +10,7 @@ mod loss;
 mod memcached;
 mod mysql;
 mod nfs;
+mod redis;
 mod support;
 mod tunnels;
 mod workers;
