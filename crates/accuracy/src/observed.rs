@@ -84,9 +84,10 @@ impl Observed {
             ts: batch.i64(common::TS).value(row),
             ts_end: batch.i64(common::TS_END).value(row),
             quality: batch.text(common::QUALITY).value(row).to_owned(),
-            asked: ["method", "command", "operation", "procedure"]
-                .into_iter()
-                .any(|field| find(field).is_some()),
+            asked: find("push") != Some(&Value::Number(1))
+                && ["method", "command", "operation", "procedure"]
+                    .into_iter()
+                    .any(|field| find(field).is_some()),
             response_time: number("response_time_ns"),
             transfer_time: number("transfer_time_ns"),
             values,

@@ -129,3 +129,48 @@ fn shop_commands_are_those_of_memcached() {
     got.sort_unstable();
     assert_eq!(got, want);
 }
+
+/// `cmdstat_client|reply:calls=3,…,rejected_calls=0,…`; a command that Redis does not know is not counted there.
+#[test]
+fn redis_commands_are_those_of_the_server() {
+    let folder = captures().join("redis");
+    let stats = std::fs::read_to_string(folder.join("commandstats.txt")).expect("the server's statistics");
+    let mut want = BTreeMap::<String, u64>::new();
+    for line in stats.lines().filter_map(|line| line.strip_prefix("cmdstat_")) {
+        let (name, numbers) = line.split_once(':').expect("a name and numbers");
+        let number = |of: &str| {
+            let text = numbers.split(',').find_map(|field| field.strip_prefix(of)?.strip_prefix('='));
+            text.expect("it is there").parse::<u64>().expect("a number")
+        };
+        // Asked for by the recording, not over the network.
+        let own = u64::from(name == "config|resetstat");
+        let command = name.split('|').next().unwrap_or_default().to_uppercase();
+        *want.entry(command).or_default() += number("calls") + number("rejected_calls") - own;
+    }
+    let mut got = BTreeMap::<String, u64>::new();
+    for row in rows("PARSE redis WHERE push = false or push is null", &folder.join("in.pcap")) {
+        assert_eq!(row["quality"], "exact", "{row}");
+        *got.entry(row["command"].as_str().expect("a command").to_owned()).or_default() += 1;
+    }
+    assert_eq!(got.remove("NOSUCH"), Some(1));
+    assert_eq!(got, want);
+}
+
+/// The rows that a reader of RESP in Python finds, which shares nothing with the product.
+#[test]
+fn redis_numbers_are_those_of_another_reader() {
+    let folder = captures().join("redis");
+    for name in ["commands", "times", "bytes"] {
+        let output = Command::new("python3")
+            .arg(folder.join("expected.py"))
+            .arg(folder.join("in.pcap"))
+            .arg(name)
+            .output();
+        let Ok(output) = output else {
+            return testkit::loudly("NO python3: this test has checked NOTHING");
+        };
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let expected = std::fs::read_to_string(folder.join(format!("expected-{name}.jsonl"))).expect("rows");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{name}");
+    }
+}

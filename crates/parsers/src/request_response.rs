@@ -143,6 +143,8 @@ pub enum Role {
     Unsolicited,
     /// It answers nothing, and nobody wants to know of it.
     Aside,
+    /// It is a part of an answer of which not all was seen, and nobody knows of which.
+    Fragment,
 }
 
 /// What comes behind a message.

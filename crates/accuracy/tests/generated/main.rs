@@ -5,6 +5,7 @@
 mod http;
 mod memcached;
 mod mysql;
+mod redis;
 mod talk;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -129,4 +130,9 @@ fn memcached_text() {
 #[test]
 fn memcached_binary() {
     check("memcached", memcached::binary);
+}
+
+#[test]
+fn redis() {
+    check("redis", redis::conversation);
 }

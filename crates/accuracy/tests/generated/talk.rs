@@ -52,6 +52,8 @@ impl Conversation {
         let slides = self.habit == Habit::Slides && depth > 1 && rng.chance(0.3);
         // Packets up to where a request follows while others are under way, and the answer to one of those.
         let (mut asked, mut answered, mut plain, mut slid) = (0, 0, 0, 0);
+        // What was answered with silence is not heard.
+        let mut has_heard = false;
         let all = self.exchanges.len();
         while answered < all {
             let may_ask = if slides {
@@ -64,7 +66,8 @@ impl Conversation {
             let batch = &self.exchanges[asked..all.min(asked + may_ask)];
             let answerable = |all: &[Exchange]| all.iter().any(|e| !e.answer.is_empty());
             let under_way = answered > 0 && answerable(&self.exchanges[answered..asked]);
-            slid += usize::from(slides && under_way && answerable(batch));
+            slid += usize::from(slides && under_way && has_heard && answerable(batch));
+            has_heard &= batch.is_empty();
             asked += batch.len();
             if rng.chance(0.7) {
                 let together: Vec<u8> = batch.iter().flat_map(|e| e.question.clone()).collect();
@@ -79,6 +82,7 @@ impl Conversation {
             let n = 1 + rng.below((asked - answered) as u64) as usize;
             let answers = &self.exchanges[answered..answered + n];
             answered += n;
+            has_heard |= answerable(answers);
             if rng.chance(0.3) {
                 let together: Vec<u8> = answers.iter().flat_map(|e| e.answer.clone()).collect();
                 if !together.is_empty() {

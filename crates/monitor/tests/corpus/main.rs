@@ -12,6 +12,7 @@ mod loss;
 mod memcached;
 mod mysql;
 mod nfs;
+mod redis;
 mod support;
 mod tunnels;
 mod workers;

@@ -83,7 +83,7 @@ impl Subscriptions {
             self.to_come = if named > 0 { named - 1 } else { all.saturating_sub(1) };
         } else {
             // Of an answer of which the beginning was not seen, or not what it answers.
-            return Role::Aside;
+            return Role::Fragment;
         }
         if self.to_come == 0 { Role::Answer } else { Role::AnswerGoesOn }
     }

@@ -185,9 +185,9 @@ fn commands_without_replies() {
             "CLIENT - 2 - - - - exact",
             "SET a 2 - - - - exact",
             "CLIENT - 2 - - - - exact",
-            "CLIENT - 2 - - false 1000 exact",
             "CLIENT - 2 - - - - exact",
             "SET a 2 - - - - exact",
+            "CLIENT - 2 - - false 1000 exact",
             "GET a 1 true - false 1000 exact",
         ],
     );

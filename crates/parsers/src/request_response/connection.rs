@@ -195,6 +195,7 @@ impl<M: Messages> RequestResponse<M> {
         self.answering = match (role, self.open) {
             (Role::Unsolicited, _) => Answering::Unsolicited,
             (Role::Aside, _) => Answering::Aside,
+            (Role::Fragment, _) => Answering::Fragment,
             (Role::Answer | Role::AnswerGoesOn, Some(spot)) => Answering::Request(spot),
             (Role::Answer | Role::AnswerGoesOn, None) => {
                 let kept = &head[..head.len().min(M::KEPT_BYTES_MAX)];
@@ -207,9 +208,9 @@ impl<M: Messages> RequestResponse<M> {
         if let Answering::Request(spot) = self.answering {
             self.open = (role == Role::AnswerGoesOn).then_some(spot);
         }
-        if let Answering::Unsolicited | Answering::Aside = self.answering {
+        if !matches!(self.answering, Answering::Request(_)) {
             self.unsolicited.begin(span, role);
-            if part.rest.is_none() {
+            if role != Role::Fragment && part.rest.is_none() {
                 transactions.pass(direction, place.seq, place.behind(self.server.bytes));
             }
         }
@@ -231,7 +232,10 @@ impl<M: Messages> RequestResponse<M> {
     pub(super) fn finish(&mut self, direction: Direction, end: Option<TcpSeq>, out: &mut Output<'_>) {
         self.lane(direction).state = State::Between;
         match (direction, self.answering) {
-            (Direction::ClientToServer, _) => _ = self.transactions.finish_request(self.request, end),
+            (Direction::ClientToServer, _) => {
+                self.transactions.finish_request(self.request, end);
+                self.emit_silent(out);
+            }
             (_, Answering::Request(_)) if self.open.is_some() => {}
             (_, Answering::Request(spot)) => _ = self.transactions.finish_response(spot, end),
             (_, Answering::Unsolicited) => {
@@ -239,6 +243,7 @@ impl<M: Messages> RequestResponse<M> {
                 self.emit_unsolicited(out);
             }
             (_, Answering::Aside) => self.transactions.pass(direction, self.server.place.seq, end),
+            (_, Answering::Fragment) => self.transactions.lose(direction),
             (_, Answering::Nothing) => {}
         }
         if direction == Direction::ServerToClient {

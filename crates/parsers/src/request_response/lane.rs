@@ -63,6 +63,8 @@ pub enum Answering {
     Unsolicited,
     /// Nowhere.
     Aside,
+    /// Nowhere, and there it leaves a hole.
+    Fragment,
 }
 
 /// What is kept of a message.

@@ -27,6 +27,11 @@ impl<M: Messages> RequestResponse<M> {
         });
     }
 
+    /// Writes the request that has just ended, if it is never answered.
+    pub(super) fn emit_silent(&mut self, out: &mut Output<'_>) {
+        self.transactions.hand_out_silent(self.request, |request| Row::of(request, false).write(out));
+    }
+
     /// Writes what the server said unasked.
     pub(super) fn emit_unsolicited(&mut self, out: &mut Output<'_>) {
         let message = &self.unsolicited;

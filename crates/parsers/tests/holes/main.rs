@@ -7,6 +7,7 @@ mod http;
 mod memcached;
 mod mysql;
 mod nfs;
+mod redis;
 mod talk;
 
 use parsers::Direction;
@@ -49,6 +50,11 @@ fn memcached_text() {
 #[test]
 fn mysql() {
     check(mysql::script, any_damage);
+}
+
+#[test]
+fn redis() {
+    check(redis::script, any_damage);
 }
 
 #[test]

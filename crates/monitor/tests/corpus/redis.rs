@@ -1,0 +1,191 @@
+//! Redis commands against `redis.tsv` of every capture that has one: each row with command, key, error and times, to the
+//! nanosecond; and what the server sent unasked. Where they differ the difference stands in [`DIFFERENCES`], explained in
+//! `docs/truth/redis.md`.
+
+use std::path::Path;
+
+use crate::support::{EVERYWHERE, Row, captures, nanos, run, truth};
+
+/// Captures over plain links.
+const FOLDERS: &[&str] = &["captures/redis", "captures/mixed", "derived", "live-captures", "bench"];
+
+/// Where truth and tuples differ: capture, and each difference as [`compare`] words it.
+const DIFFERENCES: &[(&str, &[&str])] = &[
+    // The end of the reply was not captured; it had begun.
+    (
+        "deepflow-redis.pcap",
+        &[
+            "missing: 127.0.0.1:60314 GET 1 at 1634895580012005000 - -",
+            "surplus: 127.0.0.1:60314 GET 1 1 http://127.0.0.1:20013/v2/pod-groups at 1634895580012005000 62000 - - midstream",
+        ],
+    ),
+    // The truth takes the confirmation of a subscription for the reply, and for something unasked as well.
+    ("mixed_live.pcap.gz", &["missing: 10.78.0.2:50850 SUBSCRIBE news at 1795292997939769000 - 0"]),
+    ("redis_mix.pcap", &["missing: 10.77.0.2:35450 SUBSCRIBE news at 1795291202003591000 - 0"]),
+    ("redis_mix_lossy.pcap", &["missing: 10.78.0.2:47600 SUBSCRIBE news at 1795291237223481000 - 0"]),
+    // What the server said it said before it had heard the command: it acknowledges nothing of it.
+    (
+        "zeek-attr.pcap",
+        &[
+            "missing: 127.0.0.1:62283 FAKE COMMAND at 1750951914986413000 14000 0",
+            "missing: 127.0.0.1:62286 FAKE2 COMMAND2 at 1750951919084453000 22000 0",
+            "surplus: 127.0.0.1:62283 - - at 1750951914986427000 - 0 - half",
+            "surplus: 127.0.0.1:62283 FAKE COMMAND at 1750951914986413000 - - - half",
+            "surplus: 127.0.0.1:62286 - - at 1750951919084475000 - 0 - half",
+            "surplus: 127.0.0.1:62286 FAKE2 COMMAND2 at 1750951919084453000 - - - half",
+        ],
+    ),
+    // The truth does not know that commands may ask not to be answered.
+    (
+        "zeek-client-skip-while-off.pcap",
+        &[
+            "missing: ::1:56348 CLIENT REPLY at 1730466818148446000 83000 0",
+            "missing: ::1:56348 PING - at 1730466818148446000 - -",
+            "surplus: ::1:56348 CLIENT - at 1730466818148446000 - - - exact",
+            "surplus: ::1:56348 PING - at 1730466818148446000 83000 0 - exact",
+        ],
+    ),
+    (
+        "zeek-reply-off-on.pcap",
+        &[
+            "missing: ::1:60761 CLIENT REPLY at 1730136543237454000 91000 0",
+            "missing: ::1:60761 PING - at 1730136543237454000 - -",
+            "surplus: ::1:60761 CLIENT - at 1730136543237454000 - - - exact",
+            "surplus: ::1:60761 PING - at 1730136543237454000 91000 0 - exact",
+        ],
+    ),
+    // The capture begins with a reply, which the truth gives to the first command; that has its own.
+    (
+        "zeek-start-with-server.pcapng",
+        &[
+            "missing: 127.0.0.1:60206 SET hello at 1747342625663080000 - 0",
+            "surplus: 127.0.0.1:60206 SET hello at 1747342625663080000 160000 0 - midstream",
+        ],
+    ),
+];
+
+/// One packet that is no command at all, of which the truth makes five.
+const NONSENSE: &str = "tcpdump-resp_4_infiniteloop.pcapng";
+
+#[test]
+fn commands_agree_with_the_truth() {
+    let Some(root) = testkit::corpus() else { return };
+    let mut checked = 0;
+    for capture in captures(&root, FOLDERS) {
+        let name = capture.file_name().expect("a file").to_string_lossy().into_owned();
+        let Some(expected) = truth(&capture, "redis.tsv") else { continue };
+        if name == NONSENSE {
+            assert!(run(&capture, "redis").rows.is_empty(), "{name}");
+            continue;
+        }
+        checked += expected.len();
+        let known = DIFFERENCES.iter().find(|d| d.0 == name).map_or(&[][..], |d| d.1);
+        assert_eq!(compare(&capture, &expected), known, "{name}");
+    }
+    assert!(checked > 5_000, "{checked} commands of truth");
+}
+
+/// No other protocol is taken for Redis.
+#[test]
+fn other_protocols_are_left_alone() {
+    let Some(root) = testkit::corpus() else { return };
+    for capture in captures(&root, EVERYWHERE) {
+        if truth(&capture, "redis.tsv").is_none() {
+            let rows = run(&capture, "redis").rows;
+            assert!(rows.is_empty(), "{}: {}", capture.display(), describe(&rows[0]));
+        }
+    }
+}
+
+/// Every difference between the truth's rows and the tuples, as text.
+fn compare(capture: &Path, expected: &[Row]) -> Vec<String> {
+    let rows = run(capture, "redis").rows;
+    let mut unused: Vec<Option<&Row>> = rows.iter().map(Some).collect();
+    let mut found = Vec::new();
+    for wanted in expected.iter().map(Wanted::of) {
+        match unused.iter().position(|row| row.is_some_and(|row| wanted.is(row))) {
+            Some(place) => unused[place] = None,
+            None => found.push(format!("missing: {}", wanted.describe())),
+        }
+    }
+    found.extend(unused.into_iter().flatten().map(|row| format!("surplus: {}", describe(row))));
+    found
+}
+
+/// One tuple that the truth asks for.
+struct Wanted<'a> {
+    client: String,
+    command: String,
+    /// What the truth shows first of the arguments.
+    argument: Option<&'a str>,
+    is_push: bool,
+    is_error: bool,
+    times: [Option<i64>; 3],
+}
+
+impl Wanted<'_> {
+    fn of(t: &Row) -> Wanted<'_> {
+        let time = |field: &str| t.get(field).map(|v| nanos(v));
+        let between = |a: Option<i64>, b: Option<i64>| Some(b? - a?);
+        let (first, last) = (time("t_resp_first"), time("t_resp_last"));
+        let is_push = t["command"] == "(push)";
+        let mut arguments = t.get("args").map_or("", |args| args).split(' ');
+        let command =
+            if is_push { arguments.next().unwrap_or_default() } else { &t["command"] }.to_uppercase();
+        if command == "PMESSAGE" {
+            arguments.next();
+        }
+        Wanted {
+            client: format!("{}:{}", t["client"], t["cport"]),
+            command,
+            argument: arguments.next().filter(|argument| !argument.is_empty()),
+            is_push,
+            is_error: t.get("reply").is_some_and(|reply| reply.starts_with("error")),
+            // A reply cannot come before its command: then the packets' times are wrong, and no time is told.
+            times: [
+                if is_push { first } else { time("t_req_first") },
+                between(time("t_req_last"), first).filter(|ns| *ns >= 0),
+                between(first, last),
+            ],
+        }
+    }
+
+    fn is(&self, row: &Row) -> bool {
+        let field = |name: &str| row.get(name).map(String::as_str);
+        // Which argument is the key has a test of its own.
+        let key = field("key").filter(|_| !["EVAL", "EVALSHA", "OBJECT", "XREAD"].contains(&&*self.command));
+        self.client == format!("{}:{}", row["client_ip"], row["client_port"])
+            && Some(&*self.command) == field("command")
+            && key.is_none_or(|key| Some(key) == self.argument)
+            && (field("push") == Some("true")) == self.is_push
+            && field("error").is_some() == self.is_error
+            && self.times
+                == ["ts", "response_time_ns", "transfer_time_ns"].map(|f| row.get(f).map(|_| number(row, f)))
+    }
+
+    fn describe(&self) -> String {
+        let [ts, response, transfer] = self.times.map(|t| t.map_or("-".to_owned(), |t| t.to_string()));
+        let argument = self.argument.unwrap_or("-");
+        format!("{} {} {argument} at {ts} {response} {transfer}", self.client, self.command)
+    }
+}
+
+fn describe(row: &Row) -> String {
+    let f = |name: &str| row.get(name).map_or("-", |v| v);
+    format!(
+        "{}:{} {} {} at {} {} {} {} {}",
+        f("client_ip"),
+        f("client_port"),
+        f("command"),
+        f("key"),
+        f("ts"),
+        f("response_time_ns"),
+        f("transfer_time_ns"),
+        f("error"),
+        f("quality")
+    )
+}
+
+fn number(row: &Row, field: &str) -> i64 {
+    row.get(field).map_or(0, |v| v.parse().unwrap_or_else(|_| panic!("{field} = {v}")))
+}
