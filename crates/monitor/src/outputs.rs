@@ -36,6 +36,8 @@ pub enum Application {
     Read(u8),
     /// Another: its place among [`Candidates::named`].
     Named(u8),
+    /// One that is read, inside of another, after which it is called: that one's place.
+    ReadInside(u8),
 }
 
 /// All writers of one monitor.
@@ -172,7 +174,9 @@ impl Outputs {
         match application {
             Application::Unknown => None,
             Application::Read(place) => Some(self.protocols[usize::from(place)].name),
-            Application::Named(place) => Some(self.named[usize::from(place)].name),
+            Application::Named(place) | Application::ReadInside(place) => {
+                Some(self.named[usize::from(place)].name)
+            }
         }
     }
 

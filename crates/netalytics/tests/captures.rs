@@ -8,6 +8,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
+#[path = "captures/overview.rs"]
+mod overview;
+
 fn captures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures")
 }

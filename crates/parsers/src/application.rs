@@ -24,6 +24,17 @@ pub struct Signature {
     pub over: Over,
     /// As [`Protocol::probe`].
     pub probe: fn(&[u8], ProbeContext) -> Probe,
+    /// Whether a parser reads it.
+    pub known: Known,
+}
+
+/// How well a protocol is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// A parser reads it: what may be its beginning is waited for.
+    Read,
+    /// No more than its name.
+    Named,
 }
 
 /// Transports.
@@ -44,7 +55,13 @@ impl From<&Protocol> for Signature {
             (false, true) => Over::Udp,
             _ => Over::Tcp,
         };
-        Signature { name: protocol.name, ports: protocol.ports, over, probe: protocol.probe }
+        Signature {
+            name: protocol.name,
+            ports: protocol.ports,
+            over,
+            probe: protocol.probe,
+            known: Known::Read,
+        }
     }
 }
 
@@ -97,7 +114,6 @@ pub const NAMED: &[Signature] = &[
         begins(b, &[b"<stream:stream", b"<?xml version='1.0'?><stream:stream"])
     }),
     tcp("telnet", &[23], |b, c| on_usual_port(c, services::telnet(b))),
-    tcp("socks", &[1080], |b, c| on_usual_port(c, services::socks(b))),
     tcp("rsync", &[873], |b, _| begins(b, &[b"@RSYNCD:"])),
     tcp("iec104", &[2404], |b, c| on_usual_port(c, services::iec104(b))),
     tcp("dnp3", &[20000], |b, c| on_usual_port(c, begins(b, &[b"\x05\x64"]))),
@@ -131,7 +147,7 @@ const fn tcp(
     ports: &'static [u16],
     probe: fn(&[u8], ProbeContext) -> Probe,
 ) -> Signature {
-    Signature { name, ports, over: Over::Tcp, probe }
+    Signature { name, ports, over: Over::Tcp, probe, known: Known::Named }
 }
 
 const fn udp(
@@ -139,7 +155,7 @@ const fn udp(
     ports: &'static [u16],
     probe: fn(&[u8], ProbeContext) -> Probe,
 ) -> Signature {
-    Signature { name, ports, over: Over::Udp, probe }
+    Signature { name, ports, over: Over::Udp, probe, known: Known::Named }
 }
 
 const fn both(
@@ -147,5 +163,5 @@ const fn both(
     ports: &'static [u16],
     probe: fn(&[u8], ProbeContext) -> Probe,
 ) -> Signature {
-    Signature { name, ports, over: Over::Both, probe }
+    Signature { name, ports, over: Over::Both, probe, known: Known::Named }
 }

@@ -6,7 +6,7 @@
 use flow::{Flow, Place};
 use wire::{IpProtocol, Side, Timestamp};
 
-use crate::application::{Over, Signature};
+use crate::application::{Known, Over, Signature};
 use crate::{Direction, Gap, Output, Probe, ProbeContext, Protocol, Segment, StreamParser};
 
 /// Most bytes kept while nothing is known.
@@ -241,7 +241,7 @@ impl Asked<'_> {
         Ok(Recognised { protocol, asker })
     }
 
-    /// The place of the first signature that fits, and who asks; otherwise whether any wants to see more.
+    /// The place of the first signature that fits, and who asks; otherwise whether any that is read wants to see more.
     fn first(
         &self,
         bytes: &[u8],
@@ -262,7 +262,7 @@ impl Asked<'_> {
             match (signature.probe)(bytes, context(self.side, self.flow, midstream, signature.ports)) {
                 Probe::Request => return Ok((i as u8, self.side)),
                 Probe::Response => return Ok((i as u8, self.side.other())),
-                Probe::NeedMore => undecided = true,
+                Probe::NeedMore => undecided |= signature.known == Known::Read,
                 Probe::NotForUs => {}
             }
         }

@@ -102,7 +102,9 @@ impl Monitor {
                 let protocol = self.outputs.protocols()[usize::from(found.protocol)];
                 let (parser, asker) = ((protocol.start)(), found.asker);
                 state.joined_midway = probing.joined_midway();
-                state.application = Application::Read(found.protocol);
+                // Who began first gives the name, whichever of the two is read.
+                state.application =
+                    probing.named().map_or(Application::Read(found.protocol), Application::ReadInside);
                 state.stream = Stream::Parsing { parser, protocol: found.protocol, asker };
                 if about.client.is_none() || about.transport != IpProtocol::TCP {
                     self.table.set_client(idx, asker);
@@ -128,7 +130,7 @@ impl Monitor {
     /// A flow leaves: if nobody has read it, it counts among those, under its name.
     pub(super) fn count_unread(&mut self, idx: FlowIdx) {
         let application = self.table.state(idx).application;
-        if matches!(application, Application::Read(_)) || !self.asked_for(idx) {
+        if matches!(application, Application::Read(_) | Application::ReadInside(_)) || !self.asked_for(idx) {
             return;
         }
         let flow = self.table.flow(idx);

@@ -48,7 +48,6 @@ const NAMES: &[(&str, &str)] = &[
     ("smb2", "smb"),
     ("smtp", "smtp"),
     ("snmp", "snmp"),
-    ("socks", "socks"),
     ("ssdp", "ssdp"),
     ("ssh", "ssh"),
     ("stun", "stun"),
@@ -64,7 +63,6 @@ const OTHERWISE: &[(&str, &str, &str)] = &[
     // Requests of HTTP on ports by which tshark takes them for something else.
     ("wswiki-c05-http-reply-r1.pcap.gz", "cflow", "http"),
     ("wswiki-c05-http-reply-r1.pcap.gz", "iec60870_104", "http"),
-    ("wswiki-c05-http-reply-r1.pcap.gz", "socks", "http"),
     // Begins as HTTP/1.1 and is upgraded.
     ("http2_h2c.pcap", "http2", "http"),
 ];

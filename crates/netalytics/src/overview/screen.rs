@@ -3,13 +3,13 @@
 use sinks::units;
 
 use super::advice::command;
-use super::found::{Found, Service, Talkers};
+use super::found::{Application, Found, Service, Talkers};
 use super::layout::{List, beside, middle};
 
 /// From this width on lists stand beside each other.
 const WIDE: usize = 150;
 /// What stands behind the title.
-const WHEN_CHARS: usize = 36;
+const WHEN_CHARS: usize = 40;
 /// Lists have lines between them where the screen is not longer then.
 const SCREEN_LINES: usize = 40;
 /// The narrowest screen that lists are laid out for.
@@ -73,14 +73,16 @@ fn head(found: &Found, title: &str) -> Vec<String> {
         String::new()
     };
     head.push(format!(
-        "{} packets, {}{rate}, {} flows",
-        found.packets,
+        "{}, {}{rate}, {}",
+        some(found.packets, "packet"),
         units::bytes(found.bytes as f64),
-        found.flows
+        some(found.flows, "flow")
     ));
     let mut missing = Vec::new();
     match found.lost_packets {
-        Some(lost) if lost > 0 => missing.push(format!("{lost} packets were lost before they were captured")),
+        Some(lost) if lost > 0 => {
+            missing.push(format!("{} lost before being captured", some(lost, "packet")))
+        }
         _ => {}
     }
     if found.capture_loss > 0.0 {
@@ -90,11 +92,9 @@ fn head(found: &Found, title: &str) -> Vec<String> {
         ));
     }
     if found.undecodable > 0 {
-        missing.push(format!("{} packets could not be decoded", found.undecodable));
+        missing.push(format!("{} not decodable", some(found.undecodable, "packet")));
     }
-    if !missing.is_empty() {
-        head.push(format!("incomplete: {}", missing.join("; ")));
-    }
+    head.extend(missing.into_iter().map(|what| format!("incomplete: {what}")));
     head
 }
 
@@ -118,21 +118,34 @@ fn applications(found: &Found, n: usize) -> List {
         vec![name, flows.to_string(), units::bytes(bytes as f64), share(bytes), parser.to_owned()]
     };
     let shown = if found.applications.len() > n { n - 1 } else { n };
-    let mut rows: Vec<Vec<String>> = found
-        .applications
-        .iter()
-        .take(shown)
-        .map(|a| {
-            let name = a.application.clone().unwrap_or_else(|| format!("{} without a name", a.transport));
-            let parser = a.parser.as_ref().map_or("named only".into(), |parser| format!("PARSE {parser}"));
-            row(name, a.flows, a.bytes, if a.application.is_some() { &parser } else { "" })
-        })
-        .collect();
+    let of_one = |a: &Application| {
+        let parser = a.parser.as_ref().map_or("named only".into(), |parser| format!("PARSE {parser}"));
+        row(
+            name_of(a, &found.applications),
+            a.flows,
+            a.bytes,
+            if a.application.is_some() { &parser } else { "" },
+        )
+    };
+    let mut rows: Vec<Vec<String>> = found.applications.iter().take(shown).map(of_one).collect();
     if let Some(rest) = found.applications.get(shown..).filter(|rest| !rest.is_empty()) {
         let (flows, bytes) = rest.iter().fold((0, 0), |(f, b), a| (f + a.flows, b + a.bytes));
         rows.push(row(format!("{} others", rest.len()), flows, bytes, ""));
     }
     List { titles: vec!["PROTOCOLS", "flows", "bytes", "share", "read by"], rows }
+}
+
+/// What flows speak; with the transport where that tells it from another.
+fn name_of(application: &Application, all: &[Application]) -> String {
+    let transport = &application.transport;
+    match &application.application {
+        None if transport.parse::<u8>().is_ok() => format!("IP protocol {transport}"),
+        None => format!("{transport} without a name"),
+        Some(name) if all.iter().filter(|a| a.application.as_ref() == Some(name)).count() > 1 => {
+            format!("{name} over {transport}")
+        }
+        Some(name) => name.clone(),
+    }
 }
 
 fn services(found: &Found, n: usize) -> List {
@@ -203,4 +216,9 @@ fn refused(found: &Found, n: usize) -> List {
 /// An address with its port.
 fn end(ip: &str, port: u64) -> String {
     if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
+}
+
+/// A count with its word.
+fn some(n: u64, word: &str) -> String {
+    format!("{n} {word}{}", if n == 1 { "" } else { "s" })
 }

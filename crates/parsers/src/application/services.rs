@@ -169,13 +169,6 @@ pub fn telnet(bytes: &[u8]) -> Probe {
     with(bytes, 3, |b| b[0] == 0xff && (0xfa..=0xfe).contains(&b[1]))
 }
 
-/// A greeting of version 5 with its methods, or a request of version 4.
-pub fn socks(bytes: &[u8]) -> Probe {
-    with(bytes, 3, |b| {
-        b[0] == 5 && b[1] > 0 && b.len() == usize::from(b[1]) + 2 || b[0] == 4 && matches!(b[1], 1 | 2)
-    })
-}
-
 /// An APDU.
 pub fn iec104(bytes: &[u8]) -> Probe {
     with(bytes, 6, |b| b[0] == 0x68 && (4..=253).contains(&b[1]))

@@ -1,0 +1,142 @@
+//! `netalytics overview`: its screen of the shop, its numbers against those of its queries asked alone, and that it has an answer
+//! for every capture of the corpus.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// Runs the program in the root of the repository.
+fn run(args: &[&str]) -> Output {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    Command::new(env!("CARGO_BIN_EXE_netalytics"))
+        .current_dir(root)
+        .args(args)
+        .output()
+        .expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("what the program says is UTF-8")
+}
+
+fn document(capture: &str) -> Value {
+    let output = run(&["overview", "-r", capture, "--format", "json"]);
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|e| panic!("{capture}: {e}: {}", text(&output.stderr)))
+}
+
+fn rows(query: &str, capture: &str) -> Vec<Value> {
+    let output = run(&["-q", "query", query, "-r", capture, "--format", "jsonl"]);
+    text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
+}
+
+#[test]
+fn the_screen_of_the_shop() {
+    let expected = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures/shop/expected-overview.txt");
+    let output = run(&["overview", "-r", "captures/shop/in.pcap"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let got = text(&output.stdout);
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&expected, &got).expect("the expected screen can be written");
+    }
+    assert_eq!(got, std::fs::read_to_string(&expected).unwrap_or_default());
+    let lists = got.split("ASK NEXT").next().expect("there is a beginning");
+    assert!(lists.lines().all(|line| line.chars().count() <= 80), "{lists}");
+    assert!(got.lines().count() <= 40, "{got}");
+}
+
+/// What is worth asking next is a command that works.
+#[test]
+fn its_advice_can_be_pasted() {
+    let next = document("captures/shop/in.pcap")["next"].clone();
+    let next: Vec<&str> = next.as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+    assert_eq!(next.len(), 3, "{next:?}");
+    for query in next {
+        assert!(!rows(query, "captures/shop/in.pcap").is_empty(), "{query}");
+    }
+}
+
+#[test]
+fn its_numbers_are_those_of_its_queries() {
+    let mut captures = vec![PathBuf::from("captures/shop/in.pcap")];
+    if let Some(root) = testkit::corpus() {
+        let more =
+            ["bench/mixed_live.pcap.gz", "live-captures/nfs.pcap.gz", "captures/mixed/mercury-emix.pcap.gz"];
+        captures.extend(more.iter().map(|name| root.join(name)));
+    }
+    for capture in captures {
+        check_numbers(&capture.to_string_lossy());
+    }
+}
+
+fn check_numbers(capture: &str) {
+    let overview = document(capture);
+    let queries = overview["queries"].as_array().expect("a list").iter().filter_map(Value::as_str);
+    let alone: Vec<Value> = queries.flat_map(|query| rows(query, capture)).collect();
+    let of = |processor: &str, is: &dyn Fn(&Value) -> bool| -> Vec<Value> {
+        alone.iter().filter(|row| row["processor"] == processor && is(row)).cloned().collect()
+    };
+    for service in overview["services"].as_array().expect("a list").iter().filter(|s| s["requests"].is_u64())
+    {
+        let is_it = |row: &Value| {
+            ["server_ip", "server_port"].iter().all(|f| row[f] == service[f])
+                && row["count"] == service["requests"]
+        };
+        let rows = of("group-count-success-quantile", &is_it);
+        let same = |row: &Value| ["success", "p50_ns", "p99_ns"].iter().all(|f| row[f] == service[f]);
+        assert!(rows.iter().any(same), "{capture}: {service} is none of {rows:?}");
+    }
+    for slow in overview["slowest"].as_array().expect("a list") {
+        let (key, request) = slow.as_object().expect("an object").iter().nth(1).expect("the key");
+        let is_it = |row: &Value| {
+            &row[key] == request && row["count"] == slow["requests"] && row["p99_ns"] == slow["p99_ns"]
+        };
+        assert!(!of("group-quantile-count-top-k", &is_it).is_empty(), "{capture}: {slow}");
+    }
+    for failing in overview["failing"].as_array().expect("a list") {
+        let (key, request) = failing.as_object().expect("an object").iter().nth(1).expect("the key");
+        let is_it = |row: &Value| &row[key] == request && row["count"] == failing["requests"];
+        assert!(!of("group-count-top-k", &is_it).is_empty(), "{capture}: {failing}");
+    }
+    // Flows and bytes, against the flows themselves.
+    let mut sums = BTreeMap::<(String, String), (u64, u64)>::new();
+    for flow in rows("PARSE flow", capture) {
+        let sum = sums.entry((flow["transport"].to_string(), flow["application"].to_string())).or_default();
+        let bytes = ["client_bytes", "server_bytes"].map(|f| flow[f].as_u64().expect("a number"));
+        *sum = (sum.0 + 1, sum.1 + bytes.iter().sum::<u64>());
+    }
+    let applications = overview["applications"].as_array().expect("a list").iter();
+    let got = applications.map(|a| {
+        let number = |f: &str| a[f].as_u64().expect("a number");
+        ((a["transport"].to_string(), a["application"].to_string()), (number("flows"), number("bytes")))
+    });
+    assert_eq!(got.collect::<BTreeMap<_, _>>(), sums, "{capture}");
+}
+
+#[test]
+fn there_is_an_overview_of_every_capture() {
+    let Some(root) = testkit::corpus() else { return };
+    let mut seen = 0;
+    let folders = std::fs::read_dir(root.join("captures")).expect("the corpus can be read");
+    let folders: Vec<_> = folders
+        .map(|folder| format!("captures/{}", folder.expect("a folder").file_name().display()))
+        .collect();
+    for capture in
+        folders.iter().map(String::as_str).chain(["live-captures", "derived"]).flat_map(testkit::captures_in)
+    {
+        let path = capture.to_string_lossy();
+        let output = run(&["-v", "overview", "-r", &path]);
+        let (screen, messages) = (text(&output.stdout), text(&output.stderr));
+        // What is no capture, or a damaged one, is said to be.
+        let is_told = output.status.success() || messages.contains("error: ");
+        assert!(is_told && output.status.code().is_some(), "{path}: {messages}");
+        assert!(!messages.contains("do not add up") && !messages.contains("panicked"), "{path}: {messages}");
+        let lists = screen.split("ASK NEXT").next().expect("there is a beginning");
+        assert!(lists.lines().all(|line| line.chars().count() <= 80), "{path}:\n{lists}");
+        assert!(screen.lines().count() <= 50, "{path}:\n{screen}");
+        seen += 1;
+    }
+    assert!(seen > 300, "{seen} captures");
+}
