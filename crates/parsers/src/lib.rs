@@ -28,6 +28,7 @@ pub mod http;
 pub mod memcached;
 pub mod mysql;
 pub mod nfs;
+pub mod tls;
 
 pub use message::{Gap, Segment, Span};
 pub use output::{

@@ -12,5 +12,6 @@ mod memcached;
 mod mysql;
 mod nfs;
 mod support;
+mod tls;
 mod tunnels;
 mod workers;
