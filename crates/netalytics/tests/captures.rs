@@ -177,3 +177,110 @@ fn redis_numbers_are_those_of_another_reader() {
         assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{name}");
     }
 }
+
+/// BIND: client, port, name and type of every question that it got.
+#[test]
+fn dns_questions_are_those_of_bind() {
+    let case = captures().join("dns");
+    let log = std::fs::read_to_string(case.join("named-queries.log")).expect("the log of the recording");
+    let mut want: Vec<String> = log.lines().map(str::to_ascii_lowercase).collect();
+    let rows = rows("PARSE dns", &case.join("in.pcap"));
+    // It logs no question of a version of EDNS that it does not know, and was not there for some.
+    let answered = rows.iter().filter(|row| !matches!(row["response_code"].as_str(), None | Some("BADVERS")));
+    let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
+    let mut got: Vec<String> = answered
+        .map(|row| {
+            let (ip, name, kind) = (text(row, "client_ip"), text(row, "query_name"), text(row, "query_type"));
+            format!("{ip} {} {name} {kind}", row["client_port"]).to_ascii_lowercase()
+        })
+        .collect();
+    // The first ones waited for the server.
+    want.retain(|line| !line.contains("version.bind"));
+    got.retain(|line| !line.contains("version.bind"));
+    want.sort();
+    got.sort();
+    assert_eq!(got, want);
+    assert!(got.len() > 15);
+}
+
+/// tshark: id, answer or question, name, code, records, addresses, times to live, truncated, authoritative, time.
+#[test]
+fn dns_answers_are_those_of_tshark() {
+    let case = captures().join("dns");
+    let truth = std::fs::read_to_string(case.join("tshark.tsv")).expect("what tshark says");
+    let rows = rows("PARSE dns", &case.join("in.pcap"));
+    let mut checked = 0;
+    for line in truth.lines() {
+        let f: Vec<&str> = line.split('\t').collect();
+        if f[1] != "1" {
+            continue;
+        }
+        let id = u64::from_str_radix(f[0].trim_start_matches("0x"), 16).expect("an id");
+        let same = |row: &&Value| row["transaction_id"] == id && row["response_code"].is_string();
+        let row = rows.iter().find(same).unwrap_or_else(|| panic!("{line}"));
+        let name = f[2].to_ascii_lowercase();
+        assert_eq!(row["query_name"], name, "{line}");
+        let code = match f[3] {
+            "0" if row["response_code"] == "BADVERS" => "BADVERS",
+            "0" => "NOERROR",
+            "3" => "NXDOMAIN",
+            "5" => "REFUSED",
+            other => panic!("{other}"),
+        };
+        assert_eq!(row["response_code"], code, "{line}");
+        assert_eq!(row["answer_count"].to_string(), f[4], "{line}");
+        let answers = row["answers"].as_str().unwrap_or_default();
+        for address in f[5].split(',').chain(f[6].split(',')) {
+            assert!(answers.contains(address), "{line}: {answers}");
+        }
+        // It lists those of the other sections, too.
+        let ttls =
+            f[7].split(',').filter_map(|ttl| ttl.parse::<u64>().ok()).take(f[4].parse().expect("a number"));
+        assert_eq!(row["ttl_min"].as_u64(), ttls.min(), "{line}");
+        assert_eq!(row["truncated"], f[8] == "1", "{line}");
+        assert_eq!(row["authoritative"], f[9] == "1", "{line}");
+        // Its time ends with the last byte of the answer.
+        let nanos = (f[10].parse::<f64>().expect("seconds") * 1e9).round() as i64;
+        let time = row["response_time_ns"].as_i64().expect("a time");
+        let split = row["transport"] == "tcp" && time < nanos;
+        assert!(split || time == nanos, "{line}: {time}");
+        checked += 1;
+    }
+    assert!(checked > 18, "{checked} answers");
+}
+
+/// openssl's client: its port, New or Reused, version, cipher suite.
+#[test]
+fn tls_handshakes_are_those_of_openssl() {
+    let case = captures().join("tls");
+    let log = std::fs::read_to_string(case.join("openssl.log")).expect("the log of the recording");
+    let rows = rows("PARSE tls", &case.join("in.pcap"));
+    assert_eq!(rows.len(), log.lines().count());
+    for (line, row) in log.lines().zip(&rows) {
+        let f: Vec<&str> = line.split(' ').collect();
+        assert_eq!(row["client_port"].to_string(), f[0]);
+        let failed = row["alert"].is_string();
+        assert_eq!(row["handshake_time_ns"].is_null(), failed, "{line}");
+        if f[2] == "(NONE)" {
+            assert!(failed, "{line}");
+            continue;
+        }
+        let text = |field: &str| row[field].as_str().unwrap_or_default();
+        assert_eq!(text("version").replace("TLS ", "TLSv"), f[2], "{line}");
+        // openssl has names of its own for suites.
+        let without = |name: &str| name.replace("TLS_", "").replace("WITH_", "").replace(['_', '-'], "");
+        let (ours, theirs) = (without(text("cipher")), without(f[3]));
+        let hash = ["", "SHA256"].iter().any(|hash| ours == format!("{theirs}{hash}"));
+        assert!(hash, "{line}: {ours} {theirs}");
+        if !failed {
+            assert_eq!(row["resumed"], f[1] == "Reused", "{line}");
+        }
+    }
+    let told = std::fs::read_to_string(case.join("certificate.txt")).expect("what openssl says");
+    let row = &rows[0];
+    let line = |start: &str| told.lines().find_map(|line| line.trim().strip_prefix(start)).expect("a line");
+    assert_eq!(Some(line("subject=O = Example, CN = ")), row["certificate_subject"].as_str());
+    assert_eq!(Some(line("issuer=O = Example, CN = ")), row["certificate_issuer"].as_str());
+    let names = told.lines().last().expect("names").trim().replace("DNS:", "").replace("IP Address:", "");
+    assert_eq!(Some(&*names.replace(", ", ",")), row["certificate_names"].as_str());
+}

@@ -6,7 +6,7 @@ use tuple::Schema;
 
 use crate::flow_level::{flow_record, tcp_conn_time};
 use crate::packet_level::{PacketParser, packet, tcp_flow_key, tcp_pkt_size};
-use crate::{Protocol, dns, http, memcached, mysql, nfs, redis};
+use crate::{Protocol, dns, http, memcached, mysql, nfs, redis, tls};
 
 /// What a parser reads.
 #[derive(Clone, Copy)]
@@ -50,6 +50,7 @@ pub const PARSERS: &[Registration] = &[
     Registration { schema: nfs::schema, reads: Reads::Messages(&nfs::PROTOCOL, nfs::NFS_ONLY) },
     Registration { schema: nfs::schema_rpc, reads: Reads::Messages(&nfs::PROTOCOL, nfs::ALL) },
     Registration { schema: dns::schema, reads: Reads::Messages(&dns::PROTOCOL, dns::ALL) },
+    Registration { schema: tls::schema, reads: Reads::Messages(&tls::PROTOCOL, tls::ALL) },
 ];
 
 /// The schemas of all parsers, in the order of the list.

@@ -4,20 +4,47 @@
 
 use std::path::Path;
 
-use crate::http::digest;
-use crate::support::{EVERYWHERE, Row, captures, nanos, run, truth};
-
-/// A capture in which our rows are not the truth's.
-struct Difference {
-    capture: &'static str,
-    why: &'static str,
-    /// Rows that only the truth has, rows that only we have.
-    count: (usize, usize),
-    digest: u64,
-}
+use crate::support::{Difference, EVERYWHERE, Row, as_known, captures, nanos, run, truth};
 
 /// What differs, and why.
-const DIFFERENCES: &[Difference] = &[];
+const DIFFERENCES: &[Difference] = &[
+    Difference {
+        capture: "suricata-dns-corrupt-additionals.pcap",
+        why: "tshark pairs no answer of which a record behind the answers is malformed",
+        count: (2, 1),
+        digest: 0x92f1_0506_8efc_7dd4,
+    },
+    Difference {
+        capture: "pcpp-null_loopback.pcap",
+        why: "a packet whose link header is not read",
+        count: (1, 0),
+        digest: 0x75c3_1dee_f313_a8da,
+    },
+    Difference {
+        capture: "wswiki-http_PPI.pcap",
+        why: "a link type that is not read",
+        count: (1, 0),
+        digest: 0x1e81_fdd0_3356_4e84,
+    },
+    Difference {
+        capture: "ndpi-fuzz-2006-06-26-2594.pcap",
+        why: "messages with changed bytes whose header or question makes no sense are not taken for DNS",
+        count: (111, 27),
+        digest: 0x35fc_a2c8_0936_a95d,
+    },
+    Difference {
+        capture: "mercury-capture2.pcap.gz",
+        why: "packets captured twice are no retries",
+        count: (3, 3),
+        digest: 0x12f3_fb6f_8934_8ad3,
+    },
+    Difference {
+        capture: "swap.pcap",
+        why: "an answer captured before its question finds it",
+        count: (2, 1),
+        digest: 0x2929_33a9_413b_43c7,
+    },
+];
 
 /// So long a question that is asked again is the same one.
 const PATIENCE_NS: i64 = 30_000_000_000;
@@ -33,14 +60,7 @@ fn questions_agree_with_the_truth() {
         let expected = truth(&told, "dns.tsv").unwrap_or_default();
         checked += expected.len();
         let found = differences(&capture, &expected);
-        let truths = found.iter().filter(|line| line.starts_with('-')).count();
-        let known = DIFFERENCES.iter().find(|d| d.capture == name);
-        assert!(known.is_none_or(|known| !known.why.is_empty()));
-        let known = known.map_or(((0, 0), digest(&[])), |known| (known.count, known.digest));
-        if ((truths, found.len() - truths), digest(&found)) != known {
-            let (count, digest) = ((truths, found.len() - truths), digest(&found));
-            failures += &format!("{name}: {count:?} digest {digest:#018x}\n  {}\n", found.join("\n  "));
-        }
+        failures += &as_known(&name, &found, DIFFERENCES).err().unwrap_or_default();
     }
     assert!(failures.is_empty(), "\n{failures}");
     assert!(checked > 3000, "{checked} messages of truth");

@@ -14,5 +14,6 @@ mod mysql;
 mod nfs;
 mod redis;
 mod support;
+mod tls;
 mod tunnels;
 mod workers;

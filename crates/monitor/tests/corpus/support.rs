@@ -172,6 +172,31 @@ pub fn rows(batch: &Batch) -> Vec<Row> {
         .collect()
 }
 
+/// A capture in which our rows are not the truth's.
+pub struct Difference {
+    /// The file's name.
+    pub capture: &'static str,
+    /// Why.
+    pub why: &'static str,
+    /// Rows that only the truth has, rows that only we have.
+    pub count: (usize, usize),
+    /// Of all of them.
+    pub digest: u64,
+}
+
+/// Whether the lines `found` of a capture, `-` the truth's and `+` ours, are those that are known; else what there is.
+pub fn as_known(name: &str, found: &[String], known: &[Difference]) -> Result<(), String> {
+    let truths = found.iter().filter(|line| line.starts_with('-')).count();
+    let (count, digest) = ((truths, found.len() - truths), crate::http::digest(found));
+    let known = known.iter().find(|known| known.capture == name);
+    assert!(known.is_none_or(|known| !known.why.is_empty()));
+    match known {
+        None if found.is_empty() => Ok(()),
+        Some(known) if (known.count, known.digest) == (count, digest) => Ok(()),
+        _ => Err(format!("{name}: {count:?} digest {digest:#018x}\n  {}\n", found.join("\n  "))),
+    }
+}
+
 /// Seconds with fraction (`1795291157.229334000`, also negative) as nanoseconds.
 pub fn nanos(seconds: &str) -> i64 {
     let (negative, digits) = match seconds.strip_prefix('-') {

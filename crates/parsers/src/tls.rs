@@ -1,0 +1,95 @@
+//! TLS (RFC 8446, RFC 5246 and before, SSL 3.0): one tuple for each handshake, from what of it is not encrypted.
+//!
+//! Reads records, puts handshake messages together, and takes out names, versions, times, alerts, and where they are in the
+//! clear certificates. When the handshake is over the rest of the connection is not looked at. Where TLS begins behind
+//! something else (STARTTLS, a proxy), it is found by its ClientHello. See `docs/tls.md`.
+//! Not read: SSL 2.0, DTLS, QUIC, and anything that is encrypted.
+
+mod certificate;
+mod codes;
+mod connection;
+mod emit;
+mod hello;
+mod lane;
+mod messages;
+mod probe;
+mod reader;
+#[cfg(test)]
+mod tests;
+
+use tuple::{Facts, Schema};
+
+pub use self::codes::cipher as cipher_name;
+use self::connection::Connection;
+use crate::{Direction, End, Gap, Output, Protocol, Segment, StreamParser};
+
+/// The parser's variant.
+pub const ALL: u8 = 0;
+
+/// The protocol.
+pub static PROTOCOL: Protocol = Protocol {
+    name: "tls",
+    ports: &[443, 8443, 993, 995, 465, 636, 853, 5671, 6697, 8883],
+    tcp: true,
+    udp: false,
+    probe: probe::probe,
+    start: || Box::<Connection>::default(),
+};
+
+/// The parser's own fields.
+pub mod field {
+    tuple::fields! {
+        SNI: Text, None, "sni", "host that the client names, in lower case";
+        VERSION: Text, None, "version", "agreed version: TLS 1.3, TLS 1.2, ..., SSL 3.0";
+        CIPHER: Text, None, "cipher", "agreed cipher suite, by IANA's name, or its number";
+        ALPN: Text, None, "alpn", "protocol inside that the server chose; null from TLS 1.3 on, where that is encrypted";
+        HANDSHAKE_TIME: I64, Nanoseconds, "handshake_time_ns", "first byte of the ClientHello until the client may send data: last byte of the server's Finished, in TLS 1.3 first byte of the client's";
+        RESPONSE_TIME: I64, Nanoseconds, "response_time_ns", "last byte of the ClientHello to first byte of the server's answer to it";
+        RESUMED: Bool, None, "resumed", "whether an earlier session, or a key known before, was used again";
+        ALERT: Text, None, "alert", "first alert: handshake_failure, unknown_ca, ...; encrypted where only its length tells";
+        ALERT_LEVEL: Text, None, "alert_level", "warning or fatal; null if it is encrypted";
+        ALERT_BY: Text, None, "alert_by", "who sent it: client or server";
+        CERTIFICATE_SUBJECT: Text, None, "certificate_subject", "whose the server's certificate is: its common name; null from TLS 1.3 on";
+        CERTIFICATE_NAMES: Text, None, "certificate_names", "names and addresses that it is for, a comma between";
+        CERTIFICATE_ISSUER: Text, None, "certificate_issuer", "who issued it: common name, else organization";
+        CERTIFICATE_NOT_AFTER: I64, EpochNanoseconds, "certificate_not_after", "until when it is valid";
+        CLIENT_CERTIFICATE: Bool, None, "client_certificate", "whether the client showed a certificate; null from TLS 1.3 on";
+        ALPN_OFFERED: Text, None, "alpn_offered", "protocols that the client offers, a comma between";
+        VERSION_OFFERED: Text, None, "version_offered", "highest version that the client offers";
+        HELLO_RETRY: Bool, None, "hello_retry", "whether the server asked for another ClientHello";
+    }
+}
+
+/// What the query language knows of handshakes. A server that does not know the name warns, and may go on.
+const FACTS: Facts = Facts {
+    success: Some("handshake_time_ns is not null and (alert is null or alert_level = 'warning')"),
+    ..Facts::NONE
+};
+
+/// The schema.
+#[must_use]
+pub fn schema() -> Schema {
+    let (measure, key) = (Some(field::HANDSHAKE_TIME), Some(field::SNI));
+    let doc = "TLS handshakes, from what of them is not encrypted";
+    Schema { facts: &FACTS, ..Schema::of_parser("tls", 1, doc, field::FIELDS, measure, key) }
+}
+
+impl StreamParser for Connection {
+    fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+        self.bytes(direction, segment, out);
+    }
+
+    fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+        self.gap(direction, gap, out);
+    }
+
+    fn on_end(&mut self, _: Direction, _: End, _: &mut Output<'_>) {}
+
+    fn on_close(&mut self, out: &mut Output<'_>) {
+        self.close(out);
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_over()
+    }
+}

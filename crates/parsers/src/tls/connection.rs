@@ -1,0 +1,310 @@
+//! A connection until its handshake is over: what of it has come, and when there is no more to learn.
+
+use flow::Place;
+use wire::{TcpSeq, Timestamp};
+
+use super::certificate::{self, Certificate};
+use super::codes;
+use super::emit;
+use super::hello::{self, ClientHello, ServerHello};
+use super::lane::{self, Event, Lane};
+use super::messages::{Message, kind};
+use super::reader::Reader;
+use crate::{Direction, Gap, Output, Segment, Span};
+
+/// Least bytes of a record in which TLS 1.3 hides a Finished; an alert has fewer.
+const FINISHED_BYTES_MIN: usize = 32;
+
+/// A handshake, as far as it has come.
+#[derive(Debug, Default)]
+pub struct Handshake {
+    pub client: Option<ClientHello>,
+    pub server: Option<ServerHello>,
+    /// When the ClientHello was on the wire, and whether its end is known.
+    pub asked: Option<(Span, bool)>,
+    /// When the server's answer to it began.
+    pub answered: Option<Timestamp>,
+    /// The server asked for another ClientHello.
+    pub retried: bool,
+    pub certificate: Certificate,
+    /// Whether a session is used again; `None`: not known.
+    pub resumed: Option<bool>,
+    /// Whether the client showed a certificate; `None`: not known.
+    pub client_certificate: Option<bool>,
+    pub alert: Option<Alert>,
+    /// When the client may send data.
+    pub finished: Option<Timestamp>,
+    /// Bytes are missing.
+    pub gap: bool,
+}
+
+/// The first alert.
+#[derive(Clone, Copy, Debug)]
+pub struct Alert {
+    pub by: Direction,
+    /// Level and description; `None`: it is encrypted.
+    pub what: Option<(u8, u8)>,
+}
+
+impl Alert {
+    /// It need not end the connection, as a good-bye does.
+    fn is_warning(self) -> bool {
+        matches!(self.what, Some((1, description)) if description != 0)
+    }
+}
+
+impl Handshake {
+    pub fn version(&self) -> Option<u16> {
+        self.server.as_ref().and_then(|server| server.version)
+    }
+
+    fn is_tls13(&self) -> bool {
+        self.version().is_some_and(codes::is_tls13)
+    }
+}
+
+/// What is known of the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// More may be learned.
+    #[default]
+    Open,
+    /// The tuple is written.
+    Over,
+}
+
+/// A connection.
+#[derive(Debug, Default)]
+pub struct Connection {
+    stage: Stage,
+    lanes: [Lane; 2],
+    handshake: Handshake,
+    /// The server said that its part of the greeting is done: a full handshake.
+    hello_done: bool,
+    /// Up to where a client has to have heard the server to have heard its ServerHello.
+    hello_end: Option<TcpSeq>,
+}
+
+impl Connection {
+    /// Nothing more is said of this connection.
+    pub fn is_over(&self) -> bool {
+        self.stage == Stage::Over
+    }
+
+    /// The next bytes of one direction.
+    pub fn bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+        if self.is_before(direction, segment.bytes) {
+            return;
+        }
+        let mut rest = segment;
+        while self.stage == Stage::Open && !rest.bytes.is_empty() {
+            let (used, event) = self.lanes[direction as usize].step(rest);
+            rest = rest.behind(used);
+            if let Some(event) = event {
+                self.on_event(direction, event, Some(rest.place), out);
+            }
+        }
+    }
+
+    /// Whether a server says something before TLS begins, which the client asked for in another protocol.
+    fn is_before(&self, direction: Direction, bytes: &[u8]) -> bool {
+        direction == Direction::ServerToClient
+            && self.lanes.iter().all(|lane| !lane.spoke)
+            && bytes.first().is_some_and(|byte| !matches!(*byte, lane::kind::ALERT | lane::kind::HANDSHAKE))
+    }
+
+    /// Bytes of one direction are missing.
+    pub fn gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+        let lane = &mut self.lanes[direction as usize];
+        if self.stage == Stage::Over || !lane.spoke {
+            return;
+        }
+        self.handshake.gap = true;
+        if let Some(event) = lane.gap(gap.len) {
+            let lost = lane.is_lost();
+            self.on_event(direction, event, None, out);
+            if lost && self.stage == Stage::Open {
+                self.on_event(direction, Event::Lost, None, out);
+            }
+        }
+    }
+
+    /// No more will come.
+    pub fn close(&mut self, out: &mut Output<'_>) {
+        for direction in [Direction::ClientToServer, Direction::ServerToClient] {
+            let lane = &mut self.lanes[direction as usize];
+            if self.stage == Stage::Open
+                && lane.collector.is_within()
+                && let Some(message) = lane.collector.break_off()
+            {
+                self.handshake.gap = true;
+                self.on_message(direction, message, None, out);
+            }
+        }
+        self.finish(out);
+    }
+
+    /// `behind`: where what comes next begins.
+    fn on_event(&mut self, direction: Direction, event: Event, behind: Option<Place>, out: &mut Output<'_>) {
+        let from_client = direction == Direction::ClientToServer;
+        match event {
+            Event::Message(message) => self.on_message(direction, message, behind, out),
+            Event::ChangeCipherSpec => self.on_change(direction),
+            Event::Alert(ts, what) => self.on_alert(direction, ts, what, out),
+            Event::EncryptedMessage(ended) if !from_client => {
+                self.handshake.finished = ended;
+                self.finish(out);
+            }
+            Event::EncryptedMessage(_) => {}
+            Event::Data { ts, place, len } if from_client => self.on_client_data(ts, place, len, out),
+            // Before TLS 1.3 the handshake was over then; in it the rest of the server's part is in there.
+            Event::Data { .. } => {
+                if !self.handshake.is_tls13() || self.lanes[0].is_lost() {
+                    self.finish(out);
+                }
+            }
+            Event::Lost => self.on_lost(direction, out),
+        }
+    }
+
+    fn on_message(
+        &mut self,
+        direction: Direction,
+        message: Message,
+        behind: Option<Place>,
+        out: &mut Output<'_>,
+    ) {
+        let body = self.lanes[direction as usize].collector.body();
+        let whole = !message.cut;
+        match (direction, message.kind) {
+            (Direction::ClientToServer, kind::CLIENT_HELLO) => {
+                if self.handshake.client.is_none() {
+                    self.handshake.client = hello::client(body, whole);
+                    self.handshake.asked = Some((message.span, message.ended));
+                }
+            }
+            (Direction::ServerToClient, kind::SERVER_HELLO) => self.on_server_hello(message, behind, out),
+            (Direction::ServerToClient, kind::CERTIFICATE) => {
+                self.handshake.certificate = first_certificate(body).unwrap_or_default();
+            }
+            (Direction::ServerToClient, kind::SERVER_HELLO_DONE) => self.hello_done = true,
+            (Direction::ClientToServer, kind::CERTIFICATE) => {
+                self.handshake.client_certificate = Reader(body).u24().map(|length| length > 0);
+            }
+            _ => {}
+        }
+    }
+
+    fn on_server_hello(&mut self, message: Message, behind: Option<Place>, out: &mut Output<'_>) {
+        let body = self.lanes[Direction::ServerToClient as usize].collector.body();
+        let Some(hello) = hello::server(body, !message.cut) else { return };
+        self.handshake.answered.get_or_insert(message.span.first);
+        if hello.retry {
+            self.handshake.retried = true;
+            return;
+        }
+        if hello.version.is_some_and(codes::is_tls13) {
+            self.handshake.resumed = (!message.cut || hello.pre_shared_key).then_some(hello.pre_shared_key);
+            self.hello_end = behind.map(|place| place.seq);
+        }
+        self.handshake.server = Some(hello);
+        if self.handshake.is_tls13() && self.lanes[Direction::ClientToServer as usize].is_lost() {
+            self.finish(out);
+        }
+    }
+
+    /// Encryption begins, but in TLS 1.3, where this says nothing.
+    fn on_change(&mut self, direction: Direction) {
+        if self.handshake.is_tls13() || self.handshake.retried {
+            return;
+        }
+        let lane = &mut self.lanes[direction as usize];
+        lane.encrypted = true;
+        let handshake = &mut self.handshake;
+        let understood = !lane.collector.is_lost();
+        match direction {
+            Direction::ServerToClient if handshake.server.is_some() && (understood || self.hello_done) => {
+                handshake.resumed = Some(!self.hello_done);
+            }
+            Direction::ClientToServer if handshake.client.is_some() && !handshake.gap => {
+                handshake.client_certificate.get_or_insert(false);
+            }
+            _ => {}
+        }
+    }
+
+    fn on_alert(&mut self, by: Direction, ts: Timestamp, what: Option<(u8, u8)>, out: &mut Output<'_>) {
+        let handshake = &mut self.handshake;
+        let alert = Alert { by, what };
+        let warned = handshake.alert.is_some_and(|first| first.is_warning());
+        if handshake.alert.is_none() || warned && matches!(what, Some((2, _))) {
+            handshake.alert = Some(alert);
+        }
+        if by == Direction::ServerToClient {
+            handshake.answered.get_or_insert(ts);
+        }
+        if !alert.is_warning() {
+            self.finish(out);
+        }
+    }
+
+    fn on_client_data(&mut self, ts: Timestamp, place: Place, len: usize, out: &mut Output<'_>) {
+        let server = &self.lanes[Direction::ServerToClient as usize];
+        let early = self.handshake.client.as_ref().is_some_and(|client| client.early_data);
+        if self.handshake.is_tls13() {
+            // Data may follow the ClientHello at once; a Finished follows the ServerHello.
+            let heard = match (place.ack, self.hello_end) {
+                (Some(ack), Some(end)) => ack.distance(end) >= 0,
+                _ => true,
+            };
+            if !heard {
+                return;
+            }
+            if len < FINISHED_BYTES_MIN {
+                let alert = Alert { by: Direction::ClientToServer, what: None };
+                self.handshake.alert.get_or_insert(alert);
+            } else {
+                self.handshake.finished = Some(ts);
+            }
+            self.finish(out);
+        } else if server.is_lost() || !server.spoke && !early {
+            // The server is not heard here.
+            self.finish(out);
+        }
+    }
+
+    /// Nothing more of one direction is understood.
+    fn on_lost(&mut self, direction: Direction, out: &mut Output<'_>) {
+        let lane = &self.lanes[direction as usize];
+        self.handshake.gap = true;
+        match direction {
+            _ if !lane.is_lost() => {}
+            Direction::ServerToClient => self.finish(out),
+            Direction::ClientToServer => {
+                let server = &self.lanes[Direction::ServerToClient as usize];
+                if self.handshake.is_tls13() || server.is_lost() {
+                    self.finish(out);
+                }
+            }
+        }
+    }
+
+    /// There is no more to learn.
+    fn finish(&mut self, out: &mut Output<'_>) {
+        if self.stage == Stage::Over {
+            return;
+        }
+        self.stage = Stage::Over;
+        let handshake = std::mem::take(&mut self.handshake);
+        self.lanes = Default::default();
+        emit::tuple(&handshake, out);
+    }
+}
+
+/// The first certificate of a list: the server's own.
+fn first_certificate(body: &[u8]) -> Option<Certificate> {
+    let mut list = Reader(body);
+    list.u24()?;
+    let length = list.u24()?;
+    certificate::read(list.take(length)?)
+}

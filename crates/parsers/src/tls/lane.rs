@@ -1,0 +1,184 @@
+//! One direction of a connection: records (RFC 8446 section 5.1), and what each of them holds.
+
+use flow::Place;
+use wire::Timestamp;
+
+use super::messages::{Collector, Message};
+use crate::Segment;
+
+/// Length of a record's header.
+pub const HEAD: usize = 5;
+/// Most bytes of a record: 2^14, and what encryption adds.
+pub const RECORD_BYTES_MAX: usize = (1 << 14) + 2048;
+
+/// Types of records.
+pub mod kind {
+    pub const CHANGE_CIPHER_SPEC: u8 = 20;
+    pub const ALERT: u8 = 21;
+    pub const HANDSHAKE: u8 = 22;
+    pub const DATA: u8 = 23;
+    pub const HEARTBEAT: u8 = 24;
+}
+
+/// Where a byte stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// In a record's header, so many bytes of which have come.
+    Head(usize),
+    /// In a record, with so many bytes to come.
+    Body(usize),
+    /// Anywhere: not read any more.
+    Lost,
+}
+
+/// What was said.
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    /// A message of the handshake; its body is with the collector.
+    Message(Message),
+    /// From here on this direction is encrypted, in TLS 1.2 and before.
+    ChangeCipherSpec,
+    /// An alert: when it began, its level and description; `None`: it is encrypted.
+    Alert(Timestamp, Option<(u8, u8)>),
+    /// A message of the handshake that is encrypted; when its last byte came, if that is known.
+    EncryptedMessage(Option<Timestamp>),
+    /// A record of data begins, or of what TLS 1.3 hides in one.
+    Data { ts: Timestamp, place: Place, len: usize },
+    /// Nothing that comes is understood.
+    Lost,
+}
+
+/// One direction.
+#[derive(Debug)]
+pub struct Lane {
+    state: State,
+    head: [u8; HEAD],
+    /// When and where the record began.
+    begun: (Timestamp, Place),
+    /// The record's first bytes, where it is short.
+    short: [u8; 2],
+    read: usize,
+    pub collector: Collector,
+    /// Handshake messages and alerts are encrypted.
+    pub encrypted: bool,
+    /// It has said something.
+    pub spoke: bool,
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Lane {
+            state: State::Head(0),
+            head: [0; HEAD],
+            begun: (Timestamp::MIN, Place::default()),
+            short: [0; 2],
+            read: 0,
+            collector: Collector::default(),
+            encrypted: false,
+            spoke: false,
+        }
+    }
+}
+
+impl Lane {
+    /// Whether nothing that comes is understood.
+    pub fn is_lost(&self) -> bool {
+        self.state == State::Lost
+    }
+
+    /// Uses some of `segment`, of which there is at least one byte. What it said with them.
+    pub fn step(&mut self, segment: Segment<'_>) -> (usize, Option<Event>) {
+        self.spoke = true;
+        match self.state {
+            State::Lost => (segment.bytes.len(), None),
+            State::Head(held) => self.read_head(held, segment),
+            State::Body(left) => self.read_body(left, segment),
+        }
+    }
+
+    /// So many bytes are missing.
+    pub fn gap(&mut self, missing: u64) -> Option<Event> {
+        if !self.spoke {
+            // What is missing came before what is known to be TLS.
+            return None;
+        }
+        let left = match self.state {
+            State::Body(left) if missing <= left as u64 => left,
+            State::Lost => return None,
+            _ => {
+                self.state = State::Lost;
+                return match self.collector.break_off() {
+                    Some(message) => Some(Event::Message(message)),
+                    None => Some(Event::Lost),
+                };
+            }
+        };
+        let missing = missing as usize;
+        let was_lost = self.collector.is_lost();
+        let event = match self.head[0] {
+            kind::HANDSHAKE if !self.encrypted => self.collector.gap(missing).map(Event::Message),
+            kind::HANDSHAKE if missing == left => Some(Event::EncryptedMessage(None)),
+            kind::ALERT if missing == left => Some(Event::Alert(self.begun.0, None)),
+            kind::CHANGE_CIPHER_SPEC if missing == left => Some(Event::ChangeCipherSpec),
+            _ => None,
+        };
+        self.pass(left, missing);
+        match event {
+            None if self.collector.is_lost() && !was_lost => Some(Event::Lost),
+            event => event,
+        }
+    }
+
+    fn read_head(&mut self, held: usize, segment: Segment<'_>) -> (usize, Option<Event>) {
+        if held == 0 {
+            self.begun = (segment.ts, segment.place);
+        }
+        let n = segment.bytes.len().min(HEAD - held);
+        self.head[held..held + n].copy_from_slice(&segment.bytes[..n]);
+        if held + n < HEAD {
+            self.state = State::Head(held + n);
+            return (n, None);
+        }
+        let len = usize::from(u16::from_be_bytes([self.head[3], self.head[4]]));
+        let known = (kind::CHANGE_CIPHER_SPEC..=kind::HEARTBEAT).contains(&self.head[0]);
+        if !known || self.head[1] != 3 || len > RECORD_BYTES_MAX {
+            self.state = State::Lost;
+            return (n, Some(Event::Lost));
+        }
+        self.state = if len == 0 { State::Head(0) } else { State::Body(len) };
+        self.read = 0;
+        let (ts, place) = self.begun;
+        (n, (self.head[0] == kind::DATA).then_some(Event::Data { ts, place, len }))
+    }
+
+    fn read_body(&mut self, left: usize, segment: Segment<'_>) -> (usize, Option<Event>) {
+        let Segment { bytes, ts, .. } = segment.first(segment.bytes.len().min(left));
+        if self.head[0] == kind::HANDSHAKE && !self.encrypted {
+            let (used, message) = self.collector.feed(bytes, ts);
+            self.pass(left, used);
+            return (used, message.map(Event::Message));
+        }
+        for (byte, at) in bytes.iter().zip(self.read..self.short.len()) {
+            self.short[at] = *byte;
+        }
+        let whole = bytes.len() == left;
+        let short = self.read + bytes.len() == self.short.len();
+        let event = match self.head[0] {
+            kind::CHANGE_CIPHER_SPEC if whole => Some(Event::ChangeCipherSpec),
+            kind::ALERT if whole => {
+                let what = (short && !self.encrypted).then_some((self.short[0], self.short[1]));
+                Some(Event::Alert(self.begun.0, what))
+            }
+            kind::HANDSHAKE if whole => Some(Event::EncryptedMessage(Some(ts))),
+            _ => None,
+        };
+        self.pass(left, bytes.len());
+        (bytes.len(), event)
+    }
+
+    /// Goes over bytes of the record.
+    fn pass(&mut self, left: usize, n: usize) {
+        self.read += n;
+        self.state = if n == left { State::Head(0) } else { State::Body(left - n) };
+    }
+}

@@ -1,0 +1,47 @@
+//! What is TLS: a record with a ClientHello or a ServerHello at the very beginning.
+
+use super::lane::{HEAD, RECORD_BYTES_MAX, kind as record};
+use super::messages::kind;
+use crate::{Probe, ProbeContext};
+
+/// Least and most bytes of a hello's body: version, random number and empty vectors; more than anybody sends.
+const HELLO_BYTES_MIN: usize = 38;
+const HELLO_BYTES_MAX: usize = 1 << 17;
+
+/// Recognises a hello.
+pub fn probe(bytes: &[u8], _: ProbeContext) -> Probe {
+    let fits = |at: usize, good: fn(u8) -> bool| bytes.get(at).is_none_or(|byte| good(*byte));
+    if !fits(0, |byte| byte == record::HANDSHAKE) || !fits(1, |byte| byte == 3) || !fits(2, |byte| byte <= 4)
+    {
+        return Probe::NotForUs;
+    }
+    let Some((head, body)) = bytes.split_first_chunk::<HEAD>() else { return Probe::NeedMore };
+    let len = usize::from(u16::from_be_bytes([head[3], head[4]]));
+    if len == 0 || len > RECORD_BYTES_MAX {
+        return Probe::NotForUs;
+    }
+    // Behind the end of a short record stands another header.
+    let body = &body[..body.len().min(len)];
+    let asks = match body.first() {
+        None => return Probe::NeedMore,
+        Some(&kind::CLIENT_HELLO) => true,
+        Some(&kind::SERVER_HELLO) => false,
+        Some(_) => return Probe::NotForUs,
+    };
+    match body {
+        [_, a, b, c, rest @ ..] => {
+            let hello = usize::from(*a) << 16 | usize::from(*b) << 8 | usize::from(*c);
+            let version =
+                rest.first().is_none_or(|byte| *byte == 3) && rest.get(1).is_none_or(|byte| *byte <= 4);
+            if !(HELLO_BYTES_MIN - 4..HELLO_BYTES_MAX).contains(&hello) || !version {
+                return Probe::NotForUs;
+            }
+            if rest.len() < 2 && body.len() < len {
+                return Probe::NeedMore;
+            }
+        }
+        _ if body.len() < len => return Probe::NeedMore,
+        _ => {}
+    }
+    if asks { Probe::Request } else { Probe::Response }
+}

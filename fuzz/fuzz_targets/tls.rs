@@ -1,0 +1,6 @@
+//! Any conversation with the TLS parser.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| netalytics_fuzz::converse(&parsers::tls::PROTOCOL, parsers::tls::schema(), 7, input));
