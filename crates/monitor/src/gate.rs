@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use capture::PacketFile;
+use capture::{PacketFile, PacketsKept};
 use plan::{MonitorSpec, Sample};
 use wire::{Captured, Fragment, Packet, TakePacket, Timestamp, Undecodable};
 
@@ -12,6 +12,7 @@ use crate::Accounting;
 use crate::address_filter::AddressFilter;
 use crate::fragments::{self, Fragments, Whole};
 use crate::limiter::Limiter;
+use crate::look_back::LookBack;
 use crate::sample::Sampler;
 
 /// See the module's text.
@@ -31,8 +32,34 @@ pub struct Gate {
     is_open: bool,
 }
 
-/// A file of packets that all gates of a job write to.
-pub type Keep = Arc<Mutex<PacketFile>>;
+/// Where all gates of a job bring the packets that enter.
+pub type Keep = Arc<Mutex<Keeper>>;
+
+/// Which of them are kept.
+#[derive(Debug)]
+pub enum Keeper {
+    /// All.
+    All(PacketFile),
+    /// Those of flows that turn out to be wanted.
+    LookBack(Box<LookBack>),
+}
+
+impl Keeper {
+    /// The file has all that is kept: what that is, and what went wrong.
+    pub fn finish(&mut self) -> (PacketsKept, Option<std::io::Error>) {
+        match self {
+            Keeper::All(file) => file.finish(),
+            Keeper::LookBack(look_back) => look_back.finish(),
+        }
+    }
+
+    fn take(&mut self, captured: &Captured<'_>, packet: &Packet<'_>) {
+        match self {
+            Keeper::All(file) => file.take(captured),
+            Keeper::LookBack(look_back) => look_back.take(captured, &packet.five_tuple),
+        }
+    }
+}
 
 /// What the gate says of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +128,7 @@ impl Gate {
                 let verdict = self.judge(&packet, accounting);
                 if verdict == Verdict::Entered {
                     if let Some(keep) = &self.keep {
-                        keep.lock().unwrap_or_else(PoisonError::into_inner).take(captured);
+                        keep.lock().unwrap_or_else(PoisonError::into_inner).take(captured, &packet);
                     }
                     enter.packet(captured, &packet);
                 }

@@ -15,6 +15,7 @@ pub mod gate;
 mod in_flight;
 pub mod job;
 pub mod limiter;
+pub mod look_back;
 mod losses;
 pub mod networks;
 pub mod outputs;
@@ -28,6 +29,6 @@ pub mod walk;
 pub mod worker;
 
 pub use accounting::Accounting;
-pub use gate::Keep;
+pub use gate::{Keep, Keeper};
 pub use job::{Ended, Input, Job, PacketFacts, Step};
 pub use pipeline::{Config, Monitor, Progress};

@@ -10,12 +10,12 @@ use anyhow::Context;
 use capture::live::Stop;
 use capture::{PacketFile, PacketRotation, PacketsKept, Source};
 use flow::Flow;
-use monitor::Keep;
+use monitor::look_back::{LookBack, Reach};
+use monitor::{Keep, Keeper};
 use monitor::job::Config;
 use monitor::walk::{Said, Visit, Walk};
 use plan::{MonitorSpec, Plan};
 use stream::Chosen;
-use tuple::common;
 use wire::Captured;
 
 use crate::failure::wrong_flags;
@@ -26,8 +26,8 @@ use crate::live;
 pub enum Keeping {
     /// None.
     Nothing,
-    /// Those that enter.
-    Entering(Keep),
+    /// Those that enter, or of these what is looked back upon: decided at the gate.
+    AtGate(Keep, Option<Chosen>),
     /// Those of the flows chosen, which a second pass finds.
     OfFlows(PacketFile, Chosen),
 }
@@ -37,22 +37,30 @@ impl Keeping {
     pub fn asked(flags: &WorkFlags, filtered: bool) -> anyhow::Result<Keeping> {
         let Some(path) = flags.write.as_deref() else { return Ok(Keeping::Nothing) };
         let file = create(path, flags)?;
-        if !filtered {
-            return Ok(Keeping::Entering(Arc::new(Mutex::new(file))));
+        let flows_max = flags.limits.kept_flows_max.unwrap_or(KEPT_FLOWS_MAX);
+        if filtered && can_be_read_again(flags) {
+            return Ok(Keeping::OfFlows(file, Chosen::ids(flows_max)));
         }
-        let chosen = Chosen::new(flags.limits.kept_flows_max.unwrap_or(KEPT_FLOWS_MAX));
-        Ok(Keeping::OfFlows(file, chosen))
+        let chosen = filtered.then(|| Chosen::with_news(flows_max));
+        let keeper = match &chosen {
+            None => Keeper::All(file),
+            Some(chosen) => {
+                let reach = Reach { bytes_max: flags.limits.look_back_bytes(), ns: flags.look_back, flows_max };
+                Keeper::LookBack(Box::new(LookBack::new(file, chosen.clone(), reach)))
+            }
+        };
+        Ok(Keeping::AtGate(Arc::new(Mutex::new(keeper)), chosen))
     }
 
     /// Adds to the plan and to the job's orders what choosing needs.
     pub fn join(&self, plan: &mut Plan, config: &mut Config) {
         match self {
             Keeping::Nothing => {}
-            Keeping::Entering(keep) => config.keep = Some(keep.clone()),
-            Keeping::OfFlows(_, chosen) => {
-                planner::add_columns(plan, &[common::ID]);
-                config.stream.chosen = Some(chosen.clone());
+            Keeping::AtGate(keep, chosen) => {
+                config.keep = Some(keep.clone());
+                choose(chosen.as_ref(), plan, config);
             }
+            Keeping::OfFlows(_, chosen) => choose(Some(chosen), plan, config),
         }
     }
 
@@ -66,7 +74,7 @@ impl Keeping {
     ) -> Option<(PacketsKept, Vec<String>)> {
         let ((kept, error), mut wrong) = match self {
             Keeping::Nothing => return None,
-            Keeping::Entering(keep) => {
+            Keeping::AtGate(keep, _) => {
                 (keep.lock().unwrap_or_else(PoisonError::into_inner).finish(), Vec::new())
             }
             Keeping::OfFlows(mut file, chosen) => {
@@ -80,6 +88,19 @@ impl Keeping {
         wrong.extend(error.map(|e| format!("cannot write all packets to {name}: {e}")));
         Some((kept, wrong))
     }
+}
+
+/// Has the engines note which flows are wanted.
+fn choose(chosen: Option<&Chosen>, plan: &mut Plan, config: &mut Config) {
+    if let Some(chosen) = chosen {
+        planner::add_columns(plan, chosen.columns());
+        config.stream.chosen = Some(chosen.clone());
+    }
+}
+
+/// Whether the packets are all in files that stay.
+fn can_be_read_again(flags: &WorkFlags) -> bool {
+    !flags.live.is_live() && flags.read.iter().all(|path| path.is_file())
 }
 
 /// Most flows whose packets are kept, without a flag.

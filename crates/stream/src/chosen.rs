@@ -2,50 +2,124 @@
 //! pipelines, by all engines of a job together. Bounded; what found no room is counted.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tuple::{Batch, FieldId};
+use arrow_array::{FixedSizeBinaryArray, UInt64Array};
+use plan::Column;
+use tuple::{Batch, FieldId, common};
 
 use crate::rows::Rows;
+
+/// Columns that a dataflow's first input has where somebody waits for [`Chosen::news`].
+pub const NEWS_COLUMNS: [FieldId; 7] = [
+    common::ID,
+    common::CLIENT_IP,
+    common::CLIENT_PORT,
+    common::SERVER_IP,
+    common::SERVER_PORT,
+    common::TRANSPORT,
+    common::TS,
+];
 
 /// Flows chosen so far. Whoever has a copy sees the same ones.
 #[derive(Clone, Debug)]
 pub struct Chosen {
     flows: Arc<Mutex<Flows>>,
+    kind: Kind,
+}
+
+/// What is noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Every flow's id once, for who asks at the end.
+    Ids,
+    /// What passes, for who asks now and then.
+    News,
+}
+
+/// A tuple that passed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// The ends of its flow: address and port.
+    pub ends: [([u8; 16], u16); 2],
+    /// `tcp`, `udp` or another's number.
+    pub transport: String,
+    /// When its subject began.
+    pub ts: i64,
 }
 
 #[derive(Debug, Default)]
 struct Flows {
     ids: HashSet<u64>,
+    news: Vec<Passed>,
     max: usize,
     left_out: u64,
 }
 
+/// Where the columns are that are noted: [`NEWS_COLUMNS`], or the first of them alone.
+pub(crate) type Places = Vec<FieldId>;
+
 impl Chosen {
-    /// None yet, and at most so many.
+    /// None yet, and at most so many flows; for [`Chosen::all`].
     #[must_use]
-    pub fn new(flows_max: usize) -> Chosen {
-        Chosen { flows: Arc::new(Mutex::new(Flows { max: flows_max, ..Flows::default() })) }
+    pub fn ids(flows_max: usize) -> Chosen {
+        Chosen::new(flows_max, Kind::Ids)
     }
 
-    /// These rows have passed; `id` is the column of their flows.
-    pub(crate) fn note(&self, batch: &Batch, rows: Rows<'_>, id: FieldId) {
-        let ids = batch.u64(id);
-        let mut flows = self.flows.lock().unwrap_or_else(PoisonError::into_inner);
+    /// None yet, and at most so many tuples that wait to be asked for; for [`Chosen::news`].
+    #[must_use]
+    pub fn with_news(tuples_max: usize) -> Chosen {
+        Chosen::new(tuples_max, Kind::News)
+    }
+
+    fn new(max: usize, kind: Kind) -> Chosen {
+        Chosen { flows: Arc::new(Mutex::new(Flows { max, ..Flows::default() })), kind }
+    }
+
+    /// The columns that the first input must have.
+    #[must_use]
+    pub fn columns(&self) -> &'static [FieldId] {
+        if self.kind == Kind::News { &NEWS_COLUMNS } else { &NEWS_COLUMNS[..1] }
+    }
+
+    pub(crate) fn places(&self, place: &dyn Fn(Column) -> FieldId) -> Places {
+        self.columns().iter().map(|field| place(Column { input: 0, field: *field })).collect()
+    }
+
+    /// These rows have passed.
+    pub(crate) fn note(&self, batch: &Batch, rows: Rows<'_>, places: &Places) {
+        let ids = batch.u64(places[0]);
+        let mut flows = self.lock();
         let mut last = None;
         for row in rows.iter() {
             let id = ids.value(row);
-            if last.replace(id) != Some(id) {
-                flows.add(id);
+            if last.replace(id) == Some(id) {
+                continue;
+            }
+            match self.kind {
+                Kind::Ids => flows.add(id),
+                Kind::News => flows.tell(batch, row, places),
             }
         }
     }
 
-    /// All of them; and how many tuples belong to none of them, for want of room.
+    /// All flows; and how many tuples belong to none of them, for want of room.
     #[must_use]
     pub fn all(&self) -> (HashSet<u64>, u64) {
-        let flows = self.flows.lock().unwrap_or_else(PoisonError::into_inner);
+        let flows = self.lock();
         (flows.ids.clone(), flows.left_out)
+    }
+
+    /// What has passed since this was asked last, and how many more found no room: of tuples of one flow that follow each
+    /// other the first.
+    #[must_use]
+    pub fn news(&self) -> (Vec<Passed>, u64) {
+        let mut flows = self.lock();
+        (std::mem::take(&mut flows.news), std::mem::take(&mut flows.left_out))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Flows> {
+        self.flows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -56,6 +130,25 @@ impl Flows {
         } else {
             self.left_out += 1;
         }
+    }
+
+    fn tell(&mut self, batch: &Batch, row: usize, places: &Places) {
+        if self.news.len() >= self.max {
+            self.left_out += 1;
+            return;
+        }
+        let &[_, client_ip, client_port, server_ip, server_port, transport, ts] = &places[..] else { return };
+        let end = |ip: &FixedSizeBinaryArray, port: &UInt64Array| {
+            (ip.value(row).try_into().unwrap_or([0; 16]), port.value(row) as u16)
+        };
+        self.news.push(Passed {
+            ends: [
+                end(batch.ip(client_ip), batch.u64(client_port)),
+                end(batch.ip(server_ip), batch.u64(server_port)),
+            ],
+            transport: batch.text(transport).value(row).to_owned(),
+            ts: batch.i64(ts).value(row),
+        });
     }
 }
 

@@ -38,7 +38,7 @@ pub struct Config {
     pub distinct_exact_max: usize,
     /// Files, by connection and reads or writes, of which a profile knows where the last operation ended.
     pub positions_max: usize,
-    /// Where the flows are noted whose tuples pass WHERE; the first input has their `id` then.
+    /// Where the flows are noted whose tuples pass WHERE; the first input has [`Chosen::columns`] then.
     pub chosen: Option<Chosen>,
 }
 

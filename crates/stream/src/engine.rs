@@ -12,7 +12,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use plan::{Column, Dataflow, Pipeline};
 use tuple::{Batch, FieldId, Schema, common};
 
-use crate::chosen::Chosen;
+use crate::chosen::{Chosen, Places};
 use crate::config::{Config, Counters};
 use crate::losses::{Losses, SharedLosses, Stretch};
 use crate::ops::filter::Filter;
@@ -42,8 +42,8 @@ struct AfterJoin {
     hidden: Vec<FieldId>,
     counters: Counters,
     selected: Vec<u32>,
-    /// Where the flows of tuples that passed are noted, and the column of their ids.
-    chosen: Option<(Chosen, FieldId)>,
+    /// Where the flows of tuples that passed are noted, and by which columns.
+    chosen: Option<(Chosen, Places)>,
     watermark_ns: i64,
     /// What the capture lost; all pipelines look there.
     losses: SharedLosses,
@@ -121,8 +121,7 @@ impl Engine {
         let has_time = dataflow.inputs.iter().all(|i| i.columns.contains(&common::TS_END));
         assert!(has_time || !pipelines.iter().any(Work::needs_time), "windows and rates need ts_end");
         let is_news = |id: &FieldId| join.as_ref().is_none_or(|j| j.is_news(*id));
-        let id = Column { input: 0, field: common::ID };
-        let chosen = config.chosen.clone().map(|chosen| (chosen, place(id)));
+        let chosen = config.chosen.as_ref().map(|chosen| (chosen.clone(), chosen.places(&place)));
         let rest = AfterJoin {
             predicate: dataflow.filter.as_ref().map(|p| Filter::new(p, schema, &place)),
             pipelines,
@@ -327,8 +326,8 @@ impl AfterJoin {
     }
 
     fn push_selected(&mut self, batch: &Batch, rows: Rows<'_>, out: &mut dyn TakeOutput) {
-        if let Some((chosen, id)) = &self.chosen {
-            chosen.note(batch, rows, *id);
+        if let Some((chosen, places)) = &self.chosen {
+            chosen.note(batch, rows, places);
         }
         let watermark_ns = self.watermark_ns;
         if self.pipelines.is_empty() {

@@ -74,7 +74,7 @@ mod spectrum;
 mod window;
 mod work;
 
-pub use chosen::Chosen;
+pub use chosen::{Chosen, NEWS_COLUMNS, Passed};
 pub use config::{Config, Counters};
 pub use engine::{Engine, Output, Partial, TakeOutput};
 pub use engines::{Engines, Partials};

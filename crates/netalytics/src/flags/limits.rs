@@ -3,7 +3,7 @@
 use clap::Args;
 use plan::Plan;
 
-use crate::memory::LEAST;
+use crate::memory::{DEFAULT, LEAST};
 
 /// Limits of a run.
 #[derive(Args, Debug)]
@@ -64,6 +64,10 @@ pub struct Limits {
     #[arg(long, value_name = "N", value_parser = positive)]
     pub kept_flows_max: Option<usize>,
 
+    /// Most bytes of packets that wait with -w and WHERE, live, until it is known whether they are kept [default: 32M at 1G]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub look_back_bytes_max: Option<usize>,
+
     /// Most tuples that wait for their partners in a join of several parsers [default: 1048576]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub join_tuples_max: Option<usize>,
@@ -94,6 +98,11 @@ impl Limits {
             seed: secret(),
             ..config
         }
+    }
+
+    /// Memory for packets that are looked back upon: a 32nd.
+    pub fn look_back_bytes(&self) -> usize {
+        self.look_back_bytes_max.unwrap_or(self.memory_max.unwrap_or(DEFAULT) / 32)
     }
 
     /// Lowers what the query itself bounds.
@@ -205,6 +214,7 @@ mod tests {
             groups_max: None,
             join_tuples_max: None,
             kept_flows_max: None,
+            look_back_bytes_max: None,
         };
         let monitor::Config { flow, parsers, .. } = none.monitor();
         assert_eq!(parsers.rpc_bytes_max, bytes("4M").expect("a size"));

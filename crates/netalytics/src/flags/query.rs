@@ -71,6 +71,10 @@ pub struct WorkFlags {
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub write: Option<PathBuf>,
 
+    /// With -w and WHERE, live or from a pipe: how long a packet waits until it is known whether it is kept
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration, help_heading = "Output")]
+    pub look_back: i64,
+
     /// When a file of recorded tuples or packets ends and the next begins: 1h (by the packets' clock), 1GB or 1h,1GB
     /// [default: 1GB for tuples, never for packets]
     #[arg(long, value_name = "WHEN", value_parser = rotate, help_heading = "Output")]

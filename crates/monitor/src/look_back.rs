@@ -1,0 +1,154 @@
+//! Keeps the packets of flows of which it shows later that they are wanted: packets wait, in the order in which they came, until
+//! they are the oldest of too many or have waited long enough, and are written or let go then. So the file is in order, and
+//! memory is bounded. What was asked for too late is counted.
+//!
+//! Flows are told apart by their five-tuples, and a five-tuple is wanted until it has been silent for five minutes.
+
+use std::collections::{HashMap, VecDeque};
+
+use capture::{PacketFile, PacketsKept};
+use stream::Chosen;
+use wire::{Addr, Captured, Endpoint, FiveTuple, FlowKey, IpProtocol, LinkType, Timestamp};
+
+/// After so long a silence a five-tuple belongs to somebody else.
+const SILENCE_NS: i64 = 300_000_000_000;
+
+/// How far is looked back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// Most bytes of packets that wait.
+    pub bytes_max: usize,
+    /// How long they wait.
+    pub ns: i64,
+    /// Most five-tuples that are wanted at a time.
+    pub flows_max: usize,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct LookBack {
+    file: PacketFile,
+    chosen: Chosen,
+    reach: Reach,
+    waiting: VecDeque<Waiting>,
+    /// Their bytes, one packet's behind another's.
+    bytes: VecDeque<u8>,
+    /// Five-tuples that are wanted, with the time of their last packet or tuple.
+    wanted: HashMap<FlowKey, Timestamp>,
+    latest: Timestamp,
+    /// The latest packet that was let go.
+    let_go: Timestamp,
+    tuples_missed: u64,
+    /// One packet, put together again.
+    packet: Vec<u8>,
+}
+
+/// A packet that waits.
+#[derive(Debug)]
+struct Waiting {
+    key: FlowKey,
+    ts: Timestamp,
+    link_type: LinkType,
+    original_len: u32,
+    len: u32,
+}
+
+impl LookBack {
+    /// Writes to `file` the packets of the flows that `chosen` tells of.
+    #[must_use]
+    pub fn new(file: PacketFile, chosen: Chosen, reach: Reach) -> LookBack {
+        LookBack {
+            file,
+            chosen,
+            reach,
+            waiting: VecDeque::new(),
+            bytes: VecDeque::new(),
+            wanted: HashMap::new(),
+            latest: Timestamp::MIN,
+            let_go: Timestamp::MIN,
+            tuples_missed: 0,
+            packet: Vec::new(),
+        }
+    }
+
+    /// Takes a packet.
+    pub fn take(&mut self, captured: &Captured<'_>, five_tuple: &FiveTuple) {
+        let &Captured { ts, link_type, original_len, bytes } = captured;
+        self.latest = self.latest.max(ts);
+        self.bytes.extend(bytes);
+        let (key, len) = (five_tuple.flow_key().0, bytes.len() as u32);
+        self.waiting.push_back(Waiting { key, ts, link_type, original_len, len });
+        if self.is_over() {
+            self.learn();
+            while self.is_over() {
+                self.leave();
+            }
+        }
+    }
+
+    /// Nothing comes any more: what waits is decided on.
+    pub fn finish(&mut self) -> (PacketsKept, Option<std::io::Error>) {
+        self.learn();
+        while !self.waiting.is_empty() {
+            self.leave();
+        }
+        let (kept, error) = self.file.finish();
+        (PacketsKept { tuples_missed: self.tuples_missed, ..kept }, error)
+    }
+
+    fn is_over(&self) -> bool {
+        let room = size_of::<Waiting>() * self.waiting.len() + self.bytes.len();
+        let waits = |oldest: &Waiting| self.latest.since(oldest.ts) > self.reach.ns;
+        room > self.reach.bytes_max || self.waiting.front().is_some_and(waits)
+    }
+
+    /// Which flows are wanted by now.
+    fn learn(&mut self) {
+        let (news, missed) = self.chosen.news();
+        self.tuples_missed += missed;
+        for passed in news {
+            let [a, b] = passed.ends.map(|(addr, port)| Endpoint { addr: Addr(addr), port });
+            let protocol = protocol(&passed.transport);
+            let key = FiveTuple { src: a, dst: b, protocol }.flow_key().0;
+            if self.wanted.len() >= self.reach.flows_max {
+                let latest = self.latest;
+                self.wanted.retain(|_, last| latest.since(*last) < SILENCE_NS);
+            }
+            let is_known = self.wanted.contains_key(&key);
+            let has_room = is_known || self.wanted.len() < self.reach.flows_max;
+            if has_room {
+                self.wanted.insert(key, self.latest);
+            }
+            self.tuples_missed += u64::from(!has_room || !is_known && passed.ts <= self.let_go.0);
+        }
+    }
+
+    /// The oldest packet leaves: it is written if its flow is wanted.
+    fn leave(&mut self) {
+        let Some(oldest) = self.waiting.pop_front() else { return };
+        let Waiting { key, ts, link_type, original_len, len } = oldest;
+        self.packet.clear();
+        self.packet.extend(self.bytes.drain(..len as usize));
+        match self.wanted.get_mut(&key) {
+            Some(last) if ts.since(*last) < SILENCE_NS => {
+                *last = ts.max(*last);
+                self.file.take(&Captured { ts, link_type, original_len, bytes: &self.packet });
+            }
+            _ => {
+                self.wanted.remove(&key);
+                self.let_go = self.let_go.max(ts);
+            }
+        }
+    }
+}
+
+/// What the tuples' `transport` means.
+fn protocol(transport: &str) -> IpProtocol {
+    match transport {
+        "tcp" => IpProtocol::TCP,
+        "udp" => IpProtocol::UDP,
+        "icmp" => IpProtocol::ICMP,
+        "icmp6" => IpProtocol::ICMPV6,
+        number => IpProtocol(number.parse().unwrap_or(0)),
+    }
+}
