@@ -29,11 +29,8 @@ pub mod http;
 pub mod memcached;
 pub mod mysql;
 pub mod nfs;
-<<<<<<< HEAD
 pub mod redis;
-=======
 pub mod tls;
->>>>>>> dnstls
 
 pub use message::{Gap, Segment, Span};
 pub use output::{
