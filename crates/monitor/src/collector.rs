@@ -247,7 +247,8 @@ mod tests {
     fn check(waiting_bytes_max: usize, expected: (&[i64], &[i64], u64)) {
         let schema = Arc::new(Schema::of_parser("test", 1, "tests", &[], None, None));
         let input = Input { schema: schema.clone(), columns: COLUMNS.to_vec(), filter: None };
-        let dataflow = Dataflow { inputs: vec![input], filter: None, pipelines: Vec::new() };
+        let dataflow =
+            Dataflow { inputs: vec![input], filter: None, pipelines: Vec::new(), ..Dataflow::default() };
         let engine = Engine::new(&dataflow, stream::Config::default());
         let (mut collector, mut out) = (Collector::new(engine.into(), 2, waiting_bytes_max), Vec::new());
         let report = |part| Report {

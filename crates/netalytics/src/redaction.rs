@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::Context;
-use plan::{Column, Dataflow, Predicate};
+use plan::{Column, Computed, Dataflow, Predicate};
 use recording::Head;
 use tuple::{Redact, Secret};
 
@@ -45,7 +45,8 @@ pub fn mention<'a>(dataflow: &Dataflow, heads: impl Iterator<Item = &'a Head>) {
     let field = |column: Column| dataflow.inputs[usize::from(column.input)].schema.field(column.field);
     let mut compared = Vec::new();
     let filters = dataflow.inputs.iter().map(|input| &input.filter).chain([&dataflow.filter]);
-    filters.flatten().for_each(|filter| add_compared(filter, &mut compared));
+    let mut add = |column| Computed::sources(&dataflow.computed, column, &mut |column| compared.push(column));
+    filters.flatten().for_each(|filter| compared_by(filter, &mut add));
     compared.retain(|column| field(*column).redact != Redact::Keep);
     if let Some(column) = compared.first() {
         output::complain(&format!(
@@ -63,15 +64,11 @@ pub fn mention<'a>(dataflow: &Dataflow, heads: impl Iterator<Item = &'a Head>) {
     }
 }
 
-fn add_compared(predicate: &Predicate, columns: &mut Vec<Column>) {
+fn compared_by(predicate: &Predicate, add: &mut dyn FnMut(Column)) {
     match predicate {
-        Predicate::And(parts) | Predicate::Or(parts) => {
-            parts.iter().for_each(|part| add_compared(part, columns));
-        }
-        Predicate::Not(part) => add_compared(part, columns),
-        Predicate::Compare { column, .. } | Predicate::Like { column, .. } | Predicate::In { column, .. } => {
-            columns.push(*column);
-        }
+        Predicate::And(parts) | Predicate::Or(parts) => parts.iter().for_each(|part| compared_by(part, add)),
+        Predicate::Not(part) => compared_by(part, add),
         Predicate::IsNull(_) => {}
+        compares => compares.columns(add),
     }
 }

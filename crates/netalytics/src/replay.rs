@@ -199,7 +199,7 @@ fn wanted(dataflow: &Dataflow, input: u16, table: &str) -> Wanted {
 fn add_bounds(predicate: &Predicate, bounds: &mut Vec<Bound>) {
     match predicate {
         Predicate::And(parts) => parts.iter().for_each(|part| add_bounds(part, bounds)),
-        Predicate::Compare { column, op, literal } => {
+        Predicate::Compare { column, op, literal } if column.computed_place().is_none() => {
             let value = match literal {
                 Literal::U64(v) => i128::from(*v),
                 Literal::I64(v) => i128::from(*v),

@@ -11,8 +11,8 @@ use monitor::{Ended, Input, Job, Step};
 use plan::{Dataflow, MonitorSpec, Plan, Sample};
 use recording::{CaptureFacts, Head, Kind, Link};
 use sinks::{ResultHead, Sink, distinct_names};
-use stream::{Engine, Output, TakeOutput};
-use tuple::{FieldId, Schema};
+use stream::{Engine, Output, Shown, TakeOutput};
+use tuple::{Batch, FieldId, Schema};
 use wire::LinkType;
 
 use crate::commands::work::ResultTable;
@@ -31,6 +31,8 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// A query at work.
 pub struct Run {
     work: Work,
+    /// What is shown of tuples, where they are the result themselves.
+    shown: Option<Shown>,
     started: Instant,
     rows: u64,
     flushed: Instant,
@@ -74,6 +76,15 @@ pub struct Display {
     pub prompt: bool,
 }
 
+impl Work {
+    fn engine(&self) -> &Engine {
+        match self {
+            Work::Packets(job) => job.engine(),
+            Work::Recording(feed) => feed.engine(),
+        }
+    }
+}
+
 impl Run {
     /// Starts the threads.
     ///
@@ -82,7 +93,7 @@ impl Run {
     pub fn start(plan: &Plan, config: &Config, input: Input) -> io::Result<Run> {
         let started = Instant::now();
         let job = Job::start(plan, config, input)?;
-        Ok(Run::new(Work::Packets(Box::new(job)), started))
+        Ok(Run::new(Some(plan), Work::Packets(Box::new(job)), started))
     }
 
     /// The same of several queries over the same packets; results are numbered through.
@@ -98,18 +109,22 @@ impl Run {
         let started = Instant::now();
         let dataflows: Vec<Dataflow> = plans.iter().map(|plan| plan.dataflow.clone()).collect();
         let job = Job::start_several(monitor, &dataflows, config, input)?;
-        Ok(Run::new(Work::Packets(Box::new(job)), started))
+        Ok(Run::new(None, Work::Packets(Box::new(job)), started))
     }
 
     /// Feeds the engine what was recorded.
     pub fn replay(plan: &Plan, config: stream::Config, replaying: Replaying) -> Run {
         let feed = Feed::new(&plan.dataflow, config, replaying);
-        Run::new(Work::Recording(Box::new(feed)), Instant::now())
+        Run::new(Some(plan), Work::Recording(Box::new(feed)), Instant::now())
     }
 
-    fn new(work: Work, started: Instant) -> Run {
+    /// `of`: the plan whose raw tuples may be shown.
+    fn new(of: Option<&Plan>, work: Work, started: Instant) -> Run {
+        let tuples = of.filter(|plan| plan.dataflow.pipelines.is_empty());
+        let shown = tuples.map(|plan| Shown::new(&plan.dataflow, work.engine()));
         Run {
             work,
+            shown,
             started,
             rows: 0,
             flushed: started,
@@ -119,13 +134,6 @@ impl Run {
             snaplen: 0,
             stop: None,
             reach: Reach::Whole,
-        }
-    }
-
-    fn engine(&self) -> &Engine {
-        match &self.work {
-            Work::Packets(job) => job.engine(),
-            Work::Recording(feed) => feed.engine(),
         }
     }
 
@@ -171,12 +179,12 @@ impl Run {
     /// The processors' names with the columns of their results, or those of the tuples.
     fn results(&self, plan: &Plan) -> Vec<(Option<String>, &Arc<Schema>, Vec<FieldId>)> {
         let names = distinct_names(plan.dataflow.pipelines.iter().map(|p| p.name.as_str()));
-        if names.is_empty() {
-            let (schema, columns) = self.engine().tuples();
-            return vec![(None, schema, columns.to_vec())];
+        if let Some(shown) = &self.shown {
+            let (schema, columns) = shown.columns();
+            return vec![(None, schema, columns)];
         }
         let result = |(i, name)| {
-            let schema = self.engine().result_schema(i);
+            let schema = self.work.engine().result_schema(i);
             (Some(name), schema, schema.ids().collect())
         };
         names.into_iter().enumerate().map(result).collect()
@@ -236,7 +244,7 @@ impl Run {
             seen: ended.seen,
             memory: None,
             epochs_cut: ended.epochs_cut,
-            limit_reached: ended.limit_reached,
+            limit_reached: ended.limit_reached || self.shown.as_ref().is_some_and(Shown::is_full),
             sampling: ended.sampling,
             errors,
             cut_short: signal
@@ -252,22 +260,27 @@ impl Run {
         loop {
             self.tell_names(sink);
             let is_stopped = self.stop.as_ref().is_some_and(Stop::is_asked);
-            let mut delivery = Delivery { sink, progress: &display.progress, rows: 0, failed: None };
+            let is_full = self.shown.as_ref().is_some_and(Shown::is_full);
+            let shown = self.shown.as_mut();
+            let mut delivery = Delivery { sink, shown, progress: &display.progress, rows: 0, failed: None };
             let (is_over, watermark) = match &mut self.work {
                 Work::Packets(job) => {
-                    if is_stopped {
+                    if is_stopped || is_full {
                         job.stop();
                     }
                     let step = job.next(PATIENCE, &mut delivery);
                     (step == Step::Done, Some(job.watermark().0))
                 }
-                Work::Recording(feed) if is_stopped => {
-                    self.reach = Reach::Cut;
+                Work::Recording(feed) if is_stopped || is_full => {
+                    self.reach = if is_full { self.reach } else { Reach::Cut };
                     feed.finish(&mut delivery);
                     (true, None)
                 }
                 Work::Recording(feed) => (!feed.next(&mut delivery), None),
             };
+            if is_over {
+                delivery.finish();
+            }
             let Delivery { rows, failed, .. } = delivery;
             self.rows += rows;
             failed.map_or(Ok(()), Err)?;
@@ -337,6 +350,7 @@ impl Run {
 /// Hands rows to the sink as they are made: nobody holds all rows of a window or an epoch.
 struct Delivery<'r> {
     sink: &'r mut dyn Sink,
+    shown: Option<&'r mut Shown>,
     progress: &'r Progress,
     rows: u64,
     /// What the sink said when it failed; it gets nothing more then.
@@ -345,12 +359,33 @@ struct Delivery<'r> {
 
 impl TakeOutput for Delivery<'_> {
     fn take(&mut self, Output { pipeline, batch, watermark_ns }: Output) {
+        let batch = match &mut self.shown {
+            Some(shown) => shown.take(&batch),
+            None => Some(batch),
+        };
+        if let Some(batch) = batch {
+            self.write(pipeline.unwrap_or(0), &batch, Some(watermark_ns));
+        }
+    }
+}
+
+impl Delivery<'_> {
+    /// The rows that are known only at the end.
+    fn finish(&mut self) {
+        let mut last = Vec::new();
+        if let Some(shown) = &mut self.shown {
+            shown.finish(|batch| last.push(batch));
+        }
+        last.iter().for_each(|batch| self.write(0, batch, None));
+    }
+
+    fn write(&mut self, result: usize, batch: &Batch, watermark_ns: Option<i64>) {
         if self.failed.is_some() {
             return;
         }
         let written = self.progress.aside(|| {
-            self.sink.advance(watermark_ns)?;
-            self.sink.write(pipeline.unwrap_or(0), &batch)
+            watermark_ns.map_or(Ok(()), |watermark_ns| self.sink.advance(watermark_ns))?;
+            self.sink.write(result, batch)
         });
         match written {
             Ok(()) => self.rows += batch.rows() as u64,

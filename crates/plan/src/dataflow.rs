@@ -1,8 +1,8 @@
 //! The only description of an analysis. The embedded engine runs it; other engines print it in their own language.
 //!
 //! Order of steps: every input is filtered by its own predicate; several inputs are joined by `id` (inner join; the
-//! joined tuple's event time is the latest of its parts); the WHERE predicate; then each pipeline on its own. Without
-//! pipelines the tuples themselves are the result. Comparisons with null are neither true nor false (SQL's
+//! joined tuple's event time is the latest of its parts); columns are computed; the WHERE predicate; then each pipeline on its own. Without
+//! pipelines the tuples themselves are the result, their columns and order those of [`RawRows`]. Comparisons with null are neither true nor false (SQL's
 //! three-valued logic); a predicate keeps what is true.
 
 use std::net::IpAddr;
@@ -10,8 +10,10 @@ use std::sync::Arc;
 
 use tuple::{FieldId, Schema, Unit};
 
+use crate::expr::{Computed, Regex};
+
 /// An analysis.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Dataflow {
     /// The tuples that come in; joined by `id` when there are several.
     pub inputs: Vec<Input>,
@@ -19,6 +21,31 @@ pub struct Dataflow {
     pub filter: Option<Predicate>,
     /// PROCESS, in the order of the query.
     pub pipelines: Vec<Pipeline>,
+    /// Columns computed of others. What filters an input reads none of them.
+    pub computed: Vec<Computed>,
+    /// Without PROCESS: how tuples are shown.
+    pub rows: RawRows,
+}
+
+/// How tuples are shown that are the result themselves.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RawRows {
+    /// SELECT: the columns in their order; `None`: all, in theirs.
+    pub select: Option<Vec<Column>>,
+    /// ORDER BY; empty: in the order of time. Null is less than everything.
+    pub order: Vec<(Column, Direction)>,
+    /// LIMIT n ROWS: the first so many.
+    pub rows_max: Option<u64>,
+}
+
+/// Which end comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// The least.
+    #[default]
+    Ascending,
+    /// The largest.
+    Descending,
 }
 
 /// One parser's tuples.
@@ -59,12 +86,21 @@ pub enum Predicate {
         /// With what. `Net` goes with `Eq` and `Ne` only: inside, outside.
         literal: Literal,
     },
-    /// SQL LIKE on text, case-sensitive: `%` any run, `_` one character, `\` makes the next one literal.
+    /// SQL LIKE on text: `%` any run, `_` one character, `\` makes the next one literal.
     Like {
         /// The column.
         column: Column,
         /// The pattern.
         pattern: String,
+        /// LIKE or ILIKE.
+        case: Case,
+    },
+    /// A regular expression matches somewhere in the text.
+    Matches {
+        /// The column.
+        column: Column,
+        /// What matches.
+        regex: Regex,
     },
     /// Equal to one of them.
     In {
@@ -75,6 +111,16 @@ pub enum Predicate {
     },
     /// Is null.
     IsNull(Column),
+}
+
+/// Whether small and capital letters differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Case {
+    /// They do.
+    #[default]
+    Sensitive,
+    /// They do not.
+    Ignored,
 }
 
 /// Comparison operators.

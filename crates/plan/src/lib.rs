@@ -4,12 +4,14 @@
 #![forbid(unsafe_code)]
 
 pub mod dataflow;
+pub mod expr;
 pub mod monitor_spec;
 
 pub use dataflow::{
-    Aggregate, Column, Compare, Dataflow, GroupBy, Input, Literal, Pipeline, Predicate, Profile, TopK, Value,
-    Window,
+    Aggregate, Case, Column, Compare, Dataflow, Direction, GroupBy, Input, Literal, Pipeline, Predicate,
+    Profile, RawRows, TopK, Value, Window,
 };
+pub use expr::{Arithmetic, COMPUTED, Computed, Expr, Regex, TextFunction};
 pub use monitor_spec::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample};
 
 /// The answer to a query.

@@ -3,7 +3,9 @@
 
 use std::fmt::Write;
 
-use plan::{Aggregate, Column, Dataflow, Limit, MonitorSpec, Pipeline, Plan, Profile, Sample};
+use plan::{
+    Aggregate, Column, Dataflow, Direction, Limit, MonitorSpec, Pipeline, Plan, Profile, RawRows, Sample,
+};
 use tuple::{Schema, Unit};
 
 use crate::words;
@@ -84,10 +86,36 @@ fn dataflow(out: &mut String, dataflow: &Dataflow) {
     }
     if dataflow.pipelines.is_empty() {
         row(out, "result", "the tuples themselves");
+        raw_rows(out, dataflow);
     }
     for pipeline in &dataflow.pipelines {
         row(out, "result", &pipeline.name);
         steps(out, dataflow, pipeline);
+    }
+}
+
+fn raw_rows(out: &mut String, dataflow: &Dataflow) {
+    let RawRows { select, order, rows_max } = &dataflow.rows;
+    if let Some(select) = select {
+        let shown = |column: &Column| {
+            let (text, name) = (words::column(dataflow, *column), &words::field(dataflow, *column).name);
+            if column.computed_place().is_some() && text != **name {
+                format!("{text} AS {name}")
+            } else {
+                text
+            }
+        };
+        row(out, "  columns", &select.iter().map(shown).collect::<Vec<_>>().join(", "));
+    }
+    let key = |(column, direction): &(Column, Direction)| match direction {
+        Direction::Ascending => words::column(dataflow, *column),
+        Direction::Descending => format!("{}, the largest first", words::column(dataflow, *column)),
+    };
+    if !order.is_empty() {
+        row(out, "  order by", &order.iter().map(key).collect::<Vec<_>>().join("; "));
+    }
+    if let Some(max) = rows_max {
+        row(out, "  keep", &format!("the first {max} rows"));
     }
 }
 

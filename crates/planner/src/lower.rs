@@ -1,7 +1,10 @@
 //! A checked query as a plan. Names, types, defaults and processors are the checker's; decided here are the columns that monitors
 //! fill, and where conditions are applied: before a join whatever concerns one input only.
 
-use plan::{Aggregate, Column, Dataflow, Input, MonitorSpec, ParserUse, Pipeline, Plan, Predicate, Sample};
+use plan::{
+    Aggregate, COMPUTED, Column, Computed, Dataflow, Input, MonitorSpec, ParserUse, Pipeline, Plan,
+    Predicate, RawRows, Sample,
+};
 use query::Query;
 use tuple::{FieldId, common};
 
@@ -9,7 +12,13 @@ use tuple::{FieldId, common};
 #[must_use]
 pub fn lower(query: &Query) -> Plan {
     let (before_join, filter) = placed_conditions(query);
-    let mut dataflow = Dataflow { inputs: Vec::new(), filter, pipelines: query.processors.clone() };
+    let mut dataflow = Dataflow {
+        inputs: Vec::new(),
+        filter,
+        pipelines: query.processors.clone(),
+        computed: query.computed.clone(),
+        rows: query.rows.clone(),
+    };
     for (i, (input, filters)) in query.inputs.iter().zip(before_join).enumerate() {
         let filter = all_of(filters);
         let columns = columns(query, &dataflow, i, filter.as_ref());
@@ -57,38 +66,43 @@ fn all_of(mut parts: Vec<Predicate>) -> Option<Predicate> {
 /// The input whose columns a predicate reads, if it is one only.
 fn only_input(predicate: &Predicate) -> Option<usize> {
     let mut inputs = Vec::new();
-    read_by(predicate, &mut |column| inputs.push(column.input));
+    predicate.columns(&mut |column| inputs.push(column.input));
     let first = *inputs.first()?;
-    inputs.iter().all(|i| *i == first).then_some(usize::from(first))
+    // What is computed is so after the join.
+    (first != COMPUTED && inputs.iter().all(|i| *i == first)).then_some(usize::from(first))
 }
 
 /// The columns of one input that anybody reads, ascending.
 fn columns(query: &Query, dataflow: &Dataflow, input: usize, own: Option<&Predicate>) -> Vec<FieldId> {
     let schema = &query.inputs[input].schema;
-    if dataflow.pipelines.is_empty() {
+    if dataflow.pipelines.is_empty() && dataflow.rows.select.is_none() {
         // At what rate a flow was sampled is for those who scale.
         return schema.ids().filter(|id| *id != common::SAMPLE_RATE).collect();
     }
     let mut fields = Vec::new();
     let mut read = |column: Column| {
-        if usize::from(column.input) == input {
-            fields.push(column.field);
-        }
+        Computed::sources(&dataflow.computed, column, &mut |column| {
+            if usize::from(column.input) == input {
+                fields.push(column.field);
+            }
+        });
     };
     for predicate in own.into_iter().chain(&dataflow.filter) {
-        read_by(predicate, &mut read);
+        predicate.columns(&mut read);
     }
+    let RawRows { select, order, .. } = &dataflow.rows;
+    select.iter().flatten().chain(order.iter().map(|(column, _)| column)).for_each(|column| read(*column));
     for pipeline in &dataflow.pipelines {
         pipeline.value.iter().for_each(|v| read(v.column));
         pipeline.group.iter().for_each(|g| read(g.column));
         pipeline.aggregates.iter().for_each(|a| match a {
             Aggregate::Distinct(column) => read(*column),
-            Aggregate::Success(predicate) => read_by(predicate, &mut read),
+            Aggregate::Success(predicate) => predicate.columns(&mut read),
             _ => {}
         });
         if let Some(profile) = &pipeline.profile {
             profile.columns().for_each(&mut read);
-            profile.predicates().for_each(|p| read_by(p, &mut read));
+            profile.predicates().for_each(|p| p.columns(&mut read));
         }
     }
     let joined = query.inputs.len() > 1;
@@ -105,6 +119,10 @@ fn columns(query: &Query, dataflow: &Dataflow, input: usize, own: Option<&Predic
         |p: &Pipeline| p.window.is_some() || p.profile.is_some() || p.aggregates.contains(&Aggregate::Rate);
     if joined || dataflow.pipelines.iter().any(timed) {
         fields.push(common::TS_END);
+    }
+    // Tuples are put in order by these.
+    if dataflow.pipelines.is_empty() {
+        fields.extend([common::ID, common::TS, common::TS_END]);
     }
     fields.sort_unstable();
     fields.dedup();
@@ -125,12 +143,18 @@ pub fn add_columns(plan: &mut Plan, columns: &[FieldId]) {
 /// Leaves the columns called `field` out of a plan that shows them with all others. `false`: the query reads one itself.
 #[must_use]
 pub fn leave_out(plan: &mut Plan, field: &str) -> bool {
-    let Dataflow { inputs, filter, pipelines } = &mut plan.dataflow;
+    let Dataflow { inputs, filter, pipelines, computed, rows } = &mut plan.dataflow;
     for (i, input) in inputs.iter_mut().enumerate() {
         let Some(id) = input.schema.find(field).filter(|id| input.columns.contains(id)) else { continue };
         let mut needed = !pipelines.is_empty();
         let mut read = |c: Column| needed |= (usize::from(c.input), c.field) == (i, id);
-        input.filter.iter().chain(&*filter).for_each(|p| read_by(p, &mut read));
+        let mut read = |c: Column| Computed::sources(computed, c, &mut read);
+        input.filter.iter().chain(&*filter).for_each(|p| p.columns(&mut read));
+        rows.select
+            .iter()
+            .flatten()
+            .chain(rows.order.iter().map(|(column, _)| column))
+            .for_each(|c| read(*c));
         if needed {
             return false;
         }
@@ -138,16 +162,4 @@ pub fn leave_out(plan: &mut Plan, field: &str) -> bool {
         plan.monitor.parsers[i].columns.retain(|column| *column != id);
     }
     true
-}
-
-/// Calls `read` with every column of a predicate.
-pub(crate) fn read_by(predicate: &Predicate, read: &mut dyn FnMut(Column)) {
-    match predicate {
-        Predicate::And(parts) | Predicate::Or(parts) => parts.iter().for_each(|p| read_by(p, read)),
-        Predicate::Not(inner) => read_by(inner, read),
-        Predicate::Compare { column, .. } | Predicate::Like { column, .. } | Predicate::In { column, .. } => {
-            read(*column)
-        }
-        Predicate::IsNull(column) => read(*column),
-    }
 }

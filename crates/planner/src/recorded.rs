@@ -49,7 +49,7 @@ fn any_of(list: &[AddressMatch], ip: Column, port: Column) -> Option<Predicate> 
 
 fn narrow(input: &mut Input, by: Predicate) {
     let mut columns: Vec<FieldId> = Vec::new();
-    crate::lower::read_by(&by, &mut |column| columns.push(column.field));
+    by.columns(&mut |column| columns.push(column.field));
     input.columns.extend(columns);
     input.columns.sort_unstable();
     input.columns.dedup();

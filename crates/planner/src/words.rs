@@ -1,15 +1,21 @@
 //! Predicates, literals, durations, times and addresses of a plan, written as a query would write them.
 
-use plan::{AddressMatch, Column, Compare, Dataflow, Literal, Predicate};
+use plan::{AddressMatch, Case, Column, Compare, Dataflow, Literal, Predicate};
 use tuple::{DataType, Field, Unit};
 
 /// The field of a column.
 pub(crate) fn field(dataflow: &Dataflow, column: Column) -> &Field {
+    if let Some(place) = column.computed_place() {
+        return &dataflow.computed[place].field;
+    }
     dataflow.inputs[usize::from(column.input)].schema.field(column.field)
 }
 
-/// A column's name, with its parser's where there are several.
+/// A column's name, with its parser's where there are several; one that is computed as the query writes it.
 pub(crate) fn column(dataflow: &Dataflow, column: Column) -> String {
+    if let Some(place) = column.computed_place() {
+        return dataflow.computed[place].text.clone();
+    }
     let name = &field(dataflow, column).name;
     match dataflow.inputs.as_slice() {
         [_] => name.to_string(),
@@ -33,17 +39,33 @@ fn bracketed(dataflow: &Dataflow, predicate: &Predicate, binds: u8) -> String {
         Predicate::And(parts) => joined(parts, " and ", 1),
         Predicate::Or(parts) => joined(parts, " or ", 0),
         Predicate::Not(inner) => match inner.as_ref() {
-            Predicate::Like { column, pattern } => format!("{} not like {}", name(column), quoted(pattern)),
+            Predicate::Like { column, pattern, case } => {
+                format!("{} not {} {}", name(column), like(*case), quoted(pattern))
+            }
+            Predicate::Matches { column, regex } => {
+                format!("{} !{} {}", name(column), tilde(regex.case), quoted(&regex.pattern))
+            }
             Predicate::In { column, literals } => {
                 format!("{} not in {}", name(column), list(dataflow, *column, literals))
             }
             Predicate::IsNull(column) => format!("{} is not null", name(column)),
             other => format!("not {}", bracketed(dataflow, other, 2)),
         },
+        // A condition of its own: two columns compared, and the like.
+        Predicate::Compare { column, op: Compare::Eq, literal: Literal::Bool(true) }
+            if column.computed_place().is_some() =>
+        {
+            name(column)
+        }
         Predicate::Compare { column, op, literal: value } => {
             format!("{} {} {}", name(column), sign(*op), literal(field(dataflow, *column), value))
         }
-        Predicate::Like { column, pattern } => format!("{} like {}", name(column), quoted(pattern)),
+        Predicate::Like { column, pattern, case } => {
+            format!("{} {} {}", name(column), like(*case), quoted(pattern))
+        }
+        Predicate::Matches { column, regex } => {
+            format!("{} {} {}", name(column), tilde(regex.case), quoted(&regex.pattern))
+        }
         Predicate::In { column, literals } => {
             format!("{} in {}", name(column), list(dataflow, *column, literals))
         }
@@ -54,6 +76,20 @@ fn bracketed(dataflow: &Dataflow, predicate: &Predicate, binds: u8) -> String {
 fn list(dataflow: &Dataflow, column: Column, literals: &[Literal]) -> String {
     let field = field(dataflow, column);
     format!("({})", literals.iter().map(|l| literal(field, l)).collect::<Vec<_>>().join(", "))
+}
+
+fn like(case: Case) -> &'static str {
+    match case {
+        Case::Sensitive => "like",
+        Case::Ignored => "ilike",
+    }
+}
+
+fn tilde(case: Case) -> &'static str {
+    match case {
+        Case::Sensitive => "~",
+        Case::Ignored => "~*",
+    }
 }
 
 fn sign(op: Compare) -> &'static str {

@@ -1,6 +1,6 @@
 //! The structure of a query's text: clauses, lists, conditions. Names are as written and mean nothing yet.
 
-use plan::Compare;
+use plan::{Arithmetic, Case, Compare, Direction};
 
 use crate::Span;
 
@@ -9,14 +9,20 @@ use crate::Span;
 pub struct Query {
     /// PARSE.
     pub parsers: Vec<Atom>,
+    /// SELECT.
+    pub select: Vec<Selected>,
     /// FROM.
     pub from: Vec<Atom>,
     /// TO.
     pub to: Vec<Atom>,
     /// Each WHERE.
     pub filters: Vec<Expr>,
-    /// LIMIT.
+    /// ORDER BY.
+    pub order: Vec<(Expr, Direction)>,
+    /// LIMIT: packets and durations.
     pub limits: Vec<Atom>,
+    /// LIMIT n ROWS: each `n`.
+    pub rows: Vec<Atom>,
     /// SAMPLE.
     pub sample: Option<Atom>,
     /// PROCESS.
@@ -34,9 +40,26 @@ pub struct Atom {
     pub quoted: bool,
 }
 
-/// A condition.
+/// An expression: a value, or a condition, which is a value of true and false.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Expr {
+pub struct Expr {
+    /// What it is.
+    pub form: Form,
+    /// Its place.
+    pub span: Span,
+}
+
+/// The forms of expressions.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Form {
+    /// A name or a literal.
+    Atom(Atom),
+    /// `-x`.
+    Negative(Box<Expr>),
+    /// `a op b`; the one that has it all binds as people expect: `a + b * c`.
+    Arithmetic(Box<Expr>, Arithmetic, Box<Expr>),
+    /// `name(a, b)`.
+    Call(Atom, Vec<Expr>),
     /// All of them; two or more.
     And(Vec<Expr>),
     /// Any of them; two or more.
@@ -44,15 +67,33 @@ pub enum Expr {
     /// Not.
     Not(Box<Expr>),
     /// `left op right`.
-    Compare(Atom, Compare, Atom),
-    /// `column like 'pattern'`.
-    Like(Atom, Atom),
-    /// `column in (a, b)`.
-    In(Atom, Vec<Atom>),
-    /// `column is null`.
-    IsNull(Atom),
-    /// A column that is true or false by itself.
-    Truth(Atom),
+    Compare(Box<Expr>, Compare, Box<Expr>),
+    /// `value like 'pattern'`, or `ilike`.
+    Like(Box<Expr>, Atom, Case),
+    /// `value ~ 'pattern'`, or `~*`.
+    Matches(Box<Expr>, Atom, Case),
+    /// `value in (a, b)`.
+    In(Box<Expr>, Vec<Atom>),
+    /// `value is null`.
+    IsNull(Box<Expr>),
+}
+
+/// An expression, and the name that its column shall have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Named {
+    /// The expression.
+    pub expr: Expr,
+    /// AS.
+    pub name: Option<Atom>,
+}
+
+/// What SELECT lists.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Selected {
+    /// `*`.
+    All(Span),
+    /// A column.
+    Column(Named),
 }
 
 /// One processor of PROCESS.
@@ -69,6 +110,8 @@ pub struct Processor {
 pub struct Arg {
     /// What stands before `=`.
     pub name: Atom,
-    /// What stands behind it; one or more.
+    /// What stands behind it; one or more. Of an expression its text.
     pub values: Vec<Atom>,
+    /// The same as expressions, where columns are meant: one for each value, or none at all.
+    pub columns: Vec<Named>,
 }

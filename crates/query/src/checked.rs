@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use plan::{AddressMatch, Column, Limit, Pipeline, Predicate, Sample};
+use plan::{AddressMatch, Column, Computed, Limit, Pipeline, Predicate, RawRows, Sample};
 use tuple::{Field, Schema};
 
 /// A query without errors.
@@ -25,6 +25,10 @@ pub struct Query {
     pub sample: Sample,
     /// PROCESS; empty: the tuples themselves are the result.
     pub processors: Vec<Pipeline>,
+    /// Columns that are computed.
+    pub computed: Vec<Computed>,
+    /// SELECT, ORDER BY and LIMIT n ROWS.
+    pub rows: RawRows,
 }
 
 impl Query {
@@ -34,7 +38,10 @@ impl Query {
     /// When the column is of another query.
     #[must_use]
     pub fn field(&self, column: Column) -> &Field {
-        self.inputs[usize::from(column.input)].schema.field(column.field)
+        match column.computed_place() {
+            Some(place) => &self.computed[place].field,
+            None => self.inputs[usize::from(column.input)].schema.field(column.field),
+        }
     }
 }
 

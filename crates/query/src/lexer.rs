@@ -81,6 +81,38 @@ fn in_word(c: char, shape: Shape) -> bool {
     }
 }
 
+/// How much of a word (of [`Shape::Value`]) is one operand of an expression, and no operator: all of an address or a network,
+/// else a name, or a number with its unit.
+pub fn operand_len(word: &str) -> usize {
+    let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
+    let len = word.find(|c| !part(c)).unwrap_or(word.len());
+    let (first, rest) = word.split_at(len);
+    let is_ipv4 = first.parse::<std::net::Ipv4Addr>().is_ok();
+    let is_date = word.len() >= 10
+        && word.bytes().take(10).zip(*b"dddd-dd-dd").all(|(b, shape)| match shape {
+            b'd' => b.is_ascii_digit(),
+            _ => b == shape,
+        });
+    if is_date || word.contains([':', '[']) {
+        return word.len();
+    }
+    if is_ipv4 && rest.starts_with('/') {
+        return len + 1 + rest[1..].find(|c| !part(c)).unwrap_or(rest.len() - 1);
+    }
+    if !first.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return len;
+    }
+    // `1e-3` and `95%`; but in `10%3` and `10%x` it is an operator.
+    let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'_'));
+    let exponent = first.strip_suffix(['e', 'E']).is_some_and(is_number) && rest.starts_with(['-', '+']);
+    let digits = rest.get(1..).map_or(0, |r| r.find(|c: char| !c.is_ascii_digit()).unwrap_or(r.len()));
+    if exponent && digits > 0 {
+        return len + 1 + digits;
+    }
+    let percent = is_number(first) && rest.starts_with('%') && !rest[1..].starts_with(part);
+    len + usize::from(percent)
+}
+
 fn word_len(rest: &str, shape: Shape) -> usize {
     rest.find(|c| !in_word(c, shape)).unwrap_or(rest.len())
 }
@@ -143,6 +175,34 @@ mod tests {
         check("h-1.lan:80,[::1]:* 10.0.0.0/8", Shape::Value, &["h-1.lan:80", ",", "[::1]:*", "10.0.0.0/8"]);
         check("a<=1 b<>-2;", Shape::Value, &["a", "<=", "1", "b", "<>", "-2", ";"]);
         check("250µs ü", Shape::Name, &["250µs", "ü"]);
+    }
+
+    #[test]
+    fn operands_end_before_operators() {
+        for (word, operand) in [
+            ("status/100", "status"),
+            ("http.status-1", "http.status"),
+            ("10.0.0.0/8", "10.0.0.0/8"),
+            ("10.0.0.0/33*2", "10.0.0.0/33"),
+            ("10.0.0.1-2", "10.0.0.1"),
+            ("fe80::1/64", "fe80::1/64"),
+            ("2*100ms", "2"),
+            ("100ms/2", "100ms"),
+            ("95%", "95%"),
+            ("10%3", "10"),
+            ("status%3", "status"),
+            ("1e-3*2", "1e-3"),
+            ("1e-x", "1e"),
+            ("2e+", "2e"),
+            ("0xe-1", "0xe"),
+            ("2026-01-31", "2026-01-31"),
+            ("2026-1-3", "2026"),
+            ("*", ""),
+            ("-5", ""),
+            ("%5", ""),
+        ] {
+            assert_eq!(&word[..operand_len(word)], operand, "{word}");
+        }
     }
 
     #[test]

@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use tuple::Schema;
 
+pub use check::functions::{FUNCTIONS, Function};
 pub use checked::Query;
 pub use error::{Diagnostic, Span};
 pub use hosts::{HostTable, Hosts};

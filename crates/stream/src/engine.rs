@@ -15,6 +15,7 @@ use tuple::{Batch, FieldId, Schema, common};
 use crate::chosen::{Chosen, Places};
 use crate::config::{Config, Counters};
 use crate::losses::{Losses, SharedLosses, Stretch};
+use crate::ops::expr::Computer;
 use crate::ops::filter::Filter;
 use crate::ops::join::Join;
 use crate::ops::take::take;
@@ -29,12 +30,15 @@ pub struct Engine {
     rest: AfterJoin,
     /// Room for the rows that a filter leaves, from batch to batch.
     selected: Vec<u32>,
-    /// What tuples are without pipelines, and the columns that they have.
+    /// What tuples are without pipelines, and the columns of them that are shown unless a query says otherwise.
     tuples: (Arc<Schema>, Vec<FieldId>),
+    /// Where the computed columns begin.
+    base: u16,
 }
 
 /// What happens to tuples once they are joined.
 struct AfterJoin {
+    computing: Option<Computing>,
     predicate: Option<Filter>,
     pipelines: Vec<Work>,
     is_worker: bool,
@@ -49,6 +53,15 @@ struct AfterJoin {
     losses: SharedLosses,
     /// How far behind the watermark a window may begin that has not been emitted.
     reach_ns: i64,
+}
+
+/// Columns that are computed, by when.
+struct Computing {
+    computer: Computer,
+    /// Those that WHERE reads.
+    before: Vec<usize>,
+    /// Those that only others read: of tuples that have passed.
+    after: Vec<usize>,
 }
 
 /// What a worker's engine gives to the one that collects: parts of windows, by pipeline.
@@ -107,8 +120,16 @@ impl Engine {
             Some(Filter::new(predicate, &input.schema, &|column: Column| column.field))
         });
         let join = (dataflow.inputs.len() > 1).then(|| Join::new(&dataflow.inputs, &config));
-        let place = |column: Column| -> FieldId { join.as_ref().map_or(column.field, |j| j.place(column)) };
-        let schema = join.as_ref().map_or(&dataflow.inputs[0].schema, Join::schema);
+        let of_inputs =
+            |column: Column| -> FieldId { join.as_ref().map_or(column.field, |j| j.place(column)) };
+        let schema = join.as_ref().map_or(&dataflow.inputs[0].schema, Join::schema).clone();
+        let base = schema.fields.len() as u16;
+        let computing = Computing::new(dataflow, &schema, &of_inputs);
+        let schema = &computing.as_ref().map_or(schema, |c| c.computer.schema().clone());
+        let place = |column: Column| match column.computed_place() {
+            Some(computed) => FieldId(base + computed as u16),
+            None => of_inputs(column),
+        };
         // A flow's tuples were all sampled at one rate: those of the first input say it.
         let rates = Column { input: 0, field: common::SAMPLE_RATE };
         let rates = dataflow.inputs[0].columns.contains(&rates.field).then(|| place(rates));
@@ -120,12 +141,13 @@ impl Engine {
         pipelines.iter_mut().for_each(|pipeline| pipeline.heed(&losses));
         let has_time = dataflow.inputs.iter().all(|i| i.columns.contains(&common::TS_END));
         assert!(has_time || !pipelines.iter().any(Work::needs_time), "windows and rates need ts_end");
-        let is_news = |id: &FieldId| join.as_ref().is_none_or(|j| j.is_news(*id));
+        let is_news = |id: &FieldId| id.0 >= base || join.as_ref().is_none_or(|j| j.is_news(*id));
         let chosen = config.chosen.as_ref().map(|chosen| (chosen.clone(), chosen.places(&place)));
         let rest = AfterJoin {
             predicate: dataflow.filter.as_ref().map(|p| Filter::new(p, schema, &place)),
             pipelines,
             is_worker,
+            computing,
             hidden: schema.ids().filter(|id| !is_news(id)).collect(),
             counters: Counters::default(),
             selected: Vec::new(),
@@ -137,7 +159,7 @@ impl Engine {
         let mut present = join.as_ref().map_or(dataflow.inputs[0].columns.clone(), Join::present);
         present.retain(|id| !rest.hidden.contains(id));
         let tuples = (schema.clone(), present);
-        Engine { filters: filters.collect(), rest, join, selected: Vec::new(), tuples }
+        Engine { filters: filters.collect(), rest, join, selected: Vec::new(), tuples, base }
     }
 
     /// Takes tuples of one input (its place in the dataflow). Without pipelines the tuples that pass go to `out`.
@@ -280,7 +302,17 @@ impl Engine {
         counters
     }
 
-    /// The schema of the tuples that a dataflow without pipelines gives, and the columns that they have.
+    /// Where a column of the dataflow is in the tuples that it gives without pipelines.
+    #[must_use]
+    pub fn place(&self, column: Column) -> FieldId {
+        match column.computed_place() {
+            Some(computed) => FieldId(self.base + computed as u16),
+            None => self.join.as_ref().map_or(column.field, |j| j.place(column)),
+        }
+    }
+
+    /// The schema of the tuples that a dataflow without pipelines gives, and the columns that are shown of them unless it
+    /// says otherwise.
     #[must_use]
     pub fn tuples(&self) -> (&Arc<Schema>, &[FieldId]) {
         (&self.tuples.0, &self.tuples.1)
@@ -312,6 +344,8 @@ impl AfterJoin {
     }
 
     fn push(&mut self, batch: &Batch, rows: Rows<'_>, out: &mut dyn TakeOutput) {
+        let extended = self.computing.as_ref().map(|c| c.computer.extend(batch, &c.before));
+        let batch = extended.as_ref().unwrap_or(batch);
         let mut list = std::mem::take(&mut self.selected);
         let before = rows.len();
         let rows = match &self.predicate {
@@ -329,6 +363,19 @@ impl AfterJoin {
         if let Some((chosen, places)) = &self.chosen {
             chosen.note(batch, rows, places);
         }
+        let Some(computing) = self.computing.as_ref().filter(|c| !c.after.is_empty()) else {
+            return self.push_computed(batch, rows, out);
+        };
+        // What is left out is not computed of, where that is much.
+        if rows.len() < batch.rows() / 2 {
+            let some = computing.computer.extend(&take(batch, rows, |_| true), &computing.after);
+            return self.push_computed(&some, Rows::all(some.rows()), out);
+        }
+        let all = computing.computer.extend(batch, &computing.after);
+        self.push_computed(&all, rows, out);
+    }
+
+    fn push_computed(&mut self, batch: &Batch, rows: Rows<'_>, out: &mut dyn TakeOutput) {
         let watermark_ns = self.watermark_ns;
         if self.pipelines.is_empty() {
             let batch = take(batch, rows, |id| !self.hidden.contains(&id));
@@ -338,5 +385,29 @@ impl AfterJoin {
             let emit = &mut |batch| out.take(Output { pipeline: Some(i), batch, watermark_ns });
             pipeline.push(batch, rows, &mut self.counters, emit);
         }
+    }
+}
+
+impl Computing {
+    fn new(dataflow: &Dataflow, schema: &Schema, place: &dyn Fn(Column) -> FieldId) -> Option<Computing> {
+        let all = &dataflow.computed;
+        if all.is_empty() {
+            return None;
+        }
+        let mut needed = vec![false; all.len()];
+        let mut read =
+            |column: Column| column.computed_place().into_iter().for_each(|place| needed[place] = true);
+        dataflow.filter.iter().for_each(|predicate| predicate.columns(&mut read));
+        // A column reads those before it.
+        for place in (0..all.len()).rev() {
+            if needed[place] {
+                let mut read =
+                    |column: Column| column.computed_place().into_iter().for_each(|p| needed[p] = true);
+                all[place].expr.columns(&mut read);
+            }
+        }
+        let places = |before: bool| (0..all.len()).filter(|place| needed[*place] == before).collect();
+        let (before, after) = (places(true), places(false));
+        Some(Computing { computer: Computer::new(all, schema, place), before, after })
     }
 }

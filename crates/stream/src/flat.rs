@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plan::{Aggregate, Column, Dataflow, Input, Predicate};
+use plan::{Aggregate, Column, Computed, Dataflow, Input, Predicate, RawRows};
 use tuple::FieldId;
 
 use crate::ops::join::{SAME_IN_ALL, joined_schema};
@@ -20,12 +20,15 @@ pub fn flat(dataflow: &Dataflow) -> Dataflow {
         true => column.field,
         false => FieldId(starts[usize::from(column.input)] + column.field.0),
     };
-    let moved = |column: Column| Column { input: 0, field: place(column) };
+    let moved = |column: Column| match column.computed_place() {
+        Some(_) => column,
+        None => Column { input: 0, field: place(column) },
+    };
     let mut columns: Vec<FieldId> = Vec::new();
     let mut filters: Vec<Predicate> = Vec::new();
     for (i, input) in dataflow.inputs.iter().enumerate() {
         columns.extend(input.columns.iter().map(|field| place(Column { input: i as u16, field: *field })));
-        filters.extend(input.filter.as_ref().map(|p| renamed(p, &moved)));
+        filters.extend(input.filter.as_ref().map(|p| p.renamed(&moved)));
     }
     columns.sort_unstable();
     columns.dedup();
@@ -37,34 +40,24 @@ pub fn flat(dataflow: &Dataflow) -> Dataflow {
         for aggregate in &mut pipeline.aggregates {
             match aggregate {
                 Aggregate::Distinct(column) => *column = moved(*column),
-                Aggregate::Success(predicate) => *predicate = renamed(predicate, &moved),
+                Aggregate::Success(predicate) => *predicate = predicate.renamed(&moved),
                 _ => {}
             }
         }
     }
     Dataflow {
         inputs: vec![Input { schema: Arc::new(schema), columns, filter }],
-        filter: dataflow.filter.as_ref().map(|p| renamed(p, &moved)),
+        filter: dataflow.filter.as_ref().map(|p| p.renamed(&moved)),
         pipelines,
-    }
-}
-
-/// The same predicate of other columns.
-fn renamed(predicate: &Predicate, to: &dyn Fn(Column) -> Column) -> Predicate {
-    let all = |parts: &[Predicate]| parts.iter().map(|p| renamed(p, to)).collect();
-    match predicate {
-        Predicate::And(parts) => Predicate::And(all(parts)),
-        Predicate::Or(parts) => Predicate::Or(all(parts)),
-        Predicate::Not(inner) => Predicate::Not(Box::new(renamed(inner, to))),
-        Predicate::Compare { column, op, literal } => {
-            Predicate::Compare { column: to(*column), op: *op, literal: literal.clone() }
-        }
-        Predicate::Like { column, pattern } => {
-            Predicate::Like { column: to(*column), pattern: pattern.clone() }
-        }
-        Predicate::In { column, literals } => {
-            Predicate::In { column: to(*column), literals: literals.clone() }
-        }
-        Predicate::IsNull(column) => Predicate::IsNull(to(*column)),
+        computed: dataflow
+            .computed
+            .iter()
+            .map(|c| Computed { expr: c.expr.renamed(&moved), ..c.clone() })
+            .collect(),
+        rows: RawRows {
+            select: dataflow.rows.select.as_ref().map(|select| select.iter().map(|c| moved(*c)).collect()),
+            order: dataflow.rows.order.iter().map(|(c, direction)| (moved(*c), *direction)).collect(),
+            rows_max: dataflow.rows.rows_max,
+        },
     }
 }

@@ -27,7 +27,7 @@
 //!     profile: None,
 //! };
 //! let input = Input { schema: schema.clone(), columns: columns.clone(), filter: None };
-//! let dataflow = Dataflow { inputs: vec![input], filter: None, pipelines: vec![busiest] };
+//! let dataflow = Dataflow { inputs: vec![input], filter: None, pipelines: vec![busiest], ..Dataflow::default() };
 //!
 //! let mut tuples = TupleWriter::new(schema, &columns);
 //! for (time, host) in [(1, "b"), (2, "a"), (3, "b"), (4, "c"), (second, "a")] {
@@ -69,6 +69,7 @@ mod profile;
 mod results;
 mod rows;
 mod scalar;
+mod shown;
 mod sliding;
 mod spectrum;
 mod window;
@@ -82,3 +83,4 @@ pub use flat::flat;
 pub use in_time_order::in_time_order;
 pub use losses::{Loss, Stretch};
 pub use results::OTHER;
+pub use shown::Shown;

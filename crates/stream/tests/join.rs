@@ -11,7 +11,12 @@ use tuple::{Schema, common};
 use tuples::{N, PATH, Plain, Row, batch_of, cell, input, names, pipeline, rows_of};
 
 fn flow(inputs: &[&'static str]) -> Dataflow {
-    Dataflow { inputs: inputs.iter().map(|n| input(n)).collect(), filter: None, pipelines: Vec::new() }
+    Dataflow {
+        inputs: inputs.iter().map(|n| input(n)).collect(),
+        filter: None,
+        pipelines: Vec::new(),
+        ..Dataflow::default()
+    }
 }
 
 fn push(engine: &mut Engine, flow: &Dataflow, input: usize, rows: &[Row], out: &mut Vec<stream::Output>) {

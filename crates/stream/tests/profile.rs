@@ -155,7 +155,7 @@ fn dataflow(window_ns: Option<i64>, groups_max: usize, k: usize, with_rate: bool
     let window = window_ns.map(|size_ns| Window { size_ns, slide_ns: size_ns, lateness_ns: 0 });
     let pipeline = Pipeline { window, groups_max, profile: Some(profile), ..pipeline(None, &[], Vec::new()) };
     let input = Input { schema: schema(), columns: columns(with_rate), filter: None };
-    Dataflow { inputs: vec![input], filter: None, pipelines: vec![pipeline] }
+    Dataflow { inputs: vec![input], filter: None, pipelines: vec![pipeline], ..Dataflow::default() }
 }
 
 /// One engine, `chunk` operations in a batch.

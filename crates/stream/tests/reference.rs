@@ -5,7 +5,7 @@ mod tuples;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use plan::{Aggregate, Compare, Dataflow, Literal, Pipeline, Predicate, TopK, Window};
+use plan::{Aggregate, Case, Compare, Dataflow, Literal, Pipeline, Predicate, Regex, TopK, Window};
 use proptest::prelude::*;
 use stream::{Config, Counters, Engine};
 use tuple::FieldId;
@@ -57,9 +57,14 @@ fn truth(predicate: &Predicate, row: &Row) -> Option<bool> {
         Predicate::In { column, literals } => {
             known(column.field, &|v| literals.iter().any(|l| literal(l) == v))
         }
-        Predicate::Like { column, pattern } => known(column.field, &|v| {
+        Predicate::Like { column, pattern, .. } => known(column.field, &|v| {
             let Plain::Text(text) = v else { return false };
             text.contains(pattern.trim_matches('%'))
+        }),
+        // Patterns of these tests are plain texts behind `^`.
+        Predicate::Matches { column, regex } => known(column.field, &|v| {
+            let Plain::Text(text) = v else { return false };
+            text.to_lowercase().starts_with(&regex.pattern[1..].to_lowercase())
         }),
         Predicate::Compare { column, op, literal: Literal::Net(_, prefix) } => known(column.field, &|v| {
             let Plain::Ip(ip) = v else { return false };
@@ -446,20 +451,24 @@ fn predicates() -> impl Strategy<Value = Predicate> {
         column: column(RATIO),
         literals: list.into_iter().map(|v| Literal::F64(v.into())).collect(),
     });
-    let like = "[ab]{1,2}".prop_map(|s| Predicate::Like { column: column(PATH), pattern: format!("%{s}%") });
+    let like = "[ab]{1,2}".prop_map(|s| Predicate::Like {
+        column: column(PATH),
+        pattern: format!("%{s}%"),
+        case: Case::Sensitive,
+    });
+    let matches = "[abAB]{1,2}".prop_map(|s| Predicate::Matches {
+        column: column(PATH),
+        regex: Regex { pattern: format!("^{s}"), case: Case::Ignored },
+    });
     let null = prop::sample::select(vec![IP, PATH, N, OK]).prop_map(|f| Predicate::IsNull(column(f)));
-    prop_oneof![4 => compare, 1 => in_list, 1 => in_text, 1 => in_ratio, 1 => like, 1 => null].prop_recursive(
-        3,
-        12,
-        3,
-        |inner| {
+    prop_oneof![4 => compare, 1 => in_list, 1 => in_text, 1 => in_ratio, 1 => like, 1 => matches, 1 => null]
+        .prop_recursive(3, 12, 3, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..3).prop_map(Predicate::And),
                 prop::collection::vec(inner.clone(), 0..3).prop_map(Predicate::Or),
                 inner.prop_map(|p| Predicate::Not(Box::new(p))),
             ]
-        },
-    )
+        })
 }
 
 proptest! {

@@ -90,7 +90,7 @@ proptest! {
     #[test]
     fn a_flow_is_joined_within_its_worker(n in 0u64..120, seed in any::<u32>(), workers in 1usize..5) {
         let p = Pipeline { window: None, top_k: None, ..windowed(60) };
-        let flow = Dataflow { inputs: vec![input("a"), input("b")], filter: None, pipelines: vec![p] };
+        let flow = Dataflow { inputs: vec![input("a"), input("b")], filter: None, pipelines: vec![p], ..Dataflow::default() };
         let rows = rows(n, seed.into());
         prop_assert_eq!(together(&flow, &rows, &vec![1000; workers]), alone(&flow, &rows));
     }

@@ -261,6 +261,24 @@ pub mod common {
     /// `vlan_id`.
     pub const VLAN_ID: FieldId = FieldId(16);
 
+    /// Fields that say of a flow what they say of every tuple of it.
+    pub const SAME_IN_ALL: [FieldId; 14] = [
+        ID,
+        CLIENT_IP,
+        CLIENT_PORT,
+        SERVER_IP,
+        SERVER_PORT,
+        TRANSPORT,
+        CLIENT_GUESSED,
+        COMMUNITY_ID,
+        SAMPLE_RATE,
+        TUNNEL,
+        TUNNEL_ID,
+        TUNNEL_SRC,
+        TUNNEL_DST,
+        VLAN_ID,
+    ];
+
     /// Their places.
     pub const IDS: [FieldId; FIELDS.len()] = {
         let mut ids = [ID; FIELDS.len()];

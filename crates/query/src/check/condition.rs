@@ -1,38 +1,38 @@
 //! Conditions: which side is the column, and whether the other is a value of its type.
 
-use plan::{Compare, Literal, Predicate};
+use plan::{Arithmetic, Case, Column, Compare, Literal, Predicate};
 use tuple::{DataType, Field, Unit};
 
-use super::address;
 use super::names::{Named, Scope};
-use crate::ast::{Atom, Expr};
+use super::{address, functions};
+use crate::ast::{Atom, Expr, Form};
 use crate::error::quoted;
 use crate::literal::{self, Bad};
-use crate::{Diagnostic, Hosts, iso_time};
+use crate::{Diagnostic, Span, iso_time};
 
-/// Checks conditions against a scope.
-pub(super) struct Conditions<'a> {
-    scope: &'a Scope<'a>,
-    hosts: &'a dyn Hosts,
-    errors: &'a mut Vec<Diagnostic>,
+/// Checks conditions, and the values in them, against a scope.
+pub(super) struct Conditions<'a, 's> {
+    pub(super) scope: &'a Scope<'s>,
+    pub(super) errors: &'a mut Vec<Diagnostic>,
 }
 
-impl<'a> Conditions<'a> {
-    pub(super) fn new(scope: &'a Scope<'a>, hosts: &'a dyn Hosts, errors: &'a mut Vec<Diagnostic>) -> Self {
-        Conditions { scope, hosts, errors }
+impl<'a, 's> Conditions<'a, 's> {
+    pub(super) fn new(scope: &'a Scope<'s>, errors: &'a mut Vec<Diagnostic>) -> Self {
+        Conditions { scope, errors }
     }
 
     /// The condition; `None` when something in it is wrong, which is then among the errors.
     pub(super) fn check(&mut self, expr: &Expr) -> Option<Predicate> {
-        match expr {
-            Expr::And(parts) => self.all(parts).map(Predicate::And),
-            Expr::Or(parts) => self.all(parts).map(Predicate::Or),
-            Expr::Not(inner) => self.check(inner).map(|c| Predicate::Not(Box::new(c))),
-            Expr::Compare(left, op, right) => self.compare(left, *op, right),
-            Expr::Like(column, pattern) => self.like(column, pattern),
-            Expr::In(column, values) => self.in_list(column, values),
-            Expr::IsNull(column) => self.column(column).map(|named| Predicate::IsNull(named.column)),
-            Expr::Truth(column) => self.truth(column),
+        match &expr.form {
+            Form::And(parts) => self.all(parts).map(Predicate::And),
+            Form::Or(parts) => self.all(parts).map(Predicate::Or),
+            Form::Not(inner) => self.check(inner).map(|c| Predicate::Not(Box::new(c))),
+            Form::Compare(left, op, right) => self.compare(left, *op, right),
+            Form::Like(value, pattern, case) => self.like(value, pattern, *case),
+            Form::Matches(value, pattern, case) => self.matches(value, pattern, *case),
+            Form::In(value, list) => self.in_list(value, list),
+            Form::IsNull(value) => self.operand(value).map(|named| Predicate::IsNull(named.column)),
+            _ => self.truth(expr),
         }
     }
 
@@ -42,24 +42,69 @@ impl<'a> Conditions<'a> {
         checked.into_iter().collect()
     }
 
-    fn compare(&mut self, left: &Atom, op: Compare, right: &Atom) -> Option<Predicate> {
-        let (column, op, value) = match (may_be_column(left), may_be_column(right)) {
-            (true, _) => (left, op, right),
-            (false, true) => (right, mirrored(op), left),
-            (false, false) => {
+    fn compare(&mut self, left: &Expr, op: Compare, right: &Expr) -> Option<Predicate> {
+        match (literal_of(left), literal_of(right)) {
+            (Some(_), Some(_)) => {
                 let error =
                     Diagnostic::new(left.span.to(right.span), "two values are compared, and no field");
-                let hint = left.quoted.then(|| "names of fields stand without quotes".to_owned());
-                return self.fail(error.maybe_hint(hint));
+                let is_quoted = matches!(&left.form, Form::Atom(atom) if atom.quoted);
+                let hint = is_quoted.then(|| "names of fields stand without quotes".to_owned());
+                self.fail(error.maybe_hint(hint))
             }
-        };
-        let named = self.column(column)?;
-        let field = self.scope.field(named.column);
-        let equality = matches!(op, Compare::Eq | Compare::Ne);
-        if matches!(field.data_type, DataType::Bool | DataType::Ip) && !equality {
-            let error = Diagnostic::new(column.span.to(value.span), format!("`{}` has no order", field.name));
-            return self.fail(error.expected("= or !="));
+            (None, Some(value)) => self.compare_with(left, op, &value, left.span.to(right.span)),
+            (Some(value), None) => self.compare_with(right, mirrored(op), &value, left.span.to(right.span)),
+            (None, None) => {
+                if let Some(value) = self.named_value(left, right) {
+                    self.compare_with(left, op, &value, left.span.to(right.span))
+                } else if let Some(value) = self.named_value(right, left) {
+                    self.compare_with(right, mirrored(op), &value, left.span.to(right.span))
+                } else {
+                    self.compare_values(left, op, right)
+                }
+            }
         }
+    }
+
+    /// A name that no field has, beside a field: a host's, or none. Names of hosts may look like differences: `web-1`.
+    fn named_value(&self, field: &Expr, value: &Expr) -> Option<Atom> {
+        let Form::Atom(field) = &field.form else { return None };
+        let field = self.scope.field(self.scope.find(field).ok()?.column);
+        match &value.form {
+            // `method = GET` lacks quotes, though a field has that other name.
+            Form::Atom(atom) if field.data_type == DataType::Text && self.is_alias(atom) => {
+                Some(atom.clone())
+            }
+            Form::Atom(atom) if !self.is_known(atom) && self.scope.is_complete() => Some(atom.clone()),
+            Form::Arithmetic(..) if field.data_type == DataType::Ip => {
+                let text = &self.scope.text[value.span.range()];
+                let is_word = |c: char| c.is_alphanumeric() || "_-./".contains(c);
+                text.chars().all(is_word).then(|| Atom {
+                    text: text.to_owned(),
+                    span: value.span,
+                    quoted: false,
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a name has a meaning of its own.
+    fn is_known(&self, name: &Atom) -> bool {
+        self.scope.find(name).is_ok() || functions::tcp_flag(&name.text).is_some()
+    }
+
+    /// Whether a field is meant by another name than its own.
+    fn is_alias(&self, name: &Atom) -> bool {
+        let is_own = |field: &str| {
+            let own = field.trim_end_matches("_ns");
+            [field, own].iter().any(|own| own.eq_ignore_ascii_case(&name.text)) || name.text.contains('.')
+        };
+        self.scope.find(name).is_ok_and(|named| !is_own(&self.scope.field(named.column).name))
+    }
+
+    fn compare_with(&mut self, left: &Expr, op: Compare, value: &Atom, place: Span) -> Option<Predicate> {
+        let named = self.operand(left)?;
+        self.is_ordered(self.scope.field(named.column), op, place)?;
         let mut literals = self.literals(named, value)?;
         if literals.len() == 1 {
             let column = named.column;
@@ -69,18 +114,19 @@ impl<'a> Conditions<'a> {
         Some(if op == Compare::Ne { Predicate::Not(Box::new(inside)) } else { inside })
     }
 
-    fn like(&mut self, column: &Atom, pattern: &Atom) -> Option<Predicate> {
-        let named = self.column(column)?;
-        let field = self.scope.field(named.column);
-        if !matches!(field.data_type, DataType::Text | DataType::Hashes) {
-            let message = format!("`like` goes with text; `{}` is {}", field.name, kind(field));
-            return self.fail(Diagnostic::new(column.span, message));
+    /// Complains where a type has no order and one is asked for.
+    pub(super) fn is_ordered(&mut self, field: &Field, op: Compare, place: Span) -> Option<()> {
+        let equality = matches!(op, Compare::Eq | Compare::Ne);
+        if matches!(field.data_type, DataType::Bool | DataType::Ip) && !equality {
+            let error = Diagnostic::new(place, format!("`{}` has no order", field.name));
+            return self.fail(error.expected("= or !="));
         }
-        if !pattern.quoted {
-            let error =
-                Diagnostic::new(pattern.span, format!("{} stands without quotes", quoted(&pattern.text)));
-            return self.fail(error.hint(format!("write '{}'", pattern.text)));
-        }
+        Some(())
+    }
+
+    fn like(&mut self, value: &Expr, pattern: &Atom, case: Case) -> Option<Predicate> {
+        let word = if case == Case::Sensitive { "like" } else { "ilike" };
+        let column = self.text_operand(value, pattern, word)?;
         let trailing = pattern.text.len() - pattern.text.trim_end_matches('\\').len();
         if trailing % 2 == 1 {
             let error = Diagnostic::new(
@@ -89,33 +135,69 @@ impl<'a> Conditions<'a> {
             );
             return self.fail(error.hint("write \\\\ for the character itself"));
         }
-        Some(Predicate::Like { column: named.column, pattern: pattern.text.clone() })
+        Some(Predicate::Like { column, pattern: pattern.text.clone(), case })
     }
 
-    fn in_list(&mut self, column: &Atom, values: &[Atom]) -> Option<Predicate> {
-        let named = self.column(column)?;
+    fn matches(&mut self, value: &Expr, pattern: &Atom, case: Case) -> Option<Predicate> {
+        let column = self.text_operand(value, pattern, "~")?;
+        Some(Predicate::Matches { column, regex: self.regex(pattern, case)? })
+    }
+
+    /// The text that a pattern goes with.
+    fn text_operand(&mut self, value: &Expr, pattern: &Atom, word: &str) -> Option<Column> {
+        let named = self.operand(value)?;
+        let field = self.scope.field(named.column);
+        if !matches!(field.data_type, DataType::Text | DataType::Hashes) {
+            let message = format!("`{word}` goes with text; `{}` is {}", field.name, kind(field));
+            return self.fail(Diagnostic::new(value.span, message));
+        }
+        if !pattern.quoted {
+            let error =
+                Diagnostic::new(pattern.span, format!("{} stands without quotes", quoted(&pattern.text)));
+            return self.fail(error.hint(format!("write '{}'", pattern.text)));
+        }
+        Some(named.column)
+    }
+
+    fn in_list(&mut self, value: &Expr, values: &[Atom]) -> Option<Predicate> {
+        let named = self.operand(value)?;
         let checked: Vec<_> = values.iter().map(|value| self.literals(named, value)).collect();
         let literals: Option<Vec<Vec<Literal>>> = checked.into_iter().collect();
         literals.map(|lists| Predicate::In { column: named.column, literals: lists.concat() })
     }
 
-    fn truth(&mut self, column: &Atom) -> Option<Predicate> {
-        if !may_be_column(column) {
+    /// A value that is a condition by itself.
+    fn truth(&mut self, expr: &Expr) -> Option<Predicate> {
+        if let Some(value) = literal_of(expr) {
             let error =
-                Diagnostic::new(column.span, format!("{} is a value, not a condition", quoted(&column.text)));
+                Diagnostic::new(expr.span, format!("{} is a value, not a condition", quoted(&value.text)));
             return self.fail(error.expected("a condition such as `status >= 500`"));
         }
-        let named = self.column(column)?;
-        let field = self.scope.field(named.column);
-        if field.data_type != DataType::Bool {
-            let error =
-                Diagnostic::new(column.span, format!("`{}` is {}, not a condition", field.name, kind(field)));
-            return self.fail(error.expected("a comparison: =, !=, <, <=, >, >=, like, in or is null"));
+        let column = self.operand(expr)?.column;
+        let field = self.scope.field(column);
+        if field.data_type == DataType::Bool {
+            return Some(Predicate::Compare { column, op: Compare::Eq, literal: Literal::Bool(true) });
         }
-        Some(Predicate::Compare { column: named.column, op: Compare::Eq, literal: Literal::Bool(true) })
+        if matches!(expr.form, Form::Arithmetic(_, Arithmetic::BitAnd, _)) {
+            return Some(Predicate::Compare { column, op: Compare::Ne, literal: Literal::I64(0) });
+        }
+        let error =
+            Diagnostic::new(expr.span, format!("`{}` is {}, not a condition", field.name, kind(field)));
+        self.fail(error.expected("a comparison: =, !=, <, <=, >, >=, like, in or is null"))
     }
 
-    fn column(&mut self, name: &Atom) -> Option<Named> {
+    /// The column of a field, or one that is computed.
+    pub(super) fn operand(&mut self, expr: &Expr) -> Option<Named> {
+        match &expr.form {
+            Form::Atom(atom) if literal_of(expr).is_none() && functions::tcp_flag(&atom.text).is_none() => {
+                self.column(atom)
+            }
+            Form::Atom(atom) if self.scope.find(atom).is_ok() && !atom.quoted => self.column(atom),
+            _ => self.computed(expr, None),
+        }
+    }
+
+    pub(super) fn column(&mut self, name: &Atom) -> Option<Named> {
         match self.scope.find(name) {
             Ok(named) => Some(named),
             Err(error) => {
@@ -138,7 +220,6 @@ impl<'a> Conditions<'a> {
         match literal(field, named.unit_written, value) {
             Ok(literal) => Some(vec![literal]),
             Err(hint) => {
-                let hint = hint.or_else(|| self.other_column(value));
                 let message = format!("{} is no value of `{}`", quoted(&value.text), field.name);
                 self.fail(Diagnostic::new(value.span, message).expected(wanted(field)).maybe_hint(hint))
             }
@@ -151,7 +232,7 @@ impl<'a> Conditions<'a> {
             None if value.text.contains(['/', ':']) => {
                 Err((format!("{} is no value of `{}`", quoted(&value.text), field.name), None))
             }
-            None => address::named(&value.text, self.hosts),
+            None => address::named(&value.text, self.scope.hosts),
         };
         match nets {
             Ok(nets) => Some(nets.into_iter().map(|(ip, bits)| Literal::Net(ip, bits)).collect()),
@@ -161,25 +242,36 @@ impl<'a> Conditions<'a> {
         }
     }
 
-    fn other_column(&self, value: &Atom) -> Option<String> {
-        let is_column = may_be_column(value) && self.scope.find(value).is_ok();
-        is_column.then(|| "a field is compared with a value, not with another field".to_owned())
-    }
-
-    fn fail<T>(&mut self, error: Diagnostic) -> Option<T> {
+    pub(super) fn fail<T>(&mut self, error: Diagnostic) -> Option<T> {
         self.errors.push(error);
         None
     }
 }
 
 /// The sign with its sides exchanged.
-fn mirrored(op: Compare) -> Compare {
+pub(super) fn mirrored(op: Compare) -> Compare {
     match op {
         Compare::Lt => Compare::Gt,
         Compare::Le => Compare::Ge,
         Compare::Gt => Compare::Lt,
         Compare::Ge => Compare::Le,
         same => same,
+    }
+}
+
+/// The literal that an operand is by its looks alone; it is read as the other side asks for.
+pub(super) fn literal_of(expr: &Expr) -> Option<Atom> {
+    match &expr.form {
+        Form::Atom(atom) => (!may_be_column(atom)).then(|| atom.clone()),
+        Form::Negative(inner) => match &inner.form {
+            Form::Atom(atom)
+                if !atom.quoted && atom.text.starts_with(|c: char| c.is_ascii_digit() || c == '.') =>
+            {
+                Some(Atom { text: format!("-{}", atom.text), span: expr.span, quoted: false })
+            }
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -286,10 +378,11 @@ pub(super) fn kind(field: &Field) -> &'static str {
 
 /// A condition of our own on one input, as text; `None` when its schema has other fields.
 pub(super) fn builtin(text: &str, scope: Scope<'_>, input: usize) -> Option<Predicate> {
-    let (query, syntax_errors) = crate::parse(&format!("PARSE p WHERE {text}"));
-    let scope = scope.only(input);
+    let text = format!("PARSE p WHERE {text}");
+    let (query, syntax_errors) = crate::parse(&text);
+    let scope = scope.only(input, &text);
     let mut errors = Vec::new();
-    let condition = Conditions::new(&scope, &(), &mut errors).check(query.filters.first()?);
+    let condition = Conditions::new(&scope, &mut errors).check(query.filters.first()?);
     condition.filter(|_| syntax_errors.is_empty() && errors.is_empty())
 }
 

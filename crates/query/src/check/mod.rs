@@ -2,10 +2,15 @@
 //! an error, and keeps quiet about what only follows from one.
 
 mod address;
+mod arithmetic;
+mod computing;
 mod condition;
+mod expr;
+pub(crate) mod functions;
 mod members;
 mod names;
 mod processor;
+mod rows;
 mod workload;
 
 use std::sync::Arc;
@@ -19,6 +24,7 @@ use crate::error::quoted;
 use crate::literal::{self, Bad};
 use crate::nearest::{did_you_mean, one_of};
 use crate::{Diagnostic, Hosts};
+use computing::Computing;
 use condition::Conditions;
 use names::Scope;
 
@@ -37,15 +43,19 @@ pub(crate) fn check(
     let parsers = parsers(&ast.parsers, schemas, errors);
     let parsers = members::with_those_named(text, parsers);
     let complete = parsers.len() == ast.parsers.len() && (parse_is_whole || !parsers.is_empty());
-    let scope = Scope::new(&parsers, schemas, complete);
+    let computing = Computing::new();
+    let scope = Scope::new(&parsers, schemas, complete, text, hosts, &computing);
     let (from, to) = (address::list(&ast.from, hosts, errors), address::list(&ast.to, hosts, errors));
-    let filter = filter(&ast.filters, &scope, hosts, errors);
+    let filter = filter(&ast.filters, &scope, errors);
     let (limit, sample) = (limit(&ast.limits, errors), sample(ast.sample.as_ref(), errors));
     let processors = processor::list(&ast.processors, &scope, filter.as_ref(), errors);
     let wholes = processor::only_wholes(&processors, &scope);
+    let rows = rows::rows(ast, &scope, errors);
     let inputs = parsers.into_iter().zip(wholes).map(|(schema, filter)| Input { schema, filter }).collect();
     let processors = processors.into_iter().map(|p| p.processor).collect();
-    let query = Query { text: text.to_owned(), inputs, from, to, filter, limit, sample, processors };
+    let computed = computing.list();
+    let query =
+        Query { text: text.to_owned(), inputs, from, to, filter, limit, sample, processors, computed, rows };
     (!query.inputs.is_empty()).then_some(query)
 }
 
@@ -83,13 +93,8 @@ fn unknown_parser(name: &Atom, schemas: &[Arc<Schema>]) -> Diagnostic {
 }
 
 /// Every WHERE, joined by and.
-fn filter(
-    filters: &[ast::Expr],
-    scope: &Scope<'_>,
-    hosts: &dyn Hosts,
-    errors: &mut Vec<Diagnostic>,
-) -> Option<Predicate> {
-    let mut conditions = Conditions::new(scope, hosts, errors);
+fn filter(filters: &[ast::Expr], scope: &Scope<'_>, errors: &mut Vec<Diagnostic>) -> Option<Predicate> {
+    let mut conditions = Conditions::new(scope, errors);
     let mut all = Vec::new();
     for condition in filters.iter().filter_map(|expr| conditions.check(expr)) {
         match condition {
@@ -101,7 +106,7 @@ fn filter(
 }
 
 fn limit(atoms: &[Atom], errors: &mut Vec<Diagnostic>) -> Limit {
-    const WANTED: &str = "a duration such as 90s, or packets such as 5000p";
+    const WANTED: &str = "a duration such as 90s, or packets such as 5000p, or rows such as 20 rows";
     let mut limit = Limit::default();
     for atom in atoms {
         let found = quoted(&atom.text);
@@ -118,7 +123,7 @@ fn limit(atoms: &[Atom], errors: &mut Vec<Diagnostic>) -> Limit {
                 Ok(nanos @ 1..) => limit.nanos.replace(nanos).is_some(),
                 bad => {
                     let error = Diagnostic::new(atom.span, format!("{found} is no limit")).expected(WANTED);
-                    let hint = || format!("write {}s or {}p", atom.text, atom.text);
+                    let hint = || format!("write {0}s, {0}p or {0} rows", atom.text);
                     errors.push(error.maybe_hint((bad == Err(Bad::NoUnit)).then(hint)));
                     false
                 }

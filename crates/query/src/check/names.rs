@@ -5,12 +5,13 @@ use std::sync::Arc;
 use plan::Column;
 use tuple::{Facts, Field, FieldId, Schema};
 
+use super::computing::Computing;
 use super::members;
-use crate::Diagnostic;
 use crate::aliases;
 use crate::ast::Atom;
 use crate::error::quoted;
 use crate::nearest::{did_you_mean, nearest, one_of};
+use crate::{Diagnostic, Hosts};
 
 /// Where names are looked up.
 #[derive(Clone, Copy)]
@@ -23,6 +24,12 @@ pub(super) struct Scope<'a> {
     complete: bool,
     /// Look at this input only.
     only: Option<usize>,
+    /// The query.
+    pub text: &'a str,
+    /// Hosts by name.
+    pub hosts: &'a dyn Hosts,
+    /// The columns that are computed, as they are met.
+    pub computing: &'a Computing,
 }
 
 /// A field that was found.
@@ -35,13 +42,23 @@ pub(super) struct Named {
 }
 
 impl<'a> Scope<'a> {
-    pub(super) fn new(inputs: &'a [Arc<Schema>], known: &'a [Arc<Schema>], complete: bool) -> Scope<'a> {
-        Scope { inputs, known, complete: complete && !inputs.is_empty(), only: None }
+    pub(super) fn new(
+        inputs: &'a [Arc<Schema>],
+        known: &'a [Arc<Schema>],
+        complete: bool,
+        text: &'a str,
+        hosts: &'a dyn Hosts,
+        computing: &'a Computing,
+    ) -> Scope<'a> {
+        Scope { inputs, known, complete: complete && !inputs.is_empty(), only: None, text, hosts, computing }
     }
 
-    /// The same, with the fields of one input only.
-    pub(super) fn only(self, input: usize) -> Scope<'a> {
-        Scope { only: Some(input), ..self }
+    /// The same for another text, with the fields of one input only.
+    pub(super) fn only<'b>(self, input: usize, text: &'b str) -> Scope<'b>
+    where
+        'a: 'b,
+    {
+        Scope { only: Some(input), text, ..self }
     }
 
     /// Whether what is missing is really missing.
@@ -56,11 +73,17 @@ impl<'a> Scope<'a> {
 
     /// The field of a column.
     pub(super) fn field(&self, column: Column) -> &'a Field {
+        if let Some(place) = column.computed_place() {
+            return self.computing.field(place);
+        }
         self.inputs[usize::from(column.input)].field(column.field)
     }
 
     /// Parser and field.
     pub(super) fn full_name(&self, column: Column) -> String {
+        if column.computed_place().is_some() {
+            return self.field(column).name.to_string();
+        }
         format!("{}.{}", self.inputs[usize::from(column.input)].name, self.field(column).name)
     }
 

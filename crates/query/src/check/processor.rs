@@ -7,6 +7,7 @@ use tuple::{DataType, Schema, Unit};
 
 use super::condition::{builtin, implies, kind};
 use super::names::Scope;
+use super::rows;
 use crate::ast::{self, Arg, Atom};
 use crate::blocks::{self, ARGS, Block, Placed};
 use crate::error::quoted;
@@ -503,31 +504,28 @@ impl<'a> ProcessorReader<'a> {
 
     fn columns(&mut self, arg: &Arg) -> Vec<Column> {
         let mut columns: Vec<Column> = Vec::new();
-        for name in &arg.values {
-            match self.scope.find(name) {
-                Ok(named) if columns.contains(&named.column) => {
-                    let full = self.scope.full_name(named.column);
+        for (name, named) in arg.values.iter().zip(&arg.columns) {
+            match rows::column(named, self.scope, self.errors) {
+                Some(column) if columns.contains(&column) => {
+                    let full = self.scope.full_name(column);
                     self.errors.push(Diagnostic::new(
                         name.span,
                         format!("{} names `{full}` again", quoted(&name.text)),
                     ));
                 }
-                Ok(named) => columns.push(named.column),
-                Err(error) => self.errors.extend(error),
+                Some(column) => columns.push(column),
+                None => {}
             }
         }
         columns
     }
 
     pub(super) fn column(&mut self, arg: &Arg) -> Option<Column> {
-        let name = self.single(arg)?;
-        match self.scope.find(name) {
-            Ok(named) => Some(named.column),
-            Err(error) => {
-                self.report_once(error);
-                None
-            }
-        }
+        self.single(arg)?;
+        let mut errors = Vec::new();
+        let column = rows::column(arg.columns.first()?, self.scope, &mut errors);
+        errors.into_iter().for_each(|error| self.report_once(Some(error)));
+        column
     }
 
     pub(super) fn single<'b>(&mut self, arg: &'b Arg) -> Option<&'b Atom> {

@@ -1,6 +1,6 @@
 //! Queries and what they mean; wrong queries and what is said of them.
 
-use plan::{AddressMatch, Aggregate, Column, Pipeline, TopK, Value, Window};
+use plan::{AddressMatch, Aggregate, Case, Column, Pipeline, TopK, Value, Window};
 use proptest::prelude::*;
 
 use super::*;
@@ -36,7 +36,18 @@ fn shown(query: &Query, condition: &Predicate) -> String {
         Predicate::Or(parts) => list(parts, " or "),
         Predicate::Not(inner) => format!("not {}", shown(query, inner)),
         Predicate::Compare { column, op, literal } => format!("{} {op:?} {literal:?}", name(column)),
-        Predicate::Like { column, pattern } => format!("{} like {pattern:?}", name(column)),
+        Predicate::Like { column, pattern, case } => match case {
+            Case::Sensitive => format!("{} like {pattern:?}", name(column)),
+            Case::Ignored => format!("{} ilike {pattern:?}", name(column)),
+        },
+        Predicate::Matches { column, regex } => {
+            format!(
+                "{} ~{} {:?}",
+                name(column),
+                if regex.case == Case::Ignored { "*" } else { "" },
+                regex.pattern
+            )
+        }
         Predicate::In { column, literals } => format!("{} in {literals:?}", name(column)),
         Predicate::IsNull(c) => format!("{} is null", name(c)),
     }
@@ -446,7 +457,10 @@ fn errors_of_structure() {
     check("PARSE http FROM * FROM *", &[("FROM", "FROM is given twice")]);
     check("PARSE http LIMIT", &[("", "expected a limit")]);
     check("PARSE http SAMPLE LIMIT 1s", &[("LIMIT", "expected a rate")]);
-    check("PARSE http FROM 10.0.0.1 10.0.0.2 TO *", &[("10.0.0.2", "expected `,` or a clause: TO, WHERE")]);
+    check(
+        "PARSE http FROM 10.0.0.1 10.0.0.2 TO *",
+        &[("10.0.0.2", "expected `,` or a clause: SELECT, TO, WHERE")],
+    );
     check("PARSE http; PARSE http", &[("PARSE", "one query at a time")]);
     check("PARSE http WHERE url = 'x FROM *", &[("'x FROM *", "never closed")]);
     check("PARSE http WHERE url = ‘x’", &[("‘", "quotes are ' or \"")]);
@@ -462,7 +476,12 @@ fn errors_of_conditions() {
     check("status", &[("status", "not a condition: expected a comparison")]);
     check("status =", &[("", "expected a value")]);
     check("status = LIMIT 1s", &[("LIMIT", "expected a value")]);
-    check("status ~ 5", &[("~", "write `like`")]);
+    check("status ~ 5", &[("status", "`~` goes with text")]);
+    check("url ~ 5", &[("5", "write '5'")]);
+    check("url matches 'x'", &[("matches", "write `~ 'pattern'`")]);
+    check("url ~ '^a(?=b)'", &[("(?=", "look-around")]);
+    check("url ~ 'it''s [a'", &[("[", "in the pattern: unclosed character class")]);
+    check("url ~ '\\w{1000}{1000}'", &[("'\\w{1000}{1000}'", "grows too large")]);
     check("status between 1 and 2", &[("between", "x >= a and x <= b")]);
     check("status = 1 && status = 2", &[("&", "write `and`")]);
     check("status = 1 status = 2", &[("status", "expected `and`, `or` or a clause")]);
@@ -470,7 +489,7 @@ fn errors_of_conditions() {
     check("status = 1)", &[(")", "expected `and`")]);
     check("and status = 1", &[("and", "expected a condition")]);
     check("not", &[("", "expected a condition")]);
-    check("status not 5", &[("5", "expected `like` or `in`")]);
+    check("status not 5", &[("5", "expected `like`, `ilike` or `in`")]);
     check("status in 5", &[("5", "a list in brackets")]);
     check("status in ()", &[(")", "expected a value")]);
     check("status is 5", &[("5", "expected `null` or `not null`")]);
@@ -590,7 +609,7 @@ fn all_errors_at_once_and_none_that_only_follows() {
             ("htp_get", "did you mean `http_get`?"),
             ("h9", "no host"),
             ("10.0.0.1:x", "no port"),
-            ("90", "write 90s or 90p"),
+            ("90", "write 90s, 90p or 90 rows"),
             ("2", "1/2"),
             ("x", "a whole number"),
             ("grop", "`group`"),

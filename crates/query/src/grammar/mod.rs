@@ -2,10 +2,12 @@
 //! bracket or clause, so that one pass finds them all.
 //!
 //! ```text
-//! query = PARSE names [FROM addresses] [TO addresses] [WHERE condition]… [LIMIT limits] [SAMPLE rate] [PROCESS processors] [;]
+//! query = PARSE names [SELECT columns] [FROM addresses] [TO addresses] [WHERE condition]… [ORDER BY keys] [LIMIT limits] [SAMPLE rate]
+//!         [PROCESS processors] [;]
 //! ```
 
-mod condition;
+mod columns;
+mod expr;
 mod processor;
 
 use crate::ast::{Atom, Query};
@@ -14,7 +16,9 @@ use crate::nearest::{nearest, one_of};
 use crate::{Diagnostic, Span, error};
 
 /// The clauses, in the order they are usually written.
-const CLAUSES: [&str; 7] = ["PARSE", "FROM", "TO", "WHERE", "LIMIT", "SAMPLE", "PROCESS"];
+const CLAUSES: [&str; 9] = ["PARSE", "SELECT", "FROM", "TO", "WHERE", "ORDER", "LIMIT", "SAMPLE", "PROCESS"];
+/// Clauses that are to come.
+const RESERVED: [&str; 5] = ["SINCE", "UNTIL", "BASELINE", "BUDGET", "ERROR"];
 
 /// Reads a query; what has no structure is left out of it and named in the errors.
 pub(crate) fn query(text: &str) -> (Query, Vec<Diagnostic>) {
@@ -71,7 +75,9 @@ impl<'a> Reader<'a> {
             "FROM" => query.from.extend(self.list(Shape::Value, "an address or `*`")),
             "TO" => query.to.extend(self.list(Shape::Value, "an address or `*`")),
             "WHERE" => query.filters.extend(self.condition_clause()),
-            "LIMIT" => query.limits.extend(self.list(Shape::Value, "a limit such as 90s or 5000p")),
+            "SELECT" => query.select.extend(self.select()),
+            "ORDER" => query.order.extend(self.order_by()),
+            "LIMIT" => self.limits(query),
             "SAMPLE" => query.sample = self.sample().or(query.sample.take()),
             _ => query.processors.extend(self.processors()),
         }
@@ -156,6 +162,15 @@ impl<'a> Reader<'a> {
     /// on at the next clause.
     fn not_a_clause(&mut self, token: &Token, given: &[&str]) -> Option<&'static str> {
         let word = &self.text[token.span.range()];
+        if token.kind == Kind::Word && RESERVED.iter().any(|r| r.eq_ignore_ascii_case(word)) {
+            let message = format!("{} is not available yet", word.to_uppercase());
+            self.report(
+                Diagnostic::new(token.span, message).hint("the word is reserved for a clause to come"),
+            );
+            self.at = token.span.end;
+            self.skip_to(&[';']);
+            return None;
+        }
         let left = CLAUSES.into_iter().filter(|c| *c == "WHERE" || !given.contains(c));
         let meant = if token.kind == Kind::Word { nearest(word, left.clone()) } else { None };
         if let Some(meant) = meant {

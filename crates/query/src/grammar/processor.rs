@@ -5,11 +5,13 @@
 //! args       = name "=" values {, name "=" values}      values = value {, value} | "(" value {, value} ")"
 //! ```
 
-use super::Reader;
 use plan::Compare;
 
-use crate::ast::{Arg, Atom, Processor};
-use crate::lexer::{Kind, Shape};
+use super::Reader;
+use super::expr::Within;
+
+use crate::ast::{Arg, Atom, Form, Named, Processor};
+use crate::lexer::{Kind, Shape, Token};
 use crate::{Diagnostic, Span};
 
 impl Reader<'_> {
@@ -18,7 +20,7 @@ impl Reader<'_> {
         const WHAT: &str = "a processor such as (top-k: k=10)";
         let errors_before = self.errors.len();
         let mut processors = Vec::new();
-        while !self.at_end_of_list() {
+        while !self.at_end_of_list() && !self.begins_clause(&self.peek(Shape::Value)) {
             if self.eat(',').is_some() {
                 continue;
             }
@@ -82,8 +84,10 @@ impl Reader<'_> {
             }
             let Some(name) = self.atom(Shape::Name) else { break };
             self.at = self.peek(Shape::Name).span.end;
-            let values = self.arg_values();
-            args.extend((!values.is_empty()).then_some(Arg { name, values }));
+            let of_columns = ["group", "value", "key"].iter().any(|arg| name.text.eq_ignore_ascii_case(arg));
+            let columns = if of_columns { self.arg_columns() } else { Vec::new() };
+            let values = if of_columns { self.texts_of(&columns) } else { self.arg_values() };
+            args.extend((!values.is_empty()).then_some(Arg { name, values, columns }));
             if self.at_arg() {
                 self.unexpected("`,` before the next argument");
             }
@@ -109,9 +113,63 @@ impl Reader<'_> {
         }
     }
 
+    /// Columns, which may be computed.
+    fn arg_columns(&mut self) -> Vec<Named> {
+        let (start, errors) = (self.at, self.errors.len());
+        if let Some(open) = self.eat('(') {
+            let columns = self.column_list();
+            self.eat(',');
+            // `(a + b) / c` is no list in brackets.
+            let after = crate::lexer::token(self.text, self.peek(Shape::Name).span.end, Shape::Name);
+            let goes_on = !matches!(after.kind, Kind::Mark(_) | Kind::End)
+                && columns.len() == 1
+                && !self.is_arg(&after);
+            if !goes_on || self.peek(Shape::Name).kind != Kind::Mark(')') {
+                self.close(Some(open), "`,` or `)`");
+                return columns;
+            }
+            self.at = start;
+            self.errors.truncate(errors);
+        }
+        self.column_list()
+    }
+
+    fn column_list(&mut self) -> Vec<Named> {
+        let mut columns = Vec::new();
+        loop {
+            match self.named_expr(Within::Argument) {
+                Some(mut named) => {
+                    // A column's name may stand in quotes here.
+                    if let Form::Atom(atom) = &mut named.expr.form {
+                        atom.quoted = false;
+                    }
+                    columns.push(named);
+                }
+                None => self.skip_to(&[',', ')', ';']),
+            }
+            let before = self.at;
+            if self.eat(',').is_none() || self.at_arg() || self.at_end_of_list() {
+                self.at = before;
+                return columns;
+            }
+        }
+    }
+
+    /// Expressions as they are written.
+    fn texts_of(&self, columns: &[Named]) -> Vec<Atom> {
+        let atom = |Named { expr, .. }: &Named| match &expr.form {
+            Form::Atom(atom) => atom.clone(),
+            _ => Atom { text: self.text[expr.span.range()].to_owned(), span: expr.span, quoted: false },
+        };
+        columns.iter().map(atom).collect()
+    }
+
     /// Whether `name=` comes next.
-    fn at_arg(&self) -> bool {
-        let name = self.peek(Shape::Name);
+    pub(super) fn at_arg(&self) -> bool {
+        self.is_arg(&self.peek(Shape::Name))
+    }
+
+    fn is_arg(&self, name: &Token) -> bool {
         let equals = crate::lexer::token(self.text, name.span.end, Shape::Name);
         name.kind == Kind::Word && equals.kind == Kind::Compare(Compare::Eq)
     }

@@ -7,9 +7,11 @@ use std::net::IpAddr;
 
 use arrow_buffer::BooleanBuffer;
 use plan::{Column, Compare, Literal, Predicate};
+use regex::Regex;
 use tuple::{Batch, DataType, FieldId, Schema, hashes};
 
 use crate::column::{ColumnView, Values};
+use crate::ops::expr::compiled;
 use crate::ops::like::Like;
 use crate::rows::Rows;
 
@@ -44,6 +46,7 @@ enum Test {
     Text(Compare, String),
     Net(Compare, Net),
     Like(Like),
+    Matches(Regex),
     InU64(Vec<u64>),
     InI64(Vec<i64>),
     InText(Vec<String>),
@@ -53,7 +56,7 @@ enum Test {
 
 /// The leading bits of 16-byte addresses.
 #[derive(Clone, Copy, Debug)]
-struct Net {
+pub(crate) struct Net {
     bits: u128,
     mask: u128,
     v4: bool,
@@ -95,11 +98,17 @@ impl Node {
                 let (field, data_type) = typed(column);
                 Node::Test(field, Test::compare(data_type, *op, literal))
             }
-            Predicate::Like { column, pattern } => {
+            Predicate::Like { column, pattern, case } => {
                 let (field, data_type) = typed(column);
                 let has_text = matches!(data_type, DataType::Text | DataType::Json | DataType::Hashes);
                 assert!(has_text, "LIKE is for text");
-                Node::Test(field, Test::Like(Like::new(pattern)))
+                Node::Test(field, Test::Like(Like::new(pattern, *case)))
+            }
+            Predicate::Matches { column, regex } => {
+                let (field, data_type) = typed(column);
+                let has_text = matches!(data_type, DataType::Text | DataType::Json | DataType::Hashes);
+                assert!(has_text, "patterns are for text");
+                Node::Test(field, Test::Matches(compiled(regex)))
             }
             Predicate::In { column, literals } => {
                 let (field, data_type) = typed(column);
@@ -202,6 +211,12 @@ impl Test {
             }
             (Test::Like(like), Values::Hashes(v)) => {
                 BooleanBuffer::collect_bool(n, |row| like.matches(&hashes::to_text(v.value(row))))
+            }
+            (Test::Matches(regex), Values::Text(v)) => {
+                BooleanBuffer::collect_bool(n, |row| regex.is_match(v.value(row)))
+            }
+            (Test::Matches(regex), Values::Hashes(v)) => {
+                BooleanBuffer::collect_bool(n, |row| regex.is_match(&hashes::to_text(v.value(row))))
             }
             (Test::InText(list), Values::Text(v)) => BooleanBuffer::collect_bool(n, |row| {
                 let text = v.value(row);

@@ -27,23 +27,7 @@ const FLOW_BYTES: usize = 128;
 /// And for each input, with its first row.
 const PART_BYTES: usize = size_of::<Part>() + 96;
 
-/// Fields that say of a flow what they say of every tuple of it.
-pub const SAME_IN_ALL: [FieldId; 14] = [
-    common::ID,
-    common::CLIENT_IP,
-    common::CLIENT_PORT,
-    common::SERVER_IP,
-    common::SERVER_PORT,
-    common::TRANSPORT,
-    common::CLIENT_GUESSED,
-    common::COMMUNITY_ID,
-    common::SAMPLE_RATE,
-    common::TUNNEL,
-    common::TUNNEL_ID,
-    common::TUNNEL_SRC,
-    common::TUNNEL_DST,
-    common::VLAN_ID,
-];
+pub use common::SAME_IN_ALL;
 
 /// The rows that wait, and the joined rows that are not full batches yet.
 pub struct Join {

@@ -1,17 +1,20 @@
 //! SQL LIKE: `%` any run of characters, `_` one character, `\` makes the next one literal (a last `\` is itself).
-//! Case-sensitive; the whole text must match. A match costs at most pattern × text steps.
+//! The whole text must match. A match costs at most pattern × text steps.
+
+use plan::Case;
 
 /// A pattern, taken apart once.
 ///
 /// ```
-/// let like = stream::ops::like::Like::new(r"/users/%/100\%_");
+/// let like = stream::ops::like::Like::new(r"/users/%/100\%_", plan::Case::Sensitive);
 /// assert!(like.matches("/users/7/100%!"));
 /// assert!(!like.matches("/users/7/1000!"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Like {
-    /// What stands between the `%`s; at least one.
+    /// What stands between the `%`s; at least one. In small letters where case is ignored.
     pieces: Vec<Piece>,
+    case: Case,
 }
 
 /// Literal texts with one-character wildcards between them: `a_b` is ["a", "b"].
@@ -21,7 +24,9 @@ struct Piece(Vec<String>);
 impl Like {
     /// Takes a pattern apart. Every text is a pattern.
     #[must_use]
-    pub fn new(pattern: &str) -> Like {
+    pub fn new(pattern: &str, case: Case) -> Like {
+        let lowered = pattern.to_lowercase();
+        let pattern = if case == Case::Ignored { &lowered } else { pattern };
         let mut pieces = vec![Piece(vec![String::new()])];
         let mut chars = pattern.chars();
         while let Some(c) = chars.next() {
@@ -33,12 +38,19 @@ impl Like {
                 _ => texts.last_mut().expect("there is always a text").push(c),
             }
         }
-        Like { pieces }
+        Like { pieces, case }
     }
 
     /// Whether `text` as a whole fits.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
+        match self.case {
+            Case::Sensitive => self.fits(text),
+            Case::Ignored => self.fits(&text.to_lowercase()),
+        }
+    }
+
+    fn fits(&self, text: &str) -> bool {
         let (first, rest) = self.pieces.split_first().expect("there is always a piece");
         let Some(mut text) = first.strip_from(text) else { return false };
         let Some((last, middle)) = rest.split_last() else { return text.is_empty() };
@@ -123,7 +135,7 @@ mod tests {
             ("a%a", "a", false),
             ("%a_c%d", "xabcxd", true),
         ] {
-            assert_eq!(Like::new(pattern).matches(text), expected, "{pattern} {text}");
+            assert_eq!(Like::new(pattern, Case::Sensitive).matches(text), expected, "{pattern} {text}");
         }
     }
 
@@ -131,7 +143,10 @@ mod tests {
         #[test]
         fn equals_the_definition(pattern in r"[abé%_\\]{0,8}", text in "[abé]{0,10}") {
             let chars = |s: &str| s.chars().collect::<Vec<_>>();
-            prop_assert_eq!(Like::new(&pattern).matches(&text), slow(&chars(&pattern), &chars(&text)));
+            prop_assert_eq!(Like::new(&pattern, Case::Sensitive).matches(&text), slow(&chars(&pattern), &chars(&text)));
+            // In capitals, too, where case is ignored.
+            let (capitals, lowered) = (text.to_uppercase(), chars(&pattern.to_lowercase()));
+            prop_assert_eq!(Like::new(&pattern, Case::Ignored).matches(&capitals), slow(&lowered, &chars(&text)));
         }
     }
 }

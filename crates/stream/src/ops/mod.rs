@@ -3,6 +3,7 @@
 pub mod aggregate;
 pub mod count;
 pub mod distinct;
+pub mod expr;
 pub mod filter;
 pub mod group_by;
 pub mod join;
@@ -13,4 +14,6 @@ pub mod spread;
 pub mod success;
 pub mod sum;
 pub mod take;
+pub mod text;
 pub mod top_k;
+pub mod top_rows;

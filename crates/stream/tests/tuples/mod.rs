@@ -59,7 +59,7 @@ pub fn input(name: &'static str) -> Input {
 }
 
 pub fn dataflow(pipelines: Vec<Pipeline>) -> Dataflow {
-    Dataflow { inputs: vec![input("t")], filter: None, pipelines }
+    Dataflow { inputs: vec![input("t")], filter: None, pipelines, ..Dataflow::default() }
 }
 
 /// The same with tuples that say at what rate their flows were sampled.

@@ -1,0 +1,180 @@
+//! The rules of arithmetic: which types go together, and what comes of them. What is the same for every tuple is computed here.
+
+use plan::{Arithmetic, Expr as Planned, Literal};
+use tuple::{DataType, Unit};
+
+use super::condition::Conditions;
+use super::expr::{Type, Typed};
+use crate::Diagnostic;
+use crate::ast::Expr;
+use crate::error::quoted;
+
+impl Conditions<'_, '_> {
+    /// `-x`.
+    pub(super) fn negative(&mut self, expr: &Expr, inner: Typed) -> Option<Typed> {
+        let is_number = inner.of.is_none_or(Type::is_number);
+        if !is_number {
+            let words = inner.of.map_or("null", Type::words);
+            return self.fail(Diagnostic::new(expr.span, format!("the negative of {words}")));
+        }
+        let zero = Typed { of: inner.of, ..Typed::new(Planned::Literal(Literal::I64(0)), Type::WHOLE) };
+        let of = inner.of.map(signed);
+        self.folded(expr, zero, Arithmetic::Subtract, inner, of)
+    }
+
+    /// `a op b`.
+    pub(super) fn arithmetic(
+        &mut self,
+        expr: &Expr,
+        (left, a): (&Expr, Typed),
+        op: Arithmetic,
+        (right, b): (&Expr, Typed),
+    ) -> Option<Typed> {
+        let (Some(x), Some(y)) = (a.of, b.of) else {
+            let of = a.of.or(b.of).map(signed);
+            return Some(Typed { of, expr: Planned::Null, ..a });
+        };
+        let Some((op, of)) = result(x, op, y) else {
+            return self.refuse(expr, (left, x), op, (right, y));
+        };
+        // Bytes or things in a time: by the second.
+        if of.unit == Unit::PerSecond && op == Arithmetic::Ratio && y.unit == Unit::Nanoseconds {
+            let by_nanosecond = self.folded(expr, a, op, b, Some(of))?;
+            let second = Typed::new(Planned::Literal(Literal::F64(1e9)), Type::REAL);
+            return self.folded(expr, by_nanosecond, Arithmetic::Multiply, second, Some(of));
+        }
+        self.folded(expr, a, op, b, Some(of))
+    }
+
+    fn folded(&mut self, expr: &Expr, a: Typed, op: Arithmetic, b: Typed, of: Option<Type>) -> Option<Typed> {
+        let unit_written =
+            (a.unit_written || b.unit_written) && of.is_some_and(|of| of.unit == Unit::Nanoseconds);
+        let is_secret = a.is_secret || b.is_secret;
+        let planned = match (&a.expr, &b.expr) {
+            (Planned::Literal(x), Planned::Literal(y)) => match constant(x, op, y) {
+                Some(literal) => Planned::Literal(literal),
+                None => {
+                    let message = format!("{} has no value", quoted(&self.text(expr)));
+                    return self.fail(Diagnostic::new(expr.span, message));
+                }
+            },
+            _ => Planned::Arithmetic(Box::new(a.expr), op, Box::new(b.expr)),
+        };
+        Some(Typed { expr: planned, of, unit_written, is_secret })
+    }
+
+    fn refuse<T>(
+        &mut self,
+        expr: &Expr,
+        (left, x): (&Expr, Type),
+        op: Arithmetic,
+        (right, y): (&Expr, Type),
+    ) -> Option<T> {
+        let sign = sign(op);
+        if let Some((of, what)) = [(left, x), (right, y)]
+            .into_iter()
+            .find(|(_, t)| !t.is_number() && t.unit != Unit::EpochNanoseconds)
+        {
+            let message =
+                format!("`{sign}` goes with numbers; {} is {}", quoted(&self.text(of)), what.words());
+            let hint = (what.data_type == DataType::Text && op == Arithmetic::Add)
+                .then(|| "texts stay apart: name several columns".to_owned());
+            return self.fail(Diagnostic::new(of.span, message).maybe_hint(hint));
+        }
+        let (x_words, y_words) = (x.words(), y.words());
+        let message = format!("`{sign}` of {x_words} and {y_words}");
+        let durations =
+            [x.unit, y.unit].contains(&Unit::Nanoseconds) && (x.is_plain_number() || y.is_plain_number());
+        let hint = (durations && matches!(op, Arithmetic::Add | Arithmetic::Subtract))
+            .then(|| "a number needs its unit, such as 100ms".to_owned());
+        let bits = matches!(op, Arithmetic::BitAnd | Arithmetic::BitOr)
+            .then(|| "bits are of whole numbers".to_owned());
+        self.fail(Diagnostic::new(expr.span, message).maybe_hint(hint.or(bits)))
+    }
+}
+
+/// What an operator makes of two types, and which one it is: `/` is two.
+fn result(x: Type, op: Arithmetic, y: Type) -> Option<(Arithmetic, Type)> {
+    use Arithmetic::{Add, BitAnd, BitOr, Divide, Multiply, Ratio, Remainder, Subtract};
+    use Unit::{Bytes, EpochNanoseconds, Nanoseconds};
+    let time = Type { data_type: DataType::I64, unit: EpochNanoseconds };
+    let duration = Type { data_type: DataType::I64, unit: Nanoseconds };
+    let real = |unit| Some((Ratio, Type { data_type: DataType::F64, unit }));
+    let of = |of: Type| Some((op, signed(of)));
+    match (op, x.unit, y.unit) {
+        (Add, EpochNanoseconds, Nanoseconds) | (Add, Nanoseconds, EpochNanoseconds) => of(time),
+        (Subtract, EpochNanoseconds, Nanoseconds) => of(time),
+        (Subtract, EpochNanoseconds, EpochNanoseconds) => of(duration),
+        _ if !x.is_number() || !y.is_number() => None,
+        (BitAnd | BitOr, ..) => {
+            (x.unit == Unit::None && y.unit == Unit::None && x.is_whole() && y.is_whole())
+                .then_some((op, Type::WHOLE))
+        }
+        (Add | Subtract | Remainder, ..) => of(x.with(y)?),
+        (Multiply, _, _) if x.is_plain_number() && y.is_plain_number() => of(x.with(y)?),
+        (Multiply, ..) if y.is_plain_number() => of(scaled(x, y)),
+        (Multiply, ..) if x.is_plain_number() => of(scaled(y, x)),
+        (Divide, _, _) if x.is_plain_number() && y.is_plain_number() => of(x.with(y)?),
+        (Divide, a, b) if a == b => real(Unit::None),
+        (Divide, _, _) if y.is_plain_number() => of(scaled(x, y)),
+        (Divide, Bytes | Unit::None, Nanoseconds) => real(Unit::PerSecond),
+        _ => None,
+    }
+}
+
+/// A quantity times a number.
+fn scaled(quantity: Type, number: Type) -> Type {
+    let data_type = if number.data_type == DataType::F64 { DataType::F64 } else { quantity.data_type };
+    Type { data_type, unit: quantity.unit }
+}
+
+/// What is computed has a sign.
+pub(super) fn signed(of: Type) -> Type {
+    if of.is_whole() { Type { data_type: DataType::I64, ..of } } else { of }
+}
+
+/// Of two constants; `None`: null.
+fn constant(x: &Literal, op: Arithmetic, y: &Literal) -> Option<Literal> {
+    use Arithmetic::{Add, BitAnd, BitOr, Divide, Multiply, Ratio, Remainder, Subtract};
+    if let (Literal::I64(x), Literal::I64(y)) = (x, y)
+        && op != Ratio
+    {
+        let whole = match op {
+            Add => x.checked_add(*y),
+            Subtract => x.checked_sub(*y),
+            Multiply => x.checked_mul(*y),
+            Divide | Ratio => x.checked_div(*y),
+            Remainder => x.checked_rem(*y),
+            BitAnd => Some(x & y),
+            BitOr => Some(x | y),
+        };
+        return whole.map(Literal::I64);
+    }
+    let real = |v: &Literal| match v {
+        Literal::I64(v) => Some(*v as f64),
+        Literal::F64(v) => Some(*v),
+        _ => None,
+    };
+    let (x, y) = (real(x)?, real(y)?);
+    let value = match op {
+        Add => x + y,
+        Subtract => x - y,
+        Multiply => x * y,
+        Divide | Ratio => x / y,
+        Remainder => x % y,
+        BitAnd | BitOr => return None,
+    };
+    value.is_finite().then_some(Literal::F64(value))
+}
+
+fn sign(op: Arithmetic) -> &'static str {
+    match op {
+        Arithmetic::Add => "+",
+        Arithmetic::Subtract => "-",
+        Arithmetic::Multiply => "*",
+        Arithmetic::Divide | Arithmetic::Ratio => "/",
+        Arithmetic::Remainder => "%",
+        Arithmetic::BitAnd => "&",
+        Arithmetic::BitOr => "|",
+    }
+}

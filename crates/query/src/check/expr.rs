@@ -1,0 +1,290 @@
+//! Values: what type an expression has, and the columns that are computed for a query.
+
+use plan::{Compare, Computed, Expr as Planned, Literal, Predicate};
+use tuple::{DataType, Field, Redact, Unit, redact};
+
+use super::computing::COMPUTED_MAX;
+use super::condition::{Conditions, literal_of, mirrored};
+use super::functions;
+use super::names::Named;
+use crate::Diagnostic;
+use crate::ast::{Atom, Expr, Form};
+use crate::error::quoted;
+use crate::literal;
+
+/// What a value is. Whole numbers of columns without a sign are `U64`; all that is computed of them is `I64`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Type {
+    pub data_type: DataType,
+    pub unit: Unit,
+}
+
+/// An expression with its type.
+#[derive(Clone, Debug)]
+pub(super) struct Typed {
+    pub expr: Planned,
+    /// `None`: null, which is of every type.
+    pub of: Option<Type>,
+    /// Whether a bare number beside it can only mean nanoseconds.
+    pub unit_written: bool,
+    /// Whether it says what a recording does not keep.
+    pub is_secret: bool,
+}
+
+impl Type {
+    pub(super) const WHOLE: Type = Type { data_type: DataType::I64, unit: Unit::None };
+    pub(super) const REAL: Type = Type { data_type: DataType::F64, unit: Unit::None };
+    pub(super) const TEXT: Type = Type { data_type: DataType::Text, unit: Unit::None };
+
+    pub(super) fn is_whole(self) -> bool {
+        matches!(self.data_type, DataType::U64 | DataType::I64)
+    }
+
+    /// Whether it is a number without a dimension: shares and rates are, ids and times are not.
+    pub(super) fn is_plain_number(self) -> bool {
+        let is_number = self.is_whole() || self.data_type == DataType::F64;
+        is_number && matches!(self.unit, Unit::None | Unit::Fraction | Unit::PerSecond)
+    }
+
+    /// Whether it can be computed with.
+    pub(super) fn is_number(self) -> bool {
+        self.is_plain_number() || matches!(self.unit, Unit::Nanoseconds | Unit::Bytes)
+    }
+
+    /// The type of both, if they have one.
+    pub(super) fn with(self, other: Type) -> Option<Type> {
+        let numbers = |t: Type| t.is_whole() || t.data_type == DataType::F64;
+        let unit = match (self.unit, other.unit) {
+            (a, b) if a == b => a,
+            (Unit::Bytes, Unit::None) | (Unit::None, Unit::Bytes) => Unit::Bytes,
+            _ if self.is_plain_number() && other.is_plain_number() => Unit::None,
+            _ => return None,
+        };
+        let data_type = match (self.data_type, other.data_type) {
+            (a, b) if a == b => a,
+            (DataType::F64, _) | (_, DataType::F64) if numbers(self) && numbers(other) => DataType::F64,
+            _ if self.is_whole() && other.is_whole() => DataType::I64,
+            _ => return None,
+        };
+        Some(Type { data_type, unit })
+    }
+
+    /// In a few words.
+    pub(super) fn words(self) -> &'static str {
+        super::condition::kind(&Field::new("", self.data_type, self.unit, ""))
+    }
+}
+
+impl Typed {
+    pub(super) fn new(expr: Planned, of: Type) -> Typed {
+        Typed { expr, of: Some(of), unit_written: false, is_secret: false }
+    }
+
+    /// Whether it is the same for every tuple.
+    pub(super) fn is_constant(&self) -> bool {
+        matches!(self.expr, Planned::Literal(_) | Planned::Null)
+    }
+}
+
+impl Conditions<'_, '_> {
+    /// The column that an expression is computed in, called `name` or as it is written.
+    pub(super) fn computed(&mut self, expr: &Expr, name: Option<&Atom>) -> Option<Named> {
+        let typed = self.value(expr)?;
+        if typed.is_constant() && name.is_none() {
+            let message = format!("{} is a value, and no field", quoted(&self.text(expr)));
+            return self.fail(
+                Diagnostic::new(expr.span, message).expected("a field, or something computed of fields"),
+            );
+        }
+        self.add(expr, typed, name)
+    }
+
+    /// The same of an expression whose type is known.
+    pub(super) fn add(&mut self, expr: &Expr, typed: Typed, name: Option<&Atom>) -> Option<Named> {
+        let text = self.text(expr);
+        let Some(of) = typed.of else {
+            return self.fail(Diagnostic::new(expr.span, format!("{} is null, always", quoted(&text))));
+        };
+        let redact = match (of.data_type, typed.is_secret) {
+            (DataType::Text, true) => Redact::Fold(redact::HASH),
+            _ => Redact::Keep,
+        };
+        // A field under another name is redacted as it was.
+        let redact = match &typed.expr {
+            Planned::Column(column) => match &self.scope.field(*column).redact {
+                Redact::Where(..) => redact,
+                same => same.clone(),
+            },
+            _ => redact,
+        };
+        let field = Field {
+            name: name.map_or_else(|| text.clone(), |name| name.text.clone()).into(),
+            data_type: of.data_type,
+            unit: of.unit,
+            doc: "computed".into(),
+            redact,
+        };
+        let unit_written = typed.unit_written;
+        match self.scope.computing.add(Computed { field, text, expr: typed.expr }) {
+            Some(column) => Some(Named { column, unit_written }),
+            None => {
+                let message = format!("more than {COMPUTED_MAX} columns are computed in one query");
+                self.fail(Diagnostic::new(expr.span, message))
+            }
+        }
+    }
+
+    /// As it is written, in one line.
+    pub(super) fn text(&self, expr: &Expr) -> String {
+        self.scope.text[expr.span.range()].split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    /// The value of an expression, with its type.
+    pub(super) fn value(&mut self, expr: &Expr) -> Option<Typed> {
+        match &expr.form {
+            Form::Atom(_) if literal_of(expr).is_some() => self.literal_value(expr),
+            Form::Atom(atom) => self.named(atom),
+            Form::Negative(_) if literal_of(expr).is_some() => self.literal_value(expr),
+            Form::Negative(inner) => {
+                let inner = self.value(inner)?;
+                self.negative(expr, inner)
+            }
+            Form::Arithmetic(left, op, right) => {
+                let (a, b) = (self.value(left), self.value(right));
+                self.arithmetic(expr, (left, a?), *op, (right, b?))
+            }
+            Form::Call(name, args) => self.call(expr, name, args),
+            _ => {
+                let condition = self.check(expr)?;
+                let of = Type { data_type: DataType::Bool, unit: Unit::None };
+                Some(Typed::new(Planned::Test(Box::new(condition)), of))
+            }
+        }
+    }
+
+    fn named(&mut self, name: &Atom) -> Option<Typed> {
+        let flag = functions::tcp_flag(&name.text).filter(|_| self.scope.find(name).is_err());
+        if let Some(bit) = flag {
+            return Some(Typed::new(Planned::Literal(Literal::I64(bit)), Type::WHOLE));
+        }
+        let Named { column, unit_written } = self.column(name)?;
+        let field = self.scope.field(column);
+        if matches!(field.data_type, DataType::Json | DataType::Hashes) {
+            let message = format!(
+                "nothing is computed of `{}`, which is {}",
+                field.name,
+                super::condition::kind(field)
+            );
+            return self.fail(Diagnostic::new(name.span, message));
+        }
+        let is_secret = field.redact != Redact::Keep;
+        let of = Type { data_type: field.data_type, unit: field.unit };
+        let unit_written = unit_written && of.unit == Unit::Nanoseconds;
+        Some(Typed { unit_written, is_secret, ..Typed::new(Planned::Column(column), of) })
+    }
+
+    /// A literal, whose own looks say what it is.
+    fn literal_value(&mut self, expr: &Expr) -> Option<Typed> {
+        let atom = literal_of(expr)?;
+        let text = atom.text.as_str();
+        let of = |data_type, unit, literal| Typed::new(Planned::Literal(literal), Type { data_type, unit });
+        if atom.quoted {
+            return Some(of(DataType::Text, Unit::None, Literal::Text(atom.text)));
+        }
+        for (word, value) in [("true", true), ("false", false)] {
+            if text.eq_ignore_ascii_case(word) {
+                return Some(of(DataType::Bool, Unit::None, Literal::Bool(value)));
+            }
+        }
+        if text.eq_ignore_ascii_case("null") {
+            return Some(Typed { of: None, ..Typed::new(Planned::Null, Type::WHOLE) });
+        }
+        if let Ok(number) = literal::whole(text)
+            && let Ok(number) = i64::try_from(number)
+        {
+            return Some(Typed::new(Planned::Literal(Literal::I64(number)), Type::WHOLE));
+        }
+        if let Ok(nanos) = literal::duration_ns(text) {
+            return Some(of(DataType::I64, Unit::Nanoseconds, Literal::I64(nanos)));
+        }
+        if let Ok(bytes) = literal::size_bytes(text) {
+            return Some(of(DataType::I64, Unit::Bytes, Literal::I64(bytes)));
+        }
+        if let Ok(number) = literal::real(text) {
+            return Some(Typed::new(Planned::Literal(Literal::F64(number)), Type::REAL));
+        }
+        if let Some((ip, bits)) = literal::net(text)
+            && bits == if ip.is_ipv4() { 32 } else { 128 }
+        {
+            return Some(of(DataType::Ip, Unit::None, Literal::Net(ip, bits)));
+        }
+        let error = Diagnostic::new(atom.span, format!("{} is no value", quoted(text)));
+        self.fail(error.expected(
+            "a number, a duration such as 100ms, a size such as 4KiB, an address, or text in quotes",
+        ))
+    }
+
+    /// Two values compared, neither of them a mere literal.
+    pub(super) fn compare_values(&mut self, left: &Expr, op: Compare, right: &Expr) -> Option<Predicate> {
+        let (a, b) = (self.value(left), self.value(right));
+        let (a, b) = (a?, b?);
+        let place = left.span.to(right.span);
+        let (Some(a_of), Some(b_of)) = (a.of, b.of) else {
+            let error = Diagnostic::new(place, "nothing is equal to null, and nothing is unequal");
+            return self.fail(error.hint("write `is null` or `is not null`"));
+        };
+        if a_of.with(b_of).is_none() {
+            let message = format!("{} is compared with {}", a_of.words(), b_of.words());
+            let units = [a_of.unit, b_of.unit].contains(&Unit::Nanoseconds)
+                && (a_of.is_plain_number() || b_of.is_plain_number());
+            let hint = units.then(|| "a number needs its unit, such as 100ms".to_owned());
+            return self.fail(Diagnostic::new(place, message).maybe_hint(hint));
+        }
+        self.is_ordered(&Field::new("", a_of.data_type, a_of.unit, ""), op, place)?;
+        match (a.is_constant(), b.is_constant()) {
+            (true, true) => self.fail(Diagnostic::new(place, "two values are compared, and no field")),
+            (false, true) => self.compare_constant((left, a), op, b, right),
+            (true, false) => self.compare_constant((right, b), mirrored(op), a, left),
+            (false, false) => self.compare_columns(left.span.to(right.span), a, op, b),
+        }
+    }
+
+    /// A value compared with what is the same for every tuple: as with a literal, where it fits the type.
+    fn compare_constant(
+        &mut self,
+        (expr, value): (&Expr, Typed),
+        op: Compare,
+        constant: Typed,
+        right: &Expr,
+    ) -> Option<Predicate> {
+        let of = value.of.map(|of| of.data_type);
+        let literal = match (of, &constant.expr) {
+            (Some(DataType::U64), Planned::Literal(Literal::I64(v))) => {
+                u64::try_from(*v).ok().map(Literal::U64)
+            }
+            (Some(DataType::I64), Planned::Literal(Literal::I64(v))) => Some(Literal::I64(*v)),
+            (Some(DataType::F64), Planned::Literal(Literal::I64(v))) => Some(Literal::F64(*v as f64)),
+            (Some(DataType::F64), Planned::Literal(Literal::F64(v))) => Some(Literal::F64(*v)),
+            (Some(DataType::Text | DataType::Bool | DataType::Ip), Planned::Literal(same)) => {
+                Some(same.clone())
+            }
+            _ => None,
+        };
+        let Some(literal) = literal else {
+            return self.compare_columns(expr.span.to(right.span), value, op, constant);
+        };
+        let column = match &value.expr {
+            Planned::Column(column) => *column,
+            _ => self.add(expr, value, None)?.column,
+        };
+        Some(Predicate::Compare { column, op, literal })
+    }
+
+    fn compare_columns(&mut self, place: crate::Span, a: Typed, op: Compare, b: Typed) -> Option<Predicate> {
+        let of = Type { data_type: DataType::Bool, unit: Unit::None };
+        let typed = Typed::new(Planned::Compare(Box::new(a.expr), op, Box::new(b.expr)), of);
+        let whole = Expr { form: Form::And(Vec::new()), span: place };
+        let column = self.add(&whole, typed, None)?.column;
+        Some(Predicate::Compare { column, op: Compare::Eq, literal: Literal::Bool(true) })
+    }
+}

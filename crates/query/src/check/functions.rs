@@ -1,0 +1,312 @@
+//! The functions: what they are given, and what comes of it.
+
+use plan::{Case, Expr as Planned, Literal, Regex, TextFunction};
+use tuple::{DataType, Unit};
+
+use super::arithmetic::signed;
+use super::condition::Conditions;
+use super::expr::{Type, Typed};
+use crate::ast::{Atom, Expr, Form};
+use crate::blocks::{BLOCKS, BlockDoc};
+use crate::error::quoted;
+use crate::nearest::{did_you_mean, one_of};
+use crate::{Diagnostic, Span};
+
+/// Bits of an IPv6 address that `subnet` keeps unless it is told.
+const SUBNET_V6: i64 = 64;
+
+/// A function as people see it.
+pub struct Function {
+    /// Its name.
+    pub name: &'static str,
+    /// How it is written.
+    pub usage: &'static str,
+    /// What it gives.
+    pub doc: &'static str,
+}
+
+/// All functions.
+pub const FUNCTIONS: &[Function] = &[
+    function(
+        "trunc",
+        "trunc(ts, 1m)",
+        "the time, duration, size or whole number, down to a multiple of the second",
+    ),
+    function(
+        "subnet",
+        "subnet(client_ip, 24)",
+        "the network of an address, as text: `10.1.2.0/24`; of IPv6 /64, or the third argument",
+    ),
+    function(
+        "url_query",
+        "url_query(url, 'name')",
+        "the first value of that parameter in a URL or a query string, decoded",
+    ),
+    function("split", "split(path, '/', 2)", "the n-th piece between separators, from 1; -1 is the last"),
+    function(
+        "extract",
+        "extract(url, 'id=([0-9]+)')",
+        "what the first group of a regular expression matches, or all of it without groups",
+    ),
+    function(
+        "replace",
+        "replace(path, '[0-9]+', 'N')",
+        "every match of a regular expression replaced; `$1` is its first group",
+    ),
+    function("lower", "lower(host)", "in small letters"),
+    function("upper", "upper(host)", "in capitals"),
+    function("length", "length(url)", "how many characters"),
+    function("coalesce", "coalesce(status, 0)", "the first that is not null"),
+    function(
+        "if",
+        "if(status >= 500, 'bad', 'good')",
+        "the second where the condition is true, else the third",
+    ),
+];
+
+/// The flags of TCP by name, and their bits in `tcp_flags`.
+const TCP_FLAGS: [(&str, i64); 8] =
+    [("FIN", 1), ("SYN", 2), ("RST", 4), ("PSH", 8), ("ACK", 16), ("URG", 32), ("ECE", 64), ("CWR", 128)];
+
+const fn function(name: &'static str, usage: &'static str, doc: &'static str) -> Function {
+    Function { name, usage, doc }
+}
+
+/// The bit of a TCP flag.
+pub(super) fn tcp_flag(name: &str) -> Option<i64> {
+    TCP_FLAGS.iter().find(|(flag, _)| flag.eq_ignore_ascii_case(name)).map(|(_, bit)| *bit)
+}
+
+impl Conditions<'_, '_> {
+    /// `name(args)`.
+    pub(super) fn call(&mut self, expr: &Expr, name: &Atom, args: &[Expr]) -> Option<Typed> {
+        let Some(function) = FUNCTIONS.iter().find(|f| f.name.eq_ignore_ascii_case(&name.text)) else {
+            let error = Diagnostic::new(name.span, format!("no function is called {}", quoted(&name.text)));
+            let names = FUNCTIONS.iter().map(|f| f.name);
+            let is_it = |b: &BlockDoc| b.block.is_aggregate() && b.name.eq_ignore_ascii_case(&name.text);
+            let block = BLOCKS.iter().any(is_it);
+            return self.fail(match did_you_mean(&name.text, names.clone()) {
+                _ if block => error.hint(format!(
+                    "aggregates are processors: PROCESS (group-{}: …)",
+                    name.text.to_lowercase()
+                )),
+                Some(hint) => error.hint(hint),
+                None => error.expected(one_of(names)),
+            });
+        };
+        let (least, most) = match function.name {
+            "lower" | "upper" | "length" => (1, 1),
+            "trunc" | "url_query" | "extract" => (2, 2),
+            "subnet" => (2, 3),
+            "coalesce" => (2, usize::MAX),
+            _ => (3, 3),
+        };
+        if args.len() < least || args.len() > most {
+            let error = Diagnostic::new(
+                expr.span,
+                format!("`{}` does not go with {} arguments", function.name, args.len()),
+            );
+            return self.fail(error.expected(quoted(function.usage)));
+        }
+        match function.name {
+            "trunc" => self.trunc(args),
+            "subnet" => self.subnet(args),
+            "coalesce" => self.coalesce(args),
+            "if" => self.choice(args),
+            "length" => {
+                let text = self.text_of(&args[0], function)?;
+                Some(Typed::new(Planned::Length(Box::new(text.expr)), Type::WHOLE))
+            }
+            _ => self.text_function(function, args),
+        }
+    }
+
+    fn text_function(&mut self, function: &Function, args: &[Expr]) -> Option<Typed> {
+        let text = self.text_of(&args[0], function);
+        let how = match function.name {
+            "lower" => TextFunction::Lower,
+            "upper" => TextFunction::Upper,
+            "url_query" => TextFunction::UrlQuery(self.literal_text(&args[1], function)?.text),
+            "split" => {
+                let separator = self.literal_text(&args[1], function)?;
+                let place = self.literal_whole(&args[2], function)?;
+                if separator.text.is_empty() || place == 0 {
+                    let span = if place == 0 { args[2].span } else { args[1].span };
+                    let message = if place == 0 { "pieces are counted from 1" } else { "nothing separates" };
+                    return self.fail(Diagnostic::new(span, message).expected(quoted(function.usage)));
+                }
+                TextFunction::Split(separator.text, place)
+            }
+            _ => {
+                let pattern = self.literal_text(&args[1], function)?;
+                let regex = self.regex(&pattern, Case::Sensitive)?;
+                match args.get(2) {
+                    Some(with) => TextFunction::Replace(regex, self.literal_text(with, function)?.text),
+                    None => TextFunction::Extract(regex),
+                }
+            }
+        };
+        let text = text?;
+        let is_secret = text.is_secret;
+        Some(Typed { is_secret, ..Typed::new(Planned::Text(Box::new(text.expr), how), Type::TEXT) })
+    }
+
+    fn trunc(&mut self, args: &[Expr]) -> Option<Typed> {
+        let (of, step) = (self.value(&args[0]), self.value(&args[1]));
+        let (of, step) = (of?, step?);
+        let (Some(x), Some(y)) = (of.of, step.of) else { return Some(of) };
+        let fits = match x.unit {
+            Unit::EpochNanoseconds | Unit::Nanoseconds => y.unit == Unit::Nanoseconds,
+            Unit::Bytes => matches!(y.unit, Unit::Bytes | Unit::None),
+            _ => x.is_plain_number() && y.unit == Unit::None,
+        };
+        if !x.is_whole() || !y.is_whole() || !fits {
+            let message = format!("`trunc` of {} to multiples of {}", x.words(), y.words());
+            let error = Diagnostic::new(args[0].span.to(args[1].span), message);
+            return self.fail(error.expected("a time and a duration, or two of a kind: `trunc(ts, 1m)`"));
+        }
+        let Planned::Literal(Literal::I64(step @ 1..)) = step.expr else {
+            let error = Diagnostic::new(args[1].span, format!("{} is no step", quoted(&self.text(&args[1]))));
+            return self.fail(error.expected("a constant above 0, such as 1m"));
+        };
+        Some(Typed { expr: Planned::Trunc(Box::new(of.expr), step), of: Some(signed(x)), ..of })
+    }
+
+    fn subnet(&mut self, args: &[Expr]) -> Option<Typed> {
+        let function = &FUNCTIONS[1];
+        let of = self.value(&args[0])?;
+        if let Some(what) = of.of.filter(|of| of.data_type != DataType::Ip) {
+            let message = format!(
+                "`subnet` goes with an address; {} is {}",
+                quoted(&self.text(&args[0])),
+                what.words()
+            );
+            return self.fail(Diagnostic::new(args[0].span, message));
+        }
+        let mut bits = [0, SUBNET_V6];
+        for (place, (arg, max)) in args[1..].iter().zip([32, 128]).enumerate() {
+            let given = self.literal_whole(arg, function)?;
+            if !(0..=max).contains(&given) {
+                let error = Diagnostic::new(arg.span, format!("{given} is no number of bits"));
+                return self.fail(error.expected(format!("0 to {max}")));
+            }
+            bits[place] = given;
+        }
+        Some(Typed::new(Planned::Subnet(Box::new(of.expr), bits[0] as u8, bits[1] as u8), Type::TEXT))
+    }
+
+    fn coalesce(&mut self, args: &[Expr]) -> Option<Typed> {
+        let values: Vec<Option<Typed>> = args.iter().map(|arg| self.value(arg)).collect();
+        let values: Vec<Typed> = values.into_iter().collect::<Option<_>>()?;
+        let mut all = Typed::new(Planned::Null, Type::WHOLE);
+        all.of = None;
+        for (value, arg) in values.iter().zip(args) {
+            all.of = self.common(args[0].span.to(arg.span), &all, value)?;
+            all.unit_written |= value.unit_written;
+            all.is_secret |= value.is_secret;
+        }
+        all.of = all.of.map(signed);
+        Some(Typed { expr: Planned::Coalesce(values.into_iter().map(|v| v.expr).collect()), ..all })
+    }
+
+    fn choice(&mut self, args: &[Expr]) -> Option<Typed> {
+        let condition = self.check(&args[0]);
+        let (a, b) = (self.value(&args[1]), self.value(&args[2]));
+        let (condition, a, b) = (condition?, a?, b?);
+        let of = self.common(args[1].span.to(args[2].span), &a, &b)?.map(signed);
+        let (unit_written, is_secret) = (a.unit_written || b.unit_written, a.is_secret || b.is_secret);
+        let expr = Planned::If(Box::new(condition), Box::new(a.expr), Box::new(b.expr));
+        Some(Typed { expr, of, unit_written, is_secret })
+    }
+
+    /// The type that two values share; a null has any.
+    fn common(&mut self, place: Span, a: &Typed, b: &Typed) -> Option<Option<Type>> {
+        let (Some(x), Some(y)) = (a.of, b.of) else { return Some(a.of.or(b.of)) };
+        match x.with(y) {
+            Some(both) => Some(Some(both)),
+            None => {
+                let message = format!("one column of {} and {}", x.words(), y.words());
+                self.fail(Diagnostic::new(place, message).expected("values of one type"))
+            }
+        }
+    }
+
+    fn text_of(&mut self, arg: &Expr, function: &Function) -> Option<Typed> {
+        let value = self.value(arg)?;
+        match value.of.filter(|of| of.data_type != DataType::Text) {
+            None => Some(value),
+            Some(what) => {
+                let text = self.text(arg);
+                let message =
+                    format!("`{}` goes with text; {} is {}", function.name, quoted(&text), what.words());
+                self.fail(Diagnostic::new(arg.span, message))
+            }
+        }
+    }
+
+    fn literal_text(&mut self, arg: &Expr, function: &Function) -> Option<Atom> {
+        match &arg.form {
+            Form::Atom(atom) if atom.quoted => Some(atom.clone()),
+            _ => {
+                let error =
+                    Diagnostic::new(arg.span, format!("{} is no text in quotes", quoted(&self.text(arg))));
+                self.fail(error.expected(quoted(function.usage)))
+            }
+        }
+    }
+
+    fn literal_whole(&mut self, arg: &Expr, function: &Function) -> Option<i64> {
+        match self.value(arg)?.expr {
+            Planned::Literal(Literal::I64(number)) => Some(number),
+            _ => {
+                let error =
+                    Diagnostic::new(arg.span, format!("{} is no whole number", quoted(&self.text(arg))));
+                self.fail(error.expected(quoted(function.usage)))
+            }
+        }
+    }
+
+    /// A regular expression that is sound, and small enough.
+    pub(super) fn regex(&mut self, pattern: &Atom, case: Case) -> Option<Regex> {
+        let compiled = regex::RegexBuilder::new(&pattern.text)
+            .case_insensitive(case == Case::Ignored)
+            .size_limit(Regex::BYTES_MAX)
+            .build();
+        let error = match compiled {
+            Ok(_) => return Some(Regex { pattern: pattern.text.clone(), case }),
+            Err(regex::Error::CompiledTooBig(_)) => {
+                Diagnostic::new(pattern.span, "the pattern grows too large")
+                    .hint("repeat less, or fewer characters: {1,1000} of \\w is much")
+            }
+            Err(_) => self.place_in_pattern(pattern),
+        };
+        self.fail(error)
+    }
+
+    /// What is wrong with a pattern, and where in it.
+    fn place_in_pattern(&self, pattern: &Atom) -> Diagnostic {
+        let (place, what) = match regex_syntax::Parser::new().parse(&pattern.text) {
+            Err(regex_syntax::Error::Parse(e)) => {
+                (e.span().start.offset..e.span().end.offset, e.kind().to_string())
+            }
+            Err(regex_syntax::Error::Translate(e)) => {
+                (e.span().start.offset..e.span().end.offset, e.kind().to_string())
+            }
+            _ => (0..pattern.text.len(), "the pattern is not one".to_owned()),
+        };
+        let start = pattern.span.start + 1 + self.written(pattern, place.start);
+        let end = pattern.span.start + 1 + self.written(pattern, place.end.max(place.start));
+        let hint = match pattern.text[place.start..].starts_with("(?") {
+            true => Some("look-around and back-references would not be linear: there are none".to_owned()),
+            false => None,
+        };
+        Diagnostic::new(Span::new(start, end), format!("in the pattern: {what}")).maybe_hint(hint)
+    }
+
+    /// Where a byte of quoted text is written: quotes in it are there twice.
+    fn written(&self, quoted: &Atom, at: usize) -> usize {
+        let source = &self.scope.text[quoted.span.range()];
+        let Some(quote) = source.chars().next() else { return at };
+        at + quoted.text[..at.min(quoted.text.len())].matches(quote).count()
+    }
+}

@@ -1,0 +1,144 @@
+//! SELECT, ORDER BY and LIMIT n ROWS: how tuples are shown that are the result themselves.
+
+use plan::{Column, Direction, RawRows};
+use tuple::common;
+
+use super::condition::{Conditions, literal_of};
+use super::names::Scope;
+use crate::Diagnostic;
+use crate::ast::{self, Atom, Form, Named, Selected};
+use crate::error::quoted;
+use crate::literal;
+
+/// Most rows that ORDER BY holds.
+const ROWS_MAX: i128 = 1_000_000;
+
+/// What the clauses say; what is wrong with them goes to `errors`.
+pub(super) fn rows(ast: &ast::Query, scope: &Scope<'_>, errors: &mut Vec<Diagnostic>) -> RawRows {
+    if !ast.processors.is_empty() {
+        processed(ast, errors);
+        return RawRows::default();
+    }
+    let select = (!ast.select.is_empty()).then(|| select(&ast.select, scope, errors));
+    let order = order(&ast.order, scope, errors);
+    let rows_max = count(&ast.rows, errors);
+    if let (Some((first, _)), true) = (ast.order.first(), ast.rows.is_empty()) {
+        let error = Diagnostic::new(first.span, "ORDER BY of tuples without an end to their number");
+        errors.push(error.hint("say how many to keep: LIMIT 20 ROWS"));
+    }
+    RawRows { select, order, rows_max }
+}
+
+/// With PROCESS there are no raw tuples.
+fn processed(ast: &ast::Query, errors: &mut Vec<Diagnostic>) {
+    let selected = ast.select.first().map(|s| match s {
+        Selected::All(span) => *span,
+        Selected::Column(named) => named.expr.span,
+    });
+    let hint = "with PROCESS, name columns in `group=` and `value=`";
+    errors.extend(
+        selected
+            .map(|span| Diagnostic::new(span, "SELECT says how tuples are shown, not results").hint(hint)),
+    );
+    let ordered =
+        ast.order.first().map(|(key, _)| key.span).into_iter().chain(ast.rows.first().map(|rows| rows.span));
+    errors.extend(ordered.map(|span| {
+        Diagnostic::new(span, "this orders tuples, and there is PROCESS")
+            .hint("results are ordered behind their processor")
+    }));
+}
+
+fn select(list: &[Selected], scope: &Scope<'_>, errors: &mut Vec<Diagnostic>) -> Vec<Column> {
+    let mut columns: Vec<Column> = Vec::new();
+    let mut all_at = None;
+    for selected in list {
+        match selected {
+            Selected::All(span) if all_at.is_some() => {
+                errors.push(Diagnostic::new(*span, "`*` is there twice"))
+            }
+            Selected::All(_) => all_at = Some(columns.len()),
+            Selected::Column(named) => {
+                let Some(column) = column(named, scope, errors) else { continue };
+                let place = named.name.as_ref().map_or(named.expr.span, |name| name.span);
+                if columns.iter().any(|c| shown_name(*c, scope) == shown_name(column, scope)) {
+                    let message = format!("two columns are called {}", quoted(&shown_name(column, scope)));
+                    errors
+                        .push(Diagnostic::new(place, message).hint("give one of them another name with AS"));
+                } else {
+                    columns.push(column);
+                }
+            }
+        }
+    }
+    if let Some(at) = all_at {
+        let names: Vec<String> = columns.iter().map(|c| shown_name(*c, scope)).collect();
+        let mut others = every(scope);
+        others.retain(|c| !columns.contains(c) && !names.contains(&shown_name(*c, scope)));
+        columns.splice(at..at, others);
+    }
+    columns
+}
+
+/// What a column is called in the output.
+fn shown_name(column: Column, scope: &Scope<'_>) -> String {
+    let name = &scope.field(column).name;
+    let is_first = |schema: &tuple::Schema, input: usize| {
+        input < usize::from(column.input) && schema.find(name).is_some()
+    };
+    let is_taken =
+        column.computed_place().is_none() && scope.inputs.iter().enumerate().any(|(i, s)| is_first(s, i));
+    if is_taken { scope.full_name(column) } else { name.to_string() }
+}
+
+/// Every column that is shown when nothing is said.
+fn every(scope: &Scope<'_>) -> Vec<Column> {
+    let of = |(input, schema): (usize, &std::sync::Arc<tuple::Schema>)| {
+        let ids: Vec<_> = schema.ids().filter(|id| *id != common::SAMPLE_RATE).collect();
+        ids.into_iter().map(move |field| Column { input: input as u16, field })
+    };
+    let is_same = |c: &Column| c.input > 0 && common::SAME_IN_ALL.contains(&c.field);
+    scope.inputs.iter().enumerate().flat_map(of).filter(|c| !is_same(c)).collect()
+}
+
+/// The column of a field, or one that is computed; under another name a field is computed, too.
+pub(super) fn column(named: &Named, scope: &Scope<'_>, errors: &mut Vec<Diagnostic>) -> Option<Column> {
+    let mut conditions = Conditions::new(scope, errors);
+    match (&named.expr.form, &named.name) {
+        (Form::Atom(atom), None) if literal_of(&named.expr).is_none() => {
+            conditions.column(atom).map(|n| n.column)
+        }
+        (Form::Atom(atom), Some(name)) if literal_of(&named.expr).is_none() => {
+            let found = conditions.column(atom)?.column;
+            if scope.field(found).name == name.text {
+                return Some(found);
+            }
+            conditions.computed(&named.expr, Some(name)).map(|n| n.column)
+        }
+        (_, name) => conditions.computed(&named.expr, name.as_ref()).map(|n| n.column),
+    }
+}
+
+fn order(
+    keys: &[(ast::Expr, Direction)],
+    scope: &Scope<'_>,
+    errors: &mut Vec<Diagnostic>,
+) -> Vec<(Column, Direction)> {
+    let mut conditions = Conditions::new(scope, errors);
+    keys.iter().filter_map(|(key, direction)| Some((conditions.operand(key)?.column, *direction))).collect()
+}
+
+fn count(atoms: &[Atom], errors: &mut Vec<Diagnostic>) -> Option<u64> {
+    let mut max = None;
+    for atom in atoms {
+        match literal::whole(&atom.text) {
+            Ok(n @ 1..=ROWS_MAX) if max.is_none() => max = Some(n as u64),
+            Ok(1..=ROWS_MAX) => errors.push(Diagnostic::new(atom.span, "a second limit of rows")),
+            _ => {
+                let error =
+                    Diagnostic::new(atom.span, format!("{} is no number of rows", quoted(&atom.text)));
+                errors.push(error.expected(format!("a whole number from 1 to {ROWS_MAX}")));
+            }
+        }
+    }
+    max
+}

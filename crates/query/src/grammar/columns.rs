@@ -1,0 +1,86 @@
+//! The grammar of the clauses that say which columns and rows are shown: SELECT, ORDER BY and LIMIT.
+//!
+//! ```text
+//! SELECT column {, column}       column = * | expr [AS name]
+//! ORDER BY expr [ASC|DESC] {, expr [ASC|DESC]}
+//! LIMIT limit {, limit}          limit = 90s | 5000p | n ROWS
+//! ```
+
+use plan::Direction;
+
+use super::Reader;
+use super::expr::Within;
+use crate::ast::{Expr, Query, Selected};
+use crate::lexer::{Kind, Shape};
+
+impl Reader<'_> {
+    /// What follows SELECT.
+    pub(super) fn select(&mut self) -> Vec<Selected> {
+        let mut selected = Vec::new();
+        loop {
+            let token = self.peek(Shape::Value);
+            if token.kind == Kind::Word && &self.text[token.span.range()] == "*" {
+                self.at = token.span.end;
+                selected.push(Selected::All(token.span));
+            } else {
+                match self.named_expr(Within::Columns) {
+                    Some(named) => selected.push(Selected::Column(named)),
+                    None => self.skip_to(&[',', ';']),
+                }
+            }
+            if self.eat(',').is_none() || self.at_end_of_list() {
+                return selected;
+            }
+        }
+    }
+
+    /// What follows ORDER.
+    pub(super) fn order_by(&mut self) -> Vec<(Expr, Direction)> {
+        if self.eat_word("by").is_none() {
+            self.unexpected("`BY`");
+        }
+        self.order_keys()
+    }
+
+    /// `expr [ASC|DESC] {, …}`.
+    pub(super) fn order_keys(&mut self) -> Vec<(Expr, Direction)> {
+        let mut keys = Vec::new();
+        loop {
+            match self.expr(Within::Columns) {
+                Some(key) => {
+                    let descends = self.eat_word("desc").is_some();
+                    if !descends {
+                        self.eat_word("asc");
+                    }
+                    keys.push((key, if descends { Direction::Descending } else { Direction::Ascending }));
+                }
+                None => self.skip_to(&[',', ')', ';']),
+            }
+            if self.eat(',').is_none() || self.at_end_of_list() {
+                return keys;
+            }
+        }
+    }
+
+    /// What follows LIMIT.
+    pub(super) fn limits(&mut self, query: &mut Query) {
+        let open = self.eat('(');
+        loop {
+            match self.atom(Shape::Value) {
+                Some(atom) if self.eat_word("rows").or_else(|| self.eat_word("row")).is_some() => {
+                    query.rows.push(atom)
+                }
+                Some(atom) => query.limits.push(atom),
+                None if self.at_end_of_list() && !(query.limits.is_empty() && query.rows.is_empty()) => break,
+                None => {
+                    self.unexpected("a limit such as 90s, 5000p or 20 rows");
+                    self.skip_to(&[',', ')']);
+                }
+            }
+            if self.eat(',').is_none() {
+                break;
+            }
+        }
+        self.close(open, "`,` or `)`");
+    }
+}

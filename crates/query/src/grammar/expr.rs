@@ -1,0 +1,412 @@
+//! The grammar of expressions: values, and conditions, which are values of true and false.
+//!
+//! ```text
+//! expr    = all {or all}        all = negation {and negation}       negation = {not} test
+//! test    = bits [ sign bits | [not] like 'pattern' | [not] ilike 'pattern' | ~ 'regex' | [not] in (literals) | is [not] null ]
+//! bits    = both {"|" both}     both = sum {"&" sum}                sum = product {+|- product}
+//! product = unary {*|/|% unary} unary = {-} primary                 primary = literal | field | name(expr, …) | (expr)
+//! ```
+
+use plan::{Arithmetic, Case};
+
+use super::{RESERVED, Reader};
+use crate::ast::{Atom, Expr, Form, Named};
+use crate::lexer::{self, Kind, Shape, Token};
+use crate::{Diagnostic, Span};
+
+/// Brackets within brackets that are followed.
+const NESTING_MAX: u32 = 64;
+/// Operators and functions in one expression; `and` and `or` aside.
+const OPERATORS_MAX: usize = 256;
+/// Words that are no operand.
+const WORDS: [&str; 11] = ["and", "or", "not", "like", "ilike", "in", "is", "as", "asc", "desc", "matches"];
+/// How to say what other languages say otherwise.
+const SAID_OTHERWISE: &[(&str, &str)] = &[
+    ("between", "write `x >= a and x <= b`"),
+    ("contains", "write `like '%text%'`"),
+    ("matches", "write `~ 'pattern'`"),
+    ("regexp", "write `~ 'pattern'`"),
+    ("rlike", "write `~ 'pattern'`"),
+    ("&&", "write `and`"),
+    ("&", "write `and`"),
+    ("||", "write `or`"),
+    ("|", "write `or`"),
+    ("!", "write `not`"),
+    ("case", "write `if(condition, a, b)`"),
+];
+/// By how closely they bind, loosest first.
+const OPERATORS: [&[(char, Arithmetic)]; 4] = [
+    &[('|', Arithmetic::BitOr)],
+    &[('&', Arithmetic::BitAnd)],
+    &[('+', Arithmetic::Add), ('-', Arithmetic::Subtract)],
+    &[('*', Arithmetic::Multiply), ('/', Arithmetic::Divide), ('%', Arithmetic::Remainder)],
+];
+
+/// What an expression stands in: what may follow it, and what is said to be missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Within {
+    /// WHERE.
+    Condition,
+    /// A list of columns.
+    Columns,
+    /// An argument of a processor: another may follow.
+    Argument,
+}
+
+impl Within {
+    fn wanted(self) -> &'static str {
+        match self {
+            Within::Condition => "a condition such as `status >= 500`",
+            Within::Columns | Within::Argument => "a field, or an expression such as `status / 100`",
+        }
+    }
+}
+
+impl Reader<'_> {
+    /// What follows WHERE; `None` when it has no structure.
+    pub(super) fn condition_clause(&mut self) -> Option<Expr> {
+        let condition = self.expr(Within::Condition);
+        let next = self.peek(Shape::Value);
+        let ended = self.begins_clause(&next) || matches!(next.kind, Kind::End | Kind::Mark(';'));
+        if condition.is_some() && !ended {
+            self.no_test(&next, "`and`, `or` or a clause");
+        }
+        if condition.is_none() || !ended {
+            self.skip_to(&[';']);
+        }
+        condition
+    }
+
+    /// An expression; `None` when it has no structure, which is then among the errors.
+    pub(super) fn expr(&mut self, within: Within) -> Option<Expr> {
+        let mut reading = Reading { within, wanted: within.wanted(), depth: 0, operators: 0 };
+        self.any(&mut reading)
+    }
+
+    /// `expr [AS name]`.
+    pub(super) fn named_expr(&mut self, within: Within) -> Option<Named> {
+        let expr = self.expr(within)?;
+        let name = match self.eat_word("as") {
+            Some(_) => {
+                let name = self.atom(Shape::Name);
+                Some(self.or_expect(name, "a column's name")?)
+            }
+            None => None,
+        };
+        Some(Named { expr, name })
+    }
+
+    fn any(&mut self, reading: &mut Reading) -> Option<Expr> {
+        let mut any = vec![self.all(reading)?];
+        while self.eat_word("or").is_some() {
+            any.push(self.all(reading)?);
+        }
+        Some(joined(any, Form::Or))
+    }
+
+    fn all(&mut self, reading: &mut Reading) -> Option<Expr> {
+        let mut all = vec![self.negation(reading)?];
+        while self.eat_word("and").is_some() {
+            all.push(self.negation(reading)?);
+        }
+        Some(joined(all, Form::And))
+    }
+
+    fn negation(&mut self, reading: &mut Reading) -> Option<Expr> {
+        let mut first = None;
+        let mut negated = false;
+        while let Some(word) = self.eat_word("not") {
+            first = first.or(Some(word));
+            negated = !negated;
+        }
+        let inner = self.test(reading)?;
+        let span = first.map_or(inner.span, |first| first.to(inner.span));
+        Some(if negated { not(inner, span) } else { inner })
+    }
+
+    fn test(&mut self, reading: &mut Reading) -> Option<Expr> {
+        let left = self.operators(0, reading)?;
+        let start = left.span;
+        let next = self.peek(Shape::Value);
+        if let Kind::Compare(op) = next.kind {
+            self.at = next.span.end;
+            let right = self.value(0, reading)?;
+            let span = start.to(right.span);
+            return Some(Expr { form: Form::Compare(Box::new(left), op, Box::new(right)), span });
+        }
+        if let Some((case, negated, span)) = self.eat_match() {
+            let pattern = self.quoted_atom("a pattern in quotes")?;
+            let span = start.to(span).to(pattern.span);
+            let test = Expr { form: Form::Matches(Box::new(left), pattern, case), span };
+            return Some(if negated { not(test, span) } else { test });
+        }
+        if self.eat_word("is").is_some() {
+            return self.is_null(left);
+        }
+        let negated = self.eat_word("not").is_some();
+        let like = [("like", Case::Sensitive), ("ilike", Case::Ignored)];
+        let case = like.into_iter().find(|(word, _)| self.eat_word(word).is_some());
+        let form = if let Some((_, case)) = case {
+            Form::Like(Box::new(left), self.quoted_atom("a pattern in quotes")?, case)
+        } else if self.eat_word("in").is_some() {
+            Form::In(Box::new(left), self.values()?)
+        } else if negated || !self.ends_test(reading.within) {
+            let next = self.peek(Shape::Value);
+            let expected = match (negated, reading.within) {
+                (true, _) => "`like`, `ilike` or `in`",
+                (false, Within::Condition) => "=, !=, <, <=, >, >=, like, in or is",
+                (false, _) => "an operator, `AS name` or `,`",
+            };
+            self.no_test(&next, expected);
+            return None;
+        } else {
+            return Some(left);
+        };
+        let test = Expr { form, span: start.to(Span::new(self.at, self.at)) };
+        Some(if negated { not(test, start.to(Span::new(self.at, self.at))) } else { test })
+    }
+
+    fn is_null(&mut self, value: Expr) -> Option<Expr> {
+        let negated = self.eat_word("not").is_some();
+        let Some(null) = self.eat_word("null") else {
+            self.unexpected(if negated { "`null`" } else { "`null` or `not null`" });
+            return None;
+        };
+        let span = value.span.to(null);
+        let test = Expr { form: Form::IsNull(Box::new(value)), span };
+        Some(if negated { not(test, span) } else { test })
+    }
+
+    /// `(a, b)`.
+    fn values(&mut self) -> Option<Vec<Atom>> {
+        if self.peek(Shape::Value).kind != Kind::Mark('(') {
+            self.unexpected("a list in brackets, as in `in (200, 204)`");
+            return None;
+        }
+        let errors_before = self.errors.len();
+        let values = self.list(Shape::Value, "a value");
+        (self.errors.len() == errors_before).then_some(values)
+    }
+
+    /// Operands joined by operators of `level` and those that bind closer.
+    fn operators(&mut self, level: usize, reading: &mut Reading) -> Option<Expr> {
+        let Some(own) = OPERATORS.get(level) else { return self.unary(reading) };
+        let mut left = self.operators(level + 1, reading)?;
+        while let Some(op) = self.eat_operator(own) {
+            self.count(left.span, reading)?;
+            let right = self.value(level + 1, reading)?;
+            let span = left.span.to(right.span);
+            left = Expr { form: Form::Arithmetic(Box::new(left), op, Box::new(right)), span };
+        }
+        Some(left)
+    }
+
+    /// The same behind a sign: something has to follow.
+    fn value(&mut self, level: usize, reading: &mut Reading) -> Option<Expr> {
+        let before = std::mem::replace(&mut reading.wanted, "a value");
+        let value = self.operators(level, reading);
+        reading.wanted = before;
+        value
+    }
+
+    fn unary(&mut self, reading: &mut Reading) -> Option<Expr> {
+        let mut first = None;
+        let mut negative = false;
+        while let Some(sign) = self.eat_sign() {
+            negative ^= sign == '-';
+            first = first.or(Some(Span::new(self.at - 1, self.at)));
+        }
+        let inner = self.primary(reading)?;
+        let span = first.map_or(inner.span, |first| first.to(inner.span));
+        Some(if negative { Expr { form: Form::Negative(Box::new(inner)), span } } else { inner })
+    }
+
+    fn primary(&mut self, reading: &mut Reading) -> Option<Expr> {
+        if let Some(open) = self.eat('(') {
+            self.enter(open, reading)?;
+            let inner = self.any(reading)?;
+            self.close(Some(open), "`and`, `or` or `)`");
+            reading.depth -= 1;
+            return Some(Expr { span: open.to(Span::new(self.at, self.at)), ..inner });
+        }
+        let Some(atom) = self.operand() else {
+            let next = self.peek(Shape::Value);
+            self.no_test(&next, reading.wanted);
+            return None;
+        };
+        if !atom.quoted
+            && self.text[self.at..].starts_with(|c: char| c == '(' || c.is_whitespace())
+            && let Some(open) = self.eat('(')
+        {
+            return self.call(atom, open, reading);
+        }
+        let span = atom.span;
+        Some(Expr { form: Form::Atom(atom), span })
+    }
+
+    /// What follows `name(`.
+    fn call(&mut self, name: Atom, open: Span, reading: &mut Reading) -> Option<Expr> {
+        self.enter(open, reading)?;
+        self.count(name.span, reading)?;
+        let outside = (reading.within, reading.wanted);
+        (reading.within, reading.wanted) = (Within::Columns, Within::Columns.wanted());
+        let mut args = Vec::new();
+        while self.peek(Shape::Name).kind != Kind::Mark(')') {
+            args.push(self.any(reading)?);
+            if self.eat(',').is_none() {
+                break;
+            }
+        }
+        (reading.within, reading.wanted) = outside;
+        self.close(Some(open), "`,` or `)`");
+        reading.depth -= 1;
+        let span = name.span.to(Span::new(self.at, self.at));
+        Some(Expr { form: Form::Call(name, args), span })
+    }
+
+    fn enter(&mut self, open: Span, reading: &mut Reading) -> Option<()> {
+        if reading.depth >= NESTING_MAX {
+            let message = format!("more than {NESTING_MAX} brackets within each other");
+            self.report(Diagnostic::new(open, message));
+            return None;
+        }
+        reading.depth += 1;
+        Some(())
+    }
+
+    fn count(&mut self, place: Span, reading: &mut Reading) -> Option<()> {
+        reading.operators += 1;
+        if reading.operators > OPERATORS_MAX {
+            self.report(Diagnostic::new(
+                place,
+                format!("more than {OPERATORS_MAX} operators in one expression"),
+            ));
+            return None;
+        }
+        Some(())
+    }
+
+    /// A field or a value, but no word that belongs to the grammar.
+    fn operand(&mut self) -> Option<Atom> {
+        let token = self.peek(Shape::Value);
+        if token.kind != Kind::Word {
+            return self.atom(Shape::Value);
+        }
+        if self.clause_of(&token).is_some() {
+            return None;
+        }
+        let len = lexer::operand_len(&self.text[token.span.range()]);
+        let span = Span::new(token.span.start, token.span.start + len);
+        let text = &self.text[span.range()];
+        if len == 0 || WORDS.iter().any(|w| w.eq_ignore_ascii_case(text)) {
+            return None;
+        }
+        self.at = span.end;
+        Some(Atom { text: text.to_owned(), span, quoted: false })
+    }
+
+    fn quoted_atom(&mut self, expected: &str) -> Option<Atom> {
+        let atom = self.atom(Shape::Value);
+        self.or_expect(atom, expected)
+    }
+
+    fn or_expect(&mut self, atom: Option<Atom>, expected: &str) -> Option<Atom> {
+        if atom.is_none() {
+            self.unexpected(expected);
+        }
+        atom
+    }
+
+    /// The character that an operator here begins with. `--` is one only where it is no comment: right behind an operand.
+    fn operator_char(&self) -> Option<(char, usize)> {
+        let start = match self.text[self.at..].starts_with("--") && self.at > 0 {
+            true => self.at,
+            false => lexer::token(self.text, self.at, Shape::Value).span.start,
+        };
+        Some((self.text[start..].chars().next()?, start))
+    }
+
+    fn eat_operator(&mut self, own: &[(char, Arithmetic)]) -> Option<Arithmetic> {
+        let (c, start) = self.operator_char()?;
+        let (_, op) = own.iter().find(|(sign, _)| *sign == c)?;
+        // `&&` and `||` are of other languages.
+        if matches!(c, '&' | '|') && self.text[start + 1..].starts_with(c) {
+            return None;
+        }
+        self.at = start + 1;
+        Some(*op)
+    }
+
+    fn eat_sign(&mut self) -> Option<char> {
+        let token = self.peek(Shape::Value);
+        let sign = self.text[token.span.start..].chars().next().filter(|c| matches!(c, '-' | '+'))?;
+        self.at = token.span.start + 1;
+        Some(sign)
+    }
+
+    /// `~`, `!~`, `~*` or `!~*`: whether case matters, and whether it is turned round.
+    fn eat_match(&mut self) -> Option<(Case, bool, Span)> {
+        let start = self.peek(Shape::Value).span.start;
+        let rest = &self.text[start..];
+        let signs =
+            [("!~*", Case::Ignored), ("!~", Case::Sensitive), ("~*", Case::Ignored), ("~", Case::Sensitive)];
+        let (sign, case) = signs.into_iter().find(|(sign, _)| rest.starts_with(sign))?;
+        self.at = start + sign.len();
+        Some((case, sign.starts_with('!'), Span::new(start, self.at)))
+    }
+
+    /// Whether what comes next may follow a whole test.
+    fn ends_test(&self, within: Within) -> bool {
+        let next = self.peek(Shape::Value);
+        let word = &self.text[next.span.range()];
+        let is = |w: &str| word.eq_ignore_ascii_case(w);
+        let of_columns = within != Within::Condition && ["as", "asc", "desc"].into_iter().any(is);
+        let mark = matches!(next.kind, Kind::End | Kind::Mark(')' | ';' | ','));
+        let argument = within == Within::Argument && self.at_arg();
+        is("and") || is("or") || of_columns || mark || argument || self.begins_clause(&next)
+    }
+
+    /// Whether the word begins a clause, or one that is to come.
+    pub(super) fn begins_clause(&self, token: &Token) -> bool {
+        let word = &self.text[token.span.range()];
+        let reserved = RESERVED.iter().any(|r| token.kind == Kind::Word && r.eq_ignore_ascii_case(word));
+        reserved || self.clause_of(token).is_some()
+    }
+
+    /// Notes that `next` does not continue a condition; with a hint where it does in other languages.
+    fn no_test(&mut self, next: &Token, expected: &str) {
+        let word = &self.text[next.span.range()];
+        let rest = &self.text[next.span.start..];
+        self.unexpected(expected);
+        let twice = ["&&", "||"].into_iter().find(|sign| rest.starts_with(sign));
+        let word = twice.unwrap_or(word);
+        let said = SAID_OTHERWISE.iter().find(|(said, _)| said.eq_ignore_ascii_case(word));
+        if let (Some((_, hint)), Some(error)) = (said, self.errors.last_mut()) {
+            error.hint = Some((*hint).to_owned());
+        }
+    }
+}
+
+/// How far reading an expression has come.
+struct Reading {
+    within: Within,
+    /// What is said to be missing where an operand is.
+    wanted: &'static str,
+    depth: u32,
+    operators: usize,
+}
+
+fn joined(mut list: Vec<Expr>, form: fn(Vec<Expr>) -> Form) -> Expr {
+    match list.as_slice() {
+        [first, .., last] => Expr { span: first.span.to(last.span), form: form(list) },
+        _ => list.remove(0),
+    }
+}
+
+/// The opposite. Twice not is nothing, also where null is neither.
+fn not(expr: Expr, span: Span) -> Expr {
+    match expr.form {
+        Form::Not(inner) => *inner,
+        _ => Expr { form: Form::Not(Box::new(expr)), span },
+    }
+}

@@ -1,0 +1,126 @@
+//! The first rows of an order, of all that come: no more are held than are wanted.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use plan::Direction;
+use tuple::{Batch, FieldId, Schema, TupleWriter};
+
+use crate::column::ColumnView;
+use crate::scalar::Scalar;
+
+/// See the module's text. Rows that are equal come in the order in which they came.
+pub struct TopRows {
+    order: Arc<[Direction]>,
+    keys: Vec<FieldId>,
+    max: usize,
+    /// The last of the order on top.
+    rows: BinaryHeap<Row>,
+    seen: u64,
+    /// The key of the row that is looked at.
+    key: Vec<u8>,
+}
+
+struct Row {
+    key: Vec<u8>,
+    seen: u64,
+    values: Vec<u8>,
+    order: Arc<[Direction]>,
+}
+
+impl TopRows {
+    /// Of rows in the order of `keys` the first `max`.
+    #[must_use]
+    pub fn new(keys: &[(FieldId, Direction)], max: usize) -> TopRows {
+        TopRows {
+            order: keys.iter().map(|(_, direction)| *direction).collect(),
+            keys: keys.iter().map(|(id, _)| *id).collect(),
+            max,
+            rows: BinaryHeap::new(),
+            seen: 0,
+            key: Vec::new(),
+        }
+    }
+
+    /// Looks at the rows of a batch, and keeps of those it holds the values of `columns`.
+    pub fn push(&mut self, batch: &Batch, columns: &[FieldId]) {
+        let keys: Vec<ColumnView<'_>> = self.keys.iter().map(|id| ColumnView::of(batch, *id)).collect();
+        let values: Vec<ColumnView<'_>> = columns.iter().map(|id| ColumnView::of(batch, *id)).collect();
+        for row in 0..batch.rows() {
+            self.seen += 1;
+            self.key.clear();
+            keys.iter().for_each(|column| column.scalar(row).encode(&mut self.key));
+            if self.rows.len() >= self.max {
+                // Of equal rows those that came before stay.
+                let last = self.rows.peek().map(|last| order(&self.key, &last.key, &self.order));
+                if last != Some(Ordering::Less) {
+                    continue;
+                }
+                self.rows.pop();
+            }
+            let mut bytes = Vec::new();
+            values.iter().for_each(|column| column.scalar(row).encode(&mut bytes));
+            let row =
+                Row { key: self.key.clone(), seen: self.seen, values: bytes, order: self.order.clone() };
+            self.rows.push(row);
+        }
+    }
+
+    /// The rows that are held, in their order, as batches of `schema`, which has the columns that were kept.
+    pub fn finish(&mut self, schema: &Arc<Schema>, mut out: impl FnMut(Batch)) {
+        let ids: Vec<FieldId> = schema.ids().collect();
+        let mut writer = TupleWriter::new(schema.clone(), &ids);
+        for row in std::mem::take(&mut self.rows).into_sorted_vec() {
+            let mut rest = &row.values[..];
+            for id in &ids {
+                let Some((scalar, after)) = Scalar::decode(rest) else { break };
+                scalar.write(&mut writer, *id);
+                rest = after;
+            }
+            writer.end_row();
+            if writer.is_full() {
+                out(writer.finish());
+            }
+        }
+        if writer.rows() > 0 {
+            out(writer.finish());
+        }
+    }
+}
+
+/// The order of two keys, column by column.
+fn order(mut a: &[u8], mut b: &[u8], directions: &[Direction]) -> Ordering {
+    for direction in directions {
+        let (Some((x, a_rest)), Some((y, b_rest))) = (Scalar::decode(a), Scalar::decode(b)) else { break };
+        let order = match direction {
+            Direction::Ascending => x.order(&y),
+            Direction::Descending => y.order(&x),
+        };
+        if order != Ordering::Equal {
+            return order;
+        }
+        (a, b) = (a_rest, b_rest);
+    }
+    Ordering::Equal
+}
+
+impl Ord for Row {
+    fn cmp(&self, other: &Row) -> Ordering {
+        order(&self.key, &other.key, &self.order).then(self.seen.cmp(&other.seen))
+    }
+}
+
+impl PartialOrd for Row {
+    fn partial_cmp(&self, other: &Row) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Row {
+    fn eq(&self, other: &Row) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Row {}
