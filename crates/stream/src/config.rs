@@ -36,6 +36,9 @@ pub struct Config {
     pub distinct_exact_max: usize,
     /// Files, by connection and reads or writes, of which a profile knows where the last operation ended.
     pub positions_max: usize,
+    /// Most windows without a tuple, one after the other, of which a pipeline without groups gives rows. Of more there are
+    /// none.
+    pub empty_windows_max: u64,
 }
 
 impl Default for Config {
@@ -53,6 +56,7 @@ impl Default for Config {
             sketch_bytes_max: 256 << 20,
             distinct_exact_max: 1024,
             positions_max: 1 << 18,
+            empty_windows_max: 1000,
         }
     }
 }
@@ -75,6 +79,8 @@ pub struct Counters {
     pub groups_overflowed: u64,
     /// Windows emitted early because `panes_max` or `window_bytes_max` was reached.
     pub windows_forced: u64,
+    /// Windows without a tuple that have no row because there were more than `empty_windows_max` of them.
+    pub empty_windows_skipped: u64,
     /// Times that sketches were made coarser because `sketch_bytes_max` was reached.
     pub sketches_coarsened: u64,
     /// Times that there were more sampling rates in a pane than it tells apart, and tuples counted as sampled at the
@@ -102,6 +108,7 @@ impl Counters {
         self.tuples_late += other.tuples_late;
         self.groups_overflowed += other.groups_overflowed;
         self.windows_forced += other.windows_forced;
+        self.empty_windows_skipped += other.empty_windows_skipped;
         self.sketches_coarsened += other.sketches_coarsened;
         self.rates_merged += other.rates_merged;
         self.sums_saturated += other.sums_saturated;
