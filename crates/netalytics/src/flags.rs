@@ -5,6 +5,7 @@ pub mod limits;
 pub mod listing;
 pub mod live;
 pub mod query;
+mod zone;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
