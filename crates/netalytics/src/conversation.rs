@@ -9,7 +9,7 @@ use monitor::walk::Said;
 use parsers::community_id::community_id;
 use parsers::{FlowContext, FlowFacts};
 use sinks::table::escape;
-use sinks::units;
+use sinks::{Zone, units};
 use wire::{IpProtocol, Side, Timestamp};
 
 /// A line without an end is broken after so many bytes.
@@ -223,7 +223,7 @@ impl<W: Write> Conversation<W> {
         match self.first {
             None => {
                 self.first = Some(ts);
-                units::time(ts.0)
+                Zone::default().time(ts.0)
             }
             Some(first) => {
                 let after = ts.since(first);

@@ -7,6 +7,7 @@ pub mod listing;
 pub mod live;
 pub mod overview;
 pub mod query;
+mod zone;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

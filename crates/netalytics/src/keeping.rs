@@ -10,10 +10,10 @@ use anyhow::Context;
 use capture::live::Stop;
 use capture::{PacketFile, PacketRotation, PacketsKept, Source};
 use flow::Flow;
-use monitor::look_back::{LookBack, Reach};
-use monitor::{Keep, Keeper};
 use monitor::job::Config;
+use monitor::look_back::{LookBack, Reach};
 use monitor::walk::{Said, Visit, Walk};
+use monitor::{Keep, Keeper};
 use plan::{MonitorSpec, Plan};
 use stream::Chosen;
 use wire::Captured;
@@ -45,7 +45,8 @@ impl Keeping {
         let keeper = match &chosen {
             None => Keeper::All(file),
             Some(chosen) => {
-                let reach = Reach { bytes_max: flags.limits.look_back_bytes(), ns: flags.look_back, flows_max };
+                let reach =
+                    Reach { bytes_max: flags.limits.look_back_bytes(), ns: flags.look_back, flows_max };
                 Keeper::LookBack(Box::new(LookBack::new(file, chosen.clone(), reach)))
             }
         };

@@ -84,9 +84,10 @@ fn is_same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// Columns of the terminal behind standard output.
-pub fn terminal_width() -> Option<usize> {
-    terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0))
+/// Columns and lines of the terminal behind standard output.
+pub fn terminal_size() -> Option<(usize, usize)> {
+    let size = terminal_size::terminal_size_of(io::stdout())?;
+    Some((usize::from(size.0.0), usize::from(size.1.0)))
 }
 
 /// Prints a whole text on standard output; a closed pipe is fine.

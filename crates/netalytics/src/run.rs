@@ -139,11 +139,17 @@ impl Run {
 
     /// What rows will come.
     pub fn heads(&self, plan: &Plan) -> Vec<ResultHead> {
-        let head = |(processor, schema, columns): (Option<String>, &Arc<Schema>, Vec<FieldId>)| ResultHead {
-            processor,
-            columns: columns.iter().map(|id| schema.field(*id).name.to_string()).collect(),
+        type Result<'r> = (Option<String>, &'r Arc<Schema>, Vec<FieldId>);
+        let head = |(i, (processor, schema, columns)): (usize, Result<'_>)| {
+            let pipeline = plan.dataflow.pipelines.get(i);
+            ResultHead {
+                processor,
+                columns: columns.iter().map(|id| schema.field(*id).name.to_string()).collect(),
+                keys: pipeline.map_or(0, |pipeline| pipeline.group.len()),
+                slide_ns: pipeline.and_then(|pipeline| pipeline.window).map(|window| window.slide_ns),
+            }
         };
-        self.results(plan).into_iter().map(head).collect()
+        self.results(plan).into_iter().enumerate().map(head).collect()
     }
 
     /// The same as tables.

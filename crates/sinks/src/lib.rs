@@ -15,6 +15,7 @@ pub mod redacted;
 pub mod sink;
 pub mod table;
 pub mod units;
+pub mod zone;
 
 #[cfg(test)]
 mod samples;
@@ -24,4 +25,5 @@ pub use jsonl::Jsonl;
 pub use parquet::{DataSet, Parquet};
 pub use redacted::Redacted;
 pub use sink::{ResultHead, Sink, distinct_names};
-pub use table::{Style, Table};
+pub use table::{Pace, Style, Table};
+pub use zone::Zone;

@@ -85,7 +85,9 @@ pub fn writer(schema: Arc<Schema>) -> TupleWriter {
 
 pub fn head(processor: Option<&str>, batch: &Batch) -> ResultHead {
     let columns = crate::cells::names(batch);
-    ResultHead { processor: processor.map(Into::into), columns }
+    let slide_ns = columns.iter().any(|name| name == "window_start").then_some(10_000_000_000);
+    let keys = usize::from(columns.iter().any(|name| name == "url"));
+    ResultHead { processor: processor.map(Into::into), columns, keys, slide_ns }
 }
 
 pub fn batch(rows: &[Row]) -> Batch {

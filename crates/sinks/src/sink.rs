@@ -7,12 +7,16 @@ use recording::{CaptureFacts, Kept};
 use tuple::Batch;
 
 /// What is known of one result of a query before its first row.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ResultHead {
     /// The processor that makes it, as [`distinct_names`] has it; `None` for the tuples themselves.
     pub processor: Option<String>,
     /// The names of its columns; of tuples the first batch may know better, and then has the last word.
     pub columns: Vec<String>,
+    /// How many of them say which group a row is of; they stand behind the window's bounds.
+    pub keys: usize,
+    /// From the start of one of its windows to that of the next, if it has windows.
+    pub slide_ns: Option<i64>,
 }
 
 /// A last consumer. Rows of several results may come in turns.
@@ -43,6 +47,15 @@ pub trait Sink {
     /// # Errors
     /// Whatever the writer behind it says.
     fn advance(&mut self, _watermark_ns: i64) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Shows what open windows hold so far, in place of what was shown before; the next rows take its place. For sinks that a
+    /// person looks at while it runs.
+    ///
+    /// # Errors
+    /// Whatever the writer behind it says.
+    fn show_open(&mut self, _rows: &[(usize, Batch)]) -> io::Result<()> {
         Ok(())
     }
 

@@ -1,94 +1,153 @@
 //! A readable table: columns sized to their content, values with units, text made harmless.
 //!
-//! Windows of a result stand in blocks with a title each, and so do the sections of a report. Tuples stream: the first rows decide columns and widths, the
-//! rest follow under the same header. What is left out is said in [`Sink::notes`]. Never to be parsed.
+//! Windows of a result follow each other under one header, their start in a column of its own; at the end a row for each group
+//! shows how its numbers went. Sections of a report are blocks with a title each, histograms are charts. Tuples stream: the
+//! first rows decide columns and widths, the rest follow under the same header. What is left out is said in [`Sink::notes`].
+//! Never to be parsed.
 
+mod histogram;
 mod layout;
+mod open;
+mod render;
+mod shortened;
 mod spark;
 mod text;
+mod trend;
+mod windows;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 use std::net::IpAddr;
-use std::sync::Arc;
 
-use arrow_array::{Array, StringArray};
-use tuple::{Batch, DataType, FieldId, Schema, Unit};
+use tuple::{Batch, FieldId};
 
-use crate::cells::{self, Cells, Values};
-use crate::{ResultHead, Sink, units};
-use layout::Column;
+use crate::zone::Zone;
+use crate::{ResultHead, Sink};
+use layout::{BETWEEN, Column, Role};
+use open::Open;
+use render::{Rendered, is_chart, runs};
+use shortened::Shortened;
 pub use text::{acts, cut, escape, pad};
+use trend::Trend;
+use windows::Calendar;
 
 /// How to show.
 #[derive(Clone, Debug, Default)]
 pub struct Style {
     /// Columns of the terminal; `None`: as wide as it gets.
     pub width: Option<usize>,
+    /// Lines of the terminal.
+    pub height: Option<usize>,
     /// Names to show in place of addresses; `None`: show addresses.
     pub names: Option<HashMap<IpAddr, String>>,
+    /// Times are of this zone.
+    pub zone: Zone,
+    /// When rows of windows are shown.
+    pub pace: Pace,
+}
+
+/// When rows of windows are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// At the end, so that columns suit all rows, and the windows of one result are not between those of another; sooner where
+    /// there are many.
+    #[default]
+    Whole,
+    /// As they come.
+    AtOnce,
 }
 
 /// Tuples that wait, unless flushed, until there are enough to decide the widths by.
 const TUPLES_FIRST: usize = 64;
+/// Rows of windows that wait for the end.
+const ROWS_HELD: usize = 20_000;
 
 /// Writes tables.
 pub struct Table<W: Write> {
     out: W,
     style: Style,
-    titles: Vec<Option<String>>,
-    open: Option<Block>,
+    results: Vec<Shown>,
+    block: Option<Block>,
+    /// How many histograms have been drawn.
+    charts: usize,
     /// The first tuples.
     waiting: Option<Rendered>,
+    rows_held: usize,
     left_out: BTreeSet<String>,
+    open: Open,
+}
+
+/// One result.
+struct Shown {
+    head: ResultHead,
+    /// Its windows, if it has any.
+    calendar: Option<Calendar>,
+    trend: Trend,
+    /// Rows that wait for the end.
+    held: Option<Rendered>,
 }
 
 /// What stands under one header.
 struct Block {
     result: usize,
-    window: Option<(i64, i64)>,
-    section: Option<String>,
-    columns: Vec<Column>,
-}
-
-/// Rows as text, column by column; `None` is null.
-struct Rendered {
-    result: usize,
-    window: Option<(i64, i64)>,
-    section: Option<String>,
-    schema: Arc<Schema>,
+    section: Option<(Option<(i64, i64)>, String)>,
+    /// All its columns, also those that there was no room for.
     fields: Vec<FieldId>,
-    cells: Vec<Vec<Option<String>>>,
-    rows: usize,
-}
-
-/// Consecutive rows of a batch that belong to one window, and of a report to one section.
-struct Run {
-    window: Option<(i64, i64)>,
-    section: Option<String>,
-    rows: std::ops::Range<usize>,
+    columns: Vec<Column>,
+    texts: Vec<Shortened>,
 }
 
 impl<W: Write> Table<W> {
     /// A writer of the results announced by `heads`.
     pub fn new(out: W, heads: &[ResultHead], style: Style) -> Self {
-        let titles = heads.iter().map(|h| h.processor.clone()).collect();
-        Table { out, style, titles, open: None, waiting: None, left_out: BTreeSet::new() }
+        let shown = |head: &ResultHead| Shown {
+            calendar: head.slide_ns.map(|slide_ns| Calendar::new(slide_ns, &style.zone)),
+            trend: Trend::new(head.slide_ns.unwrap_or(1)),
+            head: head.clone(),
+            held: None,
+        };
+        Table {
+            out,
+            results: heads.iter().map(shown).collect(),
+            style,
+            block: None,
+            charts: 0,
+            waiting: None,
+            rows_held: 0,
+            left_out: BTreeSet::new(),
+            open: Open::default(),
+        }
     }
 
-    fn write_run(&mut self, result: usize, batch: &Batch, run: &Run) -> io::Result<()> {
-        let rendered = self.render(result, batch, run);
-        if self.titles[result].is_some() || self.open.is_some() {
+    fn take(&mut self, result: usize, batch: &Batch, run: &render::Run) -> io::Result<()> {
+        let rendered = Rendered::of(result, batch, run, &self.style);
+        if self.results[result].head.processor.is_none() {
+            return self.take_tuples(rendered);
+        }
+        let Some(window) = run.window.filter(|_| run.section.is_none()) else { return self.emit(&rendered) };
+        let keys: Vec<FieldId> = self.keys(&rendered);
+        for (at, row) in run.rows.clone().enumerate() {
+            let keys: Vec<_> =
+                keys.iter().map(|id| (*id, rendered.cell(*id, at).map(str::to_owned))).collect();
+            self.results[result].trend.take(batch, row, window.0, &keys);
+        }
+        match self.style.pace {
+            Pace::AtOnce => self.emit(&rendered),
+            Pace::Whole => self.hold(rendered),
+        }
+    }
+
+    fn take_tuples(&mut self, rendered: Rendered) -> io::Result<()> {
+        if self.block.is_some() {
             return self.emit(&rendered);
         }
         match &mut self.waiting {
             Some(waiting) => waiting.append(rendered),
             None => self.waiting = Some(rendered),
         }
-        if self.waiting.as_ref().is_some_and(|w| w.rows >= TUPLES_FIRST) {
-            self.emit_waiting()
-        } else {
-            Ok(())
+        match self.waiting.as_ref().is_some_and(|w| w.rows >= TUPLES_FIRST) {
+            true => self.emit_waiting(),
+            false => Ok(()),
         }
     }
 
@@ -96,83 +155,209 @@ impl<W: Write> Table<W> {
         self.waiting.take().map_or(Ok(()), |rendered| self.emit(&rendered))
     }
 
-    /// Writes rows, under the header that is open if it is theirs.
+    fn hold(&mut self, rendered: Rendered) -> io::Result<()> {
+        self.rows_held += rendered.rows;
+        let held = &mut self.results[rendered.result].held;
+        match held {
+            Some(held) => held.append(rendered),
+            None => *held = Some(rendered),
+        }
+        if self.rows_held > ROWS_HELD {
+            self.style.pace = Pace::AtOnce;
+            return (0..self.results.len()).try_for_each(|result| self.emit_held(result));
+        }
+        Ok(())
+    }
+
+    fn emit_held(&mut self, result: usize) -> io::Result<()> {
+        self.results[result].held.take().map_or(Ok(()), |rendered| self.emit(&rendered))
+    }
+
+    /// Writes rows, under the header that is there if it is theirs.
     fn emit(&mut self, rendered: &Rendered) -> io::Result<()> {
-        let mut text = String::new();
-        let block = match self.open.take() {
-            Some(open) if open.takes(rendered) => open,
+        let mut text = self.open.erase();
+        if self.has_charts(rendered) {
+            self.push_charts(&mut text, rendered);
+            return self.out.write_all(text.as_bytes());
+        }
+        let mut block = match self.block.take() {
+            Some(block) if block.takes(rendered) => block,
             before => {
-                if before.is_some() {
+                if before.is_some() || self.charts > 0 {
                     text.push('\n');
                 }
-                let goes_on = before.is_some_and(|open| open.is_of_window(rendered));
-                self.begin(&mut text, rendered, goes_on && rendered.section.is_some())
+                let is_titled = before.is_some_and(|block| block.is_of_report(rendered));
+                self.begin(&mut text, rendered, is_titled)
             }
         };
-        for row in 0..rendered.rows {
-            push_row(&mut text, &block.columns, rendered, row);
-        }
-        self.open = Some(block);
+        self.push_rows(&mut text, &mut block, rendered);
+        self.block = Some(block);
         self.out.write_all(text.as_bytes())
     }
 
     /// Decides the columns of a new block and prints its title and header.
     fn begin(&mut self, text: &mut String, rendered: &Rendered, is_titled: bool) -> Block {
-        let Rendered { result, window, section, schema, .. } = rendered;
-        let is_key = |id: &FieldId| schema.field(*id).name == "key";
-        let column = |(id, cells): (&FieldId, &Vec<_>)| match section {
-            Some(section) if is_key(id) => Column::sized(schema, *id, cells).headed(section),
-            _ => Column::sized(schema, *id, cells),
-        };
-        let sized = rendered.fields.iter().zip(&rendered.cells).map(column).collect();
-        let title = self.titles[*result].as_deref();
-        let (columns, left_out) = layout::fit(sized, self.style.width, title.is_none().then_some(schema));
-        self.left_out.extend(left_out);
+        let block = self.lay_out(rendered);
         if !is_titled {
-            push_title(text, title, *window, self.titles.len() > 1);
+            text.extend(self.title(rendered).map(|title| title + "\n"));
         }
-        push_line(text, columns.iter().map(|c| (c, c.heading.as_str())));
-        let rules: Vec<String> = columns.iter().map(|c| "─".repeat(c.width)).collect();
-        push_line(text, columns.iter().zip(rules.iter().map(String::as_str)));
-        Block { result: *result, window: *window, section: section.clone(), columns }
+        self.push_header(text, &block);
+        block
     }
 
-    fn render(&self, result: usize, batch: &Batch, run: &Run) -> Rendered {
-        let fields = shown_fields(batch, run);
-        Rendered {
-            result,
-            window: run.window,
-            section: run.section.clone(),
-            schema: batch.schema().clone(),
-            cells: fields.iter().map(|id| self.render_column(batch, *id, run)).collect(),
-            fields,
-            rows: run.rows.len(),
-        }
-    }
-
-    fn render_column(&self, batch: &Batch, id: FieldId, run: &Run) -> Vec<Option<String>> {
-        let cells = Cells::of(batch, id).expect("only fields that are present are shown");
-        let name = &batch.schema().field(id).name;
-        let cumulative = name.starts_with("cdf");
-        let names = self.style.names.as_ref();
-        let interval = interval(batch, name).filter(|_| !matches!(cells.values, Values::Json(_)));
-        let render = |row: usize| {
-            let text = (!cells.is_null(row)).then(|| render(&cells, row, cumulative, names))?;
-            let [low, high] = match interval {
-                Some(ends) if ends.iter().all(|end| !end.is_null(row)) => {
-                    ends.map(|end| render(&end, row, false, None))
-                }
-                _ => return Some(text),
-            };
-            Some(format!("{text} ({low} – {high})"))
+    /// The columns for these rows.
+    fn lay_out(&mut self, rendered: &Rendered) -> Block {
+        let Rendered { result, section, schema, fields, .. } = rendered;
+        let keys = self.keys(rendered);
+        let role = |id: FieldId| match schema.field(id).name.as_ref() {
+            _ if self.results[*result].head.processor.is_none() => Role::Field,
+            "rank" | "key" => Role::Key,
+            _ if keys.contains(&id) => Role::Key,
+            _ => Role::Statistic,
         };
-        run.rows.clone().map(render).collect()
+        let sized = fields.iter().zip(&rendered.cells).map(|(id, cells)| {
+            let column = Column::sized(schema, *id, role(*id), cells);
+            match section {
+                Some((_, section)) if schema.field(*id).name == "key" => column.headed(section),
+                _ => column,
+            }
+        });
+        let mut sized: Vec<Column> = sized.collect();
+        let calendar = self.results[*result].calendar.as_ref().filter(|_| !rendered.windows.is_empty());
+        let margin = calendar.map_or(0, |calendar| calendar.width() + BETWEEN);
+        let width = self.style.width.map(|width| width.saturating_sub(margin));
+        if calendar.is_some() && self.style.pace == Pace::AtOnce {
+            layout::loosen(&mut sized, width);
+        }
+        let fitted = layout::fit(sized, width, schema);
+        self.left_out.extend(fitted.left_out);
+        let texts = fitted.columns.iter().map(|_| Shortened::default()).collect();
+        Block {
+            result: *result,
+            section: section.clone(),
+            fields: fields.clone(),
+            columns: fitted.columns,
+            texts,
+        }
+    }
+
+    fn title(&mut self, rendered: &Rendered) -> Option<String> {
+        let several = self.results.len() > 1;
+        let shown = &mut self.results[rendered.result];
+        let name = shown.head.processor.as_deref().map(text::escape).unwrap_or_default();
+        match (&rendered.section, rendered.windows.first(), &mut shown.calendar) {
+            (Some((Some((start, end)), _)), ..) => {
+                let zone = &self.style.zone;
+                Some(format!("{name}  {} – {}", zone.short_time(*start), zone.short_time(*end)))
+            }
+            (None, Some((_, window)), Some(calendar)) => Some(calendar.title(&name, *window)),
+            _ => several.then_some(name),
+        }
+    }
+
+    fn push_header(&self, text: &mut String, block: &Block) {
+        let margin = self.margin(block);
+        let headings = block.columns.iter().map(|c| (c, c.heading.as_str()));
+        push_line(text, margin.map(|width| ("window", width)), headings);
+        let rules: Vec<String> = block.columns.iter().map(|c| "─".repeat(c.width)).collect();
+        let rule = margin.map(|width| ("─".repeat(width), width));
+        let rule = rule.as_ref().map(|(rule, width)| (rule.as_str(), *width));
+        push_line(text, rule, block.columns.iter().zip(rules.iter().map(String::as_str)));
+    }
+
+    /// How wide the column of windows is, if there is one.
+    fn margin(&self, block: &Block) -> Option<usize> {
+        let calendar = self.results[block.result].calendar.as_ref().filter(|_| block.section.is_none())?;
+        Some(calendar.width().max("window".len()))
+    }
+
+    /// The rows; a window's start stands in its first one. A null is `-`.
+    fn push_rows(&mut self, text: &mut String, block: &mut Block, rendered: &Rendered) {
+        let margin = self.margin(block);
+        let mut windows = rendered.windows.iter().peekable();
+        for row in 0..rendered.rows {
+            let mut start = String::new();
+            if let (Some((_, (start_ns, _))), Some(calendar)) =
+                (windows.next_if(|(at, _)| *at == row), &mut self.results[block.result].calendar)
+            {
+                calendar.go_to(*start_ns).iter().for_each(|line| text.push_str(&format!("{line}\n")));
+                start = calendar.cell(*start_ns);
+            }
+            let cells = block.cells(rendered, row);
+            let cells = block.columns.iter().zip(cells.iter().map(String::as_str));
+            push_line(text, margin.map(|width| (start.as_str(), width)), cells);
+        }
+    }
+
+    /// Whether a processor's rows are histograms.
+    fn has_charts(&self, rendered: &Rendered) -> bool {
+        let is_result = self.results[rendered.result].head.processor.is_some();
+        is_result && rendered.fields.iter().any(|id| is_chart(&rendered.schema, *id))
+    }
+
+    /// Each row as a chart, under a title that says the rest.
+    fn push_charts(&mut self, text: &mut String, rendered: &Rendered) {
+        let keys = self.keys(rendered);
+        let mut window = None;
+        for row in 0..rendered.rows {
+            if self.block.take().is_some() || self.charts > 0 {
+                text.push('\n');
+            }
+            self.charts += 1;
+            window = rendered.windows.iter().find(|(at, _)| *at == row).map(|(_, w)| *w).or(window);
+            let zone = &self.style.zone;
+            let name = self.results[rendered.result].head.processor.as_deref().map(text::escape);
+            let mut parts: Vec<String> = name.filter(|_| self.results.len() > 1).into_iter().collect();
+            parts.extend(
+                window.map(|(from, to)| format!("{} – {}", zone.short_time(from), zone.short_time(to))),
+            );
+            for id in rendered.fields.iter().filter(|id| !is_chart(&rendered.schema, **id)) {
+                let heading = layout::heading(rendered.schema.field(*id));
+                let cell = rendered.cell(*id, row).unwrap_or("-");
+                parts.push(if keys.contains(id) { cell.to_owned() } else { format!("{heading} {cell}") });
+            }
+            if !parts.is_empty() {
+                let title = parts.join("  ");
+                let title = self.style.width.map_or(title.clone(), |width| cut(&title, width, "…"));
+                text.push_str(&format!("{title}\n"));
+            }
+            for id in rendered.fields.iter().filter(|id| is_chart(&rendered.schema, **id)) {
+                let field = rendered.schema.field(*id);
+                let kind = match field.name.starts_with("cdf") {
+                    true => histogram::Kind::SharesUpTo,
+                    false => histogram::Kind::Counts,
+                };
+                let json = rendered.cell(*id, row).unwrap_or("no values");
+                let lines = histogram::chart(json, field.unit, kind, self.style.width);
+                lines.iter().for_each(|line| text.push_str(&format!("{line}\n")));
+            }
+        }
+    }
+
+    /// The columns that say which group a row is of.
+    fn keys(&self, rendered: &Rendered) -> Vec<FieldId> {
+        let head = &self.results[rendered.result].head;
+        let bounds = usize::from(head.slide_ns.is_some()) * 2;
+        rendered.schema.ids().skip(bounds).take(head.keys).collect()
+    }
+
+    /// How the groups of a result went.
+    fn push_trend(&mut self, text: &mut String, result: usize) {
+        let shown = &self.results[result];
+        let Some(calendar) = &shown.calendar else { return };
+        let lines = shown.trend.lines(self.style.width, &|first, last| calendar.span(first, last));
+        if !lines.is_empty() {
+            let name = shown.head.processor.as_deref().map(text::escape).unwrap_or_default();
+            let title = format!("{name}  {}", lines[0]);
+            let title = self.style.width.map_or(title.clone(), |width| cut(&title, width, "…"));
+            text.push_str(&format!("\n{title}\n{}\n", lines[1..].join("\n")));
+        }
     }
 }
 
 impl<W: Write> Sink for Table<W> {
     fn write(&mut self, result: usize, batch: &Batch) -> io::Result<()> {
-        runs(batch).iter().try_for_each(|run| self.write_run(result, batch, run))
+        runs(batch).iter().try_for_each(|run| self.take(result, batch, run))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -181,7 +366,18 @@ impl<W: Write> Sink for Table<W> {
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.flush()
+        self.emit_waiting()?;
+        for result in 0..self.results.len() {
+            self.emit_held(result)?;
+        }
+        let mut text = self.open.erase();
+        (0..self.results.len()).for_each(|result| self.push_trend(&mut text, result));
+        self.out.write_all(text.as_bytes())?;
+        self.out.flush()
+    }
+
+    fn show_open(&mut self, rows: &[(usize, Batch)]) -> io::Result<()> {
+        self.draw_open(rows)
     }
 
     fn learn_name(&mut self, ip: IpAddr, name: &str) {
@@ -192,10 +388,12 @@ impl<W: Write> Sink for Table<W> {
 
     fn notes(&self) -> Vec<String> {
         let names: Vec<&str> = self.left_out.iter().map(String::as_str).collect();
+        let is_tuples = self.results.iter().any(|shown| shown.head.processor.is_none());
+        let choice = if is_tuples { ", or chosen by SELECT" } else { "" };
         match names.is_empty() {
             true => Vec::new(),
             false => vec![format!(
-                "columns that did not fit: {} (all with --format jsonl or csv)",
+                "columns that did not fit: {} (all on a wider terminal, with --format jsonl or csv{choice})",
                 names.join(", ")
             )],
         }
@@ -205,158 +403,53 @@ impl<W: Write> Sink for Table<W> {
 impl Block {
     /// Whether rows go on under the block's header.
     fn takes(&self, rows: &Rendered) -> bool {
-        let is_tuples = rows.window.is_none();
-        let same_columns = || self.columns.iter().map(|c| c.field).eq(rows.fields.iter().copied());
-        let same_section = self.section == rows.section;
-        self.is_of_window(rows) && same_section && (is_tuples && self.section.is_none() || same_columns())
+        let is_tuples = rows.windows.is_empty() && rows.section.is_none();
+        let same_columns = match rows.section {
+            Some(_) => self.fields == rows.fields,
+            None => is_tuples || rows.fields.iter().all(|id| self.fields.contains(id)),
+        };
+        self.result == rows.result && self.section == rows.section && same_columns
     }
 
-    fn is_of_window(&self, rows: &Rendered) -> bool {
-        self.result == rows.result && self.window == rows.window
+    /// Whether the rows are another section of the same report.
+    fn is_of_report(&self, rows: &Rendered) -> bool {
+        let window = |section: &Option<(Option<(i64, i64)>, String)>| section.as_ref().map(|s| s.0);
+        self.result == rows.result && self.section.is_some() && window(&self.section) == window(&rows.section)
     }
-}
 
-impl Rendered {
-    /// More rows of the same columns.
-    fn append(&mut self, more: Rendered) {
-        debug_assert_eq!(self.fields, more.fields, "tuples have the same columns all the time");
-        self.rows += more.rows;
-        self.cells.iter_mut().zip(more.cells).for_each(|(mine, theirs)| mine.extend(theirs));
+    /// The same columns, without rows.
+    fn copy(&self) -> Block {
+        let texts = self.columns.iter().map(|_| Shortened::default()).collect();
+        let (fields, columns) = (self.fields.clone(), self.columns.clone());
+        Block { result: self.result, section: self.section.clone(), fields, columns, texts }
     }
-}
 
-/// The columns to print of these rows: not the window, which is in the title; not the ends of intervals, which stand
-/// with their value; and what says how exact a row is only when there is something to say. Of a report's section every
-/// column must have something to say.
-fn shown_fields(batch: &Batch, run: &Run) -> Vec<FieldId> {
-    let is_shown = |id: &FieldId| match batch.schema().field(*id).name.as_ref() {
-        "window_start" | "window_end" => run.window.is_none(),
-        "section" if run.section.is_some() => false,
-        "approximate" | "error_bound" | "lost" => says_something(batch, *id, run),
-        _ if run.section.is_some() => says_something(batch, *id, run),
-        name => interval_of(batch, name).is_none(),
-    };
-    batch.present().filter(is_shown).collect()
-}
-
-fn says_something(batch: &Batch, id: FieldId, run: &Run) -> bool {
-    let Some(cells) = Cells::of(batch, id) else { return false };
-    let speaks = |row: usize| match cells.values {
-        Values::Bool(flags) => flags.value(row),
-        _ => true,
-    };
-    run.rows.clone().any(|row| !cells.is_null(row) && speaks(row))
-}
-
-/// The column whose interval `name` is an end of: `count` for `count_low`, where all three are there.
-fn interval_of(batch: &Batch, name: &str) -> Option<FieldId> {
-    let value = name.strip_suffix("_low").or_else(|| name.strip_suffix("_high"))?;
-    interval(batch, value).and_then(|_| batch.schema().find(value))
-}
-
-/// The ends of the interval around a column's values.
-fn interval<'a>(batch: &'a Batch, name: &str) -> Option<[Cells<'a>; 2]> {
-    let end = |suffix: &str| Cells::of(batch, batch.schema().find(&format!("{name}{suffix}"))?);
-    batch.schema().find(name).and_then(|id| batch.column(id))?;
-    Some([end("_low")?, end("_high")?])
-}
-
-/// Cuts a batch where its window changes, and a report where its section does.
-fn runs(batch: &Batch) -> Vec<Run> {
-    let column = |name: &str| {
-        let id = batch.schema().find(name)?;
-        let field = batch.schema().field(id);
-        let is_time = field.data_type == DataType::I64 && field.unit == Unit::EpochNanoseconds;
-        (is_time && batch.column(id).is_some()).then(|| batch.i64(id))
-    };
-    let window = |row: usize| match (column("window_start"), column("window_end")) {
-        (Some(start), Some(end)) if !start.is_null(row) && !end.is_null(row) => {
-            Some((start.value(row), end.value(row)))
-        }
-        _ => None,
-    };
-    let sections = report_sections(batch);
-    let section = |row: usize| sections.map(|sections| sections.value(row));
-    let mut runs: Vec<Run> = Vec::new();
-    for row in 0..batch.rows() {
-        match runs.last_mut() {
-            Some(run) if run.window == window(row) && run.section.as_deref() == section(row) => {
-                run.rows.end = row + 1;
-            }
-            _ => {
-                let section = section(row).map(str::to_owned);
-                runs.push(Run { window: window(row), section, rows: row..row + 1 });
-            }
-        }
-    }
-    runs
-}
-
-/// The sections of a report, whose rows have a `section` and a `key`.
-fn report_sections(batch: &Batch) -> Option<&StringArray> {
-    let text = |name: &str| {
-        let id = batch.schema().find(name)?;
-        (batch.schema().field(id).data_type == DataType::Text)
-            .then_some(batch.column(id).map(|_| batch.text(id))?)
-    };
-    text("key").and(text("section"))
-}
-
-fn render(
-    cells: &Cells<'_>,
-    row: usize,
-    cumulative: bool,
-    names: Option<&HashMap<IpAddr, String>>,
-) -> String {
-    match cells.values {
-        Values::Bool(a) => a.value(row).to_string(),
-        Values::U64(a) if cells.unit == Unit::None => a.value(row).to_string(),
-        Values::U64(a) if cells.unit == Unit::Id => units::id(a.value(row)),
-        Values::U64(a) => units::number(cells.unit, a.value(row) as f64),
-        Values::I64(a) if cells.unit == Unit::None => a.value(row).to_string(),
-        Values::I64(a) if cells.unit == Unit::EpochNanoseconds => units::time(a.value(row)),
-        Values::I64(a) => units::number(cells.unit, a.value(row) as f64),
-        Values::F64(a) => units::number(cells.unit, a.value(row)),
-        Values::Text(a) => text::escape(a.value(row)),
-        Values::Hashes(a) => tuple::hashes::to_text(a.value(row)),
-        Values::Json(a) => text::escape(&spark::sparkline(a.value(row), cells.unit, cumulative)),
-        Values::Ip(a) => {
-            let ip = cells::ip(a.value(row));
-            names.and_then(|n| n.get(&ip)).map_or_else(|| ip.to_string(), |name| text::escape(name))
-        }
+    /// The cells of one row.
+    fn cells(&mut self, rendered: &Rendered, row: usize) -> Vec<String> {
+        let cell = |(column, texts): (&Column, &mut Shortened)| {
+            let Some(cell) = rendered.cell(column.field, row) else { return "-".to_owned() };
+            column.cut_to().map_or_else(|| cell.to_owned(), |width| texts.show(cell, width))
+        };
+        self.columns.iter().zip(&mut self.texts).map(cell).collect()
     }
 }
 
-fn push_title(text: &mut String, name: Option<&str>, window: Option<(i64, i64)>, several: bool) {
-    let name = name.map(text::escape).unwrap_or_default();
-    match window {
-        Some((start, end)) => {
-            text.push_str(&format!("{name}  {} – {}\n", units::short_time(start), units::short_time(end)));
-        }
-        None if several => text.push_str(&format!("{name}\n")),
-        None => {}
+fn push_line<'a>(
+    text: &mut String,
+    margin: Option<(&str, usize)>,
+    cells: impl Iterator<Item = (&'a Column, &'a str)>,
+) {
+    let begin = text.len();
+    if let Some((cell, width)) = margin {
+        text::pad(text, cell, width + BETWEEN, false);
     }
-}
-
-/// The cells of one row; a null is `-`.
-fn push_row(text: &mut String, columns: &[Column], rendered: &Rendered, row: usize) {
-    let cell = |c: &Column| {
-        let at = rendered.fields.iter().position(|id| *id == c.field)?;
-        Some(c.shorten(rendered.cells[at][row].as_deref()?))
-    };
-    let values: Vec<String> = columns.iter().map(|c| cell(c).unwrap_or_else(|| "-".to_owned())).collect();
-    push_line(text, columns.iter().zip(values.iter().map(String::as_str)));
-}
-
-fn push_line<'a>(text: &mut String, cells: impl Iterator<Item = (&'a Column, &'a str)>) {
-    let start = text.len();
     for (i, (column, cell)) in cells.enumerate() {
         if i > 0 {
             text.push_str("  ");
         }
         text::pad(text, cell, column.width, column.right);
     }
-    text.truncate(start + text[start..].trim_end_matches(' ').len());
+    text.truncate(begin + text[begin..].trim_end_matches(' ').len());
     text.push('\n');
 }
 

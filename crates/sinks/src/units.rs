@@ -1,8 +1,9 @@
 //! Numbers as people read them: three digits that matter, with their unit. For exact values there are the other
 //! formats.
 
-use jiff::Timestamp;
 use tuple::Unit;
+
+use crate::Zone;
 
 /// A number with its unit.
 #[must_use]
@@ -12,7 +13,7 @@ pub fn number(unit: Unit, value: f64) -> String {
         Unit::Bytes => bytes(value),
         Unit::PerSecond => rate(value),
         Unit::Fraction => percentage(value),
-        Unit::EpochNanoseconds => time(value as i64),
+        Unit::EpochNanoseconds => Zone::default().time(value as i64),
         Unit::Id => id(value as u64),
         Unit::None => plain(value),
     }
@@ -25,6 +26,21 @@ pub fn duration(ns: f64) -> String {
     let text =
         if ns < 999.5e6 { scaled(ns, 1000.0, &["ns", "µs", "ms"], significant) } else { seconds(ns / 1e9) };
     format!("{sign}{text}")
+}
+
+/// A length of time that a person chose, in the largest unit of which it is a whole number: `90 s`, `5 min`, `1 h`.
+#[must_use]
+pub fn chosen_duration(ns: i64) -> String {
+    let units = [
+        (86_400_000_000_000, "d"),
+        (3_600_000_000_000, "h"),
+        (60_000_000_000, "min"),
+        (1_000_000_000, "s"),
+        (1_000_000, "ms"),
+        (1_000, "µs"),
+    ];
+    let (size, unit) = units.into_iter().find(|(size, _)| ns % size == 0).unwrap_or((1, "ns"));
+    format!("{} {unit}", ns / size)
 }
 
 /// Bytes in powers of 1000: `512 B`, `4.1 kB`, `1.2 GB`.
@@ -54,24 +70,6 @@ pub fn percentage(share: f64) -> String {
         rounded.parse::<f64>().is_ok_and(|r| r != 0.0 && r != 100.0)
     });
     format!("{percent:.0$} %", decimals.unwrap_or(9))
-}
-
-/// A time in UTC with microseconds: `2026-11-07T12:05:57.229334Z`.
-#[must_use]
-pub fn time(epoch_ns: i64) -> String {
-    match Timestamp::from_microsecond(epoch_ns.div_euclid(1000)) {
-        Ok(ts) => format!("{ts:.6}"),
-        Err(_) => epoch_ns.to_string(),
-    }
-}
-
-/// The same without a fraction that is zero, for titles.
-#[must_use]
-pub fn short_time(epoch_ns: i64) -> String {
-    match Timestamp::from_microsecond(epoch_ns.div_euclid(1000)) {
-        Ok(ts) => format!("{ts}"),
-        Err(_) => epoch_ns.to_string(),
-    }
 }
 
 /// An identifier: 16 hexadecimal digits.
@@ -217,14 +215,13 @@ mod tests {
     }
 
     #[test]
-    fn times_and_ids() {
-        assert_eq!(time(1_795_291_157_229_334_999), "2026-11-21T19:59:17.229334Z");
-        assert_eq!(time(-1), "1969-12-31T23:59:59.999999Z");
-        assert_eq!(short_time(1_795_291_150_000_000_000), "2026-11-21T19:59:10Z");
-        assert_eq!(short_time(1_795_291_150_500_000_000), "2026-11-21T19:59:10.5Z");
-        assert_eq!(id(255), "00000000000000ff");
-        for extreme in [i64::MIN, i64::MAX] {
-            assert!(time(extreme).ends_with('Z'));
+    fn chosen_times_and_ids() {
+        let second = 1_000_000_000;
+        for (ns, text) in
+            [(90 * second, "90 s"), (300 * second, "5 min"), (7_200 * second, "2 h"), (1_500_000, "1500 µs")]
+        {
+            assert_eq!(chosen_duration(ns), text);
         }
+        assert_eq!(id(255), "00000000000000ff");
     }
 }

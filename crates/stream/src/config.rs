@@ -40,6 +40,9 @@ pub struct Config {
     pub positions_max: usize,
     /// Where the flows are noted whose tuples pass WHERE; the first input has [`Chosen::columns`] then.
     pub chosen: Option<Chosen>,
+    /// Most windows without a tuple, one after the other, of which a pipeline without groups gives rows. Of more there are
+    /// none.
+    pub empty_windows_max: u64,
 }
 
 impl Default for Config {
@@ -58,6 +61,7 @@ impl Default for Config {
             distinct_exact_max: 1024,
             positions_max: 1 << 18,
             chosen: None,
+            empty_windows_max: 1000,
         }
     }
 }
@@ -80,6 +84,8 @@ pub struct Counters {
     pub groups_overflowed: u64,
     /// Windows emitted early because `panes_max` or `window_bytes_max` was reached.
     pub windows_forced: u64,
+    /// Windows without a tuple that have no row because there were more than `empty_windows_max` of them.
+    pub empty_windows_skipped: u64,
     /// Times that sketches were made coarser because `sketch_bytes_max` was reached.
     pub sketches_coarsened: u64,
     /// Times that there were more sampling rates in a pane than it tells apart, and tuples counted as sampled at the
@@ -107,6 +113,7 @@ impl Counters {
         self.tuples_late += other.tuples_late;
         self.groups_overflowed += other.groups_overflowed;
         self.windows_forced += other.windows_forced;
+        self.empty_windows_skipped += other.empty_windows_skipped;
         self.sketches_coarsened += other.sketches_coarsened;
         self.rates_merged += other.rates_merged;
         self.sums_saturated += other.sums_saturated;

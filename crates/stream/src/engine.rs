@@ -296,6 +296,8 @@ impl Engine {
     pub fn counters(&self) -> Counters {
         let mut counters = self.rest.counters;
         counters.sums_saturated += self.rest.pipelines.iter().map(Work::sums_saturated).sum::<u64>();
+        counters.empty_windows_skipped +=
+            self.rest.pipelines.iter().map(Work::empty_windows_skipped).sum::<u64>();
         if let Some(join) = &self.join {
             counters.add(join.counters());
         }

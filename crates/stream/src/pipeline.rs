@@ -42,6 +42,11 @@ pub struct Running {
     sliding: Sliding,
     /// The first window that was not emitted, once the watermark said so.
     next: Option<i128>,
+    /// The last window that was emitted.
+    latest: Option<i128>,
+    /// Most empty windows in a row that have rows; how many more have none.
+    empty_max: u64,
+    empty_skipped: u64,
     room: Room,
     results: Results,
     seed: u64,
@@ -104,6 +109,9 @@ impl Running {
                 .map_or(1, |w| config.panes_max.max(Windows::new(&w).panes_open(w.lateness_ns))),
             sliding: Sliding::new(bytes_max / 2),
             next: None,
+            latest: None,
+            empty_max: config.empty_windows_max,
+            empty_skipped: 0,
             room: Room {
                 groups: 0,
                 groups_max: pipeline.groups_max,
@@ -138,6 +146,12 @@ impl Running {
     #[must_use]
     pub fn sums_saturated(&self) -> u64 {
         self.results.saturated
+    }
+
+    /// Windows without a tuple that have no rows, there being too many of them.
+    #[must_use]
+    pub fn empty_windows_skipped(&self) -> u64 {
+        self.empty_skipped
     }
 
     /// Its rows say what is lost by that.
@@ -443,7 +457,7 @@ impl Running {
         }
     }
 
-    /// Emits all windows before `end` that have a tuple and were not emitted; says how many.
+    /// Emits all windows before `end` that were not emitted, up to the last one that has a tuple; says how many have one.
     fn emit_before(&mut self, end: i128, out: &mut dyn FnMut(Batch)) -> u64 {
         let Some(windows) = self.windows else { return 0 };
         let mut emitted = 0;
@@ -452,12 +466,32 @@ impl Running {
             if window >= end {
                 break;
             }
+            self.emit_empty(&windows, window, out);
             self.emit_window(&windows, window, out);
-            self.next = Some(window + 1);
+            (self.next, self.latest) = (Some(window + 1), Some(window));
             self.drop_spent();
             emitted += 1;
         }
         emitted
+    }
+
+    /// Emits the windows without a tuple between the last one that was emitted and `window`. They have rows where there are
+    /// no groups. It knows of them by the tuples around them alone: so that the rows are the same of a file, live and of a
+    /// recording, and with any number of workers.
+    fn emit_empty(&mut self, windows: &Windows, window: i128, out: &mut dyn FnMut(Batch)) {
+        let Some(latest) = self.latest.filter(|_| self.group.is_empty()) else { return };
+        let n = u64::try_from(window - latest - 1).unwrap_or(u64::MAX);
+        if n > self.empty_max {
+            self.empty_skipped = self.empty_skipped.saturating_add(n);
+            return;
+        }
+        let mut pane = Pane::new(self.room.level);
+        pane.ensure_single_group(&self.layout);
+        for empty in latest + 1..window {
+            let bounds = Some(windows.bounds(empty));
+            let emitted = Emitted { pane: &pane, layout: &self.layout, bounds, seconds: windows.seconds() };
+            self.results.write(&emitted, out);
+        }
     }
 
     fn emit_window(&mut self, windows: &Windows, window: i128, out: &mut dyn FnMut(Batch)) {

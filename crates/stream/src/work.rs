@@ -85,6 +85,15 @@ impl Work {
         }
     }
 
+    /// See [`Running::empty_windows_skipped`]; profiles have rows for what was seen only.
+    #[must_use]
+    pub fn empty_windows_skipped(&self) -> u64 {
+        match self {
+            Work::Groups(running) => running.empty_windows_skipped(),
+            Work::Profile(_) => 0,
+        }
+    }
+
     /// Its rows say what is lost by that; those of a profile do not.
     pub fn heed(&mut self, losses: &SharedLosses) {
         if let Work::Groups(running) = self {

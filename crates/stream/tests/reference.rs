@@ -188,6 +188,17 @@ fn slow(p: &Pipeline, steps: &[Step]) -> (Vec<Vec<Plain>>, u64) {
     if p.window.is_none() && p.group.is_empty() {
         windows.entry(None).or_default();
     }
+    if let (Some(w), true) = (p.window, p.group.is_empty()) {
+        let starts: Vec<i128> = windows.keys().flatten().copied().collect();
+        for pair in starts.windows(2) {
+            let empty = (pair[1] - pair[0]) / i128::from(w.slide_ns) - 1;
+            if empty <= Config::default().empty_windows_max.into() {
+                for i in 1..=empty {
+                    windows.insert(Some(pair[0] + i * i128::from(w.slide_ns)), Vec::new());
+                }
+            }
+        }
+    }
     let mut out = Vec::new();
     for (start, rows) in &windows {
         let seconds =
@@ -526,6 +537,28 @@ fn jumps_of_years_cost_nothing() {
         ],
     );
     check(&p, &[at(i64::MIN), at(i64::MAX)]);
+}
+
+#[test]
+fn windows_without_a_tuple_have_rows_where_there_are_no_groups() {
+    let row = |ts_end| Row { ts_end, ..Row::default() };
+    let window = Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 });
+    let rows = |group: &[FieldId], times: [i64; 3]| {
+        let p = Pipeline { window, ..pipeline(Some(N), group, vec![Aggregate::Count, Aggregate::Max]) };
+        let (out, counters) = run(&dataflow(vec![p]), Config::default(), &times.map(row), 1);
+        (rows_of(&out, Some(0)), counters.empty_windows_skipped)
+    };
+    let (all, skipped) = rows(&[], [3, 14, 45]);
+    let line = |start: i64, n: u64| [Plain::I64(start), Plain::I64(start + 10), Plain::U64(n), Plain::Null];
+    let expected = [line(0, 1), line(10, 1), line(20, 0), line(30, 0), line(40, 1)];
+    assert_eq!(
+        (all.iter().map(|row| &row[..4]).collect::<Vec<_>>(), skipped),
+        (expected.iter().map(|l| &l[..]).collect(), 0)
+    );
+    assert_eq!((rows(&[PATH], [3, 14, 45]).0.len(), rows(&[PATH], [3, 14, 45]).1), (3, 0));
+    // As many as may be, and one more.
+    assert_eq!((rows(&[], [0, 10, 10_020]).0.len(), rows(&[], [0, 10, 10_020]).1), (1003, 0));
+    assert_eq!((rows(&[], [0, 10, 10_030]).0.len(), rows(&[], [0, 10, 10_030]).1), (3, 1001));
 }
 
 #[test]

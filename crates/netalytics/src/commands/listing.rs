@@ -50,7 +50,8 @@ pub fn print_rows(columns: &[&'static str], rows: &[Vec<String>], format: Format
         writer.end_row();
     }
     let mut out = Vec::new();
-    let head = [ResultHead { processor: None, columns: columns.iter().map(ToString::to_string).collect() }];
+    let head =
+        [ResultHead { columns: columns.iter().map(ToString::to_string).collect(), ..ResultHead::default() }];
     let mut sink: Box<dyn Sink + '_> = match format {
         Format::Csv => Box::new(Csv::new(&mut out, &head)),
         Format::Parquet => return Err(wrong_flags("lists are printed as table, jsonl or csv")),
@@ -65,8 +66,10 @@ pub fn print_rows(columns: &[&'static str], rows: &[Vec<String>], format: Format
 /// Lines of `heading  text`, the headings in one column, the text wrapped to the terminal.
 pub fn definitions(out: &mut String, items: &[(String, String)]) {
     let width = items.iter().map(|(heading, _)| heading.chars().count()).max().unwrap_or(0);
-    let room =
-        output::terminal_width().unwrap_or(TEXT_COLUMNS).saturating_sub(width + 4).max(TEXT_COLUMNS_MIN);
+    let room = output::terminal_size()
+        .map_or(TEXT_COLUMNS, |(width, _)| width)
+        .saturating_sub(width + 4)
+        .max(TEXT_COLUMNS_MIN);
     for (heading, text) in items {
         let mut heading = heading.as_str();
         for line in wrap(text, room) {

@@ -38,7 +38,7 @@ pub fn overview(flags: &OverviewFlags, quiet: bool, verbose: bool) -> anyhow::Re
     found.next = advice::queries(&found, &questions);
     let text = match flags.format {
         OverviewFormat::Text => {
-            let width = output::terminal_width().unwrap_or(WIDTH);
+            let width = output::terminal_size().map_or(WIDTH, |(columns, _)| columns);
             screen::text(&found, &names(flags).join(", "), &input(flags), width)
         }
         OverviewFormat::Json => format!("{:#}\n", json::document(&found, &questions.texts, &names(flags))),

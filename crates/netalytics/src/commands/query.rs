@@ -55,9 +55,14 @@ impl Target for QueryFlags {
             Format::Csv if destination.terminal => Box::new(Csv::for_eyes(out, &opened.heads)),
             Format::Csv => Box::new(Csv::new(out, &opened.heads)),
             Format::Table => {
-                let width = destination.terminal.then(output::terminal_width).flatten();
+                let size = destination.terminal.then(output::terminal_size).flatten();
+                let (width, height) = size.unzip();
                 let names: Option<HashMap<_, _>> = (!self.no_resolve).then_some(opened.names.names);
-                Box::new(Table::new(out, &opened.heads, Style { width, names }))
+                Box::new(Table::new(
+                    out,
+                    &opened.heads,
+                    Style { width, height, names, zone: self.time_zone.clone(), pace: opened.pace },
+                ))
             }
             Format::Parquet => {
                 let mut tables = opened.tables;

@@ -12,7 +12,7 @@ use monitor::Input;
 use monitor::job::Config;
 use plan::{MonitorSpec, Plan, Sample};
 use recording::Head;
-use sinks::{ResultHead, Sink};
+use sinks::{Pace, ResultHead, Sink};
 use tracing::info;
 use tuple::{FieldId, Schema};
 
@@ -69,6 +69,8 @@ pub struct Opened {
     pub tables: Vec<ResultTable>,
     /// Host names.
     pub names: Names,
+    /// When rows of windows are shown.
+    pub pace: Pace,
     /// Memory for row groups of Parquet.
     pub row_group_bytes: usize,
 }
@@ -179,10 +181,12 @@ fn answer<T: Target>(
     run.facts.inputs = inputs(flags);
     run.snaplen = if capturing { flags.live.snaplen } else { 0 };
     let (name, terminal) = target.name(&ready);
+    let prompt = capturing || flags.read.iter().any(|path| !path.is_file() && !path.is_dir());
     let opened = Opened {
         heads: run.heads(&plan),
         tables: run.tables(&plan),
         names,
+        pace: if prompt { Pace::AtOnce } else { Pace::Whole },
         row_group_bytes: memory.row_group_bytes,
     };
     let mut sink = target.open(ready, opened)?;
@@ -190,7 +194,7 @@ fn answer<T: Target>(
         progress: Progress::new(flags.progress),
         stats: stats(flags, telling),
         losses: LossNotice::new(capturing),
-        prompt: capturing || flags.read.iter().any(|path| !path.is_file() && !path.is_dir()),
+        prompt,
     };
     let written = run.go(sink.as_mut(), &mut display);
     let mut summary = run.end(&plan, signals.name());

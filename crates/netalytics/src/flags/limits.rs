@@ -71,6 +71,11 @@ pub struct Limits {
     /// Most tuples that wait for their partners in a join of several parsers [default: 1048576]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub join_tuples_max: Option<usize>,
+
+    /// Most windows without a tuple, one after the other, that have rows of their own; processors without groups only
+    /// [default: 1000]
+    #[arg(long, value_name = "N")]
+    pub empty_windows_max: Option<u64>,
 }
 
 impl Limits {
@@ -95,6 +100,7 @@ impl Limits {
         let config = stream::Config::default();
         stream::Config {
             join_rows_max: self.join_tuples_max.unwrap_or(config.join_rows_max),
+            empty_windows_max: self.empty_windows_max.unwrap_or(config.empty_windows_max),
             seed: secret(),
             ..config
         }
@@ -215,6 +221,7 @@ mod tests {
             join_tuples_max: None,
             kept_flows_max: None,
             look_back_bytes_max: None,
+            empty_windows_max: None,
         };
         let monitor::Config { flow, parsers, .. } = none.monitor();
         assert_eq!(parsers.rpc_bytes_max, bytes("4M").expect("a size"));
@@ -222,5 +229,6 @@ mod tests {
         assert_eq!(flow.udp_idle_ns, duration("60s").expect("a time"));
         assert_eq!(flow.active_timeout_ns, None);
         assert_eq!(none.stream().join_rows_max, 1_048_576);
+        assert_eq!(none.stream().empty_windows_max, 1000);
     }
 }

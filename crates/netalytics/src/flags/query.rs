@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use clap::builder::ValueHint;
 use clap::{Args, ValueEnum};
+use sinks::Zone;
 
 use super::Limits;
 use super::limits::{bytes, duration};
 use super::live::LiveFlags;
+use super::zone::zone;
 
 /// Flags of `query`.
 #[derive(Args, Debug)]
@@ -26,6 +28,11 @@ pub struct QueryFlags {
     /// Show addresses, not host names (only tables show names)
     #[arg(long, help_heading = "Output")]
     pub no_resolve: bool,
+
+    /// Whose time tables show: local, UTC, a name as Europe/Berlin, or an offset as +02:00. Other formats have nanoseconds
+    /// since 1970, and times in queries are UTC unless they say their offset
+    #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = zone, help_heading = "Output")]
+    pub time_zone: Zone,
 }
 
 /// Flags of `record`.

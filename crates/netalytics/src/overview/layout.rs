@@ -39,7 +39,7 @@ impl List {
                 }
                 pad(&mut line, cell, *width, column > 0);
             }
-            cut(line.trim_end(), self::width_of(width))
+            cut(line.trim_end(), self::width_of(width), "…")
         };
         [&titles].into_iter().chain(&rows).map(line).collect()
     }

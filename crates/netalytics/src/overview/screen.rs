@@ -1,6 +1,6 @@
 //! An overview as text: one screen of 80 columns and about 40 lines; more beside each other where there is room.
 
-use sinks::units;
+use sinks::{Zone, units};
 
 use super::advice::command;
 use super::found::{Application, Found, Service, Talkers};
@@ -65,7 +65,7 @@ fn head(found: &Found, title: &str) -> Vec<String> {
     head.push(format!(
         "{title}: {} from {}",
         units::duration((last - first) as f64),
-        units::short_time(first / 1_000_000_000 * 1_000_000_000)
+        Zone::default().short_time(first / 1_000_000_000 * 1_000_000_000)
     ));
     let rate = if seconds > 0.0 {
         format!(" ({}/s)", units::bytes(found.bytes as f64 / seconds))

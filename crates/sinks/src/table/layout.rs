@@ -9,9 +9,35 @@ pub const BETWEEN: usize = 2;
 const TEXT_WIDTH_MIN: usize = 12;
 /// Text is cut to this even where the width is not known.
 const TEXT_WIDTH_MAX: usize = 240;
+/// Where more rows are to come, numbers have room for this much, and text too where the terminal has it.
+const NUMBER_TO_COME: usize = 7;
+const TEXT_TO_COME: usize = 24;
 
 /// Common fields that a person misses least, in the order in which they go when a terminal is narrow.
-const DISPENSABLE: [&str; 6] = ["community_id", "id", "client_guessed", "ts_end", "transport", "client_port"];
+const DISPENSABLE_FIELDS: [&str; 9] = [
+    "community_id",
+    "id",
+    "client_guessed",
+    "ts_end",
+    "transport",
+    "client_port",
+    "server_port",
+    "server_ip",
+    "client_ip",
+];
+/// Statistics, in the order in which they go; after them others from the right.
+const DISPENSABLE_STATISTICS: [&str; 7] = ["error_bound", "stddev", "min", "p95", "max", "p50", "avg"];
+
+/// What a column is to its reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A field of a tuple.
+    Field,
+    /// Says what a row is about: its group, its rank. It always stays.
+    Key,
+    /// What was computed.
+    Statistic,
+}
 
 /// One column as shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,10 +48,11 @@ pub struct Column {
     pub heading: String,
     /// Its width on the screen.
     pub width: usize,
-    /// Width to which text is cut.
-    cut_to: usize,
     /// Numbers stand right.
     pub right: bool,
+    /// Width to which text is cut.
+    cut_to: usize,
+    role: Role,
     /// Whether it may be cut.
     text: bool,
     /// No row has a value.
@@ -35,7 +62,7 @@ pub struct Column {
 impl Column {
     /// A column of `field`, as wide as its widest cell.
     #[must_use]
-    pub fn sized(schema: &Schema, field: FieldId, cells: &[Option<String>]) -> Column {
+    pub fn sized(schema: &Schema, field: FieldId, role: Role, cells: &[Option<String>]) -> Column {
         let declared = schema.field(field);
         let heading = heading(declared);
         let widest = cells.iter().flatten().map(|c| c.width()).max().unwrap_or(0);
@@ -47,6 +74,7 @@ impl Column {
             width: if text { width.min(TEXT_WIDTH_MAX) } else { width },
             cut_to: TEXT_WIDTH_MAX,
             right: is_number(declared),
+            role,
             text,
             empty: cells.iter().all(Option::is_none),
         }
@@ -59,32 +87,46 @@ impl Column {
         Column { width: self.width.max(heading.width()), heading, ..self }
     }
 
-    /// A cell's text, cut to what there is room for when it is text: half a number would be a wrong number.
+    /// To what width its text is cut; `None`: it is not. Half a number would be a wrong number.
     #[must_use]
-    pub fn shorten(&self, cell: &str) -> String {
-        if self.text { super::text::cut(cell, self.cut_to) } else { cell.to_owned() }
+    pub fn cut_to(&self) -> Option<usize> {
+        self.text.then_some(self.cut_to)
     }
 }
 
-/// The columns fitted to `width`, if one is given: text is cut; of `tuples` (not of a processor's result) columns
-/// are left out as well. Returns what is shown and what is left out.
+/// What is shown of a table, and what is left out.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Fitted {
+    /// The columns.
+    pub columns: Vec<Column>,
+    /// Names of those that there was no room for.
+    pub left_out: Vec<String>,
+}
+
+/// The columns fitted to `width`, if one is given: text is cut to its least width, fields and statistics are left out, and
+/// what room there is then is given back to the text.
 #[must_use]
-pub fn fit(
-    columns: Vec<Column>,
-    width: Option<usize>,
-    tuples: Option<&Schema>,
-) -> (Vec<Column>, Vec<String>) {
-    let (mut columns, mut left_out) = (columns, Vec::new());
-    let Some(width) = width else { return (columns, left_out) };
-    if let Some(schema) = tuples {
-        while columns.len() > 1 && least_width(&columns) > width {
-            let gone = columns.remove(most_dispensable(&columns, schema));
-            left_out.push(gone.heading);
-        }
+pub fn fit(mut columns: Vec<Column>, width: Option<usize>, schema: &Schema) -> Fitted {
+    let mut left_out = Vec::new();
+    let Some(width) = width else { return Fitted { columns, left_out } };
+    while least_width(&columns) > width
+        && let Some(gone) = most_dispensable(&columns, schema)
+    {
+        left_out.push(columns.remove(gone).heading);
     }
     cut_text(&mut columns, width);
     columns.iter_mut().for_each(|c| c.cut_to = c.width);
-    (columns, left_out)
+    Fitted { columns, left_out }
+}
+
+/// Room for rows to come, whose cells may be wider than those of the first ones.
+pub fn loosen(columns: &mut [Column], width: Option<usize>) {
+    columns.iter_mut().filter(|c| c.right).for_each(|c| c.width = c.width.max(NUMBER_TO_COME));
+    for i in (0..columns.len()).filter(|i| columns[*i].text).collect::<Vec<_>>() {
+        let others = total(columns) - columns[i].width;
+        let room = width.map_or(TEXT_TO_COME, |width| width.saturating_sub(others));
+        columns[i].width = columns[i].width.max(room.clamp(TEXT_WIDTH_MIN, TEXT_TO_COME));
+    }
 }
 
 /// The name without `_ns`: the cells carry their unit.
@@ -102,28 +144,38 @@ fn is_number(field: &Field) -> bool {
         && !matches!(field.unit, Unit::Id | Unit::EpochNanoseconds)
 }
 
+fn total(columns: &[Column]) -> usize {
+    columns.iter().map(|c| c.width).sum::<usize>() + BETWEEN * columns.len().saturating_sub(1)
+}
+
 fn least_width(columns: &[Column]) -> usize {
     let least = |c: &Column| if c.text { c.width.min(TEXT_WIDTH_MIN) } else { c.width };
     columns.iter().map(least).sum::<usize>() + BETWEEN * columns.len().saturating_sub(1)
 }
 
-/// Which column goes first: an empty one, one of [`DISPENSABLE`], else the last that is neither key nor measure.
-fn most_dispensable(columns: &[Column], schema: &Schema) -> usize {
+/// Which column goes first, if one may. Of results a statistic, never a key, and not the last statistic; of tuples an empty
+/// one, one of [`DISPENSABLE_FIELDS`], else the last that is neither key nor measure.
+fn most_dispensable(columns: &[Column], schema: &Schema) -> Option<usize> {
     let last = |wanted: &dyn Fn(&Column) -> bool| columns.iter().rposition(wanted);
-    let dispensable = || DISPENSABLE.iter().find_map(|name| columns.iter().position(|c| c.heading == *name));
+    let named = |name: &str| last(&|c| c.heading == name && c.role != Role::Key);
+    if columns.iter().any(|c| c.role != Role::Field) {
+        let may_go =
+            |c: &Column| c.role == Role::Statistic && !matches!(c.heading.as_str(), "approximate" | "lost");
+        let several = columns.iter().filter(|c| may_go(c)).count() > 1;
+        let listed = DISPENSABLE_STATISTICS.iter().find_map(|name| named(name));
+        return listed.or_else(|| last(&may_go)).filter(|_| several);
+    }
     let matters = |c: &Column| {
         let is_common = common::FIELDS.iter().any(|f| f.name == c.heading);
         is_common || Some(c.field) == schema.key || Some(c.field) == schema.measure
     };
-    let own = |c: &Column| !matters(c);
-    last(&|c| c.empty).or_else(dispensable).or_else(|| last(&own)).unwrap_or(columns.len() - 1)
+    let dispensable = || DISPENSABLE_FIELDS.iter().find_map(|name| named(name));
+    let own = || last(&|c| !matters(c)).or(columns.len().checked_sub(1));
+    last(&|c| c.empty).or_else(dispensable).or_else(own).filter(|_| columns.len() > 1)
 }
 
 /// Lowers the widest text columns, all to the same width, until the table fits or they are at their least.
 fn cut_text(columns: &mut [Column], width: usize) {
-    let total = |columns: &[Column]| {
-        columns.iter().map(|c| c.width).sum::<usize>() + BETWEEN * columns.len().saturating_sub(1)
-    };
     while total(columns) > width {
         let over = total(columns) - width;
         let widest = columns.iter().filter(|c| c.text).map(|c| c.width).max().unwrap_or(0);

@@ -1,85 +1,46 @@
-//! A distribution in one cell: `▁▂▅█▃▁ 120 µs – 4.30 ms`.
+//! Numbers side by side as bars of one character each: `▂▄█▁ ▃`.
 
-use tuple::Unit;
-
-use crate::units;
-
-/// Characters of a sparkline.
-const CELLS: usize = 16;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The line for the buckets of a `hist` or `cdf` column, `[[upper_bound, count or share], …]` ascending; the text
-/// itself when it is something else.
+/// A bar for each value, on a scale from zero to the largest; nothing where there is no value, the lowest bar for what is not
+/// above zero.
 #[must_use]
-pub fn sparkline(json: &str, unit: Unit, cumulative: bool) -> String {
-    match serde_json::from_str::<Vec<(f64, f64)>>(json) {
-        Ok(buckets) if !buckets.is_empty() => draw(&buckets, unit, cumulative),
-        _ => json.to_owned(),
-    }
+pub fn sparkline(values: &[Option<f64>]) -> String {
+    let largest = values.iter().flatten().copied().fold(0.0, f64::max);
+    let bar = |value: f64| match value / largest {
+        share if share > 0.0 => BARS[((share * 8.0).ceil() as usize).clamp(1, 8) - 1],
+        _ => BARS[0],
+    };
+    values.iter().map(|value| value.map_or(' ', bar)).collect()
 }
 
-fn draw(buckets: &[(f64, f64)], unit: Unit, cumulative: bool) -> String {
-    let (low, high) = (buckets[0].0, buckets[buckets.len() - 1].0);
-    let positive = buckets.iter().map(|b| b.0).find(|bound| *bound > 0.0).unwrap_or(high);
-    let heights = if cumulative { shares(buckets, positive, high) } else { counts(buckets, positive, high) };
-    let tallest = heights.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-    let bars: String = heights.iter().map(|h| bar(h / tallest)).collect();
-    match low == high {
-        true => format!("█ {}", units::number(unit, low)),
-        false => format!("{bars} {} – {}", units::number(unit, low), units::number(unit, high)),
-    }
-}
-
-/// The counts of the buckets that fall into each cell.
-fn counts(buckets: &[(f64, f64)], low: f64, high: f64) -> [f64; CELLS] {
-    let mut cells = [0.0; CELLS];
-    for (bound, count) in buckets {
-        cells[cell_of(*bound, low, high)] += count;
-    }
-    cells
-}
-
-/// The share reached by the end of each cell.
-fn shares(buckets: &[(f64, f64)], low: f64, high: f64) -> [f64; CELLS] {
-    let mut cells = [0.0; CELLS];
-    for (bound, share) in buckets {
-        cells[cell_of(*bound, low, high)] = *share;
-    }
-    for i in 1..CELLS {
-        cells[i] = cells[i].max(cells[i - 1]);
-    }
-    cells
-}
-
-/// Cells are equally wide on a logarithmic scale, as the buckets are, from `low` on; what is below is in the first.
-fn cell_of(bound: f64, low: f64, high: f64) -> usize {
-    if bound <= low || low <= 0.0 {
-        return 0;
-    }
-    let share = (bound / low).ln() / (high / low).ln();
-    ((share * CELLS as f64) as usize).min(CELLS - 1)
-}
-
-fn bar(height: f64) -> char {
-    if height <= 0.0 { ' ' } else { BARS[((height * 8.0).ceil() as usize).clamp(1, 8) - 1] }
+/// A bar that lies: `share` of `width` characters, in eighths of them.
+#[must_use]
+pub fn lying(share: f64, width: usize) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (share.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;
+    // What is not nothing never looks like nothing.
+    let eighths = if share > 0.0 { eighths.max(1) } else { 0 };
+    "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(json: &str, cumulative: bool, expected: &str) {
-        assert_eq!(sparkline(json, Unit::Nanoseconds, cumulative), expected);
-    }
-
     #[test]
-    fn shapes() {
-        check("[[1000,1],[10000,8],[100000,4],[1000000,1]]", false, "▁    █    ▄    ▁ 1.00 µs – 1.00 ms");
-        check("[[1000,0.25],[10000,0.5],[1000000,1.0]]", true, "▂▂▂▂▂▄▄▄▄▄▄▄▄▄▄█ 1.00 µs – 1.00 ms");
-        check("[[5000000,3]]", false, "█ 5.00 ms");
-        check("[[-5,1],[0,1],[10,2],[100,4]]", false, "█              █ -5 ns – 100 ns");
-        check("[[-5,1],[-2,1]]", false, "█                -5 ns – -2 ns");
-        check("[]", false, "[]");
-        check("{\"a\":1}", false, "{\"a\":1}");
+    fn bars() {
+        for (values, expected) in [
+            (&[Some(1.0), Some(8.0), None, Some(4.0), Some(0.0)][..], "▁█ ▄▁"),
+            (&[Some(0.0), Some(0.0)], "▁▁"),
+            (&[Some(-3.0), Some(2.0)], "▁█"),
+            (&[], ""),
+        ] {
+            assert_eq!(sparkline(values), expected);
+        }
+        for (share, expected) in [(0.0, ""), (1e-9, "▏"), (0.5, "██"), (0.53, "██▏"), (1.0, "████")]
+        {
+            assert_eq!(lying(share, 4), expected, "{share}");
+        }
     }
 }

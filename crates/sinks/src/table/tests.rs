@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
 
-use super::{Style, Table};
+use super::{Pace, Style, Table};
 use crate::samples::{self, Row};
 use crate::{ResultHead, Sink};
+
+mod windows;
 
 fn print(style: Style, heads: &[ResultHead], batches: &[(usize, Batch)]) -> (String, Vec<String>) {
     let mut out = Vec::new();
@@ -38,8 +40,8 @@ fn every_type_has_its_unit() {
     check(Style::default(), &[samples::head(None, &batch)], &[(0, batch)], "
 id                ts                           client_ip  url          hit   status  response_time      avg  hist
 ────────────────  ───────────────────────────  ─────────  ───────────  ────  ──────  ─────────────  ───────  ─────────
-00000000000000ff  2026-11-21T19:59:17.229334Z  10.0.0.1   /a?\"b\"       true     200          -5 ns  1.50 ns  █ 1.50 ns
-00000000000000ff  2026-11-21T19:59:17.229334Z  10.0.0.1   /\\x1b[31m\\n  true     200          -5 ns   4.56 s  █ 1.50 ns
+00000000000000ff  2026-11-21T19:59:17.229334Z  10.0.0.1   /a?\"b\"       true     200          -5 ns  1.50 ns  [[1.5,2]]
+00000000000000ff  2026-11-21T19:59:17.229334Z  10.0.0.1   /\\x1b[31m\\n  true     200          -5 ns   4.56 s  [[1.5,2]]
 -                 -                            -          -            -          -              -        -  -
 ");
 }
@@ -106,7 +108,7 @@ read            4
 }
 
 #[test]
-fn windows_are_blocks() {
+fn windows_follow_each_other() {
     let mut w = samples::result_writer();
     for (start, url, count) in [(0, "/a", 3), (0, "/basket", 12), (10, "/a", 1)] {
         samples::push_result(&mut w, 1_795_291_150_000_000_000 + start * 1_000_000_000, url, count, None);
@@ -117,16 +119,12 @@ fn windows_are_blocks() {
         &[samples::head(Some("top-k"), &batch)],
         &[(0, batch)],
         "
-top-k  2026-11-21T19:59:10Z – 2026-11-21T19:59:20Z
-url      count
-───────  ─────
-/a           3
-/basket     12
-
-top-k  2026-11-21T19:59:20Z – 2026-11-21T19:59:30Z
-url  count
-───  ─────
-/a       1
+top-k  windows of 10 s, 2026-11-21 UTC
+window    url      count
+────────  ───────  ─────
+19:59:10  /a           3
+          /basket     12
+19:59:20  /a           1
 ",
     );
 }
@@ -142,15 +140,15 @@ fn several_results_have_titles_and_doubt_is_shown() {
         &heads,
         &[(0, sure), (1, doubtful)],
         "
-a  2026-11-21T19:59:10Z – 2026-11-21T19:59:20Z
-url  count
-───  ─────
-/a       3
+a  windows of 10 s, 2026-11-21 UTC
+window    url  count
+────────  ───  ─────
+19:59:10  /a       3
 
-b  2026-11-21T19:59:10Z – 2026-11-21T19:59:20Z
-url  count  approximate  error_bound
-───  ─────  ───────────  ───────────
-/b       5  true                   1
+b  windows of 10 s, 2026-11-21 UTC
+window    url  count  approximate  error_bound
+────────  ───  ─────  ───────────  ───────────
+19:59:10  /b       5  true                   1
 ",
     );
 }
@@ -203,7 +201,7 @@ fn names_stand_for_addresses_and_are_made_harmless() {
     let mut sink = Table::new(
         Vec::new(),
         &[samples::head(None, &batch)],
-        Style { names: Some(HashMap::new()), width: None },
+        Style { names: Some(HashMap::new()), ..Style::default() },
     );
     sink.learn_name(ip, "learned");
     sink.write(0, &batch).and_then(|()| sink.finish()).expect("a Vec takes every byte");
@@ -231,7 +229,7 @@ fn a_result_keeps_its_columns() {
     let batch = samples::result(&[(&"/".repeat(100), 7)]);
     let style = Style { width: Some(20), ..Style::default() };
     let (text, notes) = print(style, &[samples::head(Some("top-k"), &batch)], &[(0, batch)]);
-    assert!(text.contains("///////////…      7"), "{text}");
+    assert!(text.contains("19:59:10  ///////…////      7"), "{text}");
     assert!(notes.is_empty());
 }
 

@@ -23,23 +23,29 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// `text` in at most `width` columns; what is cut off leaves a `…`.
+/// `text` in at most `width` columns: its beginning and its end, `mark` in place of what is between them. Without room for
+/// both only the beginning is kept.
 #[must_use]
-pub fn cut(text: &str, width: usize) -> String {
+pub fn cut(text: &str, width: usize, mark: &str) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
-    let room = width.saturating_sub(1);
+    let room = width.saturating_sub(mark.width());
+    // An end of a character or two says nothing.
+    let tail = if room < 8 { 0 } else { room * 2 / 5 };
+    let begin: String = fitting(text.chars(), room - tail).collect();
+    let mut end: Vec<char> = fitting(text.chars().rev(), tail).collect();
+    end.reverse();
+    begin + mark + &String::from_iter(end)
+}
+
+/// The first characters that fit into `width` columns.
+fn fitting(chars: impl Iterator<Item = char>, width: usize) -> impl Iterator<Item = char> {
     let mut used = 0;
-    let mut out: String = text
-        .chars()
-        .take_while(|c| {
-            used += c.width().unwrap_or(0);
-            used <= room
-        })
-        .collect();
-    out.push('…');
-    out
+    chars.take_while(move |c| {
+        used += c.width().unwrap_or(0);
+        used <= width
+    })
 }
 
 /// Appends `text`, filled up with spaces to `width` columns.
@@ -89,8 +95,10 @@ mod tests {
             ("漢字漢字", 4, "漢…"),
             ("abc", 1, "…"),
             ("", 0, ""),
+            ("SELECT name FROM product WHERE id = ?", 20, "SELECT name … id = ?"),
+            ("漢字漢字漢字漢字漢字", 12, "漢字漢…漢字"),
         ] {
-            assert_eq!(cut(text, width), expected);
+            assert_eq!(cut(text, width, "…"), expected);
         }
         let mut line = String::new();
         pad(&mut line, "漢", 4, false);

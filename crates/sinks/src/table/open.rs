@@ -1,0 +1,104 @@
+//! Windows that are still open, on a terminal: their rows so far, drawn below the table again and again, and taken away when
+//! rows come that stay.
+
+use std::io::{self, Write};
+
+use tuple::Batch;
+
+use super::render::{Rendered, runs};
+use super::{Table, cut};
+
+/// Lines where the height of the terminal is not known.
+const HEIGHT: usize = 24;
+
+/// What is drawn now.
+#[derive(Debug, Default)]
+pub struct Open {
+    lines: usize,
+}
+
+impl Open {
+    /// What takes the drawing away: the cursor goes up to its first line, and everything from there is cleared.
+    #[must_use]
+    pub fn erase(&mut self) -> String {
+        match std::mem::take(&mut self.lines) {
+            0 => String::new(),
+            lines => format!("\x1b[{lines}F\x1b[J"),
+        }
+    }
+}
+
+impl<W: Write> Table<W> {
+    /// Draws these rows in place of those drawn before. No line is longer than the terminal is wide, and all fit on it: else
+    /// nobody knew how far up the drawing begins.
+    pub(super) fn draw_open(&mut self, rows: &[(usize, Batch)]) -> io::Result<()> {
+        let mut text = self.open.erase();
+        let mut lines = Vec::new();
+        for (result, batch) in rows {
+            for run in runs(batch).iter().filter(|run| run.section.is_none()) {
+                let rendered = Rendered::of(*result, batch, run, &self.style);
+                lines.extend(self.open_lines(&rendered));
+            }
+        }
+        let height = self.style.height.unwrap_or(HEIGHT).saturating_sub(3).max(2);
+        if lines.len() > height {
+            let more = lines.len() - (height - 1);
+            lines.truncate(height - 1);
+            lines.push(format!("… and {more} more lines"));
+        }
+        let width = self.style.width.unwrap_or(80);
+        lines.iter().for_each(|line| text.push_str(&format!("{}\n", cut(line, width, "…"))));
+        self.open.lines = lines.len();
+        if !text.is_empty() {
+            self.out.write_all(text.as_bytes())?;
+        }
+        self.out.flush()
+    }
+
+    /// A line that says what is open, and the rows: under the header above if it suits them, else with one of their own.
+    fn open_lines(&mut self, rendered: &Rendered) -> Vec<String> {
+        let shown = &self.results[rendered.result];
+        let name = shown.head.processor.as_deref().map(super::escape).unwrap_or_default();
+        let what = match (rendered.windows.first(), &shown.calendar) {
+            (Some((_, (start, end))), Some(calendar)) => {
+                format!("{name}  {} – {}, still open: so far", calendar.cell(*start), calendar.cell(*end))
+            }
+            _ => format!("{name}, so far"),
+        };
+        let mut lines = vec![format!("── {what} ──")];
+        if rendered.rows == 0 {
+            lines.push("— no tuples —".to_owned());
+            return lines;
+        }
+        let mut text = String::new();
+        if self.has_charts(rendered) {
+            let (block, charts) = (self.block.take(), std::mem::take(&mut self.charts));
+            self.push_charts(&mut text, rendered);
+            (self.block, self.charts) = (block, charts);
+        } else {
+            self.push_open_rows(&mut text, rendered);
+        }
+        lines.extend(text.trim_end().lines().map(str::to_owned));
+        lines
+    }
+
+    fn push_open_rows(&mut self, text: &mut String, rendered: &Rendered) {
+        // What is only drawn says nothing of the gap before the next window, nor of columns that did not fit.
+        let (calendar, left_out) = (self.results[rendered.result].calendar.clone(), self.left_out.clone());
+        if let (Some(calendar), Some((_, (start_ns, _)))) =
+            (&mut self.results[rendered.result].calendar, rendered.windows.first())
+        {
+            calendar.jump_to(*start_ns);
+        }
+        let mut block = match &self.block {
+            Some(block) if block.takes(rendered) => block.copy(),
+            _ => {
+                let block = self.lay_out(rendered);
+                self.push_header(text, &block);
+                block
+            }
+        };
+        self.push_rows(text, &mut block, rendered);
+        (self.results[rendered.result].calendar, self.left_out) = (calendar, left_out);
+    }
+}

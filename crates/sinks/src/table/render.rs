@@ -1,0 +1,212 @@
+//! From batches to text: which columns of which rows are shown, and what their cells say.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{Array, StringArray};
+use tuple::{Batch, DataType, FieldId, Schema, Unit};
+
+use super::text;
+use crate::cells::{self, Cells, Values};
+use crate::zone::Zone;
+use crate::{Style, units};
+
+/// Rows as text, column by column; `None` is null.
+pub struct Rendered {
+    /// Of which result.
+    pub result: usize,
+    /// Of a report: the window and the section.
+    pub section: Option<(Option<(i64, i64)>, String)>,
+    /// Where windows begin: the row, and the window's bounds.
+    pub windows: Vec<(usize, (i64, i64))>,
+    /// What the columns are.
+    pub schema: Arc<Schema>,
+    /// Which of them there are.
+    pub fields: Vec<FieldId>,
+    /// Their cells.
+    pub cells: Vec<Vec<Option<String>>>,
+    /// How many.
+    pub rows: usize,
+}
+
+/// Consecutive rows of a batch that belong to one window, and of a report to one section.
+pub struct Run {
+    /// The window's bounds.
+    pub window: Option<(i64, i64)>,
+    /// The section.
+    pub section: Option<String>,
+    /// Which rows.
+    pub rows: Range<usize>,
+}
+
+impl Rendered {
+    /// The rows of a run.
+    #[must_use]
+    pub fn of(result: usize, batch: &Batch, run: &Run, style: &Style) -> Rendered {
+        let fields = shown_fields(batch, run);
+        Rendered {
+            result,
+            section: run.section.clone().map(|section| (run.window, section)),
+            windows: run.window.filter(|_| run.section.is_none()).map(|w| (0, w)).into_iter().collect(),
+            schema: batch.schema().clone(),
+            cells: fields.iter().map(|id| column(batch, *id, run, style)).collect(),
+            fields,
+            rows: run.rows.len(),
+        }
+    }
+
+    /// More rows below these. A column that one of both lacks has no values there.
+    pub fn append(&mut self, more: Rendered) {
+        for id in &more.fields {
+            if let Err(at) = self.fields.binary_search(id) {
+                self.fields.insert(at, *id);
+                self.cells.insert(at, vec![None; self.rows]);
+            }
+        }
+        for (id, cells) in self.fields.iter().zip(&mut self.cells) {
+            match more.fields.binary_search(id) {
+                Ok(at) => cells.extend_from_slice(&more.cells[at]),
+                Err(_) => cells.resize(self.rows + more.rows, None),
+            }
+        }
+        self.windows.extend(more.windows.iter().map(|(row, window)| (self.rows + row, *window)));
+        self.rows += more.rows;
+    }
+
+    /// The cell of a row, if there is such a column.
+    #[must_use]
+    pub fn cell(&self, field: FieldId, row: usize) -> Option<&str> {
+        let at = self.fields.iter().position(|id| *id == field)?;
+        self.cells[at][row].as_deref()
+    }
+}
+
+/// Whether a column is drawn as a chart of its own.
+#[must_use]
+pub fn is_chart(schema: &Schema, id: FieldId) -> bool {
+    let field = schema.field(id);
+    field.data_type == DataType::Json && (field.name.starts_with("hist") || field.name.starts_with("cdf"))
+}
+
+/// The columns to print of these rows: not the window, which stands by itself; not the ends of intervals, which stand
+/// with their value; and what says how exact a row is only when there is something to say. Of a report's section every
+/// column must have something to say.
+fn shown_fields(batch: &Batch, run: &Run) -> Vec<FieldId> {
+    let is_shown = |id: &FieldId| match batch.schema().field(*id).name.as_ref() {
+        "window_start" | "window_end" => run.window.is_none(),
+        "section" if run.section.is_some() => false,
+        "approximate" | "error_bound" | "lost" => says_something(batch, *id, run),
+        _ if run.section.is_some() => says_something(batch, *id, run),
+        name => interval_of(batch, name).is_none(),
+    };
+    let mut fields: Vec<FieldId> = batch.present().filter(is_shown).collect();
+    if run.window.is_some() && run.section.is_none() {
+        fields.sort_unstable();
+    }
+    fields
+}
+
+fn says_something(batch: &Batch, id: FieldId, run: &Run) -> bool {
+    let Some(cells) = Cells::of(batch, id) else { return false };
+    let speaks = |row: usize| match cells.values {
+        Values::Bool(flags) => flags.value(row),
+        _ => true,
+    };
+    run.rows.clone().any(|row| !cells.is_null(row) && speaks(row))
+}
+
+/// The column whose interval `name` is an end of: `count` for `count_low`, where all three are there.
+fn interval_of(batch: &Batch, name: &str) -> Option<FieldId> {
+    let value = name.strip_suffix("_low").or_else(|| name.strip_suffix("_high"))?;
+    interval(batch, value).and_then(|_| batch.schema().find(value))
+}
+
+/// The ends of the interval around a column's values.
+fn interval<'a>(batch: &'a Batch, name: &str) -> Option<[Cells<'a>; 2]> {
+    let end = |suffix: &str| Cells::of(batch, batch.schema().find(&format!("{name}{suffix}"))?);
+    batch.schema().find(name).and_then(|id| batch.column(id))?;
+    Some([end("_low")?, end("_high")?])
+}
+
+/// Cuts a batch where its window changes, and a report where its section does.
+#[must_use]
+pub fn runs(batch: &Batch) -> Vec<Run> {
+    let column = |name: &str| {
+        let id = batch.schema().find(name)?;
+        let field = batch.schema().field(id);
+        let is_time = field.data_type == DataType::I64 && field.unit == Unit::EpochNanoseconds;
+        (is_time && batch.column(id).is_some()).then(|| batch.i64(id))
+    };
+    let window = |row: usize| match (column("window_start"), column("window_end")) {
+        (Some(start), Some(end)) if !start.is_null(row) && !end.is_null(row) => {
+            Some((start.value(row), end.value(row)))
+        }
+        _ => None,
+    };
+    let sections = report_sections(batch);
+    let section = |row: usize| sections.map(|sections| sections.value(row));
+    let mut runs: Vec<Run> = Vec::new();
+    for row in 0..batch.rows() {
+        match runs.last_mut() {
+            Some(run) if run.window == window(row) && run.section.as_deref() == section(row) => {
+                run.rows.end = row + 1;
+            }
+            _ => {
+                let section = section(row).map(str::to_owned);
+                runs.push(Run { window: window(row), section, rows: row..row + 1 });
+            }
+        }
+    }
+    runs
+}
+
+/// The sections of a report, whose rows have a `section` and a `key`.
+fn report_sections(batch: &Batch) -> Option<&StringArray> {
+    let text = |name: &str| {
+        let id = batch.schema().find(name)?;
+        (batch.schema().field(id).data_type == DataType::Text)
+            .then_some(batch.column(id).map(|_| batch.text(id))?)
+    };
+    text("key").and(text("section"))
+}
+
+fn column(batch: &Batch, id: FieldId, run: &Run, style: &Style) -> Vec<Option<String>> {
+    let cells = Cells::of(batch, id).expect("only fields that are present are shown");
+    let name = &batch.schema().field(id).name;
+    let interval = interval(batch, name).filter(|_| !matches!(cells.values, Values::Json(_)));
+    let names = style.names.as_ref();
+    let render = |row: usize| {
+        let text = (!cells.is_null(row)).then(|| render(&cells, row, names, &style.zone))?;
+        let [low, high] = match interval {
+            Some(ends) if ends.iter().all(|end| !end.is_null(row)) => {
+                ends.map(|end| render(&end, row, None, &style.zone))
+            }
+            _ => return Some(text),
+        };
+        Some(format!("{text} ({low} – {high})"))
+    };
+    run.rows.clone().map(render).collect()
+}
+
+fn render(cells: &Cells<'_>, row: usize, names: Option<&HashMap<IpAddr, String>>, zone: &Zone) -> String {
+    match cells.values {
+        Values::Bool(a) => a.value(row).to_string(),
+        Values::U64(a) if cells.unit == Unit::None => a.value(row).to_string(),
+        Values::U64(a) if cells.unit == Unit::Id => units::id(a.value(row)),
+        Values::U64(a) => units::number(cells.unit, a.value(row) as f64),
+        Values::I64(a) if cells.unit == Unit::None => a.value(row).to_string(),
+        Values::I64(a) if cells.unit == Unit::EpochNanoseconds => zone.time(a.value(row)),
+        Values::I64(a) => units::number(cells.unit, a.value(row) as f64),
+        Values::F64(a) if cells.unit == Unit::EpochNanoseconds => zone.time(a.value(row) as i64),
+        Values::F64(a) => units::number(cells.unit, a.value(row)),
+        Values::Text(a) => text::escape(a.value(row)),
+        Values::Hashes(a) => tuple::hashes::to_text(a.value(row)),
+        Values::Json(a) => text::escape(a.value(row)),
+        Values::Ip(a) => {
+            let ip = cells::ip(a.value(row));
+            names.and_then(|n| n.get(&ip)).map_or_else(|| ip.to_string(), |name| text::escape(name))
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! What becomes of a result's groups from window to window, told at its end: a row for each group, with a sparkline of its
+//! numbers over the windows. It takes the rows as they are written and holds a bounded number of groups and of cells.
+
+use std::collections::HashMap;
+
+use tuple::{Batch, DataType, FieldId, Schema, Unit};
+use unicode_width::UnicodeWidthStr;
+
+use super::layout::{self, BETWEEN};
+use super::shortened::Shortened;
+use super::spark::sparkline;
+use super::text::pad;
+use crate::cells::{Cells, Values};
+use crate::units;
+
+/// Cells of a sparkline that are held; windows beyond share cells.
+const CELLS_MAX: usize = 128;
+/// Groups that are followed.
+const GROUPS_MAX: usize = 10_000;
+/// Groups that are shown.
+const SHOWN_MAX: usize = 20;
+/// From so many windows on there is something to see.
+const WINDOWS_MIN: u64 = 3;
+/// Characters of a sparkline where the width of the terminal is not known, and least ones.
+const SPARK_WIDTH: usize = 60;
+const SPARK_WIDTH_MIN: usize = 8;
+/// Text is cut to this.
+const KEY_WIDTH: usize = 40;
+/// Statistics whose course says little beside the others'.
+const SELDOM: [&str; 6] = ["min", "max", "stddev", "p50", "rank", "error_bound"];
+
+/// The groups of one result.
+#[derive(Debug, Default)]
+pub struct Trend {
+    /// The start of the first window and of the last.
+    span_ns: Option<(i64, i64)>,
+    slide_ns: i64,
+    /// Windows that share a cell.
+    step: u64,
+    keys: Vec<String>,
+    numbers: Vec<(FieldId, String, Unit)>,
+    groups: HashMap<Vec<Option<String>>, usize>,
+    courses: Vec<Course>,
+    /// Rows of groups that are not followed.
+    others: u64,
+}
+
+/// A group's numbers: of each number the largest of each cell.
+#[derive(Clone, Debug)]
+struct Course {
+    key: Vec<Option<String>>,
+    cells: Vec<Vec<Option<f64>>>,
+}
+
+impl Trend {
+    /// Of windows that begin at multiples of `slide_ns`.
+    #[must_use]
+    pub fn new(slide_ns: i64) -> Trend {
+        Trend { slide_ns: slide_ns.max(1), step: 1, ..Trend::default() }
+    }
+
+    /// Takes a row of the window that begins at `start_ns`; `keys` are the columns of its group, with the text that is shown.
+    pub fn take(&mut self, batch: &Batch, row: usize, start_ns: i64, keys: &[(FieldId, Option<String>)]) {
+        if self.numbers.is_empty() {
+            self.begin(batch.schema(), keys);
+        }
+        let (first, last) = self.span_ns.unwrap_or((start_ns, start_ns));
+        if start_ns < first {
+            return;
+        }
+        self.span_ns = Some((first, last.max(start_ns)));
+        let key: Vec<Option<String>> = keys.iter().map(|(_, text)| text.clone()).collect();
+        let group = match self.groups.get(&key) {
+            Some(group) => *group,
+            None if self.courses.len() >= GROUPS_MAX => {
+                self.others += 1;
+                return;
+            }
+            None => {
+                self.groups.insert(key.clone(), self.courses.len());
+                self.courses.push(Course { key, cells: vec![Vec::new(); self.numbers.len()] });
+                self.courses.len() - 1
+            }
+        };
+        let place = self.place(start_ns.abs_diff(first) / self.slide_ns.unsigned_abs());
+        for (number, (field, ..)) in self.numbers.iter().enumerate() {
+            let cells = &mut self.courses[group].cells[number];
+            cells.resize(cells.len().max(place + 1), None);
+            let value = Cells::of(batch, *field).and_then(|cells| value(&cells, row));
+            cells[place] = larger(cells[place], value);
+        }
+    }
+
+    /// The table; empty when there is not enough to see.
+    #[must_use]
+    pub fn lines(&self, width: Option<usize>, span: &dyn Fn(i64, i64) -> String) -> Vec<String> {
+        let Some((first, last)) = self.span_ns else { return Vec::new() };
+        let windows = last.abs_diff(first) / self.slide_ns.unsigned_abs() + 1;
+        if windows < WINDOWS_MIN || self.numbers.is_empty() {
+            return Vec::new();
+        }
+        let mut courses: Vec<&Course> = self.courses.iter().collect();
+        courses.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
+        let hidden = courses.len().saturating_sub(SHOWN_MAX);
+        courses.truncate(SHOWN_MAX);
+        let (columns, per_bar) = self.columns(&courses, windows, width);
+        let each = match per_bar {
+            1 => "1 a bar".to_owned(),
+            n => format!("{n} a bar: the largest"),
+        };
+        let mut lines = vec![format!("{windows} windows, {}, {each}", span(first, last))];
+        let widths: Vec<usize> =
+            columns.iter().map(|column| column.iter().map(|c| c.width()).max().unwrap_or(0)).collect();
+        let rules: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
+        for row in 0..=courses.len() {
+            lines.push(line(columns.iter().map(|column| column[row].as_str()), &widths));
+            if row == 0 {
+                lines.push(line(rules.iter().map(String::as_str), &widths));
+            }
+        }
+        if hidden > 0 || self.others > 0 {
+            let more = if self.others > 0 { "more than " } else { "" };
+            lines.push(format!("… and {more}{hidden} groups with less"));
+        }
+        lines
+    }
+
+    fn begin(&mut self, schema: &Schema, keys: &[(FieldId, Option<String>)]) {
+        self.keys = keys.iter().map(|(id, _)| layout::heading(schema.field(*id))).collect();
+        let is_key = |id: &FieldId| keys.iter().any(|(key, _)| key == id);
+        let is_number = |id: &FieldId| {
+            let field = schema.field(*id);
+            matches!(field.data_type, DataType::U64 | DataType::I64 | DataType::F64)
+                && !matches!(field.unit, Unit::EpochNanoseconds | Unit::Id)
+                && !field.name.ends_with("_low")
+                && !field.name.ends_with("_high")
+                && field.name != "lost"
+        };
+        let heading = |id: FieldId| (id, layout::heading(schema.field(id)), schema.field(id).unit);
+        let all = schema.ids().filter(|id| !is_key(id) && is_number(id)).map(heading);
+        let (seldom, often): (Vec<_>, Vec<_>) = all.partition(|(_, name, _)| SELDOM.contains(&name.as_str()));
+        let told = seldom.into_iter().filter(|(_, name, _)| name != "rank" && name != "error_bound");
+        self.numbers = if often.is_empty() { told.collect() } else { often };
+    }
+
+    /// The cell of the n-th window. Where there are too many, twice as many windows share one.
+    fn place(&mut self, window: u64) -> usize {
+        while window / self.step >= CELLS_MAX as u64 {
+            self.step = self.step.saturating_mul(2);
+            for cells in self.courses.iter_mut().flat_map(|course| &mut course.cells) {
+                *cells = merged(cells, 2);
+            }
+        }
+        (window / self.step) as usize
+    }
+
+    /// Columns of cells, with their headings; as many numbers as there is room for. How many windows a bar has.
+    fn columns(&self, courses: &[&Course], windows: u64, width: Option<usize>) -> (Vec<Vec<String>>, u64) {
+        let mut columns: Vec<Vec<String>> = Vec::new();
+        for (i, heading) in self.keys.iter().enumerate() {
+            let mut shortened = Shortened::default();
+            let cell = |course: &&Course| {
+                course.key[i].as_deref().map_or_else(|| "-".to_owned(), |key| shortened.show(key, KEY_WIDTH))
+            };
+            columns.push([heading.clone()].into_iter().chain(courses.iter().map(cell)).collect());
+        }
+        let wide = |columns: &[Vec<String>]| -> usize {
+            columns.iter().map(|c| c.iter().map(|cell| cell.width()).max().unwrap_or(0) + BETWEEN).sum()
+        };
+        let cells = windows.div_ceil(self.step) as usize;
+        // The first number has its place in any case, with as many bars as fit; others come if they fit as they are.
+        let range = 22;
+        let room = width.map_or(SPARK_WIDTH, |width| width.saturating_sub(wide(&columns) + range));
+        let factor = cells.div_ceil(room.max(SPARK_WIDTH_MIN)).max(1);
+        for (number, (_, heading, unit)) in self.numbers.iter().enumerate() {
+            let cell = |course: &&Course| course.cell(number, *unit, cells, factor);
+            let column: Vec<String> = [heading.clone()].into_iter().chain(courses.iter().map(cell)).collect();
+            let fits = width.is_none_or(|width| wide(&columns) + wide(&[column.clone()]) <= width + BETWEEN);
+            if number == 0 || fits {
+                columns.push(column);
+            }
+        }
+        (columns, self.step.saturating_mul(factor as u64))
+    }
+}
+
+impl Course {
+    /// By which groups are ordered: the sum of their first number.
+    fn weight(&self) -> f64 {
+        self.cells[0].iter().flatten().sum()
+    }
+
+    /// `▂▄█▁ 3 – 14`.
+    fn cell(&self, number: usize, unit: Unit, cells: usize, factor: usize) -> String {
+        let mut values = self.cells[number].clone();
+        values.resize(cells, None);
+        let values = merged(&values, factor);
+        let known = || values.iter().flatten().copied();
+        let (low, high) = (known().fold(f64::INFINITY, f64::min), known().fold(f64::NEG_INFINITY, f64::max));
+        let range = match low <= high {
+            true if low == high => units::number(unit, low),
+            true => format!("{} – {}", units::number(unit, low), units::number(unit, high)),
+            false => "-".to_owned(),
+        };
+        format!("{} {range}", sparkline(&values))
+    }
+}
+
+/// The largest of every `n` cells.
+fn merged(cells: &[Option<f64>], n: usize) -> Vec<Option<f64>> {
+    cells.chunks(n).map(|some| some.iter().copied().fold(None, larger)).collect()
+}
+
+fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    a.into_iter().chain(b).reduce(f64::max)
+}
+
+fn value(cells: &Cells<'_>, row: usize) -> Option<f64> {
+    (!cells.is_null(row)).then(|| match cells.values {
+        Values::U64(a) => Some(a.value(row) as f64),
+        Values::I64(a) => Some(a.value(row) as f64),
+        Values::F64(a) => Some(a.value(row)),
+        _ => None,
+    })?
+}
+
+fn line<'a>(cells: impl Iterator<Item = &'a str>, widths: &[usize]) -> String {
+    let mut line = String::new();
+    for (i, (cell, width)) in cells.zip(widths).enumerate() {
+        line.push_str(if i > 0 { "  " } else { "" });
+        pad(&mut line, cell, *width, false);
+    }
+    line.trim_end().to_owned()
+}

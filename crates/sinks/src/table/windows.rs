@@ -1,0 +1,103 @@
+//! How windows stand in a table: the start of each in a column of its own, the date once, and a line where windows had no
+//! tuple.
+
+use crate::units;
+use crate::zone::{Digits, Zone};
+
+/// Empty windows that have a line each.
+const LINES_EACH: u64 = 3;
+const DAY_NS: i64 = 86_400_000_000_000;
+
+/// Where the windows of a result are.
+#[derive(Clone, Debug)]
+pub struct Calendar {
+    zone: Zone,
+    slide_ns: i64,
+    digits: Digits,
+    /// Start of the last window that was shown.
+    last_ns: Option<i64>,
+    /// The date that was shown last.
+    date: String,
+}
+
+impl Calendar {
+    /// For windows that begin at multiples of `slide_ns`.
+    #[must_use]
+    pub fn new(slide_ns: i64, zone: &Zone) -> Calendar {
+        let slide_ns = slide_ns.max(1);
+        Calendar {
+            zone: zone.clone(),
+            slide_ns,
+            digits: Digits::for_multiples_of(slide_ns),
+            last_ns: None,
+            date: String::new(),
+        }
+    }
+
+    /// What stands above a result's table: `top-k  windows of 10 s, 2026-11-21 UTC`.
+    #[must_use]
+    pub fn title(&mut self, name: &str, (start, end): (i64, i64)) -> String {
+        let size = units::chosen_duration(end.saturating_sub(start));
+        let every = match end.saturating_sub(start) > self.slide_ns {
+            true => format!(" every {}", units::chosen_duration(self.slide_ns)),
+            false => String::new(),
+        };
+        self.date = self.zone.date(start);
+        format!("{name}  windows of {size}{every}, {} {}", self.date, self.zone.name(start))
+    }
+
+    /// What stands in the window's column.
+    #[must_use]
+    pub fn cell(&self, start_ns: i64) -> String {
+        self.zone.clock(start_ns, self.digits)
+    }
+
+    /// How wide that column is.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.cell(0).len()
+    }
+
+    /// Goes on to the window that begins then: lines to stand above its rows.
+    #[must_use]
+    pub fn go_to(&mut self, start_ns: i64) -> Vec<String> {
+        let mut lines = self.empty_before(start_ns);
+        let date = self.zone.date(start_ns);
+        if date != self.date && self.slide_ns < DAY_NS {
+            lines.push(format!("{date} {}", self.zone.name(start_ns)));
+        }
+        self.date = date;
+        self.last_ns = Some(start_ns);
+        lines
+    }
+
+    /// As if there was nothing to say before the window that begins then.
+    pub fn jump_to(&mut self, start_ns: i64) {
+        (self.last_ns, self.date) = (None, self.zone.date(start_ns));
+    }
+
+    /// The span from the start of a window to the end of another.
+    #[must_use]
+    pub fn span(&self, first_ns: i64, last_ns: i64) -> String {
+        let end = |ns| match self.zone.date(ns) == self.zone.date(first_ns) {
+            true => self.cell(ns),
+            false => format!("{} {}", self.zone.date(ns), self.cell(ns)),
+        };
+        format!("{} – {}", self.cell(first_ns), end(last_ns.saturating_add(self.slide_ns)))
+    }
+
+    fn empty_before(&self, start_ns: i64) -> Vec<String> {
+        let Some(next) = self.last_ns.map(|last| last.saturating_add(self.slide_ns)) else {
+            return Vec::new();
+        };
+        if start_ns <= next {
+            return Vec::new();
+        }
+        match start_ns.abs_diff(next) / self.slide_ns.unsigned_abs() {
+            n @ ..=LINES_EACH => (0..n)
+                .map(|i| format!("{}  — no tuples —", self.cell(next + i as i64 * self.slide_ns)))
+                .collect(),
+            n => vec![format!("{}  — no tuples in {n} windows —", self.cell(next))],
+        }
+    }
+}
