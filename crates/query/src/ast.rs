@@ -96,6 +96,17 @@ pub enum Selected {
     Column(Named),
 }
 
+impl Selected {
+    /// Its place.
+    #[must_use]
+    pub fn span(&self) -> Span {
+        match self {
+            Selected::All(span) => *span,
+            Selected::Column(named) => named.expr.span,
+        }
+    }
+}
+
 /// One processor of PROCESS.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Processor {

@@ -199,7 +199,9 @@ impl Conditions<'_, '_> {
         if text.eq_ignore_ascii_case("null") {
             return Some(Typed { of: None, ..Typed::new(Planned::Null, Type::WHOLE) });
         }
+        // `2.0` is a real number, as `7 / 2.0` is to be one.
         if let Ok(number) = literal::whole(text)
+            && !text.contains('.')
             && let Ok(number) = i64::try_from(number)
         {
             return Some(Typed::new(Planned::Literal(Literal::I64(number)), Type::WHOLE));

@@ -5,13 +5,16 @@ use tuple::common;
 
 use super::condition::{Conditions, literal_of};
 use super::names::Scope;
-use crate::Diagnostic;
 use crate::ast::{self, Atom, Form, Named, Selected};
 use crate::error::quoted;
 use crate::literal;
+use crate::{Diagnostic, Span};
 
 /// Most rows that ORDER BY holds.
-const ROWS_MAX: i128 = 1_000_000;
+const ROWS_MAX: i128 = 100_000;
+
+/// Most columns that SELECT lists, and most keys of ORDER BY.
+const LISTED_MAX: usize = 256;
 
 /// What the clauses say; what is wrong with them goes to `errors`.
 pub(super) fn rows(ast: &ast::Query, scope: &Scope<'_>, errors: &mut Vec<Diagnostic>) -> RawRows {
@@ -19,9 +22,13 @@ pub(super) fn rows(ast: &ast::Query, scope: &Scope<'_>, errors: &mut Vec<Diagnos
         processed(ast, errors);
         return RawRows::default();
     }
+    let spans = ast.select.iter().map(Selected::span);
+    too_many(spans, "columns are selected", errors);
+    too_many(ast.order.iter().map(|(key, _)| key.span), "keys of an order", errors);
     let select = (!ast.select.is_empty()).then(|| select(&ast.select, scope, errors));
     let order = order(&ast.order, scope, errors);
-    let rows_max = count(&ast.rows, errors);
+    let most = if ast.order.is_empty() { i64::MAX.into() } else { ROWS_MAX };
+    let rows_max = count(&ast.rows, most, errors);
     if let (Some((first, _)), true) = (ast.order.first(), ast.rows.is_empty()) {
         let error = Diagnostic::new(first.span, "ORDER BY of tuples without an end to their number");
         errors.push(error.hint("say how many to keep: LIMIT 20 ROWS"));
@@ -29,12 +36,15 @@ pub(super) fn rows(ast: &ast::Query, scope: &Scope<'_>, errors: &mut Vec<Diagnos
     RawRows { select, order, rows_max }
 }
 
+fn too_many(mut places: impl Iterator<Item = Span>, what: &str, errors: &mut Vec<Diagnostic>) {
+    errors.extend(
+        places.nth(LISTED_MAX).map(|place| Diagnostic::new(place, format!("more than {LISTED_MAX} {what}"))),
+    );
+}
+
 /// With PROCESS there are no raw tuples.
 fn processed(ast: &ast::Query, errors: &mut Vec<Diagnostic>) {
-    let selected = ast.select.first().map(|s| match s {
-        Selected::All(span) => *span,
-        Selected::Column(named) => named.expr.span,
-    });
+    let selected = ast.select.first().map(Selected::span);
     let hint = "with PROCESS, name columns in `group=` and `value=`";
     errors.extend(
         selected
@@ -51,7 +61,7 @@ fn processed(ast: &ast::Query, errors: &mut Vec<Diagnostic>) {
 fn select(list: &[Selected], scope: &Scope<'_>, errors: &mut Vec<Diagnostic>) -> Vec<Column> {
     let mut columns: Vec<Column> = Vec::new();
     let mut all_at = None;
-    for selected in list {
+    for selected in list.iter().take(LISTED_MAX) {
         match selected {
             Selected::All(span) if all_at.is_some() => {
                 errors.push(Diagnostic::new(*span, "`*` is there twice"))
@@ -124,19 +134,22 @@ fn order(
     errors: &mut Vec<Diagnostic>,
 ) -> Vec<(Column, Direction)> {
     let mut conditions = Conditions::new(scope, errors);
-    keys.iter().filter_map(|(key, direction)| Some((conditions.operand(key)?.column, *direction))).collect()
+    keys.iter()
+        .take(LISTED_MAX)
+        .filter_map(|(key, direction)| Some((conditions.operand(key)?.column, *direction)))
+        .collect()
 }
 
-fn count(atoms: &[Atom], errors: &mut Vec<Diagnostic>) -> Option<u64> {
+fn count(atoms: &[Atom], most: i128, errors: &mut Vec<Diagnostic>) -> Option<u64> {
     let mut max = None;
     for atom in atoms {
         match literal::whole(&atom.text) {
-            Ok(n @ 1..=ROWS_MAX) if max.is_none() => max = Some(n as u64),
-            Ok(1..=ROWS_MAX) => errors.push(Diagnostic::new(atom.span, "a second limit of rows")),
+            Ok(n @ 1..) if n <= most && max.is_none() => max = Some(n as u64),
+            Ok(n @ 1..) if n <= most => errors.push(Diagnostic::new(atom.span, "a second limit of rows")),
             _ => {
                 let error =
                     Diagnostic::new(atom.span, format!("{} is no number of rows", quoted(&atom.text)));
-                errors.push(error.expected(format!("a whole number from 1 to {ROWS_MAX}")));
+                errors.push(error.expected(format!("a whole number from 1 to {most}")));
             }
         }
     }

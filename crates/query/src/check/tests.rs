@@ -4,6 +4,9 @@ use plan::{AddressMatch, Aggregate, Case, Column, Pipeline, TopK, Value, Window}
 use proptest::prelude::*;
 
 use super::*;
+
+mod expr;
+
 use crate::test_schemas::{hosts, schemas};
 
 fn checked(text: &str) -> Query {
@@ -503,8 +506,7 @@ fn errors_of_conditions() {
     check("htp.url = 'x'", &[("htp.url", "did you mean `http`?")]);
     check("http.ulr = 'x'", &[("http.ulr", "did you mean `url`?")]);
     check("method = GET", &[("GET", "write 'GET'")]);
-    check("url = path", &[("path", "write 'path'")]);
-    check("status = path", &[("path", "not with another field")]);
+    check("status = path", &[("status = path", "a number is compared with text")]);
     check("status = abc", &[("abc", "expected a whole number")]);
     check("status = 1.5", &[("1.5", "expected a whole number")]);
     check("status = -1", &[("-1", "never negative")]);
@@ -647,6 +649,12 @@ fn long_queries_take_about_linear_time_and_are_bounded() {
         "- ",
         "top-k ",
         "(x: y=1, ",
+        "status, ",
+        "status/100 AS a, ",
+        "status + ",
+        "if(",
+        "coalesce(1,",
+        "1/",
     ];
     for head in [
         "",
@@ -655,6 +663,8 @@ fn long_queries_take_about_linear_time_and_are_bounded() {
         "PARSE http WHERE ",
         "PARSE http PROCESS ",
         "PARSE http PROCESS (top-k: group=",
+        "PARSE http SELECT ",
+        "PARSE http ORDER BY ",
     ] {
         for word in words {
             let text = format!("{head}{}", word.repeat((crate::QUERY_BYTES_MAX - head.len()) / word.len()));
@@ -676,6 +686,9 @@ const VALID: &[&str] = &[
     "PARSE (tcp_flow_key, tcp_pkt_size) FROM * TO h1:80, h2:3306, LIMIT 90s SAMPLE * PROCESS (group-sum: group=srcIP, destIP)",
     "PARSE http WHERE (status >= 500 or url like '%x\\%') and client_ip in (10.0.0.0/8, ::1) and not host is null -- c\n\
      WHERE response_time > 1.5s LIMIT 5000p, 2m SAMPLE 1/1000 PROCESS (quantile-group: q=0.5,0.99, group=(host, url)), count;",
+    "PARSE http SELECT url_query(url, 'id') AS id, -status % 100, *, if(url ~ '^/(a|b)' and status/100 in (4,5), 'x', null) \
+     ORDER BY coalesce(response_time, 0ns) / 1ms desc, ts LIMIT 5 ROWS",
+    "PARSE http PROCESS (group-avg: group=trunc(ts, 1m), (status + 1) & 3 AS s, value=response_time * 2)",
 ];
 
 proptest! {
@@ -717,6 +730,23 @@ fn word() -> impl Strategy<Value = String> {
         "LIMIT",
         "SAMPLE",
         "PROCESS",
+        "SELECT",
+        "ORDER BY",
+        "ROWS",
+        "AS",
+        "+",
+        "/",
+        "-",
+        "&",
+        "~",
+        "trunc(",
+        "if(",
+        "coalesce(",
+        "extract(",
+        "'[0-9]+'",
+        "1m",
+        "null",
+        "*",
         "http",
         "http_get",
         "tcp_conn_time",

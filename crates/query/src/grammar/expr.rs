@@ -218,7 +218,11 @@ impl Reader<'_> {
         }
         let inner = self.primary(reading)?;
         let span = first.map_or(inner.span, |first| first.to(inner.span));
-        Some(if negative { Expr { form: Form::Negative(Box::new(inner)), span } } else { inner })
+        Some(if negative {
+            Expr { form: Form::Negative(Box::new(inner)), span }
+        } else {
+            Expr { span, ..inner }
+        })
     }
 
     fn primary(&mut self, reading: &mut Reading) -> Option<Expr> {

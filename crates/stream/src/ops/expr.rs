@@ -403,3 +403,6 @@ fn subnets(column: &ArrayRef, v4: u8, v6: u8) -> ArrayRef {
     });
     Arc::new(texts.collect::<StringArray>())
 }
+
+#[cfg(test)]
+mod tests;

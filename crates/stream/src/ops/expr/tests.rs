@@ -1,0 +1,377 @@
+//! Columns computed of whole batches are those that a slow reading of the definition gives, row by row.
+
+use plan::{Case, Predicate, Regex, TextFunction};
+use proptest::prelude::*;
+use tuple::{Facts, Field, TupleWriter, Unit};
+
+use super::*;
+use crate::scalar::Scalar;
+
+const N: FieldId = FieldId(0);
+const I: FieldId = FieldId(1);
+const F: FieldId = FieldId(2);
+const T: FieldId = FieldId(3);
+const IP: FieldId = FieldId(4);
+const B: FieldId = FieldId(5);
+
+/// A value, owned.
+#[derive(Clone, Debug, PartialEq)]
+enum Plain {
+    Null,
+    Whole(i128),
+    Real(f64),
+    Text(String),
+    Ip([u8; 16]),
+    Bool(bool),
+}
+
+type Row = [Plain; 6];
+
+fn column(field: FieldId) -> Column {
+    Column { input: 0, field }
+}
+
+fn schema() -> Schema {
+    let types = [DataType::U64, DataType::I64, DataType::F64, DataType::Text, DataType::Ip, DataType::Bool];
+    let names = ["n", "i", "f", "t", "ip", "b"];
+    let fields = names.iter().zip(types).map(|(name, data_type)| Field::new(name, data_type, Unit::None, ""));
+    Schema {
+        name: "t".into(),
+        version: 1,
+        doc: "".into(),
+        fields: fields.collect(),
+        measure: None,
+        key: None,
+        parts: &[],
+        facts: &Facts::NONE,
+    }
+}
+
+fn batch(rows: &[Row]) -> Batch {
+    let schema = Arc::new(schema());
+    let mut writer = TupleWriter::new(schema.clone(), &schema.ids().collect::<Vec<_>>());
+    for row in rows {
+        for (id, value) in schema.ids().zip(row) {
+            match value {
+                Plain::Null => {}
+                Plain::Whole(v) if id == N => writer.u64(id, *v as u64),
+                Plain::Whole(v) => writer.i64(id, *v as i64),
+                Plain::Real(v) => writer.f64(id, *v),
+                Plain::Text(v) => writer.text(id, v.as_bytes()),
+                Plain::Ip(v) => writer.ip(id, v),
+                Plain::Bool(v) => writer.bool(id, *v),
+            }
+        }
+        writer.end_row();
+    }
+    writer.finish()
+}
+
+fn fits(value: i128) -> Plain {
+    if i64::try_from(value).is_ok() { Plain::Whole(value) } else { Plain::Null }
+}
+
+/// The definition: of a real type are all of its values.
+fn slow(expr: &Expr, row: &Row) -> Plain {
+    match value(expr, row) {
+        Plain::Whole(v) if type_of(expr) == Some(DataType::F64) => Plain::Real(v as f64),
+        v => v,
+    }
+}
+
+fn value(expr: &Expr, row: &Row) -> Plain {
+    let text = |e: &Expr| match slow(e, row) {
+        Plain::Text(text) => Some(text),
+        _ => None,
+    };
+    let known = |v: Option<Plain>| v.unwrap_or(Plain::Null);
+    match expr {
+        Expr::Column(c) => match &row[usize::from(c.field.0)] {
+            Plain::Whole(v) => fits(*v),
+            v => v.clone(),
+        },
+        Expr::Null => Plain::Null,
+        Expr::Literal(Literal::I64(v)) => Plain::Whole((*v).into()),
+        Expr::Literal(Literal::F64(v)) => Plain::Real(*v),
+        Expr::Literal(Literal::Text(v)) => Plain::Text(v.clone()),
+        Expr::Literal(Literal::Bool(v)) => Plain::Bool(*v),
+        Expr::Literal(_) => unreachable!("not generated"),
+        Expr::Arithmetic(a, op, b) => match (slow(a, row), slow(b, row)) {
+            (Plain::Null, _) | (_, Plain::Null) => Plain::Null,
+            (Plain::Whole(x), Plain::Whole(y)) if *op != Arithmetic::Ratio => match op {
+                Arithmetic::Add => fits(x + y),
+                Arithmetic::Subtract => fits(x - y),
+                Arithmetic::Multiply => fits(x * y),
+                Arithmetic::Divide if y != 0 => fits(x / y),
+                // Its quotient does not fit, so it has no remainder either.
+                Arithmetic::Remainder if y == -1 && x == i64::MIN.into() => Plain::Null,
+                Arithmetic::Remainder if y != 0 => fits(x - x / y * y),
+                Arithmetic::BitAnd => fits(x & y),
+                Arithmetic::BitOr => fits(x | y),
+                _ => Plain::Null,
+            },
+            (x, y) => {
+                let (x, y) = (as_real(&x), as_real(&y));
+                let value = match op {
+                    Arithmetic::Add => x + y,
+                    Arithmetic::Subtract => x - y,
+                    Arithmetic::Multiply => x * y,
+                    Arithmetic::Remainder => x % y,
+                    _ => x / y,
+                };
+                if value.is_finite() { Plain::Real(value) } else { Plain::Null }
+            }
+        },
+        Expr::Compare(a, op, b) => known(compare(&slow(a, row), &slow(b, row)).map(|order| {
+            Plain::Bool(match op {
+                Compare::Eq => order.is_eq(),
+                Compare::Ne => order.is_ne(),
+                Compare::Lt => order.is_lt(),
+                Compare::Le => order.is_le(),
+                Compare::Gt => order.is_gt(),
+                Compare::Ge => order.is_ge(),
+            })
+        })),
+        Expr::Test(condition) => known(holds(condition, row).map(Plain::Bool)),
+        Expr::If(condition, a, b) => slow(if holds(condition, row) == Some(true) { a } else { b }, row),
+        Expr::Coalesce(list) => {
+            list.iter().map(|e| slow(e, row)).find(|v| *v != Plain::Null).unwrap_or(Plain::Null)
+        }
+        Expr::Trunc(of, step) => match slow(of, row) {
+            Plain::Whole(v) => fits(v.div_euclid((*step).into()) * i128::from(*step)),
+            _ => Plain::Null,
+        },
+        Expr::Subnet(of, v4, _) => match slow(of, row) {
+            // Of these tests all addresses are 10.x.y.z.
+            Plain::Ip(ip) => {
+                let bits = u32::from_be_bytes([ip[12], ip[13], ip[14], ip[15]]);
+                let kept = (0..32)
+                    .filter(|bit| *bit < u32::from(*v4))
+                    .fold(0, |all, bit| all | bits & 1 << (31 - bit));
+                Plain::Text(format!("{}/{v4}", std::net::Ipv4Addr::from_bits(kept)))
+            }
+            _ => Plain::Null,
+        },
+        Expr::Text(of, function) => known(text(of).and_then(|text| {
+            Some(Plain::Text(match function {
+                TextFunction::Lower => text.chars().flat_map(char::to_lowercase).collect(),
+                TextFunction::Upper => text.chars().flat_map(char::to_uppercase).collect(),
+                TextFunction::Split(by, n) => {
+                    text.split(by.as_str()).collect::<Vec<_>>().get(*n as usize - 1)?.to_string()
+                }
+                // The pattern is one character that is taken as often as possible.
+                TextFunction::Extract(regex) => {
+                    let c = regex.pattern.chars().next()?;
+                    let start = text.find(c)?;
+                    text[start..].chars().take_while(|d| *d == c).collect()
+                }
+                TextFunction::Replace(regex, with) => text.replace(regex.pattern.as_str(), with),
+                TextFunction::UrlQuery(_) => unreachable!("not generated"),
+            }))
+        })),
+        Expr::Length(of) => known(text(of).map(|text| Plain::Whole(text.chars().count() as i128))),
+    }
+}
+
+fn as_real(value: &Plain) -> f64 {
+    match value {
+        Plain::Whole(v) => *v as f64,
+        Plain::Real(v) => *v,
+        other => panic!("{other:?} is no number"),
+    }
+}
+
+fn compare(a: &Plain, b: &Plain) -> Option<std::cmp::Ordering> {
+    match (a, b) {
+        (Plain::Null, _) | (_, Plain::Null) => None,
+        (Plain::Whole(x), Plain::Whole(y)) => Some(x.cmp(y)),
+        (Plain::Text(x), Plain::Text(y)) => Some(x.cmp(y)),
+        (Plain::Bool(x), Plain::Bool(y)) => Some(x.cmp(y)),
+        (x, y) => as_real(x).partial_cmp(&as_real(y)),
+    }
+}
+
+fn holds(condition: &Predicate, row: &Row) -> Option<bool> {
+    match condition {
+        Predicate::IsNull(c) => Some(row[usize::from(c.field.0)] == Plain::Null),
+        Predicate::Compare { column, literal: Literal::I64(v), .. } => {
+            match &row[usize::from(column.field.0)] {
+                Plain::Whole(w) => Some(w < &i128::from(*v)),
+                _ => None,
+            }
+        }
+        other => panic!("{other:?} is not generated"),
+    }
+}
+
+/// Of a type: whole, real, text or a condition.
+fn number() -> impl Strategy<Value = Expr> {
+    let whole = prop_oneof![
+        Just(Expr::Column(column(N))),
+        Just(Expr::Column(column(I))),
+        prop_oneof![-3..4i64, any::<i64>()].prop_map(|v| Expr::Literal(Literal::I64(v))),
+    ];
+    let leaf = prop_oneof![
+        6 => whole,
+        1 => Just(Expr::Column(column(F))),
+        1 => (-3..4i8).prop_map(|v| Expr::Literal(Literal::F64(v.into()))),
+        1 => text().prop_map(|t| Expr::Length(Box::new(t))),
+    ];
+    leaf.prop_recursive(4, 24, 3, |inner| {
+        let op = prop::sample::select(vec![
+            Arithmetic::Add,
+            Arithmetic::Subtract,
+            Arithmetic::Multiply,
+            Arithmetic::Divide,
+            Arithmetic::Ratio,
+            Arithmetic::Remainder,
+        ]);
+        prop_oneof![
+            4 => (inner.clone(), op, inner.clone()).prop_map(|(a, op, b)| Expr::Arithmetic(Box::new(a), op, Box::new(b))),
+            1 => (condition(), inner.clone(), inner.clone()).prop_map(|(c, a, b)| Expr::If(Box::new(c), Box::new(a), Box::new(b))),
+            1 => prop::collection::vec(prop_oneof![3 => inner, 1 => Just(Expr::Null)], 1..4).prop_map(Expr::Coalesce),
+        ]
+    })
+}
+
+fn whole() -> impl Strategy<Value = Expr> {
+    let leaf = || prop::sample::select(vec![N, I]).prop_map(|f| Expr::Column(column(f)));
+    let bits = prop::sample::select(vec![Arithmetic::BitAnd, Arithmetic::BitOr]);
+    prop_oneof![
+        (leaf(), bits, leaf()).prop_map(|(a, op, b)| Expr::Arithmetic(Box::new(a), op, Box::new(b))),
+        (leaf(), prop_oneof![1..10i64, 1..=i64::MAX]).prop_map(|(of, step)| Expr::Trunc(Box::new(of), step)),
+    ]
+}
+
+fn text() -> impl Strategy<Value = Expr> {
+    let leaf = prop_oneof![
+        3 => Just(Expr::Column(column(T))),
+        1 => Just(Expr::Null),
+        1 => "[ab/]{0,3}".prop_map(|t| Expr::Literal(Literal::Text(t))),
+        1 => (0..33u8).prop_map(|bits| Expr::Subnet(Box::new(Expr::Column(column(IP))), bits, 64)),
+    ];
+    let regex = |pattern: &str| Regex { pattern: pattern.into(), case: Case::Sensitive };
+    let function = prop_oneof![
+        Just(TextFunction::Lower),
+        Just(TextFunction::Upper),
+        (1..4i64).prop_map(|n| TextFunction::Split("/".into(), n)),
+        Just(TextFunction::Extract(regex("a+"))),
+        Just(TextFunction::Replace(regex("b"), "é/".into())),
+    ];
+    leaf.prop_recursive(3, 8, 2, move |inner| {
+        prop_oneof![
+            (inner.clone(), function.clone()).prop_map(|(of, f)| Expr::Text(Box::new(of), f)),
+            (condition(), inner.clone(), inner.clone()).prop_map(|(c, a, b)| Expr::If(
+                Box::new(c),
+                Box::new(a),
+                Box::new(b)
+            )),
+            prop::collection::vec(inner, 1..3).prop_map(Expr::Coalesce),
+        ]
+    })
+}
+
+fn condition() -> impl Strategy<Value = Predicate> {
+    prop_oneof![
+        prop::sample::select(vec![N, I, F, T, IP, B]).prop_map(|f| Predicate::IsNull(column(f))),
+        (-3..4i64).prop_map(|v| Predicate::Compare {
+            column: column(I),
+            op: Compare::Lt,
+            literal: Literal::I64(v)
+        }),
+    ]
+}
+
+fn tested() -> impl Strategy<Value = Expr> {
+    let op = prop::sample::select(vec![
+        Compare::Eq,
+        Compare::Ne,
+        Compare::Lt,
+        Compare::Le,
+        Compare::Gt,
+        Compare::Ge,
+    ]);
+    let of = prop_oneof![(number(), number()), (text(), text()), (whole(), number())];
+    prop_oneof![
+        3 => (of, op).prop_map(|((a, b), op)| Expr::Compare(Box::new(a), op, Box::new(b))),
+        1 => condition().prop_map(|c| Expr::Test(Box::new(c))),
+    ]
+}
+
+fn row() -> impl Strategy<Value = Row> {
+    let or_null = |value: BoxedStrategy<Plain>| prop_oneof![1 => Just(Plain::Null), 4 => value];
+    let signed = prop_oneof![-3..4i128, any::<i64>().prop_map(i128::from)];
+    let unsigned = prop_oneof![0..4i128, any::<u64>().prop_map(i128::from)];
+    let ip =
+        any::<[u8; 3]>().prop_map(|[a, b, c]| std::net::Ipv4Addr::new(10, a, b, c).to_ipv6_mapped().octets());
+    (
+        or_null(unsigned.prop_map(Plain::Whole).boxed()),
+        or_null(signed.prop_map(Plain::Whole).boxed()),
+        or_null((-100..100i16).prop_map(|v| Plain::Real(f64::from(v) / 4.0)).boxed()),
+        or_null("[aAbé/]{0,6}".prop_map(Plain::Text).boxed()),
+        or_null(ip.prop_map(Plain::Ip).boxed()),
+        or_null(any::<bool>().prop_map(Plain::Bool).boxed()),
+    )
+        .prop_map(|(n, i, f, t, ip, b)| [n, i, f, t, ip, b])
+}
+
+/// The type of an expression, as the checker would know it.
+fn type_of(expr: &Expr) -> Option<DataType> {
+    match expr {
+        Expr::Column(c) if c.field == N => Some(DataType::I64),
+        Expr::Column(c) => Some(schema().field(c.field).data_type),
+        Expr::Null => None,
+        Expr::Literal(literal) => Some(super::type_of(literal)),
+        Expr::Arithmetic(a, op, b) => {
+            let is_real = *op == Arithmetic::Ratio || [type_of(a), type_of(b)].contains(&Some(DataType::F64));
+            Some(if is_real { DataType::F64 } else { DataType::I64 })
+        }
+        Expr::Compare(..) | Expr::Test(_) => Some(DataType::Bool),
+        Expr::If(_, a, b) => [type_of(a), type_of(b)].into_iter().flatten().reduce(wider),
+        Expr::Coalesce(list) => list.iter().filter_map(type_of).reduce(wider),
+        Expr::Trunc(..) | Expr::Length(_) => Some(DataType::I64),
+        Expr::Subnet(..) | Expr::Text(..) => Some(DataType::Text),
+    }
+}
+
+fn wider(a: DataType, b: DataType) -> DataType {
+    if b == DataType::F64 { b } else { a }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn batches_equal_rows(
+        expr in prop_oneof![4 => number(), 1 => whole(), 2 => text(), 2 => tested()],
+        rows in prop::collection::vec(row(), 0..20),
+    ) {
+        // A column under another name is what it was.
+        let is_renamed = expr == Expr::Column(column(N));
+        let Some(data_type) = type_of(&expr).filter(|_| !is_renamed) else { return Ok(()) };
+        let field = Field::new("it", data_type, Unit::None, "");
+        // By way of a second column that reads the first, too.
+        let computed = [
+            Computed { field: field.clone(), text: String::new(), expr: expr.clone() },
+            Computed { field, text: String::new(), expr: Expr::Coalesce(vec![Expr::Column(Column::computed(0))]) },
+        ];
+        let computer = Computer::new(&computed, &schema(), &|c| c.field);
+        let batch = computer.extend(&batch(&rows), &[0, 1]);
+        for (i, row) in rows.iter().enumerate() {
+            for id in [FieldId(6), FieldId(7)] {
+                let found = match crate::column::ColumnView::of(&batch, id).scalar(i) {
+                    Scalar::Null => Plain::Null,
+                    Scalar::U64(v) => Plain::Whole(v.into()),
+                    Scalar::I64(v) => Plain::Whole(v.into()),
+                    Scalar::F64(v) => Plain::Real(v),
+                    Scalar::Text(v) => Plain::Text(String::from_utf8(v.to_vec()).expect("text")),
+                    Scalar::Ip(v) => Plain::Ip(*v),
+                    Scalar::Bool(v) => Plain::Bool(v),
+                    Scalar::Hashes(_) => unreachable!("no such column"),
+                };
+                let expected = slow(&expr, row);
+                prop_assert_eq!(found, expected, "{:?} of {:?}", expr, row);
+            }
+        }
+    }
+}
