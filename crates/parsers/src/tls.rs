@@ -60,9 +60,12 @@ pub mod field {
     }
 }
 
-/// What the query language knows of handshakes. A server that does not know the name warns, and may go on.
+/// What the query language knows of handshakes. A server that does not know the name warns, and may go on. How one ended whose
+/// end was not seen is not known.
 const FACTS: Facts = Facts {
-    success: Some("handshake_time_ns is not null and (alert is null or alert_level = 'warning')"),
+    success: Some(
+        "handshake_time_ns >= 0 and (alert is null or alert != 'encrypted' and alert_level = 'warning')",
+    ),
     ..Facts::NONE
 };
 

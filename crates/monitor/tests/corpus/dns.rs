@@ -2,9 +2,10 @@
 //! number of answers, truncation, retries and times, to the nanosecond. Where they differ the difference stands in
 //! [`DIFFERENCES`], explained in `docs/truth/dns.md`.
 
+use std::collections::HashSet;
 use std::path::Path;
 
-use crate::support::{Difference, EVERYWHERE, Row, as_known, captures, nanos, run, truth};
+use crate::support::{Difference, EVERYWHERE, Row, as_known, captures, nanos, run, truth, with_losses};
 
 /// What differs, and why.
 const DIFFERENCES: &[Difference] = &[
@@ -64,6 +65,37 @@ fn questions_agree_with_the_truth() {
     }
     assert!(failures.is_empty(), "\n{failures}");
     assert!(checked > 3000, "{checked} messages of truth");
+}
+
+/// Whatever packets a capture lacks, an answer is that to its own question: its end is when the whole capture says, and so is what
+/// it says. Of a question whose first sending is missing the second one counts.
+#[test]
+fn lost_packets_leave_no_wrong_pairs() {
+    let Some(root) = testkit::corpus() else { return };
+    let what = |row: &Row| {
+        let fields =
+            ["client_port", "server_port", "transaction_id", "query_name", "query_type", "response_code"];
+        let fields = fields.map(|field| row.get(field).cloned().unwrap_or_default());
+        let time = row.get("response_time_ns").map(|time| time.parse::<i64>().expect("a number"));
+        let answered = time.map(|time| row["ts"].parse::<i64>().expect("a number") + time);
+        format!("{fields:?} {answered:?}")
+    };
+    let is_pair = |row: &&Row| row.contains_key("retries") && row.contains_key("response_time_ns");
+    for name in ["live-captures/dns.pcap", "captures/dns/pcpp-DnsPackets.pcap"] {
+        let capture = root.join(name);
+        let rows = run(&capture, "dns").rows;
+        let whole: HashSet<String> = rows.iter().filter(is_pair).map(what).collect();
+        let mut found = [0; 100];
+        with_losses(&capture, "dns", |loss, rows| {
+            for row in rows.iter().filter(is_pair) {
+                // Over TCP a message may have its first segment later, and then it is marked.
+                assert!(whole.contains(&what(row)) || row["transport"] == "tcp", "{name}: {row:?}");
+                found[(loss * 100.0).round() as usize] += 1;
+            }
+        });
+        let share = |percent: usize| f64::from(found[percent]) / 10.0 / whole.len() as f64;
+        assert!(share(1) > 0.96 && share(15) > 0.65, "{name}: {} {}", share(1), share(15));
+    }
 }
 
 /// What only one side has: `-` the truth, `+` us.

@@ -103,6 +103,18 @@ fn unescape(cell: &str) -> String {
     out
 }
 
+/// The tuples of a little-endian pcap file without some of its packets, for each of some shares of loss and some seeds.
+pub fn with_losses(capture: &Path, parser: &str, mut check: impl FnMut(f64, Vec<Row>)) {
+    let whole = std::fs::read(capture).expect("a capture can be read");
+    for (loss, seed) in
+        [0.01, 0.05, 0.15, 0.4].into_iter().flat_map(|loss| (0..10).map(move |seed| (loss, seed)))
+    {
+        let file = tempfile::Builder::new().suffix(".pcap").tempfile().expect("a temporary file");
+        std::fs::write(file.path(), without_packets(&whole, loss, seed)).expect("it can be written");
+        check(loss, run(file.path(), parser).rows);
+    }
+}
+
 /// What came out of one run.
 pub struct Run {
     /// Tuples in the order in which they were emitted.

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use crate::support::{Difference, EVERYWHERE, Row, as_known, captures, nanos, run, truth};
+use crate::support::{Difference, EVERYWHERE, Row, as_known, captures, nanos, run, truth, with_losses};
 
 /// What differs, and why.
 const DIFFERENCES: &[Difference] = &[
@@ -44,6 +44,26 @@ fn handshakes_agree_with_the_truth() {
     }
     assert!(failures.is_empty(), "\n{failures}");
     assert!(checked > 200, "{checked} handshakes of truth");
+}
+
+/// Whatever packets a capture lacks, what a tuple says is what the whole capture says; what is not known is null.
+#[test]
+fn lost_packets_leave_nothing_wrong() {
+    let Some(root) = testkit::corpus() else { return };
+    const MAY_DIFFER: &[&str] = &["id", "quality", "ts", "ts_end", "client_guessed"];
+    for name in ["live-captures/tls.pcap", "captures/tls/retina-tls_ciphers.pcap"] {
+        let capture = root.join(name);
+        let whole = run(&capture, "tls").rows;
+        with_losses(&capture, "tls", |_, rows| {
+            for row in rows {
+                let same = |other: &&Row| other["client_port"] == row["client_port"];
+                let truth = whole.iter().find(same).expect("the connection is in the whole capture");
+                for (field, value) in row.iter().filter(|(field, _)| !MAY_DIFFER.contains(&field.as_str())) {
+                    assert_eq!(Some(value), truth.get(field), "{name}: {field} of {row:?}");
+                }
+            }
+        });
+    }
 }
 
 /// A handshake.

@@ -225,8 +225,11 @@ impl Connection {
         let Some(found) = lane.resync.find(&Starts, segment, out) else { return segment.bytes.len() };
         (lane.state, lane.found) = (State::Framed, Some(quality));
         found.replay(|held| {
-            let used = self.step(direction, held, out);
-            debug_assert_eq!(used, held.bytes.len(), "a message is not complete before it is found");
+            let mut rest = held;
+            while !rest.bytes.is_empty() {
+                let used = self.step(direction, rest, out);
+                rest = rest.behind(used);
+            }
         })
     }
 

@@ -81,6 +81,8 @@ pub struct Connection {
     handshake: Handshake,
     /// The server said that its part of the greeting is done: a full handshake.
     hello_done: bool,
+    /// The client said all that it says in the clear.
+    client_changed: bool,
     /// Up to where a client has to have heard the server to have heard its ServerHello.
     hello_end: Option<TcpSeq>,
 }
@@ -115,11 +117,12 @@ impl Connection {
 
     /// Bytes of one direction are missing.
     pub fn gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
-        let lane = &mut self.lanes[direction as usize];
-        if self.stage == Stage::Over || !lane.spoke {
+        // What is missing before a hello came before what is known to be TLS.
+        if self.stage == Stage::Over || self.lanes.iter().all(|lane| !lane.spoke) {
             return;
         }
         self.handshake.gap = true;
+        let lane = &mut self.lanes[direction as usize];
         if let Some(event) = lane.gap(gap.len) {
             let lost = lane.is_lost();
             self.on_event(direction, event, None, out);
@@ -183,7 +186,9 @@ impl Connection {
                     self.handshake.asked = Some((message.span, message.ended));
                 }
             }
-            (Direction::ServerToClient, kind::SERVER_HELLO) => self.on_server_hello(message, behind, out),
+            (Direction::ServerToClient, kind::SERVER_HELLO) if self.handshake.server.is_none() => {
+                self.on_server_hello(message, behind, out);
+            }
             (Direction::ServerToClient, kind::CERTIFICATE) => {
                 self.handshake.certificate = first_certificate(body).unwrap_or_default();
             }
@@ -227,7 +232,7 @@ impl Connection {
                 handshake.resumed = Some(!self.hello_done);
             }
             Direction::ClientToServer if handshake.client.is_some() && !handshake.gap => {
-                handshake.client_certificate.get_or_insert(false);
+                self.client_changed = true;
             }
             _ => {}
         }
@@ -236,6 +241,10 @@ impl Connection {
     fn on_alert(&mut self, by: Direction, ts: Timestamp, what: Option<(u8, u8)>, out: &mut Output<'_>) {
         let handshake = &mut self.handshake;
         let alert = Alert { by, what };
+        // Behind a handshake of which something was not seen an encrypted one may be a good-bye.
+        if what.is_none() && (handshake.gap || handshake.server.is_none()) {
+            return self.finish(out);
+        }
         let warned = handshake.alert.is_some_and(|first| first.is_warning());
         if handshake.alert.is_none() || warned && matches!(what, Some((2, _))) {
             handshake.alert = Some(alert);
@@ -295,7 +304,11 @@ impl Connection {
             return;
         }
         self.stage = Stage::Over;
-        let handshake = std::mem::take(&mut self.handshake);
+        let mut handshake = std::mem::take(&mut self.handshake);
+        // In TLS 1.3 it would be hidden.
+        if self.client_changed && handshake.version().is_some_and(|version| !codes::is_tls13(version)) {
+            handshake.client_certificate.get_or_insert(false);
+        }
         self.lanes = Default::default();
         emit::tuple(&handshake, out);
     }

@@ -98,10 +98,6 @@ impl Lane {
 
     /// So many bytes are missing.
     pub fn gap(&mut self, missing: u64) -> Option<Event> {
-        if !self.spoke {
-            // What is missing came before what is known to be TLS.
-            return None;
-        }
         let left = match self.state {
             State::Body(left) if missing <= left as u64 => left,
             State::Lost => return None,
