@@ -284,3 +284,28 @@ fn tls_handshakes_are_those_of_openssl() {
     let names = told.lines().last().expect("names").trim().replace("DNS:", "").replace("IP Address:", "");
     assert_eq!(Some(&*names.replace(", ", ",")), row["certificate_names"].as_str());
 }
+
+/// What processors say is what a few lines of Python make of the raw tuples: of files with one worker and with three, and
+/// of recordings.
+#[test]
+fn processors_agree_with_arithmetic_over_raw_tuples() {
+    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("witness");
+    let _ = std::fs::remove_dir_all(&scratch);
+    std::fs::create_dir_all(&scratch).expect("a folder for recordings");
+    let found = [
+        "http/ppa-http_espn.pcapng",
+        "memcached/packetbeat-memcache_text_tcp_multi_store_load.pcap",
+        "mysql/percona-tcpdump008.pcap",
+    ];
+    let found = testkit::corpus().map(|root| found.map(|name| root.join("captures").join(name)));
+    let output = Command::new("python3")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/witness.py"))
+        .args([Path::new(env!("CARGO_BIN_EXE_netalytics")), &scratch])
+        .arg(captures().join("shop/in.pcap"))
+        .args(found.iter().flatten())
+        .output()
+        .expect("python3 starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let rows: usize = String::from_utf8_lossy(&output.stdout).trim().parse().expect("how many rows");
+    assert!(rows >= if found.is_some() { 40 } else { 20 }, "{rows} rows");
+}

@@ -153,20 +153,22 @@ pub enum Literal {
 pub struct Pipeline {
     /// The processor's name as written: `diff-group`.
     pub name: String,
-    /// What is aggregated; `None` when only tuples are counted.
-    pub value: Option<Value>,
-    /// With `diff`: tuples whose value is null do not take part at all.
+    /// What is aggregated; empty when only tuples are counted.
+    pub values: Vec<Value>,
+    /// With `diff`, which has one value: tuples whose value is null do not take part at all.
     pub value_required: bool,
     /// The group's columns; empty: one group of everything.
     pub group: Vec<GroupBy>,
     /// What is computed for each group and window, in the order of the output columns.
-    pub aggregates: Vec<Aggregate>,
+    pub aggregates: Vec<Aggregated>,
     /// Keep only the largest groups.
     pub top_k: Option<TopK>,
     /// `None`: one window, the whole run.
     pub window: Option<Window>,
     /// Most groups held exactly, over all open windows; of a profile most keys of each of its lists and windows.
     pub groups_max: usize,
+    /// Which rows of a window are shown, and in which order.
+    pub selection: Selection,
     /// A profile of the workload in place of groups and aggregates: there are none of those then.
     pub profile: Option<Profile>,
 }
@@ -254,6 +256,24 @@ pub struct GroupBy {
     pub name: String,
 }
 
+/// A column of a result that is computed: what, and of what.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Aggregated {
+    /// What.
+    pub aggregate: Aggregate,
+    /// Of which of the pipeline's values; means nothing where none is looked at.
+    pub value: usize,
+    /// The column's name, where the query gives it one.
+    pub name: Option<String>,
+}
+
+impl From<Aggregate> for Aggregated {
+    /// Of the first value, under the usual name.
+    fn from(aggregate: Aggregate) -> Aggregated {
+        Aggregated { aggregate, value: 0, name: None }
+    }
+}
+
 /// What is computed of a group's values. Nulls do not take part, as in SQL.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Aggregate {
@@ -281,6 +301,78 @@ pub enum Aggregate {
     Cdf,
     /// Share of tuples for which the predicate is true among those for which it is true or false.
     Success(Predicate),
+    /// The same of a predicate that the query gives.
+    Ratio(Predicate),
+    /// Sum of the values, per second as `Rate` is.
+    Throughput,
+    /// The group's part of the window's total over all groups, those that are not shown among them.
+    Share(Total),
+}
+
+/// Of what groups have shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Total {
+    /// The number of tuples.
+    Tuples,
+    /// The sum of the values.
+    Values,
+}
+
+impl Aggregate {
+    /// Whether it looks at a value.
+    #[must_use]
+    pub fn takes_value(&self) -> bool {
+        use Aggregate::{Avg, Cdf, Hist, Max, Min, Quantile, Share, Stddev, Sum, Throughput};
+        match self {
+            Sum | Avg | Min | Max | Stddev | Quantile(_) | Hist | Cdf | Throughput => true,
+            Share(total) => *total == Total::Values,
+            _ => false,
+        }
+    }
+
+    /// Whether it depends on how long its window is.
+    #[must_use]
+    pub fn is_per_second(&self) -> bool {
+        matches!(self, Aggregate::Rate | Aggregate::Throughput)
+    }
+
+    /// Whether its results are distributions, which have no order.
+    #[must_use]
+    pub fn is_distribution(&self) -> bool {
+        matches!(self, Aggregate::Hist | Aggregate::Cdf)
+    }
+}
+
+/// Which rows of a window are shown, and in which order: HAVING, ORDER BY and LIMIT … ROWS, in this order, after the
+/// ranking. Columns are those of [`crate::result::schema`] without intervals, as of an only input. The row of all groups
+/// that found no room is always shown, and last.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Selection {
+    /// Columns computed of those of the results, for conditions and keys; they are not shown.
+    pub computed: Vec<Computed>,
+    /// Rows for which it is true.
+    pub having: Option<Predicate>,
+    /// The first decides, the next where it is equal, and where all are the order without them.
+    pub order_by: Vec<SortKey>,
+    /// At most so many.
+    pub rows_max: Option<usize>,
+}
+
+impl Selection {
+    /// Whether every row is shown, in the usual order.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        self.having.is_none() && self.order_by.is_empty() && self.rows_max.is_none()
+    }
+}
+
+/// A column to sort by. Null is less than everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SortKey {
+    /// The column.
+    pub column: Column,
+    /// Which way.
+    pub direction: Direction,
 }
 
 /// Keep the `k` groups that are largest by one aggregate; ties by the group's key, ascending.
@@ -288,7 +380,7 @@ pub enum Aggregate {
 pub struct TopK {
     /// How many.
     pub k: usize,
-    /// Place in the pipeline's aggregates.
+    /// Place in what the pipeline computes.
     pub by: usize,
 }
 

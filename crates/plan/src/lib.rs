@@ -1,15 +1,17 @@
 //! The contract of the two planes: what a query makes monitors do ([`MonitorSpec`]) and what happens to the tuples
-//! they emit ([`Dataflow`]). Types only, immutable once made; nothing after a [`Plan`] makes a choice.
+//! they emit ([`Dataflow`]), and which columns their results have ([`result::schema`]). Types, immutable once made;
+//! nothing after a [`Plan`] makes a choice.
 
 #![forbid(unsafe_code)]
 
 pub mod dataflow;
 pub mod expr;
 pub mod monitor_spec;
+pub mod result;
 
 pub use dataflow::{
-    Aggregate, Case, Column, Compare, Dataflow, Direction, GroupBy, Input, Literal, Pipeline, Predicate,
-    Profile, RawRows, TopK, Value, Window,
+    Aggregate, Aggregated, Case, Column, Compare, Dataflow, Direction, GroupBy, Input, Literal, Pipeline,
+    Predicate, Profile, RawRows, Selection, SortKey, TopK, Total, Value, Window,
 };
 pub use expr::{Arithmetic, COMPUTED, Computed, Expr, Regex, TextFunction};
 pub use monitor_spec::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample};

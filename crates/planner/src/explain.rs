@@ -2,9 +2,11 @@
 //! text depends on the plan alone.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use plan::{
-    Aggregate, Column, Dataflow, Direction, Limit, MonitorSpec, Pipeline, Plan, Profile, RawRows, Sample,
+    Aggregate, Aggregated, Column, Dataflow, Direction, Input, Limit, MonitorSpec, Pipeline, Plan, Profile,
+    RawRows, Sample, SortKey, Total, result,
 };
 use tuple::{Schema, Unit};
 
@@ -120,7 +122,7 @@ fn raw_rows(out: &mut String, dataflow: &Dataflow) {
 }
 
 fn steps(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline) {
-    if let Some(value) = pipeline.value {
+    for value in &pipeline.values {
         let required = if pipeline.value_required { "; tuples without it are left out" } else { "" };
         let unit = unit(value.unit).map(|u| format!(" ({u})")).unwrap_or_default();
         row(out, "  value", &format!("{}{unit}{required}", words::column(dataflow, value.column)));
@@ -154,11 +156,36 @@ fn steps(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline) {
             );
         }
     }
-    let computed: Vec<_> = pipeline.aggregates.iter().map(|a| aggregate(dataflow, a)).collect();
+    let computed: Vec<_> = pipeline.aggregates.iter().map(|a| aggregate(dataflow, pipeline, a)).collect();
     row(out, "  compute", &computed.join(", "));
     if let Some(top) = pipeline.top_k {
         let by = computed.get(top.by).map_or("", String::as_str);
         row(out, "  keep", &format!("the {} largest by {by}", top.k));
+    }
+    selection(out, dataflow, pipeline);
+}
+
+/// Which rows of a window are shown.
+fn selection(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline) {
+    let schema =
+        result::schema(pipeline, result::Intervals::None, &|c: Column| words::field(dataflow, c).clone());
+    // Conditions and keys are over the results, as if these were the only input.
+    let input = Input { schema: Arc::new(schema), columns: Vec::new(), filter: None };
+    let computed = pipeline.selection.computed.clone();
+    let results = Dataflow { inputs: vec![input], computed, ..Dataflow::default() };
+    if let Some(having) = &pipeline.selection.having {
+        row(out, "  having", &words::predicate(&results, having));
+    }
+    let key = |key: &SortKey| {
+        let direction = if key.direction == Direction::Descending { ", the largest first" } else { "" };
+        format!("{}{direction}", words::column(&results, key.column))
+    };
+    if !pipeline.selection.order_by.is_empty() {
+        let keys: Vec<_> = pipeline.selection.order_by.iter().map(key).collect();
+        row(out, "  order by", &keys.join("; "));
+    }
+    if let Some(rows) = pipeline.selection.rows_max {
+        row(out, "  show", &format!("the first {rows} rows of each window; the others are counted"));
     }
 }
 
@@ -177,7 +204,18 @@ fn profile_steps(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline, pro
     row(out, "  keep", &format!("the {} hottest of {hottest}; at most {max} of each exactly", profile.k));
 }
 
-fn aggregate(dataflow: &Dataflow, aggregate: &Aggregate) -> String {
+/// One thing that is computed; of several values it says of which.
+fn aggregate(dataflow: &Dataflow, pipeline: &Pipeline, aggregated: &Aggregated) -> String {
+    let value = || words::column(dataflow, pipeline.values[aggregated.value].column);
+    let takes_one_of_several = pipeline.values.len() > 1 && aggregated.aggregate.takes_value();
+    let text = match &aggregated.aggregate {
+        Aggregate::Share(Total::Values) => return format!("share of all {}", value()),
+        other => aggregate_alone(dataflow, other),
+    };
+    if takes_one_of_several { format!("{text} of {}", value()) } else { text }
+}
+
+fn aggregate_alone(dataflow: &Dataflow, aggregate: &Aggregate) -> String {
     let name = match aggregate {
         Aggregate::Count => "count",
         Aggregate::Sum => "sum",
@@ -191,8 +229,13 @@ fn aggregate(dataflow: &Dataflow, aggregate: &Aggregate) -> String {
         Aggregate::Distinct(column) => return format!("distinct {}", words::column(dataflow, *column)),
         // Rounded, as 0.29 × 100 is not 29 to the last bit.
         Aggregate::Quantile(q) => return format!("p{}", (q * 1e8).round() / 1e6),
+        Aggregate::Throughput => "sum per second",
+        Aggregate::Share(_) => "share of all tuples",
         Aggregate::Success(predicate) => {
             return format!("success (share of {})", words::predicate(dataflow, predicate));
+        }
+        Aggregate::Ratio(predicate) => {
+            return format!("ratio (share of {})", words::predicate(dataflow, predicate));
         }
     };
     name.to_owned()
@@ -203,6 +246,7 @@ fn unit(unit: Unit) -> Option<&'static str> {
         Unit::Nanoseconds => Some("a duration"),
         Unit::Bytes => Some("bytes"),
         Unit::PerSecond => Some("per second"),
+        Unit::BytesPerSecond => Some("bytes per second"),
         Unit::Fraction => Some("a share"),
         Unit::EpochNanoseconds => Some("a point in time"),
         Unit::None | Unit::Id => None,
@@ -228,7 +272,7 @@ fn notes(plan: &Plan) -> Vec<String> {
     );
     let required = |name: &str| {
         let is_it = |c: Column| words::field(&plan.dataflow, c).name == name;
-        pipelines.iter().any(|p| p.value_required && p.value.is_some_and(|v| is_it(v.column)))
+        pipelines.iter().any(|p| p.value_required && p.values.iter().any(|v| is_it(v.column)))
     };
     add(
         required("conn_time_ns"),
@@ -245,7 +289,7 @@ fn notes(plan: &Plan) -> Vec<String> {
     );
     let sketched = |a: &Aggregate| matches!(a, Aggregate::Quantile(_) | Aggregate::Hist | Aggregate::Cdf);
     add(
-        pipelines.iter().any(|p| p.profile.is_some() || p.aggregates.iter().any(sketched)),
+        pipelines.iter().any(|p| p.profile.is_some() || p.aggregates.iter().any(|a| sketched(&a.aggregate))),
         "quantiles and distributions are within 1 % of the value",
     );
     add(

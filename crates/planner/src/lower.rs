@@ -93,11 +93,11 @@ fn columns(query: &Query, dataflow: &Dataflow, input: usize, own: Option<&Predic
     let RawRows { select, order, .. } = &dataflow.rows;
     select.iter().flatten().chain(order.iter().map(|(column, _)| column)).for_each(|column| read(*column));
     for pipeline in &dataflow.pipelines {
-        pipeline.value.iter().for_each(|v| read(v.column));
+        pipeline.values.iter().for_each(|v| read(v.column));
         pipeline.group.iter().for_each(|g| read(g.column));
-        pipeline.aggregates.iter().for_each(|a| match a {
+        pipeline.aggregates.iter().for_each(|a| match &a.aggregate {
             Aggregate::Distinct(column) => read(*column),
-            Aggregate::Success(predicate) => predicate.columns(&mut read),
+            Aggregate::Success(predicate) | Aggregate::Ratio(predicate) => predicate.columns(&mut read),
             _ => {}
         });
         if let Some(profile) = &pipeline.profile {
@@ -115,8 +115,8 @@ fn columns(query: &Query, dataflow: &Dataflow, input: usize, own: Option<&Predic
     if query.sample == Sample::Auto && input == 0 {
         fields.push(common::SAMPLE_RATE);
     }
-    let timed =
-        |p: &Pipeline| p.window.is_some() || p.profile.is_some() || p.aggregates.contains(&Aggregate::Rate);
+    let is_per_second = |p: &Pipeline| p.aggregates.iter().any(|a| a.aggregate.is_per_second());
+    let timed = |p: &Pipeline| p.window.is_some() || p.profile.is_some() || is_per_second(p);
     if joined || dataflow.pipelines.iter().any(timed) {
         fields.push(common::TS_END);
     }

@@ -30,7 +30,7 @@ pub struct Query {
 }
 
 /// A name, an address or a literal, as written; of quoted text, what is between the quotes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Atom {
     /// The text.
     pub text: String,
@@ -107,13 +107,19 @@ impl Selected {
     }
 }
 
-/// One processor of PROCESS.
-#[derive(Clone, Debug, PartialEq)]
+/// One processor of PROCESS, and what is said of its rows.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Processor {
     /// The chain of blocks: `diff-group`.
     pub name: Atom,
     /// Its arguments.
     pub args: Vec<Arg>,
+    /// HAVING.
+    pub having: Option<Expr>,
+    /// ORDER BY.
+    pub order_by: Vec<(Expr, Direction)>,
+    /// LIMIT n ROWS: `n`.
+    pub rows_max: Option<Atom>,
 }
 
 /// An argument: `group=srcIP, destIP`.

@@ -24,6 +24,9 @@ pub enum Block {
     Hist,
     Cdf,
     Success,
+    Ratio,
+    Throughput,
+    Share,
     TopK,
     WorkloadProfile,
 }
@@ -35,10 +38,11 @@ impl Block {
         !matches!(self, Block::Diff | Block::Group | Block::TopK | Block::WorkloadProfile)
     }
 
-    /// Whether it computes that of a value.
+    /// Whether it computes that of a value, and of nothing else.
     #[must_use]
     pub fn needs_value(self) -> bool {
-        let counts = matches!(self, Block::Count | Block::Rate | Block::Distinct | Block::Success);
+        use Block::{Count, Distinct, Rate, Ratio, Share, Success};
+        let counts = matches!(self, Count | Rate | Distinct | Success | Ratio | Share);
         self.is_aggregate() && !counts
     }
 
@@ -95,7 +99,18 @@ pub const BLOCKS: &[BlockDoc] = &[
     doc(Block::Hist, "hist", "histogram of the values by logarithmic buckets, 1 % relative error"),
     doc(Block::Cdf, "cdf", "the same, cumulated, as shares of the total"),
     doc(Block::Success, "success", "share of responses without an error"),
-    doc(Block::TopK, "top-k", "only the k largest groups, by the aggregate before it or else by count"),
+    doc(Block::Ratio, "ratio", "share of tuples for which the condition of= is true"),
+    doc(Block::Throughput, "throughput", "sum of the values per second: with bytes, bytes per second"),
+    doc(
+        Block::Share,
+        "share",
+        "the group's part of all tuples of the window, with value= of the sum of all values",
+    ),
+    doc(
+        Block::TopK,
+        "top-k",
+        "only the k largest groups, by by=, else by the aggregate before it, else by count",
+    ),
     doc(
         Block::WorkloadProfile,
         "workload-profile",
@@ -106,8 +121,14 @@ pub const BLOCKS: &[BlockDoc] = &[
 /// Every argument.
 pub const ARGS: &[ArgDoc] = &[
     arg("group", "columns to group by, as in group=client_ip, url", "the parser's key"),
-    arg("value", "column to aggregate", "with diff the difference, else the parser's measure"),
+    arg("value", "columns to aggregate", "with diff the difference, else the parser's measure"),
     arg("key", "column that top-k ranks, or that distinct counts the values of", "the parser's key"),
+    arg("by", "result column that top-k ranks by, as in by=p99", "the aggregate before top-k"),
+    arg(
+        "of",
+        "conditions of ratio, as in of=(status >= 500) AS failed, (hit = true)",
+        "none: ratio needs it",
+    ),
     arg("k", "how many groups top-k keeps, or workload-profile shows of its longest lists", "10"),
     arg("q", "quantiles, as in q=0.5, 0.99", "0.5, 0.95, 0.99"),
     arg("w", "length of the windows, as in w=10s", "one window, the whole run"),
@@ -151,6 +172,11 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("top", "top-k"),
     ("by", "group"),
     ("length", "count"),
+    ("bandwidth", "throughput"),
+    ("bitrate", "throughput"),
+    ("bps", "throughput"),
+    ("percent", "share"),
+    ("part", "share"),
     ("workload", "workload-profile"),
     ("profile", "workload-profile"),
 ];

@@ -193,6 +193,7 @@ fn column(schema: &Schema, id: FieldId, is_redacted: bool) -> Value {
         Unit::EpochNanoseconds => "nanoseconds since the epoch",
         Unit::Bytes => "bytes",
         Unit::PerSecond => "per second",
+        Unit::BytesPerSecond => "bytes per second",
         Unit::Fraction => "fraction",
         Unit::Id => "id",
     };

@@ -12,6 +12,7 @@ pub fn number(unit: Unit, value: f64) -> String {
         Unit::Nanoseconds => duration(value),
         Unit::Bytes => bytes(value),
         Unit::PerSecond => rate(value),
+        Unit::BytesPerSecond => format!("{}/s", bytes(value)),
         Unit::Fraction => percentage(value),
         Unit::EpochNanoseconds => Zone::default().time(value as i64),
         Unit::Id => id(value as u64),
@@ -190,6 +191,7 @@ mod tests {
             Unit::PerSecond,
             &[(0.0, "0/s"), (0.5, "0.50/s"), (12.34, "12.3/s"), (1234.5, "1234/s"), (0.00123, "1.23e-3/s")],
         );
+        check(Unit::BytesPerSecond, &[(0.0, "0 B/s"), (0.25, "0.2 B/s"), (12_345_678.0, "12.3 MB/s")]);
         check(
             Unit::None,
             &[(3.0, "3"), (3.333, "3.33"), (99.99, "100"), (1e6, "1000000"), (-2.5, "-2.50"), (200.0, "200")],

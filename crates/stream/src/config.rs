@@ -93,6 +93,10 @@ pub struct Counters {
     pub rates_merged: u64,
     /// Sums that left the range of their type and were cut to it.
     pub sums_saturated: u64,
+    /// Rows of results that HAVING left out.
+    pub rows_filtered: u64,
+    /// Rows of results beyond LIMIT … ROWS.
+    pub rows_beyond_limit: u64,
     /// Tuples that left a join for want of room, or had no id.
     pub join_dropped: u64,
     /// Files of which a profile forgot where the last operation ended, because there were too many.
@@ -117,6 +121,8 @@ impl Counters {
         self.sketches_coarsened += other.sketches_coarsened;
         self.rates_merged += other.rates_merged;
         self.sums_saturated += other.sums_saturated;
+        self.rows_filtered += other.rows_filtered;
+        self.rows_beyond_limit += other.rows_beyond_limit;
         self.join_dropped += other.join_dropped;
         self.positions_forgotten += other.positions_forgotten;
         self.blocks_skipped += other.blocks_skipped;

@@ -295,9 +295,13 @@ impl Engine {
     #[must_use]
     pub fn counters(&self) -> Counters {
         let mut counters = self.rest.counters;
-        counters.sums_saturated += self.rest.pipelines.iter().map(Work::sums_saturated).sum::<u64>();
-        counters.empty_windows_skipped +=
-            self.rest.pipelines.iter().map(Work::empty_windows_skipped).sum::<u64>();
+        for pipeline in &self.rest.pipelines {
+            counters.sums_saturated += pipeline.sums_saturated();
+            counters.empty_windows_skipped += pipeline.empty_windows_skipped();
+            let (filtered, beyond_limit) = pipeline.rows_left_out();
+            counters.rows_filtered += filtered;
+            counters.rows_beyond_limit += beyond_limit;
+        }
         if let Some(join) = &self.join {
             counters.add(join.counters());
         }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::ops::Range;
 
-use plan::Aggregate;
+use plan::{Aggregate, Total};
 
 use crate::ops::aggregate::{State, Stratum};
 use crate::ops::spread::Moments;
@@ -86,6 +86,17 @@ impl<'a> Seen<'a> {
         self.states().map(|(weight, state)| (weight, state.gather(self.cells.clone()))).collect()
     }
 
+    /// The total of an accumulator over groups, by replicate, as [`Seen::parts`] are.
+    #[must_use]
+    pub fn totals(strata: &'a [Stratum], place: usize, groups: &[u32], replicates: usize) -> Vec<f64> {
+        let seen = Seen { strata, place, cells: 0..0 };
+        let of_replicate = |replicate: usize| {
+            let cells = || groups.iter().map(|group| *group as usize * replicates + replicate);
+            seen.states().map(|(weight, state)| weight * amount(&state.gather(cells()), 0)).sum()
+        };
+        (0..replicates).map(of_replicate).collect()
+    }
+
     /// The distribution in each replicate.
     fn spectra(&self) -> Vec<Spectrum> {
         let of_cell = |cell: usize| {
@@ -120,6 +131,25 @@ impl Circumstances {
         estimate
     }
 
+    /// The part that a group has of a total; `totals` are [`Seen::totals`].
+    #[must_use]
+    pub fn share(&self, of: Total, seen: &Seen<'_>, totals: &[f64]) -> Estimate {
+        let parts = seen.parts(amount);
+        let (part, whole): (f64, f64) = (parts.iter().sum(), totals.iter().sum());
+        let has_value = seen.parts(n).iter().sum::<f64>() > 0.0;
+        let value: Value = Some(part / whole).filter(|_| has_value && whole > 0.0).into();
+        let is_nonnegative = parts.iter().chain(totals).all(|v| *v >= 0.0);
+        let interval = match of {
+            _ if !self.is_sampled || !is_nonnegative || value == Value::Null => Interval::default(),
+            Total::Tuples => sampling::share(&parts, totals, seen.rate()),
+            Total::Values => {
+                let ratio = sampling::mean(&parts, totals, seen.rate(), true);
+                Interval { high: ratio.high.map(|high| high.min(1.0)), ..ratio }
+            }
+        };
+        Estimate { value, low: interval.low.into(), high: interval.high.into(), error: None }
+    }
+
     /// Of one cell, of flows that were sampled at one rate.
     fn point(&self, aggregate: &Aggregate, state: &State, cell: usize, rate: f64) -> Estimate {
         let mut error = None;
@@ -128,6 +158,9 @@ impl Circumstances {
             (Aggregate::Rate, State::Count(s)) => self.per_second(s.count(cell) as f64 / rate),
             (Aggregate::Sum, State::IntegerSum(s)) if s.n(cell) > 0 => scale(s.sum(cell), rate),
             (Aggregate::Sum, State::RealSum(s)) if s.n(cell) > 0 => Value::Real(s.sum(cell) / rate),
+            (Aggregate::Throughput, State::IntegerSum(_) | State::RealSum(_)) if n(state, cell) > 0.0 => {
+                self.per_second(sum(state, cell) / rate)
+            }
             (Aggregate::Avg, State::IntegerSum(s)) if s.n(cell) > 0 => {
                 Value::Real(quotient(s.sum(cell), s.n(cell)))
             }
@@ -151,7 +184,7 @@ impl Circumstances {
                 error = (off > 0.0).then_some(off);
                 Value::Integer(n.into())
             }
-            (_, State::Success(s, _)) if s.known(cell) > 0 => {
+            (_, State::Outcome(s, _)) if s.known(cell) > 0 => {
                 Value::Real(s.yes(cell) as f64 / s.known(cell) as f64)
             }
             _ => Value::Null,
@@ -168,10 +201,11 @@ impl Circumstances {
         let value = match aggregate {
             Aggregate::Count => Value::Integer((total(n) / rate).round() as i128),
             Aggregate::Rate => self.per_second(total(n) / rate),
-            Aggregate::Sum if total(n) <= 0.0 => Value::Null,
+            Aggregate::Sum | Aggregate::Throughput if total(n) <= 0.0 => Value::Null,
+            Aggregate::Throughput => self.per_second(total(sum) / rate),
             Aggregate::Sum if is_real => Value::Real(total(sum) / rate),
             Aggregate::Sum => Value::Integer((total(sum) / rate).round() as i128),
-            Aggregate::Avg | Aggregate::Success(_) => share(sum).into(),
+            Aggregate::Avg | Aggregate::Success(_) | Aggregate::Ratio(_) => share(sum).into(),
             Aggregate::Stddev => {
                 let mut all = Moments::default();
                 wholes.iter().for_each(|(weight, s)| all.merge(&moments(s, 0).weighted(*weight)));
@@ -195,6 +229,7 @@ impl Circumstances {
                 });
                 return self.point(aggregate, &all, 0, 1.0);
             }
+            Aggregate::Share(_) => unreachable!("a share needs the total of all groups"),
         };
         Estimate { value, low: Value::Null, high: Value::Null, error }
     }
@@ -212,8 +247,9 @@ impl Circumstances {
             Aggregate::Count => self.total(&n(), &n(), p),
             Aggregate::Rate => self.total(&n(), &n(), p).map(|v| v / self.seconds),
             Aggregate::Sum => self.total(&sums(), &n(), p),
+            Aggregate::Throughput => self.total(&sums(), &n(), p).map(|v| v / self.seconds),
             Aggregate::Avg => sampling::mean(&sums(), &n(), p, sums().iter().all(|v| *v >= 0.0)),
-            Aggregate::Success(_) => sampling::share(&sums(), &n(), p),
+            Aggregate::Success(_) | Aggregate::Ratio(_) => sampling::share(&sums(), &n(), p),
             Aggregate::Stddev => {
                 let of_cell = |cell: usize| {
                     let mut all = Moments::default();
@@ -277,7 +313,7 @@ fn n(state: &State, cell: usize) -> f64 {
         State::Count(s) => s.count(cell) as f64,
         State::IntegerSum(s) => s.n(cell) as f64,
         State::RealSum(s) => s.n(cell) as f64,
-        State::Success(s, _) => s.known(cell) as f64,
+        State::Outcome(s, _) => s.known(cell) as f64,
         _ => 0.0,
     }
 }
@@ -287,9 +323,14 @@ fn sum(state: &State, cell: usize) -> f64 {
     match state {
         State::IntegerSum(s) => s.sum(cell) as f64,
         State::RealSum(s) => s.sum(cell),
-        State::Success(s, _) => s.yes(cell) as f64,
+        State::Outcome(s, _) => s.yes(cell) as f64,
         _ => 0.0,
     }
+}
+
+/// What groups have shares of.
+fn amount(state: &State, cell: usize) -> f64 {
+    if let State::Count(_) = state { n(state, cell) } else { sum(state, cell) }
 }
 
 fn moments(state: &State, cell: usize) -> Moments {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plan::{Aggregate, Column, Computed, Dataflow, Input, Predicate, RawRows};
+use plan::{Aggregate, Aggregated, Column, Computed, Dataflow, Input, Predicate, RawRows};
 use tuple::FieldId;
 
 use crate::ops::join::{SAME_IN_ALL, joined_schema};
@@ -35,12 +35,14 @@ pub fn flat(dataflow: &Dataflow) -> Dataflow {
     let filter = (!filters.is_empty()).then_some(Predicate::And(filters));
     let mut pipelines = dataflow.pipelines.clone();
     for pipeline in &mut pipelines {
-        pipeline.value.iter_mut().for_each(|value| value.column = moved(value.column));
+        pipeline.values.iter_mut().for_each(|value| value.column = moved(value.column));
         pipeline.group.iter_mut().for_each(|group| group.column = moved(group.column));
-        for aggregate in &mut pipeline.aggregates {
+        for Aggregated { aggregate, .. } in &mut pipeline.aggregates {
             match aggregate {
                 Aggregate::Distinct(column) => *column = moved(*column),
-                Aggregate::Success(predicate) => *predicate = predicate.renamed(&moved),
+                Aggregate::Success(predicate) | Aggregate::Ratio(predicate) => {
+                    *predicate = predicate.renamed(&moved);
+                }
                 _ => {}
             }
         }

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use plan::{Aggregate, Column, Dataflow, GroupBy, Input, Pipeline, TopK, Window};
+//! use plan::{Aggregate, Column, Dataflow, GroupBy, Input, Pipeline, Selection, TopK, Window};
 //! use stream::{Config, Engine};
 //! use tuple::{DataType, Field, Schema, TupleWriter, Unit, common};
 //!
@@ -17,13 +17,14 @@
 //! let second = 1_000_000_000;
 //! let busiest = Pipeline {
 //!     name: "top-k".into(),
-//!     value: None,
+//!     values: Vec::new(),
 //!     value_required: false,
 //!     group: vec![GroupBy { column, name: "host".into() }],
-//!     aggregates: vec![Aggregate::Count],
+//!     aggregates: vec![Aggregate::Count.into()],
 //!     top_k: Some(TopK { k: 2, by: 0 }),
 //!     window: Some(Window { size_ns: second, slide_ns: second, lateness_ns: 0 }),
 //!     groups_max: 100_000,
+//!     selection: Selection::default(),
 //!     profile: None,
 //! };
 //! let input = Input { schema: schema.clone(), columns: columns.clone(), filter: None };
@@ -69,6 +70,7 @@ mod profile;
 mod results;
 mod rows;
 mod scalar;
+mod selection;
 mod shown;
 mod sliding;
 mod spectrum;

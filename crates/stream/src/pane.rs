@@ -690,11 +690,11 @@ fn weight(row: usize, frame: &Frame<'_>, layout: &Layout) -> i128 {
         Scalar::I64(v) => i128::from(v),
         _ => 0,
     };
-    match (layout.overflow, frame.measures.value) {
-        (Overflow::SaveBySum(_), Some(column)) => {
+    match layout.overflow {
+        Overflow::SaveBySum(place) => frame.measures.values[place].map_or(0, |column| {
             debug_assert!(matches!(column.values, Values::U64(_) | Values::I64(_)));
             value(column)
-        }
+        }),
         _ => 1,
     }
 }

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use plan::{Aggregate, Column, Pipeline};
+use plan::{Aggregate, Aggregated, Column, Pipeline};
 use tuple::{Batch, DataType, Field, FieldId, Schema, common};
 
 use crate::column::{ColumnView, Values, mix};
@@ -32,7 +32,7 @@ pub struct Running {
     windows: Option<Windows>,
     lateness_ns: i64,
     group: Vec<FieldId>,
-    value: Option<FieldId>,
+    values: Vec<FieldId>,
     value_required: bool,
     /// Where tuples say at what rate their flows were sampled.
     rates: Option<FieldId>,
@@ -75,15 +75,15 @@ impl Running {
         is_worker: bool,
     ) -> Running {
         let input = |column: Column| -> Field { schema.field(place(column)).clone() };
-        let value = pipeline.value.map(|v| place(v.column));
-        let value_type = value.map(|v| schema.field(v).data_type);
+        let values: Vec<FieldId> = pipeline.values.iter().map(|v| place(v.column)).collect();
+        let types: Vec<DataType> = values.iter().map(|v| schema.field(*v).data_type).collect();
         let is_sampled = config.sample < 1.0 || rates.is_some();
         // The ends of an interval are those of buckets; but buckets that are shown are the same with a sample.
-        let shows_buckets = |a: &Aggregate| matches!(a, Aggregate::Hist | Aggregate::Cdf);
+        let shows_buckets = |c: &Aggregated| c.aggregate.is_distribution();
         let is_fine = is_sampled && !pipeline.aggregates.iter().any(shows_buckets);
         let sketches = (config.distinct_exact_max, if is_fine { FINE_BITS } else { BITS });
-        let shape = Shape::new(&pipeline.aggregates, value_type, schema, sketches, place);
-        let overflow = overflow_of(pipeline, &shape, value_type);
+        let shape = Shape::new(&pipeline.aggregates, &types, schema, sketches, place);
+        let overflow = overflow_of(pipeline, &shape, &types);
         let k = pipeline.top_k.map_or(0, |t| t.k);
         // Merges of sliding windows and the one that is written take the other half.
         let is_sliding = pipeline.window.is_some_and(|w| !Windows::new(&w).is_tumbling());
@@ -100,9 +100,10 @@ impl Running {
             windows: pipeline.window.as_ref().map(Windows::new),
             lateness_ns: pipeline.window.map_or(0, |w| w.lateness_ns.max(0)),
             group: pipeline.group.iter().map(|g| place(g.column)).collect(),
-            value,
+            values,
             value_required: pipeline.value_required,
-            needs_time: pipeline.window.is_some() || pipeline.aggregates.contains(&Aggregate::Rate),
+            needs_time: pipeline.window.is_some()
+                || pipeline.aggregates.iter().any(|c| c.aggregate.is_per_second()),
             panes: BTreeMap::new(),
             panes_max: pipeline
                 .window
@@ -154,6 +155,12 @@ impl Running {
         self.empty_skipped
     }
 
+    /// Rows that HAVING left out, and those beyond LIMIT … ROWS.
+    #[must_use]
+    pub fn rows_left_out(&self) -> (u64, u64) {
+        self.results.rows_left_out()
+    }
+
     /// Its rows say what is lost by that.
     pub fn heed(&mut self, losses: &SharedLosses) {
         self.results.losses = losses.clone();
@@ -173,7 +180,8 @@ impl Running {
         counters: &mut Counters,
         out: &mut dyn FnMut(Batch),
     ) {
-        let valid = self.value.filter(|_| self.value_required).and_then(|v| ColumnView::of(batch, v).nulls);
+        let valid =
+            self.values.first().filter(|_| self.value_required).and_then(|v| ColumnView::of(batch, *v).nulls);
         let (before, mut with_value) = (rows.len(), Vec::new());
         let rows = match valid {
             Some(valid) => rows.filter(&mut with_value, |row| valid.is_valid(row)),
@@ -306,9 +314,15 @@ impl Running {
             Hashes { hashes, nulls: column.nulls }
         });
         let measures = Measures {
-            value: self.value.map(|v| ColumnView::of(batch, v)),
+            values: self
+                .layout
+                .shape
+                .values
+                .iter()
+                .map(|v| Some(ColumnView::of(batch, self.values[(*v)?])))
+                .collect(),
             distinct: distinct.collect(),
-            success: self.layout.shape.success.iter().map(|f| f.evaluate(batch)).collect(),
+            outcomes: self.layout.shape.outcomes.iter().map(|f| f.evaluate(batch)).collect(),
         };
         let keys = KeyColumns::new(columns.clone());
         let (replicates, rates) = (self.replicates(batch, rows), self.rates.map(|f| rates_of(batch, f)));
@@ -542,13 +556,17 @@ fn rates_of(batch: &Batch, field: FieldId) -> Vec<f64> {
     (0..batch.rows()).map(|row| if is_rate(row) { rates[row] } else { 1.0 }).collect()
 }
 
-/// A ranking by a total of what cannot be negative keeps the largest groups; everything else pools.
-fn overflow_of(pipeline: &Pipeline, shape: &Shape, value: Option<DataType>) -> Overflow {
-    let Some(by) = pipeline.top_k.map(|t| t.by) else { return Overflow::Pool };
-    let place = shape.place[by];
-    match pipeline.aggregates[by] {
+/// A ranking by a total of what cannot be negative keeps the largest groups; everything else pools. So does what shows
+/// shares: with a pool nothing is missing in the total.
+fn overflow_of(pipeline: &Pipeline, shape: &Shape, types: &[DataType]) -> Overflow {
+    let has_shares = pipeline.aggregates.iter().any(|c| matches!(c.aggregate, Aggregate::Share(_)));
+    let Some(by) = pipeline.top_k.map(|t| t.by).filter(|_| !has_shares) else { return Overflow::Pool };
+    let (place, Aggregated { aggregate, value, .. }) = (shape.place[by], &pipeline.aggregates[by]);
+    match aggregate {
         Aggregate::Count | Aggregate::Rate => Overflow::SaveByCount(place),
-        Aggregate::Sum if value != Some(DataType::F64) => Overflow::SaveBySum(place),
+        Aggregate::Sum | Aggregate::Throughput if types[*value] != DataType::F64 => {
+            Overflow::SaveBySum(place)
+        }
         _ => Overflow::Pool,
     }
 }

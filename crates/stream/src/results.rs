@@ -1,20 +1,18 @@
-//! The rows that a pipeline gives: their schema, their order, and how they are written.
-//!
-//! Columns: `window_start`, `window_end` of a windowed pipeline; the group's columns; `rank` of a ranking; one column
-//! for each aggregate, named after it and its unit; `approximate`, `error_bound` and `lost`. With sampling the rank and every
-//! aggregate are followed by the ends of their 95 % intervals, `…_low` and `…_high`.
+//! The rows that a pipeline gives: their order, and how they are written. Their columns are [`plan::result`]'s.
 
-use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
 
+use plan::result::{self, Intervals};
 use plan::{Aggregate, Pipeline};
-use tuple::{Batch, DataType, Field, FieldId, Redact, Schema, TupleWriter, Unit};
+use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter};
 
 use crate::estimate::{Circumstances, Estimate, Seen, Value};
 use crate::losses::SharedLosses;
+use crate::ops::aggregate::State;
 use crate::ops::top_k::{Weight, top_k};
 use crate::pane::{Layout, Overflow, Pane, WEIGHT_UNIT};
 use crate::scalar::{Scalar, order_rows};
+use crate::selection::Selecting;
 
 /// What stands in a text column of the row of all groups that found no room.
 pub const OTHER: &str = "(other)";
@@ -24,6 +22,8 @@ pub struct Results {
     writer: TupleWriter,
     pipeline: Pipeline,
     is_sampled: bool,
+    /// HAVING, ORDER BY and LIMIT … ROWS; `None`: every row, as it comes.
+    selecting: Option<Selecting>,
     /// What the capture lost, and when.
     pub losses: SharedLosses,
     /// Sums that had to be cut to their column's type.
@@ -43,6 +43,14 @@ pub struct Emitted<'a> {
     pub seconds: f64,
 }
 
+/// A window, and what the numbers of its rows depend on.
+struct Context<'a> {
+    emitted: &'a Emitted<'a>,
+    circumstances: Circumstances,
+    /// By aggregate: of a share the window's total, by replicate.
+    totals: Vec<Vec<f64>>,
+}
+
 /// Groups in the order of their rows, and with sampling the ranks that each may have.
 struct Ranking {
     groups: Vec<u32>,
@@ -53,12 +61,18 @@ impl Results {
     /// For the results of `pipeline`; `input` says the field behind a column, `value` the value's type.
     #[must_use]
     pub fn new(pipeline: &Pipeline, is_sampled: bool, input: &dyn Fn(plan::Column) -> Field) -> Results {
-        let schema = Arc::new(result_schema(pipeline, is_sampled, input));
+        let intervals = if is_sampled { Intervals::Shown } else { Intervals::None };
+        let schema = Arc::new(result::schema(pipeline, intervals, input));
+        let selecting = (!pipeline.selection.is_everything()).then(|| {
+            let named = result::schema(pipeline, Intervals::None, input);
+            Selecting::new(&pipeline.selection, &schema, &named)
+        });
         let wanted: Vec<FieldId> = schema.ids().collect();
         Results {
             writer: TupleWriter::new(schema, &wanted),
             pipeline: pipeline.clone(),
             is_sampled,
+            selecting,
             losses: SharedLosses::default(),
             saturated: 0,
         }
@@ -77,14 +91,49 @@ impl Results {
         drop(losses);
         let circumstances =
             Circumstances { is_sampled: self.is_sampled, seconds: emitted.seconds, capture_loss };
-        let ranking = self.ranking(emitted, circumstances);
+        let totals = (0..self.pipeline.aggregates.len()).map(|place| self.totals(emitted, place)).collect();
+        let context = Context { emitted, circumstances, totals };
+        match self.selecting.take() {
+            None => self.write_rows(&context, self.ranking(&context), full),
+            Some(mut selecting) => {
+                self.write_selected(&context, &mut selecting, full);
+                self.selecting = Some(selecting);
+            }
+        }
+    }
+
+    /// The same, of the rows that are chosen.
+    fn write_selected(
+        &mut self,
+        context: &Context<'_>,
+        selecting: &mut Selecting,
+        full: &mut dyn FnMut(Batch),
+    ) {
+        // What waits is of the windows before.
+        self.finish().into_iter().for_each(&mut *full);
+        let mut ranking = self.ranking(context);
+        let pool = ranking.groups.pop_if(|group| Some(*group) == context.emitted.pane.pool());
+        self.write_rows(context, ranking, &mut |batch| selecting.push(&batch, full));
+        self.finish().iter().for_each(|batch| selecting.push(batch, full));
+        selecting.finish(full);
+        let pool = Ranking { groups: pool.into_iter().collect(), ranks: Vec::new() };
+        self.write_rows(context, pool, full);
+    }
+
+    fn write_rows(&mut self, context: &Context<'_>, ranking: Ranking, full: &mut dyn FnMut(Batch)) {
         for (place, &group) in ranking.groups.iter().enumerate() {
             let rank = self.pipeline.top_k.map(|_| (place as u64 + 1, ranking.ranks.get(place).copied()));
-            self.write_row(emitted, circumstances, group, rank);
+            self.write_row(context, group, rank);
             if self.writer.is_full() {
                 full(self.writer.finish());
             }
         }
+    }
+
+    /// Rows that HAVING left out, and those beyond LIMIT … ROWS.
+    #[must_use]
+    pub fn rows_left_out(&self) -> (u64, u64) {
+        self.selecting.as_ref().map_or((0, 0), Selecting::left_out)
     }
 
     /// The rows that were not full batches yet.
@@ -93,30 +142,38 @@ impl Results {
         (self.writer.rows() > 0).then(|| self.writer.finish())
     }
 
-    fn ranking(&self, emitted: &Emitted<'_>, circumstances: Circumstances) -> Ranking {
-        let keys = emitted.pane.keys();
-        let mut groups: Vec<u32> = emitted.pane.listed().collect();
+    /// Of a share the window's total.
+    fn totals(&self, emitted: &Emitted<'_>, place: usize) -> Vec<f64> {
+        let Aggregate::Share(_) = self.pipeline.aggregates[place].aggregate else { return Vec::new() };
+        let (pane, state_at) = (emitted.pane, emitted.layout.shape.place[place]);
+        let mut groups: Vec<u32> = pane.listed().collect();
+        let is_real = |state: &State| matches!(state, State::RealSum(_));
+        if pane.strata().iter().any(|stratum| is_real(stratum.cells.state(state_at))) {
+            // Sums of real numbers depend on their order, and that of groups on who saw what first.
+            groups.sort_unstable_by(|a, b| order_rows(pane.keys().key(*a), pane.keys().key(*b)));
+        }
+        groups.extend(pane.pool());
+        Seen::totals(pane.strata(), state_at, &groups, emitted.layout.replicates)
+    }
+
+    fn ranking(&self, context: &Context<'_>) -> Ranking {
+        let pane = context.emitted.pane;
+        let mut groups: Vec<u32> = pane.listed().collect();
         let Some(by) = self.pipeline.top_k else {
-            groups.sort_unstable_by(|a, b| order_rows(keys.key(*a), keys.key(*b)));
-            groups.extend(emitted.pane.pool());
+            groups.sort_unstable_by(|a, b| order_rows(pane.keys().key(*a), pane.keys().key(*b)));
+            groups.extend(pane.pool());
             return Ranking { groups, ranks: Vec::new() };
         };
-        let estimate = |group: &u32| self.estimate(emitted, circumstances, *group, by.by);
+        let estimate = |group: &u32| self.estimate(context, *group, by.by);
         let estimates: Vec<Estimate> = groups.iter().map(estimate).collect();
         let weights: Vec<Weight> = estimates.iter().map(|e| e.value.weight()).collect();
-        let best = top_k(&groups, &weights, keys, by.k);
+        let best = top_k(&groups, &weights, pane.keys(), by.k);
         let ranks = if self.is_sampled { possible_ranks(&groups, &estimates, &best) } else { Vec::new() };
         Ranking { groups: best, ranks }
     }
 
-    fn write_row(
-        &mut self,
-        emitted: &Emitted<'_>,
-        circumstances: Circumstances,
-        group: u32,
-        rank: Option<(u64, Option<(u64, u64)>)>,
-    ) {
-        let mut at = Columns(0);
+    fn write_row(&mut self, context: &Context<'_>, group: u32, rank: Option<(u64, Option<(u64, u64)>)>) {
+        let (emitted, mut at) = (context.emitted, Columns(0));
         if let Some((start, end)) = emitted.bounds {
             self.writer.i64(at.next(), start);
             self.writer.i64(at.next(), end);
@@ -131,7 +188,7 @@ impl Results {
         }
         let (mut is_cut, mut error) = (false, None::<f64>);
         for i in 0..self.pipeline.aggregates.len() {
-            let estimate = self.estimate(emitted, circumstances, group, i);
+            let estimate = self.estimate(context, group, i);
             is_cut |= self.write_value(at.next(), &estimate.value);
             if self.is_sampled {
                 self.write_value(at.next(), &estimate.low);
@@ -147,8 +204,8 @@ impl Results {
             self.writer.f64(error_bound, error);
         }
         let lost = at.next();
-        if circumstances.capture_loss > 0.0 {
-            self.writer.f64(lost, circumstances.capture_loss);
+        if context.circumstances.capture_loss > 0.0 {
+            self.writer.f64(lost, context.circumstances.capture_loss);
         }
         self.writer.end_row();
     }
@@ -190,17 +247,15 @@ impl Results {
         false
     }
 
-    fn estimate(
-        &self,
-        emitted: &Emitted<'_>,
-        circumstances: Circumstances,
-        group: u32,
-        place: usize,
-    ) -> Estimate {
-        let aggregate = &self.pipeline.aggregates[place];
+    fn estimate(&self, context: &Context<'_>, group: u32, place: usize) -> Estimate {
+        let Context { emitted, circumstances, totals } = context;
+        let aggregate = &self.pipeline.aggregates[place].aggregate;
         let state_at = emitted.layout.shape.place[place];
         let cells = Pane::cells(group, emitted.layout);
         let seen = Seen { strata: emitted.pane.strata(), place: state_at, cells };
+        if let Aggregate::Share(of) = aggregate {
+            return circumstances.share(*of, &seen, &totals[place]);
+        }
         let mut estimate = circumstances.estimate(aggregate, &seen);
         let saved = match emitted.layout.overflow {
             Overflow::SaveByCount(by) | Overflow::SaveBySum(by) => {
@@ -213,8 +268,9 @@ impl Results {
             let per = per(aggregate, emitted);
             let weight = saving.weight(group);
             estimate.value = match aggregate {
-                Aggregate::Rate if emitted.seconds <= 0.0 => Value::Null,
-                Aggregate::Rate => Value::Real(weight as f64 / per),
+                per_second if per_second.is_per_second() => {
+                    Some(weight as f64 / per).filter(|_| emitted.seconds > 0.0).into()
+                }
                 _ if self.is_sampled => Value::Integer((weight as f64 / per).round() as i128),
                 _ => Value::Integer(i128::try_from(weight).unwrap_or(i128::MAX)),
             };
@@ -228,7 +284,7 @@ impl Results {
     fn overflow_error(&self, emitted: &Emitted<'_>, group: u32) -> (bool, Option<f64>) {
         let pane = emitted.pane;
         if let (Some(saving), Some(by)) = (pane.saving(), self.pipeline.top_k) {
-            let per = per(&self.pipeline.aggregates[by.by], emitted);
+            let per = per(&self.pipeline.aggregates[by.by].aggregate, emitted);
             let error = saving.error(group).saturating_add(saving.negative()) as f64 / per;
             // What is in the pool may belong to any group.
             return (true, Some(error).filter(|e| e.is_finite() && pane.pool().is_none()));
@@ -241,7 +297,7 @@ impl Results {
 /// How many weights make one of what the aggregate counts.
 fn per(aggregate: &Aggregate, emitted: &Emitted<'_>) -> f64 {
     let of_tuple = if emitted.layout.is_weighted { WEIGHT_UNIT } else { emitted.layout.sample };
-    if *aggregate == Aggregate::Rate { of_tuple * emitted.seconds } else { of_tuple }
+    if aggregate.is_per_second() { of_tuple * emitted.seconds } else { of_tuple }
 }
 
 /// Counts columns up.
@@ -271,153 +327,4 @@ fn possible_ranks(groups: &[u32], estimates: &[Estimate], best: &[u32]) -> Vec<(
             (above as u64 + 1, not_below.max(above + 1) as u64)
         })
         .collect()
-}
-
-fn result_schema(pipeline: &Pipeline, is_sampled: bool, input: &dyn Fn(plan::Column) -> Field) -> Schema {
-    let mut fields = Vec::new();
-    if pipeline.window.is_some() {
-        let time = |name, doc| Field::new(name, DataType::I64, Unit::EpochNanoseconds, doc);
-        fields.push(time("window_start", "first nanosecond of the window"));
-        fields.push(time("window_end", "first nanosecond after the window"));
-    }
-    for group in &pipeline.group {
-        fields.push(Field { name: group.name.clone().into(), ..input(group.column) });
-    }
-    let mut ends: Vec<(usize, DataType)> = Vec::new();
-    if pipeline.top_k.is_some() {
-        ends.push((fields.len(), DataType::U64));
-        fields.push(Field::new("rank", DataType::U64, Unit::None, "1 is the largest"));
-    }
-    for aggregate in &pipeline.aggregates {
-        let field = aggregate_field(pipeline, aggregate, input);
-        let end = if field.data_type == DataType::Json { DataType::Json } else { DataType::F64 };
-        ends.push((fields.len(), end));
-        fields.push(field);
-    }
-    fields.push(Field::new("approximate", DataType::Bool, Unit::None, "whether a memory bound was reached"));
-    fields.push(Field::new(
-        "error_bound",
-        DataType::F64,
-        Unit::None,
-        "by how much at most, where it is known",
-    ));
-    fields.push(Field::new(
-        "lost",
-        DataType::F64,
-        Unit::Fraction,
-        "share of the window's traffic that is known to be missing in the capture",
-    ));
-    make_unique(&mut fields);
-    if is_sampled {
-        for (place, end) in ends.into_iter().rev() {
-            let Field { name, unit, .. } = fields[place].clone();
-            let of = |suffix: &str, doc| Field {
-                name: format!("{name}{suffix}").into(),
-                data_type: end,
-                unit,
-                doc,
-                redact: Redact::Keep,
-            };
-            fields.insert(place + 1, of("_high", Cow::Borrowed("upper end of the 95 % interval")));
-            fields.insert(place + 1, of("_low", Cow::Borrowed("lower end of the 95 % interval")));
-        }
-        make_unique(&mut fields);
-    }
-    let (name, doc) = (pipeline.name.clone().into(), Cow::Borrowed("results of a pipeline"));
-    Schema { name, version: 1, doc, fields, measure: None, key: None, parts: &[], facts: &tuple::Facts::NONE }
-}
-
-fn aggregate_field(
-    pipeline: &Pipeline,
-    aggregate: &Aggregate,
-    input: &dyn Fn(plan::Column) -> Field,
-) -> Field {
-    let value = pipeline.value.map(|v| (input(v.column).data_type, v.unit));
-    let (value_type, unit) = value.unwrap_or((DataType::U64, Unit::None));
-    let of_value = |name: &str, data_type, doc| Field {
-        name: format!("{name}{}", unit_suffix(unit)).into(),
-        data_type,
-        unit,
-        doc: Cow::Borrowed(doc),
-        redact: Redact::Keep,
-    };
-    match aggregate {
-        Aggregate::Count => Field::new("count", DataType::U64, Unit::None, "tuples"),
-        Aggregate::Sum => of_value("sum", value_type, "sum of the values"),
-        Aggregate::Avg => of_value("avg", DataType::F64, "mean of the values"),
-        Aggregate::Min => of_value("min", value_type, "least value"),
-        Aggregate::Max => of_value("max", value_type, "largest value"),
-        Aggregate::Stddev => of_value("stddev", DataType::F64, "sample standard deviation"),
-        Aggregate::Rate => Field::new("rate", DataType::F64, Unit::PerSecond, "tuples per second"),
-        Aggregate::Distinct(column) => {
-            let distinct = pipeline.aggregates.iter().filter(|a| matches!(a, Aggregate::Distinct(_))).count();
-            let name = if distinct > 1 {
-                format!("distinct_{}", input(*column).name).into()
-            } else {
-                "distinct".into()
-            };
-            Field { name, ..Field::new("", DataType::U64, Unit::None, "different values") }
-        }
-        Aggregate::Quantile(q) => of_value(&quantile_name(*q), DataType::F64, "quantile, within 1 %"),
-        Aggregate::Hist => of_value("hist", DataType::Json, "[[upper bound, count], …]"),
-        Aggregate::Cdf => of_value("cdf", DataType::Json, "[[upper bound, share up to it], …]"),
-        Aggregate::Success(_) => {
-            Field::new("success", DataType::F64, Unit::Fraction, "share without an error")
-        }
-    }
-}
-
-/// 0.95 → p95, 0.999 → p99_9.
-fn quantile_name(q: f64) -> String {
-    let percent = format!("{:.8}", q * 100.0);
-    format!("p{}", percent.trim_end_matches('0').trim_end_matches('.').replace('.', "_"))
-}
-
-fn unit_suffix(unit: Unit) -> &'static str {
-    match unit {
-        Unit::Nanoseconds => "_ns",
-        Unit::Bytes => "_bytes",
-        _ => "",
-    }
-}
-
-/// A second `count` becomes `count_2`.
-fn make_unique(fields: &mut [Field]) {
-    for i in 1..fields.len() {
-        let (before, rest) = fields.split_at_mut(i);
-        let name = rest[0].name.clone();
-        let mut n = 1;
-        while before.iter().any(|f| f.name == rest[0].name) {
-            n += 1;
-            rest[0].name = format!("{name}_{n}").into();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_have_names_of_percent() {
-        for (q, name) in [
-            (0.5, "p50"),
-            (0.95, "p95"),
-            (0.999, "p99_9"),
-            (0.0, "p0"),
-            (1.0, "p100"),
-            (0.29, "p29"),
-            (0.0001, "p0_01"),
-        ] {
-            assert_eq!(quantile_name(q), name);
-        }
-    }
-
-    #[test]
-    fn names_are_made_unique() {
-        let field = |name: &'static str| Field::new(name, DataType::U64, Unit::None, "");
-        let mut fields = ["count", "rank", "count", "count"].map(field);
-        make_unique(&mut fields);
-        assert_eq!(fields.map(|f| f.name.into_owned()), ["count", "rank", "count_2", "count_3"]);
-    }
 }

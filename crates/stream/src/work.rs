@@ -94,6 +94,15 @@ impl Work {
         }
     }
 
+    /// Rows that HAVING left out, and those beyond LIMIT … ROWS.
+    #[must_use]
+    pub fn rows_left_out(&self) -> (u64, u64) {
+        match self {
+            Work::Groups(running) => running.rows_left_out(),
+            Work::Profile(_) => (0, 0),
+        }
+    }
+
     /// Its rows say what is lost by that; those of a profile do not.
     pub fn heed(&mut self, losses: &SharedLosses) {
         if let Work::Groups(running) = self {

@@ -4,7 +4,10 @@ mod tuples;
 
 use std::collections::{BTreeMap, HashSet};
 
-use plan::{Aggregate, Pipeline, TopK, Window};
+use plan::{
+    Aggregate, Column, Compare, Direction, Literal, Pipeline, Predicate, Selection, SortKey, TopK, Total,
+    Window,
+};
 use proptest::prelude::*;
 use stream::{Config, Engine, OTHER};
 use tuples::{DELTA, N, PATH, Plain, RATIO, Row, batch_of, column, dataflow, number, pipeline, rows_of, run};
@@ -125,9 +128,10 @@ fn rankings_keep_the_heavy_groups_within_their_bounds() {
         groups_max: 200,
         ..pipeline(Some(N), &[PATH], vec![Aggregate::Count, Aggregate::Avg])
     };
-    let by_sum = Pipeline { aggregates: vec![Aggregate::Sum, Aggregate::Count], ..by_count.clone() };
+    let by_sum =
+        Pipeline { aggregates: vec![Aggregate::Sum.into(), Aggregate::Count.into()], ..by_count.clone() };
     let signed = Pipeline {
-        value: Some(plan::Value { column: column(DELTA), unit: tuple::Unit::None }),
+        values: vec![plan::Value { column: column(DELTA), unit: tuple::Unit::None }],
         ..by_sum.clone()
     };
     // One window holds all; its four panes each take part of the groups.
@@ -401,4 +405,89 @@ fn one_window_that_takes_too_much_memory_pools_groups() {
     assert!((1000..20_000).contains(&lines.len()), "{}", lines.len());
     assert_eq!(lines.iter().map(|l| u64_of(&l[1])).sum::<u64>(), 50_000);
     assert_eq!(counters.groups_overflowed, 50_000 - (lines.len() as u64 - 1));
+}
+
+fn of_results(p: &Pipeline, name: &str) -> Column {
+    let field = |c: Column| tuples::schema("t").field(c.field).clone();
+    let schema = plan::result::schema(p, plan::result::Intervals::None, &field);
+    Column { input: 0, field: schema.find(name).expect("a column") }
+}
+
+#[test]
+fn shares_are_of_all_groups_also_of_those_that_found_no_room() {
+    let shares = [Aggregate::Count, Aggregate::Share(Total::Tuples), Aggregate::Share(Total::Values)];
+    let all = Pipeline { groups_max: 20, ..pipeline(Some(N), &[PATH], shares.to_vec()) };
+    let ranked = Pipeline { top_k: Some(TopK { k: 5, by: 0 }), ..all.clone() };
+    let (rows, truth) = skewed(11, 5000, |n| n);
+    let total: u64 = truth.values().sum();
+    for p in [all, ranked] {
+        let (out, counters) = run(&dataflow(vec![p.clone()]), Config::default(), &rows, 100);
+        assert!(counters.groups_overflowed > 0);
+        let lines = rows_of(&out, Some(0));
+        let (mut counts, mut values) = (0.0, 0.0);
+        for line in &lines {
+            let (Plain::F64(share), Plain::F64(of_values)) = (&line[line.len() - 4], &line[line.len() - 3])
+            else {
+                panic!("shares")
+            };
+            assert_eq!(*share, u64_of(&line[line.len() - 5]) as f64 / 5000.0);
+            (counts, values) = (counts + share, values + of_values);
+            match &line[0] {
+                Plain::Text(path) if path != stream::OTHER => {
+                    assert_eq!(*of_values, truth[path] as f64 / total as f64, "{path}");
+                    assert_eq!(line[line.len() - 2], Plain::Bool(p.top_k.is_some()));
+                }
+                _ => assert_eq!(line[line.len() - 2], Plain::Bool(true)),
+            }
+        }
+        let is_all = (counts - 1.0).abs() < 1e-9 && (values - 1.0).abs() < 1e-9;
+        assert_eq!(is_all, p.top_k.is_none(), "{counts} {values}");
+    }
+}
+
+#[test]
+fn the_row_of_all_that_found_no_room_is_last_whatever_is_asked() {
+    let mut p = Pipeline { groups_max: 20, ..pipeline(None, &[PATH], vec![Aggregate::Count]) };
+    let (count, path) = (of_results(&p, "count"), of_results(&p, "path"));
+    p.selection = Selection {
+        having: Some(Predicate::Compare { column: count, op: Compare::Lt, literal: Literal::U64(1 << 40) }),
+        order_by: vec![
+            SortKey { column: count, direction: Direction::Descending },
+            SortKey { column: path, direction: Direction::Descending },
+        ],
+        rows_max: Some(3),
+        computed: Vec::new(),
+    };
+    let (rows, _) = skewed(12, 5000, |n| n);
+    let (out, counters) = run(&dataflow(vec![p]), Config::default(), &rows, 100);
+    let lines = rows_of(&out, Some(0));
+    assert_eq!(lines.len(), 4);
+    assert!(lines[..3].windows(2).all(|w| u64_of(&w[0][1]) >= u64_of(&w[1][1])));
+    assert_eq!(lines[3][0], Plain::Text(stream::OTHER.into()));
+    assert!(counters.rows_filtered == 0 && counters.rows_beyond_limit > 10);
+}
+
+#[test]
+fn many_rows_are_sorted_holding_few() {
+    let mut p = pipeline(Some(N), &[PATH], vec![Aggregate::Count, Aggregate::Max]);
+    let by = |p: &Pipeline, name| SortKey { column: of_results(p, name), direction: Direction::Descending };
+    p.selection.order_by = vec![by(&p, "count"), by(&p, "max_ns")];
+    let mut random = Random(13);
+    let rows: Vec<Row> = (0..60_000)
+        .map(|_| Row {
+            path: Some(random.next(40_000).to_string()),
+            n: Some(random.next(50)),
+            ..Row::default()
+        })
+        .collect();
+    let of = |p: &Pipeline| run(&dataflow(vec![p.clone()]), Config::default(), &rows, 4096);
+    let (all, nothing_left_out) = of(&p);
+    let all = rows_of(&all, Some(0));
+    assert_eq!(nothing_left_out.rows_beyond_limit, 0);
+    for rows_max in [0, 1, 7, 3000] {
+        p.selection.rows_max = Some(rows_max);
+        let (few, counters) = of(&p);
+        assert_eq!(rows_of(&few, Some(0)), all[..rows_max]);
+        assert_eq!(counters.rows_beyond_limit, (all.len() - rows_max) as u64);
+    }
 }

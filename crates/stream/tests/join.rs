@@ -105,7 +105,7 @@ fn pipelines_and_predicates_read_columns_of_any_input() {
     let mut flow = flow(&["http", "sql"]);
     let of_sql = |field| Column { input: 1, field };
     let mut by_path = pipeline(None, &[PATH], vec![Aggregate::Sum]);
-    by_path.value = Some(Value { column: of_sql(N), unit: tuple::Unit::None });
+    by_path.values = vec![Value { column: of_sql(N), unit: tuple::Unit::None }];
     flow.filter = Some(Predicate::Compare { column: of_sql(N), op: Compare::Gt, literal: Literal::U64(20) });
     flow.pipelines = vec![Pipeline { window: None, ..by_path }];
     let (mut engine, mut out) = (Engine::new(&flow, Config::default()), Vec::new());

@@ -5,10 +5,13 @@ mod tuples;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use plan::{Aggregate, Case, Compare, Dataflow, Literal, Pipeline, Predicate, Regex, TopK, Window};
+use plan::{
+    Aggregate, Aggregated, Case, Column, Compare, Dataflow, Direction, Literal, Pipeline, Predicate, Regex,
+    Selection, SortKey, TopK, Total, Value, Window, result,
+};
 use proptest::prelude::*;
 use stream::{Config, Counters, Engine};
-use tuple::FieldId;
+use tuple::{DataType, FieldId};
 use tuples::{
     DELTA, IP, N, OK, PATH, Plain, RATIO, Row, batch_of, column, dataflow, pipeline, plain, rows_of, run,
 };
@@ -39,21 +42,26 @@ fn literal(literal: &Literal) -> Plain {
 }
 
 fn truth(predicate: &Predicate, row: &Row) -> Option<bool> {
-    let known = |field, f: &dyn Fn(Plain) -> bool| match value(row, field) {
+    truth_of(predicate, &|field| value(row, field))
+}
+
+fn truth_of(predicate: &Predicate, value: &dyn Fn(FieldId) -> Plain) -> Option<bool> {
+    let known = |field, f: &dyn Fn(Plain) -> bool| match value(field) {
         Plain::Null => None,
         v => Some(f(v)),
     };
+    let truth = |predicate: &Predicate| truth_of(predicate, value);
     match predicate {
         Predicate::And(list) => {
-            let parts: Vec<Option<bool>> = list.iter().map(|p| truth(p, row)).collect();
+            let parts: Vec<Option<bool>> = list.iter().map(truth).collect();
             if parts.contains(&Some(false)) { Some(false) } else { (!parts.contains(&None)).then_some(true) }
         }
         Predicate::Or(list) => {
             let none = list.iter().map(|p| Predicate::Not(Box::new(p.clone()))).collect();
-            truth(&Predicate::And(none), row).map(|v| !v)
+            truth(&Predicate::And(none)).map(|v| !v)
         }
-        Predicate::Not(inner) => truth(inner, row).map(|v| !v),
-        Predicate::IsNull(c) => Some(value(row, c.field) == Plain::Null),
+        Predicate::Not(inner) => truth(inner).map(|v| !v),
+        Predicate::IsNull(c) => Some(value(c.field) == Plain::Null),
         Predicate::In { column, literals } => {
             known(column.field, &|v| literals.iter().any(|l| literal(l) == v))
         }
@@ -97,25 +105,32 @@ fn as_f64(v: &Plain) -> f64 {
     }
 }
 
-fn aggregate(p: &Pipeline, aggregate: &Aggregate, rows: &[&Row], seconds: f64) -> Plain {
-    let field = p.value.map(|v| v.column.field);
-    let values: Vec<Plain> = field
-        .map_or(Vec::new(), |f| rows.iter().map(|r| value(r, f)).filter(|v| *v != Plain::Null).collect());
+/// Of a group's rows, and of its window's.
+fn aggregate(p: &Pipeline, c: &Aggregated, rows: &[&Row], all: &[&Row], seconds: f64) -> Plain {
+    let field = p.values.get(c.value).map(|v| v.column.field);
+    let values_of = |rows: &[&Row]| -> Vec<Plain> {
+        field.map_or(Vec::new(), |f| rows.iter().map(|r| value(r, f)).filter(|v| *v != Plain::Null).collect())
+    };
+    let values = values_of(rows);
     let mut sorted = values.clone();
     sorted.sort_by(|a, b| a.partial_cmp(b).expect("no NaN"));
     let n = values.len() as f64;
     let sum_f64 = || values.iter().map(as_f64).sum::<f64>();
-    let sum_int = || -> i128 {
-        values
-            .iter()
-            .map(|v| match v {
-                Plain::U64(v) => i128::from(*v),
-                Plain::I64(v) => i128::from(*v),
-                _ => 0,
-            })
-            .sum()
+    let sum_of = |values: &[Plain]| -> i128 {
+        let integer = |v: &Plain| match v {
+            Plain::U64(v) => i128::from(*v),
+            Plain::I64(v) => i128::from(*v),
+            _ => 0,
+        };
+        values.iter().map(integer).sum()
     };
-    match aggregate {
+    let sum_int = || sum_of(&values);
+    let real_sum = |values: &[Plain]| match values.first() {
+        Some(Plain::F64(_)) => values.iter().map(as_f64).sum::<f64>(),
+        _ => sum_of(values) as f64,
+    };
+    let part = |part: f64, whole: f64| if whole > 0.0 { Plain::F64(part / whole) } else { Plain::Null };
+    match &c.aggregate {
         Aggregate::Count => Plain::U64(rows.len() as u64),
         Aggregate::Rate if seconds == 0.0 => Plain::Null,
         Aggregate::Rate => Plain::F64(rows.len() as f64 / seconds),
@@ -126,12 +141,16 @@ fn aggregate(p: &Pipeline, aggregate: &Aggregate, rows: &[&Row], seconds: f64) -
             all.dedup();
             Plain::U64(all.len() as u64)
         }
-        Aggregate::Success(predicate) => {
+        Aggregate::Share(Total::Tuples) => part(rows.len() as f64, all.len() as f64),
+        Aggregate::Success(predicate) | Aggregate::Ratio(predicate) => {
             let known: Vec<bool> = rows.iter().filter_map(|r| truth(predicate, r)).collect();
             let yes = known.iter().filter(|v| **v).count();
             if known.is_empty() { Plain::Null } else { Plain::F64(yes as f64 / known.len() as f64) }
         }
         _ if values.is_empty() => Plain::Null,
+        Aggregate::Share(Total::Values) => part(real_sum(&values), real_sum(&values_of(all))),
+        Aggregate::Throughput if seconds == 0.0 => Plain::Null,
+        Aggregate::Throughput => Plain::F64(real_sum(&values) / seconds),
         Aggregate::Sum => match values[0] {
             Plain::U64(_) => Plain::U64(sum_int().min(u64::MAX.into()) as u64),
             Plain::I64(_) => Plain::I64(sum_int().clamp(i64::MIN.into(), i64::MAX.into()) as i64),
@@ -221,13 +240,16 @@ fn slow(p: &Pipeline, steps: &[Step]) -> (Vec<Vec<Plain>>, u64) {
         groups.sort_by(|a, b| a.0.partial_cmp(&b.0).expect("no NaN"));
         let mut lines: Vec<(Vec<Plain>, Vec<Plain>)> = groups
             .into_iter()
-            .map(|(key, rows)| (key, p.aggregates.iter().map(|a| aggregate(p, a, &rows, seconds)).collect()))
+            .map(|(key, group)| {
+                (key, p.aggregates.iter().map(|c| aggregate(p, c, &group, rows, seconds)).collect())
+            })
             .collect();
         if let Some(TopK { k, by }) = p.top_k {
             // Stable, so that ties stay in the order of keys; Null is the least of `Plain`.
             lines.sort_by(|a, b| b.1[by].partial_cmp(&a.1[by]).expect("no NaN"));
             lines.truncate(k);
         }
+        let mut window = Vec::new();
         for (rank, (key, aggregates)) in lines.into_iter().enumerate() {
             let mut line = Vec::new();
             if let (Some(start), Some(w)) = (start, p.window) {
@@ -237,14 +259,32 @@ fn slow(p: &Pipeline, steps: &[Step]) -> (Vec<Vec<Plain>>, u64) {
             line.extend(key);
             line.extend(p.top_k.map(|_| Plain::U64(rank as u64 + 1)));
             line.extend(aggregates);
-            out.push(line);
+            window.push(line);
         }
+        out.extend(selected(&p.selection, window));
     }
     (out, late)
 }
 
+/// HAVING, ORDER BY, LIMIT.
+fn selected(selection: &Selection, mut lines: Vec<Vec<Plain>>) -> Vec<Vec<Plain>> {
+    let cell = |line: &[Plain], field: FieldId| line[usize::from(field.0)].clone();
+    lines.retain(|line| {
+        selection.having.as_ref().is_none_or(|p| truth_of(p, &|field| cell(line, field)) == Some(true))
+    });
+    for key in selection.order_by.iter().rev() {
+        let of = |line: &[Plain]| cell(line, key.column.field);
+        lines.sort_by(|a, b| {
+            let order = of(a).partial_cmp(&of(b)).expect("no NaN");
+            if key.direction == Direction::Descending { order.reverse() } else { order }
+        });
+    }
+    lines.truncate(selection.rows_max.unwrap_or(usize::MAX));
+    lines
+}
+
 fn has_value(p: &Pipeline, row: &Row) -> bool {
-    p.value.is_none_or(|v| value(row, v.column.field) != Plain::Null)
+    p.values.first().is_none_or(|v| value(row, v.column.field) != Plain::Null)
 }
 
 // ---- comparing ----
@@ -270,23 +310,22 @@ fn check(p: &Pipeline, steps: &[Step]) {
     let got = rows_of(&out, Some(0));
     assert_eq!(got.len(), expected.len(), "{p:?}\ngot {got:?}\nexpected {expected:?}");
     let (by_workers, counters) = by_workers(&flow, steps);
-    if p.aggregates.contains(&Aggregate::Stddev) && p.value.is_some_and(|v| v.column.field == RATIO) {
+    let is_of = |c: &Aggregated, field| p.values.get(c.value).is_some_and(|v| v.column.field == field);
+    if p.aggregates.iter().any(|c| c.aggregate == Aggregate::Stddev && is_of(c, RATIO)) {
         assert_eq!(by_workers.len(), got.len());
     } else {
         assert_eq!(by_workers, got, "{p:?}");
     }
     assert_eq!(counters, engine.counters());
     let all = steps.iter().flat_map(|s| if let Step::Push(rows) = s { &rows[..] } else { &[] });
-    let values = all.filter_map(|r| p.value.map(|v| value(r, v.column.field))).filter(|v| *v != Plain::Null);
+    let of_row = |r| p.values.iter().map(move |v| value(r, v.column.field));
+    let values = all.flat_map(of_row).filter(|v| *v != Plain::Null);
     let largest = values.map(|v| as_f64(&v).abs()).fold(0.0, f64::max);
     let first = expected.first().map_or(0, |l| l.len() - p.aggregates.len());
     for (got, expected) in got.iter().zip(&expected) {
         assert_eq!(got[..first], expected[..first], "{p:?}");
-        for ((aggregate, got), expected) in p.aggregates.iter().zip(&got[first..]).zip(&expected[first..]) {
-            assert!(
-                agree(aggregate, got, expected, largest),
-                "{aggregate:?}: {got:?} is not {expected:?}\n{p:?}"
-            );
+        for ((c, got), expected) in p.aggregates.iter().zip(&got[first..]).zip(&expected[first..]) {
+            assert!(agree(&c.aggregate, got, expected, largest), "{c:?}: {got:?} is not {expected:?}\n{p:?}");
         }
     }
     let counters = engine.counters();
@@ -387,34 +426,90 @@ fn aggregates() -> impl Strategy<Value = Vec<Aggregate>> {
         Aggregate::Quantile(0.95),
         Aggregate::Hist,
         Aggregate::Cdf,
-        Aggregate::Success(failed),
+        Aggregate::Success(failed.clone()),
+        Aggregate::Ratio(Predicate::Not(Box::new(failed))),
+        Aggregate::Throughput,
+        Aggregate::Share(Total::Tuples),
+        Aggregate::Share(Total::Values),
     ]);
     prop::collection::vec(one, 1..6)
 }
 
+/// A condition and keys that do not depend on how exact a number is.
+fn selection(p: &Pipeline, choices: &[(prop::sample::Index, u64)], rows_max: Option<usize>) -> Selection {
+    let field = |c: Column| tuples::schema("t").field(c.field).clone();
+    let schema = result::schema(p, result::Intervals::None, &field);
+    let is_exact = |id: &FieldId| {
+        let first = schema.fields.len() - 3 - p.aggregates.len();
+        let of = usize::from(id.0).checked_sub(first).and_then(|i| p.aggregates.get(i));
+        of.is_none_or(|c| {
+            matches!(c.aggregate, Aggregate::Count | Aggregate::Distinct(_) | Aggregate::Min | Aggregate::Max)
+        })
+    };
+    let columns: Vec<FieldId> = schema.ids().take(schema.fields.len() - 3).filter(is_exact).collect();
+    let mut selection = Selection { rows_max, ..Selection::default() };
+    for (which, n) in choices.iter().filter(|_| !columns.is_empty()) {
+        let column = Column { input: 0, field: columns[which.index(columns.len())] };
+        let direction = if n % 2 == 0 { Direction::Ascending } else { Direction::Descending };
+        match n % 3 {
+            0 => selection.order_by.push(SortKey { column, direction }),
+            1 => selection.having = Some(Predicate::Not(Box::new(Predicate::IsNull(column)))),
+            _ if schema.field(column.field).data_type == DataType::U64 => {
+                let literal = Literal::U64(n % 7);
+                selection.having = Some(Predicate::Compare { column, op: Compare::Ge, literal });
+            }
+            _ => selection.order_by.push(SortKey { column, direction }),
+        }
+    }
+    selection
+}
+
 fn pipelines() -> impl Strategy<Value = Pipeline> {
-    let value = prop::sample::select(vec![N, DELTA, RATIO]);
+    let values = prop::sample::subsequence(vec![N, DELTA, RATIO], 1..=3).prop_shuffle();
     let group = prop::sample::subsequence(vec![IP, PATH, N, DELTA, RATIO, OK], 0..=3);
     let top_k = prop::option::of(0usize..6);
-    (value, group, aggregates(), top_k, any::<prop::sample::Index>(), any::<bool>()).prop_map(
-        |(value, group, aggregates, k, by, value_required)| {
-            let mut p = pipeline(Some(value), &group, aggregates);
+    let choices = prop::collection::vec((any::<prop::sample::Index>(), 0u64..100), 0..4);
+    let selected = (choices, prop::option::of(0usize..5));
+    (values, group, aggregates(), top_k, any::<prop::sample::Index>(), any::<bool>(), selected).prop_map(
+        |(values, group, aggregates, k, by, value_required, (choices, rows_max))| {
+            let mut p = pipeline(None, &group, aggregates);
+            p.values = values.iter().map(|f| Value { column: column(*f), unit: tuple::Unit::None }).collect();
+            (0..).zip(&mut p.aggregates).for_each(|(i, c): (usize, _)| c.value = i % values.len());
             let by = by.index(p.aggregates.len());
             // Buckets have no order, and sketched or rounded ones are not those of the slow engine.
             let exact = !matches!(
-                p.aggregates[by],
+                p.aggregates[by].aggregate,
                 Aggregate::Hist
                     | Aggregate::Cdf
                     | Aggregate::Stddev
                     | Aggregate::Avg
                     | Aggregate::Quantile(_)
                     | Aggregate::Sum
+                    | Aggregate::Throughput
+                    | Aggregate::Share(Total::Values)
             );
             p.top_k = k.filter(|_| exact).map(|k| TopK { k, by });
             p.value_required = value_required;
+            p.selection = selection(&p, &choices, rows_max);
             p
         },
     )
+}
+
+/// With windows: their columns come first.
+fn windowed(mut p: Pipeline, window: Window) -> Pipeline {
+    let behind = |column: &mut Column| column.field.0 += 2;
+    p.selection.order_by.iter_mut().for_each(|key| behind(&mut key.column));
+    match &mut p.selection.having {
+        Some(Predicate::Compare { column, .. }) => behind(column),
+        Some(Predicate::Not(inner)) => {
+            if let Predicate::IsNull(column) = &mut **inner {
+                behind(column);
+            }
+        }
+        _ => {}
+    }
+    Pipeline { window: Some(window), ..p }
 }
 
 fn steps(time: BoxedStrategy<i64>) -> impl Strategy<Value = Vec<Step>> {
@@ -506,7 +601,7 @@ proptest! {
         steps in steps((-120i64..120).boxed()),
     ) {
         let slide_ns = if tumbling { size } else { slide.min(size) };
-        check(&Pipeline { window: Some(Window { size_ns: size, slide_ns, lateness_ns: lateness }), ..p }, &steps);
+        check(&windowed(p, Window { size_ns: size, slide_ns, lateness_ns: lateness }), &steps);
     }
 
     #[test]
@@ -514,7 +609,7 @@ proptest! {
         p in pipelines(), size in (1i64 << 60)..i64::MAX, parts in 1i64..4,
         steps in steps(prop_oneof![any::<i64>(), Just(i64::MIN), Just(i64::MAX), Just(0)].boxed()),
     ) {
-        check(&Pipeline { window: Some(Window { size_ns: size, slide_ns: size / parts, lateness_ns: 0 }), ..p }, &steps);
+        check(&windowed(p, Window { size_ns: size, slide_ns: size / parts, lateness_ns: 0 }), &steps);
     }
 }
 

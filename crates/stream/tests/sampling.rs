@@ -2,7 +2,7 @@
 
 mod tuples;
 
-use plan::{Aggregate, Compare, Literal, Pipeline, Predicate, TopK, Window};
+use plan::{Aggregate, Aggregated, Compare, Literal, Pipeline, Predicate, TopK, Total, Window};
 use stream::{Config, Engine, Loss, Output, Stretch};
 use tuples::{
     DELTA, N, PATH, Plain, Row, batch_with, column, dataflow, names, number, pipeline, rows_of, run, weighted,
@@ -135,6 +135,37 @@ fn intervals_cover_what_they_promise() {
 }
 
 #[test]
+fn shares_and_throughputs_of_groups_lie_within_their_intervals() {
+    let second = 1_000_000_000;
+    let window = Some(Window { size_ns: second, slide_ns: second, lateness_ns: 0 });
+    let flow = dataflow(vec![Pipeline { window, ..pipeline(Some(N), &[PATH], parts_of_totals()) }]);
+    let mut random = Random(48);
+    for (flows, p) in [(4000, 0.1), (1000, 0.5), (60, 0.2)] {
+        let population = population(flows, 2.0, 0.5, &mut random);
+        let (truth, _) = run(&flow, Config::default(), &population, 4096);
+        let paths = |out: &[Output]| rows_of(out, Some(0)).into_iter().map(|line| line[2].clone());
+        let (mut hits, mut all) = ([0; 3], 0);
+        for i in 0..200 {
+            let config = Config { sample: p, sample_seed: i + 1, ..Config::default() };
+            let (out, _) = run(&flow, config, &sample(&population, p, i + 1), 4096);
+            for (row, path) in paths(&out).enumerate() {
+                let true_row = paths(&truth).position(|p| p == path).expect("of the population");
+                for (hits, name) in hits.iter_mut().zip(["throughput_ns", "share", "share_n_ns"]) {
+                    let truth = number(&truth, true_row, name).expect("a number");
+                    let [low, high] = ["low", "high"].map(|end| number(&out, row, &format!("{name}_{end}")));
+                    *hits += u32::from(low.is_none_or(|l| l <= truth) && high.is_none_or(|h| truth <= h));
+                }
+                all += 1;
+            }
+        }
+        for hits in hits {
+            let covered = f64::from(hits) / f64::from(all);
+            assert!(covered >= 0.93, "{flows} flows, p = {p}: {covered:.3}");
+        }
+    }
+}
+
+#[test]
 fn what_the_capture_lacks_is_in_the_intervals_of_totals() {
     let population = population(500, 2.0, 0.5, &mut Random(7));
     let rows = sample(&population, 0.2, 1);
@@ -216,7 +247,7 @@ fn ranks_lie_within_their_bounds() {
 #[test]
 fn a_sample_is_scaled_and_every_aggregate_has_its_ends() {
     let mut p = aggregates();
-    p.aggregates.extend([Aggregate::Hist, Aggregate::Cdf, Aggregate::Rate]);
+    p.aggregates.extend([Aggregate::Hist, Aggregate::Cdf, Aggregate::Rate].map(Aggregated::from));
     let rows: Vec<Row> =
         (0..200).map(|id| Row { id, ts_end: id as i64, n: Some(5 + id % 2), ..Row::default() }).collect();
     let (out, _) = run(&dataflow(vec![p.clone()]), Config { sample: 0.5, ..Config::default() }, &rows, 64);
@@ -237,14 +268,20 @@ fn a_sample_is_scaled_and_every_aggregate_has_its_ends() {
     assert!(text("cdf_ns_low").starts_with("[[5,0.4") && text("cdf_ns_high").ends_with(",1]]"));
 }
 
+fn parts_of_totals() -> Vec<Aggregate> {
+    vec![Aggregate::Throughput, Aggregate::Share(Total::Tuples), Aggregate::Share(Total::Values)]
+}
+
 /// Every aggregate in groups, and a ranking.
 fn all_of_groups() -> Vec<Pipeline> {
     let mut p = aggregates();
-    p.aggregates.extend([Aggregate::Hist, Aggregate::Cdf, Aggregate::Rate]);
-    let by_path = pipeline(Some(N), &[PATH], p.aggregates.clone());
+    p.aggregates.extend([Aggregate::Hist, Aggregate::Cdf, Aggregate::Rate].map(Aggregated::from));
+    let by_path = Pipeline { aggregates: p.aggregates, ..pipeline(Some(N), &[PATH], Vec::new()) };
     let ranked = Pipeline { top_k: Some(TopK { k: 4, by: 1 }), ..by_path.clone() };
     let saved = Pipeline { groups_max: 3, ..ranked.clone() };
-    vec![by_path, ranked, saved]
+    let mut parts = by_path.clone();
+    parts.aggregates.extend(parts_of_totals().into_iter().map(Aggregated::from));
+    vec![by_path, ranked, saved, parts]
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub enum Unit {
     Bytes,
     /// Something per second.
     PerSecond,
+    /// Bytes per second.
+    BytesPerSecond,
     /// 0 to 1.
     Fraction,
     /// An identifier: printed as 16 hexadecimal digits.

@@ -15,13 +15,16 @@ use crate::support::{EVERYWHERE, Row, captures, rows};
 const QUERIES: [&str; 10] = [
     "PARSE http",
     "PARSE mysql_query",
-    "PARSE memcached PROCESS (diff-group: group=command), (success)",
+    "PARSE memcached PROCESS (diff-group: group=command) ORDER BY p99 DESC, (success), (ratio-share: of=(hit = true), w=1s)",
     "PARSE rpc",
     "PARSE flow",
     "PARSE tcp_conn_time, http PROCESS (diff-group: group=url), (top-k: k=5)",
-    "PARSE packet PROCESS (group-count-sum: group=src_ip, w=1s), (distinct: value=dst_port, w=2s, slide=500ms)",
+    "PARSE packet PROCESS (group-count-sum: group=src_ip, w=1s), (distinct: value=dst_port, w=2s, slide=500ms), \
+     (group-share-throughput-sum: group=src_ip, value=packet_bytes, ttl, w=2s, slide=1s) HAVING share_ttl < 90% \
+     ORDER BY throughput_packet_bytes DESC LIMIT 3 ROWS",
     "PARSE tcp_pkt_size TO *:80 LIMIT 300p PROCESS (stddev), (quantile: q=0.1,0.9)",
-    "PARSE http FROM * TO *:80 WHERE status >= 200 SAMPLE 0.5 PROCESS (diff-group: group=status)",
+    "PARSE http FROM * TO *:80 WHERE status >= 200 SAMPLE 0.5 PROCESS (diff-group: group=status), \
+     (group-count-share-throughput-top-k: group=path, by=share_response_bytes, value=request_bytes, response_bytes) LIMIT 4 ROWS",
     "PARSE tcp_flow_key",
 ];
 

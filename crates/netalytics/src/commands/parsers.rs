@@ -61,6 +61,7 @@ fn kind(field: &Field) -> &'static str {
         (Unit::EpochNanoseconds, _) => "time (ns since 1970)",
         (Unit::Bytes, _) => "bytes",
         (Unit::PerSecond, _) => "per second",
+        (Unit::BytesPerSecond, _) => "bytes per second",
         (Unit::Fraction, _) => "share of 1",
         (_, DataType::Hashes) => "hashes (16 hex digits each)",
         (Unit::Id, _) => "id (16 hex digits)",
@@ -129,6 +130,7 @@ fn unit_name(unit: Unit) -> &'static str {
         Unit::EpochNanoseconds => "epoch_ns",
         Unit::Bytes => "bytes",
         Unit::PerSecond => "per_second",
+        Unit::BytesPerSecond => "bytes_per_second",
         Unit::Fraction => "fraction",
         Unit::Id => "id",
     }

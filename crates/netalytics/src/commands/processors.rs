@@ -33,7 +33,14 @@ const USAGES: &[Usage] = &[
     usage("hist", &["value"], "PARSE memcached_get PROCESS (hist)"),
     usage("cdf", &["value"], "PARSE tcp_conn_time PROCESS (diff-cdf)"),
     usage("success", &[], "PARSE http PROCESS (group-count-success: group=server_ip)"),
-    usage("top-k", &["k", "key", "groups_max"], "PARSE http_get PROCESS (top-k: k=10, w=10s)"),
+    usage(
+        "ratio",
+        &["of"],
+        "PARSE http PROCESS (group-ratio: group=host, of=(status >= 500) AS failed, (status >= 400) AS refused)",
+    ),
+    usage("throughput", &["value"], "PARSE tcp_pkt_size PROCESS (group-throughput: group=srcIP, w=10s)"),
+    usage("share", &["value"], "PARSE http PROCESS (group-count-share: group=url_template)"),
+    usage("top-k", &["k", "by", "key", "groups_max"], "PARSE http_get PROCESS (top-k: k=10, w=10s)"),
     usage(
         "workload-profile",
         &["k", "key", "near", "groups_max"],
@@ -60,7 +67,8 @@ pub fn list(flags: &ListFlags) -> anyhow::Result<Ended> {
 fn text(blocks: &[&BlockDoc]) -> String {
     let mut out = String::from(
         "A processor is a chain of blocks joined with -, and arguments: PROCESS (diff-group: group=url, w=10s)\n\
-         Several processors, separated by commas, each give a result of their own.\n\nBlocks:\n\n",
+         Several processors, separated by commas, each give a result of their own. Behind each of them HAVING, ORDER BY\n\
+         and LIMIT n ROWS choose among its rows: PROCESS (diff-group) HAVING count > 9 ORDER BY p99 DESC LIMIT 20 ROWS\n\nBlocks:\n\n",
     );
     let item = |block: &&BlockDoc| {
         let reads = match usage_of(block).map_or(&[][..], |u| u.args) {

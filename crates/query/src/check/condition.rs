@@ -290,7 +290,7 @@ fn literal(field: &Field, unit_written: bool, value: &Atom) -> Result<Literal, O
         DataType::Text => Err(Some(format!("write '{text}'"))),
         DataType::Bool if text.eq_ignore_ascii_case("true") => Ok(Literal::Bool(true)),
         DataType::Bool if text.eq_ignore_ascii_case("false") => Ok(Literal::Bool(false)),
-        DataType::F64 if !matches!(field.unit, Unit::Nanoseconds | Unit::Bytes | Unit::EpochNanoseconds) => {
+        DataType::F64 if matches!(field.unit, Unit::None | Unit::PerSecond | Unit::Fraction | Unit::Id) => {
             let percent = text.ends_with('%') && field.unit != Unit::Fraction;
             literal::real(text).ok().filter(|_| !percent).map(Literal::F64).ok_or(None)
         }
@@ -316,7 +316,7 @@ fn integer(unit: Unit, unit_written: bool, text: &str) -> Result<i128, Bad> {
             Err(Bad::NoUnit) if unit_written || bare() == Ok(0) => bare(),
             result => result,
         },
-        Unit::Bytes => match literal::size_bytes(text).map(i128::from) {
+        Unit::Bytes | Unit::BytesPerSecond => match literal::size_bytes(text).map(i128::from) {
             Err(Bad::NoUnit) => bare(),
             result => result,
         },
@@ -354,6 +354,7 @@ fn wanted(field: &Field) -> &'static str {
         (_, Unit::Nanoseconds) => "a duration such as 100ms or 1.5s",
         (_, Unit::EpochNanoseconds) => "a time such as '2026-01-31T12:00:00Z'",
         (_, Unit::Bytes) => "a size such as 1500, 10kB or 4KiB",
+        (_, Unit::BytesPerSecond) => "bytes per second such as 1500, 10kB or 4MB",
         (_, Unit::Id) => "an id of 16 hexadecimal digits",
         (_, Unit::Fraction) => "a share such as 0.95 or 95%",
         (DataType::F64, _) => "a number",

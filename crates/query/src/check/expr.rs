@@ -48,7 +48,7 @@ impl Type {
 
     /// Whether it can be computed with.
     pub(super) fn is_number(self) -> bool {
-        self.is_plain_number() || matches!(self.unit, Unit::Nanoseconds | Unit::Bytes)
+        self.is_plain_number() || matches!(self.unit, Unit::Nanoseconds | Unit::Bytes | Unit::BytesPerSecond)
     }
 
     /// The type of both, if they have one.

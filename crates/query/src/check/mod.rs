@@ -11,6 +11,7 @@ mod members;
 mod names;
 mod processor;
 mod rows;
+mod selection;
 mod workload;
 
 use std::sync::Arc;

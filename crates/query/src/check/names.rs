@@ -9,6 +9,7 @@ use super::computing::Computing;
 use super::members;
 use crate::aliases;
 use crate::ast::Atom;
+use crate::blocks::BLOCKS;
 use crate::error::quoted;
 use crate::nearest::{did_you_mean, nearest, one_of};
 use crate::{Diagnostic, Hosts};
@@ -30,6 +31,17 @@ pub(super) struct Scope<'a> {
     pub hosts: &'a dyn Hosts,
     /// The columns that are computed, as they are met.
     pub computing: &'a Computing,
+    /// What its fields are.
+    of: Of,
+}
+
+/// What the fields of a scope are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    /// Those of the query's parsers.
+    Parsers,
+    /// The columns of a processor's results.
+    Results,
 }
 
 /// A field that was found.
@@ -50,7 +62,21 @@ impl<'a> Scope<'a> {
         hosts: &'a dyn Hosts,
         computing: &'a Computing,
     ) -> Scope<'a> {
-        Scope { inputs, known, complete: complete && !inputs.is_empty(), only: None, text, hosts, computing }
+        let complete = complete && !inputs.is_empty();
+        Scope { inputs, known, complete, only: None, text, hosts, computing, of: Of::Parsers }
+    }
+
+    /// The columns of a processor's results, in the same query; not `complete` where some of it was not understood.
+    pub(super) fn of_results<'b>(
+        self,
+        schema: &'b [Arc<Schema>; 1],
+        complete: bool,
+        computing: &'b Computing,
+    ) -> Scope<'b>
+    where
+        'a: 'b,
+    {
+        Scope { inputs: schema, known: &[], complete, only: None, computing, of: Of::Results, ..self }
     }
 
     /// The same for another text, with the fields of one input only.
@@ -94,10 +120,10 @@ impl<'a> Scope<'a> {
 
     /// The field called `name`. The error is `None` where one about PARSE says enough.
     pub(super) fn find(&self, name: &Atom) -> Result<Named, Option<Diagnostic>> {
-        if self.searched().any(|(_, schema)| schema.family(&name.text).is_some()) {
+        if self.of == Of::Parsers && self.searched().any(|(_, schema)| schema.family(&name.text).is_some()) {
             return self.member(name);
         }
-        match name.text.split_once('.') {
+        match name.text.split_once('.').filter(|_| self.of == Of::Parsers) {
             Some((parser, field)) => self.qualified(name, parser, field),
             None => self.unqualified(name),
         }
@@ -112,7 +138,9 @@ impl<'a> Scope<'a> {
     fn unqualified(&self, name: &Atom) -> Result<Named, Option<Diagnostic>> {
         let by_name = self.searched().find_map(|(i, schema)| by_name(i, schema, &name.text));
         let by_alias = || self.searched().find_map(|(i, schema)| by_alias(i, schema, &name.text));
-        by_name.or_else(by_alias).ok_or_else(|| self.complete.then(|| self.unknown(name)))
+        let by_unit =
+            || (self.of == Of::Results).then(|| without_unit(&self.inputs[0], &name.text)).flatten();
+        by_name.or_else(by_unit).or_else(by_alias).ok_or_else(|| self.complete.then(|| self.unknown(name)))
     }
 
     fn qualified(&self, name: &Atom, parser: &str, field: &str) -> Result<Named, Option<Diagnostic>> {
@@ -141,6 +169,9 @@ impl<'a> Scope<'a> {
     }
 
     fn unknown(&self, name: &Atom) -> Diagnostic {
+        if self.of == Of::Results {
+            return no_column(name, &self.inputs[0]);
+        }
         if let [schema] = self.inputs {
             let error = no_field(name, &name.text, schema);
             return match self.elsewhere(&name.text) {
@@ -184,6 +215,38 @@ fn by_name(input: usize, schema: &Schema, name: &str) -> Option<Named> {
 fn by_alias(input: usize, schema: &Schema, name: &str) -> Option<Named> {
     let field = aliases::meant_by(name).iter().find_map(|field| schema.find(field))?;
     Some(Named { column: column(input, field), unit_written: true })
+}
+
+/// A result's column whose unit is left off.
+fn without_unit(schema: &Schema, name: &str) -> Option<Named> {
+    let place = schema.fields.iter().position(|field| names_result(name, field))?;
+    Some(Named { column: column(0, FieldId(place as u16)), unit_written: false })
+}
+
+/// Whether a name means a result's column; its unit may be left off.
+pub(super) fn names_result(name: &str, field: &Field) -> bool {
+    let bare = ["_ns", "_bytes"].iter().find_map(|unit| field.name.strip_suffix(unit));
+    field.name.eq_ignore_ascii_case(name) || bare.is_some_and(|bare| bare.eq_ignore_ascii_case(name))
+}
+
+/// A name that no column of a processor's results has.
+fn no_column(name: &Atom, schema: &Schema) -> Diagnostic {
+    let message = format!("the results of {} have no column {}", quoted(&schema.name), quoted(&name.text));
+    let error = Diagnostic::new(name.span, message);
+    let columns = || schema.fields.iter().map(|f| f.name.as_ref());
+    let word = name.text.to_ascii_lowercase();
+    let percent = word.strip_prefix('p').filter(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
+    let missing = match percent {
+        Some(percent) => Some(format!("the block `quantile` with q=0.{percent} computes it")),
+        None => BLOCKS
+            .iter()
+            .find(|b| b.block.is_aggregate() && b.name == word)
+            .map(|b| format!("the block `{}` computes it", b.name)),
+    };
+    match did_you_mean(&name.text, columns()).filter(|_| missing.is_none()) {
+        Some(hint) => error.hint(hint),
+        None => error.expected(one_of(columns())).maybe_hint(missing),
+    }
 }
 
 fn no_field(name: &Atom, field: &str, schema: &Schema) -> Diagnostic {

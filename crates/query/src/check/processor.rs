@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use plan::{Aggregate, Column, GroupBy, Pipeline, Predicate, TopK, Value, Window};
+use plan::{
+    Aggregate, Aggregated, Column, GroupBy, Pipeline, Predicate, Selection, TopK, Total, Value, Window,
+    result,
+};
 use tuple::{DataType, Schema, Unit};
 
-use super::condition::{builtin, implies, kind};
-use super::names::Scope;
+use super::condition::{Conditions, builtin, implies, kind};
+use super::names::{self, Scope};
 use super::rows;
 use crate::ast::{self, Arg, Atom};
 use crate::blocks::{self, ARGS, Block, Placed};
@@ -23,6 +26,8 @@ pub(super) const K: usize = 10;
 pub(super) const K_MAX: i128 = 1_000_000;
 /// What `quantile` computes.
 const QUANTILES: [f64; 3] = [0.5, 0.95, 0.99];
+/// Most values of one processor.
+const VALUES_MAX: usize = 16;
 /// Most quantiles of one processor.
 const QUANTILES_MAX: usize = 32;
 /// How long windows wait.
@@ -57,7 +62,7 @@ pub(super) fn list(
         let errors_before = errors.len();
         let chain = blocks::chain(&ast.name, errors);
         let chain_is_whole = errors.len() == errors_before;
-        let reader = ProcessorReader { scope, errors, ast, chain, chain_is_whole };
+        let reader = ProcessorReader { scope, errors, ast, chain, chain_is_whole, errors_before };
         checked.extend(reader.read());
     }
     if let Some(error) = parts_and_wholes(&checked, scope, filter) {
@@ -111,7 +116,9 @@ pub(super) struct ProcessorReader<'a> {
     pub(super) ast: &'a ast::Processor,
     pub(super) chain: Vec<Placed>,
     /// Whether every block of the name is known; else what is missing may be among the others.
-    chain_is_whole: bool,
+    pub(super) chain_is_whole: bool,
+    /// How many errors there were before this processor.
+    pub(super) errors_before: usize,
 }
 
 impl<'a> ProcessorReader<'a> {
@@ -122,29 +129,35 @@ impl<'a> ProcessorReader<'a> {
             return self.workload_profile();
         }
         self.needs("k", Block::TopK);
+        self.needs("by", Block::TopK);
+        self.needs("of", Block::Ratio);
         self.needs("q", Block::Quantile);
         self.needs("near", Block::WorkloadProfile);
         let (group, key_is_group) = self.group();
-        let value = self.value();
-        let distinct = self.distinct(&group, key_is_group);
+        let given = self.arg("value").map(|arg| (arg, self.columns(arg)));
+        let given = given.as_ref().map(|(arg, columns)| (*arg, columns.as_slice()));
+        let values = self.values(given);
+        let distinct = self.distinct(&group, key_is_group, given);
         let success = self.success();
-        let (aggregates, by) = self.aggregates(value, distinct, success.clone().map(|s| s.1));
-        let top_k = self.top_k(&aggregates, by);
+        let (aggregates, by) = self.aggregates(&values, &distinct, success.clone().map(|s| s.1));
         let window = self.window();
         let groups_max = self.whole_number("groups_max", GROUPS_MAX).unwrap_or(GROUPS);
-        let uses_value = aggregates.iter().any(takes_value) || self.has(Block::Diff);
-        let value = value.filter(|_| uses_value);
-        let processor = Pipeline {
+        let uses_value = aggregates.iter().any(|a| a.aggregate.takes_value()) || self.has(Block::Diff);
+        let values = values.iter().filter(|_| uses_value);
+        let mut processor = Pipeline {
             name: self.ast.name.text.clone(),
-            value: value.map(|column| Value { column, unit: self.scope.field(column).unit }),
+            values: values.map(|c| Value { column: *c, unit: self.scope.field(*c).unit }).collect(),
             value_required: self.has(Block::Diff),
             group: self.named(&group),
             aggregates,
-            top_k,
+            top_k: None,
             window,
             groups_max,
+            selection: Selection::default(),
             profile: None,
         };
+        processor.top_k = self.top_k(&processor, by);
+        processor.selection = self.selection(&processor);
         let success = success.and_then(|(input, _)| Some((input, self.place(Block::Success)?)));
         (!self.chain.is_empty()).then_some(Checked { processor, success })
     }
@@ -222,30 +235,41 @@ impl<'a> ProcessorReader<'a> {
         columns.iter().map(|c| GroupBy { column: *c, name: name(*c) }).collect()
     }
 
-    /// The column whose values are aggregated.
-    fn value(&mut self) -> Option<Column> {
-        let given = self.arg("value");
-        let column = given.and_then(|arg| self.column(arg));
-        if given.is_some() && column.is_none() {
-            return None;
+    /// The columns whose values are aggregated; `given` by `value=`.
+    fn values(&mut self, given: Option<(&Arg, &[Column])>) -> Vec<Column> {
+        if given.is_some_and(|(arg, columns)| columns.len() < arg.values.len()) {
+            return Vec::new();
         }
         if self.has(Block::Diff) {
-            return self.difference(given, column);
+            return self.difference(given).into_iter().collect();
         }
         let user = self.chain.iter().map(|p| p.block).find(|b| b.needs_value());
-        let (Some(arg), Some(column)) = (given, column) else {
-            let measure = self.default_of(|s| s.measure);
+        let Some((arg, columns)) = given else {
+            let has_flow = |field: tuple::FieldId, s: &Schema| s.field(field).unit != Unit::Nanoseconds;
+            let measure = match self.has(Block::Throughput) {
+                true => self.default_of(|s| s.measure.filter(|field| has_flow(*field, s))),
+                false => self.default_of(|s| s.measure),
+            };
+            let user = if self.has(Block::Throughput) { Some(Block::Throughput) } else { user };
             if let Some(block) = user.filter(|_| measure.is_none() && self.scope.is_complete()) {
                 let place = self.place(block).unwrap_or_default();
                 let error = Diagnostic::new(place, format!("`{}` needs `value=`", block.name()));
-                let numbers =
-                    self.examples(|f| matches!(f.data_type, DataType::U64 | DataType::I64 | DataType::F64));
+                let is_number =
+                    |f: &tuple::Field| matches!(f.data_type, DataType::U64 | DataType::I64 | DataType::F64);
+                let numbers = match block {
+                    Block::Throughput => self.examples(|f| f.unit == Unit::Bytes),
+                    _ => self.examples(is_number),
+                };
                 self.errors.push(error.hint(format!("name the column, as in value={}", one_of(numbers))));
             }
-            return measure;
+            return measure.into_iter().collect();
         };
-        if user.is_some() || self.has_statistics() {
-            return self.numeric(arg, column);
+        if let Some(beyond) = arg.values.get(VALUES_MAX) {
+            self.errors.push(Diagnostic::new(beyond.span, format!("more than {VALUES_MAX} values")));
+        }
+        if user.is_some() || self.has(Block::Share) || self.has_statistics() {
+            let numeric = arg.values.iter().zip(columns).filter_map(|(atom, c)| self.numeric(atom, *c));
+            return numeric.collect();
         }
         if !self.has(Block::Distinct) && self.chain_is_whole {
             let error = Diagnostic::new(
@@ -257,12 +281,16 @@ impl<'a> ProcessorReader<'a> {
                 quoted(&format!("sum-{}", self.ast.name.text))
             )));
         }
-        Some(column)
+        columns.to_vec()
     }
 
     /// The value of `diff`.
-    fn difference(&mut self, given: Option<&Arg>, column: Option<Column>) -> Option<Column> {
-        if let (Some(arg), Some(column)) = (given, column) {
+    fn difference(&mut self, given: Option<(&Arg, &[Column])>) -> Option<Column> {
+        if let Some((arg, &[column, ..])) = given {
+            if let [_, second, ..] = arg.values.as_slice() {
+                let error = Diagnostic::new(second.span, "`diff` has one value, the difference");
+                self.errors.push(error.hint("leave `diff` out, or ask in several processors"));
+            }
             let field = self.scope.field(column);
             if field.unit != Unit::Nanoseconds {
                 let message =
@@ -282,7 +310,7 @@ impl<'a> ProcessorReader<'a> {
         found
     }
 
-    fn numeric(&mut self, arg: &Arg, column: Column) -> Option<Column> {
+    fn numeric(&mut self, name: &Atom, column: Column) -> Option<Column> {
         let field = self.scope.field(column);
         let numeric = matches!(field.data_type, DataType::U64 | DataType::I64 | DataType::F64)
             && field.unit != Unit::Id;
@@ -292,14 +320,18 @@ impl<'a> ProcessorReader<'a> {
             .iter()
             .map(|p| p.block)
             .find(|b| b.needs_value() && !matches!(b, Block::Min | Block::Max));
+        if numeric && field.unit == Unit::Nanoseconds && self.has(Block::Throughput) {
+            let message = format!("`throughput` of `{}`, which is {}", field.name, kind(field));
+            let error = Diagnostic::new(name.span, message);
+            self.errors.push(error.expected("bytes, or another number that adds up"));
+            return None;
+        }
         if numeric && !(ordered_only && (offender.is_some() || self.has_statistics())) {
             return Some(column);
         }
         let block = offender.or(self.chain.first().map(|p| p.block)).map_or("", Block::name);
-        let error = Diagnostic::new(
-            arg.values[0].span,
-            format!("`{block}` of `{}`, which is {}", field.name, kind(field)),
-        );
+        let error =
+            Diagnostic::new(name.span, format!("`{block}` of `{}`, which is {}", field.name, kind(field)));
         self.errors.push(match ordered_only {
             true => error.hint("points in time have a `min` and a `max` only"),
             false => {
@@ -309,8 +341,13 @@ impl<'a> ProcessorReader<'a> {
         None
     }
 
-    /// The column whose values `distinct` counts: `value=`, else `key=`, else the parser's key.
-    fn distinct(&mut self, group: &[Column], key_is_group: bool) -> Option<Column> {
+    /// The columns whose values `distinct` counts: `value=`, else `key=`, else the parser's key.
+    fn distinct(
+        &mut self,
+        group: &[Column],
+        key_is_group: bool,
+        value: Option<(&Arg, &[Column])>,
+    ) -> Vec<Column> {
         let key = self.arg("key").filter(|_| !key_is_group);
         let Some(place) = self.place(Block::Distinct) else {
             if let Some(key) = key.filter(|_| self.chain_is_whole) {
@@ -322,26 +359,25 @@ impl<'a> ProcessorReader<'a> {
                 };
                 self.errors.push(error.hint(hint));
             }
-            return None;
+            return Vec::new();
         };
-        let arg = self.arg("value").filter(|_| !self.has(Block::Diff)).or(key);
-        let column = match arg {
-            Some(arg) => self.column(arg),
-            None => self.default_of(|s| s.key),
+        let value = value.filter(|_| !self.has(Block::Diff)).map(|(_, columns)| columns.to_vec());
+        let is_default = value.is_none() && key.is_none();
+        let columns = match (value, key) {
+            (Some(columns), _) => columns,
+            (None, Some(key)) => self.column(key).into_iter().collect(),
+            (None, None) => self.default_of(|s| s.key).into_iter().collect(),
         };
-        let Some(column) = column else {
-            if arg.is_none() && self.scope.is_complete() {
-                let hint = format!("name the column, as in value={}", one_of(self.examples(|_| true)));
-                self.errors.push(Diagnostic::new(place, "`distinct` needs `value=`").hint(hint));
-            }
-            return None;
-        };
-        if group.contains(&column) {
-            let name = &self.scope.field(column).name;
+        if columns.is_empty() && is_default && self.scope.is_complete() {
+            let hint = format!("name the column, as in value={}", one_of(self.examples(|_| true)));
+            self.errors.push(Diagnostic::new(place, "`distinct` needs `value=`").hint(hint));
+        }
+        for column in columns.iter().filter(|column| group.contains(column)) {
+            let name = &self.scope.field(*column).name;
             let error = Diagnostic::new(place, format!("within each `{name}` there is one `{name}`"));
             self.errors.push(error.hint("name another column to count with value="));
         }
-        Some(column)
+        columns
     }
 
     /// What a success is, and of which input.
@@ -364,36 +400,67 @@ impl<'a> ProcessorReader<'a> {
     /// What is computed, and the place of what `top-k` ranks by.
     fn aggregates(
         &mut self,
-        value: Option<Column>,
-        distinct: Option<Column>,
+        values: &[Column],
+        distinct: &[Column],
         success: Option<Predicate>,
-    ) -> (Vec<Aggregate>, Option<usize>) {
-        let quantiles = self.quantiles();
+    ) -> (Vec<Aggregated>, Option<usize>) {
+        let (quantiles, ratios) = (self.quantiles(), self.ratios());
+        let total = if self.arg("value").is_some() { Total::Values } else { Total::Tuples };
         let mut aggregates = Vec::new();
         let mut by = None;
         for block in self.chain.iter().map(|p| p.block) {
-            match block {
-                Block::Diff | Block::Group | Block::WorkloadProfile => {}
-                Block::TopK => by = aggregates.len().checked_sub(1),
-                Block::Count => aggregates.push(Aggregate::Count),
-                Block::Sum => aggregates.push(Aggregate::Sum),
-                Block::Avg => aggregates.push(Aggregate::Avg),
-                Block::Min => aggregates.push(Aggregate::Min),
-                Block::Max => aggregates.push(Aggregate::Max),
-                Block::Stddev => aggregates.push(Aggregate::Stddev),
-                Block::Rate => aggregates.push(Aggregate::Rate),
-                Block::Hist => aggregates.push(Aggregate::Hist),
-                Block::Cdf => aggregates.push(Aggregate::Cdf),
-                Block::Distinct => aggregates.extend(distinct.map(Aggregate::Distinct)),
-                Block::Success => aggregates.extend(success.clone().map(Aggregate::Success)),
-                Block::Quantile => aggregates.extend(quantiles.iter().copied().map(Aggregate::Quantile)),
-            }
+            let of_block: Vec<Aggregate> = match block {
+                Block::Diff | Block::Group | Block::WorkloadProfile => Vec::new(),
+                Block::TopK => {
+                    by = aggregates.len().checked_sub(1);
+                    Vec::new()
+                }
+                Block::Count => vec![Aggregate::Count],
+                Block::Sum => vec![Aggregate::Sum],
+                Block::Avg => vec![Aggregate::Avg],
+                Block::Min => vec![Aggregate::Min],
+                Block::Max => vec![Aggregate::Max],
+                Block::Stddev => vec![Aggregate::Stddev],
+                Block::Rate => vec![Aggregate::Rate],
+                Block::Hist => vec![Aggregate::Hist],
+                Block::Cdf => vec![Aggregate::Cdf],
+                Block::Throughput => vec![Aggregate::Throughput],
+                Block::Share => vec![Aggregate::Share(total)],
+                Block::Distinct => distinct.iter().copied().map(Aggregate::Distinct).collect(),
+                Block::Success => success.clone().into_iter().map(Aggregate::Success).collect(),
+                Block::Quantile => quantiles.iter().copied().map(Aggregate::Quantile).collect(),
+                Block::Ratio => {
+                    aggregates.extend(ratios.iter().cloned());
+                    Vec::new()
+                }
+            };
+            of_values(of_block, values, &mut aggregates);
         }
         if self.chain.iter().any(|p| p.block.is_aggregate()) {
             return (aggregates, by);
         }
-        let statistics = self.has_statistics() && value.is_some();
-        (if statistics { default_statistics() } else { vec![Aggregate::Count] }, Some(0))
+        let statistics = self.has_statistics() && !values.is_empty();
+        let usual = if statistics { default_statistics() } else { vec![Aggregate::Count] };
+        of_values(usual, values, &mut aggregates);
+        (aggregates, Some(0))
+    }
+
+    /// What `ratio` computes.
+    fn ratios(&mut self) -> Vec<Aggregated> {
+        let Some(place) = self.place(Block::Ratio) else { return Vec::new() };
+        let Some(arg) = self.arg("of") else {
+            let error = Diagnostic::new(place, "`ratio` needs `of=`");
+            self.errors.push(error.hint("name a condition in brackets, as in of=(response_time > 100ms)"));
+            return Vec::new();
+        };
+        let mut ratios = Vec::new();
+        for condition in &arg.columns {
+            let checked = Conditions::new(self.scope, self.errors).check(&condition.expr);
+            let name = condition.name.as_ref().map(|name| name.text.clone());
+            let aggregate = checked.map(Aggregate::Ratio);
+            ratios.extend(aggregate.map(|aggregate| Aggregated { aggregate, value: 0, name }));
+        }
+        ratios
     }
 
     /// Whether the chain names no aggregate and means the usual ones.
@@ -423,7 +490,7 @@ impl<'a> ProcessorReader<'a> {
         quantiles
     }
 
-    fn top_k(&mut self, aggregates: &[Aggregate], by: Option<usize>) -> Option<TopK> {
+    fn top_k(&mut self, processor: &Pipeline, by: Option<usize>) -> Option<TopK> {
         let placed = self.chain.iter().find(|p| p.block == Block::TopK).copied()?;
         let given = self.whole_number("k", K_MAX);
         if let (Some(named), Some(arg)) = (placed.k, self.arg("k")) {
@@ -434,20 +501,50 @@ impl<'a> ProcessorReader<'a> {
             let error = Diagnostic::new(placed.span, "that many groups cannot be kept");
             self.errors.push(error.expected(format!("a number from 1 to {K_MAX}")));
         }
+        let k = placed.k.or(given).unwrap_or(K);
+        if let Some(arg) = self.arg("by") {
+            return Some(TopK { k, by: self.ranked_by(arg, processor)? });
+        }
         let by = by.or_else(|| {
             let first = self.chain.iter().find(|p| p.block.is_aggregate() || p.block == Block::TopK);
             if self.chain_is_whole && first.is_some_and(|p| p.block == Block::TopK) {
                 let error = Diagnostic::new(placed.span, "`top-k` before the aggregates: by which of them?");
-                self.errors.push(error.hint("it ranks by the one before it, as in `group-sum-top-k`"));
+                let hint =
+                    "it ranks by the one before it, as in `group-sum-top-k`, or by the one that by= names";
+                self.errors.push(error.hint(hint));
             }
             None
         })?;
-        if matches!(aggregates.get(by), Some(Aggregate::Hist | Aggregate::Cdf)) {
+        if processor.aggregates.get(by).is_some_and(|a| a.aggregate.is_distribution()) {
             let error = Diagnostic::new(placed.span, "a distribution has no rank");
             self.errors
                 .push(error.hint("put `top-k` behind another aggregate, as in `group-count-top-k-hist`"));
         }
-        Some(TopK { k: placed.k.or(given).unwrap_or(K), by })
+        Some(TopK { k, by })
+    }
+
+    /// The place of the aggregate that `by=` names.
+    fn ranked_by(&mut self, arg: &Arg, processor: &Pipeline) -> Option<usize> {
+        let name = self.single(arg)?;
+        let schema = result::schema(processor, result::Intervals::None, &|c| self.scope.field(c).clone());
+        let first = result::first_aggregate(processor);
+        let columns = &schema.fields[first..first + processor.aggregates.len()];
+        let is_ranked = |place: &usize| !processor.aggregates[*place].aggregate.is_distribution();
+        let found = columns.iter().position(|field| names::names_result(&name.text, field));
+        if found.is_some_and(|place| is_ranked(&place)) || !self.chain_is_whole {
+            return found;
+        }
+        let ranked = (0..columns.len()).filter(is_ranked).map(|place| columns[place].name.as_ref());
+        let message = match found {
+            Some(_) => "a distribution has no rank".to_owned(),
+            None => format!("{} is nothing that {} computes", quoted(&name.text), quoted(&processor.name)),
+        };
+        let error = Diagnostic::new(name.span, message);
+        self.errors.push(match did_you_mean(&name.text, ranked.clone()).filter(|_| found.is_none()) {
+            Some(hint) => error.hint(hint),
+            None => error.expected(one_of(ranked)),
+        });
+        None
     }
 
     pub(super) fn window(&mut self) -> Option<Window> {
@@ -578,9 +675,12 @@ fn is_called(arg: &Arg, name: &str) -> bool {
     arg.name.text.eq_ignore_ascii_case(name)
 }
 
-fn takes_value(aggregate: &Aggregate) -> bool {
-    use Aggregate::{Avg, Cdf, Hist, Max, Min, Quantile, Stddev, Sum};
-    matches!(aggregate, Sum | Avg | Min | Max | Stddev | Quantile(_) | Hist | Cdf)
+/// Each of them for each value, if it looks at one.
+fn of_values(aggregates: Vec<Aggregate>, values: &[Column], to: &mut Vec<Aggregated>) {
+    for aggregate in aggregates {
+        let times = if aggregate.takes_value() { values.len() } else { 1 };
+        to.extend((0..times).map(|value| Aggregated { aggregate: aggregate.clone(), value, name: None }));
+    }
 }
 
 /// What is computed when nothing else is said.

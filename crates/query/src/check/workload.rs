@@ -1,6 +1,6 @@
 //! The processor `workload-profile`: which columns of its parser it reads.
 
-use plan::{Column, Pipeline, Profile};
+use plan::{Column, Pipeline, Profile, Selection};
 use tuple::common;
 
 use super::condition::builtin;
@@ -25,12 +25,13 @@ impl ProcessorReader<'_> {
             let error = Diagnostic::new(place, "`workload-profile` stands alone");
             self.errors.push(error.hint("write the other blocks as a processor of their own"));
         }
-        for name in ["group", "value", "q", "slide"] {
+        for name in ["group", "value", "q", "slide", "by", "of"] {
             if let Some(arg) = self.arg(name) {
                 let message = format!("`{name}` is of no use with `workload-profile`");
                 self.errors.push(Diagnostic::new(arg.name.span, message));
             }
         }
+        self.nothing_is_selected();
         let key = self.arg("key").and_then(|arg| self.column(arg));
         let k = self.whole_number("k", K_MAX).unwrap_or(K);
         let (near, window) = (self.near(), self.window());
@@ -74,12 +75,13 @@ impl ProcessorReader<'_> {
         let processor = Pipeline {
             name,
             value_required: false,
-            value: None,
+            values: Vec::new(),
             group: Vec::new(),
             aggregates: Vec::new(),
             top_k: None,
             window,
             groups_max,
+            selection: Selection::default(),
             profile: Some(profile),
         };
         Some(Checked { processor, success: None })

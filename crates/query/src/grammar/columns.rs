@@ -46,20 +46,24 @@ impl Reader<'_> {
     pub(super) fn order_keys(&mut self) -> Vec<(Expr, Direction)> {
         let mut keys = Vec::new();
         loop {
-            match self.expr(Within::Columns) {
-                Some(key) => {
-                    let descends = self.eat_word("desc").is_some();
-                    if !descends {
-                        self.eat_word("asc");
-                    }
-                    keys.push((key, if descends { Direction::Descending } else { Direction::Ascending }));
-                }
-                None => self.skip_to(&[',', ')', ';']),
-            }
+            keys.extend(self.order_key());
             if self.eat(',').is_none() || self.at_end_of_list() {
                 return keys;
             }
         }
+    }
+
+    /// `expr [ASC|DESC]`.
+    pub(super) fn order_key(&mut self) -> Option<(Expr, Direction)> {
+        let Some(key) = self.expr(Within::Columns) else {
+            self.skip_to(&[',', ')', ';']);
+            return None;
+        };
+        let descends = self.eat_word("desc").is_some();
+        if !descends {
+            self.eat_word("asc");
+        }
+        Some((key, if descends { Direction::Descending } else { Direction::Ascending }))
     }
 
     /// What follows LIMIT.

@@ -9,6 +9,7 @@
 mod columns;
 mod expr;
 mod processor;
+mod selection;
 
 use crate::ast::{Atom, Query};
 use crate::lexer::{self, Kind, Shape, Token};
@@ -17,6 +18,8 @@ use crate::{Diagnostic, Span, error};
 
 /// The clauses, in the order they are usually written.
 const CLAUSES: [&str; 9] = ["PARSE", "SELECT", "FROM", "TO", "WHERE", "ORDER", "LIMIT", "SAMPLE", "PROCESS"];
+/// The clause that only processors have.
+const HAVING: &str = "HAVING";
 /// Clauses that are to come.
 const RESERVED: [&str; 5] = ["SINCE", "UNTIL", "BASELINE", "BUDGET", "ERROR"];
 
@@ -47,7 +50,7 @@ impl<'a> Reader<'a> {
             match self.clause_of(&token) {
                 Some(clause) => {
                     self.at = token.span.end;
-                    if given.contains(&clause) && clause != "WHERE" {
+                    if given.contains(&clause) && !["WHERE", HAVING].contains(&clause) {
                         self.report(Diagnostic::new(token.span, format!("{clause} is given twice")));
                     }
                     given.push(clause);
@@ -77,8 +80,9 @@ impl<'a> Reader<'a> {
             "WHERE" => query.filters.extend(self.condition_clause()),
             "SELECT" => query.select.extend(self.select()),
             "ORDER" => query.order.extend(self.order_by()),
-            "LIMIT" => self.limits(query),
+            "LIMIT" => self.limits_behind(query),
             "SAMPLE" => query.sample = self.sample().or(query.sample.take()),
+            HAVING => self.having_without_processor(),
             _ => query.processors.extend(self.processors()),
         }
     }
@@ -197,7 +201,8 @@ impl<'a> Reader<'a> {
     fn clause_of(&self, token: &Token) -> Option<&'static str> {
         let word = &self.text[token.span.range()];
         let is_word = token.kind == Kind::Word;
-        CLAUSES.into_iter().find(|clause| is_word && clause.eq_ignore_ascii_case(word))
+        let clauses = CLAUSES.into_iter().chain([HAVING]);
+        clauses.into_iter().find(|clause| is_word && clause.eq_ignore_ascii_case(word))
     }
 
     fn peek(&self, shape: Shape) -> Token {

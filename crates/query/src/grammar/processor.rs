@@ -1,8 +1,9 @@
 //! The grammar of PROCESS. A value list goes on until the next `name=`.
 //!
 //! ```text
-//! processors = processor {[,] processor}       processor = "(" name [":" args] ")" | name
+//! processors = processor [selection] {[,] processor [selection]}       processor = "(" name [":" args] ")" | name
 //! args       = name "=" values {, name "=" values}      values = value {, value} | "(" value {, value} ")"
+//!            | of "=" condition [AS name] {, condition [AS name]}      each condition in brackets
 //! ```
 
 use plan::Compare;
@@ -25,9 +26,13 @@ impl Reader<'_> {
                 continue;
             }
             if let Some(open) = self.eat('(') {
-                processors.extend(self.bracketed(open));
+                let mut processor = self.bracketed(open);
+                processor.iter_mut().for_each(|processor| self.selection(processor));
+                processors.extend(processor);
             } else if let Some(name) = self.atom(Shape::Name) {
-                processors.push(self.bare(name));
+                let mut processor = self.bare(name);
+                self.selection(&mut processor);
+                processors.push(processor);
             } else {
                 self.unexpected(WHAT);
                 self.at = self.peek(Shape::Name).span.end;
@@ -53,7 +58,7 @@ impl Reader<'_> {
         }
         let args = self.args();
         self.close(Some(open), "`,` or `)`");
-        Some(Processor { name, args })
+        Some(Processor { name, args, ..Processor::default() })
     }
 
     /// A processor without brackets has no arguments; those it is given are read and complained of.
@@ -68,7 +73,7 @@ impl Reader<'_> {
             let written = &self.text[name.span.to(last.span).range()];
             self.report(error.hint(format!("write {}", crate::error::quoted(&format!("({written})")))));
         }
-        Processor { name, args }
+        Processor { name, args, ..Processor::default() }
     }
 
     fn args(&mut self) -> Vec<Arg> {
@@ -84,9 +89,15 @@ impl Reader<'_> {
             }
             let Some(name) = self.atom(Shape::Name) else { break };
             self.at = self.peek(Shape::Name).span.end;
-            let of_columns = ["group", "value", "key"].iter().any(|arg| name.text.eq_ignore_ascii_case(arg));
-            let columns = if of_columns { self.arg_columns() } else { Vec::new() };
-            let values = if of_columns { self.texts_of(&columns) } else { self.arg_values() };
+            let is_one_of = |args: &[&str]| args.iter().any(|arg| name.text.eq_ignore_ascii_case(arg));
+            let (of_columns, of_conditions) = (is_one_of(&["group", "value", "key"]), is_one_of(&["of"]));
+            let columns = match (of_columns, of_conditions) {
+                (true, _) => self.arg_columns(),
+                (_, true) => self.column_list(),
+                _ => Vec::new(),
+            };
+            let has_columns = of_columns || of_conditions;
+            let values = if has_columns { self.texts_of(&columns) } else { self.arg_values() };
             args.extend((!values.is_empty()).then_some(Arg { name, values, columns }));
             if self.at_arg() {
                 self.unexpected("`,` before the next argument");

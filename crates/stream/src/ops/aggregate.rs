@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use plan::{Aggregate, Column};
+use plan::{Aggregate, Aggregated, Column, Total};
 use tuple::{DataType, FieldId, Schema};
 
 use crate::column::ColumnView;
@@ -61,7 +61,7 @@ pub enum State {
     Spread(Spreads),
     Histogram(Histograms),
     Distinct(DistinctSets, usize),
-    Success(Shares, usize),
+    Outcome(Shares, usize),
 }
 
 /// Which accumulators the aggregates need, and of what.
@@ -69,21 +69,23 @@ pub enum State {
 pub struct Shape {
     /// The place of each aggregate's accumulator.
     pub place: Vec<usize>,
+    /// By accumulator: of which of the pipeline's values it is.
+    pub values: Vec<Option<usize>>,
     /// Columns whose different values are counted.
     pub distinct: Vec<FieldId>,
     /// Predicates whose outcomes are counted.
-    pub success: Vec<Filter>,
+    pub outcomes: Vec<Filter>,
     empty: Vec<State>,
 }
 
 /// What accumulators read of a batch.
 pub struct Measures<'a> {
-    /// The value column.
-    pub value: Option<ColumnView<'a>>,
+    /// Value columns by accumulator, of those that have one.
+    pub values: Vec<Option<ColumnView<'a>>>,
     /// By [`Shape::distinct`].
     pub distinct: Vec<Hashes<'a>>,
-    /// By [`Shape::success`].
-    pub success: Vec<Truth>,
+    /// By [`Shape::outcomes`].
+    pub outcomes: Vec<Truth>,
 }
 
 /// Calls `$body` with the accumulator of any kind as `$one`.
@@ -100,37 +102,45 @@ macro_rules! each_kind {
             State::Spread($one) => $body,
             State::Histogram($one) => $body,
             State::Distinct($one, _) => $body,
-            State::Success($one, _) => $body,
+            State::Outcome($one, _) => $body,
         }
     };
 }
 
 impl Shape {
-    /// The accumulators for `aggregates` of a value of type `value`: up to `exact_max` distinct values are held exactly,
+    /// The accumulators for `aggregates` of values of these types: up to `exact_max` distinct values are held exactly,
     /// distributions have 2^`bits` buckets to a power of two.
     ///
     /// # Panics
     /// When an aggregate needs a value and there is none, or it is not a number: the planner's bug.
     #[must_use]
     pub fn new(
-        aggregates: &[Aggregate],
-        value: Option<DataType>,
+        aggregates: &[Aggregated],
+        types: &[DataType],
         schema: &Schema,
-        (exact_max, bits): (usize, u8),
+        sketches: (usize, u8),
         place: &dyn Fn(Column) -> FieldId,
     ) -> Shape {
-        let mut shape =
-            Shape { place: Vec::new(), distinct: Vec::new(), success: Vec::new(), empty: Vec::new() };
-        // Quantiles, hist and cdf read one histogram; avg and sum one sum; rate and count one count.
-        let mut known: Vec<(u8, usize)> = Vec::new();
-        for aggregate in aggregates {
+        let mut shape = Shape {
+            place: Vec::new(),
+            values: Vec::new(),
+            distinct: Vec::new(),
+            outcomes: Vec::new(),
+            empty: Vec::new(),
+        };
+        // Of one value quantiles, hist and cdf read one histogram; avg and sum one sum; rate and count one count.
+        let mut known: Vec<(u8, Option<usize>, usize)> = Vec::new();
+        for Aggregated { aggregate, value, .. } in aggregates {
+            let value = aggregate.takes_value().then_some(*value);
             let kind = kind(aggregate);
-            let place = match known.iter().find(|(k, _)| Some(*k) == kind) {
-                Some((_, place)) => *place,
+            let place = match known.iter().find(|(k, of, _)| Some(*k) == kind && *of == value) {
+                Some((.., place)) => *place,
                 None => {
-                    let state = shape.state(aggregate, value, schema, (exact_max, bits), place);
+                    let value_type = value.map(|v| types[v]);
+                    let state = shape.state(aggregate, value_type, schema, sketches, place);
                     shape.empty.push(state);
-                    known.extend(kind.map(|k| (k, shape.empty.len() - 1)));
+                    shape.values.push(value);
+                    known.extend(kind.map(|k| (k, value, shape.empty.len() - 1)));
                     shape.empty.len() - 1
                 }
             };
@@ -165,11 +175,15 @@ impl Shape {
             _ => State::MinMaxF64(MinMax::new(end)),
         };
         match aggregate {
-            Aggregate::Count | Aggregate::Rate => State::Count(Counts::default()),
-            Aggregate::Sum | Aggregate::Avg if number() == DataType::F64 => {
-                State::RealSum(RealSums::default())
+            Aggregate::Count | Aggregate::Rate | Aggregate::Share(Total::Tuples) => {
+                State::Count(Counts::default())
             }
-            Aggregate::Sum | Aggregate::Avg => State::IntegerSum(IntegerSums::default()),
+            Aggregate::Sum | Aggregate::Avg | Aggregate::Throughput | Aggregate::Share(Total::Values) => {
+                match number() {
+                    DataType::F64 => State::RealSum(RealSums::default()),
+                    _ => State::IntegerSum(IntegerSums::default()),
+                }
+            }
             Aggregate::Min => min_max(End::Min),
             Aggregate::Max => min_max(End::Max),
             Aggregate::Stddev if number() == DataType::F64 => State::Spread(Spreads::default()),
@@ -181,9 +195,9 @@ impl Shape {
                 self.distinct.push(place(*column));
                 State::Distinct(DistinctSets::new(exact_max), self.distinct.len() - 1)
             }
-            Aggregate::Success(predicate) => {
-                self.success.push(Filter::new(predicate, schema, place));
-                State::Success(Shares::default(), self.success.len() - 1)
+            Aggregate::Success(predicate) | Aggregate::Ratio(predicate) => {
+                self.outcomes.push(Filter::new(predicate, schema, place));
+                State::Outcome(Shares::default(), self.outcomes.len() - 1)
             }
         }
     }
@@ -192,13 +206,13 @@ impl Shape {
 /// What aggregates must have in common to share an accumulator; `None`: nothing is enough.
 fn kind(aggregate: &Aggregate) -> Option<u8> {
     Some(match aggregate {
-        Aggregate::Count | Aggregate::Rate => 0,
-        Aggregate::Sum | Aggregate::Avg => 1,
+        Aggregate::Count | Aggregate::Rate | Aggregate::Share(Total::Tuples) => 0,
+        Aggregate::Sum | Aggregate::Avg | Aggregate::Throughput | Aggregate::Share(Total::Values) => 1,
         Aggregate::Min => 2,
         Aggregate::Max => 3,
         Aggregate::Stddev => 4,
         Aggregate::Quantile(_) | Aggregate::Hist | Aggregate::Cdf => 5,
-        Aggregate::Distinct(_) | Aggregate::Success(_) => return None,
+        Aggregate::Distinct(_) | Aggregate::Success(_) | Aggregate::Ratio(_) => return None,
     })
 }
 
@@ -220,7 +234,8 @@ impl Accumulators {
 
     /// Takes `rows`, each into its cell; returns by how many bytes of heap they grew.
     pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, measures: &Measures<'_>) -> usize {
-        self.states.iter_mut().map(|state| state.update(cells, rows, measures)).sum()
+        let states = self.states.iter_mut().zip(&measures.values);
+        states.map(|(state, value)| state.update(cells, rows, *value, measures)).sum()
     }
 
     /// Merges every cell `i` of `from` into the cell `to(i)`, if that is any.
@@ -276,7 +291,7 @@ impl Accumulators {
 impl State {
     /// All of `cells` in one: a state with a single cell.
     #[must_use]
-    pub fn gather(&self, cells: Range<usize>) -> State {
+    pub fn gather(&self, cells: impl Iterator<Item = usize>) -> State {
         let mut all = self.clone_empty();
         each_kind!(&mut all, s => s.resize(1));
         cells.for_each(|cell| {
@@ -297,12 +312,18 @@ impl State {
             State::Spread(_) => State::Spread(Spreads::default()),
             State::Histogram(s) => State::Histogram(s.clone_empty()),
             State::Distinct(s, i) => State::Distinct(s.clone_empty(), *i),
-            State::Success(_, i) => State::Success(Shares::default(), *i),
+            State::Outcome(_, i) => State::Outcome(Shares::default(), *i),
         }
     }
 
-    fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, measures: &Measures<'_>) -> usize {
-        let value = || measures.value.expect("an aggregate of a value has one");
+    fn update(
+        &mut self,
+        cells: Cells<'_>,
+        rows: Rows<'_>,
+        value: Option<ColumnView<'_>>,
+        measures: &Measures<'_>,
+    ) -> usize {
+        let value = || value.expect("an aggregate of a value has one");
         match self {
             State::Count(s) => s.update(cells, rows),
             State::IntegerSum(s) => s.update(cells, rows, value()),
@@ -314,7 +335,7 @@ impl State {
             State::Spread(s) => s.update(cells, rows, value()),
             State::Histogram(s) => return s.update(cells, rows, value()),
             State::Distinct(s, i) => return s.update(cells, rows, &measures.distinct[*i]),
-            State::Success(s, i) => s.update(cells, rows, &measures.success[*i]),
+            State::Outcome(s, i) => s.update(cells, rows, &measures.outcomes[*i]),
         }
         0
     }
@@ -332,7 +353,7 @@ impl State {
             (State::Spread(a), State::Spread(b)) => a.merge(cell, b, other),
             (State::Histogram(a), State::Histogram(b)) => a.merge(cell, b, other),
             (State::Distinct(a, _), State::Distinct(b, _)) => a.merge(cell, b, other),
-            (State::Success(a, _), State::Success(b, _)) => a.merge(cell, b, other),
+            (State::Outcome(a, _), State::Outcome(b, _)) => a.merge(cell, b, other),
             _ => unreachable!("only accumulators of one shape are merged"),
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrow_array::Array;
-use plan::{Aggregate, Column, Dataflow, GroupBy, Input, Pipeline, Value};
+use plan::{Aggregate, Aggregated, Column, Dataflow, GroupBy, Input, Pipeline, Selection, Value};
 use stream::{Config, Counters, Engine, Output};
 use tuple::{Batch, DataType, FieldId, Schema, TupleWriter, common};
 
@@ -75,13 +75,14 @@ pub fn pipeline(value: Option<FieldId>, group: &[FieldId], aggregates: Vec<Aggre
     let name = |f: &FieldId| schema("t").field(*f).name.to_string();
     Pipeline {
         name: "test".into(),
-        value: value.map(|f| Value { column: column(f), unit: unit(f) }),
+        values: value.iter().map(|f| Value { column: column(*f), unit: unit(*f) }).collect(),
         value_required: false,
         group: group.iter().map(|f| GroupBy { column: column(*f), name: name(f) }).collect(),
-        aggregates,
+        aggregates: aggregates.into_iter().map(Aggregated::from).collect(),
         top_k: None,
         window: None,
         groups_max: 100_000,
+        selection: Selection::default(),
         profile: None,
     }
 }

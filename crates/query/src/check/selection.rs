@@ -1,0 +1,81 @@
+//! What stands behind a processor, HAVING, ORDER BY and LIMIT … ROWS: conditions and keys over the columns of its results.
+
+use std::sync::Arc;
+
+use plan::{Direction, Pipeline, Predicate, Selection, SortKey, result};
+use tuple::{DataType, Schema};
+
+use super::computing::Computing;
+use super::condition::Conditions;
+use super::names::Scope;
+use super::processor::{K_MAX, ProcessorReader};
+use crate::ast::Expr;
+use crate::error::quoted;
+use crate::{Diagnostic, literal};
+
+impl ProcessorReader<'_> {
+    /// Which rows of the processor's results are shown.
+    pub(super) fn selection(&mut self, processor: &Pipeline) -> Selection {
+        let schema = result::schema(processor, result::Intervals::None, &|c| self.scope.field(c).clone());
+        let schema = [Arc::new(Schema { name: processor.name.clone().into(), ..schema })];
+        // Where something is wrong with the processor, a column may be missing for that only.
+        let is_whole = self.errors.len() == self.errors_before && self.scope.is_complete();
+        let computing = Computing::new();
+        let scope = self.scope.of_results(&schema, is_whole, &computing);
+        let (having, order_by) = (self.having(&scope), self.order_by(&scope));
+        Selection { having, order_by, rows_max: self.rows_max(), computed: computing.list() }
+    }
+
+    fn having(&mut self, scope: &Scope<'_>) -> Option<Predicate> {
+        let condition = self.ast.having.as_ref()?;
+        Conditions::new(scope, self.errors).check(condition)
+    }
+
+    fn order_by(&mut self, scope: &Scope<'_>) -> Vec<SortKey> {
+        let mut keys: Vec<SortKey> = Vec::new();
+        for (expr, direction) in &self.ast.order_by {
+            let Some(key) = self.sort_key(expr, *direction, scope) else { continue };
+            if keys.iter().any(|other| other.column == key.column) {
+                let text = &scope.text[expr.span.range()];
+                let message = format!("{} is sorted by already", quoted(text));
+                self.errors.push(Diagnostic::new(expr.span, message));
+            } else {
+                keys.push(key);
+            }
+        }
+        keys
+    }
+
+    fn sort_key(&mut self, expr: &Expr, direction: Direction, scope: &Scope<'_>) -> Option<SortKey> {
+        let column = Conditions::new(scope, self.errors).operand(expr)?.column;
+        if scope.field(column).data_type == DataType::Json {
+            self.errors.push(Diagnostic::new(expr.span, "a distribution has no order"));
+            return None;
+        }
+        Some(SortKey { column, direction })
+    }
+
+    fn rows_max(&mut self) -> Option<usize> {
+        let atom = self.ast.rows_max.as_ref()?;
+        let number = literal::whole(&atom.text).ok().filter(|n| (1..=K_MAX).contains(n));
+        if number.is_none() {
+            let error = Diagnostic::new(atom.span, format!("{} is no number of rows", quoted(&atom.text)));
+            self.errors.push(error.expected(format!("a whole number from 1 to {K_MAX}")));
+        }
+        number.and_then(|n| usize::try_from(n).ok())
+    }
+
+    /// Complains of a selection where there can be none.
+    pub(super) fn nothing_is_selected(&mut self) {
+        let ast = self.ast;
+        let clause = match (&ast.having, ast.order_by.as_slice(), &ast.rows_max) {
+            (Some(_), ..) => "HAVING",
+            (_, [_, ..], _) => "ORDER BY",
+            (.., Some(_)) => "LIMIT n ROWS",
+            _ => return,
+        };
+        let error = Diagnostic::new(ast.name.span, format!("{clause} is of no use with `workload-profile`"));
+        self.errors
+            .push(error.hint("its rows tell of different things; k= says how many of the hottest are shown"));
+    }
+}

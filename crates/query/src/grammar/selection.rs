@@ -1,0 +1,125 @@
+//! The grammar of what stands behind a processor: which rows of its results are shown.
+//!
+//! ```text
+//! selection = [HAVING condition] [ORDER BY keys] [LIMIT n ROWS]      in any order
+//! keys      = expr [ASC | DESC] {, expr [ASC | DESC]}
+//! ```
+
+use plan::Direction;
+
+use super::expr::Within;
+use super::{HAVING, Reader};
+use crate::ast::{Atom, Expr, Processor, Query};
+use crate::lexer::{self, Kind, Shape, Token};
+use crate::{Diagnostic, Span};
+
+impl Reader<'_> {
+    /// What is said of the processor just read.
+    pub(super) fn selection(&mut self, processor: &mut Processor) {
+        loop {
+            let token = self.peek(Shape::Value);
+            let clause = match self.clause_of(&token) {
+                Some(clause @ (HAVING | "ORDER")) => clause,
+                Some("LIMIT") if self.limits_rows(&token) => "LIMIT n ROWS",
+                Some(_) => return,
+                None => match self.misspelt(&token) {
+                    Some(meant) => meant,
+                    None => return,
+                },
+            };
+            let given = match clause {
+                HAVING => processor.having.is_some(),
+                "ORDER" => !processor.order_by.is_empty(),
+                _ => processor.rows_max.is_some(),
+            };
+            if given {
+                let message = format!("{clause} is given twice for one processor");
+                self.report(Diagnostic::new(token.span, message));
+            }
+            self.at = token.span.end;
+            match clause {
+                HAVING => processor.having = self.having().or(processor.having.take()),
+                "ORDER" => processor.order_by.extend(self.keys()),
+                _ => processor.rows_max = self.rows().or(processor.rows_max.take()),
+            }
+        }
+    }
+
+    /// What follows HAVING where there is no processor.
+    pub(super) fn having_without_processor(&mut self) {
+        let place = Span::new(self.at - HAVING.len(), self.at);
+        let error = Diagnostic::new(place, "HAVING stands behind a processor, whose rows it is about");
+        self.report(
+            error.hint("as in PROCESS (group-count) HAVING count > 10; tuples are filtered by WHERE"),
+        );
+        self.having();
+    }
+
+    /// What follows LIMIT; rows are those of the processor before it, if there is one.
+    pub(super) fn limits_behind(&mut self, query: &mut Query) {
+        self.limits(query);
+        if let (Some(processor), false) = (query.processors.last_mut(), query.rows.is_empty()) {
+            processor.rows_max = query.rows.pop();
+        }
+    }
+
+    /// A word behind a processor that no block resembles and one of its clauses does.
+    fn misspelt(&mut self, token: &Token) -> Option<&'static str> {
+        let word = &self.text[token.span.range()];
+        let meant = crate::nearest::nearest(word, [HAVING, "ORDER"]).filter(|_| token.kind == Kind::Word)?;
+        let error = Diagnostic::new(token.span, format!("{} is not a clause", crate::error::quoted(word)));
+        self.report(error.hint(format!("did you mean `{meant}`?")));
+        Some(meant)
+    }
+
+    /// What follows HAVING.
+    fn having(&mut self) -> Option<Expr> {
+        let condition = self.expr(Within::Condition);
+        let next = self.peek(Shape::Value);
+        let ended = self.begins_clause(&next) || matches!(next.kind, Kind::End | Kind::Mark(',' | '(' | ';'));
+        if condition.is_some() && !ended {
+            self.unexpected("`and`, `or`, another processor or a clause");
+        }
+        if condition.is_none() || !ended {
+            self.skip_to(&['(', ';']);
+        }
+        condition
+    }
+
+    /// What follows ORDER. A comma before a bracket ends it: another processor follows.
+    fn keys(&mut self) -> Vec<(Expr, Direction)> {
+        if self.eat_word("by").is_none() {
+            self.unexpected("`BY`");
+        }
+        let mut keys = Vec::new();
+        loop {
+            keys.extend(self.order_key());
+            let before = self.at;
+            let goes_on = self.eat(',').is_some() && !self.at_end_of_list();
+            if !goes_on || self.peek(Shape::Name).kind == Kind::Mark('(') {
+                self.at = before;
+                return keys;
+            }
+        }
+    }
+
+    /// Whether LIMIT, at `limit`, counts rows and nothing else.
+    fn limits_rows(&self, limit: &Token) -> bool {
+        let next = |at: usize| lexer::token(self.text, at, Shape::Value);
+        let number = next(limit.span.end);
+        let unit = next(number.span.end);
+        let word = &self.text[unit.span.range()];
+        let is_unit = ["rows", "row"].iter().any(|name| word.eq_ignore_ascii_case(name));
+        let after = next(unit.span.end);
+        let another = &self.text[next(after.span.end).span.range()];
+        let goes_on = after.kind == Kind::Mark(',') && another.starts_with(|c: char| c.is_ascii_digit());
+        number.kind == Kind::Word && is_unit && !goes_on
+    }
+
+    /// `n ROWS`.
+    fn rows(&mut self) -> Option<Atom> {
+        let number = self.atom(Shape::Value);
+        self.at = self.peek(Shape::Value).span.end;
+        number
+    }
+}

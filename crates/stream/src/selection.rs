@@ -1,0 +1,101 @@
+//! Which rows of a window are shown: HAVING, ORDER BY and LIMIT … ROWS, over the rows as they are written. At work where windows
+//! are emitted, never on the parts of workers.
+//!
+//! Rows that are sorted are held until their window is complete: at most those of its groups, with a limit no more than that.
+//! Each row that is left out is counted.
+
+use std::sync::Arc;
+
+use plan::{Column, Direction, Selection, SortKey};
+use tuple::{Batch, FieldId, Schema};
+
+use crate::ops::expr::Computer;
+use crate::ops::filter::Filter;
+use crate::ops::take::take;
+use crate::ops::top_rows::TopRows;
+use crate::rows::Rows;
+
+/// Chooses the rows of one window after another.
+pub struct Selecting {
+    schema: Arc<Schema>,
+    /// What conditions and keys compute, and which of it.
+    computer: Option<Computer>,
+    computed: Vec<usize>,
+    having: Option<Filter>,
+    order_by: Vec<(FieldId, Direction)>,
+    rows_max: usize,
+    /// The first rows of the order so far.
+    top: Option<TopRows>,
+    /// Rows of this window that HAVING kept.
+    rows: usize,
+    left_by_having: u64,
+    left_by_limit: u64,
+}
+
+impl Selecting {
+    /// Chooses among rows of `schema`. The selection names columns of `named`; they are found by their names.
+    ///
+    /// # Panics
+    /// When the schema lacks one of them: a bug of the caller.
+    #[must_use]
+    pub fn new(selection: &Selection, schema: &Arc<Schema>, named: &Schema) -> Selecting {
+        let place_of = |column: Column| -> FieldId {
+            schema.find(&named.field(column.field).name).expect("results have every column that they say")
+        };
+        let computed = &selection.computed;
+        let computer = (!computed.is_empty()).then(|| Computer::new(computed, schema, &place_of));
+        let place = |column: Column| {
+            computer.as_ref().map_or_else(|| place_of(column), |c| c.place(column, &place_of))
+        };
+        let whole = computer.as_ref().map_or(schema, Computer::schema);
+        let order_by =
+            selection.order_by.iter().map(|SortKey { column, direction }| (place(*column), *direction));
+        Selecting {
+            schema: schema.clone(),
+            computed: (0..computed.len()).collect(),
+            having: selection.having.as_ref().map(|p| Filter::new(p, whole, &place)),
+            order_by: order_by.collect(),
+            rows_max: selection.rows_max.unwrap_or(usize::MAX),
+            computer,
+            top: None,
+            rows: 0,
+            left_by_having: 0,
+            left_by_limit: 0,
+        }
+    }
+
+    /// Rows that HAVING left out, and those beyond LIMIT … ROWS.
+    #[must_use]
+    pub fn left_out(&self) -> (u64, u64) {
+        (self.left_by_having, self.left_by_limit)
+    }
+
+    /// Takes some rows of the window; what is shown in the order in which it comes goes to `out` at once.
+    pub fn push(&mut self, batch: &Batch, out: &mut dyn FnMut(Batch)) {
+        let extended = self.computer.as_ref().map(|computer| computer.extend(batch, &self.computed));
+        let (mut list, all) = (Vec::new(), Rows::all(batch.rows()));
+        let whole = extended.as_ref().unwrap_or(batch);
+        let rows = self.having.as_ref().map_or(all, |having| having.select(whole, all, &mut list));
+        self.left_by_having += (batch.rows() - rows.len()) as u64;
+        let room = self.rows_max.saturating_sub(self.rows);
+        self.left_by_limit += rows.len().saturating_sub(room) as u64;
+        self.rows += rows.len();
+        if !self.order_by.is_empty() {
+            let top = self.top.get_or_insert_with(|| TopRows::new(&self.order_by, self.rows_max));
+            let columns: Vec<FieldId> = self.schema.ids().collect();
+            return top.push(&take(whole, rows, |id| whole.column(id).is_some()), &columns);
+        }
+        let rows = rows.part(0..rows.len().min(room));
+        if !rows.is_empty() {
+            out(take(batch, rows, |_| true));
+        }
+    }
+
+    /// The window is complete: the rest of its rows goes to `out`.
+    pub fn finish(&mut self, out: &mut dyn FnMut(Batch)) {
+        self.rows = 0;
+        if let Some(mut top) = self.top.take() {
+            top.finish(&self.schema, out);
+        }
+    }
+}
