@@ -309,3 +309,19 @@ fn processors_agree_with_arithmetic_over_raw_tuples() {
     let rows: usize = String::from_utf8_lossy(&output.stdout).trim().parse().expect("how many rows");
     assert!(rows >= if found.is_some() { 40 } else { 20 }, "{rows} rows");
 }
+
+/// The page's twenty queries give the rows that servers' logs, tshark and another reader of the same packets give.
+#[test]
+fn the_twenty_questions_have_their_answers() {
+    let corpus = testkit::corpus();
+    let output = Command::new("python3")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/questions.py"))
+        .arg(env!("CARGO_BIN_EXE_netalytics"))
+        .args(&corpus)
+        .output()
+        .expect("python3 starts");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    let asked: usize = String::from_utf8_lossy(&output.stdout).trim().parse().expect("how many were asked");
+    assert_eq!(asked, if corpus.is_some() { 20 } else { 14 });
+}
