@@ -4,10 +4,12 @@
 
 #![forbid(unsafe_code)]
 
+mod color;
 mod commands;
 mod conversation;
 mod failure;
 mod flags;
+mod folder;
 mod hosts;
 mod keeping;
 mod live;

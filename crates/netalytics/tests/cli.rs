@@ -140,7 +140,7 @@ fn a_wrong_query_is_shown_with_carets() {
 
 #[test]
 fn wrong_flags_are_named() {
-    check(&["query", PACKETS], 2, &["--read"]);
+    check(&["query", PACKETS], 2, &["-r FILE", "-i IFACE"]);
     check(&["query", "-r", "x.pcap"], 2, &["QUERY"]);
     check(&["query", PACKETS, "-r", "x.pcap", "--workers", "0"], 2, &["auto, or a number"]);
     check(&["query", PACKETS, "-r", "x.pcap", "--format", "xml"], 2, &["table", "jsonl", "csv"]);

@@ -25,7 +25,7 @@ fn page() -> std::io::Result<Vec<u8>> {
     man.render_name_section(&mut page)?;
     man.render_synopsis_section(&mut page)?;
     man.render_description_section(&mut page)?;
-    for verb in cli.get_subcommands() {
+    for verb in cli.get_subcommands().filter(|verb| verb.get_name() != "help") {
         render_verb(verb, &mut page)?;
     }
     section("EXAMPLES", help::EXAMPLES.trim_start_matches("Examples:\n"), &mut page)?;

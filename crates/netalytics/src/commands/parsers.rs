@@ -13,7 +13,7 @@ use crate::output;
 pub fn list(flags: &ListFlags) -> anyhow::Result<Ended> {
     let all = parsers::registry::schemas();
     let chosen = listing::choose("parser", &all, |s| s.name.as_ref(), &flags.names)?;
-    match flags.format {
+    match flags.format() {
         Format::Table => output::print(text(&chosen).as_bytes()),
         format => listing::print_rows(
             &["parser", "field", "type", "unit", "default", "doc"],
