@@ -20,6 +20,7 @@ use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::color::{self, Color};
+use crate::commands::complete::What;
 use crate::{output, summary_file, version};
 
 pub use follow::{FlowName, FollowFlags};
@@ -94,6 +95,15 @@ pub enum Verb {
     Completions {
         /// Which shell
         shell: Shell,
+    },
+
+    /// What a query or an interface's name may go on as; for the completion scripts
+    #[command(hide = true)]
+    Complete {
+        /// What it is
+        what: What,
+        /// As far as it is typed
+        text: String,
     },
 
     /// Print the manual page (roff): netalytics man | man -l -

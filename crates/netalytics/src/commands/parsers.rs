@@ -23,6 +23,11 @@ pub fn list(flags: &ListFlags) -> anyhow::Result<Ended> {
     }
 }
 
+/// All of them, as text.
+pub fn everything() -> String {
+    text(&parsers::registry::schemas().iter().collect::<Vec<_>>())
+}
+
 fn text(schemas: &[&Arc<Schema>]) -> String {
     let mut out = String::from("Every tuple begins with these fields:\n\n");
     listing::definitions(&mut out, &items(common::FIELDS, |_| ""));

@@ -64,6 +64,11 @@ pub fn list(flags: &ListFlags) -> anyhow::Result<Ended> {
     }
 }
 
+/// All of them, as text.
+pub fn everything() -> String {
+    text(&BLOCKS.iter().collect::<Vec<_>>())
+}
+
 fn text(blocks: &[&BlockDoc]) -> String {
     let mut out = String::from(
         "A processor is a chain of blocks joined with -, and arguments: PROCESS (diff-group: group=url, w=10s)\n\
