@@ -8,7 +8,7 @@ use std::os::fd::IntoRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 
 use crate::live::Becoming;
 
@@ -22,19 +22,16 @@ pub struct Folder {
 impl Folder {
     /// Makes what is missing of `path`. What we made, or what is root's and empty, is given to whom we become.
     pub fn prepare(path: &Path, becoming: Becoming) -> anyhow::Result<Folder> {
-        let made = make(path, becoming).with_context(|| format!("cannot make {}", path.display()))?;
+        let made = make(path, becoming)?;
         let opened = match becoming {
             Becoming::Ourselves => None,
             Becoming::Another { user, group } => {
-                let folder = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+                let folder = File::open(path)?;
                 let facts = folder.metadata()?;
                 if !made && facts.uid() == 0 && fs::read_dir(path)?.next().is_none() {
                     fchown(&folder, Some(user), Some(group))?;
                 } else if !made && !may_write(&facts, user, group) {
-                    bail!(
-                        "{} may not be written to by user {user}, whom a capture becomes: chown it, or --user NAME",
-                        path.display()
-                    );
+                    bail!("user {user}, whom a capture becomes, may not write to it: chown it, or --user NAME");
                 }
                 Some(folder)
             }

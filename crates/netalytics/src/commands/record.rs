@@ -55,7 +55,9 @@ impl Target for RecordFlags {
             return Err(wrong_flags("a recording is not recorded again: -r wants captures here"));
         }
         let secret = if self.no_redact { None } else { Some(secret(self.redact_key.as_deref())?) };
-        Ok((Folder::prepare(&self.output, Becoming::of(&self.work.live)?)?, secret))
+        let becoming = Becoming::of(&self.work.live)?;
+        let folder = Folder::prepare(&self.output, becoming).with_context(|| self.unwritten())?;
+        Ok((folder, secret))
     }
 
     fn name(&self, _: &Self::Ready) -> (String, bool) {
@@ -66,10 +68,8 @@ impl Target for RecordFlags {
         let rotate = self.work.rotate.unwrap_or_default();
         let bytes = rotate.bytes.unwrap_or(Rotation::default().bytes);
         let rotation = Rotation { every_ns: rotate.every_ns, bytes };
-        let mut recorder = Recorder::create(&folder.reach(), rotation).with_context(|| {
-            let name = self.output.display();
-            format!("cannot record to {name} (captures from an interface run as another user: --user)")
-        })?;
+        let mut recorder =
+            Recorder::create(&folder.reach(), rotation).with_context(|| self.unwritten())?;
         recorder = recorder.within(opened.row_group_bytes);
         for table in opened.tables {
             let head = Head { redacted: secret.as_ref().map(Secret::name), ..table.head };
@@ -80,5 +80,11 @@ impl Target for RecordFlags {
             Some(secret) => Box::new(Redacted::new(data_set, Redactor::new(secret))),
             None => Box::new(data_set),
         })
+    }
+}
+
+impl RecordFlags {
+    fn unwritten(&self) -> String {
+        format!("cannot record to {}", self.output.display())
     }
 }
