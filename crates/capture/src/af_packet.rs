@@ -378,6 +378,10 @@ impl Source for AfPacket {
     fn backlog(&self) -> f32 {
         self.ring.n_ready(self.next) as f32 / self.ring.blocks() as f32
     }
+
+    fn progress(&self) -> (u64, Option<u64>) {
+        (self.counters.captured_bytes, None)
+    }
 }
 
 /// The interface that is captured: whether it is up or gone, and what its adapter dropped. One of the workers reports.

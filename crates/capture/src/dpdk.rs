@@ -224,6 +224,10 @@ impl Source for Dpdk {
         let nic_drops = if self.reports { self.port.drops() } else { None };
         Counters { lost_before_us: Some(0), nic_drops, ..self.counters }
     }
+
+    fn progress(&self) -> (u64, Option<u64>) {
+        (self.counters.captured_bytes, None)
+    }
 }
 
 /// The wall clock.

@@ -174,6 +174,10 @@ impl Source for Mirrors {
         let lost = self.ears.iter().map(|ear| u64::from(ear.lost)).sum();
         Counters { lost_before_us: Some(lost), ..self.counters }
     }
+
+    fn progress(&self) -> (u64, Option<u64>) {
+        (self.counters.captured_bytes, None)
+    }
 }
 
 /// The headers that the kernel took off a datagram, as far as they are known.

@@ -108,6 +108,11 @@ impl PacketFile {
         Ok(file)
     }
 
+    /// Makes the file somebody else's; where we are not root it is theirs already.
+    pub fn give_to(&self, user: u32, group: u32) {
+        let _ = std::os::unix::fs::fchown(&self.out, Some(user), Some(group));
+    }
+
     /// Takes a packet. After an error nothing more is written; [`PacketFile::finish`] tells it.
     pub fn take(&mut self, packet: &Captured<'_>) {
         if self.error.is_none() {

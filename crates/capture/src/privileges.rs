@@ -26,24 +26,35 @@ pub enum PrivilegeError {
     Refused(#[from] io::Error),
 }
 
+/// Whom [`give_up`] makes of us, by the numbers of user and group; `None`: we stay who we are.
+///
+/// # Errors
+/// When there is no such user.
+pub fn becomes(account: &Account) -> Result<Option<(u32, u32)>, PrivilegeError> {
+    if sys::effective_user() != 0 {
+        return Ok(None);
+    }
+    let (user, group) = match account {
+        Account::Numbered(user, group) => (*user, *group),
+        Account::Named(name) => sys::account(name).ok_or_else(|| PrivilegeError::NoSuchUser(name.clone()))?,
+    };
+    Ok((user != 0).then_some((user, group)))
+}
+
 /// Gives up root's rights, where we have them, by becoming `account`, and otherwise all capabilities. To become root
 /// is to keep everything.
 ///
 /// # Errors
 /// See [`PrivilegeError`]; then the process should not go on.
 pub fn give_up(account: &Account) -> Result<(), PrivilegeError> {
-    if sys::effective_user() == 0 {
-        let (user, group) = match account {
-            Account::Numbered(user, group) => (*user, *group),
-            Account::Named(name) => {
-                sys::account(name).ok_or_else(|| PrivilegeError::NoSuchUser(name.clone()))?
-            }
-        };
-        if user == 0 {
-            return Ok(());
+    let is_root = sys::effective_user() == 0;
+    match becomes(account)? {
+        Some((user, group)) => {
+            sys::drop_bounding_set();
+            sys::become_user(user, group)?;
         }
-        sys::drop_bounding_set();
-        sys::become_user(user, group)?;
+        None if is_root => return Ok(()),
+        None => {}
     }
     sys::clear_capabilities()?;
     sys::forbid_new_privileges()?;

@@ -7,22 +7,27 @@ pub mod listing;
 pub mod live;
 pub mod overview;
 pub mod query;
+pub mod words;
 mod zone;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{ArgAction, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::color::{self, Color};
+use crate::commands::complete::What;
 use crate::{output, summary_file, version};
 
 pub use follow::{FlowName, FollowFlags};
 pub use limits::Limits;
 pub use listing::ListFlags;
 pub use overview::{OverviewFlags, OverviewFormat};
+use words::Words;
 pub use query::{
     Checksums, Cores, ExplainFlags, Format, Progress, QueryFlags, QueryText, RecordFlags, WorkFlags, Workers,
 };
@@ -31,7 +36,7 @@ pub use query::{
 #[derive(Debug, Parser)]
 #[command(name = "netalytics", version, long_version = version::long())]
 #[command(about, long_about = help::ABOUT, after_help = help::EXAMPLES)]
-#[command(disable_help_subcommand = true, max_term_width = 110)]
+#[command(max_term_width = 110)]
 pub struct Cli {
     #[command(subcommand)]
     pub verb: Option<Verb>,
@@ -43,6 +48,11 @@ pub struct Cli {
     /// No summary at the end; errors are still reported
     #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Messages")]
     pub quiet: bool,
+
+    /// Colors in messages and in the help: auto has them on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    #[arg(help_heading = "Messages")]
+    pub color: Color,
 }
 
 /// What to do.
@@ -87,13 +97,42 @@ pub enum Verb {
         shell: Shell,
     },
 
+    /// What a query or an interface's name may go on as; for the completion scripts
+    #[command(hide = true)]
+    Complete {
+        /// What it is
+        what: What,
+        /// As far as it is typed
+        text: String,
+    },
+
     /// Print the manual page (roff): netalytics man | man -l -
     Man,
 }
 
+impl Verb {
+    /// The words of a verb that reads packets.
+    fn words(&mut self) -> Option<Words<'_>> {
+        fn of_work(work: &mut WorkFlags) -> Words<'_> {
+            let WorkFlags { text, read, live, words, .. } = work;
+            Words { read, interfaces: Vec::new(), others: words, query: Some(text), live }
+        }
+        match self {
+            Verb::Query(flags) => Some(of_work(&mut flags.work)),
+            Verb::Record(flags) => Some(of_work(&mut flags.work)),
+            Verb::Overview(flags) => {
+                let OverviewFlags { read, live, words, .. } = &mut **flags;
+                Some(Words { read, interfaces: Vec::new(), others: words, query: None, live })
+            }
+            _ => None,
+        }
+    }
+}
+
 /// The flags that we were started with, or how to end when there is nothing to do: help was asked for, or they are wrong.
 pub fn read() -> Result<Cli, ExitCode> {
-    Cli::try_parse().map_err(|error| {
+    color::choose(std::env::args_os());
+    parse(std::env::args_os()).map_err(|error| {
         if !error.use_stderr() {
             // A closed pipe is fine.
             let _ = error.print();
@@ -102,13 +141,35 @@ pub fn read() -> Result<Cli, ExitCode> {
         if let Some(path) = summary_json() {
             summary_file::refute(&path, "the flags are wrong");
         }
-        let text = error.render();
-        match output::visible_lines(&text.to_string()) {
-            visible if visible == text.to_string() => drop(error.print()),
-            visible => output::complain_lines(visible.trim_end()),
-        }
+        output::complain_lines(&in_our_words(&error));
         ExitCode::from(2)
     })
+}
+
+/// What the words of a command line say.
+///
+/// # Errors
+/// When they are wrong, or ask for help.
+pub fn parse(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Cli, clap::Error> {
+    let mut command = Cli::command().color(color::chosen().into());
+    let matches = command.try_get_matches_from_mut(words)?;
+    let mut cli = Cli::from_arg_matches(&matches)?;
+    let Some((name, matches)) = matches.subcommand() else { return Ok(cli) };
+    let Some(mut words) = cli.verb.as_mut().and_then(Verb::words) else { return Ok(cli) };
+    let interfaces = matches.get_occurrences::<String>("interface").into_iter().flatten();
+    words.interfaces = interfaces.map(|words| words.cloned().collect()).collect();
+    let settled = words.settle();
+    let verb = command.find_subcommand_mut(name).expect("it was found");
+    settled.map_err(|error| verb.error(ErrorKind::MissingRequiredArgument, error))?;
+    Ok(cli)
+}
+
+/// An error of the command line as all others are told: what is wrong, and what to do.
+fn in_our_words(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let ours = text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let lines: Vec<&str> = ours.map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    format!("{}\n  --help explains the flags", lines.join("\n"))
 }
 
 /// What `--summary-json` names among flags that are wrong, so that clap cannot say it.
@@ -125,8 +186,6 @@ fn summary_json() -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -3,7 +3,7 @@
 //! looked back upon: packets wait, within bounds, until it is known whether they are kept.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
@@ -20,7 +20,8 @@ use wire::Captured;
 
 use crate::failure::wrong_flags;
 use crate::flags::WorkFlags;
-use crate::live;
+use crate::folder::Folder;
+use crate::live::{self, Becoming, Owner};
 
 /// Which packets are kept.
 pub enum Keeping {
@@ -34,9 +35,8 @@ pub enum Keeping {
 
 impl Keeping {
     /// What the flags ask for; `filtered`: the query has a WHERE.
-    pub fn asked(flags: &WorkFlags, filtered: bool) -> anyhow::Result<Keeping> {
-        let Some(path) = flags.write.as_deref() else { return Ok(Keeping::Nothing) };
-        let file = create(path, flags)?;
+    pub fn asked(flags: &WorkFlags, filtered: bool, packets: Packets) -> anyhow::Result<Keeping> {
+        let Some(file) = packets.begin(flags)? else { return Ok(Keeping::Nothing) };
         let flows_max = flags.limits.kept_flows_max.unwrap_or(KEPT_FLOWS_MAX);
         if filtered && can_be_read_again(flags) {
             return Ok(Keeping::OfFlows(file, Chosen::ids(flows_max)));
@@ -107,18 +107,58 @@ fn can_be_read_again(flags: &WorkFlags) -> bool {
 /// Most flows whose packets are kept, without a flag.
 pub const KEPT_FLOWS_MAX: usize = 1 << 20;
 
-/// Begins the file of packets.
-fn create(path: &Path, flags: &WorkFlags) -> anyhow::Result<PacketFile> {
-    let rotate = flags.rotate.unwrap_or_default();
-    let rotation = PacketRotation { every_ns: rotate.every_ns, bytes: rotate.bytes };
-    if path != Path::new("-") {
-        return PacketFile::create(path, rotation)
-            .with_context(|| format!("cannot write packets to {}", path.display()));
+/// The file of packets, before privileges are given up and after.
+pub enum Packets {
+    /// None is asked for.
+    Nowhere,
+    /// One file, which is open.
+    Begun(PacketFile),
+    /// The first of several, all of which whom we become makes.
+    Rotating(PathBuf),
+}
+
+impl Packets {
+    /// Opens what needs privileges.
+    pub fn prepare(flags: &WorkFlags) -> anyhow::Result<Packets> {
+        let Some(path) = flags.write.as_deref() else { return Ok(Packets::Nowhere) };
+        if path == Path::new("-") {
+            if flags.rotate.is_some() {
+                return Err(wrong_flags("--rotate needs files, and -w - writes to standard output"));
+            }
+            let file = PacketFile::to_stdout().context("cannot write packets to standard output")?;
+            return Ok(Packets::Begun(file));
+        }
+        if flags.rotate.is_none() {
+            let file =
+                PacketFile::create(path, PacketRotation::default()).with_context(|| unwritten(path))?;
+            if let Owner::Caller { user, group } = Owner::of(&flags.live) {
+                file.give_to(user, group);
+            }
+            return Ok(Packets::Begun(file));
+        }
+        let name = path.file_name().ok_or_else(|| wrong_flags("--write wants a file"))?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let becoming = Becoming::of(&flags.live)?;
+        let folder = Folder::prepare(parent.unwrap_or(Path::new(".")), becoming);
+        Ok(Packets::Rotating(folder.with_context(|| unwritten(path))?.reach().join(name)))
     }
-    if rotation != PacketRotation::default() {
-        return Err(wrong_flags("--rotate needs files, and -w - writes to standard output"));
+
+    fn begin(self, flags: &WorkFlags) -> anyhow::Result<Option<PacketFile>> {
+        Ok(match self {
+            Packets::Nowhere => None,
+            Packets::Begun(file) => Some(file),
+            Packets::Rotating(path) => {
+                let rotate = flags.rotate.unwrap_or_default();
+                let rotation = PacketRotation { every_ns: rotate.every_ns, bytes: rotate.bytes };
+                let named = flags.write.as_deref().unwrap_or(&path);
+                Some(PacketFile::create(&path, rotation).with_context(|| unwritten(named))?)
+            }
+        })
     }
-    PacketFile::to_stdout().context("cannot write packets to standard output")
+}
+
+fn unwritten(path: &Path) -> String {
+    format!("cannot write packets to {}", path.display())
 }
 
 /// Reads the captures once more, for the packets of chosen flows; what went wrong.

@@ -1,10 +1,9 @@
 //! Live capture as the flags ask for it: its sources, its end by Ctrl-C, and the privileges that it gives up.
 
-use anyhow::Context;
 use capture::Source;
 use capture::af_xdp::{self, XdpError, XdpOptions};
 use capture::live::{self, LiveError, LiveOptions, Stop};
-use capture::privileges::{Account, PrivilegeError, give_up};
+use capture::privileges::{Account, PrivilegeError, becomes, give_up};
 use capture::seccomp::{self, Files};
 use capture::xdp_filter::{EndMatch, XdpFilter};
 use plan::{AddressMatch, MonitorSpec};
@@ -13,23 +12,34 @@ use tracing::warn;
 use crate::failure::wrong_flags;
 use crate::flags::live::{Backend, Clock, LiveFlags, XdpMode};
 
-/// Opens a source for each worker. They end when `stop` is asked for.
+/// Opens so many sources for each interface. They end when `stop` is asked for.
 pub fn open(
     flags: &LiveFlags,
     workers: usize,
     wanted: &MonitorSpec,
     stop: &Stop,
 ) -> anyhow::Result<Vec<Box<dyn Source>>> {
-    let (interface, filter) = flags.asked().context("no interface is asked for")?;
-    if flags.capture_filter.is_some() && flags.interface.len() > 1 {
-        return Err(wrong_flags("the capture filter is given twice: behind -i and with --capture-filter"));
+    if flags.capture == Backend::Dpdk && flags.interfaces.len() > 1 {
+        return Err(wrong_flags("DPDK captures from one port: -i once"));
     }
+    let of_one = |interface: &String| open_one(interface, flags, workers, wanted, stop);
+    let sources = flags.interfaces.iter().map(of_one).collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(sources.into_iter().flatten().collect())
+}
+
+fn open_one(
+    interface: &str,
+    flags: &LiveFlags,
+    workers: usize,
+    wanted: &MonitorSpec,
+    stop: &Stop,
+) -> anyhow::Result<Vec<Box<dyn Source>>> {
     let options = LiveOptions {
         workers,
         snaplen: flags.snaplen,
         promiscuous: !flags.no_promiscuous,
         buffer_bytes: flags.buffer_size,
-        filter,
+        filter: flags.filter.clone(),
         backend: match flags.capture {
             Backend::AfPacket => live::Backend::AfPacket,
             Backend::AfXdp => live::Backend::AfXdp,
@@ -75,23 +85,55 @@ fn xdp(flags: &LiveFlags, wanted: &MonitorSpec) -> XdpOptions {
 
 /// What a capture that is read leaves of `source` when there is a capture filter.
 pub fn filter(source: Box<dyn Source>, flags: &LiveFlags) -> anyhow::Result<Box<dyn Source>> {
-    match &flags.capture_filter {
-        Some(text) => capture::filtered(source, text).map_err(explain),
-        None => Ok(source),
+    match flags.filter.as_str() {
+        "" => Ok(source),
+        text => capture::filtered(source, text).map_err(explain),
     }
 }
 
 /// Gives up what is not needed any more. Files to be written are open by now.
 pub fn give_up_privileges(flags: &LiveFlags) -> anyhow::Result<()> {
-    let account = match &flags.user {
+    give_up(&account(flags)).map_err(refused)
+}
+
+/// Who writes what is made from then on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Becoming {
+    /// Whoever we are now.
+    Ourselves,
+    /// Somebody else, now that we are root.
+    Another {
+        /// Number of the user.
+        user: u32,
+        /// Number of the group.
+        group: u32,
+    },
+}
+
+impl Becoming {
+    /// In a run with these flags.
+    pub fn of(flags: &LiveFlags) -> anyhow::Result<Becoming> {
+        if !flags.is_live() {
+            return Ok(Becoming::Ourselves);
+        }
+        let numbers = becomes(&account(flags)).map_err(refused)?;
+        Ok(numbers.map_or(Becoming::Ourselves, |(user, group)| Becoming::Another { user, group }))
+    }
+}
+
+fn account(flags: &LiveFlags) -> Account {
+    match &flags.user {
         Some(name) => Account::Named(name.clone()),
         None => caller()
             .map_or_else(|| Account::Named("nobody".into()), |(user, group)| Account::Numbered(user, group)),
-    };
-    give_up(&account).map_err(|error| match error {
+    }
+}
+
+fn refused(error: PrivilegeError) -> anyhow::Error {
+    match error {
         PrivilegeError::NoSuchUser(_) => wrong_flags(error.to_string()),
         error => error.into(),
-    })
+    }
 }
 
 /// Restricts the system calls that we may make from now on; where that cannot be, says so and goes on.

@@ -4,10 +4,12 @@
 
 #![forbid(unsafe_code)]
 
+mod color;
 mod commands;
 mod conversation;
 mod failure;
 mod flags;
+mod folder;
 mod hosts;
 mod keeping;
 mod live;
@@ -56,6 +58,7 @@ fn run(cli: Cli) -> ExitCode {
         Some(Verb::Parsers(flags)) => commands::parsers::list(&flags),
         Some(Verb::Processors(flags)) => commands::processors::list(&flags),
         Some(Verb::Interfaces(flags)) => commands::interfaces::list(&flags),
+        Some(Verb::Complete { what, text }) => commands::complete::complete(what, &text),
         Some(Verb::Completions { shell }) => commands::completions::print(shell),
         Some(Verb::Man) => commands::man::print(),
     };

@@ -10,6 +10,7 @@ use std::path::Path;
 use anyhow::Context;
 use sinks::table::escape;
 
+use crate::color;
 use crate::failure::{Ended, wrong_flags};
 use crate::live::Owner;
 
@@ -103,12 +104,12 @@ pub fn print(text: &[u8]) -> anyhow::Result<Ended> {
 
 /// Prints a line on standard error. When that is closed, there is nobody left to tell.
 pub fn complain(line: &str) {
-    let _ = writeln!(io::stderr(), "{}", escape(line));
+    let _ = writeln!(io::stderr(), "{}", color::message(&escape(line)));
 }
 
 /// The same with a text of several lines, laid out already: what it quotes has no line ends of its own.
 pub fn complain_lines(text: &str) {
-    let _ = writeln!(io::stderr(), "{}", visible_lines(text));
+    let _ = writeln!(io::stderr(), "{}", color::message(&visible_lines(text)));
 }
 
 /// `text` with all controls made visible but the ends of lines.

@@ -18,7 +18,7 @@ pub fn read(flags: &QueryText) -> anyhow::Result<String> {
     match (&flags.query, &flags.query_file) {
         (Some(text), _) => Ok(text.clone()),
         (None, Some(path)) => from_file(path),
-        (None, None) => Err(wrong_flags("there is no query")),
+        (None, None) => Err(wrong_flags("there is no query: QUERY in quotes, or -f FILE")),
     }
 }
 

@@ -106,9 +106,11 @@ pub fn leave_out_checksums(plan: &mut Plan, why: &str) -> anyhow::Result<()> {
 fn refuse(query: &checked::Query, flags: &WorkFlags) -> anyhow::Result<()> {
     let why = if query.limit.packets.is_some() {
         "LIMIT counts packets, and a recording has none: limit the time, as in LIMIT 90s"
+    } else if flags.count.is_some() {
+        "--count counts packets, and a recording has none: limit the time, as in LIMIT 90s"
     } else if flags.write.is_some() {
         "--write writes packets, and a recording has none"
-    } else if flags.live.capture_filter.is_some() {
+    } else if !flags.live.filter.is_empty() {
         "--capture-filter looks at packets, and a recording has none: FROM, TO and WHERE look at tuples"
     } else {
         return Ok(());

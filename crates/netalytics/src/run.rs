@@ -330,7 +330,11 @@ impl Run {
 
     fn position(&self) -> (u64, Option<u64>) {
         match &self.work {
-            Work::Packets(job) => job.readings().first().map(|reading| reading.position).unwrap_or_default(),
+            // Live, each worker may have input of its own.
+            Work::Packets(job) => {
+                let add = |(read, all): (u64, Option<u64>), (more, len)| (read + more, all.or(len));
+                job.readings().iter().map(|reading| reading.position).fold((0, None), add)
+            }
             Work::Recording(feed) => (feed.replay().counters().bytes, None),
         }
     }

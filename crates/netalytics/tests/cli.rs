@@ -119,6 +119,7 @@ fn lines(text: &str) -> Vec<Value> {
 }
 
 const PACKETS: &str = "PARSE packet";
+const SHOP: &str = "captures/shop/in.pcap";
 
 #[test]
 fn nothing_asked_is_an_introduction() {
@@ -140,7 +141,7 @@ fn a_wrong_query_is_shown_with_carets() {
 
 #[test]
 fn wrong_flags_are_named() {
-    check(&["query", PACKETS], 2, &["--read"]);
+    check(&["query", PACKETS], 2, &["-r FILE", "-i IFACE"]);
     check(&["query", "-r", "x.pcap"], 2, &["QUERY"]);
     check(&["query", PACKETS, "-r", "x.pcap", "--workers", "0"], 2, &["auto, or a number"]);
     check(&["query", PACKETS, "-r", "x.pcap", "--format", "xml"], 2, &["table", "jsonl", "csv"]);
@@ -412,6 +413,86 @@ fn help_completions_and_manual() {
     assert!(check(&["--version"], 0, &[]).out.starts_with("netalytics "));
     for verb in ["query", "explain", "parsers", "processors", "interfaces", "completions", "man"] {
         assert!(check(&[verb, "--help"], 0, &[]).out.contains("Usage:"), "{verb}");
+    }
+}
+
+#[test]
+fn habits() {
+    let json = ["query", "PARSE http PROCESS (count)", "-r", SHOP, "--json", "-q"];
+    let counted = |args: &[&str]| {
+        let ran = check(args, 0, &[]);
+        lines(&ran.out)[0]["count"].as_u64().expect("a count")
+    };
+    // nginx has logged 221 requests. Those of one client, by three ways to filter.
+    let all = counted(&json);
+    let log = fs::read_to_string(format!("{ROOT}/captures/shop/nginx-access.log")).expect("the log");
+    assert_eq!(all, log.lines().count() as u64);
+    let filter = "tcp port 80 and host 10.20.0.22";
+    let of_client = counted(&[&json[..], &["--capture-filter", filter]].concat());
+    assert!((1..all).contains(&of_client), "{of_client}");
+    let words: Vec<&str> = filter.split(' ').collect();
+    assert_eq!(counted(&[&["query", "-r", SHOP][..], &words, &json[1..2], &["--json"]].concat()), of_client);
+    assert_eq!(counted(&[&json[..2], &words, &json[2..]].concat()), of_client);
+    let packets = counted(&["query", "PARSE packet PROCESS (count)", "-r", SHOP, "-c", "100", "--json"]);
+    assert_eq!(packets, 100);
+    assert!(check(&["help", "query"], 0, &[]).out.contains("CAP_NET_RAW"));
+    let plain = check(&["query", "PARSE htp", "-r", SHOP], 2, &["error: no parser"]);
+    let colored =
+        check(&["--color=always", "query", "PARSE htp", "-r", SHOP], 2, &["\x1b[1;31merror:\x1b[0m"]);
+    assert_eq!(colored.err.replace("\x1b[1;31m", "").replace("\x1b[0m", ""), plain.err);
+    for wrong in
+        [&["query", "--nonsense"][..], &["query"], &["record", "PARSE http", "-r", SHOP], &["nonsense"]]
+    {
+        let err = check(wrong, 2, &[]).err;
+        assert!(err.starts_with("error: ") && err.lines().count() <= 4 && !err.contains("Usage"), "{err}");
+    }
+}
+
+#[test]
+fn the_version_says_what_was_built() {
+    let long = check(&["--version"], 0, &[]).out;
+    for word in ["target:", "libpcap", "af-packet", "recording 1", "summary 1"] {
+        assert!(long.contains(word), "no {word} in {long}");
+    }
+    assert_eq!(check(&["-V"], 0, &[]).out.lines().count(), 1);
+}
+
+/// Promised by docs/compatibility.md: a column of a schema's version is there as long as the version is.
+#[test]
+fn columns_stay() {
+    let rows = lines(&check(&["parsers", "--json"], 0, &[]).out);
+    let text = |row: &Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
+    let there: std::collections::HashSet<_> =
+        rows.iter().map(|row| ["parser", "field", "type", "unit"].map(|key| text(row, key))).collect();
+    let promised = include_str!("columns-1.tsv").lines().filter(|line| !line.starts_with('#'));
+    let promised: Vec<Vec<&str>> = promised.map(|line| line.split('\t').collect()).collect();
+    assert!(promised.len() > 300);
+    for line in promised {
+        let column = [0, 1, 2, 3].map(|i| line[i].to_owned());
+        let version =
+            parsers::registry::schemas().iter().find(|s| *s.name == *line[0]).map_or(0, |s| s.version);
+        assert!(version > 1 || there.contains(&column), "{column:?} is promised, and gone");
+    }
+}
+
+/// The pages' commands, one after the other, in a folder of its own for each page.
+#[test]
+fn the_commands_of_the_pages_run() {
+    let bin = Path::new(BINARY).parent().expect("in a folder").display().to_string();
+    let path = format!("{bin}:{}", std::env::var("PATH").unwrap_or_default());
+    for (page, least) in [("tutorial", 8), ("coming-from-tcpdump-tshark-zeek", 1)] {
+        let text = fs::read_to_string(format!("{ROOT}/docs/{page}.md")).expect("the page");
+        let folder = Folder::new();
+        let captures = Path::new(ROOT).canonicalize().expect("it is there").join("captures");
+        std::os::unix::fs::symlink(captures, folder.path("captures")).expect("a link");
+        let blocks: Vec<&str> = text.split("```sh\n").skip(1).filter_map(|b| b.split("```").next()).collect();
+        assert!(blocks.len() >= least, "{page}: {} blocks", blocks.len());
+        for block in blocks {
+            let mut command = Command::new("sh");
+            command.args(["-ec", block]).current_dir(folder.0.path()).env("PATH", &path);
+            let ran = Ran::from(command.stdin(Stdio::null()).output().expect("a shell"));
+            assert!(ran.code == 0 && !ran.out.is_empty(), "{page}: {block}\n{}{}", ran.out, ran.err);
+        }
     }
 }
 

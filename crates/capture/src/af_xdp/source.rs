@@ -233,6 +233,10 @@ impl Source for AfXdp {
         let share = |q: &Queue| q.receiver.n_waiting() as f32 / q.receiver.n_frames().max(1) as f32;
         self.queues.iter().map(share).fold(0.0, f32::max)
     }
+
+    fn progress(&self) -> (u64, Option<u64>) {
+        (self.counters.captured_bytes, None)
+    }
 }
 
 impl Partial {

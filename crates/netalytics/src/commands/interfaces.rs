@@ -13,7 +13,7 @@ pub fn list(flags: &ListFlags) -> anyhow::Result<Ended> {
     let all = interfaces().context("cannot list the interfaces")?;
     let chosen = listing::choose("interface", &all, |i| &i.name, &flags.names)?;
     let rows: Vec<Vec<String>> = chosen.iter().map(|i| row(i)).collect();
-    match flags.format {
+    match flags.format() {
         Format::Table => output::print(text(&rows).as_bytes()),
         format => listing::print_rows(&["interface", "state", "addresses"], &rows, format),
     }

@@ -1,4 +1,4 @@
-//! `netalytics man`: one manual page with all verbs.
+//! `netalytics man`: one manual page with all verbs, the query language, every parser and every processor.
 
 use std::io::Write;
 
@@ -6,6 +6,7 @@ use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
+use super::{parsers, processors};
 use crate::failure::Ended;
 use crate::flags::{Cli, help};
 use crate::output;
@@ -25,13 +26,27 @@ fn page() -> std::io::Result<Vec<u8>> {
     man.render_name_section(&mut page)?;
     man.render_synopsis_section(&mut page)?;
     man.render_description_section(&mut page)?;
-    for verb in cli.get_subcommands() {
+    for verb in cli.get_subcommands().filter(|verb| is_shown(verb)) {
         render_verb(verb, &mut page)?;
     }
+    section("QUERY LANGUAGE", grammar(), &mut page)?;
+    section("PARSERS AND FIELDS", &parsers::everything(), &mut page)?;
+    section("PROCESSORS", &processors::everything(), &mut page)?;
     section("EXAMPLES", help::EXAMPLES.trim_start_matches("Examples:\n"), &mut page)?;
     section("EXIT STATUS", EXIT_STATUS, &mut page)?;
     section("FILES", FILES, &mut page)?;
     Ok(page)
+}
+
+fn is_shown(verb: &Command) -> bool {
+    !verb.is_hide_set() && verb.get_name() != "help"
+}
+
+/// The grammar as the documentation of the language has it.
+fn grammar() -> &'static str {
+    const LANGUAGE: &str = include_str!("../../../../docs/query-language.md");
+    let block = LANGUAGE.split_once("## Grammar").and_then(|(_, rest)| rest.split_once("```text\n"));
+    block.and_then(|(_, rest)| rest.split_once("```")).map_or("", |(block, _)| block)
 }
 
 const EXIT_STATUS: &str = "\

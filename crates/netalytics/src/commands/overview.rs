@@ -102,9 +102,9 @@ fn look(
 
 /// What is looked at, by name.
 fn names(flags: &OverviewFlags) -> Vec<String> {
-    let interface = flags.live.asked().map(|(interface, _)| interface.to_owned());
+    let interfaces = flags.live.interfaces.iter().cloned();
     let mirrors = flags.live.listen.iter().map(|listen| format!("{listen:?}"));
-    flags.read.iter().map(|path| path.display().to_string()).chain(interface).chain(mirrors).collect()
+    flags.read.iter().map(|path| path.display().to_string()).chain(interfaces).chain(mirrors).collect()
 }
 
 /// The flags that name it, for another command.
@@ -112,11 +112,16 @@ fn input(flags: &OverviewFlags) -> String {
     let words = |words: &mut dyn Iterator<Item = String>| {
         words.map(|word| advice::shell_word(&word)).collect::<Vec<_>>().join(" ")
     };
-    if !flags.read.is_empty() {
-        return format!("-r {}", words(&mut flags.read.iter().map(|path| path.display().to_string())));
-    }
-    match flags.live.interface.is_empty() {
-        false => format!("-i {}", words(&mut flags.live.interface.iter().cloned())),
-        true => format!("--listen {}", words(&mut names(flags).into_iter())),
+    let input = match (flags.read.is_empty(), flags.live.interfaces.as_slice()) {
+        (false, _) => format!("-r {}", words(&mut flags.read.iter().map(|path| path.display().to_string()))),
+        (true, []) => format!("--listen {}", words(&mut names(flags).into_iter())),
+        (true, interfaces) => {
+            let flags = interfaces.iter().map(|name| format!("-i {}", advice::shell_word(name)));
+            flags.collect::<Vec<_>>().join(" ")
+        }
+    };
+    match flags.live.filter.as_str() {
+        "" => input,
+        filter => format!("{input} --capture-filter {}", advice::shell_word(filter)),
     }
 }

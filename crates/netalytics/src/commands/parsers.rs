@@ -13,7 +13,7 @@ use crate::output;
 pub fn list(flags: &ListFlags) -> anyhow::Result<Ended> {
     let all = parsers::registry::schemas();
     let chosen = listing::choose("parser", &all, |s| s.name.as_ref(), &flags.names)?;
-    match flags.format {
+    match flags.format() {
         Format::Table => output::print(text(&chosen).as_bytes()),
         format => listing::print_rows(
             &["parser", "field", "type", "unit", "default", "doc"],
@@ -21,6 +21,11 @@ pub fn list(flags: &ListFlags) -> anyhow::Result<Ended> {
             format,
         ),
     }
+}
+
+/// All of them, as text.
+pub fn everything() -> String {
+    text(&parsers::registry::schemas().iter().collect::<Vec<_>>())
 }
 
 fn text(schemas: &[&Arc<Schema>]) -> String {

@@ -58,10 +58,15 @@ const fn usage(block: &'static str, args: &'static [&'static str], example: &'st
 /// Lists the blocks asked for.
 pub fn list(flags: &ListFlags) -> anyhow::Result<Ended> {
     let chosen = listing::choose("block", BLOCKS, |b| b.name, &flags.names)?;
-    match flags.format {
+    match flags.format() {
         Format::Table => output::print(text(&chosen).as_bytes()),
         format => listing::print_rows(&["block", "doc", "args", "example"], &rows(&chosen), format),
     }
+}
+
+/// All of them, as text.
+pub fn everything() -> String {
+    text(&BLOCKS.iter().collect::<Vec<_>>())
 }
 
 fn text(blocks: &[&BlockDoc]) -> String {

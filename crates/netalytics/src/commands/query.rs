@@ -48,7 +48,11 @@ impl Target for QueryFlags {
     }
 
     fn open(&self, destination: Destination, opened: Opened) -> anyhow::Result<Box<dyn Sink>> {
-        let format = self.format.unwrap_or(if destination.terminal { Format::Table } else { Format::Jsonl });
+        let format = match (self.format, destination.terminal) {
+            (Some(format), _) => format,
+            (None, true) if !self.json => Format::Table,
+            (None, _) => Format::Jsonl,
+        };
         let out = destination.writer;
         Ok(match format {
             Format::Jsonl => Box::new(Jsonl::new(out, &opened.heads)),

@@ -12,6 +12,8 @@ use tuple::{Redactor, Secret, common};
 use crate::commands::work::{Opened, Target, Telling, work};
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::RecordFlags;
+use crate::folder::Folder;
+use crate::live::Becoming;
 use crate::memory::Writing;
 use crate::redaction::secret;
 
@@ -21,8 +23,8 @@ pub fn record(flags: &RecordFlags, quiet: bool, verbose: bool) -> anyhow::Result
 }
 
 impl Target for RecordFlags {
-    /// What texts are redacted with.
-    type Ready = Option<Secret>;
+    /// The folder, and what texts are redacted with.
+    type Ready = (Folder, Option<Secret>);
 
     fn path(&self) -> Option<&Path> {
         None
@@ -45,30 +47,29 @@ impl Target for RecordFlags {
         }
     }
 
-    fn prepare(&self) -> anyhow::Result<Option<Secret>> {
+    fn prepare(&self) -> anyhow::Result<Self::Ready> {
         if self.output.exists() && !self.output.is_dir() {
             return Err(wrong_flags(format!("{} is no folder: -o DIR wants one", self.output.display())));
         }
         if self.work.read.iter().any(|path| path.is_dir()) {
             return Err(wrong_flags("a recording is not recorded again: -r wants captures here"));
         }
-        if self.no_redact { Ok(None) } else { secret(self.redact_key.as_deref()).map(Some) }
+        let secret = if self.no_redact { None } else { Some(secret(self.redact_key.as_deref())?) };
+        let becoming = Becoming::of(&self.work.live)?;
+        let folder = Folder::prepare(&self.output, becoming).with_context(|| self.unwritten())?;
+        Ok((folder, secret))
     }
 
-    fn name(&self, _: &Option<Secret>) -> (String, bool) {
+    fn name(&self, _: &Self::Ready) -> (String, bool) {
         (self.output.display().to_string(), false)
     }
 
-    fn open(&self, secret: Option<Secret>, opened: Opened) -> anyhow::Result<Box<dyn Sink>> {
+    fn open(&self, (folder, secret): Self::Ready, opened: Opened) -> anyhow::Result<Box<dyn Sink>> {
         let rotate = self.work.rotate.unwrap_or_default();
         let bytes = rotate.bytes.unwrap_or(Rotation::default().bytes);
         let rotation = Rotation { every_ns: rotate.every_ns, bytes };
-        let mut recorder = Recorder::create(&self.output, rotation).with_context(|| {
-            format!(
-                "cannot record to {} (captures from an interface run as another user: --user)",
-                self.output.display()
-            )
-        })?;
+        let mut recorder =
+            Recorder::create(&folder.reach(), rotation).with_context(|| self.unwritten())?;
         recorder = recorder.within(opened.row_group_bytes);
         for table in opened.tables {
             let head = Head { redacted: secret.as_ref().map(Secret::name), ..table.head };
@@ -79,5 +80,11 @@ impl Target for RecordFlags {
             Some(secret) => Box::new(Redacted::new(data_set, Redactor::new(secret))),
             None => Box::new(data_set),
         })
+    }
+}
+
+impl RecordFlags {
+    fn unwritten(&self) -> String {
+        format!("cannot record to {}", self.output.display())
     }
 }

@@ -20,7 +20,7 @@ use crate::failure::{Ended, Unreadable, wrong_flags};
 use crate::flags::live::LiveFlags;
 use crate::flags::{Checksums, Cores, WorkFlags, Workers};
 use crate::hosts::{self, Names};
-use crate::keeping::Keeping;
+use crate::keeping::{Keeping, Packets};
 use crate::live::{self, Owner};
 use crate::loss_notice::LossNotice;
 use crate::memory::{Memory, Writing};
@@ -139,6 +139,10 @@ fn answer<T: Target>(
     };
     flags.limits.bound(&mut plan);
     plan.monitor.sample_seed = flags.sample_seed;
+    if let Some(count) = flags.count {
+        let limit = &mut plan.monitor.limit.packets;
+        *limit = Some(limit.map_or(count, |packets| packets.min(count)));
+    }
     target.widen(&mut plan);
     if flags.checksums == Checksums::Off {
         replay::leave_out_checksums(&mut plan, "--checksums off")?;
@@ -151,6 +155,7 @@ fn answer<T: Target>(
         None => Some(open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?),
     };
     let ready = target.prepare()?;
+    let packets = Packets::prepare(flags)?;
     if capturing {
         live::give_up_privileges(&flags.live)?;
     }
@@ -160,13 +165,13 @@ fn answer<T: Target>(
         live::restrict_system_calls(&flags.live, files);
     }
     if capturing && telling != Telling::Errors {
-        let doing = match flags.live.asked() {
-            Some((interface, _)) => format!("capturing from {interface}"),
-            None => "capturing from mirrors sent here".into(),
+        let doing = match flags.live.interfaces.as_slice() {
+            [] => "capturing from mirrors sent here".into(),
+            interfaces => format!("capturing from {}", interfaces.join(" and ")),
         };
         output::complain(&format!("{doing}; Ctrl-C ends it"));
     }
-    let keeping = Keeping::asked(flags, filtered)?;
+    let keeping = Keeping::asked(flags, filtered, packets)?;
     let memory = Memory::divide(&flags.limits, &plan, target.writing());
     info!("{memory}");
     let mut config = Config { cores: cores(flags)?, ..memory.config(&flags.limits) };
@@ -214,9 +219,9 @@ fn answer<T: Target>(
 
 /// What is read, by name.
 fn inputs(flags: &WorkFlags) -> Vec<String> {
-    let interface = flags.live.asked().map(|(interface, _)| interface.to_owned());
+    let interfaces = flags.live.interfaces.iter().cloned();
     let mirrors = flags.live.listen.iter().map(|listen| format!("{listen:?}"));
-    flags.read.iter().map(|path| path.display().to_string()).chain(interface).chain(mirrors).collect()
+    flags.read.iter().map(|path| path.display().to_string()).chain(interfaces).chain(mirrors).collect()
 }
 
 /// Opens what is to be read. Files wait for us, so that as many workers read them as there are cores; a network does
@@ -233,7 +238,7 @@ pub fn open(
         let source = crate::live::listen(live, stop)?;
         return Ok(if some > 1 { Input::Shared(source, some) } else { Input::Each(vec![source]) });
     }
-    if live.asked().is_some() {
+    if !live.interfaces.is_empty() {
         let sources = if live.one_reader { 1 } else { some };
         let mut sources = crate::live::open(live, sources, wanted, stop)?;
         // Where flows cannot be told apart before us there is one source, and we deal its packets ourselves.

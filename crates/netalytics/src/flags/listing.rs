@@ -13,5 +13,16 @@ pub struct ListFlags {
 
     /// How to print: a text for people, or one row for each
     #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
+    format: Format,
+
+    /// Print JSON lines: short for --format jsonl
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+}
+
+impl ListFlags {
+    /// How to print.
+    pub fn format(&self) -> Format {
+        if self.json { Format::Jsonl } else { self.format }
+    }
 }

@@ -7,9 +7,18 @@ use clap::{Args, ValueEnum};
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Live capture")]
 pub struct LiveFlags {
-    /// Capture from a network interface, or from any; words behind it are a capture filter: -i eth0 tcp port 80
+    /// Capture from a network interface, or from any; words behind it are a capture filter: -i eth0 tcp port 80.
+    /// May be repeated: each interface has workers of its own
     #[arg(short, long, value_names = ["IFACE", "FILTER"], num_args = 1.., conflicts_with = "read")]
     pub interface: Vec<String>,
+
+    /// The names alone.
+    #[arg(skip)]
+    pub interfaces: Vec<String>,
+
+    /// Whichever way the capture filter was given; empty: every packet.
+    #[arg(skip)]
+    pub filter: String,
 
     /// Receive mirrors sent to this machine: vxlan://ADDR:PORT, geneve://ADDR:PORT, gre://ADDR, erspan://ADDR
     #[arg(long, value_name = "WHAT://ADDR", num_args = 1.., conflicts_with_all = ["read", "interface"])]
@@ -102,12 +111,6 @@ pub enum Clock {
 impl LiveFlags {
     /// Whether packets come from the network.
     pub fn is_live(&self) -> bool {
-        !self.interface.is_empty() || !self.listen.is_empty()
-    }
-
-    /// Interface and filter, when a capture is asked for.
-    pub fn asked(&self) -> Option<(&str, String)> {
-        let (interface, words) = self.interface.split_first()?;
-        Some((interface, self.capture_filter.clone().unwrap_or_else(|| words.join(" "))))
+        !self.interfaces.is_empty() || !self.listen.is_empty()
     }
 }

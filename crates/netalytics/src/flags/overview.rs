@@ -15,12 +15,15 @@ use super::{Limits, Progress, Workers};
 pub struct OverviewFlags {
     /// Captures to read, merged by time: pcap or pcapng, also gzip or zstd of either; - is standard input
     #[arg(short, long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::AnyPath)]
-    #[arg(required_unless_present_any = ["interface", "listen"])]
     #[arg(help_heading = "Input")]
     pub read: Vec<PathBuf>,
 
     #[command(flatten)]
     pub live: LiveFlags,
+
+    /// A capture filter: the same as --capture-filter
+    #[arg(value_name = "FILTER")]
+    pub words: Vec<String>,
 
     /// Look at so much of it, by the packets' clock, as in 30s [default: all of it; live until Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = duration, help_heading = "Input")]

@@ -25,8 +25,12 @@ pub struct QueryFlags {
     #[arg(long, value_enum, help_heading = "Output")]
     pub format: Option<Format>,
 
+    /// Print JSON lines: short for --format jsonl
+    #[arg(long, conflicts_with = "format", help_heading = "Output")]
+    pub json: bool,
+
     /// Show addresses, not host names (only tables show names)
-    #[arg(long, help_heading = "Output")]
+    #[arg(short = 'n', long, help_heading = "Output")]
     pub no_resolve: bool,
 
     /// Whose time tables show: local, UTC, a name as Europe/Berlin, or an offset as +02:00. Other formats have nanoseconds
@@ -66,12 +70,19 @@ pub struct WorkFlags {
     /// Captures to read, merged by time: pcap or pcapng, also gzip or zstd of either; - is standard input; or the
     /// folders of recordings
     #[arg(short, long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::AnyPath)]
-    #[arg(required_unless_present_any = ["interface", "listen"])]
     #[arg(help_heading = "Input")]
     pub read: Vec<PathBuf>,
 
     #[command(flatten)]
     pub live: LiveFlags,
+
+    /// A capture filter: the same as --capture-filter
+    #[arg(value_name = "FILTER", index = 2)]
+    pub words: Vec<String>,
+
+    /// End after this many packets that FROM, TO and the capture filter take, as LIMIT 5000p does
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Input")]
+    pub count: Option<u64>,
 
     /// Write packets as pcapng: those that the query looks at, or with WHERE the whole flows of the tuples that pass; - is
     /// standard output
@@ -131,7 +142,7 @@ pub struct ExplainFlags {
 #[derive(Args, Debug)]
 pub struct QueryText {
     /// The query, in quotes
-    #[arg(value_name = "QUERY", required_unless_present = "query_file", conflicts_with = "query_file")]
+    #[arg(value_name = "QUERY", index = 1, conflicts_with = "query_file")]
     pub query: Option<String>,
 
     /// Read the query from a file; - is standard input

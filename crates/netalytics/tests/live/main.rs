@@ -5,6 +5,7 @@
 mod capture;
 mod ends;
 mod filters;
+mod folders;
 mod links;
 mod net;
 mod servers;

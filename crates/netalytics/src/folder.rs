@@ -1,0 +1,76 @@
+//! A folder that is written to after privileges have been given up: whoever we become must be able to make files in it,
+//! also where it lies in a folder that only root may enter. So it is made, given away and opened before, and reached
+//! through what was opened.
+
+use std::fs::{self, DirBuilder, File, Metadata};
+use std::io;
+use std::os::fd::IntoRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, fchown};
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+
+use crate::live::Becoming;
+
+/// See the module's text.
+pub struct Folder {
+    path: PathBuf,
+    /// Where it may not be reached by its path.
+    opened: Option<File>,
+}
+
+impl Folder {
+    /// Makes what is missing of `path`. What we made, or what is root's and empty, is given to whom we become.
+    pub fn prepare(path: &Path, becoming: Becoming) -> anyhow::Result<Folder> {
+        let made = make(path, becoming)?;
+        let opened = match becoming {
+            Becoming::Ourselves => None,
+            Becoming::Another { user, group } => {
+                let folder = File::open(path)?;
+                let facts = folder.metadata()?;
+                if !made && facts.uid() == 0 && fs::read_dir(path)?.next().is_none() {
+                    fchown(&folder, Some(user), Some(group))?;
+                } else if !made && !may_write(&facts, user, group) {
+                    bail!("user {user}, whom a capture becomes, may not write to it: chown it, or --user NAME");
+                }
+                Some(folder)
+            }
+        };
+        Ok(Folder { path: path.to_owned(), opened })
+    }
+
+    /// How it is reached, whoever we are, until the process ends.
+    pub fn reach(self) -> PathBuf {
+        match self.opened {
+            Some(folder) => format!("/proc/self/fd/{}", folder.into_raw_fd()).into(),
+            None => self.path,
+        }
+    }
+}
+
+/// Whether files can be made in a folder, as its mode says.
+fn may_write(folder: &Metadata, user: u32, group: u32) -> bool {
+    const WRITE_AND_ENTER: u32 = 0o3;
+    let shift = match (folder.uid() == user, folder.gid() == group) {
+        (true, _) => 6,
+        (false, true) => 3,
+        (false, false) => 0,
+    };
+    folder.mode() >> shift & WRITE_AND_ENTER == WRITE_AND_ENTER
+}
+
+/// Whether the folder was missing, and has been made with all that leads to it.
+fn make(path: &Path, becoming: Becoming) -> io::Result<bool> {
+    const OWNER_ONLY: u32 = 0o700;
+    if path.is_dir() {
+        return Ok(false);
+    }
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        make(parent, becoming)?;
+    }
+    DirBuilder::new().mode(OWNER_ONLY).create(path)?;
+    if let Becoming::Another { user, group } = becoming {
+        std::os::unix::fs::lchown(path, Some(user), Some(group))?;
+    }
+    Ok(true)
+}
