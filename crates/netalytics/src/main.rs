@@ -24,6 +24,7 @@ mod signals;
 mod stats;
 mod summary;
 mod summary_file;
+mod why;
 
 use std::process::ExitCode;
 
