@@ -29,6 +29,7 @@ mod stats;
 mod summary;
 mod summary_file;
 mod version;
+mod why;
 
 use std::process::ExitCode;
 

@@ -165,3 +165,6 @@ const fn both(
 ) -> Signature {
     Signature { name, ports, over: Over::Both, probe, known: Known::Named }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,6 +16,51 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("get", &["url"]),
 ];
 
+/// What others call fields, and the fields to suggest: the first that there is. These are no names of ours.
+const CALLED: &[(&[&str], &[&str])] = &[
+    (
+        &["responsesize", "responselength", "responsebodybytes", "bodybytessent", "contentlength", "size"],
+        &["response_bytes"],
+    ),
+    (&["requestsize", "requestlength", "requestbodybytes"], &["request_bytes"]),
+    (
+        &[
+            "latency",
+            "latencyms",
+            "elapsed",
+            "duration",
+            "durationms",
+            "requesttime",
+            "time",
+            "ttfb",
+            "rtt",
+            "responsetimems",
+        ],
+        &["response_time_ns", "conn_time_ns", "duration_ns"],
+    ),
+    (&["code", "statuscode", "responsecode", "httpstatus"], &["status", "error_code"]),
+    (&["error", "errno", "errorno"], &["error_code", "status"]),
+    (&["uri", "requesturi", "endpoint", "page"], &["url", "path"]),
+    (&["route", "template"], &["url_template"]),
+    (&["verb", "httpmethod", "requestmethod"], &["method", "command"]),
+    (&["hostname", "vhost", "domain", "authority"], &["host"]),
+    (&["useragent", "ua", "agent"], &["user_agent"]),
+    (&["statement", "sql"], &["query"]),
+    (&["digest", "normalizedquery"], &["fingerprint"]),
+    (&["key"], &["cache_key"]),
+    (&["client", "clientaddr", "remoteaddr", "origh"], &["client_ip", "src_ip"]),
+    (&["server", "serveraddr", "resph"], &["server_ip", "dst_ip"]),
+    (&["timestamp"], &["ts"]),
+    (&["proto", "protocol", "service", "app"], &["application", "transport"]),
+    (&["retransmits", "retrans"], &["retransmissions"]),
+];
+
+/// The fields to suggest to somebody who asks for `name`.
+pub(crate) fn called(name: &str) -> &'static [&'static str] {
+    let plain = name.to_lowercase().replace(['_', '-'], "");
+    CALLED.iter().find(|(called, _)| called.contains(&plain.as_str())).map_or(&[], |(_, fields)| fields)
+}
+
 /// Columns that hold the difference of two times; with `diff` the first one that an input has is the value.
 pub(crate) const DIFFERENCES: &[&str] = &["conn_time_ns", "response_time_ns", "duration_ns"];
 

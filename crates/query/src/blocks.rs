@@ -250,13 +250,35 @@ fn one(text: &str, span: Span) -> Result<Placed, Diagnostic> {
         let error = Diagnostic::new(span, "an empty block: a chain has one `-` between two blocks");
         return Err(error.expected(block_names()));
     }
+    let is_percentile = lower.strip_prefix('p').is_some_and(is_number);
     let synonym = SYNONYMS.iter().find(|(said, _)| *said == lower).map(|(_, block)| *block);
+    let synonym = synonym.or(is_percentile.then_some("quantile"));
     let guess = synonym.or_else(|| nearest(&lower, BLOCKS.iter().map(|b| b.name)));
     let error = Diagnostic::new(span, format!("no block is called {}", quoted(text)));
     Err(match guess {
+        Some("quantile") => error.hint(quantile_hint(&lower)),
         Some(block) => error.hint(format!("did you mean `{block}`?")),
         None => error.expected(block_names()),
     })
+}
+
+/// `p99` and `median` are a block with an argument.
+fn quantile_hint(said: &str) -> String {
+    let q = match said {
+        "median" => Some("0.5".to_owned()),
+        _ => said.strip_prefix('p').filter(|digits| is_number(digits) && digits.len() < 9).map(|digits| {
+            // p99 is 0.99, p999 is 0.999, p5 is 0.05.
+            if digits.len() == 1 {
+                format!("0.0{digits}")
+            } else {
+                format!("0.{}", digits.trim_end_matches('0'))
+            }
+        }),
+    };
+    match q {
+        Some(q) if q != "0.0" && q != "0." => format!("write `quantile` with q={q}"),
+        _ => "did you mean `quantile`?".into(),
+    }
 }
 
 fn is_number(text: &str) -> bool {
@@ -315,6 +337,12 @@ mod tests {
         check_error("group-sum-group", "group", "twice");
         check_error("top-k-topk", "topk", "twice");
         check_error("top", "top", "did you mean `top-k`?");
+        check_error("group-p99", "p99", "write `quantile` with q=0.99");
+        check_error("p999", "p999", "write `quantile` with q=0.999");
+        check_error("p50", "p50", "write `quantile` with q=0.5");
+        check_error("p5", "p5", "write `quantile` with q=0.05");
+        check_error("median", "median", "write `quantile` with q=0.5");
+        check_error("percentile", "percentile", "did you mean `quantile`?");
         check_error("xyzzy", "xyzzy", "expected diff, group");
     }
 

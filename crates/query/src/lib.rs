@@ -22,6 +22,7 @@ mod nearest;
 mod render;
 #[cfg(test)]
 mod test_schemas;
+mod unread;
 
 use std::sync::Arc;
 

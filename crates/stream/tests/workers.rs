@@ -4,7 +4,7 @@ mod tuples;
 
 use plan::{Aggregate, Dataflow, Pipeline, TopK, Window};
 use proptest::prelude::*;
-use stream::{Config, Engine, Output, Partial};
+use stream::{Config, Engine, Engines, Output, Partial};
 use tuples::{N, PATH, Plain, Row, batch_of, column, dataflow, input, pipeline, rows_of};
 
 #[test]
@@ -75,6 +75,37 @@ fn together(flow: &Dataflow, rows: &[Row], epochs: &[usize]) -> Vec<Vec<Plain>> 
     collector.finish(&mut out);
     assert_eq!(collector.counters().tuples_late, 0);
     rows_of(&out, Some(0))
+}
+
+/// Several dataflows in one, with workers: the rows of each are those that it gives alone.
+#[test]
+fn dataflows_beside_each_other_do_not_meet() {
+    let joined =
+        Dataflow { inputs: vec![input("a"), input("b")], pipelines: vec![windowed(60)], ..dataflow(vec![]) };
+    let flows = [dataflow(vec![windowed(15), windowed(60)]), joined, dataflow(vec![windowed(30)])];
+    let rows = rows(400, 7);
+    let (mut collector, mut out) = (Engines::new(&flows, &Config::default()), Vec::new());
+    for share in 0..3 {
+        let mut worker = Engines::worker(&flows, &Config::default());
+        let share: Vec<Row> = rows.iter().filter(|row| row.id % 3 == share).cloned().collect();
+        let inputs = flows.iter().flat_map(|flow| &flow.inputs);
+        for (i, input) in inputs.enumerate() {
+            worker.push(i, &batch_of(&input.schema, &share), &mut out);
+        }
+        collector.attach(worker.detach_all());
+    }
+    collector.finish(&mut out);
+    let mut place = 0;
+    for flow in &flows {
+        let (mut engine, mut alone) = (Engine::new(flow, Config::default()), Vec::new());
+        push(&mut engine, flow, &rows, &mut alone);
+        engine.finish(&mut alone);
+        for i in 0..flow.pipelines.len() {
+            assert_eq!(rows_of(&out, Some(place)), rows_of(&alone, Some(i)), "result {place}");
+            place += 1;
+        }
+    }
+    assert_eq!(place, 4);
 }
 
 proptest! {

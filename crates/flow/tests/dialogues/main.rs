@@ -3,6 +3,7 @@
 
 mod connections;
 mod copies;
+mod handshakes;
 mod intruders;
 mod lifetimes;
 #[path = "../observe/mod.rs"]

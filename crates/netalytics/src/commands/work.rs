@@ -33,6 +33,7 @@ use crate::signals::{self, Signals};
 use crate::stats::Stats;
 use crate::summary::Summary;
 use crate::summary_file::SummaryFile;
+use crate::why;
 
 /// Where a verb's rows go.
 pub trait Target {
@@ -148,6 +149,9 @@ fn answer<T: Target>(
         replay::leave_out_checksums(&mut plan, "--checksums off")?;
     }
     mention(&plan);
+    if telling != Telling::Errors {
+        why::never(&plan).iter().for_each(|reason| output::complain(&format!("note: {reason}")));
+    }
 
     let stop = Stop::default();
     let input = match &replaying {
@@ -214,6 +218,10 @@ fn answer<T: Target>(
         summary.output_errors.extend(wrong);
     }
     let telling = if closed { Telling::Errors } else { telling };
+    if telling != Telling::Errors && why::is_nothing(&plan, &summary) {
+        let reasons = why::nothing(&plan, &summary);
+        reasons.iter().for_each(|reason| output::complain(&format!("nothing found: {reason}")));
+    }
     end(summary_file, telling, &summary, sink.as_ref(), terminal)
 }
 

@@ -23,6 +23,7 @@ pub fn fingerprint(sql: &[u8], out: &mut Vec<u8>) {
     let mut folder = Folder::new(sql, out);
     while folder.len() - start <= FINGERPRINT_MAX && folder.token() {}
     folder.flush();
+    folder.drop_open_row();
     while out.len() > start && matches!(out.last(), Some(b';' | b' ')) {
         out.pop();
     }
@@ -53,6 +54,8 @@ struct Folder<'a> {
     depth: usize,
     /// The bracket closed last held a list of values.
     closed_list: bool,
+    /// Where in `out` the rows behind VALUES begin.
+    rows_from: usize,
     /// Inside `/*! … */`.
     versioned: bool,
 }
@@ -62,7 +65,22 @@ impl<'a> Folder<'a> {
         let (last, before, earlier) = (Token::Start, Token::Start, Token::Start);
         let (spaced, closed_list, versioned) = (false, false, false);
         let (run, open, depth) = (0..0, [0; DEPTH_MAX], 0);
-        Folder { sql, at: 0, out, run, last, before, earlier, spaced, open, depth, closed_list, versioned }
+        let (at, rows_from) = (0, out.len());
+        Folder {
+            sql,
+            at,
+            out,
+            run,
+            last,
+            before,
+            earlier,
+            spaced,
+            open,
+            depth,
+            closed_list,
+            rows_from,
+            versioned,
+        }
     }
 
     /// Reads one token, or white space, or a comment; false at the end.
@@ -304,7 +322,11 @@ impl<'a> Folder<'a> {
             Token::Comma => inside_list || self.before == Token::Close && self.closed_list,
             _ => false,
         };
+        let is_first = self.last == Token::ListWord;
         self.put(Token::Open, 1);
+        if is_first {
+            self.rows_from = self.len() - 1;
+        }
         if self.depth < DEPTH_MAX {
             self.open[self.depth] = (self.len() - 1) as u32 | if listed { LISTED } else { 0 };
             self.depth += 1;
@@ -326,16 +348,52 @@ impl<'a> Folder<'a> {
         }
     }
 
-    /// `(?), (?)` is `(?)`.
+    /// `(?), (NOW()), (?)` is `(?), (NOW())`: a row that looks like one before it is left out.
     fn drop_equal_row(&mut self, from: usize) {
         let (earlier, row) = self.out.split_at(from);
         let Some(earlier) = earlier.strip_suffix(b", ") else { return };
-        let Some(rest) = earlier.strip_suffix(row) else { return };
-        if matches!(rest.last(), Some(b' ' | b'(')) {
+        let follows = earlier.strip_suffix(row).is_some_and(|rest| matches!(rest.last(), Some(b' ' | b'(')));
+        let is_known = || earlier.get(self.rows_from..).is_some_and(|rows| has_row(rows, row));
+        if follows || is_known() {
             let end = earlier.len();
             self.out.truncate(end);
         }
     }
+
+    /// A row that the text's end has cut, behind others that are whole: how much of it there is says nothing.
+    fn drop_open_row(&mut self) {
+        let open = self.open[..self.depth].iter().find(|at| **at & LISTED != 0);
+        let from = open.map_or(self.out.len(), |at| (at & !LISTED) as usize);
+        if let Some(rows) =
+            self.out[..from].strip_suffix(b", ").filter(|rows| rows.ends_with(b")") && open.is_some())
+        {
+            let end = rows.len();
+            self.out.truncate(end);
+        } else if self.closed_list
+            && self.depth == 0
+            && self.last == Token::Comma
+            && self.out.ends_with(b"),")
+        {
+            self.out.pop();
+        }
+    }
+}
+
+/// Whether one of `rows`, with commas between, is `row`.
+fn has_row(rows: &[u8], row: &[u8]) -> bool {
+    let (mut depth, mut start) = (0, 0);
+    for (at, b) in rows.iter().enumerate() {
+        match b {
+            b'(' => {
+                start = if depth == 0 { at } else { start };
+                depth += 1;
+            }
+            b')' if depth == 1 && &rows[start..=at] == row => return true,
+            b')' => depth -= i32::from(depth > 0),
+            _ => {}
+        }
+    }
+    false
 }
 
 #[cfg(test)]
@@ -380,6 +438,15 @@ mod tests {
                 "SELECT * FROM t WHERE a IN (SELECT b FROM u WHERE c IN (?))",
             ),
             ("INSERT INTO t(a,b) VALUES(1,'x'),(2,'y'),(3,NULL)", "INSERT INTO t(a, b) VALUES (?)"),
+            (
+                "INSERT INTO t VALUES (NOW(),1),(2,3),(NOW(),4),(5,6),(7,DEFAULT),(8,9)",
+                "INSERT INTO t VALUES (NOW(), ?), (?), (?, DEFAULT)",
+            ),
+            ("INSERT INTO t VALUES (1,(SELECT 1)),(2),(3)", "INSERT INTO t VALUES (?, (SELECT ?)), (?)"),
+            ("INSERT INTO t VALUES (1,2),(3,'abc", "INSERT INTO t VALUES (?)"),
+            ("INSERT INTO t VALUES (1,2),(3,(SELECT a FROM", "INSERT INTO t VALUES (?)"),
+            ("INSERT INTO t VALUES (1,2),", "INSERT INTO t VALUES (?)"),
+            ("INSERT INTO t VALUES (1,2", "INSERT INTO t VALUES (?"),
             (
                 "INSERT INTO t VALUES (NOW(), 1), (NOW(), 2) ON DUPLICATE KEY UPDATE a=VALUES(a), b=2",
                 "INSERT INTO t VALUES (NOW(), ?) ON DUPLICATE KEY UPDATE a = VALUES (a), b = ?",

@@ -24,7 +24,7 @@ use crate::checked::{Input, Query};
 use crate::error::quoted;
 use crate::literal::{self, Bad};
 use crate::nearest::{did_you_mean, one_of};
-use crate::{Diagnostic, Hosts};
+use crate::{Diagnostic, Hosts, unread};
 use computing::Computing;
 use condition::Conditions;
 use names::Scope;
@@ -87,7 +87,7 @@ fn parsers(names: &[Atom], schemas: &[Arc<Schema>], errors: &mut Vec<Diagnostic>
 fn unknown_parser(name: &Atom, schemas: &[Arc<Schema>]) -> Diagnostic {
     let error = Diagnostic::new(name.span, format!("no parser is called {}", quoted(&name.text)));
     let names = schemas.iter().map(|s| s.name.as_ref());
-    match did_you_mean(&name.text, names.clone()) {
+    match unread::hint(&name.text, schemas).or_else(|| did_you_mean(&name.text, names.clone())) {
         Some(hint) => error.hint(hint),
         None => error.expected(one_of(names)),
     }

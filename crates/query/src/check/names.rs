@@ -253,7 +253,8 @@ fn no_field(name: &Atom, field: &str, schema: &Schema) -> Diagnostic {
     let error =
         Diagnostic::new(name.span, format!("parser `{}` has no field {}", schema.name, quoted(field)));
     let fields = || schema.fields.iter().map(|f| f.name.as_ref());
-    match nearest(field, fields()) {
+    let named_otherwise = aliases::called(field).iter().copied().find(|name| schema.find(name).is_some());
+    match named_otherwise.or_else(|| nearest(field, fields())) {
         Some(meant) => error.hint(format!("did you mean `{meant}`?")),
         // The parser's own fields come last and tell the most.
         None => error

@@ -631,6 +631,17 @@ fn all_errors_at_once_and_none_that_only_follows() {
 }
 
 #[test]
+fn fields_called_otherwise_are_known() {
+    for (field, meant) in [
+        ("response_size", "did you mean `response_bytes`?"),
+        ("latency", "did you mean `response_time_ns`?"),
+        ("statusCode", "did you mean `status`?"),
+    ] {
+        check_errors(&format!("PARSE http WHERE {field} > 1"), &[(field, meant)]);
+    }
+}
+
+#[test]
 fn an_error_reads_as_the_design_says() {
     let text = "PARSE htp_get FROM * TO h1:80";
     let errors = crate::check(text, &schemas(), &hosts()).expect_err("a misspelt parser");

@@ -1,0 +1,75 @@
+//! The two round trips of a handshake, and where they are not known.
+
+use flow::Config;
+use testkit::Dialogue;
+
+use crate::observe::Observer;
+use crate::{MS, SECOND, talk};
+
+/// Client's and server's round trip of what was said but for some packets.
+fn check(talk: &Dialogue, missing: &[usize], expected: [Option<i64>; 2]) {
+    let packets = talk.sent().iter().enumerate().filter(|(i, _)| !missing.contains(i));
+    let packets: Vec<_> = packets.map(|(_, packet)| packet.clone()).collect();
+    let mut seen = Observer::new(Config::default());
+    seen.run(&packets);
+    let flow = seen.only();
+    assert_eq!([flow.client_rtt_ns(), flow.server_rtt_ns()], expected);
+    if let [Some(client), Some(server)] = expected {
+        assert_eq!(flow.handshake_ns(), Some(client + server));
+    }
+}
+
+/// A handshake whose steps come so long after each other.
+fn slow(server_ns: i64, client_ns: i64) -> Dialogue {
+    let mut talk = talk();
+    talk.acks = false;
+    let start = talk.now;
+    talk.client().syn();
+    talk.now = start.plus(server_ns);
+    talk.server().syn_ack();
+    talk.now = start.plus(server_ns + client_ns);
+    talk.client().ack();
+    talk
+}
+
+#[test]
+fn each_side_has_its_own() {
+    check(&slow(3 * MS, 40 * MS), &[], [Some(40 * MS), Some(3 * MS)]);
+    // Longer than fits beside each other.
+    check(&slow(5 * SECOND, MS), &[], [Some(MS), Some(5 * SECOND)]);
+    check(&slow(MS, 7 * SECOND), &[], [Some(7 * SECOND), Some(MS)]);
+}
+
+#[test]
+fn a_step_that_was_not_seen_is_not_known() {
+    check(&slow(3 * MS, 40 * MS), &[2], [None, Some(3 * MS)]);
+    check(&slow(3 * MS, 40 * MS), &[1], [None, None]);
+    check(&slow(3 * MS, 40 * MS), &[0], [Some(40 * MS), None]);
+}
+
+/// A handshake in which the packet at a place was sent again, so much later, before the next.
+fn again(place: usize, later_ns: i64) -> [Option<i64>; 2] {
+    let mut talk = slow(SECOND, SECOND);
+    let mut packets = talk.take();
+    let copy = packets[place].clone();
+    packets.insert(place + 1, testkit::Sent { ts: copy.ts.plus(later_ns), ip_id: copy.ip_id + 7, ..copy });
+    let mut seen = Observer::new(Config::default());
+    seen.run(&packets);
+    [seen.only().client_rtt_ns(), seen.only().server_rtt_ns()]
+}
+
+#[test]
+fn what_was_sent_again_is_ambiguous() {
+    assert_eq!(again(0, 900 * MS), [Some(SECOND), None], "which SYN is answered?");
+    assert_eq!(again(1, 900 * MS), [None, Some(SECOND)], "which SYN-ACK is?");
+    assert_eq!(again(2, 900 * MS), [Some(SECOND), Some(SECOND)], "the first ACK answers");
+}
+
+#[test]
+fn a_request_behind_a_lost_ack_is_no_round_trip() {
+    let mut talk = slow(3 * MS, MS);
+    talk.advance(SECOND);
+    talk.client().send_unseen(10).send(b"later");
+    // The ACK was lost: what comes later in the stream answers nothing at once.
+    check(&talk, &[2], [None, Some(3 * MS)]);
+}

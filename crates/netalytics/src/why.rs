@@ -1,0 +1,282 @@
+//! Why a query has no rows: told before it runs where its parsers or conditions can never agree, and afterwards by what there was
+//! instead. Says only what is sure.
+
+use parsers::registry::{self, Reads};
+use plan::{Compare, Literal, Plan, Predicate};
+
+use crate::summary::Summary;
+
+/// Protocols that are named in a reason.
+const NAMES_MAX: usize = 6;
+
+/// What can be seen of the plan alone.
+pub fn never(plan: &Plan) -> Vec<String> {
+    let names: Vec<&str> = plan.monitor.parsers.iter().map(|parser| parser.schema.name.as_ref()).collect();
+    let mut reasons = Vec::new();
+    for (i, one) in names.iter().enumerate() {
+        for other in &names[i + 1..] {
+            if let (Some(a), Some(b)) = (protocol_of(one), protocol_of(other))
+                && a != b
+            {
+                reasons.push(format!(
+                    "{one} and {other} never have a tuple in common: several parsers are joined by flow, and a flow \
+                     speaks one protocol"
+                ));
+            }
+        }
+    }
+    let filters = plan.dataflow.inputs.iter().filter_map(|input| input.filter.as_ref());
+    let conditions: Vec<&Predicate> = filters.chain(&plan.dataflow.filter).flat_map(parts).collect();
+    let contradicted = conditions.iter().enumerate().find_map(|(i, one)| {
+        let other = conditions[i + 1..].iter().find(|other| contradict(one, other))?;
+        Some(field_of(plan, one).or_else(|| field_of(plan, other)))
+    });
+    if let Some(field) = contradicted {
+        let what = field
+            .map_or("it contradicts itself".into(), |field| format!("it contradicts itself about {field}"));
+        reasons.push(format!("WHERE is never true: {what}"));
+    }
+    reasons
+}
+
+/// What the parser's flows speak.
+fn protocol_of(parser: &str) -> Option<&'static str> {
+    match registry::find(parser)?.reads {
+        Reads::Messages(protocol, _) => Some(protocol.name),
+        _ => None,
+    }
+}
+
+/// The conditions that all have to be true.
+fn parts(predicate: &Predicate) -> Vec<&Predicate> {
+    match predicate {
+        Predicate::And(parts) => parts.iter().flat_map(self::parts).collect(),
+        other => vec![other],
+    }
+}
+
+fn field_of(plan: &Plan, condition: &Predicate) -> Option<String> {
+    let Predicate::Compare { column, .. } = condition else { return None };
+    let input = plan.dataflow.inputs.get(usize::from(column.input))?;
+    Some(input.schema.field(column.field).name.to_string())
+}
+
+/// Whether no value of a column passes two comparisons. Only what is beyond doubt: numbers, and texts that are to be equal.
+fn contradict(one: &Predicate, other: &Predicate) -> bool {
+    let (Predicate::Compare { column, op, literal }, Predicate::Compare { column: c, op: o, literal: l }) =
+        (one, other)
+    else {
+        return false;
+    };
+    if column != c {
+        return false;
+    }
+    match (literal, l) {
+        (Literal::Text(a), Literal::Text(b)) => *op == Compare::Eq && *o == Compare::Eq && a != b,
+        _ => match (number(literal), number(l)) {
+            (Some(a), Some(b)) => excludes((*op, a), (*o, b)) || excludes((*o, b), (*op, a)),
+            _ => false,
+        },
+    }
+}
+
+fn number(literal: &Literal) -> Option<i128> {
+    match literal {
+        Literal::U64(n) => Some((*n).into()),
+        Literal::I64(n) => Some((*n).into()),
+        _ => None,
+    }
+}
+
+/// Whether no whole number passes both.
+fn excludes((op, a): (Compare, i128), (other, b): (Compare, i128)) -> bool {
+    match (op, other) {
+        (Compare::Eq, Compare::Eq) => a != b,
+        (Compare::Eq, Compare::Ne) => a == b,
+        (Compare::Eq, Compare::Lt) => a >= b,
+        (Compare::Eq, Compare::Le) => a > b,
+        (Compare::Eq, Compare::Gt) => a <= b,
+        (Compare::Eq, Compare::Ge) => a < b,
+        (Compare::Gt, Compare::Lt) => a + 1 >= b,
+        (Compare::Gt, Compare::Le) | (Compare::Ge, Compare::Lt) => a >= b,
+        (Compare::Ge, Compare::Le) => a > b,
+        _ => false,
+    }
+}
+
+/// Whether no tuple has reached the result: of what is not grouped there is a row all the same.
+pub fn is_nothing(plan: &Plan, summary: &Summary) -> bool {
+    let c = &summary.stream;
+    let left = match plan.dataflow.inputs.len() {
+        0 | 1 => c.tuples_in.saturating_sub(c.tuples_filtered),
+        _ => c.tuples_joined,
+    };
+    summary.rows == 0 || left == 0
+}
+
+/// Why there was nothing, after a run over packets or a recording without a row.
+pub fn nothing(plan: &Plan, summary: &Summary) -> Vec<String> {
+    let (a, stream) = (&summary.accounting, &summary.stream);
+    if let Some(replayed) = &summary.replayed {
+        return match (replayed.rows, a.tuples) {
+            (0, _) if replayed.rows_skipped > 0 => {
+                vec![format!("none of {} recorded tuples is asked for", replayed.rows_skipped)]
+            }
+            (0, _) => vec!["the recording has no tuples".into()],
+            _ => after_tuples(plan, summary),
+        };
+    }
+    if a.received == 0 {
+        return vec![match summary.source.filtered {
+            0 => "there was no packet".into(),
+            n => format!("the capture filter left out all {n} packets"),
+        }];
+    }
+    if a.undecodable_total() == a.received {
+        return vec![format!("none of {} could be decoded", some(a.received, "packet"))];
+    }
+    if a.parsed == 0 && a.filtered_total() > 0 {
+        let mut reasons = vec![format!("FROM and TO match none of {}", some(a.received, "packet"))];
+        if a.filtered.direction > 0 {
+            reasons.push(format!(
+                "{} of flows the other way round: FROM is the client that connects, TO the server",
+                some(a.filtered.direction, "packet")
+            ));
+        }
+        return reasons;
+    }
+    if a.tuples > 0 && stream.tuples_in > 0 {
+        return after_tuples(plan, summary);
+    }
+    without_tuples(plan, summary)
+}
+
+/// There were tuples.
+fn after_tuples(plan: &Plan, summary: &Summary) -> Vec<String> {
+    let c = &summary.stream;
+    let tuples = some(c.tuples_in, "tuple");
+    if c.tuples_filtered >= c.tuples_in.max(1) && plan.dataflow.inputs.len() == 1 {
+        return vec![format!("WHERE left out all of {tuples}")];
+    }
+    if plan.dataflow.inputs.len() > 1 && c.tuples_joined == 0 {
+        let names: Vec<&str> = plan.dataflow.inputs.iter().map(|input| input.schema.name.as_ref()).collect();
+        let left = if c.tuples_filtered > 0 {
+            format!(", {} left out by conditions", c.tuples_filtered)
+        } else {
+            String::new()
+        };
+        return vec![format!(
+            "no flow has tuples of {} at once: {tuples} of one or the other{left}",
+            names.join(" and ")
+        )];
+    }
+    if c.tuples_null_value > 0 {
+        return vec![format!(
+            "{} without the value that is asked for: it is null",
+            some(c.tuples_null_value, "tuple")
+        )];
+    }
+    if c.tuples_late > 0 {
+        return vec![format!("{} came too late for their windows", some(c.tuples_late, "tuple"))];
+    }
+    vec![format!("{tuples}, of which none is in the result")]
+}
+
+/// There were packets, but no tuples of them: what their flows speak instead.
+fn without_tuples(plan: &Plan, summary: &Summary) -> Vec<String> {
+    let (a, unread) = (&summary.accounting, &summary.accounting.unread);
+    let wanted: Vec<&str> = plan.monitor.parsers.iter().map(|parser| parser.schema.name.as_ref()).collect();
+    if !wanted.iter().any(|parser| protocol_of(parser).is_some()) {
+        return vec![format!(
+            "{}, but nothing in them for {}",
+            some(a.received, "packet"),
+            wanted.join(" or ")
+        )];
+    }
+    let mut protocols: Vec<&str> = wanted.iter().filter_map(|parser| protocol_of(parser)).collect();
+    protocols.dedup();
+    let mut reasons = Vec::new();
+    let read = a.flows.opened.saturating_sub(unread.total());
+    if unread.total() > 0 {
+        let mut named: Vec<(&str, u64)> = unread.named.iter().map(|(name, flows)| (*name, *flows)).collect();
+        named.sort_by_key(|(_, flows)| std::cmp::Reverse(*flows));
+        let rest: u64 = named.iter().skip(NAMES_MAX).map(|(_, flows)| flows).sum();
+        let known =
+            named.iter().take(NAMES_MAX).map(|(name, flows)| format!("{flows} {name}{}", how_to_read(name)));
+        let others =
+            [(rest, "other protocols"), (unread.unknown, "not known"), (unread.silent, "without payload")];
+        let others =
+            others.iter().filter(|(flows, _)| *flows > 0).map(|(flows, what)| format!("{flows} {what}"));
+        let all: Vec<String> = known.chain(others).collect();
+        let flows = some(unread.total(), "flow");
+        reasons.push(format!("{flows} not speaking {}: {}", protocols.join(" or "), all.join(", ")));
+    }
+    if a.filtered_total() == 0 && read > 0 {
+        reasons.push(format!(
+            "{} may speak {}, without a message for {}",
+            some(read, "flow"),
+            protocols.join(" or "),
+            wanted.join(" or ")
+        ));
+    }
+    if reasons.is_empty() {
+        reasons.push(format!("{}, but no flow", some(a.received, "packet")));
+    }
+    reasons
+}
+
+/// What reads a protocol, or why nothing does.
+fn how_to_read(name: &str) -> String {
+    let parser = registry::PARSERS.iter().find_map(|registration| match registration.reads {
+        Reads::Messages(protocol, _) if protocol.name == name => Some((registration.schema)().name),
+        _ => None,
+    });
+    match (parser, name) {
+        (Some(parser), "tls") => {
+            format!(" (encrypted: not readable without keys; PARSE {parser} reads the handshake)")
+        }
+        (None, "tls" | "quic" | "ssh" | "wireguard" | "dtls") => {
+            " (encrypted: not readable without keys)".into()
+        }
+        (Some(parser), _) => format!(" (PARSE {parser})"),
+        (None, _) => String::new(),
+    }
+}
+
+/// A count with its word.
+fn some(n: u64, word: &str) -> String {
+    format!("{n} {word}{}", if n == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_never_be_is_told() {
+        for (query, expected) in [
+            ("PARSE http", &[][..]),
+            ("PARSE http, mysql_query", &["http and mysql_query never have a tuple in common"]),
+            ("PARSE http, http_get, tcp_conn_time", &[]),
+            (
+                "PARSE http WHERE status = 404 and status = 500",
+                &["WHERE is never true: it contradicts itself about status"],
+            ),
+            ("PARSE http WHERE status > 499 and status < 500", &["WHERE is never true"]),
+            ("PARSE http WHERE status >= 499 and status < 500", &[]),
+            ("PARSE http WHERE status > 500 or status < 500", &[]),
+            ("PARSE http WHERE method = 'GET' WHERE method = 'POST'", &["WHERE is never true"]),
+            ("PARSE http WHERE method = 'GET' and not (method = 'POST')", &[]),
+            ("PARSE http WHERE status < 500 and response_time < 5ms and status != 404", &[]),
+        ] {
+            let checked =
+                query::check(query, &registry::schemas(), &()).unwrap_or_else(|e| panic!("{query}: {e:?}"));
+            let reasons = never(&planner::lower(&checked));
+            assert_eq!(reasons.len(), expected.len(), "{query}: {reasons:?}");
+            assert!(
+                reasons.iter().zip(expected).all(|(got, want)| got.contains(want)),
+                "{query}: {reasons:?}"
+            );
+        }
+    }
+}
