@@ -162,6 +162,12 @@ mod tests {
         for part in shown.iter().flat_map(|s| s.split("\n\n")) {
             assert!(code.contains(part), "not in template.rs:\n{part}");
         }
+        let product = code.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        let is_code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("//");
+        let lines = product.lines().filter(is_code).count();
+        let readme = include_str!("../../../README.md");
+        assert!(page.contains(&format!(": {lines} lines in all")), "{lines} lines");
+        assert!(readme.contains(&format!(": {lines} lines where")), "{lines} lines");
     }
 
     #[test]

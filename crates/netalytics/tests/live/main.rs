@@ -7,6 +7,7 @@ mod ends;
 mod filters;
 mod links;
 mod net;
+mod redis;
 mod servers;
 mod truth;
 mod tunnels;
