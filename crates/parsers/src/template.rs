@@ -36,7 +36,7 @@ tuple::fields! {
 #[must_use]
 pub fn schema() -> Schema {
     let (measure, key) = (Some(RESPONSE_TIME_NS), Some(KEY));
-    let facts = &Facts { success: Some("error is null"), ..Facts::NONE };
+    let facts = &Facts { success: Some("error is null and response_time_ns >= 0ns"), ..Facts::NONE };
     Schema { facts, ..Schema::of_parser("store", 1, "requests to a toy store", FIELDS, measure, key) }
 }
 
