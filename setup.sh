@@ -28,7 +28,7 @@ build() {
 # What the live tests start in namespaces of their own. Debian may start the services as well when it installs them.
 # Readers of Parquet go into a virtual environment.
 test_() {
-  want c++:g++ ip:iproute2 nginx:nginx-light mariadbd:mariadb-server mariadb:mariadb-client memcached:memcached \
+  want c++:g++ ip:iproute2 nginx:nginx-light mariadbd:mariadb-server mariadb:mariadb-client memcached:memcached redis-server:redis-server \
     curl:curl wrk:wrk tcpdump:tcpdump python3:python3 setcap:libcap2-bin ping:iputils-ping
   python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 }

@@ -54,7 +54,7 @@ tuple::fields! {
 
 /// What the query language knows of commands.
 const FACTS: Facts = Facts {
-    success: Some("error is null"),
+    success: Some("error is null and response_time_ns >= 0ns"),
     workload: Some(Workload {
         operation: "command",
         reads: commands::IS_READ,

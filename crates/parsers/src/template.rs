@@ -36,7 +36,7 @@ tuple::fields! {
 #[must_use]
 pub fn schema() -> Schema {
     let (measure, key) = (Some(RESPONSE_TIME_NS), Some(KEY));
-    let facts = &Facts { success: Some("error is null"), ..Facts::NONE };
+    let facts = &Facts { success: Some("error is null and response_time_ns >= 0ns"), ..Facts::NONE };
     Schema { facts, ..Schema::of_parser("store", 1, "requests to a toy store", FIELDS, measure, key) }
 }
 
@@ -162,6 +162,12 @@ mod tests {
         for part in shown.iter().flat_map(|s| s.split("\n\n")) {
             assert!(code.contains(part), "not in template.rs:\n{part}");
         }
+        let product = code.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        let is_code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("//");
+        let lines = product.lines().filter(is_code).count();
+        let readme = include_str!("../../../README.md");
+        assert!(page.contains(&format!(": {lines} lines in all")), "{lines} lines");
+        assert!(readme.contains(&format!(": {lines} lines where")), "{lines} lines");
     }
 
     #[test]

@@ -59,6 +59,11 @@ impl Monitor {
         }
         if parser.is_done() {
             parser.on_close(&mut out);
+            if parser.hands_over() {
+                // Whose the next bytes are, they tell.
+                state.stream = Stream::New;
+                return;
+            }
             state.stream = Stream::Ignored;
             self.table.ignore_payload(idx);
         }

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use crate::support::{EVERYWHERE, Row, captures, nanos, run, truth};
+use crate::support::{EVERYWHERE, Row, captures, nanos, run, run_spec, truth};
 
 /// Captures over plain links.
 const FOLDERS: &[&str] = &["captures/redis", "captures/mixed", "derived", "live-captures", "bench"];
@@ -95,6 +95,34 @@ fn other_protocols_are_left_alone() {
             assert!(rows.is_empty(), "{}: {}", capture.display(), describe(&rows[0]));
         }
     }
+}
+
+/// A proxy that was asked to CONNECT hands on whatever is said then: it is read as what it is.
+#[test]
+fn what_a_proxy_hands_on_is_read() {
+    let mut talk = testkit::Dialogue::new("10.0.0.1:40000", "10.0.0.2:3128");
+    talk.handshake();
+    talk.client().send(b"CONNECT cache:6379 HTTP/1.1\r\nHost: cache:6379\r\n\r\n");
+    talk.server().send(b"HTTP/1.1 200 OK\r\n\r\n");
+    talk.client().send(b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n");
+    talk.server().send(b"$1\r\n1\r\n");
+    talk.close();
+    let path = std::env::temp_dir().join(format!("proxy-{}.pcap", std::process::id()));
+    let file = testkit::pcap_bytes(talk.sent(), testkit::Precision::Nanos, testkit::ByteOrder::Little);
+    std::fs::write(&path, file).expect("a file");
+    let of = |name| {
+        plan::ParserUse::all_columns(std::sync::Arc::new((parsers::registry::find(name)
+            .expect("it is there")
+            .schema)()))
+    };
+    let spec = plan::MonitorSpec { parsers: vec![of("http"), of("redis")], ..plan::MonitorSpec::default() };
+    let rows = run_spec(&path, &spec).rows;
+    std::fs::remove_file(&path).expect("the file");
+    let told: Vec<_> = rows
+        .iter()
+        .map(|row| (row.get("method").or(row.get("command")).map(String::as_str), &*row["quality"]))
+        .collect();
+    assert_eq!(told, [(Some("CONNECT"), "exact"), (Some("GET"), "exact")]);
 }
 
 /// Every difference between the truth's rows and the tuples, as text.

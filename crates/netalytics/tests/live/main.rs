@@ -8,6 +8,7 @@ mod filters;
 mod folders;
 mod links;
 mod net;
+mod redis;
 mod servers;
 mod truth;
 mod tunnels;

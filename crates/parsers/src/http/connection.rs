@@ -35,7 +35,17 @@ pub struct Connection {
     pub(super) simple: bool,
     pub(super) server_seen: bool,
     pub(super) emitted: bool,
+    pub(super) behind: Behind,
     pub(super) transactions: Transactions<Request, Response>,
+}
+
+/// What comes behind the last message of HTTP/1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind {
+    /// Something that nobody here reads.
+    Unread,
+    /// What a CONNECT has opened the way for: it may be of any protocol.
+    Tunnelled,
 }
 
 impl Default for Connection {
@@ -53,6 +63,7 @@ impl Default for Connection {
             simple: false,
             server_seen: false,
             emitted: false,
+            behind: Behind::Unread,
         }
     }
 }
@@ -114,6 +125,10 @@ impl StreamParser for Connection {
 
     fn is_done(&self) -> bool {
         self.client.state == State::Over
+    }
+
+    fn hands_over(&self) -> bool {
+        self.behind == Behind::Tunnelled
     }
 }
 

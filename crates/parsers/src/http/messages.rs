@@ -5,7 +5,7 @@ use flow::Place;
 use wire::TcpSeq;
 
 use super::body::Body;
-use super::connection::Connection;
+use super::connection::{Behind, Connection};
 use super::head::{self, Coding, Head, RequestHead, RequestLine, ResponseHead};
 use super::lane::{Extent, State};
 use super::probe;
@@ -130,7 +130,9 @@ impl Connection {
             && matches!(self.client.state, State::Body(_))
             && self.client.message.body_bytes == 0;
         out.counters.malformed_messages += u64::from(head.framing.bad_length);
-        if status == 101 || method == Some(Method::Connect) && (200..300).contains(&status) {
+        let is_tunnel = method == Some(Method::Connect) && (200..300).contains(&status);
+        if status == 101 || is_tunnel {
+            self.behind = if is_tunnel { Behind::Tunnelled } else { Behind::Unread };
             self.switch_protocols(how.end(bytes.len()), out);
         } else {
             let body = response_body(head, method);

@@ -308,6 +308,29 @@ fn probing() {
     assert_eq!(probe(b"PING\r\n", true, true), NotForUs);
 }
 
+/// How many lines of code this is, is said to those who want to write a parser.
+#[test]
+fn the_page_says_how_much_this_is() {
+    let count = |file: &str| {
+        let product = file.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        product.lines().filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with("//")).count()
+    };
+    let (values, names) = (count(include_str!("resp.rs")), count(include_str!("commands.rs")));
+    let rest = [
+        include_str!("../redis.rs"),
+        include_str!("probe.rs"),
+        include_str!("redact.rs"),
+        include_str!("subscriptions.rs"),
+    ];
+    let all = values + names + rest.map(count).iter().sum::<usize>();
+    let page = include_str!("../../../../docs/write-a-parser.md");
+    let said = format!("{all} lines, of which {values} are its values and {names} the names");
+    assert!(
+        page.contains(&said) && include_str!("../../../../README.md").contains(&format!("in {all} |")),
+        "{said}"
+    );
+}
+
 /// Commands with their replies, and what is said unasked.
 fn exchange() -> impl Strategy<Value = (String, String)> {
     let reply = prop_oneof![
