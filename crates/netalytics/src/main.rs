@@ -6,6 +6,7 @@
 
 mod commands;
 mod conversation;
+mod dns_names;
 mod failure;
 mod flags;
 mod hosts;
