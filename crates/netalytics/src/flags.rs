@@ -29,7 +29,8 @@ pub use listing::ListFlags;
 pub use overview::{OverviewFlags, OverviewFormat};
 use words::Words;
 pub use query::{
-    Checksums, Cores, ExplainFlags, Format, Progress, QueryFlags, QueryText, RecordFlags, WorkFlags, Workers,
+    Checksums, Cores, ExplainFlags, Format, Progress, QueryFlags, QueryText, RecordFlags, ShownNames,
+    WorkFlags, Workers,
 };
 
 /// Response times, errors and rankings of services, from packets alone.

@@ -7,6 +7,7 @@
 mod color;
 mod commands;
 mod conversation;
+mod dns_names;
 mod failure;
 mod flags;
 mod folder;

@@ -327,3 +327,35 @@ fn the_twenty_questions_have_their_answers() {
     let asked: usize = String::from_utf8_lossy(&output.stdout).trim().parse().expect("how many were asked");
     assert_eq!(asked, if corpus.is_some() { 20 } else { 14 });
 }
+
+/// What `tshark -T fields -e dns.qry.name -e dns.a` says of the same capture; a table shows it in place of addresses, other formats
+/// do not.
+#[test]
+fn dns_answers_name_addresses() {
+    let Some(root) = testkit::corpus() else { return };
+    let capture = root.join("captures/http/ppa-http_espn.pcapng");
+    let shown = |format: &str, names: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_netalytics"))
+            .args(["query", "PARSE http PROCESS (group-count: group=server_ip)"])
+            .args(["--format", format, "--names", names, "-q", "-r"])
+            .arg(&capture)
+            .output()
+            .expect("the program starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let table = shown("table", "dns");
+    let truth =
+        [("63.85.36.8", "www.masters.com"), ("68.71.209.72", "log.go.com"), ("68.71.208.11", "espn.go.com")];
+    for (address, name) in truth {
+        assert!(table.contains(name) && !table.contains(&format!("{address} ")), "{name}: {table}");
+        assert!(shown("table", "hosts").contains(address));
+        assert!(shown("jsonl", "dns").contains(address));
+    }
+    let standard_input = Command::new(env!("CARGO_BIN_EXE_netalytics"))
+        .args(["query", "PARSE http", "--format", "table", "--names", "dns", "-r", "-"])
+        .stdin(std::process::Stdio::null())
+        .output()
+        .expect("the program starts");
+    assert_eq!(standard_input.status.code(), Some(2));
+}

@@ -1,13 +1,15 @@
 //! `netalytics query 'QUERY' -r FILE…` or `-i IFACE`: prints the answer.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 
 use capture::seccomp::Files;
 use sinks::{Csv, Jsonl, Parquet, Sink, Style, Table};
 
 use crate::commands::work::{Opened, Target, Telling, work};
+use crate::dns_names;
 use crate::failure::{Ended, wrong_flags};
-use crate::flags::{Format, QueryFlags};
+use crate::flags::{Format, QueryFlags, ShownNames};
 use crate::live::Owner;
 use crate::memory::Writing;
 use crate::output::{self, Destination};
@@ -61,7 +63,10 @@ impl Target for QueryFlags {
             Format::Table => {
                 let size = destination.terminal.then(output::terminal_size).flatten();
                 let (width, height) = size.unzip();
-                let names: Option<HashMap<_, _>> = (!self.no_resolve).then_some(opened.names.names);
+                let mut names: Option<HashMap<_, _>> = (!self.no_resolve).then_some(opened.names.names);
+                if let (ShownNames::Dns, Some(names)) = (self.names, &mut names) {
+                    self.add_dns_names(names)?;
+                }
                 Box::new(Table::new(
                     out,
                     &opened.heads,
@@ -79,5 +84,20 @@ impl Target for QueryFlags {
                 Box::new(Parquet::new(out, table.head, table.schema, table.columns, opened.row_group_bytes)?)
             }
         })
+    }
+}
+
+impl QueryFlags {
+    /// Names that the captures' DNS answers give.
+    fn add_dns_names(&self, names: &mut HashMap<IpAddr, String>) -> anyhow::Result<()> {
+        let captures = &self.work.read;
+        if !dns_names::can_be_read_twice(captures) {
+            return Err(wrong_flags("--names dns reads the input twice, which takes files: -r FILE"));
+        }
+        match dns_names::add(captures, names)? {
+            0 => {}
+            n => output::complain(&format!("note: {n} addresses keep no name: DNS answers have too many")),
+        }
+        Ok(())
     }
 }

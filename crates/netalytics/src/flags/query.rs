@@ -37,6 +37,12 @@ pub struct QueryFlags {
     /// since 1970, and times in queries are UTC unless they say their offset
     #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = zone, help_heading = "Output")]
     pub time_zone: Zone,
+
+    /// Which host names tables show: those of hosts files and captures, or also those that DNS answers in the captures give
+    /// for addresses, for which the files are read twice
+    #[arg(long, value_enum, default_value_t = ShownNames::Hosts, value_name = "WHICH", conflicts_with = "no_resolve")]
+    #[arg(help_heading = "Output")]
+    pub names: ShownNames,
 }
 
 /// Flags of `record`.
@@ -174,6 +180,15 @@ pub enum Checksums {
     Off,
     /// Of every block
     Blocks,
+}
+
+/// Which host names tables show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ShownNames {
+    /// Those of hosts files and captures
+    Hosts,
+    /// Also those of DNS answers
+    Dns,
 }
 
 /// When to show how far reading has come.

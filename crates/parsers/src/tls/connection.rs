@@ -180,11 +180,9 @@ impl Connection {
         let body = self.lanes[direction as usize].collector.body();
         let whole = !message.cut;
         match (direction, message.kind) {
-            (Direction::ClientToServer, kind::CLIENT_HELLO) => {
-                if self.handshake.client.is_none() {
-                    self.handshake.client = hello::client(body, whole);
-                    self.handshake.asked = Some((message.span, message.ended));
-                }
+            (Direction::ClientToServer, kind::CLIENT_HELLO) if self.handshake.client.is_none() => {
+                self.handshake.client = hello::client(body, whole);
+                self.handshake.asked = Some((message.span, message.ended));
             }
             (Direction::ServerToClient, kind::SERVER_HELLO) if self.handshake.server.is_none() => {
                 self.on_server_hello(message, behind, out);

@@ -1,0 +1,71 @@
+//! Names that DNS answers in the captures give for addresses, for tables. The captures are read once more for that, by the same
+//! parser; a name that a hosts file or the capture itself has for an address stays.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use monitor::{Input, Job, Step, job};
+use stream::{Output, TakeOutput};
+
+/// Addresses with their names.
+const QUERY: &str = "PARSE dns WHERE query_type in ('A', 'AAAA') and answer_count > 0";
+/// Most addresses whose names are kept.
+const NAMES_MAX: usize = 1 << 16;
+/// Nothing else is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Adds what the answers in `captures` say to `names`: of an address the name asked for first. Gives the number of addresses whose
+/// names were too many. What cannot be read twice, as standard input, and recordings are left out.
+pub fn add(captures: &[PathBuf], names: &mut HashMap<IpAddr, String>) -> anyhow::Result<u64> {
+    let files: Vec<PathBuf> = captures.iter().filter(|path| path.is_file()).cloned().collect();
+    let query = query::check(QUERY, &parsers::registry::schemas(), &query::HostTable::default());
+    let query = query.map_err(|errors| anyhow::anyhow!(query::render(&errors, QUERY)))?;
+    let plan = planner::lower(&query);
+    let input = Input::Shared(capture::open(&files), 1);
+    let mut job = Job::start(&plan, &job::Config::default(), input).context("cannot start a worker")?;
+    let mut learned = Learned { names, room: NAMES_MAX, too_many: 0 };
+    while job.next(PATIENCE, &mut learned) != Step::Done {}
+    let too_many = learned.too_many;
+    // What could not be read the run will tell.
+    let _ = job.end();
+    Ok(too_many)
+}
+
+/// Whether `captures` are files, so that they can be read twice.
+pub fn can_be_read_twice(captures: &[PathBuf]) -> bool {
+    !captures.is_empty() && captures.iter().all(|path| path.as_path() != Path::new("-") && path.exists())
+}
+
+struct Learned<'a> {
+    names: &'a mut HashMap<IpAddr, String>,
+    room: usize,
+    too_many: u64,
+}
+
+impl TakeOutput for Learned<'_> {
+    fn take(&mut self, Output { batch, .. }: Output) {
+        let column = |name: &str| batch.schema().find(name).filter(|id| batch.column(*id).is_some());
+        let (Some(name), Some(answers)) = (column("query_name"), column("answers")) else { return };
+        let rows = batch.text(name).iter().zip(batch.text(answers).iter());
+        for (name, answers) in rows.filter_map(|(name, answers)| name.zip(answers)) {
+            answers.split(',').filter_map(|answer| answer.parse().ok()).for_each(|ip| self.learn(ip, name));
+        }
+    }
+}
+
+impl Learned<'_> {
+    fn learn(&mut self, ip: IpAddr, name: &str) {
+        if self.names.contains_key(&ip) {
+            return;
+        }
+        if self.room == 0 {
+            self.too_many += 1;
+            return;
+        }
+        self.room -= 1;
+        self.names.insert(ip, name.to_owned());
+    }
+}
