@@ -48,8 +48,10 @@ pub trait Target {
     /// How its rows are written.
     fn writing(&self) -> Writing;
 
-    /// Adds columns that only this verb needs.
-    fn widen(&self, _plan: &mut Plan) {}
+    /// Adds columns that only this verb needs; refuses what it cannot do.
+    fn fit(&self, _plan: &mut Plan) -> anyhow::Result<()> {
+        Ok(())
+    }
 
     /// Opens what needs privileges.
     fn prepare(&self) -> anyhow::Result<Self::Ready>;
@@ -139,7 +141,7 @@ fn answer<T: Target>(
     };
     flags.limits.bound(&mut plan);
     plan.monitor.sample_seed = flags.sample_seed;
-    target.widen(&mut plan);
+    target.fit(&mut plan)?;
     if flags.checksums == Checksums::Off {
         replay::leave_out_checksums(&mut plan, "--checksums off")?;
     }
