@@ -58,6 +58,8 @@ impl Memory {
         let row_group_bytes = if writing == Writing::InRowGroups { eighth } else { 0 };
         let rest = max / 2 + eighth - join_bytes - row_group_bytes;
         let (results_bytes, window_bytes) = match plan.dataflow.pipelines.is_empty() {
+            // Rows that wait for ORDER BY are held where windows would be.
+            true if !plan.dataflow.rows.order.is_empty() => (2 * eighth, eighth),
             true => (3 * eighth, 0),
             false => (eighth, rest - eighth),
         };

@@ -93,7 +93,7 @@ impl Run {
     pub fn start(plan: &Plan, config: &Config, input: Input) -> io::Result<Run> {
         let started = Instant::now();
         let job = Job::start(plan, config, input)?;
-        Ok(Run::new(Some(plan), Work::Packets(Box::new(job)), started))
+        Ok(Run::new(Some((plan, config.stream.window_bytes_max)), Work::Packets(Box::new(job)), started))
     }
 
     /// The same of several queries over the same packets; results are numbered through.
@@ -114,14 +114,15 @@ impl Run {
 
     /// Feeds the engine what was recorded.
     pub fn replay(plan: &Plan, config: stream::Config, replaying: Replaying) -> Run {
+        let bytes_max = config.window_bytes_max;
         let feed = Feed::new(&plan.dataflow, config, replaying);
-        Run::new(Some(plan), Work::Recording(Box::new(feed)), Instant::now())
+        Run::new(Some((plan, bytes_max)), Work::Recording(Box::new(feed)), Instant::now())
     }
 
-    /// `of`: the plan whose raw tuples may be shown.
-    fn new(of: Option<&Plan>, work: Work, started: Instant) -> Run {
-        let tuples = of.filter(|plan| plan.dataflow.pipelines.is_empty());
-        let shown = tuples.map(|plan| Shown::new(&plan.dataflow, work.engine()));
+    /// `of`: the plan whose raw tuples may be shown, and the memory of those that wait for their order.
+    fn new(of: Option<(&Plan, usize)>, work: Work, started: Instant) -> Run {
+        let tuples = of.filter(|(plan, _)| plan.dataflow.pipelines.is_empty());
+        let shown = tuples.map(|(plan, bytes_max)| Shown::new(&plan.dataflow, work.engine(), bytes_max));
         Run {
             work,
             shown,
@@ -286,6 +287,7 @@ impl Run {
             };
             if is_over {
                 delivery.finish();
+                delivery.mention_cut();
             }
             let Delivery { rows, failed, .. } = delivery;
             self.rows += rows;
@@ -387,6 +389,17 @@ impl Delivery<'_> {
             shown.finish(|batch| last.push(batch));
         }
         last.iter().for_each(|batch| self.write(0, batch, None));
+    }
+
+    fn mention_cut(&self) {
+        if self.shown.as_ref().is_some_and(|shown| shown.is_cut()) {
+            let held = self.rows;
+            self.progress.aside(|| {
+                output::complain(&format!(
+                    "note: ORDER BY held the first {held} rows only; more did not fit into its memory (--window-bytes-max)"
+                ));
+            });
+        }
     }
 
     fn write(&mut self, result: usize, batch: &Batch, watermark_ns: Option<i64>) {

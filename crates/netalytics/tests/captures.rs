@@ -8,6 +8,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+#[path = "captures/expressions.rs"]
+mod expressions;
 #[path = "captures/nothing.rs"]
 mod nothing;
 #[path = "captures/overview.rs"]

@@ -100,7 +100,10 @@ pub fn operand_len(word: &str) -> usize {
         return len + 1 + rest[1..].find(|c| !part(c)).unwrap_or(rest.len() - 1);
     }
     if !first.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
-        return len;
+        // Names of heads' fields have hyphens: `request_header.x-request-id`.
+        let is_of_head = first.split('.').rev().skip(1).any(|family| family.ends_with("_header"));
+        let goes_on = |c: char| part(c) || c == '-';
+        return if is_of_head { word.find(|c| !goes_on(c)).unwrap_or(word.len()) } else { len };
     }
     // `1e-3` and `95%`; but in `10%3` and `10%x` it is an operator.
     let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'_'));
@@ -182,6 +185,8 @@ mod tests {
         for (word, operand) in [
             ("status/100", "status"),
             ("http.status-1", "http.status"),
+            ("request_header.x-id+1", "request_header.x-id"),
+            ("http.request_header.x-id/2", "http.request_header.x-id"),
             ("10.0.0.0/8", "10.0.0.0/8"),
             ("10.0.0.0/33*2", "10.0.0.0/33"),
             ("10.0.0.1-2", "10.0.0.1"),

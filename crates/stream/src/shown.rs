@@ -22,9 +22,9 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// For the tuples that an engine for `dataflow` gives.
+    /// For the tuples that an engine for `dataflow` gives. Rows that wait for an order take at most so many bytes.
     #[must_use]
-    pub fn new(dataflow: &Dataflow, engine: &Engine) -> Shown {
+    pub fn new(dataflow: &Dataflow, engine: &Engine, bytes_max: usize) -> Shown {
         let (schema, present) = engine.tuples();
         let RawRows { select, order, rows_max } = &dataflow.rows;
         let columns = match select {
@@ -34,7 +34,7 @@ impl Shown {
         let keys: Vec<_> =
             order.iter().map(|(column, direction)| (engine.place(*column), *direction)).collect();
         let max = rows_max.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX));
-        let top = (!keys.is_empty()).then(|| TopRows::new(&keys, max));
+        let top = (!keys.is_empty()).then(|| TopRows::new(&keys, max, bytes_max));
         let is_all = select.is_none() && dataflow.computed.is_empty() && top.is_none();
         let left = rows_max.filter(|_| top.is_none());
         let schema = if is_all { schema.clone() } else { Arc::new(projected(schema, &columns)) };
@@ -74,6 +74,12 @@ impl Shown {
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.left == Some(0)
+    }
+
+    /// Whether fewer rows were held than ORDER BY wanted, for want of memory.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.top.as_ref().is_some_and(TopRows::is_cut)
     }
 
     /// What is shown at the end.

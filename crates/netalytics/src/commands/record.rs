@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use capture::seccomp::Files;
-use plan::{Plan, Sample};
+use plan::{Dataflow, Plan, Sample};
 use recording::{Head, Recorder, Rotation};
 use sinks::{DataSet, Redacted, Sink};
 use tuple::{Redactor, Secret, common};
@@ -38,13 +38,16 @@ impl Target for RecordFlags {
         Writing::InRowGroups
     }
 
-    /// Who reads the recording scales by the rate that each flow was sampled at.
-    fn widen(&self, plan: &mut Plan) {
+    /// Who reads the recording scales by the rate that each flow was sampled at. Fields are kept under their names, in the order
+    /// of time.
+    fn fit(&self, plan: &mut Plan) -> anyhow::Result<()> {
+        keeps_fields(&mut plan.dataflow)?;
         if plan.monitor.sample == Sample::Auto && plan.dataflow.pipelines.is_empty() {
             plan.monitor.parsers[0].columns.push(common::SAMPLE_RATE);
             plan.monitor.parsers[0].columns.sort_unstable();
             plan.dataflow.inputs[0].columns = plan.monitor.parsers[0].columns.clone();
         }
+        Ok(())
     }
 
     fn prepare(&self) -> anyhow::Result<Self::Ready> {
@@ -87,4 +90,21 @@ impl RecordFlags {
     fn unwritten(&self) -> String {
         format!("cannot record to {}", self.output.display())
     }
+}
+
+/// A recording of tuples holds what a query over it may ask for: of SELECT it takes which fields are kept, and no more.
+fn keeps_fields(dataflow: &mut Dataflow) -> anyhow::Result<()> {
+    if !dataflow.rows.order.is_empty() {
+        return Err(wrong_flags(
+            "a recording is in the order of time: ORDER BY goes with the query that reads it",
+        ));
+    }
+    let select = dataflow.rows.select.take().unwrap_or_default();
+    if let Some(place) = select.iter().find_map(|column| column.computed_place()) {
+        return Err(wrong_flags(format!(
+            "a recording keeps fields as they are, under their names: leave `{}` to the query that reads it",
+            dataflow.computed[place].text
+        )));
+    }
+    Ok(())
 }

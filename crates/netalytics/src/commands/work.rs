@@ -49,8 +49,10 @@ pub trait Target {
     /// How its rows are written.
     fn writing(&self) -> Writing;
 
-    /// Adds columns that only this verb needs.
-    fn widen(&self, _plan: &mut Plan) {}
+    /// Adds columns that only this verb needs; refuses what it cannot do.
+    fn fit(&self, _plan: &mut Plan) -> anyhow::Result<()> {
+        Ok(())
+    }
 
     /// Opens what needs privileges.
     fn prepare(&self) -> anyhow::Result<Self::Ready>;
@@ -144,7 +146,7 @@ fn answer<T: Target>(
         let limit = &mut plan.monitor.limit.packets;
         *limit = Some(limit.map_or(count, |packets| packets.min(count)));
     }
-    target.widen(&mut plan);
+    target.fit(&mut plan)?;
     if flags.checksums == Checksums::Off {
         replay::leave_out_checksums(&mut plan, "--checksums off")?;
     }

@@ -26,6 +26,8 @@ pub(super) fn with_those_named(text: &str, mut schemas: Vec<Arc<Schema>>) -> Vec
             Kind::Quoted(ref word) => word,
             _ => continue,
         };
+        // Signs of an expression may follow without a blank.
+        let word = word.split(['+', '%']).next().unwrap_or(word);
         let after_parser = word.split_once('.').map(|(_, rest)| rest);
         for name in [Some(word), after_parser].into_iter().flatten() {
             let has_it = |schema: &&mut Arc<Schema>| schema.family(name).is_some();

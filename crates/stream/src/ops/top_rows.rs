@@ -1,4 +1,5 @@
-//! The first rows of an order, of all that come: no more are held than are wanted.
+//! The first rows of an order, of all that come: no more are held than are wanted. Where they take too much memory, the last
+//! of them go for good: those that stay are still the first of the order.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -20,7 +21,13 @@ pub struct TopRows {
     seen: u64,
     /// The key of the row that is looked at.
     key: Vec<u8>,
+    bytes: usize,
+    bytes_max: usize,
+    is_cut: bool,
 }
+
+/// What a row costs beside its bytes, about.
+const ROW_BYTES: usize = 96;
 
 struct Row {
     key: Vec<u8>,
@@ -30,9 +37,9 @@ struct Row {
 }
 
 impl TopRows {
-    /// Of rows in the order of `keys` the first `max`.
+    /// Of rows in the order of `keys` the first `max`, or as many as fit into so many bytes.
     #[must_use]
-    pub fn new(keys: &[(FieldId, Direction)], max: usize) -> TopRows {
+    pub fn new(keys: &[(FieldId, Direction)], max: usize, bytes_max: usize) -> TopRows {
         TopRows {
             order: keys.iter().map(|(_, direction)| *direction).collect(),
             keys: keys.iter().map(|(id, _)| *id).collect(),
@@ -40,7 +47,16 @@ impl TopRows {
             rows: BinaryHeap::new(),
             seen: 0,
             key: Vec::new(),
+            bytes: 0,
+            bytes_max,
+            is_cut: false,
         }
+    }
+
+    /// Whether fewer rows were held than were wanted, for want of memory.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// Looks at the rows of a batch, and keeps of those it holds the values of `columns`.
@@ -57,14 +73,23 @@ impl TopRows {
                 if last != Some(Ordering::Less) {
                     continue;
                 }
-                self.rows.pop();
+                self.pop();
             }
             let mut bytes = Vec::new();
             values.iter().for_each(|column| column.scalar(row).encode(&mut bytes));
             let row =
                 Row { key: self.key.clone(), seen: self.seen, values: bytes, order: self.order.clone() };
+            self.bytes += row.bytes();
             self.rows.push(row);
+            while self.bytes > self.bytes_max && self.rows.len() > 1 {
+                self.pop();
+                (self.max, self.is_cut) = (self.rows.len(), true);
+            }
         }
+    }
+
+    fn pop(&mut self) {
+        self.bytes -= self.rows.pop().map_or(0, |row| row.bytes());
     }
 
     /// The rows that are held, in their order, as batches of `schema`, which has the columns that were kept.
@@ -103,6 +128,12 @@ fn order(mut a: &[u8], mut b: &[u8], directions: &[Direction]) -> Ordering {
         (a, b) = (a_rest, b_rest);
     }
     Ordering::Equal
+}
+
+impl Row {
+    fn bytes(&self) -> usize {
+        ROW_BYTES + self.key.capacity() + self.values.capacity()
+    }
 }
 
 impl Ord for Row {
