@@ -27,6 +27,7 @@ mod stats;
 mod summary;
 mod summary_file;
 mod version;
+mod watch;
 
 use std::process::ExitCode;
 

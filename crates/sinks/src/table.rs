@@ -380,6 +380,12 @@ impl<W: Write> Sink for Table<W> {
         self.draw_open(rows)
     }
 
+    fn hide_open(&mut self) -> io::Result<()> {
+        let text = self.open.erase();
+        self.out.write_all(text.as_bytes())?;
+        self.out.flush()
+    }
+
     fn learn_name(&mut self, ip: IpAddr, name: &str) {
         if let Some(names) = &mut self.style.names {
             names.entry(ip).or_insert_with(|| name.to_owned());

@@ -8,5 +8,6 @@ mod filters;
 mod links;
 mod net;
 mod servers;
+mod terminal;
 mod truth;
 mod tunnels;
