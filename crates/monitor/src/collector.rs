@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use flow::CaptureLoss;
-use stream::{Engine, Engines, Loss, Output, Stretch, TakeOutput};
+use stream::{Engine, Engines, Loss, Output, Partials, Stretch, TakeOutput};
 use tuple::Batch;
 use wire::Timestamp;
 
@@ -40,6 +40,8 @@ struct Lane {
     watermark: Timestamp,
     /// What its packets seemed to lack by then.
     loss: CaptureLoss,
+    /// What it had of open windows by then.
+    open: Option<Partials>,
 }
 
 impl Collector {
@@ -52,6 +54,7 @@ impl Collector {
             latest: None,
             watermark: Timestamp::MIN,
             loss: CaptureLoss::default(),
+            open: None,
         };
         Collector {
             engines,
@@ -123,6 +126,16 @@ impl Collector {
         self.epochs_cut
     }
 
+    /// What windows that are still open hold so far, as far as it has been released. False, and nothing, where a worker has not
+    /// said what it has of them.
+    pub fn open_rows(&mut self, out: &mut dyn TakeOutput) -> bool {
+        let peeks: Option<Vec<&Partials>> = self.lanes.iter().map(|lane| lane.open.as_ref()).collect();
+        if let Some(peeks) = &peeks {
+            self.engines.open_rows(peeks, out);
+        }
+        peeks.is_some()
+    }
+
     /// The engine in which the results of the first dataflow meet.
     #[must_use]
     pub fn engine(&self) -> &Engine {
@@ -151,6 +164,7 @@ impl Collector {
             while let Some(report) = lane.waiting.pop_front_if(|report| report.epoch == epoch) {
                 (lane.watermark, lane.loss) = (report.watermark, report.loss);
                 report.lost.into_iter().for_each(|stretch| self.engines.add_loss(stretch));
+                lane.open = report.open;
                 parts.push(report.part);
             }
         }
@@ -257,6 +271,7 @@ mod tests {
             part,
             loss: CaptureLoss::default(),
             lost: None,
+            open: None,
         };
         collector.take(0, report(rows(&schema, &[4, 2])), &mut out);
         collector.take_part(0, rows(&schema, &[6]), &mut out);

@@ -59,6 +59,9 @@ pub struct Config {
     pub results_bytes_max: usize,
     /// Where the packets that enter are kept.
     pub keep: Option<Keep>,
+    /// Whether [`Job::open_rows`] will be asked: open windows are copied at the end of every epoch then, if a worker's take no
+    /// more than so many bytes.
+    pub peek_bytes_max: Option<usize>,
     /// Cores for the workers, in turn; none: wherever the system puts them.
     pub cores: Vec<usize>,
 }
@@ -70,6 +73,7 @@ impl Default for Config {
             stream: stream::Config::default(),
             results_bytes_max: 256 << 20,
             keep: None,
+            peek_bytes_max: None,
             cores: Vec::new(),
         }
     }
@@ -196,6 +200,7 @@ impl Job {
                 (limits.clone(), stream.clone()),
                 results_quarter / workers,
             )
+            .peeking(config.peek_bytes_max)
         };
         let thread = |worker: Option<usize>| Thread {
             worker,
@@ -266,6 +271,12 @@ impl Job {
     #[must_use]
     pub fn readings(&self) -> Vec<Reading> {
         self.vitals.iter().map(Vitals::read).collect()
+    }
+
+    /// What windows that are still open hold so far, if [`Config::peek_bytes_max`] asks for it. False, and nothing, where that is
+    /// not known, or is too much.
+    pub fn open_rows(&mut self, out: &mut dyn TakeOutput) -> bool {
+        self.collector.open_rows(out)
     }
 
     /// Host names that the captures hold, found so far.

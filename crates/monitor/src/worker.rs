@@ -25,6 +25,8 @@ struct Analysis {
     part: Part,
     /// When it is so large, it is told before its epoch ends.
     part_bytes_max: usize,
+    /// Whether reports show open windows, if those take no more than so many bytes.
+    peek_bytes_max: Option<usize>,
 }
 
 /// What was found in an epoch or a part of it.
@@ -50,6 +52,8 @@ pub struct Report {
     pub loss: CaptureLoss,
     /// What its source has lost since it last said so; whoever reads the source says it.
     pub lost: Option<Stretch>,
+    /// What it has of windows that are still open, where somebody looks on.
+    pub open: Option<Partials>,
 }
 
 /// What is said of a worker or a reader once, at its end.
@@ -79,8 +83,15 @@ impl Worker {
         let engines = Engines::worker(plan.1, &config.1);
         Worker {
             monitor: Monitor::behind(gate, plan.0, config.0),
-            analysis: Analysis { engines, part: Part::default(), part_bytes_max },
+            analysis: Analysis { engines, part: Part::default(), part_bytes_max, peek_bytes_max: None },
         }
+    }
+
+    /// The same, whose reports show open windows if those take no more than so many bytes.
+    #[must_use]
+    pub fn peeking(mut self, peek_bytes_max: Option<usize>) -> Worker {
+        self.analysis.peek_bytes_max = peek_bytes_max;
+        self
     }
 
     /// Works on packets of an epoch, or on a share of them. Where much is found, some of it is told to `early`.
@@ -99,7 +110,8 @@ impl Worker {
         self.monitor.end_epoch(&mut analyse);
         let watermark = self.monitor.clock();
         let partial = self.analysis.engines.detach(watermark.0);
-        self.say(epoch, watermark, partial)
+        let open = self.analysis.peek_bytes_max.and_then(|max| self.analysis.engines.peek(max));
+        Report { open, ..self.say(epoch, watermark, partial) }
     }
 
     /// Ends everything; the input's last time is `clock`, or that of the latest packet. `early` as for
@@ -117,7 +129,7 @@ impl Worker {
     fn say(&mut self, epoch: u64, watermark: Timestamp, partial: Option<Partials>) -> Report {
         let mut part = std::mem::take(&mut self.analysis.part);
         partial.into_iter().for_each(|windows| part.add_windows(windows));
-        Report { epoch, watermark, part, loss: self.monitor.capture_loss(), lost: None }
+        Report { epoch, watermark, part, loss: self.monitor.capture_loss(), lost: None, open: None }
     }
 
     /// From now on so large a share of new flows is looked at, as [`Monitor::set_sample_rate`] has it.
@@ -154,7 +166,7 @@ struct Analyse<'w> {
 
 impl TakeTuples for Analyse<'_> {
     fn take(&mut self, input: usize, tuples: Batch) {
-        let Analysis { engines, part, part_bytes_max } = self.analysis;
+        let Analysis { engines, part, part_bytes_max, .. } = self.analysis;
         engines.push(input, &tuples, &mut Keep { part, part_bytes_max: *part_bytes_max, early: self.early });
         if let Some(windows) = engines.detach_early(*part_bytes_max) {
             part.add_windows(windows);

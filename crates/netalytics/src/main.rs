@@ -30,6 +30,7 @@ mod stats;
 mod summary;
 mod summary_file;
 mod version;
+mod watch;
 mod why;
 
 use std::process::ExitCode;

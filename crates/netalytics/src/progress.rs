@@ -4,6 +4,8 @@ use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use monitor::vitals::Reading;
+use sinks::units;
 
 use crate::flags::Progress as When;
 use crate::output;
@@ -12,12 +14,24 @@ use crate::output;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Between two updates of the bar.
 const BAR_EVERY: Duration = Duration::from_millis(100);
+/// The same where it has words, which want to be read.
+const WORDS_EVERY: Duration = Duration::from_millis(500);
 /// Between two lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(2);
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Position {
+    /// Bytes that were read, and all that there are, where that is known.
+    Read(u64, Option<u64>),
+    /// What was captured, which has no end of its own; all workers together.
+    Captured(Reading),
+}
 
 const KNOWN_SIZE: &str =
     "{bar:30} {decimal_bytes:>10} of {decimal_total_bytes}  {decimal_bytes_per_sec:>12}  {eta} left";
 const UNKNOWN_SIZE: &str = "{spinner} {decimal_bytes:>10}  {decimal_bytes_per_sec:>12}  {elapsed}";
+const CAPTURED: &str = "captured {msg}  {elapsed}";
 
 /// Shows how far reading has come.
 pub struct Progress {
@@ -46,20 +60,21 @@ impl Progress {
     }
 
     /// Called again and again; `position` asks how far the source is.
-    pub fn tick(&mut self, position: impl FnOnce() -> (u64, Option<u64>)) {
+    pub fn tick(&mut self, position: impl FnOnce() -> Position) {
         let now = Instant::now();
         if now < self.next {
             return;
         }
-        let (bytes, total) = position();
+        let position = position();
         match &self.shown {
             Shown::Nothing => {}
             Shown::Bar(bar) => {
-                draw(bar, bytes, total);
-                self.next = now + BAR_EVERY;
+                draw(bar, position);
+                self.next =
+                    now + if matches!(position, Position::Captured(_)) { WORDS_EVERY } else { BAR_EVERY };
             }
             Shown::Lines => {
-                output::complain(&line(bytes, total));
+                output::complain(&line(position));
                 self.next = now + LINE_EVERY;
             }
         }
@@ -74,34 +89,75 @@ impl Progress {
     }
 
     /// Takes the bar away; of `always` elsewhere, the last line is written.
-    pub fn finish(&self, position: (u64, Option<u64>)) {
+    pub fn finish(&self, position: Position) {
         match &self.shown {
             Shown::Nothing => {}
             Shown::Bar(bar) => bar.finish_and_clear(),
-            Shown::Lines => output::complain(&line(position.0, position.1)),
+            Shown::Lines => output::complain(&line(position)),
         }
     }
 }
 
-fn draw(bar: &ProgressBar, bytes: u64, total: Option<u64>) {
+fn draw(bar: &ProgressBar, position: Position) {
     if bar.is_hidden() {
         bar.set_draw_target(ProgressDrawTarget::stderr());
-        let template = if total.is_some() { KNOWN_SIZE } else { UNKNOWN_SIZE };
+        let template = match position {
+            Position::Read(_, Some(_)) => KNOWN_SIZE,
+            Position::Read(_, None) => UNKNOWN_SIZE,
+            Position::Captured(_) => CAPTURED,
+        };
         bar.set_style(ProgressStyle::with_template(template).expect("the template is a constant"));
     }
-    if let Some(total) = total {
-        bar.set_length(total);
+    match position {
+        Position::Read(bytes, total) => {
+            total.into_iter().for_each(|total| bar.set_length(total));
+            bar.set_position(bytes);
+        }
+        Position::Captured(reading) => bar.set_message(captured(&reading)),
     }
-    bar.set_position(bytes);
 }
 
-fn line(bytes: u64, total: Option<u64>) -> String {
-    let read = sinks::units::bytes(bytes as f64);
-    match total {
-        Some(total) if total > 0 => {
+fn line(position: Position) -> String {
+    match position {
+        Position::Read(bytes, Some(total)) if total > 0 => {
             let share = 100 * u128::from(bytes) / u128::from(total);
-            format!("read {read} of {} ({share} %)", sinks::units::bytes(total as f64))
+            format!("read {} of {} ({share} %)", read(bytes), read(total))
         }
-        _ => format!("read {read}"),
+        Position::Read(bytes, _) => format!("read {}", read(bytes)),
+        Position::Captured(reading) => format!("captured {}", captured(&reading)),
+    }
+}
+
+fn read(bytes: u64) -> String {
+    units::bytes(bytes as f64)
+}
+
+/// `1234 packets, 1.2 MB, 56 tuples, 7 flows, 8 lost`.
+fn captured(reading: &Reading) -> String {
+    let Reading { packets, bytes, tuples, flows, lost, .. } = *reading;
+    // Workers behind a reader do not know the bytes.
+    let bytes = if bytes > 0 { format!(", {}", read(bytes)) } else { String::new() };
+    let lost = if lost > 0 { format!(", {lost} lost") } else { String::new() };
+    format!("{packets} packets{bytes}, {tuples} tuples, {flows} flows{lost}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines() {
+        let some = Reading { packets: 1234, bytes: 1_200_000, tuples: 56, flows: 7, ..Reading::default() };
+        for (position, expected) in [
+            (Position::Read(500, Some(2000)), "read 500 B of 2.0 kB (25 %)"),
+            (Position::Read(500, None), "read 500 B"),
+            (Position::Captured(some), "captured 1234 packets, 1.2 MB, 56 tuples, 7 flows"),
+            (
+                Position::Captured(Reading { lost: 8, bytes: 0, ..some }),
+                "captured 1234 packets, 56 tuples, 7 flows, 8 lost",
+            ),
+        ] {
+            assert_eq!(line(position), expected);
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use capture::live::Stop;
 use monitor::job::Config;
+use monitor::vitals::Reading;
 use monitor::{Ended, Input, Job, Step};
 use plan::{Dataflow, MonitorSpec, Plan, Sample};
 use recording::{CaptureFacts, Head, Kind, Link};
@@ -18,10 +19,11 @@ use wire::LinkType;
 use crate::commands::work::ResultTable;
 use crate::loss_notice::LossNotice;
 use crate::output;
-use crate::progress::Progress;
+use crate::progress::{Position, Progress};
 use crate::replay::{Feed, Replaying};
 use crate::stats::Stats;
 use crate::summary::{InputError, Summary};
+use crate::watch::Watch;
 
 /// Rows are flushed at least this often while rows come.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
@@ -72,6 +74,8 @@ pub struct Display {
     pub stats: Stats,
     /// That packets are being lost.
     pub losses: LossNotice,
+    /// What is still open.
+    pub watch: Watch,
     /// Rows are flushed as soon as they are known.
     pub prompt: bool,
 }
@@ -204,7 +208,8 @@ impl Run {
     pub fn go(&mut self, sink: &mut dyn Sink, display: &mut Display) -> io::Result<()> {
         let result = self.take_results(sink, display);
         display.progress.finish(self.position());
-        if let (true, (read, Some(all))) = (self.stop.as_ref().is_some_and(Stop::is_asked), self.position())
+        let is_stopped = self.stop.as_ref().is_some_and(Stop::is_asked);
+        if let (true, Position::Read(read, Some(all))) = (is_stopped, self.position())
             && read < all
         {
             self.reach = Reach::Cut;
@@ -300,13 +305,18 @@ impl Run {
                 sink.advance(watermark)?;
             }
             if is_over {
-                return sink.finish();
+                return display.progress.aside(|| sink.finish());
             }
             display.progress.tick(|| self.position());
-            if let Work::Packets(job) = &self.work {
+            if let Work::Packets(job) = &mut self.work {
+                display.watch.tick(job, sink, &display.progress)?;
                 display.stats.tick(|| job.readings(), &display.progress);
                 if let Some(notice) = display.losses.tick(job.lost_packets(), Instant::now()) {
-                    display.progress.aside(|| output::complain(&notice));
+                    display.progress.aside(|| {
+                        sink.hide_open()?;
+                        output::complain(&notice);
+                        Ok::<(), io::Error>(())
+                    })?;
                 }
             }
         }
@@ -330,14 +340,26 @@ impl Run {
         }
     }
 
-    fn position(&self) -> (u64, Option<u64>) {
+    fn position(&self) -> Position {
         match &self.work {
-            // Live, each worker may have input of its own.
-            Work::Packets(job) => {
-                let add = |(read, all): (u64, Option<u64>), (more, len)| (read + more, all.or(len));
-                job.readings().iter().map(|reading| reading.position).fold((0, None), add)
+            // Live sources heed a stop themselves, and have no end that they could be near.
+            Work::Packets(job) if self.stop.is_none() => {
+                let readings = job.readings();
+                let sum = |of: fn(&Reading) -> u64| readings.iter().map(of).sum();
+                Position::Captured(Reading {
+                    packets: sum(|reading| reading.packets),
+                    bytes: sum(|reading| reading.bytes),
+                    tuples: sum(|reading| reading.tuples),
+                    flows: sum(|reading| reading.flows),
+                    lost: sum(|reading| reading.lost),
+                    ..Reading::default()
+                })
             }
-            Work::Recording(feed) => (feed.replay().counters().bytes, None),
+            Work::Packets(job) => {
+                let (read, all) = job.readings().first().map(|reading| reading.position).unwrap_or_default();
+                Position::Read(read, all)
+            }
+            Work::Recording(feed) => Position::Read(feed.replay().counters().bytes, None),
         }
     }
 

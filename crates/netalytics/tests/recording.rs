@@ -93,6 +93,8 @@ fn the_same_answer_over_a_capture_and_over_its_recording() {
             "PARSE http PROCESS (group-success: group=url_template, w=1s), (group-distinct: group=host, value=client_ip)",
             "PARSE http PROCESS (group-stddev: group=path), (group-hist: group=path), (group-cdf: group=path)",
             "PARSE http PROCESS (diff-group: group=path, w=500ms, lateness=0s)",
+            "PARSE http PROCESS (count-avg: w=10ms)",
+            "PARSE http PROCESS (count-rate: w=10ms, slide=2ms)",
         ],
     );
     same_answer(

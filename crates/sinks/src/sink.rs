@@ -59,6 +59,14 @@ pub trait Sink {
         Ok(())
     }
 
+    /// Takes away what [`Sink::show_open`] shows.
+    ///
+    /// # Errors
+    /// Whatever the writer behind it says.
+    fn hide_open(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// What is known of the packets by now, for sinks that keep it.
     fn learn_capture(&mut self, _facts: &CaptureFacts) {}
 

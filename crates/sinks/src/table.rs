@@ -5,6 +5,8 @@
 //! first rows decide columns and widths, the rest follow under the same header. What is left out is said in [`Sink::notes`].
 //! Never to be parsed.
 
+mod block;
+mod charts;
 mod histogram;
 mod layout;
 mod open;
@@ -23,9 +25,10 @@ use tuple::{Batch, FieldId};
 
 use crate::zone::Zone;
 use crate::{ResultHead, Sink};
+use block::{Block, push_line};
 use layout::{BETWEEN, Column, Role};
 use open::Open;
-use render::{Rendered, is_chart, runs};
+use render::{Rendered, runs};
 use shortened::Shortened;
 pub use text::{acts, cut, escape, pad};
 use trend::Trend;
@@ -85,16 +88,6 @@ struct Shown {
     trend: Trend,
     /// Rows that wait for the end.
     held: Option<Rendered>,
-}
-
-/// What stands under one header.
-struct Block {
-    result: usize,
-    section: Option<(Option<(i64, i64)>, String)>,
-    /// All its columns, also those that there was no room for.
-    fields: Vec<FieldId>,
-    columns: Vec<Column>,
-    texts: Vec<Shortened>,
 }
 
 impl<W: Write> Table<W> {
@@ -289,51 +282,6 @@ impl<W: Write> Table<W> {
         }
     }
 
-    /// Whether a processor's rows are histograms.
-    fn has_charts(&self, rendered: &Rendered) -> bool {
-        let is_result = self.results[rendered.result].head.processor.is_some();
-        is_result && rendered.fields.iter().any(|id| is_chart(&rendered.schema, *id))
-    }
-
-    /// Each row as a chart, under a title that says the rest.
-    fn push_charts(&mut self, text: &mut String, rendered: &Rendered) {
-        let keys = self.keys(rendered);
-        let mut window = None;
-        for row in 0..rendered.rows {
-            if self.block.take().is_some() || self.charts > 0 {
-                text.push('\n');
-            }
-            self.charts += 1;
-            window = rendered.windows.iter().find(|(at, _)| *at == row).map(|(_, w)| *w).or(window);
-            let zone = &self.style.zone;
-            let name = self.results[rendered.result].head.processor.as_deref().map(text::escape);
-            let mut parts: Vec<String> = name.filter(|_| self.results.len() > 1).into_iter().collect();
-            parts.extend(
-                window.map(|(from, to)| format!("{} – {}", zone.short_time(from), zone.short_time(to))),
-            );
-            for id in rendered.fields.iter().filter(|id| !is_chart(&rendered.schema, **id)) {
-                let heading = layout::heading(rendered.schema.field(*id));
-                let cell = rendered.cell(*id, row).unwrap_or("-");
-                parts.push(if keys.contains(id) { cell.to_owned() } else { format!("{heading} {cell}") });
-            }
-            if !parts.is_empty() {
-                let title = parts.join("  ");
-                let title = self.style.width.map_or(title.clone(), |width| cut(&title, width, "…"));
-                text.push_str(&format!("{title}\n"));
-            }
-            for id in rendered.fields.iter().filter(|id| is_chart(&rendered.schema, **id)) {
-                let field = rendered.schema.field(*id);
-                let kind = match field.name.starts_with("cdf") {
-                    true => histogram::Kind::SharesUpTo,
-                    false => histogram::Kind::Counts,
-                };
-                let json = rendered.cell(*id, row).unwrap_or("no values");
-                let lines = histogram::chart(json, field.unit, kind, self.style.width);
-                lines.iter().for_each(|line| text.push_str(&format!("{line}\n")));
-            }
-        }
-    }
-
     /// The columns that say which group a row is of.
     fn keys(&self, rendered: &Rendered) -> Vec<FieldId> {
         let head = &self.results[rendered.result].head;
@@ -380,6 +328,12 @@ impl<W: Write> Sink for Table<W> {
         self.draw_open(rows)
     }
 
+    fn hide_open(&mut self) -> io::Result<()> {
+        let text = self.open.erase();
+        self.out.write_all(text.as_bytes())?;
+        self.out.flush()
+    }
+
     fn learn_name(&mut self, ip: IpAddr, name: &str) {
         if let Some(names) = &mut self.style.names {
             names.entry(ip).or_insert_with(|| name.to_owned());
@@ -398,59 +352,6 @@ impl<W: Write> Sink for Table<W> {
             )],
         }
     }
-}
-
-impl Block {
-    /// Whether rows go on under the block's header.
-    fn takes(&self, rows: &Rendered) -> bool {
-        let is_tuples = rows.windows.is_empty() && rows.section.is_none();
-        let same_columns = match rows.section {
-            Some(_) => self.fields == rows.fields,
-            None => is_tuples || rows.fields.iter().all(|id| self.fields.contains(id)),
-        };
-        self.result == rows.result && self.section == rows.section && same_columns
-    }
-
-    /// Whether the rows are another section of the same report.
-    fn is_of_report(&self, rows: &Rendered) -> bool {
-        let window = |section: &Option<(Option<(i64, i64)>, String)>| section.as_ref().map(|s| s.0);
-        self.result == rows.result && self.section.is_some() && window(&self.section) == window(&rows.section)
-    }
-
-    /// The same columns, without rows.
-    fn copy(&self) -> Block {
-        let texts = self.columns.iter().map(|_| Shortened::default()).collect();
-        let (fields, columns) = (self.fields.clone(), self.columns.clone());
-        Block { result: self.result, section: self.section.clone(), fields, columns, texts }
-    }
-
-    /// The cells of one row.
-    fn cells(&mut self, rendered: &Rendered, row: usize) -> Vec<String> {
-        let cell = |(column, texts): (&Column, &mut Shortened)| {
-            let Some(cell) = rendered.cell(column.field, row) else { return "-".to_owned() };
-            column.cut_to().map_or_else(|| cell.to_owned(), |width| texts.show(cell, width))
-        };
-        self.columns.iter().zip(&mut self.texts).map(cell).collect()
-    }
-}
-
-fn push_line<'a>(
-    text: &mut String,
-    margin: Option<(&str, usize)>,
-    cells: impl Iterator<Item = (&'a Column, &'a str)>,
-) {
-    let begin = text.len();
-    if let Some((cell, width)) = margin {
-        text::pad(text, cell, width + BETWEEN, false);
-    }
-    for (i, (column, cell)) in cells.enumerate() {
-        if i > 0 {
-            text.push_str("  ");
-        }
-        text::pad(text, cell, column.width, column.right);
-    }
-    text.truncate(begin + text[begin..].trim_end_matches(' ').len());
-    text.push('\n');
 }
 
 #[cfg(test)]

@@ -282,6 +282,28 @@ impl Engine {
         Partial { shares, counters }
     }
 
+    /// A copy of what a worker has of open windows, for [`Engine::open_rows`]; `None` where it takes more than `bytes_max`.
+    #[must_use]
+    pub fn peek(&self, bytes_max: usize) -> Option<Partial> {
+        let bytes: usize = self.rest.pipelines.iter().map(Work::open_bytes).sum();
+        let peek = || {
+            let shares = self.rest.pipelines.iter().map(Work::peek).collect();
+            Partial { shares, counters: Counters::default() }
+        };
+        (bytes <= bytes_max).then(peek)
+    }
+
+    /// What windows that are still open hold so far, `peeks` being what workers had of them when they last detached. It
+    /// changes nothing of the results.
+    pub fn open_rows(&mut self, peeks: &[&Partial], out: &mut dyn TakeOutput) {
+        let watermark_ns = self.rest.watermark_ns;
+        for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
+            let shares = peeks.iter().filter_map(|peek| peek.shares.get(i));
+            pipeline
+                .open_rows(shares, &mut |batch| out.take(Output { pipeline: Some(i), batch, watermark_ns }));
+        }
+    }
+
     /// Takes over what a worker of the same dataflow and configuration detached, in any order of workers.
     pub fn attach(&mut self, partial: Partial) {
         let counters = &mut self.rest.counters;

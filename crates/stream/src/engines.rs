@@ -108,6 +108,22 @@ impl Engines {
         Partials(self.all().map(|engine| Some(engine.detach_all())).collect())
     }
 
+    /// As [`Engine::peek`]; what is too much for one of them is so for all.
+    #[must_use]
+    pub fn peek(&self, bytes_max: usize) -> Option<Partials> {
+        let bytes_max = bytes_max / self.0.len();
+        let peeks: Option<Vec<Partial>> = self.0.iter().map(|part| part.engine.peek(bytes_max)).collect();
+        peeks.map(|peeks| Partials(peeks.into_iter().map(Some).collect()))
+    }
+
+    /// As [`Engine::open_rows`].
+    pub fn open_rows(&mut self, peeks: &[&Partials], out: &mut dyn TakeOutput) {
+        for (i, Part { engine, pipeline, .. }) in self.0.iter_mut().enumerate() {
+            let of_engine: Vec<&Partial> = peeks.iter().filter_map(|peek| peek.0[i].as_ref()).collect();
+            engine.open_rows(&of_engine, &mut Renumber { out, first: *pipeline });
+        }
+    }
+
     /// As [`Engine::attach`].
     pub fn attach(&mut self, partials: Partials) {
         for (engine, partial) in self.all().zip(partials.0) {

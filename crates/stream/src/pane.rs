@@ -168,6 +168,12 @@ impl Pane {
         size_of::<Pane>() + PIECES_BYTES + self.keys.heap_bytes() + cells + self.sketch_bytes + saving
     }
 
+    /// From the first tuple to the last.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.span_ns.map_or(0.0, |(first, last)| (i128::from(last) - i128::from(first)) as f64 / 1e9)
+    }
+
     /// Counts anew what memory it takes.
     pub fn weigh(&mut self, room: &mut Room) {
         let bytes = self.bytes();

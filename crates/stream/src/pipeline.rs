@@ -3,6 +3,8 @@
 //! A window is emitted once, when the watermark has passed its end by the lateness, and windows without a tuple are
 //! never looked at: a jump of the clock costs what is open, not what was skipped.
 
+mod open;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -531,8 +533,7 @@ impl Running {
         if self.group.is_empty() {
             pane.ensure_single_group(&self.layout);
         }
-        let seconds =
-            pane.span_ns.map_or(0.0, |(first, last)| (i128::from(last) - i128::from(first)) as f64 / 1e9);
+        let seconds = pane.seconds();
         self.results.write(&Emitted { pane: &pane, layout: &self.layout, bounds: None, seconds }, out);
     }
 

@@ -190,6 +190,35 @@ impl Work {
         }
     }
 
+    /// A copy of what is open; of profiles nothing.
+    #[must_use]
+    pub fn peek(&self) -> Share {
+        match self {
+            Work::Groups(running) => Share::Groups(running.peek()),
+            Work::Profile(_) => Share::Profile(Vec::new()),
+        }
+    }
+
+    /// Memory of what [`Work::peek`] would copy, about.
+    #[must_use]
+    pub fn open_bytes(&self) -> usize {
+        match self {
+            Work::Groups(running) => running.open_bytes(),
+            Work::Profile(_) => 0,
+        }
+    }
+
+    /// The rows of open windows, together with what workers have of them.
+    pub fn open_rows<'a>(&mut self, peeks: impl Iterator<Item = &'a Share>, out: &mut dyn FnMut(Batch)) {
+        let of_groups = |share: &'a Share| match share {
+            Share::Groups(panes) => Some(panes),
+            Share::Profile(_) => None,
+        };
+        if let Work::Groups(running) = self {
+            running.open_rows(peeks.filter_map(of_groups), out);
+        }
+    }
+
     /// Takes over what a worker of the same processor detached.
     pub fn attach(&mut self, share: Share, counters: &mut Counters) {
         match (self, share) {

@@ -126,3 +126,30 @@ proptest! {
         prop_assert_eq!(together(&flow, &rows, &vec![1000; workers]), alone(&flow, &rows));
     }
 }
+
+/// What is open, together with what workers have of it, is what the end would give; and looking changes nothing.
+#[test]
+fn what_is_open_is_what_would_be_emitted_now() {
+    for window in [None, Some(Window { size_ns: 1000, slide_ns: 1000, lateness_ns: 8 })] {
+        let flow = dataflow(vec![Pipeline { window, ..windowed(60) }]);
+        let (rows, config) = (rows(300, 7), Config::default());
+        let (mut collector, mut out) = (Engine::new(&flow, config.clone()), Vec::new());
+        let mut workers = [Engine::worker(&flow, config.clone()), Engine::worker(&flow, config)];
+        for (w, worker) in workers.iter_mut().enumerate() {
+            let share: Vec<Row> = rows.iter().filter(|r| r.id % 2 == w as u64).cloned().collect();
+            push(worker, &flow, &share, &mut out);
+            worker.detach(200).into_iter().for_each(|part| collector.attach(part));
+        }
+        let peeks = workers.each_ref().map(|worker| worker.peek(1 << 20).expect("it is little"));
+        assert!(workers[0].peek(10).is_none(), "there is a bound");
+        let mut open = Vec::new();
+        for _ in 0..2 {
+            open.clear();
+            collector.open_rows(&peeks.each_ref(), &mut open);
+        }
+        workers.iter_mut().for_each(|worker| collector.attach(worker.detach_all()));
+        collector.finish(&mut out);
+        assert_eq!(rows_of(&open, Some(0)), rows_of(&out, Some(0)));
+        assert_eq!(rows_of(&out, Some(0)), alone(&flow, &rows));
+    }
+}

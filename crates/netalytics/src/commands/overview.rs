@@ -23,6 +23,7 @@ use crate::run::{Display, Run};
 use crate::signals::Signals;
 use crate::stats::Stats;
 use crate::summary::Summary;
+use crate::watch::Watch;
 
 /// Where nothing says how wide a line may be.
 const WIDTH: usize = 80;
@@ -93,6 +94,7 @@ fn look(
         progress: Progress::new(flags.progress),
         stats: Stats::new(None),
         losses: LossNotice::new(capturing),
+        watch: Watch::Nobody,
         prompt: false,
     };
     let mut rows = Collected::default();

@@ -49,6 +49,10 @@ impl Target for QueryFlags {
         (destination.name.clone(), destination.terminal)
     }
 
+    fn is_watched(&self, destination: &Destination) -> bool {
+        destination.terminal && matches!(self.format, None | Some(Format::Table))
+    }
+
     fn open(&self, destination: Destination, opened: Opened) -> anyhow::Result<Box<dyn Sink>> {
         let format = match (self.format, destination.terminal) {
             (Some(format), _) => format,

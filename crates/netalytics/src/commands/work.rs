@@ -33,6 +33,7 @@ use crate::signals::{self, Signals};
 use crate::stats::Stats;
 use crate::summary::Summary;
 use crate::summary_file::SummaryFile;
+use crate::watch::Watch;
 use crate::why;
 
 /// Where a verb's rows go.
@@ -52,6 +53,11 @@ pub trait Target {
     /// Adds columns that only this verb needs; refuses what it cannot do.
     fn fit(&self, _plan: &mut Plan) -> anyhow::Result<()> {
         Ok(())
+    }
+
+    /// Whether somebody looks at its rows while they come.
+    fn is_watched(&self, _ready: &Self::Ready) -> bool {
+        false
     }
 
     /// Opens what needs privileges.
@@ -180,7 +186,15 @@ fn answer<T: Target>(
     let keeping = Keeping::asked(flags, filtered, packets)?;
     let memory = Memory::divide(&flags.limits, &plan, target.writing());
     info!("{memory}");
-    let mut config = Config { cores: cores(flags)?, ..memory.config(&flags.limits) };
+    let prompt = capturing || flags.read.iter().any(|path| !path.is_file() && !path.is_dir());
+    // Lines of statistics would come between.
+    let is_watched = prompt && target.is_watched(&ready) && !plan.dataflow.pipelines.is_empty();
+    let watch = match is_watched && flags.stats.is_none() && telling != Telling::Everything {
+        true => Watch::begin(),
+        false => Watch::Nobody,
+    };
+    let peek_bytes_max = watch.bytes_max();
+    let mut config = Config { peek_bytes_max, cores: cores(flags)?, ..memory.config(&flags.limits) };
     keeping.join(&mut plan, &mut config);
     let mut run = match (input, replaying) {
         (Some(input), _) => Run::start(&plan, &config, input).context("cannot start the workers")?,
@@ -192,7 +206,6 @@ fn answer<T: Target>(
     run.facts.inputs = inputs(flags);
     run.snaplen = if capturing { flags.live.snaplen } else { 0 };
     let (name, terminal) = target.name(&ready);
-    let prompt = capturing || flags.read.iter().any(|path| !path.is_file() && !path.is_dir());
     let opened = Opened {
         heads: run.heads(&plan),
         tables: run.tables(&plan),
@@ -205,6 +218,7 @@ fn answer<T: Target>(
         progress: Progress::new(flags.progress),
         stats: stats(flags, telling),
         losses: LossNotice::new(capturing),
+        watch,
         prompt,
     };
     let written = run.go(sink.as_mut(), &mut display);

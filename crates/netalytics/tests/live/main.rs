@@ -10,5 +10,6 @@ mod links;
 mod net;
 mod redis;
 mod servers;
+mod terminal;
 mod truth;
 mod tunnels;

@@ -7,6 +7,8 @@ use unicode_width::UnicodeWidthStr;
 pub const BETWEEN: usize = 2;
 /// Text is not cut below this to make room.
 const TEXT_WIDTH_MIN: usize = 12;
+/// Rather than to cut text of tuples below this, whole columns are left out.
+const FIELD_WIDTH_MIN: usize = 20;
 /// Text is cut to this even where the width is not known.
 const TEXT_WIDTH_MAX: usize = 240;
 /// Where more rows are to come, numbers have room for this much, and text too where the terminal has it.
@@ -26,7 +28,8 @@ const DISPENSABLE_FIELDS: [&str; 9] = [
     "client_ip",
 ];
 /// Statistics, in the order in which they go; after them others from the right.
-const DISPENSABLE_STATISTICS: [&str; 7] = ["error_bound", "stddev", "min", "p95", "max", "p50", "avg"];
+const DISPENSABLE_STATISTICS: [&str; 9] =
+    ["error_bound", "stddev", "min", "p99_9", "p90", "p95", "max", "p50", "avg"];
 
 /// What a column is to its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +152,11 @@ fn total(columns: &[Column]) -> usize {
 }
 
 fn least_width(columns: &[Column]) -> usize {
-    let least = |c: &Column| if c.text { c.width.min(TEXT_WIDTH_MIN) } else { c.width };
+    let least = |c: &Column| match c.role {
+        _ if !c.text => c.width,
+        Role::Field => c.width.min(FIELD_WIDTH_MIN),
+        Role::Key | Role::Statistic => c.width.min(TEXT_WIDTH_MIN),
+    };
     columns.iter().map(least).sum::<usize>() + BETWEEN * columns.len().saturating_sub(1)
 }
 

@@ -40,6 +40,12 @@ impl<W: Write> Table<W> {
                 lines.extend(self.open_lines(&rendered));
             }
         }
+        for (result, shown) in self.results.iter().enumerate() {
+            if shown.head.processor.is_some() && !rows.iter().any(|(of, _)| *of == result) {
+                let name = shown.head.processor.as_deref().map(super::escape).unwrap_or_default();
+                lines.push(format!("── {name}  no tuples so far ──"));
+            }
+        }
         let height = self.style.height.unwrap_or(HEIGHT).saturating_sub(3).max(2);
         if lines.len() > height {
             let more = lines.len() - (height - 1);
@@ -66,10 +72,6 @@ impl<W: Write> Table<W> {
             _ => format!("{name}, so far"),
         };
         let mut lines = vec![format!("── {what} ──")];
-        if rendered.rows == 0 {
-            lines.push("— no tuples —".to_owned());
-            return lines;
-        }
         let mut text = String::new();
         if self.has_charts(rendered) {
             let (block, charts) = (self.block.take(), std::mem::take(&mut self.charts));

@@ -175,7 +175,8 @@ impl Trend {
         for (number, (_, heading, unit)) in self.numbers.iter().enumerate() {
             let cell = |course: &&Course| course.cell(number, *unit, cells, factor);
             let column: Vec<String> = [heading.clone()].into_iter().chain(courses.iter().map(cell)).collect();
-            let fits = width.is_none_or(|width| wide(&columns) + wide(&[column.clone()]) <= width + BETWEEN);
+            let fits = width
+                .is_none_or(|width| wide(&columns) + wide(std::slice::from_ref(&column)) <= width + BETWEEN);
             if number == 0 || fits {
                 columns.push(column);
             }

@@ -1,0 +1,61 @@
+//! Has open windows shown again and again while somebody looks on: on a terminal, as a table, where rows come as they are known.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use monitor::Job;
+use sinks::Sink;
+use stream::{Output, TakeOutput};
+
+use crate::progress::Progress;
+
+/// Between two drawings.
+const EVERY: Duration = Duration::from_secs(1);
+/// Open windows of a worker that take more are not copied to be shown.
+pub const BYTES_MAX: usize = 4 << 20;
+
+/// Whether somebody looks on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// Nobody.
+    Nobody,
+    /// Somebody, to whom something is shown next at that time.
+    Somebody(Instant),
+}
+
+impl Watch {
+    /// Somebody does, from now on.
+    pub fn begin() -> Watch {
+        Watch::Somebody(Instant::now())
+    }
+
+    /// How many bytes of open windows workers copy.
+    pub fn bytes_max(self) -> Option<usize> {
+        (self != Watch::Nobody).then_some(BYTES_MAX)
+    }
+
+    /// Called again and again: shows what is open when it is time. The progress bar steps aside.
+    pub fn tick(&mut self, job: &mut Job, sink: &mut dyn Sink, progress: &Progress) -> io::Result<()> {
+        let Watch::Somebody(next) = self else { return Ok(()) };
+        let now = Instant::now();
+        if now < *next {
+            return Ok(());
+        }
+        let mut rows = Rows(Vec::new());
+        let is_known = job.open_rows(&mut rows);
+        if is_known {
+            *next = now + EVERY;
+            return progress.aside(|| sink.show_open(&rows.0));
+        }
+        Ok(())
+    }
+}
+
+/// Takes rows of open windows.
+struct Rows(Vec<(usize, tuple::Batch)>);
+
+impl TakeOutput for Rows {
+    fn take(&mut self, Output { pipeline, batch, .. }: Output) {
+        self.0.extend(pipeline.map(|pipeline| (pipeline, batch)));
+    }
+}

@@ -1,0 +1,98 @@
+//! On a terminal: what is still open is shown, marked, and gives way to the final rows. `script` makes the terminal.
+
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use crate::capture::BINARY;
+use crate::net::{Net, within};
+
+/// Nothing that is waited for takes that long; then it hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A query at work on a terminal.
+struct Terminal {
+    child: Child,
+    keys: ChildStdin,
+    screen: Receiver<Vec<u8>>,
+    shown: String,
+}
+
+impl Terminal {
+    fn start(net: &Net, query: &str) -> Terminal {
+        let command = format!("{BINARY} query '{query}' -i eth0 udp port 4000");
+        let mut child = within(&net.server, "script")
+            .args(["-qefc", &command, "/dev/null"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("script starts");
+        let (keys, mut out) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+        let (tell, screen) = channel();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(n @ 1..) = out.read(&mut bytes) {
+                if tell.send(bytes[..n].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut terminal = Terminal { child, keys, screen, shown: String::new() };
+        terminal.wait_for("capturing from");
+        terminal
+    }
+
+    /// Until these words have been shown.
+    fn wait_for(&mut self, words: &str) {
+        self.wait_until(|shown| shown.contains(words));
+    }
+
+    fn wait_until(&mut self, is_there: impl Fn(&str) -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while !is_there(&self.shown) {
+            let more = self.screen.recv_timeout(end.saturating_duration_since(Instant::now()));
+            let more = more.unwrap_or_else(|e| panic!("{e}: {}", self.shown));
+            self.shown.push_str(&String::from_utf8_lossy(&more));
+        }
+    }
+
+    /// Ctrl-C; what has been shown by its end.
+    fn interrupt(mut self) -> String {
+        self.keys.write_all(b"\x03").expect("a key");
+        self.wait_for("done in");
+        // script waits for the end of its own input, too.
+        drop(self.keys);
+        while let Ok(more) = self.screen.recv_timeout(PATIENCE) {
+            self.shown.push_str(&String::from_utf8_lossy(&more));
+        }
+        let status = self.child.wait().expect("it ends");
+        assert!(status.success(), "{status}: {}", self.shown);
+        self.shown
+    }
+}
+
+#[test]
+fn what_is_open_is_shown_and_gives_way() {
+    let Some(net) = Net::new() else { return };
+    for (query, marked, row) in [
+        ("PARSE packet PROCESS (group-count: group=dst_port, w=10h)", "still open: so far", " 4000 6"),
+        ("PARSE packet PROCESS (count)", "count, so far", "6"),
+    ] {
+        let mut terminal = Terminal::start(&net, query);
+        net.send(6, 4000);
+        terminal.wait_for(marked);
+        // Nothing has been closed: what is there is there so far.
+        terminal.wait_until(|shown| has_row(shown, row));
+        let shown = terminal.interrupt();
+        let (_, end) = shown.rsplit_once("\x1b[J").expect("the drawing is taken away");
+        assert!(!end.contains("so far"), "{shown}");
+        assert!(has_row(end, row), "the final row follows: {shown}");
+    }
+}
+
+/// Whether a line ends so, blanks aside.
+fn has_row(shown: &str, row: &str) -> bool {
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    shown.lines().any(|line| format!(" {}", words(line)).ends_with(&format!(" {}", row.trim())))
+}

@@ -1,0 +1,76 @@
+//! What stands under one header of a table.
+
+use tuple::FieldId;
+
+use super::layout::{BETWEEN, Column};
+use super::render::Rendered;
+use super::shortened::Shortened;
+use super::text;
+
+/// What stands under one header.
+pub struct Block {
+    /// Of which result.
+    pub result: usize,
+    /// Of a report: the window and the section.
+    pub section: Option<(Option<(i64, i64)>, String)>,
+    /// All its columns, also those that there was no room for.
+    pub fields: Vec<FieldId>,
+    /// Those that are shown.
+    pub columns: Vec<Column>,
+    /// Their texts that were cut.
+    pub texts: Vec<Shortened>,
+}
+
+impl Block {
+    /// Whether rows go on under the block's header.
+    pub fn takes(&self, rows: &Rendered) -> bool {
+        let is_tuples = rows.windows.is_empty() && rows.section.is_none();
+        let same_columns = match rows.section {
+            Some(_) => self.fields == rows.fields,
+            None => is_tuples || rows.fields.iter().all(|id| self.fields.contains(id)),
+        };
+        self.result == rows.result && self.section == rows.section && same_columns
+    }
+
+    /// Whether the rows are another section of the same report.
+    pub fn is_of_report(&self, rows: &Rendered) -> bool {
+        let window = |section: &Option<(Option<(i64, i64)>, String)>| section.as_ref().map(|s| s.0);
+        self.result == rows.result && self.section.is_some() && window(&self.section) == window(&rows.section)
+    }
+
+    /// The same columns, without rows.
+    pub fn copy(&self) -> Block {
+        let texts = self.columns.iter().map(|_| Shortened::default()).collect();
+        let (fields, columns) = (self.fields.clone(), self.columns.clone());
+        Block { result: self.result, section: self.section.clone(), fields, columns, texts }
+    }
+
+    /// The cells of one row.
+    pub fn cells(&mut self, rendered: &Rendered, row: usize) -> Vec<String> {
+        let cell = |(column, texts): (&Column, &mut Shortened)| {
+            let Some(cell) = rendered.cell(column.field, row) else { return "-".to_owned() };
+            column.cut_to().map_or_else(|| cell.to_owned(), |width| texts.show(cell, width))
+        };
+        self.columns.iter().zip(&mut self.texts).map(cell).collect()
+    }
+}
+
+/// Appends a line of cells, a margin before them where there is one.
+pub fn push_line<'a>(
+    text: &mut String,
+    margin: Option<(&str, usize)>,
+    cells: impl Iterator<Item = (&'a Column, &'a str)>,
+) {
+    let begin = text.len();
+    if let Some((cell, width)) = margin {
+        text::pad(text, cell, width + BETWEEN, false);
+    }
+    for (i, (column, cell)) in cells.enumerate() {
+        if i > 0 {
+            text.push_str("  ");
+        }
+        text::pad(text, cell, column.width, column.right);
+    }
+    text.truncate(begin + text[begin..].trim_end_matches(' ').len());
+    text.push('\n');
+}

@@ -1,0 +1,73 @@
+//! What open windows hold so far, for a person who looks on: nothing is closed, counted or changed by it.
+
+use std::collections::BTreeMap;
+
+use tuple::Batch;
+
+use super::{Running, Share};
+use crate::pane::Pane;
+use crate::results::Emitted;
+
+/// Windows that are shown: of those that follow each other the one that waits for late tuples and the one after it, of those
+/// that overlap the ones that have gone furthest.
+const WINDOWS_MAX: usize = 2;
+
+impl Running {
+    /// A copy of what is open.
+    #[must_use]
+    pub fn peek(&self) -> Share {
+        self.panes.iter().map(|(at, pane)| (*at, pane.clone())).collect()
+    }
+
+    /// Memory of what is open, about.
+    #[must_use]
+    pub fn open_bytes(&self) -> usize {
+        self.room.bytes
+    }
+
+    /// The rows of open windows, together with what workers have of them.
+    pub fn open_rows<'a>(&mut self, peeks: impl Iterator<Item = &'a Share>, out: &mut dyn FnMut(Batch)) {
+        let mut panes: BTreeMap<i64, Vec<&Pane>> = BTreeMap::new();
+        let of_workers = peeks.flatten().map(|(at, pane)| (*at, pane));
+        for (at, pane) in self.panes.iter().map(|(at, pane)| (*at, pane)).chain(of_workers) {
+            if !self.is_late(at) {
+                panes.entry(at).or_default().push(pane);
+            }
+        }
+        let saturated = self.results.saturated;
+        let (layout, level) = (&self.layout, self.room.level);
+        match self.windows {
+            None => {
+                let mut pane = Pane::merged(panes.values().flatten().copied(), layout, level);
+                if self.group.is_empty() {
+                    pane.ensure_single_group(layout);
+                }
+                let seconds = pane.seconds();
+                self.results.write(&Emitted { pane: &pane, layout, bounds: None, seconds }, out);
+            }
+            Some(windows) => {
+                let next = self.next.unwrap_or(i128::MIN);
+                let mut window = next;
+                for _ in 0..WINDOWS_MAX {
+                    // The first window from here on that has a tuple.
+                    let first = panes.keys().find(|at| windows.last_of(**at) >= window);
+                    let Some(first) = first else { break };
+                    window = windows.first_of(*first).max(window);
+                    let (from, to) = windows.panes(window);
+                    let pane = Pane::merged(
+                        panes.range(from..=to).flat_map(|(_, panes)| panes).copied(),
+                        layout,
+                        level,
+                    );
+                    let (bounds, seconds) = (Some(windows.bounds(window)), windows.seconds());
+                    self.results.write(&Emitted { pane: &pane, layout, bounds, seconds }, out);
+                    window += 1;
+                }
+            }
+        }
+        if let Some(batch) = self.results.finish() {
+            out(batch);
+        }
+        self.results.saturated = saturated;
+    }
+}
