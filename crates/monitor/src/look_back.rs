@@ -152,3 +152,73 @@ fn protocol(transport: &str) -> IpProtocol {
         number => IpProtocol(number.parse().unwrap_or(0)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use capture::PacketRotation;
+    use stream::Passed;
+
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn look_back(reach: Reach) -> LookBack {
+        let file =
+            PacketFile::create(Path::new("/dev/null"), PacketRotation::default()).expect("it is there");
+        LookBack::new(file, Chosen::with_news(8), reach)
+    }
+
+    /// A packet of 100 bytes a second, of flows in turn; after each the tuples of flows pass that are said: `(flow, begun)`.
+    fn check(reach: Reach, packets: i64, flows: u16, passed: &[(i64, u16, i64)], expected: (u64, u64)) {
+        let mut look_back = look_back(reach);
+        let end = |port| Endpoint { addr: Addr::v4([10, 0, 0, 1]), port };
+        for n in 0..packets {
+            let src = end(1000 + n as u16 % flows);
+            let five_tuple = FiveTuple { src, dst: end(80), protocol: IpProtocol::TCP };
+            let ts = Timestamp(n * SECOND);
+            let captured =
+                Captured { ts, link_type: LinkType::Ethernet, original_len: 100, bytes: &[7; 100] };
+            look_back.take(&captured, &five_tuple);
+            for (_, flow, begun) in passed.iter().filter(|(after, ..)| *after == n) {
+                let [a, b] = [1000 + flow, 80].map(|port| (Addr::v4([10, 0, 0, 1]).0, port));
+                // The server may be either end.
+                look_back.chosen.tell(Passed { ends: [b, a], transport: "tcp".into(), ts: begun * SECOND });
+            }
+        }
+        let (kept, error) = look_back.finish();
+        assert!(error.is_none());
+        assert_eq!((kept.packets, kept.tuples_missed), expected, "{passed:?}");
+    }
+
+    #[test]
+    fn what_is_asked_for_in_time_is_kept_whole() {
+        let reach = Reach { bytes_max: 1 << 20, ns: 10 * SECOND, flows_max: 8 };
+        check(reach, 40, 4, &[], (0, 0));
+        // All ten packets of the flow: the first still waited.
+        check(reach, 40, 4, &[(9, 0, 0)], (10, 0));
+        // The first two had been let go.
+        check(reach, 40, 4, &[(18, 0, 0)], (8, 1));
+        // A tuple that began later is complete.
+        check(reach, 40, 4, &[(18, 0, 16)], (8, 0));
+        check(reach, 40, 4, &[(9, 0, 0), (9, 1, 1), (39, 0, 36)], (20, 0));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let one = size_of::<Waiting>() + 100;
+        let reach = Reach { bytes_max: 10 * one, ns: i64::MAX, flows_max: 2 };
+        check(reach, 40, 4, &[(9, 0, 0)], (10, 0));
+        check(reach, 40, 4, &[(13, 0, 0)], (9, 1));
+        // For a third flow there is no room.
+        check(reach, 40, 4, &[(3, 0, 0), (3, 1, 1), (3, 2, 2)], (20, 1));
+    }
+
+    #[test]
+    fn a_five_tuple_that_was_silent_is_somebody_elses() {
+        let reach = Reach { bytes_max: 1 << 20, ns: 10 * SECOND, flows_max: 8 };
+        // Each flow speaks every 400 seconds.
+        check(reach, 1200, 400, &[(5, 0, 0)], (1, 0));
+    }
+}

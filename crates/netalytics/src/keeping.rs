@@ -38,7 +38,7 @@ impl Keeping {
     pub fn asked(flags: &WorkFlags, filtered: bool, packets: Packets) -> anyhow::Result<Keeping> {
         let Some(file) = packets.begin(flags)? else { return Ok(Keeping::Nothing) };
         let flows_max = flags.limits.kept_flows_max.unwrap_or(KEPT_FLOWS_MAX);
-        if filtered && can_be_read_again(flags) {
+        if filtered && !looks_back(flags, filtered) {
             return Ok(Keeping::OfFlows(file, Chosen::ids(flows_max)));
         }
         let chosen = filtered.then(|| Chosen::with_news(flows_max));
@@ -99,9 +99,10 @@ fn choose(chosen: Option<&Chosen>, plan: &mut Plan, config: &mut Config) {
     }
 }
 
-/// Whether the packets are all in files that stay.
-fn can_be_read_again(flags: &WorkFlags) -> bool {
-    !flags.live.is_live() && flags.read.iter().all(|path| path.is_file())
+/// Whether packets are kept that cannot be read again once it is known which.
+pub fn looks_back(flags: &WorkFlags, filtered: bool) -> bool {
+    let is_in_files = !flags.live.is_live() && flags.read.iter().all(|path| path.is_file());
+    flags.write.is_some() && filtered && !is_in_files
 }
 
 /// Most flows whose packets are kept, without a flag.

@@ -2,6 +2,9 @@
 //! recorded ones agree with the servers' own logs. `UPDATE=1` rewrites the expected rows; read the diff before you
 //! believe it.
 
+#[path = "captures/to_packets.rs"]
+mod to_packets;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -4,7 +4,6 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arrow_array::{FixedSizeBinaryArray, UInt64Array};
 use plan::Column;
 use tuple::{Batch, FieldId, common};
 
@@ -98,9 +97,14 @@ impl Chosen {
             }
             match self.kind {
                 Kind::Ids => flows.add(id),
-                Kind::News => flows.tell(batch, row, places),
+                Kind::News => flows.tell(passed(batch, row, places)),
             }
         }
+    }
+
+    /// A tuple has passed.
+    pub fn tell(&self, passed: Passed) {
+        self.lock().tell(passed);
     }
 
     /// All flows; and how many tuples belong to none of them, for want of room.
@@ -132,23 +136,23 @@ impl Flows {
         }
     }
 
-    fn tell(&mut self, batch: &Batch, row: usize, places: &Places) {
-        if self.news.len() >= self.max {
-            self.left_out += 1;
-            return;
+    fn tell(&mut self, passed: Passed) {
+        match self.news.len() < self.max {
+            true => self.news.push(passed),
+            false => self.left_out += 1,
         }
-        let &[_, client_ip, client_port, server_ip, server_port, transport, ts] = &places[..] else { return };
-        let end = |ip: &FixedSizeBinaryArray, port: &UInt64Array| {
-            (ip.value(row).try_into().unwrap_or([0; 16]), port.value(row) as u16)
-        };
-        self.news.push(Passed {
-            ends: [
-                end(batch.ip(client_ip), batch.u64(client_port)),
-                end(batch.ip(server_ip), batch.u64(server_port)),
-            ],
-            transport: batch.text(transport).value(row).to_owned(),
-            ts: batch.i64(ts).value(row),
-        });
+    }
+}
+
+fn passed(batch: &Batch, row: usize, places: &Places) -> Passed {
+    let end = |ip: FieldId, port: FieldId| {
+        let (ip, port) = (batch.ip(ip), batch.u64(port));
+        (ip.value(row).try_into().unwrap_or([0; 16]), port.value(row) as u16)
+    };
+    Passed {
+        ends: [end(places[1], places[2]), end(places[3], places[4])],
+        transport: batch.text(places[5]).value(row).to_owned(),
+        ts: batch.i64(places[6]).value(row),
     }
 }
 

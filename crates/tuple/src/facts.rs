@@ -1,7 +1,7 @@
 //! What a parser knows of its tuples beside their columns. It stands in the parser's own file; the query language asks
 //! here, so that it knows no parser by name. Conditions are texts in that language.
 
-use crate::family::Family;
+use crate::fold::Fold;
 
 /// What a parser says of its tuples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,4 +36,29 @@ pub struct Workload {
 impl Facts {
     /// Nothing is known.
     pub const NONE: Facts = Facts { success: None, whole: None, workload: None, families: &[] };
+}
+
+/// A family of text columns, told apart by a key, of which a schema has those that a query names ([`crate::family`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Family {
+    /// What its columns' names begin with, up to the point.
+    pub name: &'static str,
+    /// One line for people; a column's own says the key, too.
+    pub doc: &'static str,
+    /// How the texts are redacted.
+    pub fold: Fold,
+}
+
+impl Family {
+    /// The one way to write a key: in lower case, with `_` for `-`. `None`: it has other characters than letters, digits
+    /// and these two.
+    #[must_use]
+    pub fn key(key: &str) -> Option<String> {
+        let plain = |c: char| match c {
+            '-' => Some('_'),
+            '_' | '0'..='9' | 'a'..='z' | 'A'..='Z' => Some(c.to_ascii_lowercase()),
+            _ => None,
+        };
+        key.chars().map(plain).collect::<Option<String>>().filter(|key| !key.is_empty())
+    }
 }

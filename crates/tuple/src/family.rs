@@ -3,36 +3,13 @@
 
 use std::borrow::Cow;
 
-use crate::fold::Fold;
+use crate::facts::Family;
 use crate::schema::{DataType, Field, FieldId, Redact, Schema, Unit};
 
 /// Most columns that one query may add to a schema.
 pub const MEMBERS_MAX: usize = 16;
 
-/// A family of text columns, told apart by a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Family {
-    /// What its columns' names begin with, up to the point.
-    pub name: &'static str,
-    /// One line for people; a column's own says the key, too.
-    pub doc: &'static str,
-    /// How the texts are redacted.
-    pub fold: Fold,
-}
-
 impl Family {
-    /// The one way to write a key: in lower case, with `_` for `-`. `None`: it has other characters than letters, digits
-    /// and these two.
-    #[must_use]
-    pub fn key(key: &str) -> Option<String> {
-        let plain = |c: char| match c {
-            '-' => Some('_'),
-            '_' | '0'..='9' | 'a'..='z' | 'A'..='Z' => Some(c.to_ascii_lowercase()),
-            _ => None,
-        };
-        key.chars().map(plain).collect::<Option<String>>().filter(|key| !key.is_empty())
-    }
-
     /// The column of a key.
     fn column(&self, key: &str) -> Field {
         Field {

@@ -16,8 +16,8 @@ pub mod schema;
 pub mod writer;
 
 pub use batch::Batch;
-pub use facts::{Facts, Workload};
-pub use family::{Family, MEMBERS_MAX};
+pub use facts::{Facts, Family, Workload};
+pub use family::MEMBERS_MAX;
 pub use fold::{Fold, HASH, Secret};
 pub use redact::Redactor;
 pub use schema::{DataType, Field, FieldId, Holds, Part, Redact, Schema, Unit, common};

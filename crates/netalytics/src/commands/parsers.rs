@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tuple::{DataType, Field, Schema, Unit, common};
+use tuple::{DataType, Family, Field, Schema, Unit, common};
 
 use super::listing;
 use crate::failure::Ended;
@@ -39,7 +39,8 @@ fn text(schemas: &[&Arc<Schema>]) -> String {
         out.push('\n');
         listing::definitions(
             &mut out,
-            &items(&schema.fields[common::FIELDS.len()..], |f| default_of(schema, f)),
+            &[items(&schema.fields[common::FIELDS.len()..], |f| default_of(schema, f)), families(schema)]
+                .concat(),
         );
     }
     out
@@ -57,6 +58,14 @@ fn items(fields: &[Field], default: impl Fn(&Field) -> &'static str) -> Vec<(Str
         (heading, format!("{}{default}", field.doc))
     };
     fields.iter().map(item).collect()
+}
+
+/// Columns that there are where a query names them.
+fn families(schema: &Schema) -> Vec<(String, String)> {
+    let item = |family: &Family| {
+        (format!("{}.NAME  text", family.name), format!("{} NAME, by any name", family.doc))
+    };
+    schema.facts.families.iter().map(item).collect()
 }
 
 /// Type and unit for people.

@@ -20,7 +20,7 @@ use crate::failure::{Ended, Unreadable, wrong_flags};
 use crate::flags::live::LiveFlags;
 use crate::flags::{Checksums, Cores, WorkFlags, Workers};
 use crate::hosts::{self, Names};
-use crate::keeping::{Keeping, Packets};
+use crate::keeping::{self, Keeping, Packets};
 use crate::live::{self, Owner};
 use crate::loss_notice::LossNotice;
 use crate::memory::{Memory, Writing};
@@ -164,7 +164,7 @@ fn answer<T: Target>(
     let stop = Stop::default();
     let input = match &replaying {
         Some(_) => None,
-        None => Some(open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?),
+        None => Some(open(&flags.read, &flags.live, workers(flags, filtered), &plan.monitor, &stop)?),
     };
     let ready = target.prepare()?;
     let packets = Packets::prepare(flags)?;
@@ -246,6 +246,15 @@ fn inputs(flags: &WorkFlags) -> Vec<String> {
     let interfaces = flags.live.interfaces.iter().cloned();
     let mirrors = flags.live.listen.iter().map(|listen| format!("{listen:?}"));
     flags.read.iter().map(|path| path.display().to_string()).chain(interfaces).chain(mirrors).collect()
+}
+
+/// How many workers are asked for. A reader of its own would be far ahead of what is found out about its packets, where
+/// these are looked back upon.
+fn workers(flags: &WorkFlags, filtered: bool) -> Workers {
+    match !flags.live.is_live() && keeping::looks_back(flags, filtered) {
+        true => Workers(Some(1)),
+        false => flags.workers,
+    }
 }
 
 /// Opens what is to be read. Files wait for us, so that as many workers read them as there are cores; a network does
