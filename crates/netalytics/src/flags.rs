@@ -27,11 +27,11 @@ pub use follow::{FlowName, FollowFlags};
 pub use limits::Limits;
 pub use listing::ListFlags;
 pub use overview::{OverviewFlags, OverviewFormat};
-use words::Words;
 pub use query::{
     Checksums, Cores, ExplainFlags, Format, Progress, QueryFlags, QueryText, RecordFlags, ShownNames,
     WorkFlags, Workers,
 };
+use words::Words;
 
 /// Response times, errors and rankings of services, from packets alone.
 #[derive(Debug, Parser)]
