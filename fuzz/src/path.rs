@@ -2,7 +2,7 @@
 //! delivers is compared with what was said.
 
 use flow::{CloseReason, Config, Event, Events, FlowEvent, FlowIdx, Place, Segment as Fast, Table};
-use parsers::probing::{ProbeFlow, direction};
+use parsers::probing::{Candidates, ProbeFlow, direction};
 use parsers::{Direction, End, Gap, Output, Probing, Protocol, Segment, Stream, StreamParser};
 use tuple::Schema;
 use wire::{FiveTuple, IpProtocol, Packet, Side, TcpSeq, Timestamp};
@@ -187,10 +187,11 @@ impl Path {
             Stream::Probing(probing) => probing,
             _ => Box::default(),
         };
+        let candidates = Candidates { read: &[protocol], named: &[] };
         let found = if known {
             Ok(Some(client))
         } else {
-            probing.on_bytes(side, segment, about, &[protocol]).map(|found| found.map(|found| found.asker))
+            probing.on_bytes(side, segment, about, candidates).map(|found| found.map(|found| found.asker))
         };
         let asker = match found {
             Ok(Some(asker)) => asker,

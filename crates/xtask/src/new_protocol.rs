@@ -77,7 +77,8 @@ fn type_name(name: &str) -> String {
 
 /// The crate's root with one module more, in order of the alphabet.
 fn with_module(name: &str, root: &str) -> Result<String> {
-    let first = root.find("pub mod http;").context("the modules of protocols begin with http")?;
+    let http = root.find("pub mod http;").context("http is a module")?;
+    let first = root[..http].rfind("\n\n").context("the protocols' modules stand together")? + 2;
     let end = first + root[first..].find("\n\n").context("the end of the protocols' modules")?;
     let mut modules: Vec<&str> = root[first..end].lines().collect();
     let line = format!("pub mod {name};");
@@ -165,6 +166,12 @@ mod tests {
             read(TEMPLATE).expect("it").matches("#[test]").count() - 1
         );
         let root = text(CRATE);
+        let modules: Vec<&str> = root
+            .lines()
+            .skip_while(|l| !l.starts_with("pub mod dns;"))
+            .take_while(|l| !l.is_empty())
+            .collect();
+        assert!(modules.is_sorted() && modules.contains(&"pub mod line_store;"), "{modules:?}");
         assert!(root.contains("pub mod http;\npub mod line_store;\npub mod memcached;\n"), "{root}");
         let registry = text(REGISTRY);
         assert!(registry.contains("http, line_store, memcached,"), "{registry}");

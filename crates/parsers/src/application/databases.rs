@@ -9,7 +9,7 @@ use crate::{Direction, Probe, ProbeContext};
 pub fn postgresql(bytes: &[u8], context: ProbeContext) -> Probe {
     let opens = with(bytes, 8, |b| match (u32_at(b, 0), u32_at(b, 4)) {
         (8, 80_877_103 | 80_877_104) | (16, 80_877_102) => true,
-        (9..=10_000, 0x0003_0000..=0x0003_0002) => b.get(8..).is_some_and(|rest| is_text(rest)),
+        (9..=10_000, 0x0003_0000..=0x0003_0002) => b.get(8..).is_some_and(is_text),
         _ => false,
     });
     if !context.usual_port {

@@ -85,7 +85,7 @@ pub fn kerberos(bytes: &[u8], transport: IpProtocol) -> Probe {
 
 /// The magic cookie of RFC 8489, and a length that fits.
 pub fn stun(bytes: &[u8], _: ProbeContext) -> Probe {
-    with(bytes, 20, |b| b[0] & 0xc0 == 0 && u16_at(b, 2) % 4 == 0 && u32_at(b, 4) == 0x2112_a442)
+    with(bytes, 20, |b| b[0] & 0xc0 == 0 && u16_at(b, 2).is_multiple_of(4) && u32_at(b, 4) == 0x2112_a442)
 }
 
 /// A long header of a version that there is, or the first packet of Google's.
@@ -94,7 +94,7 @@ pub fn quic(bytes: &[u8], _: ProbeContext) -> Probe {
         matches!(version, 1 | 0x6b33_43cf | 0x709a_50c4)
             || (0xff00_0011..=0xff00_0022).contains(&version)
             || version & 0xffff_f0f0 == 0x5130_3030
-            || version & 0xffff_f0f0 == 0x5430_3530
+            || version >> 8 == 0x54_3035
     };
     when(
         bytes.len() >= 20

@@ -28,8 +28,8 @@ pub fn tls(bytes: &[u8], context: ProbeContext) -> Probe {
             && b[2] == 1
             && (b[3] == 3 && b[4] <= 4 || u16_at(b, 3) == 2)
             && specs > 0
-            && specs % 3 == 0
-            && usize::from(specs + u16_at(b, 7)) + usize::from(u16_at(b, 9)) + 9 == len
+            && specs.is_multiple_of(3)
+            && usize::from(specs) + usize::from(u16_at(b, 7)) + usize::from(u16_at(b, 9)) + 9 == len
     });
     either(record, ssl2)
 }
@@ -42,7 +42,7 @@ pub fn http2(bytes: &[u8], context: ProbeContext) -> Probe {
     }
     let settings = with(bytes, 9, |b| {
         let len = u32_at(b, 0) >> 8;
-        len % 6 == 0
+        len.is_multiple_of(6)
             && len <= 120
             && b[3] == 4
             && (b[4] == 0 || b[4] == 1 && len == 0)
@@ -63,7 +63,7 @@ fn are_frames(mut bytes: &[u8]) -> bool {
             0 => (!is_of_all && flags & !0x09 == 0, false),
             1 => (!is_of_all && flags & !0x2d == 0 && len > 0, false),
             3 => (!is_of_all && flags == 0 && len == 4, true),
-            4 => (is_of_all && flags <= 1 && len % 6 == 0, len > 0),
+            4 => (is_of_all && flags <= 1 && len.is_multiple_of(6), len > 0),
             6 => (is_of_all && flags <= 1 && len == 8, true),
             7 => (is_of_all && flags == 0 && len >= 8, false),
             8 => (flags == 0 && len == 4, true),
