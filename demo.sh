@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds netalytics and asks three questions of a recorded shop: a web server, a database and
-# a cache under real load (captures/shop).
+# Installs what is missing, builds netalytics and looks at a recorded shop, a web server, a database and a cache under
+# real load (captures/shop): an overview first, then three questions.
 set -euo pipefail
 cd "$(dirname "$0")"
 ./setup.sh build
@@ -9,6 +9,8 @@ ask() {
   printf "\n$ netalytics query '%s' -r captures/shop/in.pcap\n" "$1"
   target/release/netalytics query "$1" -r captures/shop/in.pcap --format table "${@:2}"
 }
+printf '\n$ netalytics overview -r captures/shop/in.pcap\n'
+target/release/netalytics overview -r captures/shop/in.pcap
 ask 'PARSE http PROCESS (diff-group: group=url_template)' --quiet
 ask 'PARSE mysql_query PROCESS (group-avg-top-k: k=3)' --quiet
 ask 'PARSE memcached_get FROM * TO *:11211 PROCESS (group-count-success: group=client_ip), (cdf)'
