@@ -27,10 +27,10 @@ pub use follow::{FlowName, FollowFlags};
 pub use limits::Limits;
 pub use listing::ListFlags;
 pub use overview::{OverviewFlags, OverviewFormat};
-use words::Words;
 pub use query::{
     Checksums, Cores, ExplainFlags, Format, Progress, QueryFlags, QueryText, RecordFlags, WorkFlags, Workers,
 };
+use words::Words;
 
 /// Response times, errors and rankings of services, from packets alone.
 #[derive(Debug, Parser)]

@@ -31,7 +31,9 @@ impl Folder {
                 if !made && facts.uid() == 0 && fs::read_dir(path)?.next().is_none() {
                     fchown(&folder, Some(user), Some(group))?;
                 } else if !made && !may_write(&facts, user, group) {
-                    bail!("user {user}, whom a capture becomes, may not write to it: chown it, or --user NAME");
+                    bail!(
+                        "user {user}, whom a capture becomes, may not write to it: chown it, or --user NAME"
+                    );
                 }
                 Some(folder)
             }

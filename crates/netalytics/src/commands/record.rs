@@ -68,8 +68,7 @@ impl Target for RecordFlags {
         let rotate = self.work.rotate.unwrap_or_default();
         let bytes = rotate.bytes.unwrap_or(Rotation::default().bytes);
         let rotation = Rotation { every_ns: rotate.every_ns, bytes };
-        let mut recorder =
-            Recorder::create(&folder.reach(), rotation).with_context(|| self.unwritten())?;
+        let mut recorder = Recorder::create(&folder.reach(), rotation).with_context(|| self.unwritten())?;
         recorder = recorder.within(opened.row_group_bytes);
         for table in opened.tables {
             let head = Head { redacted: secret.as_ref().map(Secret::name), ..table.head };

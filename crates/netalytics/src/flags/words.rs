@@ -86,7 +86,9 @@ impl Words<'_> {
             return Err("there is no query: QUERY in quotes, or -f FILE".into());
         }
         if self.read.is_empty() && !self.live.is_live() {
-            return Err("there is no input: -r FILE reads captures and recordings, -i IFACE captures live".into());
+            return Err(
+                "there is no input: -r FILE reads captures and recordings, -i IFACE captures live".into()
+            );
         }
         Ok(())
     }
