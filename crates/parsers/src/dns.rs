@@ -9,6 +9,7 @@ mod answers;
 mod codes;
 mod connection;
 mod emit;
+mod exchanges;
 mod lane;
 mod message;
 mod name;

@@ -12,11 +12,13 @@ use crate::forms::Forms;
 use crate::support::{EVERYWHERE, Row, captures, rows};
 
 /// What is asked of every capture: raw tuples of each kind, groups, rankings, windows of both kinds, a join, filters.
-const QUERIES: [&str; 10] = [
+const QUERIES: [&str; 12] = [
     "PARSE http",
     "PARSE mysql_query",
     "PARSE memcached PROCESS (diff-group: group=command) ORDER BY p99 DESC, (success), (ratio-share: of=(hit = true), w=1s)",
     "PARSE rpc",
+    "PARSE dns",
+    "PARSE tls",
     "PARSE flow",
     "PARSE tcp_conn_time, http PROCESS (diff-group: group=url), (top-k: k=5)",
     "PARSE packet PROCESS (group-count-sum: group=src_ip, w=1s), (distinct: value=dst_port, w=2s, slide=500ms), \

@@ -4,7 +4,7 @@ use tuple::TupleWriter;
 
 use super::answers::{self, Answers};
 use super::codes;
-use super::connection::Message;
+use super::exchanges::Message;
 use super::field;
 use super::message::{Header, Question, type_of};
 use super::name;

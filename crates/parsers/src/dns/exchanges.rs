@@ -1,0 +1,172 @@
+//! Which answer is to which question, of one flow: by id and question, whichever comes first.
+
+use flow::Place;
+use wire::Timestamp;
+
+use super::emit;
+use super::message::{Header, Question};
+use super::replies::{Answered, Early, Held, SKEW_NS};
+use super::waiting::{Asked, QUESTIONS_MAX, Repeated, Waiting};
+use crate::pairing::can_answer;
+use crate::{Direction, Output, Quality, Span};
+
+/// A message, as far as it was captured.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    pub direction: Direction,
+    pub header: Header,
+    pub bytes: &'a [u8],
+    /// Its length.
+    pub len: u32,
+    pub span: Span,
+    /// Over TCP where it begins in what both sides say.
+    pub place: Option<Place>,
+    /// How it was found, unless it followed another.
+    pub found: Option<Quality>,
+}
+
+impl Message<'_> {
+    /// Bytes of it are missing.
+    pub fn is_cut(&self) -> bool {
+        self.bytes.len() < self.len as usize
+    }
+}
+
+/// The questions of a flow, and what became of them.
+#[derive(Default)]
+pub struct Exchanges {
+    waiting: Waiting,
+    early: Early,
+    answered: Answered,
+}
+
+impl Exchanges {
+    /// A message; `question`: its first one.
+    pub fn message(&mut self, message: &Message<'_>, question: Question<'_>, out: &mut Output<'_>) {
+        match (message.header.is_answer(), question) {
+            (true, question) => self.answer(message, question, out),
+            (false, Question::Whole(question)) => self.question(message, question, out),
+            // Whose answer would be its own nobody could tell.
+            (false, _) => emit::half(message, out),
+        }
+    }
+
+    /// No more will come.
+    pub fn close(&mut self, out: &mut Output<'_>) {
+        while let Some(held) = self.early.take_oldest() {
+            unasked(&held, out);
+        }
+        while let Some(place) = self.waiting.oldest() {
+            self.give_up(place, out);
+        }
+    }
+
+    fn question(&mut self, message: &Message<'_>, question: &[u8], out: &mut Output<'_>) {
+        let Message { direction, header, span, place, found, .. } = *message;
+        if let Some(at) = self.waiting.find(direction, header.id, question) {
+            let asked = self.waiting.get(at);
+            asked.retries = asked.retries.saturating_add(1);
+            asked.last_sent = asked.last_sent.max(span.last);
+            out.counters.retransmitted_calls += 1;
+            return;
+        }
+        let mut asked = Asked {
+            direction,
+            header,
+            question: Vec::new(),
+            span,
+            last_sent: span.last,
+            place,
+            found,
+            gap: message.is_cut(),
+            bytes: message.len,
+            retries: 0,
+        };
+        if let Some(held) = self.early.take(&asked, question) {
+            asked.question.extend_from_slice(question);
+            if let Some(answer) = message_of(&held) {
+                emit::tuple(&asked, Some(&answer), out);
+            }
+            self.answered.note(direction, header.id, question, span.last);
+            return;
+        }
+        if self.waiting.len() >= QUESTIONS_MAX
+            && let Some(oldest) = self.waiting.oldest()
+        {
+            out.counters.evicted_requests += 1;
+            self.give_up(oldest, out);
+        }
+        self.waiting.enter(asked, question);
+    }
+
+    fn answer(&mut self, message: &Message<'_>, question: Question<'_>, out: &mut Output<'_>) {
+        let Message { direction, header, span, .. } = *message;
+        let asker = match direction {
+            Direction::ClientToServer => Direction::ServerToClient,
+            Direction::ServerToClient => Direction::ClientToServer,
+        };
+        let (repeated, whole) = match question {
+            Question::Whole(question) => (Repeated::Whole(question), Some(question)),
+            Question::Cut(seen) => (Repeated::Beginning(seen), None),
+            Question::None | Question::Malformed => (Repeated::Nothing, None),
+        };
+        let found = self.waiting.find_asked(asker, header.id, repeated);
+        if let Some(at) = found.filter(|at| can_get(self.waiting.get(*at), message)) {
+            let asked = self.waiting.get(at);
+            emit::tuple(asked, Some(message), out);
+            self.answered.note(asker, header.id, &asked.question, span.first);
+            self.waiting.remove(at);
+        } else if self.answered.knows(asker, header.id, whole, span.first) {
+            out.counters.repeated_replies += 1;
+        } else if message.place.is_none() && whole.is_some() {
+            if let Some(oldest) = self.early.hold(direction, message.bytes, message.len, span.first) {
+                unasked(&oldest, out);
+            }
+        } else {
+            emit::half(message, out);
+        }
+    }
+
+    /// Lets go of what will not find its other half any more, when `direction` speaks at `now`.
+    pub fn expire(&mut self, direction: Direction, now: Timestamp, out: &mut Output<'_>) {
+        while let Some(held) = self.early.take_overdue(direction, now) {
+            unasked(&held, out);
+        }
+        while let Some(place) = self.waiting.expired(now) {
+            self.give_up(place, out);
+        }
+    }
+
+    fn give_up(&mut self, place: usize, out: &mut Output<'_>) {
+        emit::tuple(self.waiting.get(place), None, out);
+        self.waiting.remove(place);
+    }
+}
+
+/// Whether an answer can be that to a question with its id and name, and not that to an earlier one: over TCP by what either
+/// end had heard of the other, else by the time.
+fn can_get(asked: &Asked, answer: &Message<'_>) -> bool {
+    match (asked.place, answer.place) {
+        (Some(asked), Some(answered)) => can_answer(asked, answered),
+        _ => answer.span.first >= asked.span.last.plus(-SKEW_NS),
+    }
+}
+
+fn message_of(held: &Held) -> Option<Message<'_>> {
+    Some(Message {
+        direction: held.direction,
+        header: Header::read(&held.bytes)?,
+        bytes: &held.bytes,
+        len: held.len,
+        span: Span::at(held.ts),
+        place: None,
+        found: None,
+    })
+}
+
+/// An answer whose question was not seen.
+fn unasked(held: &Held, out: &mut Output<'_>) {
+    if let Some(message) = message_of(held) {
+        emit::half(&message, out);
+    }
+}
