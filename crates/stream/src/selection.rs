@@ -81,7 +81,7 @@ impl Selecting {
         self.left_by_limit += rows.len().saturating_sub(room) as u64;
         self.rows += rows.len();
         if !self.order_by.is_empty() {
-            let top = self.top.get_or_insert_with(|| TopRows::new(&self.order_by, self.rows_max));
+            let top = self.top.get_or_insert_with(|| TopRows::new(&self.order_by, self.rows_max, usize::MAX));
             let columns: Vec<FieldId> = self.schema.ids().collect();
             return top.push(&take(whole, rows, |id| whole.column(id).is_some()), &columns);
         }
