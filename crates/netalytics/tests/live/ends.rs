@@ -30,6 +30,27 @@ fn windows_close_without_further_packets() {
 }
 
 #[test]
+fn every_window_shows_its_own_best_rows() {
+    let Some(net) = Net::new() else { return };
+    let query = "PARSE packet PROCESS (group-count-share: group=dst_port, w=1s) \
+                 HAVING count > 1 ORDER BY count DESC LIMIT 1 ROWS";
+    let capture = Capture::start(&net.server, query, &["--workers", "2", "-i", "eth0", "udp"]);
+    for windows in 1..=3 {
+        [(8, 4000), (3, 4001), (1, 4002)].into_iter().for_each(|(n, port)| net.send(n, port));
+        capture.wait_for_rows(windows);
+    }
+    let captured = capture.interrupt();
+    captured.check();
+    let mut windows = captured.column("window_start");
+    windows.dedup();
+    // A burst may be in two of them.
+    assert!((3..=7).contains(&windows.len()) && windows.len() == captured.rows.len(), "{:?}", captured.rows);
+    assert!(captured.rows.iter().all(|row| row["count"].as_u64().is_some_and(|n| n > 1)));
+    assert!(captured.rows.iter().any(|row| row["share"].as_f64().is_some_and(|share| share < 1.0)));
+    assert!(captured.count("/stream/rows_beyond_limit") + captured.count("/stream/rows_filtered") >= 1);
+}
+
+#[test]
 fn a_limit_of_packets_ends_it() {
     let Some(net) = Net::new() else { return };
     let capture = Capture::start(&net.server, "PARSE packet LIMIT 5p", &["-i", "eth0", "udp port 4000"]);
