@@ -125,7 +125,7 @@ fn selections() {
     check("(group-rate) HAVING rate >= 2.5", "having rate Ge F64(2.5)");
     check(
         "(group-count-top-k: group=client_ip) HAVING rank <= 2 or client_ip = h1",
-        concat!("having (rank Le U64(2) or client_ip Eq Net(10.0.0.1, 32))"),
+        "having (rank Le U64(2) or client_ip Eq Net(10.0.0.1, 32))",
     );
     check(
         "(count: w=1m) HAVING window_start >= '2026-01-01'",
@@ -134,7 +134,7 @@ fn selections() {
     check("(group-count: group=path) HAVING path like '/a%'", "having path like \"/a%\"");
     check(
         "(ratio: of=(status >= 500) AS failed, (response_time > 1s)) HAVING failed > 0.01 or ratio is null",
-        concat!("having (failed Gt F64(0.01) or ratio is null)"),
+        "having (failed Gt F64(0.01) or ratio is null)",
     );
 }
 
