@@ -5,12 +5,11 @@
 //! pipelines the tuples themselves are the result, their columns and order those of [`RawRows`]. Comparisons with null are neither true nor false (SQL's
 //! three-valued logic); a predicate keeps what is true.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use tuple::{FieldId, Schema, Unit};
 
-use crate::expr::{Computed, Regex};
+use crate::expr::{Column, Computed, Predicate};
 
 /// An analysis.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,95 +56,6 @@ pub struct Input {
     pub columns: Vec<FieldId>,
     /// Which of them take part: with `diff` or a join, `tcp_conn_time` brings its ends only.
     pub filter: Option<Predicate>,
-}
-
-/// A column of one of the inputs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Column {
-    /// Which input.
-    pub input: u16,
-    /// Which of its fields.
-    pub field: FieldId,
-}
-
-/// A condition on a tuple.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Predicate {
-    /// All of them.
-    And(Vec<Predicate>),
-    /// Any of them.
-    Or(Vec<Predicate>),
-    /// Not.
-    Not(Box<Predicate>),
-    /// A column compared with a literal of its type.
-    Compare {
-        /// The column.
-        column: Column,
-        /// How.
-        op: Compare,
-        /// With what. `Net` goes with `Eq` and `Ne` only: inside, outside.
-        literal: Literal,
-    },
-    /// SQL LIKE on text: `%` any run, `_` one character, `\` makes the next one literal.
-    Like {
-        /// The column.
-        column: Column,
-        /// The pattern.
-        pattern: String,
-        /// LIKE or ILIKE.
-        case: Case,
-    },
-    /// A regular expression matches somewhere in the text.
-    Matches {
-        /// The column.
-        column: Column,
-        /// What matches.
-        regex: Regex,
-    },
-    /// Equal to one of them.
-    In {
-        /// The column.
-        column: Column,
-        /// The list.
-        literals: Vec<Literal>,
-    },
-    /// Is null.
-    IsNull(Column),
-}
-
-/// Whether small and capital letters differ.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Case {
-    /// They do.
-    #[default]
-    Sensitive,
-    /// They do not.
-    Ignored,
-}
-
-/// Comparison operators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Compare {
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-}
-
-/// A constant, already of its column's type.
-#[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)]
-pub enum Literal {
-    Bool(bool),
-    U64(u64),
-    I64(i64),
-    F64(f64),
-    Text(String),
-    /// A network; a single address has the full prefix length.
-    Net(IpAddr, u8),
 }
 
 /// One processor of the query, fully decided.

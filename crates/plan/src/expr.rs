@@ -1,16 +1,105 @@
-//! Values computed of a tuple's columns. An expression is a plain value: the embedded engine evaluates it, other engines
+//! Columns, conditions on them, and values computed of them. An expression is a plain value: the embedded engine evaluates it, other engines
 //! print it in their own language.
 //!
 //! What it means: whole numbers are signed, of 64 bits (an unsigned column's value beyond that is null). Null in, null out,
 //! but for [`Expr::Coalesce`], [`Expr::If`] and [`Expr::Test`]. What has no value is null: a division by zero, a result beyond 64 bits,
 //! a real number that is not finite. Text is UTF-8, and places in it count characters.
 
-use tuple::Field;
+use std::net::IpAddr;
 
-use crate::{Case, Column, Compare, Literal, Predicate};
+use tuple::{Field, FieldId};
 
 /// The input of columns that are computed: [`Column::field`] is then a place in [`crate::Dataflow::computed`].
 pub const COMPUTED: u16 = u16::MAX;
+
+/// A column of one of the inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Column {
+    /// Which input.
+    pub input: u16,
+    /// Which of its fields.
+    pub field: FieldId,
+}
+
+/// A condition on a tuple.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Predicate {
+    /// All of them.
+    And(Vec<Predicate>),
+    /// Any of them.
+    Or(Vec<Predicate>),
+    /// Not.
+    Not(Box<Predicate>),
+    /// A column compared with a literal of its type.
+    Compare {
+        /// The column.
+        column: Column,
+        /// How.
+        op: Compare,
+        /// With what. `Net` goes with `Eq` and `Ne` only: inside, outside.
+        literal: Literal,
+    },
+    /// SQL LIKE on text: `%` any run, `_` one character, `\` makes the next one literal.
+    Like {
+        /// The column.
+        column: Column,
+        /// The pattern.
+        pattern: String,
+        /// LIKE or ILIKE.
+        case: Case,
+    },
+    /// A regular expression matches somewhere in the text.
+    Matches {
+        /// The column.
+        column: Column,
+        /// What matches.
+        regex: Regex,
+    },
+    /// Equal to one of them.
+    In {
+        /// The column.
+        column: Column,
+        /// The list.
+        literals: Vec<Literal>,
+    },
+    /// Is null.
+    IsNull(Column),
+}
+
+/// Whether small and capital letters differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Case {
+    /// They do.
+    #[default]
+    Sensitive,
+    /// They do not.
+    Ignored,
+}
+
+/// Comparison operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Compare {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+/// A constant, already of its column's type.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Literal {
+    Bool(bool),
+    U64(u64),
+    I64(i64),
+    F64(f64),
+    Text(String),
+    /// A network; a single address has the full prefix length.
+    Net(IpAddr, u8),
+}
 
 /// A column that no parser fills.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,7 +198,7 @@ impl Column {
     /// The `place`-th computed column.
     #[must_use]
     pub fn computed(place: usize) -> Column {
-        Column { input: COMPUTED, field: tuple::FieldId(place as u16) }
+        Column { input: COMPUTED, field: FieldId(place as u16) }
     }
 
     /// Its place among the computed columns, if it is one.

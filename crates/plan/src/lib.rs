@@ -10,10 +10,12 @@ pub mod monitor_spec;
 pub mod result;
 
 pub use dataflow::{
-    Aggregate, Aggregated, Case, Column, Compare, Dataflow, Direction, GroupBy, Input, Literal, Pipeline,
-    Predicate, Profile, RawRows, Selection, SortKey, TopK, Total, Value, Window,
+    Aggregate, Aggregated, Dataflow, Direction, GroupBy, Input, Pipeline, Profile, RawRows, Selection,
+    SortKey, TopK, Total, Value, Window,
 };
-pub use expr::{Arithmetic, COMPUTED, Computed, Expr, Regex, TextFunction};
+pub use expr::{
+    Arithmetic, COMPUTED, Case, Column, Compare, Computed, Expr, Literal, Predicate, Regex, TextFunction,
+};
 pub use monitor_spec::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample};
 
 /// The answer to a query.
