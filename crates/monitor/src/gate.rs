@@ -41,7 +41,7 @@ pub enum Keeper {
     /// All.
     All(PacketFile),
     /// Those of flows that turn out to be wanted.
-    LookBack(Box<LookBack>),
+    LookBack(LookBack),
 }
 
 impl Keeper {

@@ -30,7 +30,7 @@ pub enum Keeping {
     /// Those that enter, or of these what is looked back upon: decided at the gate.
     AtGate(Keep, Option<Chosen>),
     /// Those of the flows chosen, which a second pass finds.
-    OfFlows(PacketFile, Chosen),
+    OfFlows(Box<PacketFile>, Chosen),
 }
 
 impl Keeping {
@@ -39,7 +39,7 @@ impl Keeping {
         let Some(file) = packets.begin(flags)? else { return Ok(Keeping::Nothing) };
         let flows_max = flags.limits.kept_flows_max.unwrap_or(KEPT_FLOWS_MAX);
         if filtered && !looks_back(flags, filtered) {
-            return Ok(Keeping::OfFlows(file, Chosen::ids(flows_max)));
+            return Ok(Keeping::OfFlows(Box::new(file), Chosen::ids(flows_max)));
         }
         let chosen = filtered.then(|| Chosen::with_news(flows_max));
         let keeper = match &chosen {
@@ -47,7 +47,7 @@ impl Keeping {
             Some(chosen) => {
                 let reach =
                     Reach { bytes_max: flags.limits.look_back_bytes(), ns: flags.look_back, flows_max };
-                Keeper::LookBack(Box::new(LookBack::new(file, chosen.clone(), reach)))
+                Keeper::LookBack(LookBack::new(file, chosen.clone(), reach))
             }
         };
         Ok(Keeping::AtGate(Arc::new(Mutex::new(keeper)), chosen))
