@@ -201,8 +201,11 @@ fn without_tuples(plan: &Plan, summary: &Summary) -> Vec<String> {
         let mut named: Vec<(&str, u64)> = unread.named.iter().map(|(name, flows)| (*name, *flows)).collect();
         named.sort_by_key(|(_, flows)| std::cmp::Reverse(*flows));
         let rest: u64 = named.iter().skip(NAMES_MAX).map(|(_, flows)| flows).sum();
-        let known =
-            named.iter().take(NAMES_MAX).map(|(name, flows)| format!("{flows} {name}{}", how_to_read(name)));
+        let what = |name: &str| match protocols.contains(&name) {
+            true => " (joined midway, or too little of it)".to_owned(),
+            false => how_to_read(name),
+        };
+        let known = named.iter().take(NAMES_MAX).map(|(name, flows)| format!("{flows} {name}{}", what(name)));
         let others =
             [(rest, "other protocols"), (unread.unknown, "not known"), (unread.silent, "without payload")];
         let others =

@@ -66,7 +66,7 @@ impl From<&Protocol> for Signature {
 }
 
 /// Every signature but those of `read`, which are asked before: first the protocols of other parsers, then those of which no more
-/// than the name is known, and that no parser is called after.
+/// than the name is known. Among these are some that a parser reads, too, where it needs more of a flow's beginning than a name does.
 #[must_use]
 pub fn signatures(read: &[&'static Protocol]) -> Vec<Signature> {
     let mut protocols: Vec<&'static Protocol> = Vec::new();
@@ -77,12 +77,11 @@ pub fn signatures(read: &[&'static Protocol]) -> Vec<Signature> {
             protocols.push(protocol);
         }
     }
-    let named = NAMED.iter().filter(|named| !protocols.iter().any(|p| p.name == named.name)).copied();
     let others = protocols.iter().filter(|p| !read.iter().any(|r| std::ptr::eq(*r, **p)));
-    others.map(|protocol| Signature::from(*protocol)).chain(named).collect()
+    others.map(|protocol| Signature::from(*protocol)).chain(NAMED.iter().copied()).collect()
 }
 
-/// The protocols that are named only.
+/// What is named without being read.
 pub const NAMED: &[Signature] = &[
     tcp("tls", &[443, 465, 636, 853, 990, 993, 995, 8443], services::tls),
     tcp("http2", &[80, 8080, 50051], services::http2),

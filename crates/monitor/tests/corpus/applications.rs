@@ -35,6 +35,8 @@ const NAMES: &[(&str, &str)] = &[
     ("mysql", "mysql"),
     ("nbdgm", "netbios"),
     ("nbns", "netbios"),
+    // NetBIOS asks for names in messages of DNS, which its parser reads.
+    ("nbns", "dns"),
     ("nbss", "smb"),
     ("ntp", "ntp"),
     ("pgsql", "postgresql"),

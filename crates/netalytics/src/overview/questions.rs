@@ -9,7 +9,7 @@ use tuple::Schema;
 const KEYS: &[&str] =
     &["url_template", "fingerprint", "procedure", "command", "query_name", "server_name", "sni", "name"];
 /// How they end.
-const STATUSES: &[&str] = &["status", "error_code", "response_code", "rcode", "rpc_status"];
+const STATUSES: &[&str] = &["status", "error_code", "response_code", "rcode", "error", "alert", "rpc_status"];
 /// Rows of the rankings of requests: more than a screen shows, so that several protocols may share it.
 const RANKED: usize = 20;
 

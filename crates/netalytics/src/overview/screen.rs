@@ -8,6 +8,8 @@ use super::layout::{List, beside, middle};
 
 /// From this width on lists stand beside each other.
 const WIDE: usize = 150;
+/// Of how a request ended, which may be a text.
+const STATUS_CHARS: usize = 24;
 /// What stands behind the title.
 const WHEN_CHARS: usize = 40;
 /// Lists have lines between them where the screen is not longer then.
@@ -193,7 +195,11 @@ fn slowest(found: &Found, n: usize) -> List {
 fn failing(found: &Found, n: usize) -> List {
     let rows = found.failing.iter().take(n).map(|f| {
         let request = f.request.as_deref().unwrap_or("-");
-        vec![format!("{} {request}", f.parser), f.status.clone().unwrap_or_default(), f.requests.to_string()]
+        vec![
+            format!("{} {request}", f.parser),
+            middle(f.status.as_deref().unwrap_or_default(), STATUS_CHARS),
+            f.requests.to_string(),
+        ]
     });
     List { titles: vec!["FAILING REQUESTS", "status", "requests"], rows: rows.collect() }
 }
