@@ -94,7 +94,7 @@ impl<W: Write> Table<W> {
     /// A writer of the results announced by `heads`.
     pub fn new(out: W, heads: &[ResultHead], style: Style) -> Self {
         let shown = |head: &ResultHead| Shown {
-            calendar: head.slide_ns.map(|slide_ns| Calendar::new(slide_ns, &style.zone)),
+            calendar: head.slide_ns.map(|slide_ns| Calendar::new(slide_ns, &style.zone, head.empty)),
             trend: Trend::new(head.slide_ns.unwrap_or(1)),
             head: head.clone(),
             held: None,

@@ -43,7 +43,7 @@ impl<W: Write> Table<W> {
         for (result, shown) in self.results.iter().enumerate() {
             if shown.head.processor.is_some() && !rows.iter().any(|(of, _)| *of == result) {
                 let name = shown.head.processor.as_deref().map(super::escape).unwrap_or_default();
-                lines.push(format!("── {name}  no tuples so far ──"));
+                lines.push(format!("── {name}  nothing so far ──"));
             }
         }
         let height = self.style.height.unwrap_or(HEIGHT).saturating_sub(3).max(2);
