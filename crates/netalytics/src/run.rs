@@ -11,7 +11,7 @@ use monitor::vitals::Reading;
 use monitor::{Ended, Input, Job, Step};
 use plan::{Dataflow, MonitorSpec, Plan, Sample};
 use recording::{CaptureFacts, Head, Kind, Link};
-use sinks::{ResultHead, Sink, distinct_names};
+use sinks::{Empty, ResultHead, Sink, distinct_names};
 use stream::{Engine, Output, Shown, TakeOutput};
 use tuple::{Batch, FieldId, Schema};
 use wire::LinkType;
@@ -152,6 +152,10 @@ impl Run {
                 columns: columns.iter().map(|id| schema.field(*id).name.to_string()).collect(),
                 keys: pipeline.map_or(0, |pipeline| pipeline.group.len()),
                 slide_ns: pipeline.and_then(|pipeline| pipeline.window).map(|window| window.slide_ns),
+                empty: match pipeline.is_some_and(|pipeline| pipeline.selection.having.is_some()) {
+                    true => Empty::NoneChosen,
+                    false => Empty::NoTuples,
+                },
             }
         };
         self.results(plan).into_iter().enumerate().map(head).collect()

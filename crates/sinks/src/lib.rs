@@ -24,6 +24,6 @@ pub use crate::csv::Csv;
 pub use jsonl::Jsonl;
 pub use parquet::{DataSet, Parquet};
 pub use redacted::Redacted;
-pub use sink::{ResultHead, Sink, distinct_names};
+pub use sink::{Empty, ResultHead, Sink, distinct_names};
 pub use table::{Pace, Style, Table};
 pub use zone::Zone;

@@ -87,7 +87,7 @@ pub fn head(processor: Option<&str>, batch: &Batch) -> ResultHead {
     let columns = crate::cells::names(batch);
     let slide_ns = columns.iter().any(|name| name == "window_start").then_some(10_000_000_000);
     let keys = usize::from(columns.iter().any(|name| name == "url"));
-    ResultHead { processor: processor.map(Into::into), columns, keys, slide_ns }
+    ResultHead { processor: processor.map(Into::into), columns, keys, slide_ns, ..ResultHead::default() }
 }
 
 pub fn batch(rows: &[Row]) -> Batch {

@@ -17,6 +17,18 @@ pub struct ResultHead {
     pub keys: usize,
     /// From the start of one of its windows to that of the next, if it has windows.
     pub slide_ns: Option<i64>,
+    /// Why a window may have no rows.
+    pub empty: Empty,
+}
+
+/// Why a window has no rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Empty {
+    /// It has no tuples.
+    #[default]
+    NoTuples,
+    /// That, or none of its rows was chosen.
+    NoneChosen,
 }
 
 /// A last consumer. Rows of several results may come in turns.

@@ -7,6 +7,7 @@
 
 mod block;
 mod charts;
+mod drawing;
 mod histogram;
 mod layout;
 mod open;
@@ -26,8 +27,8 @@ use tuple::{Batch, FieldId};
 use crate::zone::Zone;
 use crate::{ResultHead, Sink};
 use block::{Block, push_line};
+use drawing::Drawing;
 use layout::{BETWEEN, Column, Role};
-use open::Open;
 use render::{Rendered, runs};
 use shortened::Shortened;
 pub use text::{acts, cut, escape, pad};
@@ -77,7 +78,7 @@ pub struct Table<W: Write> {
     waiting: Option<Rendered>,
     rows_held: usize,
     left_out: BTreeSet<String>,
-    open: Open,
+    open: Drawing,
 }
 
 /// One result.
@@ -94,7 +95,7 @@ impl<W: Write> Table<W> {
     /// A writer of the results announced by `heads`.
     pub fn new(out: W, heads: &[ResultHead], style: Style) -> Self {
         let shown = |head: &ResultHead| Shown {
-            calendar: head.slide_ns.map(|slide_ns| Calendar::new(slide_ns, &style.zone)),
+            calendar: head.slide_ns.map(|slide_ns| Calendar::new(slide_ns, &style.zone, head.empty)),
             trend: Trend::new(head.slide_ns.unwrap_or(1)),
             head: head.clone(),
             held: None,
@@ -108,7 +109,7 @@ impl<W: Write> Table<W> {
             waiting: None,
             rows_held: 0,
             left_out: BTreeSet::new(),
-            open: Open::default(),
+            open: Drawing::default(),
         }
     }
 

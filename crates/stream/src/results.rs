@@ -130,6 +130,14 @@ impl Results {
         }
     }
 
+    /// Has rows written that are only looked at: they do not count.
+    pub fn uncounted(&mut self, write: impl FnOnce(&mut Results)) {
+        let (saturated, left_out) = (self.saturated, self.rows_left_out());
+        write(self);
+        self.saturated = saturated;
+        self.selecting.iter_mut().for_each(|selecting| selecting.set_left_out(left_out));
+    }
+
     /// Rows that HAVING left out, and those beyond LIMIT … ROWS.
     #[must_use]
     pub fn rows_left_out(&self) -> (u64, u64) {

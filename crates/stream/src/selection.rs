@@ -70,6 +70,11 @@ impl Selecting {
         (self.left_by_having, self.left_by_limit)
     }
 
+    /// Puts these numbers back, where rows were only looked at.
+    pub fn set_left_out(&mut self, (by_having, by_limit): (u64, u64)) {
+        (self.left_by_having, self.left_by_limit) = (by_having, by_limit);
+    }
+
     /// Takes some rows of the window; what is shown in the order in which it comes goes to `out` at once.
     pub fn push(&mut self, batch: &Batch, out: &mut dyn FnMut(Batch)) {
         let extended = self.computer.as_ref().map(|computer| computer.extend(batch, &self.computed));

@@ -131,7 +131,8 @@ proptest! {
 #[test]
 fn what_is_open_is_what_would_be_emitted_now() {
     for window in [None, Some(Window { size_ns: 1000, slide_ns: 1000, lateness_ns: 8 })] {
-        let flow = dataflow(vec![Pipeline { window, ..windowed(60) }]);
+        let selection = plan::Selection { rows_max: Some(3), ..plan::Selection::default() };
+        let flow = dataflow(vec![Pipeline { window, selection, ..windowed(60) }]);
         let (rows, config) = (rows(300, 7), Config::default());
         let (mut collector, mut out) = (Engine::new(&flow, config.clone()), Vec::new());
         let mut workers = [Engine::worker(&flow, config.clone()), Engine::worker(&flow, config)];
@@ -142,11 +143,12 @@ fn what_is_open_is_what_would_be_emitted_now() {
         }
         let peeks = workers.each_ref().map(|worker| worker.peek(1 << 20).expect("it is little"));
         assert!(workers[0].peek(10).is_none(), "there is a bound");
-        let mut open = Vec::new();
+        let (mut open, counters) = (Vec::new(), collector.counters());
         for _ in 0..2 {
             open.clear();
             collector.open_rows(&peeks.each_ref(), &mut open);
         }
+        assert_eq!(collector.counters(), counters);
         workers.iter_mut().for_each(|worker| collector.attach(worker.detach_all()));
         collector.finish(&mut out);
         assert_eq!(rows_of(&open, Some(0)), rows_of(&out, Some(0)));

@@ -7,8 +7,6 @@ use unicode_width::UnicodeWidthStr;
 pub const BETWEEN: usize = 2;
 /// Text is not cut below this to make room.
 const TEXT_WIDTH_MIN: usize = 12;
-/// Rather than to cut text of tuples below this, whole columns are left out.
-const FIELD_WIDTH_MIN: usize = 20;
 /// Nor is text that a person looks at first below this, while there are other columns to leave out.
 const FIRST_TEXT_WIDTH: usize = 32;
 /// Text is cut to this even where the width is not known.
@@ -186,11 +184,7 @@ fn total(columns: &[Column]) -> usize {
 }
 
 fn least_width(columns: &[Column]) -> usize {
-    let least = |c: &Column| match c.role {
-        _ if !c.text => c.width,
-        Role::Field => c.width.min(FIELD_WIDTH_MIN),
-        Role::Key | Role::Statistic => c.width.min(TEXT_WIDTH_MIN),
-    };
+    let least = |c: &Column| if c.text { c.width.min(TEXT_WIDTH_MIN) } else { c.width };
     columns.iter().map(least).sum::<usize>() + BETWEEN * columns.len().saturating_sub(1)
 }
 

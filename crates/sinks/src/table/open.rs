@@ -11,23 +11,6 @@ use super::{Table, cut};
 /// Lines where the height of the terminal is not known.
 const HEIGHT: usize = 24;
 
-/// What is drawn now.
-#[derive(Debug, Default)]
-pub struct Open {
-    lines: usize,
-}
-
-impl Open {
-    /// What takes the drawing away: the cursor goes up to its first line, and everything from there is cleared.
-    #[must_use]
-    pub fn erase(&mut self) -> String {
-        match std::mem::take(&mut self.lines) {
-            0 => String::new(),
-            lines => format!("\x1b[{lines}F\x1b[J"),
-        }
-    }
-}
-
 impl<W: Write> Table<W> {
     /// Draws these rows in place of those drawn before. No line is longer than the terminal is wide, and all fit on it: else
     /// nobody knew how far up the drawing begins.
@@ -43,7 +26,7 @@ impl<W: Write> Table<W> {
         for (result, shown) in self.results.iter().enumerate() {
             if shown.head.processor.is_some() && !rows.iter().any(|(of, _)| *of == result) {
                 let name = shown.head.processor.as_deref().map(super::escape).unwrap_or_default();
-                lines.push(format!("── {name}  no tuples so far ──"));
+                lines.push(format!("── {name}  nothing so far ──"));
             }
         }
         let height = self.style.height.unwrap_or(HEIGHT).saturating_sub(3).max(2);
@@ -54,7 +37,7 @@ impl<W: Write> Table<W> {
         }
         let width = self.style.width.unwrap_or(80);
         lines.iter().for_each(|line| text.push_str(&format!("{}\n", cut(line, width, "…"))));
-        self.open.lines = lines.len();
+        self.open.stands(lines.len());
         if !text.is_empty() {
             self.out.write_all(text.as_bytes())?;
         }

@@ -217,8 +217,8 @@ fn a_narrow_terminal_cuts_text_then_leaves_columns_out() {
         let (text, notes) = print(style, &[samples::head(None, &batch)], &[(0, batch.clone())]);
         let widest = text.lines().map(|l| l.chars().count()).max().unwrap_or(0);
         assert!(widest <= width, "{width}:\n{text}");
-        assert_eq!(notes.is_empty(), width >= 200, "{notes:?}\n{text}");
-        assert!(text.contains('…') || width < 60, "{text}");
+        assert_eq!(notes.is_empty(), width >= 120, "{notes:?}\n{text}");
+        assert!(text.contains('…') || width < 80, "{text}");
     }
     let (text, _) = print(Style::default(), &[samples::head(None, &batch)], &[(0, batch)]);
     assert!(text.lines().all(|l| l.chars().count() < 400), "a bound where no width is known");

@@ -1,8 +1,8 @@
 //! How windows stand in a table: the start of each in a column of its own, the date once, and a line where windows had no
 //! tuple.
 
-use crate::units;
 use crate::zone::{Digits, Zone};
+use crate::{Empty, units};
 
 /// Empty windows that have a line each.
 const LINES_EACH: u64 = 3;
@@ -13,6 +13,8 @@ const DAY_NS: i64 = 86_400_000_000_000;
 pub struct Calendar {
     zone: Zone,
     slide_ns: i64,
+    /// What stands in place of the rows of a window that has none.
+    nothing: &'static str,
     digits: Digits,
     /// Start of the last window that was shown.
     last_ns: Option<i64>,
@@ -23,11 +25,15 @@ pub struct Calendar {
 impl Calendar {
     /// For windows that begin at multiples of `slide_ns`.
     #[must_use]
-    pub fn new(slide_ns: i64, zone: &Zone) -> Calendar {
+    pub fn new(slide_ns: i64, zone: &Zone, empty: Empty) -> Calendar {
         let slide_ns = slide_ns.max(1);
         Calendar {
             zone: zone.clone(),
             slide_ns,
+            nothing: match empty {
+                Empty::NoTuples => "no tuples",
+                Empty::NoneChosen => "no rows",
+            },
             digits: Digits::for_multiples_of(slide_ns),
             last_ns: None,
             date: String::new(),
@@ -87,6 +93,7 @@ impl Calendar {
     }
 
     fn empty_before(&self, start_ns: i64) -> Vec<String> {
+        let nothing = self.nothing;
         let Some(next) = self.last_ns.map(|last| last.saturating_add(self.slide_ns)) else {
             return Vec::new();
         };
@@ -95,9 +102,9 @@ impl Calendar {
         }
         match start_ns.abs_diff(next) / self.slide_ns.unsigned_abs() {
             n @ ..=LINES_EACH => (0..n)
-                .map(|i| format!("{}  — no tuples —", self.cell(next + i as i64 * self.slide_ns)))
+                .map(|i| format!("{}  — {nothing} —", self.cell(next + i as i64 * self.slide_ns)))
                 .collect(),
-            n => vec![format!("{}  — no tuples in {n} windows —", self.cell(next))],
+            n => vec![format!("{}  — {nothing} in {n} windows —", self.cell(next))],
         }
     }
 }

@@ -34,8 +34,8 @@ impl Running {
                 panes.entry(at).or_default().push(pane);
             }
         }
-        let saturated = self.results.saturated;
         let (layout, level) = (&self.layout, self.room.level);
+        let mut merged = Vec::new();
         match self.windows {
             None => {
                 let mut pane = Pane::merged(panes.values().flatten().copied(), layout, level);
@@ -43,7 +43,7 @@ impl Running {
                     pane.ensure_single_group(layout);
                 }
                 let seconds = pane.seconds();
-                self.results.write(&Emitted { pane: &pane, layout, bounds: None, seconds }, out);
+                merged.push((pane, None, seconds));
             }
             Some(windows) => {
                 let next = self.next.unwrap_or(i128::MIN);
@@ -60,14 +60,17 @@ impl Running {
                         level,
                     );
                     let (bounds, seconds) = (Some(windows.bounds(window)), windows.seconds());
-                    self.results.write(&Emitted { pane: &pane, layout, bounds, seconds }, out);
+                    merged.push((pane, bounds, seconds));
                     window += 1;
                 }
             }
         }
-        if let Some(batch) = self.results.finish() {
-            out(batch);
-        }
-        self.results.saturated = saturated;
+        let results = &mut self.results;
+        results.uncounted(|results| {
+            merged.iter().for_each(|(pane, bounds, seconds)| {
+                results.write(&Emitted { pane, layout, bounds: *bounds, seconds: *seconds }, out);
+            });
+            results.finish().into_iter().for_each(out);
+        });
     }
 }

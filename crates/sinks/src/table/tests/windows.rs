@@ -180,6 +180,14 @@ url                  count        avg          p95          p99
 }
 
 #[test]
+fn a_window_of_which_no_row_was_chosen_may_have_had_tuples() {
+    let batch = rows(&[Of(0, "/", 9, 1.5e6), Of(2, "/", 9, 1.5e6)]);
+    let head = ResultHead { empty: crate::Empty::NoneChosen, ..samples::head(Some("x"), &batch) };
+    let (text, _) = print(Style::default(), &[head], &[(0, batch)]);
+    assert!(text.contains("\n00:00:00  — no rows —\n"), "{text}");
+}
+
+#[test]
 fn many_windows_share_bars() {
     let style = || Style { width: Some(60), ..Style::default() };
     let all: Vec<Of> = (0..300).map(|window| Of(window, "/", (window % 50) as u64, 1e6)).collect();
