@@ -92,6 +92,7 @@ const FACTS: Facts = Facts {
         status: "status",
         bytes: ["response_bytes", "request_bytes"],
     }),
+    first: &["method", "path", "status", "response_time_ns"],
     families: &[headers::OF_REQUEST, headers::OF_RESPONSE],
     ..Facts::NONE
 };

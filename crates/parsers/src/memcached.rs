@@ -96,6 +96,7 @@ const FACTS: Facts = Facts {
         status: "status",
         bytes: ["value_bytes", "value_bytes"],
     }),
+    first: &["command", "cache_key", "status", "response_time_ns"],
     ..Facts::NONE
 };
 

@@ -83,6 +83,7 @@ const FACTS: Facts = Facts {
         status: "error_code",
         bytes: ["response_bytes", "request_bytes"],
     }),
+    first: &["query", "error_code", "response_time_ns"],
     ..Facts::NONE
 };
 

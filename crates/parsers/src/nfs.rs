@@ -133,6 +133,7 @@ const FACTS: Facts = Facts {
         status: "status",
         bytes: ["result_count", "result_count"],
     }),
+    first: &["procedure", "name", "status", "response_time_ns"],
     ..Facts::NONE
 };
 

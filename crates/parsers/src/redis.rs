@@ -62,6 +62,7 @@ const FACTS: Facts = Facts {
         status: "error",
         bytes: ["response_bytes", "request_bytes"],
     }),
+    first: &["command", "key", "error", "response_time_ns"],
     ..Facts::NONE
 };
 

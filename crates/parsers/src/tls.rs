@@ -66,6 +66,7 @@ const FACTS: Facts = Facts {
     success: Some(
         "handshake_time_ns >= 0 and (alert is null or alert != 'encrypted' and alert_level = 'warning')",
     ),
+    first: &["sni", "version", "alert", "handshake_time_ns"],
     ..Facts::NONE
 };
 

@@ -222,6 +222,7 @@ impl<W: Write> Table<W> {
         if calendar.is_some() && self.style.pace == Pace::AtOnce {
             layout::loosen(&mut sized, width);
         }
+        layout::for_people(&mut sized, schema);
         let fitted = layout::fit(sized, width, schema);
         self.left_out.extend(fitted.left_out);
         let texts = fitted.columns.iter().map(|_| Shortened::default()).collect();

@@ -12,6 +12,9 @@ pub struct Facts {
     pub whole: Option<&'static str>,
     /// What a profile of a workload reads, where tuples are operations.
     pub workload: Option<Workload>,
+    /// The fields that a person looks at first; a table shows these first, and the ends of the flow last. Empty: fields are
+    /// shown in their order.
+    pub first: &'static [&'static str],
     /// Columns that a tuple has where a query names them.
     pub families: &'static [Family],
 }
@@ -35,7 +38,7 @@ pub struct Workload {
 
 impl Facts {
     /// Nothing is known.
-    pub const NONE: Facts = Facts { success: None, whole: None, workload: None, families: &[] };
+    pub const NONE: Facts = Facts { success: None, whole: None, workload: None, first: &[], families: &[] };
 }
 
 /// A family of text columns, told apart by a key, of which a schema has those that a query names ([`crate::family`]).

@@ -111,8 +111,8 @@ fn conditions_compute_too() {
     check_where("http", "status / 100 in (4, 5)", |row| {
         status(row).is_some_and(|s| [4, 5].contains(&(s / 100)))
     });
-    check_where("http", "response_time > 2 * 1ms and not status % 100 = 0", |row| {
-        time(row).is_some_and(|t| t > 2_000_000) && status(row).is_some_and(|s| s % 100 != 0)
+    check_where("http", "response_time > 2 * 1us and not status % 100 = 0", |row| {
+        time(row).is_some_and(|t| t > 2_000) && status(row).is_some_and(|s| s % 100 != 0)
     });
     check_where("http", "length(path) * 10 > response_bytes", |row| {
         let path = text(row, "path").expect("a path").len() as i64;

@@ -9,6 +9,8 @@ pub const BETWEEN: usize = 2;
 const TEXT_WIDTH_MIN: usize = 12;
 /// Rather than to cut text of tuples below this, whole columns are left out.
 const FIELD_WIDTH_MIN: usize = 20;
+/// Nor is text that a person looks at first below this, while there are other columns to leave out.
+const FIRST_TEXT_WIDTH: usize = 32;
 /// Text is cut to this even where the width is not known.
 const TEXT_WIDTH_MAX: usize = 240;
 /// Where more rows are to come, numbers have room for this much, and text too where the terminal has it.
@@ -106,12 +108,41 @@ pub struct Fitted {
     pub left_out: Vec<String>,
 }
 
+/// Puts a parser's tuples in the order in which people look at them: what its facts name, its other fields, the ends last. A
+/// SELECT that names columns has its own order.
+pub fn for_people(columns: &mut [Column], schema: &Schema) {
+    if !schema.facts.first.is_empty() {
+        let names = common::FIELDS.len();
+        let place = |c: &Column| first_place(c, schema).unwrap_or(usize::MAX);
+        columns.sort_by_key(|c| (place(c), usize::from(c.field.0) < names));
+    }
+}
+
+/// Its place among what a person looks at first.
+fn first_place(column: &Column, schema: &Schema) -> Option<usize> {
+    let name = &schema.field(column.field).name;
+    schema.facts.first.iter().position(|first| first == name)
+}
+
 /// The columns fitted to `width`, if one is given: text is cut to its least width, fields and statistics are left out, and
 /// what room there is then is given back to the text.
 #[must_use]
 pub fn fit(mut columns: Vec<Column>, width: Option<usize>, schema: &Schema) -> Fitted {
     let mut left_out = Vec::new();
     let Some(width) = width else { return Fitted { columns, left_out } };
+    let is_first = |c: &Column| first_place(c, schema).is_some();
+    let generous = |columns: &[Column]| {
+        let more = |c: &&Column| c.text && is_first(c);
+        let more = columns.iter().filter(more).map(|c| c.width.clamp(FIELD_WIDTH_MIN, FIRST_TEXT_WIDTH) - FIELD_WIDTH_MIN);
+        least_width(columns) + more.sum::<usize>()
+    };
+    while generous(&columns) > width
+        && !columns.iter().all(is_first)
+        && columns.iter().any(is_first)
+        && let Some(gone) = most_dispensable(&columns, schema)
+    {
+        left_out.push(columns.remove(gone).heading);
+    }
     while least_width(&columns) > width
         && let Some(gone) = most_dispensable(&columns, schema)
     {
@@ -161,7 +192,7 @@ fn least_width(columns: &[Column]) -> usize {
 }
 
 /// Which column goes first, if one may. Of results a statistic, never a key, and not the last statistic; of tuples an empty
-/// one, one of [`DISPENSABLE_FIELDS`], else the last that is neither key nor measure.
+/// one, one of [`DISPENSABLE_FIELDS`], else the last that is neither key nor measure, or not looked at first.
 fn most_dispensable(columns: &[Column], schema: &Schema) -> Option<usize> {
     let last = |wanted: &dyn Fn(&Column) -> bool| columns.iter().rposition(wanted);
     let named = |name: &str| last(&|c| c.heading == name && c.role != Role::Key);
@@ -176,6 +207,15 @@ fn most_dispensable(columns: &[Column], schema: &Schema) -> Option<usize> {
         let is_common = common::FIELDS.iter().any(|f| f.name == c.heading);
         is_common || Some(c.field) == schema.key || Some(c.field) == schema.measure
     };
+    // What SELECT names goes from the right; else the ends go before what the parser reads, and that from the right, too.
+    let is_whole = schema.fields.iter().map(|f| &f.name).zip(common::FIELDS).all(|(name, common)| *name == common.name);
+    if !is_whole {
+        return columns.len().checked_sub(1).filter(|last| *last > 0);
+    }
+    if !schema.facts.first.is_empty() {
+        let listed = DISPENSABLE_FIELDS.iter().find_map(|name| named(name));
+        return last(&|c| c.empty).or(listed).or(columns.len().checked_sub(1)).filter(|_| columns.len() > 1);
+    }
     let dispensable = || DISPENSABLE_FIELDS.iter().find_map(|name| named(name));
     let own = || last(&|c| !matters(c)).or(columns.len().checked_sub(1));
     last(&|c| c.empty).or_else(dispensable).or_else(own).filter(|_| columns.len() > 1)

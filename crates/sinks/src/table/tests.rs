@@ -262,3 +262,35 @@ url           count      avg
 ",
     );
 }
+
+/// What a person looks at first stands first, the ends last; what there is no room for goes from the right.
+#[test]
+fn a_parsers_own_fields_come_before_the_ends() {
+    const FACTS: tuple::Facts = tuple::Facts { first: &["path", "status"], ..tuple::Facts::NONE };
+    let own = [
+        Field::new("method", DataType::Text, Unit::None, ""),
+        Field::new("status", DataType::U64, Unit::None, ""),
+        Field::new("path", DataType::Text, Unit::None, ""),
+    ];
+    let schema = Schema { facts: &FACTS, ..Schema::of_parser("t", 1, "", &own, None, None) };
+    let schema = Arc::new(schema);
+    let ids: Vec<FieldId> = schema.ids().collect();
+    let mut writer = TupleWriter::new(schema.clone(), &ids);
+    let id = |name: &str| schema.find(name).expect("a field");
+    writer.i64(tuple::common::TS, 0);
+    writer.u64(tuple::common::SERVER_PORT, 80);
+    writer.text(id("method"), b"GET");
+    writer.u64(id("status"), 200);
+    writer.text(id("path"), "/".repeat(40).as_bytes());
+    writer.end_row();
+    let batch = writer.finish();
+    let header = |width| {
+        let style = Style { width: Some(width), ..Style::default() };
+        let (text, _) = print(style, &[samples::head(None, &batch)], &[(0, batch.clone())]);
+        text.lines().next().unwrap_or_default().split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(header(40), ["path", "status"]);
+    assert_eq!(header(50), ["path", "status", "method"]);
+    assert_eq!(header(30), ["path", "status"]);
+    assert_eq!(header(400)[..4], ["path", "status", "method", "id"]);
+}
