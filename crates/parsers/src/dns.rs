@@ -66,7 +66,8 @@ const FIRST: &[&str] = &["query_name", "query_type", "response_code", "answers",
 #[must_use]
 pub fn schema() -> Schema {
     // That there is no such name is an answer, too: the server did its work.
-    let facts = &Facts { success: Some("response_code in ('NOERROR', 'NXDOMAIN')"), first: FIRST, ..Facts::NONE };
+    let facts =
+        &Facts { success: Some("response_code in ('NOERROR', 'NXDOMAIN')"), first: FIRST, ..Facts::NONE };
     let (measure, key) = (Some(field::RESPONSE_TIME), Some(field::QUERY_NAME));
     let doc = "DNS questions with their answers, over UDP and TCP";
     Schema { facts, ..Schema::of_parser("dns", 1, doc, field::FIELDS, measure, key) }

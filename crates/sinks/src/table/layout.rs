@@ -133,7 +133,10 @@ pub fn fit(mut columns: Vec<Column>, width: Option<usize>, schema: &Schema) -> F
     let is_first = |c: &Column| first_place(c, schema).is_some();
     let generous = |columns: &[Column]| {
         let more = |c: &&Column| c.text && is_first(c);
-        let more = columns.iter().filter(more).map(|c| c.width.clamp(FIELD_WIDTH_MIN, FIRST_TEXT_WIDTH) - FIELD_WIDTH_MIN);
+        let more = columns
+            .iter()
+            .filter(more)
+            .map(|c| c.width.clamp(FIELD_WIDTH_MIN, FIRST_TEXT_WIDTH) - FIELD_WIDTH_MIN);
         least_width(columns) + more.sum::<usize>()
     };
     while generous(&columns) > width
@@ -208,7 +211,8 @@ fn most_dispensable(columns: &[Column], schema: &Schema) -> Option<usize> {
         is_common || Some(c.field) == schema.key || Some(c.field) == schema.measure
     };
     // What SELECT names goes from the right; else the ends go before what the parser reads, and that from the right, too.
-    let is_whole = schema.fields.iter().map(|f| &f.name).zip(common::FIELDS).all(|(name, common)| *name == common.name);
+    let is_whole =
+        schema.fields.iter().map(|f| &f.name).zip(common::FIELDS).all(|(name, common)| *name == common.name);
     if !is_whole {
         return columns.len().checked_sub(1).filter(|last| *last > 0);
     }
