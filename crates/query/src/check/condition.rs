@@ -168,9 +168,11 @@ impl<'a, 's> Conditions<'a, 's> {
 
     /// A value that is a condition by itself.
     fn truth(&mut self, expr: &Expr) -> Option<Predicate> {
+        // Without the brackets around it.
+        let place = if let Form::Atom(atom) = &expr.form { atom.span } else { expr.span };
         if let Some(value) = literal_of(expr) {
             let error =
-                Diagnostic::new(expr.span, format!("{} is a value, not a condition", quoted(&value.text)));
+                Diagnostic::new(place, format!("{} is a value, not a condition", quoted(&value.text)));
             return self.fail(error.expected("a condition such as `status >= 500`"));
         }
         let column = self.operand(expr)?.column;
@@ -181,8 +183,7 @@ impl<'a, 's> Conditions<'a, 's> {
         if matches!(expr.form, Form::Arithmetic(_, Arithmetic::BitAnd, _)) {
             return Some(Predicate::Compare { column, op: Compare::Ne, literal: Literal::I64(0) });
         }
-        let error =
-            Diagnostic::new(expr.span, format!("`{}` is {}, not a condition", field.name, kind(field)));
+        let error = Diagnostic::new(place, format!("`{}` is {}, not a condition", field.name, kind(field)));
         self.fail(error.expected("a comparison: =, !=, <, <=, >, >=, like, in or is null"))
     }
 
