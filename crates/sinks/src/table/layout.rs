@@ -205,8 +205,7 @@ fn most_dispensable(columns: &[Column], schema: &Schema) -> Option<usize> {
         is_common || Some(c.field) == schema.key || Some(c.field) == schema.measure
     };
     // What SELECT names goes from the right; else the ends go before what the parser reads, and that from the right, too.
-    let is_whole =
-        schema.fields.iter().map(|f| &f.name).zip(common::FIELDS).all(|(name, common)| *name == common.name);
+    let is_whole = schema.fields.first().is_some_and(|field| field.name == common::FIELDS[0].name);
     if !is_whole {
         return columns.len().checked_sub(1).filter(|last| *last > 0);
     }
