@@ -3,8 +3,7 @@
 use plan::{Arithmetic, Expr as Planned, Literal};
 use tuple::{DataType, Unit};
 
-use super::condition::Conditions;
-use super::expr::{Type, Typed};
+use super::values::{Conditions, Type, Typed};
 use crate::Diagnostic;
 use crate::ast::Expr;
 use crate::error::quoted;

@@ -4,23 +4,14 @@ use plan::{Arithmetic, Case, Column, Compare, Literal, Predicate};
 use tuple::{DataType, Field, Unit};
 
 use super::names::{Named, Scope};
+use super::values::{Conditions, kind};
 use super::{address, functions};
 use crate::ast::{Atom, Expr, Form};
 use crate::error::quoted;
 use crate::literal::{self, Bad};
 use crate::{Diagnostic, Span, iso_time};
 
-/// Checks conditions, and the values in them, against a scope.
-pub(super) struct Conditions<'a, 's> {
-    pub(super) scope: &'a Scope<'s>,
-    pub(super) errors: &'a mut Vec<Diagnostic>,
-}
-
-impl<'a, 's> Conditions<'a, 's> {
-    pub(super) fn new(scope: &'a Scope<'s>, errors: &'a mut Vec<Diagnostic>) -> Self {
-        Conditions { scope, errors }
-    }
-
+impl Conditions<'_, '_> {
     /// The condition; `None` when something in it is wrong, which is then among the errors.
     pub(super) fn check(&mut self, expr: &Expr) -> Option<Predicate> {
         match &expr.form {
@@ -242,11 +233,6 @@ impl<'a, 's> Conditions<'a, 's> {
             }
         }
     }
-
-    pub(super) fn fail<T>(&mut self, error: Diagnostic) -> Option<T> {
-        self.errors.push(error);
-        None
-    }
 }
 
 /// The sign with its sides exchanged.
@@ -360,21 +346,6 @@ fn wanted(field: &Field) -> &'static str {
         (_, Unit::Fraction) => "a share such as 0.95 or 95%",
         (DataType::F64, _) => "a number",
         _ => "a whole number",
-    }
-}
-
-/// What a field is, in a few words.
-pub(super) fn kind(field: &Field) -> &'static str {
-    match (field.data_type, field.unit) {
-        (DataType::Text, _) => "text",
-        (DataType::Bool, _) => "true or false",
-        (DataType::Ip, _) => "an address",
-        (DataType::Json, _) => "a JSON value",
-        (DataType::Hashes, _) => "a list of hashes",
-        (_, Unit::Nanoseconds) => "a duration",
-        (_, Unit::EpochNanoseconds) => "a point in time",
-        (_, Unit::Id) => "an id",
-        _ => "a number",
     }
 }
 

@@ -4,8 +4,7 @@ use plan::{Case, Expr as Planned, Literal, Regex, TextFunction};
 use tuple::{DataType, Unit};
 
 use super::arithmetic::signed;
-use super::condition::Conditions;
-use super::expr::{Type, Typed};
+use super::values::{Conditions, Type, Typed};
 use crate::ast::{Atom, Expr, Form};
 use crate::blocks::{BLOCKS, BlockDoc};
 use crate::error::quoted;

@@ -12,6 +12,7 @@ mod names;
 mod processor;
 mod rows;
 mod selection;
+mod values;
 mod workload;
 
 use std::sync::Arc;
@@ -26,8 +27,8 @@ use crate::literal::{self, Bad};
 use crate::nearest::{did_you_mean, one_of};
 use crate::{Diagnostic, Hosts, unread};
 use computing::Computing;
-use condition::Conditions;
 use names::Scope;
+use values::Conditions;
 
 /// Most parsers in one query.
 const PARSERS_MAX: usize = 16;

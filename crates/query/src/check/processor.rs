@@ -8,9 +8,10 @@ use plan::{
 };
 use tuple::{DataType, Schema, Unit};
 
-use super::condition::{Conditions, builtin, implies, kind};
+use super::condition::{builtin, implies};
 use super::names::{self, Scope};
 use super::rows;
+use super::values::{Conditions, kind};
 use crate::ast::{self, Arg, Atom};
 use crate::blocks::{self, ARGS, Block, Placed};
 use crate::error::quoted;

@@ -3,8 +3,9 @@
 use plan::{Column, Direction, RawRows};
 use tuple::common;
 
-use super::condition::{Conditions, literal_of};
+use super::condition::literal_of;
 use super::names::Scope;
+use super::values::Conditions;
 use crate::ast::{self, Atom, Form, Named, Selected};
 use crate::error::quoted;
 use crate::literal;

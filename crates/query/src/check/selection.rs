@@ -6,9 +6,9 @@ use plan::{Direction, Pipeline, Predicate, Selection, SortKey, result};
 use tuple::{DataType, Schema};
 
 use super::computing::Computing;
-use super::condition::Conditions;
 use super::names::Scope;
 use super::processor::{K_MAX, ProcessorReader};
+use super::values::Conditions;
 use crate::ast::Expr;
 use crate::error::quoted;
 use crate::{Diagnostic, literal};

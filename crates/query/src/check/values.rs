@@ -1,0 +1,113 @@
+//! What conditions and values are checked with: the scope, where errors go, and the types of values.
+
+use plan::Expr as Planned;
+use tuple::{DataType, Field, Unit};
+
+use super::names::Scope;
+use crate::Diagnostic;
+
+/// Checks conditions, and the values in them, against a scope.
+pub(super) struct Conditions<'a, 's> {
+    pub(super) scope: &'a Scope<'s>,
+    pub(super) errors: &'a mut Vec<Diagnostic>,
+}
+
+impl<'a, 's> Conditions<'a, 's> {
+    pub(super) fn new(scope: &'a Scope<'s>, errors: &'a mut Vec<Diagnostic>) -> Self {
+        Conditions { scope, errors }
+    }
+
+    pub(super) fn fail<T>(&mut self, error: Diagnostic) -> Option<T> {
+        self.errors.push(error);
+        None
+    }
+}
+
+/// What a value is. Whole numbers of columns without a sign are `U64`; all that is computed of them is `I64`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Type {
+    pub data_type: DataType,
+    pub unit: Unit,
+}
+
+/// An expression with its type.
+#[derive(Clone, Debug)]
+pub(super) struct Typed {
+    pub expr: Planned,
+    /// `None`: null, which is of every type.
+    pub of: Option<Type>,
+    /// Whether a bare number beside it can only mean nanoseconds.
+    pub unit_written: bool,
+    /// Whether it says what a recording does not keep.
+    pub is_secret: bool,
+}
+
+impl Type {
+    pub(super) const WHOLE: Type = Type { data_type: DataType::I64, unit: Unit::None };
+    pub(super) const REAL: Type = Type { data_type: DataType::F64, unit: Unit::None };
+    pub(super) const TEXT: Type = Type { data_type: DataType::Text, unit: Unit::None };
+
+    pub(super) fn is_whole(self) -> bool {
+        matches!(self.data_type, DataType::U64 | DataType::I64)
+    }
+
+    /// Whether it is a number without a dimension: shares and rates are, ids and times are not.
+    pub(super) fn is_plain_number(self) -> bool {
+        let is_number = self.is_whole() || self.data_type == DataType::F64;
+        is_number && matches!(self.unit, Unit::None | Unit::Fraction | Unit::PerSecond)
+    }
+
+    /// Whether it can be computed with.
+    pub(super) fn is_number(self) -> bool {
+        self.is_plain_number() || matches!(self.unit, Unit::Nanoseconds | Unit::Bytes | Unit::BytesPerSecond)
+    }
+
+    /// The type of both, if they have one.
+    pub(super) fn with(self, other: Type) -> Option<Type> {
+        let numbers = |t: Type| t.is_whole() || t.data_type == DataType::F64;
+        let unit = match (self.unit, other.unit) {
+            (a, b) if a == b => a,
+            (Unit::Bytes, Unit::None) | (Unit::None, Unit::Bytes) => Unit::Bytes,
+            _ if self.is_plain_number() && other.is_plain_number() => Unit::None,
+            _ => return None,
+        };
+        let data_type = match (self.data_type, other.data_type) {
+            (a, b) if a == b => a,
+            (DataType::F64, _) | (_, DataType::F64) if numbers(self) && numbers(other) => DataType::F64,
+            _ if self.is_whole() && other.is_whole() => DataType::I64,
+            _ => return None,
+        };
+        Some(Type { data_type, unit })
+    }
+
+    /// In a few words.
+    pub(super) fn words(self) -> &'static str {
+        kind(&Field::new("", self.data_type, self.unit, ""))
+    }
+}
+
+impl Typed {
+    pub(super) fn new(expr: Planned, of: Type) -> Typed {
+        Typed { expr, of: Some(of), unit_written: false, is_secret: false }
+    }
+
+    /// Whether it is the same for every tuple.
+    pub(super) fn is_constant(&self) -> bool {
+        matches!(self.expr, Planned::Literal(_) | Planned::Null)
+    }
+}
+
+/// What a field is, in a few words.
+pub(super) fn kind(field: &Field) -> &'static str {
+    match (field.data_type, field.unit) {
+        (DataType::Text, _) => "text",
+        (DataType::Bool, _) => "true or false",
+        (DataType::Ip, _) => "an address",
+        (DataType::Json, _) => "a JSON value",
+        (DataType::Hashes, _) => "a list of hashes",
+        (_, Unit::Nanoseconds) => "a duration",
+        (_, Unit::EpochNanoseconds) => "a point in time",
+        (_, Unit::Id) => "an id",
+        _ => "a number",
+    }
+}
