@@ -112,6 +112,14 @@ impl Dialogue {
         self.step(|p, _, out| p.on_end(direction, crate::End::Fin, out))
     }
 
+    /// RST.
+    pub fn reset(&mut self) -> &mut Dialogue {
+        self.step(|p, _, out| {
+            p.on_end(Direction::ClientToServer, crate::End::Reset, out);
+            p.on_end(Direction::ServerToClient, crate::End::Reset, out);
+        })
+    }
+
     /// Whether the parser has no more to say.
     pub fn is_done(&self) -> bool {
         self.parser.is_done()

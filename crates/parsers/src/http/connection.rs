@@ -106,6 +106,9 @@ impl StreamParser for Connection {
         if direction == Direction::ClientToServer {
             self.complete_simple_request(out);
         }
+        if end == End::Reset {
+            self.break_off(direction);
+        }
         self.end(direction, out);
         if direction == Direction::ServerToClient && end == End::Fin {
             self.transactions.end_responses();

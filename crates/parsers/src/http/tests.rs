@@ -635,3 +635,17 @@ fn a_hole_too_small_for_a_message() {
     let steps = [&start[..], &[get("/b"), Step::Gap(S, 2), cut]].concat();
     check_fields(fields, &steps, &["/a 200", "/b -"]);
 }
+
+/// What is behind the last byte that was seen nobody can tell: only a FIN says that there is no more.
+#[test]
+fn a_response_that_a_reset_breaks_off_is_not_exact() {
+    for length in ["Content-Length: 9\r\n", ""] {
+        for (ends, expected) in [(true, "/a 200 4 1000 exact"), (false, "/a 200 - 1000 gap_body")] {
+            let mut talk = dialogue(&["path", "status", "response_bytes", "response_time_ns", "quality"]);
+            talk.client("GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
+            talk.server(format!("HTTP/1.1 200 OK\r\n{length}\r\nbody"));
+            let talk = if ends { talk.end(Direction::ServerToClient) } else { talk.reset() };
+            assert_eq!(talk.rows(), [expected], "{length:?}");
+        }
+    }
+}
