@@ -176,7 +176,7 @@ fn wrong_selections() {
     check("(group-count) HAVIN count > 1", &[("HAVIN", "did you mean `HAVING`?")]);
     check("(group-count) HAVING count > 1 HAVING count > 2", &[("HAVING", "given twice for one processor")]);
     check("(group-grop) HAVING x > 1", &[("grop", "did you mean `group`?")]);
-    check("(ratio: of=(url))", &[("(url)", "is text, not a condition")]);
+    check("(ratio: of=(url))", &[("url", "is text, not a condition")]);
     check("(count: of=(status = 1))", &[("of", "it goes with the block `ratio`")]);
     check_errors("PARSE http HAVING count > 1", &[("HAVING", "stands behind a processor")]);
     check_errors("PARSE http PROCESS workload-profile LIMIT 3 ROWS", &[("workload-profile", "is of no use")]);
