@@ -3,4 +3,9 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|input: &[u8]| netalytics_fuzz::converse(&parsers::dns::PROTOCOL, parsers::dns::schema(), 12, input));
+fuzz_target!(|input: &[u8]| netalytics_fuzz::converse(
+    &parsers::dns::PROTOCOL,
+    parsers::dns::schema(),
+    12,
+    input
+));

@@ -3,4 +3,9 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|input: &[u8]| netalytics_fuzz::converse(&parsers::tls::PROTOCOL, parsers::tls::schema(), 7, input));
+fuzz_target!(|input: &[u8]| netalytics_fuzz::converse(
+    &parsers::tls::PROTOCOL,
+    parsers::tls::schema(),
+    7,
+    input
+));
