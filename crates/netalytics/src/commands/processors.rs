@@ -1,6 +1,7 @@
 //! `netalytics processors`: the blocks of PROCESS with their arguments, and an example of each.
 
 use query::blocks::{ARGS, ArgDoc, BLOCKS, BlockDoc};
+use query::{FUNCTIONS, Function};
 
 use super::listing;
 use crate::failure::Ended;
@@ -90,6 +91,11 @@ fn text(blocks: &[&BlockDoc]) -> String {
     };
     let arg = |arg: &ArgDoc| (format!("{}=", arg.name), format!("{} [default: {}]", arg.doc, arg.default));
     listing::definitions(&mut out, &ARGS.iter().filter(reads).map(arg).collect::<Vec<_>>());
+    if blocks.len() == BLOCKS.len() {
+        out.push_str("\nFunctions of values, in group=, value= and of=, and in SELECT, WHERE, HAVING and ORDER BY:\n\n");
+        let function = |f: &Function| (f.usage.to_owned(), f.doc.to_owned());
+        listing::definitions(&mut out, &FUNCTIONS.iter().map(function).collect::<Vec<_>>());
+    }
     out.push_str("\nExamples:\n\n");
     let example = |block: &&BlockDoc| Some((block.name.to_owned(), usage_of(block)?.example.to_owned()));
     listing::definitions(&mut out, &blocks.iter().filter_map(example).collect::<Vec<_>>());

@@ -69,6 +69,8 @@ impl FromStr for FlowName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<FlowName, String> {
+        // Lines of CSV end with CR LF.
+        let text = text.trim_ascii();
         let is_community_id = text.len() == 30 && text.starts_with("1:");
         let is_id = text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit());
         match u64::from_str_radix(text, 16) {
