@@ -54,7 +54,7 @@ impl Default for Config {
             tcp_closed_idle_ns: 5 * SECOND,
             udp_idle_ns: 60 * SECOND,
             active_timeout_ns: None,
-            held_bytes_max_per_direction: 1 << 20,
+            held_bytes_max_per_direction: 8 << 20,
             held_bytes_max: 64 << 20,
             reorder_wait_ns: SECOND / 50,
             gap_wait_ns: 30 * SECOND,
