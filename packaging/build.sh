@@ -11,7 +11,7 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 host=$(rustc -vV | sed -n 's/^host: //p')
 machine=${host%%-*}
 out=$PWD/target/packages
-work=$out/work
+work=$out/stage
 static=$out/netalytics-$version-$machine-linux
 # The same commit gives the same packages.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 0)

@@ -13,7 +13,7 @@ if [ "$(id -u)" != 0 ]; then
   exit 0
 fi
 fresh() { rm -rf "${work:?}/$1" && mkdir -p "$work/$1"; }
-newest() { find target/packages -maxdepth 2 -name "$1" -type f -not -path '*/work/*' -not -path '*/test/*' -printf '%T@ %p\n' | sort -rn | head -n 1 | cut -d' ' -f2; }
+newest() { find target/packages -maxdepth 2 -name "$1" -type f -not -path '*/stage/*' -not -path '*/test/*' -printf '%T@ %p\n' | sort -rn | head -n 1 | cut -d' ' -f2; }
 # Runs the rest of the words, which run the program, and compares.
 answers() {
   "$@" --version | grep -q "^netalytics $version" || { echo "packaging: $*: no version" >&2; exit 1; }

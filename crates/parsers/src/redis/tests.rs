@@ -1,3 +1,5 @@
+//! RESP as its values, commands and replies as tuples, holes, and any cutting of the same bytes.
+
 use proptest::prelude::*;
 
 use super::*;
