@@ -57,6 +57,7 @@
 //! ```
 
 mod client;
+mod missing;
 mod numbering;
 mod queue;
 mod rounds;

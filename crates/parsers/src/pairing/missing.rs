@@ -1,0 +1,85 @@
+//! How far counting holds when messages are missing: the transitions of [`Counting`].
+
+use flow::Place;
+
+use super::numbering::Hole;
+use super::queue::{Counting, Missing, Naming, Transactions};
+use super::transaction::{Answers, Expects, Transaction};
+
+impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
+    /// Requests may be missing behind the last one.
+    pub(super) fn doubt_requests(&mut self) {
+        self.counting = match self.counting {
+            Counting::Exact => Counting::ExactBelow(self.next_request),
+            Counting::Lost(_) => Counting::Lost(Missing::Requests),
+            below => below,
+        };
+    }
+
+    /// Requests are missing before the one at `place`. Gives those of which the number is not known, or, where a round
+    /// begins, of which round they are.
+    #[cold]
+    pub(super) fn miss_requests(&mut self, hole: Hole, place: Place, begins_round: bool) -> Hole {
+        self.doubt_requests();
+        let is_known = hole.least == hole.most && !begins_round && self.naming == Naming::None;
+        if is_known && self.counting == Counting::ExactBelow(self.next_request) {
+            for _ in 0..hole.least {
+                self.queue.push().begin_missing(place);
+                self.next_request += 1;
+            }
+            self.counting = Counting::Exact;
+            return Hole::NONE;
+        }
+        hole
+    }
+
+    /// Where responses name their requests, some may be missing.
+    #[inline]
+    pub(super) fn doubt_responses(&mut self, hole: Hole) {
+        self.counting = match self.counting {
+            counting if hole == Hole::NONE => counting,
+            Counting::Exact => Counting::Lost(Missing::Responses),
+            _ => Counting::Lost(Missing::Requests),
+        };
+    }
+
+    /// Nothing is missing any more before request `number`: counting goes on there, up to where requests are missing.
+    pub(super) fn count_from(&mut self, number: u64) {
+        let has_hole = |n: &u64| self.get(*n).is_some_and(|t| t.hole != Hole::NONE);
+        let hole = (number..self.next_request).find(has_hole);
+        self.next_response = number;
+        self.counting = match (hole, self.counting) {
+            (Some(number), _) => Counting::ExactBelow(number),
+            (None, Counting::Lost(Missing::Requests)) if self.naming == Naming::None => {
+                Counting::ExactBelow(self.next_request)
+            }
+            (None, _) => Counting::Exact,
+        };
+    }
+
+    /// Responses are missing before the one that begins now. Gives those that are not counted.
+    #[cold]
+    pub(super) fn miss_responses(&mut self, hole: Hole) -> Hole {
+        let limit = match self.counting {
+            Counting::Exact => self.next_request,
+            Counting::ExactBelow(number) => number,
+            Counting::Lost(_) => return hole,
+        };
+        let owed = |t: &&Transaction<Q, R>| t.expects == Expects::Response && t.waits();
+        let n = (self.next_response..limit).filter_map(|n| self.get(n)).filter(owed).count();
+        if n == 0 && self.counting == Counting::Exact {
+            // Nothing was asked: whatever is missing, it answered nothing.
+            return hole;
+        }
+        let is_known = hole.least == hole.most && hole.least as usize <= n;
+        if is_known && (self.next_response..limit).all(|n| self.get(n).is_some_and(|t| owed(&t))) {
+            let from = self.next_response;
+            self.next_response += u64::from(hole.least);
+            self.give_up(from, self.next_response);
+            return Hole::NONE;
+        }
+        let missing = if self.counting == Counting::Exact { Missing::Responses } else { Missing::Requests };
+        self.counting = Counting::Lost(missing);
+        hole
+    }
+}
