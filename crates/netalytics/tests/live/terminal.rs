@@ -21,7 +21,8 @@ struct Terminal {
 
 impl Terminal {
     fn start(net: &Net, query: &str) -> Terminal {
-        let command = format!("{BINARY} query '{query}' -i eth0 udp port 4000");
+        // exec: a shell between would take the interrupt for its own.
+        let command = format!("exec {BINARY} query '{query}' -i eth0 udp port 4000");
         let mut child = within(&net.server, "script")
             .args(["-qefc", &command, "/dev/null"])
             .stdin(Stdio::piped())
