@@ -12,12 +12,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use capture::{Source, SourceError};
-use flow::CaptureLoss;
+use collect::Collector;
 use plan::{Dataflow, MonitorSpec, Plan, Sample};
-use stream::{Engine, Engines, Output, TakeOutput};
+use stream::{Engine, Engines, Loss, Output, TakeOutput};
 use wire::{LinkType, Timestamp};
 
-use crate::collector::Collector;
 use crate::dispatch::Dispatch;
 use crate::gate::{Gate, Keep};
 use crate::in_flight::InFlight;
@@ -291,9 +290,9 @@ impl Job {
         &self.packets
     }
 
-    /// What these packets seem to lack.
+    /// Bytes that these packets have, and seem to lack.
     #[must_use]
-    pub fn capture_loss(&self) -> CaptureLoss {
+    pub fn capture_loss(&self) -> Loss {
         self.collector.capture_loss()
     }
 

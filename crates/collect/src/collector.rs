@@ -7,12 +7,11 @@
 
 use std::collections::VecDeque;
 
-use flow::CaptureLoss;
 use stream::{Engine, Engines, Loss, Output, Partials, Stretch, TakeOutput};
 use tuple::Batch;
 use wire::Timestamp;
 
-use crate::worker::{Part, Report};
+use crate::report::{Part, Report};
 
 /// See the module's text.
 pub struct Collector {
@@ -20,7 +19,7 @@ pub struct Collector {
     lanes: Vec<Lane>,
     watermark: Timestamp,
     /// What all packets released so far seem to lack.
-    loss: CaptureLoss,
+    loss: Loss,
     /// Packets that the sources have lost, as far as they have said so.
     lost: u64,
     /// Memory of all that waits in the lanes.
@@ -39,7 +38,7 @@ struct Lane {
     /// Event time of its last report that was released.
     watermark: Timestamp,
     /// What its packets seemed to lack by then.
-    loss: CaptureLoss,
+    loss: Loss,
     /// What it had of open windows by then.
     open: Option<Partials>,
 }
@@ -53,14 +52,14 @@ impl Collector {
             waiting: VecDeque::new(),
             latest: None,
             watermark: Timestamp::MIN,
-            loss: CaptureLoss::default(),
+            loss: Loss::default(),
             open: None,
         };
         Collector {
             engines,
             lanes: (0..workers).map(lane).collect(),
             watermark: Timestamp::MIN,
-            loss: CaptureLoss::default(),
+            loss: Loss::default(),
             lost: 0,
             waiting_bytes: 0,
             waiting_bytes_max,
@@ -102,8 +101,8 @@ impl Collector {
 
     /// What all packets seem to lack.
     #[must_use]
-    pub fn capture_loss(&self) -> CaptureLoss {
-        let mut loss = CaptureLoss::default();
+    pub fn capture_loss(&self) -> Loss {
+        let mut loss = Loss::default();
         self.lanes.iter().for_each(|lane| loss.add(lane.loss));
         loss
     }
@@ -183,10 +182,8 @@ impl Collector {
     fn add_capture_loss(&mut self, now: Timestamp) {
         let (all, before) = (self.capture_loss(), self.loss);
         self.loss = all;
-        let bytes = Loss {
-            seen: all.seen.saturating_sub(before.seen),
-            lost: all.unseen.saturating_sub(before.unseen),
-        };
+        let bytes =
+            Loss { seen: all.seen.saturating_sub(before.seen), lost: all.lost.saturating_sub(before.lost) };
         let (from_ns, to_ns, packets) = (self.watermark.0, now.0, Loss::default());
         self.engines.add_loss(Stretch { from_ns, to_ns, packets, bytes });
     }
@@ -269,7 +266,7 @@ mod tests {
             epoch: 0,
             watermark: Timestamp(9),
             part,
-            loss: CaptureLoss::default(),
+            loss: Loss::default(),
             lost: None,
             open: None,
         };

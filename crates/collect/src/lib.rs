@@ -1,0 +1,10 @@
+//! Where the results of many workers meet: each says in a [`Report`] what it has found by when, and a [`Collector`] makes of
+//! all reports the rows that one worker would have given.
+
+#![forbid(unsafe_code)]
+
+mod collector;
+mod report;
+
+pub use collector::Collector;
+pub use report::{Part, Report};
