@@ -4,7 +4,10 @@
 #![forbid(unsafe_code)]
 
 mod collector;
+mod lanes;
 mod report;
+mod rows;
 
-pub use collector::Collector;
+pub use collector::{Collector, TakeRows, Whatever};
+pub use lanes::{Coverage, LaneId, Lanes, State};
 pub use report::{Part, Report};
