@@ -18,6 +18,7 @@ use tuple::Batch;
 use wire::Timestamp;
 
 use crate::lanes::{Lane, LaneId, Lanes, State};
+use crate::message::Malformed;
 use crate::report::{Part, Report};
 use crate::rows::{WaitingRows, rows_before};
 
@@ -161,6 +162,14 @@ impl Collector {
         }
         self.release(out);
         self.relieve(out);
+    }
+
+    /// A report from another process, as [`Report::decode`] reads it.
+    ///
+    /// # Errors
+    /// When it is none for the collector's engines.
+    pub fn decode(&self, bytes: &[u8]) -> Result<Report, Malformed> {
+        Report::decode(bytes, &self.engines)
     }
 
     /// Nobody will report any more.
