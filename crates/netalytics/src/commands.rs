@@ -8,6 +8,7 @@ pub mod interfaces;
 pub mod introduction;
 pub mod listing;
 pub mod man;
+pub mod monitor;
 pub mod overview;
 pub mod parsers;
 pub mod processors;

@@ -5,6 +5,7 @@ pub mod help;
 pub mod limits;
 pub mod listing;
 pub mod live;
+pub mod monitor;
 pub mod overview;
 pub mod query;
 pub mod words;
@@ -26,6 +27,7 @@ use crate::{output, summary_file, version};
 pub use follow::{FlowName, FollowFlags};
 pub use limits::Limits;
 pub use listing::ListFlags;
+pub use monitor::MonitorFlags;
 pub use overview::{OverviewFlags, OverviewFormat};
 pub use query::{
     Checksums, Cores, ExplainFlags, Format, Progress, QueryFlags, QueryText, RecordFlags, ShownNames,
@@ -98,6 +100,10 @@ pub enum Verb {
         shell: Shell,
     },
 
+    /// Find what an order on standard input asks for, and say it in frames on standard output; for agents
+    #[command(hide = true)]
+    Monitor(Box<MonitorFlags>),
+
     /// What a query or an interface's name may go on as; for the completion scripts
     #[command(hide = true)]
     Complete {
@@ -123,6 +129,10 @@ impl Verb {
             Verb::Record(flags) => Some(of_work(&mut flags.work)),
             Verb::Overview(flags) => {
                 let OverviewFlags { read, live, words, .. } = &mut **flags;
+                Some(Words { read, interfaces: Vec::new(), others: words, query: None, live })
+            }
+            Verb::Monitor(flags) => {
+                let MonitorFlags { read, live, words, .. } = &mut **flags;
                 Some(Words { read, interfaces: Vec::new(), others: words, query: None, live })
             }
             _ => None,

@@ -14,6 +14,7 @@ mod flags;
 mod folder;
 mod hosts;
 mod keeping;
+mod lease;
 mod live;
 mod logging;
 mod loss_notice;
@@ -59,6 +60,7 @@ fn run(cli: Cli) -> ExitCode {
         Some(Verb::Parsers(flags)) => commands::parsers::list(&flags),
         Some(Verb::Processors(flags)) => commands::processors::list(&flags),
         Some(Verb::Interfaces(flags)) => commands::interfaces::list(&flags),
+        Some(Verb::Monitor(flags)) => commands::monitor::monitor(&flags),
         Some(Verb::Complete { what, text }) => commands::complete::complete(what, &text),
         Some(Verb::Completions { shell }) => commands::completions::print(shell),
         Some(Verb::Man) => commands::man::print(),

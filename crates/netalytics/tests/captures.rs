@@ -13,6 +13,8 @@ use serde_json::Value;
 
 #[path = "captures/expressions.rs"]
 mod expressions;
+#[path = "captures/monitor.rs"]
+mod monitor;
 #[path = "captures/nothing.rs"]
 mod nothing;
 #[path = "captures/overview.rs"]

@@ -6,8 +6,9 @@ use std::time::Duration;
 use capture::PacketsKept;
 use capture::live::Clock;
 use flow::CloseReason;
-use monitor::Accounting;
 use monitor::pressure::{Change, History};
+use monitor::{Accounting, Ended};
+use plan::Plan;
 use recording::Kept;
 use serde_json::{Map, Value, json};
 use sinks::units;
@@ -74,6 +75,37 @@ pub struct InputError {
 type Counts = Vec<(&'static str, u64)>;
 
 impl Summary {
+    /// Of a job over packets, of which no row was written.
+    #[must_use]
+    pub fn of(plan: &Plan, ended: Ended, elapsed: Duration) -> Summary {
+        let error = |e: &capture::SourceError| InputError {
+            path: e.path.display().to_string(),
+            offset: e.offset,
+            text: e.to_string(),
+            after_packets: e.after_packets,
+        };
+        Summary {
+            query: plan.query.clone(),
+            accounting: ended.accounting,
+            source: ended.source,
+            replayed: None,
+            stream: ended.stream,
+            rows: 0,
+            kept: None,
+            packets_kept: None,
+            seen: ended.seen,
+            memory: None,
+            epochs_cut: ended.epochs_cut,
+            limit_reached: ended.limit_reached,
+            sampling: ended.sampling,
+            errors: ended.errors.iter().map(error).collect(),
+            cut_short: None,
+            panics: ended.panics,
+            output_errors: Vec::new(),
+            elapsed,
+        }
+    }
+
     /// A few aligned lines; of what did not happen nothing is said.
     pub fn text(&self) -> String {
         let a = &self.accounting;
