@@ -192,6 +192,17 @@ pub struct Regex {
 impl Regex {
     /// Most memory that one may take when it is compiled.
     pub const BYTES_MAX: usize = 1 << 20;
+
+    /// The same, ready to match.
+    ///
+    /// # Errors
+    /// When it is no regular expression, or too large.
+    pub fn compile(&self) -> Result<regex::Regex, regex::Error> {
+        regex::RegexBuilder::new(&self.pattern)
+            .case_insensitive(self.case == Case::Ignored)
+            .size_limit(Regex::BYTES_MAX)
+            .build()
+    }
 }
 
 impl Column {

@@ -6,8 +6,10 @@
 
 pub mod dataflow;
 pub mod expr;
+pub mod message;
 pub mod monitor_spec;
 pub mod result;
+pub mod sound;
 
 pub use dataflow::{
     Aggregate, Aggregated, Dataflow, Direction, GroupBy, Input, Pipeline, Profile, RawRows, Selection,

@@ -5,8 +5,9 @@
 //! every aggregate are followed by the ends of their 95 % intervals, `…_low` and `…_high`.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
-use tuple::{DataType, Field, Redact, Schema, Unit};
+use tuple::{DataType, Field, FieldId, Redact, Schema, Unit};
 
 use crate::{Aggregate, Aggregated, Column, Pipeline, Total};
 
@@ -17,6 +18,51 @@ pub enum Intervals {
     None,
     /// They are of a sample.
     Shown,
+}
+
+/// What a column of a result without intervals is. By this it is known to others: names depend on what else there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// `window_start`.
+    WindowStart,
+    /// `window_end`.
+    WindowEnd,
+    /// The group's column of this place.
+    Group(usize),
+    /// `rank`.
+    Rank,
+    /// The aggregate of this place.
+    Aggregate(usize),
+    /// `approximate`.
+    Approximate,
+    /// `error_bound`.
+    ErrorBound,
+    /// `lost`.
+    Lost,
+}
+
+/// What the columns of [`schema`] without intervals are, in their order.
+#[must_use]
+pub fn shown(pipeline: &Pipeline) -> Vec<Shown> {
+    let window = pipeline.window.iter().flat_map(|_| [Shown::WindowStart, Shown::WindowEnd]);
+    let group = (0..pipeline.group.len()).map(Shown::Group);
+    let rank = pipeline.top_k.iter().map(|_| Shown::Rank);
+    let aggregates = (0..pipeline.aggregates.len()).map(Shown::Aggregate);
+    let rest = [Shown::Approximate, Shown::ErrorBound, Shown::Lost];
+    window.chain(group).chain(rank).chain(aggregates).chain(rest).collect()
+}
+
+/// Where the columns of a result without intervals are in one with or without them.
+#[must_use]
+pub fn places(pipeline: &Pipeline, intervals: Intervals) -> Vec<FieldId> {
+    let mut next = 0;
+    let place = |shown: Shown| {
+        let place = FieldId(next);
+        let is_followed = matches!(shown, Shown::Rank | Shown::Aggregate(_));
+        next += if is_followed && intervals == Intervals::Shown { 3 } else { 1 };
+        place
+    };
+    shown(pipeline).into_iter().map(place).collect()
 }
 
 /// The place of the first aggregate's column in results without intervals.
@@ -167,13 +213,14 @@ fn unit_suffix(unit: Unit) -> &'static str {
 
 /// A second `count` becomes `count_2`.
 fn make_unique(fields: &mut [Field]) {
-    for i in 1..fields.len() {
-        let (before, rest) = fields.split_at_mut(i);
-        let name = rest[0].name.clone();
-        let mut n = 1;
-        while before.iter().any(|f| f.name == rest[0].name) {
-            n += 1;
-            rest[0].name = format!("{name}_{n}").into();
+    let mut taken = BTreeSet::new();
+    let mut last: BTreeMap<Cow<'static, str>, usize> = BTreeMap::new();
+    for field in fields {
+        let n = last.entry(field.name.clone()).or_insert(1);
+        let name = field.name.clone();
+        while !taken.insert(field.name.clone()) {
+            *n += 1;
+            field.name = format!("{name}_{n}").into();
         }
     }
 }

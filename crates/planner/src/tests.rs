@@ -9,6 +9,8 @@ use tuple::{DataType, Facts, Field, FieldId, Schema, Unit, common};
 
 use crate::{explain, lower};
 
+mod sent;
+
 fn schemas() -> Vec<Arc<Schema>> {
     let ip = |name| Field::new(name, DataType::Ip, Unit::None, "");
     let text = |name| Field::new(name, DataType::Text, Unit::None, "");

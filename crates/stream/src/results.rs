@@ -63,10 +63,8 @@ impl Results {
     pub fn new(pipeline: &Pipeline, is_sampled: bool, input: &dyn Fn(plan::Column) -> Field) -> Results {
         let intervals = if is_sampled { Intervals::Shown } else { Intervals::None };
         let schema = Arc::new(result::schema(pipeline, intervals, input));
-        let selecting = (!pipeline.selection.is_everything()).then(|| {
-            let named = result::schema(pipeline, Intervals::None, input);
-            Selecting::new(&pipeline.selection, &schema, &named)
-        });
+        let selecting = (!pipeline.selection.is_everything())
+            .then(|| Selecting::new(&pipeline.selection, &schema, &result::places(pipeline, intervals)));
         let wanted: Vec<FieldId> = schema.ids().collect();
         Results {
             writer: TupleWriter::new(schema, &wanted),

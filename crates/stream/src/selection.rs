@@ -33,15 +33,13 @@ pub struct Selecting {
 }
 
 impl Selecting {
-    /// Chooses among rows of `schema`. The selection names columns of `named`; they are found by their names.
+    /// Chooses among rows of `schema`; `places` says where the columns are in it that the selection reads.
     ///
     /// # Panics
-    /// When the schema lacks one of them: a bug of the caller.
+    /// When it reads one that is not there: a bug of the caller.
     #[must_use]
-    pub fn new(selection: &Selection, schema: &Arc<Schema>, named: &Schema) -> Selecting {
-        let place_of = |column: Column| -> FieldId {
-            schema.find(&named.field(column.field).name).expect("results have every column that they say")
-        };
+    pub fn new(selection: &Selection, schema: &Arc<Schema>, places: &[FieldId]) -> Selecting {
+        let place_of = |column: Column| places[usize::from(column.field.0)];
         let computed = &selection.computed;
         let computer = (!computed.is_empty()).then(|| Computer::new(computed, schema, &place_of));
         let place = |column: Column| {

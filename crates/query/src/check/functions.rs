@@ -267,12 +267,9 @@ impl Conditions<'_, '_> {
 
     /// A regular expression that is sound, and small enough.
     pub(super) fn regex(&mut self, pattern: &Atom, case: Case) -> Option<Regex> {
-        let compiled = regex::RegexBuilder::new(&pattern.text)
-            .case_insensitive(case == Case::Ignored)
-            .size_limit(Regex::BYTES_MAX)
-            .build();
-        let error = match compiled {
-            Ok(_) => return Some(Regex { pattern: pattern.text.clone(), case }),
+        let regex = Regex { pattern: pattern.text.clone(), case };
+        let error = match regex.compile() {
+            Ok(_) => return Some(regex),
             Err(regex::Error::CompiledTooBig(_)) => {
                 Diagnostic::new(pattern.span, "the pattern grows too large")
                     .hint("repeat less, or fewer characters: {1,1000} of \\w is much")

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use plan::{Case, TextFunction};
-use regex::{Regex, RegexBuilder};
+use plan::TextFunction;
+use regex::Regex;
 
 /// Longest text that `replace` makes.
 const REPLACED_BYTES_MAX: usize = 64 * 1024;
@@ -71,11 +71,7 @@ impl Function {
 /// When it is no regular expression, or too large: the checker's bug.
 #[must_use]
 pub fn compiled(regex: &plan::Regex) -> Regex {
-    RegexBuilder::new(&regex.pattern)
-        .case_insensitive(regex.case == Case::Ignored)
-        .size_limit(plan::Regex::BYTES_MAX)
-        .build()
-        .expect("patterns of a plan are checked")
+    regex.compile().expect("patterns of a plan are checked")
 }
 
 fn replace<'t>(regex: &Regex, text: &'t str, with: &str) -> Option<Cow<'t, str>> {

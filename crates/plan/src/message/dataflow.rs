@@ -1,0 +1,119 @@
+//! What is done with tuples, as it is sent.
+
+use std::sync::Arc;
+
+use tuple::Schema;
+
+use super::computed::{computed, field_of, read_computed};
+use super::expression::{condition, read_condition};
+use super::form;
+use super::pipeline::{PIPELINES_MAX, pipeline, read_pipeline};
+use super::places::{Names, Places};
+use super::refused::Lacks;
+use super::schemas::{INPUTS_MAX, Registry, read_columns, sent, sent_columns};
+use super::words::Word;
+use crate::dataflow::{Dataflow, Direction, Input, RawRows};
+use crate::expr::{Column, Predicate};
+
+/// Most columns that are selected, and most keys of an order.
+pub const LISTED_MAX: usize = 4096;
+
+/// A dataflow as it is sent.
+pub fn dataflow(of: &Dataflow) -> form::Dataflow {
+    let names = Names::Inputs(&of.inputs);
+    let input = |input: &Input| form::Input {
+        schema: Some(sent(&input.schema)),
+        columns: sent_columns(&input.schema, &input.columns),
+        filter: input.filter.as_ref().map(|filter| condition(filter, names)),
+    };
+    let columns = |list: &Vec<Column>| form::Columns { list: list.iter().map(|c| names.sent(*c)).collect() };
+    form::Dataflow {
+        inputs: of.inputs.iter().map(input).collect(),
+        filter: of.filter.as_ref().map(|filter| condition(filter, names)),
+        pipelines: of.pipelines.iter().map(|p| pipeline(p, names)).collect(),
+        computed: computed(&of.computed, names),
+        select: of.rows.select.as_ref().map(columns),
+        order: of.rows.order.iter().map(|(column, direction)| key(*column, *direction, names)).collect(),
+        rows_max: of.rows.rows_max,
+    }
+}
+
+fn key(column: Column, direction: Direction, names: Names<'_>) -> form::SortKey {
+    form::SortKey { column: Some(names.sent(column)), direction: direction.word().to_owned() }
+}
+
+/// A dataflow that was sent.
+pub fn read_dataflow(
+    sent: &form::Dataflow,
+    registry: &mut Registry<'_>,
+    lacks: &mut Lacks,
+) -> Option<Dataflow> {
+    lacks.at_most("inputs", sent.inputs.len(), INPUTS_MAX)?;
+    let schemas: Vec<Option<Arc<Schema>>> =
+        sent.inputs.iter().map(|input| registry.read(input.schema.as_ref(), lacks)).collect();
+    let places = Places::Inputs(&schemas);
+    let inputs: Vec<Option<Input>> =
+        sent.inputs.iter().zip(&schemas).map(|(i, schema)| input(i, schema, places, lacks)).collect();
+    let filter = optional(&sent.filter, places, lacks);
+    let computed = read_computed(&sent.computed, places, &|column| field_of(&schemas, column), lacks);
+    let rows = rows(sent, places, lacks);
+    lacks.at_most("pipelines", sent.pipelines.len(), PIPELINES_MAX)?;
+    let field = |column: Column| match column.computed_place() {
+        Some(place) => computed.as_ref().and_then(|list| list.get(place)).map(|c| c.field.clone()),
+        None => field_of(&schemas, column),
+    };
+    let pipelines: Vec<_> = sent.pipelines.iter().map(|p| read_pipeline(p, places, &field, lacks)).collect();
+    Some(Dataflow {
+        inputs: inputs.into_iter().collect::<Option<_>>()?,
+        filter: filter?,
+        pipelines: pipelines.into_iter().collect::<Option<_>>()?,
+        computed: computed?,
+        rows: rows?,
+    })
+}
+
+/// `None`: something lacks; `Some(None)`: there is no condition.
+pub fn optional(
+    sent: &Option<form::Expression>,
+    places: Places<'_>,
+    lacks: &mut Lacks,
+) -> Option<Option<Predicate>> {
+    match sent {
+        Some(sent) => read_condition(sent, places, lacks).map(Some),
+        None => Some(None),
+    }
+}
+
+fn input(
+    sent: &form::Input,
+    schema: &Option<Arc<Schema>>,
+    places: Places<'_>,
+    lacks: &mut Lacks,
+) -> Option<Input> {
+    let filter = optional(&sent.filter, places, lacks);
+    let schema = schema.clone()?;
+    let columns = read_columns(&schema, &sent.columns, lacks);
+    Some(Input { schema, columns: columns?, filter: filter? })
+}
+
+fn rows(sent: &form::Dataflow, places: Places<'_>, lacks: &mut Lacks) -> Option<RawRows> {
+    let selected = sent.select.as_ref().map_or(0, |columns| columns.list.len());
+    lacks.at_most("columns and keys", selected.max(sent.order.len()), LISTED_MAX)?;
+    let select = sent.select.as_ref().map(|columns| {
+        columns.list.iter().map(|column| places.read(Some(column), lacks)).collect::<Vec<_>>()
+    });
+    let order: Vec<_> = sent.order.iter().map(|key| read_key(key, places, lacks)).collect();
+    Some(RawRows {
+        select: match select {
+            Some(columns) => Some(columns.into_iter().collect::<Option<_>>()?),
+            None => None,
+        },
+        order: order.into_iter().collect::<Option<_>>()?,
+        rows_max: sent.rows_max,
+    })
+}
+
+fn read_key(sent: &form::SortKey, places: Places<'_>, lacks: &mut Lacks) -> Option<(Column, Direction)> {
+    let direction = Direction::read(&sent.direction, lacks);
+    Some((places.read(sent.column.as_ref(), lacks)?, direction?))
+}

@@ -1,0 +1,373 @@
+//! Conditions and values as lists of steps, operands before operators. Nothing is nested in the message, so its depth is that
+//! of no parser of messages: how deep an expression may be is [`DEPTH_MAX`], which is more than any query makes.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::form;
+use super::places::{Names, Places};
+use super::refused::Lacks;
+use super::words::Word;
+use crate::expr::{Arithmetic, Case, Compare, Expr, Literal, Predicate, Regex, TextFunction};
+
+/// Expressions within expressions that are followed. A query has at most 64 brackets within each other, each of which opens a
+/// few of them, and 256 operators.
+pub const DEPTH_MAX: usize = 1024;
+/// Most regular expressions in a plan; each may take [`Regex::BYTES_MAX`] while it is looked at.
+pub const PATTERNS_MAX: usize = 1024;
+
+/// A condition as it is sent.
+pub fn condition(predicate: &Predicate, names: Names<'_>) -> form::Expression {
+    let mut writer = Writer { names, steps: Vec::new() };
+    writer.condition(predicate);
+    form::Expression { steps: writer.steps }
+}
+
+/// A value as it is sent.
+pub fn value(expr: &Expr, names: Names<'_>) -> form::Expression {
+    let mut writer = Writer { names, steps: Vec::new() };
+    writer.value(expr);
+    form::Expression { steps: writer.steps }
+}
+
+/// A condition that was sent.
+pub fn read_condition(sent: &form::Expression, places: Places<'_>, lacks: &mut Lacks) -> Option<Predicate> {
+    match read(sent, places, lacks)? {
+        Item::Condition(predicate) => Some(predicate),
+        Item::Value(_) => lacks.malformed("a value stands for a condition"),
+    }
+}
+
+/// A value that was sent.
+pub fn read_value(sent: &form::Expression, places: Places<'_>, lacks: &mut Lacks) -> Option<Expr> {
+    match read(sent, places, lacks)? {
+        Item::Value(expr) => Some(expr),
+        Item::Condition(_) => lacks.malformed("a condition stands for a value"),
+    }
+}
+
+struct Writer<'a> {
+    names: Names<'a>,
+    steps: Vec<form::Step>,
+}
+
+impl Writer<'_> {
+    fn step(&mut self, name: &str, operands: usize) -> &mut form::Step {
+        let step = form::Step { name: name.to_owned(), operands: operands as u32, ..form::Step::default() };
+        self.steps.push(step);
+        self.steps.last_mut().expect("a step was just added")
+    }
+
+    fn condition(&mut self, predicate: &Predicate) {
+        let names = self.names;
+        match predicate {
+            Predicate::And(parts) => self.joined("and", parts),
+            Predicate::Or(parts) => self.joined("or", parts),
+            Predicate::Not(inner) => {
+                self.condition(inner);
+                self.step("not", 1);
+            }
+            Predicate::Compare { column, op, literal: of } => {
+                let step = self.step(&format!("is_{}", op.word()), 0);
+                step.column = Some(names.sent(*column));
+                step.literals = vec![literal(of)];
+            }
+            Predicate::Like { column, pattern, case } => {
+                let step = self.step(cased(*case, "like", "ilike"), 0);
+                step.column = Some(names.sent(*column));
+                step.texts = vec![pattern.clone()];
+            }
+            Predicate::Matches { column, regex } => {
+                let step = self.step(cased(regex.case, "matches", "imatches"), 0);
+                step.column = Some(names.sent(*column));
+                step.texts = vec![regex.pattern.clone()];
+            }
+            Predicate::In { column, literals } => {
+                let step = self.step("in", 0);
+                step.column = Some(names.sent(*column));
+                step.literals = literals.iter().map(literal).collect();
+            }
+            Predicate::IsNull(column) => self.step("is_null", 0).column = Some(names.sent(*column)),
+        }
+    }
+
+    fn joined(&mut self, name: &str, parts: &[Predicate]) {
+        parts.iter().for_each(|part| self.condition(part));
+        self.step(name, parts.len());
+    }
+
+    fn value(&mut self, expr: &Expr) {
+        match expr {
+            Expr::Column(column) => self.step("column", 0).column = Some(self.names.sent(*column)),
+            Expr::Literal(of) => self.step("literal", 0).literals = vec![literal(of)],
+            Expr::Null => _ = self.step("null", 0),
+            Expr::Arithmetic(a, op, b) => self.pair(op.word(), a, b),
+            Expr::Compare(a, op, b) => self.pair(op.word(), a, b),
+            Expr::Test(condition) => {
+                self.condition(condition);
+                self.step("test", 1);
+            }
+            Expr::If(condition, a, b) => {
+                self.condition(condition);
+                self.value(a);
+                self.value(b);
+                self.step("if", 3);
+            }
+            Expr::Coalesce(list) => {
+                list.iter().for_each(|value| self.value(value));
+                self.step("coalesce", list.len());
+            }
+            Expr::Trunc(of, step) => self.of(of, "trunc").numbers = vec![*step],
+            Expr::Subnet(of, v4, v6) => {
+                self.of(of, "subnet").numbers = vec![i64::from(*v4), i64::from(*v6)];
+            }
+            Expr::Text(of, function) => self.text(of, function),
+            Expr::Length(of) => _ = self.of(of, "length"),
+        }
+    }
+
+    fn text(&mut self, of: &Expr, function: &TextFunction) {
+        match function {
+            TextFunction::Lower => _ = self.of(of, "lower"),
+            TextFunction::Upper => _ = self.of(of, "upper"),
+            TextFunction::UrlQuery(name) => self.of(of, "url_query").texts = vec![name.clone()],
+            TextFunction::Split(by, place) => {
+                let step = self.of(of, "split");
+                (step.texts, step.numbers) = (vec![by.clone()], vec![*place]);
+            }
+            TextFunction::Extract(regex) => {
+                self.of(of, cased(regex.case, "extract", "iextract")).texts = vec![regex.pattern.clone()];
+            }
+            TextFunction::Replace(regex, with) => {
+                self.of(of, cased(regex.case, "replace", "ireplace")).texts =
+                    vec![regex.pattern.clone(), with.clone()];
+            }
+        }
+    }
+
+    fn of(&mut self, of: &Expr, name: &str) -> &mut form::Step {
+        self.value(of);
+        self.step(name, 1)
+    }
+
+    fn pair(&mut self, name: &str, a: &Expr, b: &Expr) {
+        self.value(a);
+        self.value(b);
+        self.step(name, 2);
+    }
+}
+
+fn cased(case: Case, sensitive: &'static str, ignored: &'static str) -> &'static str {
+    if case == Case::Sensitive { sensitive } else { ignored }
+}
+
+enum Item {
+    Condition(Predicate),
+    Value(Expr),
+}
+
+/// What a step takes from the stack.
+struct Operands(std::vec::IntoIter<(Item, usize)>);
+
+impl Operands {
+    fn condition(&mut self) -> Option<Predicate> {
+        match self.0.next()?.0 {
+            Item::Condition(predicate) => Some(predicate),
+            Item::Value(_) => None,
+        }
+    }
+
+    fn value(&mut self) -> Option<Box<Expr>> {
+        match self.0.next()?.0 {
+            Item::Value(expr) => Some(Box::new(expr)),
+            Item::Condition(_) => None,
+        }
+    }
+
+    fn conditions(&mut self) -> Option<Vec<Predicate>> {
+        (0..self.0.len()).map(|_| self.condition()).collect()
+    }
+
+    fn values(&mut self) -> Option<Vec<Expr>> {
+        (0..self.0.len()).map(|_| self.value().map(|value| *value)).collect()
+    }
+}
+
+fn read(sent: &form::Expression, places: Places<'_>, lacks: &mut Lacks) -> Option<Item> {
+    let mut stack: Vec<(Item, usize)> = Vec::new();
+    for step in &sent.steps {
+        let operands = usize::try_from(step.operands).ok();
+        let Some(rest) = operands.and_then(|operands| stack.len().checked_sub(operands)) else {
+            return lacks.malformed("an operator lacks operands");
+        };
+        let taken = stack.split_off(rest);
+        let depth = 1 + taken.iter().map(|(_, depth)| *depth).max().unwrap_or(0);
+        lacks.at_most("expressions within expressions", depth, DEPTH_MAX)?;
+        stack.push((read_step(step, Operands(taken.into_iter()), places, lacks)?, depth));
+    }
+    match (stack.pop(), stack.is_empty()) {
+        (Some((item, _)), true) => Some(item),
+        _ => lacks.malformed("an expression has no end"),
+    }
+}
+
+/// `None`: it is among what lacks.
+fn read_step(
+    step: &form::Step,
+    mut operands: Operands,
+    places: Places<'_>,
+    lacks: &mut Lacks,
+) -> Option<Item> {
+    let form::Step { name, column, literals, numbers, texts, .. } = step;
+    let taken = operands.0.len();
+    let column_read = match column {
+        Some(column) => Some(places.read(Some(column), lacks)?),
+        None => None,
+    };
+    let literals: Vec<Literal> = literals.iter().map(|of| read_literal(of, lacks)).collect::<Option<_>>()?;
+    let item = match column_read {
+        Some(column) if taken == 0 && numbers.is_empty() => of_column(name, column, literals, texts, lacks),
+        Some(_) => None,
+        None => match (&literals[..], &numbers[..], &texts[..]) {
+            ([literal], [], []) if name == "literal" && taken == 0 => {
+                Some(Item::Value(Expr::Literal(literal.clone())))
+            }
+            ([], numbers, texts) => of_operands(name, &mut operands, numbers, texts, lacks),
+            _ => None,
+        },
+    };
+    match item {
+        // Operands of the wrong kind end the list early, or are left over.
+        Some(item) if operands.0.len() == 0 => Some(item),
+        _ => lacks.word("operation", name),
+    }
+}
+
+fn of_column(
+    name: &str,
+    column: crate::expr::Column,
+    mut literals: Vec<Literal>,
+    texts: &[String],
+    lacks: &mut Lacks,
+) -> Option<Item> {
+    let condition = match (name, literals.len(), texts) {
+        ("column", 0, []) => return Some(Item::Value(Expr::Column(column))),
+        ("is_null", 0, []) => Predicate::IsNull(column),
+        ("in", _, []) => Predicate::In { column, literals },
+        ("like", 0, [pattern]) => Predicate::Like { column, pattern: pattern.clone(), case: Case::Sensitive },
+        ("ilike", 0, [pattern]) => Predicate::Like { column, pattern: pattern.clone(), case: Case::Ignored },
+        ("matches", 0, [pattern]) => {
+            Predicate::Matches { column, regex: regex(pattern, Case::Sensitive, lacks)? }
+        }
+        ("imatches", 0, [pattern]) => {
+            Predicate::Matches { column, regex: regex(pattern, Case::Ignored, lacks)? }
+        }
+        (_, 1, []) => {
+            let op = Compare::of_word(name.strip_prefix("is_")?)?;
+            Predicate::Compare { column, op, literal: literals.pop()? }
+        }
+        _ => return None,
+    };
+    Some(Item::Condition(condition))
+}
+
+fn of_operands(
+    name: &str,
+    operands: &mut Operands,
+    numbers: &[i64],
+    texts: &[String],
+    lacks: &mut Lacks,
+) -> Option<Item> {
+    use TextFunction::{Extract, Lower, Replace, Split, Upper, UrlQuery};
+    let value = match (name, numbers, texts) {
+        ("and", [], []) => return operands.conditions().map(|parts| Item::Condition(Predicate::And(parts))),
+        ("or", [], []) => return operands.conditions().map(|parts| Item::Condition(Predicate::Or(parts))),
+        ("not", [], []) => {
+            return operands.condition().map(|inner| Item::Condition(Predicate::Not(Box::new(inner))));
+        }
+        ("null", [], []) => Expr::Null,
+        ("test", [], []) => Expr::Test(Box::new(operands.condition()?)),
+        ("if", [], []) => Expr::If(Box::new(operands.condition()?), operands.value()?, operands.value()?),
+        ("coalesce", [], []) => Expr::Coalesce(operands.values()?),
+        ("trunc", [step], []) => Expr::Trunc(operands.value()?, *step),
+        ("subnet", [v4, v6], []) => {
+            Expr::Subnet(operands.value()?, u8::try_from(*v4).ok()?, u8::try_from(*v6).ok()?)
+        }
+        ("length", [], []) => Expr::Length(operands.value()?),
+        ("lower", [], []) => Expr::Text(operands.value()?, Lower),
+        ("upper", [], []) => Expr::Text(operands.value()?, Upper),
+        ("url_query", [], [name]) => Expr::Text(operands.value()?, UrlQuery(name.clone())),
+        ("split", [place], [by]) => Expr::Text(operands.value()?, Split(by.clone(), *place)),
+        ("extract" | "iextract", [], [pattern]) => {
+            let regex = regex(pattern, case_of(name), lacks)?;
+            Expr::Text(operands.value()?, Extract(regex))
+        }
+        ("replace" | "ireplace", [], [pattern, with]) => {
+            let regex = regex(pattern, case_of(name), lacks)?;
+            Expr::Text(operands.value()?, Replace(regex, with.clone()))
+        }
+        (_, [], []) => match (Arithmetic::of_word(name), Compare::of_word(name)) {
+            (Some(op), _) => Expr::Arithmetic(operands.value()?, op, operands.value()?),
+            (_, Some(op)) => Expr::Compare(operands.value()?, op, operands.value()?),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some(Item::Value(value))
+}
+
+fn case_of(name: &str) -> Case {
+    if name.starts_with('i') { Case::Ignored } else { Case::Sensitive }
+}
+
+fn regex(pattern: &str, case: Case, lacks: &mut Lacks) -> Option<Regex> {
+    lacks.patterns += 1;
+    lacks.at_most("regular expressions", lacks.patterns, PATTERNS_MAX)?;
+    Some(Regex { pattern: pattern.to_owned(), case })
+}
+
+fn literal(of: &Literal) -> form::Literal {
+    let of = match of {
+        Literal::Bool(v) => form::LiteralOf::Bool(*v),
+        Literal::U64(v) => form::LiteralOf::U64(*v),
+        Literal::I64(v) => form::LiteralOf::I64(*v),
+        Literal::F64(v) => form::LiteralOf::F64(*v),
+        Literal::Text(v) => form::LiteralOf::Text(v.clone()),
+        Literal::Net(ip, prefix) => form::LiteralOf::Net(net(*ip, *prefix)),
+    };
+    form::Literal { of: Some(of) }
+}
+
+fn read_literal(sent: &form::Literal, lacks: &mut Lacks) -> Option<Literal> {
+    Some(match sent.of.as_ref() {
+        Some(form::LiteralOf::Bool(v)) => Literal::Bool(*v),
+        Some(form::LiteralOf::U64(v)) => Literal::U64(*v),
+        Some(form::LiteralOf::I64(v)) => Literal::I64(*v),
+        Some(form::LiteralOf::F64(v)) => Literal::F64(*v),
+        Some(form::LiteralOf::Text(v)) => Literal::Text(v.clone()),
+        Some(form::LiteralOf::Net(v)) => {
+            let (ip, prefix) = read_net(v, lacks)?;
+            Literal::Net(ip, prefix)
+        }
+        None => return lacks.malformed("a literal is missing, or of a kind that is not known here"),
+    })
+}
+
+/// A network as it is sent.
+pub fn net(ip: IpAddr, prefix: u8) -> form::Net {
+    let address = match ip {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    };
+    form::Net { address, prefix: prefix.into() }
+}
+
+/// A network that was sent.
+pub fn read_net(sent: &form::Net, lacks: &mut Lacks) -> Option<(IpAddr, u8)> {
+    let bytes = sent.address.as_slice();
+    let v4 = <[u8; 4]>::try_from(bytes).map(|octets| IpAddr::V4(Ipv4Addr::from(octets)));
+    let ip = v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(|octets| IpAddr::V6(Ipv6Addr::from(octets))));
+    match (ip, u8::try_from(sent.prefix)) {
+        (Ok(ip), Ok(prefix)) if prefix <= if ip.is_ipv4() { 32 } else { 128 } => Some((ip, prefix)),
+        _ => lacks.malformed("a network that is none"),
+    }
+}

@@ -1,0 +1,121 @@
+//! How columns are named in a message. Places in schemas differ from version to version, so a column of an input goes by
+//! name; a computed one goes by its place in the list that the same message holds. Of a result, the columns of the group and the
+//! aggregates go by their places in the pipeline, and only those that every result has by name: the name of any other depends
+//! on all of them.
+
+use std::sync::Arc;
+
+use tuple::{FieldId, Schema};
+
+use super::form;
+use super::refused::{Lack, Lacks, shortened};
+use crate::dataflow::Input;
+use crate::expr::Column;
+use crate::result::Shown;
+
+/// The columns of results that go by name.
+const OWN: [(Shown, &str); 6] = [
+    (Shown::WindowStart, "window_start"),
+    (Shown::WindowEnd, "window_end"),
+    (Shown::Rank, "rank"),
+    (Shown::Approximate, "approximate"),
+    (Shown::ErrorBound, "error_bound"),
+    (Shown::Lost, "lost"),
+];
+
+/// What the columns of an expression are columns of, for who sends.
+#[derive(Clone, Copy)]
+pub enum Names<'a> {
+    /// Of the inputs of a dataflow.
+    Inputs(&'a [Input]),
+    /// Of a result.
+    Result(&'a [Shown]),
+}
+
+/// The same for who reads.
+#[derive(Clone, Copy)]
+pub enum Places<'a> {
+    /// Of inputs; `None`: a schema that is lacking, which has been told.
+    Inputs(&'a [Option<Arc<Schema>>]),
+    /// Of a result.
+    Result(&'a [Shown]),
+}
+
+impl Names<'_> {
+    /// A column as it is sent.
+    pub fn sent(self, column: Column) -> form::Column {
+        let field = usize::from(column.field.0);
+        let of = match (column.computed_place(), self) {
+            (Some(place), _) => form::ColumnOf::Computed(place as u32),
+            (None, Names::Inputs(inputs)) => {
+                let schema = inputs.get(usize::from(column.input)).map(|input| &input.schema);
+                let name = schema.and_then(|schema| schema.fields.get(field)).map(|f| f.name.to_string());
+                let input = u32::from(column.input);
+                form::ColumnOf::Input(form::InputColumn { input, name: name.unwrap_or_default() })
+            }
+            (None, Names::Result(shown)) => match shown.get(field) {
+                Some(Shown::Group(place)) => form::ColumnOf::Group(*place as u32),
+                Some(Shown::Aggregate(place)) => form::ColumnOf::Aggregate(*place as u32),
+                own => {
+                    let name = OWN.iter().find(|(known, _)| Some(known) == own).map(|(_, name)| *name);
+                    form::ColumnOf::Result(name.unwrap_or_default().to_owned())
+                }
+            },
+        };
+        form::Column { of: Some(of) }
+    }
+}
+
+impl Places<'_> {
+    /// Where a column is here.
+    pub fn read(self, column: Option<&form::Column>, lacks: &mut Lacks) -> Option<Column> {
+        let Some(of) = column.and_then(|column| column.of.as_ref()) else {
+            return lacks.malformed("a column is missing, or of a kind that is not known here");
+        };
+        match (of, self) {
+            // That there is such a one is checked of the plan as a whole.
+            (form::ColumnOf::Computed(place), _) => match u16::try_from(*place) {
+                Ok(place) => Some(Column::computed(usize::from(place))),
+                Err(_) => lacks.malformed("a computed column that there is not"),
+            },
+            (form::ColumnOf::Input(column), Places::Inputs(schemas)) => {
+                let input = usize::try_from(column.input).ok().and_then(|input| schemas.get(input));
+                let Some(schema) = input else {
+                    return lacks.malformed(format!("input {} is not there", column.input));
+                };
+                let field = named(schema.as_deref()?, &column.name, lacks)?;
+                Some(Column { input: u16::try_from(column.input).ok()?, field })
+            }
+            (form::ColumnOf::Group(place), Places::Result(shown)) => {
+                result(shown, usize::try_from(*place).map(Shown::Group).ok(), lacks)
+            }
+            (form::ColumnOf::Aggregate(place), Places::Result(shown)) => {
+                result(shown, usize::try_from(*place).map(Shown::Aggregate).ok(), lacks)
+            }
+            (form::ColumnOf::Result(name), Places::Result(shown)) => {
+                match OWN.iter().find(|(_, known)| known == name) {
+                    Some((own, _)) => result(shown, Some(*own), lacks),
+                    None => lacks.word("column of results", name),
+                }
+            }
+            _ => lacks.malformed("a column of an input stands for one of a result, or the other way round"),
+        }
+    }
+}
+
+/// The column of a schema; it is among what lacks where the schema has none of this name.
+pub fn named(schema: &Schema, name: &str, lacks: &mut Lacks) -> Option<FieldId> {
+    let found = schema.find(name);
+    if found.is_none() {
+        lacks.add(Lack::Column { parser: schema.name.to_string(), column: shortened(name) });
+    }
+    found
+}
+
+fn result(shown: &[Shown], wanted: Option<Shown>, lacks: &mut Lacks) -> Option<Column> {
+    let place = wanted.and_then(|wanted| shown.iter().position(|column| *column == wanted));
+    match place.and_then(|place| u16::try_from(place).ok()) {
+        Some(field) => Some(Column { input: 0, field: FieldId(field) }),
+        None => lacks.malformed("a column of a result that there is not"),
+    }
+}

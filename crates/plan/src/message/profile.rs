@@ -1,0 +1,73 @@
+//! What a profile of a workload reads, as it is sent.
+
+use super::expression::{condition, read_condition};
+use super::form;
+use super::places::{Names, Places};
+use super::refused::Lacks;
+use crate::dataflow::Profile;
+use crate::expr::{Column, Predicate};
+
+/// A profile as it is sent.
+pub fn profile(of: &Profile, names: Names<'_>) -> form::Profile {
+    let column = |column: Option<Column>| column.map(|column| names.sent(column));
+    form::Profile {
+        operation: Some(names.sent(of.operation)),
+        reads: Some(condition(&of.reads, names)),
+        writes: Some(condition(&of.writes, names)),
+        success: of.success.as_ref().map(|success| condition(success, names)),
+        status: column(of.status),
+        response_time: column(of.response_time),
+        read_bytes: column(of.read_bytes),
+        write_bytes: column(of.write_bytes),
+        size: column(of.size),
+        offset: column(of.offset),
+        file: column(of.file),
+        aligned: column(of.aligned),
+        checksums: column(of.checksums),
+        object: column(of.object),
+        client: Some(names.sent(of.client)),
+        k: of.k as u64,
+        near: of.near,
+    }
+}
+
+/// A profile that was sent.
+pub fn read_profile(sent: &form::Profile, places: Places<'_>, lacks: &mut Lacks) -> Option<Profile> {
+    let predicate = |sent: &Option<form::Expression>, lacks: &mut Lacks| -> Option<Predicate> {
+        read_condition(lacks.required(sent, "which operations read and write")?, places, lacks)
+    };
+    // `None`: something lacks; `Some(None)`: there is no such column.
+    let column = |sent: &Option<form::Column>, lacks: &mut Lacks| -> Option<Option<Column>> {
+        match sent {
+            Some(column) => places.read(Some(column), lacks).map(Some),
+            None => Some(None),
+        }
+    };
+    let operation = places.read(sent.operation.as_ref(), lacks);
+    let client = places.read(sent.client.as_ref(), lacks);
+    let (reads, writes) = (predicate(&sent.reads, lacks), predicate(&sent.writes, lacks));
+    let success = match &sent.success {
+        Some(success) => read_condition(success, places, lacks).map(Some),
+        None => Some(None),
+    };
+    let Ok(k) = usize::try_from(sent.k) else { return lacks.malformed("a number that is too large") };
+    Some(Profile {
+        operation: operation?,
+        reads: reads?,
+        writes: writes?,
+        success: success?,
+        status: column(&sent.status, lacks)?,
+        response_time: column(&sent.response_time, lacks)?,
+        read_bytes: column(&sent.read_bytes, lacks)?,
+        write_bytes: column(&sent.write_bytes, lacks)?,
+        size: column(&sent.size, lacks)?,
+        offset: column(&sent.offset, lacks)?,
+        file: column(&sent.file, lacks)?,
+        aligned: column(&sent.aligned, lacks)?,
+        checksums: column(&sent.checksums, lacks)?,
+        object: column(&sent.object, lacks)?,
+        client: client?,
+        k,
+        near: sent.near,
+    })
+}

@@ -1,0 +1,161 @@
+//! Why a message is refused: everything that the reader lacks, at once.
+
+use std::fmt;
+
+/// Most reasons that are told.
+pub const LACKS_MAX: usize = 50;
+
+/// A message that this program cannot carry out as it was meant.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Refused {
+    /// Why, each reason once; the first [`LACKS_MAX`].
+    pub lacks: Vec<Lack>,
+}
+
+/// What a reader lacks, or what is wrong with a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// A newer version of the form.
+    Form {
+        /// The least version that it takes.
+        needed: u32,
+        /// The version of this program.
+        known: u32,
+    },
+    /// Something that the form has gained since, by name.
+    Feature(String),
+    /// A parser.
+    Parser(String),
+    /// A parser whose columns mean the same.
+    Version {
+        /// The parser.
+        parser: String,
+        /// Of the sender.
+        needed: u16,
+        /// Of this program.
+        known: u16,
+    },
+    /// A column of a parser.
+    Column {
+        /// The parser.
+        parser: String,
+        /// The column.
+        column: String,
+    },
+    /// A word of a closed list: an operator or a function, an aggregate, a type, a unit …
+    Word {
+        /// Of which list.
+        list: &'static str,
+        /// The word.
+        word: String,
+    },
+    /// There is too much of something.
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many are taken.
+        max: usize,
+    },
+    /// The message is none, or says what cannot be.
+    Malformed(String),
+}
+
+/// The reasons so far.
+#[derive(Debug, Default)]
+pub struct Lacks {
+    lacks: Vec<Lack>,
+    /// Regular expressions read.
+    pub patterns: usize,
+}
+
+impl Lacks {
+    /// One more.
+    pub fn add(&mut self, lack: Lack) {
+        if self.lacks.len() < LACKS_MAX && !self.lacks.contains(&lack) {
+            self.lacks.push(lack);
+        }
+    }
+
+    /// A word that is not known.
+    pub fn word<T>(&mut self, list: &'static str, word: &str) -> Option<T> {
+        self.add(Lack::Word { list, word: shortened(word) });
+        None
+    }
+
+    /// The message says what cannot be.
+    pub fn malformed<T>(&mut self, what: impl Into<String>) -> Option<T> {
+        self.add(Lack::Malformed(what.into()));
+        None
+    }
+
+    /// What has to be there.
+    pub fn required<'m, T>(&mut self, what: &'m Option<T>, name: &str) -> Option<&'m T> {
+        if what.is_none() {
+            self.malformed::<()>(format!("{name} is missing"));
+        }
+        what.as_ref()
+    }
+
+    /// Whether there are at most so many.
+    pub fn at_most(&mut self, what: &'static str, n: usize, max: usize) -> Option<()> {
+        if n > max {
+            self.add(Lack::TooMany { what, max });
+            return None;
+        }
+        Some(())
+    }
+
+    /// What was read, unless something is lacking.
+    pub fn or<T>(self, read: Option<T>) -> Result<T, Refused> {
+        match read {
+            Some(read) if self.lacks.is_empty() => Ok(read),
+            None if self.lacks.is_empty() => Err(Refused::malformed("the message")),
+            _ => Err(Refused { lacks: self.lacks }),
+        }
+    }
+}
+
+impl Refused {
+    /// For one reason: the message says what cannot be.
+    #[must_use]
+    pub fn malformed(what: impl Into<String>) -> Refused {
+        Refused { lacks: vec![Lack::Malformed(what.into())] }
+    }
+}
+
+/// A name from outside, cut where it is too long to be told.
+pub fn shortened(name: &str) -> String {
+    const CHARS_MAX: usize = 80;
+    match name.char_indices().nth(CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.to_owned(),
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, lack) in self.lacks.iter().enumerate() {
+            write!(f, "{}{lack}", if i == 0 { "" } else { "; " })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Lack::Form { needed, known } => {
+                write!(f, "the message needs version {needed} of its form, and {known} is known here")
+            }
+            Lack::Feature(name) => write!(f, "{name:?} is not known here"),
+            Lack::Parser(name) => write!(f, "there is no parser {name:?} here"),
+            Lack::Version { parser, needed, known } => {
+                write!(f, "{parser} is wanted in version {needed}, and is in version {known} here")
+            }
+            Lack::Column { parser, column } => write!(f, "{parser} has no column {column:?} here"),
+            Lack::Word { list, word } => write!(f, "there is no {list} {word:?} here"),
+            Lack::TooMany { what, max } => write!(f, "there are more than {max} {what}"),
+            Lack::Malformed(what) => write!(f, "malformed: {what}"),
+        }
+    }
+}

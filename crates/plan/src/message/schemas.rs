@@ -1,0 +1,85 @@
+//! Schemas by name and version. What a schema holds beside its columns are functions and statics of a program, so a reader takes its
+//! own and adds the members of families that the sender's query has named.
+
+use std::sync::Arc;
+
+use tuple::{FieldId, Schema};
+
+use super::form;
+use super::places::named;
+use super::refused::{Lack, Lacks, shortened};
+
+/// Most parsers of one plan.
+pub const INPUTS_MAX: usize = 64;
+
+/// A schema as it is sent.
+pub fn sent(schema: &Schema) -> form::Schema {
+    let members = schema.members().map(|(id, ..)| schema.field(id).name.to_string());
+    form::Schema { name: schema.name.to_string(), version: schema.version.into(), members: members.collect() }
+}
+
+/// Columns as they are sent.
+pub fn sent_columns(schema: &Schema, columns: &[FieldId]) -> Vec<String> {
+    let fields = columns.iter().filter_map(|id| schema.fields.get(usize::from(id.0)));
+    fields.map(|field| field.name.to_string()).collect()
+}
+
+/// A reader's own schemas.
+pub struct Registry<'a> {
+    schemas: &'a dyn Fn(&str) -> Option<Arc<Schema>>,
+    /// Those read before: a plan says each twice.
+    known: Vec<(form::Schema, Arc<Schema>)>,
+}
+
+impl<'a> Registry<'a> {
+    /// What `schemas` gives by name.
+    pub fn new(schemas: &'a dyn Fn(&str) -> Option<Arc<Schema>>) -> Registry<'a> {
+        Registry { schemas, known: Vec::new() }
+    }
+
+    /// The reader's own schema.
+    pub fn read(&mut self, sent: Option<&form::Schema>, lacks: &mut Lacks) -> Option<Arc<Schema>> {
+        let Some(sent) = sent else { return lacks.malformed("a schema is missing") };
+        if let Some((_, schema)) = self.known.iter().find(|(known, _)| known == sent) {
+            return Some(schema.clone());
+        }
+        let Some(own) = (self.schemas)(&sent.name) else {
+            lacks.add(Lack::Parser(shortened(&sent.name)));
+            return None;
+        };
+        let Ok(needed) = u16::try_from(sent.version) else {
+            return lacks.malformed("a schema's version that is none");
+        };
+        if needed != own.version {
+            let (parser, known) = (own.name.to_string(), own.version);
+            lacks.add(Lack::Version { parser, needed, known });
+            return None;
+        }
+        let schema = with_members(own, &sent.members, lacks);
+        self.known.push((sent.clone(), schema.clone()));
+        Some(schema)
+    }
+}
+
+fn with_members(own: Arc<Schema>, members: &[String], lacks: &mut Lacks) -> Arc<Schema> {
+    if members.is_empty() {
+        return own;
+    }
+    let mut schema = Schema::clone(&own);
+    for name in members {
+        if schema.find(name).is_none() {
+            schema.add_member(name);
+        }
+        named(&schema, name, lacks);
+    }
+    Arc::new(schema)
+}
+
+/// Columns that were sent, in the order of the reader's own schema.
+pub fn read_columns(schema: &Schema, names: &[String], lacks: &mut Lacks) -> Option<Vec<FieldId>> {
+    let found: Vec<Option<FieldId>> = names.iter().map(|name| named(schema, name, lacks)).collect();
+    let mut columns: Vec<FieldId> = found.into_iter().collect::<Option<_>>()?;
+    columns.sort_unstable();
+    columns.dedup();
+    Some(columns)
+}

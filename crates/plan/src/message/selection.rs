@@ -1,0 +1,78 @@
+//! HAVING, ORDER BY and LIMIT … ROWS as they are sent: expressions over the columns of a pipeline's results.
+
+use tuple::Field;
+
+use super::computed::{computed, read_computed};
+use super::expression::{condition, read_condition};
+use super::form;
+use super::places::{Names, Places};
+use super::refused::Lacks;
+use super::words::Word;
+use crate::dataflow::{Direction, Pipeline, Selection, SortKey};
+use crate::expr::Column;
+use crate::result;
+
+/// Most keys of an order of results.
+const KEYS_MAX: usize = 4096;
+
+/// The selection of a pipeline as it is sent; `None`: everything is shown.
+pub fn selection(pipeline: &Pipeline) -> Option<form::Selection> {
+    let of = &pipeline.selection;
+    if *of == Selection::default() {
+        return None;
+    }
+    let shown = result::shown(pipeline);
+    let names = Names::Result(&shown);
+    let key = |key: &SortKey| form::SortKey {
+        column: Some(names.sent(key.column)),
+        direction: key.direction.word().to_owned(),
+    };
+    Some(form::Selection {
+        computed: computed(&of.computed, names),
+        having: of.having.as_ref().map(|having| condition(having, names)),
+        order_by: of.order_by.iter().map(key).collect(),
+        rows_max: of.rows_max.map(|max| max as u64),
+    })
+}
+
+/// A selection that was sent, of the pipeline that has been read but for it; `field` says what is known of a column of the dataflow.
+pub fn read_selection(
+    sent: &form::Selection,
+    pipeline: &Pipeline,
+    field: &dyn Fn(Column) -> Option<Field>,
+    lacks: &mut Lacks,
+) -> Option<Selection> {
+    let shown = result::shown(pipeline);
+    let places = Places::Result(&shown);
+    let computed = read_computed(&sent.computed, places, &|column| grouped(pipeline, field, column), lacks);
+    let having = match &sent.having {
+        Some(having) => read_condition(having, places, lacks).map(Some),
+        None => Some(None),
+    };
+    lacks.at_most("keys of an order", sent.order_by.len(), KEYS_MAX)?;
+    let order_by: Vec<Option<SortKey>> =
+        sent.order_by.iter().map(|key| read_key(key, places, lacks)).collect();
+    let rows_max = match sent.rows_max.map(usize::try_from).transpose() {
+        Ok(max) => max,
+        Err(_) => return lacks.malformed("a number of rows"),
+    };
+    Some(Selection {
+        computed: computed?,
+        having: having?,
+        order_by: order_by.into_iter().collect::<Option<_>>()?,
+        rows_max,
+    })
+}
+
+/// What is known of a column of a result: those of the group are as their inputs say.
+fn grouped(pipeline: &Pipeline, field: &dyn Fn(Column) -> Option<Field>, column: Column) -> Option<Field> {
+    match result::shown(pipeline).get(usize::from(column.field.0))? {
+        result::Shown::Group(place) => field(pipeline.group.get(*place)?.column),
+        _ => None,
+    }
+}
+
+fn read_key(sent: &form::SortKey, places: Places<'_>, lacks: &mut Lacks) -> Option<SortKey> {
+    let direction = Direction::read(&sent.direction, lacks);
+    Some(SortKey { column: places.read(sent.column.as_ref(), lacks)?, direction: direction? })
+}
