@@ -117,6 +117,20 @@ impl<'a> ColumnView<'a> {
     }
 }
 
+/// As [`ColumnView::hash_into`] does it with the value of one row.
+#[must_use]
+pub fn hash_scalar(scalar: &Scalar<'_>, hash: u64) -> u64 {
+    match scalar {
+        Scalar::Null => mix(!hash),
+        Scalar::Bool(v) => mix(hash ^ u64::from(*v)),
+        Scalar::U64(v) => mix(hash ^ v),
+        Scalar::I64(v) => mix(hash ^ *v as u64),
+        Scalar::F64(v) => mix(hash ^ (v + 0.0).to_bits()),
+        Scalar::Text(v) | Scalar::Hashes(v) => xxh3_64_with_seed(v, hash),
+        Scalar::Ip(v) => hash_ip(v, hash),
+    }
+}
+
 /// The addresses that lie one after another in `bytes`.
 fn addresses(bytes: &[u8]) -> &[[u8; 16]] {
     bytes.as_chunks().0

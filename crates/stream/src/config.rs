@@ -110,22 +110,31 @@ pub struct Counters {
 impl Counters {
     /// Adds another engine's counters.
     pub fn add(&mut self, other: &Counters) {
-        self.tuples_in += other.tuples_in;
-        self.tuples_filtered += other.tuples_filtered;
-        self.tuples_joined += other.tuples_joined;
-        self.tuples_null_value += other.tuples_null_value;
-        self.tuples_late += other.tuples_late;
-        self.groups_overflowed += other.groups_overflowed;
-        self.windows_forced += other.windows_forced;
-        self.empty_windows_skipped += other.empty_windows_skipped;
-        self.sketches_coarsened += other.sketches_coarsened;
-        self.rates_merged += other.rates_merged;
-        self.sums_saturated += other.sums_saturated;
-        self.rows_filtered += other.rows_filtered;
-        self.rows_beyond_limit += other.rows_beyond_limit;
-        self.join_dropped += other.join_dropped;
-        self.positions_forgotten += other.positions_forgotten;
-        self.blocks_skipped += other.blocks_skipped;
-        self.join_expired += other.join_expired;
+        let mut other = *other;
+        let pairs = self.named().into_iter().zip(other.named());
+        pairs.for_each(|((_, mine), (_, theirs))| *mine = mine.saturating_add(*theirs));
+    }
+
+    /// All of them with their names.
+    pub(crate) fn named(&mut self) -> [(&'static str, &mut u64); 17] {
+        [
+            ("tuples_in", &mut self.tuples_in),
+            ("tuples_filtered", &mut self.tuples_filtered),
+            ("tuples_joined", &mut self.tuples_joined),
+            ("tuples_null_value", &mut self.tuples_null_value),
+            ("tuples_late", &mut self.tuples_late),
+            ("groups_overflowed", &mut self.groups_overflowed),
+            ("windows_forced", &mut self.windows_forced),
+            ("empty_windows_skipped", &mut self.empty_windows_skipped),
+            ("sketches_coarsened", &mut self.sketches_coarsened),
+            ("rates_merged", &mut self.rates_merged),
+            ("sums_saturated", &mut self.sums_saturated),
+            ("rows_filtered", &mut self.rows_filtered),
+            ("rows_beyond_limit", &mut self.rows_beyond_limit),
+            ("join_dropped", &mut self.join_dropped),
+            ("positions_forgotten", &mut self.positions_forgotten),
+            ("blocks_skipped", &mut self.blocks_skipped),
+            ("join_expired", &mut self.join_expired),
+        ]
     }
 }

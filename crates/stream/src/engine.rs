@@ -19,6 +19,7 @@ use crate::ops::expr::Computer;
 use crate::ops::filter::Filter;
 use crate::ops::join::Join;
 use crate::ops::take::take;
+use crate::partial::{Malformed, Partial};
 use crate::rows::Rows;
 use crate::work::{Share, Work};
 
@@ -62,13 +63,6 @@ struct Computing {
     before: Vec<usize>,
     /// Those that only others read: of tuples that have passed.
     after: Vec<usize>,
-}
-
-/// What a worker's engine gives to the one that collects: parts of windows, by pipeline.
-#[derive(Debug)]
-pub struct Partial {
-    shares: Vec<Share>,
-    counters: Counters,
 }
 
 /// Some rows of a result.
@@ -251,8 +245,7 @@ impl Engine {
             join.advance(watermark_ns);
         }
         let shares: Vec<Share> = self.rest.pipelines.iter_mut().map(|p| p.detach(watermark_ns)).collect();
-        let is_empty = shares.iter().all(Share::is_empty);
-        (!is_empty).then_some(Partial { shares, counters: Counters::default() })
+        Some(Partial::of(shares)).filter(|partial| !partial.is_empty())
     }
 
     /// What a worker has of windows that were closed early for want of room, if it takes more than `bytes`.
@@ -262,10 +255,7 @@ impl Engine {
     pub fn detach_early(&mut self, bytes: usize) -> Option<Partial> {
         assert!(self.rest.is_worker, "only a worker detaches");
         let waiting: usize = self.rest.pipelines.iter().map(Work::over_bytes).sum();
-        (waiting > bytes).then(|| {
-            let shares = self.rest.pipelines.iter_mut().map(Work::give).collect();
-            Partial { shares, counters: Counters::default() }
-        })
+        (waiting > bytes).then(|| Partial::of(self.rest.pipelines.iter_mut().map(Work::give).collect()))
     }
 
     /// Nothing comes to this worker any more: all that it has leaves, and its counters go along. Tuples that wait in
@@ -286,11 +276,7 @@ impl Engine {
     #[must_use]
     pub fn peek(&self, bytes_max: usize) -> Option<Partial> {
         let bytes: usize = self.rest.pipelines.iter().map(Work::open_bytes).sum();
-        let peek = || {
-            let shares = self.rest.pipelines.iter().map(Work::peek).collect();
-            Partial { shares, counters: Counters::default() }
-        };
-        (bytes <= bytes_max).then(peek)
+        (bytes <= bytes_max).then(|| Partial::of(self.rest.pipelines.iter().map(Work::peek).collect()))
     }
 
     /// What windows that are still open hold so far, `peeks` being what workers had of them when they last detached. It
@@ -311,6 +297,15 @@ impl Engine {
         for (mine, share) in self.rest.pipelines.iter_mut().zip(partial.shares) {
             mine.attach(share, counters);
         }
+    }
+
+    /// What [`Partial::encode`] wrote, wherever that was: of an engine of the same dataflow and configuration, whose seed may be
+    /// another. Bytes that anybody sent do no harm: what they can say is said, in numbers that may be false, or they are refused.
+    ///
+    /// # Errors
+    /// Where they are cut off, of another version or dataflow, say what cannot be or would take too much memory.
+    pub fn decode_partial(&self, bytes: &[u8]) -> Result<Partial, Malformed> {
+        Partial::decode(bytes, &self.rest.pipelines)
     }
 
     /// What became of the tuples so far.
@@ -356,14 +351,6 @@ impl Engine {
 /// How far behind the watermark windows of a pipeline may begin that have not been emitted.
 fn reach_ns(pipeline: &Pipeline) -> i64 {
     pipeline.window.map_or(0, |w| w.size_ns.saturating_add(w.lateness_ns.max(0)))
-}
-
-impl Partial {
-    /// Memory that it takes, about.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.shares.iter().map(Share::bytes).sum()
-    }
 }
 
 impl AfterJoin {

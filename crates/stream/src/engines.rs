@@ -5,8 +5,10 @@ use plan::Dataflow;
 use tuple::Batch;
 
 use crate::config::{Config, Counters};
-use crate::engine::{Engine, Output, Partial, TakeOutput};
+use crate::engine::{Engine, Output, TakeOutput};
 use crate::losses::Stretch;
+use crate::partial::bytes::{Reader, put_bytes, put_len};
+use crate::partial::{Malformed, Partial};
 
 /// See the module's text. Its functions are those of [`Engine`].
 pub struct Engines(Vec<Part>);
@@ -131,6 +133,23 @@ impl Engines {
         }
     }
 
+    /// As [`Engine::decode_partial`], of what [`Partials::encode`] wrote.
+    ///
+    /// # Errors
+    /// Where the partial result of any engine is refused.
+    pub fn decode_partials(&self, bytes: &[u8]) -> Result<Partials, Malformed> {
+        let mut from = Reader::new(bytes);
+        if from.len()? != self.0.len() {
+            return Err(Malformed::OtherDataflow("the number of dataflows"));
+        }
+        let decode = |part: &Part| match from.flag()? {
+            true => part.engine.decode_partial(from.bytes()?).map(Some),
+            false => Ok(None),
+        };
+        let partials = self.0.iter().map(decode).collect::<Result<_, _>>()?;
+        if from.left() > 0 { Err(Malformed::Invalid("more bytes")) } else { Ok(Partials(partials)) }
+    }
+
     /// As [`Engine::counters`], of all together.
     #[must_use]
     pub fn counters(&self) -> Counters {
@@ -156,6 +175,18 @@ impl Partials {
     fn of(partials: impl Iterator<Item = Option<Partial>>) -> Option<Partials> {
         let partials: Vec<_> = partials.collect();
         partials.iter().any(Option::is_some).then_some(Partials(partials))
+    }
+
+    /// How many there are; of each 1 and the length and bytes of [`Partial::encode`], or 0.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_len(&mut out, self.0.len());
+        for partial in &self.0 {
+            out.push(u8::from(partial.is_some()));
+            partial.iter().for_each(|partial| put_bytes(&mut out, &partial.encode()));
+        }
+        out
     }
 
     /// As [`Partial::bytes`].

@@ -3,6 +3,8 @@
 //! Room is shared by the panes of a pipeline. A group that finds none goes into the pane's pool or, in a ranking by a
 //! total, takes the place of the lightest group (Space-Saving). Groups that are listed stay exact in the first case.
 
+mod form;
+
 use std::cmp::Reverse;
 use std::ops::Range;
 
@@ -12,6 +14,8 @@ use crate::ops::group_by::{KeyColumns, KeyTable, NO_GROUP, RowKeys};
 use crate::rows::{Cells, Rows, each};
 use crate::scalar::Scalar;
 use crate::sketch::SpaceSaving;
+
+pub use form::{Expected, TUPLES_MAX};
 
 /// The coarsest level of sketches.
 pub const LEVEL_MAX: u8 = 4;
@@ -674,10 +678,11 @@ impl Pane {
                 let floor = least(pane);
                 for (to, g) in map.iter().map(|to| *to as usize).zip(0..) {
                     let (weight, error) = pane.weight_and_error(g, layout);
-                    weights[to] = (weights[to] - floor).saturating_add(weight);
-                    errors[to] = (errors[to] - floor).saturating_add(error);
+                    weights[to] = weights[to].saturating_sub(floor).saturating_add(weight);
+                    errors[to] = errors[to].saturating_sub(floor).saturating_add(error);
                 }
-                negative += pane.saving.as_ref().map_or(0, SpaceSaving::negative);
+                let theirs = pane.saving.as_ref().map_or(0, SpaceSaving::negative);
+                negative = negative.saturating_add(theirs);
             }
             self.saving = Some(SpaceSaving::from_parts(weights, errors, negative));
         }

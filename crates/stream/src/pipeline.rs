@@ -3,6 +3,7 @@
 //! A window is emitted once, when the watermark has passed its end by the lateness, and windows without a tuple are
 //! never looked at: a jump of the clock costs what is open, not what was skipped.
 
+mod form;
 mod open;
 
 use std::borrow::Cow;
@@ -28,12 +29,16 @@ use crate::window::Windows;
 /// Panes that leave a worker's pipeline for the one that collects, by their numbers.
 pub type Share = Vec<(i64, Pane)>;
 
+pub use form::encode;
+
 /// Panes that are open, and the results that are not full batches yet.
 pub struct Running {
     layout: Layout,
     windows: Option<Windows>,
     lateness_ns: i64,
     group: Vec<FieldId>,
+    /// Their types.
+    key_types: Vec<DataType>,
     values: Vec<FieldId>,
     value_required: bool,
     /// Where tuples say at what rate their flows were sampled.
@@ -102,6 +107,7 @@ impl Running {
             windows: pipeline.window.as_ref().map(Windows::new),
             lateness_ns: pipeline.window.map_or(0, |w| w.lateness_ns.max(0)),
             group: pipeline.group.iter().map(|g| place(g.column)).collect(),
+            key_types: pipeline.group.iter().map(|g| input(g.column).data_type).collect(),
             values,
             value_required: pipeline.value_required,
             needs_time: pipeline.window.is_some()

@@ -50,6 +50,12 @@ impl Windows {
         pane
     }
 
+    /// Whether any time is in a pane.
+    #[must_use]
+    pub fn has_pane(&self, pane: i64) -> bool {
+        (self.pane(i64::MIN)..=self.pane(i64::MAX)).contains(&pane)
+    }
+
     /// The first window that a pane is part of.
     #[must_use]
     pub fn first_of(&self, pane: i64) -> i128 {

@@ -7,9 +7,15 @@ use tuple::{Batch, FieldId, Schema};
 
 use crate::config::{Config, Counters};
 use crate::losses::SharedLosses;
+use crate::partial::bytes::{Malformed, Reader};
 use crate::pipeline::{self, Running};
 use crate::profile::{self, Profiling};
 use crate::rows::Rows;
+
+/// What an encoded share begins with.
+const GROUPS: u8 = 0;
+/// The other.
+const PROFILE: u8 = 1;
 
 /// Either of them.
 pub enum Work {
@@ -35,6 +41,20 @@ impl Share {
         match self {
             Share::Groups(panes) => panes.iter().map(|(_, pane)| pane.bytes()).sum(),
             Share::Profile(parts) => parts.iter().map(|(_, part)| part.bytes()).sum(),
+        }
+    }
+
+    /// See `partial`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Share::Groups(panes) => {
+                out.push(GROUPS);
+                pipeline::encode(panes, out);
+            }
+            Share::Profile(parts) => {
+                out.push(PROFILE);
+                profile::encode(parts, out);
+            }
         }
     }
 
@@ -225,6 +245,15 @@ impl Work {
             (Work::Groups(running), Share::Groups(panes)) => running.attach(panes, counters),
             (Work::Profile(profiling), Share::Profile(parts)) => profiling.attach(parts, counters),
             _ => unreachable!("workers run the same dataflow"),
+        }
+    }
+
+    /// What a worker of the same processor encoded.
+    pub fn decode(&self, from: &mut Reader<'_>) -> Result<Share, Malformed> {
+        match (self, from.byte()?) {
+            (Work::Groups(running), GROUPS) => running.decode(from).map(Share::Groups),
+            (Work::Profile(profiling), PROFILE) => profiling.decode(from).map(Share::Profile),
+            _ => Err(Malformed::OtherDataflow("the kind of a pipeline")),
         }
     }
 }

@@ -10,7 +10,7 @@ use plan::{Column, Compare, Dataflow, Input, Literal, Pipeline, Predicate, Profi
 use proptest::prelude::*;
 use stream::{Config, Counters, Engine, Output};
 use tuple::{Batch, FieldId, Schema, TupleWriter, common};
-use tuples::{Plain, column, pipeline, rows_of};
+use tuples::{Plain, Way, column, pipeline, rows_of};
 
 tuple::fields! {
     PROCEDURE: Text, None, "procedure", "";
@@ -177,18 +177,31 @@ fn alone(
 
 /// Several workers, each with its flows, and one that collects.
 fn together(flow: &Dataflow, config: &Config, ops: &[Op], chunk: usize, workers: u64) -> Vec<Output> {
-    let mut all: Vec<Engine> = (0..workers).map(|_| Engine::worker(flow, config.clone())).collect();
+    let out = brought(flow, config, ops, chunk, (workers, Way::Attached));
+    let sent = brought(flow, config, ops, chunk, (workers, Way::Sent));
+    assert_eq!(rows_of(&sent, Some(0)), rows_of(&out, Some(0)));
+    out
+}
+
+fn brought(
+    flow: &Dataflow,
+    config: &Config,
+    ops: &[Op],
+    chunk: usize,
+    (workers, way): (u64, Way),
+) -> Vec<Output> {
+    let mut all: Vec<Engine> = (0..workers).map(|n| Engine::worker(flow, way.config(config, n))).collect();
     let (mut collector, mut out) = (Engine::new(flow, config.clone()), Vec::new());
     for ops in ops.chunks(chunk) {
         let watermark = ops.last().map_or(0, |op| op.ts);
         for (worker, n) in all.iter_mut().zip(0..) {
             let mine: Vec<Op> = ops.iter().filter(|op| op.flow % workers == n).cloned().collect();
             worker.push(0, &batch(&mine, None), &mut out);
-            worker.detach(watermark).into_iter().for_each(|part| collector.attach(part));
+            worker.detach(watermark).into_iter().for_each(|part| way.bring(part, &mut collector));
         }
         collector.advance(watermark, &mut out);
     }
-    all.iter_mut().for_each(|worker| collector.attach(worker.detach_all()));
+    all.iter_mut().for_each(|worker| way.bring(worker.detach_all(), &mut collector));
     collector.finish(&mut out);
     assert_eq!(collector.counters().tuples_late, 0);
     out

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use stream::{Config, Counters, Engine};
 use tuple::{DataType, FieldId};
 use tuples::{
-    DELTA, IP, N, OK, PATH, Plain, RATIO, Row, batch_of, column, dataflow, pipeline, plain, rows_of, run,
+    DELTA, IP, N, OK, PATH, Plain, RATIO, Row, Way, batch_of, column, dataflow, pipeline, plain, rows_of, run,
 };
 
 // ---- the slow engine ----
@@ -309,7 +309,9 @@ fn check(p: &Pipeline, steps: &[Step]) {
     engine.finish(&mut out);
     let got = rows_of(&out, Some(0));
     assert_eq!(got.len(), expected.len(), "{p:?}\ngot {got:?}\nexpected {expected:?}");
-    let (by_workers, counters) = by_workers(&flow, steps);
+    let sent = by_workers(&flow, steps, Way::Sent);
+    let (by_workers, counters) = by_workers(&flow, steps, Way::Attached);
+    assert_eq!(sent, (by_workers.clone(), counters), "{p:?}");
     let is_of = |c: &Aggregated, field| p.values.get(c.value).is_some_and(|v| v.column.field == field);
     if p.aggregates.iter().any(|c| c.aggregate == Aggregate::Stddev && is_of(c, RATIO)) {
         assert_eq!(by_workers.len(), got.len());
@@ -335,8 +337,8 @@ fn check(p: &Pipeline, steps: &[Step]) {
 }
 
 /// The same steps on three workers, whose parts are attached in ever another order.
-fn by_workers(flow: &Dataflow, steps: &[Step]) -> (Vec<Vec<Plain>>, Counters) {
-    let mut workers = [(); 3].map(|()| Engine::worker(flow, Config::default()));
+fn by_workers(flow: &Dataflow, steps: &[Step], way: Way) -> (Vec<Vec<Plain>>, Counters) {
+    let mut workers = [0, 1, 2].map(|w| Engine::worker(flow, way.config(&Config::default(), w)));
     let (mut engine, mut out) = (Engine::new(flow, Config::default()), Vec::new());
     for (i, step) in steps.iter().enumerate() {
         match step {
@@ -348,13 +350,14 @@ fn by_workers(flow: &Dataflow, steps: &[Step]) -> (Vec<Vec<Plain>>, Counters) {
             }
             Step::Advance(watermark) => {
                 workers.rotate_left(i % 3);
-                workers.iter_mut().filter_map(|w| w.detach(*watermark)).for_each(|part| engine.attach(part));
+                let parts = workers.iter_mut().filter_map(|w| w.detach(*watermark));
+                parts.for_each(|part| way.bring(part, &mut engine));
                 workers.rotate_right(i % 3);
                 engine.advance(*watermark, &mut out);
             }
         }
     }
-    workers.iter_mut().rev().for_each(|w| engine.attach(w.detach_all()));
+    workers.iter_mut().rev().for_each(|w| way.bring(w.detach_all(), &mut engine));
     engine.finish(&mut out);
     (rows_of(&out, Some(0)), engine.counters())
 }

@@ -17,6 +17,7 @@ use crate::ops::quantile::Histograms;
 use crate::ops::spread::{IntegerSpreads, Spreads};
 use crate::ops::success::Shares;
 use crate::ops::sum::{IntegerSums, RealSums};
+use crate::partial::bytes::{Malformed, Reader, put_bits, put_len};
 use crate::rows::{Cells, Rows};
 
 /// State by cell.
@@ -29,6 +30,12 @@ pub trait Accumulator {
     fn reset(&mut self, cell: usize);
     /// Takes over the other's cell; returns by how many bytes of heap it grew.
     fn merge(&mut self, cell: usize, from: &Self, other: usize) -> usize;
+    /// Whether nothing came to a cell.
+    fn is_empty(&self, cell: usize) -> bool;
+    /// Appends these cells, in the form for other machines.
+    fn write(&self, cells: &[usize], out: &mut Vec<u8>);
+    /// Reads what was written of these cells, which are empty; no more than `tuples` came to any.
+    fn read(&mut self, cells: &[usize], tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed>;
 }
 
 /// The accumulators of a pipeline.
@@ -269,11 +276,49 @@ impl Accumulators {
     /// Memory without that of sketches, about: vectors have room to grow.
     #[must_use]
     pub fn cell_bytes(&self) -> usize {
+        self.bytes_of(self.cells)
+    }
+
+    fn bytes_of(&self, cells: usize) -> usize {
         fn of<A: Accumulator>(_: &A) -> usize {
             A::CELL_BYTES
         }
         let of_cell: usize = self.states.iter().map(|state| each_kind!(state, s => of(s))).sum();
-        self.cells.next_power_of_two().max(4) * of_cell + self.states.len() * size_of::<State>()
+        cells.next_power_of_two().max(4).saturating_mul(of_cell) + self.states.len() * size_of::<State>()
+    }
+
+    /// How many cells; which of them are not empty, as 0 for all or 1 and bits; then by accumulator a byte for its kind and those cells.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let is_used = |cell: usize| self.states.iter().any(|state| !each_kind!(state, s => s.is_empty(cell)));
+        let used: Vec<usize> = (0..self.cells).filter(|cell| is_used(*cell)).collect();
+        put_len(out, self.cells);
+        out.push(u8::from(used.len() < self.cells));
+        if used.len() < self.cells {
+            let mut rest = used.iter().copied().peekable();
+            put_bits(out, (0..self.cells).map(|cell| rest.next_if_eq(&cell).is_some()));
+        }
+        for state in &self.states {
+            out.push(state.kind());
+            each_kind!(state, s => s.write(&used, out));
+        }
+    }
+
+    /// What was written of so many cells; these have none yet.
+    pub fn read(&mut self, cells: usize, tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed> {
+        if from.number()? != cells as u64 {
+            return Err(Malformed::OtherDataflow("the number of replicates"));
+        }
+        from.spend(self.bytes_of(cells))?;
+        let some = if from.flag()? { Some(from.bits(cells)?) } else { None };
+        let used: Vec<usize> = (0..cells).filter(|cell| some.is_none_or(|bits| bits.get(*cell))).collect();
+        self.resize(cells);
+        for state in &mut self.states {
+            if from.byte()? != state.kind() {
+                return Err(Malformed::OtherDataflow("what is computed"));
+            }
+            each_kind!(state, s => s.read(&used, tuples, from))?;
+        }
+        Ok(())
     }
 
     /// Bytes of sketches on the heap.
@@ -298,6 +343,23 @@ impl State {
             all.merge(0, self, cell);
         });
         all
+    }
+
+    /// What an encoded one begins with.
+    fn kind(&self) -> u8 {
+        match self {
+            State::Count(_) => 1,
+            State::IntegerSum(_) => 2,
+            State::RealSum(_) => 3,
+            State::MinMaxU64(_) => 4,
+            State::MinMaxI64(_) => 5,
+            State::MinMaxF64(_) => 6,
+            State::IntegerSpread(_) => 7,
+            State::Spread(_) => 8,
+            State::Histogram(_) => 9,
+            State::Distinct(..) => 10,
+            State::Outcome(..) => 11,
+        }
     }
 
     fn clone_empty(&self) -> State {

@@ -1,6 +1,7 @@
 //! Counts tuples, whether their value is null or not.
 
 use crate::ops::aggregate::Accumulator;
+use crate::partial::bytes::{Malformed, Reader, put};
 use crate::rows::{Cells, Rows};
 
 /// Tuples by cell.
@@ -37,5 +38,21 @@ impl Accumulator for Counts {
     fn merge(&mut self, cell: usize, from: &Counts, other: usize) -> usize {
         self.0[cell] += from.0[other];
         0
+    }
+
+    fn is_empty(&self, cell: usize) -> bool {
+        self.0[cell] == 0
+    }
+
+    /// A number each.
+    fn write(&self, cells: &[usize], out: &mut Vec<u8>) {
+        cells.iter().for_each(|cell| put(out, self.0[*cell]));
+    }
+
+    fn read(&mut self, cells: &[usize], tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed> {
+        for cell in cells {
+            self.0[*cell] = from.up_to(tuples, "a count")?;
+        }
+        Ok(())
     }
 }

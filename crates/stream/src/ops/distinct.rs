@@ -7,6 +7,7 @@ use arrow_buffer::NullBuffer;
 use hashbrown::HashTable;
 
 use crate::ops::aggregate::Accumulator;
+use crate::partial::bytes::{Malformed, Reader, put_len};
 use crate::rows::{Cells, Rows, each_valid};
 use crate::sketch::HyperLogLog;
 
@@ -96,6 +97,21 @@ impl Accumulator for DistinctSets {
     fn merge(&mut self, cell: usize, from: &DistinctSets, other: usize) -> usize {
         self.sets[cell].merge(&from.sets[other], self.exact_max, self.precision)
     }
+
+    fn is_empty(&self, cell: usize) -> bool {
+        matches!(&self.sets[cell], DistinctSet::Exact(set) if set.is_empty())
+    }
+
+    fn write(&self, cells: &[usize], out: &mut Vec<u8>) {
+        cells.iter().for_each(|cell| self.sets[*cell].write(out));
+    }
+
+    fn read(&mut self, cells: &[usize], _tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed> {
+        for cell in cells {
+            self.sets[*cell] = DistinctSet::read(self.exact_max, self.precision, from)?;
+        }
+        Ok(())
+    }
 }
 
 impl Default for DistinctSet {
@@ -168,5 +184,43 @@ impl DistinctSet {
             DistinctSet::Exact(set) => set.allocation_size(),
             DistinctSet::Estimated(sketch) => sketch.bytes(),
         }
+    }
+
+    /// 0 and the list of hashes, ascending, eight bytes each; or 1 and the sketch.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            DistinctSet::Exact(set) => {
+                let mut hashes: Vec<u64> = set.iter().copied().collect();
+                hashes.sort_unstable();
+                out.push(0);
+                put_len(out, hashes.len());
+                hashes.iter().for_each(|hash| out.extend_from_slice(&hash.to_le_bytes()));
+            }
+            DistinctSet::Estimated(sketch) => {
+                out.push(1);
+                sketch.write(out);
+            }
+        }
+    }
+
+    /// What was written; of more hashes than may be held exactly it is a sketch.
+    pub fn read(exact_max: usize, precision: u8, from: &mut Reader<'_>) -> Result<DistinctSet, Malformed> {
+        if from.flag()? {
+            return HyperLogLog::read(PRECISION, from).map(DistinctSet::Estimated);
+        }
+        let n = from.len()?;
+        let hashes = from.take(n.saturating_mul(8))?.as_chunks().0;
+        if !hashes.is_sorted_by(|a, b| u64::from_le_bytes(*a) < u64::from_le_bytes(*b)) {
+            return Err(Malformed::Invalid("a set"));
+        }
+        from.spend(if n > exact_max { 1 << precision } else { n * 16 })?;
+        let mut set = match n > exact_max {
+            true => DistinctSet::Estimated(HyperLogLog::new(precision)),
+            false => DistinctSet::default(),
+        };
+        for hash in hashes {
+            set.add(u64::from_le_bytes(*hash), exact_max, precision);
+        }
+        Ok(set)
     }
 }

@@ -285,6 +285,12 @@ fn group_in(slot: u64) -> u32 {
     ((slot & (SHORT - 1)) as u32).wrapping_sub(1)
 }
 
+/// The hash of a key: as [`RowKeys::finish_hashes`] makes it of that of its values.
+#[must_use]
+pub fn finish_hash(key: &[u8], hash: u64) -> u64 {
+    short(key).map_or(hash, |key| u64::from(key) << 32 | u64::from(hash as u32))
+}
+
 /// An encoded key that is short.
 fn short(key: &[u8]) -> Option<u32> {
     let (scalar, rest) = Scalar::decode(key)?;

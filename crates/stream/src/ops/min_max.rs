@@ -2,6 +2,7 @@
 
 use crate::column::{ColumnView, Values};
 use crate::ops::aggregate::Accumulator;
+use crate::partial::bytes::{Malformed, Reader, put, put_bits, put_real, put_signed};
 use crate::rows::{Cells, Rows, each_valid};
 
 /// Which end.
@@ -30,6 +31,10 @@ pub trait Ordered: Copy + PartialOrd {
     const LARGEST: Self;
     /// The values of a column of this type.
     fn of(values: Values<'_>) -> Option<&[Self]>;
+    /// Appends the bytes of a value.
+    fn write(self, out: &mut Vec<u8>);
+    /// Reads them again.
+    fn read(from: &mut Reader<'_>) -> Result<Self, Malformed>;
 }
 
 impl<T: Ordered> MinMax<T> {
@@ -90,6 +95,24 @@ impl<T: Ordered> Accumulator for MinMax<T> {
         self.is_known[cell] |= from.is_known[other];
         0
     }
+
+    fn is_empty(&self, cell: usize) -> bool {
+        !self.is_known[cell]
+    }
+
+    /// Which of them have a value (bits), then the values.
+    fn write(&self, cells: &[usize], out: &mut Vec<u8>) {
+        put_bits(out, cells.iter().map(|cell| self.is_known[*cell]));
+        cells.iter().filter_map(|cell| self.value(*cell)).for_each(|value| value.write(out));
+    }
+
+    fn read(&mut self, cells: &[usize], _tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed> {
+        let is_known = from.bits(cells.len())?;
+        for (_, &cell) in cells.iter().enumerate().filter(|(place, _)| is_known.get(*place)) {
+            (self.values[cell], self.is_known[cell]) = (T::read(from)?, true);
+        }
+        Ok(())
+    }
 }
 
 impl Ordered for u64 {
@@ -98,6 +121,14 @@ impl Ordered for u64 {
 
     fn of(values: Values<'_>) -> Option<&[u64]> {
         if let Values::U64(v) = values { Some(v) } else { None }
+    }
+
+    fn write(self, out: &mut Vec<u8>) {
+        put(out, self);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<u64, Malformed> {
+        from.number()
     }
 }
 
@@ -108,6 +139,14 @@ impl Ordered for i64 {
     fn of(values: Values<'_>) -> Option<&[i64]> {
         if let Values::I64(v) = values { Some(v) } else { None }
     }
+
+    fn write(self, out: &mut Vec<u8>) {
+        put_signed(out, self);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<i64, Malformed> {
+        from.signed()
+    }
 }
 
 impl Ordered for f64 {
@@ -116,6 +155,14 @@ impl Ordered for f64 {
 
     fn of(values: Values<'_>) -> Option<&[f64]> {
         if let Values::F64(v) = values { Some(v) } else { None }
+    }
+
+    fn write(self, out: &mut Vec<u8>) {
+        put_real(out, self);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<f64, Malformed> {
+        Some(from.real()?).filter(|v| !v.is_nan()).ok_or(Malformed::Invalid("a value"))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::column::{ColumnView, Values};
 use crate::ops::aggregate::Accumulator;
+use crate::partial::bytes::{Malformed, Reader};
 use crate::rows::{Cells, Rows, each_valid};
 use crate::sketch::LogHistogram;
 use crate::sketch::log_histogram::{BITS, BITS_MIN};
@@ -78,5 +79,20 @@ impl Accumulator for Histograms {
 
     fn merge(&mut self, cell: usize, from: &Histograms, other: usize) -> usize {
         self.list[cell].merge(&from.list[other])
+    }
+
+    fn is_empty(&self, cell: usize) -> bool {
+        self.list[cell].n() == 0
+    }
+
+    fn write(&self, cells: &[usize], out: &mut Vec<u8>) {
+        cells.iter().for_each(|cell| self.list[*cell].write(out));
+    }
+
+    fn read(&mut self, cells: &[usize], tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed> {
+        for cell in cells {
+            self.list[*cell] = self.empty.read(tuples, from)?;
+        }
+        Ok(())
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::column::{ColumnView, Values};
 use crate::ops::aggregate::Accumulator;
+use crate::partial::bytes::{Malformed, Reader, put, put_real, put_signed};
 use crate::rows::{Cells, Rows, each_valid};
 
 /// Counts, sums and sums of squares of integers, by cell.
@@ -78,6 +79,32 @@ impl Accumulator for IntegerSpreads {
         mine.sum += theirs.sum;
         mine.squares = mine.squares.plus(theirs.squares);
         0
+    }
+
+    fn is_empty(&self, cell: usize) -> bool {
+        self.0[cell].n == 0
+    }
+
+    /// Of each the number of values, their sum and the lower and the higher part of the sum of their squares.
+    fn write(&self, cells: &[usize], out: &mut Vec<u8>) {
+        for Powers { n, sum, squares } in cells.iter().map(|cell| &self.0[*cell]) {
+            put(out, *n);
+            put_signed(out, *sum);
+            put(out, squares.low);
+            put(out, squares.high);
+        }
+    }
+
+    fn read(&mut self, cells: &[usize], tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed> {
+        for &cell in cells {
+            let (n, sum) = (from.up_to(tuples, "a count")?, from.wide_signed()?);
+            let squares = Wide { low: from.wide()?, high: from.number()? };
+            if sum.unsigned_abs() > u128::from(n) << 64 || squares.high > n {
+                return Err(Malformed::Invalid("a sum"));
+            }
+            self.0[cell] = Powers { n, sum, squares };
+        }
+        Ok(())
     }
 }
 
@@ -157,6 +184,27 @@ impl Accumulator for Spreads {
     fn merge(&mut self, cell: usize, from: &Spreads, other: usize) -> usize {
         self.0[cell].merge(&from.0[other]);
         0
+    }
+
+    fn is_empty(&self, cell: usize) -> bool {
+        self.0[cell].n == 0.0
+    }
+
+    /// Of each the number of values, their mean and the sum of the squared deviations.
+    fn write(&self, cells: &[usize], out: &mut Vec<u8>) {
+        for Moments { n, mean, squares } in cells.iter().map(|cell| &self.0[*cell]) {
+            put(out, *n as u64);
+            put_real(out, *mean);
+            put_real(out, *squares);
+        }
+    }
+
+    fn read(&mut self, cells: &[usize], tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed> {
+        for &cell in cells {
+            let n = from.up_to(tuples, "a count")? as f64;
+            self.0[cell] = Moments { n, mean: from.real()?, squares: from.real()? };
+        }
+        Ok(())
     }
 }
 

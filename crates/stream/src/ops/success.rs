@@ -2,6 +2,7 @@
 
 use crate::ops::aggregate::Accumulator;
 use crate::ops::filter::Truth;
+use crate::partial::bytes::{Malformed, Reader, put};
 use crate::rows::{Cells, Rows, each_valid};
 
 /// True and known outcomes by cell.
@@ -50,5 +51,25 @@ impl Accumulator for Shares {
         self.yes[cell] += from.yes[other];
         self.known[cell] += from.known[other];
         0
+    }
+
+    fn is_empty(&self, cell: usize) -> bool {
+        self.known[cell] == 0
+    }
+
+    /// Of each the known outcomes, then those that were true.
+    fn write(&self, cells: &[usize], out: &mut Vec<u8>) {
+        for cell in cells {
+            put(out, self.known[*cell]);
+            put(out, self.yes[*cell]);
+        }
+    }
+
+    fn read(&mut self, cells: &[usize], tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed> {
+        for &cell in cells {
+            self.known[cell] = from.up_to(tuples, "a count")?;
+            self.yes[cell] = from.up_to(self.known[cell], "a count")?;
+        }
+        Ok(())
     }
 }

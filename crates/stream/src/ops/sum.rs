@@ -3,6 +3,7 @@
 
 use crate::column::{ColumnView, Values};
 use crate::ops::aggregate::Accumulator;
+use crate::partial::bytes::{Malformed, Reader, put, put_real, put_signed};
 use crate::rows::{Cells, Rows, each_valid};
 
 /// Sums and counts of integers, by cell.
@@ -86,6 +87,29 @@ impl Accumulator for IntegerSums {
         self.0[cell].add(low, high, n);
         0
     }
+
+    fn is_empty(&self, cell: usize) -> bool {
+        self.0[cell].n == 0
+    }
+
+    /// Of each the number of values and their sum.
+    fn write(&self, cells: &[usize], out: &mut Vec<u8>) {
+        for &cell in cells {
+            put(out, self.n(cell));
+            put_signed(out, self.sum(cell));
+        }
+    }
+
+    fn read(&mut self, cells: &[usize], tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed> {
+        for &cell in cells {
+            let (n, sum) = (from.up_to(tuples, "a count")?, from.wide_signed()?);
+            if sum.unsigned_abs() > u128::from(n) << 64 {
+                return Err(Malformed::Invalid("a sum"));
+            }
+            self.0[cell] = IntegerSum { low: sum as u64, high: (sum >> 64) as i64, n };
+        }
+        Ok(())
+    }
 }
 
 impl RealSums {
@@ -128,6 +152,27 @@ impl Accumulator for RealSums {
         self.sums[cell].lost += from.sums[other].lost;
         self.n[cell] += from.n[other];
         0
+    }
+
+    fn is_empty(&self, cell: usize) -> bool {
+        self.n[cell] == 0
+    }
+
+    /// Of each the number of values, their sum and what rounding took from it.
+    fn write(&self, cells: &[usize], out: &mut Vec<u8>) {
+        for &cell in cells {
+            put(out, self.n[cell]);
+            put_real(out, self.sums[cell].sum);
+            put_real(out, self.sums[cell].lost);
+        }
+    }
+
+    fn read(&mut self, cells: &[usize], tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed> {
+        for &cell in cells {
+            self.n[cell] = from.up_to(tuples, "a count")?;
+            self.sums[cell] = Compensated { sum: from.real()?, lost: from.real()? };
+        }
+        Ok(())
     }
 }
 

@@ -1,16 +1,18 @@
 //! Keys with what was counted of each: all of them up to a number, then the heaviest (Space-Saving). A key that finds no
 //! place takes that of the lightest and inherits its weight; what else is counted of it begins anew.
 //!
-//! Keys are told apart by 64-bit hashes; the text is there to be shown, cut to [`NAME_BYTES`]. Merging follows Agarwal et
+//! Keys are told apart by 64-bit hashes of what they are, or of what is shown of long texts ([`name_of`]). Merging follows Agarwal et
 //! al. 2012, "Mergeable summaries": weights are never too low, and too high by at most the error.
 
 use std::cmp::Reverse;
 
 use hashbrown::HashTable;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use crate::config::RESULT_SEED;
 use crate::sketch::SpaceSaving;
 
-/// Bytes of a key's text that are kept.
+/// Most bytes of a key's text that are kept.
 pub const NAME_BYTES: usize = 256;
 
 /// What is counted of a key beside its weight.
@@ -104,8 +106,8 @@ impl<T: Counted> Heavy<T> {
                 Some(&place) => {
                     let (mine, my_error) = weights[place as usize];
                     weights[place as usize] = (
-                        (mine - their_floor).saturating_add(weight),
-                        (my_error - their_floor).saturating_add(error),
+                        mine.saturating_sub(their_floor).saturating_add(weight),
+                        my_error.saturating_sub(their_floor).saturating_add(error),
                     );
                     self.entries[place as usize].counted.merge(&theirs.counted);
                 }
@@ -121,8 +123,7 @@ impl<T: Counted> Heavy<T> {
     /// What a listed key weighs.
     #[must_use]
     pub fn weight_of(&self, hash: u64) -> Option<u128> {
-        let place = self.places.find(hash, |place| self.entries[*place as usize].hash == hash)?;
-        Some(self.weights.weight(*place))
+        self.place_of(hash).map(|place| self.weights.weight(place))
     }
 
     /// Whether keys lost their places: weights may be too high then, and keys may lack.
@@ -134,13 +135,54 @@ impl<T: Counted> Heavy<T> {
     /// The heaviest first; equal ones by their text.
     #[must_use]
     pub fn ranking(&self) -> Vec<Ranked<'_, T>> {
-        let mut all = Vec::with_capacity(self.entries.len());
-        for (Entry { name, counted, .. }, place) in self.entries.iter().zip(0..) {
-            let (weight, error) = (self.weights.weight(place), self.weights.error(place));
-            all.push(Ranked { name, weight, error, counted });
-        }
+        let mut all = self.in_order();
         all.sort_unstable_by_key(|ranked| (Reverse(ranked.weight), ranked.name));
         all
+    }
+
+    /// Every key in the order of their places.
+    #[must_use]
+    pub fn in_order(&self) -> Vec<Ranked<'_, T>> {
+        let weights = (0..).map(|place| (self.weights.weight(place), self.weights.error(place)));
+        let all = self.entries.iter().zip(weights);
+        all.map(|(Entry { name, counted, .. }, (weight, error))| Ranked { name, weight, error, counted })
+            .collect()
+    }
+
+    /// Most keys.
+    #[must_use]
+    pub fn max(&self) -> usize {
+        self.max
+    }
+
+    /// The place of a listed key.
+    #[must_use]
+    pub fn place_of(&self, hash: u64) -> Option<u32> {
+        self.places.find(hash, |place| self.entries[*place as usize].hash == hash).copied()
+    }
+
+    /// The hash of the key at a place.
+    #[must_use]
+    pub fn hash_at(&self, place: u64) -> Option<u64> {
+        self.entries.get(usize::try_from(place).ok()?).map(|entry| entry.hash)
+    }
+
+    /// Lists a key from elsewhere, whose weight [`Heavy::set_weights`] will say; false where there is one like it, or its text is
+    /// too long.
+    #[must_use]
+    pub fn enlist(&mut self, hash: u64, name: &str, counted: T) -> bool {
+        let is_new = self.place_of(hash).is_none() && name.len() <= NAME_BYTES;
+        if is_new {
+            self.list(Entry { hash, name: name.into(), counted });
+        }
+        is_new
+    }
+
+    /// Weights and errors of all keys.
+    pub fn set_weights(&mut self, weights: Vec<(u128, u128)>, is_overflowed: bool) {
+        let (weights, errors) = weights.into_iter().unzip();
+        self.weights = SpaceSaving::from_parts(weights, errors, 0);
+        self.overflowed = is_overflowed;
     }
 
     /// What is counted of each key.
@@ -213,14 +255,15 @@ impl<T: Counted> Heavy<T> {
     }
 }
 
-/// A key's text, cut where it is long.
+/// A key's text; of a long one the beginning and a hash of all of it, so that two that begin alike differ.
 #[must_use]
 pub fn name_of(text: &str) -> Box<str> {
     if text.len() <= NAME_BYTES {
         return text.into();
     }
-    let end = text.floor_char_boundary(NAME_BYTES);
-    format!("{}…", &text[..end]).into()
+    let hash = format!("…{:016x}", xxh3_64_with_seed(text.as_bytes(), RESULT_SEED));
+    let end = text.floor_char_boundary(NAME_BYTES - hash.len());
+    format!("{}{hash}", &text[..end]).into()
 }
 
 #[cfg(test)]
@@ -263,6 +306,9 @@ mod tests {
     fn long_names_are_cut_between_characters() {
         assert_eq!(&*name_of("a/b"), "a/b");
         let long = "ü".repeat(300);
-        assert_eq!(name_of(&long).len(), NAME_BYTES + '…'.len_utf8());
+        let name = name_of(&long);
+        assert!(name.len() <= NAME_BYTES && name.starts_with(&"ü".repeat(118)), "{name}");
+        assert_ne!(name, name_of(&format!("{long}x")));
+        assert_eq!(name_of(&name), name);
     }
 }

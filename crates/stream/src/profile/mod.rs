@@ -5,6 +5,7 @@
 //! An operation is compared with the one before on the same file *over the same connection*: so that the answer is the same
 //! for any number of workers, each of which has all tuples of a connection.
 
+mod form;
 mod heavy;
 mod part;
 mod positions;
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use plan::{Column, Pipeline};
-use tuple::{Batch, FieldId, Schema, common};
+use tuple::{Batch, DataType, FieldId, Schema, common};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::column::{ColumnView, Values, mix};
@@ -24,7 +25,7 @@ use crate::pane::WEIGHT_UNIT;
 use crate::rows::Rows;
 use crate::scalar::Scalar;
 use crate::window::Windows;
-use heavy::name_of;
+use heavy::{NAME_BYTES, name_of};
 use part::{Failed, Kind, One, Part, Pattern};
 use positions::Positions;
 use report::Report;
@@ -36,6 +37,8 @@ const KEY_BYTES: usize = 2048;
 /// What stands for an operation, a status or a key that is null.
 const UNKNOWN: &str = "(unknown)";
 
+pub use form::encode;
+
 /// Parts of windows that leave a worker's profile for the one that collects, by their numbers.
 pub type Share = Vec<(i64, Part)>;
 
@@ -45,6 +48,9 @@ pub struct Profiling {
     windows: Option<Windows>,
     lateness_ns: i64,
     near: u64,
+    /// Types of what is ranked.
+    object_type: DataType,
+    client_type: DataType,
     keys_max: usize,
     open_max: usize,
     config: Config,
@@ -100,6 +106,8 @@ struct Frame<'a> {
     object: Option<(ColumnView<'a>, Vec<u64>)>,
     client: (ColumnView<'a>, Vec<u64>),
     rates: Option<ColumnView<'a>>,
+    /// Of the hashes of keys.
+    seed: u64,
 }
 
 impl Profiling {
@@ -145,6 +153,8 @@ impl Profiling {
             windows,
             lateness_ns,
             near: profile.near,
+            object_type: profile.object.map_or(DataType::Text, |c| schema.field(place(c)).data_type),
+            client_type: schema.field(place(profile.client)).data_type,
             keys_max: pipeline.groups_max.min((config.window_bytes_max / 4 / KEY_BYTES).max(64)),
             open_max: config.panes_max.min(OPEN_MAX).max(needed),
             positions: Positions::new(config.positions_max),
@@ -173,8 +183,7 @@ impl Profiling {
         counters: &mut Counters,
         out: &mut dyn FnMut(Batch),
     ) {
-        // Keys are told apart by their hashes alone: a seed of zero would make those of addresses equal.
-        let frame = self.columns.frame(batch, rows, mix(self.config.seed));
+        let frame = self.columns.frame(batch, rows, self.key_seed());
         let times = ColumnView::of(batch, common::TS_END);
         let (Values::I64(ns), Values::U64(ids)) = (times.values, ColumnView::of(batch, common::ID).values)
         else {
@@ -285,6 +294,11 @@ impl Profiling {
         }
     }
 
+    /// Keys are told apart by their hashes alone: a seed of zero would make those of addresses equal.
+    fn key_seed(&self) -> u64 {
+        mix(self.config.seed)
+    }
+
     /// How an operation follows the one before on its file.
     fn follow(&mut self, flow: u64, one: &One<'_>) -> Option<Pattern> {
         let ((file, offset), size) = (one.place?, one.size?);
@@ -339,7 +353,18 @@ impl Columns {
             view(field).hash_into(rows, &mut hashes);
             (view(field), hashes)
         };
-        let (operation, operations) = hashed(self.operation, seed);
+        let key = |field| {
+            let (view, mut hashes) = hashed(field, seed);
+            if let Values::Text(texts) = view.values {
+                rows.each(|at, row| {
+                    if texts.value_length(row) as usize > NAME_BYTES {
+                        hashes[at] = name_hash(&name_of(text(view, row)), seed);
+                    }
+                });
+            }
+            (view, hashes)
+        };
+        let (operation, operations) = key(self.operation);
         Frame {
             operation,
             operations,
@@ -355,8 +380,9 @@ impl Columns {
             file: self.file.map(|field| hashed(field, RESULT_SEED)),
             aligned: self.aligned.map(view),
             checksums: self.checksums.map(view),
-            object: self.object.map(|field| hashed(field, seed)),
-            client: hashed(self.client, seed),
+            object: self.object.map(key),
+            client: key(self.client),
+            seed,
             rates: self.rates.map(view),
         }
     }
@@ -429,9 +455,8 @@ impl Frame<'_> {
         counters.groups_overflowed += u64::from(took);
         if one.failed {
             let status = self.status.map_or_else(|| UNKNOWN.into(), |status| shown(status, row));
-            let name = || name_of(&format!("{} {status}", one.operation.1));
-            let hash = xxh3_64_with_seed(status.as_bytes(), one.operation.0);
-            let (failed, took) = part.errors.add(hash, name, one.weight);
+            let name = name_of(&format!("{} {status}", one.operation.1));
+            let (failed, took) = part.errors.add(name_hash(&name, self.seed), || name, one.weight);
             *failed = Failed(one.operation.0);
             counters.groups_overflowed += u64::from(took);
         }
@@ -441,6 +466,11 @@ impl Frame<'_> {
         let (view, hashes) = &self.client;
         counters.groups_overflowed += part.clients.take(hashes[at], || shown(*view, row), one);
     }
+}
+
+/// What a text is told apart by, of what is shown of it.
+fn name_hash(name: &str, seed: u64) -> u64 {
+    xxh3_64_with_seed(name.as_bytes(), seed)
 }
 
 /// The text of a row, which is empty where it is null.

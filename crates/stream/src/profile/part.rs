@@ -122,13 +122,13 @@ impl Counted for Operation {
     }
 }
 
-/// The hash of the operation that failed.
+/// The hash of the operation that failed; 0: it is not known.
 #[derive(Debug, Default)]
 pub struct Failed(pub u64);
 
 impl Counted for Failed {
     fn merge(&mut self, other: &Failed) {
-        self.0 = other.0;
+        self.0 = if other.0 == 0 { self.0 } else { other.0 };
     }
 }
 

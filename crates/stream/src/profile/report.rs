@@ -125,7 +125,7 @@ impl Report {
         let ranking = operations.ranking();
         for ranked in ranking.iter().take(OPERATIONS_SHOWN) {
             let total = Total { count: ranked.weight, bytes: ranked.counted.bytes };
-            let failed = share(ranked.counted.failed, ranked.weight - ranked.error);
+            let failed = share(ranked.counted.failed, ranked.weight.saturating_sub(ranked.error));
             let times = &ranked.counted.times;
             self.line(
                 window,

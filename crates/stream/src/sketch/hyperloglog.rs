@@ -4,6 +4,8 @@
 //! With 2^p registers the standard error is 1.04 / √2^p: 0.81 % for p = 14. Merging two sketches gives the sketch of
 //! the union; a sketch can be folded to a smaller p, as if it had been built with it.
 
+use crate::partial::bytes::{Malformed, Reader, put_len};
+
 /// Registers of 2^p classes of hashes.
 ///
 /// ```
@@ -87,6 +89,51 @@ impl HyperLogLog {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.registers.len()
+    }
+
+    /// p; then 0 and all registers, or 1 and a list of those that are not zero, each as its distance from the one before and its
+    /// value: what is shorter.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let used = || self.registers.iter().enumerate().filter(|(_, rank)| **rank > 0);
+        out.push(self.precision);
+        let n = used().count();
+        if n > self.registers.len() / 3 {
+            out.push(0);
+            return out.extend_from_slice(&self.registers);
+        }
+        out.push(1);
+        put_len(out, n);
+        let mut next = 0;
+        for (register, rank) in used() {
+            put_len(out, register - next);
+            out.push(*rank);
+            next = register + 1;
+        }
+    }
+
+    /// What was written, of at most this p.
+    pub(crate) fn read(precision_max: u8, from: &mut Reader<'_>) -> Result<HyperLogLog, Malformed> {
+        let precision = from.byte()?;
+        if !(4..=precision_max).contains(&precision) {
+            return Err(Malformed::Invalid("a sketch"));
+        }
+        from.spend(1 << precision)?;
+        let mut sketch = HyperLogLog::new(precision);
+        if from.flag()? {
+            let mut next = 0;
+            for _ in 0..from.len()? {
+                let register = from.len_up_to(sketch.registers.len())? + next;
+                let held = sketch.registers.get_mut(register).ok_or(Malformed::Invalid("a sketch"))?;
+                *held = from.byte()?;
+                next = register + 1;
+            }
+        } else {
+            sketch.registers.copy_from_slice(from.take(1 << precision)?);
+        }
+        match sketch.registers.iter().all(|rank| *rank <= 65 - precision) {
+            true => Ok(sketch),
+            false => Err(Malformed::Invalid("a sketch")),
+        }
     }
 
     fn folded(&self, precision: u8) -> HyperLogLog {

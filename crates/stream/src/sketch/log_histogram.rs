@@ -7,6 +7,8 @@
 //! At most 2·96·2^b + 1 buckets can exist. [`LogHistogram::coarsen`] lowers b and with it memory; it says nothing
 //! of when.
 
+mod form;
+
 use std::borrow::Cow;
 
 /// b of a new histogram.

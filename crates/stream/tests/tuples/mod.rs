@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::Array;
 use plan::{Aggregate, Aggregated, Column, Dataflow, GroupBy, Input, Pipeline, Selection, Value};
-use stream::{Config, Counters, Engine, Output};
+use stream::{Config, Counters, Engine, Output, Partial};
 use tuple::{Batch, DataType, FieldId, Schema, TupleWriter, common};
 
 tuple::fields! {
@@ -152,6 +152,38 @@ pub fn run(flow: &Dataflow, config: Config, rows: &[Row], chunk: usize) -> (Vec<
     }
     engine.finish(&mut out);
     (out, engine.counters())
+}
+
+/// How parts of windows come from workers to the engine that collects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From thread to thread.
+    Attached,
+    /// From machine to machine.
+    Sent,
+}
+
+impl Way {
+    /// A worker's configuration: another machine has another seed.
+    pub fn config(self, config: &Config, worker: u64) -> Config {
+        match self {
+            Way::Attached => config.clone(),
+            Way::Sent => Config { seed: config.seed ^ (worker + 1) << 40, ..config.clone() },
+        }
+    }
+
+    /// Brings a part to an engine.
+    pub fn bring(self, part: Partial, to: &mut Engine) {
+        match self {
+            Way::Attached => to.attach(part),
+            Way::Sent => {
+                let bytes = part.encode();
+                let there = to.decode_partial(&bytes).expect("it was encoded for the same dataflow");
+                assert_eq!(there.encode(), bytes);
+                to.attach(there);
+            }
+        }
+    }
 }
 
 /// A number of a result row, by its column's name.

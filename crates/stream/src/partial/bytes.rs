@@ -1,0 +1,278 @@
+//! Numbers as few bytes, and a reader of bytes that anybody may have sent: it never panics, never reads beyond their end, and
+//! what they claim to hold is weighed before memory is asked for.
+
+use std::fmt;
+
+/// Why bytes are no partial result of a dataflow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// They are of another version.
+    Version(u8),
+    /// They end before what they claim to hold.
+    Short,
+    /// They are of another dataflow: what does not fit.
+    OtherDataflow(&'static str),
+    /// They would take more memory than the engine may use.
+    TooLarge,
+    /// What they say cannot be.
+    Invalid(&'static str),
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Malformed::Version(version) => write!(f, "partial result of version {version}"),
+            Malformed::Short => f.write_str("partial result that is cut off"),
+            Malformed::OtherDataflow(what) => write!(f, "partial result of another dataflow: {what}"),
+            Malformed::TooLarge => f.write_str("partial result that is too large"),
+            Malformed::Invalid(what) => write!(f, "partial result with {what} that cannot be"),
+        }
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// Seven bits a byte, the lowest first; the highest bit says that more follow.
+pub fn put(out: &mut Vec<u8>, value: impl Into<u128>) {
+    let mut value = value.into();
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// A number with a sign: twice its magnitude, one less if it is negative.
+pub fn put_signed(out: &mut Vec<u8>, value: impl Into<i128>) {
+    let value = value.into();
+    put(out, ((value << 1) ^ (value >> 127)) as u128);
+}
+
+/// How many.
+pub fn put_len(out: &mut Vec<u8>, len: usize) {
+    put(out, len as u64);
+}
+
+/// The eight bytes of a real number.
+pub fn put_real(out: &mut Vec<u8>, value: f64) {
+    out.extend_from_slice(&value.to_bits().to_le_bytes());
+}
+
+/// A length and as many bytes.
+pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_len(out, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+/// Eight to a byte, the first lowest.
+pub fn put_bits(out: &mut Vec<u8>, bits: impl ExactSizeIterator<Item = bool>) {
+    let start = out.len();
+    out.resize(start + bits.len().div_ceil(8), 0);
+    bits.enumerate().filter(|(_, bit)| *bit).for_each(|(i, _)| out[start + i / 8] |= 1 << (i % 8));
+}
+
+/// How far a worker goes beyond its bound before it notices, about.
+const BEYOND: usize = 32 << 20;
+/// Memory that a byte may bring about, where that bound would not let it.
+const BYTES_OF_BYTE: usize = 64;
+
+/// See the module's text.
+pub struct Reader<'a> {
+    rest: &'a [u8],
+    /// Memory that what is read may still take.
+    budget: usize,
+}
+
+/// What [`put_bits`] wrote.
+#[derive(Clone, Copy)]
+pub struct Bits<'a>(&'a [u8]);
+
+impl Bits<'_> {
+    /// The bit at a place.
+    #[must_use]
+    pub fn get(&self, place: usize) -> bool {
+        self.0[place / 8] >> (place % 8) & 1 == 1
+    }
+}
+
+impl<'a> Reader<'a> {
+    /// Of these bytes; nothing may be asked for before [`Reader::allow`].
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader { rest: bytes, budget: 0 }
+    }
+
+    /// What is read from now on may take about as much memory as the windows of an engine that may take `bytes_max`, or as what
+    /// is left to read may bring about.
+    pub fn allow(&mut self, bytes_max: usize) {
+        let backed = self.rest.len().saturating_mul(BYTES_OF_BYTE);
+        self.budget = bytes_max.saturating_add(BEYOND).max(backed);
+    }
+
+    /// It will take so much.
+    pub fn spend(&mut self, bytes: usize) -> Result<(), Malformed> {
+        self.budget = self.budget.checked_sub(bytes).ok_or(Malformed::TooLarge)?;
+        Ok(())
+    }
+
+    /// How many bytes are left.
+    #[must_use]
+    pub fn left(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// The next bytes.
+    pub fn take(&mut self, n: usize) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.rest.split_at_checked(n).ok_or(Malformed::Short)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    /// One byte.
+    pub fn byte(&mut self) -> Result<u8, Malformed> {
+        Ok(self.take(1)?[0])
+    }
+
+    /// Yes or no.
+    pub fn flag(&mut self) -> Result<bool, Malformed> {
+        match self.byte()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Malformed::Invalid("a flag")),
+        }
+    }
+
+    /// See [`put`].
+    pub fn wide(&mut self) -> Result<u128, Malformed> {
+        let mut value = 0u128;
+        for shift in (0..128).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u128::from(byte & 0x7f);
+            if bits << shift >> shift != bits {
+                break;
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(Malformed::Invalid("a number"))
+    }
+
+    /// The same of 64 bits.
+    pub fn number(&mut self) -> Result<u64, Malformed> {
+        match self.rest.split_first() {
+            // Most are small.
+            Some((byte, rest)) if *byte < 0x80 => {
+                self.rest = rest;
+                Ok((*byte).into())
+            }
+            _ => u64::try_from(self.wide()?).map_err(|_| Malformed::Invalid("a number")),
+        }
+    }
+
+    /// See [`put_signed`].
+    pub fn wide_signed(&mut self) -> Result<i128, Malformed> {
+        let value = self.wide()?;
+        Ok((value >> 1) as i128 ^ -((value & 1) as i128))
+    }
+
+    /// The same of 64 bits.
+    pub fn signed(&mut self) -> Result<i64, Malformed> {
+        i64::try_from(self.wide_signed()?).map_err(|_| Malformed::Invalid("a number"))
+    }
+
+    /// A number of at most `max`.
+    pub fn up_to(&mut self, max: u64, what: &'static str) -> Result<u64, Malformed> {
+        Some(self.number()?).filter(|n| *n <= max).ok_or(Malformed::Invalid(what))
+    }
+
+    /// A place or a distance of at most `max`.
+    pub fn len_up_to(&mut self, max: usize) -> Result<usize, Malformed> {
+        Ok(self.up_to(max as u64, "a place")? as usize)
+    }
+
+    /// How many things follow, each of a byte or more.
+    pub fn len(&mut self) -> Result<usize, Malformed> {
+        let len = usize::try_from(self.number()?).map_err(|_| Malformed::Short)?;
+        if len > self.rest.len() { Err(Malformed::Short) } else { Ok(len) }
+    }
+
+    /// See [`put_real`].
+    pub fn real(&mut self) -> Result<f64, Malformed> {
+        let bytes = self.rest.first_chunk().copied().ok_or(Malformed::Short)?;
+        self.rest = &self.rest[8..];
+        Ok(f64::from_le_bytes(bytes))
+    }
+
+    /// See [`put_bytes`].
+    pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+        let len = self.len()?;
+        self.take(len)
+    }
+
+    /// The same of text.
+    pub fn text(&mut self) -> Result<&'a str, Malformed> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| Malformed::Invalid("a text"))
+    }
+
+    /// See [`put_bits`].
+    pub fn bits(&mut self, n: usize) -> Result<Bits<'a>, Malformed> {
+        Ok(Bits(self.take(n.div_ceil(8))?))
+    }
+
+    /// So many things one after another, each of a byte or more.
+    pub fn list<T>(
+        &mut self,
+        n: usize,
+        one: impl Fn(&mut Reader<'a>) -> Result<T, Malformed>,
+    ) -> Result<Vec<T>, Malformed> {
+        if n > self.rest.len() {
+            return Err(Malformed::Short);
+        }
+        self.spend(n * size_of::<T>())?;
+        (0..n).map(|_| one(self)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn numbers_come_back(a in any::<u128>(), b in any::<i128>(), c in any::<u64>(), d in any::<i64>(), shift in 0u32..128) {
+            let (a, b) = (a >> shift, b >> shift);
+            let mut out = Vec::new();
+            put(&mut out, a);
+            put_signed(&mut out, b);
+            put(&mut out, c);
+            put_signed(&mut out, d);
+            let mut reader = Reader::new(&out);
+            prop_assert_eq!(reader.wide(), Ok(a));
+            prop_assert_eq!(reader.wide_signed(), Ok(b));
+            prop_assert_eq!(reader.number(), Ok(c));
+            prop_assert_eq!(reader.signed(), Ok(d));
+            prop_assert_eq!(reader.byte(), Err(Malformed::Short));
+        }
+
+        #[test]
+        fn any_bytes_are_a_number_or_none(bytes in prop::collection::vec(any::<u8>(), 0..24)) {
+            let _ = (Reader::new(&bytes).wide(), Reader::new(&bytes).signed(), Reader::new(&bytes).len());
+        }
+    }
+
+    #[test]
+    fn bits_come_back() {
+        let bits = |n: usize| (0..n).map(|i| i % 3 == 0);
+        for n in [0, 1, 7, 8, 9, 30] {
+            let mut out = Vec::new();
+            put_bits(&mut out, bits(n).collect::<Vec<_>>().into_iter());
+            let read = Reader::new(&out).bits(n).expect("enough");
+            assert!(bits(n).enumerate().all(|(i, bit)| read.get(i) == bit));
+            assert!(Reader::new(&out).bits(n + 8).is_err());
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! A histogram on its way to another machine.
+
+use super::{BITS_MIN, LogHistogram, REAL_MAX_LOG2, REAL_MIN_LOG2, Store};
+use crate::partial::bytes::{Malformed, Reader, put, put_len, put_real, put_signed};
+
+impl LogHistogram {
+    /// b; how many buckets are not empty; the first, then of each how many empty ones lie between it and the one before; their
+    /// counts; the least and the largest value.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let list: Vec<(i32, u64)> = self.store.iter().collect();
+        out.push(self.bits);
+        put_len(out, list.len());
+        let Some((first, _)) = list.first() else { return };
+        put_signed(out, *first);
+        list.windows(2).for_each(|pair| put(out, (pair[1].0 - pair[0].0 - 1) as u32));
+        list.iter().for_each(|(_, count)| put(out, *count));
+        put_real(out, self.min);
+        put_real(out, self.max);
+    }
+
+    /// What was written, of this kind and not finer, of at most so many values.
+    pub(crate) fn read(&self, n_max: u64, from: &mut Reader<'_>) -> Result<LogHistogram, Malformed> {
+        let bits = from.byte()?;
+        if !(BITS_MIN..=self.bits).contains(&bits) {
+            return Err(Malformed::Invalid("a histogram"));
+        }
+        let mut read = LogHistogram { bits, real: self.real, ..LogHistogram::of_integers() };
+        let len = from.len()?;
+        if len == 0 {
+            return Ok(read);
+        }
+        from.spend(len * size_of::<(i32, u64)>())?;
+        let mut list: Vec<(i32, u64)> = Vec::with_capacity(len);
+        let mut bucket = from.signed()?;
+        for place in 0..len {
+            if place > 0 {
+                bucket = bucket.saturating_add(1).saturating_add_unsigned(from.number()?);
+            }
+            if bucket.unsigned_abs() > read.last_bucket() {
+                return Err(Malformed::Invalid("a histogram"));
+            }
+            list.push((bucket as i32, 0));
+        }
+        for (_, count) in &mut list {
+            *count = from.number()?;
+            read.n = read
+                .n
+                .checked_add(*count)
+                .filter(|n| *count > 0 && *n <= n_max)
+                .ok_or(Malformed::Invalid("a count"))?;
+        }
+        (read.min, read.max) = (from.real()?, from.real()?);
+        // Not of a NaN either.
+        if !(read.min <= read.max) {
+            return Err(Malformed::Invalid("a least value"));
+        }
+        read.ends = (list[0].0, list[len - 1].0);
+        read.store = Store::sparse(list);
+        Ok(read)
+    }
+
+    /// The largest number of a bucket.
+    fn last_bucket(&self) -> u64 {
+        match self.real {
+            true => ((REAL_MAX_LOG2 - REAL_MIN_LOG2) as u64) << self.bits,
+            false => ((65 - u64::from(self.bits)) << self.bits) - 1,
+        }
+    }
+}
