@@ -12,12 +12,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use capture::{Source, SourceError};
-use flow::CaptureLoss;
+use collect::{Collector, LaneId, Whatever};
 use plan::{Dataflow, MonitorSpec, Plan, Sample};
-use stream::{Engine, Engines, Output, TakeOutput};
+use stream::{Engine, Engines, Loss, Output, TakeOutput};
 use wire::{LinkType, Timestamp};
 
-use crate::collector::Collector;
 use crate::dispatch::Dispatch;
 use crate::gate::{Gate, Keep};
 use crate::in_flight::InFlight;
@@ -239,9 +238,12 @@ impl Job {
 
     /// Waits, but not longer than `patience`, for what the workers have to say. Rows that are complete go to `out`.
     pub fn next(&mut self, patience: Duration, out: &mut dyn TakeOutput) -> Step {
+        let (lane, out) = (|worker: usize| LaneId(worker as u64), &mut Whatever(out));
         match self.messages.recv_timeout(patience) {
-            Ok(Message::Part(worker, part, _weight)) => self.collector.take_part(worker, part, out),
-            Ok(Message::Report(worker, report, _weight)) => self.collector.take(worker, *report, out),
+            Ok(Message::Part(worker, part, _weight)) => self.collector.take_part(lane(worker), part, out),
+            Ok(Message::Report(worker, report, _weight)) => {
+                self.collector.take(lane(worker), *report, out);
+            }
             Ok(Message::Names(mut names)) => self.names.append(&mut names),
             Ok(Message::Packets(facts)) => self.packets.add(facts),
             Ok(Message::Rate(change)) => self.ended.sampling.add(change),
@@ -250,12 +252,12 @@ impl Job {
                 self.stop();
                 self.ended.panics.push(text);
                 if let Some(worker) = worker {
-                    self.collector.give_up(worker, out);
+                    self.collector.lost(lane(worker), out);
                 }
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                self.collector.finish(out);
+                self.collector.end(out);
                 return Step::Done;
             }
         }
@@ -276,7 +278,7 @@ impl Job {
     /// What windows that are still open hold so far, if [`Config::peek_bytes_max`] asks for it. False, and nothing, where that is
     /// not known, or is too much.
     pub fn open_rows(&mut self, out: &mut dyn TakeOutput) -> bool {
-        self.collector.open_rows(out)
+        self.collector.open_rows(&mut Whatever(out))
     }
 
     /// Host names that the captures hold, found so far.
@@ -291,9 +293,9 @@ impl Job {
         &self.packets
     }
 
-    /// What these packets seem to lack.
+    /// Bytes that these packets have, and seem to lack.
     #[must_use]
-    pub fn capture_loss(&self) -> CaptureLoss {
+    pub fn capture_loss(&self) -> Loss {
         self.collector.capture_loss()
     }
 

@@ -7,7 +7,6 @@
 
 pub mod accounting;
 pub mod address_filter;
-pub mod collector;
 mod dispatch;
 mod epochs;
 pub mod fragments;

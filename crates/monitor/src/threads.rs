@@ -10,6 +10,7 @@ use std::sync::mpsc::SyncSender;
 use std::thread::{Builder, JoinHandle};
 
 use capture::{Block, Record, Source};
+use collect::{Part, Report};
 use stream::Stretch;
 use wire::{LinkType, Timestamp};
 
@@ -21,7 +22,7 @@ use crate::losses::{LossMeter, lost};
 use crate::pressure::{Change, Governor, Look};
 use crate::ring::Receiver;
 use crate::vitals::{Reading, Vitals};
-use crate::worker::{Closing, Part, Report, Worker};
+use crate::worker::{Closing, Worker};
 use crate::{Accounting, Progress};
 
 /// What threads tell whoever started them. The channel is bounded, in messages and in bytes: a worker waits while

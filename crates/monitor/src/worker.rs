@@ -3,9 +3,9 @@
 //! the epochs are the same for all, so that results do not depend on how many there are.
 
 use capture::SourceError;
-use flow::CaptureLoss;
+use collect::{Part, Report};
 use plan::{Dataflow, MonitorSpec};
-use stream::{Engines, Output, Partials, Stretch, TakeOutput};
+use stream::{Engines, Loss, Output, Partials, TakeOutput};
 use tuple::Batch;
 use wire::{Captured, Timestamp};
 
@@ -27,33 +27,6 @@ struct Analysis {
     part_bytes_max: usize,
     /// Whether reports show open windows, if those take no more than so many bytes.
     peek_bytes_max: Option<usize>,
-}
-
-/// What was found in an epoch or a part of it.
-#[derive(Default)]
-pub struct Part {
-    /// Raw tuples that passed, of a query without processors, in the order in which they were made.
-    pub rows: Vec<Batch>,
-    /// What there is of windows that are over.
-    pub windows: Vec<Partials>,
-    /// Memory that all of it takes, about.
-    pub bytes: usize,
-}
-
-/// What a worker has to say of an epoch.
-pub struct Report {
-    /// Which epoch; never less than the one before.
-    pub epoch: u64,
-    /// Event time: nothing from before it will follow.
-    pub watermark: Timestamp,
-    /// What has not been told yet.
-    pub part: Part,
-    /// What its packets seem to lack so far.
-    pub loss: CaptureLoss,
-    /// What its source has lost since it last said so; whoever reads the source says it.
-    pub lost: Option<Stretch>,
-    /// What it has of windows that are still open, where somebody looks on.
-    pub open: Option<Partials>,
 }
 
 /// What is said of a worker or a reader once, at its end.
@@ -129,7 +102,9 @@ impl Worker {
     fn say(&mut self, epoch: u64, watermark: Timestamp, partial: Option<Partials>) -> Report {
         let mut part = std::mem::take(&mut self.analysis.part);
         partial.into_iter().for_each(|windows| part.add_windows(windows));
-        Report { epoch, watermark, part, loss: self.monitor.capture_loss(), lost: None, open: None }
+        let loss = self.monitor.capture_loss();
+        let loss = Loss { seen: loss.seen, lost: loss.unseen };
+        Report { epoch, watermark, part, loss, lost: None, open: None }
     }
 
     /// From now on so large a share of new flows is looked at, as [`Monitor::set_sample_rate`] has it.
@@ -141,20 +116,6 @@ impl Worker {
     #[must_use]
     pub fn monitor(&self) -> &Monitor {
         &self.monitor
-    }
-}
-
-impl Part {
-    /// Adds what was found later.
-    pub fn append(&mut self, mut later: Part) {
-        self.rows.append(&mut later.rows);
-        self.windows.append(&mut later.windows);
-        self.bytes += later.bytes;
-    }
-
-    fn add_windows(&mut self, windows: Partials) {
-        self.bytes += windows.bytes();
-        self.windows.push(windows);
     }
 }
 
@@ -184,8 +145,7 @@ struct Keep<'w> {
 
 impl TakeOutput for Keep<'_> {
     fn take(&mut self, output: Output) {
-        self.part.bytes += output.batch.bytes();
-        self.part.rows.push(output.batch);
+        self.part.add_rows(output.batch);
         if self.part.bytes >= self.part_bytes_max {
             (self.early)(std::mem::take(self.part));
         }

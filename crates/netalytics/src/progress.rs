@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use monitor::vitals::Reading;
+use runner::Position;
 use sinks::units;
 
 use crate::flags::Progress as When;
@@ -18,15 +19,6 @@ const BAR_EVERY: Duration = Duration::from_millis(100);
 const WORDS_EVERY: Duration = Duration::from_millis(500);
 /// Between two lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(2);
-
-/// How far it is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Position {
-    /// Bytes that were read, and all that there are, where that is known.
-    Read(u64, Option<u64>),
-    /// What was captured, which has no end of its own; all workers together.
-    Captured(Reading),
-}
 
 const KNOWN_SIZE: &str =
     "{bar:30} {decimal_bytes:>10} of {decimal_total_bytes}  {decimal_bytes_per_sec:>12}  {eta} left";

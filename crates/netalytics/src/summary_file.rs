@@ -6,11 +6,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use runner::SUMMARY_FORMAT;
 use serde_json::{Value, json};
 
 use crate::live::Owner;
 use crate::output;
-use crate::version::SUMMARY_FORMAT;
 
 /// See the module's text.
 pub struct SummaryFile {

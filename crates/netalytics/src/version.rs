@@ -2,8 +2,7 @@
 
 use std::sync::LazyLock;
 
-/// Version of the summary's JSON (`--summary-json`): docs/compatibility.md says when it rises.
-pub const SUMMARY_FORMAT: u64 = 1;
+use runner::SUMMARY_FORMAT;
 
 /// Several lines for `--version`; `-V` prints the first one without the commit.
 pub fn long() -> &'static str {

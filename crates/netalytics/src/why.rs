@@ -4,7 +4,7 @@
 use parsers::registry::{self, Reads};
 use plan::{Compare, Literal, Plan, Predicate};
 
-use crate::summary::Summary;
+use runner::Summary;
 
 /// Protocols that are named in a reason.
 const NAMES_MAX: usize = 6;

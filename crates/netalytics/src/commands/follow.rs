@@ -17,7 +17,7 @@ use crate::failure::{Ended, Unreadable, wrong_flags};
 use crate::flags::{FlowName, FollowFlags};
 use crate::live::Owner;
 use crate::output::{self, Destination};
-use crate::replay;
+use crate::replaying;
 use crate::signals::Signals;
 
 /// Shows the flow.
@@ -71,7 +71,7 @@ pub fn follow(flags: &FollowFlags, quiet: bool) -> anyhow::Result<Ended> {
 
 fn check_paths(flags: &FollowFlags) -> anyhow::Result<()> {
     let dash = |path: &Path| path == Path::new("-");
-    if replay::asked(&flags.read)? {
+    if replaying::asked(&flags.read)? {
         return Err(wrong_flags(
             "a recording has no packets to follow: name the captures that it was made of",
         ));

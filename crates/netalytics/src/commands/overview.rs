@@ -7,23 +7,24 @@ use plan::{Limit, Plan};
 use recording::DataSet;
 
 use crate::commands::work::{self, Telling};
+use crate::display::Display;
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::{OverviewFlags, OverviewFormat};
 use crate::hosts::Names;
 use crate::live;
 use crate::loss_notice::LossNotice;
-use crate::memory::{Memory, Writing};
 use crate::output;
 use crate::overview::questions::{Questions, together};
 use crate::overview::rows::Collected;
 use crate::overview::{advice, found, json, screen};
 use crate::progress::Progress;
 use crate::query_text;
-use crate::run::{Display, Run};
 use crate::signals::Signals;
 use crate::stats::Stats;
-use crate::summary::Summary;
 use crate::watch::Watch;
+use runner::Run;
+use runner::Summary;
+use runner::{Memory, Writing};
 
 /// Where nothing says how wide a line may be.
 const WIDTH: usize = 80;
@@ -86,8 +87,9 @@ fn look(
     }
     let mut whole = plans[0].clone();
     whole.monitor = monitor.clone();
-    let memory = Memory::divide(&flags.limits, &whole, Writing::AtOnce);
-    let mut run = Run::start_several(&monitor, &plans, &memory.config(&flags.limits), input)
+    let limits = flags.limits.of_run();
+    let memory = Memory::divide(&limits, &whole, Writing::AtOnce);
+    let mut run = Run::start_several(&monitor, &plans, &memory.config(&limits), input)
         .context("cannot start the workers")?;
     run.stop = (!capturing).then_some(stop);
     let mut display = Display {

@@ -11,8 +11,8 @@ use crate::dns_names;
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::{Format, QueryFlags, ShownNames};
 use crate::live::Owner;
-use crate::memory::Writing;
 use crate::output::{self, Destination};
+use runner::Writing;
 
 /// Answers the query.
 pub fn query(flags: &QueryFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {

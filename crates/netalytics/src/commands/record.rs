@@ -14,8 +14,8 @@ use crate::failure::{Ended, wrong_flags};
 use crate::flags::RecordFlags;
 use crate::folder::Folder;
 use crate::live::Becoming;
-use crate::memory::Writing;
 use crate::redaction::secret;
+use runner::Writing;
 
 /// Records what the query gives.
 pub fn record(flags: &RecordFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {

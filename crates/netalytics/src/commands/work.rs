@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -11,11 +10,10 @@ use capture::seccomp::Files;
 use monitor::Input;
 use monitor::job::Config;
 use plan::{MonitorSpec, Plan, Sample};
-use recording::Head;
 use sinks::{Pace, ResultHead, Sink};
 use tracing::info;
-use tuple::{FieldId, Schema};
 
+use crate::display::Display;
 use crate::failure::{Ended, Unreadable, wrong_flags};
 use crate::flags::live::LiveFlags;
 use crate::flags::{Checksums, Cores, WorkFlags, Workers};
@@ -23,18 +21,18 @@ use crate::hosts::{self, Names};
 use crate::keeping::{self, Keeping, Packets};
 use crate::live::{self, Owner};
 use crate::loss_notice::LossNotice;
-use crate::memory::{Memory, Writing};
 use crate::output;
 use crate::progress::Progress;
 use crate::query_text;
-use crate::replay;
-use crate::run::{Display, Run};
+use crate::replaying;
 use crate::signals::{self, Signals};
 use crate::stats::Stats;
-use crate::summary::Summary;
 use crate::summary_file::SummaryFile;
 use crate::watch::Watch;
 use crate::why;
+use runner::Summary;
+use runner::{Memory, Writing};
+use runner::{ResultTable, Run};
 
 /// Where a verb's rows go.
 pub trait Target {
@@ -82,16 +80,6 @@ pub struct Opened {
     pub pace: Pace,
     /// Memory for row groups of Parquet.
     pub row_group_bytes: usize,
-}
-
-/// A result as a table.
-pub struct ResultTable {
-    /// What it says of itself.
-    pub head: Head,
-    /// Its columns are of this schema.
-    pub schema: Arc<Schema>,
-    /// Which of them there are.
-    pub columns: Vec<FieldId>,
 }
 
 /// How much is told on standard error.
@@ -142,8 +130,8 @@ fn answer<T: Target>(
     let checked = query_text::check(&text, &mut names, &flags.read)?;
     let capturing = flags.live.is_live();
     let filtered = checked.filter.is_some();
-    let (mut plan, replaying) = match replay::asked(&flags.read)? {
-        true => replay::open(checked, flags, telling).map(|(plan, replaying)| (plan, Some(replaying)))?,
+    let (mut plan, replaying) = match replaying::asked(&flags.read)? {
+        true => replaying::open(checked, flags, telling).map(|(plan, replaying)| (plan, Some(replaying)))?,
         false => (planner::lower(&checked), None),
     };
     flags.limits.bound(&mut plan);
@@ -154,7 +142,7 @@ fn answer<T: Target>(
     }
     target.fit(&mut plan)?;
     if flags.checksums == Checksums::Off {
-        replay::leave_out_checksums(&mut plan, "--checksums off")?;
+        replaying::leave_out_checksums(&mut plan, "--checksums off")?;
     }
     mention(&plan);
     if telling != Telling::Errors {
@@ -184,7 +172,8 @@ fn answer<T: Target>(
         output::complain(&format!("{doing}; Ctrl-C ends it"));
     }
     let keeping = Keeping::asked(flags, filtered, packets)?;
-    let memory = Memory::divide(&flags.limits, &plan, target.writing());
+    let limits = flags.limits.of_run();
+    let memory = Memory::divide(&limits, &plan, target.writing());
     info!("{memory}");
     let prompt = capturing || flags.read.iter().any(|path| !path.is_file() && !path.is_dir());
     // Lines of statistics would come between.
@@ -194,7 +183,7 @@ fn answer<T: Target>(
         false => Watch::Nobody,
     };
     let peek_bytes_max = watch.bytes_max();
-    let mut config = Config { peek_bytes_max, cores: cores(flags)?, ..memory.config(&flags.limits) };
+    let mut config = Config { peek_bytes_max, cores: cores(flags)?, ..memory.config(&limits) };
     keeping.join(&mut plan, &mut config);
     let mut run = match (input, replaying) {
         (Some(input), _) => Run::start(&plan, &config, input).context("cannot start the workers")?,

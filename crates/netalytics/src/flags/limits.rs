@@ -2,8 +2,7 @@
 
 use clap::Args;
 use plan::Plan;
-
-use crate::memory::{DEFAULT, LEAST};
+use runner::memory::{DEFAULT, LEAST};
 
 /// Limits of a run.
 #[derive(Args, Debug)]
@@ -79,6 +78,21 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// The same for a run.
+    pub fn of_run(&self) -> runner::Limits {
+        runner::Limits {
+            max: self.memory_max,
+            flows_max: self.flows_max,
+            held_bytes: self.held_bytes_max,
+            fragment_bytes: self.fragment_bytes_max,
+            results_bytes: self.results_bytes_max,
+            window_bytes: self.window_bytes_max,
+            join_bytes: self.join_bytes_max,
+            monitor: self.monitor(),
+            stream: self.stream(),
+        }
+    }
+
     /// The monitor's timeouts; its share of the memory is not in it.
     pub fn monitor(&self) -> monitor::Config {
         let monitor::Config { flow, fragment_bytes_max, parsers } = monitor::Config::default();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::questions::{OfFlows, Protocol, Questions};
 use super::rows::{Collected, Row};
-use crate::summary::Summary;
+use runner::Summary;
 
 /// All of it.
 #[derive(Debug)]

@@ -6,18 +6,31 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use flow::CaptureLoss;
 use plan::{Compare, Dataflow, Literal, Plan, Predicate, Sample};
 use query::checked;
 use recording::{Bound, DataSet, Head, Replay, Table, Wanted};
-use stream::{Engine, TakeOutput};
+use stream::{Engine, Loss, TakeOutput};
 use tuple::{Holds, Part, Schema};
 
-use crate::commands::work::Telling;
-use crate::failure::{Unreadable, wrong_flags};
-use crate::flags::{Checksums, WorkFlags};
-use crate::output;
-use crate::redaction;
+use crate::redacted;
+
+/// Why a recording cannot answer.
+#[derive(Debug)]
+pub enum CannotAnswer {
+    /// Nothing in it can be read; why, a sentence each.
+    Unreadable(Vec<String>),
+    /// It is asked for what it does not have; a sentence.
+    Wrong(String),
+}
+
+/// Whether check-sums are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksums {
+    /// Where the query shows them.
+    On,
+    /// Nowhere.
+    Off,
+}
 
 /// A recording that can answer.
 pub struct Replaying {
@@ -26,7 +39,7 @@ pub struct Replaying {
     /// The share of flows that was recorded, and the seed by which they were drawn.
     pub sample: (f64, u64),
     /// What the packets seem to have lacked.
-    pub loss: CaptureLoss,
+    pub loss: Loss,
 }
 
 /// An engine and the tuples that it is fed.
@@ -37,31 +50,37 @@ pub struct Feed {
 }
 
 /// Whether a recording is to be read, and not packets.
-pub fn asked(paths: &[PathBuf]) -> anyhow::Result<bool> {
+///
+/// # Errors
+/// When both are.
+pub fn asked(paths: &[PathBuf]) -> Result<bool, CannotAnswer> {
     match paths.iter().filter(|path| DataSet::is_one(path)).count() {
         0 => Ok(false),
         n if n == paths.len() => Ok(true),
-        _ => Err(wrong_flags("-r reads recordings (folders) or captures (files), not both at once")),
+        _ => Err(wrong("-r reads recordings (folders) or captures (files), not both at once")),
     }
 }
 
-/// Opens the recording and plans the query over it.
+/// Opens the recording and plans the query over it; what may surprise is told to `note`.
+///
+/// # Errors
+/// See [`CannotAnswer`].
 pub fn open(
     mut query: checked::Query,
-    flags: &WorkFlags,
-    telling: Telling,
-) -> anyhow::Result<(Plan, Replaying)> {
-    refuse(&query, flags)?;
-    let set = DataSet::open(&flags.read);
+    paths: &[PathBuf],
+    checksums: Checksums,
+    note: &mut dyn FnMut(&str),
+) -> Result<(Plan, Replaying), CannotAnswer> {
+    if query.limit.packets.is_some() {
+        return Err(wrong("LIMIT counts packets, and a recording has none: limit the time, as in LIMIT 90s"));
+    }
+    let set = DataSet::open(paths);
     if set.tables.is_empty() {
         let unfinished = set.unfinished.iter().map(|file| format!("{file}; there is nothing else to read"));
-        return Err(
-            Unreadable(set.problems.iter().map(ToString::to_string).chain(unfinished).collect()).into()
-        );
+        let problems = set.problems.iter().map(ToString::to_string);
+        return Err(CannotAnswer::Unreadable(problems.chain(unfinished).collect()));
     }
-    if telling != Telling::Errors {
-        set.unfinished.iter().for_each(|file| output::complain(&format!("note: {file}")));
-    }
+    set.unfinished.iter().for_each(|file| note(&file.to_string()));
     let schemas: Vec<Arc<Schema>> = query.inputs.iter().map(|input| input.schema.clone()).collect();
     let tables = tables(&set, &schemas)?;
     let heads = || tables.iter().flat_map(|(_, table)| table.heads());
@@ -69,15 +88,13 @@ pub fn open(
     let first_ts = heads().filter_map(|head| head.capture.first_ts).min();
     let mut plan = planner::recorded(&planner::lower(&query), first_ts);
     let is_joined = tables.len() < schemas.len();
-    if flags.checksums == Checksums::Off {
+    if checksums == Checksums::Off {
         leave_out_checksums(&mut plan, "--checksums off")?;
     } else if !is_joined && schemas.iter().any(|schema| lacks_blocks(&set, schema)) {
         leave_out_checksums(&mut plan, "it was recorded with --checksums off")?;
     }
     let dataflow = if is_joined { stream::flat(&plan.dataflow) } else { plan.dataflow.clone() };
-    if telling != Telling::Errors {
-        redaction::mention(&dataflow, heads());
-    }
+    redacted::mention(&dataflow, heads(), note);
     let loss = loss(heads());
     let wanted: Vec<Wanted> = (0..).zip(&tables).map(|(i, (name, _))| wanted(&dataflow, i, name)).collect();
     let share = match query.sample {
@@ -94,32 +111,23 @@ fn lacks_blocks(set: &DataSet, schema: &Schema) -> bool {
     schema.parts.iter().filter(is_of_blocks).any(|part| !set.tables.contains_key(part.name))
 }
 
-/// Leaves them out of what the query shows.
-pub fn leave_out_checksums(plan: &mut Plan, why: &str) -> anyhow::Result<()> {
+/// Leaves check-sums out of what the query shows.
+///
+/// # Errors
+/// When it reads them.
+pub fn leave_out_checksums(plan: &mut Plan, why: &str) -> Result<(), CannotAnswer> {
     match planner::leave_out(plan, "block_checksums") {
         true => Ok(()),
-        false => Err(wrong_flags(format!("{why}, but the query reads block_checksums"))),
+        false => Err(wrong(format!("{why}, but the query reads block_checksums"))),
     }
 }
 
-/// What only packets can answer.
-fn refuse(query: &checked::Query, flags: &WorkFlags) -> anyhow::Result<()> {
-    let why = if query.limit.packets.is_some() {
-        "LIMIT counts packets, and a recording has none: limit the time, as in LIMIT 90s"
-    } else if flags.count.is_some() {
-        "--count counts packets, and a recording has none: limit the time, as in LIMIT 90s"
-    } else if flags.write.is_some() {
-        "--write writes packets, and a recording has none"
-    } else if !flags.live.filter.is_empty() {
-        "--capture-filter looks at packets, and a recording has none: FROM, TO and WHERE look at tuples"
-    } else {
-        return Ok(());
-    };
-    Err(wrong_flags(why))
+fn wrong(why: impl Into<String>) -> CannotAnswer {
+    CannotAnswer::Wrong(why.into())
 }
 
 /// The tables that hold what the parsers gave: one for each, or the one in which they are joined.
-fn tables(set: &DataSet, schemas: &[Arc<Schema>]) -> anyhow::Result<Vec<(String, Table)>> {
+fn tables(set: &DataSet, schemas: &[Arc<Schema>]) -> Result<Vec<(String, Table)>, CannotAnswer> {
     let names: Vec<&str> = schemas.iter().map(|schema| schema.name.as_ref()).collect();
     let of_tuples = |name: &str, parts: &[Part]| Some((name.to_owned(), set.tuples(name, parts)?));
     let each: Option<Vec<_>> = schemas.iter().map(|schema| of_tuples(&schema.name, schema.parts)).collect();
@@ -130,16 +138,13 @@ fn tables(set: &DataSet, schemas: &[Arc<Schema>]) -> anyhow::Result<Vec<(String,
             there.dedup();
             let missing = schemas.iter().find(|schema| of_tuples(&schema.name, schema.parts).is_none());
             let missing = missing.map_or("", |schema| &schema.name);
-            wrong_flags(format!(
-                "the recording has no tuples of {missing}; what it has: {}",
-                there.join(", ")
-            ))
+            wrong(format!("the recording has no tuples of {missing}; what it has: {}", there.join(", ")))
         })?;
     for head in tables.iter().flat_map(|(_, table)| table.heads()) {
         for (name, version) in &head.parsers {
             let ours = schemas.iter().find(|schema| schema.name == *name).map(|schema| schema.version);
             if let Some(ours) = ours.filter(|ours| ours != version) {
-                return Err(wrong_flags(format!(
+                return Err(wrong(format!(
                     "{} was recorded with version {version} of {name}'s schema, and this program has version {ours}: \
                      netalytics {} can read it",
                     head.table, head.version
@@ -151,15 +156,15 @@ fn tables(set: &DataSet, schemas: &[Arc<Schema>]) -> anyhow::Result<Vec<(String,
 }
 
 /// The sampling of the recording, which is the only one that the query can have.
-fn sample<'a>(query: &checked::Query, recorded: impl Iterator<Item = &'a str>) -> anyhow::Result<Sample> {
+fn sample<'a>(
+    query: &checked::Query,
+    recorded: impl Iterator<Item = &'a str>,
+) -> Result<Sample, CannotAnswer> {
     let mut all: Vec<&str> = recorded.collect();
     all.sort_unstable();
     all.dedup();
     let [recorded] = all[..] else {
-        return Err(wrong_flags(format!(
-            "parts of the recording were sampled differently: {}",
-            all.join(", ")
-        )));
+        return Err(wrong(format!("parts of the recording were sampled differently: {}", all.join(", "))));
     };
     let recorded = match recorded {
         "all" => Sample::All,
@@ -167,7 +172,7 @@ fn sample<'a>(query: &checked::Query, recorded: impl Iterator<Item = &'a str>) -
         rate => rate.parse().map_or(Sample::All, Sample::Fraction),
     };
     if query.sample != Sample::All && query.sample != recorded {
-        return Err(wrong_flags(
+        return Err(wrong(
             "SAMPLE chooses flows by their packets: a recording has the sampling that it was recorded with, and \
              results are scaled by that",
         ));
@@ -176,14 +181,14 @@ fn sample<'a>(query: &checked::Query, recorded: impl Iterator<Item = &'a str>) -
 }
 
 /// What the packets of all runs seem to have lacked, by the end of each.
-fn loss<'a>(heads: impl Iterator<Item = &'a Head>) -> CaptureLoss {
-    let mut runs: HashMap<u64, CaptureLoss> = HashMap::new();
+fn loss<'a>(heads: impl Iterator<Item = &'a Head>) -> Loss {
+    let mut runs: HashMap<u64, Loss> = HashMap::new();
     for Head { run, capture, .. } in heads {
         let of_run = runs.entry(*run).or_default();
         of_run.seen = of_run.seen.max(capture.seen_bytes);
-        of_run.unseen = of_run.unseen.max(capture.unseen_bytes);
+        of_run.lost = of_run.lost.max(capture.unseen_bytes);
     }
-    let mut all = CaptureLoss::default();
+    let mut all = Loss::default();
     runs.into_values().for_each(|loss| all.add(loss));
     all
 }

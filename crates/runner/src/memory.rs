@@ -1,4 +1,4 @@
-//! One figure of memory, and how it is divided among all that holds something. A flag of its own overrides a part's
+//! One figure of memory, and how it is divided among all that holds something. A limit of its own overrides a part's
 //! share. Knows nothing of how the parts keep to it.
 
 use std::fmt;
@@ -8,9 +8,7 @@ use plan::Plan;
 use serde_json::{Value, json};
 use sinks::units;
 
-use crate::flags::Limits;
-
-/// Without `--memory-max`.
+/// Where nobody says how much.
 pub const DEFAULT: usize = 1 << 30;
 /// Less would leave some part without any.
 pub const LEAST: usize = 64 << 20;
@@ -24,6 +22,29 @@ pub enum Writing {
     AtOnce,
     /// When there are enough for a row group of Parquet.
     InRowGroups,
+}
+
+/// What somebody asks for; the rest is shares of `max`.
+#[derive(Clone, Debug, Default)]
+pub struct Limits {
+    /// All of it; [`DEFAULT`], unless it is given.
+    pub max: Option<usize>,
+    /// Most flows at once.
+    pub flows_max: Option<usize>,
+    /// As in [`Memory`], and so are the others.
+    pub held_bytes: Option<usize>,
+    /// Fragments.
+    pub fragment_bytes: Option<usize>,
+    /// Results.
+    pub results_bytes: Option<usize>,
+    /// Windows.
+    pub window_bytes: Option<usize>,
+    /// Tuples that wait for their partners.
+    pub join_bytes: Option<usize>,
+    /// What is no share of the memory: the monitor's other limits.
+    pub monitor: monitor::Config,
+    /// The engine's.
+    pub stream: stream::Config,
 }
 
 /// The division. Each number is of all workers together.
@@ -49,9 +70,9 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Divides what the flags say for a plan.
+    /// Divides what is asked for among the parts of a plan.
     pub fn divide(limits: &Limits, plan: &Plan, writing: Writing) -> Memory {
-        let max = limits.memory_max.unwrap_or(DEFAULT);
+        let max = limits.max.unwrap_or(DEFAULT);
         let eighth = max / 8;
         let flow_bytes = FLOW_BYTES[usize::from(!Outputs::new(&plan.monitor).reads_payload())];
         let join_bytes = if plan.dataflow.inputs.len() > 1 { eighth } else { 0 };
@@ -66,18 +87,18 @@ impl Memory {
         Memory {
             max,
             flows_max: limits.flows_max.unwrap_or(max / 4 / flow_bytes),
-            held_bytes: limits.held_bytes_max.unwrap_or(max / 16),
-            fragment_bytes: limits.fragment_bytes_max.unwrap_or(max / 256),
-            results_bytes: limits.results_bytes_max.unwrap_or(results_bytes),
-            window_bytes: limits.window_bytes_max.unwrap_or(window_bytes),
-            join_bytes: limits.join_bytes_max.unwrap_or(join_bytes),
+            held_bytes: limits.held_bytes.unwrap_or(max / 16),
+            fragment_bytes: limits.fragment_bytes.unwrap_or(max / 256),
+            results_bytes: limits.results_bytes.unwrap_or(results_bytes),
+            window_bytes: limits.window_bytes.unwrap_or(window_bytes),
+            join_bytes: limits.join_bytes.unwrap_or(join_bytes),
             row_group_bytes,
         }
     }
 
     /// The same for the threads of a job.
     pub fn config(&self, limits: &Limits) -> monitor::job::Config {
-        let (monitor, stream) = (limits.monitor(), limits.stream());
+        let (monitor, stream) = (&limits.monitor, &limits.stream);
         monitor::job::Config {
             monitor: monitor::Config {
                 fragment_bytes_max: self.fragment_bytes,
@@ -85,13 +106,13 @@ impl Memory {
                 flow: flow::Config {
                     flows_max: self.flows_max,
                     held_bytes_max: self.held_bytes,
-                    ..monitor.flow
+                    ..monitor.flow.clone()
                 },
             },
             stream: stream::Config {
                 window_bytes_max: self.window_bytes,
                 join_bytes_max: self.join_bytes,
-                ..stream
+                ..stream.clone()
             },
             results_bytes_max: self.results_bytes,
             ..monitor::job::Config::default()
@@ -139,18 +160,15 @@ impl fmt::Display for Memory {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-    use crate::flags::{Cli, Verb};
 
-    /// What flags and query give.
-    fn check(flags: &[&str], query: &str, writing: Writing) -> Memory {
-        let args = ["netalytics", "query", query, "-r", "x.pcap"].into_iter().chain(flags.iter().copied());
-        let Some(Verb::Query(flags)) = Cli::parse_from(args).verb else { panic!("it is a query") };
+    fn check(limits: &Limits, query: &str, writing: Writing) -> Memory {
         let checked = query::check(query, &parsers::registry::schemas(), &());
-        let plan = planner::lower(&checked.expect("a query"));
-        Memory::divide(&flags.work.limits, &plan, writing)
+        Memory::divide(limits, &planner::lower(&checked.expect("a query")), writing)
+    }
+
+    fn of(max: usize) -> Limits {
+        Limits { max: Some(max), ..Limits::default() }
     }
 
     fn bytes_of(memory: &Memory) -> usize {
@@ -167,24 +185,24 @@ mod tests {
             "PARSE tcp_conn_time, http PROCESS (count)",
         ] {
             for writing in [Writing::AtOnce, Writing::InRowGroups] {
-                for flags in [&[][..], &["--memory-max", "64M"], &["--memory-max", "5G"]] {
-                    let memory = check(flags, query, writing);
-                    assert!(bytes_of(&memory) <= memory.max, "{query} {flags:?} {memory:?}");
-                    assert!(bytes_of(&memory) > memory.max / 2, "{query} {flags:?} {memory:?}");
+                for limits in [Limits::default(), of(LEAST), of(5 << 30)] {
+                    let memory = check(&limits, query, writing);
+                    assert!(bytes_of(&memory) <= memory.max, "{query} {memory:?}");
+                    assert!(bytes_of(&memory) > memory.max / 2, "{query} {memory:?}");
                 }
             }
         }
     }
 
     #[test]
-    fn a_flag_of_its_own_goes_before_the_share() {
-        let memory = check(&["--memory-max", "256M"], "PARSE http", Writing::AtOnce);
+    fn a_limit_of_its_own_goes_before_the_share() {
+        let memory = check(&of(256 << 20), "PARSE http", Writing::AtOnce);
         assert_eq!(
             (memory.flows_max, memory.held_bytes, memory.fragment_bytes),
             (1 << 16, 16 << 20, 1 << 20)
         );
-        let flags = ["--memory-max", "256M", "--flows-max", "7", "--results-bytes-max", "8M"];
-        let other = check(&flags, "PARSE http", Writing::AtOnce);
+        let limits = Limits { flows_max: Some(7), results_bytes: Some(8 << 20), ..of(256 << 20) };
+        let other = check(&limits, "PARSE http", Writing::AtOnce);
         assert_eq!((other.flows_max, other.results_bytes, other.held_bytes), (7, 8 << 20, 16 << 20));
     }
 }

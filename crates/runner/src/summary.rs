@@ -11,10 +11,12 @@ use monitor::pressure::{Change, History};
 use recording::Kept;
 use serde_json::{Map, Value, json};
 use sinks::units;
+use wire::{Timestamp, Undecodable};
 
 use crate::memory::Memory;
-use crate::version::SUMMARY_FORMAT;
-use wire::{Timestamp, Undecodable};
+
+/// Version of the summary's JSON (`--summary-json`): docs/compatibility.md says when it rises.
+pub const SUMMARY_FORMAT: u64 = 1;
 
 /// A run in numbers.
 pub struct Summary {

@@ -1,4 +1,4 @@
-//! One query at work: starts the job, hands its rows to the sink, shows how it goes, and sums up at the end.
+//! One query at work: starts the job, hands its rows to the sink, lets an observer look, and sums up at the end.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -16,18 +16,12 @@ use stream::{Engine, Output, Shown, TakeOutput};
 use tuple::{Batch, FieldId, Schema};
 use wire::LinkType;
 
-use crate::commands::work::ResultTable;
-use crate::loss_notice::LossNotice;
-use crate::output;
-use crate::progress::{Position, Progress};
 use crate::replay::{Feed, Replaying};
-use crate::stats::Stats;
 use crate::summary::{InputError, Summary};
-use crate::watch::Watch;
 
 /// Rows are flushed at least this often while rows come.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
-/// The display is looked after this often while nothing comes.
+/// The observer looks this often while nothing comes.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A query at work.
@@ -66,18 +60,58 @@ enum Work {
     Recording(Box<Feed>),
 }
 
-/// What is shown while it runs.
-pub struct Display {
-    /// How far reading has come.
-    pub progress: Progress,
-    /// How the workers are.
-    pub stats: Stats,
-    /// That packets are being lost.
-    pub losses: LossNotice,
-    /// What is still open.
-    pub watch: Watch,
-    /// Rows are flushed as soon as they are known.
-    pub prompt: bool,
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Position {
+    /// Bytes that were read, and all that there are, where that is known.
+    Read(u64, Option<u64>),
+    /// What was captured, which has no end of its own; all workers together.
+    Captured(Reading),
+}
+
+/// A result as a table.
+pub struct ResultTable {
+    /// What it says of itself.
+    pub head: Head,
+    /// Its columns are of this schema.
+    pub schema: Arc<Schema>,
+    /// Which of them there are.
+    pub columns: Vec<FieldId>,
+}
+
+/// Somebody who looks on while it runs.
+pub trait Observer {
+    /// Called again and again, between rows.
+    ///
+    /// # Errors
+    /// The sink's, if something was shown there; reading stops.
+    fn look(&mut self, run: &mut Run, sink: &mut dyn Sink) -> io::Result<()>;
+
+    /// Rows are written by calling `write`: whatever is in their way steps aside for that long.
+    ///
+    /// # Errors
+    /// Those of `write`.
+    fn aside(&self, write: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+        write()
+    }
+
+    /// Something that may surprise, as a sentence.
+    fn note(&self, _text: &str) {}
+
+    /// All has been read.
+    fn finish(&mut self, _position: Position) {}
+
+    /// Whether rows are flushed as soon as they are known.
+    fn is_prompt(&self) -> bool {
+        false
+    }
+}
+
+/// Nobody looks on.
+impl Observer for () {
+    fn look(&mut self, _: &mut Run, _: &mut dyn Sink) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 impl Work {
@@ -209,9 +243,9 @@ impl Run {
     ///
     /// # Errors
     /// The sink's; reading stops there. What goes wrong with inputs is in the summary.
-    pub fn go(&mut self, sink: &mut dyn Sink, display: &mut Display) -> io::Result<()> {
-        let result = self.take_results(sink, display);
-        display.progress.finish(self.position());
+    pub fn go(&mut self, sink: &mut dyn Sink, observer: &mut dyn Observer) -> io::Result<()> {
+        let result = self.take_results(sink, observer);
+        observer.finish(self.position());
         let is_stopped = self.stop.as_ref().is_some_and(Stop::is_asked);
         if let (true, Position::Read(read, Some(all))) = (is_stopped, self.position())
             && read < all
@@ -272,13 +306,13 @@ impl Run {
         }
     }
 
-    fn take_results(&mut self, sink: &mut dyn Sink, display: &mut Display) -> io::Result<()> {
+    fn take_results(&mut self, sink: &mut dyn Sink, observer: &mut dyn Observer) -> io::Result<()> {
         loop {
             self.tell_names(sink);
             let is_stopped = self.stop.as_ref().is_some_and(Stop::is_asked);
             let is_full = self.shown.as_ref().is_some_and(Shown::is_full);
             let shown = self.shown.as_mut();
-            let mut delivery = Delivery { sink, shown, progress: &display.progress, rows: 0, failed: None };
+            let mut delivery = Delivery { sink, shown, observer: &*observer, rows: 0, failed: None };
             let (is_over, watermark) = match &mut self.work {
                 Work::Packets(job) => {
                     if is_stopped || is_full {
@@ -303,26 +337,15 @@ impl Run {
             failed.map_or(Ok(()), Err)?;
             self.tell_facts(sink, watermark);
             if rows > 0 {
-                self.flush(sink, display)?;
+                self.flush(sink, observer)?;
             }
             if let Some(watermark) = watermark {
                 sink.advance(watermark)?;
             }
             if is_over {
-                return display.progress.aside(|| sink.finish());
+                return observer.aside(&mut || sink.finish());
             }
-            display.progress.tick(|| self.position());
-            if let Work::Packets(job) = &mut self.work {
-                display.watch.tick(job, sink, &display.progress)?;
-                display.stats.tick(|| job.readings(), &display.progress);
-                if let Some(notice) = display.losses.tick(job.lost_packets(), Instant::now()) {
-                    display.progress.aside(|| {
-                        sink.hide_open()?;
-                        output::complain(&notice);
-                        Ok::<(), io::Error>(())
-                    })?;
-                }
-            }
+            observer.look(self, sink)?;
         }
     }
 
@@ -332,7 +355,7 @@ impl Run {
         let packets = job.packets();
         self.facts.first_ts = packets.first_ts.map(|ts| ts.0);
         let loss = job.capture_loss();
-        (self.facts.seen_bytes, self.facts.unseen_bytes) = (loss.seen, loss.unseen);
+        (self.facts.seen_bytes, self.facts.unseen_bytes) = (loss.seen, loss.lost);
         self.facts.last_ts = watermark.filter(|_| packets.first_ts.is_some());
         if self.facts.links.len() != packets.links.len() {
             let link = |link: &LinkType| Link { link_type: (*link).into(), snaplen: self.snaplen };
@@ -344,7 +367,17 @@ impl Run {
         }
     }
 
-    fn position(&self) -> Position {
+    /// The job, unless a recording is read.
+    pub fn job(&mut self) -> Option<&mut Job> {
+        match &mut self.work {
+            Work::Packets(job) => Some(job),
+            Work::Recording(_) => None,
+        }
+    }
+
+    /// How far reading has come.
+    #[must_use]
+    pub fn position(&self) -> Position {
         match &self.work {
             // Live sources heed a stop themselves, and have no end that they could be near.
             Work::Packets(job) if self.stop.is_none() => {
@@ -376,9 +409,9 @@ impl Run {
         self.names_told = job.names().len();
     }
 
-    fn flush(&mut self, sink: &mut dyn Sink, display: &Display) -> io::Result<()> {
-        if display.prompt || self.flushed.elapsed() >= FLUSH_EVERY {
-            display.progress.aside(|| sink.flush())?;
+    fn flush(&mut self, sink: &mut dyn Sink, observer: &dyn Observer) -> io::Result<()> {
+        if observer.is_prompt() || self.flushed.elapsed() >= FLUSH_EVERY {
+            observer.aside(&mut || sink.flush())?;
             self.flushed = Instant::now();
         }
         Ok(())
@@ -389,7 +422,7 @@ impl Run {
 struct Delivery<'r> {
     sink: &'r mut dyn Sink,
     shown: Option<&'r mut Shown>,
-    progress: &'r Progress,
+    observer: &'r dyn Observer,
     rows: u64,
     /// What the sink said when it failed; it gets nothing more then.
     failed: Option<io::Error>,
@@ -420,11 +453,9 @@ impl Delivery<'_> {
     fn mention_cut(&self) {
         if self.shown.as_ref().is_some_and(|shown| shown.is_cut()) {
             let held = self.rows;
-            self.progress.aside(|| {
-                output::complain(&format!(
-                    "note: ORDER BY held the first {held} rows only; more did not fit into its memory (--window-bytes-max)"
-                ));
-            });
+            self.observer.note(&format!(
+                "ORDER BY held the first {held} rows only; more did not fit into its memory (--window-bytes-max)"
+            ));
         }
     }
 
@@ -432,9 +463,10 @@ impl Delivery<'_> {
         if self.failed.is_some() {
             return;
         }
-        let written = self.progress.aside(|| {
-            watermark_ns.map_or(Ok(()), |watermark_ns| self.sink.advance(watermark_ns))?;
-            self.sink.write(result, batch)
+        let (observer, sink) = (self.observer, &mut *self.sink);
+        let written = observer.aside(&mut || {
+            watermark_ns.map_or(Ok(()), |watermark_ns| sink.advance(watermark_ns))?;
+            sink.write(result, batch)
         });
         match written {
             Ok(()) => self.rows += batch.rows() as u64,

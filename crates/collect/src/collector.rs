@@ -1,0 +1,374 @@
+//! Where the workers' results meet. Takes their reports in any order of workers and returns rows in an order that
+//! does not depend on how many workers there were: raw tuples by the time at which they were complete, windows when
+//! every worker has passed their end.
+//!
+//! Workers of one process end the same epochs, and rows come out epoch by epoch ([`Collector::new`]). Those of different
+//! processes have only event time in common: rows come out as far as all that are at work have come, and lanes may come and
+//! go ([`Collector::of_lanes`]). What comes behind the watermark opens no window again; it is counted, as late tuples of the
+//! engines or as late rows, which are given all the same.
+//!
+//! Which lanes a row lacks is said ([`Lanes::cover`]), and that is all: what a lane would have seen nobody knows, so that
+//! intervals, which reach up to what the capture is known to have lost, do not reach up to that.
+//!
+//! What waits is bounded in bytes. Where there are more rows than that, those that are there are released before their time: no
+//! row is lost, but the order then depends on the workers.
+
+use stream::{Engine, Engines, Loss, Output, Partials, Stretch, TakeOutput, in_time_order};
+use tuple::Batch;
+use wire::Timestamp;
+
+use crate::lanes::{Lane, LaneId, Lanes, State};
+use crate::report::{Part, Report};
+use crate::rows::{WaitingRows, rows_before};
+
+/// Takes rows as they are made.
+pub trait TakeRows {
+    /// Some rows; `lanes` knows which of them lack what.
+    fn take(&mut self, output: Output, lanes: &Lanes);
+}
+
+/// Takes rows whatever they lack.
+pub struct Whatever<'o>(pub &'o mut dyn TakeOutput);
+
+impl TakeRows for Whatever<'_> {
+    fn take(&mut self, output: Output, _: &Lanes) {
+        self.0.take(output);
+    }
+}
+
+/// See the module's text.
+pub struct Collector {
+    engines: Engines,
+    lanes: Lanes,
+    release: Release,
+    watermark: Timestamp,
+    /// What all packets released so far seem to lack.
+    loss: Loss,
+    /// Packets that the sources have lost, as far as they have said so.
+    lost: u64,
+    /// Of lanes without common epochs.
+    rows: WaitingRows,
+    rows_late: u64,
+    /// Memory of all that waits in the lanes.
+    waiting_bytes: usize,
+    waiting_bytes_max: usize,
+    epochs_cut: u64,
+}
+
+/// What is released at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Release {
+    /// An epoch that all have ended.
+    ByEpoch,
+    /// Up to where all have come in event time.
+    ByTime,
+}
+
+impl Collector {
+    /// Collects the reports of `workers` workers, who end the same epochs, into `engines`; about so many bytes may wait.
+    #[must_use]
+    pub fn new(engines: Engines, workers: usize, waiting_bytes_max: usize) -> Collector {
+        Collector::build(engines, Lanes::of_workers(workers), Release::ByEpoch, waiting_bytes_max)
+    }
+
+    /// The same of lanes that come and go, and have event time in common.
+    #[must_use]
+    pub fn of_lanes(engines: Engines, waiting_bytes_max: usize) -> Collector {
+        Collector::build(engines, Lanes::default(), Release::ByTime, waiting_bytes_max)
+    }
+
+    fn build(engines: Engines, lanes: Lanes, release: Release, waiting_bytes_max: usize) -> Collector {
+        Collector {
+            engines,
+            lanes,
+            release,
+            watermark: Timestamp::MIN,
+            loss: Loss::default(),
+            lost: 0,
+            rows: WaitingRows::default(),
+            rows_late: 0,
+            waiting_bytes: 0,
+            waiting_bytes_max,
+            epochs_cut: 0,
+        }
+    }
+
+    /// A lane will join. Nothing waits for it, but what is released lacks it.
+    pub fn expect(&mut self, lane: LaneId) {
+        self.lanes.set(lane, State::Expected);
+    }
+
+    /// A lane is at work, for the first time or again: from now on all waits until it has come as far. One that has much
+    /// to make up for may report while it is idle, and resume after that.
+    pub fn join(&mut self, lane: LaneId) {
+        self.lanes.set(lane, State::Active);
+    }
+
+    /// As [`Collector::join`].
+    pub fn resume(&mut self, lane: LaneId) {
+        self.join(lane);
+    }
+
+    /// A lane says nothing now, though it may have something to say: nothing waits for it.
+    pub fn idle(&mut self, lane: LaneId, out: &mut dyn TakeRows) {
+        self.change(lane, State::Idle, out);
+    }
+
+    /// A lane has said all that it had to say.
+    pub fn finish(&mut self, lane: LaneId, out: &mut dyn TakeRows) {
+        self.change(lane, State::Finished, out);
+    }
+
+    /// A lane will not report any more, though it had more to say.
+    pub fn lost(&mut self, lane: LaneId, out: &mut dyn TakeRows) {
+        self.change(lane, State::Lost, out);
+    }
+
+    fn change(&mut self, lane: LaneId, state: State, out: &mut dyn TakeRows) {
+        self.lanes.set(lane, state);
+        self.release(out);
+    }
+
+    /// Takes a part of what a lane will report.
+    pub fn take_part(&mut self, lane: LaneId, part: Part, out: &mut dyn TakeRows) {
+        match self.release {
+            Release::ByEpoch => {
+                self.waiting_bytes += part.bytes;
+                self.lanes.get(lane).part.append(part);
+            }
+            Release::ByTime => self.take_in(lane, part, out),
+        }
+        self.relieve(out);
+    }
+
+    /// Takes a lane's report; what is complete by that goes to `out`.
+    pub fn take(&mut self, lane: LaneId, mut report: Report, out: &mut dyn TakeRows) {
+        self.lost += report.lost.map_or(0, |stretch| stretch.packets.lost);
+        match self.release {
+            Release::ByEpoch => {
+                self.waiting_bytes += report.part.bytes;
+                let lane = self.lanes.get(lane);
+                let last = std::mem::replace(&mut report.part, std::mem::take(&mut lane.part));
+                report.part.append(last);
+                lane.latest = Some(report.epoch);
+                lane.waiting.push_back(report);
+            }
+            Release::ByTime => {
+                report.lost.into_iter().for_each(|stretch| self.engines.add_loss(stretch));
+                self.take_in(lane, std::mem::take(&mut report.part), out);
+                self.come_to(lane, report);
+            }
+        }
+        self.release(out);
+        self.relieve(out);
+    }
+
+    /// Nobody will report any more.
+    pub fn end(&mut self, out: &mut dyn TakeRows) {
+        self.lanes.since = self.watermark;
+        let (lanes, watermark_ns) = (&self.lanes, Timestamp::MAX.0);
+        self.rows.give_all(&mut |batch| out.take(Output { pipeline: None, batch, watermark_ns }, lanes));
+        self.engines.finish(&mut With { lanes, out });
+    }
+
+    /// What all packets seem to lack.
+    #[must_use]
+    pub fn capture_loss(&self) -> Loss {
+        let mut loss = Loss::default();
+        self.lanes.iter().for_each(|lane| loss.add(lane.loss));
+        loss
+    }
+
+    /// Packets that the sources have lost, as far as they have said so.
+    #[must_use]
+    pub fn lost_packets(&self) -> u64 {
+        self.lost
+    }
+
+    /// How far event time has come in all lanes that are waited for.
+    #[must_use]
+    pub fn watermark(&self) -> Timestamp {
+        self.watermark
+    }
+
+    /// Epochs of which rows were released before their end; without epochs, how often rows were before their time.
+    #[must_use]
+    pub fn epochs_cut(&self) -> u64 {
+        self.epochs_cut
+    }
+
+    /// Raw rows of lanes that were behind: later ones had been given before.
+    #[must_use]
+    pub fn rows_late(&self) -> u64 {
+        self.rows_late
+    }
+
+    /// Who reports.
+    #[must_use]
+    pub fn lanes(&self) -> &Lanes {
+        &self.lanes
+    }
+
+    /// What windows that are still open hold so far, as far as it has been released. False, and nothing, where a lane has not
+    /// said what it has of them.
+    pub fn open_rows(&mut self, out: &mut dyn TakeRows) -> bool {
+        let peeks: Option<Vec<&Partials>> = self.lanes.iter().map(|lane| lane.open.as_ref()).collect();
+        if let Some(peeks) = &peeks {
+            self.engines.open_rows(peeks, &mut With { lanes: &self.lanes, out });
+        }
+        peeks.is_some()
+    }
+
+    /// The engine in which the results of the first dataflow meet.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        self.engines.first()
+    }
+
+    /// What became of the tuples, in all engines.
+    #[must_use]
+    pub fn counters(&self) -> stream::Counters {
+        self.engines.counters()
+    }
+
+    /// Releases what is complete.
+    fn release(&mut self, out: &mut dyn TakeRows) {
+        match self.release {
+            Release::ByEpoch => self.release_epochs(out),
+            Release::ByTime => self.release_time(out),
+        }
+    }
+
+    /// Epochs that every worker has ended, one after the other.
+    fn release_epochs(&mut self, out: &mut dyn TakeRows) {
+        let ended = self.lanes.active().map(|lane| lane.latest).min();
+        let Some(ready) = ended.unwrap_or(Some(u64::MAX)) else { return };
+        let next =
+            |lane: &Lane| lane.waiting.front().map(|report| report.epoch).filter(|epoch| *epoch <= ready);
+        while let Some(epoch) = self.lanes.iter().filter_map(next).min() {
+            self.release_epoch(epoch, out);
+        }
+    }
+
+    fn release_epoch(&mut self, epoch: u64, out: &mut dyn TakeRows) {
+        let mut parts = Vec::new();
+        for lane in self.lanes.iter_mut() {
+            while let Some(report) = lane.waiting.pop_front_if(|report| report.epoch == epoch) {
+                (lane.watermark, lane.loss) = (report.watermark, report.loss);
+                report.lost.into_iter().for_each(|stretch| self.engines.add_loss(stretch));
+                lane.open = report.open;
+                parts.push(report.part);
+            }
+        }
+        let rows = self.unpack(parts, out);
+        let watermark = self.lanes.active().map(|lane| lane.watermark).min().unwrap_or(Timestamp::MAX);
+        let (before, after) = (self.loss, self.capture_loss());
+        self.loss = after;
+        self.add_capture_loss((self.watermark, watermark), (before, after));
+        let has_risen = watermark > self.watermark;
+        self.lanes.since = self.watermark;
+        self.watermark = watermark.max(self.watermark);
+        self.give(rows, out);
+        if has_risen && epoch != u64::MAX {
+            self.engines.advance(self.watermark.0, &mut With { lanes: &self.lanes, out });
+        }
+    }
+
+    /// What the packets seem to lack that came in between.
+    fn add_capture_loss(&mut self, (from, to): (Timestamp, Timestamp), (before, after): (Loss, Loss)) {
+        let bytes = Loss {
+            seen: after.seen.saturating_sub(before.seen),
+            lost: after.lost.saturating_sub(before.lost),
+        };
+        self.engines.add_loss(Stretch { from_ns: from.0, to_ns: to.0, packets: Loss::default(), bytes });
+    }
+
+    /// Has the engine take what a lane says of windows, and keeps rows until all have come as far.
+    fn take_in(&mut self, lane: LaneId, part: Part, out: &mut dyn TakeRows) {
+        let is_behind = self.lanes.get(lane).watermark < self.watermark;
+        self.waiting_bytes += part.bytes;
+        for rows in self.unpack(vec![part], out) {
+            self.rows_late += if is_behind { rows_before(&rows, self.watermark) } else { 0 };
+            self.rows.add(rows);
+        }
+    }
+
+    /// A lane has come to where its report says.
+    fn come_to(&mut self, lane: LaneId, report: Report) {
+        let lane = self.lanes.get(lane);
+        let (from, before) = (lane.watermark, lane.loss);
+        lane.watermark = report.watermark.max(from);
+        (lane.loss, lane.open) = (report.loss, report.open);
+        let to = lane.watermark;
+        if before != report.loss {
+            self.add_capture_loss((from, to), (before, report.loss));
+        }
+    }
+
+    /// What was complete before the watermark.
+    fn release_time(&mut self, out: &mut dyn TakeRows) {
+        let watermark = self.lanes.watermark().max(self.watermark);
+        let has_risen = watermark > self.watermark;
+        self.lanes.since = self.watermark;
+        self.watermark = watermark;
+        let (lanes, watermark_ns) = (&self.lanes, watermark.0);
+        let give = &mut |batch| out.take(Output { pipeline: None, batch, watermark_ns }, lanes);
+        self.rows.give_before(watermark, give);
+        if has_risen {
+            self.engines.advance(watermark_ns, &mut With { lanes, out });
+        }
+    }
+
+    /// Where too much waits: releases all rows that are there, and has the engine take what is there of windows.
+    fn relieve(&mut self, out: &mut dyn TakeRows) {
+        if self.waiting_bytes + self.rows.bytes <= self.waiting_bytes_max {
+            return;
+        }
+        let mut parts = Vec::new();
+        for lane in self.lanes.iter_mut() {
+            parts.extend(lane.waiting.iter_mut().map(|report| std::mem::take(&mut report.part)));
+            parts.push(std::mem::take(&mut lane.part));
+        }
+        let mut rows = self.unpack(parts, out);
+        self.rows.give_all(&mut |batch| rows.push(batch));
+        self.epochs_cut += u64::from(!rows.is_empty());
+        self.give(rows, out);
+    }
+
+    /// Has the engine take what is there of windows; returns the rows.
+    fn unpack(&mut self, parts: Vec<Part>, out: &mut dyn TakeRows) -> Vec<Batch> {
+        let mut rows = Vec::new();
+        for mut part in parts {
+            self.waiting_bytes -= part.bytes;
+            rows.append(&mut part.rows);
+            for windows in part.windows {
+                self.engines.attach(windows);
+                self.engines.make_room(&mut With { lanes: &self.lanes, out });
+            }
+        }
+        rows
+    }
+
+    /// Gives rows away, in the order of time.
+    fn give(&self, rows: Vec<Batch>, out: &mut dyn TakeRows) {
+        let watermark_ns = self.watermark.0;
+        in_time_order(rows, &mut |batch| {
+            out.take(Output { pipeline: None, batch, watermark_ns }, &self.lanes);
+        });
+    }
+}
+
+/// Gives rows on together with the lanes.
+struct With<'c> {
+    lanes: &'c Lanes,
+    out: &'c mut dyn TakeRows,
+}
+
+impl TakeOutput for With<'_> {
+    fn take(&mut self, output: Output) {
+        self.out.take(output, self.lanes);
+    }
+}
+
+#[cfg(test)]
+mod tests;

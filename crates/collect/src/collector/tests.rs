@@ -1,0 +1,449 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use plan::{Aggregate, Column, Dataflow, GroupBy, Input, Pipeline, Selection, TopK, Window};
+use proptest::prelude::*;
+use tuple::{DataType, Field, FieldId, Schema, TupleWriter, Unit, common};
+
+use super::*;
+use crate::lanes::Coverage;
+
+/// What is asked of the tuples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Query {
+    /// They themselves.
+    Raw,
+    /// How many there are in every window of ten, by name and in all.
+    Windows,
+}
+
+/// A tuple: whose, when, and its flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Tuple {
+    name: u8,
+    time: i64,
+    flow: u64,
+}
+
+struct Fixture {
+    schema: Arc<Schema>,
+    columns: Vec<FieldId>,
+    dataflow: Dataflow,
+}
+
+impl Fixture {
+    fn new(query: Query) -> Fixture {
+        let name = [Field::new("name", DataType::Text, Unit::None, "a name")];
+        let schema = Arc::new(Schema::of_parser("test", 1, "tests", &name, None, None));
+        let name = schema.find("name").expect("it was just made");
+        let columns = vec![common::ID, common::TS, common::TS_END, name];
+        let input = Input { schema: schema.clone(), columns: columns.clone(), filter: None };
+        let column = |field| Column { input: 0, field };
+        let pipeline = |group: Vec<GroupBy>, top_k| Pipeline {
+            name: "count".into(),
+            values: Vec::new(),
+            value_required: false,
+            group,
+            aggregates: vec![Aggregate::Count.into()],
+            top_k,
+            window: Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 }),
+            groups_max: 1000,
+            selection: Selection::default(),
+            profile: None,
+        };
+        let by_name = vec![GroupBy { column: column(name), name: "name".into() }];
+        let pipelines = match query {
+            Query::Raw => Vec::new(),
+            Query::Windows => {
+                vec![pipeline(by_name, Some(TopK { k: 3, by: 0 })), pipeline(Vec::new(), None)]
+            }
+        };
+        let dataflow = Dataflow { inputs: vec![input], filter: None, pipelines, ..Dataflow::default() };
+        Fixture { schema, columns, dataflow }
+    }
+
+    fn collector(&self) -> Collector {
+        Collector::of_lanes(Engine::new(&self.dataflow, stream::Config::default()).into(), 1 << 20)
+    }
+
+    fn lane(&self) -> Lane {
+        let config = stream::Config::default();
+        Lane {
+            engines: Engines::worker(std::slice::from_ref(&self.dataflow), &config),
+            writer: TupleWriter::new(self.schema.clone(), &self.columns),
+            name: self.columns[3],
+        }
+    }
+}
+
+/// A worker of a lane.
+struct Lane {
+    engines: Engines,
+    writer: TupleWriter,
+    name: FieldId,
+}
+
+impl Lane {
+    fn report(&mut self, watermark: i64, tuples: &[Tuple]) -> Report {
+        for tuple in tuples {
+            self.writer.u64(common::ID, tuple.flow);
+            self.writer.i64(common::TS, 0);
+            self.writer.i64(common::TS_END, tuple.time);
+            self.writer.text(self.name, &[tuple.name]);
+            self.writer.end_row();
+        }
+        let (mut part, mut rows) = (Part::default(), Vec::new());
+        self.engines.push(0, &self.writer.finish(), &mut rows);
+        rows.into_iter().for_each(|output: Output| part.add_rows(output.batch));
+        self.engines.detach(watermark).into_iter().for_each(|windows| part.add_windows(windows));
+        let (loss, watermark) = (Loss::default(), Timestamp(watermark));
+        Report { epoch: 0, watermark, part, loss, lost: None, open: None }
+    }
+}
+
+/// Takes rows as text, each with what it lacks: `3` or `0-10: 2`, and ` -a` where lane `a` is missing.
+#[derive(Default)]
+struct Texts(Vec<(String, Coverage)>);
+
+impl TakeRows for Texts {
+    fn take(&mut self, output: Output, lanes: &Lanes) {
+        lanes.cover(&output, &mut |Output { batch, pipeline, .. }, coverage| {
+            let field = |name: &str| batch.schema().find(name).expect("a column");
+            for row in 0..batch.rows() {
+                let text = match pipeline {
+                    None => batch.i64(common::TS_END).value(row).to_string(),
+                    Some(pipeline) => {
+                        let time = |name| batch.i64(field(name)).value(row);
+                        let (start, end) = (time("window_start"), time("window_end"));
+                        let count = batch.u64(field("count")).value(row);
+                        let name = if pipeline == 0 { batch.text(field("name")).value(row) } else { "all" };
+                        format!("{start}-{end}: {name} {count}")
+                    }
+                };
+                self.0.push((text, coverage.clone()));
+            }
+        });
+    }
+}
+
+impl Texts {
+    fn drain(&mut self) -> String {
+        let one = |(text, coverage): (String, Coverage)| {
+            let missing = coverage.missing.iter().map(|id| format!(" -{}", char::from(id.0 as u8)));
+            format!("{text}{}", missing.collect::<String>())
+        };
+        self.0.drain(..).map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The rows of one result after those of the other: which come first when depends on when windows are closed.
+    fn rows(mut self) -> Vec<String> {
+        self.0.sort_by_key(|(text, _)| text.contains("all"));
+        self.0.into_iter().map(|(text, _)| text).collect()
+    }
+}
+
+/// What is done, one after the other, and what comes out by each: `a expect`, `a join`, `a idle`, `a resume`, `a finish`,
+/// `a lost`, `end`; `a 10: 3 5`: its report, of how far it has come and of tuples at these times. Then how much was late.
+fn check(query: Query, script: &[(&str, &str)], late: u64) {
+    let fixture = Fixture::new(query);
+    let (mut collector, mut lanes, mut out) = (fixture.collector(), BTreeMap::new(), Texts::default());
+    for (event, expected) in script {
+        let name = event.as_bytes()[0];
+        let id = LaneId(name.into());
+        match event.split_once(' ').map_or("end", |(_, what)| what) {
+            "end" => collector.end(&mut out),
+            "expect" => collector.expect(id),
+            "join" => collector.join(id),
+            "resume" => collector.resume(id),
+            "idle" => collector.idle(id, &mut out),
+            "finish" => collector.finish(id, &mut out),
+            "lost" => collector.lost(id, &mut out),
+            report => {
+                let (watermark, times) = report.split_once(':').expect("a report");
+                let tuples: Vec<Tuple> = times
+                    .split_whitespace()
+                    .map(|time| Tuple { name, time: time.parse().expect("a time"), flow: name.into() })
+                    .collect();
+                let lane = lanes.entry(id).or_insert_with(|| fixture.lane());
+                let report = lane.report(watermark.parse().expect("a time"), &tuples);
+                collector.take(id, report, &mut out);
+            }
+        }
+        assert_eq!(out.drain(), *expected, "{event} of {script:?}");
+    }
+    assert_eq!(collector.rows_late() + collector.counters().tuples_late, late, "{script:?}");
+}
+
+#[test]
+fn rows_wait_for_all_that_are_at_work() {
+    let script = [
+        ("a join", ""),
+        ("b join", ""),
+        ("a 10: 3 5 10", ""),
+        ("b 7: 4 6", "3, 4, 5, 6"),
+        ("a 20: 11", ""),
+        ("b 30: 12 25", "10, 11, 12"),
+        ("a finish", "25"),
+        ("b finish", ""),
+        ("end", ""),
+    ];
+    check(Query::Raw, &script, 0);
+}
+
+#[test]
+fn nothing_waits_for_a_silent_lane_but_it_is_missed() {
+    let script = [
+        ("a join", ""),
+        ("b join", ""),
+        ("b 2: 1", ""),
+        ("a 10: 3 5", "1"),
+        ("b idle", "3 -b, 5 -b"),
+        ("a 20: 12", "12 -b"),
+        // Its rows of before come late.
+        ("b 15: 4 14", "4 -b, 14 -b"),
+        ("b resume", ""),
+        ("a 40: 30", ""),
+        ("b 50: 21", "21, 30"),
+        ("end", ""),
+    ];
+    check(Query::Raw, &script, 2);
+}
+
+#[test]
+fn closed_windows_are_not_opened_again() {
+    let script = [
+        ("a join", ""),
+        ("b join", ""),
+        ("a 10: 3 5", ""),
+        ("b 10: 4", "0-10: a 2, 0-10: b 1, 0-10: all 3"),
+        ("b idle", ""),
+        ("a 20: 12", "10-20: a 1 -b, 10-20: all 1 -b"),
+        ("b resume", ""),
+        ("a 30: 22", ""),
+        ("b 30: 13 23", "20-30: a 1, 20-30: b 1, 20-30: all 2"),
+        ("end", ""),
+    ];
+    // In both pipelines.
+    check(Query::Windows, &script, 2);
+}
+
+#[test]
+fn lanes_that_end_are_not_missed_and_lost_ones_are() {
+    let script = [
+        ("a join", ""),
+        ("b join", ""),
+        ("c expect", ""),
+        ("a 10: 3", ""),
+        ("b 10: 4", "0-10: a 1 -c, 0-10: b 1 -c, 0-10: all 2 -c"),
+        ("b finish", ""),
+        ("a 20: 12", "10-20: a 1 -c, 10-20: all 1 -c"),
+        ("c 20: 13", ""),
+        ("c 30: 23", ""),
+        ("c lost", ""),
+        ("a 40: 24 34", "20-30: a 1, 20-30: c 1, 30-40: a 1 -c, 20-30: all 2, 30-40: all 1 -c"),
+        ("end", ""),
+    ];
+    check(Query::Windows, &script, 2);
+}
+
+#[test]
+fn where_all_are_silent_the_fastest_says_the_time() {
+    let script = [
+        ("a join", ""),
+        ("b join", ""),
+        ("a 30: 25", ""),
+        ("b 20: 5", "5"),
+        ("a idle", ""),
+        ("b idle", "25 -b"),
+        ("a resume", ""),
+        ("a 40: 31", "31 -b"),
+        ("end", ""),
+    ];
+    check(Query::Raw, &script, 0);
+}
+
+#[test]
+fn how_many_were_expected() {
+    let fixture = Fixture::new(Query::Raw);
+    let (mut collector, mut out) = (fixture.collector(), Texts::default());
+    let bounds = (Timestamp(20), Timestamp(30));
+    collector.expect(LaneId(1));
+    collector.join(LaneId(2));
+    collector.take(LaneId(2), fixture.lane().report(10, &[]), &mut out);
+    assert_eq!(
+        collector.lanes().coverage(bounds),
+        Coverage { expected: 2, missing: vec![LaneId(1), LaneId(2)] }
+    );
+    collector.finish(LaneId(2), &mut out);
+    assert_eq!(collector.lanes().coverage(bounds), Coverage { expected: 1, missing: vec![LaneId(1)] });
+}
+
+/// What one lane does, in its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Report { watermark: i64 },
+    Idle,
+    Resume,
+}
+
+/// Runs lanes with the tuples of their flows, in an order drawn by `turns`; rows, how many were late, and how many tuples
+/// the engine has of all.
+fn run(
+    query: Query,
+    tuples: &[Tuple],
+    lanes: usize,
+    steps: &[Vec<Step>],
+    turns: &[usize],
+) -> (Vec<String>, u64) {
+    let fixture = Fixture::new(query);
+    let (mut collector, mut out) = (fixture.collector(), Texts::default());
+    let mut workers: Vec<_> = (0..lanes).map(|_| (fixture.lane(), i64::MIN, 0)).collect();
+    (0..lanes).for_each(|lane| collector.join(LaneId(lane as u64)));
+    let mut turns = turns.iter().copied().cycle();
+    while (0..lanes).any(|lane| workers[lane].2 < steps[lane].len()) {
+        let lane = turns.next().unwrap_or(0) % lanes;
+        let lane = (lane..lanes).chain(0..lane).find(|lane| workers[*lane].2 < steps[*lane].len());
+        let lane = lane.expect("one has something to do");
+        let (worker, since, at) = &mut workers[lane];
+        let id = LaneId(lane as u64);
+        match steps[lane][*at] {
+            Step::Idle => collector.idle(id, &mut out),
+            Step::Resume => collector.resume(id),
+            Step::Report { watermark } => {
+                let is_due = |tuple: &Tuple| {
+                    tuple.flow as usize % lanes == lane && (*since..watermark).contains(&tuple.time)
+                };
+                let due: Vec<Tuple> = tuples.iter().copied().filter(is_due).collect();
+                *since = watermark;
+                collector.take(id, worker.report(watermark, &due), &mut out);
+            }
+        }
+        *at += 1;
+    }
+    (0..lanes).for_each(|lane| collector.finish(LaneId(lane as u64), &mut out));
+    collector.end(&mut out);
+    (out.rows(), collector.rows_late() + collector.counters().tuples_late)
+}
+
+/// Reports at these times, and one at the end.
+fn reports(times: &[i64]) -> Vec<Step> {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    times.into_iter().chain([END]).map(|watermark| Step::Report { watermark }).collect()
+}
+
+const END: i64 = 100;
+
+fn some_tuples() -> impl Strategy<Value = Vec<Tuple>> {
+    let one = (0u8..4, 0..END, 0u64..6);
+    let one = one.prop_map(|(name, time, flow)| Tuple { name: b'a' + name, time, flow });
+    prop::collection::vec(one, 0..60)
+}
+
+fn some_times() -> impl Strategy<Value = Vec<i64>> {
+    prop::collection::vec(0..END, 0..8)
+}
+
+/// How many rows stand for each tuple: itself, or one in each of two counts.
+fn counted(rows: &[String], query: Query) -> u64 {
+    let count = |row: &String| match query {
+        Query::Raw => 1,
+        Query::Windows => row.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0),
+    };
+    rows.iter().map(count).sum()
+}
+
+proptest! {
+    /// However lanes report, the rows are those of one.
+    #[test]
+    fn many_lanes_give_the_rows_of_one(
+        tuples in some_tuples(),
+        times in prop::collection::vec(some_times(), 1..5),
+        turns in prop::collection::vec(0usize..5, 1..30),
+    ) {
+        for query in [Query::Raw, Query::Windows] {
+            let one = run(query, &tuples, 1, &[reports(&[])], &[0]);
+            let steps: Vec<_> = times.iter().map(|times| reports(times)).collect();
+            let many = run(query, &tuples, steps.len(), &steps, &turns);
+            prop_assert_eq!((&many.0, many.1), (&one.0, 0));
+        }
+    }
+
+    /// Where some fall silent and come back, every tuple is in a row or counted as late; raw rows are all there.
+    #[test]
+    fn what_silent_lanes_bring_later_is_counted(
+        tuples in some_tuples(),
+        times in prop::collection::vec(some_times(), 1..5),
+        silences in prop::collection::vec((0usize..4, 0usize..8, 1usize..4), 0..5),
+        turns in prop::collection::vec(0usize..5, 1..30),
+    ) {
+        let mut steps: Vec<_> = times.iter().map(|times| reports(times)).collect();
+        for (lane, from, length) in silences {
+            let n = steps.len();
+            let steps = &mut steps[lane % n];
+            let from = from.min(steps.len());
+            steps.insert(from, Step::Idle);
+            steps.insert((from + length).min(steps.len()), Step::Resume);
+        }
+        let raw = run(Query::Raw, &tuples, steps.len(), &steps, &turns);
+        let (mut times, mut all) = (raw.0, tuples.iter().map(|t| t.time.to_string()).collect::<Vec<_>>());
+        times.sort_unstable();
+        all.sort_unstable();
+        prop_assert_eq!(times, all);
+        let windows = run(Query::Windows, &tuples, steps.len(), &steps, &turns);
+        // The first three names have rows, and a fourth is among all of them.
+        let of_all: Vec<String> = windows.0.into_iter().filter(|row| row.contains("all")).collect();
+        prop_assert_eq!(2 * counted(&of_all, Query::Windows) + windows.1, 2 * tuples.len() as u64);
+    }
+}
+
+mod of_one_process {
+    use super::*;
+
+    /// Rows of which each is said to take ten bytes.
+    fn rows(fixture: &Fixture, times: &[i64]) -> Part {
+        let mut writer = TupleWriter::new(fixture.schema.clone(), &fixture.columns[..3]);
+        for ts in times {
+            writer.u64(common::ID, 7);
+            writer.i64(common::TS, 0);
+            writer.i64(common::TS_END, *ts);
+            writer.end_row();
+        }
+        Part { bytes: 10 * times.len(), rows: vec![writer.finish()], windows: Vec::new() }
+    }
+
+    fn times(out: &mut Vec<Output>) -> Vec<i64> {
+        out.drain(..).flat_map(|o| o.batch.i64(common::TS_END).values().to_vec()).collect()
+    }
+
+    /// Two workers, of which one is in its second epoch already: what comes out of the first epoch's rows at once, what when
+    /// the other has ended it, too, and how many epochs were cut.
+    fn check(waiting_bytes_max: usize, expected: (&[i64], &[i64], u64)) {
+        let fixture = Fixture::new(Query::Raw);
+        let engine = Engine::new(&fixture.dataflow, stream::Config::default());
+        let (mut collector, mut all) = (Collector::new(engine.into(), 2, waiting_bytes_max), Vec::new());
+        let report = |part| Report {
+            epoch: 0,
+            watermark: Timestamp(9),
+            part,
+            loss: Loss::default(),
+            lost: None,
+            open: None,
+        };
+        let out = &mut Whatever(&mut all);
+        collector.take(LaneId(0), report(rows(&fixture, &[4, 2])), out);
+        collector.take_part(LaneId(0), rows(&fixture, &[6]), out);
+        collector.take_part(LaneId(1), rows(&fixture, &[5, 3]), out);
+        assert_eq!(times(&mut all), expected.0);
+        collector.take(LaneId(1), report(rows(&fixture, &[1])), &mut Whatever(&mut all));
+        assert_eq!((times(&mut all).as_slice(), collector.epochs_cut()), (expected.1, expected.2));
+    }
+
+    #[test]
+    fn rows_wait_for_all_workers_while_there_is_room() {
+        check(50, (&[], &[1, 2, 3, 4, 5], 0));
+        // With the third row too many wait: those that are there go.
+        check(25, (&[2, 4, 6], &[1, 3, 5], 1));
+        check(5, (&[2, 4, 6, 3, 5], &[1], 3));
+    }
+}

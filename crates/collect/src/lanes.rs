@@ -1,0 +1,155 @@
+//! Who reports: lanes that join, fall silent, come back, and end. Each has come so far in event time, and what is released
+//! waits for those that are at work. One that is silent is not one that has ended: it may still have to say something of
+//! what is released without it, and so that is said of the rows ([`Coverage`]).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use stream::{Loss, Output, Partials};
+use wire::Timestamp;
+
+use crate::report::{Part, Report};
+
+/// Names a lane, to whoever reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LaneId(pub u64);
+
+/// What is to be expected of a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It will join; nothing waits for it.
+    Expected,
+    /// It is at work: nothing is released that it may still have to say something of.
+    Active,
+    /// It says nothing now, but is not at its end; nothing waits for it.
+    Idle,
+    /// It has said all that it had to say.
+    Finished,
+    /// It had more to say, and will not say it.
+    Lost,
+}
+
+/// Which lanes should have said something of a time, and which have not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// How many lanes should have.
+    pub expected: usize,
+    /// Those that had not come to its end when it was released, in order.
+    pub missing: Vec<LaneId>,
+}
+
+/// All lanes.
+#[derive(Default)]
+pub struct Lanes {
+    all: BTreeMap<LaneId, Lane>,
+    /// How far event time had come before what is being released now.
+    pub(crate) since: Timestamp,
+}
+
+/// One reporter.
+pub(crate) struct Lane {
+    pub state: State,
+    /// Event time of its last report that counts.
+    pub watermark: Timestamp,
+    /// What its packets seemed to lack by then.
+    pub loss: Loss,
+    /// What it had of open windows by then.
+    pub open: Option<Partials>,
+    /// Of the epoch that it is in.
+    pub part: Part,
+    /// Of epochs that others have not ended.
+    pub waiting: VecDeque<Report>,
+    /// The epoch of its latest report.
+    pub latest: Option<u64>,
+}
+
+impl Lane {
+    fn new(state: State) -> Lane {
+        Lane {
+            state,
+            watermark: Timestamp::MIN,
+            loss: Loss::default(),
+            open: None,
+            part: Part::default(),
+            waiting: VecDeque::new(),
+            latest: None,
+        }
+    }
+
+    fn is_active(&self) -> bool {
+        self.state == State::Active
+    }
+}
+
+impl Lanes {
+    /// So many that are at work already.
+    pub(crate) fn of_workers(workers: usize) -> Lanes {
+        let lanes = (0..workers as u64).map(|n| (LaneId(n), Lane::new(State::Active)));
+        Lanes { all: lanes.collect(), since: Timestamp::MIN }
+    }
+
+    /// A lane; one that nobody knew joins by that.
+    pub(crate) fn get(&mut self, id: LaneId) -> &mut Lane {
+        self.all.entry(id).or_insert_with(|| Lane::new(State::Active))
+    }
+
+    pub(crate) fn set(&mut self, id: LaneId, state: State) {
+        self.get(id).state = state;
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Lane> {
+        self.all.values()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Lane> {
+        self.all.values_mut()
+    }
+
+    /// Those for which others wait.
+    pub(crate) fn active(&self) -> impl Iterator<Item = &Lane> {
+        self.iter().filter(|lane| lane.is_active())
+    }
+
+    /// What is to be expected of each.
+    pub fn states(&self) -> impl Iterator<Item = (LaneId, State)> + '_ {
+        self.all.iter().map(|(id, lane)| (*id, lane.state))
+    }
+
+    /// How far event time has come: in the slowest of those that are at work, or, where nobody is, in the fastest.
+    pub(crate) fn watermark(&self) -> Timestamp {
+        let least = self.active().map(|lane| lane.watermark).min();
+        least.or_else(|| self.iter().map(|lane| lane.watermark).max()).unwrap_or(Timestamp::MIN)
+    }
+
+    /// Cuts what was released into parts of one coverage each. It holds while [`crate::TakeRows::take`] has it.
+    pub fn cover(&self, output: &Output, take: &mut dyn FnMut(Output, Coverage)) {
+        let batch = &output.batch;
+        let column = |name| batch.schema().find(name).map(|id| batch.i64(id).values());
+        let bounds = |row: usize| match (column("window_start"), column("window_end"), output.pipeline) {
+            (Some(starts), Some(ends), Some(_)) => (Timestamp(starts[row]), Timestamp(ends[row])),
+            (_, _, None) => (self.since, Timestamp(output.watermark_ns)),
+            _ => (Timestamp::MIN, Timestamp::MAX),
+        };
+        let mut from = 0;
+        while from < batch.rows() {
+            let here = bounds(from);
+            let to = match output.pipeline {
+                Some(_) => (from + 1..batch.rows()).find(|row| bounds(*row) != here),
+                None => None,
+            };
+            let to = to.unwrap_or(batch.rows());
+            let part = Output { batch: batch.slice(from, to - from), ..output.clone() };
+            take(part, self.coverage(here));
+            from = to;
+        }
+    }
+
+    /// Of a time, from the first moment to the first behind it.
+    #[must_use]
+    pub fn coverage(&self, (start, end): (Timestamp, Timestamp)) -> Coverage {
+        let is_over = |lane: &Lane| lane.state == State::Finished;
+        let is_expected = |lane: &Lane| !is_over(lane) || lane.watermark >= start;
+        let expected = self.iter().filter(|lane| is_expected(lane)).count();
+        let missing = self.all.iter().filter(|(_, lane)| !is_over(lane) && lane.watermark < end);
+        Coverage { expected, missing: missing.map(|(id, _)| *id).collect() }
+    }
+}

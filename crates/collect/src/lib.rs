@@ -1,0 +1,13 @@
+//! Where the results of many workers meet: each says in a [`Report`] what it has found by when, and a [`Collector`] makes of
+//! all reports the rows that one worker would have given.
+
+#![forbid(unsafe_code)]
+
+mod collector;
+mod lanes;
+mod report;
+mod rows;
+
+pub use collector::{Collector, TakeRows, Whatever};
+pub use lanes::{Coverage, LaneId, Lanes, State};
+pub use report::{Part, Report};

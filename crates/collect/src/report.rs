@@ -1,0 +1,53 @@
+//! What a worker says: at the end of every epoch, and before it where much was found.
+
+use stream::{Loss, Partials, Stretch};
+use tuple::Batch;
+use wire::Timestamp;
+
+/// What was found in an epoch or a part of it.
+#[derive(Default)]
+pub struct Part {
+    /// Raw tuples that passed, of a query without processors, in the order in which they were made.
+    pub rows: Vec<Batch>,
+    /// What there is of windows that are over.
+    pub windows: Vec<Partials>,
+    /// Memory that all of it takes, about.
+    pub bytes: usize,
+}
+
+/// What a worker has to say of an epoch.
+pub struct Report {
+    /// Which epoch; never less than the one before.
+    pub epoch: u64,
+    /// Event time: nothing from before it will follow.
+    pub watermark: Timestamp,
+    /// What has not been told yet.
+    pub part: Part,
+    /// Bytes of TCP streams that its packets have and seem to lack so far.
+    pub loss: Loss,
+    /// What its source has lost since it last said so; whoever reads the source says it.
+    pub lost: Option<Stretch>,
+    /// What it has of windows that are still open, where somebody looks on.
+    pub open: Option<Partials>,
+}
+
+impl Part {
+    /// Adds what was found later.
+    pub fn append(&mut self, mut later: Part) {
+        self.rows.append(&mut later.rows);
+        self.windows.append(&mut later.windows);
+        self.bytes += later.bytes;
+    }
+
+    /// Adds what there is of some windows.
+    pub fn add_windows(&mut self, windows: Partials) {
+        self.bytes += windows.bytes();
+        self.windows.push(windows);
+    }
+
+    /// Adds rows.
+    pub fn add_rows(&mut self, rows: Batch) {
+        self.bytes += rows.bytes();
+        self.rows.push(rows);
+    }
+}

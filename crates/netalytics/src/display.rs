@@ -1,0 +1,60 @@
+//! What a terminal shows while a query runs.
+
+use std::io;
+use std::time::Instant;
+
+use runner::{Observer, Position, Run};
+use sinks::Sink;
+
+use crate::loss_notice::LossNotice;
+use crate::output;
+use crate::progress::Progress;
+use crate::stats::Stats;
+use crate::watch::Watch;
+
+/// See the module's text.
+pub struct Display {
+    /// How far reading has come.
+    pub progress: Progress,
+    /// How the workers are.
+    pub stats: Stats,
+    /// That packets are being lost.
+    pub losses: LossNotice,
+    /// What is still open.
+    pub watch: Watch,
+    /// Rows are flushed as soon as they are known.
+    pub prompt: bool,
+}
+
+impl Observer for Display {
+    fn look(&mut self, run: &mut Run, sink: &mut dyn Sink) -> io::Result<()> {
+        self.progress.tick(|| run.position());
+        let Some(job) = run.job() else { return Ok(()) };
+        self.watch.tick(job, sink, &self.progress)?;
+        self.stats.tick(|| job.readings(), &self.progress);
+        match self.losses.tick(job.lost_packets(), Instant::now()) {
+            None => Ok(()),
+            Some(notice) => self.progress.aside(|| {
+                sink.hide_open()?;
+                output::complain(&notice);
+                Ok(())
+            }),
+        }
+    }
+
+    fn aside(&self, write: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+        self.progress.aside(write)
+    }
+
+    fn note(&self, text: &str) {
+        self.progress.aside(|| output::complain(&format!("note: {text}")));
+    }
+
+    fn finish(&mut self, position: Position) {
+        self.progress.finish(position);
+    }
+
+    fn is_prompt(&self) -> bool {
+        self.prompt
+    }
+}

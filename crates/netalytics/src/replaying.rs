@@ -1,0 +1,58 @@
+//! A recording asked the query, as the flags have it: which flags go with packets only, and what is said on standard error.
+
+use std::path::PathBuf;
+
+use plan::Plan;
+use query::checked;
+use runner::replay::{self, CannotAnswer, Replaying};
+
+use crate::commands::work::Telling;
+use crate::failure::{Unreadable, wrong_flags};
+use crate::flags::{Checksums, WorkFlags};
+use crate::output;
+
+/// Whether a recording is to be read, and not packets.
+pub fn asked(paths: &[PathBuf]) -> anyhow::Result<bool> {
+    replay::asked(paths).map_err(explain)
+}
+
+/// Opens the recording and plans the query over it.
+pub fn open(query: checked::Query, flags: &WorkFlags, telling: Telling) -> anyhow::Result<(Plan, Replaying)> {
+    refuse(flags)?;
+    let checksums = match flags.checksums {
+        Checksums::Off => replay::Checksums::Off,
+        _ => replay::Checksums::On,
+    };
+    let note = &mut |text: &str| {
+        if telling != Telling::Errors {
+            output::complain(&format!("note: {text}"));
+        }
+    };
+    replay::open(query, &flags.read, checksums, note).map_err(explain)
+}
+
+/// Leaves check-sums out of what the query shows.
+pub fn leave_out_checksums(plan: &mut Plan, why: &str) -> anyhow::Result<()> {
+    replay::leave_out_checksums(plan, why).map_err(explain)
+}
+
+/// What only packets can answer.
+fn refuse(flags: &WorkFlags) -> anyhow::Result<()> {
+    let why = if flags.count.is_some() {
+        "--count counts packets, and a recording has none: limit the time, as in LIMIT 90s"
+    } else if flags.write.is_some() {
+        "--write writes packets, and a recording has none"
+    } else if !flags.live.filter.is_empty() {
+        "--capture-filter looks at packets, and a recording has none: FROM, TO and WHERE look at tuples"
+    } else {
+        return Ok(());
+    };
+    Err(wrong_flags(why))
+}
+
+fn explain(why: CannotAnswer) -> anyhow::Error {
+    match why {
+        CannotAnswer::Unreadable(why) => Unreadable(why).into(),
+        CannotAnswer::Wrong(why) => wrong_flags(why),
+    }
+}

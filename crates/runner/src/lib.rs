@@ -1,0 +1,14 @@
+//! A query at work: packets or a recording in, rows to a sink, and a summary at the end. Whoever wants to see how it goes
+//! gives an [`Observer`]; this crate itself knows no terminal, no flags and no files but those that it is told to read.
+
+#![forbid(unsafe_code)]
+
+pub mod memory;
+mod redacted;
+pub mod replay;
+mod run;
+mod summary;
+
+pub use memory::{Limits, Memory, Writing};
+pub use run::{Observer, Position, ResultTable, Run};
+pub use summary::{InputError, SUMMARY_FORMAT, Summary};
