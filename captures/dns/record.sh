@@ -1,32 +1,9 @@
 #!/usr/bin/env bash
 # Records captures/dns anew: BIND in one network namespace, dig in another, tcpdump between them. Needs root on Debian;
 # traffic stays inside the two namespaces. What BIND logs and what tshark reads of the same packets is the truth.
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-work=$(mktemp -d)
-server=dns-s client=dns-c
-
-export DEBIAN_FRONTEND=noninteractive
-apt-get install -y -qq --no-install-recommends bind9 bind9-dnsutils tcpdump tshark iproute2 ethtool >/dev/null
-
-pids=()
-finish() {
-  for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
-  wait 2>/dev/null || true
-  ip netns del $server 2>/dev/null || true
-  ip netns del $client 2>/dev/null || true
-  rm -rf "$work"
-}
-trap finish EXIT
-
-ip netns add $server
-ip netns add $client
-ip -n $server link add eth0 type veth peer name eth0 netns $client
-for ns in $server $client; do
-  ip -n $ns link set lo up
-  ip -n $ns link set eth0 up
-  ip netns exec $ns ethtool -K eth0 tx off rx off tso off gso off gro off sg off >/dev/null 2>&1 || true
-done
+. "$(dirname "$0")/../two_hosts.sh"
+needs bind9 bind9-dnsutils tshark
+two_hosts dns
 ip -n $server addr add 10.20.0.53/24 dev eth0
 ip -n $server addr add fd20::53/64 dev eth0 nodad
 ip -n $client addr add 10.20.0.21/24 dev eth0

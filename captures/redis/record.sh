@@ -1,33 +1,9 @@
 #!/usr/bin/env bash
 # Records captures/redis anew: a Redis server in one network namespace, its clients in another, tcpdump between them. Needs
 # root on Debian; traffic stays inside the two namespaces. The server's own statistics, and a reader of its own, are the truth.
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-work=$(mktemp -d)
-server=redis-s client=redis-c
-
-for program in redis-server redis-cli redis-benchmark tcpdump python3; do
-  command -v $program >/dev/null || { echo "record.sh: no $program (apt-get install redis-server redis-tools tcpdump python3)" >&2; exit 1; }
-done
-
-pids=()
-finish() {
-  for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
-  wait 2>/dev/null || true
-  ip netns del $server 2>/dev/null || true
-  ip netns del $client 2>/dev/null || true
-  rm -rf "$work"
-}
-trap finish EXIT
-
-ip netns add $server
-ip netns add $client
-ip -n $server link add eth0 type veth peer name eth0 netns $client
-for ns in $server $client; do
-  ip -n $ns link set lo up
-  ip -n $ns link set eth0 up
-  ip netns exec $ns ethtool -K eth0 tx off rx off tso off gso off gro off sg off >/dev/null 2>&1 || true
-done
+. "$(dirname "$0")/../two_hosts.sh"
+needs redis-server redis-tools python3
+two_hosts redis
 ip -n $server addr add 10.30.0.10/24 dev eth0
 ip -n $client addr add 10.30.0.21/24 dev eth0
 

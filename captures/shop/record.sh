@@ -1,34 +1,9 @@
 #!/usr/bin/env bash
 # Records captures/shop anew: nginx, MariaDB and memcached in one network namespace, their clients in another, tcpdump
 # between them. Needs root on Debian; traffic stays inside the two namespaces. The servers' own logs are the truth.
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-work=$(mktemp -d)
-server=shop-s client=shop-c
-
-export DEBIAN_FRONTEND=noninteractive
-apt-get update -qq
-apt-get install -y -qq --no-install-recommends nginx-light libnginx-mod-http-echo mariadb-server mariadb-client \
-  memcached tcpdump iproute2 ethtool python3-pymysql >/dev/null
-
-pids=()
-finish() {
-  for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
-  wait 2>/dev/null || true
-  ip netns del $server 2>/dev/null || true
-  ip netns del $client 2>/dev/null || true
-  rm -rf "$work"
-}
-trap finish EXIT
-
-ip netns add $server
-ip netns add $client
-ip -n $server link add eth0 type veth peer name eth0 netns $client
-for ns in $server $client; do
-  ip -n $ns link set lo up
-  ip -n $ns link set eth0 up
-  ip netns exec $ns ethtool -K eth0 tx off rx off tso off gso off gro off sg off >/dev/null 2>&1 || true
-done
+. "$(dirname "$0")/../two_hosts.sh"
+needs nginx-light libnginx-mod-http-echo mariadb-server mariadb-client memcached python3-pymysql
+two_hosts shop
 ip -n $server addr add 10.20.0.10/24 dev eth0
 for host in 21 22 23; do ip -n $client addr add 10.20.0.$host/24 dev eth0; done
 

@@ -12,6 +12,7 @@ pub mod ast;
 pub mod blocks;
 mod check;
 pub mod checked;
+mod complete;
 mod error;
 mod grammar;
 mod hosts;
@@ -30,6 +31,7 @@ use tuple::Schema;
 
 pub use check::functions::{FUNCTIONS, Function};
 pub use checked::Query;
+pub use complete::{Completions, complete};
 pub use error::{Diagnostic, Span};
 pub use hosts::{HostTable, Hosts};
 pub use render::render;

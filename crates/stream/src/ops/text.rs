@@ -151,7 +151,7 @@ mod tests {
     }
 
     fn regex(pattern: &str) -> plan::Regex {
-        plan::Regex { pattern: pattern.into(), case: Case::Sensitive }
+        plan::Regex { pattern: pattern.into(), case: plan::Case::Sensitive }
     }
 
     #[test]

@@ -1,0 +1,123 @@
+//! What an agent says of its host: interfaces, cores, memory, and what can be captured with there.
+
+use std::fs;
+use std::num::NonZero;
+use std::path::Path;
+
+use capture::interfaces::{State, interfaces};
+
+/// A host, as its agent sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    /// Interfaces that are switched on.
+    pub interfaces: Vec<String>,
+    /// Cores that the agent may use.
+    pub cores: u32,
+    /// Memory of the machine in bytes; 0 where it is not told.
+    pub memory_bytes: u64,
+    /// What it can do.
+    pub capabilities: Vec<Capability>,
+}
+
+/// What a host can do for a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Capability {
+    /// Capture with the kernel's packet ring.
+    AfPacket,
+    /// Capture with AF_XDP.
+    AfXdp,
+    /// There is an Open vSwitch beside it.
+    OpenVswitch,
+}
+
+/// Linux capabilities by number (`capabilities(7)`).
+const NET_ADMIN: u32 = 12;
+const NET_RAW: u32 = 13;
+const BPF: u32 = 39;
+
+impl Capability {
+    /// Its name where it is printed or sent.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Capability::AfPacket => "af_packet",
+            Capability::AfXdp => "af_xdp",
+            Capability::OpenVswitch => "open_vswitch",
+        }
+    }
+}
+
+impl Host {
+    /// The host on which this runs.
+    #[must_use]
+    pub fn look() -> Host {
+        let names = interfaces().unwrap_or_default();
+        Host {
+            interfaces: names.into_iter().filter(|i| i.state != State::Down).map(|i| i.name).collect(),
+            cores: std::thread::available_parallelism().map_or(1, NonZero::get) as u32,
+            memory_bytes: fs::read_to_string("/proc/meminfo")
+                .ok()
+                .and_then(|text| memory(&text))
+                .unwrap_or(0),
+            capabilities: capabilities(
+                &fs::read_to_string("/proc/self/status").unwrap_or_default(),
+                Path::new("/run/openvswitch/db.sock").exists(),
+            ),
+        }
+    }
+}
+
+/// The machine's memory by `/proc/meminfo`.
+fn memory(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+/// By `/proc/self/status`, and whether Open vSwitch's database is there.
+fn capabilities(status: &str, has_switch: bool) -> Vec<Capability> {
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let bits = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    let has = |n: u32| bits >> n & 1 == 1;
+    let all = [
+        (Capability::AfPacket, has(NET_RAW)),
+        (Capability::AfXdp, has(NET_RAW) && has(NET_ADMIN) && has(BPF)),
+        (Capability::OpenVswitch, has_switch),
+    ];
+    all.into_iter().filter(|(_, can)| *can).map(|(what, _)| what).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_is_understood() {
+        use Capability::{AfPacket, AfXdp, OpenVswitch};
+        for (status, has_switch, expected) in [
+            ("Name:\tx\nCapEff:\t000001ffffffffff\n", true, vec![AfPacket, AfXdp, OpenVswitch]),
+            ("CapEff:\t0000000000002000\n", false, vec![AfPacket]),
+            ("CapEff:\t0000000000003000\n", false, vec![AfPacket]),
+            ("CapEff:\t0000000000000000\n", false, vec![]),
+            ("CapEff:\tnonsense\n", false, vec![]),
+            ("", false, vec![]),
+        ] {
+            assert_eq!(capabilities(status, has_switch), expected, "{status:?}");
+        }
+        for (text, expected) in [
+            ("MemTotal:       24576 kB\nMemFree: 1 kB\n", Some(24576 * 1024)),
+            ("MemTotal: 99999999999999999999 kB\n", None),
+            ("MemTotal: 1\n", None),
+            ("", None),
+        ] {
+            assert_eq!(memory(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn this_host_has_something() {
+        let host = Host::look();
+        assert!(host.interfaces.iter().any(|name| name == "lo"), "{host:?}");
+        assert!(host.cores > 0 && host.memory_bytes > 0, "{host:?}");
+    }
+}

@@ -1,0 +1,8 @@
+//! The agent: it runs on each host, starts monitors when a server asks for them, bounds them, and ships what they find. It dials
+//! out and opens no port; what its host's owner has not allowed ([`policy`]) it does not do, whoever asks.
+
+#![forbid(unsafe_code)]
+
+pub mod bounds;
+pub mod host;
+pub mod policy;

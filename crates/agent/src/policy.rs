@@ -1,0 +1,276 @@
+//! What the owner of a host allows, whatever a server asks for: a file in TOML that only he writes. What it does not name keeps
+//! its default; a key that it cannot have is an error, so that a slip of the pen allows nothing.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use plan::{AddressMatch, Plan};
+use serde::Deserialize;
+
+/// See the module's text.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    /// What the host is called; the machine's name without it.
+    pub name: Option<String>,
+    /// Labels, by which queries choose hosts.
+    pub labels: BTreeMap<String, String>,
+    /// Interfaces that may be captured from; `*` stands for any run of characters.
+    pub interfaces: Vec<String>,
+    /// Networks, one of which every query has to stay inside of, by FROM or by TO. Empty: all.
+    pub networks: Vec<Network>,
+    /// What may leave the host.
+    pub leaves: Leaves,
+    /// Most jobs at once.
+    pub jobs_max: u32,
+    /// Most workers, which are cores, of a job.
+    pub workers_max: u32,
+    /// Most memory of a job, in bytes.
+    pub memory_max: u64,
+}
+
+/// How much of what the packets say may leave the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Leaves {
+    /// Results of processors, texts folded.
+    Results,
+    /// Tuples, too, texts folded.
+    #[default]
+    Tuples,
+    /// Everything as the packets say it.
+    Raw,
+}
+
+/// A network, as `10.0.0.0/8` or `fd00::/8`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Network(IpAddr, u8);
+
+/// What is asked of the host.
+pub struct Ask<'a> {
+    /// The query.
+    pub plan: &'a Plan,
+    /// Where to capture.
+    pub interfaces: &'a [String],
+    /// How much is to leave.
+    pub leaves: Leaves,
+    /// Jobs that run already.
+    pub jobs: u32,
+    /// Workers wanted.
+    pub workers: u32,
+    /// Memory wanted, in bytes.
+    pub memory_max: u64,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            name: None,
+            labels: BTreeMap::new(),
+            interfaces: vec!["*".into()],
+            networks: Vec::new(),
+            leaves: Leaves::default(),
+            jobs_max: 16,
+            workers_max: u32::MAX,
+            memory_max: 1 << 30,
+        }
+    }
+}
+
+impl Policy {
+    /// What a file says.
+    ///
+    /// # Errors
+    /// With the place, in words.
+    pub fn parse(text: &str) -> Result<Policy, String> {
+        toml::from_str(text).map_err(|e| e.to_string().trim_end().to_owned())
+    }
+
+    /// Everything that is asked for and not allowed, each in a sentence.
+    #[must_use]
+    pub fn refusals(&self, ask: &Ask<'_>) -> Vec<String> {
+        let mut refusals = Vec::new();
+        for name in ask.interfaces {
+            if !self.interfaces.iter().any(|pattern| matches(pattern, name)) {
+                refusals.push(format!("this host does not allow capture from {name}"));
+            }
+        }
+        let spec = &ask.plan.monitor;
+        if !self.networks.is_empty() && !self.holds(&spec.clients) && !self.holds(&spec.servers) {
+            let networks: Vec<String> =
+                self.networks.iter().map(|Network(ip, bits)| format!("{ip}/{bits}")).collect();
+            refusals.push(format!(
+                "this host allows queries whose FROM or TO stays inside {}",
+                networks.join(", ")
+            ));
+        }
+        if ask.leaves > self.leaves {
+            refusals.push(format!(
+                "this host lets {} leave, not {}",
+                self.leaves.words(),
+                ask.leaves.words()
+            ));
+        }
+        for (what, asked, allowed) in [
+            ("jobs at once", u64::from(ask.jobs) + 1, u64::from(self.jobs_max)),
+            ("workers for a job", u64::from(ask.workers), u64::from(self.workers_max)),
+            ("bytes of memory for a job", ask.memory_max, self.memory_max),
+        ] {
+            if asked > allowed {
+                refusals.push(format!("this host allows {allowed} {what}, not {asked}"));
+            }
+        }
+        refusals
+    }
+
+    /// Whether all of these ends are inside the networks; an open list is not.
+    fn holds(&self, ends: &[AddressMatch]) -> bool {
+        let is_inside = |end: &AddressMatch| {
+            end.net.is_some_and(|(ip, bits)| self.networks.iter().any(|network| network.holds(ip, bits)))
+        };
+        !ends.is_empty() && ends.iter().all(is_inside)
+    }
+}
+
+impl Leaves {
+    fn words(self) -> &'static str {
+        match self {
+            Leaves::Results => "results with folded texts",
+            Leaves::Tuples => "tuples with folded texts",
+            Leaves::Raw => "everything as the packets say it",
+        }
+    }
+}
+
+impl Network {
+    fn holds(&self, ip: IpAddr, bits: u8) -> bool {
+        let first = |ip: IpAddr, n: u8| match ip {
+            IpAddr::V4(ip) => (32, u128::from(ip.to_bits()) >> (32 - u32::from(n).min(32))),
+            IpAddr::V6(ip) => (128, ip.to_bits().checked_shr(128 - u32::from(n).min(128)).unwrap_or(0)),
+        };
+        bits >= self.1 && first(ip, self.1) == first(self.0, self.1)
+    }
+}
+
+impl TryFrom<String> for Network {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Network, String> {
+        let network = || {
+            let (ip, bits) =
+                text.split_once('/').map_or((text.as_str(), None), |(ip, bits)| (ip, Some(bits)));
+            let ip: IpAddr = ip.parse().ok()?;
+            let most = if ip.is_ipv4() { 32 } else { 128 };
+            let bits = bits.map_or(Some(most), |bits| bits.parse().ok())?;
+            (bits <= most).then_some(Network(ip, bits))
+        };
+        network().ok_or_else(|| format!("{text:?} is no network, as 10.0.0.0/8 is"))
+    }
+}
+
+/// Whether a name fits a pattern with `*`.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((start, rest)) => name.strip_prefix(start).is_some_and(|left| {
+            left.char_indices().map(|(at, _)| &left[at..]).chain([""]).any(|tail| matches(rest, tail))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plan::{Dataflow, MonitorSpec};
+
+    use super::*;
+
+    fn end(text: &str) -> AddressMatch {
+        let Network(ip, bits) = Network::try_from(text.to_owned()).expect("a network");
+        AddressMatch { net: Some((ip, bits)), port: None }
+    }
+
+    /// What is refused of a query with these ends.
+    fn refused(policy: &Policy, from: &[&str], to: &[&str], change: impl Fn(&mut Ask<'_>)) -> String {
+        let ends = |list: &[&str]| list.iter().map(|text| end(text)).collect();
+        let monitor = MonitorSpec { clients: ends(from), servers: ends(to), ..MonitorSpec::default() };
+        let plan = Plan { query: String::new(), monitor, dataflow: Dataflow::default() };
+        let interfaces = ["eth0".to_owned()];
+        let mut ask = Ask {
+            plan: &plan,
+            interfaces: &interfaces,
+            leaves: Leaves::Results,
+            jobs: 0,
+            workers: 1,
+            memory_max: 1,
+        };
+        change(&mut ask);
+        policy.refusals(&ask).join("; ")
+    }
+
+    #[test]
+    fn queries_stay_inside_the_networks() {
+        let policy = Policy::parse("networks = ['10.0.0.0/8', 'fd00::/8', '0.0.0.0/32']").expect("a policy");
+        let why = "this host allows queries whose FROM or TO stays inside 10.0.0.0/8, fd00::/8, 0.0.0.0/32";
+        for (from, to, expected) in [
+            (&["10.1.0.0/16"][..], &[][..], ""),
+            (&[], &["10.2.3.4"], ""),
+            (&["192.168.0.0/16"], &["10.2.3.4", "fd12::/16"], ""),
+            (&["0.0.0.0/0"], &[], why),
+            (&["10.0.0.0/7"], &[], why),
+            (&["10.0.0.0/8", "11.0.0.0/8"], &[], why),
+            (&["::/0"], &["a00::/8"], why),
+            (&[], &[], why),
+        ] {
+            assert_eq!(refused(&policy, from, to, |_| {}), expected, "{from:?} {to:?}");
+            assert_eq!(refused(&Policy::default(), from, to, |_| {}), "");
+        }
+        let everything = Policy::parse("networks = ['0.0.0.0/0']").expect("a policy");
+        assert_eq!(refused(&everything, &["0.0.0.0/0"], &[], |_| {}), "");
+    }
+
+    #[test]
+    fn what_is_not_allowed_is_said_all_at_once() {
+        let policy = Policy::parse(
+            "interfaces = ['lo', 'br-*-x']\nleaves = 'results'\njobs_max = 2\nworkers_max = 1\nmemory_max = 1000",
+        );
+        let said = refused(&policy.expect("a policy"), &[], &[], |ask| {
+            (ask.leaves, ask.jobs, ask.workers, ask.memory_max) = (Leaves::Raw, 2, 2, 1001);
+        });
+        let expected = "this host does not allow capture from eth0; this host lets results with folded texts leave, not \
+                        everything as the packets say it; this host allows 2 jobs at once, not 3; this host allows 1 \
+                        workers for a job, not 2; this host allows 1000 bytes of memory for a job, not 1001";
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn names_fit_patterns() {
+        for (pattern, name, fits) in [
+            ("*", "eth0", true),
+            ("*", "", true),
+            ("eth0", "eth0", true),
+            ("eth0", "eth01", false),
+            ("br-*-x", "br-1-x", true),
+            ("br-*-x", "br--x", true),
+            ("br-*-x", "br-1-y", false),
+            ("*a*b", "xaxbxb", true),
+            ("*a*b", "xbxa", false),
+        ] {
+            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn a_slip_of_the_pen_allows_nothing() {
+        for (text, why) in [
+            ("network = ['10.0.0.0/8']", "unknown field"),
+            ("networks = ['10.0.0.0/33']", "is no network"),
+            ("networks = ['ten']", "is no network"),
+            ("leaves = 'all'", "unknown variant"),
+            ("jobs_max = -1", "invalid value"),
+        ] {
+            let said = Policy::parse(text).expect_err(text);
+            assert!(said.contains(why) && said.contains("line 1"), "{said}");
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! TLS 1.3 for both ends. Sessions are never resumed: a client whose session is resumed is not asked for its certificate again,
+//! so one that was revoked would go on.
+
+use std::sync::Arc;
+
+use rustls::client::Resumption;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::version::TLS13;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+use crate::{IdentityError, unreadable};
+
+/// Which certificates a server takes from clients.
+#[derive(Clone, Copy, Debug)]
+pub enum Clients<'a> {
+    /// It asks for none.
+    Anonymous,
+    /// Who shows one shows one of this authority (PEM); who shows none is anonymous.
+    Of(&'a str),
+}
+
+/// For a server with this chain of certificates and this key, both PEM.
+///
+/// # Errors
+/// When the texts are no certificates and no key, or do not go together.
+pub fn server_config(
+    chain_pem: &str,
+    key_pem: &str,
+    clients: Clients<'_>,
+) -> Result<ServerConfig, IdentityError> {
+    let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
+    let builder = match clients {
+        Clients::Anonymous => builder.with_no_client_auth(),
+        Clients::Of(authority) => {
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots(authority)?.into(), provider())
+                .allow_unauthenticated()
+                .build()
+                .map_err(|e| unreadable("the authority's certificate", e))?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let mut config = builder.with_single_cert(chain(chain_pem)?, key(key_pem)?)?;
+    config.send_tls13_tickets = 0;
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    Ok(config)
+}
+
+/// For a client that trusts the authorities in a text (PEM); `bears`: the certificates and the key that it shows.
+///
+/// # Errors
+/// As [`server_config`].
+pub fn client_config(
+    authority_pem: &str,
+    bears: Option<(&str, &str)>,
+) -> Result<ClientConfig, IdentityError> {
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&TLS13])?
+        .with_root_certificates(roots(authority_pem)?);
+    let mut config = match bears {
+        None => builder.with_no_client_auth(),
+        Some((chain_pem, key_pem)) => builder.with_client_auth_cert(chain(chain_pem)?, key(key_pem)?)?,
+    };
+    config.resumption = Resumption::disabled();
+    Ok(config)
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn chain(pem: &str) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
+    const WHAT: &str = "a certificate";
+    let all: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes())
+        .collect::<Result<_, _>>()
+        .map_err(|e| unreadable(WHAT, e))?;
+    match all.is_empty() {
+        true => Err(unreadable(WHAT, "the text has none")),
+        false => Ok(all),
+    }
+}
+
+fn key(pem: &str) -> Result<PrivateKeyDer<'static>, IdentityError> {
+    PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|e| unreadable("a private key", e))
+}
+
+fn roots(pem: &str) -> Result<RootCertStore, IdentityError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in chain(pem)? {
+        roots.add(certificate)?;
+    }
+    Ok(roots)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::pki_types::ServerName;
+    use rustls::{ClientConnection, Connection, ServerConnection};
+
+    use super::*;
+    use crate::{Authority, Lifetime, Peer, Request};
+
+    /// Certificates are checked against the machine's clock.
+    fn now() -> i64 {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        since.expect("after the epoch").as_secs() as i64
+    }
+
+    fn lasting(from: i64, to: i64) -> Lifetime {
+        Lifetime { from: now() + from, to: now() + to }
+    }
+
+    struct House {
+        authority: Authority,
+        chain: String,
+        key: String,
+    }
+
+    fn house() -> House {
+        let (made, key) = Authority::create("test", lasting(-60, 600)).expect("an authority");
+        // As after a restart.
+        let authority = Authority::load(made.certificate_pem(), &key).expect("the same authority");
+        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let (chain, key) = authority.make_server(&names, lasting(-60, 600)).expect("a server");
+        House { authority, chain, key }
+    }
+
+    /// What both ends say of a handshake; the server's view of its client.
+    fn shake(server: ServerConfig, client: ClientConfig, host: &str) -> Result<Option<Peer>, String> {
+        let name = ServerName::try_from(host.to_owned()).expect("a name");
+        let mut server = Connection::from(ServerConnection::new(Arc::new(server)).expect("a server"));
+        let mut client = Connection::from(ClientConnection::new(Arc::new(client), name).expect("a client"));
+        for _ in 0..4 {
+            carry(&mut client, &mut server)?;
+            carry(&mut server, &mut client)?;
+        }
+        assert!(!client.is_handshaking() && !server.is_handshaking());
+        let shown = server.peer_certificates().and_then(<[_]>::first);
+        Ok(shown.map(|certificate| Peer::of(certificate).expect("a name")))
+    }
+
+    fn carry(from: &mut Connection, to: &mut Connection) -> Result<(), String> {
+        let mut bytes = Vec::new();
+        while from.wants_write() {
+            from.write_tls(&mut bytes).expect("memory takes all");
+        }
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            to.read_tls(&mut rest).expect("memory gives all");
+            to.process_new_packets().map_err(|e| e.to_string())?;
+        }
+        Ok(())
+    }
+
+    fn check(
+        house: &House,
+        agent: Option<(&Authority, Lifetime)>,
+        host: &str,
+    ) -> Result<Option<Peer>, String> {
+        let bears = agent.map(|(authority, lifetime)| {
+            let request = Request::create().expect("a request");
+            let signed = authority.sign_agent(&request.request_pem, "web-1", lifetime).expect("signed");
+            (signed, request.key_pem)
+        });
+        let bears = bears.as_ref().map(|(chain, key)| (chain.as_str(), key.as_str()));
+        let trusted = house.authority.certificate_pem();
+        let server = server_config(&house.chain, &house.key, Clients::Of(trusted)).expect("a server");
+        shake(server, client_config(trusted, bears).expect("a client"), host)
+    }
+
+    #[test]
+    fn a_name_comes_from_the_authority() {
+        let house = house();
+        let good = lasting(-60, 300);
+        let peer =
+            check(&house, Some((&house.authority, good)), "localhost").expect("both agree").expect("shown");
+        assert_eq!((peer.name.as_str(), peer.good_until), ("web-1", good.to));
+        assert_eq!(check(&house, None, "127.0.0.1"), Ok(None));
+    }
+
+    #[test]
+    fn strangers_and_bygones_are_refused() {
+        let (ours, theirs) = (house(), house());
+        for (what, agent, host, why) in [
+            (
+                "another authority's",
+                Some((&theirs.authority, lasting(-60, 300))),
+                "localhost",
+                "BadSignature",
+            ),
+            ("expired", Some((&ours.authority, lasting(-300, -60))), "localhost", "expired"),
+            ("not yet", Some((&ours.authority, lasting(60, 300))), "localhost", "not valid yet"),
+            ("another host", None, "elsewhere.test", "not valid for name"),
+        ] {
+            let said = check(&ours, agent, host).expect_err(what);
+            assert!(said.contains(why) || said.contains("UnknownIssuer"), "{what}: {said}");
+        }
+        // A server's certificate is none of a client.
+        let trusted = ours.authority.certificate_pem();
+        let server = server_config(&ours.chain, &ours.key, Clients::Of(trusted)).expect("a server");
+        let client = client_config(trusted, Some((&ours.chain, &ours.key))).expect("a client");
+        let said = shake(server, client, "localhost").expect_err("it is for servers");
+        assert!(
+            said.contains("purpose") || said.contains("usage") || said.contains("UnsupportedCert"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_said() {
+        let house = house();
+        let request = Request::create().expect("a request");
+        let sign = |request: &str, name: &str| house.authority.sign_agent(request, name, lasting(0, 60));
+        for (result, why) in [
+            (sign("nonsense", "a"), "certificate signing request cannot be read"),
+            (sign(&request.request_pem, "a b"), "is no name for an agent"),
+            (sign(&request.request_pem, ""), "is no name for an agent"),
+            (sign(&request.request_pem, &"a".repeat(65)), "is no name for an agent"),
+        ] {
+            assert!(result.expect_err(why).to_string().contains(why));
+        }
+        let other = Request::create().expect("a request");
+        for (chain, key, why) in [
+            ("", house.key.as_str(), "the text has none"),
+            (&house.chain, "", "a private key cannot be read"),
+            (&house.chain, &other.key_pem, "TLS: "),
+        ] {
+            let error = server_config(chain, key, Clients::Anonymous).expect_err(why);
+            assert!(error.to_string().contains(why), "{error}");
+        }
+        // A request whose signature is another key's.
+        let mut forged = request.request_pem.clone().into_bytes();
+        let at = forged.len() - 60;
+        forged[at] = if forged[at] == b'A' { b'B' } else { b'A' };
+        assert!(sign(&String::from_utf8(forged).expect("text"), "a").is_err());
+    }
+}

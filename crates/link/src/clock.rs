@@ -1,0 +1,73 @@
+//! Time as it is told to a session, and how far the agent's clock is off the server's, by NTP's four times (RFC 5905,
+//! section 8). Of the last samples the one with the shortest round trip counts: queues only ever make a trip longer, and
+//! mostly in one direction.
+
+use std::collections::VecDeque;
+
+/// What time it is, from whoever has a clock.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Now {
+    /// Of a clock that never goes back; timers and leases go by it.
+    pub monotonic_ns: u64,
+    /// Of the clock on the wall, since 1970; only for comparing clocks and for people.
+    pub wall_ns: i64,
+}
+
+/// How many samples the shortest trip is looked for in.
+const SAMPLES: usize = 8;
+
+/// How far the other end's clock is ahead of ours.
+#[derive(Debug, Default)]
+pub struct Offset {
+    samples: VecDeque<Sample>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    offset_ns: i64,
+    delay_ns: i64,
+}
+
+impl Offset {
+    /// Takes in a round trip: ours when it left, theirs when it came and went, ours when it was back.
+    pub fn add(&mut self, [t1, t2, t3, t4]: [i64; 4]) {
+        let [t1, t2, t3, t4] = [t1, t2, t3, t4].map(i128::from);
+        let clamp = |ns: i128| ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+        let offset_ns = clamp(((t2 - t1) + (t3 - t4)) / 2);
+        let delay_ns = clamp((t4 - t1) - (t3 - t2));
+        if self.samples.len() == SAMPLES {
+            self.samples.pop_front();
+        }
+        self.samples.push_back(Sample { offset_ns, delay_ns });
+    }
+
+    /// The best estimate; `None` before the first round trip.
+    pub fn ns(&self) -> Option<i64> {
+        self.samples.iter().min_by_key(|sample| sample.delay_ns).map(|sample| sample.offset_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shortest_trip_counts() {
+        let mut offset = Offset::default();
+        assert_eq!(offset.ns(), None);
+        // The other clock is 1000 ahead; a slow way back makes it look less.
+        offset.add([0, 1050, 1060, 510]);
+        assert_eq!(offset.ns(), Some(800));
+        offset.add([1000, 2010, 2020, 1030]);
+        assert_eq!(offset.ns(), Some(1000));
+        offset.add([2000, 3300, 3310, 2320]);
+        assert_eq!(offset.ns(), Some(1000));
+        // Eight samples later the old clock is forgotten.
+        for i in 0..8 {
+            let t = 10_000 * i;
+            offset.add([t, t + 10, t + 20, t + 30]);
+        }
+        assert_eq!(offset.ns(), Some(0));
+        offset.add([i64::MIN, i64::MAX, i64::MAX, i64::MIN]);
+    }
+}

@@ -1,0 +1,341 @@
+//! Frames: u32 length (big endian, of what follows), u8 kind, body. A message longer than a frame is sent in parts, which
+//! the last frame completes; the parts of control messages and of records are kept apart, so that control can overtake.
+//! Unknown kinds under 128 are skipped: a newer peer may say more than we understand, and marks what must be understood.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use prost::Message;
+
+use crate::message::{
+    Ack, Bye, Credit, Data, Desired, Granted, Hello, Lost, ObserveAll, Observed, Ping, Pong, Refuse, Renew,
+    Welcome,
+};
+
+/// The longest frame: kind and body.
+pub const FRAME_BYTES_MAX: usize = 1 << 20;
+/// Records are cut into pieces of this size, so that control waits for no more than one.
+const PIECE_BYTES: usize = 1 << 16;
+/// Kinds from here on must be understood.
+const CRITICAL: u8 = 128;
+const LENGTH_BYTES: usize = 4;
+
+/// The other end broke the protocol; the session is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PeerMisbehaved {
+    /// A frame of no length, or longer than [`FRAME_BYTES_MAX`].
+    #[error("frame of {0} bytes")]
+    FrameLength(u32),
+    /// A message, put together, is longer than its kind may be.
+    #[error("message of kind {kind} is longer than {max} bytes")]
+    TooLong {
+        /// Its kind.
+        kind: u8,
+        /// What it may be.
+        max: usize,
+    },
+    /// A body that is none of its kind.
+    #[error("malformed message of kind {0}")]
+    Malformed(u8),
+    /// A kind that must be understood, and is not.
+    #[error("unknown kind {0}")]
+    UnknownKind(u8),
+    /// A message that the other end may not send, or not now.
+    #[error("message of kind {0} is out of place")]
+    OutOfPlace(u8),
+    /// A record that does not follow the one before.
+    #[error("record {seq} where {expected} was expected")]
+    Gap {
+        /// Its number.
+        seq: u64,
+        /// The number it should have.
+        expected: u64,
+    },
+    /// More records than there was credit for.
+    #[error("more bytes than the credit")]
+    NoCredit,
+    /// More lanes than a session may have.
+    #[error("too many lanes")]
+    TooManyLanes,
+    /// An acknowledgment of what was never sent.
+    #[error("acknowledgment of record {0}, which was not sent")]
+    NeverSent(u64),
+    /// It does not read what it is sent.
+    #[error("does not read")]
+    DoesNotRead,
+}
+
+/// Which of two parts of a connection a message takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Control,
+    Record,
+}
+
+impl Class {
+    /// The kind of frame that says: more of this message follows.
+    const fn part_kind(self) -> u8 {
+        match self {
+            Self::Control => 1,
+            Self::Record => 2,
+        }
+    }
+
+    fn of_part(kind: u8) -> Option<Self> {
+        [Self::Control, Self::Record].into_iter().find(|class| class.part_kind() == kind)
+    }
+
+    /// Of kinds that do not exist yet, 32 to 63 are records.
+    fn of_unknown(kind: u8) -> Self {
+        if (32..64).contains(&kind) { Self::Record } else { Self::Control }
+    }
+
+    /// The longest message.
+    const fn bytes_max(self) -> usize {
+        16 << 20
+    }
+}
+
+macro_rules! frames {
+    ($($(#[$doc:meta])* $kind:literal $name:ident $class:ident up to $max:expr;)*) => {
+        /// A message with its kind.
+        #[derive(Debug, Clone, PartialEq)]
+        #[allow(missing_docs, reason = "the messages have their own")]
+        pub enum Frame { $($name($name),)* }
+
+        impl Frame {
+            /// The number of its kind on the wire.
+            pub fn kind(&self) -> u8 {
+                match self { $(Self::$name(_) => $kind,)* }
+            }
+
+            fn body(&self) -> Vec<u8> {
+                match self { $(Self::$name(message) => message.encode_to_vec(),)* }
+            }
+
+            fn class_and_max(kind: u8) -> Option<(Class, usize)> {
+                match kind { $($kind => Some((Class::$class, $max)),)* _ => None }
+            }
+
+            fn decode(kind: u8, body: Bytes) -> Result<Self, PeerMisbehaved> {
+                match kind {
+                    $($kind => $name::decode(body).map(Self::$name).map_err(|_| PeerMisbehaved::Malformed(kind)),)*
+                    _ => Err(PeerMisbehaved::UnknownKind(kind)),
+                }
+            }
+        }
+
+        $(impl From<$name> for Frame { fn from(message: $name) -> Self { Self::$name(message) } })*
+    };
+}
+
+const SMALL: usize = 4 << 10;
+/// Lists from agents: small enough that what they unfold to in memory is harmless.
+const LIST: usize = 256 << 10;
+const LONG: usize = Class::Control.bytes_max();
+
+frames! {
+    3 Hello Control up to LIST;
+    4 Welcome Control up to LONG;
+    5 Refuse Control up to SMALL;
+    6 Bye Control up to SMALL;
+    7 Ping Control up to SMALL;
+    8 Pong Control up to SMALL;
+    9 Desired Control up to LONG;
+    10 Observed Control up to LIST;
+    11 ObserveAll Control up to SMALL;
+    12 Renew Control up to LIST;
+    13 Granted Control up to LIST;
+    14 Ack Control up to SMALL;
+    15 Credit Control up to SMALL;
+    32 Data Record up to Class::Record.bytes_max();
+    33 Lost Record up to SMALL;
+}
+
+impl Frame {
+    /// The frames that carry it.
+    pub fn encode(&self) -> Vec<Bytes> {
+        encode(self.kind(), self.body().into())
+    }
+}
+
+/// The frames that carry a message that is encoded already.
+pub(crate) fn encode(kind: u8, body: Bytes) -> Vec<Bytes> {
+    let class = Frame::class_and_max(kind).map_or(Class::Control, |(class, _)| class);
+    let mut frames = Vec::with_capacity(body.len() / PIECE_BYTES + 1);
+    let mut rest = body;
+    while rest.len() > PIECE_BYTES {
+        frames.push(frame(class.part_kind(), &rest.split_to(PIECE_BYTES)));
+    }
+    frames.push(frame(kind, &rest));
+    frames
+}
+
+fn frame(kind: u8, body: &[u8]) -> Bytes {
+    let mut bytes = BytesMut::with_capacity(LENGTH_BYTES + 1 + body.len());
+    bytes.put_u32(u32::try_from(body.len() + 1).expect("pieces are short"));
+    bytes.put_u8(kind);
+    bytes.put_slice(body);
+    bytes.freeze()
+}
+
+/// A message that has come.
+#[derive(Debug)]
+pub struct Incoming {
+    /// The message.
+    pub frame: Frame,
+    /// The size of its body.
+    pub bytes: usize,
+}
+
+/// Bytes, however cut, to messages. Holds one frame, and one message of each class that is not complete yet.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    buffer: BytesMut,
+    control: BytesMut,
+    record: BytesMut,
+    /// Frames of kinds that we do not know, and may leave out.
+    pub skipped: u64,
+}
+
+impl Decoder {
+    /// Takes in bytes. [`Decoder::next`] is to be called until it has no more.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next message; `None`: more bytes are needed.
+    #[allow(clippy::should_implement_trait, reason = "it can fail, and go on later")]
+    pub fn next(&mut self) -> Result<Option<Incoming>, PeerMisbehaved> {
+        while let Some((kind, body)) = self.next_frame()? {
+            if let Some(class) = Class::of_part(kind) {
+                self.add_part(class, kind, &body)?;
+            } else if let Some((class, max)) = Frame::class_and_max(kind) {
+                let body = self.complete(class, body);
+                if body.len() > max {
+                    return Err(PeerMisbehaved::TooLong { kind, max });
+                }
+                let bytes = body.len();
+                return Ok(Some(Incoming { frame: Frame::decode(kind, body)?, bytes }));
+            } else if kind >= CRITICAL {
+                return Err(PeerMisbehaved::UnknownKind(kind));
+            } else {
+                self.parts(Class::of_unknown(kind)).clear();
+                self.skipped += 1;
+            }
+        }
+        Ok(None)
+    }
+
+    fn next_frame(&mut self) -> Result<Option<(u8, Bytes)>, PeerMisbehaved> {
+        let Some(head) = self.buffer.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
+        let length = u32::from_be_bytes(*head);
+        if length == 0 || length as usize > FRAME_BYTES_MAX {
+            return Err(PeerMisbehaved::FrameLength(length));
+        }
+        if self.buffer.len() < LENGTH_BYTES + length as usize {
+            return Ok(None);
+        }
+        self.buffer.advance(LENGTH_BYTES);
+        let mut frame = self.buffer.split_to(length as usize).freeze();
+        let kind = frame.get_u8();
+        Ok(Some((kind, frame)))
+    }
+
+    fn parts(&mut self, class: Class) -> &mut BytesMut {
+        match class {
+            Class::Control => &mut self.control,
+            Class::Record => &mut self.record,
+        }
+    }
+
+    fn add_part(&mut self, class: Class, kind: u8, body: &[u8]) -> Result<(), PeerMisbehaved> {
+        let parts = self.parts(class);
+        if parts.len() + body.len() > class.bytes_max() {
+            return Err(PeerMisbehaved::TooLong { kind, max: class.bytes_max() });
+        }
+        parts.extend_from_slice(body);
+        Ok(())
+    }
+
+    /// The whole body, of the parts that came before and the last.
+    fn complete(&mut self, class: Class, last: Bytes) -> Bytes {
+        let parts = self.parts(class);
+        if parts.is_empty() {
+            return last;
+        }
+        let mut whole = std::mem::take(parts);
+        whole.extend_from_slice(&last);
+        whole.freeze()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Lane;
+
+    fn data(payload: usize) -> Frame {
+        let lane = Lane { boot: 1, job: 2, attempt: 3 };
+        Data { lane, seq: 1, payload: vec![7; payload].into(), ..Data::default() }.into()
+    }
+
+    /// Bytes cut at every `step`, as messages.
+    fn decode(bytes: &[u8], step: usize) -> Result<Vec<Frame>, PeerMisbehaved> {
+        let mut decoder = Decoder::default();
+        let mut frames = Vec::new();
+        for piece in bytes.chunks(step) {
+            decoder.push(piece);
+            while let Some(incoming) = decoder.next()? {
+                frames.push(incoming.frame);
+            }
+        }
+        Ok(frames)
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded_however_it_is_cut() {
+        let frames = [
+            Ping { sent_ns: -5 }.into(),
+            data(0),
+            data(3_000_000),
+            Frame::from(Hello::default()),
+            data(PIECE_BYTES),
+        ];
+        let bytes: Vec<u8> = frames.iter().flat_map(Frame::encode).flatten().collect();
+        for step in [1 << 12, 99_991, bytes.len()] {
+            assert_eq!(decode(&bytes, step).as_deref(), Ok(&frames[..]), "{step}");
+        }
+    }
+
+    #[test]
+    fn control_overtakes_between_the_parts_of_a_record() {
+        let mut parts = data(200_000).encode();
+        assert!(parts.len() > 2);
+        parts.insert(1, Frame::from(Ping { sent_ns: 1 }).encode().remove(0));
+        let bytes: Vec<u8> = parts.concat();
+        assert_eq!(decode(&bytes, 1000), Ok(vec![Ping { sent_ns: 1 }.into(), data(200_000)]));
+    }
+
+    #[test]
+    fn rules_are_held() {
+        let long = |kind: u8, length: usize| frame(kind, &vec![0; length]).to_vec();
+        let cases: [(Vec<u8>, Result<usize, PeerMisbehaved>); 7] = [
+            (vec![0, 0, 0, 0], Err(PeerMisbehaved::FrameLength(0))),
+            (vec![0, 16, 0, 1], Err(PeerMisbehaved::FrameLength((1 << 20) + 1))),
+            (long(127, 5), Ok(0)),
+            (long(128, 5), Err(PeerMisbehaved::UnknownKind(128))),
+            (long(7, SMALL + 1), Err(PeerMisbehaved::TooLong { kind: 7, max: SMALL })),
+            (long(7, 5), Err(PeerMisbehaved::Malformed(7))),
+            (long(1, 1 << 19).repeat(40), Err(PeerMisbehaved::TooLong { kind: 1, max: LONG })),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(decode(&bytes, 1 << 16).map(|frames| frames.len()), expected);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_an_error_or_messages(bytes in proptest::collection::vec(0u8..40, 0..200)) {
+            let _ = decode(&bytes, 7);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The agent's end: says who it is, sends what the spool holds within the credit, and hears what is desired.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use prost::Message;
+
+use super::Closed;
+use super::outbox::Outbox;
+use crate::clock::Now;
+use crate::frame::{Decoder, Frame, PeerMisbehaved};
+use crate::message::{Bye, Desired, Granted, Hello, Lane, Observed, Pong, Refuse, Renew};
+use crate::spool::{Outgoing, Spool};
+
+/// Kinds of records.
+const DATA: u8 = 32;
+const LOST: u8 = 33;
+
+/// What an agent's session has to tell.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AgentEvent {
+    /// The server takes this agent; what it is to run follows as [`AgentEvent::Desired`].
+    Welcomed {
+        /// The version spoken.
+        version: u32,
+    },
+    /// All that is to run.
+    Desired(Desired),
+    /// What runs may go on.
+    Granted(Granted),
+    /// The server wants to hear of everything that runs.
+    ObserveAll,
+    /// Everything of a lane is committed, its last record too.
+    Drained(Lane),
+    /// The server does not speak with this agent. The session is over.
+    Refused(Refuse),
+    /// The session is over.
+    Closed(Closed),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Greeting,
+    Open,
+    Closed,
+}
+
+/// The agent's end of a session.
+#[derive(Debug)]
+pub struct AgentSession {
+    state: State,
+    decoder: Decoder,
+    outbox: Outbox,
+    events: VecDeque<AgentEvent>,
+    silence_max_ns: u64,
+    heard_ns: u64,
+    sent_bytes: u64,
+    credit_bytes: u64,
+}
+
+impl AgentSession {
+    /// Begins by saying hello. A server of which nothing is heard for `silence_max_ns` is gone; it pings far more often.
+    pub fn new(hello: Hello, silence_max_ns: u64, now: Now) -> Self {
+        let mut outbox = Outbox::default();
+        outbox.send(hello);
+        Self {
+            state: State::Greeting,
+            decoder: Decoder::default(),
+            outbox,
+            events: VecDeque::new(),
+            silence_max_ns,
+            heard_ns: now.monotonic_ns,
+            sent_bytes: 0,
+            credit_bytes: 0,
+        }
+    }
+
+    /// Whether records and reports may be sent.
+    pub fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    /// Takes in what was read. After an error the session is over.
+    pub fn handle_bytes(&mut self, now: Now, bytes: &[u8], spool: &mut Spool) -> Result<(), PeerMisbehaved> {
+        if self.state == State::Closed {
+            return Ok(());
+        }
+        self.heard_ns = now.monotonic_ns;
+        self.decoder.push(bytes);
+        let handled = self.handle_frames(now, spool);
+        if handled.is_err() {
+            self.state = State::Closed;
+        }
+        handled
+    }
+
+    fn handle_frames(&mut self, now: Now, spool: &mut Spool) -> Result<(), PeerMisbehaved> {
+        while self.state != State::Closed {
+            let Some(incoming) = self.decoder.next()? else { break };
+            self.handle_frame(now, incoming.frame, spool)?;
+        }
+        self.outbox.check()
+    }
+
+    fn handle_frame(&mut self, now: Now, frame: Frame, spool: &mut Spool) -> Result<(), PeerMisbehaved> {
+        match (self.state, frame) {
+            (State::Greeting, Frame::Welcome(welcome)) => {
+                self.state = State::Open;
+                self.credit_bytes = welcome.credit_bytes;
+                self.events.push_back(AgentEvent::Welcomed { version: welcome.version });
+                let drained = spool.resume(&welcome.lanes, now.wall_ns);
+                self.events.extend(drained.into_iter().map(AgentEvent::Drained));
+                self.events.push_back(AgentEvent::Desired(welcome.desired));
+            }
+            (State::Greeting, Frame::Refuse(refuse)) => self.close(AgentEvent::Refused(refuse)),
+            (_, Frame::Bye(bye)) => self.close(AgentEvent::Closed(Closed::Bye(bye.reason))),
+            (_, Frame::Ping(ping)) => self.outbox.send(Pong {
+                sent_ns: ping.sent_ns,
+                received_ns: now.wall_ns,
+                answered_ns: now.wall_ns,
+            }),
+            (State::Open, Frame::Desired(desired)) => self.events.push_back(AgentEvent::Desired(desired)),
+            (State::Open, Frame::Granted(granted)) => self.events.push_back(AgentEvent::Granted(granted)),
+            (State::Open, Frame::ObserveAll(_)) => self.events.push_back(AgentEvent::ObserveAll),
+            (State::Open, Frame::Credit(credit)) => self.credit_bytes = self.credit_bytes.max(credit.bytes),
+            (State::Open, Frame::Ack(ack)) => {
+                let drained = spool.ack(ack.lane, ack.seq).ok_or(PeerMisbehaved::NeverSent(ack.seq))?;
+                self.events.extend(drained.into_iter().map(AgentEvent::Drained));
+            }
+            (_, frame) => return Err(PeerMisbehaved::OutOfPlace(frame.kind())),
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, event: AgentEvent) {
+        self.state = State::Closed;
+        self.events.push_back(event);
+    }
+
+    /// Tells how jobs do. Only while the session is open: a new one begins by telling everything.
+    pub fn observe(&mut self, observed: Observed) {
+        if self.is_open() {
+            self.outbox.send(observed);
+        }
+    }
+
+    /// Asks for leases and budgets.
+    pub fn renew(&mut self, renew: Renew) {
+        if self.is_open() {
+            self.outbox.send(renew);
+        }
+    }
+
+    /// Leaves on purpose, once what waits is written.
+    pub fn bye(&mut self, reason: &str) {
+        self.outbox.send(Bye { reason: reason.into() });
+    }
+
+    /// The next bytes to be written, control first; records while there is credit.
+    pub fn poll_transmit(&mut self, spool: &mut Spool) -> Option<Bytes> {
+        if self.state == State::Closed {
+            return None;
+        }
+        if let Some(bytes) = self.outbox.pop() {
+            return Some(bytes);
+        }
+        if self.state != State::Open || self.sent_bytes >= self.credit_bytes {
+            return None;
+        }
+        let (kind, body) = match spool.next_to_send()? {
+            Outgoing::Data(body) => (DATA, body),
+            Outgoing::Lost(lost) => (LOST, lost.encode_to_vec().into()),
+        };
+        self.sent_bytes += body.len() as u64;
+        self.outbox.send_record(kind, body);
+        self.outbox.pop()
+    }
+
+    /// When [`AgentSession::handle_timeout`] is to be called, by the monotonic clock.
+    pub fn poll_timeout(&self) -> Option<u64> {
+        (self.state != State::Closed).then(|| self.heard_ns.saturating_add(self.silence_max_ns))
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Now) {
+        if self.poll_timeout().is_some_and(|at| at <= now.monotonic_ns) {
+            self.close(AgentEvent::Closed(Closed::Silence));
+        }
+    }
+
+    /// What has happened.
+    pub fn poll_event(&mut self) -> Option<AgentEvent> {
+        self.events.pop_front()
+    }
+}

@@ -1,0 +1,408 @@
+//! The server's end: takes an agent in or refuses it, hands out records in the order of their lanes, once each, and
+//! acknowledges what the shell says is committed. Credit bounds what may be on its way and not committed.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+
+use super::Closed;
+use super::outbox::Outbox;
+use crate::clock::{Now, Offset};
+use crate::frame::{Decoder, Frame, Incoming, PeerMisbehaved};
+use crate::message::{
+    Ack, Bye, Credit, Data, Desired, Granted, Hello, Lane, Lost, ObserveAll, Observed, Ping, Pong, Refuse,
+    Renew, Resume, VERSIONS, Welcome,
+};
+
+/// What a session may take, and its times.
+#[derive(Debug, Clone, Copy)]
+pub struct ServerLimits {
+    /// Bytes of records that may be on their way and not committed.
+    pub window_bytes: u64,
+    /// Lanes of one session.
+    pub lanes_max: usize,
+    /// How often the agent is pinged.
+    pub ping_every_ns: u64,
+    /// An agent of which nothing is heard for so long is gone.
+    pub silence_max_ns: u64,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        let second = 1_000_000_000;
+        Self { window_bytes: 8 << 20, lanes_max: 4096, ping_every_ns: second, silence_max_ns: 5 * second }
+    }
+}
+
+/// What a lane goes on with.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Record {
+    /// Partial results or tuples.
+    Data(Data),
+    /// What will never come.
+    Lost(Lost),
+}
+
+impl Record {
+    /// Its lane.
+    pub fn lane(&self) -> Lane {
+        match self {
+            Self::Data(data) => data.lane,
+            Self::Lost(lost) => lost.lane,
+        }
+    }
+
+    /// Its last sequence number: what [`ServerSession::committed`] is to be told.
+    pub fn seq(&self) -> u64 {
+        self.seqs().1
+    }
+
+    /// Its first and last sequence number.
+    pub fn seqs(&self) -> (u64, u64) {
+        match self {
+            Self::Data(data) => (data.seq, data.seq),
+            Self::Lost(lost) => (lost.first, lost.last),
+        }
+    }
+
+    /// Whether nothing follows in its lane.
+    pub fn is_last(&self) -> bool {
+        match self {
+            Self::Data(data) => data.is_last,
+            Self::Lost(lost) => lost.is_last,
+        }
+    }
+}
+
+/// What a server's session has to tell.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ServerEvent {
+    /// An agent is there. To be answered by [`ServerSession::welcome`] or [`ServerSession::refuse`], when nothing of its
+    /// earlier session will be committed any more. Its versions fit.
+    Hello(Box<Hello>),
+    /// How jobs do.
+    Observed(Observed),
+    /// It asks for its leases.
+    Renew(Renew),
+    /// The next record of its lane.
+    Record(Record),
+    /// How far the agent's clock is ahead of the server's.
+    Offset(i64),
+    /// The session is over.
+    Closed(Closed),
+}
+
+/// What was left out.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct ServerCounters {
+    /// Records that were there already.
+    pub duplicates: u64,
+    /// Frames of unknown kinds.
+    pub skipped: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Nothing was heard yet.
+    Silent,
+    /// Hello was handed out, and waits for its answer.
+    Asked,
+    Open,
+    /// Over for us, but for what waits to be written.
+    Refused,
+    Closed,
+}
+
+/// A lane in this session.
+#[derive(Debug, Default)]
+struct LaneState {
+    received: u64,
+    committed: u64,
+    /// Records that are not committed: last sequence number and bytes.
+    pending: VecDeque<(u64, u64)>,
+    /// The last record has come.
+    is_closed: bool,
+}
+
+/// The server's end of a session.
+#[derive(Debug)]
+pub struct ServerSession {
+    state: State,
+    limits: ServerLimits,
+    decoder: Decoder,
+    outbox: Outbox,
+    events: VecDeque<ServerEvent>,
+    lanes: BTreeMap<Lane, LaneState>,
+    /// Lanes of which the agent is to hear how far they are committed.
+    to_ack: BTreeMap<Lane, u64>,
+    received_bytes: u64,
+    done_bytes: u64,
+    credit_bytes: u64,
+    heard_ns: u64,
+    ping_ns: u64,
+    pinged: Option<i64>,
+    offset: Offset,
+    duplicates: u64,
+}
+
+impl ServerSession {
+    /// Waits for an agent to say hello.
+    pub fn new(limits: ServerLimits, now: Now) -> Self {
+        Self {
+            state: State::Silent,
+            limits,
+            decoder: Decoder::default(),
+            outbox: Outbox::default(),
+            events: VecDeque::new(),
+            lanes: BTreeMap::new(),
+            to_ack: BTreeMap::new(),
+            received_bytes: 0,
+            done_bytes: 0,
+            credit_bytes: 0,
+            heard_ns: now.monotonic_ns,
+            ping_ns: now.monotonic_ns,
+            pinged: None,
+            offset: Offset::default(),
+            duplicates: 0,
+        }
+    }
+
+    /// Whether the agent was welcomed, and the session is not over.
+    pub fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    /// Takes in what was read. After an error the session is over.
+    pub fn handle_bytes(&mut self, now: Now, bytes: &[u8]) -> Result<(), PeerMisbehaved> {
+        if matches!(self.state, State::Closed | State::Refused) {
+            return Ok(());
+        }
+        self.heard_ns = now.monotonic_ns;
+        self.decoder.push(bytes);
+        let handled = self.handle_frames(now);
+        if handled.is_err() {
+            self.state = State::Closed;
+        }
+        handled
+    }
+
+    fn handle_frames(&mut self, now: Now) -> Result<(), PeerMisbehaved> {
+        while !matches!(self.state, State::Closed | State::Refused) {
+            let Some(incoming) = self.decoder.next()? else { break };
+            self.handle_frame(now, incoming)?;
+        }
+        self.outbox.check()
+    }
+
+    fn handle_frame(&mut self, now: Now, Incoming { frame, bytes }: Incoming) -> Result<(), PeerMisbehaved> {
+        match (self.state, frame) {
+            (State::Silent, Frame::Hello(hello)) => self.handle_hello(hello),
+            (State::Open, Frame::Observed(observed)) => {
+                self.events.push_back(ServerEvent::Observed(observed))
+            }
+            (State::Open, Frame::Renew(renew)) => self.events.push_back(ServerEvent::Renew(renew)),
+            (State::Open, Frame::Data(data)) => self.handle_record(Record::Data(data), bytes as u64)?,
+            (State::Open, Frame::Lost(lost)) => self.handle_record(Record::Lost(lost), bytes as u64)?,
+            (State::Open, Frame::Pong(pong)) => self.handle_pong(now, pong),
+            (_, Frame::Bye(bye)) => self.close(Closed::Bye(bye.reason)),
+            (_, frame) => return Err(PeerMisbehaved::OutOfPlace(frame.kind())),
+        }
+        Ok(())
+    }
+
+    fn handle_hello(&mut self, hello: Hello) {
+        let common = hello.version_max.min(*VERSIONS.end());
+        if common < hello.version_min.max(*VERSIONS.start()) {
+            let reason = format!(
+                "the agent speaks versions {} to {} of the protocol, the server {} to {}",
+                hello.version_min,
+                hello.version_max,
+                VERSIONS.start(),
+                VERSIONS.end()
+            );
+            self.outbox.send(Refuse {
+                reason,
+                server_min: *VERSIONS.start(),
+                server_max: *VERSIONS.end(),
+                agent_min: hello.version_min,
+                agent_max: hello.version_max,
+            });
+            self.state = State::Refused;
+            return;
+        }
+        self.state = State::Asked;
+        self.events.push_back(ServerEvent::Hello(Box::new(hello)));
+    }
+
+    fn handle_record(&mut self, record: Record, bytes: u64) -> Result<(), PeerMisbehaved> {
+        // One record may overdraw, for it can be longer than what is left.
+        if self.received_bytes >= self.credit_bytes {
+            return Err(PeerMisbehaved::NoCredit);
+        }
+        self.received_bytes += bytes;
+        let lane = record.lane();
+        if !self.lanes.contains_key(&lane) && self.lanes.len() >= self.limits.lanes_max {
+            return Err(PeerMisbehaved::TooManyLanes);
+        }
+        let state = self.lanes.entry(lane).or_default();
+        let (first, last) = record.seqs();
+        if last <= state.received && first <= last {
+            self.duplicates += 1;
+            self.done_bytes += bytes;
+            self.to_ack.insert(lane, state.committed);
+            return Ok(());
+        }
+        let expected = state.received.saturating_add(1);
+        if first != expected || last < first {
+            return Err(PeerMisbehaved::Gap { seq: first, expected });
+        }
+        state.received = last;
+        state.is_closed |= record.is_last();
+        state.pending.push_back((last, bytes));
+        self.events.push_back(ServerEvent::Record(record));
+        Ok(())
+    }
+
+    fn handle_pong(&mut self, now: Now, pong: Pong) {
+        if self.pinged.take_if(|sent| *sent == pong.sent_ns).is_some() {
+            self.offset.add([pong.sent_ns, pong.received_ns, pong.answered_ns, now.wall_ns]);
+            self.events.extend(self.offset.ns().map(ServerEvent::Offset));
+        }
+    }
+
+    fn close(&mut self, why: Closed) {
+        self.state = State::Closed;
+        self.events.push_back(ServerEvent::Closed(why));
+    }
+
+    /// Takes the agent in. `lanes`: how far its lanes are committed, those that it named and those that are open.
+    pub fn welcome(&mut self, version_max: u32, desired: Desired, lanes: Vec<Resume>) {
+        if self.state != State::Asked {
+            return;
+        }
+        self.state = State::Open;
+        for resume in &lanes {
+            let state =
+                LaneState { received: resume.durable, committed: resume.durable, ..LaneState::default() };
+            self.lanes.insert(resume.lane, state);
+        }
+        self.credit_bytes = self.limits.window_bytes;
+        let version = version_max.min(*VERSIONS.end());
+        self.outbox.send(Welcome { version, desired, lanes, credit_bytes: self.credit_bytes });
+    }
+
+    /// Sends the agent away.
+    pub fn refuse(&mut self, reason: &str) {
+        let (server_min, server_max) = (*VERSIONS.start(), *VERSIONS.end());
+        self.outbox.send(Refuse { reason: reason.into(), server_min, server_max, ..Refuse::default() });
+        self.state = State::Refused;
+    }
+
+    /// Says what is to run.
+    pub fn desire(&mut self, desired: Desired) {
+        self.send(desired);
+    }
+
+    /// Lets what runs go on.
+    pub fn grant(&mut self, granted: Granted) {
+        self.send(granted);
+    }
+
+    /// Asks for everything that runs.
+    pub fn observe_all(&mut self) {
+        self.send(ObserveAll {});
+    }
+
+    /// Leaves on purpose, once what waits is written.
+    pub fn bye(&mut self, reason: &str) {
+        self.outbox.send(Bye { reason: reason.into() });
+        self.state = State::Refused;
+    }
+
+    fn send(&mut self, frame: impl Into<Frame>) {
+        if self.is_open() {
+            self.outbox.send(frame);
+        }
+    }
+
+    /// All records of a lane up to `seq` outlive a crash of the server.
+    pub fn committed(&mut self, lane: Lane, seq: u64) {
+        let Some(state) = self.lanes.get_mut(&lane) else { return };
+        while let Some((_, bytes)) = state.pending.pop_front_if(|(last, _)| *last <= seq) {
+            self.done_bytes += bytes;
+        }
+        // Never more than was received here: what an earlier session left was told in the welcome.
+        state.committed = state.committed.max(seq.min(state.received));
+        self.to_ack.insert(lane, state.committed);
+        if state.is_closed && state.pending.is_empty() {
+            self.lanes.remove(&lane);
+        }
+    }
+
+    /// How many bytes may be on their way and not committed from now on; 0: the disk is full. Credit that was given stays.
+    pub fn set_window(&mut self, bytes: u64) {
+        self.limits.window_bytes = bytes;
+    }
+
+    /// What was left out.
+    pub fn counters(&self) -> ServerCounters {
+        ServerCounters { duplicates: self.duplicates, skipped: self.decoder.skipped }
+    }
+
+    /// The next bytes to be written.
+    pub fn poll_transmit(&mut self) -> Option<Bytes> {
+        if self.state == State::Closed {
+            return None;
+        }
+        self.send_acks();
+        self.send_credit();
+        self.outbox.pop()
+    }
+
+    fn send_acks(&mut self) {
+        if self.is_open() {
+            for (lane, seq) in std::mem::take(&mut self.to_ack) {
+                self.outbox.send(Ack { lane, seq });
+            }
+        }
+    }
+
+    /// Gives credit again when a quarter of the window is free, so that the agent never waits for an acknowledgment.
+    fn send_credit(&mut self) {
+        let credit = self.done_bytes.saturating_add(self.limits.window_bytes);
+        let step = (self.limits.window_bytes / 4).max(1);
+        if self.is_open() && credit >= self.credit_bytes.saturating_add(step) {
+            self.credit_bytes = credit;
+            self.outbox.send(Credit { bytes: credit });
+        }
+    }
+
+    /// When [`ServerSession::handle_timeout`] is to be called, by the monotonic clock.
+    pub fn poll_timeout(&self) -> Option<u64> {
+        let silence = self.heard_ns.saturating_add(self.limits.silence_max_ns);
+        match self.state {
+            State::Closed => None,
+            State::Open => Some(silence.min(self.ping_ns)),
+            State::Silent | State::Asked | State::Refused => Some(silence),
+        }
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Now) {
+        if self.state == State::Closed {
+            return;
+        }
+        if self.heard_ns.saturating_add(self.limits.silence_max_ns) <= now.monotonic_ns {
+            self.close(Closed::Silence);
+        } else if self.is_open() && self.ping_ns <= now.monotonic_ns {
+            self.ping_ns = now.monotonic_ns.saturating_add(self.limits.ping_every_ns);
+            self.pinged = Some(now.wall_ns);
+            self.outbox.send(Ping { sent_ns: now.wall_ns });
+        }
+    }
+
+    /// What has happened.
+    pub fn poll_event(&mut self) -> Option<ServerEvent> {
+        self.events.pop_front()
+    }
+}

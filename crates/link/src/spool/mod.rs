@@ -1,0 +1,403 @@
+//! What an agent has to say and the server has not committed yet. Bounded in bytes: memory first, then segments behind
+//! [`Store`]. Where there is no room, raw tuples give way before partial results and old ones before new ones, each counted
+//! in a loss that is sent in its place; what was sent already never gives way, for the server may have it.
+//!
+//! After a restart, lanes of earlier lives are sent under their old names, and closed with a loss of unknown size.
+
+mod queue;
+mod segments;
+mod store;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use prost::Message;
+
+pub use store::{Store, StoreFailed};
+
+use crate::message::{Data, Form, Lane, LaneRange, Lost, Resume};
+use queue::{Entry, Place, Queue};
+use segments::Segments;
+use store::{Acked, Ledger};
+
+/// How much a spool may hold.
+#[derive(Debug, Clone, Copy)]
+pub struct SpoolLimits {
+    /// In memory; what is more goes to segments.
+    pub memory_bytes_max: u64,
+    /// In all.
+    pub bytes_max: u64,
+    /// A segment is full from here on.
+    pub segment_bytes: u64,
+}
+
+impl Default for SpoolLimits {
+    fn default() -> Self {
+        Self { memory_bytes_max: 16 << 20, bytes_max: 256 << 20, segment_bytes: 4 << 20 }
+    }
+}
+
+/// What became of records.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct SpoolCounters {
+    /// Records put in.
+    pub records: u64,
+    /// Records that gave way, or could not be read again.
+    pub lost_records: u64,
+    /// Tuples in these.
+    pub lost_tuples: u64,
+    /// Records found at start.
+    pub leftovers: u64,
+    /// Segments that ended in the middle of a record.
+    pub torn: u64,
+    /// What the store did not do.
+    pub store_failed: u64,
+}
+
+/// No lane gets as far; what says so is made up.
+const SEQ_MAX: u64 = u64::MAX >> 1;
+
+/// What is to be sent next.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Outgoing {
+    /// A record, encoded.
+    Data(Bytes),
+    /// That there is none.
+    Lost(Lost),
+}
+
+/// Records that are not committed yet.
+pub struct Spool {
+    store: Box<dyn Store>,
+    limits: SpoolLimits,
+    boot: u64,
+    lanes: BTreeMap<Lane, Queue>,
+    segments: Segments,
+    arrivals: u64,
+    memory_bytes: u64,
+    counters: SpoolCounters,
+}
+
+impl Spool {
+    /// Opens what is there, for a life of the agent with the number `boot`.
+    pub fn open(mut store: Box<dyn Store>, limits: SpoolLimits, boot: u64) -> Self {
+        let ledger = Ledger::load(&mut *store).unwrap_or_default();
+        let (segments, records, torn) = Segments::open(&mut *store, &ledger, limits.segment_bytes);
+        let mut spool = Self {
+            store,
+            limits,
+            boot,
+            lanes: BTreeMap::new(),
+            segments,
+            arrivals: 0,
+            memory_bytes: 0,
+            counters: SpoolCounters { leftovers: records.len() as u64, torn, ..SpoolCounters::default() },
+        };
+        let acked: BTreeMap<Lane, u64> = ledger.lanes.iter().map(|acked| (acked.lane, acked.seq)).collect();
+        let acked = |lane: &Lane| acked.get(lane).copied().unwrap_or_default();
+        for (data, place) in records {
+            if data.seq > acked(&data.lane) && data.seq <= SEQ_MAX {
+                spool.arrivals += 1;
+                let entry = entry(&data, place, spool.arrivals);
+                spool.take_back(data.lane, acked(&data.lane), data.seq, entry);
+            } else if let Place::Segment { segment, .. } = place {
+                spool.segments.forget(segment);
+            }
+        }
+        for lost in &ledger.lost {
+            if lost.first > acked(&lost.lane) && lost.last <= SEQ_MAX {
+                spool.arrivals += 1;
+                spool.take_back(
+                    lost.lane,
+                    acked(&lost.lane),
+                    lost.first,
+                    Entry::of_lost(lost, spool.arrivals),
+                );
+            }
+        }
+        spool.drop_segments();
+        spool
+    }
+
+    fn take_back(&mut self, lane: Lane, acked: u64, first: u64, entry: Entry) {
+        let queue = self.lanes.entry(lane).or_insert_with(|| Queue::new(acked, entry.from_ns));
+        queue.newest = queue.newest.max(entry.last);
+        queue.sent = queue.newest;
+        queue.is_closed |= entry.closes;
+        queue.watermark_ns = queue.watermark_ns.max(entry.to_ns);
+        queue.entries.insert(first, entry);
+    }
+
+    /// What became of records.
+    pub fn counters(&self) -> SpoolCounters {
+        self.counters
+    }
+
+    /// How full it is: bytes held, of the most it may hold.
+    pub fn fill(&self) -> (u64, u64) {
+        (self.memory_bytes + self.segments.bytes(), self.limits.bytes_max)
+    }
+
+    /// What it holds, for [`Hello`](crate::Hello).
+    pub fn lanes(&self) -> Vec<LaneRange> {
+        self.lanes.iter().filter_map(|(&lane, queue)| queue.range(lane)).collect()
+    }
+
+    /// Whether everything of a lane is committed that was put in.
+    pub fn is_drained(&self, lane: Lane) -> bool {
+        self.lanes.get(&lane).is_none_or(|queue| queue.entries.is_empty())
+    }
+
+    /// Puts a record at the end of its lane; its `seq` is set here. Nothing may follow a last one.
+    pub fn push(&mut self, mut data: Data) -> u64 {
+        self.counters.records += 1;
+        self.arrivals += 1;
+        let queue = self.lanes.entry(data.lane).or_insert_with(|| Queue::new(0, data.from_ns));
+        data.seq = queue.newest + 1;
+        let body = Bytes::from(data.encode_to_vec());
+        self.memory_bytes += body.len() as u64;
+        let seq = queue.push(entry(&data, Place::Memory(body), self.arrivals));
+        self.make_room();
+        seq
+    }
+
+    /// Notes that something of a lane is lost: a monitor crashed. `None`: nobody knows how many tuples.
+    pub fn push_lost(&mut self, lane: Lane, to_ns: i64, tuples: Option<u64>, is_last: bool) -> u64 {
+        self.arrivals += 1;
+        let queue = self.lanes.entry(lane).or_insert_with(|| Queue::new(0, to_ns));
+        let from_ns = queue.watermark_ns.min(to_ns);
+        let lost = Lost { lane, from_ns, to_ns, tuples, is_last, ..Lost::default() };
+        queue.push(Entry::of_lost(&lost, self.arrivals))
+    }
+
+    /// Writes to the store what is in memory only: the agent is about to end.
+    pub fn flush(&mut self) {
+        self.spill();
+    }
+
+    /// A session begins: what the server has is let go, and all else is sent again. `wall_ns` is when lanes of earlier
+    /// lives are said to have ended.
+    pub(crate) fn resume(&mut self, lanes: &[Resume], wall_ns: i64) -> Vec<Lane> {
+        for resume in lanes {
+            let is_dead = resume.lane.boot != self.boot;
+            if is_dead {
+                self.lanes.entry(resume.lane).or_insert_with(|| {
+                    Queue::new(resume.durable.min(SEQ_MAX), resume.watermark_ns.min(wall_ns))
+                });
+            }
+            let Some(queue) = self.lanes.get_mut(&resume.lane) else { continue };
+            if is_dead {
+                // More than was left on disk: it was sent from memory, and is safe.
+                queue.newest = queue.newest.max(resume.durable.min(SEQ_MAX));
+                queue.watermark_ns = queue.watermark_ns.max(resume.watermark_ns.min(wall_ns));
+            }
+            let durable = resume.durable.min(queue.newest);
+            self.release(resume.lane, durable);
+        }
+        for queue in self.lanes.values_mut() {
+            queue.fill_holes(self.arrivals);
+            queue.sent = queue.acked;
+        }
+        let dead = self.lanes.iter().filter(|(lane, queue)| lane.boot != self.boot && !queue.is_closed);
+        for lane in dead.map(|(&lane, _)| lane).collect::<Vec<_>>() {
+            self.push_lost(lane, wall_ns, None, true);
+        }
+        self.drained()
+    }
+
+    /// Everything of a lane up to `seq` is committed. The answer is the lanes that are over with that; `None`: so much
+    /// was never sent.
+    pub(crate) fn ack(&mut self, lane: Lane, seq: u64) -> Option<Vec<Lane>> {
+        let is_sent = self.lanes.get(&lane).is_none_or(|queue| seq <= queue.sent);
+        is_sent.then(|| {
+            self.release(lane, seq);
+            self.drained()
+        })
+    }
+
+    /// The oldest record that was not sent in this session, and marks it as sent.
+    pub(crate) fn next_to_send(&mut self) -> Option<Outgoing> {
+        let (_, lane, first) = self
+            .lanes
+            .iter()
+            .filter_map(|(&lane, queue)| {
+                queue.unsent().next().map(|(first, entry)| (entry.arrival, lane, first))
+            })
+            .min()?;
+        let queue = self.lanes.get_mut(&lane)?;
+        let body = match &queue.entries.get(&first)?.place {
+            Place::Memory(body) => Some(body.clone()),
+            &Place::Segment { segment, offset, length } => {
+                let body = store::read(&mut *self.store, segment, offset, length);
+                if body.is_none() {
+                    self.counters.store_failed += 1;
+                    self.give_up(lane, first);
+                }
+                body
+            }
+            Place::Lost => None,
+        };
+        let queue = self.lanes.get_mut(&lane)?;
+        // Lost now, it may have become one with the loss before; that was not sent either.
+        let (&first, entry) = queue.entries.range(queue.sent + 1..).next()?;
+        queue.sent = entry.last;
+        Some(body.map_or_else(|| Outgoing::Lost(entry.as_lost(lane, first)), Outgoing::Data))
+    }
+
+    fn release(&mut self, lane: Lane, seq: u64) {
+        let Some(queue) = self.lanes.get_mut(&lane) else { return };
+        for entry in queue.ack(seq) {
+            match entry.place {
+                Place::Memory(body) => self.memory_bytes -= body.len() as u64,
+                Place::Segment { segment, .. } => self.segments.forget(segment),
+                Place::Lost => {}
+            }
+        }
+        self.drop_segments();
+    }
+
+    /// Forgets lanes of which nothing will come any more.
+    fn drained(&mut self) -> Vec<Lane> {
+        let is_over = |queue: &Queue| queue.is_closed && queue.entries.is_empty();
+        let over: Vec<Lane> = self.lanes.iter().filter(|(_, q)| is_over(q)).map(|(&lane, _)| lane).collect();
+        self.lanes.retain(|_, queue| !is_over(queue));
+        over
+    }
+
+    fn make_room(&mut self) {
+        if self.memory_bytes > self.limits.memory_bytes_max {
+            self.spill();
+        }
+        // Where the store does not take it, memory has to do.
+        while self.memory_bytes > self.limits.memory_bytes_max && self.give_way_in_memory() {}
+        while self.memory_bytes + self.segments.bytes() > self.limits.bytes_max && self.give_way() {}
+    }
+
+    /// Moves what is in memory to segments, oldest first, for as long as the store takes it.
+    fn spill(&mut self) {
+        let in_memory = self.lanes.iter().flat_map(|(&lane, queue)| {
+            let memory = queue.entries.iter().filter(|(_, entry)| matches!(entry.place, Place::Memory(_)));
+            memory.map(move |(&first, entry)| (entry.arrival, lane, first))
+        });
+        let mut order: Vec<(u64, Lane, u64)> = in_memory.collect();
+        order.sort_unstable();
+        for (_, lane, first) in order {
+            let Some(entry) = self.lanes.get_mut(&lane).and_then(|queue| queue.entries.get_mut(&first))
+            else {
+                continue;
+            };
+            let Place::Memory(body) = &entry.place else { continue };
+            let Ok(place) = self.segments.append(&mut *self.store, entry.form, body) else {
+                self.counters.store_failed += 1;
+                break;
+            };
+            self.memory_bytes -= body.len() as u64;
+            entry.place = place;
+        }
+        self.segments.sync(&mut *self.store);
+    }
+
+    /// Gives up the oldest segment that may be, or a record in memory; tuples before partial results.
+    fn give_way(&mut self) -> bool {
+        for form in [Form::Tuples, Form::Partial] {
+            let sent = self.segments_with_sent();
+            if let Some(segment) = self.segments.oldest(form, &sent) {
+                self.give_up_segment(segment);
+                return true;
+            }
+            if let Some((lane, first)) = self.oldest_in_memory(form) {
+                self.give_up(lane, first);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn give_way_in_memory(&mut self) -> bool {
+        let oldest = [Form::Tuples, Form::Partial].into_iter().find_map(|form| self.oldest_in_memory(form));
+        oldest.map(|(lane, first)| self.give_up(lane, first)).is_some()
+    }
+
+    fn oldest_in_memory(&self, form: Form) -> Option<(Lane, u64)> {
+        let oldest = |(&lane, queue): (&Lane, &Queue)| {
+            let is_wanted = |entry: &Entry| entry.form == form && matches!(entry.place, Place::Memory(_));
+            let (first, entry) = queue.unsent().find(|(_, entry)| is_wanted(entry))?;
+            Some((entry.arrival, lane, first))
+        };
+        self.lanes.iter().filter_map(oldest).min().map(|(_, lane, first)| (lane, first))
+    }
+
+    fn segments_with_sent(&self) -> Vec<u32> {
+        let sent = self.lanes.values().flat_map(|queue| queue.entries.range(..=queue.sent));
+        let segment = |entry: &Entry| match entry.place {
+            Place::Segment { segment, .. } => Some(segment),
+            _ => None,
+        };
+        sent.filter_map(|(_, entry)| segment(entry)).collect()
+    }
+
+    fn give_up_segment(&mut self, segment: u32) {
+        let is_in = |entry: &Entry| matches!(entry.place, Place::Segment { segment: s, .. } if s == segment);
+        let inside = self.lanes.iter().flat_map(|(&lane, queue)| {
+            queue.entries.iter().filter(|(_, entry)| is_in(entry)).map(move |(&first, _)| (lane, first))
+        });
+        for (lane, first) in inside.collect::<Vec<_>>() {
+            self.give_up(lane, first);
+        }
+        self.drop_segments();
+    }
+
+    /// Puts a loss in the place of a record.
+    fn give_up(&mut self, lane: Lane, first: u64) {
+        let Some(queue) = self.lanes.get_mut(&lane) else { return };
+        let Some(entry) = queue.entries.get(&first) else { return };
+        self.counters.lost_records += 1;
+        self.counters.lost_tuples += entry.tuples.unwrap_or_default();
+        match &entry.place {
+            Place::Memory(body) => self.memory_bytes -= body.len() as u64,
+            &Place::Segment { segment, .. } => self.segments.forget(segment),
+            Place::Lost => {}
+        }
+        queue.give_up(first);
+    }
+
+    /// Removes segments of which nothing is needed any more. The ledger says so first: what was removed and is still
+    /// looked for would end every start.
+    fn drop_segments(&mut self) {
+        let dropped = self.segments.unneeded();
+        if dropped.is_empty() {
+            return;
+        }
+        let lost = self.lanes.iter().flat_map(|(&lane, queue)| {
+            queue.entries.iter().filter(|(_, e)| e.is_lost()).map(move |(&first, e)| e.as_lost(lane, first))
+        });
+        let ledger = Ledger {
+            oldest: self.segments.first_number(),
+            dropped: dropped.clone(),
+            lanes: self.lanes.iter().map(|(&lane, queue)| Acked { lane, seq: queue.acked }).collect(),
+            lost: lost.collect(),
+        };
+        // A full disk may refuse it, and is only emptied by going on: what the ledger would have told is then found as a
+        // hole, and its size is not known.
+        self.counters.store_failed += u64::from(ledger.save(&mut *self.store).is_err());
+        for segment in dropped {
+            self.segments.drop(segment);
+            self.store.remove(segment);
+        }
+    }
+}
+
+fn entry(data: &Data, place: Place, arrival: u64) -> Entry {
+    Entry {
+        last: data.seq,
+        arrival,
+        place,
+        form: data.form(),
+        from_ns: data.from_ns,
+        to_ns: data.watermark_ns.max(data.from_ns),
+        tuples: Some(data.tuples),
+        closes: data.is_last,
+    }
+}

@@ -1,0 +1,162 @@
+//! One lane's records that are not acknowledged yet, in order. Knows where each lies, not how it got there.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use crate::message::{Form, Lane, LaneRange, Lost};
+
+/// Where a record is.
+#[derive(Debug, Clone)]
+pub(super) enum Place {
+    Memory(Bytes),
+    Segment {
+        segment: u32,
+        offset: u64,
+        length: u64,
+    },
+    /// Given up; only the count is left.
+    Lost,
+}
+
+/// A record, or several that are lost, one behind the other.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    /// The last sequence number; the first is the key.
+    pub last: u64,
+    /// Which record of the spool; the least is the oldest.
+    pub arrival: u64,
+    pub place: Place,
+    pub form: Form,
+    pub from_ns: i64,
+    pub to_ns: i64,
+    pub tuples: Option<u64>,
+    /// Nothing follows in the lane.
+    pub closes: bool,
+}
+
+impl Entry {
+    pub(super) fn is_lost(&self) -> bool {
+        matches!(self.place, Place::Lost)
+    }
+
+    pub(super) fn as_lost(&self, lane: Lane, first: u64) -> Lost {
+        let &Self { last, from_ns, to_ns, tuples, closes, .. } = self;
+        Lost { lane, first, last, from_ns, to_ns, tuples, is_last: closes }
+    }
+
+    pub(super) fn of_lost(lost: &Lost, arrival: u64) -> Self {
+        let &Lost { last, from_ns, to_ns, tuples, is_last, .. } = lost;
+        Self {
+            last,
+            arrival,
+            place: Place::Lost,
+            form: Form::Tuples,
+            from_ns,
+            to_ns,
+            tuples,
+            closes: is_last,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub entries: BTreeMap<u64, Entry>,
+    /// Everything up to here is committed at the server.
+    pub acked: u64,
+    /// Everything up to here may be at the server: it is not given up, or it could count twice.
+    pub sent: u64,
+    pub newest: u64,
+    pub watermark_ns: i64,
+    pub is_closed: bool,
+}
+
+impl Queue {
+    pub(super) fn new(acked: u64, watermark_ns: i64) -> Self {
+        Self { entries: BTreeMap::new(), acked, sent: acked, newest: acked, watermark_ns, is_closed: false }
+    }
+
+    pub(super) fn range(&self, lane: Lane) -> Option<LaneRange> {
+        let (&oldest, _) = self.entries.first_key_value()?;
+        Some(LaneRange { lane, oldest, newest: self.newest })
+    }
+
+    /// Entries that have never been sent, oldest first.
+    pub(super) fn unsent(&self) -> impl Iterator<Item = (u64, &Entry)> {
+        self.entries.range(self.sent + 1..).map(|(&first, entry)| (first, entry))
+    }
+
+    /// Adds what follows. Its first sequence number is the answer.
+    pub(super) fn push(&mut self, mut entry: Entry) -> u64 {
+        let first = self.newest + 1;
+        entry.last = first;
+        self.newest = first;
+        self.is_closed |= entry.closes;
+        self.watermark_ns = self.watermark_ns.max(entry.to_ns);
+        self.entries.insert(first, entry);
+        first
+    }
+
+    /// A record gives way: its entry is lost, and becomes one with those that are lost beside it.
+    pub(super) fn give_up(&mut self, first: u64) {
+        let Some(entry) = self.entries.get_mut(&first) else { return };
+        entry.place = Place::Lost;
+        let next = entry.last + 1;
+        self.merge(first, next);
+        let before = self.entries.range(..first).next_back().map(|(&before, _)| before);
+        if let Some(before) = before.filter(|&before| before > self.sent) {
+            self.merge(before, first);
+        }
+    }
+
+    fn merge(&mut self, left: u64, right: u64) {
+        let are_lost = |first| self.entries.get(&first).is_some_and(Entry::is_lost);
+        if !are_lost(left) || !are_lost(right) {
+            return;
+        }
+        let Some(right) = self.entries.remove(&right) else { return };
+        let Some(left) = self.entries.get_mut(&left) else { return };
+        left.last = right.last;
+        left.from_ns = left.from_ns.min(right.from_ns);
+        left.to_ns = left.to_ns.max(right.to_ns);
+        left.tuples = left.tuples.zip(right.tuples).map(|(a, b)| a.saturating_add(b));
+        left.closes |= right.closes;
+    }
+
+    /// Takes out what is committed.
+    pub(super) fn ack(&mut self, seq: u64) -> Vec<Entry> {
+        self.acked = self.acked.max(seq);
+        let mut gone = Vec::new();
+        while let Some(first) = self.entries.first_entry() {
+            if first.get().last > seq {
+                break;
+            }
+            gone.push(first.remove());
+        }
+        // A loss of which a part was committed after all, before whoever knew died.
+        let cut = self.entries.first_key_value().map(|(&first, _)| first).filter(|&first| first <= seq);
+        if let Some(entry) = cut.and_then(|first| self.entries.remove(&first)) {
+            self.entries.insert(seq + 1, entry);
+        }
+        gone
+    }
+
+    /// Fills holes between what there is with losses of which nobody knows how much they were.
+    pub(super) fn fill_holes(&mut self, arrival: u64) {
+        let mut expected = self.acked + 1;
+        let mut from_ns = self.watermark_ns;
+        let mut holes = Vec::new();
+        for (&first, entry) in &self.entries {
+            if first > expected {
+                holes.push((expected, first - 1, from_ns.min(entry.from_ns), entry.from_ns));
+            }
+            expected = entry.last + 1;
+            from_ns = entry.to_ns;
+        }
+        for (first, last, from_ns, to_ns) in holes {
+            let lost = Lost { first, last, from_ns, to_ns, ..Lost::default() };
+            self.entries.insert(first, Entry::of_lost(&lost, arrival));
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Which segments there are, and what of them is needed. Tuples and partial results go to segments of their own, so that
+//! a whole segment gives way. Numbers wrap: the ledger says which comes first.
+
+use std::collections::VecDeque;
+
+use super::queue::Place;
+use super::store::{self, Ledger, Store, StoreFailed};
+use crate::message::{Data, Form};
+
+#[derive(Debug)]
+struct Segment {
+    number: u32,
+    form: Form,
+    bytes: u64,
+    /// Records that are needed.
+    needed: u64,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Growing { synced: bool },
+    Full,
+}
+
+/// In the order of their numbers.
+#[derive(Debug)]
+pub(super) struct Segments {
+    segments: VecDeque<Segment>,
+    next: u32,
+    segment_bytes: u64,
+}
+
+impl Segments {
+    /// Reads what there is: every record with its place; and counts segments that are torn.
+    pub(super) fn open(
+        store: &mut dyn Store,
+        ledger: &Ledger,
+        segment_bytes: u64,
+    ) -> (Self, Vec<(Data, Place)>, u64) {
+        let mut numbers = store.list();
+        numbers.sort_unstable_by_key(|number| number.wrapping_sub(ledger.oldest));
+        let next = numbers.last().map_or(ledger.oldest, |last| last.wrapping_add(1));
+        let mut found = Self { segments: VecDeque::new(), next, segment_bytes };
+        let mut records = Vec::new();
+        let mut torn = 0;
+        for number in numbers {
+            if ledger.dropped.contains(&number) {
+                store.remove(number);
+                continue;
+            }
+            let bytes = store.read(number, 0, u64::MAX).unwrap_or_default();
+            let (inside, is_torn) = store::scan(&bytes);
+            torn += u64::from(is_torn);
+            let form = inside.first().map_or(Form::Tuples, |(data, ..)| data.form());
+            let needed = inside.len() as u64;
+            found.segments.push_back(Segment {
+                number,
+                form,
+                bytes: bytes.len() as u64,
+                needed,
+                state: State::Full,
+            });
+            records.extend(
+                inside
+                    .into_iter()
+                    .map(|(data, offset, length)| (data, Place::Segment { segment: number, offset, length })),
+            );
+        }
+        (found, records, torn)
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.bytes).sum()
+    }
+
+    /// Where the numbers begin.
+    pub(super) fn first_number(&self) -> u32 {
+        self.segments.front().map_or(self.next, |segment| segment.number)
+    }
+
+    pub(super) fn append(
+        &mut self,
+        store: &mut dyn Store,
+        form: Form,
+        body: &[u8],
+    ) -> Result<Place, StoreFailed> {
+        let sealed = store::seal(body);
+        let segment = self.growing(form);
+        if let Err(failed) = store.append(segment.number, &sealed) {
+            // What was written of it is torn: nothing may stand behind.
+            segment.state = State::Full;
+            return Err(failed);
+        }
+        let (offset, length) = (segment.bytes, sealed.len() as u64);
+        segment.bytes += length;
+        segment.needed += 1;
+        segment.state = State::Growing { synced: false };
+        Ok(Place::Segment { segment: segment.number, offset, length })
+    }
+
+    fn growing(&mut self, form: Form) -> &mut Segment {
+        for segment in &mut self.segments {
+            let is_growing = matches!(segment.state, State::Growing { synced: true });
+            if is_growing && segment.bytes >= self.segment_bytes {
+                segment.state = State::Full;
+            }
+        }
+        let room = |s: &Segment, max| s.form == form && s.state != State::Full && s.bytes < max;
+        let at = self.segments.iter().position(|segment| room(segment, self.segment_bytes));
+        let at = at.unwrap_or_else(|| {
+            let state = State::Growing { synced: true };
+            self.segments.push_back(Segment { number: self.next, form, bytes: 0, needed: 0, state });
+            self.next = self.next.wrapping_add(1);
+            self.segments.len() - 1
+        });
+        &mut self.segments[at]
+    }
+
+    pub(super) fn sync(&mut self, store: &mut dyn Store) {
+        for segment in &mut self.segments {
+            if segment.state == (State::Growing { synced: false }) {
+                let synced = store.sync(segment.number).is_ok();
+                segment.state = if synced { State::Growing { synced } } else { State::Full };
+            }
+        }
+    }
+
+    /// One record less is needed.
+    pub(super) fn forget(&mut self, number: u32) {
+        if let Some(segment) = self.segments.iter_mut().find(|segment| segment.number == number) {
+            segment.needed = segment.needed.saturating_sub(1);
+        }
+    }
+
+    /// The oldest of a form that holds nothing of `sent`.
+    pub(super) fn oldest(&self, form: Form, sent: &[u32]) -> Option<u32> {
+        let may_go = |s: &&Segment| s.form == form && s.needed > 0 && !sent.contains(&s.number);
+        self.segments.iter().find(may_go).map(|segment| segment.number)
+    }
+
+    pub(super) fn unneeded(&self) -> Vec<u32> {
+        self.segments.iter().filter(|segment| segment.needed == 0).map(|segment| segment.number).collect()
+    }
+
+    pub(super) fn drop(&mut self, number: u32) {
+        self.segments.retain(|segment| segment.number != number);
+    }
+}

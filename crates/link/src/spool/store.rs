@@ -1,0 +1,108 @@
+//! The door to files, and what is written through it: segments of records, each with a hash, and a ledger that says which
+//! of them count. Knows no lanes in order and no limits.
+
+use bytes::Bytes;
+use prost::Message;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::message::{Data, Lane, Lost};
+
+/// The store did not do it: a disk is full, a file is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the spool's store failed")]
+pub struct StoreFailed;
+
+/// Where segments lie. Files of a directory, in the agent.
+pub trait Store {
+    /// Adds bytes to the end of a segment, which is made if it is not there. Where this fails the segment is not
+    /// written to any more.
+    fn append(&mut self, segment: u32, bytes: &[u8]) -> Result<(), StoreFailed>;
+    /// What was appended so far outlives a crash.
+    fn sync(&mut self, segment: u32) -> Result<(), StoreFailed>;
+    /// Up to `length` bytes from `offset` on.
+    fn read(&mut self, segment: u32, offset: u64, length: u64) -> Result<Vec<u8>, StoreFailed>;
+    /// The segment is not needed any more.
+    fn remove(&mut self, segment: u32);
+    /// The segments that there are, in any order.
+    fn list(&mut self) -> Vec<u32>;
+    /// Puts the ledger in the place of the one before, wholly or not at all, so that it outlives a crash.
+    fn write_ledger(&mut self, bytes: &[u8]) -> Result<(), StoreFailed>;
+    /// The ledger; empty: there is none.
+    fn read_ledger(&mut self) -> Vec<u8>;
+}
+
+/// Length and hash.
+const HEAD_BYTES: usize = 4 + 8;
+
+/// A record as it stands in a segment.
+pub(super) fn seal(body: &[u8]) -> Vec<u8> {
+    let mut sealed = Vec::with_capacity(HEAD_BYTES + body.len());
+    sealed.extend(u32::try_from(body.len()).expect("records are shorter than segments").to_be_bytes());
+    sealed.extend(xxh3_64(body).to_be_bytes());
+    sealed.extend(body);
+    sealed
+}
+
+/// The first record in `bytes`, and how long it is with its head; `None`: it is torn, or there is none.
+pub(super) fn unseal(bytes: &[u8]) -> Option<(&[u8], usize)> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    let (hash, rest) = rest.split_first_chunk::<8>()?;
+    let body = rest.get(..u32::from_be_bytes(*length) as usize)?;
+    (xxh3_64(body) == u64::from_be_bytes(*hash)).then_some((body, HEAD_BYTES + body.len()))
+}
+
+/// What a segment holds: records, each with its offset and length in it; and whether it ends in a torn one.
+pub(super) fn scan(bytes: &[u8]) -> (Vec<(Data, u64, u64)>, bool) {
+    let mut records = Vec::new();
+    let mut at = 0;
+    while let Some((body, length)) = unseal(&bytes[at..]) {
+        if let Ok(data) = Data::decode(body) {
+            records.push((data, at as u64, length as u64));
+        }
+        at += length;
+    }
+    (records, at < bytes.len())
+}
+
+/// Reads one record again.
+pub(super) fn read(store: &mut dyn Store, segment: u32, offset: u64, length: u64) -> Option<Bytes> {
+    let bytes = store.read(segment, offset, length).ok()?;
+    unseal(&bytes).map(|(body, _)| Bytes::copy_from_slice(body))
+}
+
+/// What segments alone cannot tell.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Ledger {
+    /// Segments from this number on count; numbers wrap.
+    #[prost(uint32, tag = "1")]
+    pub oldest: u32,
+    /// Segments that count no more, and may still be there.
+    #[prost(uint32, repeated, tag = "2")]
+    pub dropped: Vec<u32>,
+    /// How far lanes were acknowledged.
+    #[prost(message, repeated, tag = "3")]
+    pub lanes: Vec<Acked>,
+    /// Records that gave way.
+    #[prost(message, repeated, tag = "4")]
+    pub lost: Vec<Lost>,
+}
+
+/// How far a lane was acknowledged.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct Acked {
+    #[prost(message, required, tag = "1")]
+    pub lane: Lane,
+    #[prost(uint64, tag = "2")]
+    pub seq: u64,
+}
+
+impl Ledger {
+    pub(super) fn load(store: &mut dyn Store) -> Option<Self> {
+        let bytes = store.read_ledger();
+        unseal(&bytes).and_then(|(body, _)| Self::decode(body).ok())
+    }
+
+    pub(super) fn save(&self, store: &mut dyn Store) -> Result<(), StoreFailed> {
+        store.write_ledger(&seal(&self.encode_to_vec()))
+    }
+}

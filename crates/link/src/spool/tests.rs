@@ -1,0 +1,250 @@
+//! The spool over a store that forgets at a crash what was not synced.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::*;
+
+#[derive(Default)]
+struct Disk {
+    files: BTreeMap<u32, (Vec<u8>, usize)>,
+    ledger: Vec<u8>,
+    room: Option<usize>,
+}
+
+/// Shared, so that it outlives the spool.
+#[derive(Clone, Default)]
+pub(crate) struct MemoryStore(Rc<RefCell<Disk>>);
+
+impl MemoryStore {
+    /// What was not synced is gone, but for `kept` bytes of each file.
+    fn crash(&self, kept: usize) {
+        for (bytes, synced) in self.0.borrow_mut().files.values_mut() {
+            bytes.truncate(*synced + kept);
+            *synced = bytes.len();
+        }
+    }
+}
+
+impl Store for MemoryStore {
+    fn append(&mut self, segment: u32, bytes: &[u8]) -> Result<(), StoreFailed> {
+        let mut disk = self.0.borrow_mut();
+        if disk.room.is_some_and(|room| room < bytes.len()) {
+            return Err(StoreFailed);
+        }
+        disk.room = disk.room.map(|room| room - bytes.len());
+        disk.files.entry(segment).or_default().0.extend(bytes);
+        Ok(())
+    }
+
+    fn sync(&mut self, segment: u32) -> Result<(), StoreFailed> {
+        let mut disk = self.0.borrow_mut();
+        let (bytes, synced) = disk.files.get_mut(&segment).ok_or(StoreFailed)?;
+        *synced = bytes.len();
+        Ok(())
+    }
+
+    fn read(&mut self, segment: u32, offset: u64, length: u64) -> Result<Vec<u8>, StoreFailed> {
+        let disk = self.0.borrow();
+        let (bytes, _) = disk.files.get(&segment).ok_or(StoreFailed)?;
+        Ok(bytes.iter().skip(offset as usize).take(length.min(1 << 30) as usize).copied().collect())
+    }
+
+    fn remove(&mut self, segment: u32) {
+        self.0.borrow_mut().files.remove(&segment);
+    }
+
+    fn list(&mut self) -> Vec<u32> {
+        self.0.borrow().files.keys().copied().collect()
+    }
+
+    fn write_ledger(&mut self, bytes: &[u8]) -> Result<(), StoreFailed> {
+        self.0.borrow_mut().ledger = bytes.into();
+        Ok(())
+    }
+
+    fn read_ledger(&mut self) -> Vec<u8> {
+        self.0.borrow().ledger.clone()
+    }
+}
+
+pub(crate) const LANE: Lane = Lane { boot: 1, job: 7, attempt: 1 };
+const LIMITS: SpoolLimits = SpoolLimits { memory_bytes_max: 1000, bytes_max: 6000, segment_bytes: 1000 };
+
+pub(crate) fn record(lane: Lane, at: i64, form: Form) -> Data {
+    let payload = vec![at as u8; 150].into();
+    Data {
+        lane,
+        from_ns: at,
+        watermark_ns: at + 1,
+        tuples: 10,
+        form: form.into(),
+        payload,
+        ..Data::default()
+    }
+}
+
+/// Everything that is sent from here on, as `(first, last, tuples)`; losses with a minus sign.
+fn sent(spool: &mut Spool) -> Vec<(u64, u64, Option<i64>)> {
+    std::iter::from_fn(|| spool.next_to_send())
+        .map(|outgoing| match outgoing {
+            Outgoing::Data(body) => {
+                let data = Data::decode(body).expect("a record");
+                (data.seq, data.seq, Some(data.tuples as i64))
+            }
+            Outgoing::Lost(lost) => (lost.first, lost.last, lost.tuples.map(|tuples| -(tuples as i64))),
+        })
+        .collect()
+}
+
+fn resume(durable: u64) -> [Resume; 1] {
+    [Resume { lane: LANE, durable, watermark_ns: 0 }]
+}
+
+#[test]
+fn memory_then_segments_and_nothing_is_lost_while_there_is_room() {
+    let mut spool = Spool::open(Box::new(MemoryStore::default()), LIMITS, 1);
+    for at in 0..20 {
+        spool.push(record(LANE, at, Form::Tuples));
+    }
+    spool.resume(&[], 0);
+    let sent = sent(&mut spool);
+    assert_eq!(sent, (1..=20).map(|seq| (seq, seq, Some(10))).collect::<Vec<_>>());
+    assert_eq!(spool.ack(LANE, 20), Some(vec![]));
+    assert!(spool.is_drained(LANE));
+    assert_eq!(spool.ack(LANE, 21), None, "never sent");
+    assert_eq!(spool.segments.bytes() + spool.memory_bytes, 0);
+}
+
+#[test]
+fn tuples_give_way_before_partials_and_what_was_sent_never() {
+    let mut spool = Spool::open(Box::new(MemoryStore::default()), LIMITS, 1);
+    let partials = Lane { job: 8, ..LANE };
+    spool.resume(&[], 0);
+    spool.push(record(LANE, 0, Form::Tuples));
+    assert!(spool.next_to_send().is_some());
+    for at in 0..100 {
+        spool.push(record(LANE, at, Form::Tuples));
+        if at < 10 {
+            spool.push(record(partials, at, Form::Partial));
+        }
+        assert!(spool.fill().0 <= LIMITS.bytes_max);
+    }
+    let all = sent(&mut spool);
+    let tuples: i64 = all.iter().filter_map(|(.., tuples)| *tuples).map(i64::abs).sum();
+    assert_eq!(tuples, 1000 + 100, "all that was not sent before is there or is told of");
+    let lost: Vec<_> = all.iter().filter(|(.., tuples)| *tuples < Some(0)).collect();
+    assert_eq!(lost.len(), 1, "{all:?}");
+    assert_eq!(spool.counters().lost_tuples as i64, -lost[0].2.expect("a count"));
+    assert_eq!(spool.ack(partials, 10), Some(vec![]), "all partials were sent");
+}
+
+#[test]
+fn leftovers_are_sent_under_their_old_lane_which_is_then_closed() {
+    let store = MemoryStore::default();
+    let mut spool = Spool::open(Box::new(store.clone()), LIMITS, 1);
+    for at in 0..10 {
+        spool.push(record(LANE, at, Form::Partial));
+    }
+    store.crash(0);
+    let mut spool = Spool::open(Box::new(store.clone()), LIMITS, 2);
+    let range = spool.lanes()[0];
+    assert_eq!((range.lane, range.oldest), (LANE, 1));
+    assert!(range.newest < 10, "what was in memory only is gone");
+    // The server has the first two.
+    spool.resume(&resume(2), 99);
+    let mut expected: Vec<_> = (3..=range.newest).map(|seq| (seq, seq, Some(10))).collect();
+    expected.push((range.newest + 1, range.newest + 1, None));
+    assert_eq!(sent(&mut spool), expected);
+    assert_eq!(spool.ack(LANE, range.newest + 1), Some(vec![LANE]));
+    // It had all and more: only the end is to be told.
+    let mut spool = Spool::open(Box::new(MemoryStore::default()), LIMITS, 3);
+    spool.resume(&resume(12), 99);
+    assert_eq!(sent(&mut spool), [(13, 13, None)]);
+}
+
+#[test]
+fn a_torn_record_is_a_loss() {
+    let store = MemoryStore::default();
+    let mut spool = Spool::open(Box::new(store.clone()), LIMITS, 1);
+    for at in 0..12 {
+        spool.push(record(LANE, at, Form::Partial));
+    }
+    spool.flush();
+    let first = *store.0.borrow().files.keys().next().expect("a file");
+    let mut disk = store.0.borrow_mut();
+    let (bytes, _) = disk.files.get_mut(&first).expect("a file");
+    let at = bytes.len() - 3;
+    bytes[at] ^= 1;
+    drop(disk);
+    let mut spool = Spool::open(Box::new(store), LIMITS, 1);
+    assert_eq!(spool.counters().torn, 1);
+    spool.resume(&resume(0), 99);
+    let sent = sent(&mut spool);
+    assert_eq!(sent.iter().filter(|(.., tuples)| tuples.is_none()).count(), 1, "{sent:?}");
+    assert_eq!(sent.last().map(|(_, last, _)| *last), Some(12));
+}
+
+#[test]
+fn a_full_disk_costs_records_and_is_not_the_end() {
+    let store = MemoryStore::default();
+    store.0.borrow_mut().room = Some(1500);
+    let mut spool = Spool::open(Box::new(store.clone()), LIMITS, 1);
+    for at in 0..40 {
+        spool.push(record(LANE, at, Form::Tuples));
+        assert!(spool.memory_bytes <= LIMITS.memory_bytes_max);
+    }
+    assert!(spool.counters().store_failed > 0);
+    store.0.borrow_mut().room = None;
+    spool.resume(&[], 0);
+    let sent = sent(&mut spool);
+    assert_eq!(sent.iter().filter_map(|(.., tuples)| *tuples).map(i64::abs).sum::<i64>(), 400);
+    assert!(sent.iter().any(|(.., tuples)| *tuples < Some(0)));
+}
+
+#[test]
+fn numbers_of_segments_wrap() {
+    let store = MemoryStore::default();
+    let oldest = u32::MAX - 2;
+    Ledger { oldest, ..Ledger::default() }.save(&mut store.clone()).expect("room");
+    let mut spool = Spool::open(Box::new(store.clone()), LIMITS, 1);
+    for at in 0..24 {
+        spool.push(record(LANE, at, Form::Partial));
+    }
+    spool.flush();
+    assert!(store.clone().list().contains(&0) && store.clone().list().contains(&oldest));
+    let mut spool = Spool::open(Box::new(store.clone()), LIMITS, 1);
+    spool.resume(&resume(0), 0);
+    assert_eq!(sent(&mut spool), (1..=24).map(|seq| (seq, seq, Some(10))).collect::<Vec<_>>());
+    // New ones go behind the newest.
+    spool.push(record(LANE, 24, Form::Partial));
+    spool.flush();
+    assert!(!store.clone().list().contains(&(oldest - 1)));
+}
+
+#[test]
+fn the_ledger_says_what_counts_before_a_segment_goes() {
+    let store = MemoryStore::default();
+    let mut spool = Spool::open(Box::new(store.clone()), LIMITS, 1);
+    for at in 0..100 {
+        spool.push(record(LANE, at, Form::Tuples));
+    }
+    spool.flush();
+    let known = spool.counters().lost_tuples;
+    assert!(known > 0);
+    // What gave way is still counted after a restart, and a segment that is dropped and came back does not matter.
+    let dropped = Ledger::load(&mut store.clone()).expect("a ledger").dropped;
+    store.clone().append(dropped[0], &seal_of(record(LANE, 0, Form::Tuples))).expect("room");
+    let mut spool = Spool::open(Box::new(store.clone()), LIMITS, 1);
+    spool.resume(&resume(0), 0);
+    let sent = sent(&mut spool);
+    assert_eq!(sent.iter().filter_map(|(.., tuples)| *tuples).map(i64::abs).sum::<i64>(), 1000, "{sent:?}");
+    assert_eq!(sent[0].2, Some(-(known as i64)));
+    assert!(!store.clone().list().contains(&dropped[0]));
+}
+
+fn seal_of(mut data: Data) -> Vec<u8> {
+    data.seq = 1;
+    store::seal(&data.encode_to_vec())
+}

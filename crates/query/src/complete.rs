@@ -1,0 +1,108 @@
+//! What a query that is begun may go on as: for shells and editors. Knows the order of a query's clauses and little else: what
+//! is offered may still be wrong where it stands.
+
+use std::sync::Arc;
+
+use tuple::Schema;
+
+use crate::Span;
+use crate::blocks::{ARGS, BLOCKS};
+
+/// What may stand at the end of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completions {
+    /// The word that is begun there: what a candidate takes the place of.
+    pub word: Span,
+    /// Whole words, in alphabetical order.
+    pub candidates: Vec<String>,
+}
+
+const CLAUSES: &[&str] =
+    &["SELECT", "FROM", "TO", "WHERE", "ORDER BY", "LIMIT", "SAMPLE", "PROCESS (", "HAVING"];
+const CONDITION: &[&str] = &["and", "or", "not", "like", "in", "is null"];
+
+/// Where in a query the next word stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Beginning,
+    Parser,
+    /// Behind something complete: a clause may follow.
+    Clause,
+    /// In an expression.
+    Field,
+    Chain,
+    Argument,
+}
+
+/// What may stand at the end of `text`.
+#[must_use]
+pub fn complete(text: &str, schemas: &[Arc<Schema>]) -> Completions {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let start = text.len() - text.chars().rev().take_while(|c| is_part(*c)).count();
+    let (head, word) = text.split_at(start);
+    let fields = || {
+        let named = |schema: &&Arc<Schema>| names(head).any(|name| name.eq_ignore_ascii_case(&schema.name));
+        let fields = schemas.iter().filter(named).flat_map(|schema| schema.fields.iter());
+        fields.map(|field| field.name.to_string()).collect::<Vec<_>>()
+    };
+    let owned = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let mut candidates = match place(head) {
+        Place::Beginning => owned(&["PARSE "]),
+        Place::Parser => schemas.iter().map(|schema| schema.name.to_string()).collect(),
+        Place::Clause => owned(CLAUSES),
+        Place::Field => [fields(), owned(CONDITION), owned(CLAUSES)].concat(),
+        Place::Chain => chains(word),
+        Place::Argument => [ARGS.iter().map(|arg| format!("{}=", arg.name)).collect(), fields()].concat(),
+    };
+    candidates.retain(|candidate| is_begun(candidate, word));
+    candidates.sort();
+    candidates.dedup();
+    Completions { word: Span::new(start, text.len()), candidates }
+}
+
+fn is_begun(candidate: &str, word: &str) -> bool {
+    candidate.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word))
+}
+
+/// The words of a query so far, brackets and signs left out.
+fn names(head: &str) -> impl Iterator<Item = &str> {
+    head.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+}
+
+fn place(head: &str) -> Place {
+    let keyword = |word: &&str| {
+        let clause =
+            |clause: &&&str| names(clause).next().is_some_and(|first| first.eq_ignore_ascii_case(word));
+        word.eq_ignore_ascii_case("PARSE") || CLAUSES.iter().any(|c| clause(&c))
+    };
+    let Some(clause) = names(head).filter(keyword).last().map(str::to_ascii_uppercase) else {
+        return Place::Beginning;
+    };
+    let said = head.trim_end();
+    let is_next = said.ends_with([',', '(']) || names(said).last().is_some_and(|last| keyword(&last));
+    match clause.as_str() {
+        "PARSE" if is_next => Place::Parser,
+        "PROCESS" => match head.rsplit_once('(') {
+            Some((_, inside)) if inside.contains(')') => Place::Clause,
+            Some((_, inside)) if inside.contains(':') => Place::Argument,
+            _ => Place::Chain,
+        },
+        "SELECT" | "WHERE" | "ORDER" | "HAVING" => Place::Field,
+        _ => Place::Clause,
+    }
+}
+
+/// Chains of blocks that go on from a chain that is begun, as `group-co`.
+fn chains(word: &str) -> Vec<String> {
+    let ends = word.match_indices('-').map(|(at, _)| at).filter(|at| is_chain(&word[..*at]));
+    let begins = ends.map(|at| &word[..=at]).chain([""]);
+    begins.flat_map(|begin| BLOCKS.iter().map(move |block| format!("{begin}{}", block.name))).collect()
+}
+
+fn is_chain(text: &str) -> bool {
+    BLOCKS.iter().any(|block| match text.strip_prefix(block.name) {
+        Some("") => true,
+        Some(rest) => rest.strip_prefix('-').is_some_and(is_chain),
+        None => false,
+    })
+}

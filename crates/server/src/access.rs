@@ -1,0 +1,237 @@
+//! Who may do what: tokens with a role and networks. A token is shown once, when it is made; kept is its SHA-256, which is
+//! enough, since a token is 256 bits from the system's generator and cannot be guessed.
+
+use std::net::IpAddr;
+
+use plan::{AddressMatch, MonitorSpec};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use utoipa::ToSchema;
+
+use crate::store::{Store, StoreError, StoredToken};
+
+/// What a token allows; each role all that those before it do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Look at jobs, their rows, agents.
+    View,
+    /// Start jobs, and stop one's own.
+    Run,
+    /// Ask for tuples themselves, and for texts that are not folded.
+    Raw,
+    /// Everything: tokens, the audit log, others' jobs.
+    Admin,
+}
+
+impl Role {
+    /// Its name.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Role::View => "view",
+            Role::Run => "run",
+            Role::Raw => "raw",
+            Role::Admin => "admin",
+        }
+    }
+
+    fn of(word: &str) -> Role {
+        [Role::Run, Role::Raw, Role::Admin].into_iter().find(|role| role.word() == word).unwrap_or(Role::View)
+    }
+}
+
+/// The networks that a token is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scope(Vec<(IpAddr, u8)>);
+
+impl Scope {
+    /// Of networks in CIDR form; none: everything.
+    ///
+    /// # Errors
+    /// Which of them is no network.
+    pub fn of<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Scope, String> {
+        let network = |text: &str| {
+            let (address, length) = text.split_once('/').unwrap_or((text, ""));
+            let address: IpAddr = address.parse().ok()?;
+            let most = if address.is_ipv4() { 32 } else { 128 };
+            let length = if length.is_empty() { most } else { length.parse().ok().filter(|n| *n <= most)? };
+            Some((address, length))
+        };
+        let parse = |text: &str| {
+            network(text).ok_or_else(|| format!("`{text}` is no network: 10.1.0.0/16 and 2001:db8::/32 are"))
+        };
+        texts.into_iter().map(parse).collect::<Result<_, _>>().map(Scope)
+    }
+
+    /// Whether a query keeps to these networks: all clients that it asks for lie in them, or all servers do.
+    #[must_use]
+    pub fn allows(&self, asked: &MonitorSpec) -> bool {
+        let within = |ends: &[AddressMatch]| !ends.is_empty() && ends.iter().all(|end| self.holds(end));
+        self.0.is_empty() || within(&asked.clients) || within(&asked.servers)
+    }
+
+    fn holds(&self, end: &AddressMatch) -> bool {
+        let Some((address, length)) = end.net else { return false };
+        let lies_in = |(net, prefix): &(IpAddr, u8)| {
+            let both = (octets(*net), octets(address));
+            net.is_ipv4() == address.is_ipv4() && length >= *prefix && same_bits(both, usize::from(*prefix))
+        };
+        self.0.iter().any(lies_in)
+    }
+
+    fn text(&self) -> String {
+        let texts: Vec<_> = self.0.iter().map(|(net, length)| format!("{net}/{length}")).collect();
+        texts.join(" ")
+    }
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(v4) => v4.octets().to_vec(),
+        IpAddr::V6(v6) => v6.octets().to_vec(),
+    }
+}
+
+fn same_bits((a, b): (Vec<u8>, Vec<u8>), bits: usize) -> bool {
+    let bit = |bytes: &[u8], i: usize| bytes[i / 8] >> (7 - i % 8) & 1;
+    (0..bits).all(|i| bit(&a, i) == bit(&b, i))
+}
+
+/// A token as it is told; the secret itself is not.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Token {
+    /// Its number.
+    pub id: i64,
+    /// What it is called.
+    pub name: String,
+    /// What it allows.
+    pub role: Role,
+    /// The networks that it is for; none: all.
+    pub networks: Vec<String>,
+    /// When it was made, in nanoseconds since the epoch.
+    #[serde(serialize_with = "crate::columns::text")]
+    #[schema(value_type = String)]
+    pub created_ns: i64,
+    /// When it ends.
+    #[serde(serialize_with = "crate::columns::maybe_text")]
+    #[schema(value_type = Option<String>)]
+    pub expires_ns: Option<i64>,
+}
+
+impl From<StoredToken> for Token {
+    fn from(stored: StoredToken) -> Token {
+        Token {
+            id: stored.id,
+            role: Role::of(&stored.role),
+            networks: stored.networks.split_whitespace().map(str::to_owned).collect(),
+            name: stored.name,
+            created_ns: stored.created_ns,
+            expires_ns: stored.expires_ns,
+        }
+    }
+}
+
+/// A token that has just been made.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct NewToken {
+    /// What is known of it.
+    #[serde(flatten)]
+    pub token: Token,
+    /// The secret: shown now, and never again.
+    pub secret: String,
+}
+
+/// Whoever asks.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// The token's number.
+    pub id: i64,
+    /// Its name.
+    pub name: String,
+    /// What it allows.
+    pub role: Role,
+    /// Where.
+    pub scope: Scope,
+}
+
+impl Access {
+    fn of(token: StoredToken) -> Option<Access> {
+        // Networks that cannot be read are not taken for none.
+        let scope = Scope::of(token.networks.split_whitespace()).ok()?;
+        Some(Access { id: token.id, role: Role::of(&token.role), name: token.name, scope })
+    }
+}
+
+/// Makes a token; `None` when there is one of that name.
+pub fn make(
+    store: &Store,
+    (name, role, scope): (&str, Role, &Scope),
+    expires_ns: Option<i64>,
+) -> Result<Option<NewToken>, StoreError> {
+    let secret = format!("nl_{}", random_hex());
+    let made = store.add_token((name, role.word(), &scope.text()), &hash(&secret), expires_ns)?;
+    Ok(made.map(|token| NewToken { token: token.into(), secret }))
+}
+
+/// Whose secret it is.
+pub fn find(store: &Store, secret: &str) -> Result<Option<Access>, StoreError> {
+    Ok(store.token(&hash(secret))?.and_then(Access::of))
+}
+
+/// What is kept of a secret.
+pub fn hash(secret: &str) -> [u8; 32] {
+    Sha256::digest(secret.as_bytes()).into()
+}
+
+/// 256 bits from the system, as text.
+pub fn random_hex() -> String {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).expect("the system has random numbers");
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allows(scope: &[&str], from: &[&str], to: &[&str]) -> bool {
+        let ends = |texts: &[&str]| -> Vec<AddressMatch> {
+            let end = |text: &&str| {
+                let Scope(nets) = Scope::of((*text != "*").then_some(*text)).expect("a network");
+                AddressMatch { net: nets.first().copied(), port: Some(80) }
+            };
+            texts.iter().map(end).collect()
+        };
+        let spec = MonitorSpec { clients: ends(from), servers: ends(to), ..MonitorSpec::default() };
+        Scope::of(scope.iter().copied()).expect("networks").allows(&spec)
+    }
+
+    #[test]
+    fn a_scope_holds_queries_to_its_networks() {
+        for (scope, from, to, allowed) in [
+            (&[][..], &[][..], &[][..], true),
+            (&["10.1.0.0/16"], &[], &[], false),
+            (&["10.1.0.0/16"], &[], &["10.1.2.3"], true),
+            (&["10.1.0.0/16"], &["10.1.2.0/24"], &[], true),
+            (&["10.1.0.0/16"], &[], &["10.0.0.0/8"], false),
+            (&["10.1.0.0/16"], &[], &["10.1.0.0/16"], true),
+            (&["10.1.0.0/16"], &[], &["10.1.2.3", "10.2.0.1"], false),
+            (&["10.1.0.0/16"], &[], &["*"], false),
+            (&["10.1.0.0/16"], &["*"], &["10.1.2.3"], true),
+            (&["10.1.0.0/17"], &[], &["10.1.128.1"], false),
+            (&["10.1.0.0/16", "2001:db8::/32"], &[], &["2001:db8:1::/48"], true),
+            (&["2001:db8::/32"], &[], &["10.1.2.3"], false),
+            (&["0.0.0.0/0"], &[], &["2001:db8::1"], false),
+        ] {
+            assert_eq!(allows(scope, from, to), allowed, "{scope:?} {from:?} {to:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_network_is_said() {
+        for text in ["10.0.0.0/33", "x", "10.0.0.0/-1", "::/129", ""] {
+            assert!(Scope::of([text]).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Help for whoever writes a query: what is wrong with it and where, what may follow, what it would do. Places are told in
+//! bytes of UTF-8, in which we count, and in UTF-16, in which pages do.
+
+use query::{Diagnostic, Span};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::service::Service;
+
+/// Candidates that are told.
+const CANDIDATES_MAX: usize = 200;
+
+/// A stretch of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Place {
+    /// First byte.
+    pub start: usize,
+    /// Byte behind the last.
+    pub end: usize,
+    /// The same as `start`, in UTF-16 units.
+    pub start_utf16: usize,
+    /// The same as `end`, in UTF-16 units.
+    pub end_utf16: usize,
+}
+
+impl Place {
+    /// The place of `span` in `text`.
+    pub fn of(text: &str, span: Span) -> Place {
+        let utf16 = |byte: usize| {
+            let before = text.char_indices().take_while(|(at, _)| *at < byte);
+            before.map(|(_, c)| c.len_utf16()).sum()
+        };
+        Place { start: span.start, end: span.end, start_utf16: utf16(span.start), end_utf16: utf16(span.end) }
+    }
+}
+
+/// One thing that is wrong with a query.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Problem {
+    /// Where.
+    pub place: Place,
+    /// What was found.
+    pub message: String,
+    /// What would have been right.
+    pub expected: Option<String>,
+    /// What may have been meant.
+    pub hint: Option<String>,
+}
+
+impl Problem {
+    /// As it is told.
+    pub fn of(text: &str, diagnostic: &Diagnostic) -> Problem {
+        Problem {
+            place: Place::of(text, diagnostic.span),
+            message: diagnostic.message.clone(),
+            expected: diagnostic.expected.clone(),
+            hint: diagnostic.hint.clone(),
+        }
+    }
+}
+
+/// A text that is being written.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct CheckRequest {
+    /// The text.
+    pub text: String,
+    /// Where the cursor is, in UTF-16 units; without it nothing is completed.
+    #[serde(default)]
+    pub cursor: Option<usize>,
+    /// Given back as it is, for editors that ask again before we have answered.
+    #[serde(default)]
+    pub revision: Option<i64>,
+}
+
+/// What is to be said of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct CheckAnswer {
+    /// What is wrong; nothing: it can be run.
+    pub diagnostics: Vec<Problem>,
+    /// The word at the cursor: what a candidate takes the place of.
+    pub word: Option<Place>,
+    /// What may stand there.
+    pub completions: Vec<String>,
+    /// As it was sent.
+    pub revision: Option<i64>,
+}
+
+/// Checks a text.
+pub fn check(service: &Service, asked: &CheckRequest) -> CheckAnswer {
+    let text = &asked.text;
+    let diagnostics = match query::check(text, &service.schemas, &()) {
+        Ok(_) => Vec::new(),
+        Err(errors) => errors.iter().map(|error| Problem::of(text, error)).collect(),
+    };
+    let (mut word, mut completions) = (None, Vec::new());
+    if let Some(cursor) = asked.cursor.filter(|_| text.len() <= query::QUERY_BYTES_MAX) {
+        let byte = byte_of(text, cursor);
+        let found = query::complete(&text[..byte], &service.schemas);
+        // The whole word is replaced, also what of it stands behind the cursor.
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let rest: usize = text[byte..].chars().take_while(|c| is_part(*c)).map(char::len_utf8).sum();
+        word = Some(Place::of(text, Span::new(found.word.start, byte + rest)));
+        completions = found.candidates;
+        completions.truncate(CANDIDATES_MAX);
+    }
+    CheckAnswer { diagnostics, word, completions, revision: asked.revision }
+}
+
+/// The byte at a place in UTF-16 units, or the text's end.
+fn byte_of(text: &str, utf16: usize) -> usize {
+    let mut units = 0;
+    for (at, c) in text.char_indices() {
+        if units >= utf16 {
+            return at;
+        }
+        units += c.len_utf16();
+    }
+    text.len()
+}
+
+/// A query to be explained.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct ExplainRequest {
+    /// The query.
+    pub query: String,
+}
+
+/// What it would do.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ExplainAnswer {
+    /// In words, as `netalytics explain` prints it.
+    pub text: String,
+    /// The parsers, with the columns that are read of their tuples.
+    pub parsers: Vec<ParserUse>,
+    /// The processors; none: the tuples are the result.
+    pub processors: Vec<String>,
+}
+
+/// What is read of a parser's tuples.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ParserUse {
+    /// Its name.
+    pub name: String,
+    /// The columns.
+    pub columns: Vec<String>,
+}
+
+/// Explains a query.
+pub fn explain(service: &Service, text: &str) -> Result<ExplainAnswer, Vec<Diagnostic>> {
+    let plan = service.plan(text)?;
+    let parser = |parser: &plan::ParserUse| ParserUse {
+        name: parser.schema.name.to_string(),
+        columns: parser.columns.iter().map(|id| parser.schema.field(*id).name.to_string()).collect(),
+    };
+    Ok(ExplainAnswer {
+        text: planner::explain(&plan),
+        parsers: plan.monitor.parsers.iter().map(parser).collect(),
+        processors: plan.dataflow.pipelines.iter().map(|pipeline| pipeline.name.clone()).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_told_in_both_countings() {
+        let text = "a😀é b";
+        for (span, utf16) in [((0, 1), (0, 1)), ((1, 5), (1, 3)), ((5, 7), (3, 4)), ((8, 9), (5, 6))] {
+            let place = Place::of(text, Span::new(span.0, span.1));
+            assert_eq!((place.start_utf16, place.end_utf16), utf16, "{span:?}");
+            assert_eq!(byte_of(text, utf16.0), span.0);
+        }
+        // Within a pair of surrogates, and behind the end.
+        assert_eq!((byte_of(text, 2), byte_of(text, 99)), (5, text.len()));
+    }
+}

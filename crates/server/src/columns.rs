@@ -1,0 +1,203 @@
+//! What rows look like once they are the server's: the columns of a result as they are described to clients and kept,
+//! batches as bytes, and cells as JSON that JavaScript reads exactly.
+
+use std::io::Cursor;
+use std::sync::Arc;
+
+use arrow_array::builder::StringBuilder;
+use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::StreamWriter;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
+use sinks::cells::{Cells, Values, ip};
+use tuple::{Batch, DataType, Field, FieldId, Schema, Unit};
+use utoipa::ToSchema;
+
+/// The column that says which agents a row lacks.
+pub const AGENTS_MISSING: &str = "agents_missing";
+
+/// A column as it is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ColumnHead {
+    /// Its name.
+    pub name: String,
+    /// bool, u64, i64, f64, text, ip, hashes or json.
+    #[serde(rename = "type")]
+    pub data_type: String,
+    /// Empty, ns, epoch_ns, bytes, per_second, bytes_per_second, fraction or id.
+    pub unit: String,
+    /// One line for people.
+    pub doc: String,
+}
+
+const TYPES: [(DataType, &str); 8] = [
+    (DataType::Bool, "bool"),
+    (DataType::U64, "u64"),
+    (DataType::I64, "i64"),
+    (DataType::F64, "f64"),
+    (DataType::Text, "text"),
+    (DataType::Ip, "ip"),
+    (DataType::Hashes, "hashes"),
+    (DataType::Json, "json"),
+];
+
+const UNITS: [(Unit, &str); 8] = [
+    (Unit::None, ""),
+    (Unit::Nanoseconds, "ns"),
+    (Unit::EpochNanoseconds, "epoch_ns"),
+    (Unit::Bytes, "bytes"),
+    (Unit::PerSecond, "per_second"),
+    (Unit::BytesPerSecond, "bytes_per_second"),
+    (Unit::Fraction, "fraction"),
+    (Unit::Id, "id"),
+];
+
+impl ColumnHead {
+    /// How a field is told.
+    pub fn of(field: &Field) -> ColumnHead {
+        let data_type = TYPES.iter().find(|(t, _)| *t == field.data_type).map_or("text", |(_, name)| name);
+        let unit = UNITS.iter().find(|(u, _)| *u == field.unit).map_or("", |(_, name)| name);
+        ColumnHead {
+            name: field.name.to_string(),
+            data_type: data_type.into(),
+            unit: unit.into(),
+            doc: field.doc.to_string(),
+        }
+    }
+
+    fn field(&self) -> Option<Field> {
+        let data_type = TYPES.iter().find(|(_, name)| *name == self.data_type)?.0;
+        let unit = UNITS.iter().find(|(_, name)| *name == self.unit)?.0;
+        Some(Field {
+            name: self.name.clone().into(),
+            doc: self.doc.clone().into(),
+            ..Field::new("", data_type, unit, "")
+        })
+    }
+}
+
+/// The schema that these columns make; `None` for types that are not ours.
+pub fn schema(name: &str, columns: &[ColumnHead]) -> Option<Arc<Schema>> {
+    Some(Arc::new(Schema {
+        name: name.to_owned().into(),
+        version: 1,
+        doc: "rows of a job".into(),
+        fields: columns.iter().map(ColumnHead::field).collect::<Option<_>>()?,
+        measure: None,
+        key: None,
+        parts: &[],
+        facts: &tuple::Facts::NONE,
+    }))
+}
+
+/// The columns of a result, and behind them which agents a row lacks.
+pub fn heads(schema: &Schema, columns: &[FieldId]) -> Vec<ColumnHead> {
+    let missing = Field::new(AGENTS_MISSING, DataType::Text, Unit::None, "agents that the row lacks");
+    let fields = columns.iter().map(|id| schema.field(*id)).chain([&missing]);
+    fields.map(ColumnHead::of).collect()
+}
+
+/// The batch with exactly the columns that are kept; `None` when it lacks one.
+pub fn as_kept(batch: &Batch, columns: &[FieldId], kept: &Arc<Schema>, missing: &[String]) -> Option<Batch> {
+    let rows = batch.rows();
+    let mut arrays: Vec<Option<ArrayRef>> = Vec::with_capacity(columns.len() + 1);
+    for (id, field) in columns.iter().zip(&kept.fields) {
+        let is_there = usize::from(id.0) < batch.schema().fields.len()
+            && batch.schema().field(*id).data_type == field.data_type;
+        arrays.push(Some(is_there.then(|| batch.column(*id).cloned()).flatten()?));
+    }
+    let lacking: StringArray = match missing {
+        [] => StringArray::new_null(rows),
+        _ => {
+            let text = missing.join(" ");
+            let mut builder = StringBuilder::new();
+            (0..rows).for_each(|_| builder.append_value(&text));
+            builder.finish()
+        }
+    };
+    arrays.push(Some(Arc::new(lacking)));
+    (arrays.len() == kept.fields.len()).then(|| Batch::new(kept.clone(), rows, arrays))
+}
+
+/// A batch as an Arrow IPC stream that stands by itself.
+pub fn encode(batch: &Batch) -> Vec<u8> {
+    let fields: Vec<_> = batch
+        .present()
+        .map(|id| {
+            let field = batch.schema().field(id);
+            arrow_schema::Field::new(field.name.as_ref(), tuple::batch::arrow_type(field.data_type), true)
+        })
+        .collect();
+    let arrays = batch.present().filter_map(|id| batch.column(id).cloned()).collect();
+    let schema = Arc::new(arrow_schema::Schema::new(fields));
+    let record = RecordBatch::try_new(schema.clone(), arrays).expect("the columns are those of the schema");
+    let write = || {
+        let mut writer = StreamWriter::try_new(Vec::new(), &schema)?;
+        writer.write(&record)?;
+        writer.into_inner()
+    };
+    write().expect("a Vec takes every byte")
+}
+
+/// Reads what [`encode`] wrote; `None` when it is not that.
+pub fn decode(bytes: &[u8], schema: &Arc<Schema>) -> Option<Batch> {
+    let mut reader = StreamReader::try_new(Cursor::new(bytes), None).ok()?;
+    let record = reader.next()?.ok()?;
+    let fits = record.num_columns() == schema.fields.len()
+        && record
+            .columns()
+            .iter()
+            .zip(&schema.fields)
+            .all(|(array, field)| *array.data_type() == tuple::batch::arrow_type(field.data_type));
+    let columns = record.columns().iter().cloned().map(Some).collect();
+    fits.then(|| Batch::new(schema.clone(), record.num_rows(), columns))
+}
+
+/// A row's cells. Integers that are times, durations or ids are text: JavaScript would round them.
+pub fn row(batch: &Batch, row: usize) -> Vec<Value> {
+    batch.present().filter_map(|id| Some(cell(&Cells::of(batch, id)?, row))).collect()
+}
+
+fn cell(cells: &Cells<'_>, row: usize) -> Value {
+    if cells.is_null(row) {
+        return Value::Null;
+    }
+    let is_exact = matches!(cells.unit, Unit::Nanoseconds | Unit::EpochNanoseconds);
+    match cells.values {
+        Values::Bool(a) => a.value(row).into(),
+        Values::U64(a) if cells.unit == Unit::Id => sinks::units::id(a.value(row)).into(),
+        Values::U64(a) if is_exact => a.value(row).to_string().into(),
+        Values::I64(a) if is_exact => a.value(row).to_string().into(),
+        Values::U64(a) => a.value(row).into(),
+        Values::I64(a) => a.value(row).into(),
+        Values::F64(a) => a.value(row).into(),
+        Values::Text(a) => a.value(row).into(),
+        Values::Json(a) => serde_json::from_str(a.value(row)).unwrap_or(Value::Null),
+        Values::Ip(a) => ip(a.value(row)).to_string().into(),
+        Values::Hashes(_) => {
+            let mut text = Vec::new();
+            cells.push(row, &mut text);
+            String::from_utf8_lossy(&text).into_owned().into()
+        }
+    }
+}
+
+/// The column that says when a row was: its window's start, or a tuple's end.
+pub fn time_column(schema: &Schema) -> Option<FieldId> {
+    let is_time = |id: &FieldId| schema.field(*id).data_type == DataType::I64;
+    ["window_start", "ts_end", "ts"].iter().find_map(|name| schema.find(name)).filter(is_time)
+}
+
+/// Serialises as text.
+pub fn text<S: Serializer>(value: &i64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+/// Serialises as text, or null.
+pub fn maybe_text<S: Serializer>(value: &Option<i64>, serializer: S) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => serializer.collect_str(value),
+        None => serializer.serialize_none(),
+    }
+}

@@ -1,0 +1,214 @@
+//! Live events: of each job a ring of what was told last, and a queue for each client. Nothing waits for a client: one
+//! that does not keep up loses what is provisional first, and then its connection, and comes back for the rest.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio::sync::Notify;
+
+/// An event, written once for all clients.
+#[derive(Debug)]
+pub struct Event {
+    /// Its number; those of all jobs are counted together.
+    pub seq: u64,
+    /// Its kind, as clients see it.
+    pub kind: &'static str,
+    /// Its JSON.
+    pub data: String,
+    /// Whether a later one replaces it anyhow.
+    pub provisional: bool,
+}
+
+impl Event {
+    /// An event.
+    pub fn new(seq: u64, kind: &'static str, data: &Value, provisional: bool) -> Arc<Event> {
+        Arc::new(Event { seq, kind, data: data.to_string(), provisional })
+    }
+
+    /// Memory that it takes, about.
+    pub fn bytes(&self) -> usize {
+        self.data.len() + 64
+    }
+}
+
+/// The last events of a job.
+#[derive(Default)]
+pub struct Ring {
+    events: VecDeque<(Instant, Arc<Event>)>,
+    bytes: usize,
+    /// The number of the last event that is no longer here.
+    gone: u64,
+}
+
+impl Ring {
+    /// Keeps an event; those that are too old, or too many, go.
+    pub fn push(&mut self, event: Arc<Event>, (now, time, bytes): (Instant, Duration, usize)) {
+        self.bytes += event.bytes();
+        self.events.push_back((now, event));
+        while let Some((at, first)) = self.events.front()
+            && (self.bytes > bytes || now.duration_since(*at) > time)
+        {
+            self.bytes -= first.bytes();
+            self.gone = first.seq;
+            self.events.pop_front();
+        }
+    }
+
+    /// When the last event came.
+    pub fn newest(&self) -> Option<Instant> {
+        self.events.back().map(|(at, _)| *at)
+    }
+
+    /// The events behind number `seq`; `None` when some of them are gone.
+    pub fn behind(&self, seq: u64) -> Option<impl Iterator<Item = Arc<Event>> + '_> {
+        let later = self.events.iter().map(|(_, event)| event).filter(move |event| event.seq > seq);
+        (self.gone <= seq).then(|| later.cloned())
+    }
+}
+
+/// The queue of one client.
+pub struct Queue {
+    state: Mutex<Waiting>,
+    news: Notify,
+    bytes_max: usize,
+    /// The jobs that it wants.
+    pub jobs: BTreeSet<i64>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// What a client that comes is told first: rings share it, and no client gets it twice.
+    first: VecDeque<Arc<Event>>,
+    events: VecDeque<Arc<Event>>,
+    bytes: usize,
+    provisional_dropped: u64,
+    over: bool,
+}
+
+/// What a client gets next.
+#[derive(Debug)]
+pub enum Next {
+    /// An event.
+    Event(Arc<Event>),
+    /// So many provisional ones were left out before what comes.
+    LeftOut(u64),
+    /// It has not kept up: no more.
+    Over,
+}
+
+impl Queue {
+    /// A queue of so many bytes for the events of `jobs`.
+    pub fn new(jobs: BTreeSet<i64>, bytes_max: usize) -> Queue {
+        Queue { state: Mutex::default(), news: Notify::new(), bytes_max, jobs }
+    }
+
+    /// Puts an event before all others, beyond the bound.
+    pub fn begin(&self, event: Arc<Event>) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).first.push_back(event);
+        self.news.notify_one();
+    }
+
+    /// Puts an event into the queue.
+    pub fn push(&self, event: &Arc<Event>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.over {
+            return;
+        }
+        let bytes = event.bytes();
+        if state.bytes + bytes > self.bytes_max {
+            state.drop_provisional();
+        }
+        if state.bytes + bytes > self.bytes_max {
+            match event.provisional {
+                true => state.provisional_dropped += 1,
+                false => {
+                    *state = Waiting { over: true, ..Waiting::default() };
+                }
+            }
+        } else {
+            state.bytes += bytes;
+            state.events.push_back(event.clone());
+        }
+        self.news.notify_one();
+    }
+
+    /// Ends it.
+    pub fn end(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).over = true;
+        self.news.notify_one();
+    }
+
+    fn take(&self) -> Option<Next> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(event) = state.first.pop_front() {
+            return Some(Next::Event(event));
+        }
+        if state.provisional_dropped > 0 {
+            return Some(Next::LeftOut(std::mem::take(&mut state.provisional_dropped)));
+        }
+        if let Some(event) = state.events.pop_front() {
+            state.bytes -= event.bytes();
+            return Some(Next::Event(event));
+        }
+        state.over.then_some(Next::Over)
+    }
+
+    /// Waits for what comes next.
+    pub async fn next(&self) -> Next {
+        loop {
+            if let Some(next) = self.take() {
+                return next;
+            }
+            self.news.notified().await;
+        }
+    }
+}
+
+impl Waiting {
+    fn drop_provisional(&mut self) {
+        let before = self.events.len();
+        self.events.retain(|event| !event.provisional);
+        self.provisional_dropped += (before - self.events.len()) as u64;
+        self.bytes = self.events.iter().map(|event| event.bytes()).sum();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(seq: u64, provisional: bool) -> Arc<Event> {
+        Event::new(seq, "window", &Value::from("x".repeat(100)), provisional)
+    }
+
+    #[test]
+    fn a_ring_says_when_it_has_forgotten() {
+        let mut ring = Ring::default();
+        let now = Instant::now();
+        let (time, bytes) = (Duration::from_secs(60), 3 * event(0, false).bytes());
+        (1..=5).for_each(|seq| ring.push(event(seq, false), (now, time, bytes)));
+        let behind = |ring: &Ring, seq| ring.behind(seq).map(|e| e.map(|e| e.seq).collect::<Vec<_>>());
+        assert_eq!(behind(&ring, 3), Some(vec![4, 5]));
+        assert_eq!(behind(&ring, 2), Some(vec![3, 4, 5]));
+        assert_eq!(behind(&ring, 1), None);
+        ring.push(event(6, false), (now + time * 2, time, bytes));
+        assert_eq!((behind(&ring, 5), behind(&ring, 4)), (Some(vec![6]), None));
+    }
+
+    #[test]
+    fn who_does_not_keep_up_loses_what_is_provisional_and_then_everything() {
+        let queue = Queue::new(BTreeSet::new(), 3 * event(0, false).bytes());
+        for (seq, provisional) in [(1, false), (2, true), (3, false), (4, false)] {
+            queue.push(&event(seq, provisional));
+        }
+        assert!(matches!(queue.take(), Some(Next::LeftOut(1))));
+        for expected in [1, 3, 4] {
+            assert!(matches!(queue.take(), Some(Next::Event(e)) if e.seq == expected));
+        }
+        assert!(queue.take().is_none());
+        (5..=8).for_each(|seq| queue.push(&event(seq, false)));
+        assert!(matches!(queue.take(), Some(Next::Over)));
+    }
+}

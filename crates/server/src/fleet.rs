@@ -1,0 +1,118 @@
+//! The door to whoever carries jobs out: agents behind a gateway, or a thread in a test.
+//!
+//! What the server promises: [`Fleet::start`] is called once for a job that is new, and once more for each that had not
+//! ended when the server was started again, before any request is answered. [`Fleet::stop`] is called for jobs that were
+//! started, any number of times. Both are called on threads that may wait, but a request waits with them: they note
+//! what is wanted and return.
+//!
+//! What a fleet promises: a job that it has taken is told to the [`Hub`](crate::Hub): its state whenever that changes,
+//! its results' columns before their first row, its rows, and at last [`State::Ended`](crate::State::Ended), exactly once,
+//! also when it was stopped. It may do so from within `start`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use plan::Plan;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::job::{JobId, JobKind};
+
+/// Carries jobs out.
+pub trait Fleet: Send + Sync {
+    /// The agents that are known, connected or not.
+    fn agents(&self) -> Vec<Agent>;
+
+    /// Takes a job.
+    ///
+    /// # Errors
+    /// Why nobody can carry it out; it is not taken then, and nothing may be told of it.
+    fn start(&self, order: &Order) -> Result<(), Refused>;
+
+    /// Ends a job: what it has by now is its result.
+    fn stop(&self, job: JobId);
+}
+
+/// A job as a fleet is told it.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// Which job.
+    pub id: JobId,
+    /// What is to be computed.
+    pub plan: Arc<Plan>,
+    /// Labels that an agent must have to take part; none: every agent.
+    pub on: BTreeMap<String, String>,
+    /// Whether it ends by itself.
+    pub kind: JobKind,
+    /// What leaves an agent of texts that may say something of a person.
+    pub redaction: Redaction,
+}
+
+/// What leaves an agent of texts that may say something of a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redaction {
+    /// They are folded, before groups are made of them.
+    Folded,
+    /// They leave as they are: somebody with the role *raw* has asked for it.
+    Raw,
+}
+
+/// Why a job is not taken; each with a sentence for the person who asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// No agent has the labels, or there is none at all.
+    #[error("{0}")]
+    NoAgent(String),
+    /// There are such agents, and none can take it: it lacks a parser, or is not allowed to.
+    #[error("{0}")]
+    Unable(String),
+    /// Not now.
+    #[error("{0}")]
+    Busy(String),
+}
+
+/// What is known of an agent.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Agent {
+    /// Its name, which it cannot choose for itself.
+    pub name: String,
+    /// What it says of itself: host, rack, role.
+    pub labels: BTreeMap<String, String>,
+    /// Whether it is connected.
+    pub connected: bool,
+    /// Its program's version.
+    pub version: String,
+    /// Interfaces it may capture from.
+    pub interfaces: Vec<String>,
+    /// Its cores.
+    pub cores: u32,
+    /// Its memory in bytes.
+    pub memory_bytes: u64,
+    /// What it can do: af_packet, af_xdp, ovs.
+    pub capabilities: Vec<String>,
+    /// The jobs it runs.
+    pub jobs: Vec<JobId>,
+    /// Its clock minus ours, as measured, in nanoseconds.
+    #[serde(serialize_with = "crate::columns::maybe_text")]
+    #[schema(value_type = Option<String>)]
+    pub clock_offset_ns: Option<i64>,
+    /// When it was heard last, in nanoseconds since the epoch.
+    #[serde(serialize_with = "crate::columns::maybe_text")]
+    #[schema(value_type = Option<String>)]
+    pub last_seen_ns: Option<i64>,
+}
+
+/// No agent at all.
+pub struct NoFleet;
+
+impl Fleet for NoFleet {
+    fn agents(&self) -> Vec<Agent> {
+        Vec::new()
+    }
+
+    fn start(&self, _: &Order) -> Result<(), Refused> {
+        Err(Refused::NoAgent("no agent is connected to this server: a query needs one that captures".into()))
+    }
+
+    fn stop(&self, _: JobId) {}
+}

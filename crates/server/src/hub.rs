@@ -1,0 +1,566 @@
+//! The door through which results come: whoever runs a job tells the hub its columns, its rows and its state, and the hub
+//! keeps and shows them.
+//!
+//! Promises: when [`Hub::publish`] of closed rows has returned `Ok`, they and their marks are on disk together, and will be
+//! there exactly once whatever is killed; when it has returned an error, nothing of them is kept, and the same delivery may
+//! be tried again. Rows of a result are kept in the order in which they are published. Open rows are shown and never kept.
+//! No call waits for a client. Any thread may call.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use tuple::{Batch, FieldId, Schema};
+
+use crate::columns::{self, as_kept, encode, time_column};
+use crate::events::{Event, Queue, Ring};
+use crate::history::History;
+use crate::job::{JobId, State};
+use crate::limits::Limits;
+use crate::store::{KeptResult, NewTail, Store, StoreError};
+
+/// Most rows told in one event, and shown of a result to a client that has just come.
+pub const EVENT_ROWS_MAX: usize = 1000;
+/// Most bytes of an event, about.
+pub const EVENT_BYTES_MAX: usize = 256 << 10;
+
+/// A result of a job before its first row.
+#[derive(Clone, Debug)]
+pub struct ResultTable {
+    /// The processor that makes it; `None`: tuples.
+    pub processor: Option<String>,
+    /// What its batches look like.
+    pub schema: Arc<Schema>,
+    /// The columns that they have.
+    pub columns: Vec<FieldId>,
+    /// How many of them, behind those of the window, say which group a row is of.
+    pub keys: usize,
+}
+
+/// Whether rows may still change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowState {
+    /// They may: the next rows of that result, open or closed, take the place of those of the same window.
+    Open,
+    /// They never will.
+    Closed,
+}
+
+/// Who took part in rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// Names of agents that should have and did not.
+    pub missing: Vec<String>,
+}
+
+/// How far a lane has come: everything up to `seq` is in what has been published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The lane, in the gateway's words.
+    pub lane: String,
+    /// The last number.
+    pub seq: u64,
+}
+
+/// Rows of one result of a job.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivery<'d> {
+    /// Of which job.
+    pub job: JobId,
+    /// Of which of its results.
+    pub result: usize,
+    /// The rows, in their order; may be none, where only marks move on.
+    pub batch: &'d Batch,
+    /// Whether they may still change.
+    pub state: WindowState,
+    /// Event time has come here.
+    pub watermark_ns: i64,
+    /// Who took part.
+    pub coverage: &'d Coverage,
+    /// How far the lanes have come with this; kept with closed rows only.
+    pub marks: &'d [Mark],
+}
+
+/// What a job has seen by now, for people who watch it. Told about once a second.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Account {
+    /// Event time, in nanoseconds since the epoch.
+    #[serde(serialize_with = "columns::maybe_text")]
+    pub watermark_ns: Option<i64>,
+    /// Packets received.
+    pub received: u64,
+    /// Of these: given to parsers.
+    pub parsed: u64,
+    /// Refused by FROM, TO or LIMIT.
+    pub filtered: u64,
+    /// Not of the sample.
+    pub sampled_out: u64,
+    /// Lost within.
+    pub dropped: u64,
+    /// No packets that we can read.
+    pub undecodable: u64,
+    /// Lost before they were received.
+    pub lost_before_us: u64,
+    /// Tuples by quality.
+    pub quality: HashMap<String, u64>,
+}
+
+/// Why rows were not kept.
+#[derive(Debug, thiserror::Error)]
+pub enum Unkept {
+    /// The store's reason.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The disk's.
+    #[error("the history: {0}")]
+    Disk(#[from] io::Error),
+    /// No such job, or it has ended.
+    #[error("job {0} is not running")]
+    NoJob(JobId),
+    /// The rows are not those that were announced.
+    #[error("rows with other columns than were announced")]
+    Columns,
+    /// What is there cannot be read.
+    #[error("what was kept is damaged")]
+    Damaged,
+}
+
+impl Unkept {
+    /// Whether the disk has no room.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        match self {
+            Unkept::Store(StoreError::Full) => true,
+            Unkept::Disk(error) => error.kind() == io::ErrorKind::StorageFull,
+            _ => false,
+        }
+    }
+}
+
+/// Keeps and shows what comes.
+pub struct Hub {
+    store: Arc<Store>,
+    history: Arc<History>,
+    limits: Limits,
+    /// A number for this life of the server.
+    pub(crate) boot: u64,
+    seq: AtomicU64,
+    jobs: Mutex<HashMap<JobId, Arc<Mutex<Live>>>>,
+    clients: Mutex<Vec<Weak<Queue>>>,
+    /// How many clients there are.
+    pub(crate) streams: AtomicUsize,
+    /// Rows that could not be kept, by tries.
+    pub(crate) rows_unkept: AtomicU64,
+    /// Rows left out of events, since they were too many.
+    pub(crate) rows_unshown: AtomicU64,
+}
+
+/// A job that runs, or has been looked at.
+struct Live {
+    state: State,
+    results: Vec<LiveResult>,
+    account: Value,
+    ring: Ring,
+}
+
+struct LiveResult {
+    kept: KeptResult,
+    /// What its batches look like when they come; `None`: none has come to this life of the server.
+    columns: Option<Vec<FieldId>>,
+    schema: Arc<Schema>,
+    /// The last rows that were told: of windows the last window, of tuples the last.
+    closed: Shown,
+    open: Shown,
+}
+
+/// Rows as they were told last.
+#[derive(Default)]
+struct Shown {
+    window: Option<(i64, i64)>,
+    /// Each with its bytes.
+    rows: VecDeque<(usize, Value)>,
+    bytes: usize,
+}
+
+impl Shown {
+    /// Adds a row, if there is room.
+    fn push(&mut self, row: Value) -> bool {
+        let bytes = row.to_string().len();
+        let has_room = self.rows.len() < EVENT_ROWS_MAX && self.bytes + bytes <= EVENT_BYTES_MAX;
+        if has_room {
+            self.bytes += bytes;
+            self.rows.push_back((bytes, row));
+        }
+        has_room
+    }
+
+    fn values(&self) -> Vec<&Value> {
+        self.rows.iter().map(|(_, row)| row).collect()
+    }
+}
+
+impl Hub {
+    pub(crate) fn new(store: Arc<Store>, history: Arc<History>, limits: Limits, boot: u64) -> Hub {
+        Hub {
+            store,
+            history,
+            limits,
+            boot,
+            seq: AtomicU64::new(0),
+            jobs: Mutex::default(),
+            clients: Mutex::default(),
+            streams: AtomicUsize::new(0),
+            rows_unkept: AtomicU64::new(0),
+            rows_unshown: AtomicU64::new(0),
+        }
+    }
+
+    /// Tells the columns of a job's results, before its first row; again, with the same, after the server was restarted.
+    ///
+    /// # Errors
+    /// When they cannot be noted, or are not those that were told before.
+    pub fn open(&self, job: JobId, tables: &[ResultTable]) -> Result<(), Unkept> {
+        let live = self.live(job)?;
+        let mut live = lock(&live);
+        let told = tables.iter().enumerate().map(|(place, table)| KeptResult {
+            place,
+            processor: table.processor.clone(),
+            table: table.processor.clone().unwrap_or_else(|| table.schema.name.to_string()),
+            columns: columns::heads(&table.schema, &table.columns),
+            keys: table.keys,
+            next_row: 0,
+            rows_dropped: 0,
+        });
+        let told: Vec<KeptResult> = told.collect();
+        if live.results.is_empty() {
+            self.store.add_results(job, &told)?;
+            live.results = told.into_iter().map(LiveResult::new).collect::<Result<_, _>>()?;
+        }
+        let same = live.results.len() == tables.len()
+            && live.results.iter().zip(tables).all(|(known, table)| {
+                known.kept.columns == columns::heads(&table.schema, &table.columns)
+            });
+        if !same {
+            return Err(Unkept::Columns);
+        }
+        for (known, table) in live.results.iter_mut().zip(tables) {
+            known.columns = Some(table.columns.clone());
+        }
+        let snapshot = live.snapshot(job);
+        self.tell(&mut live, job, "snapshot", &snapshot, false);
+        Ok(())
+    }
+
+    /// Keeps and shows rows; see the module's text.
+    ///
+    /// # Errors
+    /// Why they are not kept: the delivery may be tried again.
+    pub fn publish(&self, delivery: &Delivery<'_>) -> Result<(), Unkept> {
+        let result = self.take_in(delivery);
+        if result.is_err() {
+            self.rows_unkept.fetch_add(delivery.batch.rows() as u64, Ordering::Relaxed);
+        }
+        result
+    }
+
+    fn take_in(&self, delivery: &Delivery<'_>) -> Result<(), Unkept> {
+        let job = delivery.job;
+        let live = self.live(job)?;
+        let mut live = lock(&live);
+        if matches!(live.state, State::Ended(_)) {
+            return Err(Unkept::NoJob(job));
+        }
+        let result = live.results.get(delivery.result).ok_or(Unkept::Columns)?;
+        let wanted = result.columns.as_ref().ok_or(Unkept::Columns)?;
+        let batch = as_kept(delivery.batch, wanted, &result.schema, &delivery.coverage.missing)
+            .ok_or(Unkept::Columns)?;
+        if delivery.state == WindowState::Closed {
+            let marks: Vec<_> = delivery.marks.iter().map(|mark| (mark.lane.clone(), mark.seq)).collect();
+            let new = new_tail(&batch, delivery.watermark_ns);
+            self.store.keep((job, delivery.result), &new, &marks)?;
+            // The rows are kept by now, also where they cannot be moved to a file.
+            if let Err(error) = self.history.settle(job, &result.kept, false) {
+                tracing::warn!("rows of job {job} stay in the store: {error}");
+            }
+        }
+        self.show(&mut live, delivery, &batch);
+        Ok(())
+    }
+
+    /// Tells clients of rows, window by window.
+    fn show(&self, live: &mut Live, delivery: &Delivery<'_>, batch: &Batch) {
+        let place = delivery.result;
+        for (window, from, rows) in windows(batch) {
+            let mut shown = Shown { window, ..Shown::default() };
+            for row in from..from + rows {
+                if !shown.push(Value::from(columns::row(batch, row))) {
+                    break;
+                }
+            }
+            let unshown = rows - shown.rows.len();
+            self.rows_unshown.fetch_add(unshown as u64, Ordering::Relaxed);
+            let is_open = delivery.state == WindowState::Open;
+            let data = json!({
+                "job": delivery.job, "result": place,
+                "start": window.map(|(start, _)| start.to_string()),
+                "end": window.map(|(_, end)| end.to_string()),
+                "state": if is_open { "open" } else { "closed" },
+                "rows": shown.values(), "rows_left_out": unshown,
+            });
+            let result = &mut live.results[place];
+            match is_open {
+                true => result.open = shown,
+                false => result.close(shown),
+            }
+            self.tell(live, delivery.job, "window", &data, is_open);
+        }
+    }
+
+    /// Tells what the job has seen by now.
+    ///
+    /// # Errors
+    /// When there is no such job.
+    pub fn account(&self, job: JobId, account: &Account) -> Result<(), Unkept> {
+        let live = self.live(job)?;
+        let mut live = lock(&live);
+        let mut data = json!({ "job": job });
+        if let (Some(all), Ok(Value::Object(own))) = (data.as_object_mut(), serde_json::to_value(account)) {
+            all.extend(own);
+        }
+        live.account = data.clone();
+        self.tell(&mut live, job, "account", &data, true);
+        Ok(())
+    }
+
+    /// The job has come so far. `reason`: what people should know, as that nobody runs it at the moment. After
+    /// [`State::Ended`] nothing is taken any more, and its rows are in files.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn turn(&self, job: JobId, state: State, reason: Option<&str>) -> Result<(), Unkept> {
+        let live = self.live(job)?;
+        let mut live = lock(&live);
+        if !self.store.set_state(job, &state, reason)? {
+            return Ok(());
+        }
+        let has_ended = matches!(state, State::Ended(_));
+        let why = reason.or(state.reason()).map(str::to_owned);
+        let data = json!({ "job": job, "state": state.word(), "reason": why });
+        live.state = state;
+        self.tell(&mut live, job, "job", &data, false);
+        if has_ended {
+            for result in &live.results {
+                if let Err(error) = self.history.settle(job, &result.kept, true) {
+                    tracing::warn!("rows of job {job} stay in the store: {error}");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How far the lanes of a job have come, of what is on disk.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn marks(&self, job: JobId) -> Result<Vec<Mark>, Unkept> {
+        let marks = self.store.marks(job)?;
+        Ok(marks.into_iter().map(|(lane, seq)| Mark { lane, seq }).collect())
+    }
+
+    /// Looks after what waits: rows that have waited long become files, what is too old goes, jobs nobody looks at that
+    /// have ended are let go of.
+    pub(crate) fn look_after(&self) -> Result<(), Unkept> {
+        for (job, place) in self.store.old_tails(crate::store::now_ns() - 60_000_000_000)? {
+            let live = self.live(job)?;
+            let live = lock(&live);
+            if let Some(result) = live.results.get(place) {
+                let all = matches!(live.state, State::Ended(_));
+                self.history.settle(job, &result.kept, all)?;
+            }
+        }
+        self.history.retain(&self.limits.retention)?;
+        let ring = self.limits.ring_time;
+        all(&self.jobs).retain(|_, live| {
+            let live = lock(live);
+            !matches!(live.state, State::Ended(_)) || live.ring.newest().is_some_and(|at| at.elapsed() < ring)
+        });
+        Ok(())
+    }
+
+    /// The job, from the store where it is not known yet.
+    fn live(&self, job: JobId) -> Result<Arc<Mutex<Live>>, Unkept> {
+        let mut jobs = all(&self.jobs);
+        if let Some(live) = jobs.get(&job) {
+            return Ok(live.clone());
+        }
+        let known = self.store.job(job)?.ok_or(Unkept::NoJob(job))?;
+        let results = self.store.results(job)?;
+        let results = results.into_iter().map(LiveResult::new).collect::<Result<_, _>>()?;
+        let live = Live { state: known.state, results, account: Value::Null, ring: Ring::default() };
+        let live = Arc::new(Mutex::new(live));
+        jobs.insert(job, live.clone());
+        Ok(live)
+    }
+
+    fn tell(&self, live: &mut Live, job: JobId, kind: &'static str, data: &Value, provisional: bool) {
+        let seq = self.seq.fetch_add(1, Ordering::Relaxed) + 1;
+        let event = Event::new(seq, kind, data, provisional);
+        let bounds = (Instant::now(), self.limits.ring_time, self.limits.ring_bytes);
+        live.ring.push(event.clone(), bounds);
+        let mut clients = all(&self.clients);
+        clients.retain(|client| client.strong_count() > 0);
+        for client in clients.iter().filter_map(Weak::upgrade).filter(|client| client.jobs.contains(&job.0)) {
+            client.push(&event);
+        }
+    }
+
+    /// A client comes: behind what it has seen, if that is still here, else with how things stand. Its queue begins with
+    /// what it lacks, and everything that comes later is put behind that.
+    pub(crate) fn watch(&self, queue: &Arc<Queue>, seen: Seen) -> Result<(), Unkept> {
+        // In the order of their numbers, as everybody who takes several.
+        let jobs: Vec<_> = queue.jobs.iter().map(|id| self.live(JobId(*id))).collect::<Result<_, _>>()?;
+        let locked: Vec<MutexGuard<'_, Live>> = jobs.iter().map(|live| lock(live)).collect();
+        let replayed = match seen {
+            Seen::UpTo(seq) => locked
+                .iter()
+                .map(|live| Some(live.ring.behind(seq)?.collect::<Vec<_>>()))
+                .collect::<Option<Vec<_>>>(),
+            Seen::Nothing | Seen::OtherLife => None,
+        };
+        match replayed {
+            Some(events) => {
+                let mut events: Vec<_> = events.into_iter().flatten().collect();
+                events.sort_by_key(|event| event.seq);
+                events.into_iter().for_each(|event| queue.begin(event));
+            }
+            None => {
+                let seq = self.seq.load(Ordering::Relaxed);
+                if let Seen::UpTo(_) | Seen::OtherLife = seen {
+                    let reason = match seen {
+                        Seen::OtherLife => "the server was started again",
+                        _ => "the events between are not kept any more",
+                    };
+                    queue.begin(Event::new(seq, "gap", &json!({ "reason": reason }), false));
+                }
+                for (id, live) in queue.jobs.iter().zip(&locked) {
+                    queue.begin(Event::new(seq, "snapshot", &live.snapshot(JobId(*id)), false));
+                }
+            }
+        }
+        all(&self.clients).push(Arc::downgrade(queue));
+        Ok(())
+    }
+
+    /// Ends all streams.
+    pub(crate) fn end_streams(&self) {
+        all(&self.clients).iter().filter_map(Weak::upgrade).for_each(|client| client.end());
+    }
+}
+
+/// What a client that comes has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// Nothing.
+    Nothing,
+    /// Events up to this one.
+    UpTo(u64),
+    /// Events of a life of the server that is over, or of no life at all.
+    OtherLife,
+}
+
+impl Live {
+    fn snapshot(&self, job: JobId) -> Value {
+        let result = |result: &LiveResult| {
+            let window = |shown: &Shown| {
+                json!({
+                    "start": shown.window.map(|(start, _)| start.to_string()),
+                    "end": shown.window.map(|(_, end)| end.to_string()),
+                    "rows": shown.values(),
+                })
+            };
+            json!({
+                "processor": result.kept.processor,
+                "columns": result.kept.columns,
+                "keys": result.kept.keys,
+                "closed": window(&result.closed),
+                "open": window(&result.open),
+            })
+        };
+        json!({
+            "job": job,
+            "state": self.state.word(),
+            "reason": self.state.reason(),
+            "account": self.account,
+            "results": self.results.iter().map(result).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl LiveResult {
+    fn new(kept: KeptResult) -> Result<LiveResult, Unkept> {
+        let schema = columns::schema(&kept.table, &kept.columns).ok_or(Unkept::Damaged)?;
+        Ok(LiveResult { kept, columns: None, schema, closed: Shown::default(), open: Shown::default() })
+    }
+
+    /// Rows that came last: of the window that was told last all of them, of tuples the last ones.
+    fn close(&mut self, shown: Shown) {
+        if self.open.window <= shown.window {
+            self.open = Shown::default();
+        }
+        if self.closed.window != shown.window {
+            self.closed = shown;
+            return;
+        }
+        let all = &mut self.closed;
+        all.bytes += shown.bytes;
+        all.rows.extend(shown.rows);
+        while all.rows.len() > EVENT_ROWS_MAX || all.bytes > EVENT_BYTES_MAX {
+            let Some((bytes, _)) = all.rows.pop_front() else { break };
+            all.bytes -= bytes;
+        }
+    }
+}
+
+/// Stretches of rows of one window each: its bounds, the first row, how many.
+fn windows(batch: &Batch) -> Vec<(Option<(i64, i64)>, usize, usize)> {
+    let bounds = batch.schema().find("window_start").zip(batch.schema().find("window_end"));
+    let Some((start, end)) = bounds else {
+        // A client learns of any number of tuples by events of a size that it can take.
+        let chunks = (0..batch.rows()).step_by(EVENT_ROWS_MAX);
+        return chunks.map(|from| (None, from, EVENT_ROWS_MAX.min(batch.rows() - from))).collect();
+    };
+    let (starts, ends) = (batch.i64(start), batch.i64(end));
+    let mut found: Vec<(Option<(i64, i64)>, usize, usize)> = Vec::new();
+    for row in 0..batch.rows() {
+        let window = Some((starts.value(row), ends.value(row)));
+        match found.last_mut() {
+            Some((last, _, rows)) if *last == window => *rows += 1,
+            _ => found.push((window, row, 1)),
+        }
+    }
+    found
+}
+
+fn new_tail(batch: &Batch, watermark_ns: i64) -> NewTail {
+    let times = time_column(batch.schema()).map(|id| batch.i64(id));
+    let known = || times.iter().flat_map(|times| times.iter()).map(|at| at.unwrap_or(watermark_ns));
+    NewTail {
+        rows: batch.rows() as i64,
+        first_ns: known().min().unwrap_or(watermark_ns),
+        last_ns: known().max().unwrap_or(watermark_ns),
+        watermark_ns,
+        batch: encode(batch),
+    }
+}
+
+fn lock(live: &Mutex<Live>) -> MutexGuard<'_, Live> {
+    live.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn all<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,165 @@
+//! A job: a query that agents answer, from its request to its end.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize, Serializer};
+use utoipa::ToSchema;
+
+use crate::columns::{maybe_text, text};
+
+/// A job's number: counted from 1, never given twice by one store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(pub i64);
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for JobId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<JobId, ()> {
+        text.parse().ok().filter(|n| *n > 0).map(JobId).ok_or(())
+    }
+}
+
+impl Serialize for JobId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl utoipa::PartialSchema for JobId {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        String::schema()
+    }
+}
+
+impl ToSchema for JobId {}
+
+/// Whether a job ends by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum JobKind {
+    /// It ends with its LIMIT, its input or the server's lease.
+    #[default]
+    OneOff,
+    /// It runs until it is stopped, also after the server was started again.
+    Standing,
+}
+
+impl JobKind {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            JobKind::OneOff => "one_off",
+            JobKind::Standing => "standing",
+        }
+    }
+
+    pub(crate) fn of(word: &str) -> JobKind {
+        if word == "standing" { JobKind::Standing } else { JobKind::OneOff }
+    }
+}
+
+/// How far a job has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It is asked for.
+    Planned,
+    /// Monitors are being started.
+    Arming,
+    /// Packets are being looked at.
+    Running,
+    /// It was stopped, and its last windows are on their way.
+    Draining,
+    /// It is over; why, in words.
+    Ended(String),
+}
+
+impl State {
+    /// Its name.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            State::Planned => "planned",
+            State::Arming => "arming",
+            State::Running => "running",
+            State::Draining => "draining",
+            State::Ended(_) => "ended",
+        }
+    }
+
+    pub(crate) fn of(word: &str, reason: Option<String>) -> State {
+        match word {
+            "planned" => State::Planned,
+            "arming" => State::Arming,
+            "running" => State::Running,
+            "draining" => State::Draining,
+            _ => State::Ended(reason.unwrap_or_default()),
+        }
+    }
+
+    /// Why it ended, if it has.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            State::Ended(why) => Some(why),
+            _ => None,
+        }
+    }
+}
+
+/// What is known of a job.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Job {
+    /// Its number.
+    pub id: JobId,
+    /// What it is called.
+    pub name: String,
+    /// The query.
+    pub query: String,
+    /// Whether it ends by itself.
+    pub kind: JobKind,
+    /// How far it has come.
+    #[serde(serialize_with = "state_word")]
+    #[schema(value_type = StateWord)]
+    pub state: State,
+    /// Why it ended, once it has; why nobody runs it, while nobody does.
+    pub reason: Option<String>,
+    /// Who asked for it: the name of a token.
+    pub owner: String,
+    /// Labels that an agent must have to take part.
+    pub on: BTreeMap<String, String>,
+    /// Its own labels.
+    pub labels: BTreeMap<String, String>,
+    /// Whether texts that may say something of a person are folded.
+    pub redacted: bool,
+    /// When it was asked for, in nanoseconds since the epoch.
+    #[serde(serialize_with = "text")]
+    #[schema(value_type = String)]
+    pub created_ns: i64,
+    /// When it ended.
+    #[serde(serialize_with = "maybe_text")]
+    #[schema(value_type = Option<String>)]
+    pub ended_ns: Option<i64>,
+}
+
+fn state_word<S: Serializer>(state: &State, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(state.word())
+}
+
+/// The names of states, for the API's description.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[allow(dead_code)]
+pub(crate) enum StateWord {
+    Planned,
+    Arming,
+    Running,
+    Draining,
+    Ended,
+}

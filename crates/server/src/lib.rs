@@ -1,0 +1,31 @@
+//! The service `netalytics serve`: jobs asked over HTTP, carried out by a [`Fleet`] of agents, their results shown live
+//! and kept. One process, one data directory.
+//!
+//! Two doors lead to whoever runs queries: the [`Fleet`] is told which jobs are wanted, and hands their results to the
+//! [`Hub`]. Behind them lie the [`Store`] (what was asked: SQLite), the history (what was answered: Parquet, its newest
+//! rows in the store), and the API. This crate knows no packets and makes no decision about agents.
+
+#![forbid(unsafe_code)]
+
+mod access;
+mod asking;
+mod catalog;
+mod columns;
+mod events;
+mod fleet;
+mod history;
+mod hub;
+mod job;
+mod limits;
+mod rows;
+mod service;
+mod store;
+
+pub use access::{Access, NewToken, Role, Scope, Token};
+pub use fleet::{Agent, Fleet, NoFleet, Order, Redaction, Refused};
+pub use history::{Kept, Retention};
+pub use hub::{Account, Coverage, Delivery, Hub, Mark, ResultTable, Unkept, WindowState};
+pub use job::{Job, JobId, JobKind, State};
+pub use limits::Limits;
+pub use service::{Opened, Service};
+pub use store::{Store, StoreError, backup};

@@ -1,0 +1,51 @@
+//! What the service may take: each with a default; the program has a flag for each, and what is lost to one is counted.
+
+use std::time::Duration;
+
+/// Limits of the service.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Jobs that have not ended.
+    pub jobs_max: usize,
+    /// Bytes of a request's body.
+    pub body_bytes_max: usize,
+    /// Requests of one token a second; twice as many at once.
+    pub requests_per_second: u32,
+    /// Time for a request, streams aside.
+    pub request_time: Duration,
+    /// Connections at once.
+    pub connections_max: usize,
+    /// Live streams at once.
+    pub streams_max: usize,
+    /// Bytes of a live stream's queue.
+    pub stream_queue_bytes: usize,
+    /// How long events are kept for streams that come back.
+    pub ring_time: Duration,
+    /// Bytes of events of one job that are kept for streams that come back.
+    pub ring_bytes: usize,
+    /// Between two signs of life of a stream.
+    pub heartbeat: Duration,
+    /// Rows of a page.
+    pub page_rows_max: usize,
+    /// What is kept of results.
+    pub retention: crate::Retention,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            jobs_max: 100,
+            body_bytes_max: 1 << 20,
+            requests_per_second: 1000,
+            request_time: Duration::from_secs(30),
+            connections_max: 512,
+            streams_max: 100,
+            stream_queue_bytes: 1 << 20,
+            ring_time: Duration::from_secs(60),
+            ring_bytes: 4 << 20,
+            heartbeat: Duration::from_secs(10),
+            page_rows_max: 10_000,
+            retention: crate::Retention::default(),
+        }
+    }
+}

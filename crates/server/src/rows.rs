@@ -1,0 +1,157 @@
+//! A page of rows in the form that a client wants.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_ipc::writer::StreamWriter;
+use recording::{CaptureFacts, Head, Kind};
+use serde_json::{Value, json};
+use sinks::{Csv, Jsonl, Parquet, ResultHead, Sink};
+
+use crate::columns;
+use crate::history::Page;
+use crate::store::KeptResult;
+
+/// Memory for writing Parquet.
+const PARQUET_BYTES: usize = 16 << 20;
+
+/// A form of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// One JSON object with columns and rows.
+    Json,
+    /// An object a row, as `netalytics query --format jsonl` prints it.
+    Jsonl,
+    /// A line a row, names first.
+    Csv,
+    /// An Arrow IPC stream.
+    Arrow,
+    /// A Parquet file.
+    Parquet,
+}
+
+const FORMATS: [(Format, &str, &str); 5] = [
+    (Format::Json, "json", "application/json"),
+    (Format::Jsonl, "jsonl", "application/x-ndjson"),
+    (Format::Csv, "csv", "text/csv"),
+    (Format::Arrow, "arrow", "application/vnd.apache.arrow.stream"),
+    (Format::Parquet, "parquet", "application/vnd.apache.parquet"),
+];
+
+impl Format {
+    /// By its name, or by what an `Accept` header wants, in its order; JSON where neither says anything.
+    pub fn wanted(name: Option<&str>, accept: Option<&str>) -> Option<Format> {
+        if let Some(name) = name {
+            return FORMATS.iter().find(|(_, known, _)| *known == name).map(|(format, ..)| *format);
+        }
+        let Some(accept) = accept else { return Some(Format::Json) };
+        let types = accept.split(',').map(|part| part.split(';').next().unwrap_or_default().trim());
+        let find = |wanted: &str| match wanted {
+            "*/*" | "application/*" => Some(Format::Json),
+            "text/*" => Some(Format::Csv),
+            _ => FORMATS.iter().find(|(.., known)| *known == wanted).map(|(format, ..)| *format),
+        };
+        types.into_iter().find_map(find)
+    }
+
+    /// What HTTP calls it.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Format::Csv => "text/csv; charset=utf-8",
+            other => FORMATS.iter().find(|(format, ..)| *format == other).map_or("", |(.., name)| name),
+        }
+    }
+}
+
+/// The page's bytes.
+pub fn write(page: &Page, result: &KeptResult, format: Format) -> io::Result<Vec<u8>> {
+    match format {
+        Format::Json => Ok(json_page(page, result).to_string().into_bytes()),
+        Format::Arrow => arrow(page),
+        Format::Jsonl | Format::Csv | Format::Parquet => by_sink(page, result, format),
+    }
+}
+
+fn json_page(page: &Page, result: &KeptResult) -> Value {
+    let rows = page.batches.iter().flat_map(|batch| (0..batch.rows()).map(|row| columns::row(batch, row)));
+    json!({
+        "processor": result.processor,
+        "columns": result.columns,
+        "keys": result.keys,
+        "rows": rows.collect::<Vec<_>>(),
+        "next": page.next.map(|row| row.to_string()),
+        "total": result.next_row.to_string(),
+        "dropped": result.rows_dropped.to_string(),
+    })
+}
+
+fn arrow(page: &Page) -> io::Result<Vec<u8>> {
+    let ids: Vec<_> = page.schema.ids().collect();
+    let schema = recording::arrow_schema(&page.schema, &ids, false);
+    let mut writer = StreamWriter::try_new(Vec::new(), &schema).map_err(io::Error::other)?;
+    for batch in &page.batches {
+        writer.write(&recording::to_arrow(batch, &ids, &schema, None)).map_err(io::Error::other)?;
+    }
+    writer.into_inner().map_err(io::Error::other)
+}
+
+fn by_sink(page: &Page, result: &KeptResult, format: Format) -> io::Result<Vec<u8>> {
+    let out = Shared::default();
+    let columns = result.columns.iter().map(|column| column.name.clone()).collect();
+    let head = [ResultHead {
+        processor: result.processor.clone(),
+        columns,
+        keys: result.keys,
+        ..ResultHead::default()
+    }];
+    let mut sink: Box<dyn Sink> = match format {
+        Format::Csv => Box::new(Csv::new(out.clone(), &head)),
+        Format::Parquet => {
+            let columns = page.schema.ids().collect();
+            Box::new(Parquet::new(out.clone(), parquet_head(result), page.schema.clone(), columns, PARQUET_BYTES)?)
+        }
+        _ => Box::new(Jsonl::new(out.clone(), &head)),
+    };
+    for batch in &page.batches {
+        sink.write(0, batch)?;
+    }
+    sink.finish()?;
+    drop(sink);
+    Ok(out.take())
+}
+
+fn parquet_head(result: &KeptResult) -> Head {
+    Head {
+        table: result.table.clone(),
+        kind: Kind::Result,
+        parsers: Vec::new(),
+        query: String::new(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        run: 0,
+        sample: "all".into(),
+        sample_seed: 0,
+        redacted: None,
+        capture: CaptureFacts::default(),
+    }
+}
+
+/// Bytes that a sink writes and we take when it has ended.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl Shared {
+    fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl io::Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,367 @@
+//! The service without its sockets: what a request means, carried out. Everything here may wait for the disk.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use plan::Plan;
+use tuple::Schema;
+
+use crate::access::{self, Access, Role, Scope};
+use crate::fleet::{Fleet, Order, Redaction, Refused};
+use crate::history::History;
+use crate::hub::{Hub, Unkept};
+use crate::job::{Job, JobId, JobKind, State};
+use crate::limits::Limits;
+use crate::store::{NewJob, Remembered, Store, StoreError};
+
+/// The file of the first token.
+const ADMIN_TOKEN: &str = "admin.token";
+/// The store.
+const STORE: &str = "store.sqlite";
+
+/// A data directory that is this process's.
+pub struct Opened {
+    folder: PathBuf,
+    store: Arc<Store>,
+    history: Arc<History>,
+    /// What rows are told to.
+    pub hub: Arc<Hub>,
+    limits: Limits,
+    /// Where the first token is, if it was made just now.
+    pub admin_token: Option<PathBuf>,
+    /// Held as long as we are.
+    lock: File,
+}
+
+impl Opened {
+    /// Takes the data directory, which is made if it is missing.
+    ///
+    /// # Errors
+    /// When another process has it, or it cannot be read or written; in words for a person.
+    pub fn open(folder: &Path, limits: Limits) -> Result<Opened, String> {
+        let name = folder.display();
+        let failed = |what: &str, error: &dyn std::fmt::Display| format!("{what} {name}: {error}");
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(|error| failed("cannot make the data directory", &error))?;
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(folder.join("lock"))
+            .map_err(|error| failed("cannot write to the data directory", &error))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(format!(
+                    "another netalytics serve uses the data directory {name}: end it, or give this one its own with --data"
+                ));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed("cannot lock the data directory", &error)),
+        }
+        // The store's files are their owner's only, from their first byte on.
+        let path = folder.join(STORE);
+        OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|error| failed("cannot write to the data directory", &error))?;
+        let store = Store::open(&path).map_err(|error| failed("cannot open the data directory", &error))?;
+        let store = Arc::new(store);
+        let history = History::open(store.clone(), folder.join("history"))
+            .map_err(|error| failed("cannot open the history in", &error))?;
+        let history = Arc::new(history);
+        let mut boot = [0; 8];
+        getrandom::fill(&mut boot).map_err(|error| failed("no random numbers for", &error))?;
+        // A number that JavaScript can hold.
+        let boot = u64::from_be_bytes(boot) >> 11;
+        let hub = Arc::new(Hub::new(store.clone(), history.clone(), limits.clone(), boot));
+        let admin_token =
+            first_token(&store, folder).map_err(|error| failed("cannot write the first token into", &error))?;
+        Ok(Opened { folder: folder.to_owned(), store, history, hub, limits, admin_token, lock })
+    }
+
+    /// The service over this directory, with `fleet` to carry its jobs out. Jobs that had not ended are handed to it.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn serve(self, fleet: Arc<dyn Fleet>) -> Result<Arc<Service>, StoreError> {
+        let service = Arc::new(Service {
+            fleet,
+            schemas: parsers::registry::schemas(),
+            submitting: Mutex::new(()),
+            opened: self,
+        });
+        service.resume()?;
+        Ok(service)
+    }
+
+    /// The store's file in a data directory.
+    #[must_use]
+    pub fn store_file(folder: &Path) -> PathBuf {
+        folder.join(STORE)
+    }
+}
+
+/// Makes the first token, if there is none at all, and says in which file it is.
+fn first_token(store: &Store, folder: &Path) -> io::Result<Option<PathBuf>> {
+    if !store.tokens().map_err(io::Error::other)?.is_empty() {
+        return Ok(None);
+    }
+    let path = folder.join(ADMIN_TOKEN);
+    // Left of a start that was killed between this and the store.
+    let _ = fs::remove_file(&path);
+    let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path)?;
+    let made = access::make(store, ("admin", Role::Admin, &Scope::default()), None).map_err(io::Error::other)?;
+    let Some(made) = made else { return Ok(None) };
+    let written = writeln!(file, "{}", made.secret).and_then(|()| file.sync_all());
+    if let Err(error) = written {
+        // A token that nobody can read is none.
+        let _ = store.remove_token(made.token.id);
+        return Err(error);
+    }
+    Ok(Some(path))
+}
+
+/// A job as somebody asks for it.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// The query.
+    pub query: String,
+    /// What it is called; else after its number.
+    pub name: String,
+    /// Whether it ends by itself.
+    pub kind: JobKind,
+    /// Labels of agents.
+    pub on: BTreeMap<String, String>,
+    /// Its own.
+    pub labels: BTreeMap<String, String>,
+    /// Whether texts are folded.
+    pub redaction: Redaction,
+}
+
+/// Why something is not done.
+#[derive(Debug, thiserror::Error)]
+pub enum Denied {
+    /// The query is wrong.
+    #[error("the query is wrong")]
+    Query(Vec<query::Diagnostic>),
+    /// The token does not allow it.
+    #[error("{0}")]
+    Forbidden(String),
+    /// Too many already.
+    #[error("{0}")]
+    Quota(String),
+    /// The key was sent with another request.
+    #[error("this Idempotency-Key was sent before with another request")]
+    KeyReused,
+    /// Nobody carries it out.
+    #[error(transparent)]
+    Fleet(#[from] Refused),
+    /// There is no such thing, or the token may not know of it.
+    #[error("{0}")]
+    Unknown(String),
+    /// The store or the history.
+    #[error(transparent)]
+    Unkept(#[from] Unkept),
+}
+
+impl From<StoreError> for Denied {
+    fn from(error: StoreError) -> Denied {
+        Denied::Unkept(error.into())
+    }
+}
+
+/// The service.
+pub struct Service {
+    opened: Opened,
+    pub(crate) fleet: Arc<dyn Fleet>,
+    pub(crate) schemas: Vec<Arc<Schema>>,
+    /// One job is submitted at a time: its key is looked up and noted in one go.
+    submitting: Mutex<()>,
+}
+
+impl Service {
+    /// What rows are told to.
+    #[must_use]
+    pub fn hub(&self) -> &Arc<Hub> {
+        &self.opened.hub
+    }
+
+    /// What was asked.
+    #[must_use]
+    pub fn store(&self) -> &Arc<Store> {
+        &self.opened.store
+    }
+
+    pub(crate) fn history(&self) -> &History {
+        &self.opened.history
+    }
+
+    /// What it may take.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.opened.limits
+    }
+
+    /// The data directory.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.opened.folder
+    }
+
+    /// Looks after what waits: to be called about every ten seconds.
+    pub fn look_after(&self) {
+        if let Err(error) = self.hub().look_after() {
+            tracing::warn!("{error}");
+        }
+    }
+
+    /// Jobs that had not ended when the server did.
+    fn resume(&self) -> Result<(), StoreError> {
+        for job in self.store().unfinished_jobs()? {
+            let Ok(plan) = self.plan(&job.query) else {
+                let why = "this version of the program does not understand the query any more";
+                self.store().set_state(job.id, &State::Ended(why.into()), None)?;
+                continue;
+            };
+            if job.state == State::Draining {
+                self.fleet.stop(job.id);
+                continue;
+            }
+            if let Err(refused) = self.fleet.start(&order(&job, plan)) {
+                self.store().set_state(job.id, &State::Planned, Some(&refused.to_string()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The plan of a query.
+    pub(crate) fn plan(&self, text: &str) -> Result<Arc<Plan>, Vec<query::Diagnostic>> {
+        query::check(text, &self.schemas, &()).map(|checked| Arc::new(planner::lower(&checked)))
+    }
+
+    /// Makes a job of `asked`, or finds the one that the same request made. `key`: what it was sent with, and its body.
+    /// Returns whether it is new.
+    pub fn submit(
+        &self,
+        who: &Access,
+        asked: &Submission,
+        key: Option<(&str, &[u8])>,
+    ) -> Result<(Job, bool), Denied> {
+        let _one = self.submitting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((key, body)) = key {
+            match self.store().remembered(&who.name, key, body)? {
+                Remembered::New => {}
+                Remembered::Same(id) => return Ok((self.job(who, id)?, false)),
+                Remembered::Other => return Err(Denied::KeyReused),
+            }
+        }
+        let plan = self.plan(&asked.query).map_err(Denied::Query)?;
+        may_ask(who, &plan, asked.redaction)?;
+        let most = self.limits().jobs_max;
+        if self.store().unfinished_count()? >= most {
+            return Err(Denied::Quota(format!("{most} jobs have not ended, and there may be no more (--jobs-max)")));
+        }
+        let new = NewJob {
+            name: asked.name.clone(),
+            query: asked.query.clone(),
+            kind: asked.kind,
+            owner: who.name.clone(),
+            on: asked.on.clone(),
+            labels: asked.labels.clone(),
+            redacted: asked.redaction == Redaction::Folded,
+        };
+        let job = self.store().add_job(&new, key)?;
+        if let Err(refused) = self.fleet.start(&order(&job, plan)) {
+            self.store().forget_job(job.id)?;
+            return Err(refused.into());
+        }
+        Ok((self.job(who, job.id)?, true))
+    }
+
+    /// A job that `who` may know of.
+    pub fn job(&self, who: &Access, id: JobId) -> Result<Job, Denied> {
+        let job = self.store().job(id)?.filter(|job| self.may_see(who, job));
+        job.ok_or_else(|| Denied::Unknown(format!("there is no job {id}")))
+    }
+
+    /// Whether `who` may know of a job: its query keeps to the token's networks.
+    pub fn may_see(&self, who: &Access, job: &Job) -> bool {
+        who.scope == Scope::default() || self.plan(&job.query).is_ok_and(|plan| who.scope.allows(&plan.monitor))
+    }
+
+    /// Whether `who` may see a job's rows: tuples and texts that are not folded are for *raw*.
+    pub fn may_see_rows(&self, who: &Access, job: &Job) -> Result<(), Denied> {
+        match job.redacted || who.role >= Role::Raw {
+            true => Ok(()),
+            false => Err(Denied::Forbidden("this job's texts are not folded: its rows need the role raw".into())),
+        }
+    }
+
+    /// Stops a job.
+    pub fn stop(&self, who: &Access, id: JobId) -> Result<Job, Denied> {
+        let job = self.job(who, id)?;
+        if job.owner != who.name && who.role < Role::Admin {
+            return Err(Denied::Forbidden(format!(
+                "job {id} belongs to {}: only that token or an admin's stops it",
+                job.owner
+            )));
+        }
+        match job.state {
+            State::Ended(_) => {}
+            // Nobody has it: there is nothing to wait for.
+            State::Planned if job.reason.is_some() => {
+                self.hub().turn(id, State::Ended("stopped before it ran".into()), None)?;
+            }
+            _ => {
+                self.hub().turn(id, State::Draining, None)?;
+                self.fleet.stop(id);
+            }
+        }
+        self.job(who, id)
+    }
+}
+
+fn order(job: &Job, plan: Arc<Plan>) -> Order {
+    Order {
+        id: job.id,
+        plan,
+        on: job.on.clone(),
+        kind: job.kind,
+        redaction: if job.redacted { Redaction::Folded } else { Redaction::Raw },
+    }
+}
+
+/// Whether a token allows a query.
+fn may_ask(who: &Access, plan: &Plan, redaction: Redaction) -> Result<(), Denied> {
+    if who.role < Role::Raw && plan.dataflow.pipelines.is_empty() {
+        return Err(Denied::Forbidden(
+            "a query without PROCESS asks for the tuples themselves, which needs the role raw".into(),
+        ));
+    }
+    if who.role < Role::Raw && redaction == Redaction::Raw {
+        return Err(Denied::Forbidden("texts that are not folded need the role raw".into()));
+    }
+    if !who.scope.allows(&plan.monitor) {
+        return Err(Denied::Forbidden(
+            "this token is for some networks only: say FROM or TO with addresses inside them, and no others".into(),
+        ));
+    }
+    Ok(())
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        // Said so that the field is seen to be of use: the lock goes with the file.
+        let _ = self.lock.unlock();
+    }
+}

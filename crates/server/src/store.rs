@@ -1,0 +1,141 @@
+//! What the server was asked, and the newest of what was answered: one SQLite file in WAL mode. What a call has returned
+//! is on disk. Its form has a number (`user_version`): an older form is brought up to ours, a newer one is refused.
+
+mod audit;
+mod jobs;
+mod results;
+mod tokens;
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+
+pub use audit::Audited;
+pub use jobs::{JobQuery, NewJob, Remembered};
+pub use results::{Dropped, KeptResult, NewTail, Segment, Tail};
+pub use tokens::StoredToken;
+
+/// Each entry brings a store one form further; what is here never changes, it is only added to.
+const FORMS: [&str; 1] = [include_str!("store/form-1.sql")];
+
+/// The store; one writer at a time.
+pub struct Store {
+    connection: Mutex<Connection>,
+}
+
+/// Why the store did not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A later program wrote it.
+    #[error(
+        "the store has form {found}, and this program knows forms up to {known}: a newer netalytics wrote it, and only \
+         that one can read it"
+    )]
+    Newer {
+        /// Its form.
+        found: i64,
+        /// The last that we know.
+        known: usize,
+    },
+    /// There is no room.
+    #[error("the disk that holds the data directory is full: what is there stays, nothing new is taken")]
+    Full,
+    /// Anything else.
+    #[error("the store: {0}")]
+    Other(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> StoreError {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => StoreError::Full,
+            _ => StoreError::Other(error),
+        }
+    }
+}
+
+impl Store {
+    /// The store in the file at `path`, which is made if it is missing.
+    ///
+    /// # Errors
+    /// When it cannot be read or written, or is of a later form.
+    pub fn open(path: &Path) -> Result<Store, StoreError> {
+        let mut connection = Connection::open(path)?;
+        connection.busy_timeout(Duration::from_secs(10))?;
+        connection.pragma_update(None, "journal_mode", "wal")?;
+        // What was acknowledged survives a loss of power.
+        connection.pragma_update(None, "synchronous", "full")?;
+        connection.pragma_update(None, "foreign_keys", true)?;
+        // Memory for pages: kibibytes, said as a negative number.
+        connection.pragma_update(None, "cache_size", -8192)?;
+        migrate(&mut connection)?;
+        Ok(Store { connection: Mutex::new(connection) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connection> {
+        // A panic within a transaction has rolled it back.
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write<T>(&self, act: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let mut connection = self.lock();
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let value = act(&transaction)?;
+        transaction.commit()?;
+        Ok(value)
+    }
+
+    /// Bounds the file to so many pages, as a full disk does; for tests of what happens then.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn limit_pages(&self, pages: i64) -> Result<(), StoreError> {
+        self.lock().pragma_update(None, "max_page_count", pages).map_err(StoreError::from)
+    }
+
+    /// How many pages the file has.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn pages(&self) -> Result<i64, StoreError> {
+        Ok(self.lock().pragma_query_value(None, "page_count", |row| row.get(0))?)
+    }
+}
+
+fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let found: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let known = usize::try_from(found).ok().filter(|form| *form <= FORMS.len());
+    let Some(form) = known else { return Err(StoreError::Newer { found, known: FORMS.len() }) };
+    for sql in &FORMS[form..] {
+        transaction.execute_batch(sql)?;
+    }
+    transaction.pragma_update(None, "user_version", FORMS.len() as i64)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+/// Copies the store at `from` into the new file `to`, also while a server uses it.
+///
+/// # Errors
+/// The store's; also when `to` exists.
+pub fn backup(from: &Path, to: &Path) -> Result<(), StoreError> {
+    let source = Connection::open_with_flags(from, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    source.busy_timeout(Duration::from_secs(10))?;
+    let found: i64 = source.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if usize::try_from(found).is_ok_and(|form| form > FORMS.len()) {
+        return Err(StoreError::Newer { found, known: FORMS.len() });
+    }
+    let mut target = Connection::open(to)?;
+    let steps = rusqlite::backup::Backup::new(&source, &mut target)?;
+    steps.run_to_completion(256, Duration::from_millis(1), None)?;
+    Ok(())
+}
+
+/// Now, in nanoseconds since the epoch.
+pub fn now_ns() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,194 @@
+//! Jobs, and the keys that requests for them were sent with.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{OptionalExtension, Row, params};
+
+use super::{Store, StoreError, now_ns};
+use crate::job::{Job, JobId, JobKind, State};
+
+/// Keys older than this are forgotten: a day.
+const KEY_LIFE_NS: i64 = 86_400_000_000_000;
+
+/// A job that is asked for.
+#[derive(Clone, Debug)]
+pub struct NewJob {
+    /// What it is called.
+    pub name: String,
+    /// The query.
+    pub query: String,
+    /// Whether it ends by itself.
+    pub kind: JobKind,
+    /// Who asks.
+    pub owner: String,
+    /// Labels of the agents.
+    pub on: BTreeMap<String, String>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Whether texts are folded.
+    pub redacted: bool,
+}
+
+/// What is known of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remembered {
+    /// Nothing.
+    New,
+    /// The same request made this job.
+    Same(JobId),
+    /// It was sent with another request.
+    Other,
+}
+
+/// Which jobs are asked for.
+#[derive(Clone, Debug, Default)]
+pub struct JobQuery {
+    /// Only these: `planned`, `running` and so on.
+    pub state: Option<String>,
+    /// Only older ones than this.
+    pub before: Option<i64>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+const COLUMNS: &str = "id, name, query, kind, state, reason, owner, agents_on, labels, redacted, created_ns, ended_ns";
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
+    let labels = |text: String| serde_json::from_str(&text).unwrap_or_default();
+    let (state, reason): (String, Option<String>) = (row.get(4)?, row.get(5)?);
+    Ok(Job {
+        id: JobId(row.get(0)?),
+        name: row.get(1)?,
+        query: row.get(2)?,
+        kind: JobKind::of(&row.get::<_, String>(3)?),
+        state: State::of(&state, reason.clone()),
+        reason,
+        owner: row.get(6)?,
+        on: labels(row.get(7)?),
+        labels: labels(row.get(8)?),
+        redacted: row.get(9)?,
+        created_ns: row.get(10)?,
+        ended_ns: row.get(11)?,
+    })
+}
+
+impl Store {
+    /// Notes a job that is planned, and the key and the body that it was sent with, if there is a key.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn add_job(&self, new: &NewJob, key: Option<(&str, &[u8])>) -> Result<Job, StoreError> {
+        let json = |labels: &BTreeMap<String, String>| serde_json::to_string(labels).unwrap_or_default();
+        let sql = format!(
+            "INSERT INTO jobs (name, query, kind, state, owner, agents_on, labels, redacted, created_ns)
+             VALUES (?, ?, ?, 'planned', ?, ?, ?, ?, ?) RETURNING {COLUMNS}"
+        );
+        let NewJob { name, query, kind, owner, on, labels, redacted } = new;
+        self.write(|t| {
+            let (on, labels, now) = (json(on), json(labels), now_ns());
+            let job = t.query_row(
+                &sql,
+                params![name, query, kind.word(), owner, on, labels, redacted, now],
+                read,
+            )?;
+            if let Some((key, body)) = key {
+                t.execute("DELETE FROM idempotency WHERE at_ns < ?", [now - KEY_LIFE_NS])?;
+                t.execute(
+                    "INSERT INTO idempotency (owner, key, body, job, at_ns) VALUES (?, ?, ?, ?, ?)",
+                    params![owner, key, body, job.id.0, now],
+                )?;
+            }
+            Ok(job)
+        })
+    }
+
+    /// Takes back a job that nobody took, as if it had never been asked for.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn forget_job(&self, id: JobId) -> Result<(), StoreError> {
+        self.write(|t| t.execute("DELETE FROM jobs WHERE id = ?", [id.0]).map(drop))
+    }
+
+    /// What is known of `owner`'s key.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn remembered(&self, owner: &str, key: &str, body: &[u8]) -> Result<Remembered, StoreError> {
+        let connection = self.lock();
+        let found: Option<(Vec<u8>, i64)> = connection
+            .prepare_cached("SELECT body, job FROM idempotency WHERE owner = ? AND key = ? AND at_ns > ?")?
+            .query_row(params![owner, key, now_ns() - KEY_LIFE_NS], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        Ok(match found {
+            None => Remembered::New,
+            Some((known, job)) if known == body => Remembered::Same(JobId(job)),
+            Some(_) => Remembered::Other,
+        })
+    }
+
+    /// A job.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        let connection = self.lock();
+        let mut statement = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM jobs WHERE id = ?"))?;
+        Ok(statement.query_row([id.0], read).optional()?)
+    }
+
+    /// Jobs, the newest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn jobs(&self, wanted: &JobQuery) -> Result<Vec<Job>, StoreError> {
+        let connection = self.lock();
+        let mut statement = connection.prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM jobs WHERE (?1 IS NULL OR state = ?1) AND id < ?2 ORDER BY id DESC LIMIT ?3"
+        ))?;
+        let limit = i64::try_from(wanted.limit).unwrap_or(i64::MAX);
+        let before = wanted.before.unwrap_or(i64::MAX);
+        let rows = statement.query_map(params![wanted.state, before, limit], read)?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Jobs that have not ended, the oldest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn unfinished_jobs(&self) -> Result<Vec<Job>, StoreError> {
+        let connection = self.lock();
+        let states = "state IN ('planned', 'arming', 'running', 'draining')";
+        let mut statement =
+            connection.prepare_cached(&format!("SELECT {COLUMNS} FROM jobs WHERE {states} ORDER BY id"))?;
+        let rows = statement.query_map([], read)?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// How many jobs have not ended.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn unfinished_count(&self) -> Result<usize, StoreError> {
+        let connection = self.lock();
+        let sql = "SELECT count(*) FROM jobs WHERE state IN ('planned', 'arming', 'running', 'draining')";
+        let count: i64 = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+
+    /// Sets how far a job has come; a job that has ended stays so. Returns whether it changed.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn set_state(&self, id: JobId, state: &State, reason: Option<&str>) -> Result<bool, StoreError> {
+        let ended = matches!(state, State::Ended(_)).then(now_ns);
+        let reason = reason.or(state.reason());
+        let changed = self.write(|t| {
+            t.execute(
+                "UPDATE jobs SET state = ?2, reason = ?3, ended_ns = ?4 WHERE id = ?1 AND state <> 'ended'",
+                params![id.0, state.word(), reason, ended],
+            )
+        })?;
+        Ok(changed > 0)
+    }
+}

@@ -1,0 +1,348 @@
+//! Rows of jobs: the columns of their results, the newest rows, which files hold the others, and how far the lanes that
+//! bring them have come.
+
+use rusqlite::{OptionalExtension, Row, params};
+
+use super::{Store, StoreError, now_ns};
+use crate::columns::ColumnHead;
+use crate::job::JobId;
+
+/// A result of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptResult {
+    /// Its place among the job's results.
+    pub place: usize,
+    /// The processor that makes it; `None`: tuples.
+    pub processor: Option<String>,
+    /// What its files are called.
+    pub table: String,
+    /// Its columns.
+    pub columns: Vec<ColumnHead>,
+    /// How many of them, behind those of the window, say which group a row is of.
+    pub keys: usize,
+    /// The number of the row that comes next; rows are counted from 0.
+    pub next_row: i64,
+    /// Rows that retention has taken away.
+    pub rows_dropped: i64,
+}
+
+/// Rows that are to be kept.
+#[derive(Clone, Debug)]
+pub struct NewTail {
+    /// How many.
+    pub rows: i64,
+    /// The least of their times.
+    pub first_ns: i64,
+    /// The greatest.
+    pub last_ns: i64,
+    /// Event time had come here.
+    pub watermark_ns: i64,
+    /// The rows.
+    pub batch: Vec<u8>,
+}
+
+/// Rows that are kept and in no file yet.
+#[derive(Clone, Debug)]
+pub struct Tail {
+    /// The first one's number.
+    pub first_row: i64,
+    /// The rows.
+    pub of: NewTail,
+    /// When they came.
+    pub kept_ns: i64,
+}
+
+/// Rows in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Of which job.
+    pub job: JobId,
+    /// Of which of its results.
+    pub place: usize,
+    /// The first row's number.
+    pub first_row: i64,
+    /// How many.
+    pub rows: i64,
+    /// The least of their times.
+    pub first_ns: i64,
+    /// The greatest.
+    pub last_ns: i64,
+    /// When the last of them came.
+    pub kept_ns: i64,
+    /// Bytes on disk.
+    pub bytes: i64,
+}
+
+/// What retention has taken away since the store was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// Rows.
+    pub rows: i64,
+}
+
+fn place(n: i64) -> usize {
+    usize::try_from(n).unwrap_or(0)
+}
+
+fn read_segment(row: &Row<'_>) -> rusqlite::Result<Segment> {
+    Ok(Segment {
+        job: JobId(row.get(0)?),
+        place: place(row.get(1)?),
+        first_row: row.get(2)?,
+        rows: row.get(3)?,
+        first_ns: row.get(4)?,
+        last_ns: row.get(5)?,
+        kept_ns: row.get(6)?,
+        bytes: row.get(7)?,
+    })
+}
+
+const SEGMENT: &str = "job, place, first_row, rows, first_ns, last_ns, kept_ns, bytes";
+
+impl Store {
+    /// Notes the columns of a job's results, where they are not known yet.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn add_results(&self, job: JobId, results: &[KeptResult]) -> Result<(), StoreError> {
+        self.write(|t| {
+            for KeptResult { place, processor, table, columns, keys, .. } in results {
+                let columns = serde_json::to_string(columns).unwrap_or_default();
+                t.execute(
+                    "INSERT INTO results (job, place, processor, table_name, columns, keys)
+                     VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                    params![job.0, *place as i64, processor, table, columns, *keys as i64],
+                )?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The results of a job.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn results(&self, job: JobId) -> Result<Vec<KeptResult>, StoreError> {
+        let connection = self.lock();
+        let mut statement = connection.prepare_cached(
+            "SELECT place, processor, table_name, columns, keys, next_row, rows_dropped FROM results
+             WHERE job = ? ORDER BY place",
+        )?;
+        let rows = statement.query_map([job.0], |row| {
+            Ok(KeptResult {
+                place: place(row.get(0)?),
+                processor: row.get(1)?,
+                table: row.get(2)?,
+                columns: serde_json::from_str(&row.get::<_, String>(3)?).unwrap_or_default(),
+                keys: place(row.get(4)?),
+                next_row: row.get(5)?,
+                rows_dropped: row.get(6)?,
+            })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Keeps rows, and with them how far the lanes have come that brought them; all of it or nothing. Returns the number
+    /// of the first row.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn keep(
+        &self,
+        (job, place): (JobId, usize),
+        new: &NewTail,
+        marks: &[(String, u64)],
+    ) -> Result<i64, StoreError> {
+        let place = place as i64;
+        self.write(|t| {
+            let first: i64 = t.query_row(
+                "UPDATE results SET next_row = next_row + ?3 WHERE job = ?1 AND place = ?2
+                 RETURNING next_row - ?3",
+                params![job.0, place, new.rows],
+                |row| row.get(0),
+            )?;
+            if new.rows > 0 {
+                t.execute(
+                    "INSERT INTO tail (job, place, first_row, rows, first_ns, last_ns, watermark_ns, kept_ns, batch)
+                     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    params![
+                        job.0,
+                        place,
+                        first,
+                        new.rows,
+                        new.first_ns,
+                        new.last_ns,
+                        new.watermark_ns,
+                        now_ns(),
+                        new.batch
+                    ],
+                )?;
+            }
+            for (lane, seq) in marks {
+                t.execute(
+                    "INSERT INTO marks (job, lane, seq) VALUES (?, ?, ?)
+                     ON CONFLICT (job, lane) DO UPDATE SET seq = max(seq, excluded.seq)",
+                    params![job.0, lane, i64::try_from(*seq).unwrap_or(i64::MAX)],
+                )?;
+            }
+            Ok(first)
+        })
+    }
+
+    /// How far the lanes of a job have come.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn marks(&self, job: JobId) -> Result<Vec<(String, u64)>, StoreError> {
+        let connection = self.lock();
+        let mut statement =
+            connection.prepare_cached("SELECT lane, seq FROM marks WHERE job = ? ORDER BY lane")?;
+        let rows = statement.query_map([job.0], |row| {
+            Ok((row.get(0)?, u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0)))
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Rows in no file yet of which some have number `from` or higher, at most `limit` batches.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn tail(&self, (job, place): (JobId, usize), from: i64, limit: usize) -> Result<Vec<Tail>, StoreError> {
+        let connection = self.lock();
+        let mut statement = connection.prepare_cached(
+            "SELECT first_row, rows, first_ns, last_ns, watermark_ns, kept_ns, batch FROM tail
+             WHERE job = ? AND place = ? AND first_row + rows > ? ORDER BY first_row LIMIT ?",
+        )?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = statement.query_map(params![job.0, place as i64, from, limit], |row| {
+            let of = NewTail {
+                rows: row.get(1)?,
+                first_ns: row.get(2)?,
+                last_ns: row.get(3)?,
+                watermark_ns: row.get(4)?,
+                batch: row.get(6)?,
+            };
+            Ok(Tail { first_row: row.get(0)?, of, kept_ns: row.get(5)? })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// How many rows and bytes are in no file yet, and since when the oldest.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn tail_size(&self, (job, place): (JobId, usize)) -> Result<(i64, i64, Option<i64>), StoreError> {
+        let connection = self.lock();
+        let sql = "SELECT coalesce(sum(rows), 0), coalesce(sum(length(batch)), 0), min(kept_ns) FROM tail
+                   WHERE job = ? AND place = ?";
+        let mut statement = connection.prepare_cached(sql)?;
+        let size = statement.query_row(params![job.0, place as i64], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?;
+        Ok(size)
+    }
+
+    /// Results with rows in no file yet that came before `kept_ns`.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn old_tails(&self, kept_ns: i64) -> Result<Vec<(JobId, usize)>, StoreError> {
+        let connection = self.lock();
+        let mut statement =
+            connection.prepare_cached("SELECT DISTINCT job, place FROM tail WHERE kept_ns < ?")?;
+        let rows = statement.query_map([kept_ns], |row| Ok((JobId(row.get(0)?), place(row.get(1)?))))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// The file of `segment` is complete: its rows are in the store no more.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn add_segment(&self, s: &Segment) -> Result<(), StoreError> {
+        self.write(|t| {
+            t.execute(
+                &format!("INSERT INTO segments ({SEGMENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"),
+                params![
+                    s.job.0,
+                    s.place as i64,
+                    s.first_row,
+                    s.rows,
+                    s.first_ns,
+                    s.last_ns,
+                    s.kept_ns,
+                    s.bytes
+                ],
+            )?;
+            t.execute(
+                "DELETE FROM tail WHERE job = ? AND place = ? AND first_row >= ? AND first_row < ?",
+                params![s.job.0, s.place as i64, s.first_row, s.first_row + s.rows],
+            )
+            .map(drop)
+        })
+    }
+
+    /// The first file with rows numbered `from` or higher.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn segment(&self, (job, place): (JobId, usize), from: i64) -> Result<Option<Segment>, StoreError> {
+        let connection = self.lock();
+        let mut statement = connection.prepare_cached(&format!(
+            "SELECT {SEGMENT} FROM segments WHERE job = ? AND place = ? AND first_row + rows > ?
+             ORDER BY first_row LIMIT 1"
+        ))?;
+        Ok(statement.query_row(params![job.0, place as i64, from], read_segment).optional()?)
+    }
+
+    /// Whether there is such a file.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn has_segment(&self, job: JobId, place: usize, first_row: i64) -> Result<bool, StoreError> {
+        let found = self.segment((job, place), first_row)?;
+        Ok(found.is_some_and(|segment| segment.first_row == first_row))
+    }
+
+    /// The oldest file of all, and the bytes of all of them.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn oldest_segment(&self) -> Result<(Option<Segment>, i64), StoreError> {
+        let connection = self.lock();
+        let oldest = format!("SELECT {SEGMENT} FROM segments ORDER BY kept_ns, job, place, first_row LIMIT 1");
+        let oldest = connection.prepare_cached(&oldest)?.query_row([], read_segment).optional()?;
+        let bytes = connection
+            .prepare_cached("SELECT coalesce(sum(bytes), 0) FROM segments")?
+            .query_row([], |row| row.get(0))?;
+        Ok((oldest, bytes))
+    }
+
+    /// Forgets a file, whose rows are counted as dropped.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn drop_segment(&self, s: &Segment) -> Result<(), StoreError> {
+        self.write(|t| {
+            t.execute(
+                "DELETE FROM segments WHERE job = ? AND place = ? AND first_row = ?",
+                params![s.job.0, s.place as i64, s.first_row],
+            )?;
+            t.execute(
+                "UPDATE results SET rows_dropped = rows_dropped + ?3 WHERE job = ?1 AND place = ?2",
+                params![s.job.0, s.place as i64, s.rows],
+            )
+            .map(drop)
+        })
+    }
+
+    /// What retention has taken away.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn dropped(&self) -> Result<Dropped, StoreError> {
+        let connection = self.lock();
+        let sql = "SELECT coalesce(sum(rows_dropped), 0) FROM results";
+        let rows = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+        Ok(Dropped { rows })
+    }
+}

@@ -1,0 +1,84 @@
+//! Any bytes to both ends of a session, and any files to the spool. The first byte says to whom: an error is an answer, a
+//! panic is not, and what is held stays within what the two ends may be made to hold.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use link::{
+    AgentSession, Desired, Frame, Hello, Now, ServerEvent, ServerLimits, ServerSession, Spool, SpoolLimits, Store,
+    StoreFailed,
+};
+
+/// One segment and a ledger, of any bytes.
+struct AnyStore(Vec<u8>, Vec<u8>);
+
+impl Store for AnyStore {
+    fn append(&mut self, _: u32, _: &[u8]) -> Result<(), StoreFailed> {
+        Err(StoreFailed)
+    }
+    fn sync(&mut self, _: u32) -> Result<(), StoreFailed> {
+        Err(StoreFailed)
+    }
+    fn read(&mut self, _: u32, offset: u64, length: u64) -> Result<Vec<u8>, StoreFailed> {
+        Ok(self.0.iter().skip(offset as usize).take(length.min(1 << 20) as usize).copied().collect())
+    }
+    fn remove(&mut self, _: u32) {}
+    fn list(&mut self) -> Vec<u32> {
+        vec![0]
+    }
+    fn write_ledger(&mut self, _: &[u8]) -> Result<(), StoreFailed> {
+        Ok(())
+    }
+    fn read_ledger(&mut self) -> Vec<u8> {
+        self.1.clone()
+    }
+}
+
+fn spool(segment: &[u8], ledger: &[u8]) -> Spool {
+    Spool::open(Box::new(AnyStore(segment.into(), ledger.into())), SpoolLimits::default(), 2)
+}
+
+/// To a server that has taken the agent in.
+fn to_server(bytes: &[u8]) {
+    let mut server = ServerSession::new(ServerLimits { window_bytes: 1 << 16, ..ServerLimits::default() }, Now::default());
+    let hello = Hello { version_min: 1, version_max: 1, ..Hello::default() };
+    let greeting = Frame::from(hello).encode().concat();
+    server.handle_bytes(Now::default(), &greeting).expect("hello is well formed");
+    server.welcome(1, Desired::default(), vec![]);
+    for piece in bytes.chunks(999) {
+        if server.handle_bytes(Now::default(), piece).is_err() {
+            return;
+        }
+        while let Some(event) = server.poll_event() {
+            if let ServerEvent::Record(record) = event {
+                server.committed(record.lane(), record.seq());
+            }
+        }
+        while server.poll_transmit().is_some() {}
+    }
+}
+
+fn to_agent(bytes: &[u8]) {
+    let mut spool = spool(&[], &[]);
+    let mut agent = AgentSession::new(Hello::default(), 1, Now::default());
+    for piece in bytes.chunks(999) {
+        if agent.handle_bytes(Now::default(), piece, &mut spool).is_err() {
+            return;
+        }
+        while agent.poll_event().is_some() {}
+        while agent.poll_transmit(&mut spool).is_some() {}
+    }
+}
+
+fuzz_target!(|input: &[u8]| match input {
+    [0, rest @ ..] => to_server(rest),
+    [1, rest @ ..] => to_agent(rest),
+    [2, at, rest @ ..] => {
+        let (ledger, segment) = rest.split_at(usize::from(*at).min(rest.len()));
+        let mut spool = spool(segment, ledger);
+        spool.flush();
+        let _ = spool.lanes();
+    }
+    bytes => {
+        let _ = ServerSession::new(ServerLimits::default(), Now::default()).handle_bytes(Now::default(), bytes);
+    }
+});
