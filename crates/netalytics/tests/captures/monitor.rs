@@ -110,12 +110,12 @@ fn check(text: &str, capture: &Path) {
         let summary: serde_json::Value = serde_json::from_str(summary).expect("JSON");
         assert_eq!((&summary["complete"], &summary["packets"]["adds_up"]), (&true.into(), &true.into()));
         let packets = summary["packets"]["received"].as_u64().expect("a number");
-        let accounts = frames.iter().filter_map(|frame| match frame {
+        let mut accounts = frames.iter().filter_map(|frame| match frame {
             Frame::Account(counts) => counts.iter().find(|(name, _)| name == "packets").map(|(_, n)| *n),
             _ => None,
         });
         // Workers count what was dealt to them.
-        assert!(accounts.last().is_some_and(|n| 0 < n && n <= packets), "{text}: {packets} packets");
+        assert!(accounts.next_back().is_some_and(|n| 0 < n && n <= packets), "{text}: {packets} packets");
         let got = collected(&plan, &[frames]);
         assert_eq!(by_result(&got), by_result(&expected), "{text} with {workers} workers");
     }
