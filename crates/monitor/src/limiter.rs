@@ -12,6 +12,8 @@ use wire::Timestamp;
 pub struct Limiter {
     limit: Limit,
     span: Span,
+    /// There is neither.
+    is_open: bool,
     shared: Arc<Shared>,
 }
 
@@ -33,7 +35,8 @@ impl Limiter {
     /// The whole of a monitor's limit is left.
     #[must_use]
     pub fn of(spec: &MonitorSpec) -> Limiter {
-        Limiter { span: spec.span, ..Limiter::new(spec.limit) }
+        let limiter = Limiter::new(spec.limit);
+        Limiter { span: spec.span, is_open: limiter.is_open && spec.span == Span::default(), ..limiter }
     }
 
     /// The whole of `limit` is left.
@@ -42,6 +45,7 @@ impl Limiter {
         Limiter {
             limit,
             span: Span::default(),
+            is_open: limit == Limit::default(),
             shared: Arc::new(Shared { admitted: AtomicU64::new(0), first_ts: AtomicI64::new(i64::MAX) }),
         }
     }
@@ -55,7 +59,7 @@ impl Limiter {
     #[inline]
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.limit == Limit::default() && self.span == Span::default()
+        self.is_open
     }
 
     /// Whether packets are counted.
@@ -68,14 +72,14 @@ impl Limiter {
     #[inline]
     #[must_use]
     pub fn is_early(&self, ts: Timestamp) -> bool {
-        self.span.start_ns.is_some_and(|start| ts.0 < start)
+        !self.is_open && self.span.start_ns.is_some_and(|start| ts.0 < start)
     }
 
     /// Whether a packet of this time comes too late.
     #[inline]
     #[must_use]
     pub fn is_over(&self, ts: Timestamp) -> bool {
-        !self.is_open() && (self.has_ended(ts) || self.time_is_up(ts) || self.is_used_up())
+        !self.is_open && (self.has_ended(ts) || self.time_is_up(ts) || self.is_used_up())
     }
 
     fn has_ended(&self, ts: Timestamp) -> bool {
