@@ -18,7 +18,7 @@ pub use dataflow::{
 pub use expr::{
     Arithmetic, COMPUTED, Case, Column, Compare, Computed, Expr, Literal, Predicate, Regex, TextFunction,
 };
-pub use monitor_spec::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample};
+pub use monitor_spec::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample, Span};
 
 /// The answer to a query.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod closing;
 pub mod memory;
 mod redacted;
 mod relay;

@@ -231,12 +231,16 @@ impl Summary {
 
     /// Everything, with a line end.
     pub fn json(&self) -> String {
+        format!("{:#}\n", self.value())
+    }
+
+    pub(crate) fn value(&self) -> Value {
         let a = &self.accounting;
         let mut flows = object(&flow_counts(&a.flows));
         flows.insert("networks_overflowed".into(), a.networks_overflowed.into());
         flows.insert("closed".into(), object(&closed(&a.flows)).into());
         let error = |e: &InputError| json!({"path": e.path, "offset": e.offset, "message": e.text, "after_packets": e.after_packets});
-        let value = json!({
+        json!({
             "query": self.query,
             "version": env!("CARGO_PKG_VERSION"),
             "format": SUMMARY_FORMAT,
@@ -294,8 +298,7 @@ impl Summary {
             "epochs_cut": self.epochs_cut,
             "memory": self.memory.map(|memory| memory.json()),
             "elapsed_ns": u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX),
-        });
-        format!("{value:#}\n")
+        })
     }
 
     fn traffic(&self) -> String {
@@ -340,7 +343,8 @@ fn change(change: &Change) -> Value {
 }
 
 fn filtered(a: &Accounting) -> Counts {
-    vec![("address", a.filtered.address), ("direction", a.filtered.direction)]
+    let monitor::accounting::Filtered { address, direction, early } = a.filtered;
+    vec![("address", address), ("direction", direction), ("early", early)]
 }
 
 fn fragment_counts(a: &Accounting) -> Counts {
@@ -604,6 +608,44 @@ rows              6
 done in 50.0 ms: 2000 packets/s, 2.0 MB/s
 "
         );
+    }
+
+    #[test]
+    fn an_account_has_the_counts_by_name() {
+        let plan =
+            plan::Plan { query: String::new(), monitor: Default::default(), dataflow: Default::default() };
+        let order = plan::message::JobOrder {
+            job: 7,
+            generation: 2,
+            attempt: 1,
+            plan,
+            redaction: None,
+            packets: plan::message::Packets::Demo,
+            packets_max: None,
+            memory_max: 0,
+            cpu_millis: 0,
+            workers: 0,
+        };
+        let closing = summary().closing(&order, false);
+        let count = |name| closing.count(name);
+        assert_eq!((closing.job, closing.generation, closing.attempt), (7, 2, 1));
+        assert_eq!(closing.end, plan::message::End::Input);
+        for (name, n) in [
+            ("packets.received", 100),
+            ("packets.filtered.address", 6),
+            ("packets.filtered.early", 0),
+            ("packets.undecodable.not_ip", 4),
+            ("source.lost_before_us", 12),
+            ("flows.opened", 3),
+            ("parsers.resyncs", 2),
+            ("stream.tuples_late", 1),
+            ("rows", 6),
+        ] {
+            assert_eq!(count(name), Some(n), "{name}");
+        }
+        assert_eq!((count("format"), count("first_ts"), count("replayed")), (None, None, None));
+        assert_eq!((closing.seen, closing.errors.len()), (Some((1_000_000_000, 2_500_000_000)), 1));
+        assert_eq!(plan::message::Closing::decode(&closing.encode()), Ok(closing));
     }
 
     #[test]
