@@ -4,6 +4,9 @@
 //! flow in one of them) and one engine collects: [`Engine::detach`] there, [`Engine::attach`] and [`Engine::advance`]
 //! here. The rows are those that one engine gives.
 //!
+//! A worker may attach, too, and detach what it got at the least watermark of those it got it from: the threads of a process
+//! make one partial result of it, which [`Partial::encode`] prepares for the way to another machine.
+//!
 //! The engine reads no clock: [`Engine::advance`] says how far event time has come. It knows nothing of packets,
 //! formats or other engines.
 
@@ -97,7 +100,8 @@ impl Engine {
         Engine::build(dataflow, config, false)
     }
 
-    /// An engine for one share of the flows: it emits raw tuples, but results only by [`Engine::detach`].
+    /// An engine for one share of the flows: it emits raw tuples, but results only by [`Engine::detach`]. It may be told of
+    /// parts of that share by [`Engine::attach`].
     ///
     /// # Panics
     /// As [`Engine::new`].
@@ -211,7 +215,8 @@ impl Engine {
         losses.add(stretch);
     }
 
-    /// Emits the oldest windows before their time where attached ones take more room than there is.
+    /// Emits the oldest windows before their time where attached ones take more room than there is; a worker sets them aside
+    /// for [`Engine::detach`].
     pub fn make_room(&mut self, out: &mut dyn TakeOutput) {
         let (counters, watermark_ns) = (&mut self.rest.counters, self.rest.watermark_ns);
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
@@ -258,6 +263,18 @@ impl Engine {
         (waiting > bytes).then(|| Partial::of(self.rest.pipelines.iter_mut().map(Work::give).collect()))
     }
 
+    /// What a worker has of windows that are still open leaves as a delta, so that what is lost with the worker is what came
+    /// since; `None`: nothing. Whoever attaches them may get any number of a window. Where groups found no room, what there
+    /// is of the window stays until it is over: its errors would add up.
+    ///
+    /// # Panics
+    /// When the engine was not made by [`Engine::worker`]: a bug of the caller.
+    pub fn detach_open(&mut self) -> Option<Partial> {
+        assert!(self.rest.is_worker, "only a worker detaches");
+        let shares = self.rest.pipelines.iter_mut().map(Work::detach_open).collect();
+        Some(Partial::of(shares)).filter(|partial| !partial.is_empty())
+    }
+
     /// Nothing comes to this worker any more: all that it has leaves, and its counters go along. Tuples that wait in
     /// a join have no partner and go.
     ///
@@ -290,7 +307,8 @@ impl Engine {
         }
     }
 
-    /// Takes over what a worker of the same dataflow and configuration detached, in any order of workers.
+    /// Takes over what a worker of the same dataflow and configuration detached, in any order of workers. A worker that does
+    /// so hands it on: [`Engine::make_room`] sets aside what is too much.
     pub fn attach(&mut self, partial: Partial) {
         let counters = &mut self.rest.counters;
         counters.add(&partial.counters);

@@ -244,6 +244,16 @@ impl Running {
         self.give()
     }
 
+    /// What there is of panes that are open, but for those that overflowed: each part of such a pane has its own error, and
+    /// those of many would add up.
+    pub fn detach_open(&mut self) -> Share {
+        let (stay, leave): (BTreeMap<i64, Pane>, BTreeMap<i64, Pane>) =
+            std::mem::take(&mut self.panes).into_iter().partition(|(_, pane)| pane.is_overflowed());
+        self.panes = stay;
+        leave.into_iter().for_each(|(at, pane)| self.put_aside(at, pane));
+        self.give()
+    }
+
     /// All panes.
     pub fn detach_all(&mut self) -> Share {
         for (at, pane) in std::mem::take(&mut self.panes) {

@@ -202,6 +202,14 @@ impl Work {
         }
     }
 
+    /// What a worker has of windows that are open, where that adds up without errors.
+    pub fn detach_open(&mut self) -> Share {
+        match self {
+            Work::Groups(running) => Share::Groups(running.detach_open()),
+            Work::Profile(profiling) => Share::Profile(profiling.detach_open()),
+        }
+    }
+
     /// All that a worker has.
     pub fn detach_all(&mut self) -> Share {
         match self {

@@ -262,6 +262,15 @@ impl Profiling {
         self.give()
     }
 
+    /// What there is of parts that are open, but for those whose lists overflowed: the errors of many would add up.
+    pub fn detach_open(&mut self) -> Share {
+        let (stay, leave): (BTreeMap<i64, Part>, BTreeMap<i64, Part>) =
+            std::mem::take(&mut self.parts).into_iter().partition(|(_, part)| part.is_overflowed());
+        self.parts = stay;
+        leave.into_iter().for_each(|(window, part)| self.put_aside(window, part));
+        self.give()
+    }
+
     /// All parts.
     pub fn detach_all(&mut self) -> Share {
         self.set_aside(i128::MAX);
@@ -328,11 +337,15 @@ impl Profiling {
     fn set_aside(&mut self, open: i128) {
         while let Some(entry) = self.parts.first_entry().filter(|e| i128::from(*e.key()) < open) {
             let (window, part) = entry.remove_entry();
-            self.bytes -= part.weighed;
-            self.over_bytes += part.bytes();
-            self.over.push((window, part));
+            self.put_aside(window, part);
         }
         self.next = self.next.max(open);
+    }
+
+    fn put_aside(&mut self, window: i64, part: Part) {
+        self.bytes -= part.weighed;
+        self.over_bytes += part.bytes();
+        self.over.push((window, part));
     }
 
     fn emit_before(&mut self, end: i128, out: &mut dyn FnMut(Batch)) {
