@@ -1,5 +1,9 @@
 //! Partial results on their way: with bounds that are reached, with samples of several rates, and bytes that nobody encoded.
 
+<<<<<<< HEAD
+=======
+mod secrets;
+>>>>>>> partial
 mod tree;
 
 use plan::{Aggregate, Pipeline, TopK, Total, Window};
@@ -108,6 +112,8 @@ fn pipelines() -> impl Strategy<Value = Pipeline> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
     /// Whatever overflows, is sampled, slides or is made coarser: the rows are those of parts that were attached as they are.
     #[test]
     fn sent_parts_are_attached_parts(
