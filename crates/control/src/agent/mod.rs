@@ -2,6 +2,8 @@
 //! it begins with none; what it had started and not seen healthy is in its notes.
 
 mod task;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
