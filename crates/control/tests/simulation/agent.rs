@@ -32,13 +32,13 @@ pub struct Host {
     pub skew_ns: i64,
     pub starts_at_ns: u64,
     pub process: Option<Process>,
-    /// Has a second, unsuspected connection now and then.
+    /// Its label.
     pub role: &'static str,
 }
 
 /// A life of the agent's process.
 pub struct Process {
-    boot: u64,
+    pub boot: u64,
     control: Agent,
     pub spool: Spool,
     session: Option<(u64, AgentSession)>,

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use random::Random;
 use world::{Options, World};
 
-const RUNS: u64 = 2500;
+const RUNS: u64 = 2000;
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().and_then(|value| value.parse().ok())
