@@ -70,7 +70,9 @@ fn results(remote: &Remote, path: &str, format: Format) -> anyhow::Result<Ended>
         Format::Jsonl => ("jsonl", false),
         Format::Csv => ("csv", true),
         Format::Parquet => {
-            return Err(wrong_flags("jobs results prints table, jsonl or csv; the API has Parquet, page by page"));
+            return Err(wrong_flags(
+                "jobs results prints table, jsonl or csv; the API has Parquet, page by page",
+            ));
         }
     };
     let mut after = String::new();
@@ -94,8 +96,12 @@ fn results(remote: &Remote, path: &str, format: Format) -> anyhow::Result<Ended>
 }
 
 fn rows_text(page: &Value, with_names: bool) -> String {
-    let names: Vec<&str> =
-        page["columns"].as_array().into_iter().flatten().filter_map(|column| column["name"].as_str()).collect();
+    let names: Vec<&str> = page["columns"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|column| column["name"].as_str())
+        .collect();
     let cells = |row: &Value| row.as_array().into_iter().flatten().map(text).collect();
     let rows: Vec<Vec<String>> = page["rows"].as_array().into_iter().flatten().map(cells).collect();
     table(if with_names { &names } else { &[] }, &rows)
@@ -131,7 +137,8 @@ fn table(names: &[&str], rows: &[Vec<String>]) -> String {
         .into_iter()
         .chain(rows.iter().map(|row| row.iter().map(|cell| escape(cell)).collect()))
         .collect();
-    let width = |at: usize| lines.iter().filter_map(|l| l.get(at)).map(|c| c.chars().count()).max().unwrap_or(0);
+    let width =
+        |at: usize| lines.iter().filter_map(|l| l.get(at)).map(|c| c.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..lines.first().map_or(0, Vec::len)).map(width).collect();
     let mut out = String::new();
     for line in &lines {

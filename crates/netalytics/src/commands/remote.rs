@@ -68,7 +68,8 @@ impl Remote {
         let request = request.body(bytes).map_err(|_| wrong_flags("--server or the token cannot be sent"))?;
         let failed = || format!("cannot ask {}", self.base);
         let mut response = self.agent.run(request).with_context(failed)?;
-        let next = response.headers().get("netalytics-next").and_then(|next| next.to_str().ok()).map(str::to_owned);
+        let next =
+            response.headers().get("netalytics-next").and_then(|next| next.to_str().ok()).map(str::to_owned);
         let status = response.status();
         let limited = response.body_mut().with_config().limit(ANSWER_BYTES_MAX);
         let body = limited.read_to_vec().with_context(failed)?;
@@ -103,7 +104,9 @@ fn token(flags: &ServerFlags) -> anyhow::Result<String> {
         }
         (None, Ok(token)) => token,
         (None, Err(_)) => {
-            return Err(wrong_flags("a token is wanted: --token-file FILE, or NETALYTICS_TOKEN in the environment"));
+            return Err(wrong_flags(
+                "a token is wanted: --token-file FILE, or NETALYTICS_TOKEN in the environment",
+            ));
         }
     };
     Ok(text.trim().to_owned())

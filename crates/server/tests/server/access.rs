@@ -43,7 +43,8 @@ fn roles_allow_what_they_say() {
     const ADMIN: u8 = 3;
     let server = Server::start(TestFleet::new(Way::Note));
     let job = server.job("PARSE http PROCESS (rate)");
-    let secrets: Vec<_> = ["view", "run", "raw", "admin"].map(|role| token(&server, &format!("a-{role}"), role, &[])).into();
+    let secrets: Vec<_> =
+        ["view", "run", "raw", "admin"].map(|role| token(&server, &format!("a-{role}"), role, &[])).into();
     let rate = json!({ "query": "PARSE http PROCESS (rate)" });
     let tuples = json!({ "query": "PARSE http" });
     let unfolded = json!({ "query": "PARSE http PROCESS (rate)", "redact": false });
@@ -69,7 +70,11 @@ fn roles_allow_what_they_say() {
             assert_eq!(status, expected, "{method} {path} with role {role}");
         }
         assert_eq!(server.ask_with(method, path, &[], body).status, 401, "{method} {path} without a token");
-        assert_eq!(server.ask_as("nl_wrong", method, path, body).status, 401, "{method} {path} with a wrong one");
+        assert_eq!(
+            server.ask_as("nl_wrong", method, path, body).status,
+            401,
+            "{method} {path} with a wrong one"
+        );
     }
 }
 
@@ -175,7 +180,10 @@ fn what_was_done_is_noted() {
         .iter()
         .map(|e| (e["who"].as_str().expect("who"), e["act"].as_str().expect("act"), e["outcome"] == "done"))
         .collect();
-    assert_eq!(entries, [("ops", "job.start", true), ("ops", "job.start", false), ("admin", "token.create", true)]);
+    assert_eq!(
+        entries,
+        [("ops", "job.start", true), ("ops", "job.start", false), ("admin", "token.create", true)]
+    );
     assert!(!log.to_string().contains(&secret));
 }
 
@@ -213,7 +221,9 @@ fn the_page_has_no_script_and_shows_text_as_text() {
     let policy = page.header("content-security-policy").expect("a policy");
     assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
     let text = page.text();
-    assert!(text.contains("&lt;script&gt;x&lt;/script&gt;") && !text.contains("<script") && !text.contains("<b>"));
+    assert!(
+        text.contains("&lt;script&gt;x&lt;/script&gt;") && !text.contains("<script") && !text.contains("<b>")
+    );
     assert!(!text.contains('\u{202e}'));
 }
 
@@ -223,7 +233,11 @@ fn who_asks_too_fast_or_guesses_has_to_wait() {
     let server = Server::with(TestFleet::new(Way::Note), limits);
     let answers: Vec<_> = (0..60).map(|_| server.get("/api/v1/jobs").status).collect();
     assert!(answers.contains(&200) && answers.contains(&429), "{answers:?}");
-    let guesses: Vec<_> = (0..40).map(|_| server.ask_as("nl_guess", "GET", "/api/v1/jobs", None).status).collect();
+    let guesses: Vec<_> =
+        (0..40).map(|_| server.ask_as("nl_guess", "GET", "/api/v1/jobs", None).status).collect();
     assert!(guesses[0] == 401 && guesses.contains(&429), "{guesses:?}");
-    assert_eq!(server.ask_with("GET", "/api/v1/health", &[], None).of(200).json()["status"], Value::from("ok"));
+    assert_eq!(
+        server.ask_with("GET", "/api/v1/health", &[], None).of(200).json()["status"],
+        Value::from("ok")
+    );
 }

@@ -84,7 +84,8 @@ fn pages_and_times_cut_the_rows_without_losing_any() {
     }
     assert_eq!(paged, rows);
     // A slow and obvious cut in time.
-    let names: Vec<_> = all["columns"].as_array().expect("columns").iter().map(|c| c["name"].clone()).collect();
+    let names: Vec<_> =
+        all["columns"].as_array().expect("columns").iter().map(|c| c["name"].clone()).collect();
     let at = names.iter().position(|name| name == "ts_end").expect("ts_end");
     let time = |row: &Value| row[at].as_str().expect("a time").parse::<i64>().expect("nanoseconds");
     let (since, until) = (time(&rows[rows.len() / 4]), time(&rows[rows.len() / 2]));
@@ -131,7 +132,8 @@ fn a_query_that_is_wrong_is_shown_where() {
     assert_eq!(answer["code"], "query");
     let place = &answer["place"];
     let text = asked["query"].as_str().expect("text");
-    let (start, end) = (place["start"].as_u64().expect("n") as usize, place["end"].as_u64().expect("n") as usize);
+    let (start, end) =
+        (place["start"].as_u64().expect("n") as usize, place["end"].as_u64().expect("n") as usize);
     assert_eq!(&text[start..end], "statu");
     let utf16: Vec<u16> = text.encode_utf16().collect();
     let of = |name: &str| place[name].as_u64().expect("n") as usize;
@@ -154,7 +156,8 @@ fn editors_are_helped() {
     assert_eq!((&found["word"]["start"], &found["word"]["end"]), (&json!(6), &json!(10)));
     assert!(found["completions"].as_array().expect("words").contains(&json!("http_get")));
     assert_eq!(check(json!({ "text": "PARSE http" }))["diagnostics"], json!([]));
-    let explained = server.ask("POST", "/api/v1/explain", Some(&json!({ "query": "PARSE http PROCESS (rate)" })));
+    let explained =
+        server.ask("POST", "/api/v1/explain", Some(&json!({ "query": "PARSE http PROCESS (rate)" })));
     let explained = explained.of(200).json();
     assert_eq!(explained["parsers"][0]["name"], "http");
     assert!(explained["text"].as_str().expect("text").contains("http"));
@@ -190,8 +193,9 @@ fn the_same_request_makes_one_job() {
     assert_eq!(server.fleet.orders.lock().expect("orders").len(), 2);
     // Many at once: still one.
     let made: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            (0..8).map(|_| scope.spawn(|| send("c", "PARSE http PROCESS (rate)").json()["id"].clone())).collect();
+        let threads: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| send("c", "PARSE http PROCESS (rate)").json()["id"].clone()))
+            .collect();
         threads.into_iter().map(|thread| thread.join().expect("an answer")).collect()
     });
     assert!(made.iter().all(|id| *id == made[0]), "{made:?}");
@@ -223,7 +227,11 @@ fn jobs_are_listed_and_stopped() {
     assert_eq!(server.fleet.stopped.lock().expect("stopped")[0].to_string(), jobs[1]);
     let list = |path: &str| {
         let listed = server.get(path).of(200).json();
-        let ids = listed["jobs"].as_array().expect("jobs").iter().map(|job| job["id"].as_str().expect("id").to_owned());
+        let ids = listed["jobs"]
+            .as_array()
+            .expect("jobs")
+            .iter()
+            .map(|job| job["id"].as_str().expect("id").to_owned());
         (ids.collect::<Vec<_>>(), listed["next"].clone())
     };
     let newest_first: Vec<_> = jobs.iter().rev().cloned().collect();

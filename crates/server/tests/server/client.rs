@@ -118,7 +118,13 @@ impl Server {
     }
 
     /// Asks with these headers and no others.
-    pub fn ask_with(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Option<&Value>) -> Answer {
+    pub fn ask_with(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Answer {
         let body = body.map(ToString::to_string);
         let kind = body.as_ref().map(|_| ("content-type", "application/json"));
         let headers: Vec<_> = headers.iter().copied().chain(kind).collect();
@@ -171,7 +177,9 @@ impl Server {
 
     /// Ends the server as a signal does.
     pub fn end(&mut self) {
-        let (Some(runtime), Some(end), Some(ended)) = (self.runtime.take(), self.end.take(), self.ended.take()) else {
+        let (Some(runtime), Some(end), Some(ended)) =
+            (self.runtime.take(), self.end.take(), self.ended.take())
+        else {
             return;
         };
         let _ = end.send(());

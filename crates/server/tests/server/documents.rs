@@ -60,8 +60,9 @@ fn every_example_is_answered_so() {
             .output()
             .expect("a shell");
         let printed = String::from_utf8_lossy(&ran.stdout);
-        let found: Value = serde_json::from_str(&printed)
-            .unwrap_or_else(|error| panic!("{command}: {error}: {printed} {}", String::from_utf8_lossy(&ran.stderr)));
+        let found: Value = serde_json::from_str(&printed).unwrap_or_else(|error| {
+            panic!("{command}: {error}: {printed} {}", String::from_utf8_lossy(&ran.stderr))
+        });
         assert!(is_as(&expected, &found), "{command}\nis to print\n{expected}\nand prints\n{found}");
         if command.contains("/api/v1/jobs\" -H") && found["id"].is_string() {
             server.ended(found["id"].as_str().expect("an id"));

@@ -9,9 +9,7 @@ use capture::live::Stop;
 use monitor::Input;
 use monitor::job::Config;
 use runner::Run;
-use server::{
-    Agent, Coverage, Delivery, Fleet, Hub, JobId, Order, Refused, ResultTable, State, WindowState,
-};
+use server::{Agent, Coverage, Delivery, Fleet, Hub, JobId, Order, Refused, ResultTable, State, WindowState};
 use sinks::Sink;
 use tuple::Batch;
 

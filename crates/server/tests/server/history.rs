@@ -245,5 +245,8 @@ fn a_damaged_file_costs_its_rows_and_no_others() {
     std::fs::write(&first, "no Parquet file").expect("written");
     let left = counts(&server, job);
     assert!(!left.is_empty() && left == all[all.len() - left.len()..]);
-    assert_eq!(server.get("/api/v1/counters").of(200).json()["segments_damaged"].as_u64().map(|n| n > 0), Some(true));
+    assert_eq!(
+        server.get("/api/v1/counters").of(200).json()["segments_damaged"].as_u64().map(|n| n > 0),
+        Some(true)
+    );
 }

@@ -35,7 +35,8 @@ fn jobs_go_on_after_a_restart_and_what_ended_stays() {
     server.fleet.hub().turn(id(1), State::Running, None).expect("noted");
     server.end();
     let server = Server::over(own.path(), TestFleet::new(Way::Note), Limits::default());
-    let orders: Vec<_> = server.fleet.orders.lock().expect("orders").iter().map(|o| o.id.to_string()).collect();
+    let orders: Vec<_> =
+        server.fleet.orders.lock().expect("orders").iter().map(|o| o.id.to_string()).collect();
     assert_eq!(orders, jobs[1..]);
     let first = server.get(&format!("/api/v1/jobs/{}", jobs[0])).of(200).json();
     assert_eq!((&first["state"], &first["reason"]), (&json!("ended"), &json!("done")));
@@ -71,7 +72,8 @@ fn a_later_store_is_refused() {
 #[test]
 fn a_file_that_is_no_store_is_told() {
     let own = tempfile::tempdir().expect("a folder");
-    std::fs::write(own.path().join("store.sqlite"), "not a database, but long enough to look like one").expect("written");
+    std::fs::write(own.path().join("store.sqlite"), "not a database, but long enough to look like one")
+        .expect("written");
     assert!(error(own.path()).contains("not a database"));
 }
 

@@ -97,7 +97,10 @@ fn a_client_sees_what_is_and_then_what_comes() {
     let account = stream.expect("account").data;
     assert_eq!((&account["watermark_ns"], &account["received"]), (&json!("5"), &json!(7)));
     server.fleet.hub().turn(job, State::Ended("done".into()), None).expect("told");
-    assert_eq!(stream.expect("job").data, json!({ "job": job.to_string(), "state": "ended", "reason": "done" }));
+    assert_eq!(
+        stream.expect("job").data,
+        json!({ "job": job.to_string(), "state": "ended", "reason": "done" })
+    );
 }
 
 #[test]
