@@ -20,6 +20,7 @@ mod loss_notice;
 mod output;
 mod overview;
 mod panics;
+mod period;
 mod progress;
 mod query_text;
 mod redaction;

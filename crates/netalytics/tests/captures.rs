@@ -17,6 +17,8 @@ mod expressions;
 mod nothing;
 #[path = "captures/overview.rs"]
 mod overview;
+#[path = "captures/periods.rs"]
+mod periods;
 
 fn captures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures")

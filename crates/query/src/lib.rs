@@ -20,6 +20,7 @@ mod iso_time;
 mod lexer;
 mod literal;
 mod nearest;
+pub mod period;
 mod render;
 #[cfg(test)]
 mod test_schemas;
@@ -34,6 +35,7 @@ pub use checked::Query;
 pub use complete::{Completions, complete};
 pub use error::{Diagnostic, Span};
 pub use hosts::{HostTable, Hosts};
+pub use period::{Baseline, Moment, Period};
 pub use render::render;
 
 /// Longest query that is read.

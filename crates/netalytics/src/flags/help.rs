@@ -27,7 +27,7 @@ Processors:      netalytics processors";
 pub const QUERY: &str = "\
 Answer a query from packets: of captures (-r), or live from a network interface (-i).
 
-    PARSE parsers [FROM clients] [TO servers] [WHERE condition] [LIMIT 90s | 5000p] [SAMPLE 0.1] [PROCESS (processor), …]
+    PARSE parsers [FROM clients] [TO servers] [WHERE condition] [SINCE 2h] [UNTIL time] [LIMIT 90s | 5000p] [SAMPLE 0.1] [PROCESS (processor), …]
 
 PARSE says what to read (see `netalytics parsers`), PROCESS what to make of it (see `netalytics processors`); without \
 PROCESS the tuples themselves are the result.
