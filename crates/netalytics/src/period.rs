@@ -88,6 +88,18 @@ fn extent_of_recordings(folders: &[PathBuf]) -> Option<(i64, i64)> {
     Some((first, heads().filter_map(|head| head.capture.last_ts).max().unwrap_or(first)))
 }
 
+/// The same with two ends: where it has none, those of what is read. The last packet is inside.
+pub fn closed(bounds: Bounds, read: &[PathBuf]) -> anyhow::Result<Bounds> {
+    if bounds.nanos().is_some() {
+        return Ok(bounds);
+    }
+    let (first, last) = extent(read)?.unwrap_or((0, 0));
+    Ok(Bounds {
+        since_ns: bounds.since_ns.or(Some(first)),
+        until_ns: bounds.until_ns.or(Some(last.saturating_add(1))),
+    })
+}
+
 fn end(read: &[PathBuf]) -> anyhow::Result<i64> {
     // What cannot be read at all the run will tell.
     Ok(extent(read)?.map_or(0, |(_, last)| last))

@@ -54,6 +54,13 @@ Examples:
   netalytics overview -i eth0 --for 30s
   netalytics overview -r captures/shop/in.pcap --format json";
 
+/// Below the help of `compare`.
+pub const COMPARE_EXAMPLES: &str = "\
+Examples:
+  netalytics compare \"PARSE http PROCESS (diff-group: group=url_template)\" -r after.pcap --baseline before.pcap
+  netalytics compare \"PARSE http PROCESS (group-count-success: group=host)\" -r after/ --baseline before/ --format jsonl
+  netalytics query \"PARSE http SINCE 1h BASELINE 1d PROCESS (diff-group: group=url_template)\" -r recording";
+
 /// Below the help of `record`.
 pub const RECORD_EXAMPLES: &str = "\
 Examples:

@@ -18,7 +18,7 @@ use tuple::Batch;
 
 use crate::Config;
 use half::Half;
-pub use rows::Compared;
+pub use rows::{COLUMNS_EACH, Compared};
 
 /// Into how many slices a period is cut.
 pub const SLICES: usize = 20;
