@@ -57,8 +57,12 @@ struct Shared {
 }
 
 impl Comparing<'_> {
-    /// Reads both.
-    pub fn run(&self, telling: Telling) -> anyhow::Result<Done> {
+    /// Reads both, once `begin` has seen what the results will be.
+    pub fn run(
+        &self,
+        telling: Telling,
+        begin: &mut dyn FnMut(&[Compared]) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Done> {
         self.refuse()?;
         let text = query_text::read(&self.own.text)?;
         let mut names = hosts::read(self.own.text.hosts.as_deref())?;
@@ -78,6 +82,7 @@ impl Comparing<'_> {
         let own = WorkFlags { text: self.own.text.with_query(text), ..self.own.clone() };
         let periods = self.periods(&query, &own, &before)?;
         let comparison = self.comparison(&query, periods)?;
+        begin(&comparison.results())?;
         let shared = Rc::new(RefCell::new(Shared { comparison, periods, tuples: [0; 2] }));
         let telling = if telling == Telling::Everything { telling } else { Telling::Errors };
         let mut ended = Ended::Done;

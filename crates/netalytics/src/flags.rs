@@ -73,6 +73,10 @@ pub enum Verb {
     #[command(after_help = help::COMPARE_EXAMPLES)]
     Compare(Box<CompareFlags>),
 
+    /// Hold a query's result against assertions, such as 'p99 < 50ms': ends with 0 when they are true, with 1 when not
+    #[command(after_help = help::CHECK_EXAMPLES)]
+    Check(Box<CheckFlags>),
+
     /// Keep a query's tuples or results as a Parquet data set, which query -r reads back
     #[command(after_help = help::RECORD_EXAMPLES)]
     Record(Box<RecordFlags>),
@@ -127,6 +131,7 @@ impl Verb {
         match self {
             Verb::Query(flags) => Some(of_work(&mut flags.work)),
             Verb::Record(flags) => Some(of_work(&mut flags.work)),
+            Verb::Check(flags) => Some(of_work(&mut flags.work)),
             Verb::Compare(flags) => Some(of_work(&mut flags.query.work)),
             Verb::Overview(flags) => {
                 let OverviewFlags { read, live, words, .. } = &mut **flags;

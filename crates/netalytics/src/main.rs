@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod asserting;
 mod color;
 mod commands;
 mod comparing;
@@ -55,6 +56,7 @@ fn run(cli: Cli) -> ExitCode {
         None => commands::introduction::introduce(),
         Some(Verb::Query(mut flags)) => commands::query::query(&mut flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Overview(flags)) => commands::overview::overview(&flags, cli.quiet, cli.verbose > 0),
+        Some(Verb::Check(mut flags)) => commands::check::check(&mut flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Compare(flags)) => commands::compare::compare(&flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Record(flags)) => commands::record::record(&flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Follow(flags)) => commands::follow::follow(&flags, cli.quiet),

@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 use tuple::Schema;
 
+pub use check::assertion::{Assertion, Rows, check_assertion, rows_schema};
 pub use check::functions::{FUNCTIONS, Function};
 pub use checked::Query;
 pub use complete::{Completions, complete};

@@ -61,6 +61,15 @@ Examples:
   netalytics compare \"PARSE http PROCESS (group-count-success: group=host)\" -r after/ --baseline before/ --format jsonl
   netalytics query \"PARSE http SINCE 1h BASELINE 1d PROCESS (diff-group: group=url_template)\" -r recording";
 
+/// Below the help of `check`.
+pub const CHECK_EXAMPLES: &str = "\
+Examples:
+  netalytics check \"PARSE http PROCESS (diff-group: group=url_template)\" -r captures/shop/in.pcap --assert 'p99 < 200ms'
+  netalytics check \"PARSE http PROCESS (group-success: group=host)\" -r captures/shop/in.pcap --assert 'success > 90%' --assert 'rows > 0'
+  netalytics check \"PARSE http PROCESS (diff)\" -r after.pcap --baseline before.pcap --assert 'p99 < 1.2 * baseline.p99' --report junit.xml
+
+Exit code: 0 all assertions are true; 1 one is not, or something could not be read; 2 the query, an assertion or the flags are wrong.";
+
 /// Below the help of `record`.
 pub const RECORD_EXAMPLES: &str = "\
 Examples:

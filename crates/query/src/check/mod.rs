@@ -3,6 +3,7 @@
 
 mod address;
 mod arithmetic;
+pub(crate) mod assertion;
 mod computing;
 mod condition;
 mod expr;

@@ -6,6 +6,7 @@
 //!         [BASELINE earlier] [ORDER BY keys] [LIMIT limits] [SAMPLE rate] [PROCESS processors] [;]
 //! ```
 
+pub(crate) mod assertion;
 mod columns;
 mod expr;
 mod period;
