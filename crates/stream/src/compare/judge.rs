@@ -1,7 +1,7 @@
 //! Whether two numbers differ by more than noise.
 //!
 //! Tuples are not independent: requests come in bursts, slow minutes make many slow requests. So a number's variance is
-//! taken from how the slices of its period differ, and never less than independent tuples would have:
+//! taken from how the slices of its period differ, and how far neighbours go together, and is never less than independent tuples would have:
 //!
 //! - counts are Poisson numbers whose variance is φ times as large, φ ≥ 1 as the slices show; the test of two such numbers
 //!   is that of one against their sum;
@@ -18,6 +18,9 @@ use super::measure::Measure;
 const MEAN_MIN: f64 = 5.0;
 /// Least tuples of both together to judge a sum by.
 const SUM_MIN: f64 = 10.0;
+
+/// How far apart slices may be that are looked at together.
+const LAGS: usize = 4;
 
 /// Judges the results of one pipeline.
 pub struct Judge<'a> {
@@ -193,19 +196,28 @@ fn sum(series: &Series) -> f64 {
     series.iter().sum()
 }
 
-/// The variance of the sum of slices that do not depend on each other.
+/// The variance of the sum of slices.
 fn variance_of_sum(series: &Series) -> f64 {
-    let m = SLICES as f64;
-    let mean = sum(series) / m;
-    m / (m - 1.0) * series.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>()
+    let mean = sum(series) / SLICES as f64;
+    variance(&series.map(|x| x - mean))
 }
 
 /// That of the quotient of two sums, by slices.
 fn variance_of_ratio(above: &Series, below: &Series) -> f64 {
-    let (m, all) = (SLICES as f64, sum(below));
+    let all = sum(below);
     let ratio = sum(above) / all;
-    let rest = above.iter().zip(below).map(|(a, b)| a - ratio * b);
-    m / (m - 1.0) * rest.map(|r| r * r).sum::<f64>() / (all * all)
+    variance(&std::array::from_fn(|i| above[i] - ratio * below[i])) / (all * all)
+}
+
+/// The variance of a sum whose parts were so far from what they are on average. Neighbours that are alike, as in a slow
+/// spell that is longer than a slice, make it larger (Newey and West's estimator); neighbours that are not never make it less.
+fn variance(away: &Series) -> f64 {
+    let products = |lag: usize| away.iter().zip(&away[lag..]).map(|(a, b)| a * b).sum::<f64>();
+    let weighted = |lag: usize| 2.0 * (1.0 - lag as f64 / (LAGS + 1) as f64) * products(lag);
+    let alone = products(0);
+    let together = alone + (1..=LAGS).map(weighted).sum::<f64>();
+    let m = SLICES as f64;
+    m / (m - 1.0) * together.max(alone)
 }
 
 /// The variance of single values, of what slices say of theirs.
