@@ -2,9 +2,9 @@
 """How often a comparison says that traffic differs where nothing has changed: bench/compare.py BINARY CAPTURE… [--pairs N] [-o FILE].
 
 Each capture, of a steady load, is recorded; its middle nine tenths are cut into equal periods, and each period is compared with the
-one before it. At 95 % about one verdict in twenty may be "differs". The same with every value of one period made larger (WHERE leaves
-out what is fast) is not tried here: power depends on the traffic."""
-import argparse, collections, json, os, subprocess, tempfile
+one before it. At 95 % about one verdict in twenty may be "differs". Names of captures begin with my or mc for MySQL or memcached, else they
+are HTTP. bench/steady.py makes a load that is as steady as one can be."""
+import argparse, collections, datetime, json, os, subprocess, tempfile
 
 QUERIES = {
     "http": "PARSE http {} PROCESS (diff-group: group=url_template), (group-sum-success-share: group=client_ip, value=response_bytes), (count-sum-avg-success: value=response_bytes)",
@@ -22,7 +22,6 @@ def lines(binary, *arguments):
 
 def instant(ns):
     seconds, rest = divmod(ns, 10**9)
-    import datetime
     return f"'{datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc):%Y-%m-%dT%H:%M:%S}.{rest:09}Z'"
 
 
@@ -37,9 +36,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for capture in arguments.captures:
             name = os.path.basename(capture).removesuffix(".pcap")
-            parser_name = next(p for p in QUERIES if p[:2] == name[:2] or p == "memcached" and name.startswith("mc") or p == "http")  if not name.startswith("mysql") else "mysql_query"
-            if name.startswith("mc"):
-                parser_name = "memcached"
+            parser_name = {"my": "mysql_query", "mc": "memcached"}.get(name[:2], "http")
             recording = os.path.join(folder, name)
             subprocess.run([arguments.binary, "record", f"PARSE {parser_name}", "-r", capture, "-o", recording, "-q", "--no-redact"], check=True)
             times = [row for row in lines(arguments.binary, "query", f"PARSE {parser_name} SELECT ts_end", "-r", recording)]

@@ -209,6 +209,14 @@ fn exact(batch: &Batch, id: FieldId, row: usize) -> Value {
 }
 
 impl Outcome {
+    /// The input could not be read to its end: what is asserted of the rest proves nothing.
+    pub fn unread() -> Outcome {
+        let text = "the input is read to its end".to_owned();
+        let place = Span::new(0, text.len());
+        let sentence = "not so: the result is incomplete".to_owned();
+        Outcome { text, rows: 0, failure: Some(Failure { sentence, place, violations: Vec::new() }) }
+    }
+
     /// For people: a line, and where it is not true, the place and the rows.
     pub fn lines(&self) -> String {
         let Some(failure) = &self.failure else { return format!("ok      {}\n", self.text) };

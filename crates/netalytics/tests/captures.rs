@@ -11,6 +11,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+#[path = "captures/comparing.rs"]
+mod comparing;
 #[path = "captures/expressions.rs"]
 mod expressions;
 #[path = "captures/nothing.rs"]

@@ -35,17 +35,23 @@ pub fn check(flags: &mut CheckFlags, quiet: bool, verbose: bool) -> anyhow::Resu
     let telling = if verbose { Telling::Everything } else { Telling::Errors };
     let held = if is_compared { compared(flags, telling)? } else { answered(flags, telling)? };
     let answer = Answer { schema: &held.schema, keys: held.keys, batches: &held.batches };
-    let outcomes: Vec<Outcome> =
+    let mut outcomes: Vec<Outcome> =
         held.asserted.iter().map(|asserted| asserted.judge(&answer, flags.allow_empty)).collect();
-    let passed = held.ended == Ended::Done && outcomes.iter().all(|outcome| outcome.failure.is_none());
+    if held.ended != Ended::Done {
+        outcomes.push(Outcome::unread());
+    }
     if let Some(path) = &flags.report {
+        let passed = outcomes.iter().all(|outcome| outcome.failure.is_none());
         let rows: usize = held.batches.iter().map(Batch::rows).sum();
         report(path, &text, rows, passed, &outcomes)?;
     }
     let shown: String =
         outcomes.iter().filter(|outcome| !quiet || outcome.failure.is_some()).map(Outcome::lines).collect();
     output::print(output::visible_lines(&shown).as_bytes())?;
-    Ok(if passed { Ended::Done } else { Ended::Incomplete })
+    Ok(match outcomes.iter().all(|outcome| outcome.failure.is_none()) {
+        true => Ended::Done,
+        false => Ended::Incomplete,
+    })
 }
 
 /// A result, and what is asserted of it.
