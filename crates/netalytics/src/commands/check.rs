@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use capture::seccomp::Files;
+use runner::Writing;
 use serde_json::json;
 use sinks::Sink;
 use stream::compare::Compared;
@@ -20,7 +21,6 @@ use crate::comparing::Comparing;
 use crate::failure::{Ended, WrongUse, wrong_flags};
 use crate::flags::CheckFlags;
 use crate::live::Owner;
-use crate::memory::Writing;
 use crate::{output, query_text};
 
 /// Checks the assertions.
