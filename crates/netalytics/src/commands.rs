@@ -1,5 +1,7 @@
 //! What the program does: one verb a file.
 
+pub mod check;
+pub mod compare;
 pub mod complete;
 pub mod completions;
 pub mod explain;

@@ -1,5 +1,6 @@
 //! The command line: verbs, flags, and the help that goes with them. Decides nothing; see `commands` for what is done.
 
+pub mod compare;
 pub mod follow;
 pub mod help;
 pub mod limits;
@@ -25,6 +26,7 @@ use crate::color::{self, Color};
 use crate::commands::complete::What;
 use crate::{output, summary_file, version};
 
+pub use compare::{CheckFlags, CompareFlags};
 pub use follow::{FlowName, FollowFlags};
 pub use limits::Limits;
 pub use listing::ListFlags;
@@ -69,6 +71,14 @@ pub enum Verb {
     /// Show on one screen what a capture holds: protocols, services, talkers, slow and failing requests, what to ask next
     #[command(after_help = help::OVERVIEW_EXAMPLES)]
     Overview(Box<OverviewFlags>),
+
+    /// Put two periods, or two inputs, side by side: before and after a deployment, and what differs by more than noise
+    #[command(after_help = help::COMPARE_EXAMPLES)]
+    Compare(Box<CompareFlags>),
+
+    /// Hold a query's result against assertions, such as 'p99 < 50ms': ends with 0 when they are true, with 1 when not
+    #[command(after_help = help::CHECK_EXAMPLES)]
+    Check(Box<CheckFlags>),
 
     /// Keep a query's tuples or results as a Parquet data set, which query -r reads back
     #[command(after_help = help::RECORD_EXAMPLES)]
@@ -140,6 +150,8 @@ impl Verb {
         match self {
             Verb::Query(flags) => Some(of_work(&mut flags.work)),
             Verb::Record(flags) => Some(of_work(&mut flags.work)),
+            Verb::Check(flags) => Some(of_work(&mut flags.work)),
+            Verb::Compare(flags) => Some(of_work(&mut flags.query.work)),
             Verb::Overview(flags) => {
                 let OverviewFlags { read, live, words, .. } = &mut **flags;
                 Some(Words { read, interfaces: Vec::new(), others: words, query: None, live })

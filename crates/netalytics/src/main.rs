@@ -4,8 +4,10 @@
 
 #![forbid(unsafe_code)]
 
+mod asserting;
 mod color;
 mod commands;
+mod comparing;
 mod conversation;
 mod display;
 mod dns_names;
@@ -21,6 +23,7 @@ mod loss_notice;
 mod output;
 mod overview;
 mod panics;
+mod period;
 mod progress;
 mod query_text;
 mod redaction;
@@ -52,8 +55,10 @@ fn run(cli: Cli) -> ExitCode {
     logging::start(cli.verbose);
     let ended = match cli.verb {
         None => commands::introduction::introduce(),
-        Some(Verb::Query(flags)) => commands::query::query(&flags, cli.quiet, cli.verbose > 0),
+        Some(Verb::Query(mut flags)) => commands::query::query(&mut flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Overview(flags)) => commands::overview::overview(&flags, cli.quiet, cli.verbose > 0),
+        Some(Verb::Check(mut flags)) => commands::check::check(&mut flags, cli.quiet, cli.verbose > 0),
+        Some(Verb::Compare(flags)) => commands::compare::compare(&flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Record(flags)) => commands::record::record(&flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Follow(flags)) => commands::follow::follow(&flags, cli.quiet),
         Some(Verb::Explain(flags)) => commands::explain::explain(&flags),

@@ -11,6 +11,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+#[path = "captures/comparing.rs"]
+mod comparing;
 #[path = "captures/expressions.rs"]
 mod expressions;
 #[path = "captures/monitor.rs"]
@@ -19,6 +21,8 @@ mod monitor;
 mod nothing;
 #[path = "captures/overview.rs"]
 mod overview;
+#[path = "captures/periods.rs"]
+mod periods;
 
 fn captures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures")

@@ -50,7 +50,8 @@ fn any_of(list: &[AddressMatch], ip: Column, port: Column) -> Option<Predicate> 
     (!list.is_empty()).then(|| Predicate::Or(list.iter().map(matches).collect()))
 }
 
-fn narrow(input: &mut Input, by: Predicate) {
+/// Adds a condition to an input, and the columns that it reads.
+pub(crate) fn narrow(input: &mut Input, by: Predicate) {
     let mut columns: Vec<FieldId> = Vec::new();
     by.columns(&mut |column| columns.push(column.field));
     input.columns.extend(columns);

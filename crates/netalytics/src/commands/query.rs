@@ -6,17 +6,26 @@ use std::net::IpAddr;
 use capture::seccomp::Files;
 use sinks::{Csv, Jsonl, Parquet, Sink, Style, Table};
 
+use crate::commands::compare;
 use crate::commands::work::{Opened, Target, Telling, work};
 use crate::dns_names;
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::{Format, QueryFlags, ShownNames};
 use crate::live::Owner;
 use crate::output::{self, Destination};
+use crate::query_text;
 use runner::Writing;
 
 /// Answers the query.
-pub fn query(flags: &QueryFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
-    work(&flags.work, flags, Telling::of(quiet, verbose))
+pub fn query(flags: &mut QueryFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
+    let telling = Telling::of(quiet, verbose);
+    let text = query_text::read(&flags.work.text)?;
+    let has_baseline = query::parse(&text).0.baseline.is_some();
+    flags.work.text.query = Some(text);
+    if has_baseline {
+        return compare::with_baseline(flags, telling);
+    }
+    work(&flags.work, flags, telling)
 }
 
 impl Target for QueryFlags {

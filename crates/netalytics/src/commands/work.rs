@@ -9,7 +9,7 @@ use capture::live::Stop;
 use capture::seccomp::Files;
 use monitor::Input;
 use monitor::job::Config;
-use plan::{MonitorSpec, Plan, Sample};
+use plan::{Bounds, MonitorSpec, Plan, Sample};
 use sinks::{Pace, ResultHead, Sink};
 use tracing::info;
 
@@ -22,6 +22,7 @@ use crate::keeping::{self, Keeping, Packets};
 use crate::live::{self, Owner};
 use crate::loss_notice::LossNotice;
 use crate::output;
+use crate::period::{self, Periods};
 use crate::progress::Progress;
 use crate::query_text;
 use crate::replaying;
@@ -56,6 +57,11 @@ pub trait Target {
     /// Whether somebody looks at its rows while they come.
     fn is_watched(&self, _ready: &Self::Ready) -> bool {
         false
+    }
+
+    /// Which of the query's periods is read.
+    fn period(&self, periods: &Periods) -> anyhow::Result<Bounds> {
+        periods.only()
     }
 
     /// Opens what needs privileges.
@@ -130,10 +136,17 @@ fn answer<T: Target>(
     let checked = query_text::check(&text, &mut names, &flags.read)?;
     let capturing = flags.live.is_live();
     let filtered = checked.filter.is_some();
-    let (mut plan, replaying) = match replaying::asked(&flags.read)? {
-        true => replaying::open(checked, flags, telling).map(|(plan, replaying)| (plan, Some(replaying)))?,
-        false => (planner::lower(&checked), None),
+    let is_recording = replaying::asked(&flags.read)?;
+    let periods = period::settle(&checked, flags)?;
+    let bounds = target.period(&periods)?;
+    let (mut plan, replaying) = match is_recording {
+        true => {
+            let (plan, replaying) = replaying::open(checked, flags, bounds, telling)?;
+            (plan, Some(replaying))
+        }
+        false => (planner::within(planner::lower(&checked), bounds), None),
     };
+    periods.end_live(&mut plan);
     flags.limits.bound(&mut plan);
     plan.monitor.sample_seed = flags.sample_seed;
     if let Some(count) = flags.count {

@@ -5,7 +5,7 @@ use plan::Plan;
 use runner::memory::{DEFAULT, LEAST};
 
 /// Limits of a run.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Limits")]
 pub struct Limits {
     /// Memory that all parts together may take; the limits below are shares of it, unless they are given [default: 1G]
