@@ -5,6 +5,7 @@ pub mod help;
 pub mod limits;
 pub mod listing;
 pub mod live;
+pub mod outlets;
 pub mod overview;
 pub mod query;
 pub mod words;

@@ -7,6 +7,7 @@
 mod color;
 mod commands;
 mod conversation;
+mod delivering;
 mod display;
 mod dns_names;
 mod failure;

@@ -15,6 +15,8 @@ use serde_json::Value;
 mod expressions;
 #[path = "captures/nothing.rs"]
 mod nothing;
+#[path = "captures/outlets.rs"]
+mod outlets;
 #[path = "captures/overview.rs"]
 mod overview;
 

@@ -71,7 +71,8 @@ impl Store {
     /// The store's.
     pub fn tokens(&self) -> Result<Vec<StoredToken>, StoreError> {
         let connection = self.lock();
-        let mut statement = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM tokens ORDER BY id"))?;
+        let mut statement =
+            connection.prepare_cached(&format!("SELECT {COLUMNS} FROM tokens ORDER BY id"))?;
         let rows = statement.query_map([], read)?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
