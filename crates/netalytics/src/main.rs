@@ -9,6 +9,7 @@ mod color;
 mod commands;
 mod comparing;
 mod conversation;
+mod delivering;
 mod display;
 mod dns_names;
 mod failure;

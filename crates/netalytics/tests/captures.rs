@@ -19,6 +19,8 @@ mod expressions;
 mod monitor;
 #[path = "captures/nothing.rs"]
 mod nothing;
+#[path = "captures/outlets.rs"]
+mod outlets;
 #[path = "captures/overview.rs"]
 mod overview;
 #[path = "captures/periods.rs"]

@@ -11,7 +11,7 @@ use monitor::vitals::Reading;
 use monitor::{Ended, Input, Job, Step};
 use plan::{Dataflow, MonitorSpec, Plan, Sample};
 use recording::{CaptureFacts, Head, Kind, Link};
-use sinks::{Empty, ResultHead, Sink, distinct_names};
+use sinks::{Empty, ResultHead, Sink, Vitals, distinct_names};
 use stream::{Engine, Output, Shown, TakeOutput};
 use tuple::{Batch, FieldId, Schema};
 use wire::LinkType;
@@ -21,6 +21,8 @@ use crate::summary::{InputError, Summary};
 
 /// Rows are flushed at least this often while rows come.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
+/// The sink learns at least this often how the run goes.
+const VITALS_EVERY: Duration = Duration::from_millis(100);
 /// The observer looks this often while nothing comes.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -32,6 +34,7 @@ pub struct Run {
     started: Instant,
     rows: u64,
     flushed: Instant,
+    vitals_told: Instant,
     names_told: usize,
     /// What is known of the packets; what was told the sink of them last.
     pub facts: CaptureFacts,
@@ -167,6 +170,7 @@ impl Run {
             started,
             rows: 0,
             flushed: started,
+            vitals_told: started,
             names_told: 0,
             facts: CaptureFacts::default(),
             told: CaptureFacts::default(),
@@ -178,7 +182,26 @@ impl Run {
 
     /// What rows will come.
     pub fn heads(&self, plan: &Plan) -> Vec<ResultHead> {
+<<<<<<< HEAD
         heads(plan, self.work.engine(), self.shown.as_ref())
+=======
+        type Result<'r> = (Option<String>, &'r Arc<Schema>, Vec<FieldId>);
+        let head = |(i, (processor, schema, columns)): (usize, Result<'_>)| {
+            let pipeline = plan.dataflow.pipelines.get(i);
+            ResultHead {
+                processor,
+                parsers: plan.dataflow.inputs.iter().map(|input| input.schema.name.to_string()).collect(),
+                columns: columns.iter().map(|id| schema.field(*id).name.to_string()).collect(),
+                keys: pipeline.map_or(0, |pipeline| pipeline.group.len()),
+                slide_ns: pipeline.and_then(|pipeline| pipeline.window).map(|window| window.slide_ns),
+                empty: match pipeline.is_some_and(|pipeline| pipeline.selection.having.is_some()) {
+                    true => Empty::NoneChosen,
+                    false => Empty::NoTuples,
+                },
+            }
+        };
+        self.results(plan).into_iter().enumerate().map(head).collect()
+>>>>>>> outlets
     }
 
     /// The same as tables.
@@ -245,6 +268,7 @@ impl Run {
                 (ended, Some(counters), feed.replay().problems().iter().map(problem).collect())
             }
         };
+<<<<<<< HEAD
         let mut summary = Summary::of(plan, ended, self.started.elapsed());
         summary.errors.extend(problems);
         summary.limit_reached |= is_full;
@@ -252,6 +276,31 @@ impl Run {
             .filter(|_| self.reach == Reach::Cut)
             .map(|signal| format!("{signal} ended it before the input's end; the result is incomplete"));
         Summary { replayed, rows: self.rows, cut_short, ..summary }
+=======
+        Summary {
+            query: plan.query.clone(),
+            accounting: ended.accounting,
+            source: ended.source,
+            replayed,
+            stream: ended.stream,
+            rows: self.rows,
+            kept: None,
+            delivered: Vec::new(),
+            packets_kept: None,
+            seen: ended.seen,
+            memory: None,
+            epochs_cut: ended.epochs_cut,
+            limit_reached: ended.limit_reached || self.shown.as_ref().is_some_and(Shown::is_full),
+            sampling: ended.sampling,
+            errors,
+            cut_short: signal
+                .filter(|_| self.reach == Reach::Cut)
+                .map(|signal| format!("{signal} ended it before the input's end; the result is incomplete")),
+            panics: ended.panics,
+            output_errors: Vec::new(),
+            elapsed: self.started.elapsed(),
+        }
+>>>>>>> outlets
     }
 
     fn take_results(&mut self, sink: &mut dyn Sink, observer: &mut dyn Observer) -> io::Result<()> {
@@ -284,6 +333,10 @@ impl Run {
             self.rows += rows;
             failed.map_or(Ok(()), Err)?;
             self.tell_facts(sink, watermark);
+            if is_over || self.vitals_told.elapsed() >= VITALS_EVERY {
+                self.vitals_told = Instant::now();
+                sink.learn_vitals(&self.vitals());
+            }
             if rows > 0 {
                 self.flush(sink, observer)?;
             }
@@ -295,6 +348,25 @@ impl Run {
             }
             observer.look(self, sink)?;
         }
+    }
+
+    /// How it goes.
+    fn vitals(&self) -> Vitals {
+        let mut vitals = Vitals { rows: self.rows, ..Vitals::default() };
+        match &self.work {
+            Work::Packets(job) => {
+                for reading in job.readings() {
+                    vitals.packets += reading.packets;
+                    vitals.bytes += reading.bytes;
+                    vitals.lost_packets += reading.lost;
+                    vitals.flows += reading.flows;
+                    vitals.tuples += reading.tuples;
+                }
+                vitals.unseen_bytes = job.capture_loss().lost;
+            }
+            Work::Recording(feed) => vitals.tuples = feed.replay().counters().rows,
+        }
+        vitals
     }
 
     /// What the sink may keep of the packets.

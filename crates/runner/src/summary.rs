@@ -11,7 +11,7 @@ use monitor::{Accounting, Ended};
 use plan::Plan;
 use recording::Kept;
 use serde_json::{Map, Value, json};
-use sinks::units;
+use sinks::{Delivered, units};
 use wire::{Timestamp, Undecodable};
 
 use crate::memory::Memory;
@@ -35,6 +35,8 @@ pub struct Summary {
     pub rows: u64,
     /// What has been recorded.
     pub kept: Option<Kept>,
+    /// What other programs were sent.
+    pub delivered: Vec<Delivered>,
     /// The packets that have been kept.
     pub packets_kept: Option<PacketsKept>,
     /// Time of the first packet, and of the last.
@@ -172,6 +174,7 @@ impl Summary {
         }
         lines.push(("tuples", Some(self.accounting.tuples), listed(&stream_trouble(&self.stream))));
         lines.push(("rows", Some(self.rows), String::new()));
+        lines.extend(self.keeping());
         let seconds = self.elapsed.as_secs_f64().max(1e-9);
         let per_second = (rows as f64 / seconds).round();
         format!("{}done in {}: {per_second} tuples/s\n", aligned(&lines), units::duration(seconds * 1e9))
@@ -199,6 +202,11 @@ impl Summary {
                     format!("rows of {} files that an earlier run left unfinished", kept.files_recovered);
                 lines.push(("recovered", Some(kept.rows_recovered), note));
             }
+        }
+        for delivered in &self.delivered {
+            let causes: Counts = delivered.lost.iter().chain(&delivered.counts).copied().collect();
+            let note = listed(&causes);
+            lines.push(("delivered", Some(delivered.sent), format!("to {}; {note}", delivered.to)));
         }
         if let Some(kept) = &self.packets_kept {
             lines.push(("packets kept", Some(kept.packets), size(kept.files, kept.bytes)));
@@ -289,6 +297,10 @@ impl Summary {
                 "files_unfinished": k.files_unfinished, "rows_unfinished": k.rows_unfinished,
                 "files_recovered": k.files_recovered, "rows_recovered": k.rows_recovered,
             })),
+            "delivered": self.delivered.iter().map(|d| json!({
+                "to": d.to, "rows": d.rows, "sent": d.sent, "lost": object(&d.lost), "counts": object(&d.counts),
+                "problem": d.problem,
+            })).collect::<Vec<_>>(),
             "packets_kept": self.packets_kept.map(|k| json!({
                 "files": k.files, "packets": k.packets, "bytes": k.bytes, "packets_lost": k.packets_lost,
                 "tuples_missed": k.tuples_missed,
@@ -586,6 +598,7 @@ mod tests {
             output_errors: Vec::new(),
             replayed: None,
             kept: None,
+            delivered: Vec::new(),
             packets_kept: None,
             elapsed: Duration::from_millis(50),
         }

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 use capture::live::Stop;
-use capture::seccomp::Files;
+use capture::seccomp::{Files, Network};
 use monitor::Input;
 use monitor::job::Config;
 use plan::{Bounds, MonitorSpec, Plan, Sample};
 use sinks::{Pace, ResultHead, Sink};
 use tracing::info;
 
+use crate::delivering;
 use crate::display::Display;
 use crate::failure::{Ended, Unreadable, wrong_flags};
 use crate::flags::live::LiveFlags;
@@ -66,6 +67,11 @@ pub trait Target {
 
     /// Opens what needs privileges.
     fn prepare(&self) -> anyhow::Result<Self::Ready>;
+
+    /// Starts what works beside the run; privileges are given up by now.
+    fn start(&self, _ready: &mut Self::Ready) -> anyhow::Result<()> {
+        Ok(())
+    }
 
     /// What to call it in a message, and whether a person looks on.
     fn name(&self, ready: &Self::Ready) -> (String, bool);
@@ -167,15 +173,16 @@ fn answer<T: Target>(
         Some(_) => None,
         None => Some(open(&flags.read, &flags.live, workers(flags, filtered), &plan.monitor, &stop)?),
     };
-    let ready = target.prepare()?;
+    let mut ready = target.prepare()?;
     let packets = Packets::prepare(flags)?;
     if capturing {
         live::give_up_privileges(&flags.live)?;
     }
     let signals = Signals::end(&stop).context("cannot handle signals")?;
+    target.start(&mut ready)?;
     if capturing {
         let files = if flags.write.is_some() { Files::New } else { target.files() };
-        live::restrict_system_calls(&flags.live, files);
+        live::restrict_system_calls(&flags.live, files, Network::Closed);
     }
     if capturing && telling != Telling::Errors {
         let doing = match flags.live.interfaces.as_slice() {
@@ -226,6 +233,8 @@ fn answer<T: Target>(
     let written = run.go(sink.as_mut(), &mut display);
     let mut summary = run.end(&plan, signals.name());
     summary.kept = sink.kept();
+    summary.delivered = sink.delivered();
+    summary.output_errors.extend(summary.delivered.iter().filter_map(delivering::complaint));
     summary.memory = Some(memory);
     let closed = written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
     if let (Err(error), false) = (&written, closed) {

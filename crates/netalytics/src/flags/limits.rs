@@ -139,7 +139,7 @@ fn secret() -> u64 {
     std::hash::RandomState::new().hash_one(0)
 }
 
-fn positive(text: &str) -> Result<usize, String> {
+pub(super) fn positive(text: &str) -> Result<usize, String> {
     match text.replace('_', "").parse::<usize>() {
         Ok(0) => Err("at least 1".into()),
         Ok(n) => Ok(n),

@@ -9,6 +9,7 @@ use sinks::Zone;
 use super::Limits;
 use super::limits::{bytes, duration};
 use super::live::LiveFlags;
+use super::outlets::OutletFlags;
 use super::zone::zone;
 
 /// Flags of `query`.
@@ -43,6 +44,9 @@ pub struct QueryFlags {
     #[arg(long, value_enum, default_value_t = ShownNames::Hosts, value_name = "WHICH", conflicts_with = "no_resolve")]
     #[arg(help_heading = "Output")]
     pub names: ShownNames,
+
+    #[command(flatten)]
+    pub outlets: OutletFlags,
 }
 
 /// Flags of `record`.
