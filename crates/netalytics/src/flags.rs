@@ -6,11 +6,8 @@ pub mod help;
 pub mod limits;
 pub mod listing;
 pub mod live;
-<<<<<<< HEAD
 pub mod monitor;
-=======
 pub mod outlets;
->>>>>>> outlets
 pub mod overview;
 pub mod query;
 pub mod service;

@@ -66,13 +66,10 @@ fn run(cli: Cli) -> ExitCode {
         Some(Verb::Parsers(flags)) => commands::parsers::list(&flags),
         Some(Verb::Processors(flags)) => commands::processors::list(&flags),
         Some(Verb::Interfaces(flags)) => commands::interfaces::list(&flags),
-<<<<<<< HEAD
         Some(Verb::Monitor(flags)) => commands::monitor::monitor(&flags),
-=======
         Some(Verb::Serve(flags)) => commands::serve::serve(&flags),
         Some(Verb::Jobs(flags)) => commands::jobs::jobs(&flags),
         Some(Verb::Agents(flags)) => commands::jobs::agents(&flags),
->>>>>>> server
         Some(Verb::Complete { what, text }) => commands::complete::complete(what, &text),
         Some(Verb::Completions { shell }) => commands::completions::print(shell),
         Some(Verb::Man) => commands::man::print(),

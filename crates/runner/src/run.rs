@@ -182,26 +182,7 @@ impl Run {
 
     /// What rows will come.
     pub fn heads(&self, plan: &Plan) -> Vec<ResultHead> {
-<<<<<<< HEAD
         heads(plan, self.work.engine(), self.shown.as_ref())
-=======
-        type Result<'r> = (Option<String>, &'r Arc<Schema>, Vec<FieldId>);
-        let head = |(i, (processor, schema, columns)): (usize, Result<'_>)| {
-            let pipeline = plan.dataflow.pipelines.get(i);
-            ResultHead {
-                processor,
-                parsers: plan.dataflow.inputs.iter().map(|input| input.schema.name.to_string()).collect(),
-                columns: columns.iter().map(|id| schema.field(*id).name.to_string()).collect(),
-                keys: pipeline.map_or(0, |pipeline| pipeline.group.len()),
-                slide_ns: pipeline.and_then(|pipeline| pipeline.window).map(|window| window.slide_ns),
-                empty: match pipeline.is_some_and(|pipeline| pipeline.selection.having.is_some()) {
-                    true => Empty::NoneChosen,
-                    false => Empty::NoTuples,
-                },
-            }
-        };
-        self.results(plan).into_iter().enumerate().map(head).collect()
->>>>>>> outlets
     }
 
     /// The same as tables.
@@ -268,7 +249,6 @@ impl Run {
                 (ended, Some(counters), feed.replay().problems().iter().map(problem).collect())
             }
         };
-<<<<<<< HEAD
         let mut summary = Summary::of(plan, ended, self.started.elapsed());
         summary.errors.extend(problems);
         summary.limit_reached |= is_full;
@@ -276,31 +256,6 @@ impl Run {
             .filter(|_| self.reach == Reach::Cut)
             .map(|signal| format!("{signal} ended it before the input's end; the result is incomplete"));
         Summary { replayed, rows: self.rows, cut_short, ..summary }
-=======
-        Summary {
-            query: plan.query.clone(),
-            accounting: ended.accounting,
-            source: ended.source,
-            replayed,
-            stream: ended.stream,
-            rows: self.rows,
-            kept: None,
-            delivered: Vec::new(),
-            packets_kept: None,
-            seen: ended.seen,
-            memory: None,
-            epochs_cut: ended.epochs_cut,
-            limit_reached: ended.limit_reached || self.shown.as_ref().is_some_and(Shown::is_full),
-            sampling: ended.sampling,
-            errors,
-            cut_short: signal
-                .filter(|_| self.reach == Reach::Cut)
-                .map(|signal| format!("{signal} ended it before the input's end; the result is incomplete")),
-            panics: ended.panics,
-            output_errors: Vec::new(),
-            elapsed: self.started.elapsed(),
-        }
->>>>>>> outlets
     }
 
     fn take_results(&mut self, sink: &mut dyn Sink, observer: &mut dyn Observer) -> io::Result<()> {
@@ -445,6 +400,7 @@ pub fn heads(plan: &Plan, engine: &Engine, shown: Option<&Shown>) -> Vec<ResultH
         let pipeline = plan.dataflow.pipelines.get(i);
         ResultHead {
             processor,
+            parsers: plan.dataflow.inputs.iter().map(|input| input.schema.name.to_string()).collect(),
             columns: columns.iter().map(|id| schema.field(*id).name.to_string()).collect(),
             keys: pipeline.map_or(0, |pipeline| pipeline.group.len()),
             slide_ns: pipeline.and_then(|pipeline| pipeline.window).map(|window| window.slide_ns),

@@ -94,6 +94,7 @@ impl Summary {
             stream: ended.stream,
             rows: 0,
             kept: None,
+            delivered: Vec::new(),
             packets_kept: None,
             seen: ended.seen,
             memory: None,

@@ -12,7 +12,7 @@ use crate::commands::work::{Opened, Target, Telling};
 use crate::comparing::{Comparing, Done};
 use crate::failure::Ended;
 use crate::flags::{CompareFlags, Format, QueryFlags};
-use crate::output::{self, Destination};
+use crate::output;
 
 /// At what level numbers differ, without a flag.
 pub const CONFIDENCE: f64 = 0.95;
@@ -36,14 +36,16 @@ fn show(
     if let Some(path) = &flags.output {
         output::refuse_inputs(path, baseline)?;
     }
-    let destination: Destination = flags.prepare()?;
+    let mut ready = flags.prepare()?;
+    flags.start(&mut ready)?;
+    let is_terminal = ready.0.terminal;
     let done = Comparing { own: &flags.work, baseline, confidence }.run(telling, &mut |_| Ok(()))?;
     if telling != Telling::Errors {
         notes(&done).iter().for_each(|note| output::complain(note));
     }
     let for_eyes = match flags.format {
         Some(format) => format == Format::Table,
-        None => destination.terminal && !flags.json,
+        None => is_terminal && !flags.json,
     };
     let mut shown: Vec<(ResultHead, Vec<Batch>, ResultTable)> = Vec::new();
     let names = distinct_names(done.results.iter().map(|compared| compared.processor.as_str()));
@@ -58,6 +60,7 @@ fn show(
         };
         let head = ResultHead {
             processor: Some(name.clone()),
+            parsers: done.query.inputs.iter().map(|input| input.schema.name.to_string()).collect(),
             columns: schema.fields.iter().map(|field| field.name.to_string()).collect(),
             keys,
             slide_ns: None,
@@ -74,7 +77,7 @@ fn show(
         rows.push(batches);
     }
     let opened = Opened { heads, tables, names: done.names, pace: Pace::Whole, row_group_bytes: 8 << 20 };
-    let mut sink = flags.open(destination, opened)?;
+    let mut sink = flags.open(ready, opened)?;
     let written = write(sink.as_mut(), &rows);
     match written {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use capture::live::Stop;
-use capture::seccomp::Files;
+use capture::seccomp::{Files, Network};
 use plan::{Plan, message};
 use runner::{Memory, Relay, Writing};
 use tuple::Schema;
@@ -32,7 +32,7 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
     }
     let signals = Signals::end(&stop).context("cannot handle signals")?;
     if capturing {
-        live::restrict_system_calls(&flags.live, Files::ReadOnly);
+        live::restrict_system_calls(&flags.live, Files::ReadOnly, Network::Closed);
     }
     let lasts = flags.lease.map(|ns| Duration::from_nanos(ns.unsigned_abs()));
     let lease = Lease::keep(lasts, &stop).context("cannot keep the lease")?;
