@@ -178,9 +178,12 @@ fn packets_are_asked_for_before_they_run_out_and_given_back() {
             (300, used(51), &["renew 0"]),
             (300, used(60), &[]),
             (400, granted(300, budget(100, 1, true)), &["until 10", "take back"]),
-            (500, took_back(70, 1), &["renew 0"]),
         ],
     );
+    // Until it has answered, a new deadline brings back nothing.
+    let again = agent.handle(granted(450, vec![]), at(450));
+    assert!(matches!(again[..], [AgentAction::Extend { allowed: Some(0), .. }]), "{again:?}");
+    check(&mut agent, &[(500, took_back(70, 1), &["renew 0"])]);
     assert_eq!(agent.tasks[&7].ask(7), Some(BudgetAsk { job: 7, used: 70, allowed: 70, grant: 1 }));
     // A grant that crossed the answer holds.
     agent.handle(granted(600, budget(90, 2, true)), at(600));
