@@ -526,8 +526,11 @@ impl LiveResult {
     }
 }
 
-/// Stretches of rows of one window each: its bounds, the first row, how many.
-fn windows(batch: &Batch) -> Vec<(Option<(i64, i64)>, usize, usize)> {
+/// Rows of one window: its bounds, the first row, how many.
+type Stretch = (Option<(i64, i64)>, usize, usize);
+
+/// The stretches of a batch.
+fn windows(batch: &Batch) -> Vec<Stretch> {
     let bounds = batch.schema().find("window_start").zip(batch.schema().find("window_end"));
     let Some((start, end)) = bounds else {
         // A client learns of any number of tuples by events of a size that it can take.
@@ -535,7 +538,7 @@ fn windows(batch: &Batch) -> Vec<(Option<(i64, i64)>, usize, usize)> {
         return chunks.map(|from| (None, from, EVENT_ROWS_MAX.min(batch.rows() - from))).collect();
     };
     let (starts, ends) = (batch.i64(start), batch.i64(end));
-    let mut found: Vec<(Option<(i64, i64)>, usize, usize)> = Vec::new();
+    let mut found: Vec<Stretch> = Vec::new();
     for row in 0..batch.rows() {
         let window = Some((starts.value(row), ends.value(row)));
         match found.last_mut() {

@@ -184,11 +184,9 @@ pub(super) async fn begin(
         Ok(access) => (access.name.clone(), "done".to_owned()),
         Err(failure) => (address.clone(), failure.message.clone()),
     };
-    app.run(move |service| {
-        Ok(service.store().note(&who, "login", &address, &outcome).map_err(Denied::from)?)
-    })
-    .await
-    .or_else(|failure| if found.is_err() { Ok(()) } else { Err(failure) })?;
+    app.run(move |service| service.store().note(&who, "login", &address, &outcome).map_err(Denied::from))
+        .await
+        .or_else(|failure| if found.is_err() { Ok(()) } else { Err(failure) })?;
     let access = found?;
     let name = app.sessions.begin(hash);
     let cookie =
