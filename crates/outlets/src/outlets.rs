@@ -1,8 +1,8 @@
 //! All outlets of a run as one sink. Rows are shared between them, not copied; nothing here waits but the end, and that is bounded.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Barrier};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -118,19 +118,23 @@ impl Outlets {
     /// # Errors
     /// When the system gives no more threads.
     pub fn start(&mut self, first: &Arc<dyn Fn() + Send + Sync>) -> io::Result<()> {
+        // Nothing goes on before all of them have done what comes first.
+        let begun = Arc::new(Barrier::new(self.outlets.len() + 1));
         for outlet in &mut self.outlets {
             outlet.work = match std::mem::replace(&mut outlet.work, Work::Over) {
                 Work::Prepared(worker) => {
-                    let first = first.clone();
+                    let (first, begun) = (first.clone(), begun.clone());
                     let thread = thread::Builder::new().name("outlet".into());
                     Work::Running(thread.spawn(move || {
                         first();
+                        begun.wait();
                         worker.run();
                     })?)
                 }
                 other => other,
             };
         }
+        begun.wait();
         Ok(())
     }
 
