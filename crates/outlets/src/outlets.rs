@@ -151,12 +151,14 @@ impl Outlets {
     }
 }
 
-/// What makes its messages, and what takes them there.
+/// What makes an outlet's messages, and what takes them there.
+type Parts = (Box<dyn Mapping>, Box<dyn Transport>);
+
 fn parts(
     address: &Address,
     limits: &Limits,
     tallies: &[(String, Arc<Tally>)],
-) -> Result<(Box<dyn Mapping>, Box<dyn Transport>), String> {
+) -> Result<Parts, String> {
     Ok(match address.scheme {
         Scheme::Tcp | Scheme::TcpTls => (Box::new(Lines::default()), Box::new(Tcp::new(address)?)),
         Scheme::Prometheus => {

@@ -10,11 +10,13 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::caller::{self, COOKIE, Caller, SESSION_TIME, session_of};
+use super::app::{App, Peer};
+use super::caller::{self, Caller, session_of};
 use super::failure::Failure;
 use super::jobs::noted;
-use super::params::{Body, Json, Params};
-use super::{App, Peer};
+use super::json::Json;
+use super::params::{Body, Params};
+use super::sessions::{COOKIE, SESSION_TIME};
 use crate::access::{self, Access, NewToken, Role, Scope, Token};
 use crate::service::{Denied, Service};
 use crate::store::{Audited, now_ns};
