@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use plan::message::{Order, Packets};
+use plan::message::{JobOrder, Packets};
 use tuple::Schema;
 
 use crate::host::Host;
@@ -14,7 +14,7 @@ use crate::policy::{Ask, Leaves, Policy};
 #[derive(Debug)]
 pub struct Asked {
     /// What is wanted.
-    pub order: Order,
+    pub order: JobOrder,
     /// What is behind `monitor` on its command line.
     pub arguments: Vec<String>,
 }
@@ -32,7 +32,7 @@ pub fn asked(
 ) -> Result<Asked, String> {
     let schemas = parsers::registry::schemas();
     let named = |name: &str| -> Option<Arc<Schema>> { schemas.iter().find(|s| s.name == name).cloned() };
-    let mut order = Order::decode(body, &named).map_err(|why| why.to_string())?;
+    let mut order = JobOrder::decode(body, &named).map_err(|why| why.to_string())?;
     let mut refusals = Vec::new();
     let interfaces = match (&order.packets, demo) {
         (Packets::Interfaces { names, .. }, _) if names.is_empty() => {

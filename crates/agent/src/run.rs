@@ -7,13 +7,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use collect::Frame;
+use collect::{Brings, Frame, Part, Report};
 use control::{Agent, AgentAction, AgentEvent, AgentSettings, End};
 use link::{AgentSession, Capacity, Data, Form, Hello, Lane, Now, Spool, SpoolLimits, VERSIONS};
-use plan::message::Order;
+use plan::message::JobOrder;
+use stream::Loss;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
+use wire::Timestamp;
 
 use crate::bounds::{Bounds, Groups};
 use crate::dial::{DialError, Server, Stream};
@@ -66,7 +68,11 @@ enum Connection {
     /// It is being called.
     Dialing(Dialing),
     /// It is there.
-    Open { session: Box<AgentSession>, reading: ReadHalf<Box<dyn Stream>>, writing: WriteHalf<Box<dyn Stream>> },
+    Open {
+        session: Box<AgentSession>,
+        reading: ReadHalf<Box<dyn Stream>>,
+        writing: WriteHalf<Box<dyn Stream>>,
+    },
 }
 
 /// A monitor, and what is known of it.
@@ -75,6 +81,7 @@ struct Running {
     counters: BTreeMap<String, u64>,
     tuples: u64,
     watermark_ns: i64,
+    loss: Loss,
     /// Whether it said that it had said everything.
     closing: Option<Option<String>>,
     /// Why we have ended it.
@@ -151,7 +158,7 @@ impl Loop {
                         outgoing = Bytes::new();
                     }
                 }
-                Some(news) = heard.recv() => self.on_news(news),
+                Some(news) = heard.recv() => self.on_news(news, &mut connection),
                 _ = looked.tick() => self.look_after_memory(),
                 () = tokio::time::sleep_until(timer.into()) => {
                     if let Connection::Open { session, .. } = &mut connection {
@@ -160,14 +167,8 @@ impl Loop {
                     self.happened(AgentEvent::Tick, &mut connection);
                 }
             }
-            self.carry_out_ticks(&mut connection);
         }
         self.end(heard, connection, outgoing).await;
-    }
-
-    /// Something is asked of [`control::Agent`] after every turn: its answers to news need the session.
-    fn carry_out_ticks(&mut self, connection: &mut Connection) {
-        self.happened(AgentEvent::Tick, connection);
     }
 
     fn now(&self) -> Now {
@@ -202,7 +203,9 @@ impl Loop {
                 Told::Granted(granted) => self.happened(AgentEvent::Granted(granted), connection),
                 Told::ObserveAll => self.happened(AgentEvent::ObserveAll, connection),
                 Told::Drained(lane) => self.happened(AgentEvent::Drained(lane), connection),
-                Told::Refused(refuse) => self.disconnect(connection, &format!("it refuses: {}", refuse.reason)),
+                Told::Refused(refuse) => {
+                    self.disconnect(connection, &format!("it refuses: {}", refuse.reason))
+                }
                 Told::Closed(why) => self.disconnect(connection, &format!("{why:?}")),
             }
         }
@@ -243,7 +246,9 @@ impl Loop {
                 }
             }
             Happened::Written(Ok(())) => {}
-            Happened::Read(Err(why)) | Happened::Written(Err(why)) => self.disconnect(connection, &why.to_string()),
+            Happened::Read(Err(why)) | Happened::Written(Err(why)) => {
+                self.disconnect(connection, &why.to_string())
+            }
         }
     }
 
@@ -319,14 +324,22 @@ impl Loop {
     }
 
     fn with(&mut self, lane: Lane, change: impl FnOnce(&mut Running)) {
-        self.monitors.get_mut(&lane).into_iter().for_each(change);
+        if let Some(running) = self.monitors.get_mut(&lane) {
+            change(running);
+        }
     }
 
     /// Starts a monitor, if the host's owner allows what it is to do.
-    fn start(&mut self, lane: Lane, body: &[u8], lasts: Duration, allowed: Option<u64>) -> Result<(), String> {
+    fn start(
+        &mut self,
+        lane: Lane,
+        body: &[u8],
+        lasts: Duration,
+        allowed: Option<u64>,
+    ) -> Result<(), String> {
         let Asked { order, arguments } =
             asked(body, &self.config.policy, &self.host, self.config.demo.as_deref(), self.monitors.len())?;
-        let order = Order { attempt: lane.attempt, packets_max: allowed.or(order.packets_max), ..order };
+        let order = JobOrder { attempt: lane.attempt, packets_max: allowed.or(order.packets_max), ..order };
         let bounds = Bounds { memory_max: order.memory_max, cores: order.workers.max(1) };
         let mut arguments = arguments;
         arguments.extend(["--lease".to_owned(), format!("{}ms", lasts.as_millis())]);
@@ -340,6 +353,7 @@ impl Loop {
             counters: BTreeMap::new(),
             tuples: 0,
             watermark_ns: i64::MIN,
+            loss: Loss::default(),
             closing: None,
             ended: None,
         };
@@ -347,21 +361,14 @@ impl Loop {
         Ok(())
     }
 
-    /// What a monitor says goes into the spool; what follows of it for the job is asked at the next turn.
-    fn on_news(&mut self, news: News) {
-        let now = self.now();
+    /// What a monitor says goes into the spool.
+    fn on_news(&mut self, news: News, connection: &mut Connection) {
         let event = match news {
             News::Said(lane, frame) => self.on_frame(lane, frame),
             News::Gone(lane, status, complaint) => Some(self.on_gone(lane, status, &complaint)),
         };
         if let Some(event) = event {
-            let mut nobody = Connection::Waiting { until: Instant::now() };
-            for action in self.agent.handle(event, now) {
-                // Reports to the server are made anew at every turn of the loop.
-                if let Err(why) = self.carry_out(action, now, &mut nobody) {
-                    tracing::error!("{}: {why}", self.config.folder.display());
-                }
-            }
+            self.happened(event, connection);
         }
     }
 
@@ -370,19 +377,22 @@ impl Loop {
         match frame {
             Frame::Started => None,
             Frame::Report(payload) => {
-                let head = collect::message::head(&payload)?;
+                let head = collect::head(&payload)
+                    .inspect_err(|why| tracing::warn!("job {}: {why}", lane.job))
+                    .ok()?;
+                let watermark_ns = head.watermark.0;
                 let tuples = running.counters.get("tuples").copied().unwrap_or(0);
                 let data = Data {
                     lane,
-                    watermark_ns: head.watermark_ns,
-                    from_ns: running.watermark_ns.max(head.watermark_ns.saturating_sub(1)),
+                    watermark_ns,
+                    from_ns: running.watermark_ns.min(watermark_ns),
                     tuples: tuples.saturating_sub(running.tuples),
-                    form: form(&head).into(),
+                    form: form(head.brings).into(),
                     counters: running.counters.clone(),
                     payload: payload.into(),
                     ..Data::default()
                 };
-                (running.tuples, running.watermark_ns) = (tuples, head.watermark_ns);
+                (running.tuples, running.watermark_ns, running.loss) = (tuples, watermark_ns, head.loss);
                 self.spool.push(data);
                 Some(AgentEvent::Reported(lane))
             }
@@ -400,14 +410,27 @@ impl Loop {
 }
 
 impl Loop {
-    fn on_gone(&mut self, lane: Lane, status: io::Result<std::process::ExitStatus>, complaint: &str) -> AgentEvent {
+    fn on_gone(
+        &mut self,
+        lane: Lane,
+        status: io::Result<std::process::ExitStatus>,
+        complaint: &str,
+    ) -> AgentEvent {
         let running = self.monitors.remove(&lane);
         let end = match running {
             None => End::Crashed("it was not known".into()),
             Some(running) => {
                 let end = ending(&running, &status, complaint);
                 if end == End::Clean {
-                    let Running { counters, watermark_ns, .. } = running;
+                    let Running { counters, watermark_ns, loss, .. } = running;
+                    let report = Report {
+                        epoch: 0,
+                        watermark: Timestamp(watermark_ns),
+                        part: Part::default(),
+                        loss,
+                        lost: None,
+                        open: None,
+                    };
                     self.spool.push(Data {
                         lane,
                         watermark_ns,
@@ -415,6 +438,7 @@ impl Loop {
                         form: Form::Partial.into(),
                         is_last: true,
                         counters,
+                        payload: report.encode().into(),
                         ..Data::default()
                     });
                 }
@@ -460,7 +484,7 @@ impl Loop {
                 outgoing = session.poll_transmit(&mut self.spool).unwrap_or_default();
             }
             tokio::select! {
-                Some(news) = heard.recv() => self.on_news(news),
+                Some(news) = heard.recv() => self.on_news(news, &mut connection),
                 happened = step(&mut connection, &mut buffer, &mut outgoing), if is_open => {
                     self.on_step(&mut connection, happened, &buffer);
                     self.hear_session(&mut connection);
@@ -531,8 +555,11 @@ fn ending(running: &Running, status: &io::Result<std::process::ExitStatus>, comp
     End::Crashed(why)
 }
 
-fn form(head: &collect::message::Head) -> Form {
-    if head.has_rows { Form::Tuples } else { Form::Partial }
+fn form(brings: Brings) -> Form {
+    match brings {
+        Brings::Rows => Form::Tuples,
+        Brings::Windows => Form::Partial,
+    }
 }
 
 fn random() -> io::Result<u64> {

@@ -78,6 +78,8 @@ impl From<stream::Malformed> for Malformed {
 pub struct Head {
     /// Event time: nothing from before it will follow.
     pub watermark: Timestamp,
+    /// What its packets seem to lack so far.
+    pub loss: Loss,
     /// What it brings.
     pub brings: Brings,
 }
@@ -108,9 +110,18 @@ pub fn head(bytes: &[u8]) -> Result<Head, Malformed> {
         [] => return Err(Malformed::Short),
     });
     let watermark = Timestamp(from.signed()?);
-    // Rows stand last: with their length before them, and none after.
-    let has_rows = !from.0.ends_with(&[0; 4]);
-    Ok(Head { watermark, brings: if has_rows { Brings::Rows } else { Brings::Windows } })
+    let loss = from.loss()?;
+    if from.flag()? {
+        from.take(6 * 8)?;
+    }
+    for _ in 0..from.len()? {
+        from.bytes()?;
+    }
+    if from.flag()? {
+        from.bytes()?;
+    }
+    let brings = if from.bytes()?.is_empty() { Brings::Windows } else { Brings::Rows };
+    Ok(Head { watermark, loss, brings })
 }
 
 impl Report {
