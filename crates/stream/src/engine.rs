@@ -17,6 +17,7 @@ use tuple::{Batch, FieldId, Schema, common};
 
 use crate::chosen::{Chosen, Places};
 use crate::config::{Config, Counters};
+use crate::folding::{Folding, Tuples};
 use crate::losses::{Losses, SharedLosses, Stretch};
 use crate::ops::expr::Computer;
 use crate::ops::filter::Filter;
@@ -52,6 +53,8 @@ struct AfterJoin {
     selected: Vec<u32>,
     /// Where the flows of tuples that passed are noted, and by which columns.
     chosen: Option<(Chosen, Places)>,
+    /// Texts that leave are folded.
+    folding: Option<Folding>,
     watermark_ns: i64,
     /// What the capture lost; all pipelines look there.
     losses: SharedLosses,
@@ -141,6 +144,7 @@ impl Engine {
         assert!(has_time || !pipelines.iter().any(Work::needs_time), "windows and rates need ts_end");
         let is_news = |id: &FieldId| id.0 >= base || join.as_ref().is_none_or(|j| j.is_news(*id));
         let chosen = config.chosen.as_ref().map(|chosen| (chosen.clone(), chosen.places(&place)));
+        let folding = |redactor| Folding::new(redactor, dataflow, (schema, base), &place);
         let rest = AfterJoin {
             predicate: dataflow.filter.as_ref().map(|p| Filter::new(p, schema, &place)),
             pipelines,
@@ -150,6 +154,7 @@ impl Engine {
             counters: Counters::default(),
             selected: Vec::new(),
             chosen,
+            folding: config.redactor.clone().map(folding),
             watermark_ns: i64::MIN,
             losses,
             reach_ns: dataflow.pipelines.iter().map(reach_ns).max().unwrap_or(0),
@@ -409,14 +414,21 @@ impl AfterJoin {
     }
 
     fn push_computed(&mut self, batch: &Batch, rows: Rows<'_>, out: &mut dyn TakeOutput) {
+        let Some(folding) = &self.folding else { return self.hand_on(Tuples::plain(batch), rows, out) };
+        let seen = take(batch, rows, |_| true);
+        let told = folding.fold(&seen);
+        self.hand_on(Tuples { seen: &seen, told: &told }, Rows::all(seen.rows()), out);
+    }
+
+    fn hand_on(&mut self, tuples: Tuples<'_>, rows: Rows<'_>, out: &mut dyn TakeOutput) {
         let watermark_ns = self.watermark_ns;
         if self.pipelines.is_empty() {
-            let batch = take(batch, rows, |id| !self.hidden.contains(&id));
+            let batch = take(tuples.told, rows, |id| !self.hidden.contains(&id));
             out.take(Output { pipeline: None, batch, watermark_ns });
         }
         for (i, pipeline) in self.pipelines.iter_mut().enumerate() {
             let emit = &mut |batch| out.take(Output { pipeline: Some(i), batch, watermark_ns });
-            pipeline.push(batch, rows, &mut self.counters, emit);
+            pipeline.push(tuples, rows, &mut self.counters, emit);
         }
     }
 }

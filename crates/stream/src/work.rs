@@ -6,6 +6,7 @@ use plan::{Column, Pipeline};
 use tuple::{Batch, FieldId, Schema};
 
 use crate::config::{Config, Counters};
+use crate::folding::Tuples;
 use crate::losses::SharedLosses;
 use crate::partial::bytes::{Malformed, Reader};
 use crate::pipeline::{self, Running};
@@ -142,14 +143,14 @@ impl Work {
     /// Takes `rows` of a batch.
     pub fn push(
         &mut self,
-        batch: &Batch,
+        tuples: Tuples<'_>,
         rows: Rows<'_>,
         counters: &mut Counters,
         out: &mut dyn FnMut(Batch),
     ) {
         match self {
-            Work::Groups(running) => running.push(batch, rows, counters, out),
-            Work::Profile(profiling) => profiling.push(batch, rows, counters, out),
+            Work::Groups(running) => running.push(tuples, rows, counters, out),
+            Work::Profile(profiling) => profiling.push(tuples, rows, counters, out),
         }
     }
 

@@ -20,6 +20,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::column::{ColumnView, Values, mix};
 use crate::config::{Config, Counters, RESULT_SEED};
+use crate::folding::Tuples;
 use crate::ops::filter::{Filter, Truth};
 use crate::pane::WEIGHT_UNIT;
 use crate::rows::Rows;
@@ -178,12 +179,13 @@ impl Profiling {
     /// Takes `rows` of a batch.
     pub fn push(
         &mut self,
-        batch: &Batch,
+        tuples: Tuples<'_>,
         rows: Rows<'_>,
         counters: &mut Counters,
         out: &mut dyn FnMut(Batch),
     ) {
-        let frame = self.columns.frame(batch, rows, self.key_seed());
+        let frame = self.columns.frame(tuples, rows, self.key_seed());
+        let batch = tuples.seen;
         let times = ColumnView::of(batch, common::TS_END);
         let (Values::I64(ns), Values::U64(ids)) = (times.values, ColumnView::of(batch, common::ID).values)
         else {
@@ -359,8 +361,9 @@ impl Profiling {
 }
 
 impl Columns {
-    fn frame<'a>(&self, batch: &'a Batch, rows: Rows<'_>, seed: u64) -> Frame<'a> {
-        let view = |field| ColumnView::of(batch, field);
+    fn frame<'a>(&self, tuples: Tuples<'a>, rows: Rows<'_>, seed: u64) -> Frame<'a> {
+        let Tuples { seen: batch, told } = tuples;
+        let view = |field| ColumnView::of(told, field);
         let hashed = |field, seed| {
             let mut hashes = vec![seed; rows.len()];
             view(field).hash_into(rows, &mut hashes);

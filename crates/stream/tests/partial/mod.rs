@@ -1,5 +1,6 @@
 //! Partial results on their way: with bounds that are reached, with samples of several rates, and bytes that nobody encoded.
 
+mod secrets;
 mod tree;
 
 use plan::{Aggregate, Pipeline, TopK, Total, Window};
