@@ -1,6 +1,8 @@
 //! What the engine is told beside the dataflow, and what it says of its own work. Every bound of the engine is here or
 //! in the dataflow (`groups_max`); every loss to a bound has its counter.
 
+use tuple::Redactor;
+
 use crate::chosen::Chosen;
 
 /// Seed of the hashes that show in results (replicates, estimates of `distinct`): the same in every run.
@@ -40,6 +42,9 @@ pub struct Config {
     pub positions_max: usize,
     /// Where the flows are noted whose tuples pass WHERE; the first input has [`Chosen::columns`] then.
     pub chosen: Option<Chosen>,
+    /// Folds the texts that leave with results, behind all conditions: of a worker whose results go to another machine. Workers
+    /// of one job have one key, so that equal texts stay equal; who collects from them has none.
+    pub redactor: Option<Redactor>,
     /// Most windows without a tuple, one after the other, of which a pipeline without groups gives rows. Of more there are
     /// none.
     pub empty_windows_max: u64,
@@ -61,6 +66,7 @@ impl Default for Config {
             distinct_exact_max: 1024,
             positions_max: 1 << 18,
             chosen: None,
+            redactor: None,
             empty_windows_max: 1000,
         }
     }

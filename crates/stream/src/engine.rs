@@ -4,6 +4,9 @@
 //! flow in one of them) and one engine collects: [`Engine::detach`] there, [`Engine::attach`] and [`Engine::advance`]
 //! here. The rows are those that one engine gives.
 //!
+//! A worker may attach, too, and detach what it got at the least watermark of those it got it from: the threads of a process
+//! make one partial result of it, which [`Partial::encode`] prepares for the way to another machine.
+//!
 //! The engine reads no clock: [`Engine::advance`] says how far event time has come. It knows nothing of packets,
 //! formats or other engines.
 
@@ -14,6 +17,7 @@ use tuple::{Batch, FieldId, Schema, common};
 
 use crate::chosen::{Chosen, Places};
 use crate::config::{Config, Counters};
+use crate::folding::{Folding, Tuples};
 use crate::losses::{Losses, SharedLosses, Stretch};
 use crate::ops::expr::Computer;
 use crate::ops::filter::Filter;
@@ -49,6 +53,8 @@ struct AfterJoin {
     selected: Vec<u32>,
     /// Where the flows of tuples that passed are noted, and by which columns.
     chosen: Option<(Chosen, Places)>,
+    /// Texts that leave are folded.
+    folding: Option<Folding>,
     watermark_ns: i64,
     /// What the capture lost; all pipelines look there.
     losses: SharedLosses,
@@ -97,7 +103,8 @@ impl Engine {
         Engine::build(dataflow, config, false)
     }
 
-    /// An engine for one share of the flows: it emits raw tuples, but results only by [`Engine::detach`].
+    /// An engine for one share of the flows: it emits raw tuples, but results only by [`Engine::detach`]. It may be told of
+    /// parts of that share by [`Engine::attach`].
     ///
     /// # Panics
     /// As [`Engine::new`].
@@ -137,6 +144,7 @@ impl Engine {
         assert!(has_time || !pipelines.iter().any(Work::needs_time), "windows and rates need ts_end");
         let is_news = |id: &FieldId| id.0 >= base || join.as_ref().is_none_or(|j| j.is_news(*id));
         let chosen = config.chosen.as_ref().map(|chosen| (chosen.clone(), chosen.places(&place)));
+        let folding = |redactor| Folding::new(redactor, dataflow, (schema, base), &place);
         let rest = AfterJoin {
             predicate: dataflow.filter.as_ref().map(|p| Filter::new(p, schema, &place)),
             pipelines,
@@ -146,6 +154,7 @@ impl Engine {
             counters: Counters::default(),
             selected: Vec::new(),
             chosen,
+            folding: config.redactor.clone().map(folding),
             watermark_ns: i64::MIN,
             losses,
             reach_ns: dataflow.pipelines.iter().map(reach_ns).max().unwrap_or(0),
@@ -211,7 +220,8 @@ impl Engine {
         losses.add(stretch);
     }
 
-    /// Emits the oldest windows before their time where attached ones take more room than there is.
+    /// Emits the oldest windows before their time where attached ones take more room than there is; a worker sets them aside
+    /// for [`Engine::detach`].
     pub fn make_room(&mut self, out: &mut dyn TakeOutput) {
         let (counters, watermark_ns) = (&mut self.rest.counters, self.rest.watermark_ns);
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
@@ -258,6 +268,18 @@ impl Engine {
         (waiting > bytes).then(|| Partial::of(self.rest.pipelines.iter_mut().map(Work::give).collect()))
     }
 
+    /// What a worker has of windows that are still open leaves as a delta, so that what is lost with the worker is what came
+    /// since; `None`: nothing. Whoever attaches them may get any number of a window. Where groups found no room, what there
+    /// is of the window stays until it is over: its errors would add up.
+    ///
+    /// # Panics
+    /// When the engine was not made by [`Engine::worker`]: a bug of the caller.
+    pub fn detach_open(&mut self) -> Option<Partial> {
+        assert!(self.rest.is_worker, "only a worker detaches");
+        let shares = self.rest.pipelines.iter_mut().map(Work::detach_open).collect();
+        Some(Partial::of(shares)).filter(|partial| !partial.is_empty())
+    }
+
     /// Nothing comes to this worker any more: all that it has leaves, and its counters go along. Tuples that wait in
     /// a join have no partner and go.
     ///
@@ -290,7 +312,8 @@ impl Engine {
         }
     }
 
-    /// Takes over what a worker of the same dataflow and configuration detached, in any order of workers.
+    /// Takes over what a worker of the same dataflow and configuration detached, in any order of workers. A worker that does
+    /// so hands it on: [`Engine::make_room`] sets aside what is too much.
     pub fn attach(&mut self, partial: Partial) {
         let counters = &mut self.rest.counters;
         counters.add(&partial.counters);
@@ -391,14 +414,21 @@ impl AfterJoin {
     }
 
     fn push_computed(&mut self, batch: &Batch, rows: Rows<'_>, out: &mut dyn TakeOutput) {
+        let Some(folding) = &self.folding else { return self.hand_on(Tuples::plain(batch), rows, out) };
+        let seen = take(batch, rows, |_| true);
+        let told = folding.fold(&seen);
+        self.hand_on(Tuples { seen: &seen, told: &told }, Rows::all(seen.rows()), out);
+    }
+
+    fn hand_on(&mut self, tuples: Tuples<'_>, rows: Rows<'_>, out: &mut dyn TakeOutput) {
         let watermark_ns = self.watermark_ns;
         if self.pipelines.is_empty() {
-            let batch = take(batch, rows, |id| !self.hidden.contains(&id));
+            let batch = take(tuples.told, rows, |id| !self.hidden.contains(&id));
             out.take(Output { pipeline: None, batch, watermark_ns });
         }
         for (i, pipeline) in self.pipelines.iter_mut().enumerate() {
             let emit = &mut |batch| out.take(Output { pipeline: Some(i), batch, watermark_ns });
-            pipeline.push(batch, rows, &mut self.counters, emit);
+            pipeline.push(tuples, rows, &mut self.counters, emit);
         }
     }
 }

@@ -105,6 +105,11 @@ impl Engines {
         Partials::of(self.all().map(|engine| engine.detach_early(bytes)))
     }
 
+    /// As [`Engine::detach_open`].
+    pub fn detach_open(&mut self) -> Option<Partials> {
+        Partials::of(self.all().map(Engine::detach_open))
+    }
+
     /// As [`Engine::detach_all`].
     pub fn detach_all(&mut self) -> Partials {
         Partials(self.all().map(|engine| Some(engine.detach_all())).collect())

@@ -62,6 +62,7 @@ mod chosen;
 mod column;
 mod estimate;
 mod flat;
+mod folding;
 mod in_time_order;
 mod losses;
 mod pane;

@@ -307,11 +307,10 @@ impl Pane {
     /// Two panes of one stretch of time in one.
     #[must_use]
     pub fn joined(mine: Option<Pane>, theirs: Pane, layout: &Layout, level: u8) -> Pane {
-        let overflowed = |pane: &Pane| pane.has_pooled() || pane.saving.is_some();
         match mine {
             None if level == 0 => theirs,
             None => Pane::merged([&theirs].into_iter(), layout, level),
-            Some(mine) if overflowed(&mine) || overflowed(&theirs) => {
+            Some(mine) if mine.is_overflowed() || theirs.is_overflowed() => {
                 Pane::merged([&mine, &theirs].into_iter(), layout, level)
             }
             Some(mut mine) => {
@@ -588,6 +587,12 @@ impl Pane {
             grown += self.strata[stratum].cells.merge(&theirs.cells, &to);
         }
         grown
+    }
+
+    /// Whether groups found no room, here or in a part.
+    #[must_use]
+    pub fn is_overflowed(&self) -> bool {
+        self.has_pooled() || self.saving.is_some()
     }
 
     /// Groups were pooled, here or in a part.

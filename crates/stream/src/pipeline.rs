@@ -14,6 +14,7 @@ use tuple::{Batch, DataType, Field, FieldId, Schema, common};
 
 use crate::column::{ColumnView, Values, mix};
 use crate::config::{Config, Counters, RESULT_SEED};
+use crate::folding::Tuples;
 use crate::losses::SharedLosses;
 use crate::ops::aggregate::{Measures, Shape};
 use crate::ops::distinct::Hashes;
@@ -183,11 +184,12 @@ impl Running {
     /// Takes `rows` of a batch.
     pub fn push(
         &mut self,
-        batch: &Batch,
+        tuples: Tuples<'_>,
         rows: Rows<'_>,
         counters: &mut Counters,
         out: &mut dyn FnMut(Batch),
     ) {
+        let batch = tuples.seen;
         let valid =
             self.values.first().filter(|_| self.value_required).and_then(|v| ColumnView::of(batch, *v).nulls);
         let (before, mut with_value) = (rows.len(), Vec::new());
@@ -199,7 +201,7 @@ impl Running {
         if rows.is_empty() {
             return;
         }
-        let frame = self.frame(batch, rows);
+        let frame = self.frame(tuples, rows);
         if self.needs_time {
             self.push_by_time(ColumnView::of(batch, common::TS_END), rows, &frame, counters, out);
         } else {
@@ -241,6 +243,16 @@ impl Running {
         if let Some(open) = self.first_open(watermark_ns) {
             self.set_aside(open);
         }
+        self.give()
+    }
+
+    /// What there is of panes that are open, but for those that overflowed: each part of such a pane has its own error, and
+    /// those of many would add up.
+    pub fn detach_open(&mut self) -> Share {
+        let (stay, leave): (BTreeMap<i64, Pane>, BTreeMap<i64, Pane>) =
+            std::mem::take(&mut self.panes).into_iter().partition(|(_, pane)| pane.is_overflowed());
+        self.panes = stay;
+        leave.into_iter().for_each(|(at, pane)| self.put_aside(at, pane));
         self.give()
     }
 
@@ -312,10 +324,11 @@ impl Running {
         self.over.push((at, pane));
     }
 
-    fn frame<'b>(&self, batch: &'b Batch, rows: Rows<'_>) -> Frame<'b> {
-        let columns: Vec<ColumnView<'b>> = self.group.iter().map(|f| ColumnView::of(batch, *f)).collect();
+    fn frame<'b>(&self, tuples: Tuples<'b>, rows: Rows<'_>) -> Frame<'b> {
+        let Tuples { seen: batch, told } = tuples;
+        let columns: Vec<ColumnView<'b>> = self.group.iter().map(|f| ColumnView::of(told, *f)).collect();
         let distinct = self.layout.shape.distinct.iter().map(|field| {
-            let column = ColumnView::of(batch, *field);
+            let column = ColumnView::of(told, *field);
             let (mut hashes, mut of_rows) = (vec![0; batch.rows()], vec![!RESULT_SEED; rows.len()]);
             column.hash_into(rows, &mut of_rows);
             rows.each(|place, row| hashes[row] = of_rows[place]);

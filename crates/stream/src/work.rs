@@ -6,6 +6,7 @@ use plan::{Column, Pipeline};
 use tuple::{Batch, FieldId, Schema};
 
 use crate::config::{Config, Counters};
+use crate::folding::Tuples;
 use crate::losses::SharedLosses;
 use crate::partial::bytes::{Malformed, Reader};
 use crate::pipeline::{self, Running};
@@ -142,14 +143,14 @@ impl Work {
     /// Takes `rows` of a batch.
     pub fn push(
         &mut self,
-        batch: &Batch,
+        tuples: Tuples<'_>,
         rows: Rows<'_>,
         counters: &mut Counters,
         out: &mut dyn FnMut(Batch),
     ) {
         match self {
-            Work::Groups(running) => running.push(batch, rows, counters, out),
-            Work::Profile(profiling) => profiling.push(batch, rows, counters, out),
+            Work::Groups(running) => running.push(tuples, rows, counters, out),
+            Work::Profile(profiling) => profiling.push(tuples, rows, counters, out),
         }
     }
 
@@ -199,6 +200,14 @@ impl Work {
         match self {
             Work::Groups(running) => Share::Groups(running.detach(watermark_ns)),
             Work::Profile(profiling) => Share::Profile(profiling.detach(watermark_ns)),
+        }
+    }
+
+    /// What a worker has of windows that are open, where that adds up without errors.
+    pub fn detach_open(&mut self) -> Share {
+        match self {
+            Work::Groups(running) => Share::Groups(running.detach_open()),
+            Work::Profile(profiling) => Share::Profile(profiling.detach_open()),
         }
     }
 

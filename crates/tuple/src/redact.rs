@@ -11,8 +11,8 @@ use crate::batch::Batch;
 pub use crate::fold::{Fold, HASH, PATH, Secret};
 use crate::schema::{FieldId, Redact};
 
-/// Redacts batches.
-#[derive(Clone)]
+/// Redacts batches; two are the same when they have one key.
+#[derive(Clone, Debug)]
 pub struct Redactor {
     secret: Secret,
 }
@@ -44,6 +44,21 @@ impl Redactor {
         Batch::new(batch.schema().clone(), batch.rows(), columns)
     }
 
+    /// The batch with these columns folded so, where it has them, whatever their fields say.
+    #[must_use]
+    pub fn fold_columns(&self, batch: &Batch, columns: &[(FieldId, Fold)]) -> Batch {
+        let column =
+            |id: FieldId| -> Option<ArrayRef> {
+                let column = batch.column(id)?;
+                let fold = columns.iter().find(|(folded, _)| *folded == id);
+                Some(fold.map_or_else(
+                    || column.clone(),
+                    |(_, fold)| self.fold(column.as_string(), |_| Some(*fold)),
+                ))
+            };
+        Batch::new(batch.schema().clone(), batch.rows(), batch.schema().ids().map(column).collect())
+    }
+
     fn fold(&self, texts: &StringArray, how: impl Fn(usize) -> Option<Fold>) -> ArrayRef {
         let mut folded = StringBuilder::with_capacity(texts.len(), texts.value_data().len());
         let mut out = Vec::new();
@@ -58,6 +73,12 @@ impl Redactor {
             }
         }
         Arc::new(folded.finish())
+    }
+}
+
+impl PartialEq for Redactor {
+    fn eq(&self, other: &Redactor) -> bool {
+        self.secret.name() == other.secret.name()
     }
 }
 

@@ -20,6 +20,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::column::{ColumnView, Values, mix};
 use crate::config::{Config, Counters, RESULT_SEED};
+use crate::folding::Tuples;
 use crate::ops::filter::{Filter, Truth};
 use crate::pane::WEIGHT_UNIT;
 use crate::rows::Rows;
@@ -178,12 +179,13 @@ impl Profiling {
     /// Takes `rows` of a batch.
     pub fn push(
         &mut self,
-        batch: &Batch,
+        tuples: Tuples<'_>,
         rows: Rows<'_>,
         counters: &mut Counters,
         out: &mut dyn FnMut(Batch),
     ) {
-        let frame = self.columns.frame(batch, rows, self.key_seed());
+        let frame = self.columns.frame(tuples, rows, self.key_seed());
+        let batch = tuples.seen;
         let times = ColumnView::of(batch, common::TS_END);
         let (Values::I64(ns), Values::U64(ids)) = (times.values, ColumnView::of(batch, common::ID).values)
         else {
@@ -262,6 +264,15 @@ impl Profiling {
         self.give()
     }
 
+    /// What there is of parts that are open, but for those whose lists overflowed: the errors of many would add up.
+    pub fn detach_open(&mut self) -> Share {
+        let (stay, leave): (BTreeMap<i64, Part>, BTreeMap<i64, Part>) =
+            std::mem::take(&mut self.parts).into_iter().partition(|(_, part)| part.is_overflowed());
+        self.parts = stay;
+        leave.into_iter().for_each(|(window, part)| self.put_aside(window, part));
+        self.give()
+    }
+
     /// All parts.
     pub fn detach_all(&mut self) -> Share {
         self.set_aside(i128::MAX);
@@ -328,11 +339,15 @@ impl Profiling {
     fn set_aside(&mut self, open: i128) {
         while let Some(entry) = self.parts.first_entry().filter(|e| i128::from(*e.key()) < open) {
             let (window, part) = entry.remove_entry();
-            self.bytes -= part.weighed;
-            self.over_bytes += part.bytes();
-            self.over.push((window, part));
+            self.put_aside(window, part);
         }
         self.next = self.next.max(open);
+    }
+
+    fn put_aside(&mut self, window: i64, part: Part) {
+        self.bytes -= part.weighed;
+        self.over_bytes += part.bytes();
+        self.over.push((window, part));
     }
 
     fn emit_before(&mut self, end: i128, out: &mut dyn FnMut(Batch)) {
@@ -346,8 +361,9 @@ impl Profiling {
 }
 
 impl Columns {
-    fn frame<'a>(&self, batch: &'a Batch, rows: Rows<'_>, seed: u64) -> Frame<'a> {
-        let view = |field| ColumnView::of(batch, field);
+    fn frame<'a>(&self, tuples: Tuples<'a>, rows: Rows<'_>, seed: u64) -> Frame<'a> {
+        let Tuples { seen: batch, told } = tuples;
+        let view = |field| ColumnView::of(told, field);
         let hashed = |field, seed| {
             let mut hashes = vec![seed; rows.len()];
             view(field).hash_into(rows, &mut hashes);

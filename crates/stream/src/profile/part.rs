@@ -212,6 +212,16 @@ impl Part {
         size_of::<Part>() + sets + times + lists
     }
 
+    /// Whether keys of any list lost their places.
+    #[must_use]
+    pub fn is_overflowed(&self) -> bool {
+        let of_pair = |pair: &Hottest| pair.by_operations.is_overflowed() || pair.by_bytes.is_overflowed();
+        self.operations.is_overflowed()
+            || self.errors.is_overflowed()
+            || of_pair(&self.objects)
+            || of_pair(&self.clients)
+    }
+
     /// Takes an operation; the caller adds to the lists of errors, objects and clients. Returns how many blocks were too
     /// many, and whether the operation took another's place in its list.
     pub fn take(&mut self, time_ns: i64, one: &One<'_>) -> (u64, bool) {

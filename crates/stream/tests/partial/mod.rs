@@ -1,5 +1,8 @@
 //! Partial results on their way: with bounds that are reached, with samples of several rates, and bytes that nobody encoded.
 
+mod secrets;
+mod tree;
+
 use plan::{Aggregate, Pipeline, TopK, Total, Window};
 use proptest::prelude::*;
 use stream::{Config, Counters, Engine, Malformed};

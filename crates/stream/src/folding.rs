@@ -1,0 +1,97 @@
+//! Texts folded where tuples become results, for a process whose results leave its machine: conditions and values see what
+//! packets say, keys of groups, different values and lists of a profile are what a [`Redactor`] leaves of them. Who collects
+//! sees no other texts and folds none.
+
+use plan::{Aggregate, Column, Dataflow, Expr, Pipeline};
+use tuple::redact::{Fold, HASH};
+use tuple::{Batch, DataType, FieldId, Redact, Redactor, Schema};
+
+/// Tuples on their way to the pipelines.
+#[derive(Clone, Copy)]
+pub struct Tuples<'a> {
+    /// As packets say them.
+    pub seen: &'a Batch,
+    /// As results may tell of them; the same where nobody asked for anything else.
+    pub told: &'a Batch,
+}
+
+impl<'a> Tuples<'a> {
+    /// Nothing is folded.
+    #[must_use]
+    pub fn plain(batch: &'a Batch) -> Tuples<'a> {
+        Tuples { seen: batch, told: batch }
+    }
+}
+
+/// Folds the columns that results tell of.
+pub struct Folding {
+    redactor: Redactor,
+    columns: Vec<(FieldId, Fold)>,
+}
+
+impl Folding {
+    /// Of a dataflow whose tuples are of `schema`, its computed columns from `base` on; `place` says where a column is.
+    #[must_use]
+    pub fn new(
+        redactor: Redactor,
+        dataflow: &Dataflow,
+        (schema, base): (&Schema, u16),
+        place: &dyn Fn(Column) -> FieldId,
+    ) -> Folding {
+        let mut folds: Vec<Option<Fold>> = Vec::new();
+        for id in schema.ids() {
+            let field = schema.field(id);
+            let computed = id.0.checked_sub(base).map(|at| &dataflow.computed[usize::from(at)].expr);
+            let inherits =
+                || computed.is_some_and(|expr| says(expr, &|c| folds[usize::from(place(c).0)].is_some()));
+            folds.push(match &field.redact {
+                _ if !matches!(field.data_type, DataType::Text | DataType::Json) => None,
+                Redact::Fold(fold) => Some(*fold),
+                // Not every row would be; but what says which may be absent.
+                Redact::Where(..) => Some(HASH),
+                Redact::Keep => inherits().then_some(HASH),
+            });
+        }
+        let is_told = |id: &FieldId| match &dataflow.pipelines[..] {
+            [] => true,
+            pipelines => pipelines.iter().flat_map(told).any(|column| place(column) == *id),
+        };
+        let told = schema.ids().filter(is_told);
+        let columns = told.filter_map(|id| Some((id, folds[usize::from(id.0)]?))).collect();
+        Folding { redactor, columns }
+    }
+
+    /// The batch as results may tell of it.
+    #[must_use]
+    pub fn fold(&self, batch: &Batch) -> Batch {
+        self.redactor.fold_columns(batch, &self.columns)
+    }
+}
+
+/// The columns whose values leave with the results of a pipeline.
+fn told(pipeline: &Pipeline) -> impl Iterator<Item = Column> {
+    let distinct = pipeline.aggregates.iter().filter_map(|c| match c.aggregate {
+        Aggregate::Distinct(column) => Some(column),
+        _ => None,
+    });
+    let of_profile = pipeline.profile.iter().flat_map(plan::Profile::columns);
+    pipeline.group.iter().map(|group| group.column).chain(distinct).chain(of_profile)
+}
+
+/// Whether the text that an expression gives says what a column does that `is_folded`; conditions choose, but say nothing.
+fn says(expr: &Expr, is_folded: &dyn Fn(Column) -> bool) -> bool {
+    match expr {
+        Expr::Column(column) => is_folded(*column),
+        Expr::Text(of, _) => says(of, is_folded),
+        Expr::If(_, a, b) => says(a, is_folded) || says(b, is_folded),
+        Expr::Coalesce(all) => all.iter().any(|expr| says(expr, is_folded)),
+        Expr::Literal(_)
+        | Expr::Null
+        | Expr::Arithmetic(..)
+        | Expr::Compare(..)
+        | Expr::Test(_)
+        | Expr::Trunc(..)
+        | Expr::Subnet(..)
+        | Expr::Length(_) => false,
+    }
+}
