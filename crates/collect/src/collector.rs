@@ -7,6 +7,9 @@
 //! go ([`Collector::of_lanes`]). What comes behind the watermark opens no window again; it is counted, as late tuples of the
 //! engines or as late rows, which are given all the same.
 //!
+//! Where results are not wanted here, but by another collector, windows are put together and handed on as they are
+//! ([`Collector::relay`]): so that a process has one voice.
+//!
 //! Which lanes a row lacks is said ([`Lanes::cover`]), and that is all: what a lane would have seen nobody knows, so that
 //! intervals, which reach up to what the capture is known to have lost, do not reach up to that.
 //!
@@ -18,6 +21,7 @@ use tuple::Batch;
 use wire::Timestamp;
 
 use crate::lanes::{Lane, LaneId, Lanes, State};
+use crate::message::Malformed;
 use crate::report::{Part, Report};
 use crate::rows::{WaitingRows, rows_before};
 
@@ -25,6 +29,9 @@ use crate::rows::{WaitingRows, rows_before};
 pub trait TakeRows {
     /// Some rows; `lanes` knows which of them lack what.
     fn take(&mut self, output: Output, lanes: &Lanes);
+
+    /// What there is of some windows, from a collector that hands them on ([`Collector::relay`]).
+    fn hand_on(&mut self, _windows: Partials) {}
 }
 
 /// Takes rows whatever they lack.
@@ -41,11 +48,14 @@ pub struct Collector {
     engines: Engines,
     lanes: Lanes,
     release: Release,
+    then: Then,
     watermark: Timestamp,
     /// What all packets released so far seem to lack.
     loss: Loss,
     /// Packets that the sources have lost, as far as they have said so.
     lost: u64,
+    /// When that was, as far as it has not been handed on.
+    lost_when: Option<Stretch>,
     /// Of lanes without common epochs.
     rows: WaitingRows,
     rows_late: u64,
@@ -64,11 +74,26 @@ enum Release {
     ByTime,
 }
 
+/// What becomes of windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    /// They are closed here, and rows made of them.
+    Close,
+    /// They are handed on.
+    HandOn,
+}
+
 impl Collector {
     /// Collects the reports of `workers` workers, who end the same epochs, into `engines`; about so many bytes may wait.
     #[must_use]
     pub fn new(engines: Engines, workers: usize, waiting_bytes_max: usize) -> Collector {
         Collector::build(engines, Lanes::of_workers(workers), Release::ByEpoch, waiting_bytes_max)
+    }
+
+    /// The same, but what there is of windows is handed on whenever an epoch has ended; `engines` are a worker's.
+    #[must_use]
+    pub fn relay(engines: Engines, workers: usize, waiting_bytes_max: usize) -> Collector {
+        Collector { then: Then::HandOn, ..Collector::new(engines, workers, waiting_bytes_max) }
     }
 
     /// The same of lanes that come and go, and have event time in common.
@@ -82,9 +107,11 @@ impl Collector {
             engines,
             lanes,
             release,
+            then: Then::Close,
             watermark: Timestamp::MIN,
             loss: Loss::default(),
             lost: 0,
+            lost_when: None,
             rows: WaitingRows::default(),
             rows_late: 0,
             waiting_bytes: 0,
@@ -163,12 +190,28 @@ impl Collector {
         self.relieve(out);
     }
 
+    /// A report from another process, as [`Report::decode`] reads it.
+    ///
+    /// # Errors
+    /// When it is none for the collector's engines.
+    pub fn decode(&self, bytes: &[u8]) -> Result<Report, Malformed> {
+        Report::decode(bytes, &self.engines)
+    }
+
     /// Nobody will report any more.
     pub fn end(&mut self, out: &mut dyn TakeRows) {
         self.lanes.since = self.watermark;
         let (lanes, watermark_ns) = (&self.lanes, Timestamp::MAX.0);
         self.rows.give_all(&mut |batch| out.take(Output { pipeline: None, batch, watermark_ns }, lanes));
-        self.engines.finish(&mut With { lanes, out });
+        match self.then {
+            Then::Close => self.engines.finish(&mut With { lanes, out }),
+            Then::HandOn => out.hand_on(self.engines.detach_all()),
+        }
+    }
+
+    /// What was lost, and when, since this was asked last; of a collector that hands on.
+    pub fn take_lost(&mut self) -> Option<Stretch> {
+        self.lost_when.take()
     }
 
     /// What all packets seem to lack.
@@ -255,7 +298,14 @@ impl Collector {
         for lane in self.lanes.iter_mut() {
             while let Some(report) = lane.waiting.pop_front_if(|report| report.epoch == epoch) {
                 (lane.watermark, lane.loss) = (report.watermark, report.loss);
-                report.lost.into_iter().for_each(|stretch| self.engines.add_loss(stretch));
+                match (report.lost, self.then) {
+                    (None, _) => {}
+                    (Some(stretch), Then::Close) => self.engines.add_loss(stretch),
+                    (Some(stretch), Then::HandOn) => match &mut self.lost_when {
+                        Some(before) => before.add(&stretch),
+                        none => *none = Some(stretch),
+                    },
+                }
                 lane.open = report.open;
                 parts.push(report.part);
             }
@@ -269,8 +319,15 @@ impl Collector {
         self.lanes.since = self.watermark;
         self.watermark = watermark.max(self.watermark);
         self.give(rows, out);
-        if has_risen && epoch != u64::MAX {
-            self.engines.advance(self.watermark.0, &mut With { lanes: &self.lanes, out });
+        match self.then {
+            _ if epoch == u64::MAX => {}
+            Then::Close if !has_risen => {}
+            Then::Close => self.engines.advance(self.watermark.0, &mut With { lanes: &self.lanes, out }),
+            Then::HandOn => {
+                // What is over, and what workers say of the rest.
+                let over = self.engines.detach(self.watermark.0);
+                over.into_iter().chain(self.engines.detach_open()).for_each(|windows| out.hand_on(windows));
+            }
         }
     }
 

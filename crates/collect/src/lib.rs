@@ -4,10 +4,14 @@
 #![forbid(unsafe_code)]
 
 mod collector;
+#[cfg(test)]
+mod fixture;
 mod lanes;
+mod message;
 mod report;
 mod rows;
 
 pub use collector::{Collector, TakeRows, Whatever};
 pub use lanes::{Coverage, LaneId, Lanes, State};
+pub use message::{Malformed, REPORT_BYTES_MAX};
 pub use report::{Part, Report};

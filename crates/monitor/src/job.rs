@@ -12,9 +12,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use capture::{Source, SourceError};
-use collect::{Collector, LaneId, Whatever};
+use collect::{Collector, LaneId, TakeRows, Whatever};
 use plan::{Dataflow, MonitorSpec, Plan, Sample};
-use stream::{Engine, Engines, Loss, Output, TakeOutput};
+use stream::{Engine, Engines, Loss, Output, Stretch, TakeOutput};
 use wire::{LinkType, Timestamp};
 
 use crate::dispatch::Dispatch;
@@ -61,8 +61,22 @@ pub struct Config {
     /// Whether [`Job::open_rows`] will be asked: open windows are copied at the end of every epoch then, if a worker's take no
     /// more than so many bytes.
     pub peek_bytes_max: Option<usize>,
+    /// What becomes of windows.
+    pub windows: Windows,
     /// Cores for the workers, in turn; none: wherever the system puts them.
     pub cores: Vec<usize>,
+}
+
+/// What becomes of windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Windows {
+    /// They are closed here: [`Job::next`] gives rows of them.
+    Closed,
+    /// They go to another process, by [`Job::next_parts`].
+    HandedOn {
+        /// How often that happens with those that are still open, in event time.
+        open_every_ns: i64,
+    },
 }
 
 impl Default for Config {
@@ -73,6 +87,7 @@ impl Default for Config {
             results_bytes_max: 256 << 20,
             keep: None,
             peek_bytes_max: None,
+            windows: Windows::Closed,
             cores: Vec::new(),
         }
     }
@@ -173,7 +188,12 @@ impl Job {
         let mut job = Job {
             messages,
             threads: Vec::new(),
-            collector: Collector::new(Engines::new(dataflows, &stream), workers, results_quarter),
+            collector: match config.windows {
+                Windows::Closed => Collector::new(Engines::new(dataflows, &stream), workers, results_quarter),
+                Windows::HandedOn { .. } => {
+                    Collector::relay(Engines::worker(dataflows, &stream), workers, results_quarter)
+                }
+            },
             vitals: Vitals::of_all(workers),
             stop: Arc::default(),
             names: Vec::new(),
@@ -200,6 +220,10 @@ impl Job {
                 results_quarter / workers,
             )
             .peeking(config.peek_bytes_max)
+            .telling_open(match config.windows {
+                Windows::Closed => None,
+                Windows::HandedOn { open_every_ns } => Some(open_every_ns),
+            })
         };
         let thread = |worker: Option<usize>| Thread {
             worker,
@@ -238,7 +262,12 @@ impl Job {
 
     /// Waits, but not longer than `patience`, for what the workers have to say. Rows that are complete go to `out`.
     pub fn next(&mut self, patience: Duration, out: &mut dyn TakeOutput) -> Step {
-        let (lane, out) = (|worker: usize| LaneId(worker as u64), &mut Whatever(out));
+        self.next_parts(patience, &mut Whatever(out))
+    }
+
+    /// The same, with windows that are handed on.
+    pub fn next_parts(&mut self, patience: Duration, out: &mut dyn TakeRows) -> Step {
+        let lane = |worker: usize| LaneId(worker as u64);
         match self.messages.recv_timeout(patience) {
             Ok(Message::Part(worker, part, _weight)) => self.collector.take_part(lane(worker), part, out),
             Ok(Message::Report(worker, report, _weight)) => {
@@ -303,6 +332,11 @@ impl Job {
     #[must_use]
     pub fn lost_packets(&self) -> u64 {
         self.collector.lost_packets()
+    }
+
+    /// What was lost before us, and when, since this was asked last; where windows are handed on.
+    pub fn take_lost(&mut self) -> Option<Stretch> {
+        self.collector.take_lost()
     }
 
     /// How far event time has come: rows that follow are of later packets.

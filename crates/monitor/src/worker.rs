@@ -27,6 +27,8 @@ struct Analysis {
     part_bytes_max: usize,
     /// Whether reports show open windows, if those take no more than so many bytes.
     peek_bytes_max: Option<usize>,
+    /// How often, in event time, what there is of open windows is told, and when it was last.
+    deltas: Option<(i64, Timestamp)>,
 }
 
 /// What is said of a worker or a reader once, at its end.
@@ -56,7 +58,13 @@ impl Worker {
         let engines = Engines::worker(plan.1, &config.1);
         Worker {
             monitor: Monitor::behind(gate, plan.0, config.0),
-            analysis: Analysis { engines, part: Part::default(), part_bytes_max, peek_bytes_max: None },
+            analysis: Analysis {
+                engines,
+                part: Part::default(),
+                part_bytes_max,
+                peek_bytes_max: None,
+                deltas: None,
+            },
         }
     }
 
@@ -64,6 +72,13 @@ impl Worker {
     #[must_use]
     pub fn peeking(mut self, peek_bytes_max: Option<usize>) -> Worker {
         self.analysis.peek_bytes_max = peek_bytes_max;
+        self
+    }
+
+    /// The same, which tells what there is of open windows every so often, and holds it no more.
+    #[must_use]
+    pub fn telling_open(mut self, every_ns: Option<i64>) -> Worker {
+        self.analysis.deltas = every_ns.map(|every_ns| (every_ns, Timestamp::MIN));
         self
     }
 
@@ -83,6 +98,7 @@ impl Worker {
         self.monitor.end_epoch(&mut analyse);
         let watermark = self.monitor.clock();
         let partial = self.analysis.engines.detach(watermark.0);
+        self.analysis.tell_open(watermark);
         let open = self.analysis.peek_bytes_max.and_then(|max| self.analysis.engines.peek(max));
         Report { open, ..self.say(epoch, watermark, partial) }
     }
@@ -116,6 +132,16 @@ impl Worker {
     #[must_use]
     pub fn monitor(&self) -> &Monitor {
         &self.monitor
+    }
+}
+
+impl Analysis {
+    fn tell_open(&mut self, now: Timestamp) {
+        let Some((every_ns, told)) = &mut self.deltas else { return };
+        if now.0.saturating_sub(told.0) >= *every_ns {
+            *told = now;
+            self.engines.detach_open().into_iter().for_each(|windows| self.part.add_windows(windows));
+        }
     }
 }
 

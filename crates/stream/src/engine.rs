@@ -364,6 +364,12 @@ impl Engine {
         (&self.tuples.0, &self.tuples.1)
     }
 
+    /// Whether its dataflow has no pipelines, so that tuples are what it gives.
+    #[must_use]
+    pub fn gives_tuples(&self) -> bool {
+        self.rest.pipelines.is_empty()
+    }
+
     /// The schema of a pipeline's results.
     #[must_use]
     pub fn result_schema(&self, pipeline: usize) -> &Arc<Schema> {

@@ -48,7 +48,8 @@ pub struct Stretch {
 }
 
 impl Stretch {
-    fn add(&mut self, other: &Stretch) {
+    /// Puts another stretch to it, with all that lies between.
+    pub fn add(&mut self, other: &Stretch) {
         self.from_ns = self.from_ns.min(other.from_ns);
         self.to_ns = self.to_ns.max(other.to_ns);
         self.packets.add(other.packets);

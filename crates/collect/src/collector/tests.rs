@@ -1,105 +1,11 @@
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use plan::{Aggregate, Column, Dataflow, GroupBy, Input, Pipeline, Selection, TopK, Window};
 use proptest::prelude::*;
-use tuple::{DataType, Field, FieldId, Schema, TupleWriter, Unit, common};
+use tuple::{TupleWriter, common};
 
 use super::*;
+use crate::fixture::{Fixture, Query, Tuple};
 use crate::lanes::Coverage;
-
-/// What is asked of the tuples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Query {
-    /// They themselves.
-    Raw,
-    /// How many there are in every window of ten, by name and in all.
-    Windows,
-}
-
-/// A tuple: whose, when, and its flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Tuple {
-    name: u8,
-    time: i64,
-    flow: u64,
-}
-
-struct Fixture {
-    schema: Arc<Schema>,
-    columns: Vec<FieldId>,
-    dataflow: Dataflow,
-}
-
-impl Fixture {
-    fn new(query: Query) -> Fixture {
-        let name = [Field::new("name", DataType::Text, Unit::None, "a name")];
-        let schema = Arc::new(Schema::of_parser("test", 1, "tests", &name, None, None));
-        let name = schema.find("name").expect("it was just made");
-        let columns = vec![common::ID, common::TS, common::TS_END, name];
-        let input = Input { schema: schema.clone(), columns: columns.clone(), filter: None };
-        let column = |field| Column { input: 0, field };
-        let pipeline = |group: Vec<GroupBy>, top_k| Pipeline {
-            name: "count".into(),
-            values: Vec::new(),
-            value_required: false,
-            group,
-            aggregates: vec![Aggregate::Count.into()],
-            top_k,
-            window: Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 }),
-            groups_max: 1000,
-            selection: Selection::default(),
-            profile: None,
-        };
-        let by_name = vec![GroupBy { column: column(name), name: "name".into() }];
-        let pipelines = match query {
-            Query::Raw => Vec::new(),
-            Query::Windows => {
-                vec![pipeline(by_name, Some(TopK { k: 3, by: 0 })), pipeline(Vec::new(), None)]
-            }
-        };
-        let dataflow = Dataflow { inputs: vec![input], filter: None, pipelines, ..Dataflow::default() };
-        Fixture { schema, columns, dataflow }
-    }
-
-    fn collector(&self) -> Collector {
-        Collector::of_lanes(Engine::new(&self.dataflow, stream::Config::default()).into(), 1 << 20)
-    }
-
-    fn lane(&self) -> Lane {
-        let config = stream::Config::default();
-        Lane {
-            engines: Engines::worker(std::slice::from_ref(&self.dataflow), &config),
-            writer: TupleWriter::new(self.schema.clone(), &self.columns),
-            name: self.columns[3],
-        }
-    }
-}
-
-/// A worker of a lane.
-struct Lane {
-    engines: Engines,
-    writer: TupleWriter,
-    name: FieldId,
-}
-
-impl Lane {
-    fn report(&mut self, watermark: i64, tuples: &[Tuple]) -> Report {
-        for tuple in tuples {
-            self.writer.u64(common::ID, tuple.flow);
-            self.writer.i64(common::TS, 0);
-            self.writer.i64(common::TS_END, tuple.time);
-            self.writer.text(self.name, &[tuple.name]);
-            self.writer.end_row();
-        }
-        let (mut part, mut rows) = (Part::default(), Vec::new());
-        self.engines.push(0, &self.writer.finish(), &mut rows);
-        rows.into_iter().for_each(|output: Output| part.add_rows(output.batch));
-        self.engines.detach(watermark).into_iter().for_each(|windows| part.add_windows(windows));
-        let (loss, watermark) = (Loss::default(), Timestamp(watermark));
-        Report { epoch: 0, watermark, part, loss, lost: None, open: None }
-    }
-}
 
 /// Takes rows as text, each with what it lacks: `3` or `0-10: 2`, and ` -a` where lane `a` is missing.
 #[derive(Default)]
@@ -146,7 +52,8 @@ impl Texts {
 /// `a lost`, `end`; `a 10: 3 5`: its report, of how far it has come and of tuples at these times. Then how much was late.
 fn check(query: Query, script: &[(&str, &str)], late: u64) {
     let fixture = Fixture::new(query);
-    let (mut collector, mut lanes, mut out) = (fixture.collector(), BTreeMap::new(), Texts::default());
+    let (mut collector, mut lanes, mut out) =
+        (Collector::of_lanes(fixture.engines(), 1 << 20), BTreeMap::new(), Texts::default());
     for (event, expected) in script {
         let name = event.as_bytes()[0];
         let id = LaneId(name.into());
@@ -265,7 +172,7 @@ fn where_all_are_silent_the_fastest_says_the_time() {
 #[test]
 fn how_many_were_expected() {
     let fixture = Fixture::new(Query::Raw);
-    let (mut collector, mut out) = (fixture.collector(), Texts::default());
+    let (mut collector, mut out) = (Collector::of_lanes(fixture.engines(), 1 << 20), Texts::default());
     let bounds = (Timestamp(20), Timestamp(30));
     collector.expect(LaneId(1));
     collector.join(LaneId(2));
@@ -296,7 +203,7 @@ fn run(
     turns: &[usize],
 ) -> (Vec<String>, u64) {
     let fixture = Fixture::new(query);
-    let (mut collector, mut out) = (fixture.collector(), Texts::default());
+    let (mut collector, mut out) = (Collector::of_lanes(fixture.engines(), 1 << 20), Texts::default());
     let mut workers: Vec<_> = (0..lanes).map(|_| (fixture.lane(), i64::MIN, 0)).collect();
     (0..lanes).for_each(|lane| collector.join(LaneId(lane as u64)));
     let mut turns = turns.iter().copied().cycle();
@@ -420,8 +327,8 @@ mod of_one_process {
     /// the other has ended it, too, and how many epochs were cut.
     fn check(waiting_bytes_max: usize, expected: (&[i64], &[i64], u64)) {
         let fixture = Fixture::new(Query::Raw);
-        let engine = Engine::new(&fixture.dataflow, stream::Config::default());
-        let (mut collector, mut all) = (Collector::new(engine.into(), 2, waiting_bytes_max), Vec::new());
+        let collector = Collector::new(fixture.engines(), 2, waiting_bytes_max);
+        let (mut collector, mut all) = (collector, Vec::new());
         let report = |part| Report {
             epoch: 0,
             watermark: Timestamp(9),

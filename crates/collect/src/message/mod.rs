@@ -1,0 +1,227 @@
+//! A report's form for the way from one process to another.
+//!
+//! # The form
+//!
+//! A byte for the version, which is 1, and one for how what follows is packed: 0 as it is, 1 by zstd. Then, numbers being of
+//! eight bytes, lengths of four, the lowest first:
+//!
+//! - the watermark; the bytes of streams seen and lacking;
+//! - 1 and a stretch (from, to, packets seen and lost, bytes seen and lost), or 0;
+//! - how many partial results there are, and each with its length ([`stream::Partials::encode`]);
+//! - 1 and the partial result of open windows, or 0;
+//! - the length of the rows, and these: none, or a stream of Arrow's IPC format that says its schema itself and that any
+//!   program reads which knows Arrow. A field is known by its name.
+//!
+//! Of epochs it says nothing: those of one process mean nothing in another.
+
+mod rows;
+
+use std::fmt;
+use std::io::Read;
+
+use stream::{Engines, Loss, Partials, Stretch};
+use wire::Timestamp;
+
+use crate::report::{Part, Report};
+
+/// Of the form.
+const VERSION: u8 = 1;
+/// What less takes is not packed.
+const PACKED_MIN: usize = 256;
+/// Fast, and half as large.
+const LEVEL: i32 = 1;
+/// Most bytes of a report, unpacked; what is larger is refused.
+pub const REPORT_BYTES_MAX: usize = 64 << 20;
+/// Memory that unpacking takes beside: two to the power of it.
+const WINDOW_LOG_MAX: u32 = 23;
+
+/// Why bytes are no report for an engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// They are of another version.
+    Version(u8),
+    /// They end before what they claim to hold.
+    Short,
+    /// There are more than [`REPORT_BYTES_MAX`].
+    TooLarge,
+    /// What they say cannot be.
+    Invalid(&'static str),
+    /// Its windows.
+    Windows(stream::Malformed),
+    /// Its rows.
+    Rows(String),
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Malformed::Version(version) => write!(f, "report of version {version}"),
+            Malformed::Short => f.write_str("report that is cut off"),
+            Malformed::TooLarge => f.write_str("report that is too large"),
+            Malformed::Invalid(what) => write!(f, "report with {what} that cannot be"),
+            Malformed::Windows(why) => write!(f, "report with a {why}"),
+            Malformed::Rows(why) => write!(f, "report with rows that cannot be read: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+impl From<stream::Malformed> for Malformed {
+    fn from(why: stream::Malformed) -> Malformed {
+        Malformed::Windows(why)
+    }
+}
+
+impl Report {
+    /// The form of the module's text.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let plain = self.plain();
+        let packed = (plain.len() >= PACKED_MIN).then(|| zstd::bulk::compress(&plain, LEVEL).ok()).flatten();
+        match packed {
+            Some(packed) => [&[VERSION, 1][..], &packed].concat(),
+            None => [&[VERSION, 0][..], &plain].concat(),
+        }
+    }
+
+    /// What [`Report::encode`] wrote, for engines of the same dataflows. Bytes that anybody sent do no harm: what they can say is
+    /// said, in numbers that may be false, or they are refused.
+    ///
+    /// # Errors
+    /// See [`Malformed`].
+    pub fn decode(bytes: &[u8], engines: &Engines) -> Result<Report, Malformed> {
+        match bytes {
+            [VERSION, 0, plain @ ..] if plain.len() > REPORT_BYTES_MAX => Err(Malformed::TooLarge),
+            [VERSION, 0, plain @ ..] => read(plain, engines),
+            [VERSION, 1, packed @ ..] => read(&unpack(packed)?, engines),
+            [VERSION, ..] => Err(Malformed::Invalid("packing")),
+            [other, ..] => Err(Malformed::Version(*other)),
+            [] => Err(Malformed::Short),
+        }
+    }
+
+    fn plain(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put(&mut out, self.watermark.0 as u64);
+        put_loss(&mut out, self.loss);
+        out.push(u8::from(self.lost.is_some()));
+        if let Some(Stretch { from_ns, to_ns, packets, bytes }) = self.lost {
+            put(&mut out, from_ns as u64);
+            put(&mut out, to_ns as u64);
+            put_loss(&mut out, packets);
+            put_loss(&mut out, bytes);
+        }
+        put_len(&mut out, self.part.windows.len());
+        self.part.windows.iter().for_each(|windows| put_bytes(&mut out, &windows.encode()));
+        out.push(u8::from(self.open.is_some()));
+        self.open.iter().for_each(|open| put_bytes(&mut out, &open.encode()));
+        put_bytes(&mut out, &rows::encode(&self.part.rows));
+        out
+    }
+}
+
+fn unpack(packed: &[u8]) -> Result<Vec<u8>, Malformed> {
+    let invalid = |_| Malformed::Invalid("packing");
+    let mut decoder = zstd::Decoder::with_buffer(packed).map_err(invalid)?;
+    decoder.window_log_max(WINDOW_LOG_MAX).map_err(invalid)?;
+    let mut plain = Vec::new();
+    decoder.take(REPORT_BYTES_MAX as u64 + 1).read_to_end(&mut plain).map_err(invalid)?;
+    if plain.len() > REPORT_BYTES_MAX { Err(Malformed::TooLarge) } else { Ok(plain) }
+}
+
+fn read(plain: &[u8], engines: &Engines) -> Result<Report, Malformed> {
+    let mut from = Reader(plain);
+    let watermark = Timestamp(from.signed()?);
+    let loss = from.loss()?;
+    let lost = match from.flag()? {
+        false => None,
+        true => Some(Stretch {
+            from_ns: from.signed()?,
+            to_ns: from.signed()?,
+            packets: from.loss()?,
+            bytes: from.loss()?,
+        }),
+    };
+    let mut part = Part::default();
+    for _ in 0..from.len()? {
+        part.add_windows(engines.decode_partials(from.bytes()?)?);
+    }
+    let open: Option<Partials> = match from.flag()? {
+        false => None,
+        true => Some(engines.decode_partials(from.bytes()?)?),
+    };
+    let rows = rows::decode(from.bytes()?, engines.first()).map_err(Malformed::Rows)?;
+    rows.into_iter().for_each(|rows| part.add_rows(rows));
+    match from.0 {
+        [] => Ok(Report { epoch: 0, watermark, part, loss, lost, open }),
+        _ => Err(Malformed::Invalid("more bytes")),
+    }
+}
+
+fn put(out: &mut Vec<u8>, n: u64) {
+    out.extend_from_slice(&n.to_le_bytes());
+}
+
+fn put_loss(out: &mut Vec<u8>, loss: Loss) {
+    put(out, loss.seen);
+    put(out, loss.lost);
+}
+
+fn put_len(out: &mut Vec<u8>, len: usize) {
+    out.extend_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes());
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_len(out, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+/// What is left to be read.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.0.split_at_checked(len).ok_or(Malformed::Short)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(Malformed::Short)?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    fn number(&mut self) -> Result<u64, Malformed> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn signed(&mut self) -> Result<i64, Malformed> {
+        self.array().map(i64::from_le_bytes)
+    }
+
+    fn flag(&mut self) -> Result<bool, Malformed> {
+        match self.array()? {
+            [0] => Ok(false),
+            [1] => Ok(true),
+            [_] => Err(Malformed::Invalid("a flag")),
+        }
+    }
+
+    fn len(&mut self) -> Result<usize, Malformed> {
+        self.array().map(|len| u32::from_le_bytes(len) as usize)
+    }
+
+    fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+        let len = self.len()?;
+        self.take(len)
+    }
+
+    fn loss(&mut self) -> Result<Loss, Malformed> {
+        Ok(Loss { seen: self.number()?, lost: self.number()? })
+    }
+}
+
+#[cfg(test)]
+mod tests;

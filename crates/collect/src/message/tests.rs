@@ -1,0 +1,122 @@
+use proptest::prelude::*;
+use stream::Output;
+
+use super::*;
+use crate::collector::{Collector, Whatever};
+use crate::fixture::{Fixture, Query, Tuple};
+use crate::lanes::LaneId;
+
+const TUPLES: [(u8, i64, u64); 4] = [(b'a', 3, 1), (b'b', 5, 2), (b'a', 12, 1), (b'c', 17, 3)];
+
+/// A report that says of everything something.
+fn report(fixture: &Fixture) -> Report {
+    let tuples = TUPLES.map(|(name, time, flow)| Tuple { name, time, flow });
+    let packets = Loss { seen: 100, lost: 1 };
+    let lost = Stretch { from_ns: i64::MIN, to_ns: 17, packets, bytes: Loss { seen: 5, lost: 7 } };
+    let mut worker = fixture.lane();
+    let loss = Loss { seen: 1 << 40, lost: 3 };
+    let open = worker.peek();
+    Report { loss, lost: Some(lost), open, ..worker.report(20, &tuples) }
+}
+
+/// All that a collector makes of a report.
+fn rows(fixture: &Fixture, report: Report) -> Vec<String> {
+    let (mut collector, mut out) = (Collector::of_lanes(fixture.engines(), 1 << 20), Vec::<Output>::new());
+    collector.take(LaneId(0), report, &mut Whatever(&mut out));
+    collector.end(&mut Whatever(&mut out));
+    out.iter().map(|output| format!("{:?} {:?}", output.pipeline, output.batch)).collect()
+}
+
+#[test]
+fn what_was_said_is_heard() {
+    for query in [Query::Raw, Query::Windows] {
+        let fixture = Fixture::new(query);
+        let said = report(&fixture);
+        let heard = Report::decode(&said.encode(), &fixture.engines()).expect("a report");
+        assert_eq!(
+            (heard.watermark, heard.loss, heard.lost, heard.open.is_some()),
+            (said.watermark, said.loss, said.lost, said.open.is_some())
+        );
+        assert!(heard.part.bytes > 0 && heard.part.rows.len() == said.part.rows.len());
+        let expected = rows(&fixture, said);
+        assert_eq!(rows(&fixture, heard), expected);
+        assert!(!expected.is_empty());
+    }
+}
+
+#[test]
+fn large_reports_are_packed() {
+    let fixture = Fixture::new(Query::Raw);
+    let tuples: Vec<_> = (0..5000).map(|n| Tuple { name: b'a', time: n % 7, flow: 1 }).collect();
+    let said = fixture.lane().report(20, &tuples);
+    let bytes = said.encode();
+    assert!(bytes.len() < said.part.bytes / 10, "{} bytes", bytes.len());
+    let heard = Report::decode(&bytes, &fixture.engines()).expect("a report");
+    assert_eq!(rows(&fixture, heard), rows(&fixture, said));
+}
+
+/// Why it is refused.
+fn refused(bytes: &[u8], fixture: &Fixture) -> String {
+    match Report::decode(bytes, &fixture.engines()) {
+        Ok(_) => String::new(),
+        Err(why) => why.to_string(),
+    }
+}
+
+#[test]
+fn what_is_none_is_refused() {
+    let (raw, windows) = (Fixture::new(Query::Raw), Fixture::new(Query::Windows));
+    let plain = [&[VERSION, 0][..], &report(&raw).plain()].concat();
+    for cut in 0..plain.len() {
+        assert!(!refused(&plain[..cut], &raw).is_empty(), "{cut}");
+    }
+    for (bytes, expected) in [
+        (&[2, 0][..], "report of version 2"),
+        (&[1, 9], "report with packing that cannot be"),
+        (&[1, 1, 5], "report with packing that cannot be"),
+        (&[plain.as_slice(), &[0]].concat(), "report with more bytes that cannot be"),
+    ] {
+        assert_eq!(refused(bytes, &raw), expected);
+    }
+    let of_rows = Report { open: None, ..report(&raw) }.encode();
+    let expected = "report with rows that cannot be read: results come as windows";
+    assert_eq!(refused(&of_rows, &windows), expected);
+    let of_windows = report(&windows).encode();
+    assert!(refused(&of_windows, &raw).contains("another dataflow"), "{}", refused(&of_windows, &raw));
+    let bomb = vec![0; REPORT_BYTES_MAX + 1];
+    let bomb = [&[VERSION, 1][..], &zstd::bulk::compress(&bomb, 19).expect("it is packed")].concat();
+    assert_eq!(refused(&bomb, &raw), "report that is too large");
+}
+
+#[test]
+fn rows_of_other_columns_are_refused() {
+    let fixture = Fixture::new(Query::Raw);
+    let plain = report(&fixture).plain();
+    let at = plain.windows(4).position(|w| w == b"name").expect("a column is called so");
+    let mut other = [&[VERSION, 0][..], &plain].concat();
+    other[at + 2] = b'x';
+    assert_eq!(
+        refused(&other, &fixture),
+        "report with rows that cannot be read: a column xame that is none of the query's"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+    /// Whatever bytes are changed: it is refused, or rows come of it.
+    #[test]
+    fn nothing_panics(
+        is_raw in any::<bool>(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let fixture = Fixture::new(if is_raw { Query::Raw } else { Query::Windows });
+        let mut plain = [&[VERSION, 0][..], &report(&fixture).plain()].concat();
+        for (at, to) in changes {
+            let at = at.index(plain.len());
+            plain[at] = to;
+        }
+        if let Ok(report) = Report::decode(&plain, &fixture.engines()) {
+            rows(&fixture, report);
+        }
+    }
+}
