@@ -10,8 +10,8 @@ use super::words::Word;
 use crate::expr::{Arithmetic, Case, Compare, Expr, Literal, Predicate, Regex, TextFunction};
 
 /// Expressions within expressions that are followed. A query has at most 64 brackets within each other, each of which opens a
-/// few of them, and 256 operators.
-pub const DEPTH_MAX: usize = 1024;
+/// few of them at most, and 256 operators.
+pub const DEPTH_MAX: usize = 768;
 /// Most regular expressions in a plan; each may take [`Regex::BYTES_MAX`] while it is looked at.
 pub const PATTERNS_MAX: usize = 1024;
 
@@ -256,10 +256,10 @@ fn of_column(
         ("like", 0, [pattern]) => Predicate::Like { column, pattern: pattern.clone(), case: Case::Sensitive },
         ("ilike", 0, [pattern]) => Predicate::Like { column, pattern: pattern.clone(), case: Case::Ignored },
         ("matches", 0, [pattern]) => {
-            Predicate::Matches { column, regex: regex(pattern, Case::Sensitive, lacks)? }
+            Predicate::Matches { column, regex: regex(pattern, Case::Sensitive, lacks) }
         }
         ("imatches", 0, [pattern]) => {
-            Predicate::Matches { column, regex: regex(pattern, Case::Ignored, lacks)? }
+            Predicate::Matches { column, regex: regex(pattern, Case::Ignored, lacks) }
         }
         (_, 1, []) => {
             let op = Compare::of_word(name.strip_prefix("is_")?)?;
@@ -298,11 +298,11 @@ fn of_operands(
         ("url_query", [], [name]) => Expr::Text(operands.value()?, UrlQuery(name.clone())),
         ("split", [place], [by]) => Expr::Text(operands.value()?, Split(by.clone(), *place)),
         ("extract" | "iextract", [], [pattern]) => {
-            let regex = regex(pattern, case_of(name), lacks)?;
+            let regex = regex(pattern, case_of(name), lacks);
             Expr::Text(operands.value()?, Extract(regex))
         }
         ("replace" | "ireplace", [], [pattern, with]) => {
-            let regex = regex(pattern, case_of(name), lacks)?;
+            let regex = regex(pattern, case_of(name), lacks);
             Expr::Text(operands.value()?, Replace(regex, with.clone()))
         }
         (_, [], []) => match (Arithmetic::of_word(name), Compare::of_word(name)) {
@@ -319,10 +319,11 @@ fn case_of(name: &str) -> Case {
     if name.starts_with('i') { Case::Ignored } else { Case::Sensitive }
 }
 
-fn regex(pattern: &str, case: Case, lacks: &mut Lacks) -> Option<Regex> {
+/// It is compiled only once the whole plan has been read, and nothing lacks.
+fn regex(pattern: &str, case: Case, lacks: &mut Lacks) -> Regex {
     lacks.patterns += 1;
-    lacks.at_most("regular expressions", lacks.patterns, PATTERNS_MAX)?;
-    Some(Regex { pattern: pattern.to_owned(), case })
+    let _ = lacks.at_most("regular expressions", lacks.patterns, PATTERNS_MAX);
+    Regex { pattern: pattern.to_owned(), case }
 }
 
 fn literal(of: &Literal) -> form::Literal {

@@ -98,3 +98,6 @@ fn read(message: &form::Plan, registry: &mut Registry<'_>, lacks: &mut Lacks) ->
     let dataflow = dataflow.and_then(|sent| dataflow::read_dataflow(sent, registry, lacks));
     Some(Plan { query: message.query.clone(), monitor: monitor?, dataflow: dataflow? })
 }
+
+#[cfg(test)]
+mod tests;

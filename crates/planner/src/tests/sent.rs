@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use plan::message::{Lack, decode, encode};
+use plan::message::{DEPTH_MAX, Lack, decode, encode};
 use stream::{Config, Engine};
 
 use super::*;
@@ -36,7 +36,7 @@ fn files(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
 
 /// Whatever stands in a text from `PARSE` on, up to each place where a query may end.
 fn candidates(text: &str) -> impl Iterator<Item = &str> {
-    const LONGEST: usize = 1500;
+    const LONGEST: usize = 600;
     text.match_indices("PARSE ").flat_map(move |(start, _)| {
         let rest = &text[start..];
         let ends = rest.match_indices(['"', '`', '\n', '\'']).map(|(end, _)| end);
@@ -173,6 +173,22 @@ fn the_deepest_query_is_not_too_deep() {
         let text = format!("PARSE http WHERE {condition}");
         survives(&plan(&text), &schemas(), &text);
     }
+}
+
+/// What is deeper than any query is refused; up to there nothing runs out of stack.
+#[test]
+fn depth_has_an_end() {
+    let deep = |depth: usize| {
+        let mut plan = plan("PARSE http WHERE status = 1 PROCESS count");
+        for _ in 1..depth {
+            plan.dataflow.filter = plan.dataflow.filter.map(|inner| Predicate::Not(Box::new(inner)));
+        }
+        plan
+    };
+    survives(&deep(DEPTH_MAX), &schemas(), "the deepest");
+    let refused = decode(&encode(&deep(DEPTH_MAX + 1)), &of(&schemas())).expect_err("too deep");
+    let too_deep = Lack::TooMany { what: "expressions within expressions", max: DEPTH_MAX };
+    assert_eq!(refused.lacks, [too_deep]);
 }
 
 proptest! {

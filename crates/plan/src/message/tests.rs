@@ -1,0 +1,267 @@
+//! Messages that no sender of this program makes: newer ones, hostile ones, and expressions of every kind.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use proptest::prelude::*;
+use tuple::{DataType, Field, FieldId, Unit, common};
+
+use super::expression::{condition, read_condition, read_value, value};
+use super::places::{Names, Places};
+use super::*;
+use crate::dataflow::{Dataflow, Input};
+use crate::expr::{
+    Arithmetic, Case, Column, Compare, Computed, Expr, Literal, Predicate, Regex, TextFunction,
+};
+use crate::monitor_spec::{MonitorSpec, ParserUse};
+
+const STATUS: FieldId = FieldId(common::FIELDS.len() as u16);
+const HOST: FieldId = FieldId(STATUS.0 + 1);
+
+fn schema() -> Arc<Schema> {
+    let own = [
+        Field::new("status", DataType::U64, Unit::None, ""),
+        Field::folded("host", DataType::Text, Unit::None, "", &[tuple::HASH]),
+    ];
+    Arc::new(Schema::of_parser("test", 1, "", &own, None, None))
+}
+
+fn column(field: FieldId) -> Column {
+    Column { input: 0, field }
+}
+
+fn plan() -> Plan {
+    let (schema, columns) = (schema(), vec![common::ID, common::TS_END, STATUS, HOST]);
+    let filter = Predicate::Compare { column: column(STATUS), op: Compare::Ge, literal: Literal::U64(500) };
+    Plan {
+        query: "PARSE test".into(),
+        monitor: MonitorSpec {
+            parsers: vec![ParserUse { schema: schema.clone(), columns: columns.clone() }],
+            ..MonitorSpec::default()
+        },
+        dataflow: Dataflow {
+            inputs: vec![Input { schema, columns, filter: None }],
+            filter: Some(filter),
+            ..Dataflow::default()
+        },
+    }
+}
+
+fn read_by_us(bytes: &[u8]) -> Result<Plan, Refused> {
+    decode(bytes, &|name| (name == "test").then(schema))
+}
+
+/// What is said of the plan's message once it is changed.
+fn check(change: impl FnOnce(&mut form::Plan), expected: &[&str]) {
+    let mut message = form::Plan::decode(&*encode(&plan())).expect("our own message");
+    change(&mut message);
+    let refused = read_by_us(&message.encode_to_vec()).map_err(|refused| refused.lacks);
+    let texts = refused.map_err(|lacks| lacks.iter().map(ToString::to_string).collect::<Vec<_>>());
+    assert_eq!(texts.err().unwrap_or_default(), expected);
+}
+
+/// The steps of the filter.
+fn steps(message: &mut form::Plan) -> &mut Vec<form::Step> {
+    let dataflow = message.dataflow.as_mut().expect("a dataflow");
+    &mut dataflow.filter.as_mut().expect("a filter").steps
+}
+
+#[test]
+fn what_newer_senders_need_is_refused() {
+    check(|_| {}, &[]);
+    check(|m| m.version = 0, &["malformed: the message has no version"]);
+    check(
+        |m| (m.version, m.needs) = (FORM + 1, vec!["sessions".into()]),
+        &["\"sessions\" is not known here", "the message needs version 2 of its form, and 1 is known here"],
+    );
+    check(
+        |m| m.needs = vec!["sessions".into(), "taps".into()],
+        &["\"sessions\" is not known here", "\"taps\" is not known here"],
+    );
+    check(|m| steps(m)[0].name = "is_near".into(), &["there is no operation \"is_near\" here"]);
+    check(|m| steps(m)[0].numbers.push(1), &["there is no operation \"is_ge\" here"]);
+    check(
+        |m| steps(m)[0].literals[0].of = None,
+        &["malformed: a literal is missing, or of a kind that is not known here"],
+    );
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    check(|m| m.monitor = None, &["malformed: what monitors do is missing"]);
+    check(|m| steps(m).clear(), &["malformed: an expression has no end"]);
+    check(|m| steps(m)[0].operands = u32::MAX, &["malformed: an operator lacks operands"]);
+    check(
+        |m| {
+            let step = steps(m)[0].clone();
+            *steps(m) = vec![step; 2];
+        },
+        &["malformed: an expression has no end"],
+    );
+    check(
+        |m| steps(m)[0].literals[0].of = Some(form::LiteralOf::Text("500".into())),
+        &["malformed: status is compared with what it is not"],
+    );
+    check(|m| m.dataflow.as_mut().expect("a dataflow").inputs.clear(), &["malformed: input 0 is not there"]);
+    check(
+        |m| m.monitor.as_mut().expect("a monitor").parsers.clear(),
+        &["malformed: parsers and inputs are not as many as each other"],
+    );
+    check(
+        |m| m.dataflow.as_mut().expect("a dataflow").inputs[0].columns.clear(),
+        &["malformed: a column that is not there"],
+    );
+}
+
+#[test]
+fn lists_have_an_end() {
+    let input = |m: &mut form::Plan| m.dataflow.as_mut().expect("a dataflow").inputs[0].clone();
+    check(
+        |m| {
+            let input = input(m);
+            m.dataflow.as_mut().expect("a dataflow").inputs = vec![input; INPUTS_MAX + 1];
+        },
+        &["there are more than 64 inputs"],
+    );
+    check(
+        |m| {
+            let column = steps(m)[0].column.clone();
+            let texts = vec!["x".to_owned()];
+            let step = form::Step { name: "matches".into(), column, texts, ..form::Step::default() };
+            *steps(m) = vec![step; PATTERNS_MAX + 1];
+            let operands = steps(m).len() as u32;
+            steps(m).push(form::Step { name: "and".into(), operands, ..form::Step::default() });
+        },
+        &["there are more than 1024 regular expressions"],
+    );
+    let refused = read_by_us(&vec![0; BYTES_MAX + 1]).expect_err("too long");
+    assert_eq!(refused.to_string(), "there are more than 1048576 bytes");
+    check(|m| m.needs = (0..1000).map(|i| i.to_string()).collect(), &{
+        let all: Vec<String> = (0..LACKS_MAX).map(|i| format!("\"{i}\" is not known here")).collect();
+        all.leak().iter().map(String::as_str).collect::<Vec<_>>()
+    });
+}
+
+/// A sender may ask for a text, but not for what is redacted as if it were none.
+#[test]
+fn nobody_gets_around_redaction() {
+    let lower = |redact| {
+        let of = Box::new(Expr::Column(column(HOST)));
+        let field = Field { redact, ..Field::new("small", DataType::Text, Unit::None, "") };
+        let expr = Expr::Text(of, TextFunction::Lower);
+        let mut plan = plan();
+        plan.dataflow.computed = vec![Computed { field, text: "lower(host)".into(), expr }];
+        read_by_us(&encode(&plan)).map(|read| assert_eq!(read, plan)).map_err(|e| e.to_string())
+    };
+    assert_eq!(lower(tuple::Redact::Fold(tuple::HASH)), Ok(()));
+    assert_eq!(lower(tuple::Redact::Keep), Err("malformed: small would show what is redacted".into()));
+    let other = tuple::Fold { name: "nothing", fold: |_, _, _| {} };
+    assert_eq!(lower(tuple::Redact::Fold(other)), Err("there is no fold \"nothing\" here".into()));
+}
+
+fn literal() -> impl Strategy<Value = Literal> {
+    prop_oneof![
+        any::<bool>().prop_map(Literal::Bool),
+        any::<u64>().prop_map(Literal::U64),
+        any::<i64>().prop_map(Literal::I64),
+        (-1e300..1e300).prop_map(Literal::F64),
+        ".{0,8}".prop_map(Literal::Text),
+        (any::<u32>(), 0..=32_u8).prop_map(|(ip, n)| Literal::Net(IpAddr::V4(Ipv4Addr::from_bits(ip)), n)),
+        (any::<u128>(), 0..=128_u8).prop_map(|(ip, n)| Literal::Net(IpAddr::V6(Ipv6Addr::from_bits(ip)), n)),
+    ]
+}
+
+fn columns() -> impl Strategy<Value = Column> {
+    prop_oneof![(0..HOST.0).prop_map(|field| column(FieldId(field))), (0..9_usize).prop_map(Column::computed),]
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    prop_oneof![Just(Case::Sensitive), Just(Case::Ignored)]
+}
+
+fn op() -> impl Strategy<Value = Compare> {
+    use Compare::{Eq, Ge, Gt, Le, Lt, Ne};
+    prop::sample::select(vec![Eq, Ne, Lt, Le, Gt, Ge])
+}
+
+fn regex() -> impl Strategy<Value = Regex> {
+    (".{0,8}", case()).prop_map(|(pattern, case)| Regex { pattern, case })
+}
+
+fn predicate() -> impl Strategy<Value = Predicate> {
+    let leaf = prop_oneof![
+        columns().prop_map(Predicate::IsNull),
+        (columns(), op(), literal()).prop_map(|(column, op, literal)| Predicate::Compare {
+            column,
+            op,
+            literal
+        }),
+        (columns(), ".{0,8}", case()).prop_map(|(column, pattern, case)| Predicate::Like {
+            column,
+            pattern,
+            case
+        }),
+        (columns(), regex()).prop_map(|(column, regex)| Predicate::Matches { column, regex }),
+        (columns(), prop::collection::vec(literal(), 0..4))
+            .prop_map(|(column, literals)| Predicate::In { column, literals }),
+    ];
+    leaf.prop_recursive(4, 24, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Predicate::And),
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Predicate::Or),
+            inner.prop_map(|inner| Predicate::Not(Box::new(inner))),
+        ]
+    })
+}
+
+fn function() -> impl Strategy<Value = TextFunction> {
+    prop_oneof![
+        Just(TextFunction::Lower),
+        Just(TextFunction::Upper),
+        ".{0,8}".prop_map(TextFunction::UrlQuery),
+        (".{0,3}", any::<i64>()).prop_map(|(by, place)| TextFunction::Split(by, place)),
+        regex().prop_map(TextFunction::Extract),
+        (regex(), ".{0,8}").prop_map(|(regex, with)| TextFunction::Replace(regex, with)),
+    ]
+}
+
+fn expr() -> impl Strategy<Value = Expr> {
+    use Arithmetic::{Add, BitAnd, BitOr, Divide, Multiply, Ratio, Remainder, Subtract};
+    let arithmetic =
+        prop::sample::select(vec![Add, Subtract, Multiply, Divide, Ratio, Remainder, BitAnd, BitOr]);
+    let leaf = prop_oneof![
+        columns().prop_map(Expr::Column),
+        literal().prop_map(Expr::Literal),
+        Just(Expr::Null),
+        predicate().prop_map(|p| Expr::Test(Box::new(p))),
+    ];
+    leaf.prop_recursive(5, 32, 3, move |inner| {
+        let boxed = || inner.clone().prop_map(Box::new);
+        prop_oneof![
+            (boxed(), arithmetic.clone(), boxed()).prop_map(|(a, op, b)| Expr::Arithmetic(a, op, b)),
+            (boxed(), op(), boxed()).prop_map(|(a, op, b)| Expr::Compare(a, op, b)),
+            (predicate(), boxed(), boxed()).prop_map(|(p, a, b)| Expr::If(Box::new(p), a, b)),
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Expr::Coalesce),
+            (boxed(), any::<i64>()).prop_map(|(of, step)| Expr::Trunc(of, step)),
+            (boxed(), any::<u8>(), any::<u8>()).prop_map(|(of, v4, v6)| Expr::Subnet(of, v4, v6)),
+            (boxed(), function()).prop_map(|(of, function)| Expr::Text(of, function)),
+            boxed().prop_map(Expr::Length),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn every_expression_arrives(expr in expr(), predicate in predicate()) {
+        let plan = plan();
+        let names = Names::Inputs(&plan.dataflow.inputs);
+        let (schemas, mut lacks) = ([Some(schema())], Lacks::default());
+        let places = Places::Inputs(&schemas);
+        prop_assert_eq!(read_value(&value(&expr, names), places, &mut lacks), Some(expr));
+        prop_assert_eq!(read_condition(&condition(&predicate, names), places, &mut lacks), Some(predicate));
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = read_by_us(&bytes);
+    }
+}

@@ -1,0 +1,24 @@
+//! Any bytes as the message of a plan: no panic, and what is accepted is a plan that an engine takes and that arrives as it is
+//! when it is sent on.
+#![no_main]
+
+use std::sync::{Arc, LazyLock};
+
+use libfuzzer_sys::fuzz_target;
+use plan::message::{decode, encode};
+use stream::{Config, Engine};
+use tuple::Schema;
+
+static SCHEMAS: LazyLock<Vec<Arc<Schema>>> = LazyLock::new(parsers::registry::schemas);
+
+fuzz_target!(|bytes: &[u8]| {
+    let known = |name: &str| SCHEMAS.iter().find(|schema| schema.name == name).cloned();
+    match decode(bytes, &known) {
+        Ok(plan) => {
+            let _ = Engine::worker(&plan.dataflow, Config::default());
+            let sent = encode(&plan);
+            assert_eq!(decode(&sent, &known).as_ref(), Ok(&plan));
+        }
+        Err(refused) => assert!(!refused.lacks.is_empty() && !refused.to_string().is_empty()),
+    }
+});
