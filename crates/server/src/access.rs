@@ -174,9 +174,9 @@ pub fn make(
     Ok(made.map(|token| NewToken { token: token.into(), secret }))
 }
 
-/// Whose secret it is.
-pub fn find(store: &Store, secret: &str) -> Result<Option<Access>, StoreError> {
-    Ok(store.token(&hash(secret))?.and_then(Access::of))
+/// Whose secret has that hash.
+pub fn find_hash(store: &Store, hash: &[u8]) -> Result<Option<Access>, StoreError> {
+    Ok(store.token(hash)?.and_then(Access::of))
 }
 
 /// What is kept of a secret.

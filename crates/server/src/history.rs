@@ -295,7 +295,7 @@ impl History {
         let (_, bytes) = self.store.oldest_segment()?;
         Ok(Kept {
             bytes: u64::try_from(bytes).unwrap_or(0),
-            rows_dropped: u64::try_from(self.store.dropped()?.rows).unwrap_or(0),
+            rows_dropped: u64::try_from(self.store.rows_dropped()?).unwrap_or(0),
             segments_damaged: self.segments_damaged.load(Ordering::Relaxed),
         })
     }

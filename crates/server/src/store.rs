@@ -14,7 +14,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 pub use audit::Audited;
 pub use jobs::{JobQuery, NewJob, Remembered};
-pub use results::{Dropped, KeptResult, NewTail, Segment, Tail};
+pub use results::{KeptResult, NewTail, Segment, Tail};
 pub use tokens::StoredToken;
 
 /// Each entry brings a store one form further; what is here never changes, it is only added to.

@@ -73,13 +73,6 @@ pub struct Segment {
     pub bytes: i64,
 }
 
-/// What retention has taken away since the store was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Dropped {
-    /// Rows.
-    pub rows: i64,
-}
-
 fn place(n: i64) -> usize {
     usize::try_from(n).unwrap_or(0)
 }
@@ -335,14 +328,13 @@ impl Store {
         })
     }
 
-    /// What retention has taken away.
+    /// How many rows retention has taken away.
     ///
     /// # Errors
     /// The store's.
-    pub fn dropped(&self) -> Result<Dropped, StoreError> {
+    pub fn rows_dropped(&self) -> Result<i64, StoreError> {
         let connection = self.lock();
         let sql = "SELECT coalesce(sum(rows_dropped), 0) FROM results";
-        let rows = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
-        Ok(Dropped { rows })
+        Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
     }
 }

@@ -65,6 +65,17 @@ impl Store {
         Ok(found.filter(|token| token.expires_ns.is_none_or(|end| end > now_ns())))
     }
 
+    /// Whether there is still a token of that number.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn has_token(&self, id: i64) -> Result<bool, StoreError> {
+        let connection = self.lock();
+        let sql = "SELECT count(*) FROM tokens WHERE id = ? AND (expires_ns IS NULL OR expires_ns > ?)";
+        let count: i64 = connection.prepare_cached(sql)?.query_row(params![id, now_ns()], |row| row.get(0))?;
+        Ok(count > 0)
+    }
+
     /// All tokens.
     ///
     /// # Errors

@@ -1,0 +1,140 @@
+//! Who asks: a token in the header `Authorization`, or a session that a token was exchanged for and that a browser names in
+//! a cookie. A session ends with its token.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
+use axum::http::request::Parts;
+
+use super::failure::Failure;
+use super::params::header_text;
+use super::{App, Peer};
+use crate::access::{self, Access, Role};
+
+/// The cookie's name.
+pub const COOKIE: &str = "netalytics";
+/// How long a session lasts.
+pub const SESSION_TIME: Duration = Duration::from_secs(12 * 3600);
+/// Sessions at once; the oldest ends when there is one more.
+const SESSIONS_MAX: usize = 1024;
+
+type Hash = [u8; 32];
+
+/// Sessions, by the hash of their name.
+#[derive(Default)]
+pub struct Sessions(Mutex<HashMap<Hash, (Hash, Instant)>>);
+
+impl Sessions {
+    /// Begins one for the token of that hash; its name.
+    pub fn begin(&self, token: Hash) -> String {
+        let name = access::random_hex();
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, (_, begun)| begun.elapsed() < SESSION_TIME);
+        if all.len() >= SESSIONS_MAX {
+            let oldest = all.iter().min_by_key(|(_, (_, begun))| *begun).map(|(name, _)| *name);
+            oldest.map(|name| all.remove(&name));
+        }
+        all.insert(access::hash(&name), (token, Instant::now()));
+        name
+    }
+
+    /// Ends one.
+    pub fn end(&self, name: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&access::hash(name));
+    }
+
+    fn token(&self, name: &str) -> Option<Hash> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(&access::hash(name)).filter(|(_, begun)| begun.elapsed() < SESSION_TIME).map(|(token, _)| *token)
+    }
+}
+
+/// The session that a request names.
+pub fn session_of(headers: &HeaderMap) -> Option<&str> {
+    let cookies = header_text(headers, "cookie")?;
+    let mut pairs = cookies.split(';').filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, _)| *name == COOKIE).map(|(_, value)| value)
+}
+
+/// Whether a request calls us by one of our names, and comes from no other origin.
+pub fn is_for_us(app: &App, headers: &HeaderMap) -> Result<(), Failure> {
+    let host = header_text(headers, "host").map(str::to_ascii_lowercase);
+    let Some(host) = host.filter(|host| app.hosts.contains(host)) else {
+        return Err(Failure::misdirected(
+            "this server does not answer to the name in the header Host; --host NAME adds names",
+        ));
+    };
+    let is_ours = |origin: &str| origin.split_once("://").is_some_and(|(_, of)| of.eq_ignore_ascii_case(&host));
+    match headers.get("origin").map(|origin| origin.to_str().unwrap_or_default()) {
+        Some(origin) if !is_ours(origin) => {
+            Err(Failure::forbidden("requests from pages of other origins are not answered"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whoever asks, with a token that is right.
+pub struct Caller(pub Access);
+
+impl Caller {
+    /// Refuses whom the token does not allow that much.
+    pub fn at_least(self, role: Role) -> Result<Access, Failure> {
+        match self.0.role >= role {
+            true => Ok(self.0),
+            false => Err(Failure::forbidden(format!(
+                "this needs the role {}, and the token has {}",
+                role.word(),
+                self.0.role.word()
+            ))),
+        }
+    }
+}
+
+/// Whose token, or session, a request brings; `None` where it brings none.
+pub async fn find(app: &Arc<App>, parts: &Parts) -> Result<Option<Access>, Failure> {
+    let bearer = header_text(&parts.headers, "authorization").map(|value| {
+        let (kind, token) = value.split_once(' ').unwrap_or((value, ""));
+        (kind.eq_ignore_ascii_case("bearer"), token.trim())
+    });
+    let hash = match bearer {
+        Some((true, token)) => Some(access::hash(token)),
+        Some((false, _)) => return Err(Failure::unauthorized("Authorization: Bearer TOKEN is wanted")),
+        None => match session_of(&parts.headers) {
+            None => return Ok(None),
+            Some(name) => app.sessions.token(name),
+        },
+    };
+    let Some(hash) = hash else { return Err(Failure::unauthorized("the session is over: log in again")) };
+    by_hash(app, parts, hash).await.map(Some)
+}
+
+/// Whose token has that hash; who shows wrong ones has to wait.
+pub async fn by_hash(app: &Arc<App>, parts: &Parts, hash: Hash) -> Result<Access, Failure> {
+    let address = parts.extensions.get::<Peer>().map(|peer| peer.0.ip());
+    if address.is_some_and(|address| !app.rates.may_try(address)) {
+        return Err(Failure::too_fast("too many wrong tokens from this address"));
+    }
+    let found = app.run(move |service| Ok(access::find_hash(service.store(), &hash)?)).await?;
+    let Some(access) = found else {
+        address.into_iter().for_each(|address| app.rates.was_wrong(address));
+        return Err(Failure::unauthorized("there is no such token, or it was revoked"));
+    };
+    match app.rates.may_ask(access.id) {
+        true => Ok(access),
+        false => Err(Failure::too_fast("too many requests with this token (--requests-per-second)")),
+    }
+}
+
+impl FromRequestParts<Arc<App>> for Caller {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Caller, Failure> {
+        let access = find(app, parts).await?;
+        access.map(Caller).ok_or_else(|| {
+            Failure::unauthorized("a token is wanted: Authorization: Bearer TOKEN, or a cookie from /api/v1/login")
+        })
+    }
+}

@@ -1,0 +1,158 @@
+//! Help for editors, and how the service is.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use utoipa::ToSchema;
+
+use super::App;
+use super::caller::Caller;
+use super::failure::Failure;
+use super::params::{Body, Json, header_text};
+use crate::access::Role;
+use crate::asking::{self, CheckAnswer, CheckRequest, ExplainAnswer, ExplainRequest};
+use crate::catalog::Catalog;
+use crate::service::Service;
+
+/// The catalog, which does not change while we run.
+pub struct CatalogText {
+    json: Vec<u8>,
+    etag: String,
+}
+
+impl CatalogText {
+    /// Of the parsers there are.
+    pub fn of(service: &Service) -> CatalogText {
+        let catalog = Catalog::of(service.schemas.iter().map(AsRef::as_ref));
+        let json = serde_json::to_vec(&catalog).unwrap_or_default();
+        let hash = Sha256::digest(&json);
+        let etag: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        CatalogText { json, etag: format!("\"{etag}\"") }
+    }
+}
+
+/// How the service is.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Health {
+    /// `ok`.
+    pub status: String,
+    /// The program's version.
+    pub version: String,
+}
+
+/// What the service has at the moment, and what it had to leave out since it was started.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Counters {
+    /// Seconds since it was started.
+    pub uptime_seconds: u64,
+    /// Jobs that have not ended.
+    pub jobs_unfinished: usize,
+    /// Agents that are connected.
+    pub agents_connected: usize,
+    /// Live streams.
+    pub streams: usize,
+    /// Bytes of the history's files.
+    pub history_bytes: u64,
+    /// Rows that retention has taken away.
+    pub rows_dropped: u64,
+    /// Rows that could not be kept, counted at each try.
+    pub rows_unkept: u64,
+    /// Rows that live streams were not shown, since they were too many at once.
+    pub rows_unshown: u64,
+    /// Parts of the history that could not be read.
+    pub segments_damaged: u64,
+    /// Requests that came too fast.
+    pub requests_refused: u64,
+    /// Times that connections had to wait for others to end.
+    pub connections_waited: u64,
+}
+
+/// Say whether the service is there. Needs no token.
+#[utoipa::path(get, path = "/api/v1/health", tag = "service", security(()), responses((status = 200, description = "It is", body = Health)))]
+pub async fn health() -> Json<Health> {
+    Json(Health { status: "ok".into(), version: env!("CARGO_PKG_VERSION").into() })
+}
+
+/// Say what the service has, and what it had to leave out.
+#[utoipa::path(get, path = "/api/v1/counters", tag = "service", responses((status = 200, description = "Counters", body = Counters), (status = "4XX", description = "Why not", body = Failure)))]
+pub async fn counters(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<Counters>, Failure> {
+    caller.at_least(Role::View)?;
+    Ok(Json(counted(&app).await?))
+}
+
+pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
+    let (uptime, rates) = (app.started.elapsed().as_secs(), app.rates.refused.load(Ordering::Relaxed));
+    let waited = app.connections_waited.load(Ordering::Relaxed);
+    app.run(move |service| {
+        let (hub, kept) = (service.hub(), service.history().kept()?);
+        Ok(Counters {
+            uptime_seconds: uptime,
+            jobs_unfinished: service.store().unfinished_count()?,
+            agents_connected: service.fleet.agents().iter().filter(|agent| agent.connected).count(),
+            streams: hub.streams.load(Ordering::Relaxed),
+            history_bytes: kept.bytes,
+            rows_dropped: kept.rows_dropped,
+            rows_unkept: hub.rows_unkept.load(Ordering::Relaxed),
+            rows_unshown: hub.rows_unshown.load(Ordering::Relaxed),
+            segments_damaged: kept.segments_damaged,
+            requests_refused: rates,
+            connections_waited: waited,
+        })
+    })
+    .await
+}
+
+/// List what queries may be made of: parsers with their fields, processors, functions.
+#[utoipa::path(
+    get, path = "/api/v1/catalog", tag = "editor",
+    responses((status = 200, description = "All there is; its ETag changes with the program", body = Catalog), (status = 304, description = "As it was"), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn catalog(State(app): State<Arc<App>>, caller: Caller, headers: HeaderMap) -> Result<Response, Failure> {
+    caller.at_least(Role::View)?;
+    let CatalogText { json, etag } = &app.catalog;
+    let known = header_text(&headers, "if-none-match").unwrap_or_default();
+    let is_known = known.split(',').any(|tag| tag.trim().trim_start_matches("W/") == etag);
+    let mut response = match is_known {
+        true => StatusCode::NOT_MODIFIED.into_response(),
+        false => ([(header::CONTENT_TYPE, "application/json")], json.clone()).into_response(),
+    };
+    let tag = HeaderValue::from_str(etag).map_err(|_| Failure::internal())?;
+    response.headers_mut().insert(header::ETAG, tag);
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    Ok(response)
+}
+
+/// Check a query that is being written, and say what may follow.
+#[utoipa::path(
+    post, path = "/api/v1/check", tag = "editor", request_body = CheckRequest,
+    responses((status = 200, description = "What is wrong, and what may follow", body = CheckAnswer), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn check(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Body(asked, _): Body<CheckRequest>,
+) -> Result<Json<CheckAnswer>, Failure> {
+    caller.at_least(Role::View)?;
+    Ok(Json(app.run(move |service| Ok(asking::check(service, &asked))).await?))
+}
+
+/// Say what a query would do.
+#[utoipa::path(
+    post, path = "/api/v1/explain", tag = "editor", request_body = ExplainRequest,
+    responses((status = 200, description = "The plan", body = ExplainAnswer), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn explain(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Body(asked, _): Body<ExplainRequest>,
+) -> Result<Json<ExplainAnswer>, Failure> {
+    caller.at_least(Role::View)?;
+    let text = asked.query.clone();
+    let explained = app.run(move |service| Ok(asking::explain(service, &asked.query))).await?;
+    explained.map(Json).map_err(|errors| Failure::of_query(&text, &errors))
+}

@@ -1,0 +1,227 @@
+//! Jobs: asked for, looked at, stopped; and the agents that carry them out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::App;
+use super::caller::Caller;
+use super::failure::Failure;
+use super::params::{Body, Json, Params, header_text};
+use crate::access::{Access, Role};
+use crate::fleet::{Agent, Redaction};
+use crate::job::{Job, JobId, JobKind};
+use crate::service::{Denied, Service, Submission};
+use crate::store::JobQuery;
+
+/// Jobs of a page, unless fewer are asked for.
+const PAGE: usize = 100;
+/// Labels of a job.
+const LABELS_MAX: usize = 32;
+/// Bytes of a name or a label.
+const NAME_BYTES_MAX: usize = 200;
+
+/// A job that is asked for.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobRequest {
+    /// The query.
+    pub query: String,
+    /// What it is called.
+    #[serde(default)]
+    pub name: String,
+    /// Whether it ends by itself.
+    #[serde(default)]
+    pub kind: JobKind,
+    /// Labels that an agent must have to take part; none: every agent.
+    #[serde(default)]
+    pub on: BTreeMap<String, String>,
+    /// Its own labels.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// Texts that may say something of a person are folded unless this says no, which needs the role raw.
+    #[serde(default = "yes")]
+    pub redact: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Jobs.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Jobs {
+    /// The newest first.
+    pub jobs: Vec<Job>,
+    /// `before` of the next page, if there may be one.
+    pub next: Option<JobId>,
+}
+
+/// Which jobs.
+#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct JobsParams {
+    /// Only those in this state: planned, arming, running, draining, ended.
+    state: Option<String>,
+    /// Only older ones than this.
+    before: Option<String>,
+    /// At most so many, 100 unless said.
+    limit: Option<usize>,
+}
+
+/// Agents.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Agents {
+    /// By name.
+    pub agents: Vec<Agent>,
+}
+
+fn checked(asked: JobRequest) -> Result<Submission, Failure> {
+    let JobRequest { query, name, kind, on, labels, redact } = asked;
+    let is_long = |labels: &BTreeMap<String, String>| {
+        labels.len() > LABELS_MAX || labels.iter().any(|(k, v)| k.len().max(v.len()) > NAME_BYTES_MAX)
+    };
+    if name.len() > NAME_BYTES_MAX || is_long(&on) || is_long(&labels) {
+        return Err(Failure::bad(format!(
+            "names and labels have at most {NAME_BYTES_MAX} bytes, and there are at most {LABELS_MAX} labels"
+        )));
+    }
+    let redaction = if redact { Redaction::Folded } else { Redaction::Raw };
+    Ok(Submission { query, name, kind, on, labels, redaction })
+}
+
+pub(super) fn id(text: &str) -> Result<JobId, Failure> {
+    text.parse().map_err(|()| Failure::not_found("a job is named by its number"))
+}
+
+/// Start a job.
+#[utoipa::path(
+    post, path = "/api/v1/jobs", tag = "jobs", request_body = JobRequest,
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same request with the same key makes one job; kept for a day")),
+    responses(
+        (status = 201, description = "It is taken", body = Job),
+        (status = 200, description = "The same request had made it before", body = Job),
+        (status = "4XX", description = "Why not", body = Failure), (status = "5XX", description = "Why not", body = Failure),
+    )
+)]
+pub async fn create(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    headers: HeaderMap,
+    Body(asked, bytes): Body<JobRequest>,
+) -> Result<(StatusCode, Json<Job>), Failure> {
+    let who = caller.at_least(Role::Run)?;
+    let key = match headers.contains_key("idempotency-key") {
+        false => None,
+        true => Some(
+            header_text(&headers, "idempotency-key")
+                .filter(|key| (1..=NAME_BYTES_MAX).contains(&key.len()))
+                .ok_or_else(|| Failure::bad("Idempotency-Key is to be one text of at most 200 characters"))?
+                .to_owned(),
+        ),
+    };
+    let submission = checked(asked)?;
+    let text = submission.query.clone();
+    let submit = move |service: &Service| {
+        let key = key.as_deref().map(|key| (key, &bytes[..]));
+        let result = service.submit(&who, &submission, key);
+        let outcome = match &result {
+            Ok((job, true)) => (job.id.to_string(), "done".to_owned()),
+            Ok((job, false)) => (job.id.to_string(), "had been done".to_owned()),
+            Err(denied) => (String::new(), denied.to_string()),
+        };
+        noted(service, &who, "job.start", &outcome)?;
+        Ok(result)
+    };
+    match app.run(submit).await? {
+        Ok((job, true)) => Ok((StatusCode::CREATED, Json(job))),
+        Ok((job, false)) => Ok((StatusCode::OK, Json(job))),
+        Err(Denied::Query(errors)) => Err(Failure::of_query(&text, &errors)),
+        Err(denied) => Err(denied.into()),
+    }
+}
+
+/// Notes what was done, or why not. What cannot be noted for want of room was not done either, or is done already.
+pub(super) fn noted(
+    service: &Service,
+    who: &Access,
+    act: &str,
+    (object, outcome): &(String, String),
+) -> Result<(), Denied> {
+    if let Err(error) = service.store().note(&who.name, act, object, outcome) {
+        tracing::error!("the audit log lacks {act} {object} by {}: {error}", who.name);
+    }
+    Ok(())
+}
+
+/// List jobs.
+#[utoipa::path(
+    get, path = "/api/v1/jobs", tag = "jobs", params(JobsParams),
+    responses((status = 200, description = "Those that the token may know of", body = Jobs), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Params(params): Params<JobsParams>,
+) -> Result<Json<Jobs>, Failure> {
+    let who = caller.at_least(Role::View)?;
+    let before = params.before.as_deref().map(id).transpose()?.map(|id| id.0);
+    let limit = params.limit.unwrap_or(PAGE).min(1000);
+    let wanted = JobQuery { state: params.state, before, limit };
+    let read = move |service: &Service| {
+        let mut jobs = service.store().jobs(&wanted)?;
+        let next = (jobs.len() == wanted.limit).then(|| jobs.last().map(|job| job.id)).flatten();
+        jobs.retain(|job| service.may_see(&who, job));
+        Ok(Jobs { jobs, next })
+    };
+    Ok(Json(app.run(read).await?))
+}
+
+/// Show a job.
+#[utoipa::path(
+    get, path = "/api/v1/jobs/{id}", tag = "jobs", params(("id" = String, Path, description = "Its number")),
+    responses((status = 200, description = "What is known of it", body = Job), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn show(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Json<Job>, Failure> {
+    let (who, id) = (caller.at_least(Role::View)?, id(&name)?);
+    Ok(Json(app.run(move |service| service.job(&who, id)).await?))
+}
+
+/// Stop a job. What it has by then stays.
+#[utoipa::path(
+    delete, path = "/api/v1/jobs/{id}", tag = "jobs", params(("id" = String, Path, description = "Its number")),
+    responses((status = 200, description = "The job, which is draining or has ended", body = Job), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn stop(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Json<Job>, Failure> {
+    let (who, id) = (caller.at_least(Role::Run)?, id(&name)?);
+    let stop = move |service: &Service| {
+        let result = service.stop(&who, id);
+        let outcome = result.as_ref().map_or_else(ToString::to_string, |_| "done".to_owned());
+        noted(service, &who, "job.stop", &(id.to_string(), outcome))?;
+        result
+    };
+    Ok(Json(app.run(stop).await?))
+}
+
+/// List agents.
+#[utoipa::path(
+    get, path = "/api/v1/agents", tag = "agents",
+    responses((status = 200, description = "All that are known", body = Agents), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn agents(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<Agents>, Failure> {
+    caller.at_least(Role::View)?;
+    let agents = app.run(|service| Ok(service.fleet.agents())).await?;
+    Ok(Json(Agents { agents }))
+}

@@ -1,0 +1,49 @@
+//! The API's description, made from the code that answers.
+
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
+use utoipa::{Modify, OpenApi};
+
+use super::{help, jobs, rows, stream, tokens};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "netalytics",
+        description = "Jobs of a netalytics server, their results, and what it needs to be asked well. Times, durations and ids \
+                       are text: nanoseconds do not fit into a JavaScript number."
+    ),
+    paths(
+        help::health, help::counters, help::catalog, help::check, help::explain, jobs::create, jobs::list, jobs::show,
+        jobs::stop, rows::rows, jobs::agents, stream::stream, tokens::create, tokens::list, tokens::revoke,
+        tokens::login, tokens::logout, tokens::audit,
+    ),
+    components(schemas(rows::RowsAnswer)),
+    security(("token" = []), ("cookie" = [])),
+    modifiers(&Schemes)
+)]
+struct Api;
+
+/// The two ways of showing who one is.
+struct Schemes;
+
+impl Modify for Schemes {
+    fn modify(&self, api: &mut utoipa::openapi::OpenApi) {
+        let components = api.components.get_or_insert_default();
+        components.add_security_scheme("token", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
+        let cookie = ApiKey::Cookie(ApiKeyValue::new(super::caller::COOKIE));
+        components.add_security_scheme("cookie", SecurityScheme::ApiKey(cookie));
+    }
+}
+
+/// The description, as JSON.
+#[must_use]
+pub fn openapi() -> String {
+    Api::openapi().to_pretty_json().unwrap_or_default()
+}
+
+/// Answers with the description; needs no token.
+pub async fn document() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], openapi()).into_response()
+}

@@ -1,0 +1,77 @@
+//! What requests bring and answers take along, with our form of errors where the library has another.
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::failure::Failure;
+
+/// An answer in JSON.
+pub struct Json<T>(pub T);
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        match serde_json::to_vec(&self.0) {
+            Ok(bytes) => ([(header::CONTENT_TYPE, "application/json")], bytes).into_response(),
+            Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        }
+    }
+}
+
+/// A body in JSON, and the bytes that it was.
+pub struct Body<T>(pub T, pub Bytes);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
+        let is_json = header_text(request.headers(), "content-type").is_some_and(|kind| {
+            kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+        });
+        if !is_json {
+            let wanted = "the body is to be JSON, with Content-Type: application/json";
+            return Err(Failure::of_body(StatusCode::UNSUPPORTED_MEDIA_TYPE, wanted));
+        }
+        let bytes = Bytes::from_request(request, state).await.map_err(|rejected| {
+            Failure::of_body(rejected.status(), format!("the body cannot be taken: {}", rejected.body_text()))
+        })?;
+        let value = serde_json::from_slice(&bytes)
+            .map_err(|error| Failure::bad(format!("the body is not what is wanted here: {error}")))?;
+        Ok(Body(value, bytes))
+    }
+}
+
+/// What stands behind the question mark.
+pub struct Params<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        let read = Query::<T>::try_from_uri(&parts.uri);
+        read.map(|Query(value)| Params(value))
+            .map_err(|error| Failure::bad(format!("the address is not what is wanted here: {}", error.body_text())))
+    }
+}
+
+/// A header, if it is text and there is one of it.
+pub fn header_text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    let mut all = headers.get_all(name).iter();
+    let first = all.next()?.to_str().ok()?;
+    all.next().is_none().then_some(first)
+}
+
+/// A time: nanoseconds since the epoch, or as 2026-11-22T10:00:00Z.
+pub fn time(text: &str) -> Result<i64, Failure> {
+    if let Ok(ns) = text.parse() {
+        return Ok(ns);
+    }
+    let read = text.parse::<jiff::Timestamp>().ok().and_then(|at| i64::try_from(at.as_nanosecond()).ok());
+    read.ok_or_else(|| {
+        Failure::bad("a time is wanted as nanoseconds since 1970, or as 2026-11-22T10:00:00Z".to_owned())
+    })
+}

@@ -1,0 +1,112 @@
+//! How often: a bucket for each token, and one for each address that has shown a wrong one. There are so many buckets and
+//! no more; when they are all in use, those that are full again make room.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// Buckets of one kind.
+const BUCKETS_MAX: usize = 4096;
+/// Wrong tokens at once, and a second.
+const WRONG: (f64, f64) = (20.0, 1.0);
+
+/// All buckets.
+pub struct Rates {
+    tokens: Buckets<i64>,
+    wrong: Buckets<IpAddr>,
+    /// Requests that were refused.
+    pub refused: AtomicU64,
+}
+
+impl Rates {
+    /// So many requests a second of each token, twice as many at once.
+    pub fn new(per_second: u32) -> Rates {
+        let per_second = f64::from(per_second);
+        Rates {
+            tokens: Buckets::new(per_second * 2.0, per_second),
+            wrong: Buckets::new(WRONG.0, WRONG.1),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether a token may ask once more.
+    pub fn may_ask(&self, token: i64) -> bool {
+        self.counted(self.tokens.take(token, 1.0, Instant::now()))
+    }
+
+    /// Whether an address may try one more token.
+    pub fn may_try(&self, address: IpAddr) -> bool {
+        self.counted(self.wrong.take(address, 0.0, Instant::now()))
+    }
+
+    /// It was wrong.
+    pub fn was_wrong(&self, address: IpAddr) {
+        self.wrong.take(address, 1.0, Instant::now());
+    }
+
+    fn counted(&self, may: bool) -> bool {
+        self.refused.fetch_add(u64::from(!may), Ordering::Relaxed);
+        may
+    }
+}
+
+struct Buckets<K> {
+    most: f64,
+    per_second: f64,
+    /// What is in each, and when that was so.
+    levels: Mutex<HashMap<K, (f64, Instant)>>,
+}
+
+impl<K: Hash + Eq + Copy> Buckets<K> {
+    fn new(most: f64, per_second: f64) -> Buckets<K> {
+        Buckets { most, per_second, levels: Mutex::default() }
+    }
+
+    /// Takes so much, if there is a whole one; whether there was.
+    fn take(&self, key: K, cost: f64, now: Instant) -> bool {
+        let mut levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
+        let level = |(level, at): (f64, Instant)| {
+            (level + now.duration_since(at).as_secs_f64() * self.per_second).min(self.most)
+        };
+        if levels.len() >= BUCKETS_MAX && !levels.contains_key(&key) {
+            levels.retain(|_, bucket| level(*bucket) < self.most);
+            if levels.len() >= BUCKETS_MAX {
+                return false;
+            }
+        }
+        let bucket = levels.entry(key).or_insert((self.most, now));
+        let there = level(*bucket);
+        let may = there >= 1.0;
+        *bucket = (if may { there - cost } else { there }, now);
+        may
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_bucket_empties_and_fills_again() {
+        let buckets = Buckets::new(2.0, 1.0);
+        let start = Instant::now();
+        let take = |key: u8, ms: u64| buckets.take(key, 1.0, start + Duration::from_millis(ms));
+        let taken = [take(1, 0), take(1, 0), take(1, 0), take(2, 0), take(1, 500), take(1, 1000), take(1, 1001)];
+        assert_eq!(taken, [true, true, false, true, false, true, false]);
+    }
+
+    #[test]
+    fn there_are_so_many_buckets() {
+        let buckets = Buckets::new(1.0, 1.0);
+        let start = Instant::now();
+        assert!((0..BUCKETS_MAX).all(|key| buckets.take(key, 1.0, start)));
+        assert!(!buckets.take(BUCKETS_MAX, 1.0, start));
+        assert!(buckets.take(BUCKETS_MAX, 1.0, start + Duration::from_secs(2)));
+        assert_eq!(buckets.levels.lock().expect("unpoisoned").len(), 1);
+    }
+}

@@ -1,0 +1,138 @@
+//! Rows of a job, page by page, in the form that is wanted.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use super::App;
+use super::caller::Caller;
+use super::failure::Failure;
+use super::jobs::id;
+use super::params::{Params, header_text, time};
+use crate::access::Role;
+use crate::columns::ColumnHead;
+use crate::history::Ask;
+use crate::job::JobId;
+use crate::rows::{Format, write};
+use crate::service::{Denied, Service};
+use crate::store::KeptResult;
+
+/// Rows of a page, unless otherwise asked for.
+const PAGE: usize = 1000;
+/// Says `after` of the next page, also where the form of the rows has no room for it.
+const NEXT: HeaderName = HeaderName::from_static("netalytics-next");
+
+/// Which rows.
+#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct RowsParams {
+    /// Which of the job's results: its place, from 0, or its processor's name; the first unless said.
+    result: Option<String>,
+    /// Rows whose window begins, or that ended, then or later: nanoseconds since 1970, or 2026-11-22T10:00:00Z.
+    since: Option<String>,
+    /// Rows before that time.
+    until: Option<String>,
+    /// Rows behind the one of this number: `next` of the page before.
+    after: Option<String>,
+    /// At most so many, 1000 unless said, 10000 at most.
+    limit: Option<usize>,
+    /// json, jsonl, csv, arrow or parquet; else what `Accept` says.
+    format: Option<String>,
+}
+
+/// Rows as JSON.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct RowsAnswer {
+    /// The processor that makes them; none: tuples.
+    pub processor: Option<String>,
+    /// What the cells are.
+    pub columns: Vec<ColumnHead>,
+    /// How many columns, behind those of the window, say which group a row is of.
+    pub keys: usize,
+    /// The rows, each its cells. Times, durations in whole nanoseconds and ids are text.
+    pub rows: Vec<Vec<Value>>,
+    /// `after` of the next page, if there may be more.
+    pub next: Option<String>,
+    /// Rows that there have been.
+    pub total: String,
+    /// Rows that retention has taken away.
+    pub dropped: String,
+}
+
+/// Read a job's rows.
+#[utoipa::path(
+    get, path = "/api/v1/jobs/{id}/rows", tag = "jobs", params(("id" = String, Path, description = "The job's number"), RowsParams),
+    responses(
+        (status = 200, description = "A page of rows; the header Netalytics-Next has `after` of the next", headers(("Netalytics-Next" = String)), content(
+            (RowsAnswer = "application/json"), (String = "application/x-ndjson"), (String = "text/csv"),
+            (String = "application/vnd.apache.arrow.stream"), (String = "application/vnd.apache.parquet"),
+        )),
+        (status = "4XX", description = "Why not", body = Failure),
+    )
+)]
+pub async fn rows(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    Params(params): Params<RowsParams>,
+) -> Result<Response, Failure> {
+    let (who, id) = (caller.at_least(Role::View)?, id(&name)?);
+    let format = Format::wanted(params.format.as_deref(), header_text(&headers, "accept"))
+        .ok_or_else(|| Failure::not_acceptable("rows are had as json, jsonl, csv, arrow or parquet"))?;
+    let ask = Ask {
+        after: match params.after.as_deref() {
+            None => None,
+            Some(text) => Some(
+                text.parse::<i64>()
+                    .ok()
+                    .filter(|after| *after >= 0)
+                    .ok_or_else(|| Failure::bad("`after` is to be `next` of the page before"))?,
+            ),
+        },
+        limit: params.limit.unwrap_or(PAGE).min(app.service.limits().page_rows_max),
+        since_ns: params.since.as_deref().map(time).transpose()?,
+        until_ns: params.until.as_deref().map(time).transpose()?,
+    };
+    let read = move |service: &Service| {
+        let job = service.job(&who, id)?;
+        service.may_see_rows(&who, &job)?;
+        let result = chosen(service, id, params.result.as_deref())?;
+        let page = service.history().read(id, &result, &ask)?;
+        let bytes = write(&page, &result, format).map_err(crate::hub::Unkept::Disk)?;
+        Ok((bytes, page.next))
+    };
+    let (bytes, next) = app.run(read).await?;
+    let mut response = ([(header::CONTENT_TYPE, format.content_type())], bytes).into_response();
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+    if let Some(next) = next.and_then(|row| HeaderValue::from_str(&row.to_string()).ok()) {
+        response.headers_mut().insert(NEXT, next);
+    }
+    Ok(response)
+}
+
+/// The result that is asked for.
+fn chosen(service: &Service, job: JobId, wanted: Option<&str>) -> Result<KeptResult, Denied> {
+    let mut results = service.store().results(job)?;
+    if results.is_empty() {
+        return Err(Denied::Unknown(format!("job {job} has no rows yet: it has not begun")));
+    }
+    let at = match wanted {
+        None => Some(0),
+        Some(wanted) => results
+            .iter()
+            .position(|result| result.processor.as_deref() == Some(wanted) || result.place.to_string() == wanted),
+    };
+    match at.filter(|at| *at < results.len()) {
+        Some(at) => Ok(results.swap_remove(at)),
+        None => {
+            let names: Vec<_> = results.iter().map(|result| result.table.as_str()).collect();
+            Err(Denied::Unknown(format!("job {job} has no such result; it has {}", names.join(", "))))
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! What happens now: one stream of server-sent events for all jobs that a page looks at.
+//!
+//! A stream begins with `hello`. Then, for a client that comes back and says what it has seen, everything behind that, if it
+//! is still kept; for others a `snapshot` of each job, before which a client that comes back is told of the `gap`. An event's
+//! id is the server's life and the event's number, so that nobody takes one life for another.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::sse::{Event as Sent, Sse};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
+use utoipa::IntoParams;
+
+use super::App;
+use super::caller::Caller;
+use super::failure::Failure;
+use super::jobs::id;
+use super::params::{Params, header_text};
+use crate::access::{Access, Role};
+use crate::events::{Next, Queue};
+use crate::hub::Seen;
+use crate::job::JobId;
+use crate::service::{Denied, Service};
+
+/// Jobs of one stream.
+const JOBS_MAX: usize = 50;
+/// After so long a client may come back.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// Which jobs.
+#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct StreamParams {
+    /// Numbers of jobs, commas between; without them all that have not ended.
+    jobs: Option<String>,
+}
+
+/// Watch jobs.
+#[utoipa::path(
+    get, path = "/api/v1/stream", tag = "jobs",
+    params(StreamParams, ("Last-Event-ID" = Option<String>, Header, description = "The last event that the client has seen")),
+    responses(
+        (status = 200, description = "Server-sent events: hello, snapshot, window, account, job, gap, bye", content((String = "text/event-stream"))),
+        (status = "4XX", description = "Why not", body = Failure), (status = "5XX", description = "Why not", body = Failure),
+    )
+)]
+pub async fn stream(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Params(params): Params<StreamParams>,
+    headers: HeaderMap,
+) -> Result<Response, Failure> {
+    let who = caller.at_least(Role::View)?;
+    let seen = seen(&app, header_text(&headers, "last-event-id"));
+    let wanted = wanted(params.jobs.as_deref())?;
+    let place = Place::take(&app)?;
+    let access = who.clone();
+    let queue = app.run(move |service| watch(service, &access, wanted, seen)).await?;
+    let (send, receive) = mpsc::channel(1);
+    tokio::spawn(tell(app.clone(), who, queue, send, place));
+    let events = ReceiverStream::new(receive).map(Ok::<_, Infallible>);
+    let mut response = Sse::new(events).into_response();
+    // Proxies that collect answers before they hand them on would keep events for themselves.
+    response
+        .headers_mut()
+        .insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+/// One of the streams that there may be.
+struct Place(Arc<App>);
+
+impl Place {
+    fn take(app: &Arc<App>) -> Result<Place, Failure> {
+        let place = Place(app.clone());
+        let before = app.service.hub().streams.fetch_add(1, Ordering::Relaxed);
+        match before < app.service.limits().streams_max {
+            true => Ok(place),
+            false => Err(Failure::too_many("there are as many live streams as there may be (--streams-max)")),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.service.hub().streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What a client says that it has seen.
+fn seen(app: &App, text: Option<&str>) -> Seen {
+    let Some(text) = text else { return Seen::Nothing };
+    let parts = text.split_once(':').and_then(|(boot, seq)| Some((boot.parse::<u64>().ok()?, seq.parse().ok()?)));
+    match parts {
+        Some((boot, seq)) if boot == app.service.hub().boot => Seen::UpTo(seq),
+        _ => Seen::OtherLife,
+    }
+}
+
+fn wanted(text: Option<&str>) -> Result<Option<BTreeSet<i64>>, Failure> {
+    let Some(text) = text else { return Ok(None) };
+    let jobs: BTreeSet<i64> =
+        text.split(',').map(|name| id(name.trim()).map(|id| id.0)).collect::<Result<_, _>>()?;
+    match jobs.len() <= JOBS_MAX {
+        true => Ok(Some(jobs)),
+        false => Err(Failure::bad(format!("a stream is of at most {JOBS_MAX} jobs"))),
+    }
+}
+
+fn watch(
+    service: &Service,
+    who: &Access,
+    wanted: Option<BTreeSet<i64>>,
+    seen: Seen,
+) -> Result<Arc<Queue>, Denied> {
+    let jobs = match wanted {
+        Some(jobs) => {
+            for job in &jobs {
+                service.may_see_rows(who, &service.job(who, JobId(*job))?)?;
+            }
+            jobs
+        }
+        None => {
+            let mut jobs = service.store().unfinished_jobs()?;
+            jobs.retain(|job| service.may_see(who, job) && service.may_see_rows(who, job).is_ok());
+            jobs.iter().rev().take(JOBS_MAX).map(|job| job.id.0).collect()
+        }
+    };
+    let queue = Arc::new(Queue::new(jobs, service.limits().stream_queue_bytes));
+    service.hub().watch(&queue, seen)?;
+    Ok(queue)
+}
+
+/// Tells one client, until it goes, does not keep up, loses its token, or the service ends.
+async fn tell(app: Arc<App>, who: Access, queue: Arc<Queue>, send: mpsc::Sender<Sent>, _place: Place) {
+    let boot = app.service.hub().boot;
+    let limits = app.service.limits();
+    let hello = json!({
+        "boot": boot.to_string(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "jobs": queue.jobs.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "limits": {
+            "ring_seconds": limits.ring_time.as_secs(),
+            "ring_bytes": limits.ring_bytes,
+            "queue_bytes": limits.stream_queue_bytes,
+            "heartbeat_seconds": limits.heartbeat.as_secs(),
+            "event_rows": crate::hub::EVENT_ROWS_MAX,
+        },
+    });
+    let first = Sent::default().event("hello").data(hello.to_string()).retry(RETRY);
+    if send.send(first).await.is_err() {
+        return;
+    }
+    let mut heartbeat = tokio::time::interval(limits.heartbeat);
+    heartbeat.tick().await;
+    let mut ending = app.ending.clone();
+    let why = loop {
+        let next = tokio::select! {
+            next = queue.next() => next,
+            _ = heartbeat.tick() => {
+                if !is_still_known(&app, &who).await {
+                    break "the token was revoked";
+                }
+                if send.send(Sent::default().comment("")).await.is_err() {
+                    return;
+                }
+                continue;
+            }
+            () = send.closed() => return,
+            () = ended(&mut ending) => break "the server ends",
+        };
+        let event = match next {
+            Next::Event(event) => {
+                Sent::default().event(event.kind).id(format!("{boot}:{}", event.seq)).data(&event.data)
+            }
+            Next::LeftOut(events) => {
+                let data = json!({ "reason": "the client is slow", "provisional_events": events });
+                Sent::default().event("gap").data(data.to_string())
+            }
+            Next::Over if *app.ending.borrow() => break "the server ends",
+            Next::Over => break "the client does not keep up",
+        };
+        if send.send(event).await.is_err() {
+            return;
+        }
+    };
+    let bye = json!({ "reason": why, "retry_after_ms": RETRY.as_millis() });
+    let _ = send.send(Sent::default().event("bye").data(bye.to_string())).await;
+}
+
+async fn ended(ending: &mut watch::Receiver<bool>) {
+    // Whoever would tell us is gone: that is an end, too.
+    let _ = ending.wait_for(|ending| *ending).await;
+}
+
+async fn is_still_known(app: &Arc<App>, who: &Access) -> bool {
+    let id = who.id;
+    let known = app.run(move |service| Ok(service.store().has_token(id)?)).await;
+    known.unwrap_or(true)
+}

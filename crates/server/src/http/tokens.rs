@@ -1,0 +1,226 @@
+//! Tokens and sessions, and the log of who did what.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::{FromRequest, FromRequestParts, Path, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::caller::{self, COOKIE, Caller, SESSION_TIME, session_of};
+use super::failure::Failure;
+use super::jobs::noted;
+use super::params::{Body, Json, Params};
+use super::{App, Peer};
+use crate::access::{self, Access, NewToken, Role, Scope, Token};
+use crate::service::{Denied, Service};
+use crate::store::{Audited, now_ns};
+
+/// A token that is to be made.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TokenRequest {
+    /// What it is called: letters, digits, `-`, `_`, `.`, at most 64.
+    pub name: String,
+    /// What it allows.
+    pub role: Role,
+    /// The networks that it is for, as 10.1.0.0/16; none: all.
+    #[serde(default)]
+    pub networks: Vec<String>,
+    /// After so many seconds it ends.
+    #[serde(default)]
+    pub expires_in_seconds: Option<u32>,
+}
+
+/// Tokens.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Tokens {
+    /// In the order in which they were made.
+    pub tokens: Vec<Token>,
+}
+
+/// A token that is exchanged for a session.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct LoginRequest {
+    /// The token.
+    pub token: String,
+}
+
+/// Who has logged in.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct LoginAnswer {
+    /// The token's name.
+    pub name: String,
+    /// What it allows.
+    pub role: Role,
+}
+
+/// Which entries of the log.
+#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct AuditParams {
+    /// Only older ones than the one of this number.
+    before: Option<i64>,
+    /// At most so many, 100 unless said.
+    limit: Option<usize>,
+}
+
+/// Entries of the log.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Audit {
+    /// The newest first.
+    pub entries: Vec<Audited>,
+}
+
+/// Make a token. Its secret is in the answer, and nowhere else.
+#[utoipa::path(
+    post, path = "/api/v1/tokens", tag = "access", request_body = TokenRequest,
+    responses((status = 201, description = "It is made", body = NewToken), (status = "4XX", description = "Why not", body = Failure), (status = "5XX", description = "Why not", body = Failure))
+)]
+pub async fn create(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Body(asked, _): Body<TokenRequest>,
+) -> Result<(StatusCode, Json<NewToken>), Failure> {
+    let who = caller.at_least(Role::Admin)?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if !(1..=64).contains(&asked.name.len()) || !asked.name.chars().all(is_name) {
+        return Err(Failure::bad("a token's name has 1 to 64 letters, digits, `-`, `_` and `.`"));
+    }
+    if asked.networks.len() > 100 {
+        return Err(Failure::bad("a token is for at most 100 networks"));
+    }
+    let scope = Scope::of(asked.networks.iter().map(String::as_str)).map_err(Failure::bad)?;
+    // Who is held to networks holds others to them.
+    if who.scope != Scope::default() && scope != who.scope {
+        return Err(Failure::forbidden("a token that is for some networks makes tokens for the same ones only"));
+    }
+    let expires = asked.expires_in_seconds.map(|seconds| now_ns() + i64::from(seconds) * 1_000_000_000);
+    let name = asked.name.clone();
+    let make = move |service: &Service| {
+        let made = access::make(service.store(), (&asked.name, asked.role, &scope), expires)?;
+        let outcome = if made.is_some() { "done" } else { "the name is taken" };
+        noted(service, &who, "token.create", &(asked.name, outcome.to_owned()))?;
+        Ok(made)
+    };
+    let made = app.run(make).await?;
+    let made = made.ok_or_else(|| Failure::conflict("name_taken", format!("there is a token {name} already")))?;
+    Ok((StatusCode::CREATED, Json(made)))
+}
+
+/// List tokens.
+#[utoipa::path(
+    get, path = "/api/v1/tokens", tag = "access",
+    responses((status = 200, description = "All, without their secrets", body = Tokens), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<Tokens>, Failure> {
+    caller.at_least(Role::Admin)?;
+    let tokens = app.run(|service| Ok(service.store().tokens()?)).await?;
+    Ok(Json(Tokens { tokens: tokens.into_iter().map(Token::from).collect() }))
+}
+
+/// Revoke a token; its sessions and streams end with it.
+#[utoipa::path(
+    delete, path = "/api/v1/tokens/{id}", tag = "access", params(("id" = String, Path, description = "Its number")),
+    responses((status = 204, description = "It is no more"), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn revoke(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Failure> {
+    let who = caller.at_least(Role::Admin)?;
+    let unknown = || Failure::not_found("there is no such token");
+    let id: i64 = name.parse().map_err(|_| unknown())?;
+    if id == who.id {
+        return Err(Failure::conflict("own_token", "a token does not revoke itself: make another admin's first"));
+    }
+    let revoke = move |service: &Service| {
+        let removed = service.store().remove_token(id)?;
+        let object = removed.clone().unwrap_or_else(|| id.to_string());
+        let outcome = if removed.is_some() { "done" } else { "there is none" };
+        noted(service, &who, "token.revoke", &(object, outcome.to_owned()))?;
+        Ok(removed)
+    };
+    app.run(revoke).await?.map(|_| StatusCode::NO_CONTENT).ok_or_else(unknown)
+}
+
+/// Exchange a token for a session, which a browser names in a cookie.
+#[utoipa::path(
+    post, path = "/api/v1/login", tag = "access", request_body = LoginRequest, security(()),
+    responses((status = 200, description = "Whose it is; the cookie is in Set-Cookie", body = LoginAnswer), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn login(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    let (mut parts, body) = request.into_parts();
+    let peer = Peer::from_request_parts(&mut parts, &app).await.ok();
+    let head = Request::from_parts(parts.clone(), body);
+    let Body(asked, _) = Body::<LoginRequest>::from_request(head, &app).await?;
+    let (access, cookie) = begin(&app, &parts, &asked.token, peer).await?;
+    let mut response = Json(LoginAnswer { name: access.name, role: access.role }).into_response();
+    response.headers_mut().insert(header::SET_COOKIE, cookie);
+    Ok(response)
+}
+
+/// Begins a session; the cookie that names it.
+pub(super) async fn begin(
+    app: &Arc<App>,
+    parts: &Parts,
+    token: &str,
+    peer: Option<Peer>,
+) -> Result<(Access, HeaderValue), Failure> {
+    let hash = access::hash(token.trim());
+    let found = caller::by_hash(app, parts, hash).await;
+    let address = peer.map_or_else(String::new, |peer| IpAddr::to_string(&peer.0.ip()));
+    let (who, outcome) = match &found {
+        Ok(access) => (access.name.clone(), "done".to_owned()),
+        Err(failure) => (address.clone(), failure.message.clone()),
+    };
+    app.run(move |service| Ok(service.store().note(&who, "login", &address, &outcome).map_err(Denied::from)?))
+        .await
+        .or_else(|failure| if found.is_err() { Ok(()) } else { Err(failure) })?;
+    let access = found?;
+    let name = app.sessions.begin(hash);
+    let cookie = format!(
+        "{COOKIE}={name}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}",
+        SESSION_TIME.as_secs()
+    );
+    let cookie = HeaderValue::from_str(&cookie).map_err(|_| Failure::internal())?;
+    Ok((access, cookie))
+}
+
+/// What makes a browser forget the cookie.
+pub(super) const FORGET: &str = "netalytics=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0";
+
+/// End the session that the cookie names.
+#[utoipa::path(delete, path = "/api/v1/login", tag = "access", security(()), responses((status = 204, description = "It is over")))]
+pub async fn logout(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    session_of(&headers).into_iter().for_each(|name| app.sessions.end(name));
+    (StatusCode::NO_CONTENT, [(header::SET_COOKIE, FORGET)]).into_response()
+}
+
+/// Read the log of who did what.
+#[utoipa::path(
+    get, path = "/api/v1/audit", tag = "access", params(AuditParams),
+    responses((status = 200, description = "Entries, the newest first", body = Audit), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn audit(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Params(params): Params<AuditParams>,
+) -> Result<Json<Audit>, Failure> {
+    caller.at_least(Role::Admin)?;
+    let limit = params.limit.unwrap_or(100).min(1000);
+    let entries = app.run(move |service| Ok(service.store().audited(params.before, limit)?)).await?;
+    Ok(Json(Audit { entries }))
+}
+
+impl<S: Sync> FromRequestParts<S> for Peer {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Peer, Failure> {
+        parts.extensions.get::<Peer>().copied().ok_or_else(Failure::internal)
+    }
+}
