@@ -103,6 +103,13 @@ pub enum Degraded {
         /// Which.
         agent: String,
     },
+    /// The job ended while an agent was away: what it had not sent comes late or never.
+    EndedWithout {
+        /// Which.
+        agent: String,
+        /// The life of it that was told.
+        boot: u64,
+    },
     /// An agent died, and with it what it had not sent; nobody knows how much.
     Restarted {
         /// Which.

@@ -122,7 +122,8 @@ pub enum ServerAction {
         /// Which.
         session: u64,
     },
-    /// Take an agent in; the shell adds how far its lanes are committed.
+    /// Take an agent in; the shell adds how far its lanes are committed. What an earlier session of the agent left that is
+    /// not committed is thrown away before, for the agent sends it again.
     Welcome {
         /// Its session.
         session: u64,

@@ -3,7 +3,7 @@
 use link::{Now, ObservedState};
 
 use super::{Peer, Presence, Server, ServerAction};
-use crate::job::{Job, JobState, Kind, Why};
+use crate::job::{Degraded, Job, JobState, Kind, Why};
 
 impl Server {
     /// Looks at everything again. Cheap: a server has hundreds of jobs and agents, not millions.
@@ -27,6 +27,7 @@ impl Server {
                 && job.agents.keys().all(|agent| self.is_drained(agent, id, now.monotonic_ns))
             {
                 let why = why.clone();
+                self.note_missing(id, now.monotonic_ns);
                 self.set(id, JobState::Ended(why.clone()));
                 self.actions.push(ServerAction::Ended { job: id, why });
             }
@@ -37,6 +38,18 @@ impl Server {
         if let Some(known) = self.jobs.get_mut(&job) {
             known.state = state;
             self.unsaved.insert(job);
+        }
+    }
+
+    /// Agents that a job ends without.
+    fn note_missing(&mut self, job: u64, now_ns: u64) {
+        let written_off_after_ns = self.written_off_after_ns();
+        let Some(job) = self.jobs.get_mut(&job) else { return };
+        for (agent, boot) in job.agents.clone() {
+            let away = self.peers.get(&agent).and_then(|peer| peer.away_ns(now_ns));
+            if away.is_some_and(|away| away >= written_off_after_ns) {
+                job.note(Degraded::EndedWithout { agent, boot });
+            }
         }
     }
 
