@@ -119,6 +119,9 @@ pub struct Resume {
     /// The last watermark that is committed.
     #[prost(int64, tag = "3")]
     pub watermark_ns: i64,
+    /// The lane's last record is committed.
+    #[prost(bool, tag = "4")]
+    pub is_closed: bool,
 }
 
 /// The server does not speak with this agent.

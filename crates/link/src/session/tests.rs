@@ -73,7 +73,11 @@ fn records_come_once_and_in_order_over_broken_connections() {
         let (mut agent, mut server, _) = greeted(900);
         carry(&mut agent, &mut server, &mut spool).expect("well behaved");
         let durable = store.last().copied().unwrap_or_default();
-        server.welcome(1, Desired::default(), vec![Resume { lane: LANE, durable, watermark_ns: 0 }]);
+        server.welcome(
+            1,
+            Desired::default(),
+            vec![Resume { lane: LANE, durable, watermark_ns: 0, is_closed: false }],
+        );
         carry(&mut agent, &mut server, &mut spool).expect("well behaved");
         let records = records(&mut server);
         assert!(records.len() <= 6, "credit holds back: {}", records.len());

@@ -192,6 +192,8 @@ impl Spool {
                 // More than was left on disk: it was sent from memory, and is safe.
                 queue.newest = queue.newest.max(resume.durable.min(SEQ_MAX));
                 queue.watermark_ns = queue.watermark_ns.max(resume.watermark_ns.min(wall_ns));
+                // Its end was sent from memory, and nothing is to follow it.
+                queue.is_closed |= resume.is_closed;
             }
             let durable = resume.durable.min(queue.newest);
             self.release(resume.lane, durable);

@@ -99,7 +99,7 @@ fn sent(spool: &mut Spool) -> Vec<(u64, u64, Option<i64>)> {
 }
 
 fn resume(durable: u64) -> [Resume; 1] {
-    [Resume { lane: LANE, durable, watermark_ns: 0 }]
+    [Resume { lane: LANE, durable, watermark_ns: 0, is_closed: false }]
 }
 
 #[test]
@@ -162,6 +162,10 @@ fn leftovers_are_sent_under_their_old_lane_which_is_then_closed() {
     let mut spool = Spool::open(Box::new(MemoryStore::default()), LIMITS, 3);
     spool.resume(&resume(12), 99);
     assert_eq!(sent(&mut spool), [(13, 13, None)]);
+    // And the end too.
+    let mut spool = Spool::open(Box::new(store), LIMITS, 3);
+    assert_eq!(spool.resume(&[Resume { is_closed: true, ..resume(12)[0] }], 99), [LANE]);
+    assert_eq!(sent(&mut spool), []);
 }
 
 #[test]

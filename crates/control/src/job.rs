@@ -1,0 +1,154 @@
+//! A job: what was asked, how far it is, and what is not as it should be. Saved by the server whenever it changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+/// Whether a job ends by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Runs on the agents that are there, and is over when all are through.
+    OneOff,
+    /// Runs until it is stopped, also on agents that join later.
+    Standing,
+}
+
+/// When a job ends everywhere.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limit {
+    /// After so many packets of all agents together; no more are taken, and hardly less.
+    pub packets: Option<u64>,
+    /// At this time of the server's clock on the wall.
+    pub ends_at_ns: Option<i64>,
+}
+
+/// What somebody asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// The same key from the same owner makes one job; empty: none.
+    pub key: String,
+    /// Who asks.
+    pub owner: String,
+    /// What the owner calls it.
+    pub name: String,
+    /// What else the owner says of it.
+    pub labels: BTreeMap<String, String>,
+    /// Whether it ends by itself.
+    pub kind: Kind,
+    /// Labels that an agent has to have, all of them.
+    pub on: BTreeMap<String, String>,
+    /// When it ends everywhere.
+    pub limit: Limit,
+    /// What it costs a host, in the unit of the agents' ceilings.
+    pub cost: u64,
+    /// The order: bytes to everyone but the monitor.
+    pub body: Bytes,
+}
+
+/// How far a job is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JobState {
+    /// Taken; no agent fits yet.
+    Planned,
+    /// Agents are told.
+    Arming,
+    /// A first report is committed.
+    Running,
+    /// Agents are told to stop, and send what they have.
+    Draining(Why),
+    /// Over.
+    Ended(Why),
+}
+
+impl JobState {
+    /// Whether agents are to run it.
+    pub fn is_active(&self) -> bool {
+        matches!(self, Self::Planned | Self::Arming | Self::Running)
+    }
+}
+
+/// Why a job ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    /// Its packets were taken.
+    PacketLimit,
+    /// Its time is over.
+    TimeLimit,
+    /// Somebody stopped it.
+    Stopped {
+        /// Who.
+        by: String,
+    },
+    /// All agents are through with it.
+    Finished,
+    /// It crashed on every agent, again and again.
+    Poisoned,
+}
+
+/// What is not as it should be with a job.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Degraded {
+    /// An agent is not there now.
+    Absent {
+        /// Which.
+        agent: String,
+    },
+    /// An agent that joined later has no room for it.
+    NoRoom {
+        /// Which.
+        agent: String,
+    },
+    /// It crashed on an agent again and again, and is not started there any more.
+    Poisoned {
+        /// Which.
+        agent: String,
+    },
+    /// The job ended while an agent was away: what it had not sent comes late or never.
+    EndedWithout {
+        /// Which.
+        agent: String,
+        /// The life of it that was told.
+        boot: u64,
+    },
+    /// An agent died, and with it what it had not sent; nobody knows how much.
+    Restarted {
+        /// Which.
+        agent: String,
+        /// Which of its lives ended.
+        boot: u64,
+        /// When it was back, by the server's clock on the wall.
+        at_ns: i64,
+    },
+}
+
+/// A job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    /// Its number.
+    pub id: u64,
+    /// What was asked.
+    pub request: Request,
+    /// How far it is.
+    pub state: JobState,
+    /// Agents that are to run it, each with the life of it that was told last.
+    pub agents: BTreeMap<String, u64>,
+    /// Packets that agents may take or have taken, all together. Saved before agents hear of it, so that the limit holds.
+    pub granted: u64,
+    /// What went wrong and stays true.
+    pub degraded: BTreeSet<Degraded>,
+}
+
+/// How many troubles of a job are kept; what is more says nothing new.
+const DEGRADED_MAX: usize = 1000;
+
+impl Job {
+    /// Notes a trouble; whether it is new.
+    pub(crate) fn note(&mut self, degraded: Degraded) -> bool {
+        self.degraded.len() < DEGRADED_MAX && self.degraded.insert(degraded)
+    }
+
+    /// Packets that nobody may take yet.
+    pub(crate) fn packets_left(&self) -> u64 {
+        self.request.limit.packets.unwrap_or_default().saturating_sub(self.granted)
+    }
+}

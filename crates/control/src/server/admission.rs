@@ -1,0 +1,153 @@
+//! Which jobs are taken, and on which agents they run: keys, quotas, labels, and what hosts may be burdened with.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use link::Now;
+
+use super::Server;
+use crate::job::{Degraded, Job, JobState, Kind, Request};
+
+/// A job that was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Submitted {
+    /// Its number.
+    pub job: u64,
+    /// Whether it was made now; else the key is of one that was asked for before.
+    pub is_new: bool,
+}
+
+/// Why a job is not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no room to save it.
+    StoreIsFull,
+    /// The owner has as many as one owner may.
+    OwnerHasTooMany {
+        /// As many.
+        max: usize,
+    },
+    /// There are as many as may be.
+    TooMany {
+        /// As many.
+        max: usize,
+    },
+    /// No agent that is here has the labels.
+    NoAgent {
+        /// Those asked for.
+        on: BTreeMap<String, String>,
+    },
+    /// It would burden a host too much.
+    TooCostly {
+        /// Which.
+        agent: String,
+        /// What it would cost.
+        cost: u64,
+        /// What the host bears already.
+        borne: u64,
+        /// What it may bear.
+        max: u64,
+    },
+    /// Its time is over before it begins.
+    EndsInThePast,
+}
+
+impl Server {
+    pub(super) fn submit(&mut self, request: Request, now: Now) -> Result<Submitted, Refusal> {
+        let key = (request.owner.clone(), request.key.clone());
+        if let Some(&job) = self.keys.get(&key).filter(|_| !request.key.is_empty()) {
+            return Ok(Submitted { job, is_new: false });
+        }
+        self.check_quotas(&request, now)?;
+        let agents = self.choose(&request)?;
+        let job = self.last_job.saturating_add(1);
+        self.last_job = job;
+        if !request.key.is_empty() {
+            self.remember(key, job);
+        }
+        for agent in agents.keys() {
+            if let Some(peer) = self.peers.get_mut(agent) {
+                peer.is_outdated = true;
+            }
+        }
+        let job_state = JobState::Planned;
+        let job_of =
+            Job { id: job, request, state: job_state, agents, granted: 0, degraded: BTreeSet::new() };
+        self.jobs.insert(job, job_of);
+        self.unsaved.insert(job);
+        Ok(Submitted { job, is_new: true })
+    }
+
+    fn check_quotas(&self, request: &Request, now: Now) -> Result<(), Refusal> {
+        let of_owner = self.jobs.values().filter(|job| job.request.owner == request.owner).count();
+        if self.store_is_full {
+            Err(Refusal::StoreIsFull)
+        } else if of_owner >= self.settings.jobs_per_owner_max {
+            Err(Refusal::OwnerHasTooMany { max: self.settings.jobs_per_owner_max })
+        } else if self.jobs.len() >= self.settings.jobs_max {
+            Err(Refusal::TooMany { max: self.settings.jobs_max })
+        } else if request.limit.ends_at_ns.is_some_and(|at| at <= now.wall_ns) {
+            Err(Refusal::EndsInThePast)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The agents for a job that are here, each with its life.
+    fn choose(&self, request: &Request) -> Result<BTreeMap<String, u64>, Refusal> {
+        let mut agents = BTreeMap::new();
+        for (agent, peer) in &self.peers {
+            if peer.session().is_some() && peer.has_labels(&request.on) {
+                let (borne, max) = self.burden(agent);
+                if borne.saturating_add(request.cost) > max {
+                    return Err(Refusal::TooCostly { agent: agent.clone(), cost: request.cost, borne, max });
+                }
+                agents.insert(agent.clone(), peer.boot);
+            }
+        }
+        if agents.is_empty() && request.kind == Kind::OneOff {
+            return Err(Refusal::NoAgent { on: request.on.clone() });
+        }
+        Ok(agents)
+    }
+
+    /// What a host bears, and what it may.
+    fn burden(&self, agent: &str) -> (u64, u64) {
+        let on = self.jobs.values().filter(|job| job.agents.contains_key(agent));
+        let borne = on.map(|job| job.request.cost).fold(0, u64::saturating_add);
+        let of_host = self.peers.get(agent).map_or(0, |peer| peer.capacity.cost_max);
+        (borne, if of_host > 0 { of_host } else { self.settings.cost_max })
+    }
+
+    /// An agent is here: standing jobs whose labels it has take it in.
+    pub(super) fn take_in(&mut self, agent: &str) {
+        let Some(peer) = self.peers.get(agent) else { return };
+        let boot = peer.boot;
+        let is_for = |job: &Job| job.request.kind == Kind::Standing && job.state.is_active();
+        let wanted = self.jobs.values().filter(|job| is_for(job) && !job.agents.contains_key(agent));
+        let wanted: Vec<u64> =
+            wanted.filter(|job| peer.has_labels(&job.request.on)).map(|job| job.id).collect();
+        for id in wanted {
+            let (borne, max) = self.burden(agent);
+            let Some(job) = self.jobs.get_mut(&id) else { continue };
+            let no_room = Degraded::NoRoom { agent: agent.into() };
+            let is_changed = if borne.saturating_add(job.request.cost) > max {
+                job.note(no_room)
+            } else {
+                job.degraded.remove(&no_room);
+                job.agents.insert(agent.into(), boot).is_none()
+            };
+            if is_changed {
+                self.unsaved.insert(id);
+            }
+        }
+    }
+
+    fn remember(&mut self, key: (String, String), job: u64) {
+        while self.keys.len() >= self.settings.keys_max.max(1) {
+            let oldest = self.keys.iter().min_by_key(|(_, job)| **job).map(|(key, _)| key.clone());
+            let Some(oldest) = oldest else { break };
+            self.keys.remove(&oldest);
+        }
+        self.keys.insert(key, job);
+    }
+}

@@ -1,0 +1,147 @@
+//! An agent as the server sees it.
+
+use std::collections::BTreeMap;
+
+use link::{Capacity, Hello, Observed, ObservedJob, ObservedState};
+
+/// Whether an agent is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// By this session.
+    Here {
+        /// Its number.
+        session: u64,
+    },
+    /// Since then, by the monotonic clock; its lanes are waited for.
+    Away {
+        /// When it was last here.
+        since_ns: u64,
+    },
+    /// For longer than results wait.
+    Absent {
+        /// When it was last here.
+        since_ns: u64,
+    },
+}
+
+/// An agent's share of a job's packets.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Share {
+    pub allowed: u64,
+    pub used: u64,
+    pub grant: u64,
+    /// It had more than it needed and gave it back: others come first.
+    pub gave_back: bool,
+}
+
+/// What is known of an agent.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub presence: Presence,
+    pub boot: u64,
+    pub labels: BTreeMap<String, String>,
+    pub capacity: Capacity,
+    /// The last set that it was told.
+    pub generation: u64,
+    /// The last set that it has taken in.
+    pub seen_generation: u64,
+    pub observed: BTreeMap<u64, ObservedJob>,
+    number: u64,
+    is_asked: bool,
+    pub shares: BTreeMap<u64, Share>,
+    pub offset_ns: Option<i64>,
+    /// What it runs is to be told again.
+    pub is_outdated: bool,
+}
+
+impl Peer {
+    /// An agent of which only is known that jobs name it.
+    pub(super) fn absent(now_ns: u64, boot: u64) -> Self {
+        Self {
+            presence: Presence::Away { since_ns: now_ns },
+            boot,
+            labels: BTreeMap::new(),
+            capacity: Capacity::default(),
+            generation: 0,
+            seen_generation: 0,
+            observed: BTreeMap::new(),
+            number: 0,
+            is_asked: false,
+            shares: BTreeMap::new(),
+            offset_ns: None,
+            is_outdated: false,
+        }
+    }
+
+    /// It says hello: what it says is all there is.
+    pub(super) fn greet(&mut self, session: u64, hello: Hello) {
+        if self.boot != hello.boot {
+            // Its monitors died, with all that they were allowed.
+            self.shares.clear();
+        }
+        self.presence = Presence::Here { session };
+        self.boot = hello.boot;
+        self.labels = hello.labels;
+        self.capacity = hello.capacity;
+        self.offset_ns = None;
+        self.take_all(hello.observed);
+        // It takes in what is newer than what it knows.
+        self.generation = self.generation.max(self.seen_generation).saturating_add(1);
+        self.is_outdated = false;
+    }
+
+    fn take_all(&mut self, observed: Observed) {
+        self.number = observed.number;
+        self.seen_generation = observed.generation;
+        self.observed = observed.jobs.into_iter().map(|job| (job.job, job)).collect();
+        self.is_asked = false;
+    }
+
+    /// Takes in changes; whether everything is to be asked for.
+    pub(super) fn observe(&mut self, observed: Observed) -> bool {
+        if observed.is_everything {
+            self.take_all(observed);
+            return false;
+        }
+        if observed.number != self.number.saturating_add(1) {
+            return !std::mem::replace(&mut self.is_asked, true);
+        }
+        self.number = observed.number;
+        self.seen_generation = observed.generation;
+        for job in observed.jobs {
+            if job.state() == ObservedState::Gone {
+                self.observed.remove(&job.job);
+            } else {
+                self.observed.insert(job.job, job);
+            }
+        }
+        false
+    }
+
+    pub(super) fn session(&self) -> Option<u64> {
+        match self.presence {
+            Presence::Here { session } => Some(session),
+            _ => None,
+        }
+    }
+
+    /// How long it has not been here.
+    pub(super) fn away_ns(&self, now_ns: u64) -> Option<u64> {
+        match self.presence {
+            Presence::Here { .. } => None,
+            Presence::Away { since_ns } | Presence::Absent { since_ns } => {
+                Some(now_ns.saturating_sub(since_ns))
+            }
+        }
+    }
+
+    /// How a job does on it, if that is newer than what it was told last.
+    pub(super) fn state_of(&self, job: u64) -> Option<ObservedState> {
+        let is_new = self.session().is_some() && self.seen_generation >= self.generation && !self.is_outdated;
+        is_new.then(|| self.observed.get(&job).map_or(ObservedState::Gone, ObservedJob::state))
+    }
+
+    pub(super) fn has_labels(&self, on: &BTreeMap<String, String>) -> bool {
+        on.iter().all(|(label, value)| self.labels.get(label) == Some(value))
+    }
+}

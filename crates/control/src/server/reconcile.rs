@@ -1,0 +1,118 @@
+//! How far jobs are, by what agents tell: nothing is decided on what is older than what they were told last.
+
+use link::{Now, ObservedState};
+
+use super::{Peer, Presence, Server, ServerAction};
+use crate::job::{Degraded, Job, JobState, Kind, Why};
+
+impl Server {
+    /// Looks at everything again. Cheap: a server has hundreds of jobs and agents, not millions.
+    pub(super) fn reconcile(&mut self, now: Now) {
+        self.miss(now.monotonic_ns);
+        let jobs: Vec<u64> = self.jobs.keys().copied().collect();
+        for id in jobs {
+            let Some(job) = self.jobs.get(&id) else { continue };
+            match job.state {
+                JobState::Planned if !job.agents.is_empty() => self.set(id, JobState::Arming),
+                JobState::Planned | JobState::Arming | JobState::Running => {}
+                JobState::Draining(_) | JobState::Ended(_) => continue,
+            }
+            if let Some(why) = self.jobs.get(&id).and_then(|job| self.is_through(job, now)) {
+                self.drain(id, why);
+            }
+        }
+        for id in self.jobs.keys().copied().collect::<Vec<_>>() {
+            let Some(job) = self.jobs.get(&id) else { continue };
+            if let JobState::Draining(why) = &job.state
+                && job.agents.keys().all(|agent| self.is_drained(agent, id, now.monotonic_ns))
+            {
+                let why = why.clone();
+                self.note_missing(id, now.monotonic_ns);
+                self.set(id, JobState::Ended(why.clone()));
+                self.actions.push(ServerAction::Ended { job: id, why });
+            }
+        }
+    }
+
+    fn set(&mut self, job: u64, state: JobState) {
+        if let Some(known) = self.jobs.get_mut(&job) {
+            known.state = state;
+            self.unsaved.insert(job);
+        }
+    }
+
+    /// Agents that a job ends without.
+    fn note_missing(&mut self, job: u64, now_ns: u64) {
+        let written_off_after_ns = self.written_off_after_ns();
+        let Some(job) = self.jobs.get_mut(&job) else { return };
+        for (agent, boot) in job.agents.clone() {
+            let away = self.peers.get(&agent).and_then(|peer| peer.away_ns(now_ns));
+            if away.is_some_and(|away| away >= written_off_after_ns) {
+                job.note(Degraded::EndedWithout { agent, boot });
+            }
+        }
+    }
+
+    /// Agents that have been away for too long are not waited for.
+    fn miss(&mut self, now_ns: u64) {
+        for (agent, peer) in &mut self.peers {
+            if let Presence::Away { since_ns } = peer.presence
+                && now_ns.saturating_sub(since_ns) >= self.settings.absent_after_ns
+            {
+                peer.presence = Presence::Absent { since_ns };
+                self.actions.push(ServerAction::Idle { agent: agent.clone() });
+            }
+        }
+    }
+
+    /// Why a job is to end, if it is.
+    fn is_through(&self, job: &Job, now: Now) -> Option<Why> {
+        if job.request.limit.ends_at_ns.is_some_and(|at| at <= now.wall_ns) {
+            return Some(Why::TimeLimit);
+        }
+        if self.has_taken_all(job, now.monotonic_ns) {
+            return Some(Why::PacketLimit);
+        }
+        if job.request.kind == Kind::Standing || job.agents.is_empty() {
+            return None;
+        }
+        let states: Option<Vec<_>> =
+            job.agents.keys().map(|agent| self.final_state(agent, job.id, now.monotonic_ns)).collect();
+        let states = states?;
+        let is_poisoned = states.iter().all(|state| *state == ObservedState::Poisoned);
+        Some(if is_poisoned { Why::Poisoned } else { Why::Finished })
+    }
+
+    /// How a job ended on an agent; `None`: it has not, as far as is known.
+    fn final_state(&self, agent: &str, job: u64, now_ns: u64) -> Option<ObservedState> {
+        let peer = self.peers.get(agent)?;
+        if self.is_written_off(peer, now_ns) {
+            return Some(ObservedState::Gone);
+        }
+        peer.state_of(job).filter(|state| matches!(state, ObservedState::Finished | ObservedState::Poisoned))
+    }
+
+    /// Its leases have ended: nothing of it runs.
+    fn is_written_off(&self, peer: &Peer, now_ns: u64) -> bool {
+        peer.away_ns(now_ns).is_some_and(|away| away >= self.written_off_after_ns())
+    }
+
+    /// Whether an agent has nothing of a job that was stopped.
+    fn is_drained(&self, agent: &str, job: u64, now_ns: u64) -> bool {
+        self.peers.get(agent).is_none_or(|peer| {
+            self.is_written_off(peer, now_ns) || peer.state_of(job) == Some(ObservedState::Gone)
+        })
+    }
+
+    /// Whether a job's packets are all dealt, and taken by those who are here.
+    fn has_taken_all(&self, job: &Job, now_ns: u64) -> bool {
+        if job.request.limit.packets.is_none() || job.packets_left() > 0 {
+            return false;
+        }
+        job.agents.keys().filter_map(|agent| self.peers.get(agent)).all(|peer| {
+            let share = peer.shares.get(&job.id);
+            self.is_written_off(peer, now_ns)
+                || peer.session().is_some() && share.is_none_or(|share| share.used >= share.allowed)
+        })
+    }
+}

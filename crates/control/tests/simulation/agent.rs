@@ -1,0 +1,330 @@
+//! An agent's process in the simulation: the shell around `control::Agent`, the spool, a session, and monitors that make
+//! numbered tuples.
+
+use std::collections::BTreeMap;
+
+use control::{Agent, AgentAction, AgentEvent, AgentSettings, End};
+use link::{
+    AgentEvent as LinkEvent, AgentSession, Capacity, Data, Form, Hello, Lane, Now, Order, Spool, SpoolLimits,
+    VERSIONS,
+};
+
+use crate::disk::AgentDisk;
+use crate::network::Side;
+use crate::world::{MS, Tuple, World};
+
+pub const SETTINGS: AgentSettings = AgentSettings {
+    renew_every_ns: 600 * MS,
+    grace_ns: 300 * MS,
+    healthy_after_ns: 200 * MS,
+    crashes_max: 3,
+    pause_ns: 100 * MS,
+};
+
+const SPOOL: SpoolLimits = SpoolLimits { memory_bytes_max: 1500, bytes_max: 9000, segment_bytes: 1200 };
+const REPORT_EVERY_NS: u64 = 250 * MS;
+
+/// What stays when the process dies.
+pub struct Host {
+    pub disk: AgentDisk,
+    pub boots: u64,
+    /// How far its clocks are ahead.
+    pub skew_ns: i64,
+    pub starts_at_ns: u64,
+    pub process: Option<Process>,
+    /// Has a second, unsuspected connection now and then.
+    pub role: &'static str,
+}
+
+/// A life of the agent's process.
+pub struct Process {
+    boot: u64,
+    control: Agent,
+    pub spool: Spool,
+    session: Option<(u64, AgentSession)>,
+    dials_at_ns: u64,
+    pub monitors: BTreeMap<Lane, Monitor>,
+}
+
+/// A child process.
+pub struct Monitor {
+    order: Order,
+    deadline_ns: u64,
+    allowed: Option<u64>,
+    pub taken: u64,
+    /// Tuples that are not reported yet.
+    open: Vec<u64>,
+    reports_at_ns: u64,
+    reports: u64,
+    /// When it ends after it was told to; `u64::MAX`: it hangs.
+    ends_at_ns: Option<u64>,
+}
+
+pub fn name(agent: usize) -> String {
+    format!("agent-{agent}")
+}
+
+impl World {
+    fn agent_now(&self, agent: usize) -> Now {
+        let skew_ns = self.hosts[agent].skew_ns;
+        // The monotonic clocks of two machines have nothing in common.
+        let monotonic_ns = self.now_ns + skew_ns.unsigned_abs();
+        Now { monotonic_ns, wall_ns: self.now_ns as i64 + skew_ns }
+    }
+
+    pub fn start_agent(&mut self, agent: usize) {
+        let host = &mut self.hosts[agent];
+        host.boots += 1;
+        let boot = (agent as u64) << 32 | host.boots;
+        let notes = host.disk.notes();
+        host.process = Some(Process {
+            boot,
+            control: Agent::new(boot, SETTINGS, &notes),
+            spool: Spool::open(Box::new(host.disk.clone()), SPOOL, boot),
+            session: None,
+            dials_at_ns: self.now_ns,
+            monitors: BTreeMap::new(),
+        });
+    }
+
+    /// Kill −9: monitors die with it.
+    pub fn crash_agent(&mut self, agent: usize) {
+        let Some(process) = self.hosts[agent].process.take() else { return };
+        self.hosts[agent].disk.crash(&mut self.random);
+        self.hosts[agent].starts_at_ns = self.now_ns + self.random.between(0, 3000) * MS;
+        if let Some((connection, _)) = process.session {
+            self.network.close(connection, Side::Agent, self.now_ns);
+        }
+    }
+
+    pub fn agent_tick(&mut self, agent: usize) {
+        if self.hosts[agent].process.is_none() && self.hosts[agent].starts_at_ns <= self.now_ns {
+            self.start_agent(agent);
+        }
+        let Some(mut process) = self.hosts[agent].process.take() else { return };
+        let lived = self.live(agent, &mut process);
+        self.hosts[agent].process = Some(process);
+        if !lived {
+            self.crash_agent(agent);
+        }
+    }
+
+    /// `false`: it crashed in the middle of it.
+    fn live(&mut self, agent: usize, process: &mut Process) -> bool {
+        self.dial(agent, process);
+        let events = self.hear(agent, process).into_iter().chain(self.run_monitors(agent, process));
+        let events = events.chain([AgentEvent::Tick]).collect::<Vec<_>>();
+        for event in events {
+            let actions = process.control.handle(event, self.agent_now(agent));
+            for action in actions {
+                if self.random.chance(self.options.crash_between) {
+                    return false;
+                }
+                self.carry_out(agent, process, action);
+            }
+        }
+        self.talk(process);
+        true
+    }
+
+    fn dial(&mut self, agent: usize, process: &mut Process) {
+        if process.session.is_some() || process.dials_at_ns > self.now_ns {
+            return;
+        }
+        process.dials_at_ns = self.now_ns + self.random.between(100, 400) * MS;
+        let is_cut_off = self.network.partitioned.get(&agent).is_some_and(|until| *until > self.now_ns);
+        if self.server.process.is_none() || is_cut_off {
+            return;
+        }
+        let hello = Hello {
+            version_min: *VERSIONS.start(),
+            version_max: *VERSIONS.end(),
+            agent: name(agent),
+            boot: process.boot,
+            labels: BTreeMap::from([("role".into(), self.hosts[agent].role.into())]),
+            capacity: Capacity::default(),
+            observed: process.control.hello(),
+            lanes: process.spool.lanes(),
+            ..Hello::default()
+        };
+        let connection = self.network.dial(agent);
+        let session = AgentSession::new(hello, 1500 * MS, self.agent_now(agent));
+        process.session = Some((connection, session));
+        self.accept(connection);
+    }
+
+    /// What comes by the session.
+    fn hear(&mut self, agent: usize, process: &mut Process) -> Vec<AgentEvent> {
+        let now = self.agent_now(agent);
+        let Some((connection, session)) = &mut process.session else { return Vec::new() };
+        let connection = *connection;
+        while let Some(bytes) = self.network.receive(connection, Side::Agent, self.now_ns) {
+            session.handle_bytes(now, &bytes, &mut process.spool).expect("the server behaves");
+        }
+        session.handle_timeout(now);
+        let mut events = Vec::new();
+        let mut is_over = self.network.is_closed(connection, Side::Agent, self.now_ns);
+        while let Some(event) = session.poll_event() {
+            events.extend(match event {
+                LinkEvent::Welcomed { .. } => Some(AgentEvent::Connected),
+                LinkEvent::Desired(desired) => Some(AgentEvent::Desired(desired)),
+                LinkEvent::Granted(granted) => Some(AgentEvent::Granted(granted)),
+                LinkEvent::ObserveAll => Some(AgentEvent::ObserveAll),
+                LinkEvent::Drained(lane) => Some(AgentEvent::Drained(lane)),
+                LinkEvent::Refused(_) | LinkEvent::Closed(_) => {
+                    is_over = true;
+                    None
+                }
+            });
+        }
+        // Now and then it leaves without a word: the server has two sessions of it for a while.
+        if is_over || self.random.chance(self.options.forget_session) {
+            if is_over {
+                self.network.close(connection, Side::Agent, self.now_ns);
+            }
+            process.session = None;
+            process.dials_at_ns = self.now_ns + self.random.between(0, 300) * MS;
+            events.push(AgentEvent::Disconnected);
+        }
+        events
+    }
+
+    fn talk(&mut self, process: &mut Process) {
+        let Some((connection, session)) = &mut process.session else { return };
+        while let Some(bytes) = session.poll_transmit(&mut process.spool) {
+            self.network.send(*connection, Side::Agent, bytes, self.now_ns, &mut self.random);
+        }
+    }
+
+    fn carry_out(&mut self, agent: usize, process: &mut Process, action: AgentAction) {
+        let now = self.agent_now(agent);
+        match action {
+            AgentAction::Note(note) => self.hosts[agent].disk.note(note),
+            AgentAction::Forget { job } => self.hosts[agent].disk.forget(job),
+            AgentAction::Start { lane, order, deadline_ns, allowed } => {
+                let alone = process.monitors.keys().all(|other| other.job != lane.job);
+                self.check(alone, || format!("{lane:?} is started beside another monitor of its job"));
+                let reports_at_ns = self.now_ns + self.random.between(0, 250) * MS;
+                process.monitors.insert(
+                    lane,
+                    Monitor {
+                        order,
+                        deadline_ns,
+                        allowed,
+                        taken: 0,
+                        open: Vec::new(),
+                        reports_at_ns,
+                        reports: 0,
+                        ends_at_ns: None,
+                    },
+                );
+            }
+            AgentAction::Extend { lane, deadline_ns, allowed } => {
+                if let Some(monitor) = process.monitors.get_mut(&lane) {
+                    monitor.deadline_ns = deadline_ns;
+                    monitor.allowed = allowed;
+                }
+            }
+            AgentAction::TakeBack { lane, grant } => {
+                if let Some(monitor) = process.monitors.get_mut(&lane) {
+                    monitor.allowed = Some(monitor.taken);
+                    self.answers.push((agent, AgentEvent::TookBack { lane, allowed: monitor.taken, grant }));
+                }
+            }
+            AgentAction::Stop { lane } => {
+                let hangs = self.random.chance(50_000);
+                let at = self.now_ns + self.random.between(0, 400) * MS;
+                if let Some(monitor) = process.monitors.get_mut(&lane) {
+                    monitor.ends_at_ns = Some(if hangs { u64::MAX } else { at });
+                }
+            }
+            AgentAction::Kill { lane } => {
+                if process.monitors.remove(&lane).is_some() {
+                    let end = End::Crashed("killed".into());
+                    self.answers.push((agent, AgentEvent::Exited { lane, end }));
+                }
+            }
+            AgentAction::Close { lane } => {
+                process.spool.push_lost(lane, now.wall_ns, None, true);
+            }
+            AgentAction::Observe(observed) => {
+                if let Some((_, session)) = &mut process.session {
+                    session.observe(observed);
+                }
+            }
+            AgentAction::Renew(renew) => {
+                if let Some((_, session)) = &mut process.session {
+                    session.renew(renew);
+                }
+            }
+        }
+    }
+
+    /// Monitors make tuples, report, end and crash.
+    fn run_monitors(&mut self, agent: usize, process: &mut Process) -> Vec<AgentEvent> {
+        let now = self.agent_now(agent);
+        let (mine, others) = std::mem::take(&mut self.answers).into_iter().partition(|(a, _)| *a == agent);
+        self.answers = others;
+        let mine: Vec<(usize, AgentEvent)> = mine;
+        let mut events: Vec<AgentEvent> = mine.into_iter().map(|(_, event)| event).collect();
+        let lanes: Vec<Lane> = process.monitors.keys().copied().collect();
+        for lane in lanes {
+            let Some(mut monitor) = process.monitors.remove(&lane) else { continue };
+            let is_poison = monitor.order.body[1] == 1;
+            let crashes =
+                is_poison && self.random.chance(400_000) || self.random.chance(self.options.crash_monitor);
+            if crashes || monitor.deadline_ns <= now.monotonic_ns {
+                // Its lease is over, or it fell: what it had not reported is gone.
+                events.push(AgentEvent::Exited { lane, end: End::Crashed("it died".into()) });
+                continue;
+            }
+            self.make_tuples(agent, lane, &mut monitor, now);
+            let is_through = monitor.order.body[2] > 0 && monitor.reports >= u64::from(monitor.order.body[2]);
+            let ends = is_through || monitor.ends_at_ns.is_some_and(|at| at <= self.now_ns);
+            if ends || monitor.reports_at_ns <= self.now_ns {
+                self.report(&mut process.spool, lane, &mut monitor, now, ends);
+                events.push(AgentEvent::Reported(lane));
+                events.push(AgentEvent::Used { lane, used: monitor.taken });
+            }
+            if ends {
+                events.push(AgentEvent::Exited { lane, end: End::Clean });
+            } else {
+                process.monitors.insert(lane, monitor);
+            }
+        }
+        events
+    }
+
+    fn make_tuples(&mut self, agent: usize, lane: Lane, monitor: &mut Monitor, now: Now) {
+        let wanted = self.random.between(0, self.options.tuples_max + 1);
+        let room = monitor.allowed.map_or(u64::MAX, |allowed| allowed.saturating_sub(monitor.taken));
+        for _ in 0..wanted.min(room) {
+            monitor.taken += 1;
+            self.check_may_run(lane.job);
+            monitor.open.push(self.tuples.len() as u64);
+            self.tuples.push(Tuple { agent, lane, at_ns: now.wall_ns, seq: None, is_committed: false });
+        }
+    }
+
+    fn report(&mut self, spool: &mut Spool, lane: Lane, monitor: &mut Monitor, now: Now, is_last: bool) {
+        monitor.reports += 1;
+        monitor.reports_at_ns = self.now_ns + REPORT_EVERY_NS;
+        let tuples = std::mem::take(&mut monitor.open);
+        let from_ns = tuples.first().map_or(now.wall_ns, |&tuple| self.tuples[tuple as usize].at_ns);
+        let form = if monitor.order.body[0] == 1 { Form::Partial } else { Form::Tuples };
+        let payload: Vec<u8> = tuples.iter().flat_map(|tuple| tuple.to_be_bytes()).collect();
+        let seq = spool.push(Data {
+            lane,
+            watermark_ns: now.wall_ns,
+            from_ns,
+            tuples: tuples.len() as u64,
+            form: form.into(),
+            is_last,
+            payload: payload.into(),
+            ..Data::default()
+        });
+        for tuple in tuples {
+            self.tuples[tuple as usize].seq = Some(seq);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What has to be true at the end of a run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use control::{Degraded, Job, JobState};
+use link::Lost;
+
+use crate::world::{Tuple, World};
+
+impl World {
+    /// Without faults, all that is wanted runs, and nothing else.
+    pub fn check_alive(&self) {
+        let jobs = &self.server.jobs;
+        let keys: BTreeSet<_> = jobs.values().map(|job| &job.request.key).collect();
+        self.check(keys.len() == jobs.len(), || "two jobs have one key".into());
+        for job in &self.promised {
+            self.check(jobs.contains_key(job), || format!("job {job} is lost"));
+        }
+        for (agent, host) in self.hosts.iter().enumerate() {
+            let process = host.process.as_ref();
+            self.check(process.is_some(), || format!("agent {agent} is not there"));
+            let running: BTreeSet<u64> = process
+                .into_iter()
+                .flat_map(|process| process.monitors.keys())
+                .map(|lane| lane.job)
+                .collect();
+            for job in jobs.values() {
+                let runs = running.contains(&job.id);
+                let is_poisoned = self.may_be_poisoned() && self.is_poisoned(agent, job);
+                self.check(runs || is_poisoned || !self.wants(agent, job), || {
+                    format!("agent {agent} does not run {job:#?}")
+                });
+                self.check(!runs || !self.is_long_stopped(job.id), || format!("agent {agent} runs {job:#?}"));
+            }
+        }
+        for job in jobs.values() {
+            let is_stuck = matches!(job.state, JobState::Draining(_)) && self.is_long_stopped(job.id);
+            self.check(!is_stuck, || format!("does not end: {job:#?}"));
+        }
+        self.check_limits();
+    }
+
+    fn is_poisoned(&self, agent: usize, job: &Job) -> bool {
+        let poisoned = Degraded::Poisoned { agent: self.agent_name(agent) };
+        self.server.process.as_ref().is_some_and(|process| process.control.degraded(job).contains(&poisoned))
+    }
+
+    /// No more packets are taken than a job may take, by all monitors that ever were.
+    fn check_limits(&self) {
+        let mut taken: BTreeMap<u64, u64> = BTreeMap::new();
+        for tuple in &self.tuples {
+            *taken.entry(tuple.lane.job).or_default() += 1;
+        }
+        for job in self.server.jobs.values() {
+            let taken = taken.get(&job.id).copied().unwrap_or_default();
+            let is_held = job.request.limit.packets.is_none_or(|max| taken <= max);
+            self.check(is_held, || format!("{taken} packets were taken of {job:#?}"));
+        }
+    }
+
+    /// All jobs were stopped: nothing is left, and everything is accounted for.
+    pub fn check_over(&self) {
+        for &job in self.server.jobs.keys() {
+            self.check(self.is_ended(job), || format!("does not end: {:#?}", self.server.jobs[&job]));
+        }
+        for (agent, host) in self.hosts.iter().enumerate() {
+            let Some(process) = &host.process else { continue };
+            self.check(process.monitors.is_empty(), || format!("agent {agent} has an orphan"));
+            let left = process.spool.lanes();
+            self.check(left.is_empty(), || format!("agent {agent} still has {left:?}"));
+        }
+        for (lane, row) in &self.server.lanes {
+            self.check(row.is_closed, || format!("{lane:?} is open"));
+        }
+        self.check_limits();
+        self.check_tuples();
+        self.check_counts();
+    }
+
+    /// Every tuple is in the results or in a loss.
+    fn check_tuples(&self) {
+        for (id, tuple) in self.tuples.iter().enumerate().filter(|(_, tuple)| !tuple.is_committed) {
+            let is_told = self.is_told_lost(tuple);
+            self.check(is_told, || {
+                let agent = self.agent_name(tuple.agent);
+                let row = self.server.lanes.get(&(agent, tuple.lane)).map(|row| (row.durable, &row.lost));
+                format!(
+                    "tuple {id} is nowhere: {tuple:?}, {row:?}, {:#?}",
+                    self.server.jobs.get(&tuple.lane.job)
+                )
+            });
+        }
+    }
+
+    fn is_told_lost(&self, tuple: &Tuple) -> bool {
+        let agent = self.agent_name(tuple.agent);
+        if let Some(row) = self.server.lanes.get(&(agent.clone(), tuple.lane)) {
+            let tells = |lost: &Lost| match tuple.seq {
+                Some(seq) => (lost.first..=lost.last).contains(&seq) || lost.is_last && seq > lost.last,
+                // It was in a monitor that died.
+                None => lost.is_last && lost.tuples.is_none(),
+            };
+            return row.lost.iter().any(tells);
+        }
+        // Nothing of the lane ever came: the job says that this life of the agent ended, or that it ended without.
+        let tells = |degraded: &Degraded| match degraded {
+            Degraded::Restarted { agent: of, boot, .. } | Degraded::EndedWithout { agent: of, boot } => {
+                *of == agent && *boot == tuple.lane.boot
+            }
+            _ => false,
+        };
+        self.server.jobs.get(&tuple.lane.job).is_some_and(|job| job.degraded.iter().any(tells))
+    }
+
+    /// Where a loss says how many tuples, it is as many, and none of them is in the results.
+    fn check_counts(&self) {
+        let mut by_lane: BTreeMap<_, Vec<&Tuple>> = BTreeMap::new();
+        for tuple in &self.tuples {
+            by_lane.entry((self.agent_name(tuple.agent), tuple.lane)).or_default().push(tuple);
+        }
+        for (lane, row) in &self.server.lanes {
+            for lost in row.lost.iter().filter(|lost| lost.tuples.is_some()) {
+                let is_in =
+                    |tuple: &&&Tuple| tuple.seq.is_some_and(|seq| (lost.first..=lost.last).contains(&seq));
+                let inside: Vec<_> = by_lane.get(lane).into_iter().flatten().filter(is_in).collect();
+                let is_right = lost.tuples == Some(inside.len() as u64)
+                    && inside.iter().all(|tuple| !tuple.is_committed);
+                self.check(is_right, || format!("{lost:?} of {lane:?} is {} tuples", inside.len()));
+            }
+        }
+    }
+}

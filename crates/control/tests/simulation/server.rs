@@ -1,0 +1,328 @@
+//! The server's process in the simulation: the shell around `control::Server`, its sessions, and a store that commits in
+//! batches and can be full.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use control::{Job, JobState, Loaded, Server, ServerAction, ServerEvent, ServerSettings};
+use link::{Frame, Lane, Lost, Now, Record, Resume, ServerEvent as LinkEvent, ServerLimits, ServerSession};
+
+use crate::network::Side;
+use crate::world::{MS, World};
+
+pub const SETTINGS: ServerSettings = ServerSettings {
+    lease_ttl_ns: 2000 * MS,
+    absent_after_ns: 1000 * MS,
+    jobs_per_owner_max: 100,
+    jobs_max: 1000,
+    cost_max: 1000,
+    keys_max: 1000,
+};
+
+const SESSIONS: ServerLimits =
+    ServerLimits { window_bytes: 1500, lanes_max: 1000, ping_every_ns: 500 * MS, silence_max_ns: 1500 * MS };
+
+/// How far a lane is committed.
+#[derive(Default)]
+pub struct LaneRow {
+    pub durable: u64,
+    pub watermark_ns: i64,
+    pub is_closed: bool,
+    pub lost: Vec<Lost>,
+}
+
+/// What stays when the process dies.
+#[derive(Default)]
+pub struct ServerHost {
+    pub jobs: BTreeMap<u64, Job>,
+    pub lanes: BTreeMap<(String, Lane), LaneRow>,
+    pub is_full: bool,
+    pub starts_at_ns: u64,
+    pub process: Option<ServerProcess>,
+}
+
+struct Session {
+    session: ServerSession,
+    agent: Option<String>,
+    /// Lanes that the agent named.
+    named: Vec<Lane>,
+}
+
+/// A life of the server's process.
+pub struct ServerProcess {
+    pub control: Server,
+    sessions: BTreeMap<u64, Session>,
+    /// What has come and is not committed.
+    pending: Vec<(u64, String, Record)>,
+    commits_at_ns: u64,
+    was_full: bool,
+}
+
+impl World {
+    fn server_now(&self) -> Now {
+        Now { monotonic_ns: self.now_ns + self.server_starts, wall_ns: self.now_ns as i64 }
+    }
+
+    pub fn start_server(&mut self) {
+        // The monotonic clock says something else after every start.
+        self.server_starts = self.random.between(0, 1 << 40);
+        let now = self.server_now();
+        let all = self.server.jobs.values();
+        let loaded = Loaded {
+            jobs: all.clone().filter(|job| !matches!(job.state, JobState::Ended(_))).cloned().collect(),
+            last_job: all.clone().map(|job| job.id).max().unwrap_or_default(),
+            keys: all.map(|job| (job.request.owner.clone(), job.request.key.clone(), job.id)).collect(),
+        };
+        self.server.process = Some(ServerProcess {
+            control: Server::new(SETTINGS, loaded, now),
+            sessions: BTreeMap::new(),
+            pending: Vec::new(),
+            commits_at_ns: self.now_ns,
+            was_full: false,
+        });
+    }
+
+    pub fn crash_server(&mut self) {
+        let Some(process) = self.server.process.take() else { return };
+        self.server.starts_at_ns = self.now_ns + self.random.between(0, 2500) * MS;
+        for id in process.sessions.into_keys() {
+            self.network.close(id, Side::Server, self.now_ns);
+        }
+    }
+
+    pub fn accept(&mut self, connection: u64) {
+        let now = self.server_now();
+        if let Some(process) = &mut self.server.process {
+            let session = ServerSession::new(SESSIONS, now);
+            process.sessions.insert(connection, Session { session, agent: None, named: Vec::new() });
+        }
+    }
+
+    pub fn server_tick(&mut self) {
+        if self.server.process.is_none() && self.server.starts_at_ns <= self.now_ns {
+            self.start_server();
+        }
+        let Some(mut process) = self.server.process.take() else { return };
+        let lived = self.serve(&mut process);
+        self.server.process = Some(process);
+        if !lived {
+            self.crash_server();
+        }
+    }
+
+    /// `false`: it crashed in the middle of it.
+    fn serve(&mut self, process: &mut ServerProcess) -> bool {
+        let mut events = Vec::new();
+        if process.was_full != self.server.is_full {
+            process.was_full = self.server.is_full;
+            events.push(ServerEvent::StoreIsFull(self.server.is_full));
+        }
+        events.append(&mut self.requests);
+        for event in events {
+            if !self.decide(process, event) {
+                return false;
+            }
+        }
+        for id in process.sessions.keys().copied().collect::<Vec<_>>() {
+            if !self.hear_agent(process, id) {
+                return false;
+            }
+        }
+        if !self.commit(process) || !self.decide(process, ServerEvent::Tick) {
+            return false;
+        }
+        let ids: Vec<u64> = process.sessions.keys().copied().collect();
+        for id in ids {
+            let Some(session) = process.sessions.get_mut(&id) else { continue };
+            let agent = session.agent.clone();
+            while let Some(bytes) = session.session.poll_transmit() {
+                let said = self.network.send(id, Side::Server, bytes, self.now_ns, &mut self.random);
+                said.iter().for_each(|frame| self.check_said(agent.as_deref(), frame));
+            }
+        }
+        true
+    }
+
+    fn hear_agent(&mut self, process: &mut ServerProcess, id: u64) -> bool {
+        let now = self.server_now();
+        loop {
+            let Some(session) = process.sessions.get_mut(&id) else { return true };
+            let Some(bytes) = self.network.receive(id, Side::Server, self.now_ns) else { break };
+            session.session.handle_bytes(now, &bytes).expect("agents behave");
+            if !self.take_events(process, id) {
+                return false;
+            }
+        }
+        if let Some(session) = process.sessions.get_mut(&id) {
+            session.session.handle_timeout(now);
+        }
+        if !self.take_events(process, id) {
+            return false;
+        }
+        let is_over = self.network.is_closed(id, Side::Server, self.now_ns);
+        !(is_over && process.sessions.contains_key(&id)) || self.end_session(process, id)
+    }
+
+    fn end_session(&mut self, process: &mut ServerProcess, id: u64) -> bool {
+        process.sessions.remove(&id);
+        self.network.close(id, Side::Server, self.now_ns);
+        self.decide(process, ServerEvent::Disconnected { session: id })
+    }
+
+    fn take_events(&mut self, process: &mut ServerProcess, id: u64) -> bool {
+        while let Some(session) = process.sessions.get_mut(&id) {
+            let Some(event) = session.session.poll_event() else { break };
+            let event = match event {
+                LinkEvent::Hello(hello) => {
+                    session.agent = Some(hello.agent.clone());
+                    session.named = hello.lanes.iter().map(|range| range.lane).collect();
+                    // What its earlier sessions left is not committed any more.
+                    process.pending.retain(|(_, agent, _)| *agent != hello.agent);
+                    ServerEvent::Connected { session: id, hello }
+                }
+                LinkEvent::Observed(observed) => ServerEvent::Observed { session: id, observed },
+                LinkEvent::Renew(renew) => ServerEvent::Renew { session: id, renew },
+                LinkEvent::Offset(offset_ns) => ServerEvent::Offset { session: id, offset_ns },
+                LinkEvent::Record(record) => {
+                    let agent = session.agent.clone().expect("it said hello");
+                    process.pending.push((id, agent, record));
+                    continue;
+                }
+                LinkEvent::Closed(_) => {
+                    return self.end_session(process, id);
+                }
+            };
+            if !self.decide(process, event) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn decide(&mut self, process: &mut ServerProcess, event: ServerEvent) -> bool {
+        let now = self.server_now();
+        for action in process.control.handle(event, now) {
+            if self.random.chance(self.options.crash_between) {
+                return false;
+            }
+            self.do_for_server(process, action);
+        }
+        true
+    }
+
+    fn do_for_server(&mut self, process: &mut ServerProcess, action: ServerAction) {
+        match action {
+            ServerAction::Save(job) => self.save(*job),
+            ServerAction::Submitted(Ok(submitted)) => self.submitted(submitted.job),
+            ServerAction::Submitted(Err(_)) | ServerAction::Stopped { .. } => {}
+            ServerAction::Cut { session } => {
+                process.pending.retain(|(from, ..)| *from != session);
+                process.sessions.remove(&session);
+                self.network.close(session, Side::Server, self.now_ns);
+            }
+            ServerAction::Welcome { session: id, desired } => {
+                let Some(session) = process.sessions.get_mut(&id) else { return };
+                let agent = session.agent.clone().expect("it said hello");
+                let lanes = &self.server.lanes;
+                let open = lanes
+                    .iter()
+                    .filter(|((of, _), row)| *of == agent && !row.is_closed)
+                    .map(|((_, lane), _)| *lane);
+                let all: BTreeSet<Lane> = session.named.iter().copied().chain(open).collect();
+                let resume = |lane: Lane| {
+                    let row = lanes.get(&(agent.clone(), lane));
+                    row.map_or(Resume { lane, ..Resume::default() }, |row| Resume {
+                        lane,
+                        durable: row.durable,
+                        watermark_ns: row.watermark_ns,
+                        is_closed: row.is_closed,
+                    })
+                };
+                session.session.welcome(1, desired, all.into_iter().map(resume).collect());
+            }
+            ServerAction::Desire { session, desired } => {
+                if let Some(session) = process.sessions.get_mut(&session) {
+                    session.session.desire(desired);
+                }
+            }
+            ServerAction::ObserveAll { session } => {
+                if let Some(session) = process.sessions.get_mut(&session) {
+                    session.session.observe_all();
+                }
+            }
+            ServerAction::Grant { session, granted } => {
+                if let Some(session) = process.sessions.get_mut(&session) {
+                    session.session.grant(granted);
+                }
+            }
+            ServerAction::Idle { .. } | ServerAction::Back { .. } | ServerAction::Ended { .. } => {}
+        }
+    }
+
+    fn save(&mut self, job: Job) {
+        if !job.state.is_active() {
+            self.stopped_ns.entry(job.id).or_insert(self.now_ns);
+        }
+        self.server.jobs.insert(job.id, job);
+    }
+
+    /// One transaction for all that waits, or none while the disk is full.
+    fn commit(&mut self, process: &mut ServerProcess) -> bool {
+        if self.server.is_full || process.commits_at_ns > self.now_ns {
+            return true;
+        }
+        process.commits_at_ns = self.now_ns + self.random.between(0, 200) * MS;
+        let batch = std::mem::take(&mut process.pending);
+        for (_, agent, record) in &batch {
+            self.commit_record(agent, record);
+        }
+        if self.random.chance(self.options.crash_between) {
+            return false;
+        }
+        for (id, _, record) in batch {
+            if let Some(session) = process.sessions.get_mut(&id) {
+                session.session.committed(record.lane(), record.seq());
+            }
+            if !self.decide(process, ServerEvent::Committed { lane: record.lane() }) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn commit_record(&mut self, agent: &str, record: &Record) {
+        let row = self.server.lanes.entry((agent.into(), record.lane())).or_default();
+        let (first, last) = record.seqs();
+        let (durable, was_closed) = (row.durable, row.is_closed);
+        row.durable = last;
+        row.is_closed |= record.is_last();
+        let tuples: Vec<u64> = match record {
+            Record::Lost(lost) => {
+                row.lost.push(*lost);
+                Vec::new()
+            }
+            Record::Data(data) => {
+                row.watermark_ns = row.watermark_ns.max(data.watermark_ns);
+                let ids =
+                    data.payload.chunks_exact(8).map(|id| u64::from_be_bytes(id.try_into().expect("eight")));
+                ids.collect()
+            }
+        };
+        self.check(first == durable + 1 && !was_closed, || {
+            format!("{record:?} is committed behind {durable}")
+        });
+        for tuple in tuples {
+            let twice = std::mem::replace(&mut self.tuples[tuple as usize].is_committed, true);
+            self.check(!twice, || format!("tuple {tuple} is committed twice"));
+        }
+    }
+
+    /// What the server says is acknowledged has to be on its disk.
+    fn check_said(&mut self, agent: Option<&str>, frame: &Frame) {
+        let Some(agent) = agent else { return };
+        let durable = |lane| self.server.lanes.get(&(agent.to_owned(), lane)).map_or(0, |row| row.durable);
+        if let Frame::Ack(ack) = frame {
+            let is_true = ack.seq <= durable(ack.lane);
+            self.check(is_true, || format!("{ack:?} is said before it is committed"));
+        }
+    }
+}

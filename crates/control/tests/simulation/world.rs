@@ -1,0 +1,300 @@
+//! Everything in one thread, on virtual time, from one seed: first with faults, when nothing may go wrong that cannot be
+//! put right; then without, when everything has to be put right; then all jobs are stopped, and all is counted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use control::{AgentEvent, JobState, Kind, Limit, Request, ServerEvent};
+use link::Lane;
+
+use crate::agent::{Host, name};
+use crate::disk::AgentDisk;
+use crate::network::Network;
+use crate::random::Random;
+use crate::server::{SETTINGS, ServerHost};
+
+pub const MS: u64 = 1_000_000;
+const STEP_NS: u64 = 50 * MS;
+
+/// What a run is made of. Chances are per million, of every step and of everybody.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub agents: usize,
+    pub steps: u64,
+    pub delay_max_ms: u64,
+    pub tuples_max: u64,
+    pub break_connection: u64,
+    pub partition: u64,
+    pub forget_session: u64,
+    pub crash_agent: u64,
+    pub crash_server: u64,
+    pub crash_monitor: u64,
+    /// Between two actions.
+    pub crash_between: u64,
+    pub agent_disk_full: u64,
+    pub server_disk_full: u64,
+    pub submit: u64,
+    pub stop: u64,
+}
+
+impl Options {
+    /// Some faults often, some not at all, others in every run: what all faults together hide, a few of them show.
+    pub fn random(random: &mut Random) -> Self {
+        let mut chance = |max: u64| if random.chance(500_000) { 0 } else { random.next() % max };
+        Self {
+            break_connection: chance(20_000),
+            partition: chance(10_000),
+            forget_session: chance(10_000),
+            crash_agent: chance(8_000),
+            crash_server: chance(15_000),
+            crash_monitor: chance(15_000),
+            crash_between: chance(5_000),
+            agent_disk_full: chance(10_000),
+            server_disk_full: chance(10_000),
+            submit: 20_000 + chance(60_000),
+            stop: chance(15_000),
+            tuples_max: 1 + chance(5),
+            delay_max_ms: chance(300),
+            agents: if random.chance(5_000) { random.between(20, 100) } else { random.between(1, 6) }
+                as usize,
+            steps: random.between(100, 350),
+        }
+    }
+}
+
+/// A tuple that some monitor made.
+#[derive(Debug)]
+pub struct Tuple {
+    pub agent: usize,
+    pub lane: Lane,
+    pub at_ns: i64,
+    /// The record it went into.
+    pub seq: Option<u64>,
+    pub is_committed: bool,
+}
+
+pub struct World {
+    pub seed: u64,
+    /// Of now: at the end nothing fails any more.
+    pub options: Options,
+    pub began_with: Options,
+    pub random: Random,
+    pub now_ns: u64,
+    pub network: Network,
+    pub hosts: Vec<Host>,
+    pub server: ServerHost,
+    pub server_starts: u64,
+    pub tuples: Vec<Tuple>,
+    /// What monitors answer, next time.
+    pub answers: Vec<(usize, AgentEvent)>,
+    /// What people ask of the server.
+    pub requests: Vec<ServerEvent>,
+    /// Jobs that somebody was told are taken.
+    pub promised: BTreeSet<u64>,
+    /// When jobs were saved as to be stopped.
+    pub stopped_ns: BTreeMap<u64, u64>,
+    keys: u64,
+}
+
+impl World {
+    pub fn new(seed: u64, options: Options) -> Self {
+        let mut random = Random::new(seed ^ 0x5eed);
+        let host = |agent: usize| Host {
+            disk: AgentDisk::default(),
+            boots: 0,
+            skew_ns: random.between(0, 20_000) as i64 * MS as i64 - 10_000 * MS as i64,
+            starts_at_ns: random.between(0, 2000) * MS,
+            process: None,
+            role: if agent.is_multiple_of(3) { "db" } else { "web" },
+        };
+        let hosts = (0..options.agents).map(host).collect();
+        let network = Network::new(options.delay_max_ms * MS);
+        Self {
+            seed,
+            began_with: options.clone(),
+            options,
+            random,
+            now_ns: 100_000 * MS,
+            network,
+            hosts,
+            server: ServerHost::default(),
+            server_starts: 0,
+            tuples: Vec::new(),
+            answers: Vec::new(),
+            requests: Vec::new(),
+            promised: BTreeSet::new(),
+            stopped_ns: BTreeMap::new(),
+            keys: 0,
+        }
+    }
+
+    pub fn check(&self, is_so: bool, what: impl FnOnce() -> String) {
+        let at_ms = self.now_ns / MS;
+        assert!(is_so, "seed {}, at {at_ms} ms: {}\n{:#?}", self.seed, what(), self.began_with);
+    }
+
+    pub fn run(&mut self) {
+        for _ in 0..self.options.steps {
+            self.break_something();
+            self.ask_something();
+            self.step();
+        }
+        self.repair();
+        // A lease and the longest pauses after the last fault.
+        self.steps(12_000);
+        self.check_alive();
+        self.stop_everything();
+        self.steps(8_000);
+        self.check_over();
+    }
+
+    fn steps(&mut self, ms: u64) {
+        for _ in 0..ms * MS / STEP_NS {
+            self.step();
+        }
+    }
+
+    fn step(&mut self) {
+        self.now_ns += STEP_NS;
+        // Who comes first is not to matter.
+        let mut order: Vec<usize> = (0..=self.hosts.len()).collect();
+        self.random.shuffle(&mut order);
+        for who in order {
+            if who == self.hosts.len() {
+                self.server_tick();
+            } else {
+                self.agent_tick(who);
+            }
+        }
+    }
+
+    fn break_something(&mut self) {
+        for agent in 0..self.hosts.len() {
+            if self.random.chance(self.options.crash_agent) {
+                self.crash_agent(agent);
+            }
+            if self.random.chance(self.options.partition) {
+                let until = self.now_ns + self.random.between(100, 6000) * MS;
+                self.network.partitioned.insert(agent, until);
+            }
+            if self.random.chance(self.options.agent_disk_full) {
+                let is_full = self.random.chance(500_000);
+                self.hosts[agent].disk.set_full(is_full);
+            }
+        }
+        for id in self.network.ids() {
+            if self.random.chance(self.options.break_connection) {
+                self.network.break_off(id, self.now_ns, &mut self.random);
+            }
+        }
+        if self.random.chance(self.options.crash_server) {
+            self.crash_server();
+        }
+        if self.random.chance(self.options.server_disk_full) {
+            self.server.is_full = !self.server.is_full;
+        }
+    }
+
+    fn repair(&mut self) {
+        self.network.partitioned.clear();
+        self.server.is_full = false;
+        self.hosts.iter().for_each(|host| host.disk.set_full(false));
+        self.options = Options {
+            break_connection: 0,
+            partition: 0,
+            forget_session: 0,
+            crash_agent: 0,
+            crash_server: 0,
+            crash_monitor: 0,
+            crash_between: 0,
+            agent_disk_full: 0,
+            server_disk_full: 0,
+            submit: 0,
+            stop: 0,
+            ..self.options.clone()
+        };
+    }
+
+    fn ask_something(&mut self) {
+        if self.random.chance(self.options.submit) && self.server.jobs.len() < 12 {
+            // Asked again with the same key, as a client does that heard no answer.
+            if !self.random.chance(200_000) {
+                self.keys += 1;
+            }
+            let request = self.request();
+            self.requests.push(ServerEvent::Submit(Box::new(request)));
+        }
+        if self.random.chance(self.options.stop) && !self.server.jobs.is_empty() {
+            let job = self.random.between(1, self.server.jobs.len() as u64 + 1);
+            self.requests.push(ServerEvent::Stop { job, by: "someone".into() });
+        }
+    }
+
+    fn request(&mut self) -> Request {
+        let random = &mut self.random;
+        let kind = if random.chance(500_000) { Kind::Standing } else { Kind::OneOff };
+        let packets = random.chance(300_000).then(|| random.between(1, 400));
+        let ends_at_ns =
+            random.chance(200_000).then(|| (self.now_ns + random.between(500, 9000) * MS) as i64);
+        let is_poison = random.chance(50_000);
+        let reports = if kind == Kind::OneOff { random.between(1, 20) } else { 0 };
+        let on = random.chance(300_000).then(|| ("role".to_owned(), "web".to_owned()));
+        Request {
+            key: format!("key-{}", self.keys),
+            owner: "owner".into(),
+            name: String::new(),
+            labels: BTreeMap::new(),
+            kind,
+            on: on.into_iter().collect(),
+            limit: Limit { packets, ends_at_ns },
+            cost: 1,
+            body: Bytes::from(vec![random.between(0, 2) as u8, u8::from(is_poison), reports as u8]),
+        }
+    }
+
+    fn stop_everything(&mut self) {
+        let jobs: Vec<u64> = self.server.jobs.keys().copied().collect();
+        self.requests.extend(jobs.into_iter().map(|job| ServerEvent::Stop { job, by: "all".into() }));
+    }
+
+    /// Whether agents that are told of a job are to run it, now that all is well.
+    pub fn wants(&self, agent: usize, job: &control::Job) -> bool {
+        let role = self.hosts[agent].role;
+        let fits = job.request.on.get("role").is_none_or(|wanted| wanted == role);
+        let is_poison = job.request.body[1] == 1;
+        job.state.is_active() && job.request.kind == Kind::Standing && fits && !is_poison
+    }
+
+    /// Whether a job was stopped so long ago that nothing of it is to be left.
+    pub fn is_long_stopped(&self, job: u64) -> bool {
+        self.stopped_ns.get(&job).is_some_and(|at| at + 2 * SETTINGS.lease_ttl_ns < self.now_ns)
+    }
+
+    /// Starts that failed by chance may have come to so many in a row.
+    pub fn may_be_poisoned(&self) -> bool {
+        let Options { crash_monitor, crash_agent, crash_between, .. } = self.began_with;
+        crash_monitor + crash_agent + crash_between > 0
+    }
+
+    /// A job that was stopped may be worked on for a lease, and no longer.
+    pub fn check_may_run(&self, job: u64) {
+        let stopped = self.stopped_ns.get(&job);
+        let lease_ns = SETTINGS.lease_ttl_ns + STEP_NS;
+        let may = stopped.is_none_or(|at| self.now_ns <= at + lease_ns);
+        self.check(may, || format!("job {job} was stopped and its lease is over, and it still runs"));
+    }
+
+    pub fn submitted(&mut self, job: u64) {
+        self.promised.insert(job);
+        let saved = self.server.jobs.contains_key(&job);
+        self.check(saved, || format!("job {job} is promised and not saved"));
+    }
+
+    pub fn is_ended(&self, job: u64) -> bool {
+        self.server.jobs.get(&job).is_some_and(|job| matches!(job.state, JobState::Ended(_)))
+    }
+
+    pub fn agent_name(&self, agent: usize) -> String {
+        name(agent)
+    }
+}
