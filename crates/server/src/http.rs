@@ -3,6 +3,7 @@
 //! Whatever is answered has one form of errors, says nothing to other origins, and names no host but ours. Streams aside, a
 //! request has a time in which it is answered.
 
+mod agent;
 mod caller;
 mod failure;
 mod help;
@@ -160,7 +161,8 @@ impl Serving {
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIME)
                 .max_buf_size(HEAD_BYTES)
-                .serve_connection(TokioIo::new(stream), service);
+                .serve_connection(TokioIo::new(stream), service)
+                .with_upgrades();
             let connection = graceful.watch(connection);
             tokio::spawn(async move {
                 // What a client does to its connection is its own affair.
@@ -226,6 +228,7 @@ fn router(app: Arc<App>) -> Router {
         .layer(middleware::from_fn_with_state(app.clone(), in_time));
     Router::new()
         .route("/api/v1/stream", get(stream::stream))
+        .route("/api/v1/agent", get(agent::connect))
         .merge(timed)
         .fallback(async || Failure::not_found("there is nothing at this address"))
         .method_not_allowed_fallback(async || Failure::method())

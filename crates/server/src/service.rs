@@ -26,7 +26,7 @@ const STORE: &str = "store.sqlite";
 /// A data directory that is this process's.
 pub struct Opened {
     folder: PathBuf,
-    store: Arc<Store>,
+    pub(crate) store: Arc<Store>,
     history: Arc<History>,
     /// What rows are told to.
     pub hub: Arc<Hub>,
