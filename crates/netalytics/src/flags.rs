@@ -7,6 +7,7 @@ pub mod listing;
 pub mod live;
 pub mod overview;
 pub mod query;
+pub mod service;
 pub mod words;
 mod zone;
 
@@ -90,6 +91,18 @@ pub enum Verb {
     /// List the network interfaces that can be captured from, with their state and addresses
     #[command(after_help = help::INTERFACES_EXAMPLES)]
     Interfaces(ListFlags),
+
+    /// Serve an API: jobs that agents carry out, their live results and their history
+    #[command(after_help = help::SERVE_EXAMPLES)]
+    Serve(service::ServeFlags),
+
+    /// List the jobs of a server; start, show and stop one, print its rows
+    #[command(after_help = help::JOBS_EXAMPLES)]
+    Jobs(service::JobsFlags),
+
+    /// List the agents of a server
+    #[command(after_help = help::AGENTS_EXAMPLES)]
+    Agents(service::AgentsFlags),
 
     /// Print a completion script for a shell
     #[command(after_help = help::COMPLETIONS_EXAMPLES)]

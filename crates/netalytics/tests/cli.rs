@@ -580,3 +580,81 @@ fn names_of_the_capture_itself_work_in_queries_and_tables() {
         &["shop-wob", "did you mean `shop-web`"],
     );
 }
+
+/// A server, which ends with this value.
+struct Serving {
+    process: std::process::Child,
+    address: String,
+}
+
+impl Serving {
+    fn start(data: &Path) -> Serving {
+        use std::io::{BufRead, BufReader};
+        let mut process = Command::new(BINARY)
+            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+            .arg(data)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let lines = BufReader::new(process.stderr.take().expect("its messages")).lines();
+        let address = lines.map_while(Result::ok).find_map(|line| {
+            let (_, rest) = line.split_once("serving on ")?;
+            rest.split(';').next().map(str::to_owned)
+        });
+        Serving { process, address: address.expect("it says where it listens") }
+    }
+
+    /// Asks it as the admin: exit code, what is printed, what is said.
+    fn ask(&self, data: &Path, args: &[&str]) -> (Option<i32>, String, String) {
+        let token = data.join("admin.token");
+        let ran = Command::new(BINARY)
+            .args(args)
+            .args(["--server", &self.address, "--token-file"])
+            .arg(token)
+            .output()
+            .expect("it runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (ran.status.code(), text(&ran.stdout), text(&ran.stderr))
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn a_server_is_asked_and_ends_in_order() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let mut server = Serving::start(&data);
+    for (args, code, words) in [
+        (&["jobs"][..], 0, "state"),
+        (&["agents"], 0, "connected"),
+        (&["jobs", "start", "PARSE http PROCESS (rate)"], 1, "no agent is connected"),
+        (&["jobs", "start", "PARSE htp PROCESS (rate)"], 2, "did you mean `http`"),
+        (&["jobs", "show", "7"], 1, "there is no job 7"),
+        (&["jobs", "results", "7", "--format", "csv"], 1, "there is no job 7"),
+        (&["jobs", "stop", "7"], 1, "there is no job 7"),
+    ] {
+        let (found, printed, said) = server.ask(&data, args);
+        assert_eq!(found, Some(code), "{args:?}: {printed}{said}");
+        assert!(format!("{printed}{said}").contains(words), "{args:?}: {printed}{said}");
+    }
+    let second =
+        Command::new(BINARY).args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data).output();
+    let second = second.expect("it runs");
+    assert_eq!(second.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&second.stderr).contains("another netalytics serve"));
+    let copy = folder.path().join("copy");
+    let backup = |to: &Path| {
+        let ran = Command::new(BINARY).args(["serve", "backup"]).arg(to).arg("--data").arg(&data).output();
+        ran.expect("it runs").status.code()
+    };
+    assert_eq!((backup(&copy), backup(&copy)), (Some(0), Some(2)));
+    let ended = Command::new("kill").args(["-TERM", &server.process.id().to_string()]).status();
+    assert!(ended.expect("kill runs").success());
+    assert_eq!(server.process.wait().expect("it ends").code(), Some(0));
+}

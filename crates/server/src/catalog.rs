@@ -69,7 +69,8 @@ fn named(name: &str, doc: &str) -> Named {
 impl Catalog {
     /// Of these parsers.
     pub fn of<'s>(schemas: impl IntoIterator<Item = &'s Schema>) -> Catalog {
-        let name_of = |schema: &Schema, id: Option<tuple::FieldId>| id.map(|id| schema.field(id).name.to_string());
+        let name_of =
+            |schema: &Schema, id: Option<tuple::FieldId>| id.map(|id| schema.field(id).name.to_string());
         let parser = |schema: &Schema| Parser {
             name: schema.name.to_string(),
             doc: schema.doc.to_string(),

@@ -156,7 +156,8 @@ impl History {
                 return Err(error.into());
             }
         };
-        let times = tail.iter().map(|part| part.of.first_ns).min().zip(tail.iter().map(|p| p.of.last_ns).max());
+        let times =
+            tail.iter().map(|part| part.of.first_ns).min().zip(tail.iter().map(|p| p.of.last_ns).max());
         let (first_ns, last_ns) = times.unwrap_or_default();
         self.store.add_segment(&Segment {
             job,

@@ -240,10 +240,11 @@ impl Hub {
             self.store.add_results(job, &told)?;
             live.results = told.into_iter().map(LiveResult::new).collect::<Result<_, _>>()?;
         }
-        let same = live.results.len() == tables.len()
-            && live.results.iter().zip(tables).all(|(known, table)| {
-                known.kept.columns == columns::heads(&table.schema, &table.columns)
-            });
+        let same =
+            live.results.len() == tables.len()
+                && live.results.iter().zip(tables).all(|(known, table)| {
+                    known.kept.columns == columns::heads(&table.schema, &table.columns)
+                });
         if !same {
             return Err(Unkept::Columns);
         }

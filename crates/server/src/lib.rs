@@ -20,6 +20,7 @@ mod hub;
 mod job;
 mod limits;
 mod rows;
+mod run;
 mod service;
 mod store;
 
@@ -31,5 +32,6 @@ pub use http::{Serving, openapi};
 pub use hub::{Account, Coverage, Delivery, Hub, Mark, ResultTable, Unkept, WindowState};
 pub use job::{Job, JobId, JobKind, State};
 pub use limits::Limits;
+pub use run::serve;
 pub use service::{Opened, Service};
 pub use store::{Store, StoreError, backup};

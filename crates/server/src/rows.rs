@@ -108,7 +108,13 @@ fn by_sink(page: &Page, result: &KeptResult, format: Format) -> io::Result<Vec<u
         Format::Csv => Box::new(Csv::new(out.clone(), &head)),
         Format::Parquet => {
             let columns = page.schema.ids().collect();
-            Box::new(Parquet::new(out.clone(), parquet_head(result), page.schema.clone(), columns, PARQUET_BYTES)?)
+            Box::new(Parquet::new(
+                out.clone(),
+                parquet_head(result),
+                page.schema.clone(),
+                columns,
+                PARQUET_BYTES,
+            )?)
         }
         _ => Box::new(Jsonl::new(out.clone(), &head)),
     };

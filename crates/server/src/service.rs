@@ -84,8 +84,8 @@ impl Opened {
         // A number that JavaScript can hold.
         let boot = u64::from_be_bytes(boot) >> 11;
         let hub = Arc::new(Hub::new(store.clone(), history.clone(), limits.clone(), boot));
-        let admin_token =
-            first_token(&store, folder).map_err(|error| failed("cannot write the first token into", &error))?;
+        let admin_token = first_token(&store, folder)
+            .map_err(|error| failed("cannot write the first token into", &error))?;
         Ok(Opened { folder: folder.to_owned(), store, history, hub, limits, admin_token, lock })
     }
 
@@ -120,7 +120,8 @@ fn first_token(store: &Store, folder: &Path) -> io::Result<Option<PathBuf>> {
     // Left of a start that was killed between this and the store.
     let _ = fs::remove_file(&path);
     let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path)?;
-    let made = access::make(store, ("admin", Role::Admin, &Scope::default()), None).map_err(io::Error::other)?;
+    let made =
+        access::make(store, ("admin", Role::Admin, &Scope::default()), None).map_err(io::Error::other)?;
     let Some(made) = made else { return Ok(None) };
     let written = writeln!(file, "{}", made.secret).and_then(|()| file.sync_all());
     if let Err(error) = written {
@@ -269,7 +270,9 @@ impl Service {
         may_ask(who, &plan, asked.redaction)?;
         let most = self.limits().jobs_max;
         if self.store().unfinished_count()? >= most {
-            return Err(Denied::Quota(format!("{most} jobs have not ended, and there may be no more (--jobs-max)")));
+            return Err(Denied::Quota(format!(
+                "{most} jobs have not ended, and there may be no more (--jobs-max)"
+            )));
         }
         let new = NewJob {
             name: asked.name.clone(),
@@ -296,14 +299,17 @@ impl Service {
 
     /// Whether `who` may know of a job: its query keeps to the token's networks.
     pub fn may_see(&self, who: &Access, job: &Job) -> bool {
-        who.scope == Scope::default() || self.plan(&job.query).is_ok_and(|plan| who.scope.allows(&plan.monitor))
+        who.scope == Scope::default()
+            || self.plan(&job.query).is_ok_and(|plan| who.scope.allows(&plan.monitor))
     }
 
     /// Whether `who` may see a job's rows: tuples and texts that are not folded are for *raw*.
     pub fn may_see_rows(&self, who: &Access, job: &Job) -> Result<(), Denied> {
         match job.redacted || who.role >= Role::Raw {
             true => Ok(()),
-            false => Err(Denied::Forbidden("this job's texts are not folded: its rows need the role raw".into())),
+            false => {
+                Err(Denied::Forbidden("this job's texts are not folded: its rows need the role raw".into()))
+            }
         }
     }
 
@@ -353,7 +359,8 @@ fn may_ask(who: &Access, plan: &Plan, redaction: Redaction) -> Result<(), Denied
     }
     if !who.scope.allows(&plan.monitor) {
         return Err(Denied::Forbidden(
-            "this token is for some networks only: say FROM or TO with addresses inside them, and no others".into(),
+            "this token is for some networks only: say FROM or TO with addresses inside them, and no others"
+                .into(),
         ));
     }
     Ok(())

@@ -98,3 +98,22 @@ pub const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
   netalytics completions bash > ~/.local/share/bash-completion/completions/netalytics
   netalytics completions fish > ~/.config/fish/completions/netalytics.fish";
+
+/// Below the help of `serve`.
+pub const SERVE_EXAMPLES: &str = "\
+Examples:
+  netalytics serve --data /srv/netalytics
+  netalytics serve backup /backup/netalytics.sqlite --data /srv/netalytics";
+
+/// Below the help of `jobs`.
+pub const JOBS_EXAMPLES: &str = "\
+Examples:
+  netalytics jobs --token-file /srv/netalytics/admin.token
+  netalytics jobs start \"PARSE http PROCESS (diff-group: group=url_template, w=10s)\" --standing
+  netalytics jobs results 1 --since 2026-11-22T10:00:00Z --format csv
+  netalytics jobs stop 1";
+
+/// Below the help of `agents`.
+pub const AGENTS_EXAMPLES: &str = "\
+Examples:
+  NETALYTICS_TOKEN=… netalytics agents --server http://127.0.0.1:7979 --format jsonl";

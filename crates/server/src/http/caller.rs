@@ -48,7 +48,9 @@ impl Sessions {
 
     fn token(&self, name: &str) -> Option<Hash> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get(&access::hash(name)).filter(|(_, begun)| begun.elapsed() < SESSION_TIME).map(|(token, _)| *token)
+        all.get(&access::hash(name))
+            .filter(|(_, begun)| begun.elapsed() < SESSION_TIME)
+            .map(|(token, _)| *token)
     }
 }
 
@@ -67,7 +69,8 @@ pub fn is_for_us(app: &App, headers: &HeaderMap) -> Result<(), Failure> {
             "this server does not answer to the name in the header Host; --host NAME adds names",
         ));
     };
-    let is_ours = |origin: &str| origin.split_once("://").is_some_and(|(_, of)| of.eq_ignore_ascii_case(&host));
+    let is_ours =
+        |origin: &str| origin.split_once("://").is_some_and(|(_, of)| of.eq_ignore_ascii_case(&host));
     match headers.get("origin").map(|origin| origin.to_str().unwrap_or_default()) {
         Some(origin) if !is_ours(origin) => {
             Err(Failure::forbidden("requests from pages of other origins are not answered"))
@@ -134,7 +137,9 @@ impl FromRequestParts<Arc<App>> for Caller {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Caller, Failure> {
         let access = find(app, parts).await?;
         access.map(Caller).ok_or_else(|| {
-            Failure::unauthorized("a token is wanted: Authorization: Bearer TOKEN, or a cookie from /api/v1/login")
+            Failure::unauthorized(
+                "a token is wanted: Authorization: Bearer TOKEN, or a cookie from /api/v1/login",
+            )
         })
     }
 }

@@ -131,7 +131,9 @@ impl IntoResponse for Failure {
         let mut response = (status, super::params::Json(&self)).into_response();
         let say = match status {
             StatusCode::UNAUTHORIZED => Some((header::WWW_AUTHENTICATE, "Bearer")),
-            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Some((header::RETRY_AFTER, "1")),
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                Some((header::RETRY_AFTER, "1"))
+            }
             _ => None,
         };
         if let Some((name, value)) = say {

@@ -112,7 +112,11 @@ pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
     get, path = "/api/v1/catalog", tag = "editor",
     responses((status = 200, description = "All there is; its ETag changes with the program", body = Catalog), (status = 304, description = "As it was"), (status = "4XX", description = "Why not", body = Failure))
 )]
-pub async fn catalog(State(app): State<Arc<App>>, caller: Caller, headers: HeaderMap) -> Result<Response, Failure> {
+pub async fn catalog(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    headers: HeaderMap,
+) -> Result<Response, Failure> {
     caller.at_least(Role::View)?;
     let CatalogText { json, etag } = &app.catalog;
     let known = header_text(&headers, "if-none-match").unwrap_or_default();

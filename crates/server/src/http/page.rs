@@ -39,10 +39,14 @@ pub async fn status(State(app): State<Arc<App>>, request: Request) -> Response {
     match caller::find(&app, &parts).await {
         Ok(Some(who)) => match show(&app, who).await {
             Ok(page) => Html(page).into_response(),
-            Err(failure) => (StatusCode::INTERNAL_SERVER_ERROR, Html(document(&escape(&failure.message)))).into_response(),
+            Err(failure) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, Html(document(&escape(&failure.message)))).into_response()
+            }
         },
         Ok(None) => Html(document(&form(None))).into_response(),
-        Err(failure) => (StatusCode::UNAUTHORIZED, Html(document(&form(Some(&failure.message))))).into_response(),
+        Err(failure) => {
+            (StatusCode::UNAUTHORIZED, Html(document(&form(Some(&failure.message))))).into_response()
+        }
     }
 }
 

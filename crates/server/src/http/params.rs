@@ -53,8 +53,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
         let read = Query::<T>::try_from_uri(&parts.uri);
-        read.map(|Query(value)| Params(value))
-            .map_err(|error| Failure::bad(format!("the address is not what is wanted here: {}", error.body_text())))
+        read.map(|Query(value)| Params(value)).map_err(|error| {
+            Failure::bad(format!("the address is not what is wanted here: {}", error.body_text()))
+        })
     }
 }
 

@@ -96,7 +96,8 @@ mod tests {
         let buckets = Buckets::new(2.0, 1.0);
         let start = Instant::now();
         let take = |key: u8, ms: u64| buckets.take(key, 1.0, start + Duration::from_millis(ms));
-        let taken = [take(1, 0), take(1, 0), take(1, 0), take(2, 0), take(1, 500), take(1, 1000), take(1, 1001)];
+        let taken =
+            [take(1, 0), take(1, 0), take(1, 0), take(2, 0), take(1, 500), take(1, 1000), take(1, 1001)];
         assert_eq!(taken, [true, true, false, true, false, true, false]);
     }
 

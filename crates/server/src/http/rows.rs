@@ -124,9 +124,9 @@ fn chosen(service: &Service, job: JobId, wanted: Option<&str>) -> Result<KeptRes
     }
     let at = match wanted {
         None => Some(0),
-        Some(wanted) => results
-            .iter()
-            .position(|result| result.processor.as_deref() == Some(wanted) || result.place.to_string() == wanted),
+        Some(wanted) => results.iter().position(|result| {
+            result.processor.as_deref() == Some(wanted) || result.place.to_string() == wanted
+        }),
     };
     match at.filter(|at| *at < results.len()) {
         Some(at) => Ok(results.swap_remove(at)),

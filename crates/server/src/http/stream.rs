@@ -100,7 +100,8 @@ impl Drop for Place {
 /// What a client says that it has seen.
 fn seen(app: &App, text: Option<&str>) -> Seen {
     let Some(text) = text else { return Seen::Nothing };
-    let parts = text.split_once(':').and_then(|(boot, seq)| Some((boot.parse::<u64>().ok()?, seq.parse().ok()?)));
+    let parts =
+        text.split_once(':').and_then(|(boot, seq)| Some((boot.parse::<u64>().ok()?, seq.parse().ok()?)));
     match parts {
         Some((boot, seq)) if boot == app.service.hub().boot => Seen::UpTo(seq),
         _ => Seen::OtherLife,

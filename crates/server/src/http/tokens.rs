@@ -96,7 +96,9 @@ pub async fn create(
     let scope = Scope::of(asked.networks.iter().map(String::as_str)).map_err(Failure::bad)?;
     // Who is held to networks holds others to them.
     if who.scope != Scope::default() && scope != who.scope {
-        return Err(Failure::forbidden("a token that is for some networks makes tokens for the same ones only"));
+        return Err(Failure::forbidden(
+            "a token that is for some networks makes tokens for the same ones only",
+        ));
     }
     let expires = asked.expires_in_seconds.map(|seconds| now_ns() + i64::from(seconds) * 1_000_000_000);
     let name = asked.name.clone();
@@ -107,7 +109,8 @@ pub async fn create(
         Ok(made)
     };
     let made = app.run(make).await?;
-    let made = made.ok_or_else(|| Failure::conflict("name_taken", format!("there is a token {name} already")))?;
+    let made =
+        made.ok_or_else(|| Failure::conflict("name_taken", format!("there is a token {name} already")))?;
     Ok((StatusCode::CREATED, Json(made)))
 }
 
@@ -136,7 +139,10 @@ pub async fn revoke(
     let unknown = || Failure::not_found("there is no such token");
     let id: i64 = name.parse().map_err(|_| unknown())?;
     if id == who.id {
-        return Err(Failure::conflict("own_token", "a token does not revoke itself: make another admin's first"));
+        return Err(Failure::conflict(
+            "own_token",
+            "a token does not revoke itself: make another admin's first",
+        ));
     }
     let revoke = move |service: &Service| {
         let removed = service.store().remove_token(id)?;
@@ -178,15 +184,15 @@ pub(super) async fn begin(
         Ok(access) => (access.name.clone(), "done".to_owned()),
         Err(failure) => (address.clone(), failure.message.clone()),
     };
-    app.run(move |service| Ok(service.store().note(&who, "login", &address, &outcome).map_err(Denied::from)?))
-        .await
-        .or_else(|failure| if found.is_err() { Ok(()) } else { Err(failure) })?;
+    app.run(move |service| {
+        Ok(service.store().note(&who, "login", &address, &outcome).map_err(Denied::from)?)
+    })
+    .await
+    .or_else(|failure| if found.is_err() { Ok(()) } else { Err(failure) })?;
     let access = found?;
     let name = app.sessions.begin(hash);
-    let cookie = format!(
-        "{COOKIE}={name}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}",
-        SESSION_TIME.as_secs()
-    );
+    let cookie =
+        format!("{COOKIE}={name}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}", SESSION_TIME.as_secs());
     let cookie = HeaderValue::from_str(&cookie).map_err(|_| Failure::internal())?;
     Ok((access, cookie))
 }

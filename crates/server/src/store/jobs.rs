@@ -51,7 +51,8 @@ pub struct JobQuery {
     pub limit: usize,
 }
 
-const COLUMNS: &str = "id, name, query, kind, state, reason, owner, agents_on, labels, redacted, created_ns, ended_ns";
+const COLUMNS: &str =
+    "id, name, query, kind, state, reason, owner, agents_on, labels, redacted, created_ns, ended_ns";
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
     let labels = |text: String| serde_json::from_str(&text).unwrap_or_default();
@@ -86,11 +87,8 @@ impl Store {
         let NewJob { name, query, kind, owner, on, labels, redacted } = new;
         self.write(|t| {
             let (on, labels, now) = (json(on), json(labels), now_ns());
-            let job = t.query_row(
-                &sql,
-                params![name, query, kind.word(), owner, on, labels, redacted, now],
-                read,
-            )?;
+            let job =
+                t.query_row(&sql, params![name, query, kind.word(), owner, on, labels, redacted, now], read)?;
             if let Some((key, body)) = key {
                 t.execute("DELETE FROM idempotency WHERE at_ns < ?", [now - KEY_LIFE_NS])?;
                 t.execute(

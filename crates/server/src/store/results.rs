@@ -191,9 +191,8 @@ impl Store {
         let connection = self.lock();
         let mut statement =
             connection.prepare_cached("SELECT lane, seq FROM marks WHERE job = ? ORDER BY lane")?;
-        let rows = statement.query_map([job.0], |row| {
-            Ok((row.get(0)?, u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0)))
-        })?;
+        let rows = statement
+            .query_map([job.0], |row| Ok((row.get(0)?, u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0))))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
@@ -201,7 +200,12 @@ impl Store {
     ///
     /// # Errors
     /// The store's.
-    pub fn tail(&self, (job, place): (JobId, usize), from: i64, limit: usize) -> Result<Vec<Tail>, StoreError> {
+    pub fn tail(
+        &self,
+        (job, place): (JobId, usize),
+        from: i64,
+        limit: usize,
+    ) -> Result<Vec<Tail>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(
             "SELECT first_row, rows, first_ns, last_ns, watermark_ns, kept_ns, batch FROM tail
@@ -230,9 +234,8 @@ impl Store {
         let sql = "SELECT coalesce(sum(rows), 0), coalesce(sum(length(batch)), 0), min(kept_ns) FROM tail
                    WHERE job = ? AND place = ?";
         let mut statement = connection.prepare_cached(sql)?;
-        let size = statement.query_row(params![job.0, place as i64], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-        })?;
+        let size = statement
+            .query_row(params![job.0, place as i64], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
         Ok(size)
     }
 
@@ -303,7 +306,8 @@ impl Store {
     /// The store's.
     pub fn oldest_segment(&self) -> Result<(Option<Segment>, i64), StoreError> {
         let connection = self.lock();
-        let oldest = format!("SELECT {SEGMENT} FROM segments ORDER BY kept_ns, job, place, first_row LIMIT 1");
+        let oldest =
+            format!("SELECT {SEGMENT} FROM segments ORDER BY kept_ns, job, place, first_row LIMIT 1");
         let oldest = connection.prepare_cached(&oldest)?.query_row([], read_segment).optional()?;
         let bytes = connection
             .prepare_cached("SELECT coalesce(sum(bytes), 0) FROM segments")?

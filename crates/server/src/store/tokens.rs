@@ -72,7 +72,8 @@ impl Store {
     pub fn has_token(&self, id: i64) -> Result<bool, StoreError> {
         let connection = self.lock();
         let sql = "SELECT count(*) FROM tokens WHERE id = ? AND (expires_ns IS NULL OR expires_ns > ?)";
-        let count: i64 = connection.prepare_cached(sql)?.query_row(params![id, now_ns()], |row| row.get(0))?;
+        let count: i64 =
+            connection.prepare_cached(sql)?.query_row(params![id, now_ns()], |row| row.get(0))?;
         Ok(count > 0)
     }
 
@@ -82,7 +83,8 @@ impl Store {
     /// The store's.
     pub fn tokens(&self) -> Result<Vec<StoredToken>, StoreError> {
         let connection = self.lock();
-        let mut statement = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM tokens ORDER BY id"))?;
+        let mut statement =
+            connection.prepare_cached(&format!("SELECT {COLUMNS} FROM tokens ORDER BY id"))?;
         let rows = statement.query_map([], read)?;
         Ok(rows.collect::<Result<_, _>>()?)
     }

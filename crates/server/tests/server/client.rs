@@ -1,0 +1,198 @@
+//! A server that is started for a test, and how it is asked.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use server::{Limits, Opened, Service, Serving};
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+
+use crate::fleet::{TestFleet, Way};
+
+/// Longest wait for what has to come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server; it ends with this value.
+pub struct Server {
+    pub address: SocketAddr,
+    pub token: String,
+    pub fleet: Arc<TestFleet>,
+    pub service: Option<Arc<Service>>,
+    pub folder: PathBuf,
+    runtime: Option<Runtime>,
+    end: Option<oneshot::Sender<()>>,
+    ended: Option<tokio::task::JoinHandle<()>>,
+    _own: Option<tempfile::TempDir>,
+}
+
+/// An answer.
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The answer, which has this status.
+    pub fn of(self, status: u16) -> Answer {
+        assert_eq!(self.status, status, "{}", self.text());
+        self
+    }
+}
+
+impl Server {
+    /// With a folder of its own.
+    pub fn start(fleet: Arc<TestFleet>) -> Server {
+        Server::with(fleet, Limits::default())
+    }
+
+    pub fn with(fleet: Arc<TestFleet>, limits: Limits) -> Server {
+        let own = tempfile::tempdir().expect("a folder");
+        let mut server = Server::over(own.path(), fleet, limits);
+        server._own = Some(own);
+        server
+    }
+
+    /// Over a data directory.
+    pub fn over(folder: &Path, fleet: Arc<TestFleet>, limits: Limits) -> Server {
+        let opened = Opened::open(folder, limits).expect("the data directory opens");
+        fleet.attach(&opened.hub);
+        let service = opened.serve(fleet.clone()).expect("the service begins");
+        let runtime = Runtime::new().expect("a runtime");
+        let loopback: SocketAddr = "127.0.0.1:0".parse().expect("an address");
+        let serving = runtime.block_on(Serving::bind(service.clone(), loopback, &[])).expect("a port");
+        let address = serving.address().expect("its address");
+        let (end, ending) = oneshot::channel();
+        let ended = runtime.spawn(serving.until(async move {
+            let _ = ending.await;
+        }));
+        let token = std::fs::read_to_string(folder.join("admin.token")).expect("the first token");
+        Server {
+            address,
+            token: token.trim().to_owned(),
+            fleet,
+            service: Some(service),
+            folder: folder.to_owned(),
+            runtime: Some(runtime),
+            end: Some(end),
+            ended: Some(ended),
+            _own: None,
+        }
+    }
+
+    /// Over a copy of another server's store, which has that server's tokens.
+    pub fn over_copy(folder: &Path, token: &str) -> Server {
+        std::fs::write(folder.join("admin.token"), token).expect("written");
+        Server::over(folder, TestFleet::new(Way::Note), Limits::default())
+    }
+
+    /// Asks as the admin.
+    pub fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
+        let bearer = format!("Bearer {}", self.token);
+        self.ask_with(method, path, &[("authorization", &bearer)], body)
+    }
+
+    /// Asks with another token.
+    pub fn ask_as(&self, token: &str, method: &str, path: &str, body: Option<&Value>) -> Answer {
+        let bearer = format!("Bearer {token}");
+        self.ask_with(method, path, &[("authorization", &bearer)], body)
+    }
+
+    pub fn get(&self, path: &str) -> Answer {
+        self.ask("GET", path, None)
+    }
+
+    /// Asks with these headers and no others.
+    pub fn ask_with(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Answer {
+        let body = body.map(ToString::to_string);
+        let kind = body.as_ref().map(|_| ("content-type", "application/json"));
+        let headers: Vec<_> = headers.iter().copied().chain(kind).collect();
+        self.ask_bytes(method, path, &headers, body.unwrap_or_default().as_bytes())
+    }
+
+    pub fn ask_bytes(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .allow_non_standard_methods(true)
+            .timeout_global(Some(PATIENCE))
+            .build();
+        let agent = ureq::Agent::new_with_config(config);
+        let mut request =
+            ureq::http::Request::builder().method(method).uri(format!("http://{}{path}", self.address));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let mut response = agent.run(request.body(body.to_vec()).expect("a request")).expect("an answer");
+        let headers = response.headers().iter().map(|(name, value)| {
+            (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        });
+        Answer {
+            status: response.status().as_u16(),
+            headers: headers.collect(),
+            body: response.body_mut().with_config().limit(1 << 30).read_to_vec().expect("a body"),
+        }
+    }
+
+    /// Starts a job; its number.
+    pub fn job(&self, query: &str) -> String {
+        let made = self.ask("POST", "/api/v1/jobs", Some(&serde_json::json!({ "query": query }))).of(201);
+        made.json()["id"].as_str().expect("a number").to_owned()
+    }
+
+    /// Waits until a job has ended.
+    pub fn ended(&self, job: &str) -> Value {
+        let started = Instant::now();
+        loop {
+            let found = self.get(&format!("/api/v1/jobs/{job}")).of(200).json();
+            if found["state"] == "ended" {
+                return found;
+            }
+            assert!(!self.fleet.has_panicked(), "the fleet has panicked");
+            assert!(started.elapsed() < PATIENCE, "job {job} does not end: {found}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Ends the server as a signal does.
+    pub fn end(&mut self) {
+        let (Some(runtime), Some(end), Some(ended)) =
+            (self.runtime.take(), self.end.take(), self.ended.take())
+        else {
+            return;
+        };
+        let _ = end.send(());
+        runtime.block_on(ended).expect("it ends");
+        runtime.shutdown_timeout(PATIENCE);
+        self.service = None;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.end();
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! A fleet in this process: each job is a run over a capture on a thread of its own, or is left to the test.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use capture::live::Stop;
+use monitor::Input;
+use monitor::job::Config;
+use runner::Run;
+use server::{Agent, Coverage, Delivery, Fleet, Hub, JobId, Order, Refused, ResultTable, State, WindowState};
+use sinks::Sink;
+use tuple::Batch;
+
+/// What is done with jobs.
+#[derive(Clone)]
+pub enum Way {
+    /// Nobody can take them.
+    Refuse(Refused),
+    /// They are answered from a capture.
+    Replay(PathBuf),
+    /// They are noted; the test tells what becomes of them.
+    Note,
+}
+
+/// See the module's text.
+pub struct TestFleet {
+    way: Way,
+    hub: OnceLock<Arc<Hub>>,
+    stops: Mutex<BTreeMap<JobId, Stop>>,
+    /// Orders, as they came.
+    pub orders: Mutex<Vec<Order>>,
+    /// Jobs that were to be stopped.
+    pub stopped: Mutex<Vec<JobId>>,
+    panicked: Arc<AtomicBool>,
+}
+
+impl TestFleet {
+    pub fn new(way: Way) -> Arc<TestFleet> {
+        Arc::new(TestFleet {
+            way,
+            hub: OnceLock::new(),
+            stops: Mutex::default(),
+            orders: Mutex::default(),
+            stopped: Mutex::default(),
+            panicked: Arc::default(),
+        })
+    }
+
+    /// Over the capture of the shop.
+    pub fn shop() -> Arc<TestFleet> {
+        TestFleet::new(Way::Replay(shop("in.pcap")))
+    }
+
+    /// Whom results are told to; before the first job.
+    pub fn attach(&self, hub: &Arc<Hub>) {
+        assert!(self.hub.set(hub.clone()).is_ok(), "a fleet has one hub");
+    }
+
+    pub fn hub(&self) -> &Arc<Hub> {
+        self.hub.get().expect("the fleet has a hub")
+    }
+
+    pub fn has_panicked(&self) -> bool {
+        self.panicked.load(Ordering::Relaxed)
+    }
+}
+
+/// A file of the capture of the shop.
+pub fn shop(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../captures/shop").join(name)
+}
+
+impl Fleet for TestFleet {
+    fn agents(&self) -> Vec<Agent> {
+        if let Way::Refuse(_) = self.way {
+            return Vec::new();
+        }
+        vec![Agent {
+            name: "here".into(),
+            labels: [("role".to_owned(), "test".to_owned())].into(),
+            connected: true,
+            version: "0.1.0".into(),
+            interfaces: vec!["lo".into()],
+            cores: 2,
+            memory_bytes: 1 << 30,
+            capabilities: vec!["af_packet".into()],
+            jobs: self.orders.lock().expect("orders").iter().map(|order| order.id).collect(),
+            clock_offset_ns: Some(-1_500),
+            last_seen_ns: Some(1_795_291_157_229_334_000),
+        }]
+    }
+
+    fn start(&self, order: &Order) -> Result<(), Refused> {
+        if let Way::Refuse(why) = &self.way {
+            return Err(why.clone());
+        }
+        self.orders.lock().expect("orders").push(order.clone());
+        let Way::Replay(capture) = &self.way else { return Ok(()) };
+        let (hub, order, capture) = (self.hub().clone(), order.clone(), capture.clone());
+        let stop = Stop::default();
+        self.stops.lock().expect("stops").insert(order.id, stop.clone());
+        let panicked = self.panicked.clone();
+        std::thread::spawn(move || {
+            let run = std::panic::AssertUnwindSafe(|| run(&hub, &order, capture, &stop));
+            panicked.fetch_or(std::panic::catch_unwind(run).is_err(), Ordering::Relaxed);
+        });
+        Ok(())
+    }
+
+    fn stop(&self, job: JobId) {
+        self.stopped.lock().expect("stopped").push(job);
+        if let Some(stop) = self.stops.lock().expect("stops").get(&job) {
+            stop.stop();
+        }
+    }
+}
+
+fn run(hub: &Hub, order: &Order, capture: PathBuf, stop: &Stop) {
+    hub.turn(order.id, State::Arming, None).expect("it is noted");
+    let input = Input::Shared(capture::open_until(&[capture], stop), 1);
+    let mut run = Run::start(&order.plan, &Config::default(), input).expect("threads");
+    let heads = run.heads(&order.plan);
+    let tables = run.tables(&order.plan).into_iter().zip(heads).map(|(table, head)| ResultTable {
+        processor: head.processor,
+        schema: table.schema,
+        columns: table.columns,
+        keys: head.keys,
+    });
+    hub.open(order.id, &tables.collect::<Vec<_>>()).expect("the columns are noted");
+    hub.turn(order.id, State::Running, None).expect("it is noted");
+    let mut sink = ToHub { hub, job: order.id, watermark_ns: 0 };
+    run.go(&mut sink, &mut ()).expect("rows are kept");
+    hub.turn(order.id, State::Ended("the capture's end".into()), None).expect("it is noted");
+}
+
+/// Publishes what a run writes.
+struct ToHub<'h> {
+    hub: &'h Hub,
+    job: JobId,
+    watermark_ns: i64,
+}
+
+impl Sink for ToHub<'_> {
+    fn write(&mut self, result: usize, batch: &Batch) -> std::io::Result<()> {
+        let delivery = Delivery {
+            job: self.job,
+            result,
+            batch,
+            state: WindowState::Closed,
+            watermark_ns: self.watermark_ns,
+            coverage: &Coverage::default(),
+            marks: &[],
+        };
+        self.hub.publish(&delivery).map_err(std::io::Error::other)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn advance(&mut self, watermark_ns: i64) -> std::io::Result<()> {
+        self.watermark_ns = watermark_ns;
+        Ok(())
+    }
+}

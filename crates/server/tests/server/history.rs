@@ -1,0 +1,252 @@
+//! Rows on disk: in the store, in files, after a kill, and when they are to go.
+
+use std::sync::Arc;
+
+use server::{Coverage, Delivery, JobId, Limits, Mark, ResultTable, Retention, State, WindowState};
+use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
+
+use crate::client::Server;
+use crate::fleet::{TestFleet, Way};
+
+const START: FieldId = FieldId(0);
+const END: FieldId = FieldId(1);
+const KEY: FieldId = FieldId(2);
+const COUNT: FieldId = FieldId(3);
+
+/// Windows of counts by a key.
+pub fn schema() -> Arc<Schema> {
+    let fields = vec![
+        Field::new("window_start", DataType::I64, Unit::EpochNanoseconds, "start"),
+        Field::new("window_end", DataType::I64, Unit::EpochNanoseconds, "end"),
+        Field::new("url", DataType::Text, Unit::None, "key"),
+        Field::new("count", DataType::U64, Unit::None, "count"),
+    ];
+    Arc::new(Schema {
+        name: "group-count".into(),
+        version: 1,
+        doc: "".into(),
+        fields,
+        measure: None,
+        key: None,
+        parts: &[],
+        facts: &tuple::Facts::NONE,
+    })
+}
+
+/// A window that begins at second `start`, with these rows.
+pub fn window(start: i64, rows: &[(&str, u64)]) -> Batch {
+    let schema = schema();
+    let ids: Vec<_> = schema.ids().collect();
+    let mut writer = TupleWriter::new(schema, &ids);
+    for (key, count) in rows {
+        writer.i64(START, start * 1_000_000_000);
+        writer.i64(END, (start + 10) * 1_000_000_000);
+        writer.text(KEY, key.as_bytes());
+        writer.u64(COUNT, *count);
+        writer.end_row();
+    }
+    writer.finish()
+}
+
+/// Begins a job whose rows the test publishes.
+pub fn begin(server: &Server) -> JobId {
+    let job = server.job("PARSE http PROCESS (group-count: group=url, w=10s)").parse().expect("a number");
+    announce(server, job);
+    job
+}
+
+pub fn announce(server: &Server, job: JobId) {
+    let schema = schema();
+    let columns = schema.ids().collect();
+    let table = ResultTable { processor: Some("group-count".into()), schema, columns, keys: 1 };
+    server.fleet.hub().open(job, &[table]).expect("noted");
+    server.fleet.hub().turn(job, State::Running, None).expect("noted");
+}
+
+pub fn publish(server: &Server, job: JobId, batch: &Batch, state: WindowState, marks: &[Mark]) {
+    let coverage = Coverage::default();
+    let watermark_ns = 0;
+    let delivery = Delivery { job, result: 0, batch, state, watermark_ns, coverage: &coverage, marks };
+    server.fleet.hub().publish(&delivery).expect("kept");
+}
+
+/// All counts that are kept, page by page.
+fn counts(server: &Server, job: JobId) -> Vec<u64> {
+    let (mut found, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = server.get(&format!("/api/v1/jobs/{job}/rows?limit=3000{after}")).of(200).json();
+        let rows = page["rows"].as_array().expect("rows");
+        found.extend(rows.iter().map(|row| row[3].as_u64().expect("a count")));
+        match page["next"].as_str() {
+            Some(next) => after = format!("&after={next}"),
+            None => return found,
+        }
+    }
+}
+
+fn segments(server: &Server, job: JobId) -> Vec<std::path::PathBuf> {
+    let folder = server.folder.join("history").join(job.to_string());
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut all: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    all.sort();
+    all
+}
+
+/// Publishes windows with counts from 0 up.
+fn fill(server: &Server, job: JobId, windows: u64, rows: u64) -> Vec<u64> {
+    for n in 0..windows {
+        let counts: Vec<_> = (0..rows).map(|row| ("/a", n * rows + row)).collect();
+        publish(server, job, &window(n as i64 * 10, &counts), WindowState::Closed, &[]);
+    }
+    (0..windows * rows).collect()
+}
+
+#[test]
+fn many_rows_become_files_and_none_is_lost_or_told_twice() {
+    let server = Server::start(TestFleet::new(Way::Note));
+    let job = begin(&server);
+    let all = fill(&server, job, 100, 500);
+    assert!(segments(&server, job).len() >= 2);
+    assert_eq!(counts(&server, job), all);
+    server.fleet.hub().turn(job, State::Ended("done".into()), None).expect("noted");
+    assert_eq!(counts(&server, job), all);
+    // Files are complete data sets.
+    let sets = recording::DataSet::open(&segments(&server, job));
+    assert!(sets.problems.is_empty() && sets.unfinished.is_empty(), "{:?}", sets.problems);
+    // By time: windows 20 to 29.
+    let (since, until) = (200_000_000_000_i64, 300_000_000_000_i64);
+    let path = format!("/api/v1/jobs/{job}/rows?since={since}&until={until}&limit=10000");
+    let page = server.get(&path).of(200).json();
+    let found: Vec<_> = page["rows"].as_array().expect("rows").iter().map(|row| row[3].as_u64()).collect();
+    assert_eq!(found, (10_000..15_000).map(Some).collect::<Vec<_>>());
+}
+
+#[test]
+fn after_a_kill_every_row_that_was_acknowledged_is_there_once() {
+    let server = Server::start(TestFleet::new(Way::Note));
+    let job = begin(&server);
+    let all = fill(&server, job, 40, 500);
+    let mark = |seq| Mark { lane: "agent-1/boot-7".into(), seq };
+    publish(&server, job, &window(0, &[]), WindowState::Closed, &[mark(41)]);
+    // What a kill leaves: the files as they are now, and a segment that was being written.
+    let own = tempfile::tempdir().expect("a folder");
+    copy(&server.folder, own.path());
+    let orphan = own.path().join(format!("history/{job}/0-{:012}/group-count", 19_000));
+    std::fs::create_dir_all(&orphan).expect("made");
+    std::fs::write(orphan.join("group-count-000001.parquet"), "half").expect("written");
+    let _ = std::fs::remove_file(own.path().join("lock"));
+    let again = Server::over(own.path(), TestFleet::new(Way::Note), Limits::default());
+    assert_eq!(counts(&again, job), all);
+    assert!(!orphan.exists());
+    assert_eq!(again.fleet.hub().marks(job).expect("marks"), [mark(41)]);
+    // And it goes on.
+    announce(&again, job);
+    publish(&again, job, &window(9000, &[("/a", 20_000)]), WindowState::Closed, &[]);
+    assert_eq!(counts(&again, job).last(), Some(&20_000));
+}
+
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir_all(to).expect("made");
+    for entry in std::fs::read_dir(from).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let target = to.join(path.file_name().expect("a name"));
+        match path.is_dir() {
+            true => copy(&path, &target),
+            false => drop(std::fs::copy(&path, target).expect("copied")),
+        }
+    }
+}
+
+#[test]
+fn readers_see_every_row_once_while_rows_move_to_files() {
+    let server = Server::start(TestFleet::new(Way::Note));
+    let job = begin(&server);
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| fill(&server, job, 200, 500));
+        while !writing.is_finished() {
+            let found = counts(&server, job);
+            assert_eq!(found, (0..found.len() as u64).collect::<Vec<_>>());
+        }
+    });
+    assert_eq!(counts(&server, job).len(), 100_000);
+}
+
+#[test]
+fn what_is_too_much_or_too_old_goes_and_is_counted() {
+    for (retention, some_stay) in
+        [(Retention { age_ns: 0, bytes: 40_000 }, true), (Retention { age_ns: 1, bytes: 0 }, false)]
+    {
+        let limits = Limits { retention, ..Limits::default() };
+        let server = Server::with(TestFleet::new(Way::Note), limits);
+        let job = begin(&server);
+        let all = fill(&server, job, 200, 500);
+        server.fleet.hub().turn(job, State::Ended("done".into()), None).expect("noted");
+        server.service.as_ref().expect("the service").look_after();
+        let left = counts(&server, job);
+        assert!(left.len() < all.len() && left == all[all.len() - left.len()..], "{}", left.len());
+        assert_eq!(!left.is_empty(), some_stay);
+        let counters = server.get("/api/v1/counters").of(200).json();
+        assert_eq!(counters["rows_dropped"].as_u64(), Some((all.len() - left.len()) as u64));
+        assert_eq!(segments(&server, job).is_empty(), !some_stay);
+    }
+}
+
+#[test]
+fn rows_say_whom_they_lack() {
+    let server = Server::start(TestFleet::new(Way::Note));
+    let job = begin(&server);
+    let batch = window(0, &[("/a", 1)]);
+    let coverage = Coverage { missing: vec!["web-1".into(), "web-2".into()] };
+    let delivery = Delivery {
+        job,
+        result: 0,
+        batch: &batch,
+        state: WindowState::Closed,
+        watermark_ns: 0,
+        coverage: &coverage,
+        marks: &[],
+    };
+    server.fleet.hub().publish(&delivery).expect("kept");
+    let page = server.get(&format!("/api/v1/jobs/{job}/rows")).of(200).json();
+    assert_eq!(page["rows"][0], serde_json::json!(["0", "10000000000", "/a", 1, "web-1 web-2"]));
+}
+
+#[test]
+fn only_what_was_announced_is_taken() {
+    let server = Server::start(TestFleet::new(Way::Note));
+    let job = begin(&server);
+    let hub = server.fleet.hub();
+    let other = ResultTable { processor: None, schema: schema(), columns: vec![COUNT], keys: 0 };
+    assert!(hub.open(job, &[other]).is_err());
+    let batch = window(0, &[("/a", 1)]);
+    let coverage = Coverage::default();
+    let delivery = |job, result| Delivery {
+        job,
+        result,
+        batch: &batch,
+        state: WindowState::Closed,
+        watermark_ns: 0,
+        coverage: &coverage,
+        marks: &[],
+    };
+    assert!(hub.publish(&delivery(job, 1)).is_err());
+    assert!(hub.publish(&delivery(JobId(99), 0)).is_err());
+    hub.turn(job, State::Ended("done".into()), None).expect("noted");
+    assert!(hub.publish(&delivery(job, 0)).is_err());
+    assert_eq!(counts(&server, job), Vec::<u64>::new());
+}
+
+#[test]
+fn a_damaged_file_costs_its_rows_and_no_others() {
+    let server = Server::start(TestFleet::new(Way::Note));
+    let job = begin(&server);
+    let all = fill(&server, job, 100, 500);
+    let first = segments(&server, job).swap_remove(0).join("group-count/group-count-000001.parquet");
+    std::fs::write(&first, "no Parquet file").expect("written");
+    let left = counts(&server, job);
+    assert!(!left.is_empty() && left == all[all.len() - left.len()..]);
+    assert_eq!(
+        server.get("/api/v1/counters").of(200).json()["segments_damaged"].as_u64().map(|n| n > 0),
+        Some(true)
+    );
+}

@@ -1,0 +1,12 @@
+//! The service as it is: a real HTTP server on a free port of the loopback, its data directory on disk, and a fleet that runs
+//! monitors in this process over a capture.
+
+mod access;
+mod api;
+mod client;
+mod documents;
+mod fleet;
+mod history;
+mod schema;
+mod store;
+mod streams;

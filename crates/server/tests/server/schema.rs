@@ -1,0 +1,86 @@
+//! The API's description against the answers: a client that makes requests of it at random finds no answer that it does not
+//! describe, and none that says that the server is broken.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::client::Server;
+use crate::fleet::{TestFleet, Way};
+
+/// Version of the client, which is had from PyPI.
+const CLIENT: &str = "schemathesis==4.32.5";
+
+#[test]
+fn the_description_has_every_path_and_no_loose_end() {
+    let text = server::openapi();
+    let api: Value = serde_json::from_str(&text).expect("JSON");
+    assert!(api["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")));
+    let schemas = api["components"]["schemas"].as_object().expect("schemas");
+    for reference in text.split("\"#/components/schemas/").skip(1) {
+        let name = reference.split('"').next().expect("a name");
+        assert!(schemas.contains_key(name), "{name} is not described");
+    }
+    let server = Server::start(TestFleet::new(Way::Note));
+    assert_eq!(server.ask_with("GET", "/api/v1/openapi.json", &[], None).of(200).json(), api);
+    // Each path that is described is there: nobody answers that nothing is at this address.
+    for (path, methods) in api["paths"].as_object().expect("paths") {
+        for method in methods.as_object().expect("methods").keys().filter(|method| *method != "parameters") {
+            let path = path.replace("{id}", "1");
+            let answer = server.ask_with(&method.to_uppercase(), &path, &[], None);
+            assert!(![404, 405].contains(&answer.status), "{method} {path}: {}", answer.text());
+        }
+    }
+}
+
+/// The client's program, installed where builds go; `None`, said loudly, where it cannot be had.
+fn client() -> Option<PathBuf> {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(CLIENT);
+    let program = folder.join("bin/schemathesis");
+    if program.exists() {
+        return Some(program);
+    }
+    let run = |program: &str, args: &[&str]| {
+        let ran = Command::new(program).args(args).output();
+        ran.is_ok_and(|ran| ran.status.success())
+    };
+    let path = folder.to_str().expect("UTF-8");
+    let made = run("python3", &["-m", "venv", path])
+        && run(&format!("{path}/bin/pip"), &["install", "--quiet", CLIENT])
+        && program.exists();
+    if !made {
+        let _ = std::fs::remove_dir_all(&folder);
+        eprintln!(
+            "NOT CHECKED: {CLIENT} cannot be installed here; answers were not held against the API's description"
+        );
+    }
+    made.then_some(program)
+}
+
+#[test]
+fn random_requests_get_described_answers() {
+    let Some(program) = client() else { return };
+    let server = Server::start(TestFleet::new(Way::Note));
+    (0..3).for_each(|_| drop(server.job("PARSE http PROCESS (rate)")));
+    let ran = Command::new(program)
+        .arg("run")
+        .arg(format!("http://{}/api/v1/openapi.json", server.address))
+        .args(["--header", &format!("Authorization: Bearer {}", server.token)])
+        // A stream has no end; revoking and logging out would end the run's own rights.
+        .args(["--exclude-path", "/api/v1/stream"])
+        .args([
+            "--checks",
+            "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
+        ])
+        .args(["--phases", "examples,coverage,fuzzing", "--max-examples", "10", "--seed", "7", "--no-color"])
+        .current_dir(&server.folder)
+        .output()
+        .expect("it runs");
+    assert!(
+        ran.status.success(),
+        "{}\n{}",
+        String::from_utf8_lossy(&ran.stdout),
+        String::from_utf8_lossy(&ran.stderr)
+    );
+}

@@ -1,0 +1,193 @@
+//! Live streams: what a client is told, and what one that was away.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use server::{Account, Limits, State, WindowState};
+
+use crate::client::Server;
+use crate::fleet::{TestFleet, Way};
+use crate::history::{begin, publish, window};
+
+/// An event as it came.
+#[derive(Debug)]
+struct Event {
+    kind: String,
+    id: Option<String>,
+    data: Value,
+}
+
+/// A stream, read line by line.
+struct Stream(BufReader<TcpStream>);
+
+impl Stream {
+    fn open(server: &Server, jobs: &str, seen: Option<&str>) -> Stream {
+        let mut socket = TcpStream::connect(server.address).expect("connected");
+        socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+        let seen = seen.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
+        let head = format!(
+            "GET /api/v1/stream?jobs={jobs} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n{seen}\r\n",
+            server.address, server.token
+        );
+        socket.write_all(head.as_bytes()).expect("sent");
+        let mut stream = Stream(BufReader::new(socket));
+        let first = stream.line().expect("an answer");
+        assert_eq!(first, "HTTP/1.1 200 OK");
+        while stream.line().is_some_and(|line| !line.is_empty()) {}
+        stream
+    }
+
+    fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = self.0.read_line(&mut line).expect("it reads");
+        (read > 0).then(|| line.trim_end().to_owned())
+    }
+
+    /// The next event; `None` at the stream's end. Chunks' lengths and comments are passed over.
+    fn next(&mut self) -> Option<Event> {
+        let (mut kind, mut id, mut data) = (None, None, String::new());
+        loop {
+            let line = self.line()?;
+            match line.split_once(": ").unwrap_or((&line, "")) {
+                ("event", value) => kind = Some(value.to_owned()),
+                ("id", value) => id = Some(value.to_owned()),
+                ("data", value) => data.push_str(value),
+                ("", _) if kind.is_some() => {
+                    let data = serde_json::from_str(&data).expect("JSON");
+                    return Some(Event { kind: kind.take().expect("a kind"), id, data });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn expect(&mut self, kind: &str) -> Event {
+        let event = self.next().expect("an event");
+        assert_eq!(event.kind, kind, "{event:?}");
+        event
+    }
+}
+
+#[test]
+fn a_client_sees_what_is_and_then_what_comes() {
+    let server = Server::start(TestFleet::new(Way::Note));
+    let (job, other) = (begin(&server), begin(&server));
+    publish(&server, job, &window(0, &[("/a", 1), ("/b", 2)]), WindowState::Closed, &[]);
+    let mut stream = Stream::open(&server, &job.to_string(), None);
+    let hello = stream.expect("hello");
+    assert_eq!(hello.data["limits"]["heartbeat_seconds"], 10);
+    let snapshot = stream.expect("snapshot").data;
+    let result = &snapshot["results"][0];
+    assert_eq!((&snapshot["job"], &snapshot["state"]), (&json!(job.to_string()), &json!("running")));
+    assert_eq!(result["closed"]["rows"][1], json!(["0", "10000000000", "/b", 2, null]));
+    assert_eq!(result["columns"][2]["name"], "url");
+    publish(&server, other, &window(0, &[("/x", 1)]), WindowState::Closed, &[]);
+    publish(&server, job, &window(10, &[("/a", 3)]), WindowState::Open, &[]);
+    let open = stream.expect("window").data;
+    assert_eq!((&open["state"], &open["start"]), (&json!("open"), &json!("10000000000")));
+    // Open rows are shown and not kept.
+    let kept = server.get(&format!("/api/v1/jobs/{job}/rows")).of(200).json();
+    assert_eq!(kept["total"], "2");
+    publish(&server, job, &window(10, &[("/a", 4)]), WindowState::Closed, &[]);
+    assert_eq!(stream.expect("window").data["rows"], json!([["10000000000", "20000000000", "/a", 4, null]]));
+    let account = Account { watermark_ns: Some(5), received: 7, parsed: 7, ..Account::default() };
+    server.fleet.hub().account(job, &account).expect("told");
+    let account = stream.expect("account").data;
+    assert_eq!((&account["watermark_ns"], &account["received"]), (&json!("5"), &json!(7)));
+    server.fleet.hub().turn(job, State::Ended("done".into()), None).expect("told");
+    assert_eq!(
+        stream.expect("job").data,
+        json!({ "job": job.to_string(), "state": "ended", "reason": "done" })
+    );
+}
+
+#[test]
+fn who_comes_back_misses_nothing() {
+    let server = Server::start(TestFleet::new(Way::Note));
+    let job = begin(&server);
+    let mut stream = Stream::open(&server, &job.to_string(), None);
+    stream.expect("hello");
+    stream.expect("snapshot");
+    publish(&server, job, &window(0, &[("/a", 1)]), WindowState::Closed, &[]);
+    let seen = stream.expect("window").id.expect("an id");
+    drop(stream);
+    for n in 1..=3 {
+        publish(&server, job, &window(n * 10, &[("/a", 1)]), WindowState::Closed, &[]);
+    }
+    let mut stream = Stream::open(&server, &job.to_string(), Some(&seen));
+    stream.expect("hello");
+    for n in 1..=3 {
+        assert_eq!(stream.expect("window").data["start"], (n * 10_000_000_000_i64).to_string());
+    }
+    publish(&server, job, &window(40, &[("/a", 1)]), WindowState::Closed, &[]);
+    assert_eq!(stream.expect("window").data["start"], "40000000000");
+}
+
+#[test]
+fn who_was_away_too_long_or_knew_another_life_is_told() {
+    let limits = Limits { ring_bytes: 600, ..Limits::default() };
+    let server = Server::with(TestFleet::new(Way::Note), limits);
+    let job = begin(&server);
+    let mut stream = Stream::open(&server, &job.to_string(), None);
+    stream.expect("hello");
+    stream.expect("snapshot");
+    publish(&server, job, &window(0, &[("/a", 1)]), WindowState::Closed, &[]);
+    let seen = stream.expect("window").id.expect("an id");
+    for n in 1..=9 {
+        publish(&server, job, &window(n * 10, &[("/a", 1)]), WindowState::Closed, &[]);
+    }
+    for seen in [seen.as_str(), "1:1", "nonsense"] {
+        let mut stream = Stream::open(&server, &job.to_string(), Some(seen));
+        stream.expect("hello");
+        assert!(stream.expect("gap").data["reason"].is_string());
+        let snapshot = stream.expect("snapshot").data;
+        assert_eq!(snapshot["results"][0]["closed"]["start"], "90000000000");
+    }
+}
+
+#[test]
+fn who_does_not_read_is_let_go_and_nobody_waits_for_him() {
+    let limits = Limits { stream_queue_bytes: 20_000, ..Limits::default() };
+    let server = Server::with(TestFleet::new(Way::Note), limits);
+    let job = begin(&server);
+    let mut slow = Stream::open(&server, &job.to_string(), None);
+    let text = "x".repeat(1000);
+    let rows: Vec<_> = (0..100).map(|n| (text.as_str(), n)).collect();
+    // Beyond what the queue and the system's buffers hold.
+    for n in 0..200 {
+        publish(&server, job, &window(n * 10, &rows), WindowState::Closed, &[]);
+    }
+    let mut events = Vec::new();
+    while let Some(event) = slow.next() {
+        events.push(event.kind);
+        if events.last().is_some_and(|kind| kind == "bye") {
+            break;
+        }
+    }
+    assert_eq!(events.last().map(String::as_str), Some("bye"));
+    assert!(events.len() < 200, "{}", events.len());
+}
+
+#[test]
+fn the_end_of_the_server_is_told() {
+    let mut server = Server::start(TestFleet::new(Way::Note));
+    let job = begin(&server);
+    let mut stream = Stream::open(&server, &job.to_string(), None);
+    stream.expect("hello");
+    stream.expect("snapshot");
+    server.end();
+    assert_eq!(stream.expect("bye").data["reason"], "the server ends");
+    assert!(stream.next().is_none());
+}
+
+#[test]
+fn there_are_so_many_streams() {
+    let limits = Limits { streams_max: 1, ..Limits::default() };
+    let server = Server::with(TestFleet::new(Way::Note), limits);
+    let job = begin(&server);
+    let mut stream = Stream::open(&server, &job.to_string(), None);
+    stream.expect("hello");
+    assert_eq!(server.get("/api/v1/stream").of(503).json()["code"], "too_many_streams");
+}
