@@ -30,7 +30,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
@@ -125,7 +124,6 @@ impl Serving {
     pub async fn until(self, end: impl Future<Output = ()>) {
         let Serving { listener, app, end: tell_end } = self;
         let router = router(app.clone());
-        let graceful = GracefulShutdown::new();
         let room = Arc::new(Semaphore::new(app.service.limits().connections_max));
         let looking = tokio::spawn(look_after(app.service.clone(), app.ending.clone()));
         tokio::pin!(end);
@@ -163,17 +161,26 @@ impl Serving {
                 .max_buf_size(HEAD_BYTES)
                 .serve_connection(TokioIo::new(stream), service)
                 .with_upgrades();
-            let connection = graceful.watch(connection);
+            let mut ending = app.ending.clone();
             tokio::spawn(async move {
+                tokio::pin!(connection);
+                let ended = async move { drop(ending.wait_for(|is_ending| *is_ending).await) };
                 // What a client does to its connection is its own affair.
-                let _ = connection.await;
+                tokio::select! {
+                    _ = connection.as_mut() => {}
+                    () = ended => {
+                        connection.as_mut().graceful_shutdown();
+                        let _ = connection.await;
+                    }
+                }
                 drop(permit);
             });
         }
         drop(listener);
         let _ = tell_end.send(true);
         app.service.hub().end_streams();
-        let _ = tokio::time::timeout(END_TIME, graceful.shutdown()).await;
+        let all = u32::try_from(app.service.limits().connections_max).unwrap_or(u32::MAX);
+        let _ = tokio::time::timeout(END_TIME, room.acquire_many(all)).await;
         looking.abort();
     }
 }

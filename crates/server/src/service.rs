@@ -234,12 +234,10 @@ impl Service {
                 self.store().set_state(job.id, &State::Ended(why.into()), None)?;
                 continue;
             };
-            if job.state == State::Draining {
-                self.fleet.stop(job.id);
-                continue;
-            }
             if let Err(refused) = self.fleet.start(&order(&job, plan)) {
                 self.store().set_state(job.id, &State::Planned, Some(&refused.to_string()))?;
+            } else if job.state == State::Draining {
+                self.fleet.stop(job.id);
             }
         }
         Ok(())

@@ -14,7 +14,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 pub use audit::Audited;
-pub use frames::{Controlled, Frame, LaneMark, NewFrame, Progress};
+pub use frames::{LaneMark, NewFrame, Progress};
 pub use jobs::{JobQuery, NewJob, Remembered};
 pub use results::{KeptResult, NewTail, Segment, Tail};
 pub use tokens::StoredToken;

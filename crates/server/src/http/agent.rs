@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::State;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -45,7 +44,7 @@ async fn upgrade(app: &Arc<App>, parts: &mut Parts) -> Result<(), Failure> {
     let wants = header_text(&parts.headers, "upgrade").is_some_and(|to| to.eq_ignore_ascii_case(UPGRADE));
     let on_upgrade = parts.extensions.remove::<OnUpgrade>().filter(|_| wants);
     let Some(on_upgrade) = on_upgrade else {
-        return Err(Failure::invalid("agents connect with Connection: Upgrade and Upgrade: netalytics/1"));
+        return Err(Failure::bad("agents connect with Connection: Upgrade and Upgrade: netalytics/1"));
     };
     let Some(door) = app.service.fleet.door() else {
         return Err(Failure::not_found("this server has no agents"));
