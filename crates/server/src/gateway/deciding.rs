@@ -167,6 +167,7 @@ impl Core {
             if let Some(work) = self.works.get_mut(&job) {
                 work.set_idle(agent, is_idle);
             }
+            self.tell(job);
             self.publish(job);
         }
     }
