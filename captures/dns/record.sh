@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Records captures/dns anew: BIND in one network namespace, dig in another, tcpdump between them. Needs root on Debian;
 # traffic stays inside the two namespaces. What BIND logs and what tshark reads of the same packets is the truth.
-. "$(dirname "$0")/../two_hosts.sh"
+. "$(dirname "$0")/../record/two_hosts.sh"
 needs bind9 bind9-dnsutils tshark
 two_hosts dns
 ip -n $server addr add 10.20.0.53/24 dev eth0

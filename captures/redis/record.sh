@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Records captures/redis anew: a Redis server in one network namespace, its clients in another, tcpdump between them. Needs
 # root on Debian; traffic stays inside the two namespaces. The server's own statistics, and a reader of its own, are the truth.
-. "$(dirname "$0")/../two_hosts.sh"
+. "$(dirname "$0")/../record/two_hosts.sh"
 needs redis-server redis-tools python3
 two_hosts redis
 ip -n $server addr add 10.30.0.10/24 dev eth0

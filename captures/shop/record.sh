@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Records captures/shop anew: nginx, MariaDB and memcached in one network namespace, their clients in another, tcpdump
 # between them. Needs root on Debian; traffic stays inside the two namespaces. The servers' own logs are the truth.
-. "$(dirname "$0")/../two_hosts.sh"
+. "$(dirname "$0")/../record/two_hosts.sh"
 needs nginx-light libnginx-mod-http-echo mariadb-server mariadb-client memcached python3-pymysql
 two_hosts shop
 ip -n $server addr add 10.20.0.10/24 dev eth0

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Records captures/tls anew: openssl's server in one network namespace, its client in another, tcpdump between them. Needs
 # root on Debian; traffic stays inside the two namespaces. What the client says of each connection is the truth.
-. "$(dirname "$0")/../two_hosts.sh"
+. "$(dirname "$0")/../record/two_hosts.sh"
 needs openssl
 two_hosts tls
 ip -n $server addr add 10.20.0.10/24 dev eth0

@@ -23,6 +23,15 @@ pub enum Files {
     New,
 }
 
+/// Which connections may be made from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// None.
+    Closed,
+    /// This thread delivers results: connections over TCP, both ways, and questions for names.
+    Internet,
+}
+
 /// Why system calls are not restricted.
 #[derive(Debug, thiserror::Error)]
 pub enum SeccompError {
@@ -38,17 +47,17 @@ pub enum SeccompError {
 ///
 /// # Errors
 /// When the kernel cannot do it; then everything goes on as before.
-pub fn restrict(files: Files) -> Result<(), SeccompError> {
+pub fn restrict(files: Files, network: Network) -> Result<(), SeccompError> {
     let arch = std::env::consts::ARCH.try_into().map_err(SeccompError::Processor)?;
     let refused = SeccompAction::Errno(libc::ENOSYS as u32);
-    let filter = SeccompFilter::new(rules(files)?, refused, SeccompAction::Allow, arch);
+    let filter = SeccompFilter::new(rules(files, network)?, refused, SeccompAction::Allow, arch);
     let program: BpfProgram = filter.and_then(TryInto::try_into).map_err(seccompiler::Error::from)?;
     Ok(apply_filter(&program)?)
 }
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-fn rules(files: Files) -> Result<Rules, seccompiler::Error> {
+fn rules(files: Files, network: Network) -> Result<Rules, seccompiler::Error> {
     let mut rules = Rules::new();
     let mut allow = |calls: &[i64]| rules.extend(calls.iter().map(|call| (*call, Vec::new())));
     allow(ALWAYS);
@@ -59,6 +68,9 @@ fn rules(files: Files) -> Result<Rules, seccompiler::Error> {
         #[cfg(target_arch = "x86_64")]
         allow(NEW_FILES_OLD);
     }
+    if network == Network::Internet {
+        allow(CONNECTIONS);
+    }
     // Without CLONE_THREAD it would be a process. clone3, whose flags cannot be seen from here, is left to fail.
     let thread = libc::CLONE_THREAD as u64;
     only(&mut rules, libc::SYS_clone, 0, &[(MaskedEq(thread), thread)])?;
@@ -67,9 +79,16 @@ fn rules(files: Files) -> Result<Rules, seccompiler::Error> {
     only(&mut rules, libc::SYS_prlimit64, 2, &[(Eq, 0)])?;
     // Terminals' sizes and interfaces' states.
     let questions = [libc::TCGETS, libc::TIOCGWINSZ, libc::SIOCGIFINDEX, libc::SIOCGIFFLAGS];
-    only(&mut rules, libc::SYS_ioctl, 1, &questions.map(|request| (Eq, request)))?;
+    let of_connections = [libc::FIONBIO, libc::FIONREAD];
+    let is_closed = network == Network::Closed;
+    let requests = questions.iter().chain(of_connections.iter().filter(|_| !is_closed));
+    let requests: Vec<_> = requests.map(|request| (Eq, *request)).collect();
+    only(&mut rules, libc::SYS_ioctl, 1, &requests)?;
     // Adapters' counters are asked for by netlink.
-    only(&mut rules, libc::SYS_socket, 0, &[(Eq, libc::AF_NETLINK as u64)])?;
+    let families = [libc::AF_NETLINK, libc::AF_INET, libc::AF_INET6];
+    let families = if is_closed { &families[..1] } else { &families[..] };
+    let families: Vec<_> = families.iter().map(|family| (Eq, *family as u64)).collect();
+    only(&mut rules, libc::SYS_socket, 0, &families)?;
     if files == Files::ReadOnly {
         let writes = (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) as u64;
         only(&mut rules, libc::SYS_openat, 2, &[(MaskedEq(writes), 0)])?;
@@ -162,6 +181,17 @@ const ALWAYS: &[i64] = &[
 #[cfg(target_arch = "x86_64")]
 const ALWAYS_OLD: &[i64] = &[libc::SYS_lstat, libc::SYS_poll, libc::SYS_stat, libc::SYS_time];
 
+/// For connections.
+const CONNECTIONS: &[i64] = &[
+    libc::SYS_accept4,
+    libc::SYS_connect,
+    libc::SYS_getpeername,
+    libc::SYS_listen,
+    libc::SYS_sendmmsg,
+    libc::SYS_sendmsg,
+    libc::SYS_shutdown,
+];
+
 /// For files that are made.
 const NEW_FILES: &[i64] = &[
     libc::SYS_fchmod,
@@ -186,8 +216,12 @@ mod tests {
     use super::*;
 
     /// What can be done in a thread that is restricted; `None`, said loudly, where it cannot be restricted.
-    fn restricted<T: Send + 'static>(files: Files, act: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        let done = thread::spawn(move || restrict(files).map(|()| act())).join().expect("no panic");
+    fn restricted<T: Send + 'static>(
+        files: Files,
+        network: Network,
+        act: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let done = thread::spawn(move || restrict(files, network).map(|()| act())).join().expect("no panic");
         match done {
             Ok(done) => Some(done),
             Err(why) => {
@@ -210,8 +244,10 @@ mod tests {
             ]
         };
         assert_eq!(attempts(), [true; 4]);
-        let Some(done) = restricted(Files::New, attempts) else { return };
+        let Some(done) = restricted(Files::New, Network::Closed, attempts) else { return };
         assert_eq!(done, [false; 4]);
+        let Some(done) = restricted(Files::ReadOnly, Network::Internet, attempts) else { return };
+        assert_eq!(done, [false, true, true, false], "what delivers results may connect, and no more");
     }
 
     #[test]
@@ -222,7 +258,7 @@ mod tests {
             let interfaces = crate::interfaces::interfaces().map_or(0, |all| all.len());
             (inner.join().ok(), fs::read("/proc/self/status").is_ok(), interfaces > 0)
         };
-        let Some(done) = restricted(Files::ReadOnly, work) else { return };
+        let Some(done) = restricted(Files::ReadOnly, Network::Closed, work) else { return };
         assert_eq!(done, (Some(64 << 20), true, true));
     }
 
@@ -240,7 +276,7 @@ mod tests {
                     fs::remove_file(moved.join("file")).is_ok(),
                 ]
             };
-            let Some(done) = restricted(files, work) else { return };
+            let Some(done) = restricted(files, Network::Closed, work) else { return };
             assert_eq!(done, expected, "{files:?}");
         }
     }

@@ -16,14 +16,13 @@
 //! What waits is bounded in bytes. Where there are more rows than that, those that are there are released before their time: no
 //! row is lost, but the order then depends on the workers.
 
-use stream::{Engine, Engines, Loss, Output, Partials, Stretch, TakeOutput, in_time_order};
-use tuple::Batch;
+use stream::{Engine, Engines, Loss, Output, Partials, Stretch, TakeOutput};
 use wire::Timestamp;
 
-use crate::lanes::{Lane, LaneId, Lanes, State};
+use crate::lanes::{LaneId, Lanes, State};
 use crate::message::Malformed;
 use crate::report::{Part, Report};
-use crate::rows::{WaitingRows, rows_before};
+use crate::rows::WaitingRows;
 
 /// Takes rows as they are made.
 pub trait TakeRows {
@@ -300,146 +299,6 @@ impl Collector {
     pub fn counters(&self) -> stream::Counters {
         self.engines.counters()
     }
-
-    /// Releases what is complete.
-    fn release(&mut self, out: &mut dyn TakeRows) {
-        match self.release {
-            Release::ByEpoch => self.release_epochs(out),
-            Release::ByTime => self.release_time(out),
-        }
-    }
-
-    /// Epochs that every worker has ended, one after the other.
-    fn release_epochs(&mut self, out: &mut dyn TakeRows) {
-        let ended = self.lanes.active().map(|lane| lane.latest).min();
-        let Some(ready) = ended.unwrap_or(Some(u64::MAX)) else { return };
-        let next =
-            |lane: &Lane| lane.waiting.front().map(|report| report.epoch).filter(|epoch| *epoch <= ready);
-        while let Some(epoch) = self.lanes.iter().filter_map(next).min() {
-            self.release_epoch(epoch, out);
-        }
-    }
-
-    fn release_epoch(&mut self, epoch: u64, out: &mut dyn TakeRows) {
-        let mut parts = Vec::new();
-        for lane in self.lanes.iter_mut() {
-            while let Some(report) = lane.waiting.pop_front_if(|report| report.epoch == epoch) {
-                (lane.watermark, lane.loss) = (report.watermark, report.loss);
-                match (report.lost, self.then) {
-                    (None, _) => {}
-                    (Some(stretch), Then::Close) => self.engines.add_loss(stretch),
-                    (Some(stretch), Then::HandOn) => match &mut self.lost_when {
-                        Some(before) => before.add(&stretch),
-                        none => *none = Some(stretch),
-                    },
-                }
-                lane.open = report.open;
-                parts.push(report.part);
-            }
-        }
-        let rows = self.unpack(parts, out);
-        let watermark = self.lanes.active().map(|lane| lane.watermark).min().unwrap_or(Timestamp::MAX);
-        let (before, after) = (self.loss, self.capture_loss());
-        self.loss = after;
-        self.add_capture_loss((self.watermark, watermark), (before, after));
-        let has_risen = watermark > self.watermark;
-        self.lanes.since = self.watermark;
-        self.watermark = watermark.max(self.watermark);
-        self.give(rows, out);
-        match self.then {
-            _ if epoch == u64::MAX => {}
-            Then::Close if !has_risen => {}
-            Then::Close => self.engines.advance(self.watermark.0, &mut With { lanes: &self.lanes, out }),
-            Then::HandOn => {
-                // What is over, and what workers say of the rest.
-                let over = self.engines.detach(self.watermark.0);
-                over.into_iter().chain(self.engines.detach_open()).for_each(|windows| out.hand_on(windows));
-            }
-        }
-    }
-
-    /// What the packets seem to lack that came in between.
-    fn add_capture_loss(&mut self, (from, to): (Timestamp, Timestamp), (before, after): (Loss, Loss)) {
-        let bytes = Loss {
-            seen: after.seen.saturating_sub(before.seen),
-            lost: after.lost.saturating_sub(before.lost),
-        };
-        self.engines.add_loss(Stretch { from_ns: from.0, to_ns: to.0, packets: Loss::default(), bytes });
-    }
-
-    /// Has the engine take what a lane says of windows, and keeps rows until all have come as far.
-    fn take_in(&mut self, lane: LaneId, part: Part, out: &mut dyn TakeRows) {
-        let is_behind = self.lanes.get(lane).watermark < self.watermark;
-        self.waiting_bytes += part.bytes;
-        for rows in self.unpack(vec![part], out) {
-            self.rows_late += if is_behind { rows_before(&rows, self.watermark) } else { 0 };
-            self.rows.add(rows);
-        }
-    }
-
-    /// A lane has come to where its report says.
-    fn come_to(&mut self, lane: LaneId, report: Report) {
-        let lane = self.lanes.get(lane);
-        let (from, before) = (lane.watermark, lane.loss);
-        lane.watermark = report.watermark.max(from);
-        (lane.loss, lane.open) = (report.loss, report.open);
-        let to = lane.watermark;
-        if before != report.loss {
-            self.add_capture_loss((from, to), (before, report.loss));
-        }
-    }
-
-    /// What was complete before the watermark.
-    fn release_time(&mut self, out: &mut dyn TakeRows) {
-        let watermark = self.lanes.watermark().max(self.watermark);
-        let has_risen = watermark > self.watermark;
-        self.lanes.since = self.watermark;
-        self.watermark = watermark;
-        let (lanes, watermark_ns) = (&self.lanes, watermark.0);
-        let give = &mut |batch| out.take(Output { pipeline: None, batch, watermark_ns }, lanes);
-        self.rows.give_before(watermark, give);
-        if has_risen {
-            self.engines.advance(watermark_ns, &mut With { lanes, out });
-        }
-    }
-
-    /// Where too much waits: releases all rows that are there, and has the engine take what is there of windows.
-    fn relieve(&mut self, out: &mut dyn TakeRows) {
-        if self.waiting_bytes + self.rows.bytes <= self.waiting_bytes_max {
-            return;
-        }
-        let mut parts = Vec::new();
-        for lane in self.lanes.iter_mut() {
-            parts.extend(lane.waiting.iter_mut().map(|report| std::mem::take(&mut report.part)));
-            parts.push(std::mem::take(&mut lane.part));
-        }
-        let mut rows = self.unpack(parts, out);
-        self.rows.give_all(&mut |batch| rows.push(batch));
-        self.epochs_cut += u64::from(!rows.is_empty());
-        self.give(rows, out);
-    }
-
-    /// Has the engine take what is there of windows; returns the rows.
-    fn unpack(&mut self, parts: Vec<Part>, out: &mut dyn TakeRows) -> Vec<Batch> {
-        let mut rows = Vec::new();
-        for mut part in parts {
-            self.waiting_bytes -= part.bytes;
-            rows.append(&mut part.rows);
-            for windows in part.windows {
-                self.engines.attach(windows);
-                self.engines.make_room(&mut With { lanes: &self.lanes, out });
-            }
-        }
-        rows
-    }
-
-    /// Gives rows away, in the order of time.
-    fn give(&self, rows: Vec<Batch>, out: &mut dyn TakeRows) {
-        let watermark_ns = self.watermark.0;
-        in_time_order(rows, &mut |batch| {
-            out.take(Output { pipeline: None, batch, watermark_ns }, &self.lanes);
-        });
-    }
 }
 
 /// Gives rows on together with the lanes.
@@ -454,5 +313,6 @@ impl TakeOutput for With<'_> {
     }
 }
 
+mod release;
 #[cfg(test)]
 mod tests;

@@ -6,12 +6,14 @@
 mod collector;
 #[cfg(test)]
 mod fixture;
+mod frame;
 mod lanes;
 mod message;
 mod report;
 mod rows;
 
 pub use collector::{Collector, TakeRows, Whatever};
+pub use frame::{FRAME_BYTES_MAX, Frame};
 pub use lanes::{Coverage, LaneId, Lanes, State};
 pub use message::{Malformed, REPORT_BYTES_MAX};
 pub use report::{Part, Report};

@@ -32,6 +32,12 @@ pub struct Report {
 }
 
 impl Part {
+    /// Whether nothing was found.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.windows.is_empty()
+    }
+
     /// Adds what was found later.
     pub fn append(&mut self, mut later: Part) {
         self.rows.append(&mut later.rows);

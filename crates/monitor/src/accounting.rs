@@ -63,6 +63,8 @@ pub struct Filtered {
     pub address: u64,
     /// The ends match only the other way round: the client is where TO points.
     pub direction: u64,
+    /// They are from before the query's start.
+    pub early: u64,
 }
 
 impl Accounting {
@@ -75,7 +77,7 @@ impl Accounting {
     /// Packets that were not asked for, all causes.
     #[must_use]
     pub fn filtered_total(&self) -> u64 {
-        self.filtered.address + self.filtered.direction
+        self.filtered.address + self.filtered.direction + self.filtered.early
     }
 
     /// Adds what another worker, or the gate before it, has counted.
@@ -84,6 +86,7 @@ impl Accounting {
         self.parsed += other.parsed;
         self.filtered.address += other.filtered.address;
         self.filtered.direction += other.filtered.direction;
+        self.filtered.early += other.filtered.early;
         self.sampled_out += other.sampled_out;
         self.dropped += other.dropped;
         for (mine, theirs) in self.undecodable.iter_mut().zip(other.undecodable) {

@@ -120,6 +120,11 @@ impl Gate {
                 Err(cause) => self.refuse(captured, cause, accounting),
             };
         }
+        if self.limiter.is_early(captured.ts) {
+            accounting.received += self.weight;
+            accounting.filtered.early += self.weight;
+            return Verdict::Refused;
+        }
         if self.limiter.is_over(captured.ts) {
             return Verdict::Over;
         }

@@ -200,7 +200,7 @@ impl Job {
             packets: PacketFacts::default(),
             ended: Ended::default(),
         };
-        let limiter = Limiter::new(monitor.limit);
+        let limiter = Limiter::of(monitor);
         let limits = config.monitor.share(workers);
         let fragment_bytes = match &input {
             Input::Shared(..) => config.monitor.fragment_bytes_max,

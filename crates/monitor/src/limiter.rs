@@ -1,16 +1,19 @@
-//! LIMIT, shared by all workers of a query: so many packets that match, or so long by the packets' clock. A query
-//! without LIMIT pays one test a packet.
+//! LIMIT, shared by all workers of a query: so many packets that match, or so long by the packets' clock; and the span of time
+//! that all monitors of a query have. A query without either pays one test a packet.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use plan::Limit;
+use plan::{Limit, MonitorSpec, Span};
 use wire::Timestamp;
 
 /// What is left of a query's LIMIT; clones share it.
 #[derive(Clone, Debug)]
 pub struct Limiter {
     limit: Limit,
+    span: Span,
+    /// There is neither.
+    is_open: bool,
     shared: Arc<Shared>,
 }
 
@@ -29,11 +32,20 @@ impl Default for Limiter {
 }
 
 impl Limiter {
+    /// The whole of a monitor's limit is left.
+    #[must_use]
+    pub fn of(spec: &MonitorSpec) -> Limiter {
+        let limiter = Limiter::new(spec.limit);
+        Limiter { span: spec.span, is_open: limiter.is_open && spec.span == Span::default(), ..limiter }
+    }
+
     /// The whole of `limit` is left.
     #[must_use]
     pub fn new(limit: Limit) -> Limiter {
         Limiter {
             limit,
+            span: Span::default(),
+            is_open: limit == Limit::default(),
             shared: Arc::new(Shared { admitted: AtomicU64::new(0), first_ts: AtomicI64::new(i64::MAX) }),
         }
     }
@@ -47,7 +59,7 @@ impl Limiter {
     #[inline]
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.limit.packets.is_none() && self.limit.nanos.is_none()
+        self.is_open
     }
 
     /// Whether packets are counted.
@@ -56,11 +68,22 @@ impl Limiter {
         self.limit.packets.is_some()
     }
 
+    /// Whether a packet of this time comes too early.
+    #[inline]
+    #[must_use]
+    pub fn is_early(&self, ts: Timestamp) -> bool {
+        !self.is_open && self.span.start_ns.is_some_and(|start| ts.0 < start)
+    }
+
     /// Whether a packet of this time comes too late.
     #[inline]
     #[must_use]
     pub fn is_over(&self, ts: Timestamp) -> bool {
-        !self.is_open() && (self.time_is_up(ts) || self.is_used_up())
+        !self.is_open && (self.has_ended(ts) || self.time_is_up(ts) || self.is_used_up())
+    }
+
+    fn has_ended(&self, ts: Timestamp) -> bool {
+        self.span.end_ns.is_some_and(|end| ts.0 >= end)
     }
 
     /// Takes one packet's share; false when nothing was left.
@@ -79,7 +102,10 @@ impl Limiter {
 
     fn time_is_up(&self, ts: Timestamp) -> bool {
         self.limit.nanos.is_some_and(|max| {
-            let first = self.shared.first_ts.fetch_min(ts.0, Ordering::Relaxed).min(ts.0);
+            let first = match self.span.start_ns {
+                Some(start) => start,
+                None => self.shared.first_ts.fetch_min(ts.0, Ordering::Relaxed).min(ts.0),
+            };
             ts.since(Timestamp(first)) >= max
         })
     }
@@ -97,6 +123,24 @@ mod tests {
         assert!(other.is_over(Timestamp(1100)));
         assert!(limiter.take() && other.take() && limiter.take() && !other.take());
         assert!(other.is_over(Timestamp(1000)));
+    }
+
+    #[test]
+    fn a_span_is_the_same_for_all() {
+        let limit = Limit { packets: None, nanos: Some(100) };
+        let of = |limit, start_ns, end_ns| {
+            Limiter::of(&MonitorSpec { limit, span: Span { start_ns, end_ns }, ..MonitorSpec::default() })
+        };
+        let limiter = of(limit, Some(1000), None);
+        assert!(limiter.is_early(Timestamp(999)) && !limiter.is_early(Timestamp(1000)));
+        // The clock of live input may be read before it starts.
+        limiter.start(Timestamp(0));
+        assert!(!limiter.is_over(Timestamp(0)) && !limiter.is_over(Timestamp(1099)));
+        assert!(limiter.is_over(Timestamp(1100)));
+        let limiter = of(Limit::default(), None, Some(2000));
+        assert!(!limiter.is_open() && !limiter.is_early(Timestamp(i64::MIN)));
+        assert!(!limiter.is_over(Timestamp(1999)) && limiter.is_over(Timestamp(2000)));
+        assert!(of(limit, None, Some(50)).is_over(Timestamp(50)));
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl Walk {
     #[must_use]
     pub fn new(spec: &MonitorSpec, config: Config) -> Walk {
         Walk {
-            gate: Gate::new(spec, Limiter::new(spec.limit), config.fragment_bytes_max),
+            gate: Gate::new(spec, Limiter::of(spec), config.fragment_bytes_max),
             table: Table::new(flow::Config { detail: Detail::Payload, ..config.flow }),
             networks: Networks::default(),
             events: Events::default(),

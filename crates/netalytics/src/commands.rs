@@ -1,5 +1,7 @@
 //! What the program does: one verb a file.
 
+pub mod check;
+pub mod compare;
 pub mod complete;
 pub mod completions;
 pub mod explain;
@@ -9,6 +11,7 @@ pub mod introduction;
 pub mod jobs;
 pub mod listing;
 pub mod man;
+pub mod monitor;
 pub mod overview;
 pub mod parsers;
 pub mod processors;

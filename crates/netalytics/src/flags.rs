@@ -1,10 +1,13 @@
 //! The command line: verbs, flags, and the help that goes with them. Decides nothing; see `commands` for what is done.
 
+pub mod compare;
 pub mod follow;
 pub mod help;
 pub mod limits;
 pub mod listing;
 pub mod live;
+pub mod monitor;
+pub mod outlets;
 pub mod overview;
 pub mod query;
 pub mod service;
@@ -24,9 +27,11 @@ use crate::color::{self, Color};
 use crate::commands::complete::What;
 use crate::{output, summary_file, version};
 
+pub use compare::{CheckFlags, CompareFlags};
 pub use follow::{FlowName, FollowFlags};
 pub use limits::Limits;
 pub use listing::ListFlags;
+pub use monitor::MonitorFlags;
 pub use overview::{OverviewFlags, OverviewFormat};
 pub use query::{
     Checksums, Cores, ExplainFlags, Format, Progress, QueryFlags, QueryText, RecordFlags, ShownNames,
@@ -67,6 +72,14 @@ pub enum Verb {
     /// Show on one screen what a capture holds: protocols, services, talkers, slow and failing requests, what to ask next
     #[command(after_help = help::OVERVIEW_EXAMPLES)]
     Overview(Box<OverviewFlags>),
+
+    /// Put two periods, or two inputs, side by side: before and after a deployment, and what differs by more than noise
+    #[command(after_help = help::COMPARE_EXAMPLES)]
+    Compare(Box<CompareFlags>),
+
+    /// Hold a query's result against assertions, such as 'p99 < 50ms': ends with 0 when they are true, with 1 when not
+    #[command(after_help = help::CHECK_EXAMPLES)]
+    Check(Box<CheckFlags>),
 
     /// Keep a query's tuples or results as a Parquet data set, which query -r reads back
     #[command(after_help = help::RECORD_EXAMPLES)]
@@ -111,6 +124,10 @@ pub enum Verb {
         shell: Shell,
     },
 
+    /// Find what an order on standard input asks for, and say it in frames on standard output; for agents
+    #[command(hide = true)]
+    Monitor(Box<MonitorFlags>),
+
     /// What a query or an interface's name may go on as; for the completion scripts
     #[command(hide = true)]
     Complete {
@@ -134,8 +151,14 @@ impl Verb {
         match self {
             Verb::Query(flags) => Some(of_work(&mut flags.work)),
             Verb::Record(flags) => Some(of_work(&mut flags.work)),
+            Verb::Check(flags) => Some(of_work(&mut flags.work)),
+            Verb::Compare(flags) => Some(of_work(&mut flags.query.work)),
             Verb::Overview(flags) => {
                 let OverviewFlags { read, live, words, .. } = &mut **flags;
+                Some(Words { read, interfaces: Vec::new(), others: words, query: None, live })
+            }
+            Verb::Monitor(flags) => {
+                let MonitorFlags { read, live, words, .. } = &mut **flags;
                 Some(Words { read, interfaces: Vec::new(), others: words, query: None, live })
             }
             _ => None,

@@ -4,7 +4,7 @@ use capture::Source;
 use capture::af_xdp::{self, XdpError, XdpOptions};
 use capture::live::{self, LiveError, LiveOptions, Stop};
 use capture::privileges::{Account, PrivilegeError, becomes, give_up};
-use capture::seccomp::{self, Files};
+use capture::seccomp::{self, Files, Network};
 use capture::xdp_filter::{EndMatch, XdpFilter};
 use plan::{AddressMatch, MonitorSpec};
 use tracing::warn;
@@ -136,12 +136,17 @@ fn refused(error: PrivilegeError) -> anyhow::Error {
     }
 }
 
+/// Whether system calls are restricted in a run with these flags.
+pub fn restricts_system_calls(flags: &LiveFlags) -> bool {
+    flags.is_live() && !flags.no_seccomp && flags.capture != Backend::Dpdk
+}
+
 /// Restricts the system calls that we may make from now on; where that cannot be, says so and goes on.
-pub fn restrict_system_calls(flags: &LiveFlags, files: Files) {
-    if flags.no_seccomp || flags.capture == Backend::Dpdk {
+pub fn restrict_system_calls(flags: &LiveFlags, files: Files, network: Network) {
+    if !restricts_system_calls(flags) {
         return;
     }
-    if let Err(why) = seccomp::restrict(files) {
+    if let Err(why) = seccomp::restrict(files, network) {
         warn!("{why}");
     }
 }

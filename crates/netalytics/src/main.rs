@@ -4,9 +4,12 @@
 
 #![forbid(unsafe_code)]
 
+mod asserting;
 mod color;
 mod commands;
+mod comparing;
 mod conversation;
+mod delivering;
 mod display;
 mod dns_names;
 mod failure;
@@ -14,12 +17,14 @@ mod flags;
 mod folder;
 mod hosts;
 mod keeping;
+mod lease;
 mod live;
 mod logging;
 mod loss_notice;
 mod output;
 mod overview;
 mod panics;
+mod period;
 mod progress;
 mod query_text;
 mod redaction;
@@ -51,14 +56,17 @@ fn run(cli: Cli) -> ExitCode {
     logging::start(cli.verbose);
     let ended = match cli.verb {
         None => commands::introduction::introduce(),
-        Some(Verb::Query(flags)) => commands::query::query(&flags, cli.quiet, cli.verbose > 0),
+        Some(Verb::Query(mut flags)) => commands::query::query(&mut flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Overview(flags)) => commands::overview::overview(&flags, cli.quiet, cli.verbose > 0),
+        Some(Verb::Check(mut flags)) => commands::check::check(&mut flags, cli.quiet, cli.verbose > 0),
+        Some(Verb::Compare(flags)) => commands::compare::compare(&flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Record(flags)) => commands::record::record(&flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Follow(flags)) => commands::follow::follow(&flags, cli.quiet),
         Some(Verb::Explain(flags)) => commands::explain::explain(&flags),
         Some(Verb::Parsers(flags)) => commands::parsers::list(&flags),
         Some(Verb::Processors(flags)) => commands::processors::list(&flags),
         Some(Verb::Interfaces(flags)) => commands::interfaces::list(&flags),
+        Some(Verb::Monitor(flags)) => commands::monitor::monitor(&flags),
         Some(Verb::Serve(flags)) => commands::serve::serve(&flags),
         Some(Verb::Jobs(flags)) => commands::jobs::jobs(&flags),
         Some(Verb::Agents(flags)) => commands::jobs::agents(&flags),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use plan::Plan;
+use plan::{Bounds, Plan};
 use query::checked;
 use runner::replay::{self, CannotAnswer, Replaying};
 
@@ -17,7 +17,12 @@ pub fn asked(paths: &[PathBuf]) -> anyhow::Result<bool> {
 }
 
 /// Opens the recording and plans the query over it.
-pub fn open(query: checked::Query, flags: &WorkFlags, telling: Telling) -> anyhow::Result<(Plan, Replaying)> {
+pub fn open(
+    query: checked::Query,
+    flags: &WorkFlags,
+    bounds: Bounds,
+    telling: Telling,
+) -> anyhow::Result<(Plan, Replaying)> {
     refuse(flags)?;
     let checksums = match flags.checksums {
         Checksums::Off => replay::Checksums::Off,
@@ -28,7 +33,7 @@ pub fn open(query: checked::Query, flags: &WorkFlags, telling: Telling) -> anyho
             output::complain(&format!("note: {text}"));
         }
     };
-    replay::open(query, &flags.read, checksums, note).map_err(explain)
+    replay::open(query, bounds, &flags.read, checksums, note).map_err(explain)
 }
 
 /// Leaves check-sums out of what the query shows.

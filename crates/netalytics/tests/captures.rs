@@ -11,12 +11,20 @@ use std::process::Command;
 
 use serde_json::Value;
 
+#[path = "captures/comparing.rs"]
+mod comparing;
 #[path = "captures/expressions.rs"]
 mod expressions;
+#[path = "captures/monitor.rs"]
+mod monitor;
 #[path = "captures/nothing.rs"]
 mod nothing;
+#[path = "captures/outlets.rs"]
+mod outlets;
 #[path = "captures/overview.rs"]
 mod overview;
+#[path = "captures/periods.rs"]
+mod periods;
 
 fn captures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures")

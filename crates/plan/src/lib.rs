@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bounds;
 pub mod dataflow;
 pub mod expr;
 pub mod message;
@@ -11,6 +12,7 @@ pub mod monitor_spec;
 pub mod result;
 pub mod sound;
 
+pub use bounds::Bounds;
 pub use dataflow::{
     Aggregate, Aggregated, Dataflow, Direction, GroupBy, Input, Pipeline, Profile, RawRows, Selection,
     SortKey, TopK, Total, Value, Window,
@@ -18,7 +20,7 @@ pub use dataflow::{
 pub use expr::{
     Arithmetic, COMPUTED, Case, Column, Compare, Computed, Expr, Literal, Predicate, Regex, TextFunction,
 };
-pub use monitor_spec::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample};
+pub use monitor_spec::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample, Span};
 
 /// The answer to a query.
 #[derive(Clone, Debug, PartialEq)]

@@ -16,6 +16,8 @@ pub struct MonitorSpec {
     pub servers: Vec<AddressMatch>,
     /// When to stop.
     pub limit: Limit,
+    /// When it begins and ends in any case; all monitors of a query have the same.
+    pub span: Span,
     /// Which flows to look at.
     pub sample: Sample,
     /// Which of the possible samples; all monitors of a query take the same.
@@ -55,6 +57,16 @@ pub struct Limit {
     pub packets: Option<u64>,
     /// This long after the first packet, by the packets' clock.
     pub nanos: Option<i64>,
+}
+
+/// A stretch of the packets' clock. Where it has a start, a limit of time runs from there and not from each monitor's own first
+/// packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// Packets from before it are left out; nanoseconds since the epoch.
+    pub start_ns: Option<i64>,
+    /// The first packet at or after it ends the query.
+    pub end_ns: Option<i64>,
 }
 
 /// The share of flows that is looked at; a flow is wholly in or wholly out.

@@ -5,7 +5,7 @@
 mod pipeline;
 mod types;
 
-use tuple::{DataType, Field, Redact, common};
+use tuple::{DataType, Field, FieldId, Redact, common};
 
 use crate::Plan;
 use crate::dataflow::{Dataflow, Input, Pipeline};
@@ -49,8 +49,8 @@ fn inputs(spec: &MonitorSpec, dataflow: &Dataflow) -> Result<(), String> {
     for (parser, input) in spec.parsers.iter().zip(&dataflow.inputs) {
         let name = &input.schema.name;
         ensure(parser.schema == input.schema, || format!("the input {name} is no parser's"))?;
-        let is_there = |id| usize::from(u16::from(id)) < input.schema.fields.len();
-        ensure(parser.columns.iter().all(|id| is_there(id.0)), || format!("a column that {name} has not"))?;
+        let is_there = |id: &FieldId| usize::from(id.0) < input.schema.fields.len();
+        ensure(parser.columns.iter().all(is_there), || format!("a column that {name} has not"))?;
         ensure(input.columns.iter().all(|id| parser.columns.contains(id)), || {
             format!("a column of {name} that its parser does not fill")
         })?;

@@ -5,6 +5,7 @@
 
 mod explain;
 mod lower;
+mod period;
 mod recorded;
 #[cfg(test)]
 mod tests;
@@ -12,4 +13,5 @@ mod words;
 
 pub use explain::explain;
 pub use lower::{add_columns, leave_out, lower};
+pub use period::{explain_period, within};
 pub use recorded::recorded;

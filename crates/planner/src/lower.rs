@@ -3,7 +3,7 @@
 
 use plan::{
     Aggregate, COMPUTED, Column, Computed, Dataflow, Input, MonitorSpec, ParserUse, Pipeline, Plan,
-    Predicate, RawRows, Sample,
+    Predicate, RawRows, Sample, Span,
 };
 use query::Query;
 use tuple::{FieldId, common};
@@ -31,6 +31,7 @@ pub fn lower(query: &Query) -> Plan {
         clients: query.from.clone(),
         servers: query.to.clone(),
         limit: query.limit,
+        span: Span::default(),
         sample: query.sample,
         sample_seed: 0,
     };

@@ -124,6 +124,11 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''").replace(char::is_control, "\u{fffd}"))
 }
 
+/// A point in time, to the nanosecond: `'2026-11-22T10:00:00Z'`.
+pub(crate) fn instant(nanos: i64) -> String {
+    format!("'{}'", time(nanos))
+}
+
 /// A duration in the largest unit that needs no fraction: `90s`, `1500ms`.
 pub(crate) fn duration(nanos: i64) -> String {
     const UNITS: [(&str, i64); 5] = [

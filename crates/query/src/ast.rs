@@ -17,6 +17,12 @@ pub struct Query {
     pub to: Vec<Atom>,
     /// Each WHERE.
     pub filters: Vec<Expr>,
+    /// SINCE.
+    pub since: Option<Atom>,
+    /// UNTIL.
+    pub until: Option<Atom>,
+    /// BASELINE.
+    pub baseline: Option<Baseline>,
     /// ORDER BY.
     pub order: Vec<(Expr, Direction)>,
     /// LIMIT: packets and durations.
@@ -27,6 +33,19 @@ pub struct Query {
     pub sample: Option<Atom>,
     /// PROCESS.
     pub processors: Vec<Processor>,
+}
+
+/// BASELINE: how much earlier, or SINCE and UNTIL of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Baseline {
+    /// The word's place.
+    pub span: Span,
+    /// `BASELINE 1d`.
+    pub earlier: Option<Atom>,
+    /// `BASELINE SINCE 2h`.
+    pub since: Option<Atom>,
+    /// `BASELINE SINCE 2h UNTIL 1h`.
+    pub until: Option<Atom>,
 }
 
 /// A name, an address or a literal, as written; of quoted text, what is between the quotes.

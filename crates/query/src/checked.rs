@@ -6,6 +6,8 @@ use std::sync::Arc;
 use plan::{AddressMatch, Column, Computed, Limit, Pipeline, Predicate, RawRows, Sample};
 use tuple::{Field, Schema};
 
+use crate::period::{Baseline, Period};
+
 /// A query without errors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
@@ -19,6 +21,10 @@ pub struct Query {
     pub to: Vec<AddressMatch>,
     /// Every WHERE, joined by and.
     pub filter: Option<Predicate>,
+    /// SINCE and UNTIL.
+    pub period: Period,
+    /// BASELINE.
+    pub baseline: Option<Baseline>,
     /// LIMIT.
     pub limit: Limit,
     /// SAMPLE.

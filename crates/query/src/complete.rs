@@ -17,8 +17,20 @@ pub struct Completions {
     pub candidates: Vec<String>,
 }
 
-const CLAUSES: &[&str] =
-    &["SELECT", "FROM", "TO", "WHERE", "ORDER BY", "LIMIT", "SAMPLE", "PROCESS (", "HAVING"];
+const CLAUSES: &[&str] = &[
+    "SELECT",
+    "FROM",
+    "TO",
+    "WHERE",
+    "SINCE",
+    "UNTIL",
+    "BASELINE",
+    "ORDER BY",
+    "LIMIT",
+    "SAMPLE",
+    "PROCESS (",
+    "HAVING",
+];
 const CONDITION: &[&str] = &["and", "or", "not", "like", "in", "is null"];
 
 /// Where in a query the next word stands.

@@ -20,6 +20,7 @@ mod iso_time;
 mod lexer;
 mod literal;
 mod nearest;
+pub mod period;
 mod render;
 #[cfg(test)]
 mod test_schemas;
@@ -29,11 +30,13 @@ use std::sync::Arc;
 
 use tuple::Schema;
 
+pub use check::assertion::{Assertion, Rows, check_assertion, rows_schema};
 pub use check::functions::{FUNCTIONS, Function};
 pub use checked::Query;
 pub use complete::{Completions, complete};
 pub use error::{Diagnostic, Span};
 pub use hosts::{HostTable, Hosts};
+pub use period::{Baseline, Moment, Period};
 pub use render::render;
 
 /// Longest query that is read.

@@ -3,12 +3,15 @@
 
 #![forbid(unsafe_code)]
 
+mod closing;
 pub mod memory;
 mod redacted;
+mod relay;
 pub mod replay;
 mod run;
 mod summary;
 
 pub use memory::{Limits, Memory, Writing};
-pub use run::{Observer, Position, ResultTable, Run};
+pub use relay::Relay;
+pub use run::{Observer, Position, ResultTable, Run, heads};
 pub use summary::{InputError, SUMMARY_FORMAT, Summary};

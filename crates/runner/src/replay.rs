@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use plan::{Compare, Dataflow, Literal, Plan, Predicate, Sample};
+use plan::{Bounds, Compare, Dataflow, Literal, Plan, Predicate, Sample};
 use query::checked;
 use recording::{Bound, DataSet, Head, Replay, Table, Wanted};
 use stream::{Engine, Loss, TakeOutput};
@@ -61,12 +61,13 @@ pub fn asked(paths: &[PathBuf]) -> Result<bool, CannotAnswer> {
     }
 }
 
-/// Opens the recording and plans the query over it; what may surprise is told to `note`.
+/// Opens the recording and plans the query over it, within `bounds`; what may surprise is told to `note`.
 ///
 /// # Errors
 /// See [`CannotAnswer`].
 pub fn open(
     mut query: checked::Query,
+    bounds: Bounds,
     paths: &[PathBuf],
     checksums: Checksums,
     note: &mut dyn FnMut(&str),
@@ -86,7 +87,7 @@ pub fn open(
     let heads = || tables.iter().flat_map(|(_, table)| table.heads());
     query.sample = sample(&query, heads().map(|head| head.sample.as_str()))?;
     let first_ts = heads().filter_map(|head| head.capture.first_ts).min();
-    let mut plan = planner::recorded(&planner::lower(&query), first_ts);
+    let mut plan = planner::recorded(&planner::within(planner::lower(&query), bounds), first_ts);
     let is_joined = tables.len() < schemas.len();
     if checksums == Checksums::Off {
         leave_out_checksums(&mut plan, "--checksums off")?;

@@ -11,7 +11,7 @@ use monitor::vitals::Reading;
 use monitor::{Ended, Input, Job, Step};
 use plan::{Dataflow, MonitorSpec, Plan, Sample};
 use recording::{CaptureFacts, Head, Kind, Link};
-use sinks::{Empty, ResultHead, Sink, distinct_names};
+use sinks::{Empty, ResultHead, Sink, Vitals, distinct_names};
 use stream::{Engine, Output, Shown, TakeOutput};
 use tuple::{Batch, FieldId, Schema};
 use wire::LinkType;
@@ -21,6 +21,8 @@ use crate::summary::{InputError, Summary};
 
 /// Rows are flushed at least this often while rows come.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
+/// The sink learns at least this often how the run goes.
+const VITALS_EVERY: Duration = Duration::from_millis(100);
 /// The observer looks this often while nothing comes.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -32,6 +34,7 @@ pub struct Run {
     started: Instant,
     rows: u64,
     flushed: Instant,
+    vitals_told: Instant,
     names_told: usize,
     /// What is known of the packets; what was told the sink of them last.
     pub facts: CaptureFacts,
@@ -167,6 +170,7 @@ impl Run {
             started,
             rows: 0,
             flushed: started,
+            vitals_told: started,
             names_told: 0,
             facts: CaptureFacts::default(),
             told: CaptureFacts::default(),
@@ -178,21 +182,7 @@ impl Run {
 
     /// What rows will come.
     pub fn heads(&self, plan: &Plan) -> Vec<ResultHead> {
-        type Result<'r> = (Option<String>, &'r Arc<Schema>, Vec<FieldId>);
-        let head = |(i, (processor, schema, columns)): (usize, Result<'_>)| {
-            let pipeline = plan.dataflow.pipelines.get(i);
-            ResultHead {
-                processor,
-                columns: columns.iter().map(|id| schema.field(*id).name.to_string()).collect(),
-                keys: pipeline.map_or(0, |pipeline| pipeline.group.len()),
-                slide_ns: pipeline.and_then(|pipeline| pipeline.window).map(|window| window.slide_ns),
-                empty: match pipeline.is_some_and(|pipeline| pipeline.selection.having.is_some()) {
-                    true => Empty::NoneChosen,
-                    false => Empty::NoTuples,
-                },
-            }
-        };
-        self.results(plan).into_iter().enumerate().map(head).collect()
+        heads(plan, self.work.engine(), self.shown.as_ref())
     }
 
     /// The same as tables.
@@ -222,21 +212,7 @@ impl Run {
                 schema: schema.clone(),
                 columns,
             };
-        self.results(plan).into_iter().map(table).collect()
-    }
-
-    /// The processors' names with the columns of their results, or those of the tuples.
-    fn results(&self, plan: &Plan) -> Vec<(Option<String>, &Arc<Schema>, Vec<FieldId>)> {
-        let names = distinct_names(plan.dataflow.pipelines.iter().map(|p| p.name.as_str()));
-        if let Some(shown) = &self.shown {
-            let (schema, columns) = shown.columns();
-            return vec![(None, schema, columns)];
-        }
-        let result = |(i, name)| {
-            let schema = self.work.engine().result_schema(i);
-            (Some(name), schema, schema.ids().collect())
-        };
-        names.into_iter().enumerate().map(result).collect()
+        results(plan, self.work.engine(), self.shown.as_ref()).into_iter().map(table).collect()
     }
 
     /// Waits until the input has ended, or LIMIT is reached, and all rows are written.
@@ -257,24 +233,15 @@ impl Run {
 
     /// Ends it, and says what has happened; `signal` is the one that has ended it, if one has.
     pub fn end(self, plan: &Plan, signal: Option<&str>) -> Summary {
-        let error = |e: &capture::SourceError| InputError {
-            path: e.path.display().to_string(),
-            offset: e.offset,
-            text: e.to_string(),
-            after_packets: e.after_packets,
-        };
         let problem = |p: &recording::Problem| InputError {
             path: p.path.display().to_string(),
             offset: None,
             text: p.to_string(),
             after_packets: 0,
         };
-        let (ended, replayed, errors) = match self.work {
-            Work::Packets(job) => {
-                let ended = job.end();
-                let errors = ended.errors.iter().map(error).collect();
-                (ended, None, errors)
-            }
+        let is_full = self.shown.as_ref().is_some_and(Shown::is_full);
+        let (ended, replayed, problems) = match self.work {
+            Work::Packets(job) => (job.end(), None, Vec::new()),
             Work::Recording(feed) => {
                 let counters = feed.replay().counters();
                 let mut ended = Ended { stream: feed.engine().counters(), ..Ended::default() };
@@ -282,28 +249,13 @@ impl Run {
                 (ended, Some(counters), feed.replay().problems().iter().map(problem).collect())
             }
         };
-        Summary {
-            query: plan.query.clone(),
-            accounting: ended.accounting,
-            source: ended.source,
-            replayed,
-            stream: ended.stream,
-            rows: self.rows,
-            kept: None,
-            packets_kept: None,
-            seen: ended.seen,
-            memory: None,
-            epochs_cut: ended.epochs_cut,
-            limit_reached: ended.limit_reached || self.shown.as_ref().is_some_and(Shown::is_full),
-            sampling: ended.sampling,
-            errors,
-            cut_short: signal
-                .filter(|_| self.reach == Reach::Cut)
-                .map(|signal| format!("{signal} ended it before the input's end; the result is incomplete")),
-            panics: ended.panics,
-            output_errors: Vec::new(),
-            elapsed: self.started.elapsed(),
-        }
+        let mut summary = Summary::of(plan, ended, self.started.elapsed());
+        summary.errors.extend(problems);
+        summary.limit_reached |= is_full;
+        let cut_short = signal
+            .filter(|_| self.reach == Reach::Cut)
+            .map(|signal| format!("{signal} ended it before the input's end; the result is incomplete"));
+        Summary { replayed, rows: self.rows, cut_short, ..summary }
     }
 
     fn take_results(&mut self, sink: &mut dyn Sink, observer: &mut dyn Observer) -> io::Result<()> {
@@ -336,6 +288,10 @@ impl Run {
             self.rows += rows;
             failed.map_or(Ok(()), Err)?;
             self.tell_facts(sink, watermark);
+            if is_over || self.vitals_told.elapsed() >= VITALS_EVERY {
+                self.vitals_told = Instant::now();
+                sink.learn_vitals(&self.vitals());
+            }
             if rows > 0 {
                 self.flush(sink, observer)?;
             }
@@ -347,6 +303,25 @@ impl Run {
             }
             observer.look(self, sink)?;
         }
+    }
+
+    /// How it goes.
+    fn vitals(&self) -> Vitals {
+        let mut vitals = Vitals { rows: self.rows, ..Vitals::default() };
+        match &self.work {
+            Work::Packets(job) => {
+                for reading in job.readings() {
+                    vitals.packets += reading.packets;
+                    vitals.bytes += reading.bytes;
+                    vitals.lost_packets += reading.lost;
+                    vitals.flows += reading.flows;
+                    vitals.tuples += reading.tuples;
+                }
+                vitals.unseen_bytes = job.capture_loss().lost;
+            }
+            Work::Recording(feed) => vitals.tuples = feed.replay().counters().rows,
+        }
+        vitals
     }
 
     /// What the sink may keep of the packets.
@@ -416,6 +391,43 @@ impl Run {
         }
         Ok(())
     }
+}
+
+/// What rows will come of an engine, and of what is shown of its tuples where these are the result.
+#[must_use]
+pub fn heads(plan: &Plan, engine: &Engine, shown: Option<&Shown>) -> Vec<ResultHead> {
+    let head = |(i, (processor, schema, columns)): (usize, Result<'_>)| {
+        let pipeline = plan.dataflow.pipelines.get(i);
+        ResultHead {
+            processor,
+            parsers: plan.dataflow.inputs.iter().map(|input| input.schema.name.to_string()).collect(),
+            columns: columns.iter().map(|id| schema.field(*id).name.to_string()).collect(),
+            keys: pipeline.map_or(0, |pipeline| pipeline.group.len()),
+            slide_ns: pipeline.and_then(|pipeline| pipeline.window).map(|window| window.slide_ns),
+            empty: match pipeline.is_some_and(|pipeline| pipeline.selection.having.is_some()) {
+                true => Empty::NoneChosen,
+                false => Empty::NoTuples,
+            },
+        }
+    };
+    results(plan, engine, shown).into_iter().enumerate().map(head).collect()
+}
+
+/// A processor's name, or none, with the columns of what it gives.
+type Result<'r> = (Option<String>, &'r Arc<Schema>, Vec<FieldId>);
+
+/// The processors' names with the columns of their results, or those of the tuples.
+fn results<'r>(plan: &Plan, engine: &'r Engine, shown: Option<&'r Shown>) -> Vec<Result<'r>> {
+    let names = distinct_names(plan.dataflow.pipelines.iter().map(|p| p.name.as_str()));
+    if let Some(shown) = shown {
+        let (schema, columns) = shown.columns();
+        return vec![(None, schema, columns)];
+    }
+    let result = |(i, name)| {
+        let schema = engine.result_schema(i);
+        (Some(name), schema, schema.ids().collect())
+    };
+    names.into_iter().enumerate().map(result).collect()
 }
 
 /// Hands rows to the sink as they are made: nobody holds all rows of a window or an epoch.

@@ -6,11 +6,12 @@ use std::time::Duration;
 use capture::PacketsKept;
 use capture::live::Clock;
 use flow::CloseReason;
-use monitor::Accounting;
 use monitor::pressure::{Change, History};
+use monitor::{Accounting, Ended};
+use plan::Plan;
 use recording::Kept;
 use serde_json::{Map, Value, json};
-use sinks::units;
+use sinks::{Delivered, units};
 use wire::{Timestamp, Undecodable};
 
 use crate::memory::Memory;
@@ -34,6 +35,8 @@ pub struct Summary {
     pub rows: u64,
     /// What has been recorded.
     pub kept: Option<Kept>,
+    /// What other programs were sent.
+    pub delivered: Vec<Delivered>,
     /// The packets that have been kept.
     pub packets_kept: Option<PacketsKept>,
     /// Time of the first packet, and of the last.
@@ -74,6 +77,38 @@ pub struct InputError {
 type Counts = Vec<(&'static str, u64)>;
 
 impl Summary {
+    /// Of a job over packets, of which no row was written.
+    #[must_use]
+    pub fn of(plan: &Plan, ended: Ended, elapsed: Duration) -> Summary {
+        let error = |e: &capture::SourceError| InputError {
+            path: e.path.display().to_string(),
+            offset: e.offset,
+            text: e.to_string(),
+            after_packets: e.after_packets,
+        };
+        Summary {
+            query: plan.query.clone(),
+            accounting: ended.accounting,
+            source: ended.source,
+            replayed: None,
+            stream: ended.stream,
+            rows: 0,
+            kept: None,
+            delivered: Vec::new(),
+            packets_kept: None,
+            seen: ended.seen,
+            memory: None,
+            epochs_cut: ended.epochs_cut,
+            limit_reached: ended.limit_reached,
+            sampling: ended.sampling,
+            errors: ended.errors.iter().map(error).collect(),
+            cut_short: None,
+            panics: ended.panics,
+            output_errors: Vec::new(),
+            elapsed,
+        }
+    }
+
     /// A few aligned lines; of what did not happen nothing is said.
     pub fn text(&self) -> String {
         let a = &self.accounting;
@@ -140,6 +175,7 @@ impl Summary {
         }
         lines.push(("tuples", Some(self.accounting.tuples), listed(&stream_trouble(&self.stream))));
         lines.push(("rows", Some(self.rows), String::new()));
+        lines.extend(self.keeping());
         let seconds = self.elapsed.as_secs_f64().max(1e-9);
         let per_second = (rows as f64 / seconds).round();
         format!("{}done in {}: {per_second} tuples/s\n", aligned(&lines), units::duration(seconds * 1e9))
@@ -167,6 +203,11 @@ impl Summary {
                     format!("rows of {} files that an earlier run left unfinished", kept.files_recovered);
                 lines.push(("recovered", Some(kept.rows_recovered), note));
             }
+        }
+        for delivered in &self.delivered {
+            let causes: Counts = delivered.lost.iter().chain(&delivered.counts).copied().collect();
+            let note = listed(&causes);
+            lines.push(("delivered", Some(delivered.sent), format!("to {}; {note}", delivered.to)));
         }
         if let Some(kept) = &self.packets_kept {
             lines.push(("packets kept", Some(kept.packets), size(kept.files, kept.bytes)));
@@ -199,12 +240,16 @@ impl Summary {
 
     /// Everything, with a line end.
     pub fn json(&self) -> String {
+        format!("{:#}\n", self.value())
+    }
+
+    pub(crate) fn value(&self) -> Value {
         let a = &self.accounting;
         let mut flows = object(&flow_counts(&a.flows));
         flows.insert("networks_overflowed".into(), a.networks_overflowed.into());
         flows.insert("closed".into(), object(&closed(&a.flows)).into());
         let error = |e: &InputError| json!({"path": e.path, "offset": e.offset, "message": e.text, "after_packets": e.after_packets});
-        let value = json!({
+        json!({
             "query": self.query,
             "version": env!("CARGO_PKG_VERSION"),
             "format": SUMMARY_FORMAT,
@@ -253,6 +298,10 @@ impl Summary {
                 "files_unfinished": k.files_unfinished, "rows_unfinished": k.rows_unfinished,
                 "files_recovered": k.files_recovered, "rows_recovered": k.rows_recovered,
             })),
+            "delivered": self.delivered.iter().map(|d| json!({
+                "to": d.to, "rows": d.rows, "sent": d.sent, "lost": object(&d.lost), "counts": object(&d.counts),
+                "problem": d.problem,
+            })).collect::<Vec<_>>(),
             "packets_kept": self.packets_kept.map(|k| json!({
                 "files": k.files, "packets": k.packets, "bytes": k.bytes, "packets_lost": k.packets_lost,
                 "tuples_missed": k.tuples_missed,
@@ -262,8 +311,7 @@ impl Summary {
             "epochs_cut": self.epochs_cut,
             "memory": self.memory.map(|memory| memory.json()),
             "elapsed_ns": u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX),
-        });
-        format!("{value:#}\n")
+        })
     }
 
     fn traffic(&self) -> String {
@@ -308,7 +356,8 @@ fn change(change: &Change) -> Value {
 }
 
 fn filtered(a: &Accounting) -> Counts {
-    vec![("address", a.filtered.address), ("direction", a.filtered.direction)]
+    let monitor::accounting::Filtered { address, direction, early } = a.filtered;
+    vec![("address", address), ("direction", direction), ("early", early)]
 }
 
 fn fragment_counts(a: &Accounting) -> Counts {
@@ -550,6 +599,7 @@ mod tests {
             output_errors: Vec::new(),
             replayed: None,
             kept: None,
+            delivered: Vec::new(),
             packets_kept: None,
             elapsed: Duration::from_millis(50),
         }
@@ -572,6 +622,44 @@ rows              6
 done in 50.0 ms: 2000 packets/s, 2.0 MB/s
 "
         );
+    }
+
+    #[test]
+    fn an_account_has_the_counts_by_name() {
+        let plan =
+            plan::Plan { query: String::new(), monitor: Default::default(), dataflow: Default::default() };
+        let order = plan::message::JobOrder {
+            job: 7,
+            generation: 2,
+            attempt: 1,
+            plan,
+            redaction: None,
+            packets: plan::message::Packets::Demo,
+            packets_max: None,
+            memory_max: 0,
+            cpu_millis: 0,
+            workers: 0,
+        };
+        let closing = summary().closing(&order, false);
+        let count = |name| closing.count(name);
+        assert_eq!((closing.job, closing.generation, closing.attempt), (7, 2, 1));
+        assert_eq!(closing.end, plan::message::End::Input);
+        for (name, n) in [
+            ("packets.received", 100),
+            ("packets.filtered.address", 6),
+            ("packets.filtered.early", 0),
+            ("packets.undecodable.not_ip", 4),
+            ("source.lost_before_us", 12),
+            ("flows.opened", 3),
+            ("parsers.resyncs", 2),
+            ("stream.tuples_late", 1),
+            ("rows", 6),
+        ] {
+            assert_eq!(count(name), Some(n), "{name}");
+        }
+        assert_eq!((count("format"), count("first_ts"), count("replayed")), (None, None, None));
+        assert_eq!((closing.seen, closing.errors.len()), (Some((1_000_000_000, 2_500_000_000)), 1));
+        assert_eq!(plan::message::Closing::decode(&closing.encode()), Ok(closing));
     }
 
     #[test]

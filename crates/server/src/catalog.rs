@@ -3,6 +3,7 @@
 
 use query::blocks::{ARGS, BLOCKS};
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 use tuple::Schema;
 use utoipa::ToSchema;
 
@@ -92,5 +93,24 @@ impl Catalog {
             arguments: ARGS.iter().map(argument).collect(),
             functions: query::FUNCTIONS.iter().map(|f| named(f.usage, f.doc)).collect(),
         }
+    }
+}
+
+/// The catalog, which does not change while we run.
+pub struct CatalogText {
+    /// As JSON.
+    pub json: Vec<u8>,
+    /// What it is known by.
+    pub etag: String,
+}
+
+impl CatalogText {
+    /// Of the parsers there are.
+    pub fn of<'s>(schemas: impl IntoIterator<Item = &'s Schema>) -> CatalogText {
+        let catalog = Catalog::of(schemas);
+        let json = serde_json::to_vec(&catalog).unwrap_or_default();
+        let hash = Sha256::digest(&json);
+        let etag: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        CatalogText { json, etag: format!("\"{etag}\"") }
     }
 }

@@ -13,9 +13,10 @@ use recording::{CaptureFacts, DataSet, Head, Kind, Recorder, Replay, Rotation, W
 use tuple::{Batch, Schema};
 
 use crate::columns::{decode, schema, time_column};
-use crate::hub::Unkept;
 use crate::job::JobId;
+use crate::limits::Retention;
 use crate::store::{KeptResult, Segment, Store, Tail, now_ns};
+use crate::unkept::Unkept;
 
 /// Rows that wait in the store before they become a segment.
 const TAIL_ROWS_MAX: i64 = 16 << 10;
@@ -27,21 +28,6 @@ const TAIL_AGE_NS: i64 = 600_000_000_000;
 const TAIL_BATCHES: usize = 64;
 /// Memory for writing a segment.
 const WRITING_BYTES: usize = 16 << 20;
-
-/// How long rows are kept.
-#[derive(Clone, Copy, Debug)]
-pub struct Retention {
-    /// Segments older than so many nanoseconds go; 0 keeps them.
-    pub age_ns: i64,
-    /// The oldest go while all take more bytes; 0 keeps them.
-    pub bytes: u64,
-}
-
-impl Default for Retention {
-    fn default() -> Retention {
-        Retention { age_ns: 7 * 86_400_000_000_000, bytes: 10 << 30 }
-    }
-}
 
 /// What is kept, and what is not any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,15 +4,18 @@
 //! request has a time in which it is answered.
 
 mod agent;
+mod app;
 mod caller;
 mod failure;
 mod help;
 mod jobs;
+mod json;
 mod openapi;
 mod page;
 mod params;
 mod rate;
 mod rows;
+mod sessions;
 mod stream;
 mod tokens;
 
@@ -34,10 +37,12 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
-use crate::service::{Denied, Service};
-use caller::Sessions;
+use crate::catalog::CatalogText;
+use crate::service::Service;
+use app::{App, Peer};
 use failure::Failure;
 use rate::Rates;
+use sessions::Sessions;
 
 pub use openapi::openapi;
 
@@ -49,39 +54,6 @@ const HEAD_BYTES: usize = 64 << 10;
 const END_TIME: Duration = Duration::from_secs(5);
 /// How often is looked after what waits.
 const LOOK_AFTER_EVERY: Duration = Duration::from_secs(10);
-
-/// Who the other end of a connection is.
-#[derive(Clone, Copy, Debug)]
-struct Peer(SocketAddr);
-
-/// What all requests share.
-struct App {
-    service: Arc<Service>,
-    /// Names under which we may be asked, in lower case.
-    hosts: Vec<String>,
-    sessions: Sessions,
-    rates: Rates,
-    catalog: help::CatalogText,
-    started: Instant,
-    /// Turns to `true` when the service ends.
-    ending: watch::Receiver<bool>,
-    /// Connections that had to wait for others to end.
-    connections_waited: AtomicU64,
-}
-
-impl App {
-    /// Does on a thread that may wait for the disk what would keep others waiting here.
-    async fn run<T: Send + 'static>(
-        self: &Arc<Self>,
-        act: impl FnOnce(&Service) -> Result<T, Denied> + Send + 'static,
-    ) -> Result<T, Failure> {
-        let service = self.service.clone();
-        match tokio::task::spawn_blocking(move || act(&service)).await {
-            Ok(result) => result.map_err(Failure::from),
-            Err(_) => Err(Failure::internal()),
-        }
-    }
-}
 
 /// A service that listens.
 pub struct Serving {
@@ -103,7 +75,7 @@ impl Serving {
             hosts: hosts(bound, names),
             sessions: Sessions::default(),
             rates: Rates::new(service.limits().requests_per_second),
-            catalog: help::CatalogText::of(&service),
+            catalog: CatalogText::of(service.schemas.iter().map(AsRef::as_ref)),
             started: Instant::now(),
             ending,
             connections_waited: AtomicU64::new(0),

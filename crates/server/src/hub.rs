@@ -7,7 +7,6 @@
 //! No call waits for a client. Any thread may call.
 
 use std::collections::{HashMap, VecDeque};
-use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
@@ -21,7 +20,8 @@ use crate::events::{Event, Queue, Ring};
 use crate::history::History;
 use crate::job::{JobId, State};
 use crate::limits::Limits;
-use crate::store::{KeptResult, NewTail, Progress, Store, StoreError};
+use crate::store::{KeptResult, NewTail, Progress, Store};
+use crate::unkept::Unkept;
 
 /// Most rows told in one event, and shown of a result to a client that has just come.
 pub const EVENT_ROWS_MAX: usize = 1000;
@@ -107,38 +107,6 @@ pub struct Account {
     pub lost_before_us: u64,
     /// Tuples by quality.
     pub quality: HashMap<String, u64>,
-}
-
-/// Why rows were not kept.
-#[derive(Debug, thiserror::Error)]
-pub enum Unkept {
-    /// The store's reason.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The disk's.
-    #[error("the history: {0}")]
-    Disk(#[from] io::Error),
-    /// No such job, or it has ended.
-    #[error("job {0} is not running")]
-    NoJob(JobId),
-    /// The rows are not those that were announced.
-    #[error("rows with other columns than were announced")]
-    Columns,
-    /// What is there cannot be read.
-    #[error("what was kept is damaged")]
-    Damaged,
-}
-
-impl Unkept {
-    /// Whether the disk has no room.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
-        match self {
-            Unkept::Store(StoreError::Full) => true,
-            Unkept::Disk(error) => error.kind() == io::ErrorKind::StorageFull,
-            _ => false,
-        }
-    }
 }
 
 /// Keeps and shows what comes.
@@ -570,8 +538,11 @@ impl LiveResult {
     }
 }
 
-/// Stretches of rows of one window each: its bounds, the first row, how many.
-fn windows(batch: &Batch) -> Vec<(Option<(i64, i64)>, usize, usize)> {
+/// Rows of one window: its bounds, the first row, how many.
+type Stretch = (Option<(i64, i64)>, usize, usize);
+
+/// The stretches of a batch.
+fn windows(batch: &Batch) -> Vec<Stretch> {
     let bounds = batch.schema().find("window_start").zip(batch.schema().find("window_end"));
     let Some((start, end)) = bounds else {
         // A client learns of any number of tuples by events of a size that it can take.
@@ -579,7 +550,7 @@ fn windows(batch: &Batch) -> Vec<(Option<(i64, i64)>, usize, usize)> {
         return chunks.map(|from| (None, from, EVENT_ROWS_MAX.min(batch.rows() - from))).collect();
     };
     let (starts, ends) = (batch.i64(start), batch.i64(end));
-    let mut found: Vec<(Option<(i64, i64)>, usize, usize)> = Vec::new();
+    let mut found: Vec<Stretch> = Vec::new();
     for row in 0..batch.rows() {
         let window = Some((starts.value(row), ends.value(row)));
         match found.last_mut() {

@@ -2,6 +2,21 @@
 
 use std::time::Duration;
 
+/// How long rows are kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Retention {
+    /// Segments older than so many nanoseconds go; 0 keeps them.
+    pub age_ns: i64,
+    /// The oldest go while all take more bytes; 0 keeps them.
+    pub bytes: u64,
+}
+
+impl Default for Retention {
+    fn default() -> Retention {
+        Retention { age_ns: 7 * 86_400_000_000_000, bytes: 10 << 30 }
+    }
+}
+
 /// Limits of the service.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -28,7 +43,7 @@ pub struct Limits {
     /// Rows of a page.
     pub page_rows_max: usize,
     /// What is kept of results.
-    pub retention: crate::Retention,
+    pub retention: Retention,
 }
 
 impl Default for Limits {
@@ -45,7 +60,7 @@ impl Default for Limits {
             ring_bytes: 4 << 20,
             heartbeat: Duration::from_secs(10),
             page_rows_max: 10_000,
-            retention: crate::Retention::default(),
+            retention: Retention::default(),
         }
     }
 }

@@ -13,10 +13,11 @@ use tuple::Schema;
 use crate::access::{self, Access, Role, Scope};
 use crate::fleet::{Fleet, Order, Redaction, Refused};
 use crate::history::History;
-use crate::hub::{Hub, Unkept};
+use crate::hub::Hub;
 use crate::job::{Job, JobId, JobKind, State};
 use crate::limits::Limits;
 use crate::store::{NewJob, Remembered, Store, StoreError};
+use crate::unkept::Unkept;
 
 /// The file of the first token.
 const ADMIN_TOKEN: &str = "admin.token";

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod beside;
 pub mod cells;
 pub mod csv;
 pub mod jsonl;
@@ -21,9 +22,10 @@ pub mod zone;
 mod samples;
 
 pub use crate::csv::Csv;
+pub use beside::Beside;
 pub use jsonl::Jsonl;
 pub use parquet::{DataSet, Parquet};
 pub use redacted::Redacted;
-pub use sink::{Empty, ResultHead, Sink, distinct_names};
+pub use sink::{Delivered, Empty, ResultHead, Sink, Vitals, distinct_names};
 pub use table::{Pace, Style, Table};
 pub use zone::Zone;

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use recording::{CaptureFacts, Kept};
 use tuple::{Batch, Redactor};
 
-use crate::Sink;
+use crate::{Delivered, Sink, Vitals};
 
 /// Hands redacted rows on.
 pub struct Redacted<S> {
@@ -45,6 +45,14 @@ impl<S: Sink> Sink for Redacted<S> {
 
     fn learn_capture(&mut self, facts: &CaptureFacts) {
         self.sink.learn_capture(facts);
+    }
+
+    fn learn_vitals(&mut self, vitals: &Vitals) {
+        self.sink.learn_vitals(vitals);
+    }
+
+    fn delivered(&self) -> Vec<Delivered> {
+        self.sink.delivered()
     }
 
     fn kept(&self) -> Option<Kept> {

@@ -19,6 +19,52 @@ pub struct ResultHead {
     pub slide_ns: Option<i64>,
     /// Why a window may have no rows.
     pub empty: Empty,
+    /// The parsers whose tuples it is of.
+    pub parsers: Vec<String>,
+}
+
+/// How a run goes, for sinks that tell it to others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Vitals {
+    /// Packets taken from the source.
+    pub packets: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+    /// Packets that were lost before us.
+    pub lost_packets: u64,
+    /// Bytes that were acknowledged and not captured.
+    pub unseen_bytes: u64,
+    /// Flows in the table.
+    pub flows: u64,
+    /// Tuples made of the packets.
+    pub tuples: u64,
+    /// Rows of the result.
+    pub rows: u64,
+}
+
+/// What became of the rows that a sink was to deliver to another program. `sent` and all of `lost` together are `rows`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delivered {
+    /// Where to, without secrets.
+    pub to: String,
+    /// Rows that were made.
+    pub rows: u64,
+    /// Rows that were taken there.
+    pub sent: u64,
+    /// Rows that were not, by cause.
+    pub lost: Vec<(&'static str, u64)>,
+    /// What else there is to count: attempts, series left out.
+    pub counts: Vec<(&'static str, u64)>,
+    /// What the last failure said.
+    pub problem: Option<String>,
+}
+
+impl Delivered {
+    /// Rows that were lost.
+    #[must_use]
+    pub fn lost_rows(&self) -> u64 {
+        self.lost.iter().map(|(_, rows)| rows).sum()
+    }
 }
 
 /// Why a window has no rows.
@@ -81,6 +127,14 @@ pub trait Sink {
 
     /// What is known of the packets by now, for sinks that keep it.
     fn learn_capture(&mut self, _facts: &CaptureFacts) {}
+
+    /// How the run goes, for sinks that tell it to others.
+    fn learn_vitals(&mut self, _vitals: &Vitals) {}
+
+    /// What became of the rows, by sinks that deliver them to other programs.
+    fn delivered(&self) -> Vec<Delivered> {
+        Vec::new()
+    }
 
     /// What has been kept, by sinks that keep.
     fn kept(&self) -> Option<Kept> {

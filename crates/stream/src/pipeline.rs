@@ -138,7 +138,8 @@ impl Running {
                 scratch: Scratch::default(),
             },
             results: Results::new(pipeline, is_sampled, &input),
-            seed: config.seed,
+            // A seed of zero would make hashes of addresses equal.
+            seed: mix(config.seed),
             replicate_seed: mix(config.sample_seed) ^ RESULT_SEED,
             is_worker,
             over: Share::new(),

@@ -17,6 +17,8 @@ use tuple::batch::arrow_type;
 use tuple::{Batch, FieldId};
 
 const CONTINUATION: [u8; 4] = [0xff; 4];
+/// Of every buffer in its message's body.
+const ALIGNMENT: i64 = 8;
 
 /// The rows; nothing where there are none.
 pub fn encode(rows: &[Batch]) -> Vec<u8> {
@@ -176,9 +178,21 @@ fn checked<'a>(
             from.zip(usize::try_from(buffer.length()).ok()).and_then(|(from, len)| from.checked_add(len));
         end.is_some_and(|end| end <= body.len())
     };
+    // Of each column: which values are there, and these, or where each text ends and all of them.
+    let widths = schema.fields().iter().flat_map(|field| match field.data_type() {
+        DataType::Utf8 | DataType::Binary => &[1, 4, 1][..],
+        DataType::UInt64 | DataType::Int64 | DataType::Float64 => &[1, 8],
+        _ => &[1, 1],
+    });
+    let widths: Vec<i64> = widths.copied().collect();
+    let is_aligned = |(buffer, width): (&arrow_ipc::Buffer, &i64)| {
+        buffer.offset() % ALIGNMENT == 0 && buffer.length() % width == 0
+    };
     let is_sound = nodes.len() == schema.fields().len()
         && nodes.iter().all(is_node)
+        && buffers.len() == widths.len()
         && buffers.iter().all(is_within)
+        && buffers.iter().zip(&widths).all(is_aligned)
         && batch.variadicBufferCounts().is_none_or(|counts| counts.is_empty());
     if is_sound { Ok(batch) } else { Err("columns are not where they are said to be".into()) }
 }

@@ -102,7 +102,7 @@ fn rows_of_other_columns_are_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(20000))]
     /// Whatever bytes are changed: it is refused, or rows come of it.
     #[test]
     fn nothing_panics(

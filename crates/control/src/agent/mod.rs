@@ -2,6 +2,8 @@
 //! it begins with none; what it had started and not seen healthy is in its notes.
 
 mod task;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
@@ -117,7 +119,7 @@ pub enum AgentAction {
         lane: Lane,
         /// When it has to be gone.
         deadline_ns: u64,
-        /// Packets that it may take, since its start.
+        /// Packets that it may take, since its start; it may have taken more, and then takes none.
         allowed: Option<u64>,
     },
     /// Tell a monitor to allow itself no more than it has taken, and to say how much that is.
@@ -289,6 +291,7 @@ impl Agent {
             if budget.give_back && budget.grant == task.share.grant {
                 if task.is_running() {
                     let lane = Lane { boot: self.boot, job: budget.job, attempt: task.attempt };
+                    task.share.taking_back = Some(budget.grant);
                     self.actions.push(AgentAction::TakeBack { lane, grant: budget.grant });
                 } else if !task.has_monitor() {
                     task.share.allowed = task.share.used;
@@ -339,6 +342,7 @@ impl Agent {
         if task.share.grant == grant && task.has_monitor() {
             task.share.used = task.share.before.saturating_add(allowed).min(task.share.allowed);
             task.share.allowed = task.share.used;
+            task.share.taking_back = None;
             self.ask_at(now_ns);
         }
     }

@@ -34,6 +34,8 @@ pub(super) struct Share {
     pub grant: u64,
     /// Unused after the last grant; 0: more was asked for since.
     pub chunk: u64,
+    /// The monitor was asked to take back, at this grant, and has not answered: until then it may take nothing.
+    pub taking_back: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -103,7 +105,9 @@ impl Task {
 
     /// Packets that the monitor of now may take.
     pub(super) fn allowed(&self) -> Option<u64> {
-        self.packets_max().map(|_| self.share.allowed.saturating_sub(self.share.before))
+        let waits = self.share.taking_back == Some(self.share.grant);
+        let allowed = if waits { 0 } else { self.share.allowed.saturating_sub(self.share.before) };
+        self.packets_max().map(|_| allowed)
     }
 
     pub(super) fn ask(&self, job: u64) -> Option<BudgetAsk> {
@@ -121,5 +125,6 @@ impl Task {
             share.used = share.allowed;
         }
         share.before = share.used;
+        share.taking_back = None;
     }
 }

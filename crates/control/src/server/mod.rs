@@ -5,6 +5,8 @@ mod admission;
 mod budget;
 mod peer;
 mod reconcile;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -32,13 +32,13 @@ pub struct Host {
     pub skew_ns: i64,
     pub starts_at_ns: u64,
     pub process: Option<Process>,
-    /// Has a second, unsuspected connection now and then.
+    /// Its label.
     pub role: &'static str,
 }
 
 /// A life of the agent's process.
 pub struct Process {
-    boot: u64,
+    pub boot: u64,
     control: Agent,
     pub spool: Spool,
     session: Option<(u64, AgentSession)>,
@@ -50,6 +50,8 @@ pub struct Process {
 pub struct Monitor {
     order: Order,
     deadline_ns: u64,
+    /// Some are stuck, and leave it to the agent to end them.
+    minds_deadline: bool,
     allowed: Option<u64>,
     pub taken: u64,
     /// Tuples that are not reported yet.
@@ -210,6 +212,7 @@ impl World {
                     Monitor {
                         order,
                         deadline_ns,
+                        minds_deadline: self.random.chance(700_000),
                         allowed,
                         taken: 0,
                         open: Vec::new(),
@@ -273,7 +276,7 @@ impl World {
             let is_poison = monitor.order.body[1] == 1;
             let crashes =
                 is_poison && self.random.chance(400_000) || self.random.chance(self.options.crash_monitor);
-            if crashes || monitor.deadline_ns <= now.monotonic_ns {
+            if crashes || monitor.minds_deadline && monitor.deadline_ns <= now.monotonic_ns {
                 // Its lease is over, or it fell: what it had not reported is gone.
                 events.push(AgentEvent::Exited { lane, end: End::Crashed("it died".into()) });
                 continue;

@@ -40,6 +40,23 @@ impl World {
         self.check_limits();
     }
 
+    /// A job is over when nothing of it runs or is on its way, agents aside of which it is said that it ended without.
+    pub fn check_ended(&self, job: u64) {
+        let Some(saved) = self.server.jobs.get(&job) else { return };
+        for (agent, host) in self.hosts.iter().enumerate() {
+            let Some(process) = &host.process else { continue };
+            let (agent, boot) = (self.agent_name(agent), process.boot);
+            let without = Degraded::EndedWithout { agent: agent.clone(), boot };
+            if saved.agents.get(&agent) != Some(&boot) || saved.degraded.contains(&without) {
+                continue;
+            }
+            let runs = process.monitors.keys().any(|lane| lane.job == job);
+            let holds =
+                process.spool.lanes().iter().any(|held| held.lane.job == job && held.lane.boot == boot);
+            self.check(!runs && !holds, || format!("job {job} is said to be over, and {agent} has of it"));
+        }
+    }
+
     fn is_poisoned(&self, agent: usize, job: &Job) -> bool {
         let poisoned = Degraded::Poisoned { agent: self.agent_name(agent) };
         self.server.process.as_ref().is_some_and(|process| process.control.degraded(job).contains(&poisoned))

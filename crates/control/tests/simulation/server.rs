@@ -254,7 +254,8 @@ impl World {
                     session.session.grant(granted);
                 }
             }
-            ServerAction::Idle { .. } | ServerAction::Back { .. } | ServerAction::Ended { .. } => {}
+            ServerAction::Ended { job, .. } => self.check_ended(job),
+            ServerAction::Idle { .. } | ServerAction::Back { .. } => {}
         }
     }
 

@@ -77,7 +77,7 @@ impl Monitor {
     /// A monitor with nothing seen yet, behind a gate of its own.
     #[must_use]
     pub fn new(spec: &MonitorSpec, config: Config) -> Monitor {
-        let gate = Gate::new(spec, Limiter::new(spec.limit), config.fragment_bytes_max);
+        let gate = Gate::new(spec, Limiter::of(spec), config.fragment_bytes_max);
         Monitor::behind(gate, spec, config)
     }
 

@@ -1,7 +1,9 @@
 //! Every packet of every capture is accounted for, whatever the query; no capture makes a parser panic.
 
+use std::path::Path;
+
 use parsers::registry;
-use plan::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample};
+use plan::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample, Span};
 
 use crate::support::{EVERYWHERE, captures, run_spec};
 
@@ -24,6 +26,39 @@ fn every_packet_is_accounted_for() {
         let limited = spec.limit.packets.is_some();
         assert!(limited || part.undecodable == whole.accounting.undecodable, "{}", capture.display());
     }
+}
+
+/// Truth: the packets' own times, counted one by one.
+#[test]
+fn a_span_holds_the_packets_of_its_time() {
+    let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures/shop/in.pcap");
+    let (mut source, mut block, mut times) =
+        (capture::open(std::slice::from_ref(&capture)), capture::Block::default(), Vec::new());
+    while source.next_block(&mut block) {
+        times.extend(block.packets().map(|packet| packet.ts.0));
+    }
+    assert!(times.is_sorted() && times.len() > 1000);
+    let [start, end] = [times.len() / 3, times.len() / 2].map(|place| times[place]);
+    let early = times.partition_point(|ts| *ts < start) as u64;
+    let before_end = times.partition_point(|ts| *ts < end) as u64;
+    let check = |span, limit, received| {
+        let accounting = run_spec(&capture, &MonitorSpec { span, limit, ..all_parsers() }).accounting;
+        assert!(accounting.adds_up());
+        let expected_early = if span.start_ns.is_some() { early } else { 0 };
+        assert_eq!((accounting.filtered.early, accounting.received), (expected_early, received), "{span:?}");
+    };
+    let (whole, none) = (times.len() as u64, Limit::default());
+    check(Span { start_ns: Some(start), end_ns: None }, none, whole);
+    check(Span { start_ns: None, end_ns: Some(end) }, none, before_end);
+    check(Span { start_ns: Some(start), end_ns: Some(end) }, none, before_end);
+    // LIMIT's time runs from the start, and not from the first packet.
+    check(
+        Span { start_ns: Some(start), end_ns: None },
+        Limit { packets: None, nanos: Some(end - start) },
+        before_end,
+    );
+    let first_and = Limit { packets: None, nanos: Some(end - times[0]) };
+    check(Span::default(), first_and, before_end);
 }
 
 fn all_parsers() -> MonitorSpec {

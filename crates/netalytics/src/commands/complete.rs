@@ -57,6 +57,7 @@ mod tests {
             ("PARSE http PROCESS (top-k: key=url_q", &["PARSE http PROCESS (top-k: key=url_query"]),
             ("PARSE http PROCESS (top-k: sli", &["PARSE http PROCESS (top-k: slide="]),
             ("PARSE http PROCESS (top-k) SAM", &["PARSE http PROCESS (top-k) SAMPLE"]),
+            ("PARSE http SIN", &["PARSE http SINCE"]),
             ("PARSE nonsense WHERE sta", &[]),
         ] {
             assert_eq!(query_texts(text), expected, "{text}");

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use capture::live::Stop;
-use capture::seccomp::Files;
+use capture::seccomp::{Files, Network};
 use plan::{Limit, Plan};
 use recording::DataSet;
 
@@ -77,7 +77,7 @@ fn look(
     }
     let signals = Signals::end(&stop).context("cannot handle signals")?;
     if capturing {
-        live::restrict_system_calls(&flags.live, Files::ReadOnly);
+        live::restrict_system_calls(&flags.live, Files::ReadOnly, Network::Closed);
         if telling != Telling::Errors {
             let until = flags.span.map_or("Ctrl-C ends it".into(), |ns| {
                 format!("for {}; Ctrl-C ends it sooner", sinks::units::duration(ns as f64))

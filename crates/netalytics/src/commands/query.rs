@@ -4,23 +4,35 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use capture::seccomp::Files;
+use plan::Plan;
 use sinks::{Csv, Jsonl, Parquet, Sink, Style, Table};
 
+use crate::commands::compare;
 use crate::commands::work::{Opened, Target, Telling, work};
+use crate::delivering;
 use crate::dns_names;
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::{Format, QueryFlags, ShownNames};
 use crate::live::Owner;
 use crate::output::{self, Destination};
+use crate::query_text;
 use runner::Writing;
 
 /// Answers the query.
-pub fn query(flags: &QueryFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
-    work(&flags.work, flags, Telling::of(quiet, verbose))
+pub fn query(flags: &mut QueryFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
+    let telling = Telling::of(quiet, verbose);
+    let text = query_text::read(&flags.work.text)?;
+    let has_baseline = query::parse(&text).0.baseline.is_some();
+    flags.work.text.query = Some(text);
+    if has_baseline {
+        return compare::with_baseline(flags, telling);
+    }
+    work(&flags.work, flags, telling)
 }
 
 impl Target for QueryFlags {
-    type Ready = Destination;
+    /// The result's destination, and other programs that get it, too.
+    type Ready = (Destination, Option<delivering::Ready>);
 
     fn path(&self) -> Option<&std::path::Path> {
         self.output.as_deref()
@@ -37,23 +49,42 @@ impl Target for QueryFlags {
         }
     }
 
-    fn prepare(&self) -> anyhow::Result<Destination> {
+    fn fit(&self, plan: &mut Plan) -> anyhow::Result<()> {
+        delivering::fit(&self.outlets, plan)
+    }
+
+    fn prepare(&self) -> anyhow::Result<Self::Ready> {
         let destination = Destination::open(self.output.as_deref(), Owner::of(&self.work.live))?;
         if self.format == Some(Format::Parquet) && destination.terminal {
             return Err(wrong_flags("Parquet is not for a terminal: -o FILE says where it goes"));
         }
-        Ok(destination)
+        Ok((destination, delivering::Ready::prepare(&self.outlets)?))
     }
 
-    fn name(&self, destination: &Destination) -> (String, bool) {
+    fn start(&self, (_, outlets): &mut Self::Ready) -> anyhow::Result<()> {
+        outlets.as_mut().map_or(Ok(()), |outlets| outlets.start(&self.work.live))
+    }
+
+    fn name(&self, (destination, _): &Self::Ready) -> (String, bool) {
         (destination.name.clone(), destination.terminal)
     }
 
-    fn is_watched(&self, destination: &Destination) -> bool {
+    fn is_watched(&self, (destination, _): &Self::Ready) -> bool {
         destination.terminal && matches!(self.format, None | Some(Format::Table))
     }
 
-    fn open(&self, destination: Destination, opened: Opened) -> anyhow::Result<Box<dyn Sink>> {
+    fn open(&self, (destination, outlets): Self::Ready, opened: Opened) -> anyhow::Result<Box<dyn Sink>> {
+        let heads = opened.heads.clone();
+        let sink = self.printer(destination, opened)?;
+        Ok(match outlets {
+            Some(outlets) => outlets.beside(sink, &heads),
+            None => sink,
+        })
+    }
+}
+
+impl QueryFlags {
+    fn printer(&self, destination: Destination, opened: Opened) -> anyhow::Result<Box<dyn Sink>> {
         let format = match (self.format, destination.terminal) {
             (Some(format), _) => format,
             (None, true) if !self.json => Format::Table,
@@ -89,9 +120,7 @@ impl Target for QueryFlags {
             }
         })
     }
-}
 
-impl QueryFlags {
     /// Names that the captures' DNS answers give.
     fn add_dns_names(&self, names: &mut HashMap<IpAddr, String>) -> anyhow::Result<()> {
         let captures = &self.work.read;

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 use capture::live::Stop;
-use capture::seccomp::Files;
+use capture::seccomp::{Files, Network};
 use monitor::Input;
 use monitor::job::Config;
-use plan::{MonitorSpec, Plan, Sample};
+use plan::{Bounds, MonitorSpec, Plan, Sample};
 use sinks::{Pace, ResultHead, Sink};
 use tracing::info;
 
+use crate::delivering;
 use crate::display::Display;
 use crate::failure::{Ended, Unreadable, wrong_flags};
 use crate::flags::live::LiveFlags;
@@ -22,6 +23,7 @@ use crate::keeping::{self, Keeping, Packets};
 use crate::live::{self, Owner};
 use crate::loss_notice::LossNotice;
 use crate::output;
+use crate::period::{self, Periods};
 use crate::progress::Progress;
 use crate::query_text;
 use crate::replaying;
@@ -58,8 +60,18 @@ pub trait Target {
         false
     }
 
+    /// Which of the query's periods is read.
+    fn period(&self, periods: &Periods) -> anyhow::Result<Bounds> {
+        periods.only()
+    }
+
     /// Opens what needs privileges.
     fn prepare(&self) -> anyhow::Result<Self::Ready>;
+
+    /// Starts what works beside the run; privileges are given up by now.
+    fn start(&self, _ready: &mut Self::Ready) -> anyhow::Result<()> {
+        Ok(())
+    }
 
     /// What to call it in a message, and whether a person looks on.
     fn name(&self, ready: &Self::Ready) -> (String, bool);
@@ -130,10 +142,17 @@ fn answer<T: Target>(
     let checked = query_text::check(&text, &mut names, &flags.read)?;
     let capturing = flags.live.is_live();
     let filtered = checked.filter.is_some();
-    let (mut plan, replaying) = match replaying::asked(&flags.read)? {
-        true => replaying::open(checked, flags, telling).map(|(plan, replaying)| (plan, Some(replaying)))?,
-        false => (planner::lower(&checked), None),
+    let is_recording = replaying::asked(&flags.read)?;
+    let periods = period::settle(&checked, flags)?;
+    let bounds = target.period(&periods)?;
+    let (mut plan, replaying) = match is_recording {
+        true => {
+            let (plan, replaying) = replaying::open(checked, flags, bounds, telling)?;
+            (plan, Some(replaying))
+        }
+        false => (planner::within(planner::lower(&checked), bounds), None),
     };
+    periods.end_live(&mut plan);
     flags.limits.bound(&mut plan);
     plan.monitor.sample_seed = flags.sample_seed;
     if let Some(count) = flags.count {
@@ -154,15 +173,16 @@ fn answer<T: Target>(
         Some(_) => None,
         None => Some(open(&flags.read, &flags.live, workers(flags, filtered), &plan.monitor, &stop)?),
     };
-    let ready = target.prepare()?;
+    let mut ready = target.prepare()?;
     let packets = Packets::prepare(flags)?;
     if capturing {
         live::give_up_privileges(&flags.live)?;
     }
     let signals = Signals::end(&stop).context("cannot handle signals")?;
+    target.start(&mut ready)?;
     if capturing {
         let files = if flags.write.is_some() { Files::New } else { target.files() };
-        live::restrict_system_calls(&flags.live, files);
+        live::restrict_system_calls(&flags.live, files, Network::Closed);
     }
     if capturing && telling != Telling::Errors {
         let doing = match flags.live.interfaces.as_slice() {
@@ -213,6 +233,8 @@ fn answer<T: Target>(
     let written = run.go(sink.as_mut(), &mut display);
     let mut summary = run.end(&plan, signals.name());
     summary.kept = sink.kept();
+    summary.delivered = sink.delivered();
+    summary.output_errors.extend(summary.delivered.iter().filter_map(delivering::complaint));
     summary.memory = Some(memory);
     let closed = written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
     if let (Err(error), false) = (&written, closed) {

@@ -27,7 +27,7 @@ Processors:      netalytics processors";
 pub const QUERY: &str = "\
 Answer a query from packets: of captures (-r), or live from a network interface (-i).
 
-    PARSE parsers [FROM clients] [TO servers] [WHERE condition] [LIMIT 90s | 5000p] [SAMPLE 0.1] [PROCESS (processor), …]
+    PARSE parsers [FROM clients] [TO servers] [WHERE condition] [SINCE 2h] [UNTIL time] [LIMIT 90s | 5000p] [SAMPLE 0.1] [PROCESS (processor), …]
 
 PARSE says what to read (see `netalytics parsers`), PROCESS what to make of it (see `netalytics processors`); without \
 PROCESS the tuples themselves are the result.
@@ -53,6 +53,22 @@ Examples:
   netalytics overview -r captures/shop/in.pcap
   netalytics overview -i eth0 --for 30s
   netalytics overview -r captures/shop/in.pcap --format json";
+
+/// Below the help of `compare`.
+pub const COMPARE_EXAMPLES: &str = "\
+Examples:
+  netalytics compare \"PARSE http PROCESS (diff-group: group=url_template)\" -r after.pcap --baseline before.pcap
+  netalytics compare \"PARSE http PROCESS (group-count-success: group=host)\" -r after/ --baseline before/ --format jsonl
+  netalytics query \"PARSE http SINCE 1h BASELINE 1d PROCESS (diff-group: group=url_template)\" -r recording";
+
+/// Below the help of `check`.
+pub const CHECK_EXAMPLES: &str = "\
+Examples:
+  netalytics check \"PARSE http PROCESS (diff-group: group=url_template)\" -r captures/shop/in.pcap --assert 'p99 < 200ms'
+  netalytics check \"PARSE http PROCESS (group-success: group=host)\" -r captures/shop/in.pcap --assert 'success > 90%' --assert 'rows > 0'
+  netalytics check \"PARSE http PROCESS (diff)\" -r after.pcap --baseline before.pcap --assert 'p99 < 1.2 * baseline.p99' --report junit.xml
+
+Exit code: 0 all assertions are true; 1 one is not, or something could not be read; 2 the query, an assertion or the flags are wrong.";
 
 /// Below the help of `record`.
 pub const RECORD_EXAMPLES: &str = "\

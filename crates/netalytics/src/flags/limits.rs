@@ -5,7 +5,7 @@ use plan::Plan;
 use runner::memory::{DEFAULT, LEAST};
 
 /// Limits of a run.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Limits")]
 pub struct Limits {
     /// Memory that all parts together may take; the limits below are shares of it, unless they are given [default: 1G]
@@ -139,7 +139,7 @@ fn secret() -> u64 {
     std::hash::RandomState::new().hash_one(0)
 }
 
-fn positive(text: &str) -> Result<usize, String> {
+pub(super) fn positive(text: &str) -> Result<usize, String> {
     match text.replace('_', "").parse::<usize>() {
         Ok(0) => Err("at least 1".into()),
         Ok(n) => Ok(n),

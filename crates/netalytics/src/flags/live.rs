@@ -4,7 +4,7 @@ use capture::listen::Listen;
 use clap::{Args, ValueEnum};
 
 /// What to capture, and how.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Live capture")]
 pub struct LiveFlags {
     /// Capture from a network interface, or from any; words behind it are a capture filter: -i eth0 tcp port 80.

@@ -9,6 +9,7 @@ use sinks::Zone;
 use super::Limits;
 use super::limits::{bytes, duration};
 use super::live::LiveFlags;
+use super::outlets::OutletFlags;
 use super::zone::zone;
 
 /// Flags of `query`.
@@ -43,6 +44,9 @@ pub struct QueryFlags {
     #[arg(long, value_enum, default_value_t = ShownNames::Hosts, value_name = "WHICH", conflicts_with = "no_resolve")]
     #[arg(help_heading = "Output")]
     pub names: ShownNames,
+
+    #[command(flatten)]
+    pub outlets: OutletFlags,
 }
 
 /// Flags of `record`.
@@ -68,7 +72,7 @@ pub struct RecordFlags {
 }
 
 /// Flags of every verb that answers a query.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct WorkFlags {
     #[command(flatten)]
     pub text: QueryText,
@@ -145,7 +149,7 @@ pub struct ExplainFlags {
 }
 
 /// Where the query comes from, and the names it may use.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct QueryText {
     /// The query, in quotes
     #[arg(value_name = "QUERY", index = 1, conflicts_with = "query_file")]
@@ -158,6 +162,13 @@ pub struct QueryText {
     /// Host names beside those of /etc/hosts, in the same syntax
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Input")]
     pub hosts: Option<PathBuf>,
+}
+
+impl QueryText {
+    /// The same with the query's text, which is not read again.
+    pub fn with_query(&self, query: String) -> QueryText {
+        QueryText { query: Some(query), ..self.clone() }
+    }
 }
 
 /// How results are written.

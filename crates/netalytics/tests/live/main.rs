@@ -8,6 +8,7 @@ mod filters;
 mod folders;
 mod links;
 mod net;
+mod outlets;
 mod redis;
 mod servers;
 mod terminal;

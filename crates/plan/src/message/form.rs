@@ -40,6 +40,10 @@ pub struct Monitor {
     pub fraction: Option<f64>,
     #[prost(fixed64, tag = "8")]
     pub sample_seed: u64,
+    #[prost(sfixed64, optional, tag = "9")]
+    pub start_ns: Option<i64>,
+    #[prost(sfixed64, optional, tag = "10")]
+    pub end_ns: Option<i64>,
 }
 
 #[derive(Clone, PartialEq, Message)]

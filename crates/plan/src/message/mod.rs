@@ -9,11 +9,13 @@
 //! mean something else adds a name to `needs` where it is used; [`FORM`] is raised where old fields change their meaning.
 //! New words (operations, aggregates, units …) need neither: a reader that does not know one says so.
 
+mod closing;
 mod computed;
 mod dataflow;
 mod expression;
 mod form;
 mod monitor;
+mod order;
 mod pipeline;
 mod places;
 mod profile;
@@ -27,15 +29,17 @@ use std::sync::Arc;
 use prost::Message;
 use tuple::Schema;
 
+pub use closing::{CLOSING_BYTES_MAX, CLOSING_FORM, Closing, End, Fault};
 pub use computed::COMPUTED_MAX;
 pub use dataflow::LISTED_MAX;
 pub use expression::{DEPTH_MAX, PATTERNS_MAX};
 pub use monitor::ADDRESSES_MAX;
+pub use order::{JobOrder, Key, ORDER_FORM, Packets};
 pub use pipeline::{PARTS_MAX, PIPELINES_MAX};
 pub use refused::{LACKS_MAX, Lack, Refused};
 pub use schemas::INPUTS_MAX;
 
-use self::refused::{Lacks, shortened};
+use self::refused::Lacks;
 use self::schemas::Registry;
 use crate::{Plan, sound};
 
@@ -81,17 +85,7 @@ pub fn decode(bytes: &[u8], schemas: &dyn Fn(&str) -> Option<Arc<Schema>>) -> Re
 }
 
 fn read(message: &form::Plan, registry: &mut Registry<'_>, lacks: &mut Lacks) -> Option<Plan> {
-    if message.version == 0 {
-        return lacks.malformed("the message has no version");
-    }
-    for need in message.needs.iter().filter(|need| !FEATURES.contains(&need.as_str())) {
-        lacks.add(Lack::Feature(shortened(need)));
-    }
-    if message.version > FORM {
-        // Its fields may mean something else: nothing more can be said of it.
-        lacks.add(Lack::Form { needed: message.version, known: FORM });
-        return None;
-    }
+    lacks.head((message.version, &message.needs), (FORM, &FEATURES))?;
     let monitor = lacks.required(&message.monitor, "what monitors do");
     let monitor = monitor.and_then(|sent| monitor::read_monitor(sent, registry, lacks));
     let dataflow = lacks.required(&message.dataflow, "the dataflow");

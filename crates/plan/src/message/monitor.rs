@@ -6,7 +6,7 @@ use super::expression::{net, read_net};
 use super::form;
 use super::refused::Lacks;
 use super::schemas::{INPUTS_MAX, Registry, read_columns, sent, sent_columns};
-use crate::monitor_spec::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample};
+use crate::monitor_spec::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample, Span};
 
 /// Most ends in FROM, and in TO.
 pub const ADDRESSES_MAX: usize = 65_536;
@@ -31,6 +31,8 @@ pub fn monitor(spec: &MonitorSpec) -> form::Monitor {
         sample: sample.to_owned(),
         fraction,
         sample_seed: spec.sample_seed,
+        start_ns: spec.span.start_ns,
+        end_ns: spec.span.end_ns,
     }
 }
 
@@ -58,6 +60,7 @@ pub fn read_monitor(
         clients: clients?,
         servers: servers?,
         limit: Limit { packets: sent.packets_max, nanos: sent.nanos_max },
+        span: Span { start_ns: sent.start_ns, end_ns: sent.end_ns },
         sample: sample?,
         sample_seed: sent.sample_seed,
     })

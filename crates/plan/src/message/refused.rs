@@ -76,6 +76,26 @@ impl Lacks {
         }
     }
 
+    /// The least version of a message's form and what else it needs, for a reader that knows so much. `None`: its fields may mean
+    /// something else, and nothing more can be said of it.
+    pub fn head(
+        &mut self,
+        (version, needs): (u32, &[String]),
+        (form, features): (u32, &[&str]),
+    ) -> Option<()> {
+        if version == 0 {
+            return self.malformed("the message has no version");
+        }
+        for need in needs.iter().filter(|need| !features.contains(&need.as_str())) {
+            self.add(Lack::Feature(shortened(need)));
+        }
+        if version > form {
+            self.add(Lack::Form { needed: version, known: form });
+            return None;
+        }
+        Some(())
+    }
+
     /// A word that is not known.
     pub fn word<T>(&mut self, list: &'static str, word: &str) -> Option<T> {
         self.add(Lack::Word { list, word: shortened(word) });

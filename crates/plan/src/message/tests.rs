@@ -141,6 +141,15 @@ fn lists_have_an_end() {
     });
 }
 
+/// A part that is lost at the end takes no condition with it.
+#[test]
+fn a_part_of_a_plan_is_none() {
+    let bytes = encode(&plan());
+    for end in 0..bytes.len() {
+        assert!(read_by_us(&bytes[..end]).is_err(), "{end} bytes of {}", bytes.len());
+    }
+}
+
 /// A sender may ask for a text, but not for what is redacted as if it were none.
 #[test]
 fn nobody_gets_around_redaction() {
@@ -156,6 +165,72 @@ fn nobody_gets_around_redaction() {
     assert_eq!(lower(tuple::Redact::Keep), Err("malformed: small would show what is redacted".into()));
     let other = tuple::Fold { name: "nothing", fold: |_, _, _| {} };
     assert_eq!(lower(tuple::Redact::Fold(other)), Err("there is no fold \"nothing\" here".into()));
+}
+
+fn order() -> JobOrder {
+    let mut plan = plan();
+    plan.monitor.limit.packets = Some(1000);
+    plan.monitor.span = crate::Span { start_ns: Some(-5), end_ns: Some(i64::MAX) };
+    JobOrder {
+        job: 7,
+        generation: u64::MAX,
+        attempt: 2,
+        plan,
+        redaction: Some(Key(*b"sixteen secrets!")),
+        packets: Packets::Interfaces { names: vec!["eth0".into()], filter: Some("tcp".into()) },
+        packets_max: Some(10),
+        memory_max: 1 << 30,
+        cpu_millis: 1500,
+        workers: 2,
+    }
+}
+
+#[test]
+fn orders_arrive() {
+    let decode = |bytes: &[u8]| JobOrder::decode(bytes, &|name| (name == "test").then(schema));
+    let order = order();
+    for packets in [
+        order.packets.clone(),
+        Packets::Interfaces { names: Vec::new(), filter: None },
+        Packets::Demo,
+        Packets::Files(vec!["a.pcap".into()]),
+    ] {
+        let order = JobOrder { packets, ..order.clone() };
+        assert_eq!(decode(&order.encode()).as_ref(), Ok(&order));
+    }
+    assert_eq!(order.plan_here().monitor.limit.packets, Some(10));
+    assert!(!format!("{order:?}").contains("115"), "a key is shown");
+    // What the plan lacks is what the orders lack.
+    let refused = JobOrder::decode(&order.encode(), &|_| None).expect_err("no parser");
+    assert_eq!(refused.lacks, [Lack::Parser("test".into())]);
+    let bytes = order.encode();
+    for end in 0..bytes.len() {
+        assert!(decode(&bytes[..end]).is_err(), "{end} bytes of {}", bytes.len());
+    }
+}
+
+#[test]
+fn accounts_arrive() {
+    let closing = Closing {
+        job: 7,
+        generation: 1,
+        attempt: 3,
+        end: End::Failed("a worker panicked".into()),
+        counts: vec![("packets.received".into(), u64::MAX), ("packets.filtered.early".into(), 0)],
+        seen: Some((-1, i64::MAX)),
+        errors: vec![Fault { path: "eth0".into(), offset: Some(3), text: "cut".into(), after_packets: 9 }],
+        panics: vec!["index out of bounds".into()],
+        sampling_lowest: Some(0.25),
+    };
+    for end in [End::Input, End::Limit, End::Stopped, closing.end.clone()] {
+        let closing = Closing { end, ..closing.clone() };
+        assert_eq!(Closing::decode(&closing.encode()).as_ref(), Ok(&closing));
+    }
+    assert_eq!(closing.count("packets.received"), Some(u64::MAX));
+    let twice = Closing { counts: vec![("a".into(), 1); 2], ..closing };
+    let refused = Closing::decode(&twice.encode()).expect_err("one name, two counts");
+    assert_eq!(refused.to_string(), "malformed: a is counted twice");
+    assert!(Closing::decode(b"").is_err() && JobOrder::decode(b"", &|_| None).is_err());
 }
 
 fn literal() -> impl Strategy<Value = Literal> {
@@ -262,6 +337,6 @@ proptest! {
 
     #[test]
     fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = read_by_us(&bytes);
+        let _ = (read_by_us(&bytes), JobOrder::decode(&bytes, &|_| None), Closing::decode(&bytes));
     }
 }

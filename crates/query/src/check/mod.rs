@@ -3,12 +3,14 @@
 
 mod address;
 mod arithmetic;
+pub(crate) mod assertion;
 mod computing;
 mod condition;
 mod expr;
 pub(crate) mod functions;
 mod members;
 mod names;
+pub(crate) mod period;
 mod processor;
 mod rows;
 mod selection;
@@ -49,6 +51,7 @@ pub(crate) fn check(
     let scope = Scope::new(&parsers, schemas, complete, text, hosts, &computing);
     let (from, to) = (address::list(&ast.from, hosts, errors), address::list(&ast.to, hosts, errors));
     let filter = filter(&ast.filters, &scope, errors);
+    let (period, baseline) = period::periods(ast, errors);
     let (limit, sample) = (limit(&ast.limits, errors), sample(ast.sample.as_ref(), errors));
     let processors = processor::list(&ast.processors, &scope, filter.as_ref(), errors);
     let wholes = processor::only_wholes(&processors, &scope);
@@ -56,8 +59,20 @@ pub(crate) fn check(
     let inputs = parsers.into_iter().zip(wholes).map(|(schema, filter)| Input { schema, filter }).collect();
     let processors = processors.into_iter().map(|p| p.processor).collect();
     let computed = computing.list();
-    let query =
-        Query { text: text.to_owned(), inputs, from, to, filter, limit, sample, processors, computed, rows };
+    let query = Query {
+        text: text.to_owned(),
+        inputs,
+        from,
+        to,
+        filter,
+        period,
+        baseline,
+        limit,
+        sample,
+        processors,
+        computed,
+        rows,
+    };
     (!query.inputs.is_empty()).then_some(query)
 }
 

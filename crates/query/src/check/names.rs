@@ -223,8 +223,9 @@ fn without_unit(schema: &Schema, name: &str) -> Option<Named> {
     Some(Named { column: column(0, FieldId(place as u16)), unit_written: false })
 }
 
-/// Whether a name means a result's column; its unit may be left off.
+/// Whether a name means a result's column; its unit may be left off, and `baseline.p99` is `baseline_p99_ns`.
 pub(super) fn names_result(name: &str, field: &Field) -> bool {
+    let name = &name.replace('.', "_");
     let bare = ["_ns", "_bytes"].iter().find_map(|unit| field.name.strip_suffix(unit));
     field.name.eq_ignore_ascii_case(name) || bare.is_some_and(|bare| bare.eq_ignore_ascii_case(name))
 }

@@ -8,6 +8,7 @@ mod expr;
 
 use crate::test_schemas::{hosts, schemas};
 
+mod period;
 mod random;
 mod results;
 

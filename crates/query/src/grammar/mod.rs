@@ -2,12 +2,14 @@
 //! bracket or clause, so that one pass finds them all.
 //!
 //! ```text
-//! query = PARSE names [SELECT columns] [FROM addresses] [TO addresses] [WHERE condition]… [ORDER BY keys] [LIMIT limits] [SAMPLE rate]
-//!         [PROCESS processors] [;]
+//! query = PARSE names [SELECT columns] [FROM addresses] [TO addresses] [WHERE condition]… [SINCE time] [UNTIL time]
+//!         [BASELINE earlier] [ORDER BY keys] [LIMIT limits] [SAMPLE rate] [PROCESS processors] [;]
 //! ```
 
+pub(crate) mod assertion;
 mod columns;
 mod expr;
+mod period;
 mod processor;
 mod selection;
 
@@ -17,11 +19,14 @@ use crate::nearest::{nearest, one_of};
 use crate::{Diagnostic, Span, error};
 
 /// The clauses, in the order they are usually written.
-const CLAUSES: [&str; 9] = ["PARSE", "SELECT", "FROM", "TO", "WHERE", "ORDER", "LIMIT", "SAMPLE", "PROCESS"];
+const CLAUSES: [&str; 12] = [
+    "PARSE", "SELECT", "FROM", "TO", "WHERE", "SINCE", "UNTIL", "BASELINE", "ORDER", "LIMIT", "SAMPLE",
+    "PROCESS",
+];
 /// The clause that only processors have.
 const HAVING: &str = "HAVING";
 /// Clauses that are to come.
-const RESERVED: [&str; 5] = ["SINCE", "UNTIL", "BASELINE", "BUDGET", "ERROR"];
+const RESERVED: [&str; 2] = ["BUDGET", "ERROR"];
 
 /// Reads a query; what has no structure is left out of it and named in the errors.
 pub(crate) fn query(text: &str) -> (Query, Vec<Diagnostic>) {
@@ -79,6 +84,9 @@ impl<'a> Reader<'a> {
             "TO" => query.to.extend(self.list(Shape::Value, "an address or `*`")),
             "WHERE" => query.filters.extend(self.condition_clause()),
             "SELECT" => query.select.extend(self.select()),
+            "SINCE" => query.since = self.moment().or(query.since.take()),
+            "UNTIL" => query.until = self.moment().or(query.until.take()),
+            "BASELINE" => query.baseline = Some(self.baseline()),
             "ORDER" => query.order.extend(self.order_by()),
             "LIMIT" => self.limits_behind(query),
             "SAMPLE" => query.sample = self.sample().or(query.sample.take()),

@@ -10,9 +10,10 @@ use link::{Lane, Record};
 use super::lanes::{Facts, Key, mark};
 use super::thread::{Core, job_id};
 use super::work::{Phase, Results, Row, Work};
-use crate::hub::{Coverage, Delivery, Unkept, WindowState};
+use crate::hub::{Coverage, Delivery, WindowState};
 use crate::job::{JobId, State};
 use crate::store::{NewFrame, Progress, StoreError};
+use crate::unkept::Unkept;
 
 /// At least so often it is noted how far a job has come, while it does.
 const PROGRESS_EVERY_NS: u64 = 1_000_000_000;

@@ -1,58 +1,17 @@
 //! Who asks: a token in the header `Authorization`, or a session that a token was exchanged for and that a browser names in
 //! a cookie. A session ends with its token.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 
+use super::app::{App, Peer};
 use super::failure::Failure;
 use super::params::header_text;
-use super::{App, Peer};
+use super::sessions::{COOKIE, Hash};
 use crate::access::{self, Access, Role};
-
-/// The cookie's name.
-pub const COOKIE: &str = "netalytics";
-/// How long a session lasts.
-pub const SESSION_TIME: Duration = Duration::from_secs(12 * 3600);
-/// Sessions at once; the oldest ends when there is one more.
-const SESSIONS_MAX: usize = 1024;
-
-type Hash = [u8; 32];
-
-/// Sessions, by the hash of their name.
-#[derive(Default)]
-pub struct Sessions(Mutex<HashMap<Hash, (Hash, Instant)>>);
-
-impl Sessions {
-    /// Begins one for the token of that hash; its name.
-    pub fn begin(&self, token: Hash) -> String {
-        let name = access::random_hex();
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|_, (_, begun)| begun.elapsed() < SESSION_TIME);
-        if all.len() >= SESSIONS_MAX {
-            let oldest = all.iter().min_by_key(|(_, (_, begun))| *begun).map(|(name, _)| *name);
-            oldest.map(|name| all.remove(&name));
-        }
-        all.insert(access::hash(&name), (token, Instant::now()));
-        name
-    }
-
-    /// Ends one.
-    pub fn end(&self, name: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&access::hash(name));
-    }
-
-    fn token(&self, name: &str) -> Option<Hash> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get(&access::hash(name))
-            .filter(|(_, begun)| begun.elapsed() < SESSION_TIME)
-            .map(|(token, _)| *token)
-    }
-}
 
 /// The session that a request names.
 pub fn session_of(headers: &HeaderMap) -> Option<&str> {

@@ -7,34 +7,17 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
-use super::App;
+use super::app::App;
 use super::caller::Caller;
 use super::failure::Failure;
-use super::params::{Body, Json, header_text};
+use super::json::Json;
+use super::params::{Body, header_text};
 use crate::access::Role;
 use crate::asking::{self, CheckAnswer, CheckRequest, ExplainAnswer, ExplainRequest};
 use crate::catalog::Catalog;
-use crate::service::Service;
-
-/// The catalog, which does not change while we run.
-pub struct CatalogText {
-    json: Vec<u8>,
-    etag: String,
-}
-
-impl CatalogText {
-    /// Of the parsers there are.
-    pub fn of(service: &Service) -> CatalogText {
-        let catalog = Catalog::of(service.schemas.iter().map(AsRef::as_ref));
-        let json = serde_json::to_vec(&catalog).unwrap_or_default();
-        let hash = Sha256::digest(&json);
-        let etag: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        CatalogText { json, etag: format!("\"{etag}\"") }
-    }
-}
+use crate::catalog::CatalogText;
 
 /// How the service is.
 #[derive(Clone, Debug, Serialize, ToSchema)]

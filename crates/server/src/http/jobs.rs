@@ -8,10 +8,11 @@ use axum::http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::App;
+use super::app::App;
 use super::caller::Caller;
 use super::failure::Failure;
-use super::params::{Body, Json, Params, header_text};
+use super::json::Json;
+use super::params::{Body, Params, header_text};
 use crate::access::{Access, Role};
 use crate::fleet::{Agent, Redaction};
 use crate::job::{Job, JobId, JobKind};

@@ -32,7 +32,7 @@ impl Modify for Schemes {
     fn modify(&self, api: &mut utoipa::openapi::OpenApi) {
         let components = api.components.get_or_insert_default();
         components.add_security_scheme("token", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
-        let cookie = ApiKey::Cookie(ApiKeyValue::new(super::caller::COOKIE));
+        let cookie = ApiKey::Cookie(ApiKeyValue::new(super::sessions::COOKIE));
         components.add_security_scheme("cookie", SecurityScheme::ApiKey(cookie));
     }
 }

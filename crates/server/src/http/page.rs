@@ -10,10 +10,11 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use serde::Deserialize;
 
+use super::app::{App, Peer};
 use super::caller::{self, session_of};
 use super::failure::Failure;
 use super::help::{Counters, counted};
-use super::{App, tokens};
+use super::tokens;
 use crate::access::Access;
 use crate::fleet::Agent;
 use crate::job::Job;
@@ -61,7 +62,7 @@ pub async fn login(State(app): State<Arc<App>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let request = Request::from_parts(parts.clone(), body);
     let form: Result<Form<LoginForm>, FormRejection> = Form::from_request(request, &()).await;
-    let peer = parts.extensions.get::<super::Peer>().copied();
+    let peer = parts.extensions.get::<Peer>().copied();
     let begun = match form {
         Ok(Form(LoginForm { token })) => tokens::begin(&app, &parts, &token, peer).await,
         Err(_) => Err(Failure::bad("the form is to have a token")),

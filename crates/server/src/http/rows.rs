@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use super::App;
+use super::app::App;
 use super::caller::Caller;
 use super::failure::Failure;
 use super::jobs::id;
@@ -104,7 +104,7 @@ pub async fn rows(
         service.may_see_rows(&who, &job)?;
         let result = chosen(service, id, params.result.as_deref())?;
         let page = service.history().read(id, &result, &ask)?;
-        let bytes = write(&page, &result, format).map_err(crate::hub::Unkept::Disk)?;
+        let bytes = write(&page, &result, format).map_err(crate::unkept::Unkept::Disk)?;
         Ok((bytes, page.next))
     };
     let (bytes, next) = app.run(read).await?;

@@ -21,7 +21,7 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use utoipa::IntoParams;
 
-use super::App;
+use super::app::App;
 use super::caller::Caller;
 use super::failure::Failure;
 use super::jobs::id;

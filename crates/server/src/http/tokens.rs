@@ -10,11 +10,13 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::caller::{self, COOKIE, Caller, SESSION_TIME, session_of};
+use super::app::{App, Peer};
+use super::caller::{self, Caller, session_of};
 use super::failure::Failure;
 use super::jobs::noted;
-use super::params::{Body, Json, Params};
-use super::{App, Peer};
+use super::json::Json;
+use super::params::{Body, Params};
+use super::sessions::{COOKIE, SESSION_TIME};
 use crate::access::{self, Access, NewToken, Role, Scope, Token};
 use crate::service::{Denied, Service};
 use crate::store::{Audited, now_ns};
@@ -184,11 +186,9 @@ pub(super) async fn begin(
         Ok(access) => (access.name.clone(), "done".to_owned()),
         Err(failure) => (address.clone(), failure.message.clone()),
     };
-    app.run(move |service| {
-        Ok(service.store().note(&who, "login", &address, &outcome).map_err(Denied::from)?)
-    })
-    .await
-    .or_else(|failure| if found.is_err() { Ok(()) } else { Err(failure) })?;
+    app.run(move |service| service.store().note(&who, "login", &address, &outcome).map_err(Denied::from))
+        .await
+        .or_else(|failure| if found.is_err() { Ok(()) } else { Err(failure) })?;
     let access = found?;
     let name = app.sessions.begin(hash);
     let cookie =

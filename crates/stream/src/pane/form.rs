@@ -192,6 +192,10 @@ impl Pane {
             self.sketch_bytes += cells.sketch_bytes();
             self.strata.push(Stratum { rate, cells });
         }
+        // Groups are seen at some rate.
+        if self.strata.is_empty() && !self.keys.is_empty() {
+            return Err(Malformed::Invalid("the number of rates"));
+        }
         Ok(())
     }
 

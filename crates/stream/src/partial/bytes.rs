@@ -161,14 +161,19 @@ impl<'a> Reader<'a> {
 
     /// The same of 64 bits.
     pub fn number(&mut self) -> Result<u64, Malformed> {
-        match self.rest.split_first() {
-            // Most are small.
-            Some((byte, rest)) if *byte < 0x80 => {
-                self.rest = rest;
-                Ok((*byte).into())
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if bits << shift >> shift != bits {
+                break;
             }
-            _ => u64::try_from(self.wide()?).map_err(|_| Malformed::Invalid("a number")),
+            value |= bits << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
         }
+        Err(Malformed::Invalid("a number"))
     }
 
     /// See [`put_signed`].

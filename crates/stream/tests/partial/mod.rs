@@ -109,6 +109,8 @@ fn pipelines() -> impl Strategy<Value = Pipeline> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
     /// Whatever overflows, is sampled, slides or is made coarser: the rows are those of parts that were attached as they are.
     #[test]
     fn sent_parts_are_attached_parts(

@@ -99,6 +99,8 @@ fn assert_close(got: &[Vec<Plain>], expected: &[Vec<Plain>], what: &str) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn trees_and_deltas_change_no_row(
         p in pipelines(), n in 0u64..500, seed in any::<u32>(), groups in 1u64..60, sampled in any::<bool>(),

@@ -214,8 +214,7 @@ fn errors_of_select_and_order() {
     check("ORDER url LIMIT 1 ROWS", &[("url", "expected `BY`")]);
     check("LIMIT 0 ROWS", &[("0", "from 1 to")]);
     check("LIMIT 1 ROWS, 2 rows", &[("2", "a second limit of rows")]);
-    check("SINCE 5m", &[("SINCE", "SINCE is not available yet")]);
-    check("WHERE status = 1 until 5m", &[("until", "UNTIL is not available yet")]);
-    check("PROCESS (count) BASELINE x", &[("BASELINE", "BASELINE is not available yet")]);
+    check("WHERE status = 1 budget 5m", &[("budget", "BUDGET is not available yet")]);
+    check("PROCESS (count) ERROR x", &[("ERROR", "ERROR is not available yet")]);
     check("PROCESS (group-count: group=status/, w=1s)", &[(",", "expected a value")]);
 }

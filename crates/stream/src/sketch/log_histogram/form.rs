@@ -50,8 +50,8 @@ impl LogHistogram {
                 .ok_or(Malformed::Invalid("a count"))?;
         }
         (read.min, read.max) = (from.real()?, from.real()?);
-        // Not of a NaN either.
-        if !(read.min <= read.max) {
+        let is_range = read.min <= read.max;
+        if !is_range {
             return Err(Malformed::Invalid("a least value"));
         }
         read.ends = (list[0].0, list[len - 1].0);

@@ -1,0 +1,144 @@
+//! What a monitor's process says to whoever started it, on its standard output: frames of a length of four bytes, the lowest
+//! first, a byte for the kind, and so many bytes.
+
+use std::io::{self, ErrorKind, Read, Write};
+
+use crate::message::REPORT_BYTES_MAX;
+
+/// Most bytes of a frame: a report that could not be packed, and its head.
+pub const FRAME_BYTES_MAX: usize = REPORT_BYTES_MAX + 2;
+
+/// One thing said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// The capture is open, and work begins.
+    Started,
+    /// What was found ([`crate::Report::encode`]).
+    Report(Vec<u8>),
+    /// How much has been counted so far, by name.
+    Account(Vec<(String, u64)>),
+    /// The end, and why if it was not the input's; then the summary, as JSON.
+    Closing {
+        /// Why it ended before its input did.
+        cut_short: Option<String>,
+        /// As `--summary-json` has it.
+        summary: String,
+    },
+}
+
+impl Frame {
+    /// Writes it.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let (kind, body): (u8, &[u8]) = match self {
+            Frame::Started => (1, &[]),
+            Frame::Report(report) => (2, report),
+            Frame::Account(counts) => {
+                let lines = counts.iter().map(|(name, n)| format!("{name} {n}\n"));
+                (3, &lines.collect::<String>().into_bytes())
+            }
+            Frame::Closing { cut_short, summary } => {
+                (4, &format!("{}\n{summary}", cut_short.as_deref().unwrap_or_default()).into_bytes())
+            }
+        };
+        let length = u32::try_from(body.len()).map_err(|_| io::Error::from(ErrorKind::FileTooLarge))?;
+        out.write_all(&length.to_le_bytes())?;
+        out.write_all(&[kind])?;
+        out.write_all(body)
+    }
+
+    /// Reads the next one; `None` at the end. Kinds that are not known are passed over.
+    ///
+    /// # Errors
+    /// Those of `from`; what is no frame.
+    pub fn read(from: &mut dyn Read) -> io::Result<Option<Frame>> {
+        loop {
+            let mut head = [0; 5];
+            if from.read(&mut head[..1])? == 0 {
+                return Ok(None);
+            }
+            from.read_exact(&mut head[1..])?;
+            let [a, b, c, d, kind] = head;
+            let length = u32::from_le_bytes([a, b, c, d]) as usize;
+            if length > FRAME_BYTES_MAX {
+                return Err(invalid("a frame that is too large"));
+            }
+            let mut body = Vec::new();
+            from.take(length as u64).read_to_end(&mut body)?;
+            if body.len() < length {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            if let Some(frame) = Frame::of(kind, body)? {
+                return Ok(Some(frame));
+            }
+        }
+    }
+
+    fn of(kind: u8, body: Vec<u8>) -> io::Result<Option<Frame>> {
+        let text = |body| String::from_utf8(body).map_err(|_| invalid("text that is none"));
+        Ok(Some(match kind {
+            1 => Frame::Started,
+            2 => Frame::Report(body),
+            3 => Frame::Account(counts(&text(body)?).ok_or_else(|| invalid("counters that are none"))?),
+            4 => {
+                let text = text(body)?;
+                let (cut_short, summary) = text.split_once('\n').ok_or_else(|| invalid("no summary"))?;
+                let cut_short = Some(cut_short.to_owned()).filter(|why| !why.is_empty());
+                Frame::Closing { cut_short, summary: summary.to_owned() }
+            }
+            _ => return Ok(None),
+        }))
+    }
+}
+
+/// `packets 12`, a line each.
+fn counts(text: &str) -> Option<Vec<(String, u64)>> {
+    let count = |line: &str| line.split_once(' ').and_then(|(name, n)| Some((name.into(), n.parse().ok()?)));
+    text.lines().map(count).collect()
+}
+
+fn invalid(what: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let frames = [
+            Frame::Started,
+            Frame::Report(vec![0, 1, 2]),
+            Frame::Account(vec![("packets".into(), 12), ("lost".into(), 0)]),
+            Frame::Closing { cut_short: None, summary: "{\n}\n".into() },
+            Frame::Closing { cut_short: Some("its lease ran out".into()), summary: String::new() },
+        ];
+        let mut bytes = Vec::new();
+        frames[0].write(&mut bytes).expect("memory takes it");
+        // Of a newer version.
+        bytes.extend([2, 0, 0, 0, 99, 7, 7]);
+        frames[1..].iter().for_each(|frame| frame.write(&mut bytes).expect("memory takes it"));
+        let mut from = &bytes[..];
+        let mut read = Vec::new();
+        while let Some(frame) = Frame::read(&mut from).expect("a frame") {
+            read.push(frame);
+        }
+        assert_eq!(read, frames);
+    }
+
+    #[test]
+    fn what_is_none_is_refused() {
+        for bytes in [
+            &[9][..],
+            &[9, 0, 0, 0, 1, 1],
+            &[255, 255, 255, 255, 1],
+            &[1, 0, 0, 0, 4, b'x'],
+            &[1, 0, 0, 0, 3, b'x'],
+        ] {
+            assert!(Frame::read(&mut &bytes[..]).is_err(), "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The agent's half as a script: what happens, and what it does about it.
+
+use super::*;
+use link::{Budget, BudgetAsk};
+
+const S: u64 = 1_000_000_000;
+
+fn at(ms: u64) -> Now {
+    Now { monotonic_ns: ms * S / 1000, wall_ns: 0 }
+}
+
+fn lane(attempt: u32) -> Lane {
+    Lane { boot: 1, job: 7, attempt }
+}
+
+fn desired(generation: u64, packets_max: &[u64]) -> AgentEvent {
+    let order =
+        |(i, &packets_max): (usize, &u64)| Order { job: 7 + i as u64, packets_max, ..Order::default() };
+    AgentEvent::Desired(Desired { generation, jobs: packets_max.iter().enumerate().map(order).collect() })
+}
+
+fn granted(asked_ms: u64, budgets: Vec<Budget>) -> AgentEvent {
+    AgentEvent::Granted(Granted { asked_ns: asked_ms * S / 1000, ttl_ns: 10 * S, jobs: vec![7], budgets })
+}
+
+fn crashed(attempt: u32) -> AgentEvent {
+    AgentEvent::Exited { lane: lane(attempt), end: End::Crashed("because".into()) }
+}
+
+/// An agent that runs job 7 since second 0.
+fn running(packets_max: u64) -> Agent {
+    let mut agent = Agent::new(1, AgentSettings::default(), &[]);
+    agent.handle(AgentEvent::Connected, at(0));
+    agent.handle(desired(1, &[packets_max]), at(0));
+    agent.handle(granted(0, vec![]), at(0));
+    agent.handle(AgentEvent::Reported(lane(1)), at(0));
+    agent
+}
+
+/// Actions in short: their names, states and attempts.
+fn short(actions: Vec<AgentAction>) -> Vec<String> {
+    let of_job = |job: &ObservedJob| format!("{:?}", job.state());
+    let one = |action: AgentAction| match action {
+        AgentAction::Note(note) => format!("note {}", note.crashes),
+        AgentAction::Forget { .. } => "forget".into(),
+        AgentAction::Start { lane, .. } => format!("start {}", lane.attempt),
+        AgentAction::Extend { deadline_ns, .. } => format!("until {}", deadline_ns / S),
+        AgentAction::TakeBack { .. } => "take back".into(),
+        AgentAction::Stop { .. } => "stop".into(),
+        AgentAction::Kill { .. } => "kill".into(),
+        AgentAction::Close { lane } => format!("close {}", lane.attempt),
+        AgentAction::Observe(observed) => {
+            let jobs: Vec<String> = observed.jobs.iter().map(of_job).collect();
+            format!("{}. {}", observed.number, jobs.join(" "))
+        }
+        AgentAction::Renew(renew) => format!("renew {}", renew.asked_ns / S),
+    };
+    actions.into_iter().map(one).collect()
+}
+
+/// Events, each at its time in milliseconds, and what is done.
+fn check(agent: &mut Agent, script: &[(u64, AgentEvent, &[&str])]) {
+    for (ms, event, expected) in script {
+        assert_eq!(short(agent.handle(event.clone(), at(*ms))), *expected, "at {ms}: {event:?}");
+    }
+}
+
+#[test]
+fn nothing_starts_without_a_lease_and_nothing_outlives_it() {
+    let mut agent = Agent::new(1, AgentSettings::default(), &[]);
+    check(
+        &mut agent,
+        &[
+            (0, desired(1, &[0]), &[]),
+            (0, AgentEvent::Connected, &["renew 0", "1. Waiting"]),
+            // Granted late: the lease counts from the question.
+            (4000, granted(0, vec![]), &["note 0", "start 1", "renew 4", "2. Starting"]),
+            (4100, AgentEvent::Reported(lane(1)), &["3. Running"]),
+            (4200, AgentEvent::Disconnected, &[]),
+            (8900, AgentEvent::Tick, &[]),
+            (9000, AgentEvent::Tick, &["stop"]),
+            (9900, AgentEvent::Tick, &[]),
+            (10_000, AgentEvent::Tick, &["kill"]),
+            // It was told to: that is no crash.
+            (10_010, crashed(1), &["close 1", "forget"]),
+            (60_000, AgentEvent::Connected, &["renew 60", "4. Waiting"]),
+            (60_000, granted(60_000, vec![]), &["note 0", "start 2", "5. Starting"]),
+        ],
+    );
+}
+
+#[test]
+fn what_is_not_desired_is_stopped_and_gone_when_it_is_delivered() {
+    let mut agent = running(0);
+    let exited = AgentEvent::Exited { lane: lane(1), end: End::Clean };
+    check(
+        &mut agent,
+        &[
+            (1000, desired(0, &[]), &[]),
+            (1000, desired(2, &[]), &["stop", "4. Stopping"]),
+            (1100, exited, &["forget", "5. Flushing"]),
+            (1200, AgentEvent::ObserveAll, &["6. Flushing"]),
+            (1300, AgentEvent::Drained(lane(1)), &["7. Gone"]),
+            (1400, AgentEvent::ObserveAll, &["8. "]),
+        ],
+    );
+}
+
+#[test]
+fn what_ends_by_itself_is_finished_when_it_is_delivered() {
+    let mut agent = running(0);
+    let exited = AgentEvent::Exited { lane: lane(1), end: End::Clean };
+    check(
+        &mut agent,
+        &[
+            (1000, exited, &["forget", "4. Flushing"]),
+            (1300, AgentEvent::Drained(lane(1)), &["5. Finished"]),
+            (3000, granted(3000, vec![]), &["renew 3"]),
+        ],
+    );
+}
+
+#[test]
+fn the_third_crash_poisons() {
+    let mut agent = running(0);
+    check(
+        &mut agent,
+        &[
+            (100, crashed(1), &["close 1", "note 0", "4. Waiting"]),
+            (1099, AgentEvent::Tick, &[]),
+            (1100, AgentEvent::Tick, &["note 1", "start 2", "5. Starting"]),
+            (1200, crashed(1), &[]),
+            (1200, crashed(2), &["close 2", "note 1", "6. Waiting"]),
+            (3200, AgentEvent::Tick, &["note 2", "start 3", "renew 3", "7. Starting"]),
+            (3300, crashed(3), &["close 3", "note 2", "8. Poisoned"]),
+            (9000, AgentEvent::Tick, &["renew 9"]),
+            (9000, desired(2, &[]), &["9. Flushing"]),
+            (9001, AgentEvent::Drained(lane(1)), &[]),
+            (9001, AgentEvent::Drained(lane(2)), &[]),
+            (9001, AgentEvent::Drained(lane(3)), &["forget", "10. Gone"]),
+        ],
+    );
+}
+
+#[test]
+fn a_crash_of_the_agent_counts_as_one_of_what_it_had_started() {
+    for (crashes, expected) in [(1, "2. Starting"), (2, "2. Poisoned")] {
+        let mut agent = Agent::new(2, AgentSettings::default(), &[Note { job: 7, crashes }]);
+        agent.handle(AgentEvent::Connected, at(0));
+        agent.handle(desired(1, &[0]), at(0));
+        let actions = short(agent.handle(granted(0, vec![]), at(0)));
+        let state = if crashes == 2 { None } else { actions.last().map(|action| &**action) };
+        assert!(state.is_none_or(|state| state == expected), "{actions:?}");
+        assert_eq!(actions.iter().any(|action| action.starts_with("start")), crashes == 1);
+    }
+    // A monitor that lived long enough has shown that it can.
+    let mut agent = running(0);
+    agent.handle(granted(55_000, vec![]), at(9000));
+    assert!(agent.timeout().is_some());
+    let mut agent = running(0);
+    for s in 1..=60 {
+        agent.handle(granted(s * 1000, vec![]), at(s * 1000));
+    }
+    assert!(agent.tasks[&7].crashes == 0 && !agent.tasks[&7].is_noted);
+}
+
+#[test]
+fn packets_are_asked_for_before_they_run_out_and_given_back() {
+    let mut agent = running(1000);
+    let budget = |allowed, grant, give_back| vec![Budget { job: 7, allowed, grant, give_back }];
+    let used = |used| AgentEvent::Used { lane: lane(1), used };
+    let took_back = |allowed, grant| AgentEvent::TookBack { lane: lane(1), allowed, grant };
+    check(
+        &mut agent,
+        &[
+            (100, granted(100, budget(100, 1, false)), &["until 10"]),
+            (200, used(50), &[]),
+            (300, used(51), &["renew 0"]),
+            (300, used(60), &[]),
+            (400, granted(300, budget(100, 1, true)), &["until 10", "take back"]),
+        ],
+    );
+    // Until it has answered, a new deadline brings back nothing.
+    let again = agent.handle(granted(450, vec![]), at(450));
+    assert!(matches!(again[..], [AgentAction::Extend { allowed: Some(0), .. }]), "{again:?}");
+    check(&mut agent, &[(500, took_back(70, 1), &["renew 0"])]);
+    assert_eq!(agent.tasks[&7].ask(7), Some(BudgetAsk { job: 7, used: 70, allowed: 70, grant: 1 }));
+    // A grant that crossed the answer holds.
+    agent.handle(granted(600, budget(90, 2, true)), at(600));
+    agent.handle(granted(600, budget(120, 3, false)), at(600));
+    agent.handle(took_back(80, 2), at(600));
+    assert_eq!(agent.tasks[&7].ask(7).map(|ask| (ask.allowed, ask.grant)), Some((120, 3)));
+    // Of a monitor that crashed nobody knows what it took.
+    agent.handle(crashed(1), at(700));
+    assert_eq!(agent.tasks[&7].ask(7).map(|ask| (ask.allowed, ask.used)), Some((120, 120)));
+}

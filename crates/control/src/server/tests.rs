@@ -1,0 +1,292 @@
+//! The server's half as a script: what happens, and what it says.
+
+use super::*;
+use crate::job::{Kind, Limit};
+use link::{BudgetAsk, Capacity, ObservedJob};
+
+const S: u64 = 1_000_000_000;
+
+fn at(seconds: u64) -> Now {
+    Now { monotonic_ns: seconds * S, wall_ns: (seconds * S) as i64 }
+}
+
+fn request(key: &str, kind: Kind) -> Request {
+    Request {
+        key: key.into(),
+        owner: "ann".into(),
+        name: String::new(),
+        labels: BTreeMap::new(),
+        kind,
+        on: BTreeMap::from([("role".into(), "web".into())]),
+        limit: Limit::default(),
+        cost: 10,
+        body: b"plan".as_slice().into(),
+    }
+}
+
+fn hello(agent: &str, boot: u64, jobs: &[(u64, ObservedState)]) -> Box<Hello> {
+    let job = |&(job, state): &(u64, ObservedState)| ObservedJob {
+        job,
+        state: state.into(),
+        ..ObservedJob::default()
+    };
+    let observed =
+        Observed { number: 1, generation: 0, is_everything: true, jobs: jobs.iter().map(job).collect() };
+    let labels = BTreeMap::from([("role".into(), "web".into())]);
+    let capacity = Capacity { cost_max: 25, ..Capacity::default() };
+    Box::new(Hello { agent: agent.into(), boot, labels, capacity, observed, ..Hello::default() })
+}
+
+fn connected(session: u64, agent: &str, boot: u64) -> ServerEvent {
+    ServerEvent::Connected { session, hello: hello(agent, boot, &[]) }
+}
+
+fn observed(session: u64, number: u64, generation: u64, jobs: &[(u64, ObservedState)]) -> ServerEvent {
+    let mut observed = hello("", 0, jobs).observed;
+    (observed.number, observed.generation, observed.is_everything) = (number, generation, false);
+    ServerEvent::Observed { session, observed }
+}
+
+fn submit(server: &mut Server, request: Request) -> Result<Submitted, Refusal> {
+    let actions = server.handle(ServerEvent::Submit(Box::new(request)), at(1));
+    let answer = |action| if let ServerAction::Submitted(answer) = action { Some(answer) } else { None };
+    actions.into_iter().find_map(answer).expect("an answer")
+}
+
+fn stop(job: u64) -> ServerEvent {
+    ServerEvent::Stop { job, by: "ann".into() }
+}
+
+/// Actions in short.
+fn short(actions: Vec<ServerAction>) -> Vec<String> {
+    let of_set =
+        |desired: &Desired| format!("{:?}", desired.jobs.iter().map(|order| order.job).collect::<Vec<_>>());
+    let one = |action: ServerAction| match action {
+        ServerAction::Save(job) => format!("save {} {:?}", job.id, job.state),
+        ServerAction::Submitted(_) => "submitted".into(),
+        ServerAction::Stopped { is_known, .. } => format!("stopped {is_known}"),
+        ServerAction::Cut { session } => format!("cut {session}"),
+        ServerAction::Welcome { session, desired } => format!("welcome {session} {}", of_set(&desired)),
+        ServerAction::Desire { session, desired } => format!("desire {session} {}", of_set(&desired)),
+        ServerAction::ObserveAll { session } => format!("tell all {session}"),
+        ServerAction::Grant { granted, .. } => format!("grant {:?}", granted.jobs),
+        ServerAction::Idle { agent } => format!("idle {agent}"),
+        ServerAction::Back { agent } => format!("back {agent}"),
+        ServerAction::Ended { why, .. } => format!("ended {why:?}"),
+    };
+    actions.into_iter().map(one).collect()
+}
+
+/// Events, each at its second, and what is done.
+fn check(server: &mut Server, script: &[(u64, ServerEvent, &[&str])]) {
+    for (seconds, event, expected) in script {
+        assert_eq!(short(server.handle(event.clone(), at(*seconds))), *expected, "at {seconds}: {event:?}");
+    }
+}
+
+fn server() -> Server {
+    Server::new(ServerSettings::default(), Loaded::default(), at(0))
+}
+
+#[test]
+fn a_job_from_the_question_to_its_end() {
+    let mut server = server();
+    let lane = Lane { boot: 1, job: 1, attempt: 1 };
+    check(
+        &mut server,
+        &[
+            (0, connected(1, "a", 1), &["welcome 1 []"]),
+            (
+                1,
+                ServerEvent::Submit(request("k", Kind::Standing).into()),
+                &["save 1 Arming", "submitted", "desire 1 [1]"],
+            ),
+            // That it was received does not say that it runs.
+            (1, observed(1, 2, 2, &[(1, ObservedState::Starting)]), &[]),
+            (2, ServerEvent::Committed { lane }, &["save 1 Running"]),
+            (2, ServerEvent::Renew { session: 1, renew: Renew::default() }, &["grant [1]"]),
+            // One that joins is taken in, at once.
+            (3, connected(2, "b", 5), &["save 1 Running", "welcome 2 [1]"]),
+            (
+                4,
+                stop(1),
+                &["save 1 Draining(Stopped { by: \"ann\" })", "stopped true", "desire 1 []", "desire 2 []"],
+            ),
+            (4, ServerEvent::Renew { session: 1, renew: Renew::default() }, &["grant []"]),
+            (5, observed(1, 3, 3, &[(1, ObservedState::Gone)]), &[]),
+            // What it says of an older set is not heard: there the job was not yet told of.
+            (5, observed(2, 2, 1, &[]), &[]),
+            (
+                6,
+                observed(2, 3, 2, &[]),
+                &["save 1 Ended(Stopped { by: \"ann\" })", "ended Stopped { by: \"ann\" }"],
+            ),
+            (7, stop(1), &["stopped false"]),
+        ],
+    );
+}
+
+#[test]
+fn one_key_makes_one_job_also_after_a_restart() {
+    let mut server = server();
+    server.handle(connected(1, "a", 1), at(0));
+    assert_eq!(submit(&mut server, request("k", Kind::Standing)), Ok(Submitted { job: 1, is_new: true }));
+    assert_eq!(submit(&mut server, request("k", Kind::Standing)), Ok(Submitted { job: 1, is_new: false }));
+    let keys = vec![("ann".into(), "k".into(), 1)];
+    let loaded = Loaded { jobs: server.jobs().cloned().collect(), last_job: 1, keys };
+    let mut server = Server::new(ServerSettings::default(), loaded, at(0));
+    assert_eq!(submit(&mut server, request("k", Kind::Standing)), Ok(Submitted { job: 1, is_new: false }));
+    assert_eq!(submit(&mut server, request("", Kind::Standing)), Ok(Submitted { job: 2, is_new: true }));
+}
+
+#[test]
+fn what_is_too_much_is_refused_with_its_reason() {
+    let mut server = server();
+    let on = request("", Kind::OneOff).on;
+    assert_eq!(submit(&mut server, request("", Kind::OneOff)), Err(Refusal::NoAgent { on }));
+    server.handle(connected(1, "a", 1), at(0));
+    let past = Limit { ends_at_ns: Some(1), packets: None };
+    assert_eq!(
+        submit(&mut server, Request { limit: past, ..request("", Kind::OneOff) }),
+        Err(Refusal::EndsInThePast)
+    );
+    for _ in 0..2 {
+        assert!(submit(&mut server, request("", Kind::OneOff)).is_ok());
+    }
+    let costly = Refusal::TooCostly { agent: "a".into(), cost: 10, borne: 20, max: 25 };
+    assert_eq!(submit(&mut server, request("", Kind::Standing)), Err(costly));
+    server.settings.jobs_max = 2;
+    assert_eq!(submit(&mut server, request("", Kind::OneOff)), Err(Refusal::TooMany { max: 2 }));
+    server.settings.jobs_per_owner_max = 2;
+    assert_eq!(submit(&mut server, request("", Kind::OneOff)), Err(Refusal::OwnerHasTooMany { max: 2 }));
+    server.handle(ServerEvent::StoreIsFull(true), at(1));
+    assert_eq!(submit(&mut server, request("", Kind::OneOff)), Err(Refusal::StoreIsFull));
+}
+
+#[test]
+fn an_agent_that_joins_and_has_no_room_is_shown() {
+    let mut server = server();
+    for _ in 0..3 {
+        assert!(submit(&mut server, request("", Kind::Standing)).is_ok());
+    }
+    let actions = short(server.handle(connected(1, "a", 1), at(0)));
+    assert_eq!(actions.last().map(|action| &**action), Some("welcome 1 [1, 2]"));
+    let third = server.jobs().last().expect("three jobs");
+    assert_eq!(server.degraded(third), BTreeSet::from([Degraded::NoRoom { agent: "a".into() }]));
+}
+
+#[test]
+fn an_agent_that_is_gone_is_waited_for_and_then_not() {
+    let mut server = server();
+    server.handle(connected(1, "a", 1), at(0));
+    assert!(submit(&mut server, request("", Kind::Standing)).is_ok());
+    check(
+        &mut server,
+        &[
+            (10, ServerEvent::Disconnected { session: 1 }, &[]),
+            (14, ServerEvent::Tick, &[]),
+            (15, ServerEvent::Tick, &["idle a"]),
+            // The same life: nothing is lost. Its late session changes nothing.
+            (16, connected(2, "a", 1), &["back a", "welcome 2 [1]"]),
+            (17, ServerEvent::Disconnected { session: 1 }, &[]),
+            // A second session: the first is cut before the second is welcomed.
+            (18, connected(3, "a", 1), &["cut 2", "welcome 3 [1]"]),
+            (19, observed(2, 9, 9, &[]), &[]),
+            // Another life: what it had not sent is gone, and that is saved before anything is said.
+            (20, connected(4, "a", 2), &["save 1 Arming", "cut 3", "welcome 4 [1]"]),
+            // After a gap it has to tell everything, once.
+            (21, observed(4, 3, 9, &[]), &["tell all 4"]),
+            (21, observed(4, 4, 9, &[]), &[]),
+            (22, ServerEvent::Disconnected { session: 4 }, &[]),
+            (23, stop(1), &["save 1 Draining(Stopped { by: \"ann\" })", "stopped true"]),
+            (31, ServerEvent::Tick, &["idle a"]),
+            // Its lease has ended: nothing of it runs, and nobody waits.
+            (
+                32,
+                ServerEvent::Tick,
+                &["save 1 Ended(Stopped { by: \"ann\" })", "ended Stopped { by: \"ann\" }"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_server_that_begins_again_adopts_what_runs() {
+    let mut server = server();
+    server.handle(connected(1, "a", 1), at(0));
+    assert!(submit(&mut server, request("", Kind::Standing)).is_ok());
+    let loaded = Loaded { jobs: server.jobs().cloned().collect(), last_job: 1, keys: vec![] };
+    let mut server = Server::new(ServerSettings::default(), loaded, at(100));
+    let mut hello = hello("a", 1, &[(1, ObservedState::Running), (9, ObservedState::Running)]);
+    hello.observed.generation = 41;
+    let actions = server.handle(ServerEvent::Connected { session: 1, hello }, at(101));
+    // Job 9 is over and stops, for it is not in the set, which is newer than what the agent knows.
+    let expected = Desired { generation: 42, jobs: server.desired("a").jobs };
+    assert_eq!(actions, [ServerAction::Welcome { session: 1, desired: expected }]);
+    assert_eq!(server.degraded(server.jobs().next().expect("a job")), BTreeSet::new());
+}
+
+#[test]
+fn jobs_end_when_their_time_is_over_or_all_are_through() {
+    let mut server = server();
+    server.handle(connected(1, "a", 1), at(0));
+    let limit = Limit { ends_at_ns: Some(9 * S as i64), packets: None };
+    assert!(submit(&mut server, Request { limit, ..request("", Kind::Standing) }).is_ok());
+    assert!(submit(&mut server, request("", Kind::OneOff)).is_ok());
+    assert_eq!(server.timeout(at(1)), Some(9 * S));
+    let poisoned = observed(1, 2, 3, &[(2, ObservedState::Poisoned)]);
+    check(
+        &mut server,
+        &[
+            (9, ServerEvent::Tick, &["save 1 Draining(TimeLimit)", "desire 1 [2]"]),
+            (9, poisoned.clone(), &[]),
+        ],
+    );
+    let ServerEvent::Observed { observed, .. } = poisoned else { return };
+    let observed = Observed { number: 3, generation: 4, ..observed };
+    let actions = short(server.handle(ServerEvent::Observed { session: 1, observed }, at(9)));
+    assert!(actions.contains(&"save 2 Draining(Poisoned)".into()), "{actions:?}");
+}
+
+/// A job of 1000 packets over agents of which each wants so many: how many each gets before the job ends.
+fn deal(wants: &[u64]) -> Vec<u64> {
+    let mut server = server();
+    for (i, _) in wants.iter().enumerate() {
+        server.handle(connected(i as u64, &format!("agent {i}"), 1), at(0));
+    }
+    let limit = Limit { packets: Some(1000), ends_at_ns: None };
+    assert!(submit(&mut server, Request { limit, ..request("", Kind::Standing) }).is_ok());
+    let mut asks = vec![BudgetAsk { job: 1, ..BudgetAsk::default() }; wants.len()];
+    for round in 0..500 {
+        for (i, ask) in asks.iter_mut().enumerate() {
+            let renew = Renew { asked_ns: 0, budgets: vec![*ask] };
+            let actions = server.handle(ServerEvent::Renew { session: i as u64, renew }, at(2 + round / 4));
+            let is_over = actions.iter().any(|action| matches!(action, ServerAction::Desire { .. }));
+            if is_over {
+                return asks.iter().map(|ask| ask.used).collect();
+            }
+            let granted = actions.iter().find_map(|action| match action {
+                ServerAction::Grant { granted, .. } => Some(granted),
+                _ => None,
+            });
+            let budget = granted.expect("an answer").budgets[0];
+            let granted_before = server.jobs().next().map(|job| job.granted);
+            (ask.allowed, ask.grant) = (budget.allowed, budget.grant);
+            ask.used = ask.allowed.min(wants[i]);
+            if budget.give_back {
+                ask.allowed = ask.used;
+            }
+            assert!(granted_before.is_some_and(|granted| granted <= 1000));
+        }
+        assert!(asks.iter().map(|ask| ask.allowed).sum::<u64>() <= 1000);
+    }
+    panic!("does not end: {asks:?}");
+}
+
+#[test]
+fn a_limit_of_packets_is_dealt_whole_and_never_more() {
+    for wants in [&[u64::MAX][..], &[u64::MAX; 10], &[u64::MAX, 0, 0], &[u64::MAX, 100, 3], &[600, 600]] {
+        let got = deal(wants);
+        assert_eq!(got.iter().sum::<u64>(), 1000, "{wants:?}: {got:?}");
+    }
+}

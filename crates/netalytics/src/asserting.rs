@@ -1,0 +1,292 @@
+//! Assertions held against rows: which of them are true, and of which rows they are not.
+
+use std::sync::Arc;
+
+use plan::{Column, Computed, Predicate};
+use query::{Assertion, Diagnostic, Rows, Span};
+use serde_json::{Map, Value, json};
+use sinks::cells::{Cells, Values, ip};
+use sinks::units;
+use stream::ops::expr::Computer;
+use stream::ops::filter::Filter;
+use tuple::{Batch, FieldId, Schema, TupleWriter};
+
+/// Rows of which an assertion is not true that are shown one by one.
+const SHOWN_MAX: usize = 10;
+
+/// An assertion, as it was written and as it was understood.
+pub struct Asserted {
+    /// The text.
+    pub text: String,
+    /// What it means.
+    pub assertion: Assertion,
+}
+
+/// The rows of a result.
+pub struct Answer<'a> {
+    /// Their columns.
+    pub schema: &'a Arc<Schema>,
+    /// How many of the first say which row it is: windows and groups.
+    pub keys: usize,
+    /// The rows.
+    pub batches: &'a [Batch],
+}
+
+/// What came of an assertion.
+pub struct Outcome {
+    /// The assertion.
+    pub text: String,
+    /// How many rows it was about.
+    pub rows: u64,
+    /// `None`: it is true.
+    pub failure: Option<Failure>,
+}
+
+/// Why an assertion is not true.
+pub struct Failure {
+    /// In a sentence.
+    pub sentence: String,
+    /// The condition's place in the text.
+    pub place: Span,
+    /// The first rows of which it is not.
+    pub violations: Vec<Violation>,
+}
+
+/// A row of which an assertion is not true.
+pub struct Violation {
+    /// For people: which row, and what it has.
+    pub text: String,
+    /// For programs: which row it is.
+    pub row: Map<String, Value>,
+    /// And what it has.
+    pub values: Map<String, Value>,
+}
+
+impl Asserted {
+    /// Holds it against the rows. With `allow_empty` it is true where there are no rows that it is about.
+    pub fn judge(&self, answer: &Answer<'_>, allow_empty: bool) -> Outcome {
+        let number: u64 = answer.batches.iter().map(|batch| batch.rows() as u64).sum();
+        let (outcome_rows, failure) = match self.assertion.of {
+            Rows::Number => {
+                let schema = query::rows_schema();
+                let mut writer = TupleWriter::new(schema.clone(), &[FieldId(0)]);
+                writer.u64(FieldId(0), number);
+                writer.end_row();
+                let batches = [writer.finish()];
+                let rows = Answer { schema: &schema, keys: 0, batches: &batches };
+                (number, self.failure_of_all(&rows, false).1)
+            }
+            Rows::All => self.failure_of_all(answer, allow_empty),
+            Rows::Any => self.failure_of_any(answer, allow_empty),
+        };
+        Outcome { text: self.text.clone(), rows: outcome_rows, failure }
+    }
+
+    fn failure_of_all(&self, answer: &Answer<'_>, allow_empty: bool) -> (u64, Option<Failure>) {
+        let (mut about, mut violated) = (0, 0);
+        let mut failure: Option<Failure> = None;
+        for batch in answer.batches {
+            let truths = self.truths(answer.schema, batch);
+            for row in (0..batch.rows()).filter(|row| truths.among[*row]) {
+                about += 1;
+                let Some(at) = truths.conditions.iter().position(|truth| !truth[row]) else { continue };
+                violated += 1;
+                let (condition, place) = &self.assertion.conditions[at];
+                let failure = failure.get_or_insert_with(|| self.failure(*place));
+                if failure.violations.len() < SHOWN_MAX {
+                    failure.violations.push(self.violation(answer, batch, row, condition));
+                }
+            }
+        }
+        if let Some(failure) = &mut failure {
+            let rows = if about == 1 { "row" } else { "rows" };
+            failure.sentence = match self.assertion.of {
+                Rows::Number => "not so".to_owned(),
+                _ => format!("not true of {violated} of {about} {rows}"),
+            };
+        }
+        let failure = failure.or_else(|| (about == 0 && !allow_empty).then(|| self.nothing(answer)));
+        (about, failure)
+    }
+
+    fn failure_of_any(&self, answer: &Answer<'_>, allow_empty: bool) -> (u64, Option<Failure>) {
+        let mut about = 0;
+        for batch in answer.batches {
+            let truths = self.truths(answer.schema, batch);
+            for row in (0..batch.rows()).filter(|row| truths.among[*row]) {
+                about += 1;
+                if truths.conditions.iter().all(|truth| truth[row]) {
+                    return (about, None);
+                }
+            }
+        }
+        if about == 0 {
+            return (0, (!allow_empty).then(|| self.nothing(answer)));
+        }
+        let mut failure = self.failure(Span::new(0, self.text.len()));
+        failure.sentence = format!("true of none of {about} rows");
+        (about, Some(failure))
+    }
+
+    fn failure(&self, place: Span) -> Failure {
+        Failure { sentence: String::new(), place, violations: Vec::new() }
+    }
+
+    fn nothing(&self, answer: &Answer<'_>) -> Failure {
+        let is_empty = answer.batches.iter().all(|batch| batch.rows() == 0);
+        let sentence = if is_empty { "there are no rows" } else { "no row is what WHERE asks for" };
+        Failure { sentence: sentence.into(), ..self.failure(Span::new(0, self.text.len())) }
+    }
+
+    fn truths(&self, schema: &Schema, batch: &Batch) -> Truths {
+        let own = |column: Column| column.field;
+        let computer = Computer::new(&self.assertion.computed, schema, &own);
+        let places: Vec<usize> = (0..self.assertion.computed.len()).collect();
+        let batch = computer.extend(batch, &places);
+        let place = |column: Column| computer.place(column, &own);
+        let truth = |condition: &Predicate| -> Vec<bool> {
+            Filter::new(condition, computer.schema(), &place).evaluate(&batch).yes.iter().collect()
+        };
+        Truths {
+            among: self.assertion.among.as_ref().map_or_else(|| vec![true; batch.rows()], &truth),
+            conditions: self.assertion.conditions.iter().map(|(condition, _)| truth(condition)).collect(),
+        }
+    }
+
+    /// What is to be said of a row: its keys, and the columns that the condition reads.
+    fn violation(&self, answer: &Answer<'_>, batch: &Batch, row: usize, condition: &Predicate) -> Violation {
+        let keys: Vec<FieldId> = answer.schema.ids().take(answer.keys).collect();
+        let mut read: Vec<FieldId> = Vec::new();
+        condition.columns(&mut |column| {
+            Computed::sources(&self.assertion.computed, column, &mut |source| read.push(source.field));
+        });
+        read.retain(|id| !keys.contains(id));
+        read.sort_unstable();
+        read.dedup();
+        let exact = |ids: &[FieldId]| -> Map<String, Value> {
+            let pair = |id: &FieldId| (answer.schema.field(*id).name.to_string(), exact(batch, *id, row));
+            ids.iter().map(pair).collect()
+        };
+        let named = |id: &FieldId| format!("{} {}", answer.schema.field(*id).name, shown(batch, *id, row));
+        let list = |ids: &[FieldId]| ids.iter().map(named).collect::<Vec<_>>().join(", ");
+        let text = if keys.is_empty() { list(&read) } else { format!("{}: {}", list(&keys), list(&read)) };
+        Violation { text, row: exact(&keys), values: exact(&read) }
+    }
+}
+
+/// Where conditions are true, by row.
+struct Truths {
+    among: Vec<bool>,
+    conditions: Vec<Vec<bool>>,
+}
+
+/// A value as people read it.
+fn shown(batch: &Batch, id: FieldId, row: usize) -> String {
+    let Some(cells) = Cells::of(batch, id).filter(|cells| !cells.is_null(row)) else { return "null".into() };
+    match cells.values {
+        Values::U64(values) => units::number(cells.unit, values.value(row) as f64),
+        Values::I64(values) => units::number(cells.unit, values.value(row) as f64),
+        Values::F64(values) => units::number(cells.unit, values.value(row)),
+        Values::Bool(values) => values.value(row).to_string(),
+        Values::Text(values) | Values::Json(values) => values.value(row).to_owned(),
+        Values::Ip(values) => ip(values.value(row)).to_string(),
+        Values::Hashes(_) => String::new(),
+    }
+}
+
+/// A value as programs read it.
+fn exact(batch: &Batch, id: FieldId, row: usize) -> Value {
+    let Some(cells) = Cells::of(batch, id).filter(|cells| !cells.is_null(row)) else { return Value::Null };
+    match cells.values {
+        Values::Bool(values) => json!(values.value(row)),
+        Values::U64(values) => json!(values.value(row)),
+        Values::I64(values) => json!(values.value(row)),
+        Values::F64(values) => json!(values.value(row)),
+        Values::Text(values) | Values::Json(values) => json!(values.value(row)),
+        Values::Ip(values) => json!(ip(values.value(row)).to_string()),
+        Values::Hashes(_) => Value::Null,
+    }
+}
+
+impl Outcome {
+    /// The input could not be read to its end: what is asserted of the rest proves nothing.
+    pub fn unread() -> Outcome {
+        let text = "the input is read to its end".to_owned();
+        let place = Span::new(0, text.len());
+        let sentence = "not so: the result is incomplete".to_owned();
+        Outcome { text, rows: 0, failure: Some(Failure { sentence, place, violations: Vec::new() }) }
+    }
+
+    /// For people: a line, and where it is not true, the place and the rows.
+    pub fn lines(&self) -> String {
+        let Some(failure) = &self.failure else { return format!("ok      {}\n", self.text) };
+        let error = Diagnostic::new(failure.place, failure.sentence.clone());
+        let rendered = query::render(&[error], &self.text);
+        let (sentence, place) = rendered.split_once('\n').unwrap_or((&rendered, ""));
+        let mut lines = format!("failed  {}\n", sentence.trim_start_matches("error: "));
+        place.lines().for_each(|line| {
+            lines.push_str(&format!("        {}\n", line.trim_end().get(2..).unwrap_or("")))
+        });
+        failure
+            .violations
+            .iter()
+            .for_each(|violation| lines.push_str(&format!("          {}\n", violation.text)));
+        lines
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let failure = self.failure.as_ref();
+        let violations = failure.map_or(&[][..], |failure| &failure.violations);
+        json!({
+            "assert": self.text,
+            "passed": failure.is_none(),
+            "rows": self.rows,
+            "message": failure.map(|failure| &failure.sentence),
+            "violations": violations.iter().map(|v| json!({ "row": v.row, "values": v.values })).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// The outcomes as JUnit's XML, which systems for continuous integration show.
+pub fn junit(query: &str, outcomes: &[Outcome]) -> String {
+    let failures = outcomes.iter().filter(|outcome| outcome.failure.is_some()).count();
+    let counts = format!("tests=\"{}\" failures=\"{failures}\"", outcomes.len());
+    let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    xml.push_str(&format!("<testsuites {counts}>\n  <testsuite name=\"{}\" {counts}>\n", escaped(query)));
+    for outcome in outcomes {
+        xml.push_str(&format!("    <testcase classname=\"netalytics\" name=\"{}\"", escaped(&outcome.text)));
+        match &outcome.failure {
+            None => xml.push_str("/>\n"),
+            Some(failure) => {
+                let lines: Vec<&str> = failure.violations.iter().map(|v| v.text.as_str()).collect();
+                xml.push_str(&format!(
+                    ">\n      <failure message=\"{}\">{}</failure>\n    </testcase>\n",
+                    escaped(&failure.sentence),
+                    escaped(&lines.join("\n"))
+                ));
+            }
+        }
+    }
+    xml.push_str("  </testsuite>\n</testsuites>\n");
+    xml
+}
+
+/// Text for XML, without what XML 1.0 has no place for.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '"' => out.push_str("&quot;"),
+            '\n' | '\t' => out.push(c),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => {
+                out.push(char::REPLACEMENT_CHARACTER)
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}

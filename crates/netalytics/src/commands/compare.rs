@@ -1,0 +1,202 @@
+//! `netalytics compare 'QUERY' -r AFTER --baseline BEFORE`, and `query` with BASELINE: prints two periods side by side.
+
+use std::hash::{BuildHasher, RandomState};
+
+use recording::{CaptureFacts, Head, Kind};
+use runner::ResultTable;
+use sinks::{Empty, Pace, ResultHead, Sink, distinct_names, units};
+use stream::compare::{COLUMNS_EACH, Compared};
+use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
+
+use crate::commands::work::{Opened, Target, Telling};
+use crate::comparing::{Comparing, Done};
+use crate::failure::Ended;
+use crate::flags::{CompareFlags, Format, QueryFlags};
+use crate::output;
+
+/// At what level numbers differ, without a flag.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// Compares two inputs, or two periods of one.
+pub fn compare(flags: &CompareFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
+    show(&flags.query, &flags.baseline, flags.confidence, Telling::of(quiet, verbose))
+}
+
+/// Answers a query with BASELINE.
+pub fn with_baseline(flags: &QueryFlags, telling: Telling) -> anyhow::Result<Ended> {
+    show(flags, &[], CONFIDENCE, telling)
+}
+
+fn show(
+    flags: &QueryFlags,
+    baseline: &[std::path::PathBuf],
+    confidence: f64,
+    telling: Telling,
+) -> anyhow::Result<Ended> {
+    if let Some(path) = &flags.output {
+        output::refuse_inputs(path, baseline)?;
+    }
+    let mut ready = flags.prepare()?;
+    flags.start(&mut ready)?;
+    let is_terminal = ready.0.terminal;
+    let done = Comparing { own: &flags.work, baseline, confidence }.run(telling, &mut |_| Ok(()))?;
+    if telling != Telling::Errors {
+        notes(&done).iter().for_each(|note| output::complain(note));
+    }
+    let for_eyes = match flags.format {
+        Some(format) => format == Format::Table,
+        None => is_terminal && !flags.json,
+    };
+    let mut shown: Vec<(ResultHead, Vec<Batch>, ResultTable)> = Vec::new();
+    let names = distinct_names(done.results.iter().map(|compared| compared.processor.as_str()));
+    for ((compared, rows), name) in done.results.iter().zip(&done.rows).zip(names) {
+        let (schema, rows, keys) = match for_eyes {
+            true => {
+                let schema = long_schema(compared);
+                let rows = rows.iter().map(|batch| long_rows(compared, &schema, batch)).collect();
+                (schema, rows, compared.first_aggregate())
+            }
+            false => (compared.schema().clone(), rows.clone(), compared.keys),
+        };
+        let head = ResultHead {
+            processor: Some(name.clone()),
+            parsers: done.query.inputs.iter().map(|input| input.schema.name.to_string()).collect(),
+            columns: schema.fields.iter().map(|field| field.name.to_string()).collect(),
+            keys,
+            slide_ns: None,
+            empty: Empty::NoTuples,
+        };
+        let columns = schema.ids().collect();
+        shown.push((head, rows, ResultTable { head: file_head(&done, name), schema, columns }));
+    }
+    let heads = shown.iter().map(|(head, ..)| head.clone()).collect();
+    let mut tables = Vec::new();
+    let mut rows = Vec::new();
+    for (_, batches, table) in shown {
+        tables.push(table);
+        rows.push(batches);
+    }
+    let opened = Opened { heads, tables, names: done.names, pace: Pace::Whole, row_group_bytes: 8 << 20 };
+    let mut sink = flags.open(ready, opened)?;
+    let written = write(sink.as_mut(), &rows);
+    match written {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(done.ended),
+    }
+}
+
+fn write(sink: &mut dyn Sink, rows: &[Vec<Batch>]) -> std::io::Result<()> {
+    for (i, batches) in rows.iter().enumerate() {
+        batches.iter().try_for_each(|batch| sink.write(i, batch))?;
+    }
+    sink.finish()
+}
+
+/// When the periods were, and what to know of them.
+fn notes(done: &Done) -> Vec<String> {
+    let length = |i: usize| done.periods[i].nanos().unwrap_or(0);
+    let said = |i: usize, name: &str| {
+        let since = sinks::Zone::default().time(done.periods[i].since_ns.unwrap_or(0));
+        format!("{name:<9} {} from {since}: {} tuples", units::duration(length(i) as f64), done.tuples[i])
+    };
+    let mut notes = vec![said(0, "period"), said(1, "baseline")];
+    let (longer, shorter) = (length(0).max(length(1)), length(0).min(length(1)));
+    if longer - shorter > longer / 100 {
+        notes.push(
+            "note: the periods are not equally long: whether counts and sums differ is judged by the second"
+                .into(),
+        );
+    }
+    if let Some(i) = [0, 1].into_iter().find(|i| done.tuples[*i] == 0) {
+        notes.push(format!("note: nothing lies in the {}", ["period", "baseline"][i]));
+    }
+    notes
+}
+
+fn file_head(done: &Done, table: String) -> Head {
+    let inputs = done.query.inputs.iter();
+    Head {
+        kind: Kind::Result,
+        table,
+        parsers: inputs.map(|i| (i.schema.name.to_string(), i.schema.version)).collect(),
+        query: done.query.text.clone(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        run: RandomState::new().hash_one(0),
+        sample: "all".into(),
+        sample_seed: 0,
+        redacted: None,
+        capture: CaptureFacts::default(),
+    }
+}
+
+/// The columns of a table for people: a line for each result of a group.
+fn long_schema(compared: &Compared) -> std::sync::Arc<Schema> {
+    let schema = compared.schema();
+    let text = |name: &'static str| Field::new(name, DataType::Text, Unit::None, "");
+    let keys = schema.fields[..compared.first_aggregate()].iter().map(|field| match field.data_type {
+        DataType::Ip => field.clone(),
+        _ => Field { data_type: DataType::Text, unit: Unit::None, ..field.clone() },
+    });
+    let rest = ["result", "period", "baseline", "difference", "ratio", "differs"].map(text);
+    std::sync::Arc::new(Schema { fields: keys.chain(rest).collect(), ..Schema::clone(schema) })
+}
+
+fn long_rows(compared: &Compared, long: &std::sync::Arc<Schema>, batch: &Batch) -> Batch {
+    let (schema, first) = (batch.schema(), compared.first_aggregate());
+    let wanted: Vec<FieldId> = long.ids().collect();
+    let mut writer = TupleWriter::new(long.clone(), &wanted);
+    let behind = schema.fields.len() - 1;
+    for row in 0..batch.rows() {
+        for at in (first..behind).step_by(COLUMNS_EACH) {
+            for key in 0..first {
+                write_key(&mut writer, batch, FieldId(key as u16), row);
+            }
+            let name = schema.fields[at].name.as_ref();
+            let bare = ["_ns", "_bytes"].iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name);
+            let cells = [
+                bare.to_owned(),
+                shown(batch, at, row, ""),
+                shown(batch, at + 1, row, ""),
+                shown(batch, at + 2, row, "+"),
+                shown(batch, at + 3, row, ""),
+                shown(batch, at + 4, row, ""),
+            ];
+            for (i, cell) in cells.iter().enumerate() {
+                writer.text(FieldId((first + i) as u16), cell.as_bytes());
+            }
+            writer.end_row();
+        }
+    }
+    writer.finish()
+}
+
+fn write_key(writer: &mut TupleWriter, batch: &Batch, id: FieldId, row: usize) {
+    let Some(cells) = sinks::cells::Cells::of(batch, id).filter(|cells| !cells.is_null(row)) else { return };
+    if let sinks::cells::Values::Ip(addresses) = cells.values {
+        if let Ok(bytes) = addresses.value(row).try_into() {
+            writer.ip(id, bytes);
+        }
+        return;
+    }
+    let mut text = Vec::new();
+    cells.push(row, &mut text);
+    writer.text(id, &text);
+}
+
+/// A number as people read it; `plus` stands before one above 0.
+fn shown(batch: &Batch, column: usize, row: usize, plus: &str) -> String {
+    use sinks::cells::Values;
+    let id = FieldId(column as u16);
+    let Some(cells) = sinks::cells::Cells::of(batch, id).filter(|cells| !cells.is_null(row)) else {
+        return "–".into();
+    };
+    let number = match cells.values {
+        Values::U64(values) => values.value(row) as f64,
+        Values::I64(values) => values.value(row) as f64,
+        Values::F64(values) => values.value(row),
+        Values::Bool(values) => return if values.value(row) { "yes" } else { "no" }.into(),
+        _ => return String::new(),
+    };
+    let text = units::number(cells.unit, number);
+    if number > 0.0 { format!("{plus}{text}") } else { text }
+}

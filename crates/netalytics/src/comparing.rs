@@ -1,0 +1,234 @@
+//! Two periods read one after the other, and their comparison: the same query over the baseline and over what is asked for.
+//! Where both are of one input it is read twice, each time within one period: of a recording nothing between them is read.
+
+use std::cell::RefCell;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use anyhow::Context;
+use capture::seccomp::Files;
+use plan::{Bounds, Plan, Sample};
+use runner::{Memory, Writing};
+use sinks::Sink;
+use stream::compare::{self, Compared, Comparison, Side};
+use tuple::{Batch, common};
+
+use crate::commands::work::{Opened, Target, Telling, work};
+use crate::failure::{Ended, wrong_flags};
+use crate::flags::WorkFlags;
+use crate::hosts::{self, Names};
+use crate::period::{self, Periods};
+use crate::{query_text, replaying};
+
+/// What is compared with what.
+pub struct Comparing<'a> {
+    /// What is asked for.
+    pub own: &'a WorkFlags,
+    /// Files of the baseline; none: BASELINE says which period it is.
+    pub baseline: &'a [PathBuf],
+    /// At what level a number differs: 0.95.
+    pub confidence: f64,
+}
+
+/// A comparison that is done.
+pub struct Done {
+    /// What the rows are, by processor.
+    pub results: Vec<Compared>,
+    /// Their rows.
+    pub rows: Vec<Vec<Batch>>,
+    /// When: the period, and the baseline.
+    pub periods: [Bounds; 2],
+    /// Tuples read of each.
+    pub tuples: [u64; 2],
+    /// Host names.
+    pub names: Names,
+    /// The query.
+    pub query: query::Query,
+    /// Whether all could be read.
+    pub ended: Ended,
+}
+
+/// What both runs share.
+struct Shared {
+    comparison: Comparison,
+    periods: [Bounds; 2],
+    tuples: [u64; 2],
+}
+
+impl Comparing<'_> {
+    /// Reads both, once `begin` has seen what the results will be.
+    pub fn run(
+        &self,
+        telling: Telling,
+        begin: &mut dyn FnMut(&[Compared]) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Done> {
+        self.refuse()?;
+        let text = query_text::read(&self.own.text)?;
+        let mut names = hosts::read(self.own.text.hosts.as_deref())?;
+        let query = query_text::check(&text, &mut names, &self.own.read)?;
+        if query.sample != Sample::All {
+            return Err(wrong_flags("a comparison looks at every flow: leave out SAMPLE"));
+        }
+        let before = WorkFlags {
+            text: self.own.text.with_query(text.clone()),
+            summary_json: None,
+            ..self.own.clone()
+        };
+        let before = match self.baseline {
+            [] => before,
+            files => WorkFlags { read: files.to_vec(), ..before },
+        };
+        let own = WorkFlags { text: self.own.text.with_query(text), ..self.own.clone() };
+        let periods = self.periods(&query, &own, &before)?;
+        let comparison = self.comparison(&query, periods)?;
+        begin(&comparison.results())?;
+        let shared = Rc::new(RefCell::new(Shared { comparison, periods, tuples: [0; 2] }));
+        let telling = if telling == Telling::Everything { telling } else { Telling::Errors };
+        let mut ended = Ended::Done;
+        for (side, flags) in [(Side::Baseline, &before), (Side::Own, &own)] {
+            let one = OneSide { side, recording: replaying::asked(&flags.read)?, shared: shared.clone() };
+            if work(flags, &one, telling)? != Ended::Done {
+                ended = Ended::Incomplete;
+            }
+        }
+        let shared = Rc::into_inner(shared).map(RefCell::into_inner);
+        let Shared { comparison, tuples, .. } = shared.context("somebody still compares")?;
+        let results = comparison.results();
+        let mut rows: Vec<Vec<Batch>> = results.iter().map(|_| Vec::new()).collect();
+        comparison.finish(&mut |i, batch| rows[i].push(batch));
+        Ok(Done { results, rows, periods, tuples, names, query, ended })
+    }
+
+    /// The comparison of a query's results. Monitors read tuples for it; the periods' borders are its own.
+    fn comparison(&self, query: &query::Query, periods: [Bounds; 2]) -> anyhow::Result<Comparison> {
+        let [own, baseline] = periods;
+        let both = Bounds {
+            since_ns: own.since_ns.min(baseline.since_ns),
+            until_ns: own.until_ns.max(baseline.until_ns),
+        };
+        let mut plan = planner::within(planner::lower(query), both);
+        self.own.limits.bound(&mut plan);
+        if let Some(why) = compare::refused(&plan.dataflow) {
+            return Err(wrong_flags(why));
+        }
+        let limits = self.own.limits.of_run();
+        let config = Memory::divide(&limits, &plan, Writing::AtOnce).config(&limits).stream;
+        Ok(Comparison::new(&plan.dataflow, &config, own, baseline, self.confidence))
+    }
+
+    fn refuse(&self) -> anyhow::Result<()> {
+        let why = if self.own.live.is_live() {
+            "a comparison reads captures or recordings (-r): record what comes live, and compare that"
+        } else if self.own.write.is_some() {
+            "a comparison keeps no packets: leave out --write"
+        } else if self.own.count.is_some() {
+            "a comparison is of periods: leave out --count"
+        } else {
+            return Ok(());
+        };
+        Err(wrong_flags(why))
+    }
+
+    /// Both periods, each with two ends.
+    fn periods(
+        &self,
+        query: &query::Query,
+        own: &WorkFlags,
+        before: &WorkFlags,
+    ) -> anyhow::Result<[Bounds; 2]> {
+        let Periods { own: bounds, baseline, .. } = period::settle(query, own)?;
+        if self.baseline.is_empty() {
+            return match baseline {
+                Some(baseline) => Ok([bounds, baseline]),
+                None => Err(wrong_flags(
+                    "compared with what? BASELINE in the query names another period, --baseline FILE another input",
+                )),
+            };
+        }
+        if baseline.is_some() {
+            return Err(wrong_flags("--baseline names the baseline: leave BASELINE out of the query"));
+        }
+        let other = period::settle(query, before)?.own;
+        Ok([period::closed(bounds, &own.read)?, period::closed(other, &before.read)?])
+    }
+}
+
+/// One of the two runs.
+struct OneSide {
+    side: Side,
+    recording: bool,
+    shared: Rc<RefCell<Shared>>,
+}
+
+impl Target for OneSide {
+    type Ready = ();
+
+    fn path(&self) -> Option<&Path> {
+        None
+    }
+
+    fn files(&self) -> Files {
+        Files::ReadOnly
+    }
+
+    fn writing(&self) -> Writing {
+        Writing::AtOnce
+    }
+
+    fn period(&self, _: &Periods) -> anyhow::Result<Bounds> {
+        Ok(self.shared.borrow().periods[place(self.side)])
+    }
+
+    /// What is read is tuples; the comparison makes results of them.
+    fn fit(&self, plan: &mut Plan) -> anyhow::Result<()> {
+        plan.dataflow = compare::tuples_of(&plan.dataflow);
+        if !self.recording {
+            // The workers' tuples are put in order by these.
+            planner::add_columns(plan, &[common::ID, common::TS, common::TS_END]);
+        }
+        Ok(())
+    }
+
+    fn prepare(&self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn name(&self, (): &()) -> (String, bool) {
+        ("the comparison".into(), false)
+    }
+
+    fn open(&self, (): (), _: Opened) -> anyhow::Result<Box<dyn Sink>> {
+        Ok(Box::new(ToComparison { side: self.side, shared: self.shared.clone() }))
+    }
+}
+
+/// Takes a run's tuples.
+struct ToComparison {
+    side: Side,
+    shared: Rc<RefCell<Shared>>,
+}
+
+impl Sink for ToComparison {
+    fn write(&mut self, _: usize, batch: &Batch) -> io::Result<()> {
+        let shared = &mut *self.shared.borrow_mut();
+        shared.tuples[place(self.side)] += batch.rows() as u64;
+        shared.comparison.push(self.side, batch);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn place(side: Side) -> usize {
+    match side {
+        Side::Own => 0,
+        Side::Baseline => 1,
+    }
+}

@@ -1,0 +1,93 @@
+//! Results to other programs as the flags ask for it: opens the outlets, and lets their threads do no more than they have to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use capture::seccomp::{self, Files, Network};
+use outlets::address::System;
+use outlets::{Address, Limits, Outlets};
+use plan::Plan;
+use sinks::{Beside, Delivered, Redacted, ResultHead, Sink};
+use tracing::warn;
+use tuple::{Redactor, Secret};
+
+use crate::failure::wrong_flags;
+use crate::flags::live::LiveFlags;
+use crate::flags::outlets::OutletFlags;
+use crate::live;
+use crate::redaction::secret;
+
+/// Outlets that are open, and what texts are redacted with.
+pub struct Ready {
+    outlets: Outlets,
+    secret: Option<Secret>,
+}
+
+impl Ready {
+    /// Opens what privileges may be needed for; `None` where no outlet is asked for.
+    pub fn prepare(flags: &OutletFlags) -> anyhow::Result<Option<Ready>> {
+        if flags.to.is_empty() {
+            return Ok(None);
+        }
+        let wrong = |why: String| wrong_flags(format!("--to: {why}"));
+        let time = |ns: i64| Duration::from_nanos(ns.unsigned_abs());
+        let limits = Limits {
+            queue_bytes: flags.to_buffer,
+            series_max: flags.to_series,
+            retry_max: time(flags.to_retry),
+            end_max: time(flags.to_timeout),
+        };
+        let addresses = addresses(flags)?;
+        let outlets = Outlets::prepare(&addresses, limits).map_err(|refused| wrong(refused.0))?;
+        let secret = if flags.no_redact { None } else { Some(secret(flags.redact_key.as_deref())?) };
+        Ok(Some(Ready { outlets, secret }))
+    }
+
+    /// Starts their threads. In a live capture these may connect, which the threads that read packets may not.
+    pub fn start(&mut self, live: &LiveFlags) -> anyhow::Result<()> {
+        let is_restricted = live::restricts_system_calls(live);
+        let first = move || {
+            if is_restricted && let Err(why) = seccomp::restrict(Files::ReadOnly, Network::Internet) {
+                warn!("{why}");
+            }
+        };
+        Ok(self.outlets.start(&(Arc::new(first) as Arc<dyn Fn() + Send + Sync>))?)
+    }
+
+    /// The outlets beside `sink`.
+    pub fn beside(self, sink: Box<dyn Sink>, heads: &[ResultHead]) -> Box<dyn Sink> {
+        let Ready { mut outlets, secret } = self;
+        outlets.announce(heads);
+        let outlets: Box<dyn Sink> = match secret {
+            Some(secret) => Box::new(Redacted::new(outlets, Redactor::new(secret))),
+            None => Box::new(outlets),
+        };
+        Box::new(Beside::new(sink, outlets))
+    }
+}
+
+/// Refuses outlets that can do nothing with the rows of `plan`.
+pub fn fit(flags: &OutletFlags, plan: &Plan) -> anyhow::Result<()> {
+    let shows_tuples = plan.dataflow.pipelines.is_empty();
+    match addresses(flags)?.iter().find(|address| shows_tuples && address.scheme.wants_results()) {
+        Some(address) => Err(wrong_flags(format!(
+            "--to {address}: single tuples are no metrics; PROCESS says what is to be measured, as in PROCESS (diff-group)"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn addresses(flags: &OutletFlags) -> anyhow::Result<Vec<Address>> {
+    let wrong = |why: String| wrong_flags(format!("--to: {why}"));
+    flags.to.iter().map(|to| Address::read(to, &System).map_err(wrong)).collect()
+}
+
+/// What there is to complain of, in a sentence.
+pub fn complaint(delivered: &Delivered) -> Option<String> {
+    let lost = delivered.lost_rows();
+    let causes = delivered.lost.iter().filter(|(_, rows)| *rows > 0);
+    let causes: Vec<String> = causes.map(|(cause, rows)| format!("{cause} {rows}")).collect();
+    let problem = delivered.problem.as_ref().map_or(String::new(), |problem| format!(": {problem}"));
+    let Delivered { to, rows, .. } = delivered;
+    (lost > 0).then(|| format!("--to {to}: {lost} of {rows} rows were lost ({}){problem}", causes.join(", ")))
+}

@@ -1,0 +1,142 @@
+//! How long a monitor may go on: while whoever started it holds its standard input open, and renews its lease, if it has one.
+//! `renew MILLISECONDS` on a line lets it go on for so long from now, `end` ends it. However it ends, it has a while to say
+//! what it has found; a pipe that nobody empties holds it no longer than that.
+
+use std::io::{self, BufRead};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use capture::live::Stop;
+
+/// Until then it has said all.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Why it does not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was asked to end.
+    Asked,
+    /// Standard input was closed.
+    Abandoned,
+    /// Nobody has renewed its lease.
+    RanOut,
+}
+
+/// What a line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    Renew(Duration),
+    End,
+}
+
+/// See the module's text.
+#[derive(Clone, Default)]
+pub struct Lease(Arc<OnceLock<End>>);
+
+impl Lease {
+    /// Heeds standard input from now on, and asks for `stop` when it is over.
+    ///
+    /// # Errors
+    /// When the system gives no more threads.
+    pub fn keep(lasts: Option<Duration>, stop: &Stop) -> io::Result<Lease> {
+        let (tell, lines) = mpsc::channel();
+        let read = move || {
+            let known = io::stdin().lock().lines().map_while(Result::ok).filter_map(|line| parse(&line));
+            // Nobody listens any more when it is over.
+            let _ = known.map(|line| tell.send(line)).take_while(Result::is_ok).count();
+        };
+        std::thread::Builder::new().name("orders".into()).spawn(read)?;
+        let (lease, stop) = (Lease::default(), stop.clone());
+        let kept = lease.clone();
+        let keep = move || {
+            // It is set here only.
+            let _ = kept.0.set(wait(&lines, lasts));
+            stop.stop();
+            std::thread::sleep(GRACE);
+            std::process::exit(1);
+        };
+        std::thread::Builder::new().name("lease".into()).spawn(keep)?;
+        Ok(lease)
+    }
+
+    /// Why it is over, if it is.
+    pub fn ended(&self) -> Option<End> {
+        self.0.get().copied()
+    }
+}
+
+impl End {
+    /// What is to be said of it, if the result is not what was asked for.
+    pub fn why(self) -> Option<&'static str> {
+        match self {
+            End::Asked => None,
+            End::Abandoned => Some("whoever had started it is gone"),
+            End::RanOut => Some("its lease was not renewed"),
+        }
+    }
+}
+
+/// Waits until it is over.
+fn wait(lines: &Receiver<Line>, lasts: Option<Duration>) -> End {
+    let mut until = lasts.and_then(|lasts| Instant::now().checked_add(lasts));
+    loop {
+        let line = match until {
+            None => lines.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(until) => lines.recv_timeout(until.saturating_duration_since(Instant::now())),
+        };
+        match line {
+            Ok(Line::Renew(lasts)) => until = Instant::now().checked_add(lasts),
+            Ok(Line::End) => return End::Asked,
+            Err(RecvTimeoutError::Disconnected) => return End::Abandoned,
+            Err(RecvTimeoutError::Timeout) => return End::RanOut,
+        }
+    }
+}
+
+/// What is not known is passed over.
+fn parse(line: &str) -> Option<Line> {
+    match line.trim().split_once(' ') {
+        None if line.trim() == "end" => Some(Line::End),
+        Some(("renew", ms)) => ms.trim().parse().ok().map(|ms| Line::Renew(Duration::from_millis(ms))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines() {
+        let renew = |ms| Some(Line::Renew(Duration::from_millis(ms)));
+        for (line, expected) in [
+            ("renew 1500", renew(1500)),
+            ("end", Some(Line::End)),
+            ("renew", None),
+            ("renew x", None),
+            ("", None),
+        ] {
+            assert_eq!(parse(line), expected, "{line}");
+        }
+    }
+
+    /// Lines that have come by the time at which one looks, and whether more may come → why it is over.
+    fn check(lasts: Option<Duration>, said: &[Line], is_open: bool, expected: End) {
+        let (tell, lines) = mpsc::channel();
+        said.iter().for_each(|line| tell.send(*line).expect("it is heard"));
+        let tell = is_open.then_some(tell);
+        assert_eq!(wait(&lines, lasts), expected, "{said:?}");
+        drop(tell);
+    }
+
+    #[test]
+    fn how_it_ends() {
+        let (short, long) = (Duration::ZERO, Duration::from_secs(3600));
+        check(None, &[], false, End::Abandoned);
+        check(None, &[Line::End], true, End::Asked);
+        check(Some(short), &[], true, End::RanOut);
+        check(Some(long), &[Line::Renew(long)], false, End::Abandoned);
+        check(Some(long), &[Line::Renew(long), Line::Renew(short)], true, End::RanOut);
+    }
+}

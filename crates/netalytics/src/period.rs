@@ -1,0 +1,147 @@
+//! SINCE, UNTIL and BASELINE as points in time. What was captured or recorded has an end, its last packet's time, from
+//! which relative times count back; a live capture has a past that nobody kept, so only its end can be said.
+
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use plan::{Bounds, Plan};
+use query::Query;
+use recording::{DataSet, Kind, Table};
+
+use crate::failure::wrong_flags;
+use crate::flags::WorkFlags;
+
+/// The periods of a query.
+#[derive(Clone, Copy, Debug)]
+pub struct Periods {
+    /// SINCE and UNTIL.
+    pub own: Bounds,
+    /// BASELINE.
+    pub baseline: Option<Bounds>,
+    /// How long a live capture goes on.
+    live_ns: Option<i64>,
+}
+
+/// Settles them for what the flags say is read.
+pub fn settle(query: &Query, flags: &WorkFlags) -> anyhow::Result<Periods> {
+    if query.period.is_open() && query.baseline.is_none() {
+        return Ok(Periods { own: Bounds::default(), baseline: None, live_ns: None });
+    }
+    if flags.live.is_live() {
+        return live(query);
+    }
+    let counts_back = query.period.counts_back() || query.baseline.is_some();
+    let end_ns = if counts_back { end(&flags.read)? } else { 0 };
+    let own = query.period.settle(end_ns);
+    let own = match query.baseline {
+        // A period that is compared has two ends; the last packet is inside.
+        Some(_) => Bounds { until_ns: own.until_ns.or(Some(end_ns.saturating_add(1))), ..own },
+        None => own,
+    };
+    let baseline = query.baseline.map(|baseline| baseline.settle(own, end_ns));
+    for (name, bounds) in [("SINCE and UNTIL", Some(own)), ("BASELINE", baseline)] {
+        if bounds.is_some_and(|bounds| bounds.is_empty()) {
+            return Err(wrong_flags(format!(
+                "nothing can lie within {name}: the period ends before it begins; relative times count back from the \
+                 last packet"
+            )));
+        }
+    }
+    Ok(Periods { own, baseline, live_ns: None })
+}
+
+/// The plan within the query's own period, as far as that is known without reading anything.
+pub fn as_far_as_known(query: &Query, plan: Plan) -> Plan {
+    match query.period.counts_back() {
+        true => plan,
+        false => planner::within(plan, query.period.settle(0)),
+    }
+}
+
+/// The first and the last moment of what is read; `None`: it holds nothing.
+pub fn extent(read: &[PathBuf]) -> anyhow::Result<Option<(i64, i64)>> {
+    if read.iter().any(|path| path.is_dir()) {
+        return Ok(extent_of_recordings(read));
+    }
+    if read.iter().any(|path| path == Path::new("-") || !path.is_file()) {
+        return Err(wrong_flags(
+            "times that count back from the end, and comparisons, read the input twice, which takes files: -r FILE",
+        ));
+    }
+    let mut source = capture::open(read);
+    let mut block = capture::Block::default();
+    let mut extent: Option<(i64, i64)> = None;
+    while source.next_block(&mut block) {
+        for record in block.records() {
+            let (first, last) = extent.unwrap_or((record.ts.0, record.ts.0));
+            extent = Some((first.min(record.ts.0), last.max(record.ts.0)));
+        }
+        block.clear();
+    }
+    Ok(extent)
+}
+
+fn extent_of_recordings(folders: &[PathBuf]) -> Option<(i64, i64)> {
+    let set = DataSet::open(folders);
+    let heads = || set.tables.values().flat_map(Table::heads).filter(|head| head.kind == Kind::Tuples);
+    let first = heads().filter_map(|head| head.capture.first_ts).min()?;
+    Some((first, heads().filter_map(|head| head.capture.last_ts).max().unwrap_or(first)))
+}
+
+/// The same with two ends: where it has none, those of what is read. The last packet is inside.
+pub fn closed(bounds: Bounds, read: &[PathBuf]) -> anyhow::Result<Bounds> {
+    if bounds.nanos().is_some() {
+        return Ok(bounds);
+    }
+    let (first, last) = extent(read)?.unwrap_or((0, 0));
+    Ok(Bounds {
+        since_ns: bounds.since_ns.or(Some(first)),
+        until_ns: bounds.until_ns.or(Some(last.saturating_add(1))),
+    })
+}
+
+fn end(read: &[PathBuf]) -> anyhow::Result<i64> {
+    // What cannot be read at all the run will tell.
+    Ok(extent(read)?.map_or(0, |(_, last)| last))
+}
+
+fn live(query: &Query) -> anyhow::Result<Periods> {
+    if query.baseline.is_some() || query.period.since.is_some() {
+        return Err(wrong_flags(
+            "a live capture has no past: SINCE and BASELINE ask captures and recordings (-r). Keep what comes with \
+             netalytics record, and ask that",
+        ));
+    }
+    if query.period.counts_back() {
+        return Err(wrong_flags(
+            "a live capture has no end to count back from: UNTIL takes a time here, such as '2026-11-22T10:00', or \
+             LIMIT says how long it lasts",
+        ));
+    }
+    let own = query.period.settle(0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
+    let left = own.until_ns.map(|until| until.saturating_sub(now));
+    if left.is_some_and(|left| left <= 0) {
+        return Err(wrong_flags("UNTIL is past already: a live capture sees what comes from now on"));
+    }
+    Ok(Periods { own, baseline: None, live_ns: left })
+}
+
+impl Periods {
+    /// The only period; refused where there are two to compare.
+    pub fn only(&self) -> anyhow::Result<Bounds> {
+        match self.baseline {
+            None => Ok(self.own),
+            Some(_) => Err(wrong_flags("BASELINE compares results: it goes with query and check")),
+        }
+    }
+
+    /// Has a live capture end by UNTIL, whether or not packets come.
+    pub fn end_live(&self, plan: &mut Plan) {
+        if let Some(left) = self.live_ns {
+            let limit = &mut plan.monitor.limit.nanos;
+            *limit = Some(limit.map_or(left, |nanos| nanos.min(left)));
+        }
+    }
+}

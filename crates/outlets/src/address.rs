@@ -1,0 +1,378 @@
+//! Where an outlet leads: `SCHEME://[USER[:PASSWORD]@]HOST[:PORT][/PATH][?QUERY][#OPTION=VALUE&…]`. What stands behind `#` is for us and
+//! never sent. Passwords come from files or the environment: in an argument everybody on the machine could read them.
+
+use std::fmt;
+
+/// A text that is shown nowhere.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Hidden(String);
+
+impl Hidden {
+    /// Hides a text.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Hidden {
+        Hidden(text.into())
+    }
+
+    /// The text, for whom it is.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// What is spoken there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// JSON lines over TCP.
+    Tcp,
+    /// The same in TLS.
+    TcpTls,
+    /// A page that Prometheus scrapes, here.
+    Prometheus,
+    /// Sorted sets and streams in Redis.
+    Redis,
+    /// The same in TLS.
+    RedisTls,
+    /// Signed JSON over HTTP.
+    Webhook,
+    /// The same in TLS.
+    WebhookTls,
+    /// OpenTelemetry's metrics over HTTP.
+    Otlp,
+    /// The same in TLS.
+    OtlpTls,
+}
+
+impl Scheme {
+    /// All of them, as they are written.
+    pub const ALL: [(&'static str, Scheme); 9] = [
+        ("tcp", Scheme::Tcp),
+        ("tcps", Scheme::TcpTls),
+        ("prometheus", Scheme::Prometheus),
+        ("redis", Scheme::Redis),
+        ("rediss", Scheme::RedisTls),
+        ("webhook+http", Scheme::Webhook),
+        ("webhook+https", Scheme::WebhookTls),
+        ("otlp+http", Scheme::Otlp),
+        ("otlp+https", Scheme::OtlpTls),
+    ];
+
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Scheme::ALL.iter().find(|(_, scheme)| *scheme == self).map_or("", |(name, _)| name)
+    }
+
+    /// Whether it knows users.
+    fn has_users(self) -> bool {
+        matches!(self, Scheme::Redis | Scheme::RedisTls | Scheme::Otlp | Scheme::OtlpTls)
+    }
+
+    /// Whether it takes results of processors only, and no tuples.
+    #[must_use]
+    pub fn wants_results(self) -> bool {
+        matches!(self, Scheme::Prometheus | Scheme::Otlp | Scheme::OtlpTls)
+    }
+
+    fn usual_port(self) -> Option<u16> {
+        match self {
+            Scheme::Tcp | Scheme::TcpTls => None,
+            Scheme::Prometheus => Some(9464),
+            Scheme::Redis | Scheme::RedisTls => Some(6379),
+            Scheme::Webhook => Some(80),
+            Scheme::WebhookTls => Some(443),
+            Scheme::Otlp | Scheme::OtlpTls => Some(4318),
+        }
+    }
+
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Scheme::Tcp | Scheme::Prometheus => &[],
+            Scheme::TcpTls => &["ca-file"],
+            Scheme::Redis => &["secret", "prefix", "entries", "keep"],
+            Scheme::RedisTls => &["secret", "prefix", "entries", "keep", "ca-file"],
+            Scheme::Webhook | Scheme::Otlp => &["secret"],
+            Scheme::WebhookTls | Scheme::OtlpTls => &["secret", "ca-file"],
+        }
+    }
+}
+
+/// Where a text was written, and so who may have read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// In an argument of the command line.
+    InArgument,
+    /// In a file.
+    InFile,
+}
+
+/// See the module's text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// What is spoken there.
+    pub scheme: Scheme,
+    /// Name or address, IPv6 without its brackets.
+    pub host: String,
+    /// Of the scheme, if none was written.
+    pub port: u16,
+    /// With its `/` and the query; empty if none was written.
+    pub path: Hidden,
+    /// Who asks.
+    pub user: Option<String>,
+    /// Its password, or the key that messages are signed with.
+    pub secret: Option<Hidden>,
+    /// A file with the certificates of authorities to be trusted, instead of the system's.
+    pub ca_file: Option<String>,
+    /// Other options.
+    pub options: Vec<(String, String)>,
+}
+
+/// Reads what options name: a file, or a variable of the environment.
+pub trait Secrets {
+    /// The file's text.
+    ///
+    /// # Errors
+    /// A sentence.
+    fn file(&self, path: &str) -> Result<String, String>;
+
+    /// The variable's text.
+    ///
+    /// # Errors
+    /// A sentence.
+    fn variable(&self, name: &str) -> Result<String, String>;
+}
+
+/// This machine's.
+pub struct System;
+
+impl Secrets for System {
+    fn file(&self, path: &str) -> Result<String, String> {
+        std::fs::read_to_string(path).map_err(|e| format!("cannot read {path}: {e}"))
+    }
+
+    fn variable(&self, name: &str) -> Result<String, String> {
+        std::env::var(name).map_err(|_| format!("there is no variable {name} in the environment"))
+    }
+}
+
+impl Address {
+    /// Reads an argument: an address, or `@FILE` with one in a file.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong.
+    pub fn read(argument: &str, secrets: &dyn Secrets) -> Result<Address, String> {
+        match argument.strip_prefix('@') {
+            Some(path) => Address::parse(secrets.file(path)?.trim(), Written::InFile, secrets),
+            None => Address::parse(argument, Written::InArgument, secrets),
+        }
+    }
+
+    fn parse(text: &str, written: Written, secrets: &dyn Secrets) -> Result<Address, String> {
+        let (text, options) = text.split_once('#').unwrap_or((text, ""));
+        let known = || Scheme::ALL.map(|(name, _)| format!("{name}://")).join(", ");
+        let (scheme, rest) =
+            text.split_once("://").ok_or_else(|| format!("an address begins with one of {}", known()))?;
+        let scheme = Scheme::ALL.iter().find(|(name, _)| *name == scheme).map(|(_, scheme)| *scheme);
+        let scheme = scheme.ok_or_else(|| format!("an address begins with one of {}", known()))?;
+        let at = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(at);
+        let (user, authority) = match authority.rsplit_once('@') {
+            Some((user, authority)) => (Some(user), authority),
+            None => (None, authority),
+        };
+        let (user, password) = match user.and_then(|user| user.split_once(':')) {
+            Some((user, password)) => (Some(user), Some(password)),
+            None => (user, None),
+        };
+        if password.is_some() && written == Written::InArgument {
+            return Err("a password here can be read by everybody on this machine: name a file that holds it with \
+                        #secret-file=FILE, a variable with #secret-env=NAME, or put the whole address into a file: @FILE"
+                .into());
+        }
+        if user.is_some() && !scheme.has_users() {
+            return Err(format!("{}:// has no users", scheme.name()));
+        }
+        let (host, port) = host_and_port(authority, scheme)?;
+        let mut address = Address {
+            scheme,
+            host,
+            port,
+            path: Hidden::new(path),
+            user: user.filter(|user| !user.is_empty()).map(unescaped),
+            secret: password.map(|password| Hidden::new(unescaped(password))),
+            ca_file: None,
+            options: Vec::new(),
+        };
+        for option in options.split('&').filter(|option| !option.is_empty()) {
+            address.take_option(option, secrets)?;
+        }
+        Ok(address)
+    }
+
+    fn take_option(&mut self, option: &str, secrets: &dyn Secrets) -> Result<(), String> {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        let known = self.scheme.options();
+        let is_secret = matches!(name, "secret-file" | "secret-env");
+        if !(known.contains(&name) || is_secret && known.contains(&"secret")) {
+            let names =
+                known.iter().map(|name| if *name == "secret" { "secret-file, secret-env" } else { name });
+            let names: Vec<&str> = names.collect();
+            let scheme = self.scheme.name();
+            return Err(match names.is_empty() {
+                true => format!("{scheme}:// has no options behind #"),
+                false => format!("{scheme}:// has no option {name:?}; there are: {}", names.join(", ")),
+            });
+        }
+        match name {
+            "secret-file" => self.secret = Some(Hidden::new(secrets.file(value)?.trim())),
+            "secret-env" => self.secret = Some(Hidden::new(secrets.variable(value)?.trim())),
+            "ca-file" => self.ca_file = Some(value.into()),
+            name => self.options.push((name.into(), value.into())),
+        }
+        if self.secret.as_ref().is_some_and(|secret| secret.reveal().is_empty()) {
+            return Err(format!("{name}={value} holds nothing"));
+        }
+        Ok(())
+    }
+
+    /// An option's number, or the usual one.
+    ///
+    /// # Errors
+    /// A sentence, where it is no number above 0.
+    pub fn number(&self, option: &str, usual: u64) -> Result<u64, String> {
+        match self.options.iter().find(|(name, _)| name == option) {
+            Some((name, value)) => {
+                let number = value.parse().ok().filter(|number| *number > 0);
+                number.ok_or_else(|| format!("{name}={value} is no number above 0"))
+            }
+            None => Ok(usual),
+        }
+    }
+
+    /// An option's text, or the usual one.
+    #[must_use]
+    pub fn text<'a>(&'a self, option: &str, usual: &'a str) -> &'a str {
+        self.options.iter().find(|(name, _)| name == option).map_or(usual, |(_, value)| value)
+    }
+
+    /// `host:port`, IPv6 in brackets.
+    #[must_use]
+    pub fn authority(&self) -> String {
+        let Address { host, port, .. } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+}
+
+/// Without what may be secret: user, password, path and options.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", self.scheme.name(), self.authority())
+    }
+}
+
+fn host_and_port(authority: &str, scheme: Scheme) -> Result<(String, u16), String> {
+    let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, rest)) => (host, rest.strip_prefix(':')),
+        None => match authority.rsplit_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        },
+    };
+    if host.is_empty() {
+        return Err("the address lacks a host".into());
+    }
+    let port = match port {
+        Some(port) => port.parse().ok().filter(|port| *port > 0),
+        None => scheme.usual_port(),
+    };
+    let port = port.ok_or_else(|| "the address lacks a port from 1 to 65535".to_owned())?;
+    Ok((host.to_owned(), port))
+}
+
+/// `%2F` as `/`.
+fn unescaped(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let digits =
+            tail.get(..2).filter(|_| *first == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fixed;
+
+    impl Secrets for Fixed {
+        fn file(&self, path: &str) -> Result<String, String> {
+            match path {
+                "key" => Ok("s3cret\n".into()),
+                "url" => Ok("redis://me:p%40ss@h:1/2\n".into()),
+                _ => Err(format!("cannot read {path}")),
+            }
+        }
+
+        fn variable(&self, name: &str) -> Result<String, String> {
+            Err(format!("there is no variable {name} in the environment"))
+        }
+    }
+
+    fn check(argument: &str, expected: Result<&str, &str>) {
+        let read = Address::read(argument, &Fixed);
+        match expected {
+            Ok(shown) => {
+                let address = read.unwrap_or_else(|why| panic!("{argument}: {why}"));
+                assert_eq!(address.to_string(), shown, "{argument}");
+                let debug = format!("{address:?}");
+                assert!(!debug.contains("s3cret") && !debug.contains("p@ss"), "{debug}");
+            }
+            Err(part) => {
+                let why = read.expect_err(argument);
+                assert!(why.contains(part), "{argument}: {why}");
+                assert!(!why.contains("s3cret"), "{why}");
+            }
+        }
+    }
+
+    #[test]
+    fn addresses_are_read_and_secrets_are_hidden() {
+        check("tcp://127.0.0.1:9000", Ok("tcp://127.0.0.1:9000"));
+        check("tcps://[::1]:9000/#ca-file=ca.pem", Ok("tcps://[::1]:9000"));
+        check("@url", Ok("redis://h:1"));
+        check("@missing", Err("cannot read missing"));
+        check("redis://me:s3cret@h:1", Err("everybody on this machine"));
+        check("tcp://me@h:1", Err("has no users"));
+        check("webhook+https://h/x#secret-file=key", Ok("webhook+https://h:443"));
+        check("webhook+https://h/x#secret-env=KEY", Err("no variable KEY"));
+        check("redis://h/0#entries=5&keep=60", Ok("redis://h:6379"));
+        check("tcp://h", Err("lacks a port"));
+        check("tcp://h:0", Err("lacks a port"));
+        check("tcp://:1", Err("lacks a host"));
+        check("udp://h:1", Err("begins with one of tcp://"));
+        check("h:1", Err("begins with one of tcp://"));
+        check("tcp://h:1#key=1", Err("no options"));
+        check("tcps://h:1#key=1", Err("there are: ca-file"));
+        let address = Address::read("@url", &Fixed).expect("it is one");
+        assert_eq!((address.user.as_deref(), address.secret), (Some("me"), Some(Hidden::new("p@ss"))));
+    }
+}

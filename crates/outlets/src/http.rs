@@ -1,0 +1,216 @@
+//! The little of HTTP/1.1 that answering scrapes takes: one short request a connection, one answer, bounded in bytes, time and number.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Bytes of a request's head.
+const HEAD_MAX: usize = 8 << 10;
+/// Connections at once; more are closed.
+const CONNECTIONS_MAX: usize = 8;
+/// Whoever has not asked by then is closed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// `GET`
+    pub method: String,
+    /// Without a query.
+    pub path: String,
+    /// Which forms are taken.
+    pub accept: String,
+    /// Whom the client means.
+    pub host: String,
+}
+
+/// What is answered.
+pub struct Answer {
+    /// Number and words.
+    pub status: &'static str,
+    /// What the body is.
+    pub content_type: &'static str,
+    /// The body.
+    pub body: Vec<u8>,
+    /// Is called once it is sent.
+    pub when_sent: Option<Box<dyn FnOnce()>>,
+}
+
+impl Answer {
+    /// Plain text.
+    pub fn text(status: &'static str, text: String) -> Answer {
+        Answer { status, content_type: "text/plain; charset=utf-8", body: text.into_bytes(), when_sent: None }
+    }
+}
+
+/// Listens, and does not answer yet.
+pub struct Listener(TcpListener);
+
+/// Answers until it is dropped.
+pub struct Running {
+    at: SocketAddr,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Listener {
+    /// On this socket.
+    pub fn new(listener: TcpListener) -> Listener {
+        Listener(listener)
+    }
+
+    /// Starts to answer, on threads of its own.
+    ///
+    /// # Errors
+    /// When the system gives no more threads.
+    pub fn start(self, answer: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> io::Result<Running> {
+        let running = Running { at: self.0.local_addr()?, is_over: Arc::default() };
+        let (is_over, answer, open) =
+            (running.is_over.clone(), Arc::new(answer), Arc::new(AtomicUsize::new(0)));
+        thread::Builder::new().name("scrapes".into()).spawn(move || {
+            for connection in self.0.incoming() {
+                if is_over.load(Ordering::Relaxed) {
+                    return;
+                }
+                let Ok(connection) = connection else {
+                    // Out of descriptors, for one: that passes, and must not spin.
+                    thread::sleep(Duration::from_millis(10));
+                    continue;
+                };
+                if open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+                    open.fetch_sub(1, Ordering::Relaxed);
+                    continue;
+                }
+                let (answer, of_thread) = (answer.clone(), open.clone());
+                let spawned = thread::Builder::new().spawn(move || {
+                    let _ = serve(connection, &*answer);
+                    of_thread.fetch_sub(1, Ordering::Relaxed);
+                });
+                if spawned.is_err() {
+                    open.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+        })?;
+        Ok(running)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        // Wakes the thread that waits for a connection.
+        let _ = TcpStream::connect_timeout(&self.at, Duration::from_millis(100));
+    }
+}
+
+fn serve(mut connection: TcpStream, answer: &dyn Fn(&Request) -> Answer) -> io::Result<()> {
+    connection.set_write_timeout(Some(PATIENCE))?;
+    let head = read_head(&mut connection)?;
+    let is_local = connection.local_addr()?.ip().is_loopback();
+    let answer = match parse(&head) {
+        None => Answer::text("400 Bad Request", "no request\n".into()),
+        // A page of another origin, whose name was made to mean this machine.
+        Some(request) if is_local && !is_loopback(&request.host) => {
+            Answer::text("421 Misdirected Request", "this is another host\n".into())
+        }
+        Some(request) => answer(&request),
+    };
+    let Answer { status, content_type, body, when_sent } = answer;
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\nX-Content-Type-Options: nosniff\r\n\
+         Connection: close\r\n\r\n",
+        body.len()
+    );
+    connection.write_all(head.as_bytes())?;
+    connection.write_all(&body)?;
+    connection.shutdown(Shutdown::Write)?;
+    if let Some(tell) = when_sent {
+        tell();
+    }
+    Ok(())
+}
+
+fn read_head(connection: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let until = Instant::now() + PATIENCE;
+    let (mut head, mut some) = (Vec::new(), [0; 1024]);
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < HEAD_MAX {
+        let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        connection.set_read_timeout(Some(left))?;
+        match connection.read(&mut some)? {
+            0 => break,
+            n => head.extend_from_slice(&some[..n]),
+        }
+    }
+    Ok(head)
+}
+
+fn parse(head: &[u8]) -> Option<Request> {
+    let head = std::str::from_utf8(head).ok()?;
+    let (head, _) = head.split_once("\r\n\r\n")?;
+    let mut lines = head.split("\r\n");
+    let mut words = lines.next()?.split(' ');
+    let (method, target, version) = (words.next()?, words.next()?, words.next()?);
+    if !version.starts_with("HTTP/1.") || words.next().is_some() {
+        return None;
+    }
+    let path = target.split('?').next().unwrap_or_default();
+    let mut request = Request { method: method.into(), path: path.into(), ..Request::default() };
+    for (name, value) in lines.filter_map(|line| line.split_once(':')) {
+        match name.to_ascii_lowercase().as_str() {
+            "accept" => request.accept = value.trim().into(),
+            "host" => request.host = value.trim().into(),
+            _ => {}
+        }
+    }
+    Some(request)
+}
+
+fn is_loopback(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_read() {
+        let request = |path: &str, accept: &str, host: &str| {
+            Some(Request {
+                method: "GET".into(),
+                path: path.into(),
+                accept: accept.into(),
+                host: host.into(),
+            })
+        };
+        for (head, expected) in [
+            (
+                "GET /metrics?x=1 HTTP/1.1\r\nHost: a:1\r\nACCEPT:  text/plain\r\n\r\n",
+                request("/metrics", "text/plain", "a:1"),
+            ),
+            ("GET / HTTP/1.0\r\n\r\n", request("/", "", "")),
+            ("GET / HTTP/1.0\r\n", None),
+            ("GET / HTTP/2\r\n\r\n", None),
+            ("GET  / HTTP/1.1\r\n\r\n", None),
+            ("\r\n\r\n", None),
+            ("\u{0}", None),
+        ] {
+            assert_eq!(parse(head.as_bytes()), expected, "{head:?}");
+        }
+        for (host, is) in [
+            ("localhost:9464", true),
+            ("127.0.0.1", true),
+            ("[::1]:1", true),
+            ("evil.example:9464", false),
+            ("", false),
+        ] {
+            assert_eq!(is_loopback(host), is, "{host}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What columns are called elsewhere: the one table of names. A person writes `url_template` in a query; OpenTelemetry calls it
+//! `url.template`, and so do OTLP and, with `_` for each dot, Prometheus. Columns that are not here keep their names.
+
+/// Attributes by the semantic conventions of OpenTelemetry: parser (`*`: any), column, name.
+const OPEN_TELEMETRY: &[(&str, &str, &str)] = &[
+    ("*", "client_ip", "client.address"),
+    ("*", "client_port", "client.port"),
+    ("*", "server_ip", "server.address"),
+    ("*", "server_port", "server.port"),
+    ("*", "src_ip", "source.address"),
+    ("*", "src_port", "source.port"),
+    ("*", "dst_ip", "destination.address"),
+    ("*", "dst_port", "destination.port"),
+    ("*", "transport", "network.transport"),
+    ("http", "method", "http.request.method"),
+    ("http", "host", "http.request.header.host"),
+    ("http", "path", "url.path"),
+    ("http", "url_query", "url.query"),
+    ("http", "url", "url.full"),
+    ("http", "url_template", "url.template"),
+    ("http", "http_version", "network.protocol.version"),
+    ("http", "status", "http.response.status_code"),
+    ("http", "user_agent", "user_agent.original"),
+    ("http", "content_type", "http.response.header.content_type"),
+    ("mysql_query", "query", "db.query.text"),
+    ("mysql_query", "fingerprint", "db.query.summary"),
+    ("mysql_query", "command", "db.operation.name"),
+    ("mysql_query", "database", "db.namespace"),
+    ("mysql_query", "error_code", "db.response.status_code"),
+    ("redis", "command", "db.operation.name"),
+    ("memcached", "command", "db.operation.name"),
+    ("dns", "query_name", "dns.question.name"),
+    ("nfs", "procedure", "onc_rpc.procedure.name"),
+    ("nfs", "status", "error.type"),
+    ("rpc", "procedure", "onc_rpc.procedure.name"),
+    ("tls", "sni", "tls.client.server_name"),
+    ("tls", "version", "tls.protocol.version"),
+    ("tls", "cipher_suite", "tls.cipher"),
+];
+
+/// The attribute's name for a column of results made of these parsers' tuples.
+pub fn attribute<'a>(parsers: &[String], column: &'a str) -> &'a str {
+    let is_of = |parser: &str| {
+        // Parsers of parts of a protocol have its columns: http_get, memcached_get.
+        let has = |name: &String| *name == parser || name.strip_suffix("_get") == Some(parser);
+        parser == "*" || parsers.iter().any(has)
+    };
+    let found = OPEN_TELEMETRY.iter().find(|(parser, name, _)| *name == column && is_of(parser));
+    found.map_or(column, |(_, _, name)| name)
+}
+
+/// A name as Prometheus takes it.
+pub fn for_prometheus(name: &str) -> String {
+    let mut text: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
+    if text.starts_with(|c: char| c.is_ascii_digit()) {
+        text.insert(0, '_');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_have_the_names_of_open_telemetry() {
+        for (parser, column, name) in [
+            ("http", "url_template", "url.template"),
+            ("http_get", "status", "http.response.status_code"),
+            ("nfs", "status", "error.type"),
+            ("dns", "status", "status"),
+            ("tcp_conn_time", "client_ip", "client.address"),
+            ("http", "request_header.x_request_id", "request_header.x_request_id"),
+        ] {
+            assert_eq!(attribute(&[parser.to_owned()], column), name);
+        }
+        assert_eq!(for_prometheus("url.template"), "url_template");
+        assert_eq!(for_prometheus("2nd-x"), "_2nd_x");
+    }
+}

@@ -1,0 +1,151 @@
+//! Connections: TCP, and TLS in it by rustls, with the system's authorities or those of a file. Names are looked up anew for every
+//! connection, so that a server that has moved is found.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::address::Address;
+
+/// Bytes both ways.
+pub enum Connection {
+    /// As they are.
+    Plain(TcpStream),
+    /// In TLS.
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+/// Certificates of the authorities that are trusted.
+///
+/// # Errors
+/// A sentence, where there are none.
+pub fn authorities(file: Option<&str>) -> Result<Vec<CertificateDer<'static>>, String> {
+    let Some(path) = file else {
+        let found = rustls_native_certs::load_native_certs();
+        return match found.certs.is_empty() {
+            true => {
+                Err("this system trusts no certificates: #ca-file=FILE says which are to be trusted".into())
+            }
+            false => Ok(found.certs),
+        };
+    };
+    let pem = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    match pem {
+        Ok(certs) if !certs.is_empty() => Ok(certs),
+        Ok(_) => Err(format!("{path} holds no certificate")),
+        Err(error) => Err(format!("cannot read certificates from {path}: {error}")),
+    }
+}
+
+/// How TLS is spoken to `address`.
+///
+/// # Errors
+/// A sentence, where no authority is trusted.
+pub fn tls(address: &Address) -> Result<Arc<ClientConfig>, String> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(authorities(address.ca_file.as_deref())?);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.map_err(|error| error.to_string())?;
+    Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
+}
+
+impl Connection {
+    /// Connects, trying each address of the host.
+    ///
+    /// # Errors
+    /// The last one's.
+    pub fn open(
+        address: &Address,
+        tls: Option<&Arc<ClientConfig>>,
+        patience: Duration,
+    ) -> io::Result<Connection> {
+        let until = Instant::now() + patience;
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+        for to in (address.host.as_str(), address.port).to_socket_addrs()? {
+            let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(10));
+            match TcpStream::connect_timeout(&to, left) {
+                Ok(stream) => return Connection::begin(stream, address, tls, patience),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn begin(
+        stream: TcpStream,
+        address: &Address,
+        tls: Option<&Arc<ClientConfig>>,
+        patience: Duration,
+    ) -> io::Result<Connection> {
+        stream.set_write_timeout(Some(patience))?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_nodelay(true)?;
+        let Some(tls) = tls else { return Ok(Connection::Plain(stream)) };
+        let name = ServerName::try_from(address.host.clone()).map_err(io::Error::other)?;
+        let tls = ClientConnection::new(tls.clone(), name).map_err(io::Error::other)?;
+        Ok(Connection::Tls(Box::new(StreamOwned::new(tls, stream))))
+    }
+
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Connection::Plain(stream) => stream,
+            Connection::Tls(tls) => tls.get_ref(),
+        }
+    }
+
+    /// Whether the other side has closed it, or it is broken.
+    pub fn is_closed(&self) -> bool {
+        let socket = self.socket();
+        let peeked = socket.set_nonblocking(true).and_then(|()| socket.peek(&mut [0]));
+        let is_open = match peeked {
+            Ok(n) => n > 0,
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        };
+        !is_open || socket.set_nonblocking(false).is_err()
+    }
+
+    /// Says that nothing more comes, and waits until the other side has closed as well.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn close(&mut self, patience: Duration) -> io::Result<()> {
+        if let Connection::Tls(tls) = self {
+            tls.conn.send_close_notify();
+            tls.flush()?;
+        }
+        let socket = self.socket();
+        socket.set_read_timeout(Some(patience.max(Duration::from_millis(1))))?;
+        socket.shutdown(Shutdown::Write)?;
+        let mut socket = socket;
+        let mut unasked = [0; 4096];
+        let until = Instant::now() + patience;
+        while Instant::now() < until {
+            if socket.read(&mut unasked)? == 0 {
+                return Ok(());
+            }
+        }
+        Err(io::ErrorKind::TimedOut.into())
+    }
+}
+
+impl Write for Connection {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Connection::Plain(stream) => stream.write(bytes),
+            Connection::Tls(tls) => tls.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Connection::Plain(stream) => stream.flush(),
+            Connection::Tls(tls) => tls.flush(),
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! Results as OpenTelemetry's metrics, over HTTP with protobuf bodies. Each window is told as what it is, a stretch of time: sums and
+//! exponential histograms are deltas, everything else is a gauge at the window's end.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use prost::Message as _;
+
+use crate::address::Address;
+use crate::exponential::Exponential;
+use crate::otlp::proto::metric::Data;
+use crate::points::{Family, Kind, Points, Value, points};
+use crate::post::Poster;
+use crate::queue::Item;
+use crate::series::{Attributes, Series};
+use crate::windows::{Window, Windows};
+use crate::worker::{Body, Fault, Mapping, Message, Transport};
+
+/// Makes a request of a window.
+pub struct Requests {
+    windows: Windows,
+    series_max: usize,
+    now_ns: fn() -> u64,
+    left_out: u64,
+    number: u64,
+}
+
+impl Requests {
+    /// With so many series each; `now_ns` says the time of what has no window.
+    pub fn new(series_max: usize, now_ns: fn() -> u64) -> Requests {
+        Requests { windows: Windows::default(), series_max, now_ns, left_out: 0, number: 0 }
+    }
+
+    fn make(&mut self, windows: Vec<Window>, out: &mut Vec<Message>) {
+        for window in windows {
+            let Some(head) = self.windows.head(window.result) else { continue };
+            let mut found = Points::default();
+            window.batches.iter().for_each(|batch| points(head, batch, &mut found));
+            // Groups that have become one where their texts were folded are put together.
+            let mut series = Series::new(self.series_max);
+            series.take(0, 0, found.points);
+            self.left_out += found.left_out + series.left_out();
+            let nanoseconds = |ns: i64| u64::try_from(ns).unwrap_or(0);
+            let time = match window.bounds {
+                Some((start, end)) => Time { start: nanoseconds(start), end: nanoseconds(end) },
+                None => Time { start: 0, end: (self.now_ns)() },
+            };
+            self.number += 1;
+            let body = Body::Bytes(request(&series, time).encode_to_vec());
+            out.push(Message { body, rows: window.rows(), number: self.number });
+        }
+    }
+}
+
+impl Mapping for Requests {
+    fn take(&mut self, item: Item, out: &mut Vec<Message>) {
+        let windows = self.windows.take(item);
+        self.make(windows, out);
+    }
+
+    fn finish(&mut self, out: &mut Vec<Message>) {
+        let windows = self.windows.finish();
+        self.make(windows, out);
+    }
+
+    fn left_out(&self) -> u64 {
+        self.left_out
+    }
+}
+
+/// What a point covers, in nanoseconds since 1970; a start of 0 is unknown.
+#[derive(Clone, Copy, Debug)]
+struct Time {
+    start: u64,
+    end: u64,
+}
+
+fn request(series: &Series, time: Time) -> proto::Request {
+    let version = env!("CARGO_PKG_VERSION");
+    let resource = [("service.name", "netalytics"), ("service.version", version)];
+    let resource = resource.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let metrics = series.families().map(|(family, series)| proto::Metric {
+        name: family.name.clone(),
+        description: family.help.clone(),
+        unit: family.unit.ucum().into(),
+        data: Some(data(family, series, time)),
+    });
+    let scope = proto::Scope { name: "netalytics".into(), version: version.into() };
+    let scoped = proto::ScopeMetrics { scope: Some(scope), metrics: metrics.collect() };
+    let resource = proto::Resource { attributes: attributes(&resource) };
+    proto::Request {
+        resource_metrics: vec![proto::ResourceMetrics {
+            resource: Some(resource),
+            scope_metrics: vec![scoped],
+        }],
+    }
+}
+
+fn data<'a>(family: &Family, series: impl Iterator<Item = (&'a Attributes, &'a Value)>, time: Time) -> Data {
+    let (mut numbers, mut distributions) = (Vec::new(), Vec::new());
+    for (labels, value) in series {
+        match value {
+            Value::Number(value) => numbers.push(proto::NumberPoint {
+                attributes: attributes(labels),
+                start_time_unix_nano: time.start,
+                time_unix_nano: time.end,
+                as_double: Some(*value),
+            }),
+            Value::Distribution(all) => distributions.push(distribution(all, labels, time)),
+        }
+    }
+    match family.kind {
+        Kind::Sum => Data::Sum(proto::Sum {
+            data_points: numbers,
+            aggregation_temporality: proto::DELTA,
+            is_monotonic: true,
+        }),
+        Kind::Gauge => Data::Gauge(proto::Gauge { data_points: numbers }),
+        Kind::Distribution => Data::ExponentialHistogram(proto::ExponentialHistogram {
+            data_points: distributions,
+            aggregation_temporality: proto::DELTA,
+        }),
+    }
+}
+
+fn distribution(all: &Exponential, labels: &Attributes, time: Time) -> proto::DistributionPoint {
+    proto::DistributionPoint {
+        attributes: attributes(labels),
+        start_time_unix_nano: time.start,
+        time_unix_nano: time.end,
+        count: all.count(),
+        // Only where no value is below 0.
+        sum: all.negative.is_empty().then_some(all.sum),
+        scale: all.scale,
+        zero_count: all.zero,
+        positive: buckets(&all.positive),
+        negative: buckets(&all.negative),
+    }
+}
+
+/// All counts from the first bucket on. Bucket `i` is above base^i here, and up to base^i in [`Exponential`].
+fn buckets(counts: &BTreeMap<i32, u64>) -> Option<proto::Buckets> {
+    let (first, last) = (*counts.first_key_value()?.0, *counts.last_key_value()?.0);
+    let bucket_counts = (first..=last).map(|index| counts.get(&index).copied().unwrap_or(0)).collect();
+    Some(proto::Buckets { offset: first - 1, bucket_counts })
+}
+
+fn attributes(labels: &[(String, String)]) -> Vec<proto::KeyValue> {
+    let any = |value: &String| proto::AnyValue { string_value: Some(value.clone()) };
+    labels.iter().map(|(key, value)| proto::KeyValue { key: key.clone(), value: Some(any(value)) }).collect()
+}
+
+/// Who collects them.
+pub struct Collector {
+    poster: Poster,
+    authorization: Option<String>,
+}
+
+impl Collector {
+    /// At this address: a user's password, or a token.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn new(address: &Address) -> Result<Collector, String> {
+        use base64::Engine as _;
+        let secret = address.secret.as_ref().map(|secret| secret.reveal());
+        let authorization = match (&address.user, secret) {
+            (Some(user), secret) => {
+                let both = format!("{user}:{}", secret.unwrap_or_default());
+                Some(format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(both)))
+            }
+            (None, secret) => secret.map(|token| format!("Bearer {token}")),
+        };
+        Ok(Collector { poster: Poster::new(address, "/v1/metrics")?, authorization })
+    }
+}
+
+impl Transport for Collector {
+    fn send(&mut self, message: &Message, patience: Duration) -> Result<(), Fault> {
+        let mut headers = vec![("content-type", "application/x-protobuf".to_owned())];
+        headers.extend(self.authorization.clone().map(|value| ("authorization", value)));
+        let answer = self.poster.post(&headers, message.body.bytes(), patience)?;
+        let answer = proto::Response::decode(answer.as_slice()).unwrap_or_default();
+        match answer.partial_success {
+            Some(some) if some.rejected_data_points > 0 => {
+                let n = some.rejected_data_points;
+                Err(Fault::Final(format!("{n} points were rejected: {}", some.error_message)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The messages of opentelemetry-proto (`metrics/v1`, `common/v1`, `resource/v1`), as far as they are used here.
+#[allow(missing_docs)]
+mod proto {
+    pub const DELTA: i32 = 1;
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Request {
+        #[prost(message, repeated, tag = "1")]
+        pub resource_metrics: Vec<ResourceMetrics>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Response {
+        #[prost(message, optional, tag = "1")]
+        pub partial_success: Option<PartialSuccess>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct PartialSuccess {
+        #[prost(int64, tag = "1")]
+        pub rejected_data_points: i64,
+        #[prost(string, tag = "2")]
+        pub error_message: String,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct ResourceMetrics {
+        #[prost(message, optional, tag = "1")]
+        pub resource: Option<Resource>,
+        #[prost(message, repeated, tag = "2")]
+        pub scope_metrics: Vec<ScopeMetrics>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Resource {
+        #[prost(message, repeated, tag = "1")]
+        pub attributes: Vec<KeyValue>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct ScopeMetrics {
+        #[prost(message, optional, tag = "1")]
+        pub scope: Option<Scope>,
+        #[prost(message, repeated, tag = "2")]
+        pub metrics: Vec<Metric>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Scope {
+        #[prost(string, tag = "1")]
+        pub name: String,
+        #[prost(string, tag = "2")]
+        pub version: String,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Metric {
+        #[prost(string, tag = "1")]
+        pub name: String,
+        #[prost(string, tag = "2")]
+        pub description: String,
+        #[prost(string, tag = "3")]
+        pub unit: String,
+        #[prost(oneof = "metric::Data", tags = "5, 7, 10")]
+        pub data: Option<metric::Data>,
+    }
+
+    pub mod metric {
+        #[derive(Clone, PartialEq, prost::Oneof)]
+        pub enum Data {
+            #[prost(message, tag = "5")]
+            Gauge(super::Gauge),
+            #[prost(message, tag = "7")]
+            Sum(super::Sum),
+            #[prost(message, tag = "10")]
+            ExponentialHistogram(super::ExponentialHistogram),
+        }
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Gauge {
+        #[prost(message, repeated, tag = "1")]
+        pub data_points: Vec<NumberPoint>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Sum {
+        #[prost(message, repeated, tag = "1")]
+        pub data_points: Vec<NumberPoint>,
+        #[prost(int32, tag = "2")]
+        pub aggregation_temporality: i32,
+        #[prost(bool, tag = "3")]
+        pub is_monotonic: bool,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct ExponentialHistogram {
+        #[prost(message, repeated, tag = "1")]
+        pub data_points: Vec<DistributionPoint>,
+        #[prost(int32, tag = "2")]
+        pub aggregation_temporality: i32,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct NumberPoint {
+        #[prost(message, repeated, tag = "7")]
+        pub attributes: Vec<KeyValue>,
+        #[prost(fixed64, tag = "2")]
+        pub start_time_unix_nano: u64,
+        #[prost(fixed64, tag = "3")]
+        pub time_unix_nano: u64,
+        #[prost(double, optional, tag = "4")]
+        pub as_double: Option<f64>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct DistributionPoint {
+        #[prost(message, repeated, tag = "1")]
+        pub attributes: Vec<KeyValue>,
+        #[prost(fixed64, tag = "2")]
+        pub start_time_unix_nano: u64,
+        #[prost(fixed64, tag = "3")]
+        pub time_unix_nano: u64,
+        #[prost(fixed64, tag = "4")]
+        pub count: u64,
+        #[prost(double, optional, tag = "5")]
+        pub sum: Option<f64>,
+        #[prost(sint32, tag = "6")]
+        pub scale: i32,
+        #[prost(fixed64, tag = "7")]
+        pub zero_count: u64,
+        #[prost(message, optional, tag = "8")]
+        pub positive: Option<Buckets>,
+        #[prost(message, optional, tag = "9")]
+        pub negative: Option<Buckets>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Buckets {
+        #[prost(sint32, tag = "1")]
+        pub offset: i32,
+        #[prost(uint64, repeated, tag = "2")]
+        pub bucket_counts: Vec<u64>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct KeyValue {
+        #[prost(string, tag = "1")]
+        pub key: String,
+        #[prost(message, optional, tag = "2")]
+        pub value: Option<AnyValue>,
+    }
+
+    /// Texts only.
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct AnyValue {
+        #[prost(string, optional, tag = "1")]
+        pub string_value: Option<String>,
+    }
+}

@@ -1,0 +1,289 @@
+//! Rows of results as metric points: group columns become attributes, aggregates numbers with a unit, `hist` a distribution. What adds
+//! up over windows says so, for those who count on. One meaning for Prometheus and OTLP.
+
+use arrow_array::Array;
+use sinks::ResultHead;
+use sinks::cells::{Cells, Values};
+use tuple::{Batch, DataType, Field, FieldId, Unit};
+
+use crate::exponential::Exponential;
+use crate::names::attribute;
+
+/// A number with its name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// Of what kind it is; points of one family have the same.
+    pub family: Family,
+    /// Which series of the family: names and values, by name.
+    pub attributes: Vec<(String, String)>,
+    /// The number.
+    pub value: Value,
+}
+
+/// What points have in common.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Family {
+    /// Words with dots between, as OpenTelemetry has names: `netalytics.http.avg`.
+    pub name: String,
+    /// What it counts.
+    pub unit: MetricUnit,
+    /// How it goes on.
+    pub kind: Kind,
+    /// One line for people.
+    pub help: String,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MetricUnit {
+    /// Nothing that has a name.
+    None,
+    /// Seconds.
+    Seconds,
+    /// Bytes.
+    Bytes,
+    /// Something per second.
+    PerSecond,
+    /// Bytes per second.
+    BytesPerSecond,
+    /// A share, 0 to 1.
+    Ratio,
+}
+
+impl MetricUnit {
+    /// As UCUM and so OTLP write it.
+    pub fn ucum(self) -> &'static str {
+        match self {
+            MetricUnit::None => "",
+            MetricUnit::Seconds => "s",
+            MetricUnit::Bytes => "By",
+            MetricUnit::PerSecond => "1/s",
+            MetricUnit::BytesPerSecond => "By/s",
+            MetricUnit::Ratio => "1",
+        }
+    }
+
+    /// What Prometheus's names end in.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            MetricUnit::None => "",
+            MetricUnit::Seconds => "_seconds",
+            MetricUnit::Bytes => "_bytes",
+            MetricUnit::PerSecond => "_per_second",
+            MetricUnit::BytesPerSecond => "_bytes_per_second",
+            MetricUnit::Ratio => "_ratio",
+        }
+    }
+}
+
+/// How a number goes on from window to window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// It adds up: the sum over windows is that of the time they cover.
+    Sum,
+    /// It is of its window only.
+    Gauge,
+    /// A distribution that adds up.
+    Distribution,
+}
+
+/// The number.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// One.
+    Number(f64),
+    /// Many.
+    Distribution(Exponential),
+}
+
+/// Points, and how many were left out: what cannot be told in a point.
+#[derive(Debug, Default)]
+pub struct Points {
+    /// The points.
+    pub points: Vec<Point>,
+    /// Distributions of windows that overlap or were chosen from, which do not add up.
+    pub left_out: u64,
+}
+
+/// What a column of a result is to metrics.
+enum Role {
+    Attribute(String),
+    Number(Family, f64),
+    Distribution(Family, f64),
+    /// It is told with those that are true.
+    Flag(Family),
+    Nothing,
+    /// It cannot be told.
+    LeftOut,
+}
+
+/// The points of rows.
+pub fn points(head: &ResultHead, batch: &Batch, out: &mut Points) {
+    let adds_up = adds_up(head, batch);
+    let schema = batch.schema();
+    let first_value =
+        usize::from(schema.fields.first().is_some_and(|f| f.name == "window_start")) * 2 + head.keys;
+    let columns: Vec<(Role, Cells<'_>)> = schema
+        .ids()
+        .filter_map(|id| {
+            Some((
+                role(head, schema.field(id), usize::from(id.0), first_value, adds_up),
+                Cells::of(batch, id)?,
+            ))
+        })
+        .collect();
+    for row in 0..batch.rows() {
+        let mut attributes = vec![("processor".to_owned(), head.processor.clone().unwrap_or_default())];
+        for (role, cells) in &columns {
+            if let Role::Attribute(name) = role {
+                attributes.push((name.clone(), text(cells, row)));
+            }
+        }
+        attributes.sort();
+        for (role, cells) in &columns {
+            let (family, value) = match role {
+                Role::Number(family, unit) => (family, number(cells, row).map(|v| Value::Number(v * unit))),
+                Role::Flag(family) => (family, is_true(cells, row).then_some(Value::Number(1.0))),
+                Role::Distribution(family, unit) if !cells.is_null(row) => {
+                    (family, Exponential::parse(&text(cells, row), *unit).map(Value::Distribution))
+                }
+                Role::LeftOut => {
+                    out.left_out += 1;
+                    continue;
+                }
+                _ => continue,
+            };
+            out.points.extend(value.map(|value| Point {
+                family: family.clone(),
+                attributes: attributes.clone(),
+                value,
+            }));
+        }
+    }
+}
+
+/// Windows that follow each other, and all of their rows.
+fn adds_up(head: &ResultHead, batch: &Batch) -> bool {
+    let is_ranked = head.columns.iter().any(|name| name == "rank");
+    let is_chosen = head.empty == sinks::Empty::NoneChosen;
+    let is_windowed =
+        batch.schema().fields.first().is_some_and(|f| f.name == "window_start") && batch.rows() > 0;
+    let length = || batch.i64(FieldId(1)).value(0) - batch.i64(FieldId(0)).value(0);
+    let overlaps = is_windowed && head.slide_ns.is_some_and(|slide| slide < length());
+    !is_ranked && !is_chosen && !overlaps
+}
+
+fn role(head: &ResultHead, field: &Field, place: usize, first_value: usize, adds_up: bool) -> Role {
+    let name = &*field.name;
+    if matches!(name, "window_start" | "window_end") {
+        return Role::Nothing;
+    }
+    if place < first_value || matches!(field.data_type, DataType::Text | DataType::Ip | DataType::Hashes) {
+        return Role::Attribute(attribute(&head.parsers, name).to_owned());
+    }
+    let (unit, factor) = match field.unit {
+        Unit::Nanoseconds => (MetricUnit::Seconds, 1e-9),
+        Unit::EpochNanoseconds => (MetricUnit::Seconds, 1e-9),
+        Unit::Bytes => (MetricUnit::Bytes, 1.0),
+        Unit::PerSecond => (MetricUnit::PerSecond, 1.0),
+        Unit::BytesPerSecond => (MetricUnit::BytesPerSecond, 1.0),
+        Unit::Fraction => (MetricUnit::Ratio, 1.0),
+        Unit::None | Unit::Id => (MetricUnit::None, 1.0),
+    };
+    let family = |kind| Family { name: metric_name(head, name), unit, kind, help: help(field) };
+    match field.data_type {
+        DataType::Bool => Role::Flag(family(Kind::Gauge)),
+        DataType::Json if name.starts_with("cdf") => Role::Nothing,
+        DataType::Json if name.ends_with("_low") || name.ends_with("_high") => Role::Nothing,
+        DataType::Json if adds_up => Role::Distribution(family(Kind::Distribution), factor),
+        DataType::Json => Role::LeftOut,
+        _ if adds_up
+            && (name == "count" || name.starts_with("sum"))
+            && !name.ends_with("_low")
+            && !name.ends_with("_high") =>
+        {
+            Role::Number(family(Kind::Sum), factor)
+        }
+        _ => Role::Number(family(Kind::Gauge), factor),
+    }
+}
+
+/// `avg_ns` of http as `netalytics.http.avg`: units have a place of their own.
+fn metric_name(head: &ResultHead, column: &str) -> String {
+    let (stem, end) = match column.strip_suffix("_low").map(|stem| (stem, "_low")) {
+        Some(split) => split,
+        None => column.strip_suffix("_high").map_or((column, ""), |stem| (stem, "_high")),
+    };
+    let stem = ["_ns", "_bytes"].iter().find_map(|unit| stem.strip_suffix(unit)).unwrap_or(stem);
+    format!("netalytics.{}.{stem}{end}", head.parsers.join("_"))
+}
+
+fn help(field: &Field) -> String {
+    match &*field.doc {
+        "" => field.name.to_string(),
+        doc => doc.to_owned(),
+    }
+}
+
+fn number(cells: &Cells<'_>, row: usize) -> Option<f64> {
+    if cells.is_null(row) {
+        return None;
+    }
+    match cells.values {
+        Values::U64(a) => Some(a.value(row) as f64),
+        Values::I64(a) => Some(a.value(row) as f64),
+        Values::F64(a) => Some(a.value(row)),
+        _ => None,
+    }
+}
+
+fn is_true(cells: &Cells<'_>, row: usize) -> bool {
+    matches!(cells.values, Values::Bool(a) if !a.is_null(row) && a.value(row))
+}
+
+/// Empty for what is null: to Prometheus that is a label which is not there.
+fn text(cells: &Cells<'_>, row: usize) -> String {
+    let mut text = Vec::new();
+    if !cells.is_null(row) {
+        cells.push(row, &mut text);
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{distribution, head};
+
+    fn check(head: &ResultHead, expected: &[(&str, MetricUnit, Kind, f64)], left_out: u64) {
+        let mut found = Points::default();
+        points(head, &distribution("/a", "[[1000000000,6]]"), &mut found);
+        let attributes =
+            [("processor", "group-count"), ("url.template", "/a")].map(|(n, v)| (n.to_owned(), v.to_owned()));
+        assert!(found.points.iter().all(|point| point.attributes == attributes), "{found:?}");
+        let seen = found.points.iter().map(|point| {
+            let value = match &point.value {
+                Value::Number(value) => *value,
+                Value::Distribution(all) => all.count() as f64,
+            };
+            (point.family.name.as_str(), point.family.unit, point.family.kind, value)
+        });
+        assert_eq!(seen.collect::<Vec<_>>(), expected);
+        assert_eq!(found.left_out, left_out);
+    }
+
+    #[test]
+    fn columns_have_their_roles() {
+        use MetricUnit::{None, Seconds};
+        let low = ("netalytics.http.p99_low", Seconds, Kind::Gauge, 2.5);
+        let flag = ("netalytics.http.approximate", None, Kind::Gauge, 1.0);
+        let hist = ("netalytics.http.hist", Seconds, Kind::Distribution, 6.0);
+        let count = |kind| ("netalytics.http.count", None, kind, 6.0);
+        check(&head(), &[count(Kind::Sum), hist, low, flag], 0);
+        // What overlaps, or is chosen from, does not add up.
+        let sliding = ResultHead { slide_ns: Some(1_000_000_000), ..head() };
+        check(&sliding, &[count(Kind::Gauge), low, flag], 1);
+        let chosen = ResultHead { empty: sinks::Empty::NoneChosen, ..head() };
+        check(&chosen, &[count(Kind::Gauge), low, flag], 1);
+    }
+}

@@ -1,0 +1,71 @@
+//! POST over HTTP or HTTPS: one request, answered within a time; which answers mean that another attempt may succeed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ureq::Agent;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+
+use crate::address::Address;
+use crate::net;
+use crate::worker::Fault;
+
+/// Bytes of an answer that are looked at.
+const ANSWER_MAX: u64 = 64 << 10;
+
+/// Who posts, and where to.
+pub struct Poster {
+    agent: Agent,
+    url: String,
+}
+
+impl Poster {
+    /// To this address; `usual_path` where it has none.
+    ///
+    /// # Errors
+    /// A sentence, where TLS is not to be had.
+    pub fn new(address: &Address, usual_path: &str) -> Result<Poster, String> {
+        let is_tls = address.scheme.name().ends_with("+https");
+        let path = match address.path.reveal() {
+            "" | "/" => usual_path.to_owned(),
+            path if path.starts_with('/') => path.to_owned(),
+            query => format!("/{query}"),
+        };
+        let mut config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .user_agent(concat!("netalytics/", env!("CARGO_PKG_VERSION")));
+        if is_tls {
+            let trusted = net::authorities(address.ca_file.as_deref())?;
+            let trusted = trusted.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
+            let roots = RootCerts::Specific(Arc::new(trusted));
+            config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
+        }
+        let scheme = if is_tls { "https" } else { "http" };
+        Ok(Poster { agent: config.build().into(), url: format!("{scheme}://{}{path}", address.authority()) })
+    }
+
+    /// Posts `body`; what is answered.
+    pub fn post(
+        &self,
+        headers: &[(&str, String)],
+        body: &[u8],
+        patience: Duration,
+    ) -> Result<Vec<u8>, Fault> {
+        let mut request = self.agent.post(&self.url);
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        let sent = request.config().timeout_global(Some(patience)).build().send(body);
+        // The address may be a secret, and errors may quote it.
+        let mut answer =
+            sent.map_err(|error| Fault::Passing(error.to_string().replace(&self.url, "(the address)")))?;
+        let status = answer.status().as_u16();
+        let text = answer.body_mut().with_config().limit(ANSWER_MAX).read_to_vec().unwrap_or_default();
+        match status {
+            200..300 => Ok(text),
+            408 | 425 | 429 | 500.. => Err(Fault::Passing(format!("the answer was {status}"))),
+            _ => Err(Fault::Final(format!("the answer was {status}"))),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What waits for an outlet's thread, bounded in bytes. Whoever puts something in never waits: where there is no room the oldest rows
+//! go, and are counted.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use sinks::{ResultHead, Vitals};
+use tuple::Batch;
+
+/// What an outlet is told, in order.
+#[derive(Clone, Debug)]
+pub enum Item {
+    /// What results there will be: comes once, and first.
+    Heads(Arc<[ResultHead]>),
+    /// Rows of the result at this place.
+    Rows(usize, Batch),
+    /// All windows whose rows came before are complete.
+    Complete,
+    /// How the run goes.
+    Vitals(Vitals),
+}
+
+/// See the module's text.
+pub struct Queue {
+    inner: Mutex<Inner>,
+    changed: Condvar,
+    bytes_max: usize,
+}
+
+#[derive(Default)]
+struct Inner {
+    items: VecDeque<Item>,
+    bytes: usize,
+    /// Only the newest matters.
+    vitals: Option<Vitals>,
+    /// Nothing more comes, and what is there has until then.
+    deadline: Option<Instant>,
+}
+
+/// What comes next.
+#[derive(Debug)]
+pub enum Next {
+    /// An item.
+    Item(Item),
+    /// Nothing more.
+    End,
+}
+
+impl Queue {
+    /// An empty queue.
+    pub fn new(bytes_max: usize) -> Queue {
+        Queue { inner: Mutex::default(), changed: Condvar::new(), bytes_max }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts an item in; how many rows had to go for it.
+    pub fn push(&self, item: Item) -> u64 {
+        let mut inner = self.lock();
+        let mut lost = 0;
+        match &item {
+            Item::Vitals(vitals) => inner.vitals = Some(*vitals),
+            Item::Rows(_, batch) => {
+                inner.bytes += batch.bytes();
+                inner.items.push_back(item);
+                lost = inner.make_room(self.bytes_max);
+            }
+            Item::Complete | Item::Heads(_) => inner.items.push_back(item),
+        }
+        drop(inner);
+        self.changed.notify_all();
+        lost
+    }
+
+    /// Takes what has waited longest; waits for it.
+    pub fn pop(&self) -> Next {
+        let mut inner = self.lock();
+        loop {
+            if let Some(item) = inner.items.pop_front() {
+                if let Item::Rows(_, batch) = &item {
+                    inner.bytes -= batch.bytes();
+                }
+                return Next::Item(item);
+            }
+            if let Some(vitals) = inner.vitals.take() {
+                return Next::Item(Item::Vitals(vitals));
+            }
+            if inner.deadline.is_some() {
+                return Next::End;
+            }
+            inner = self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Ends it; what is there may be taken until then.
+    pub fn end(&self, deadline: Instant) {
+        self.lock().deadline = Some(deadline);
+        self.changed.notify_all();
+    }
+
+    /// Until when there is time, once it is ended.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.lock().deadline
+    }
+
+    /// Waits so long, but not past the moment at which the queue is ended: then time is short.
+    pub fn pause(&self, wait: Duration) {
+        let until = Instant::now() + wait;
+        let mut inner = self.lock();
+        let was_ended = inner.deadline.is_some();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || inner.deadline.is_some() && !was_ended {
+                return;
+            }
+            inner = self.changed.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Inner {
+    /// Lets the oldest rows go until the others fit.
+    fn make_room(&mut self, bytes_max: usize) -> u64 {
+        let mut lost = 0;
+        while self.bytes > bytes_max {
+            let Some(oldest) = self.items.iter().position(|item| matches!(item, Item::Rows(..))) else {
+                break;
+            };
+            if let Some(Item::Rows(_, batch)) = self.items.remove(oldest) {
+                self.bytes -= batch.bytes();
+                lost += batch.rows() as u64;
+            }
+        }
+        lost
+    }
+}

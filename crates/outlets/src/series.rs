@@ -1,0 +1,151 @@
+//! What a scrape shows: the last closed window, and sums over all of them. A series that a window does not have goes with the next; a
+//! sum stays for a while, so that one who is rarely seen counts on. The number of series is bounded.
+
+use std::collections::BTreeMap;
+
+use crate::exponential::Exponential;
+use crate::points::{Family, Kind, Point, Value};
+
+/// Windows that a sum outlasts without being added to.
+const KEPT: u64 = 30;
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub struct Series {
+    max: usize,
+    count: usize,
+    families: BTreeMap<Family, BTreeMap<Attributes, Shown>>,
+    /// Points left out: of a series beyond the limit, or the second of a series in one window.
+    left_out: u64,
+}
+
+/// Names and values, by name.
+pub type Attributes = Vec<(String, String)>;
+
+/// A series.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// Its number.
+    pub value: Value,
+    /// The result that it is of.
+    result: usize,
+    /// By the result's windows, when it was seen last.
+    window: u64,
+}
+
+impl Series {
+    /// None yet, and no more than `max`.
+    pub fn new(max: usize) -> Series {
+        Series { max, count: 0, families: BTreeMap::new(), left_out: 0 }
+    }
+
+    /// Takes the points of a result's window, the result's `window`th.
+    pub fn take(&mut self, result: usize, window: u64, points: Vec<Point>) {
+        for point in points {
+            self.add(result, window, point);
+        }
+        let mut count = 0;
+        for (family, shown) in &mut self.families {
+            let kept = if family.kind == Kind::Gauge { 0 } else { KEPT };
+            shown.retain(|_, shown| shown.result != result || shown.window + kept >= window);
+            count += shown.len();
+        }
+        self.families.retain(|_, shown| !shown.is_empty());
+        self.count = count;
+    }
+
+    fn add(&mut self, result: usize, window: u64, Point { family, attributes, value }: Point) {
+        let kind = family.kind;
+        let is_known = self.families.get(&family).is_some_and(|family| family.contains_key(&attributes));
+        if !is_known {
+            if self.count >= self.max {
+                self.left_out += 1;
+                return;
+            }
+            self.count += 1;
+            self.families.entry(family).or_default().insert(attributes, Shown { value, result, window });
+            return;
+        }
+        let Some(shown) = self.families.get_mut(&family).and_then(|family| family.get_mut(&attributes))
+        else {
+            return;
+        };
+        match (&mut shown.value, value) {
+            (Value::Number(sum), Value::Number(more)) if kind == Kind::Sum => *sum += more,
+            (Value::Distribution(all), Value::Distribution(more)) => all.merge(&more),
+            // Two groups have become one where their texts were folded: of what does not add up the first is shown.
+            (Value::Number(_), Value::Number(_)) if shown.window == window => self.left_out += 1,
+            (old, new) => *old = new,
+        }
+        shown.window = window;
+    }
+
+    /// The families with their series.
+    pub fn families(&self) -> impl Iterator<Item = (&Family, impl Iterator<Item = (&Attributes, &Value)>)> {
+        self.families.iter().map(|(family, shown)| {
+            (family, shown.iter().map(|(attributes, shown)| (attributes, &shown.value)))
+        })
+    }
+
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Points left out by now.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+}
+
+/// A distribution without values, for what is merged from the start.
+impl Default for Exponential {
+    fn default() -> Exponential {
+        Exponential::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::points::MetricUnit;
+
+    fn point(kind: Kind, url: &str, value: f64) -> Point {
+        let family = Family { name: format!("{kind:?}"), unit: MetricUnit::None, kind, help: String::new() };
+        Point { family, attributes: vec![("url".into(), url.into())], value: Value::Number(value) }
+    }
+
+    fn check(series: &Series, expected: &[(&str, &str, f64)], left_out: u64) {
+        let mut shown = Vec::new();
+        for (family, list) in series.families() {
+            for (attributes, value) in list {
+                let Value::Number(value) = value else { panic!("numbers only") };
+                shown.push((family.name.as_str(), attributes[0].1.as_str(), *value));
+            }
+        }
+        assert_eq!(shown, expected);
+        assert_eq!((series.count(), series.left_out()), (expected.len(), left_out));
+    }
+
+    #[test]
+    fn gauges_are_of_the_last_window_and_sums_of_all() {
+        let mut series = Series::new(3);
+        series.take(0, 0, vec![point(Kind::Gauge, "/a", 1.0), point(Kind::Sum, "/a", 1.0)]);
+        series.take(0, 1, vec![point(Kind::Gauge, "/b", 2.0), point(Kind::Sum, "/a", 5.0)]);
+        check(&series, &[("Gauge", "/b", 2.0), ("Sum", "/a", 6.0)], 0);
+        // Of another result.
+        series.take(1, 0, vec![point(Kind::Gauge, "/c", 7.0), point(Kind::Gauge, "/d", 8.0)]);
+        check(&series, &[("Gauge", "/b", 2.0), ("Gauge", "/c", 7.0), ("Sum", "/a", 6.0)], 1);
+        // Folded into one.
+        series.take(
+            0,
+            2,
+            vec![point(Kind::Gauge, "/b", 3.0), point(Kind::Gauge, "/b", 4.0), point(Kind::Sum, "/a", 1.0)],
+        );
+        check(&series, &[("Gauge", "/b", 3.0), ("Gauge", "/c", 7.0), ("Sum", "/a", 7.0)], 2);
+        series.take(0, 2 + KEPT, vec![]);
+        check(&series, &[("Gauge", "/c", 7.0), ("Sum", "/a", 7.0)], 2);
+        series.take(0, 3 + KEPT, vec![]);
+        check(&series, &[("Gauge", "/c", 7.0)], 2);
+    }
+}

@@ -1,0 +1,90 @@
+//! What becomes of an outlet's rows, counted by its thread and read by anyone.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use sinks::Delivered;
+
+/// Why rows were lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// The queue had no room.
+    QueueFull,
+    /// Attempts failed for too long.
+    GaveUp,
+    /// The other side will not have them.
+    Refused,
+}
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Rows that were made.
+    pub rows: AtomicU64,
+    sent: AtomicU64,
+    queue_full: AtomicU64,
+    gave_up: AtomicU64,
+    refused: AtomicU64,
+    /// Attempts beyond the first.
+    pub retries: AtomicU64,
+    /// Messages that were taken.
+    pub messages: AtomicU64,
+    /// Series and points left out: of what is no number, doubles, beyond the limit.
+    pub left_out: AtomicU64,
+    problem: Mutex<Option<String>>,
+}
+
+impl Tally {
+    /// Rows that were taken.
+    pub fn sent(&self, rows: u64) {
+        self.sent.fetch_add(rows, Relaxed);
+        self.messages.fetch_add(1, Relaxed);
+    }
+
+    /// Rows that were lost.
+    pub fn lost(&self, why: Loss, rows: u64) {
+        let count = match why {
+            Loss::QueueFull => &self.queue_full,
+            Loss::GaveUp => &self.gave_up,
+            Loss::Refused => &self.refused,
+        };
+        count.fetch_add(rows, Relaxed);
+    }
+
+    /// Rows that were taken, and lost there after all.
+    pub fn take_back(&self, why: Loss, rows: u64) {
+        self.sent.fetch_sub(rows, Relaxed);
+        self.lost(why, rows);
+    }
+
+    /// What failed last.
+    pub fn problem(&self, why: &str) {
+        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_owned());
+    }
+
+    /// All of it, now that the run is over: what was not taken by now is lost.
+    pub fn delivered(&self, to: String) -> Delivered {
+        let mut delivered = self.so_far(to);
+        let at_end = delivered.rows.saturating_sub(delivered.sent + delivered.lost_rows());
+        delivered.lost.push(("at_end", at_end));
+        delivered
+    }
+
+    /// What is known while the run goes on.
+    pub fn so_far(&self, to: String) -> Delivered {
+        let [rows, sent, queue_full, gave_up, refused] =
+            [&self.rows, &self.sent, &self.queue_full, &self.gave_up, &self.refused].map(|n| n.load(Relaxed));
+        Delivered {
+            to,
+            rows,
+            sent,
+            lost: vec![("queue_full", queue_full), ("gave_up", gave_up), ("refused", refused)],
+            counts: vec![
+                ("messages", self.messages.load(Relaxed)),
+                ("retries", self.retries.load(Relaxed)),
+                ("left_out", self.left_out.load(Relaxed)),
+            ],
+            problem: self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+}

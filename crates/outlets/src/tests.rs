@@ -1,0 +1,171 @@
+//! The queue, the thread and the counts, with a transport that fails as it is told.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use sinks::ResultHead;
+use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
+
+use crate::lines::Lines;
+use crate::queue::{Item, Next, Queue};
+use crate::tally::{Loss, Tally};
+use crate::windows::Windows;
+use crate::worker::{Fault, Message, Transport, Worker};
+
+/// A windowed result: windows of ten seconds by their start, a group and its count.
+pub fn result(rows: &[(i64, &str, u64)]) -> Batch {
+    let fields = vec![
+        Field::new("window_start", DataType::I64, Unit::EpochNanoseconds, ""),
+        Field::new("window_end", DataType::I64, Unit::EpochNanoseconds, ""),
+        Field::new("url_template", DataType::Text, Unit::None, ""),
+        Field::new("count", DataType::U64, Unit::None, "tuples"),
+    ];
+    let schema = schema(fields);
+    let mut w = TupleWriter::new(schema.clone(), &schema.ids().collect::<Vec<_>>());
+    for (start, url, count) in rows {
+        w.i64(FieldId(0), start * 1_000_000_000);
+        w.i64(FieldId(1), (start + 10) * 1_000_000_000);
+        w.text(FieldId(2), url.as_bytes());
+        w.u64(FieldId(3), *count);
+        w.end_row();
+    }
+    w.finish()
+}
+
+pub fn schema(fields: Vec<Field>) -> Arc<Schema> {
+    Arc::new(Schema {
+        name: "group-count".into(),
+        version: 1,
+        doc: "".into(),
+        fields,
+        measure: None,
+        key: None,
+        parts: &[],
+        facts: &tuple::Facts::NONE,
+    })
+}
+
+/// The same with a distribution of six values.
+pub fn distribution(url: &str, hist: &str) -> Batch {
+    let fields = vec![
+        Field::new("window_start", DataType::I64, Unit::EpochNanoseconds, ""),
+        Field::new("window_end", DataType::I64, Unit::EpochNanoseconds, ""),
+        Field::new("url_template", DataType::Text, Unit::None, ""),
+        Field::new("count", DataType::U64, Unit::None, "tuples"),
+        Field::new("hist_ns", DataType::Json, Unit::Nanoseconds, "buckets"),
+        Field::new("p99_ns_low", DataType::F64, Unit::Nanoseconds, "end"),
+        Field::new("approximate", DataType::Bool, Unit::None, "bound"),
+        Field::new("lost", DataType::F64, Unit::Fraction, "share"),
+    ];
+    let schema = schema(fields);
+    let mut w = TupleWriter::new(schema.clone(), &schema.ids().collect::<Vec<_>>());
+    w.i64(FieldId(0), 0);
+    w.i64(FieldId(1), 10_000_000_000);
+    w.text(FieldId(2), url.as_bytes());
+    w.u64(FieldId(3), 6);
+    w.text(FieldId(4), hist.as_bytes());
+    w.f64(FieldId(5), 2.5e9);
+    w.bool(FieldId(6), true);
+    w.end_row();
+    w.finish()
+}
+
+pub fn head() -> ResultHead {
+    ResultHead {
+        processor: Some("group-count".into()),
+        columns: ["window_start", "window_end", "url_template", "count"].map(String::from).to_vec(),
+        keys: 1,
+        slide_ns: Some(10_000_000_000),
+        parsers: vec!["http".into()],
+        ..ResultHead::default()
+    }
+}
+
+/// Takes messages when it was told to so often.
+struct Moody {
+    answers: Vec<Result<(), Fault>>,
+    taken: Arc<Mutex<Vec<Message>>>,
+}
+
+impl Transport for Moody {
+    fn send(&mut self, message: &Message, _: Duration) -> Result<(), Fault> {
+        let answer = if self.answers.is_empty() { Ok(()) } else { self.answers.remove(0) };
+        answer.map(|()| self.taken.lock().expect("no panic").push(message.clone()))
+    }
+}
+
+/// What is taken and counted when the transport answers so.
+fn check(
+    answers: Vec<Result<(), Fault>>,
+    retry_max: Duration,
+    sent: u64,
+    lost: &[(&str, u64)],
+    retries: u64,
+) {
+    let (queue, tally, taken) = (Arc::new(Queue::new(1 << 20)), Arc::new(Tally::default()), Arc::default());
+    let transport = Moody { answers, taken: Arc::clone(&taken) };
+    queue.push(Item::Heads([head()].into()));
+    for window in 0..3 {
+        queue.push(Item::Rows(0, result(&[(window, "/", 1), (window, "/a", 2)])));
+        tally.rows.fetch_add(2, std::sync::atomic::Ordering::Relaxed);
+    }
+    queue.end(Instant::now() + Duration::from_secs(60));
+    let (mapping, transport) = (Box::new(Lines::default()), Box::new(transport));
+    Worker { queue, tally: tally.clone(), mapping, transport, retry_max }.run();
+    let delivered = tally.delivered("test".into());
+    assert_eq!((delivered.rows, delivered.sent), (6, sent), "{delivered:?}");
+    assert_eq!(delivered.sent + delivered.lost_rows(), delivered.rows);
+    let some: Vec<_> = delivered.lost.iter().filter(|(_, rows)| *rows > 0).copied().collect();
+    assert_eq!(some, lost);
+    assert!(delivered.counts.contains(&("retries", retries)), "{delivered:?}");
+    let rows: u64 = taken.lock().expect("no panic").iter().map(|message: &Message| message.rows).sum();
+    assert_eq!(rows, sent);
+}
+
+#[test]
+fn what_is_made_is_sent_or_lost_and_counted() {
+    let (passing, refused) = (|| Err(Fault::Passing("busy".into())), || Err(Fault::Final("no".into())));
+    let long = Duration::from_secs(60);
+    check(vec![], long, 6, &[], 0);
+    check(vec![passing(), Ok(()), passing(), passing()], long, 6, &[], 3);
+    check(vec![Ok(()), refused()], long, 4, &[("refused", 2)], 0);
+    // Time for one attempt only.
+    check(vec![passing(), Ok(())], Duration::ZERO, 4, &[("gave_up", 2)], 0);
+}
+
+#[test]
+fn the_oldest_rows_go_when_a_queue_is_full() {
+    let batch = result(&[(0, "/", 1)]);
+    let queue = Queue::new(2 * batch.bytes() + batch.bytes() / 2);
+    let lost: u64 = (0..5).map(|window| queue.push(Item::Rows(0, result(&[(window, "/", 1)])))).sum();
+    assert_eq!(lost, 3);
+    queue.end(Instant::now());
+    let mut starts = Vec::new();
+    while let Next::Item(Item::Rows(_, batch)) = queue.pop() {
+        starts.push(batch.i64(FieldId(0)).value(0) / 1_000_000_000);
+    }
+    assert_eq!(starts, [3, 4]);
+    let tiny = Queue::new(1);
+    assert_eq!(tiny.push(Item::Rows(0, batch)), 1);
+}
+
+#[test]
+fn what_is_left_at_the_end_is_lost_at_the_end() {
+    let tally = Tally::default();
+    tally.rows.fetch_add(10, std::sync::atomic::Ordering::Relaxed);
+    tally.sent(4);
+    tally.lost(Loss::QueueFull, 1);
+    let delivered = tally.delivered("x".into());
+    assert_eq!(delivered.lost, [("queue_full", 1), ("gave_up", 0), ("refused", 0), ("at_end", 5)]);
+}
+
+#[test]
+fn rows_are_put_together_by_window() {
+    let mut windows = Windows::default();
+    assert!(windows.take(Item::Rows(0, result(&[(0, "/", 1), (0, "/a", 2), (10, "/", 3)]))).is_empty());
+    assert!(windows.take(Item::Rows(0, result(&[(10, "/b", 3)]))).is_empty());
+    let complete = windows.take(Item::Complete);
+    let seen: Vec<_> = complete.iter().map(|w| (w.bounds.map(|b| b.0 / 1_000_000_000), w.rows())).collect();
+    assert_eq!(seen, [(Some(0), 2), (Some(10), 2)]);
+    assert!(windows.finish().is_empty());
+}

@@ -1,0 +1,174 @@
+//! A window's rows as JSON, posted to whoever wants to hear of them; signed as the Standard Webhooks have it: an identifier that stays the
+//! same when a message is sent again, the time of the attempt, and HMAC-SHA-256 of both and the body.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ring::hmac;
+use serde_json::{Value, json};
+use sinks::ResultHead;
+
+use crate::address::Address;
+use crate::lines::lines;
+use crate::post::Poster;
+use crate::queue::Item;
+use crate::windows::{Window, Windows};
+use crate::worker::{Body, Fault, Mapping, Message, Transport};
+
+/// Rows of a message, at most.
+const ROWS_MAX: usize = 1000;
+
+/// Makes a message of a window, or several.
+#[derive(Default)]
+pub struct Batches {
+    windows: Windows,
+    number: u64,
+}
+
+impl Batches {
+    fn make(&mut self, windows: Vec<Window>, out: &mut Vec<Message>) {
+        for window in windows {
+            let Some(heads) = self.windows.heads() else { continue };
+            for (body, rows) in messages(heads, &window) {
+                self.number += 1;
+                out.push(Message { body: Body::Bytes(body), rows, number: self.number });
+            }
+        }
+    }
+}
+
+/// `{"processor":…,"window_start":…,"window_end":…,"part":1,"rows":[{…},…]}`; of tuples without the first three.
+fn messages(heads: &[ResultHead], window: &Window) -> Vec<(Vec<u8>, u64)> {
+    let mut rows: Vec<Vec<u8>> = Vec::new();
+    for batch in &window.batches {
+        let text = lines(heads, window.result, batch);
+        rows.extend(text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec));
+    }
+    let mut about = serde_json::Map::new();
+    if let Some(processor) = heads.get(window.result).and_then(|head| head.processor.clone()) {
+        about.insert("processor".into(), processor.into());
+    }
+    if let Some((start, end)) = window.bounds {
+        about.insert("window_start".into(), start.into());
+        about.insert("window_end".into(), end.into());
+    }
+    let parts = rows.len().div_ceil(ROWS_MAX);
+    let message = |(part, rows): (usize, &[Vec<u8>])| {
+        let mut about = about.clone();
+        about.insert("part".into(), json!(part + 1));
+        about.insert("parts".into(), json!(parts));
+        let mut body = Value::Object(about).to_string().into_bytes();
+        body.pop();
+        body.extend_from_slice(b",\"rows\":[");
+        body.extend_from_slice(&rows.join(&b','));
+        body.extend_from_slice(b"]}");
+        (body, rows.len() as u64)
+    };
+    rows.chunks(ROWS_MAX).enumerate().map(message).collect()
+}
+
+impl Mapping for Batches {
+    fn take(&mut self, item: Item, out: &mut Vec<Message>) {
+        let windows = self.windows.take(item);
+        self.make(windows, out);
+    }
+
+    fn finish(&mut self, out: &mut Vec<Message>) {
+        let windows = self.windows.finish();
+        self.make(windows, out);
+    }
+}
+
+/// Who hears of them.
+pub struct Receiver {
+    poster: Poster,
+    key: Option<hmac::Key>,
+    /// Begins the identifiers of this run.
+    run: u64,
+}
+
+impl Receiver {
+    /// At this address.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn new(address: &Address) -> Result<Receiver, String> {
+        let key = address.secret.as_ref().map(|secret| key(secret.reveal())).transpose()?;
+        Ok(Receiver { poster: Poster::new(address, "/")?, key, run: RandomState::new().hash_one("run") })
+    }
+}
+
+/// `whsec_` and the key in base64, or the key as it is.
+fn key(secret: &str) -> Result<hmac::Key, String> {
+    let bytes = match secret.strip_prefix("whsec_") {
+        Some(text) => base64(text).ok_or("behind whsec_ the key stands in base64")?,
+        None => secret.as_bytes().to_vec(),
+    };
+    Ok(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
+}
+
+fn base64(text: &str) -> Option<Vec<u8>> {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.decode(text).ok()
+}
+
+/// `v1,` and the signature in base64.
+fn sign(key: &hmac::Key, id: &str, seconds: u64, body: &[u8]) -> String {
+    use base64::Engine as _;
+    let mut context = hmac::Context::with_key(key);
+    context.update(format!("{id}.{seconds}.").as_bytes());
+    context.update(body);
+    format!("v1,{}", base64::engine::general_purpose::STANDARD.encode(context.sign()))
+}
+
+impl Transport for Receiver {
+    fn send(&mut self, message: &Message, patience: Duration) -> Result<(), Fault> {
+        let id = format!("msg_{:016x}_{}", self.run, message.number);
+        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let body = message.body.bytes();
+        let mut headers = vec![
+            ("content-type", "application/json".to_owned()),
+            ("idempotency-key", id.clone()),
+            ("webhook-id", id.clone()),
+            ("webhook-timestamp", seconds.to_string()),
+        ];
+        headers.extend(self.key.as_ref().map(|key| ("webhook-signature", sign(key, &id, seconds, body))));
+        self.poster.post(&headers, body, patience).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{head, result};
+
+    /// The example of the Standard Webhooks' specification.
+    #[test]
+    fn signatures_are_those_of_the_standard() {
+        let key = key("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").expect("a key");
+        let body = br#"{"test": 2432232314}"#;
+        let signature = sign(&key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, body);
+        assert_eq!(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+        assert!(super::key("whsec_!").is_err());
+    }
+
+    #[test]
+    fn a_window_is_a_message() {
+        let (mut batches, mut made) = (Batches::default(), Vec::new());
+        let rows = result(&[(0, "/a", 2), (0, "/b", 1), (10, "/b", 3)]);
+        for item in [Item::Heads([head()].into()), Item::Rows(0, rows), Item::Complete] {
+            batches.take(item, &mut made);
+        }
+        batches.finish(&mut made);
+        let bodies: Vec<Value> =
+            made.iter().map(|message| serde_json::from_slice(message.body.bytes()).expect("JSON")).collect();
+        assert_eq!(bodies.len(), 2);
+        assert_eq!(bodies[0]["processor"], "group-count");
+        assert_eq!(
+            (&bodies[1]["window_start"], &bodies[1]["parts"]),
+            (&json!(10_000_000_000_i64), &json!(1))
+        );
+        assert_eq!(bodies[0]["rows"][1]["url_template"], "/b");
+        assert_eq!(bodies[0]["rows"].as_array().map(Vec::len), Some(2));
+    }
+}

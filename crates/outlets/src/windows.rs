@@ -1,0 +1,90 @@
+//! Puts rows together by window: a result's rows come in batches that know nothing of windows.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use sinks::ResultHead;
+use tuple::{Batch, FieldId};
+
+use crate::queue::Item;
+
+/// Rows of a window, or of a result without windows.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// The result's place.
+    pub result: usize,
+    /// From its first nanosecond to the first after it.
+    pub bounds: Option<(i64, i64)>,
+    /// Its rows.
+    pub batches: Vec<Batch>,
+}
+
+impl Window {
+    /// How many rows.
+    pub fn rows(&self) -> u64 {
+        self.batches.iter().map(|batch| batch.rows() as u64).sum()
+    }
+}
+
+/// Windows that are not known to be complete.
+#[derive(Default)]
+pub struct Windows {
+    heads: Option<Arc<[ResultHead]>>,
+    open: VecDeque<Window>,
+}
+
+impl Windows {
+    /// Takes an item; gives the windows that are complete now, in the order in which they began to come.
+    pub fn take(&mut self, item: Item) -> Vec<Window> {
+        match item {
+            Item::Heads(heads) => self.heads = Some(heads),
+            // Tuples have no windows to wait for.
+            Item::Rows(result, batch) if self.head(result).is_some_and(|head| head.processor.is_none()) => {
+                return vec![Window { result, bounds: None, batches: vec![batch] }];
+            }
+            Item::Rows(result, batch) => self.add(result, &batch),
+            Item::Complete => return self.finish(),
+            Item::Vitals(_) => {}
+        }
+        Vec::new()
+    }
+
+    /// The windows that are left.
+    pub fn finish(&mut self) -> Vec<Window> {
+        self.open.drain(..).collect()
+    }
+
+    /// What the results are, once that was told.
+    pub fn heads(&self) -> Option<&[ResultHead]> {
+        self.heads.as_deref()
+    }
+
+    /// What the result at this place is.
+    pub fn head(&self, result: usize) -> Option<&ResultHead> {
+        self.heads.as_ref()?.get(result)
+    }
+
+    fn add(&mut self, result: usize, batch: &Batch) {
+        let mut start = 0;
+        while start < batch.rows() {
+            let bounds = bounds(batch, start);
+            let end = (start + 1..batch.rows())
+                .find(|row| self::bounds(batch, *row) != bounds)
+                .unwrap_or(batch.rows());
+            let rows = batch.slice(start, end - start);
+            match self.open.iter_mut().find(|window| (window.result, window.bounds) == (result, bounds)) {
+                Some(window) => window.batches.push(rows),
+                None => self.open.push_back(Window { result, bounds, batches: vec![rows] }),
+            }
+            start = end;
+        }
+    }
+}
+
+/// The window of a row.
+fn bounds(batch: &Batch, row: usize) -> Option<(i64, i64)> {
+    let (start, end) = (FieldId(0), FieldId(1));
+    let is_windowed = batch.schema().fields.first().is_some_and(|field| field.name == "window_start");
+    (is_windowed && batch.column(start).is_some())
+        .then(|| (batch.i64(start).value(row), batch.i64(end).value(row)))
+}

@@ -1,0 +1,215 @@
+//! A monitor's account at its end: why it ended, what went wrong, and what it counted. Counts go by name, as the summary in JSON has
+//! them with points between (`packets.filtered.address`), so that two versions need not count the same things.
+
+use prost::Message;
+
+use super::refused::{Lack, Lacks, Refused, shortened};
+
+/// The version of the form of accounts.
+pub const CLOSING_FORM: u32 = 1;
+const FEATURES: [&str; 0] = [];
+/// Most bytes of an account.
+pub const CLOSING_BYTES_MAX: usize = 1 << 20;
+/// Most counts, errors and panics, each.
+const LISTED_MAX: usize = 4096;
+
+/// What a monitor says last.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Closing {
+    /// The job.
+    pub job: u64,
+    /// Which version of what the job is.
+    pub generation: u64,
+    /// Which start of the job's monitor on this host.
+    pub attempt: u32,
+    /// Why.
+    pub end: End,
+    /// What it counted: names and numbers, each name once.
+    pub counts: Vec<(String, u64)>,
+    /// Time of the first packet and of the last.
+    pub seen: Option<(i64, i64)>,
+    /// What went wrong with the input.
+    pub errors: Vec<Fault>,
+    /// What workers said when they panicked.
+    pub panics: Vec<String>,
+    /// The lowest sampling rate of SAMPLE auto, where it changed.
+    pub sampling_lowest: Option<f64>,
+}
+
+/// Why a monitor ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum End {
+    /// Its input did.
+    #[default]
+    Input,
+    /// LIMIT, or the end of the job's time.
+    Limit,
+    /// Somebody asked for it.
+    Stopped,
+    /// It could not go on.
+    Failed(String),
+}
+
+/// Something wrong with an input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Which.
+    pub path: String,
+    /// Where, in bytes, if that is known.
+    pub offset: Option<u64>,
+    /// What, with the place, in one line.
+    pub text: String,
+    /// Packets of this input delivered before.
+    pub after_packets: u64,
+}
+
+impl Closing {
+    /// What was counted under a name.
+    #[must_use]
+    pub fn count(&self, name: &str) -> Option<u64> {
+        self.counts.iter().find(|(counted, _)| counted == name).map(|(_, n)| *n)
+    }
+
+    /// The account as a message.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let (end, failure) = match &self.end {
+            End::Input => ("input", None),
+            End::Limit => ("limit", None),
+            End::Stopped => ("stopped", None),
+            End::Failed(text) => ("failed", Some(text.clone())),
+        };
+        let count = |(name, count): &(String, u64)| FormCount { name: name.clone(), count: *count };
+        let fault = |fault: &Fault| FormFault {
+            path: fault.path.clone(),
+            offset: fault.offset,
+            text: fault.text.clone(),
+            after_packets: fault.after_packets,
+        };
+        let form = Form {
+            version: CLOSING_FORM,
+            needs: Vec::new(),
+            job: self.job,
+            generation: self.generation,
+            attempt: self.attempt,
+            end: end.to_owned(),
+            failure,
+            counts: self.counts.iter().map(count).collect(),
+            first_ns: self.seen.map(|(first, _)| first),
+            last_ns: self.seen.map(|(_, last)| last),
+            errors: self.errors.iter().map(fault).collect(),
+            panics: self.panics.clone(),
+            sampling_lowest: self.sampling_lowest,
+        };
+        form.encode_to_vec()
+    }
+
+    /// The account of a message.
+    ///
+    /// # Errors
+    /// When the message is none, or needs what this program lacks.
+    pub fn decode(bytes: &[u8]) -> Result<Closing, Refused> {
+        if bytes.len() > CLOSING_BYTES_MAX {
+            return Err(Refused { lacks: vec![Lack::TooMany { what: "bytes", max: CLOSING_BYTES_MAX }] });
+        }
+        let form = Form::decode(bytes).map_err(|e| Refused::malformed(e.to_string()))?;
+        let mut lacks = Lacks::default();
+        let read = read(form, &mut lacks);
+        lacks.or(read)
+    }
+}
+
+fn read(form: Form, lacks: &mut Lacks) -> Option<Closing> {
+    lacks.head((form.version, &form.needs), (CLOSING_FORM, &FEATURES))?;
+    let most = form.counts.len().max(form.errors.len()).max(form.panics.len());
+    lacks.at_most("counts, errors or panics", most, LISTED_MAX)?;
+    let counts: Vec<(String, u64)> = form.counts.into_iter().map(|c| (c.name, c.count)).collect();
+    if let Some(name) = twice(&counts) {
+        return lacks.malformed(format!("{name} is counted twice"));
+    }
+    let end = match (form.end.as_str(), form.failure) {
+        ("input", None) => End::Input,
+        ("limit", None) => End::Limit,
+        ("stopped", None) => End::Stopped,
+        ("failed", Some(text)) => End::Failed(text),
+        (word, _) => return lacks.word("end", word),
+    };
+    if form.sampling_lowest.is_some_and(|rate| !(0.0..=1.0).contains(&rate)) {
+        return lacks.malformed("a sampling rate that is none");
+    }
+    let fault = |fault: FormFault| Fault {
+        path: fault.path,
+        offset: fault.offset,
+        text: fault.text,
+        after_packets: fault.after_packets,
+    };
+    Some(Closing {
+        job: form.job,
+        generation: form.generation,
+        attempt: form.attempt,
+        end,
+        counts,
+        seen: form.first_ns.zip(form.last_ns),
+        errors: form.errors.into_iter().map(fault).collect(),
+        panics: form.panics,
+        sampling_lowest: form.sampling_lowest,
+    })
+}
+
+/// A name that is there twice.
+fn twice(counts: &[(String, u64)]) -> Option<String> {
+    let mut names: Vec<&str> = counts.iter().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| shortened(pair[0]))
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Form {
+    #[prost(uint32, tag = "1")]
+    version: u32,
+    #[prost(string, repeated, tag = "2")]
+    needs: Vec<String>,
+    #[prost(uint64, tag = "3")]
+    job: u64,
+    #[prost(uint64, tag = "4")]
+    generation: u64,
+    #[prost(uint32, tag = "5")]
+    attempt: u32,
+    /// `input`, `limit`, `stopped` or `failed`.
+    #[prost(string, tag = "6")]
+    end: String,
+    #[prost(string, optional, tag = "7")]
+    failure: Option<String>,
+    #[prost(message, repeated, tag = "8")]
+    counts: Vec<FormCount>,
+    #[prost(sfixed64, optional, tag = "9")]
+    first_ns: Option<i64>,
+    #[prost(sfixed64, optional, tag = "10")]
+    last_ns: Option<i64>,
+    #[prost(message, repeated, tag = "11")]
+    errors: Vec<FormFault>,
+    #[prost(string, repeated, tag = "12")]
+    panics: Vec<String>,
+    #[prost(double, optional, tag = "13")]
+    sampling_lowest: Option<f64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct FormCount {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(uint64, tag = "2")]
+    count: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct FormFault {
+    #[prost(string, tag = "1")]
+    path: String,
+    #[prost(uint64, optional, tag = "2")]
+    offset: Option<u64>,
+    #[prost(string, tag = "3")]
+    text: String,
+    #[prost(uint64, tag = "4")]
+    after_packets: u64,
+}

@@ -1,0 +1,197 @@
+//! The orders of one monitor of a job: its plan, its input, and what it may take. They hold no command and no code; the names of
+//! interfaces and files in them are wishes, which whoever runs the monitor holds against what its host allows.
+
+use std::fmt;
+use std::sync::Arc;
+
+use prost::Message;
+use tuple::Schema;
+
+use super::refused::{Lack, Lacks, Refused};
+use crate::Plan;
+
+/// The version of the form of orders.
+pub const ORDER_FORM: u32 = 1;
+const FEATURES: [&str; 0] = [];
+/// Most bytes of orders: a plan's, and as many again.
+const BYTES_MAX: usize = 2 * super::BYTES_MAX;
+/// Most interfaces or files.
+const NAMES_MAX: usize = 1024;
+
+/// What a monitor is told at its start. When it begins and ends ([`crate::Span`]) and which of the samples it takes
+/// (`sample_seed`) stands in the plan, and is the same for all monitors of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobOrder {
+    /// The job.
+    pub job: u64,
+    /// Which version of what the job is.
+    pub generation: u64,
+    /// Which start of the job's monitor on this host.
+    pub attempt: u32,
+    /// What it does.
+    pub plan: Plan,
+    /// With what texts are redacted before they leave; `None`: they leave as they are.
+    pub redaction: Option<Key>,
+    /// Where packets come from.
+    pub packets: Packets,
+    /// How many of the packets of LIMIT it may take; `None`: as the plan says.
+    pub packets_max: Option<u64>,
+    /// Memory, in bytes.
+    pub memory_max: u64,
+    /// Thousandths of a core that it may take, all its threads together; 0: no bound.
+    pub cpu_millis: u32,
+    /// Workers; 0: as many as there are cores.
+    pub workers: u32,
+}
+
+/// Where packets come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Packets {
+    /// Live from interfaces.
+    Interfaces {
+        /// Their names; empty: as the host likes.
+        names: Vec<String>,
+        /// A capture filter in libpcap's language.
+        filter: Option<String>,
+    },
+    /// The capture that the program brings along, again and again.
+    Demo,
+    /// Capture files on the host.
+    Files(Vec<String>),
+}
+
+/// The key by which texts become hashes; it is told to nobody.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Key(pub [u8; 16]);
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(…)")
+    }
+}
+
+/// No `Debug` by derive: it would show the key.
+#[derive(Clone, PartialEq, Message)]
+#[prost(skip_debug)]
+struct Form {
+    #[prost(uint32, tag = "1")]
+    version: u32,
+    #[prost(string, repeated, tag = "2")]
+    needs: Vec<String>,
+    #[prost(uint64, tag = "3")]
+    job: u64,
+    #[prost(uint64, tag = "4")]
+    generation: u64,
+    #[prost(uint32, tag = "5")]
+    attempt: u32,
+    /// A message of its own.
+    #[prost(bytes = "vec", tag = "6")]
+    plan: Vec<u8>,
+    #[prost(bytes = "vec", optional, tag = "7")]
+    redaction: Option<Vec<u8>>,
+    /// `interfaces`, `demo` or `files`.
+    #[prost(string, tag = "8")]
+    packets: String,
+    #[prost(string, repeated, tag = "9")]
+    names: Vec<String>,
+    #[prost(string, optional, tag = "10")]
+    filter: Option<String>,
+    #[prost(uint64, optional, tag = "11")]
+    packets_max: Option<u64>,
+    #[prost(uint64, tag = "12")]
+    memory_max: u64,
+    #[prost(uint32, tag = "13")]
+    cpu_millis: u32,
+    /// Has to be there: orders that were cut short before it would be orders without a key.
+    #[prost(uint32, optional, tag = "14")]
+    workers: Option<u32>,
+}
+
+impl JobOrder {
+    /// The orders as a message.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let (packets, names, filter) = match &self.packets {
+            Packets::Interfaces { names, filter } => ("interfaces", names.clone(), filter.clone()),
+            Packets::Demo => ("demo", Vec::new(), None),
+            Packets::Files(names) => ("files", names.clone(), None),
+        };
+        let form = Form {
+            version: ORDER_FORM,
+            needs: Vec::new(),
+            job: self.job,
+            generation: self.generation,
+            attempt: self.attempt,
+            plan: super::encode(&self.plan),
+            redaction: self.redaction.map(|key| key.0.to_vec()),
+            packets: packets.to_owned(),
+            names,
+            filter,
+            packets_max: self.packets_max,
+            memory_max: self.memory_max,
+            cpu_millis: self.cpu_millis,
+            workers: Some(self.workers),
+        };
+        form.encode_to_vec()
+    }
+
+    /// The orders of a message; `schemas` are those of this program's parsers by name.
+    ///
+    /// # Errors
+    /// When the message is none, or needs what this program lacks.
+    pub fn decode(bytes: &[u8], schemas: &dyn Fn(&str) -> Option<Arc<Schema>>) -> Result<JobOrder, Refused> {
+        if bytes.len() > BYTES_MAX {
+            return Err(Refused { lacks: vec![Lack::TooMany { what: "bytes", max: BYTES_MAX }] });
+        }
+        let form = Form::decode(bytes).map_err(|e| Refused::malformed(e.to_string()))?;
+        let mut lacks = Lacks::default();
+        let read = read(form, schemas, &mut lacks);
+        lacks.or(read)
+    }
+
+    /// The plan within this monitor's part of LIMIT's packets.
+    #[must_use]
+    pub fn plan_here(&self) -> Plan {
+        let mut plan = self.plan.clone();
+        if let Some(max) = self.packets_max {
+            let limit = &mut plan.monitor.limit.packets;
+            *limit = Some(limit.map_or(max, |whole| whole.min(max)));
+        }
+        plan
+    }
+}
+
+fn read(form: Form, schemas: &dyn Fn(&str) -> Option<Arc<Schema>>, lacks: &mut Lacks) -> Option<JobOrder> {
+    lacks.head((form.version, &form.needs), (ORDER_FORM, &FEATURES))?;
+    let plan = match super::decode(&form.plan, schemas) {
+        Ok(plan) => Some(plan),
+        Err(refused) => {
+            refused.lacks.into_iter().for_each(|lack| lacks.add(lack));
+            None
+        }
+    };
+    lacks.at_most("interfaces or files", form.names.len(), NAMES_MAX)?;
+    let redaction = match form.redaction.map(<[u8; 16]>::try_from).transpose() {
+        Ok(key) => Some(key.map(Key)),
+        Err(_) => lacks.malformed("a key of another length"),
+    };
+    let workers = lacks.required(&form.workers, "the end of the orders").copied();
+    let packets = match (form.packets.as_str(), form.names, form.filter) {
+        ("interfaces", names, filter) => Some(Packets::Interfaces { names, filter }),
+        ("demo", names, None) if names.is_empty() => Some(Packets::Demo),
+        ("files", names, None) if !names.is_empty() => Some(Packets::Files(names)),
+        (word, ..) => lacks.word("input", word),
+    };
+    Some(JobOrder {
+        job: form.job,
+        generation: form.generation,
+        attempt: form.attempt,
+        plan: plan?,
+        redaction: redaction?,
+        packets: packets?,
+        packets_max: form.packets_max,
+        memory_max: form.memory_max,
+        cpu_millis: form.cpu_millis,
+        workers: workers?,
+    })
+}

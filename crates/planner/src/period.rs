@@ -1,0 +1,65 @@
+//! SINCE, UNTIL and BASELINE: a plan that keeps to a stretch of time, and in words which one a query asks for.
+
+use plan::{Bounds, Column, Compare, Literal, Plan, Predicate};
+use query::{Baseline, Moment, Period, Query};
+use tuple::common;
+
+use crate::recorded::narrow;
+use crate::words;
+
+/// The plan for tuples whose `ts_end` is inside of `bounds`, as windows have it. Packets from before may be part of a tuple
+/// that is inside: all are looked at.
+#[must_use]
+pub fn within(mut plan: Plan, bounds: Bounds) -> Plan {
+    let time = |input, op, ns| {
+        let column = Column { input, field: common::TS_END };
+        Predicate::Compare { column, op, literal: Literal::I64(ns) }
+    };
+    let is_joined = plan.dataflow.inputs.len() > 1;
+    for (input, i) in plan.dataflow.inputs.iter_mut().zip(0..) {
+        // The time of a joined tuple is the latest of its parts: all of them are before UNTIL, and one is not before SINCE.
+        let since = bounds.since_ns.filter(|_| !is_joined).map(|ns| time(i, Compare::Ge, ns));
+        let until = bounds.until_ns.map(|ns| time(i, Compare::Lt, ns));
+        since.into_iter().chain(until).for_each(|part| narrow(input, part));
+    }
+    if let Some(ns) = bounds.since_ns.filter(|_| is_joined) {
+        // After the join `ts_end` of the first input is that of the whole.
+        let since = time(0, Compare::Ge, ns);
+        plan.dataflow.filter = Some(match plan.dataflow.filter.take() {
+            Some(before) => Predicate::And(vec![before, since]),
+            None => since,
+        });
+    }
+    for (parser, input) in plan.monitor.parsers.iter_mut().zip(&plan.dataflow.inputs) {
+        parser.columns = input.columns.clone();
+    }
+    plan
+}
+
+/// The query's periods for people, a line each; none where it has none.
+#[must_use]
+pub fn explain_period(query: &Query) -> String {
+    let mut lines = Vec::new();
+    if !query.period.is_open() {
+        lines.push(format!("  {:<14}{}", "time", period(&query.period)));
+    }
+    match &query.baseline {
+        Some(Baseline::Earlier(ns)) => {
+            lines.push(format!("  {:<14}the same, {} earlier", "baseline", words::duration(*ns)));
+        }
+        Some(Baseline::Period(other)) => lines.push(format!("  {:<14}{}", "baseline", period(other))),
+        None => {}
+    }
+    if lines.is_empty() { String::new() } else { format!("period\n{}\n", lines.join("\n")) }
+}
+
+fn period(period: &Period) -> String {
+    let moment = |moment: Moment| match moment {
+        Moment::At(ns) => words::instant(ns),
+        Moment::BeforeEnd(ns) => format!("{} before the end", words::duration(ns)),
+    };
+    let since = period.since.map(|since| format!("from {}", moment(since)));
+    let until = period.until.map(|until| format!("before {}", moment(until)));
+    let both: Vec<String> = since.into_iter().chain(until).collect();
+    format!("tuples complete {}", both.join(", "))
+}

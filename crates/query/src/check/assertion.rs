@@ -1,0 +1,178 @@
+//! Assertions about results: `p99 < 50ms`, `any(count > 100)`, `rows > 0`, `p99 < 50ms WHERE url_template = '/checkout'`.
+
+use std::sync::Arc;
+
+use plan::{Computed, Predicate};
+use tuple::{DataType, Facts, Field, Schema, Unit};
+
+use super::computing::Computing;
+use super::names::Scope;
+use super::values::Conditions;
+use crate::ast::{Expr, Form};
+use crate::{Diagnostic, HostTable, Span, grammar};
+
+/// A checked assertion.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assertion {
+    /// Of what it has to be true.
+    pub of: Rows,
+    /// Conditions that all have to be true, each with its place in the text.
+    pub conditions: Vec<(Predicate, Span)>,
+    /// WHERE: the rows that it is about; `None`: all.
+    pub among: Option<Predicate>,
+    /// Columns that the conditions compute of those of the result.
+    pub computed: Vec<Computed>,
+}
+
+/// Which rows an assertion has to be true of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// Every one.
+    All,
+    /// At least one.
+    Any,
+    /// None: it is about how many rows there are, which is the only column of [`rows_schema`].
+    Number,
+}
+
+/// What assertions about the number of rows are about.
+#[must_use]
+pub fn rows_schema() -> Arc<Schema> {
+    let field = Field::new("rows", DataType::U64, Unit::None, "how many rows there are");
+    let (name, doc) = ("rows".into(), "the number of rows".into());
+    let fields = vec![field];
+    Arc::new(Schema {
+        name,
+        version: 1,
+        doc,
+        fields,
+        measure: None,
+        key: None,
+        parts: &[],
+        facts: &Facts::NONE,
+    })
+}
+
+/// Reads an assertion about the results of a processor.
+///
+/// # Errors
+/// Everything that is wrong with it, in the order of the text; [`crate::render`] makes it readable.
+pub fn check_assertion(text: &str, results: &Arc<Schema>) -> Result<Assertion, Vec<Diagnostic>> {
+    let (read, mut errors) = grammar::assertion::assertion(text);
+    let Some((condition, among)) = read.filter(|_| errors.is_empty()) else {
+        return Err(crate::error::in_order(errors));
+    };
+    let (of, condition) = quantified(condition, results);
+    let schema = [if of == Rows::Number { rows_schema() } else { results.clone() }];
+    let (hosts, of_query, computing) = (HostTable::default(), Computing::new(), Computing::new());
+    let nothing = Scope::new(&[], &[], false, text, &hosts, &of_query);
+    let scope = nothing.of_results(&schema, true, &computing);
+    let mut conditions = Vec::new();
+    for part in parts(condition) {
+        let checked = Conditions::new(&scope, &mut errors).check(&part);
+        conditions.extend(checked.map(|checked| (checked, part.span)));
+    }
+    let place = among.as_ref().map(|among| among.span);
+    let among = among.and_then(|among| Conditions::new(&scope, &mut errors).check(&among));
+    if let (Rows::Number, Some(place)) = (of, place) {
+        errors.push(Diagnostic::new(place, "`rows` is the number of all rows: leave out WHERE"));
+    }
+    match errors.is_empty() {
+        true => Ok(Assertion { of, conditions, among, computed: computing.list() }),
+        false => Err(crate::error::in_order(errors)),
+    }
+}
+
+/// Which rows are meant, and the condition on them.
+fn quantified(condition: Expr, results: &Schema) -> (Rows, Expr) {
+    let span = condition.span;
+    match condition.form {
+        Form::Call(name, mut list) if list.len() == 1 && name.text.eq_ignore_ascii_case("any") => {
+            (Rows::Any, list.remove(0))
+        }
+        Form::Call(name, mut list) if list.len() == 1 && name.text.eq_ignore_ascii_case("all") => {
+            (Rows::All, list.remove(0))
+        }
+        form => {
+            let condition = Expr { form, span };
+            let is_number = results.find("rows").is_none() && mentions_rows(&condition);
+            (if is_number { Rows::Number } else { Rows::All }, condition)
+        }
+    }
+}
+
+/// The conditions that an assertion is made of by `and`.
+fn parts(condition: Expr) -> Vec<Expr> {
+    match condition.form {
+        Form::And(parts) => parts,
+        _ => vec![condition],
+    }
+}
+
+fn mentions_rows(expr: &Expr) -> bool {
+    match &expr.form {
+        Form::Atom(atom) => !atom.quoted && atom.text.eq_ignore_ascii_case("rows"),
+        Form::Negative(of) | Form::Not(of) | Form::IsNull(of) | Form::In(of, _) => mentions_rows(of),
+        Form::Like(of, ..) | Form::Matches(of, ..) => mentions_rows(of),
+        Form::Arithmetic(a, _, b) | Form::Compare(a, _, b) => mentions_rows(a) || mentions_rows(b),
+        Form::Call(_, list) | Form::And(list) | Form::Or(list) => list.iter().any(mentions_rows),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn results() -> Arc<Schema> {
+        let field = |name: &'static str, data_type, unit| Field::new(name, data_type, unit, "");
+        let fields = vec![
+            field("url_template", DataType::Text, Unit::None),
+            field("count", DataType::U64, Unit::None),
+            field("p99_ns", DataType::F64, Unit::Nanoseconds),
+            field("baseline_p99_ns", DataType::F64, Unit::Nanoseconds),
+            field("differs_p99", DataType::Bool, Unit::None),
+        ];
+        Arc::new(Schema { name: "diff-group".into(), fields, ..Schema::clone(&rows_schema()) })
+    }
+
+    #[test]
+    fn assertions_say_of_which_rows() {
+        for (text, of, conditions, has_where) in [
+            ("p99 < 50ms", Rows::All, 1, false),
+            ("all(p99 < 50ms and count > 3)", Rows::All, 2, false),
+            ("ANY(count >= 100)", Rows::Any, 1, false),
+            ("rows > 0", Rows::Number, 1, false),
+            ("rows > 0 and rows < 10", Rows::Number, 2, false),
+            ("p99 < 1.2 * baseline.p99", Rows::All, 1, false),
+            ("p99_ns < 50ms where url_template like '/cart%'", Rows::All, 1, true),
+            ("not differs.p99 or p99 < baseline.p99", Rows::All, 1, false),
+            ("not coalesce(differs.p99, false)", Rows::All, 1, false),
+        ] {
+            let found =
+                check_assertion(text, &results()).unwrap_or_else(|e| panic!("{}", crate::render(&e, text)));
+            assert_eq!(
+                (found.of, found.conditions.len(), found.among.is_some()),
+                (of, conditions, has_where),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn wrong_assertions_are_told_with_their_place() {
+        for (text, place, says) in [
+            ("p98 < 50ms", "p98", "have no column `p98`"),
+            ("p99 < 50", "50", "a number needs its unit"),
+            ("p99", "p99", "expected"),
+            ("", "", "too early"),
+            ("p99 < 50ms LIMIT 3", "LIMIT", "the end of the assertion"),
+            ("rows > 0 WHERE rows > 1", "rows > 1", "leave out WHERE"),
+            ("baseline.p97 > 1ms", "baseline.p97", "no column"),
+        ] {
+            let errors = check_assertion(text, &results()).expect_err(text);
+            let rendered = crate::render(&errors, text);
+            assert_eq!(&text[errors[0].span.range()], place, "{rendered}");
+            assert!(rendered.contains(says), "{text}\n{rendered}");
+        }
+    }
+}

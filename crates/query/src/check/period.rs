@@ -1,0 +1,80 @@
+//! SINCE, UNTIL and BASELINE: what their times are, and that they go together.
+
+use crate::ast::{self, Atom};
+use crate::error::quoted;
+use crate::literal::{self, Bad};
+use crate::period::{Baseline, Moment, Period};
+use crate::{Diagnostic, iso_time};
+
+/// What SINCE and UNTIL want.
+pub(crate) const MOMENT: &str =
+    "how long before the end, such as 2h, or a time such as '2026-11-22T10:00' or '2026-11-22 10:00+02:00'";
+
+/// The query's period, and the one that it is compared with.
+pub(super) fn periods(ast: &ast::Query, errors: &mut Vec<Diagnostic>) -> (Period, Option<Baseline>) {
+    let own = period(ast.since.as_ref(), ast.until.as_ref(), errors);
+    let baseline = ast.baseline.as_ref().and_then(|baseline| check_baseline(ast, baseline, errors));
+    (own, baseline)
+}
+
+fn period(since: Option<&Atom>, until: Option<&Atom>, errors: &mut Vec<Diagnostic>) -> Period {
+    let period = Period {
+        since: since.and_then(|atom| moment(atom, errors)),
+        until: until.and_then(|atom| moment(atom, errors)),
+    };
+    let is_empty = match (period.since, period.until) {
+        (Some(Moment::At(since)), Some(Moment::At(until))) => since >= until,
+        (Some(Moment::BeforeEnd(since)), Some(Moment::BeforeEnd(until))) => since <= until,
+        _ => false,
+    };
+    if let (true, Some(until)) = (is_empty, until) {
+        errors.push(Diagnostic::new(until.span, "UNTIL is not after SINCE: nothing lies between"));
+    }
+    period
+}
+
+fn moment(atom: &Atom, errors: &mut Vec<Diagnostic>) -> Option<Moment> {
+    let text = atom.text.trim();
+    let without = text.len().checked_sub("ago".len()).and_then(|at| text.split_at_checked(at));
+    let ago =
+        without.filter(|(_, word)| word.eq_ignore_ascii_case("ago")).map(|(length, _)| length.trim_end());
+    match (literal::duration_ns(ago.unwrap_or(text)), iso_time::epoch_ns(text)) {
+        (Ok(ns @ 1..), _) => Some(Moment::BeforeEnd(ns)),
+        (_, Some(ns)) => Some(Moment::At(ns)),
+        (bad, None) => {
+            let error =
+                Diagnostic::new(atom.span, format!("{} is no time", quoted(&atom.text))).expected(MOMENT);
+            let hint = || format!("write {text}h or {text}m");
+            errors.push(error.maybe_hint((bad == Err(Bad::NoUnit)).then(hint)));
+            None
+        }
+    }
+}
+
+fn check_baseline(
+    ast: &ast::Query,
+    baseline: &ast::Baseline,
+    errors: &mut Vec<Diagnostic>,
+) -> Option<Baseline> {
+    let mut complain = |message: &str, hint: &str| {
+        errors.push(Diagnostic::new(baseline.span, message).hint(hint));
+    };
+    if ast.processors.is_empty() {
+        complain("BASELINE compares what PROCESS computes", "add PROCESS, as in PROCESS (diff-group)");
+    }
+    if ast.since.is_none() {
+        complain("BASELINE compares a period", "say which by SINCE, as in SINCE 1h BASELINE 1d");
+    }
+    let Some(earlier) = &baseline.earlier else {
+        let period = period(baseline.since.as_ref(), baseline.until.as_ref(), errors);
+        return period.since.map(|_| Baseline::Period(period));
+    };
+    match literal::duration_ns(earlier.text.trim()) {
+        Ok(ns @ 1..) => Some(Baseline::Earlier(ns)),
+        _ => {
+            let error = Diagnostic::new(earlier.span, format!("{} is no duration", quoted(&earlier.text)));
+            errors.push(error.expected("how much earlier, such as 1h or 1d, or SINCE and a time"));
+            None
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The periods of a query: SINCE and UNTIL, and BASELINE's beside them, as they are written and as points in time. What
+//! counts back from the end is settled once the end is known: that of what was captured or recorded.
+
+use plan::Bounds;
+
+/// What SINCE and UNTIL say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// A point in time, in nanoseconds since 1970.
+    At(i64),
+    /// So many nanoseconds before the end of what is read.
+    BeforeEnd(i64),
+}
+
+/// From when to before when; open ends reach as far as there is something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Period {
+    /// SINCE.
+    pub since: Option<Moment>,
+    /// UNTIL.
+    pub until: Option<Moment>,
+}
+
+/// What BASELINE compares with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Baseline {
+    /// The same period, so many nanoseconds earlier.
+    Earlier(i64),
+    /// A period of its own; it ends, unless UNTIL says otherwise, where the query's own begins.
+    Period(Period),
+}
+
+impl Moment {
+    fn at(self, end_ns: i64) -> i64 {
+        match self {
+            Moment::At(ns) => ns,
+            Moment::BeforeEnd(ns) => end_ns.saturating_sub(ns),
+        }
+    }
+}
+
+impl Period {
+    /// Whether it says nothing.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.since.is_none() && self.until.is_none()
+    }
+
+    /// Whether it takes an end to know when it is.
+    #[must_use]
+    pub fn counts_back(&self) -> bool {
+        [self.since, self.until].iter().any(|moment| matches!(moment, Some(Moment::BeforeEnd(_))))
+    }
+
+    /// When it is, where what is read ends at `end_ns`.
+    #[must_use]
+    pub fn settle(&self, end_ns: i64) -> Bounds {
+        let at = |moment: Option<Moment>| moment.map(|moment| moment.at(end_ns));
+        Bounds { since_ns: at(self.since), until_ns: at(self.until) }
+    }
+}
+
+impl Baseline {
+    /// When it is, beside a period that is `own`, where what is read ends at `end_ns`.
+    #[must_use]
+    pub fn settle(&self, own: Bounds, end_ns: i64) -> Bounds {
+        match self {
+            Baseline::Earlier(by) => Bounds {
+                since_ns: own.since_ns.map(|ns| ns.saturating_sub(*by)),
+                until_ns: Some(own.until_ns.unwrap_or(end_ns).saturating_sub(*by)),
+            },
+            Baseline::Period(period) => {
+                let bounds = period.settle(end_ns);
+                Bounds { until_ns: bounds.until_ns.or(own.since_ns), ..bounds }
+            }
+        }
+    }
+}

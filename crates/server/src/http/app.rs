@@ -1,0 +1,52 @@
+//! What all requests share.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use tokio::sync::watch;
+
+use super::failure::Failure;
+use super::rate::Rates;
+use super::sessions::Sessions;
+use crate::catalog::CatalogText;
+use crate::service::{Denied, Service};
+
+/// Who the other end of a connection is.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer(pub SocketAddr);
+
+/// What all requests share.
+pub struct App {
+    /// What requests mean.
+    pub service: Arc<Service>,
+    /// Names under which we may be asked, in lower case.
+    pub hosts: Vec<String>,
+    /// Browsers that have logged in.
+    pub sessions: Sessions,
+    /// How often they may ask.
+    pub rates: Rates,
+    /// What queries may be made of.
+    pub catalog: CatalogText,
+    /// When we were started.
+    pub started: Instant,
+    /// Turns to `true` when the service ends.
+    pub ending: watch::Receiver<bool>,
+    /// Connections that had to wait for others to end.
+    pub connections_waited: AtomicU64,
+}
+
+impl App {
+    /// Does on a thread that may wait for the disk what would keep others waiting here.
+    pub async fn run<T: Send + 'static>(
+        self: &Arc<Self>,
+        act: impl FnOnce(&Service) -> Result<T, Denied> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let service = self.service.clone();
+        match tokio::task::spawn_blocking(move || act(&service)).await {
+            Ok(result) => result.map_err(Failure::from),
+            Err(_) => Err(Failure::internal()),
+        }
+    }
+}

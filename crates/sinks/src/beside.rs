@@ -1,0 +1,82 @@
+//! Two sinks that get the same rows: what a person or a program reads here, and another that never fails because of what is
+//! beyond this machine.
+
+use std::io;
+use std::net::IpAddr;
+
+use recording::{CaptureFacts, Kept};
+use tuple::Batch;
+
+use crate::{Delivered, Sink, Vitals};
+
+/// Hands rows to both; what is shown of open windows goes to the first only.
+pub struct Beside {
+    first: Box<dyn Sink>,
+    second: Box<dyn Sink>,
+}
+
+impl Beside {
+    /// Both of them.
+    #[must_use]
+    pub fn new(first: Box<dyn Sink>, second: Box<dyn Sink>) -> Beside {
+        Beside { first, second }
+    }
+}
+
+impl Sink for Beside {
+    fn write(&mut self, result: usize, batch: &Batch) -> io::Result<()> {
+        self.second.write(result, batch)?;
+        self.first.write(result, batch)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.second.flush()?;
+        self.first.flush()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        // What is for here is complete before others are waited for.
+        let finished = self.first.finish();
+        self.second.finish().and(finished)
+    }
+
+    fn learn_name(&mut self, ip: IpAddr, name: &str) {
+        self.first.learn_name(ip, name);
+        self.second.learn_name(ip, name);
+    }
+
+    fn advance(&mut self, watermark_ns: i64) -> io::Result<()> {
+        self.second.advance(watermark_ns)?;
+        self.first.advance(watermark_ns)
+    }
+
+    fn show_open(&mut self, rows: &[(usize, Batch)]) -> io::Result<()> {
+        self.first.show_open(rows)
+    }
+
+    fn hide_open(&mut self) -> io::Result<()> {
+        self.first.hide_open()
+    }
+
+    fn learn_capture(&mut self, facts: &CaptureFacts) {
+        self.first.learn_capture(facts);
+        self.second.learn_capture(facts);
+    }
+
+    fn learn_vitals(&mut self, vitals: &Vitals) {
+        self.first.learn_vitals(vitals);
+        self.second.learn_vitals(vitals);
+    }
+
+    fn delivered(&self) -> Vec<Delivered> {
+        [self.first.delivered(), self.second.delivered()].concat()
+    }
+
+    fn kept(&self) -> Option<Kept> {
+        self.first.kept().or_else(|| self.second.kept())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        [self.first.notes(), self.second.notes()].concat()
+    }
+}

@@ -1,0 +1,219 @@
+//! One of the two periods: an engine for all of it, whose results are shown, and one for each of its slices.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use plan::{Bounds, Column, Compare, Dataflow, Literal, Predicate};
+use tuple::{Batch, DataType, Schema, common};
+
+use super::SLICES;
+use super::measure::{Measure, of_slices};
+use crate::column::ColumnView;
+use crate::scalar::Scalar;
+use crate::{Config, Engine, Output};
+
+/// A period at work.
+pub struct Half {
+    whole: Engine,
+    slices: Vec<(Bounds, Engine)>,
+    /// By pipeline and aggregate.
+    pub measures: Vec<Vec<Measure>>,
+    bounds: Bounds,
+    /// What engines gave before the end; they have no windows, so that nothing is.
+    out: Vec<Output>,
+    /// How many columns of results say which group a row is of.
+    keys: Vec<usize>,
+}
+
+/// A pipeline's results of a period.
+pub struct Collected {
+    /// The rows of the whole.
+    pub batches: Vec<Batch>,
+    /// Where groups are: batch and row; in the order of the rows.
+    pub groups: Vec<(Vec<u8>, (usize, usize))>,
+    /// The same by group.
+    pub place: HashMap<Vec<u8>, (usize, usize)>,
+    /// What the slices tell.
+    pub slices: Slices,
+}
+
+/// What the slices of a period tell of each group.
+#[derive(Debug, Default)]
+pub struct Slices {
+    /// By group, and then by slice.
+    pub groups: HashMap<Vec<u8>, Vec<Slice>>,
+    /// Whether some slice had more groups than can be told apart.
+    pub is_overflowed: bool,
+}
+
+/// What a slice tells of one group.
+#[derive(Clone, Debug, Default)]
+pub struct Slice {
+    /// By place; NaN where there is none.
+    pub numbers: Vec<f64>,
+    /// Histograms by place: upper bounds and counts.
+    pub histograms: Vec<Vec<(f64, f64)>>,
+}
+
+impl Half {
+    pub fn new(dataflow: &Dataflow, config: &Config, bounds: Bounds) -> Half {
+        let mut of_slices_only = dataflow.clone();
+        let (pipelines, measures) =
+            dataflow.pipelines.iter().map(|p| of_slices(p, &mut of_slices_only)).unzip();
+        of_slices_only.pipelines = pipelines;
+        let config = Config { window_bytes_max: config.window_bytes_max / (SLICES + 1), ..config.clone() };
+        let engine = |dataflow: &Dataflow, bounds| Engine::new(&within(dataflow, bounds), config.clone());
+        let slices = (0..SLICES).map(|i| slice(bounds, i)).collect::<Vec<_>>();
+        Half {
+            whole: engine(dataflow, bounds),
+            slices: slices.into_iter().map(|bounds| (bounds, engine(&of_slices_only, bounds))).collect(),
+            measures,
+            bounds,
+            out: Vec::new(),
+            keys: dataflow.pipelines.iter().map(|p| p.group.len()).collect(),
+        }
+    }
+
+    pub fn push(&mut self, batch: &Batch) {
+        self.whole.push(0, batch, &mut self.out);
+        let times = ColumnView::of(batch, common::TS_END);
+        let times = (0..batch.rows()).filter_map(|row| match times.scalar(row) {
+            Scalar::I64(time) => Some(time),
+            _ => None,
+        });
+        let (first, last) = times.fold((i64::MAX, i64::MIN), |(a, b), time| (a.min(time), b.max(time)));
+        for (bounds, engine) in &mut self.slices {
+            let is_behind = bounds.since_ns.is_some_and(|since| last < since);
+            let is_before = bounds.until_ns.is_some_and(|until| first >= until);
+            if !is_behind && !is_before {
+                engine.push(0, batch, &mut self.out);
+            }
+        }
+    }
+
+    pub fn seconds(&self) -> f64 {
+        self.bounds.nanos().unwrap_or(0) as f64 / 1e9
+    }
+
+    pub fn result_schema(&self, pipeline: usize) -> &Arc<Schema> {
+        self.whole.result_schema(pipeline)
+    }
+
+    /// The results, by pipeline.
+    pub fn finish(&mut self) -> Vec<Collected> {
+        self.whole.finish(&mut self.out);
+        let keys = &self.keys;
+        let mut all: Vec<Collected> = keys.iter().map(|_| Collected::new()).collect();
+        for Output { pipeline, batch, .. } in std::mem::take(&mut self.out) {
+            let pipeline = pipeline.unwrap_or(0);
+            all[pipeline].add(batch, keys[pipeline]);
+        }
+        for (i, (_, engine)) in self.slices.iter_mut().enumerate() {
+            let mut out = Vec::new();
+            engine.finish(&mut out);
+            for Output { pipeline, batch, .. } in out {
+                let pipeline = pipeline.unwrap_or(0);
+                all[pipeline].slices.add(i, &batch, keys[pipeline]);
+            }
+        }
+        all
+    }
+}
+
+/// The `i`-th slice.
+fn slice(bounds: Bounds, i: usize) -> Bounds {
+    let (since, nanos) = (bounds.since_ns.unwrap_or(0), bounds.nanos().unwrap_or(0));
+    let border = |i: usize| {
+        let offset = i128::from(nanos) * i as i128 / SLICES as i128;
+        Some(since.saturating_add(i64::try_from(offset).unwrap_or(i64::MAX)))
+    };
+    Bounds { since_ns: border(i), until_ns: border(i + 1) }
+}
+
+/// The dataflow for tuples within `bounds`; it has one input.
+fn within(dataflow: &Dataflow, bounds: Bounds) -> Dataflow {
+    let mut dataflow = dataflow.clone();
+    let input = &mut dataflow.inputs[0];
+    let time = |op, ns| {
+        let column = Column { input: 0, field: common::TS_END };
+        Predicate::Compare { column, op, literal: Literal::I64(ns) }
+    };
+    let since = bounds.since_ns.map(|ns| time(Compare::Ge, ns));
+    let until = bounds.until_ns.map(|ns| time(Compare::Lt, ns));
+    // Times first: they are cheap, and most slices have nothing of a batch.
+    let parts = since.into_iter().chain(until).chain(input.filter.take());
+    input.filter = Some(Predicate::And(parts.collect()));
+    dataflow
+}
+
+impl Collected {
+    fn new() -> Collected {
+        let (groups, place) = (Vec::new(), HashMap::new());
+        Collected { batches: Vec::new(), groups, place, slices: Slices::default() }
+    }
+
+    fn add(&mut self, batch: Batch, keys: usize) {
+        for row in 0..batch.rows() {
+            let (key, place) = (key(&batch, keys, row), (self.batches.len(), row));
+            self.place.insert(key.clone(), place);
+            self.groups.push((key, place));
+        }
+        self.batches.push(batch);
+    }
+}
+
+impl Slices {
+    fn add(&mut self, slice: usize, batch: &Batch, keys: usize) {
+        let schema = batch.schema();
+        let approximate = schema.find("approximate");
+        let end = approximate.map_or(schema.fields.len(), |id| usize::from(id.0));
+        let columns: Vec<ColumnView<'_>> =
+            schema.ids().take(end).skip(keys).map(|id| ColumnView::of(batch, id)).collect();
+        let is_json: Vec<bool> = schema
+            .ids()
+            .take(end)
+            .skip(keys)
+            .map(|id| schema.field(id).data_type == DataType::Json)
+            .collect();
+        let flag = approximate.map(|id| ColumnView::of(batch, id));
+        for row in 0..batch.rows() {
+            self.is_overflowed |= flag.is_some_and(|flag| flag.scalar(row) == Scalar::Bool(true));
+            let of_group =
+                self.groups.entry(key(batch, keys, row)).or_insert_with(|| vec![Slice::default(); SLICES]);
+            let cells = columns.iter().zip(&is_json).map(|(column, is_json)| (column.scalar(row), *is_json));
+            of_group[slice] = Slice {
+                numbers: cells.clone().map(|(cell, _)| number(cell).unwrap_or(f64::NAN)).collect(),
+                histograms: cells
+                    .map(|(cell, is_json)| if is_json { buckets(cell) } else { Vec::new() })
+                    .collect(),
+            };
+        }
+    }
+}
+
+/// The group of a row. In both periods it is the same, whatever else a row has.
+fn key(batch: &Batch, keys: usize, row: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for id in batch.schema().ids().take(keys) {
+        ColumnView::of(batch, id).scalar(row).encode(&mut bytes);
+    }
+    bytes
+}
+
+/// As a real number, if it is a number.
+pub fn number(scalar: Scalar<'_>) -> Option<f64> {
+    match scalar {
+        Scalar::U64(v) => Some(v as f64),
+        Scalar::I64(v) => Some(v as f64),
+        Scalar::F64(v) => Some(v),
+        _ => None,
+    }
+}
+
+/// The pairs of numbers in `[[upper bound, count], …]`.
+fn buckets(cell: Scalar<'_>) -> Vec<(f64, f64)> {
+    let Scalar::Text(text) = cell else { return Vec::new() };
+    let text = String::from_utf8_lossy(text);
+    let numbers: Vec<f64> = text.split(['[', ']', ',', ' ']).filter_map(|word| word.parse().ok()).collect();
+    numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()
+}

@@ -1,0 +1,101 @@
+//! What has to be known of each slice to judge a result: sums, numbers of values, histograms. They are results of
+//! pipelines themselves, so that the engine counts them.
+
+use plan::{
+    Aggregate, Aggregated, Column, Computed, Dataflow, Expr, Literal, Pipeline, Predicate, Selection, Total,
+    Value,
+};
+use tuple::{DataType, Field, Unit};
+
+/// What a result's number is, and where the slices' numbers are that it is judged by: places among what
+/// [`of_slices`] computes. The first of these is always the number of tuples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Measure {
+    /// A number of tuples.
+    Count,
+    /// A sum.
+    Total { sum: usize },
+    /// A mean: sum, share of tuples with a value, standard deviation.
+    Mean { sum: usize, known: usize, stddev: usize },
+    /// A share of tuples: how many it is true of, share for which it is known.
+    Proportion { sum: usize, known: usize },
+    /// The value below which a share of all lie: the histogram.
+    Quantile { hist: usize, q: f64 },
+    /// The group's part of all tuples.
+    ShareOfTuples,
+    /// The group's part of the sum of all values.
+    ShareOfValues { sum: usize },
+    /// A number whose noise its slices do not tell.
+    Unjudged,
+}
+
+/// The pipeline that computes of a slice what the results of `pipeline` are judged by; `dataflow` gets the columns that it needs.
+pub fn of_slices(pipeline: &Pipeline, dataflow: &mut Dataflow) -> (Pipeline, Vec<Measure>) {
+    let mut slices = Pipeline {
+        aggregates: vec![Aggregate::Count.into()],
+        top_k: None,
+        groups_max: pipeline.groups_max.min(super::GROUPS_JUDGED_MAX),
+        selection: Selection::default(),
+        ..pipeline.clone()
+    };
+    let measure = |aggregated: &Aggregated| match &aggregated.aggregate {
+        Aggregate::Count | Aggregate::Rate => Measure::Count,
+        Aggregate::Sum | Aggregate::Throughput => {
+            Measure::Total { sum: add(&mut slices, Aggregate::Sum, aggregated.value) }
+        }
+        Aggregate::Avg => {
+            let known = known(pipeline.values[aggregated.value].column);
+            Measure::Mean {
+                sum: add(&mut slices, Aggregate::Sum, aggregated.value),
+                known: add(&mut slices, known, 0),
+                stddev: add(&mut slices, Aggregate::Stddev, aggregated.value),
+            }
+        }
+        Aggregate::Success(is_so) | Aggregate::Ratio(is_so) => {
+            let column = one_or_nothing(is_so, dataflow);
+            slices.values.push(Value { column, unit: Unit::None });
+            let value = slices.values.len() - 1;
+            Measure::Proportion {
+                sum: add(&mut slices, Aggregate::Sum, value),
+                known: add(&mut slices, known(column), 0),
+            }
+        }
+        Aggregate::Quantile(q) => {
+            Measure::Quantile { hist: add(&mut slices, Aggregate::Hist, aggregated.value), q: *q }
+        }
+        Aggregate::Share(Total::Tuples) => Measure::ShareOfTuples,
+        Aggregate::Share(Total::Values) => {
+            Measure::ShareOfValues { sum: add(&mut slices, Aggregate::Sum, aggregated.value) }
+        }
+        _ => Measure::Unjudged,
+    };
+    let measures = pipeline.aggregates.iter().map(measure).collect();
+    (slices, measures)
+}
+
+/// The place of what is computed, which is once in the list.
+fn add(slices: &mut Pipeline, aggregate: Aggregate, value: usize) -> usize {
+    let is_it = |a: &Aggregated| a.aggregate == aggregate && (a.value == value || !aggregate.takes_value());
+    slices.aggregates.iter().position(is_it).unwrap_or_else(|| {
+        slices.aggregates.push(Aggregated { aggregate, value, name: None });
+        slices.aggregates.len() - 1
+    })
+}
+
+/// The share of tuples that have a value.
+fn known(column: Column) -> Aggregate {
+    Aggregate::Ratio(Predicate::Not(Box::new(Predicate::IsNull(column))))
+}
+
+/// A column that is 1 where the condition is true, 0 where it is false, and else null.
+fn one_or_nothing(is_so: &Predicate, dataflow: &mut Dataflow) -> Column {
+    let number = |n| Box::new(Expr::Literal(Literal::I64(n)));
+    let is_false = Predicate::Not(Box::new(is_so.clone()));
+    let unless = Expr::If(Box::new(is_false), number(0), Box::new(Expr::Null));
+    dataflow.computed.push(Computed {
+        field: Field::new("condition", DataType::I64, Unit::None, "whether a condition is true"),
+        text: "condition".into(),
+        expr: Expr::If(Box::new(is_so.clone()), number(1), Box::new(unless)),
+    });
+    Column::computed(dataflow.computed.len() - 1)
+}

@@ -1,0 +1,137 @@
+//! Two periods side by side: each group's results in one and in the other, and which of them differ by more than noise.
+//!
+//! The results are the engine's own, of each period for itself. What noise is the periods say themselves: each is cut into
+//! [`SLICES`] equal slices, and how much the slices differ shows how much a number varies when nothing has changed, bursts
+//! and load that hangs together among it. No variance is taken to be less than independent tuples would have, so that few
+//! slices with few tuples do not look steady. See `judge` for each kind of number.
+
+mod half;
+mod interval;
+mod judge;
+mod measure;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use plan::{Aggregate, Bounds, Dataflow, RawRows};
+use tuple::Batch;
+
+use crate::Config;
+use half::Half;
+pub use rows::{COLUMNS_EACH, Compared};
+
+/// Into how many slices a period is cut.
+pub const SLICES: usize = 20;
+/// Most groups of a slice that are told apart; where there are more, nothing is judged.
+pub const GROUPS_JUDGED_MAX: usize = 10_000;
+
+/// Which of the two periods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The one that is asked for.
+    Own,
+    /// The one that it is compared with.
+    Baseline,
+}
+
+/// A comparison at work.
+pub struct Comparison {
+    dataflow: Dataflow,
+    own: Half,
+    baseline: Half,
+    /// The level at which a number differs: 0.95.
+    confidence: f64,
+}
+
+/// Why results cannot be compared.
+#[must_use]
+pub fn refused(dataflow: &Dataflow) -> Option<&'static str> {
+    let any = |is_so: fn(&plan::Pipeline) -> bool| dataflow.pipelines.iter().any(is_so);
+    if dataflow.pipelines.is_empty() {
+        Some("results are compared, and without PROCESS there are only tuples")
+    } else if any(|p| p.window.is_some()) {
+        Some("whole periods are compared: leave out w=")
+    } else if any(|p| p.profile.is_some()) {
+        Some("a workload profile is a report, and cannot be compared: ask for what it tells one by one")
+    } else if any(|p| p.aggregates.iter().any(|a| a.aggregate.is_distribution())) {
+        Some("distributions are not compared: quantiles are")
+    } else {
+        None
+    }
+}
+
+/// The part of a dataflow whose tuples a comparison takes: joined, and filtered as far as no computed column is needed.
+#[must_use]
+pub fn tuples_of(dataflow: &Dataflow) -> Dataflow {
+    let reads_computed = |predicate: &plan::Predicate| {
+        let mut any = false;
+        predicate.columns(&mut |column| any |= column.computed_place().is_some());
+        any
+    };
+    Dataflow {
+        inputs: dataflow.inputs.clone(),
+        filter: dataflow.filter.clone().filter(|filter| !reads_computed(filter)),
+        pipelines: Vec::new(),
+        computed: Vec::new(),
+        rows: RawRows::default(),
+    }
+}
+
+impl Comparison {
+    /// Of the results of `dataflow`, which is not [`refused`]; both periods have two ends.
+    #[must_use]
+    pub fn new(
+        dataflow: &Dataflow,
+        config: &Config,
+        own: Bounds,
+        baseline: Bounds,
+        confidence: f64,
+    ) -> Comparison {
+        let dataflow = crate::flat(dataflow);
+        let mut unchosen = dataflow.clone();
+        for pipeline in &mut unchosen.pipelines {
+            (pipeline.top_k, pipeline.selection) = (None, plan::Selection::default());
+        }
+        let config = Config { window_bytes_max: config.window_bytes_max / 2, ..config.clone() };
+        Comparison {
+            own: Half::new(&dataflow, &config, own),
+            baseline: Half::new(&unchosen, &config, baseline),
+            dataflow,
+            confidence,
+        }
+    }
+
+    /// Takes tuples of [`tuples_of`] the dataflow. Those outside of the period are left out.
+    pub fn push(&mut self, side: Side, batch: &Batch) {
+        match side {
+            Side::Own => self.own.push(batch),
+            Side::Baseline => self.baseline.push(batch),
+        }
+    }
+
+    /// What there will be, by pipeline.
+    #[must_use]
+    pub fn results(&self) -> Vec<Compared> {
+        let schema = |i| self.own.result_schema(i);
+        let pipelines = self.dataflow.pipelines.iter().enumerate();
+        pipelines.map(|(i, pipeline)| Compared::new(pipeline, schema(i))).collect()
+    }
+
+    /// The rows, by pipeline.
+    pub fn finish(mut self, out: &mut dyn FnMut(usize, Batch)) {
+        let results = self.results();
+        let measures = self.own.measures.clone();
+        let spans = [self.own.seconds(), self.baseline.seconds()];
+        let (own, baseline) = (self.own.finish(), self.baseline.finish());
+        for (i, ((compared, own), baseline)) in results.iter().zip(own).zip(baseline).enumerate() {
+            let judge = judge::Judge::new(&own.slices, &baseline.slices, spans, self.confidence);
+            compared.write(&own, &baseline, &measures[i], &judge, &mut |batch| out(i, batch));
+        }
+    }
+}
+
+/// Whether an aggregate's column is judged at all.
+#[must_use]
+pub fn is_judged(aggregate: &Aggregate) -> bool {
+    !matches!(aggregate, Aggregate::Min | Aggregate::Max | Aggregate::Stddev | Aggregate::Distinct(_))
+}

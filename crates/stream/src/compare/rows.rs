@@ -1,0 +1,162 @@
+//! How a comparison is written: the group, and of each result its number, that of the baseline, their difference and ratio,
+//! and whether it differs.
+
+use std::sync::Arc;
+
+use plan::{Pipeline, Selection, result};
+use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
+
+use super::half::{Collected, number};
+use super::judge::Judge;
+use super::measure::Measure;
+use crate::column::ColumnView;
+use crate::scalar::Scalar;
+
+/// The results of a pipeline, compared.
+pub struct Compared {
+    schema: Arc<Schema>,
+    /// The processor's name.
+    pub processor: String,
+    /// How many columns say which group a row is of.
+    pub keys: usize,
+    /// Where what is computed begins, in rows of the period and of the baseline.
+    first: [usize; 2],
+    aggregates: usize,
+    /// Whether rows were chosen among the period's own: groups that only the baseline has are not shown then.
+    is_chosen: bool,
+}
+
+/// Columns of each aggregate: its number, the baseline's, difference, ratio, whether it differs.
+pub const COLUMNS_EACH: usize = 5;
+
+impl Compared {
+    /// Of a pipeline whose results have `schema`.
+    pub(super) fn new(pipeline: &Pipeline, schema: &Schema) -> Compared {
+        let first = result::first_aggregate(pipeline);
+        let aggregates = pipeline.aggregates.len();
+        let mut fields: Vec<Field> = schema.fields[..first].to_vec();
+        schema.fields[first..first + aggregates].iter().for_each(|field| fields.extend(of_aggregate(field)));
+        fields.push(Field::new(
+            "approximate",
+            DataType::Bool,
+            Unit::None,
+            "whether a memory bound was reached",
+        ));
+        Compared {
+            schema: Arc::new(Schema { fields, ..schema.clone() }),
+            processor: pipeline.name.clone(),
+            keys: pipeline.group.len(),
+            first: [first, pipeline.group.len()],
+            aggregates,
+            is_chosen: pipeline.top_k.is_some() || pipeline.selection != Selection::default(),
+        }
+    }
+
+    /// The columns of its rows.
+    #[must_use]
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// Where the columns of aggregates begin, [`COLUMNS_EACH`] for each.
+    #[must_use]
+    pub fn first_aggregate(&self) -> usize {
+        self.first[0]
+    }
+
+    pub(super) fn write(
+        &self,
+        own: &Collected,
+        baseline: &Collected,
+        measures: &[Measure],
+        judge: &Judge<'_>,
+        out: &mut dyn FnMut(Batch),
+    ) {
+        let wanted: Vec<FieldId> = self.schema.ids().collect();
+        let mut writer = TupleWriter::new(self.schema.clone(), &wanted);
+        let gone = baseline.groups.iter().filter(|(key, _)| !self.is_chosen && !own.place.contains_key(key));
+        for (key, place) in own.groups.iter().chain(gone) {
+            let rows =
+                [own.place.get(key).map(|at| (own, *at)), baseline.place.get(key).map(|at| (baseline, *at))];
+            let names = if rows[0].is_some() { own } else { baseline };
+            let named = if rows[0].is_some() { self.first[0] } else { self.keys };
+            for i in 0..named {
+                cell(names, *place, i).write(&mut writer, FieldId(i as u16));
+            }
+            for (i, measure) in measures.iter().enumerate() {
+                self.write_aggregate(&mut writer, rows, i, judge.differs(key, *measure));
+            }
+            let is_approximate = |side: usize| {
+                let of_row =
+                    |(all, at)| cell(all, at, self.first[side] + self.aggregates) == Scalar::Bool(true);
+                rows[side].is_some_and(of_row)
+            };
+            writer
+                .bool(FieldId((self.schema.fields.len() - 1) as u16), is_approximate(0) || is_approximate(1));
+            writer.end_row();
+            if writer.is_full() {
+                out(writer.finish());
+            }
+        }
+        if writer.rows() > 0 {
+            out(writer.finish());
+        }
+    }
+
+    fn write_aggregate(
+        &self,
+        writer: &mut TupleWriter,
+        rows: [Option<(&Collected, (usize, usize))>; 2],
+        i: usize,
+        differs: Option<bool>,
+    ) {
+        let column = |n: usize| FieldId((self.first[0] + i * COLUMNS_EACH + n) as u16);
+        let cells = [0, 1].map(|side| rows[side].map(|(all, at)| cell(all, at, self.first[side] + i)));
+        for (n, cell) in cells.iter().enumerate() {
+            cell.iter().for_each(|cell| cell.write(writer, column(n)));
+        }
+        let [Some(own), Some(baseline)] = cells else {
+            // A group that came or went: only of numbers of tuples is it known that they were 0.
+            differs.into_iter().for_each(|differs| writer.bool(column(4), differs));
+            return;
+        };
+        match (own, baseline) {
+            (Scalar::U64(a), Scalar::U64(b)) => writer.i64(column(2), difference(a.into(), b.into())),
+            (Scalar::I64(a), Scalar::I64(b)) => writer.i64(column(2), difference(a.into(), b.into())),
+            (Scalar::F64(a), Scalar::F64(b)) => writer.f64(column(2), a - b),
+            _ => {}
+        }
+        let Some((own, baseline)) = number(own).zip(number(baseline)) else { return };
+        if baseline != 0.0 {
+            writer.f64(column(3), own / baseline);
+        }
+        if let Some(differs) = differs {
+            writer.bool(column(4), differs);
+        }
+    }
+}
+
+fn difference(a: i128, b: i128) -> i64 {
+    i64::try_from(a - b).unwrap_or(if a > b { i64::MAX } else { i64::MIN })
+}
+
+fn cell(all: &Collected, (batch, row): (usize, usize), column: usize) -> Scalar<'_> {
+    ColumnView::of(&all.batches[batch], FieldId(column as u16)).scalar(row)
+}
+
+fn of_aggregate(field: &Field) -> [Field; COLUMNS_EACH] {
+    let name = field.name.as_ref();
+    let bare = ["_ns", "_bytes"].iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name);
+    let signed = if field.data_type == DataType::U64 { DataType::I64 } else { field.data_type };
+    let named = |name: String, data_type, unit, doc: &'static str| Field {
+        name: name.into(),
+        ..Field::new("", data_type, unit, doc)
+    };
+    [
+        field.clone(),
+        named(format!("baseline_{name}"), field.data_type, field.unit, "the same in the baseline"),
+        named(format!("difference_{name}"), signed, field.unit, "by how much it is more"),
+        named(format!("ratio_{bare}"), DataType::F64, Unit::None, "how many times the baseline's it is"),
+        named(format!("differs_{bare}"), DataType::Bool, Unit::None, "whether that is more than noise"),
+    ]
+}

@@ -1,0 +1,38 @@
+//! Any bytes as a report, for engines of tuples and of windows: it is refused, or a collector takes it, and rows come of it. A
+//! first byte says of which; what follows is a report that is not packed, so that changes are not undone by check-sums.
+#![no_main]
+
+use std::sync::OnceLock;
+
+use collect::{Collector, LaneId, Whatever};
+use libfuzzer_sys::fuzz_target;
+use plan::Plan;
+use stream::{Config, Engines, Output};
+
+const QUERIES: [&str; 3] = [
+    "PARSE http",
+    "PARSE http PROCESS (top-k: k=3, w=1s)",
+    "PARSE tcp_conn_time, http PROCESS (diff-group: w=1s), (count)",
+];
+
+fn plans() -> &'static [Plan] {
+    static PLANS: OnceLock<Vec<Plan>> = OnceLock::new();
+    let plan = |text: &&str| {
+        let checked = query::check(text, &parsers::registry::schemas(), &query::HostTable::default());
+        planner::lower(&checked.expect("a query"))
+    };
+    PLANS.get_or_init(|| QUERIES.iter().map(plan).collect())
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some((which, report)) = input.split_first() else { return };
+    let plan = &plans()[usize::from(*which) % QUERIES.len()];
+    let engines = Engines::new(std::slice::from_ref(&plan.dataflow), &Config::default());
+    let mut collector = Collector::of_lanes(engines, 1 << 20);
+    let Ok(report) = collector.decode(report) else { return };
+    let again = report.encode();
+    assert!(collector.decode(&again).is_ok(), "what was read is written so that it can be read");
+    let mut rows: Vec<Output> = Vec::new();
+    collector.take(LaneId(0), report, &mut Whatever(&mut rows));
+    collector.end(&mut Whatever(&mut rows));
+});
