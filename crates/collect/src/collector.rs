@@ -119,6 +119,33 @@ impl Collector {
         }
     }
 
+    /// A collector of lanes that has taken nothing yet goes on where another ended; `latest_ns` as in [`Engine::begin_at`].
+    pub fn begin_at(&mut self, watermark: Timestamp, latest_ns: &[Option<i64>]) {
+        self.watermark = watermark;
+        self.engines.begin_at(watermark.0, latest_ns);
+    }
+
+    /// What is known of a lane from before: what is to be expected of it, how far it had come, and what it lacked by then.
+    pub fn adopt(&mut self, lane: LaneId, state: State, watermark: Timestamp, loss: Loss) {
+        let lane = self.lanes.get(lane);
+        (lane.state, lane.watermark, lane.loss) = (state, watermark, loss);
+    }
+
+    /// The watermark at which a report counts no more: the windows that it says something of are over. `None`: it says nothing
+    /// of windows.
+    #[must_use]
+    pub fn over_at(&self, report: &Report) -> Option<i64> {
+        let lost = report.lost.map(|stretch| stretch.to_ns.saturating_add(self.engine().reach_ns()));
+        report.part.windows.iter().filter_map(|windows| self.engines.over_at(windows)).chain(lost).max()
+    }
+
+    /// A copy of what there is of open windows, so that a later collector can go on with it; `None` where it takes more than
+    /// `bytes_max`. There must be no profiles among them.
+    #[must_use]
+    pub fn peek(&self, bytes_max: usize) -> Option<Partials> {
+        self.engines.peek(bytes_max)
+    }
+
     /// A lane will join. Nothing waits for it, but what is released lacks it.
     pub fn expect(&mut self, lane: LaneId) {
         self.lanes.set(lane, State::Expected);

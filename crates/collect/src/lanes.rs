@@ -109,6 +109,12 @@ impl Lanes {
         self.iter().filter(|lane| lane.is_active())
     }
 
+    /// How far a lane had come by its last report, and what its packets seemed to lack by then.
+    #[must_use]
+    pub fn told(&self, id: LaneId) -> (Timestamp, Loss) {
+        self.all.get(&id).map_or((Timestamp::MIN, Loss::default()), |lane| (lane.watermark, lane.loss))
+    }
+
     /// What is to be expected of each.
     pub fn states(&self) -> impl Iterator<Item = (LaneId, State)> + '_ {
         self.all.iter().map(|(id, lane)| (*id, lane.state))

@@ -14,6 +14,8 @@ use crate::store::{Store, StoreError, StoredToken};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
+    /// Connect as the agent of the token's name, and nothing else.
+    Agent,
     /// Look at jobs, their rows, agents.
     View,
     /// Start jobs, and stop one's own.
@@ -29,6 +31,7 @@ impl Role {
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
+            Role::Agent => "agent",
             Role::View => "view",
             Role::Run => "run",
             Role::Raw => "raw",
@@ -37,7 +40,8 @@ impl Role {
     }
 
     fn of(word: &str) -> Role {
-        [Role::Run, Role::Raw, Role::Admin].into_iter().find(|role| role.word() == word).unwrap_or(Role::View)
+        let known = [Role::View, Role::Run, Role::Raw, Role::Admin];
+        known.into_iter().find(|role| role.word() == word).unwrap_or(Role::Agent)
     }
 }
 

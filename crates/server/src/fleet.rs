@@ -16,6 +16,7 @@ use plan::Plan;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::gateway::Door;
 use crate::job::{JobId, JobKind};
 
 /// Carries jobs out.
@@ -31,6 +32,11 @@ pub trait Fleet: Send + Sync {
 
     /// Ends a job: what it has by now is its result.
     fn stop(&self, job: JobId);
+
+    /// Where agents connect, if they may.
+    fn door(&self) -> Option<Door> {
+        None
+    }
 }
 
 /// A job as a fleet is told it.

@@ -3,6 +3,7 @@
 //! Whatever is answered has one form of errors, says nothing to other origins, and names no host but ours. Streams aside, a
 //! request has a time in which it is answered.
 
+mod agent;
 mod app;
 mod caller;
 mod failure;
@@ -32,7 +33,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
@@ -96,7 +96,6 @@ impl Serving {
     pub async fn until(self, end: impl Future<Output = ()>) {
         let Serving { listener, app, end: tell_end } = self;
         let router = router(app.clone());
-        let graceful = GracefulShutdown::new();
         let room = Arc::new(Semaphore::new(app.service.limits().connections_max));
         let looking = tokio::spawn(look_after(app.service.clone(), app.ending.clone()));
         tokio::pin!(end);
@@ -132,18 +131,28 @@ impl Serving {
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIME)
                 .max_buf_size(HEAD_BYTES)
-                .serve_connection(TokioIo::new(stream), service);
-            let connection = graceful.watch(connection);
+                .serve_connection(TokioIo::new(stream), service)
+                .with_upgrades();
+            let mut ending = app.ending.clone();
             tokio::spawn(async move {
+                tokio::pin!(connection);
+                let ended = async move { drop(ending.wait_for(|is_ending| *is_ending).await) };
                 // What a client does to its connection is its own affair.
-                let _ = connection.await;
+                tokio::select! {
+                    _ = connection.as_mut() => {}
+                    () = ended => {
+                        connection.as_mut().graceful_shutdown();
+                        let _ = connection.await;
+                    }
+                }
                 drop(permit);
             });
         }
         drop(listener);
         let _ = tell_end.send(true);
         app.service.hub().end_streams();
-        let _ = tokio::time::timeout(END_TIME, graceful.shutdown()).await;
+        let all = u32::try_from(app.service.limits().connections_max).unwrap_or(u32::MAX);
+        let _ = tokio::time::timeout(END_TIME, room.acquire_many(all)).await;
         looking.abort();
     }
 }
@@ -198,6 +207,7 @@ fn router(app: Arc<App>) -> Router {
         .layer(middleware::from_fn_with_state(app.clone(), in_time));
     Router::new()
         .route("/api/v1/stream", get(stream::stream))
+        .route("/api/v1/agent", get(agent::connect))
         .merge(timed)
         .fallback(async || Failure::not_found("there is nothing at this address"))
         .method_not_allowed_fallback(async || Failure::method())

@@ -20,7 +20,7 @@ use crate::events::{Event, Queue, Ring};
 use crate::history::History;
 use crate::job::{JobId, State};
 use crate::limits::Limits;
-use crate::store::{KeptResult, NewTail, Store};
+use crate::store::{KeptResult, NewTail, Progress, Store};
 use crate::unkept::Unkept;
 
 /// Most rows told in one event, and shown of a result to a client that has just come.
@@ -243,14 +243,12 @@ impl Hub {
         if matches!(live.state, State::Ended(_)) {
             return Err(Unkept::NoJob(job));
         }
-        let result = live.results.get(delivery.result).ok_or(Unkept::Columns)?;
-        let wanted = result.columns.as_ref().ok_or(Unkept::Columns)?;
-        let batch = as_kept(delivery.batch, wanted, &result.schema, &delivery.coverage.missing)
-            .ok_or(Unkept::Columns)?;
+        let batch = live.as_kept(delivery).ok_or(Unkept::Columns)?;
         if delivery.state == WindowState::Closed {
             let marks: Vec<_> = delivery.marks.iter().map(|mark| (mark.lane.clone(), mark.seq)).collect();
             let new = new_tail(&batch, delivery.watermark_ns);
             self.store.keep((job, delivery.result), &new, &marks)?;
+            let result = &live.results[delivery.result];
             // The rows are kept by now, also where they cannot be moved to a file.
             if let Err(error) = self.history.settle(job, &result.kept, false) {
                 tracing::warn!("rows of job {job} stay in the store: {error}");
@@ -258,6 +256,46 @@ impl Hub {
         }
         self.show(&mut live, delivery, &batch);
         Ok(())
+    }
+
+    /// Keeps closed rows of some results of a job, and with them how far it has come: all of it or nothing. Then shows them.
+    ///
+    /// # Errors
+    /// Why they are not kept: the same may be tried again.
+    pub(crate) fn release(
+        &self,
+        job: JobId,
+        deliveries: &[Delivery<'_>],
+        progress: &Progress,
+    ) -> Result<(), Unkept> {
+        let live = self.live(job)?;
+        let mut live = lock(&live);
+        if matches!(live.state, State::Ended(_)) {
+            return Err(Unkept::NoJob(job));
+        }
+        let batches: Vec<Batch> =
+            deliveries.iter().map(|d| live.as_kept(d).ok_or(Unkept::Columns)).collect::<Result<_, _>>()?;
+        let tails = deliveries.iter().zip(&batches);
+        let tails: Vec<_> = tails.map(|(d, batch)| (d.result, new_tail(batch, d.watermark_ns))).collect();
+        let rows: usize = batches.iter().map(Batch::rows).sum();
+        self.store.release(job, &tails, progress).inspect_err(|_| {
+            self.rows_unkept.fetch_add(rows as u64, Ordering::Relaxed);
+        })?;
+        for result in live.results.iter().filter(|result| tails.iter().any(|(p, _)| *p == result.kept.place)) {
+            if let Err(error) = self.history.settle(job, &result.kept, false) {
+                tracing::warn!("rows of job {job} stay in the store: {error}");
+            }
+        }
+        for (delivery, batch) in deliveries.iter().zip(&batches) {
+            self.show(&mut live, delivery, batch);
+        }
+        Ok(())
+    }
+
+    /// How many rows there have been of a job's result.
+    pub(crate) fn rows_kept(&self, job: JobId, place: usize) -> Result<u64, Unkept> {
+        let results = self.store.results(job)?;
+        Ok(results.get(place).map_or(0, |result| result.next_row.unsigned_abs()))
     }
 
     /// Tells clients of rows, window by window.
@@ -442,6 +480,12 @@ pub enum Seen {
 }
 
 impl Live {
+    /// The rows as they are kept; `None` when they are not those that were announced.
+    fn as_kept(&self, delivery: &Delivery<'_>) -> Option<Batch> {
+        let result = self.results.get(delivery.result)?;
+        as_kept(delivery.batch, result.columns.as_ref()?, &result.schema, &delivery.coverage.missing)
+    }
+
     fn snapshot(&self, job: JobId) -> Value {
         let result = |result: &LiveResult| {
             let window = |shown: &Shown| {

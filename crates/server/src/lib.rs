@@ -13,6 +13,7 @@ mod catalog;
 mod columns;
 mod events;
 mod fleet;
+mod gateway;
 mod history;
 mod http;
 mod hub;
@@ -26,6 +27,7 @@ mod unkept;
 
 pub use access::{Access, NewToken, Role, Scope, Token};
 pub use fleet::{Agent, Fleet, NoFleet, Order, Redaction, Refused};
+pub use gateway::{Door, Gateway, GatewaySettings};
 pub use history::Kept;
 pub use http::{Serving, openapi};
 pub use hub::{Account, Coverage, Delivery, Hub, Mark, ResultTable, WindowState};

@@ -27,7 +27,7 @@ const STORE: &str = "store.sqlite";
 /// A data directory that is this process's.
 pub struct Opened {
     folder: PathBuf,
-    store: Arc<Store>,
+    pub(crate) store: Arc<Store>,
     history: Arc<History>,
     /// What rows are told to.
     pub hub: Arc<Hub>,
@@ -235,12 +235,10 @@ impl Service {
                 self.store().set_state(job.id, &State::Ended(why.into()), None)?;
                 continue;
             };
-            if job.state == State::Draining {
-                self.fleet.stop(job.id);
-                continue;
-            }
             if let Err(refused) = self.fleet.start(&order(&job, plan)) {
                 self.store().set_state(job.id, &State::Planned, Some(&refused.to_string()))?;
+            } else if job.state == State::Draining {
+                self.fleet.stop(job.id);
             }
         }
         Ok(())

@@ -294,6 +294,28 @@ impl Engine {
         Partial { shares, counters }
     }
 
+    /// An engine that has taken nothing yet goes on where another of the same dataflow ended, which had come to
+    /// `watermark_ns`: what comes for windows before it is late. `latest_ns`: for each pipeline the start of the last window
+    /// that it emitted, if any.
+    pub fn begin_at(&mut self, watermark_ns: i64, latest_ns: &[Option<i64>]) {
+        self.rest.watermark_ns = watermark_ns;
+        for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
+            pipeline.begin_at(watermark_ns, latest_ns.get(i).copied().flatten());
+        }
+    }
+
+    /// The watermark at which all windows are over of which there are parts in `partial`; `None`: there are none in it.
+    #[must_use]
+    pub fn over_at(&self, partial: &Partial) -> Option<i64> {
+        self.rest.pipelines.iter().zip(&partial.shares).filter_map(|(mine, share)| mine.over_at(share)).max()
+    }
+
+    /// How far behind the watermark a window may begin that is not over: its size and lateness.
+    #[must_use]
+    pub fn reach_ns(&self) -> i64 {
+        self.rest.reach_ns
+    }
+
     /// A copy of what a worker has of open windows, for [`Engine::open_rows`]; `None` where it takes more than `bytes_max`.
     #[must_use]
     pub fn peek(&self, bytes_max: usize) -> Option<Partial> {

@@ -115,6 +115,20 @@ impl Engines {
         Partials(self.all().map(|engine| Some(engine.detach_all())).collect())
     }
 
+    /// As [`Engine::begin_at`].
+    pub fn begin_at(&mut self, watermark_ns: i64, latest_ns: &[Option<i64>]) {
+        for Part { engine, pipeline, .. } in &mut self.0 {
+            engine.begin_at(watermark_ns, latest_ns.get(*pipeline..).unwrap_or_default());
+        }
+    }
+
+    /// As [`Engine::over_at`].
+    #[must_use]
+    pub fn over_at(&self, partials: &Partials) -> Option<i64> {
+        let each = self.0.iter().zip(&partials.0);
+        each.filter_map(|(part, partial)| part.engine.over_at(partial.as_ref()?)).max()
+    }
+
     /// As [`Engine::peek`]; what is too much for one of them is so for all.
     #[must_use]
     pub fn peek(&self, bytes_max: usize) -> Option<Partials> {

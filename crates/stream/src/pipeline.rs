@@ -302,6 +302,22 @@ impl Running {
         self.shrink_sketches(counters);
     }
 
+    /// Goes on where another engine of the same dataflow had come to `watermark_ns`, having emitted the window that began at
+    /// `latest_ns` as the last.
+    pub fn begin_at(&mut self, watermark_ns: i64, latest_ns: Option<i64>) {
+        let (Some(open), Some(windows)) = (self.first_open(watermark_ns), self.windows) else { return };
+        self.latest = latest_ns.map(|start| windows.last_of(windows.pane(start)));
+        self.next = Some(self.latest.map_or(open, |latest| open.max(latest + 1)));
+    }
+
+    /// The watermark at which all windows are over that parts of them are in `share`.
+    #[must_use]
+    pub fn over_at(&self, share: &Share) -> Option<i64> {
+        let last = share.iter().map(|(at, _)| *at).max()?;
+        let end = self.windows.map(|windows| windows.bounds(windows.last_of(last)).1);
+        Some(end.map_or(i64::MAX, |end| end.saturating_add(self.lateness_ns)))
+    }
+
     fn first_open(&self, watermark_ns: i64) -> Option<i128> {
         Some(self.windows?.first_open(watermark_ns.saturating_sub(self.lateness_ns)))
     }

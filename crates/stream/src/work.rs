@@ -219,6 +219,24 @@ impl Work {
         }
     }
 
+    /// See [`Running::begin_at`].
+    pub fn begin_at(&mut self, watermark_ns: i64, latest_ns: Option<i64>) {
+        match self {
+            Work::Groups(running) => running.begin_at(watermark_ns, latest_ns),
+            Work::Profile(profiling) => profiling.begin_at(watermark_ns, latest_ns),
+        }
+    }
+
+    /// See [`Running::over_at`].
+    #[must_use]
+    pub fn over_at(&self, share: &Share) -> Option<i64> {
+        match (self, share) {
+            (Work::Groups(running), Share::Groups(panes)) => running.over_at(panes),
+            (Work::Profile(profiling), Share::Profile(parts)) => profiling.over_at(parts),
+            _ => None,
+        }
+    }
+
     /// A copy of what is open; of profiles nothing.
     #[must_use]
     pub fn peek(&self) -> Share {

@@ -219,6 +219,11 @@ impl Server {
         }
     }
 
+    /// Whoever asks counts jobs: the next one has the number behind this, if none has had it.
+    pub fn count_from(&mut self, last_job: u64) {
+        self.last_job = self.last_job.max(last_job);
+    }
+
     /// Takes in an event. The actions are to be carried out in their order; where one fails, none of those behind it, and
     /// the server begins again from what was saved.
     pub fn handle(&mut self, event: ServerEvent, now: Now) -> Vec<ServerAction> {

@@ -1,7 +1,7 @@
 //! Rows of jobs: the columns of their results, the newest rows, which files hold the others, and how far the lanes that
 //! bring them have come.
 
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use super::{Store, StoreError, now_ns};
 use crate::columns::ColumnHead;
@@ -92,6 +92,30 @@ fn read_segment(row: &Row<'_>) -> rusqlite::Result<Segment> {
 
 const SEGMENT: &str = "job, place, first_row, rows, first_ns, last_ns, kept_ns, bytes";
 
+/// Adds rows behind those that are there; the number of the first.
+pub(super) fn keep_in(
+    t: &Transaction<'_>,
+    (job, place): (JobId, usize),
+    new: &NewTail,
+) -> rusqlite::Result<i64> {
+    let place = place as i64;
+    let first: i64 = t.query_row(
+        "UPDATE results SET next_row = next_row + ?3 WHERE job = ?1 AND place = ?2
+         RETURNING next_row - ?3",
+        params![job.0, place, new.rows],
+        |row| row.get(0),
+    )?;
+    if new.rows > 0 {
+        let NewTail { rows, first_ns, last_ns, watermark_ns, batch } = new;
+        t.execute(
+            "INSERT INTO tail (job, place, first_row, rows, first_ns, last_ns, watermark_ns, kept_ns, batch)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            params![job.0, place, first, rows, first_ns, last_ns, watermark_ns, now_ns(), batch],
+        )?;
+    }
+    Ok(first)
+}
+
 impl Store {
     /// Notes the columns of a job's results, where they are not known yet.
     ///
@@ -146,31 +170,8 @@ impl Store {
         new: &NewTail,
         marks: &[(String, u64)],
     ) -> Result<i64, StoreError> {
-        let place = place as i64;
         self.write(|t| {
-            let first: i64 = t.query_row(
-                "UPDATE results SET next_row = next_row + ?3 WHERE job = ?1 AND place = ?2
-                 RETURNING next_row - ?3",
-                params![job.0, place, new.rows],
-                |row| row.get(0),
-            )?;
-            if new.rows > 0 {
-                t.execute(
-                    "INSERT INTO tail (job, place, first_row, rows, first_ns, last_ns, watermark_ns, kept_ns, batch)
-                     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    params![
-                        job.0,
-                        place,
-                        first,
-                        new.rows,
-                        new.first_ns,
-                        new.last_ns,
-                        new.watermark_ns,
-                        now_ns(),
-                        new.batch
-                    ],
-                )?;
-            }
+            let first = keep_in(t, (job, place), new)?;
             for (lane, seq) in marks {
                 t.execute(
                     "INSERT INTO marks (job, lane, seq) VALUES (?, ?, ?)

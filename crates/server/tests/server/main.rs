@@ -6,6 +6,7 @@ mod api;
 mod client;
 mod documents;
 mod fleet;
+mod gateway;
 mod history;
 mod schema;
 mod store;

@@ -321,6 +321,21 @@ impl Profiling {
         Some(if is_near { Pattern::Sequential } else { Pattern::Random })
     }
 
+    /// See [`crate::pipeline::Running::begin_at`].
+    pub fn begin_at(&mut self, watermark_ns: i64, latest_ns: Option<i64>) {
+        let (Some(open), Some(windows)) = (self.first_open(watermark_ns), self.windows) else { return };
+        let latest = latest_ns.map(|start| windows.last_of(windows.pane(start)));
+        self.next = latest.map_or(open, |latest| open.max(latest + 1));
+    }
+
+    /// See [`crate::pipeline::Running::over_at`].
+    #[must_use]
+    pub fn over_at(&self, share: &Share) -> Option<i64> {
+        let last = share.iter().map(|(window, _)| *window).max()?;
+        let end = self.windows.map(|windows| windows.bounds(last.into()).1);
+        Some(end.map_or(i64::MAX, |end| end.saturating_add(self.lateness_ns)))
+    }
+
     fn first_open(&self, watermark_ns: i64) -> Option<i128> {
         Some(self.windows?.first_open(watermark_ns.saturating_sub(self.lateness_ns)))
     }

@@ -1,0 +1,96 @@
+//! The agents that have ever been here: what they said of themselves, and when they were heard last.
+
+use std::collections::BTreeMap;
+
+use link::Hello;
+use serde::{Deserialize, Serialize};
+
+use crate::fleet::Agent;
+use crate::store::{Store, StoreError, now_ns};
+
+/// What an agent says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Facts {
+    labels: BTreeMap<String, String>,
+    version: String,
+    interfaces: Vec<String>,
+    cores: u32,
+    memory_bytes: u64,
+    capabilities: Vec<String>,
+}
+
+/// See the module's text.
+#[derive(Default)]
+pub struct Agents {
+    all: BTreeMap<String, (Facts, i64)>,
+}
+
+impl Agents {
+    /// Those that were noted.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn load(store: &Store) -> Result<Agents, StoreError> {
+        let known = store.agents_known()?.into_iter();
+        let all = known.map(|(name, facts, at)| (name, (serde_json::from_str(&facts).unwrap_or_default(), at)));
+        Ok(Agents { all: all.collect() })
+    }
+
+    /// One says hello.
+    pub fn greet(&mut self, store: &Store, hello: &Hello) {
+        let facts = Facts {
+            labels: hello.labels.clone(),
+            version: hello.program.clone(),
+            interfaces: hello.capacity.interfaces.clone(),
+            cores: hello.capacity.cores,
+            memory_bytes: hello.capacity.memory_bytes,
+            capabilities: hello.capabilities.clone(),
+        };
+        self.all.insert(hello.agent.clone(), (facts, now_ns()));
+        self.note(store, &hello.agent);
+    }
+
+    /// One leaves.
+    pub fn leave(&mut self, store: &Store, name: &str) {
+        self.heard(name);
+        self.note(store, name);
+    }
+
+    /// One was heard.
+    pub fn heard(&mut self, name: &str) {
+        if let Some((_, at)) = self.all.get_mut(name) {
+            *at = now_ns();
+        }
+    }
+
+    fn note(&self, store: &Store, name: &str) {
+        let Some((facts, _)) = self.all.get(name) else { return };
+        let text = serde_json::to_string(facts).unwrap_or_default();
+        if let Err(error) = store.keep_agent(name, &text) {
+            tracing::warn!("what is known of agent {name} is not kept: {error}");
+        }
+    }
+
+    /// As they are told; what is of now is added by `finish`.
+    pub fn told(&self, finish: impl Fn(&mut Agent)) -> Vec<Agent> {
+        let agent = |(name, (facts, at)): (&String, &(Facts, i64))| {
+            let facts = facts.clone();
+            let mut agent = Agent {
+                name: name.clone(),
+                labels: facts.labels,
+                connected: false,
+                version: facts.version,
+                interfaces: facts.interfaces,
+                cores: facts.cores,
+                memory_bytes: facts.memory_bytes,
+                capabilities: facts.capabilities,
+                jobs: Vec::new(),
+                clock_offset_ns: None,
+                last_seen_ns: Some(*at),
+            };
+            finish(&mut agent);
+            agent
+        };
+        self.all.iter().map(agent).collect()
+    }
+}

@@ -1,0 +1,323 @@
+//! From records to rows: many are committed at once, acknowledged, and count from then on; what is complete by that is
+//! published.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use collect::Report;
+use link::{Lane, Record};
+
+use super::lanes::{Facts, Key, mark};
+use super::thread::{Core, job_id};
+use super::work::{Phase, Results, Row, Work};
+use crate::hub::{Coverage, Delivery, WindowState};
+use crate::job::{JobId, State};
+use crate::store::{NewFrame, Progress, StoreError};
+use crate::unkept::Unkept;
+
+/// At least so often it is noted how far a job has come, while it does.
+const PROGRESS_EVERY_NS: u64 = 1_000_000_000;
+
+/// A record that is not committed yet.
+pub struct Entry {
+    session: u64,
+    job: JobId,
+    key: Key,
+    record: Record,
+    /// What it says; `None`: nothing, or nobody can read it.
+    report: Option<Report>,
+}
+
+/// Records that are not committed yet.
+#[derive(Default)]
+pub struct Pending {
+    entries: Vec<Entry>,
+    bytes: usize,
+    since: Option<Instant>,
+}
+
+impl Pending {
+    fn push(&mut self, entry: Entry) {
+        self.bytes += bytes_of(&entry.record);
+        self.since.get_or_insert_with(Instant::now);
+        self.entries.push(entry);
+    }
+
+    fn take(&mut self) -> Vec<Entry> {
+        (self.bytes, self.since) = (0, None);
+        std::mem::take(&mut self.entries)
+    }
+
+    /// Nothing that came by another session of an agent will be committed any more.
+    pub fn forget(&mut self, agent: &str) {
+        let entries = self.take();
+        entries.into_iter().filter(|entry| entry.key.agent != agent).for_each(|entry| self.push(entry));
+    }
+
+    /// Since when the oldest waits.
+    pub fn since(&self) -> Option<Instant> {
+        self.since
+    }
+}
+
+fn bytes_of(record: &Record) -> usize {
+    match record {
+        Record::Data(data) => data.payload.len(),
+        Record::Lost(_) => 0,
+    }
+}
+
+/// What lanes come to by records that are about to be committed.
+type Marks = BTreeMap<(JobId, Key), (u64, Facts)>;
+
+impl Core {
+    /// A record has come.
+    pub fn take_record(&mut self, session: u64, record: Record) {
+        let lane = record.lane();
+        let work = job_id(lane.job).and_then(|job| self.works.get(&job));
+        let work = work.filter(|work| work.phase == Phase::Working && !work.is_full());
+        let Some((work, from)) = work.zip(self.sessions.get(session)) else {
+            // Nobody wants it any more.
+            self.unclaimed += 1;
+            self.acknowledge(session, lane, record.seq());
+            return;
+        };
+        let report = match &record {
+            Record::Lost(_) => None,
+            Record::Data(data) => match work.decode(&data.payload) {
+                Ok(report) => Some(report),
+                Err(why) => {
+                    tracing::warn!("agent {} sends a {why} of job {}", from.agent, work.id);
+                    None
+                }
+            },
+        };
+        let (job, key) = (work.id, Key::of(&from.agent, lane));
+        self.pending.push(Entry { session, job, key, record, report });
+        if self.pending.bytes >= self.settings.commit_bytes {
+            self.commit();
+        }
+    }
+
+    fn acknowledge(&mut self, session: u64, lane: Lane, seq: u64) {
+        if let Some(session) = self.sessions.get(session) {
+            session.link.committed(lane, seq);
+        }
+    }
+
+    /// Commits what waits.
+    pub fn commit(&mut self) {
+        let entries = self.pending.take();
+        if entries.is_empty() {
+            return;
+        }
+        let (direct, kept): (Vec<Entry>, Vec<Entry>) = entries
+            .into_iter()
+            .partition(|entry| self.works.get(&entry.job).is_some_and(super::work::Work::is_direct));
+        self.commit_kept(kept);
+        let mut by_job: BTreeMap<JobId, Vec<Entry>> = BTreeMap::new();
+        direct.into_iter().for_each(|entry| by_job.entry(entry.job).or_default().push(entry));
+        by_job.into_iter().for_each(|(job, entries)| self.commit_direct(job, entries));
+    }
+
+    fn marks(&self, entries: &[Entry], each: &mut dyn FnMut(&Entry, &Work, &Facts)) -> Marks {
+        let mut marks = Marks::new();
+        for entry in entries {
+            let Some(work) = self.works.get(&entry.job) else { continue };
+            let mark = marks.entry((entry.job, entry.key.clone())).or_insert_with(|| work.lanes.mark(&entry.key));
+            each(entry, work, &mark.1);
+            mark.0 = entry.record.seq();
+            mark.1.take(&entry.record, entry.report.as_ref().map(|report| (report.watermark.0, report.loss)));
+        }
+        marks
+    }
+
+    /// Into the store, record by record.
+    fn commit_kept(&mut self, entries: Vec<Entry>) {
+        let mut frames = Vec::new();
+        let marks = self.marks(&entries, &mut |entry, work, before| {
+            let (Record::Data(data), Some(report)) = (&entry.record, &entry.report) else { return };
+            let over_ns = match &work.results {
+                Results::Windows(windows) => windows.over_at(report, before.loss()),
+                Results::Tuples(_) => i64::MAX,
+            };
+            if over_ns > work.progress.watermark_ns {
+                let (lane, payload) = (Some(entry.key.text()), data.payload.clone());
+                frames.push(NewFrame { job: entry.job, lane, over_ns, payload });
+            }
+        });
+        let stored: Vec<_> = marks.iter().map(|((job, key), of)| mark(*job, key, of)).collect();
+        if let Err(error) = self.store.keep_frames(&frames, &stored) {
+            entries.into_iter().for_each(|entry| self.pending.push(entry));
+            return self.store_failed(&error);
+        }
+        self.store_works();
+        for frame in &frames {
+            if let Some(work) = self.works.get_mut(&frame.job) {
+                work.frames_bytes += frame.payload.len() as u64;
+            }
+        }
+        self.count(entries, |work, entry, mark| work.take(&entry.key, entry.report, mark));
+    }
+
+    /// Tuples that are rows at once: rows and marks together.
+    fn commit_direct(&mut self, job: JobId, mut entries: Vec<Entry>) {
+        let marks = self.marks(&entries, &mut |_, _, _| {});
+        let Some(work) = self.works.get_mut(&job) else { return };
+        let Results::Tuples(tuples) = &mut work.results else { return };
+        let mut rows = Vec::new();
+        for report in entries.iter_mut().filter_map(|entry| entry.report.as_mut()) {
+            let watermark_ns = report.watermark.0;
+            let made = tuples.take(report).into_iter();
+            rows.extend(made.map(|batch| Row { result: 0, batch, watermark_ns, missing: Vec::new() }));
+        }
+        let progress = Progress {
+            text: serde_json::to_string(&work.progress).unwrap_or_default(),
+            watermark_ns: i64::MIN,
+            marks: marks.iter().map(|((job, key), of)| mark(*job, key, of)).collect(),
+        };
+        if let Err(error) = release(&self.hub, job, &rows, &progress) {
+            if let Ok(kept) = self.hub.rows_kept(job, 0) {
+                tuples.begin_at(kept);
+            }
+            entries.into_iter().for_each(|entry| self.pending.push(entry));
+            return self.unkept(job, &error);
+        }
+        self.store_works();
+        self.count(entries, |work, entry, mark| work.take(&entry.key, None, mark));
+        if self.works.get(&job).is_some_and(Work::is_full) {
+            self.decide(control::ServerEvent::Stop { job: job.0.unsigned_abs(), by: "it has its rows".into() });
+        }
+    }
+
+    /// Records are committed: they are acknowledged, and count.
+    fn count(&mut self, entries: Vec<Entry>, take: impl Fn(&mut Work, Entry, (u64, Facts))) {
+        let mut first = BTreeMap::new();
+        for entry in entries {
+            let (session, lane, seq) = (entry.session, entry.record.lane(), entry.record.seq());
+            self.acknowledge(session, lane, seq);
+            first.entry(entry.job).or_insert(lane);
+            let Some(work) = self.works.get_mut(&entry.job) else { continue };
+            let mut mark = work.lanes.mark(&entry.key);
+            mark.0 = seq;
+            mark.1.take(&entry.record, entry.report.as_ref().map(|report| (report.watermark.0, report.loss)));
+            take(work, entry, mark);
+        }
+        for (job, lane) in first {
+            self.publish(job);
+            self.decide(control::ServerEvent::Committed { lane });
+        }
+        self.sessions.ids().into_iter().for_each(|session| self.pump(session));
+    }
+
+    /// Publishes what is complete of a job; whether nothing is left.
+    pub fn publish(&mut self, job: JobId) -> bool {
+        let now_ns = self.now().monotonic_ns;
+        let Some(work) = self.works.get_mut(&job) else { return true };
+        if work.is_direct() && work.phase == Phase::Working {
+            return true;
+        }
+        work.note_progress();
+        let is_news = work.published.as_ref() != Some(&work.progress);
+        let is_due = now_ns.saturating_sub(work.published_at_ns) >= PROGRESS_EVERY_NS;
+        let is_end = work.progress.watermark_ns == i64::MAX;
+        if work.rows.is_empty() && !(is_news && (is_due || is_end)) {
+            return !is_news || !is_end;
+        }
+        let progress = Progress {
+            text: serde_json::to_string(&work.progress).unwrap_or_default(),
+            watermark_ns: work.progress.watermark_ns,
+            marks: Vec::new(),
+        };
+        // Sorted tuples stay until the end.
+        if let Err(error) = release(&self.hub, job, &work.rows, &progress) {
+            self.unkept(job, &error);
+            return false;
+        }
+        work.rows.clear();
+        work.published = Some(work.progress.clone());
+        work.published_at_ns = now_ns;
+        self.shorten(job);
+        true
+    }
+
+    /// Where many records are kept: what they came to takes their place.
+    fn shorten(&mut self, job: JobId) {
+        let Some(work) = self.works.get_mut(&job).filter(|work| work.frames_bytes > work.frames_bytes_max) else {
+            return;
+        };
+        let Ok(bytes) = self.store.frames_bytes(job) else { return };
+        work.frames_bytes = bytes;
+        let Results::Windows(windows) = &work.results else { return };
+        if bytes <= work.frames_bytes_max {
+            return;
+        }
+        let records = windows.in_short(bytes / 2);
+        let Some(records) = records else {
+            work.frames_bytes_max = bytes.saturating_mul(2);
+            return;
+        };
+        let frame = |(over_ns, payload): (i64, Vec<u8>)| NewFrame { job, lane: None, over_ns, payload: payload.into() };
+        let frames: Vec<NewFrame> = records.into_iter().map(frame).collect();
+        match self.store.replace_frames(job, &frames) {
+            Ok(()) => {
+                work.frames_bytes = frames.iter().map(|frame| frame.payload.len() as u64).sum();
+                work.frames_bytes_max = self.settings.frames_bytes.max(4 * work.frames_bytes);
+            }
+            Err(error) => self.store_failed(&error),
+        }
+    }
+
+    /// Publishes the last of jobs that have ended, and says so.
+    pub fn end_jobs(&mut self) {
+        let ending = self.works.values().filter_map(|work| match &work.phase {
+            Phase::Ending(why) => Some((work.id, why.clone())),
+            Phase::Working => None,
+        });
+        for (job, why) in ending.collect::<Vec<_>>() {
+            if let Some(work) = self.works.get_mut(&job) {
+                work.end();
+            }
+            if !self.publish(job) {
+                continue;
+            }
+            self.account(job);
+            if let Err(error) = self.hub.turn(job, State::Ended(why), None) {
+                self.unkept(job, &error);
+                continue;
+            }
+            if let Err(error) = self.store.forget_controlled(job) {
+                tracing::warn!("what is no longer needed of job {job} stays in the store: {error}");
+            }
+            self.works.remove(&job);
+            self.saved.remove(&job.0.unsigned_abs());
+        }
+    }
+
+    /// Rows could not be kept.
+    fn unkept(&mut self, job: JobId, error: &Unkept) {
+        match error {
+            Unkept::Store(error) => self.store_failed(error),
+            Unkept::NoJob(_) => {
+                self.works.remove(&job);
+                self.decide(control::ServerEvent::Stop { job: job.0.unsigned_abs(), by: String::new() });
+            }
+            error => {
+                tracing::warn!("rows of job {job} are not kept: {error}");
+                self.store_failed(&StoreError::Full);
+            }
+        }
+    }
+}
+
+fn release(hub: &crate::Hub, job: JobId, rows: &[Row], progress: &Progress) -> Result<(), Unkept> {
+    let coverages: Vec<Coverage> =
+        rows.iter().map(|row| Coverage { missing: row.missing.clone() }).collect();
+    let delivery = |(row, coverage)| {
+        let Row { result, batch, watermark_ns, .. }: &Row = row;
+        let state = WindowState::Closed;
+        Delivery { job, result: *result, batch, state, watermark_ns: *watermark_ns, coverage, marks: &[] }
+    };
+    let deliveries: Vec<Delivery<'_>> = rows.iter().zip(&coverages).map(delivery).collect();
+    hub.release(job, &deliveries, progress)
+}

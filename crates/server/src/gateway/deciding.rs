@@ -1,0 +1,319 @@
+//! What [`control`] decides is carried out here, in its order.
+
+use control::{JobState, Limit, Request, ServerAction, ServerEvent};
+use link::{Hello, Lane, Now, Resume};
+
+use super::lanes::{End, Key};
+use super::saved;
+use super::thread::{Core, Room, job_id};
+use super::words;
+use super::work::{Phase, Work};
+use crate::fleet::{Order, Refused};
+use crate::job::{JobId, State};
+
+impl Core {
+    /// A job is wanted: a new one, or one of an earlier life of the gateway.
+    pub fn start(&mut self, order: &Order) -> Result<(), Refused> {
+        if self.works.contains_key(&order.id) {
+            return Ok(());
+        }
+        let id = order.id.0.unsigned_abs();
+        match self.progress.remove(&id) {
+            Some(progress) => self.go_on(order, progress.as_deref()),
+            None => self.begin(order),
+        }
+    }
+
+    fn begin(&mut self, order: &Order) -> Result<(), Refused> {
+        if self.room == Room::Full {
+            return Err(words::refused(&control::Refusal::StoreIsFull));
+        }
+        let now = self.now();
+        let limit = &order.plan.monitor.limit;
+        let request = Request {
+            key: String::new(),
+            owner: String::new(),
+            name: String::new(),
+            labels: Default::default(),
+            kind: saved::kind(order.kind),
+            on: order.on.clone(),
+            limit: Limit {
+                packets: limit.packets,
+                ends_at_ns: limit.nanos.map(|nanos| now.wall_ns.saturating_add(nanos)),
+            },
+            cost: 1,
+            body: super::order::body(order),
+        };
+        self.control.count_from(order.id.0.unsigned_abs().saturating_sub(1));
+        self.submitted = None;
+        let actions = self.control.handle(ServerEvent::Submit(Box::new(request)), now);
+        if let Some(refusal) = actions.iter().find_map(|action| match action {
+            ServerAction::Submitted(Err(refusal)) => Some(refusal),
+            _ => None,
+        }) {
+            return Err(words::refused(refusal));
+        }
+        let work = self.work(order, 0);
+        if let Err(error) = self.hub.open(order.id, &work.tables()) {
+            self.begin_again();
+            return Err(Refused::Busy(error.to_string()));
+        }
+        self.works.insert(order.id, work);
+        match self.carry_out(actions) {
+            Ok(()) => Ok(()),
+            Err(NotSaved) => {
+                self.works.remove(&order.id);
+                Err(words::refused(&control::Refusal::StoreIsFull))
+            }
+        }
+    }
+
+    fn work(&self, order: &Order, kept: u64) -> Work {
+        let bounds = (self.settings.window_bytes_max, self.settings.frames_bytes);
+        Work::new(order.id, &order.plan, kept, bounds)
+    }
+
+    /// A job that an earlier life of the gateway had taken.
+    fn go_on(&mut self, order: &Order, progress: Option<&str>) -> Result<(), Refused> {
+        let busy = |error: &dyn std::fmt::Display| Refused::Busy(error.to_string());
+        let kept = self.hub.rows_kept(order.id, 0).map_err(|error| busy(&error))?;
+        let mut work = self.work(order, kept);
+        self.hub.open(order.id, &work.tables()).map_err(|error| busy(&error))?;
+        work.go_on(&self.store, progress).map_err(|error| busy(&error))?;
+        let saved = self.saved.get(&order.id.0.unsigned_abs());
+        let until_ns = self.now().monotonic_ns.saturating_add(self.settings.first_report_ns);
+        saved.iter().flat_map(|job| job.agents.keys()).for_each(|agent| work.expect(agent, until_ns));
+        if let Some(JobState::Ended(why)) = saved.map(|job| &job.state) {
+            work.phase = Phase::Ending(words::ended(why, &[]));
+        }
+        self.works.insert(order.id, work);
+        self.publish(order.id);
+        self.tell(order.id);
+        self.end_jobs();
+        Ok(())
+    }
+
+    /// Something happens.
+    pub fn decide(&mut self, event: ServerEvent) {
+        let actions = self.control.handle(event, self.now());
+        if self.carry_out(actions) == Err(NotSaved) {
+            self.begin_again();
+        }
+    }
+
+    fn carry_out(&mut self, actions: Vec<ServerAction>) -> Result<(), NotSaved> {
+        let mut ended = false;
+        for action in actions {
+            match action {
+                ServerAction::Save(job) => self.save(*job)?,
+                ServerAction::Submitted(result) => self.submitted = Some(result),
+                ServerAction::Stopped { .. } => {}
+                ServerAction::Cut { session } => drop(self.sessions.remove(session)),
+                ServerAction::Welcome { session, desired } => {
+                    let lanes = self.resume(session);
+                    if let Some(known) = self.sessions.get(session) {
+                        let version_max = known.greeting.take().map_or(0, |greeting| greeting.version_max);
+                        known.link.welcome(version_max, desired, lanes);
+                    }
+                    self.pump(session);
+                }
+                ServerAction::Desire { session, desired } => self.say(session, |link| link.desire(desired)),
+                ServerAction::ObserveAll { session } => self.say(session, link::ServerSession::observe_all),
+                ServerAction::Grant { session, granted } => self.say(session, |link| link.grant(granted)),
+                ServerAction::Idle { agent } => self.set_idle(&agent, true),
+                ServerAction::Back { agent } => self.set_idle(&agent, false),
+                ServerAction::Ended { job, why } => {
+                    let troubles = self.troubles(job);
+                    let work = job_id(job).and_then(|job| self.works.get_mut(&job));
+                    if let Some(work) = work {
+                        work.phase = Phase::Ending(words::ended(&why, &troubles));
+                    }
+                    ended = true;
+                }
+            }
+        }
+        if ended {
+            self.end_jobs();
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, session: u64, say: impl FnOnce(&mut link::ServerSession)) {
+        if let Some(known) = self.sessions.get(session) {
+            say(&mut known.link);
+        }
+        self.pump(session);
+    }
+
+    fn save(&mut self, job: control::Job) -> Result<(), NotSaved> {
+        let Some(id) = job_id(job.id) else { return Ok(()) };
+        if let Err(error) = self.store.save_controlled(id, &saved::write(&job), &job.request.body) {
+            self.room = Room::Full;
+            tracing::error!("job {id} is not saved: {error}");
+            return Err(NotSaved);
+        }
+        let until_ns = self.now().monotonic_ns.saturating_add(self.settings.first_report_ns);
+        if let Some(work) = self.works.get_mut(&id).filter(|_| job.state.is_active()) {
+            job.agents.keys().for_each(|agent| work.expect(agent, until_ns));
+        }
+        self.saved.insert(job.id, job);
+        self.tell(id);
+        Ok(())
+    }
+
+    fn set_idle(&mut self, agent: &str, is_idle: bool) {
+        let jobs: Vec<JobId> = self.works.keys().copied().collect();
+        for job in jobs {
+            if let Some(work) = self.works.get_mut(&job) {
+                work.set_idle(agent, is_idle);
+            }
+            self.tell(job);
+            self.publish(job);
+        }
+    }
+
+    /// An agent says hello: nothing of its earlier sessions will be committed any more.
+    pub fn greet(&mut self, hello: &Hello) {
+        self.commit();
+        self.pending.forget(&hello.agent);
+        self.agents.greet(&self.store, hello);
+    }
+
+    /// How far the lanes of an agent are committed.
+    fn resume(&mut self, session: u64) -> Vec<Resume> {
+        let Some(known) = self.sessions.get(session) else { return Vec::new() };
+        let agent = known.agent.clone();
+        let ranges = known.greeting.as_ref().map(|greeting| greeting.lanes.clone()).unwrap_or_default();
+        let mut lanes = Vec::new();
+        for range in ranges {
+            let work = job_id(range.lane.job).and_then(|job| self.works.get(&job));
+            match work {
+                Some(work) => {
+                    let (durable, facts) = work.lanes.mark(&Key::of(&agent, range.lane));
+                    let (watermark_ns, is_closed) = (facts.watermark_ns, facts.end != End::Open);
+                    lanes.push(Resume { lane: range.lane, durable, watermark_ns, is_closed });
+                }
+                None => {
+                    // Nobody wants it any more: the agent need not keep it.
+                    self.unclaimed += range.newest.saturating_sub(range.oldest).saturating_add(1);
+                    let (durable, watermark_ns) = (range.newest, i64::MIN);
+                    lanes.push(Resume { lane: range.lane, durable, watermark_ns, is_closed: false });
+                }
+            }
+        }
+        for work in self.works.values() {
+            for (key, known) in work.lanes.open_of(&agent) {
+                let job = work.id.0.unsigned_abs();
+                let lane = Lane { boot: key.boot, job, attempt: key.attempt };
+                if lanes.iter().all(|resume| resume.lane != lane) {
+                    let (durable, watermark_ns) = (known.seq, known.facts.watermark_ns);
+                    lanes.push(Resume { lane, durable, watermark_ns, is_closed: false });
+                }
+            }
+        }
+        lanes
+    }
+
+    /// What agents say of a job that they cannot run.
+    fn troubles(&self, job: u64) -> Vec<String> {
+        let agents = self.control.agents().flat_map(|(agent, ..)| {
+            let of_job = self.control.observed(agent).filter(move |observed| observed.job == job);
+            of_job.map(move |observed| (agent, observed.reason.as_str()))
+        });
+        agents.filter(|(_, why)| !why.is_empty()).map(|(agent, why)| format!("{agent}: {why}")).collect()
+    }
+
+    /// Looks at all jobs, about once a second.
+    pub fn look_at_jobs(&mut self, now: Now) {
+        if self.room == Room::Full {
+            // What waits is tried again; where nothing waits, something else.
+            match self.pending.since() {
+                Some(_) => self.commit(),
+                None if self.store.keep_frames(&[], &[]).is_ok() && self.store_has_room() => self.store_works(),
+                None => {}
+            }
+        }
+        let abandoned = self.control.jobs().map(|job| job.id);
+        let is_unknown = |job: &u64| job_id(*job).is_none_or(|job| !self.works.contains_key(&job));
+        let abandoned: Vec<u64> = abandoned.filter(is_unknown).collect();
+        if !self.sessions.ids().is_empty() {
+            // Nobody has handed them to us again: this program does not understand their queries any more.
+            abandoned.into_iter().for_each(|job| self.decide(ServerEvent::Stop { job, by: String::new() }));
+        }
+        for job in self.works.keys().copied().collect::<Vec<_>>() {
+            let control = &self.control;
+            let is_hopeless = |agent: &str| {
+                let of_job = control.observed(agent).find(|observed| observed.job == job.0.unsigned_abs());
+                of_job.is_some_and(|observed| observed.state() == link::ObservedState::Poisoned)
+            };
+            if let Some(work) = self.works.get_mut(&job) {
+                work.give_up(now.monotonic_ns, &is_hopeless);
+            }
+            self.publish(job);
+            self.account(job);
+            self.tell(job);
+        }
+        self.end_jobs();
+    }
+
+    /// Whether something can be written.
+    fn store_has_room(&self) -> bool {
+        self.store.probe().is_ok()
+    }
+
+    /// Tells people what a job has seen, where that has changed.
+    pub fn account(&mut self, job: JobId) {
+        let Some(work) = self.works.get_mut(&job) else { return };
+        let account = work.account();
+        let text = serde_json::to_string(&account).unwrap_or_default();
+        if work.accounted.as_ref() != Some(&text) {
+            if let Err(error) = self.hub.account(job, &account) {
+                tracing::debug!("{error}");
+            }
+            work.accounted = Some(text);
+        }
+    }
+
+    /// Tells people how far a job has come, and what is not as it should be, where that has changed.
+    pub fn tell(&mut self, id: JobId) {
+        let job = id.0.unsigned_abs();
+        let Some(known) = self.saved.get(&job) else { return };
+        let state = match known.state {
+            JobState::Planned => State::Planned,
+            JobState::Arming => State::Arming,
+            JobState::Running => State::Running,
+            JobState::Draining(_) => State::Draining,
+            // It is said when its last rows are there.
+            JobState::Ended(_) => return,
+        };
+        let mut said: Vec<String> = words::degraded(&self.control.degraded(known)).collect();
+        said.extend(self.troubles(job));
+        if self.room == Room::Full {
+            said.push("the server's disk is full: agents keep what they find, and lose what they have no room for".into());
+        }
+        let Some(work) = self.works.get_mut(&id) else { return };
+        said.extend(words::lacks(work));
+        let lateness = |pipeline: &plan::Pipeline| pipeline.window.map(|window| window.lateness_ns);
+        let lateness = work.plan.dataflow.pipelines.iter().filter_map(lateness).min().unwrap_or(0);
+        let allowed = (lateness / 2).max(100_000_000).unsigned_abs();
+        for (agent, _, offset_ns) in self.control.agents().filter(|(agent, ..)| known.agents.contains_key(*agent)) {
+            let off = offset_ns.filter(|ns| ns.unsigned_abs() > allowed);
+            said.extend(off.map(|ns| words::clock(agent, ns)));
+        }
+        said.sort();
+        said.dedup();
+        // A job that waits for agents and has a reason is one that nobody has.
+        let reason = (state != State::Planned && !said.is_empty()).then(|| said.join("; "));
+        let told = Some((state.clone(), reason.clone()));
+        if work.told != told {
+            match self.hub.turn(id, state, reason.as_deref()) {
+                Ok(()) => work.told = told,
+                Err(error) => tracing::warn!("the state of job {id} is not kept: {error}"),
+            }
+        }
+    }
+}
+
+/// A job could not be saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct NotSaved;

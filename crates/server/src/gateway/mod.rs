@@ -1,0 +1,166 @@
+//! The fleet of real agents: they dial in, say what they run, and ship records; jobs go to them as orders, and what they find
+//! goes to the [`Hub`].
+//!
+//! One thread has everything that decides or remembers: the sessions ([`link::ServerSession`]), who runs what
+//! ([`control::Server`]), and for each job the place where its results meet ([`collect::Collector`]). Tasks of connections
+//! only carry bytes to it and from it; each may have so many on the way, so that a slow gateway reads no further. The thread
+//! reads the clock; what is decided by it is told the time.
+//!
+//! An acknowledgment means *committed*. A record is first put into the store (`store/frames.rs`) together with its lane's mark,
+//! many in one transaction; then it is acknowledged, and then it counts. Rows are published together with how far that has
+//! been done, and with the removal of the records that they were made of. Whatever is killed when: a gateway that begins again
+//! takes what was not published from the store, and the rest from the agents; so every record counts once. Because of that it
+//! ends as if it were killed.
+
+mod agents;
+mod commit;
+mod connection;
+mod deciding;
+mod lanes;
+mod order;
+mod saved;
+mod sessions;
+mod thread;
+mod tuples;
+mod windows;
+mod words;
+mod work;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Sender, SyncSender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::fleet::{Agent, Fleet, Order, Refused};
+use crate::job::JobId;
+use crate::service::Opened;
+use crate::store::StoreError;
+
+/// Limits and times of a gateway.
+#[derive(Clone, Copy, Debug)]
+pub struct GatewaySettings {
+    /// Of who runs what.
+    pub control: control::ServerSettings,
+    /// Of each session.
+    pub link: link::ServerLimits,
+    /// Agents at once.
+    pub agents_max: usize,
+    /// Records wait so long for others that are committed with them.
+    pub commit_every: Duration,
+    /// Or until they are so many bytes.
+    pub commit_bytes: usize,
+    /// Windows wait so long for an agent that was told of a job and has said nothing of it yet.
+    pub first_report_ns: u64,
+    /// Memory of all windows of a job that are open.
+    pub window_bytes_max: usize,
+    /// Records of windows that are open are kept up to so many bytes for each job; then what they came to takes their place.
+    pub frames_bytes: u64,
+}
+
+impl Default for GatewaySettings {
+    fn default() -> GatewaySettings {
+        GatewaySettings {
+            control: control::ServerSettings::default(),
+            link: link::ServerLimits::default(),
+            agents_max: 1000,
+            commit_every: Duration::from_millis(100),
+            commit_bytes: 1 << 20,
+            first_report_ns: 5_000_000_000,
+            window_bytes_max: 256 << 20,
+            frames_bytes: 16 << 20,
+        }
+    }
+}
+
+/// What comes to the thread.
+pub(crate) enum Event {
+    /// Somebody dials who has shown that he is this agent.
+    Connected { session: u64, agent: String, out: tokio::sync::mpsc::Sender<Bytes> },
+    /// What it says; the permit is for having it in memory.
+    Bytes { session: u64, bytes: Bytes, room: OwnedSemaphorePermit },
+    /// There is room again for what it is told.
+    Written { session: u64 },
+    /// Its connection is over.
+    Closed { session: u64 },
+    /// A job is wanted.
+    Start { order: Box<Order>, answer: SyncSender<Result<(), Refused>> },
+    /// A job is wanted no more.
+    Stop { job: JobId },
+    /// Who asks wants to know the agents.
+    Agents { answer: SyncSender<Vec<Agent>> },
+    /// The gateway ends.
+    End,
+}
+
+/// Where agents' connections come in.
+#[derive(Clone)]
+pub struct Door {
+    events: Sender<Event>,
+    sessions: Arc<AtomicU64>,
+    room: Arc<Semaphore>,
+}
+
+/// See the module's text.
+pub struct Gateway {
+    door: Door,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Gateway {
+    /// Over a data directory; to be given to [`Opened::serve`] before anybody else.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or the system gives no more threads.
+    pub fn open(opened: &Opened, settings: GatewaySettings) -> Result<Arc<Gateway>, StoreError> {
+        let (events, incoming) = mpsc::channel();
+        let core = thread::Core::new(opened.store.clone(), opened.hub.clone(), settings)?;
+        let thread = std::thread::Builder::new().name("gateway".into()).spawn(move || core.run(&incoming));
+        let thread = thread.map_err(|_| StoreError::Other(rusqlite::Error::InvalidQuery))?;
+        let room = Arc::new(Semaphore::new(settings.agents_max));
+        let door = Door { events, sessions: Arc::default(), room };
+        Ok(Arc::new(Gateway { door, thread: Some(thread) }))
+    }
+}
+
+impl Door {
+    fn session(&self) -> u64 {
+        self.sessions.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+impl Fleet for Gateway {
+    fn agents(&self) -> Vec<Agent> {
+        let (answer, answered) = mpsc::sync_channel(1);
+        let sent = self.door.events.send(Event::Agents { answer });
+        sent.ok().and_then(|()| answered.recv().ok()).unwrap_or_default()
+    }
+
+    fn start(&self, order: &Order) -> Result<(), Refused> {
+        let (answer, answered) = mpsc::sync_channel(1);
+        let sent = self.door.events.send(Event::Start { order: Box::new(order.clone()), answer });
+        let ended = || Err(Refused::Busy("the server is ending".into()));
+        sent.ok().and_then(|()| answered.recv().ok()).unwrap_or_else(ended)
+    }
+
+    fn stop(&self, job: JobId) {
+        // When it has ended nothing runs.
+        let _ = self.door.events.send(Event::Stop { job });
+    }
+
+    fn door(&self) -> Option<Door> {
+        Some(self.door.clone())
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.door.events.send(Event::End);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

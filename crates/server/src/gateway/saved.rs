@@ -1,0 +1,184 @@
+//! A job of [`control`] as it is saved, but for the order, which never changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use control::{Degraded, Job, JobState, Kind, Limit, Request, Why};
+use serde::{Deserialize, Serialize};
+
+use crate::job::JobKind;
+
+#[derive(Serialize, Deserialize)]
+struct Saved {
+    owner: String,
+    name: String,
+    kind: JobKind,
+    on: BTreeMap<String, String>,
+    packets: Option<u64>,
+    ends_at_ns: Option<i64>,
+    cost: u64,
+    state: SavedState,
+    agents: BTreeMap<String, u64>,
+    granted: u64,
+    degraded: Vec<SavedDegraded>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SavedState {
+    Planned,
+    Arming,
+    Running,
+    Draining(SavedWhy),
+    Ended(SavedWhy),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SavedWhy {
+    PacketLimit,
+    TimeLimit,
+    Stopped(String),
+    Finished,
+    Poisoned,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SavedDegraded {
+    Absent(String),
+    NoRoom(String),
+    Poisoned(String),
+    EndedWithout(String, u64),
+    Restarted(String, u64, i64),
+}
+
+/// As text.
+pub fn write(job: &Job) -> String {
+    let Request { owner, name, kind, on, limit, cost, .. } = &job.request;
+    let saved = Saved {
+        owner: owner.clone(),
+        name: name.clone(),
+        kind: match kind {
+            Kind::OneOff => JobKind::OneOff,
+            Kind::Standing => JobKind::Standing,
+        },
+        on: on.clone(),
+        packets: limit.packets,
+        ends_at_ns: limit.ends_at_ns,
+        cost: *cost,
+        state: match &job.state {
+            JobState::Planned => SavedState::Planned,
+            JobState::Arming => SavedState::Arming,
+            JobState::Running => SavedState::Running,
+            JobState::Draining(why) => SavedState::Draining(write_why(why)),
+            JobState::Ended(why) => SavedState::Ended(write_why(why)),
+        },
+        agents: job.agents.clone(),
+        granted: job.granted,
+        degraded: job.degraded.iter().cloned().map(write_degraded).collect(),
+    };
+    serde_json::to_string(&saved).unwrap_or_default()
+}
+
+fn write_why(why: &Why) -> SavedWhy {
+    match why {
+        Why::PacketLimit => SavedWhy::PacketLimit,
+        Why::TimeLimit => SavedWhy::TimeLimit,
+        Why::Stopped { by } => SavedWhy::Stopped(by.clone()),
+        Why::Finished => SavedWhy::Finished,
+        Why::Poisoned => SavedWhy::Poisoned,
+    }
+}
+
+fn write_degraded(degraded: Degraded) -> SavedDegraded {
+    match degraded {
+        Degraded::Absent { agent } => SavedDegraded::Absent(agent),
+        Degraded::NoRoom { agent } => SavedDegraded::NoRoom(agent),
+        Degraded::Poisoned { agent } => SavedDegraded::Poisoned(agent),
+        Degraded::EndedWithout { agent, boot } => SavedDegraded::EndedWithout(agent, boot),
+        Degraded::Restarted { agent, boot, at_ns } => SavedDegraded::Restarted(agent, boot, at_ns),
+    }
+}
+
+/// What [`write`] wrote, with the job's number and order; `None` when it is not that.
+pub fn read(id: u64, text: &str, body: Bytes) -> Option<Job> {
+    let saved: Saved = serde_json::from_str(text).ok()?;
+    let request = Request {
+        key: String::new(),
+        owner: saved.owner,
+        name: saved.name,
+        labels: BTreeMap::new(),
+        kind: kind(saved.kind),
+        on: saved.on,
+        limit: Limit { packets: saved.packets, ends_at_ns: saved.ends_at_ns },
+        cost: saved.cost,
+        body,
+    };
+    let state = match saved.state {
+        SavedState::Planned => JobState::Planned,
+        SavedState::Arming => JobState::Arming,
+        SavedState::Running => JobState::Running,
+        SavedState::Draining(why) => JobState::Draining(read_why(why)),
+        SavedState::Ended(why) => JobState::Ended(read_why(why)),
+    };
+    let degraded: BTreeSet<Degraded> = saved.degraded.into_iter().map(read_degraded).collect();
+    Some(Job { id, request, state, agents: saved.agents, granted: saved.granted, degraded })
+}
+
+/// In the words of [`control`].
+pub fn kind(kind: JobKind) -> Kind {
+    match kind {
+        JobKind::OneOff => Kind::OneOff,
+        JobKind::Standing => Kind::Standing,
+    }
+}
+
+fn read_why(why: SavedWhy) -> Why {
+    match why {
+        SavedWhy::PacketLimit => Why::PacketLimit,
+        SavedWhy::TimeLimit => Why::TimeLimit,
+        SavedWhy::Stopped(by) => Why::Stopped { by },
+        SavedWhy::Finished => Why::Finished,
+        SavedWhy::Poisoned => Why::Poisoned,
+    }
+}
+
+fn read_degraded(degraded: SavedDegraded) -> Degraded {
+    match degraded {
+        SavedDegraded::Absent(agent) => Degraded::Absent { agent },
+        SavedDegraded::NoRoom(agent) => Degraded::NoRoom { agent },
+        SavedDegraded::Poisoned(agent) => Degraded::Poisoned { agent },
+        SavedDegraded::EndedWithout(agent, boot) => Degraded::EndedWithout { agent, boot },
+        SavedDegraded::Restarted(agent, boot, at_ns) => Degraded::Restarted { agent, boot, at_ns },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let why = Why::Stopped { by: "x".into() };
+        for state in [JobState::Planned, JobState::Arming, JobState::Running, JobState::Draining(why)] {
+            let request = Request {
+                key: String::new(),
+                owner: "o".into(),
+                name: "n".into(),
+                labels: BTreeMap::new(),
+                kind: Kind::Standing,
+                on: [("rack".to_owned(), "a1".to_owned())].into(),
+                limit: Limit { packets: Some(7), ends_at_ns: Some(-1) },
+                cost: 3,
+                body: Bytes::from_static(b"body"),
+            };
+            let restarted = Degraded::Restarted { agent: "a".into(), boot: u64::MAX, at_ns: 5 };
+            let degraded = [Degraded::NoRoom { agent: "b".into() }, restarted].into();
+            let agents = [("a".to_owned(), u64::MAX)].into();
+            let job = Job { id: 4, request, state, agents, granted: 5, degraded };
+            assert_eq!(read(4, &write(&job), Bytes::from_static(b"body")), Some(job));
+        }
+        assert_eq!(read(4, "{}", Bytes::new()), None);
+    }
+}

@@ -1,0 +1,113 @@
+//! Sessions with agents, and the ends of their connections' queues.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use link::{Hello, LaneRange, Now, ServerEvent, ServerLimits, ServerSession};
+use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::error::TrySendError;
+
+/// A connection.
+pub struct Session {
+    /// Whose it is.
+    pub agent: String,
+    /// What is said over it.
+    pub link: ServerSession,
+    out: Sender<Bytes>,
+    /// Of its Hello, until it is answered.
+    pub greeting: Option<Greeting>,
+}
+
+/// What of a Hello is needed for the answer.
+pub struct Greeting {
+    /// The highest version that the agent speaks.
+    pub version_max: u32,
+    /// What its spool holds.
+    pub lanes: Vec<LaneRange>,
+}
+
+impl Greeting {
+    /// Of a Hello.
+    pub fn of(hello: &Hello) -> Greeting {
+        Greeting { version_max: hello.version_max, lanes: hello.lanes.clone() }
+    }
+}
+
+/// All connections, by numbers that are never used again.
+#[derive(Default)]
+pub struct Sessions {
+    all: BTreeMap<u64, Session>,
+}
+
+/// Whether a connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// It does.
+    Open,
+    /// Nobody takes anything at its other end.
+    Broken,
+}
+
+impl Sessions {
+    /// A connection begins.
+    pub fn add(&mut self, id: u64, agent: String, out: Sender<Bytes>, limits: ServerLimits, now: Now) {
+        let link = ServerSession::new(limits, now);
+        self.all.insert(id, Session { agent, link, out, greeting: None });
+    }
+
+    /// One of them.
+    pub fn get(&mut self, id: u64) -> Option<&mut Session> {
+        self.all.get_mut(&id)
+    }
+
+    /// It is over: its connection ends when what waits is written.
+    pub fn remove(&mut self, id: u64) -> Option<Session> {
+        let mut session = self.all.remove(&id)?;
+        let _ = session.pump();
+        Some(session)
+    }
+
+    /// Their numbers.
+    pub fn ids(&self) -> Vec<u64> {
+        self.all.keys().copied().collect()
+    }
+
+    /// When one of them wants to be called, by the monotonic clock.
+    pub fn timeout(&self) -> Option<u64> {
+        self.all.values().filter_map(|session| session.link.poll_timeout()).min()
+    }
+
+    /// Those that want to be called.
+    pub fn due(&self, now_ns: u64) -> Vec<u64> {
+        let is_due = |session: &Session| session.link.poll_timeout().is_some_and(|at| at <= now_ns);
+        self.all.iter().filter(|(_, session)| is_due(session)).map(|(id, _)| *id).collect()
+    }
+
+    /// How much may be on its way and not committed, in every session.
+    pub fn set_window(&mut self, bytes: u64) {
+        self.all.values_mut().for_each(|session| session.link.set_window(bytes));
+    }
+}
+
+impl Session {
+    /// What has happened.
+    pub fn next(&mut self) -> Option<ServerEvent> {
+        self.link.poll_event()
+    }
+
+    /// Hands on what is to be written, as far as there is room.
+    pub fn pump(&mut self) -> Line {
+        loop {
+            let room = match self.out.try_reserve() {
+                Ok(room) => room,
+                // The connection says when there is room again.
+                Err(TrySendError::Full(())) => return Line::Open,
+                Err(TrySendError::Closed(())) => return Line::Broken,
+            };
+            match self.link.poll_transmit() {
+                Some(bytes) => room.send(bytes),
+                None => return Line::Open,
+            }
+        }
+    }
+}

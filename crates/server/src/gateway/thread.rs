@@ -1,0 +1,288 @@
+//! The one thread: what comes to it, and what time it is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use control::{Loaded, Server, ServerEvent as Happens, Submitted};
+use link::{Now, ServerEvent};
+
+use super::agents::Agents;
+use super::commit::Pending;
+use super::saved;
+use super::sessions::{Greeting, Line, Sessions};
+use super::work::Work;
+use super::{Event, GatewaySettings};
+use crate::fleet::Agent;
+use crate::hub::Hub;
+use crate::job::JobId;
+use crate::store::{Store, StoreError, now_ns};
+
+/// Longest sleep.
+const NAP: Duration = Duration::from_secs(1);
+/// Events in a row before timers are looked at.
+const EVENTS: usize = 256;
+/// How often jobs are looked at.
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Whether the store takes what is to be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// It does.
+    Free,
+    /// It does not: agents may send nothing, and no job is taken.
+    Full,
+}
+
+/// See the module's text.
+pub struct Core {
+    pub store: Arc<Store>,
+    pub hub: Arc<Hub>,
+    pub settings: GatewaySettings,
+    pub control: Server,
+    /// Jobs as they are in the store.
+    pub saved: BTreeMap<u64, control::Job>,
+    /// How far the results of jobs had been published that were not handed to us again yet.
+    pub progress: BTreeMap<u64, Option<String>>,
+    pub sessions: Sessions,
+    pub works: BTreeMap<JobId, Work>,
+    pub pending: Pending,
+    pub agents: Agents,
+    pub room: Room,
+    /// Records of jobs that nobody wants any more.
+    pub unclaimed: u64,
+    /// What became of a job that is asked for.
+    pub submitted: Option<Result<Submitted, control::Refusal>>,
+    started: Instant,
+    second_ns: u64,
+}
+
+/// The hub's number of a job.
+pub fn job_id(job: u64) -> Option<JobId> {
+    i64::try_from(job).ok().map(JobId)
+}
+
+impl Core {
+    /// What the store remembers.
+    pub fn new(store: Arc<Store>, hub: Arc<Hub>, settings: GatewaySettings) -> Result<Core, StoreError> {
+        let (mut jobs, mut progress) = (BTreeMap::new(), BTreeMap::new());
+        for known in store.controlled()? {
+            let id = known.job.0.unsigned_abs();
+            if let Some(job) = saved::read(id, &known.saved, Bytes::from(known.body)) {
+                jobs.insert(id, job);
+                progress.insert(id, known.progress);
+            }
+        }
+        let started = Instant::now();
+        let now = Now { monotonic_ns: 0, wall_ns: now_ns() };
+        let control = Server::new(settings.control, loaded(&store, &jobs)?, now);
+        Ok(Core {
+            agents: Agents::load(&store)?,
+            store,
+            hub,
+            settings,
+            control,
+            saved: jobs,
+            progress,
+            sessions: Sessions::default(),
+            works: BTreeMap::new(),
+            pending: Pending::default(),
+            room: Room::Free,
+            unclaimed: 0,
+            submitted: None,
+            started,
+            second_ns: 0,
+        })
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> Now {
+        let monotonic_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Now { monotonic_ns, wall_ns: now_ns() }
+    }
+
+    /// Until the gateway ends.
+    pub fn run(mut self, incoming: &Receiver<Event>) {
+        loop {
+            let first = match incoming.recv_timeout(self.patience()) {
+                Ok(event) => Some(event),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            for event in first.into_iter().chain(incoming.try_iter().take(EVENTS)) {
+                if matches!(event, Event::End) {
+                    return;
+                }
+                self.handle(event);
+            }
+            self.look();
+        }
+    }
+
+    /// How long nothing is due.
+    fn patience(&self) -> Duration {
+        let now = self.now();
+        let timers = [self.sessions.timeout(), self.control.timeout(now), Some(self.second_ns)];
+        let due = timers.into_iter().flatten().min().unwrap_or(u64::MAX);
+        let timers = Duration::from_nanos(due.saturating_sub(now.monotonic_ns));
+        let commit = self.pending.since().filter(|_| self.room == Room::Free);
+        let commit = commit.map_or(NAP, |since| self.settings.commit_every.saturating_sub(since.elapsed()));
+        timers.min(commit).min(NAP)
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Connected { session, agent, out } => {
+                let (mut limits, now) = (self.settings.link, self.now());
+                if self.room == Room::Full {
+                    limits.window_bytes = 0;
+                }
+                self.sessions.add(session, agent, out, limits, now);
+            }
+            Event::Bytes { session, bytes, room } => {
+                self.read(session, &bytes);
+                drop(room);
+            }
+            Event::Written { session } => self.pump(session),
+            Event::Closed { session } => self.close(session),
+            Event::Start { order, answer } => {
+                let result = self.start(&order);
+                // Who asked may have gone.
+                let _ = answer.send(result);
+            }
+            Event::Stop { job } => {
+                self.decide(Happens::Stop { job: job.0.unsigned_abs(), by: String::new() });
+            }
+            Event::Agents { answer } => {
+                let _ = answer.send(self.told_agents());
+            }
+            Event::End => {}
+        }
+    }
+
+    fn read(&mut self, session: u64, bytes: &[u8]) {
+        let now = self.now();
+        let Some(known) = self.sessions.get(session) else { return };
+        if let Err(why) = known.link.handle_bytes(now, bytes) {
+            tracing::warn!("agent {} breaks the rules of the connection: {why}", known.agent);
+            return self.close(session);
+        }
+        self.hear(session);
+    }
+
+    /// What sessions have to tell.
+    fn hear(&mut self, session: u64) {
+        while let Some(event) = self.sessions.get(session).and_then(super::sessions::Session::next) {
+            match event {
+                ServerEvent::Hello(hello) => {
+                    let Some(known) = self.sessions.get(session) else { return };
+                    if hello.agent != known.agent {
+                        let name = known.agent.clone();
+                        known.link.refuse(&format!("this agent is {name} here, and calls itself {}", hello.agent));
+                        continue;
+                    }
+                    known.greeting = Some(Greeting::of(&hello));
+                    self.greet(&hello);
+                    self.decide(Happens::Connected { session, hello });
+                }
+                ServerEvent::Observed(observed) => self.decide(Happens::Observed { session, observed }),
+                ServerEvent::Renew(renew) => self.decide(Happens::Renew { session, renew }),
+                ServerEvent::Offset(offset_ns) => self.decide(Happens::Offset { session, offset_ns }),
+                ServerEvent::Record(record) => self.take_record(session, record),
+                ServerEvent::Closed(_) => return self.close(session),
+            }
+        }
+        self.pump(session);
+    }
+
+    /// Hands on what is to be written.
+    pub fn pump(&mut self, session: u64) {
+        if self.sessions.get(session).is_some_and(|known| known.pump() == Line::Broken) {
+            self.close(session);
+        }
+    }
+
+    fn close(&mut self, session: u64) {
+        let Some(known) = self.sessions.remove(session) else { return };
+        self.agents.leave(&self.store, &known.agent);
+        self.decide(Happens::Disconnected { session });
+    }
+
+    /// Time has passed.
+    fn look(&mut self) {
+        let now = self.now();
+        for session in self.sessions.due(now.monotonic_ns) {
+            if let Some(known) = self.sessions.get(session) {
+                known.link.handle_timeout(now);
+            }
+            self.hear(session);
+        }
+        if self.control.timeout(now).is_some_and(|at| at <= now.monotonic_ns) {
+            self.decide(Happens::Tick);
+        }
+        let is_due = self.pending.since().is_some_and(|since| since.elapsed() >= self.settings.commit_every);
+        if is_due && self.room == Room::Free {
+            self.commit();
+        }
+        if self.second_ns <= now.monotonic_ns {
+            self.second_ns = now.monotonic_ns.saturating_add(SECOND_NS);
+            self.look_at_jobs(now);
+        }
+    }
+
+    /// The store did not take something: until it does, agents may send nothing.
+    pub fn store_failed(&mut self, error: &StoreError) {
+        if self.room == Room::Full {
+            return;
+        }
+        tracing::error!("results are not kept, and agents have to wait: {error}");
+        self.room = Room::Full;
+        self.sessions.set_window(0);
+        self.decide(Happens::StoreIsFull(true));
+    }
+
+    /// The store takes what is to be kept.
+    pub fn store_works(&mut self) {
+        if self.room == Room::Full {
+            tracing::info!("results are kept again");
+            self.room = Room::Free;
+            self.sessions.set_window(self.settings.link.window_bytes);
+            self.decide(Happens::StoreIsFull(false));
+        }
+    }
+
+    /// Begins again from what is saved: agents come again, and say what they run.
+    pub fn begin_again(&mut self) {
+        self.sessions.ids().into_iter().for_each(|session| drop(self.sessions.remove(session)));
+        let now = self.now();
+        match loaded(&self.store, &self.saved) {
+            Ok(loaded) => self.control = Server::new(self.settings.control, loaded, now),
+            Err(error) => tracing::error!("{error}"),
+        }
+    }
+
+    fn told_agents(&self) -> Vec<Agent> {
+        let known: BTreeMap<&str, _> =
+            self.control.agents().map(|(name, presence, offset)| (name, (presence, offset))).collect();
+        self.agents.told(|agent| {
+            let Some((presence, offset_ns)) = known.get(agent.name.as_str()) else { return };
+            agent.connected = matches!(presence, control::Presence::Here { .. });
+            agent.clock_offset_ns = *offset_ns;
+            if agent.connected {
+                agent.last_seen_ns = Some(now_ns());
+            }
+            agent.jobs = self.control.observed(&agent.name).filter_map(|job| job_id(job.job)).collect();
+        })
+    }
+}
+
+fn loaded(store: &Store, jobs: &BTreeMap<u64, control::Job>) -> Result<Loaded, StoreError> {
+    let is_over = |job: &&control::Job| matches!(job.state, control::JobState::Ended(_));
+    Ok(Loaded {
+        jobs: jobs.values().filter(|job| !is_over(job)).cloned().collect(),
+        last_job: store.last_job()?.unsigned_abs(),
+        keys: Vec::new(),
+    })
+}

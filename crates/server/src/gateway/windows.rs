@@ -1,0 +1,116 @@
+//! Results of processors: windows are closed when all lanes have come as far. What is committed and not published yet is in
+//! the store, record by record, or, where that is much, as what many records came to.
+
+use collect::{Collector, LaneId, Lanes, Part, Report, State, TakeRows};
+use plan::Plan;
+use stream::{Engines, Loss, Output, Stretch};
+use wire::Timestamp;
+
+/// The lane of what many records came to.
+pub const ALL_LANES: LaneId = LaneId(u64::MAX);
+/// Stretches of lost packets that are remembered.
+const STRETCHES_MAX: usize = 4096;
+
+/// Rows of a result as they come from the collector, with the lanes that they lack.
+#[derive(Default)]
+pub struct Released(pub Vec<(Output, Vec<LaneId>)>);
+
+impl TakeRows for Released {
+    fn take(&mut self, output: Output, lanes: &Lanes) {
+        lanes.cover(&output, &mut |output, coverage| self.0.push((output, coverage.missing)));
+    }
+}
+
+/// See the module's text.
+pub struct Windows {
+    /// Where results meet.
+    pub collector: Collector,
+    /// What was lost when, as far as it may be of open windows.
+    stretches: Vec<Stretch>,
+    has_profile: bool,
+    window_bytes_max: usize,
+}
+
+/// How engines for a plan are set up; monitors do the same.
+pub fn config(plan: &Plan, window_bytes_max: usize) -> stream::Config {
+    let sample = match plan.monitor.sample {
+        plan::Sample::Fraction(p) => p,
+        plan::Sample::All | plan::Sample::Auto => 1.0,
+    };
+    let sample_seed = plan.monitor.sample_seed;
+    stream::Config { sample, sample_seed, window_bytes_max, ..stream::Config::default() }
+}
+
+impl Windows {
+    /// Nothing has come yet.
+    pub fn new(plan: &Plan, window_bytes_max: usize) -> Windows {
+        let engines = Engines::new(std::slice::from_ref(&plan.dataflow), &config(plan, window_bytes_max));
+        Windows {
+            collector: Collector::of_lanes(engines, window_bytes_max),
+            stretches: Vec::new(),
+            has_profile: plan.dataflow.pipelines.iter().any(|pipeline| pipeline.profile.is_some()),
+            window_bytes_max,
+        }
+    }
+
+    /// The watermark at which a report counts no more; `before`: what its lane's streams seemed to lack before it.
+    pub fn over_at(&self, report: &Report, before: Loss) -> i64 {
+        let reach = self.collector.engine().reach_ns();
+        let is_news = report.loss.lost != before.lost;
+        let loss = is_news.then(|| report.watermark.0.saturating_add(reach));
+        self.collector.over_at(report).into_iter().chain(loss).max().unwrap_or(i64::MIN)
+    }
+
+    /// Takes a lane's report.
+    pub fn take(&mut self, lane: LaneId, report: Report, out: &mut Released) {
+        let (Timestamp(from_ns), before) = self.collector.lanes().told(lane);
+        self.stretches.extend(report.lost);
+        if report.loss.lost > before.lost {
+            let seen = report.loss.seen.saturating_sub(before.seen);
+            let bytes = Loss { seen, lost: report.loss.lost - before.lost };
+            let to_ns = report.watermark.0;
+            self.stretches.push(Stretch { from_ns, to_ns, packets: Loss::default(), bytes });
+        }
+        self.collector.take(lane, report, out);
+        if self.stretches.len() > STRETCHES_MAX {
+            let open = self.collector.watermark().0.saturating_sub(self.collector.engine().reach_ns());
+            self.stretches.retain(|stretch| stretch.to_ns >= open);
+            self.stretches.drain(..self.stretches.len().saturating_sub(STRETCHES_MAX / 2));
+        }
+    }
+
+    /// All that is there of open windows, as records that can take the place of all that have come: each with the watermark at
+    /// which it counts no more. `None`: it would not be less.
+    pub fn in_short(&self, bytes_max: u64) -> Option<Vec<(i64, Vec<u8>)>> {
+        // Of profiles there is no copy.
+        let all = (!self.has_profile).then(|| self.collector.peek(self.window_bytes_max)).flatten()?;
+        let nothing = || Report {
+            epoch: 0,
+            watermark: Timestamp::MIN,
+            part: Part::default(),
+            loss: Loss::default(),
+            lost: None,
+            open: None,
+        };
+        let mut report = nothing();
+        report.part.add_windows(all);
+        let losses = self.stretches.iter().map(|stretch| Report { lost: Some(*stretch), ..nothing() });
+        let records = std::iter::once(report).chain(losses);
+        let over = |report: &Report| self.collector.over_at(report).unwrap_or(i64::MIN);
+        let records: Vec<_> = records.map(|report| (over(&report), report.encode())).collect();
+        let bytes: usize = records.iter().map(|(_, record)| record.len()).sum();
+        let largest = records.iter().map(|(_, record)| record.len()).max().unwrap_or(0);
+        (bytes as u64 <= bytes_max && largest <= collect::REPORT_BYTES_MAX / 2).then_some(records)
+    }
+
+    /// Tuples that came when their windows were closed.
+    pub fn late(&self) -> u64 {
+        self.collector.counters().tuples_late
+    }
+
+    /// Goes on where an earlier collector had published.
+    pub fn begin_at(&mut self, watermark_ns: i64, latest_ns: &[Option<i64>]) {
+        self.collector.begin_at(Timestamp(watermark_ns), latest_ns);
+        self.collector.adopt(ALL_LANES, State::Finished, Timestamp::MIN, Loss::default());
+    }
+}

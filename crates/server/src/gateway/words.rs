@@ -1,0 +1,89 @@
+//! What people are told: why a job is not taken, why it ended, and what is not as it should be with it.
+
+use std::collections::BTreeSet;
+
+use control::{Degraded, Refusal, Why};
+
+use super::lanes::End;
+use super::work::Work;
+use crate::fleet::Refused;
+
+/// Why a job is not taken.
+pub fn refused(refusal: &Refusal) -> Refused {
+    match refusal {
+        Refusal::StoreIsFull => Refused::Busy("the server's disk is full: no new job is taken".into()),
+        Refusal::OwnerHasTooMany { max } => Refused::Busy(format!("one owner may have {max} jobs at once")),
+        Refusal::TooMany { max } => Refused::Busy(format!("{max} jobs have not ended, and there may be no more")),
+        Refusal::NoAgent { on } if on.is_empty() => {
+            Refused::NoAgent("no agent is connected to this server: a query needs one that captures".into())
+        }
+        Refusal::NoAgent { on } => {
+            let labels: Vec<_> = on.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            Refused::NoAgent(format!("no agent that is connected has the labels {}", labels.join(", ")))
+        }
+        Refusal::TooCostly { agent, cost, borne, max } => Refused::Unable(format!(
+            "agent {agent} bears {borne} of {max} already, and this would cost {cost} more"
+        )),
+        Refusal::EndsInThePast => Refused::Unable("its time is over before it begins".into()),
+    }
+}
+
+/// Why a job ended; `troubles`: what agents said of it.
+pub fn ended(why: &Why, troubles: &[String]) -> String {
+    match why {
+        Why::PacketLimit => "its packets were taken".into(),
+        Why::TimeLimit => "its time is over".into(),
+        Why::Stopped { by } if by.is_empty() => "it was stopped".into(),
+        Why::Stopped { by } => format!("it was stopped: {by}"),
+        Why::Finished => "all agents are through".into(),
+        Why::Poisoned if troubles.is_empty() => "no agent could run it".into(),
+        Why::Poisoned => format!("no agent could run it: {}", troubles.join("; ")),
+    }
+}
+
+/// What is not as it should be.
+pub fn degraded(all: &BTreeSet<Degraded>) -> impl Iterator<Item = String> {
+    all.iter().map(|degraded| match degraded {
+        Degraded::Absent { agent } => format!("agent {agent} is not there"),
+        Degraded::NoRoom { agent } => format!("agent {agent} has no room for it"),
+        Degraded::Poisoned { agent } => format!("agent {agent} cannot run it"),
+        Degraded::EndedWithout { agent, .. } => {
+            format!("it ended while agent {agent} was away, and what that had not sent is not in the results")
+        }
+        Degraded::Restarted { agent, .. } => {
+            format!("agent {agent} was started again, and what it had not sent is lost")
+        }
+    })
+}
+
+/// What a job's results lack, by what was committed.
+pub fn lacks(work: &Work) -> Vec<String> {
+    let mut said = Vec::new();
+    for (key, known) in &work.lanes.known {
+        let facts = &known.facts;
+        if facts.records_lost > 0 {
+            let tuples = match (facts.tuples_lost, facts.end) {
+                (0, End::Lost) => "nobody knows how many tuples".to_owned(),
+                (n, _) => format!("{n} tuples"),
+            };
+            said.push(format!("agent {} lost {tuples}: its spool had no room for them, or it died", key.agent));
+        }
+        if facts.malformed > 0 {
+            said.push(format!("agent {} sent {} records that cannot be read", key.agent, facts.malformed));
+        }
+    }
+    if work.unreadable > 0 {
+        said.push(format!("{} records of before the server's restart cannot be read", work.unreadable));
+    }
+    if work.progress.late > 0 {
+        said.push(format!("{} tuples came when their windows were closed", work.progress.late));
+    }
+    said
+}
+
+/// A clock that is off by so much.
+pub fn clock(agent: &str, offset_ns: i64) -> String {
+    let ms = offset_ns.unsigned_abs() / 1_000_000;
+    let side = if offset_ns > 0 { "ahead of" } else { "behind" };
+    format!("the clock of agent {agent} is {ms} ms {side} the server's")
+}

@@ -1,0 +1,406 @@
+//! A job at work: where its results meet, its lanes, and what of it is published.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use collect::{LaneId, Malformed, Report};
+use plan::Plan;
+use serde::{Deserialize, Serialize};
+use sinks::distinct_names;
+use tuple::Batch;
+use wire::Timestamp;
+
+use super::lanes::{Awaited, End, Facts, Key, Lanes, read_mark};
+use super::tuples::{Tuples, When};
+use super::windows::{ALL_LANES, Released, Windows};
+use crate::hub::{Account, ResultTable};
+use crate::job::{JobId, State as Told};
+use crate::store::{Store, StoreError};
+
+/// Records that are read at once from the store.
+const FRAMES: usize = 64;
+
+/// Where results meet.
+pub enum Results {
+    /// Of processors.
+    Windows(Box<Windows>),
+    /// Tuples.
+    Tuples(Box<Tuples>),
+}
+
+/// How far a job's results have been published.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Windows that end before this event time are; `i64::MAX`: all there will be.
+    pub watermark_ns: i64,
+    /// Of each processor, the start of the last window that was.
+    pub latest_ns: Vec<Option<i64>>,
+    /// Tuples that came when their windows were closed.
+    pub late: u64,
+}
+
+/// Rows that are not published yet.
+pub struct Row {
+    /// Of which result.
+    pub result: usize,
+    /// They.
+    pub batch: Batch,
+    /// Event time had come here.
+    pub watermark_ns: i64,
+    /// Agents that should have taken part in them and did not.
+    pub missing: Vec<String>,
+}
+
+/// What is left to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Agents are at it, or will be.
+    Working,
+    /// They have ended; what there is has to be published.
+    Ending(String),
+}
+
+/// See the module's text.
+pub struct Work {
+    pub id: JobId,
+    pub plan: Arc<Plan>,
+    pub results: Results,
+    pub lanes: Lanes,
+    pub progress: Progress,
+    /// As it is in the store.
+    pub published: Option<Progress>,
+    /// Late tuples that had been counted when this life of the gateway began, less those of records that it read again.
+    late_before: i128,
+    pub rows: Vec<Row>,
+    pub phase: Phase,
+    /// Bytes of records in the store, at most.
+    pub frames_bytes: u64,
+    /// From here on what they came to takes their place.
+    pub frames_bytes_max: u64,
+    /// When something was published last, by the monotonic clock.
+    pub published_at_ns: u64,
+    /// What people were told of it last.
+    pub told: Option<(Told, Option<String>)>,
+    /// Records that could not be read: of an earlier life of the gateway.
+    pub unreadable: u64,
+    pub accounted: Option<String>,
+}
+
+impl Work {
+    /// A job of which nothing has come. `kept`: rows of its first result, of an earlier life of the gateway.
+    pub fn new(id: JobId, plan: &Arc<Plan>, kept: u64, (window_bytes, frames_bytes): (usize, u64)) -> Work {
+        let pipelines = plan.dataflow.pipelines.len();
+        let results = match pipelines {
+            0 => Results::Tuples(Box::new(Tuples::new(plan, kept, window_bytes))),
+            _ => Results::Windows(Box::new(Windows::new(plan, window_bytes))),
+        };
+        let progress = Progress { watermark_ns: i64::MIN, latest_ns: vec![None; pipelines], late: 0 };
+        Work {
+            id,
+            plan: plan.clone(),
+            results,
+            lanes: Lanes::default(),
+            progress,
+            published: None,
+            late_before: 0,
+            rows: Vec::new(),
+            phase: Phase::Working,
+            frames_bytes: 0,
+            frames_bytes_max: frames_bytes,
+            published_at_ns: 0,
+            told: None,
+            unreadable: 0,
+            accounted: None,
+        }
+    }
+
+    /// What its results look like.
+    pub fn tables(&self) -> Vec<ResultTable> {
+        match &self.results {
+            Results::Tuples(tuples) => {
+                let (schema, columns) = tuples.shown().columns();
+                vec![ResultTable { processor: None, schema: schema.clone(), columns, keys: 0 }]
+            }
+            Results::Windows(windows) => {
+                let pipelines = &self.plan.dataflow.pipelines;
+                let names = distinct_names(pipelines.iter().map(|p| p.name.as_str()));
+                let table = |(i, name)| {
+                    let schema = windows.collector.engine().result_schema(i).clone();
+                    let (columns, keys) = (schema.ids().collect(), pipelines[i].group.len());
+                    ResultTable { processor: Some(name), schema, columns, keys }
+                };
+                names.into_iter().enumerate().map(table).collect()
+            }
+        }
+    }
+
+    /// Whether records become rows in the transaction that commits them.
+    pub fn is_direct(&self) -> bool {
+        matches!(&self.results, Results::Tuples(tuples) if tuples.when == When::AtOnce)
+    }
+
+    /// What a record says.
+    pub fn decode(&self, payload: &[u8]) -> Result<Report, Malformed> {
+        match &self.results {
+            Results::Windows(windows) => windows.collector.decode(payload),
+            Results::Tuples(tuples) => Report::decode(payload, &tuples.engines),
+        }
+    }
+
+    /// Takes what an earlier life of the gateway had committed and not published.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn go_on(&mut self, store: &Store, progress: Option<&str>) -> Result<(), StoreError> {
+        let known = progress.and_then(|text| serde_json::from_str::<Progress>(text).ok());
+        if let Some(known) = known {
+            self.progress = known.clone();
+            self.published = Some(known);
+        }
+        if let Results::Windows(windows) = &mut self.results {
+            windows.begin_at(self.progress.watermark_ns, &self.progress.latest_ns);
+        }
+        let marks: Vec<_> = store.lanes(self.id)?.iter().filter_map(read_mark).collect();
+        for (key, seq, facts) in &marks {
+            let (id, _) = self.lanes.join(key);
+            if let Some(known) = self.lanes.known.get_mut(key) {
+                (known.seq, known.facts) = (*seq, facts.clone());
+            }
+            self.adopt(id, facts, i64::MIN);
+        }
+        self.replay(store)?;
+        for (key, _, facts) in &marks {
+            let (id, _) = self.lanes.join(key);
+            self.adopt(id, facts, facts.watermark_ns);
+        }
+        if let Results::Windows(windows) = &self.results {
+            self.late_before = i128::from(self.progress.late) - i128::from(windows.late());
+        }
+        self.frames_bytes = store.frames_bytes(self.id)?;
+        Ok(())
+    }
+
+    fn adopt(&mut self, id: LaneId, facts: &Facts, watermark_ns: i64) {
+        if let Results::Windows(windows) = &mut self.results {
+            windows.collector.adopt(id, facts.state(), Timestamp(watermark_ns), facts.loss());
+        }
+    }
+
+    fn replay(&mut self, store: &Store) -> Result<(), StoreError> {
+        let mut last = 0;
+        loop {
+            let frames = store.frames(self.id, last, FRAMES)?;
+            let Some(newest) = frames.last() else { return Ok(()) };
+            last = newest.id;
+            for frame in frames {
+                let key = frame.of.lane.as_deref().and_then(Key::read);
+                let lane = key.map_or(ALL_LANES, |key| self.lanes.join(&key).0);
+                match self.decode(&frame.of.payload) {
+                    Ok(report) => self.count(lane, report),
+                    // Another version of the program wrote it.
+                    Err(_) => self.unreadable += 1,
+                }
+            }
+        }
+    }
+
+    /// A report counts from now on.
+    fn count(&mut self, lane: LaneId, report: Report) {
+        match &mut self.results {
+            Results::Tuples(tuples) => {
+                let watermark_ns = report.watermark.0;
+                let rows = tuples.take(&report).into_iter();
+                self.rows.extend(rows.map(|batch| Row { result: 0, batch, watermark_ns, missing: Vec::new() }));
+            }
+            Results::Windows(windows) => {
+                let mut out = Released::default();
+                windows.take(lane, report, &mut out);
+                self.release(out);
+            }
+        }
+    }
+
+    fn release(&mut self, released: Released) {
+        for (output, missing) in released.0 {
+            let Some(result) = output.pipeline else { continue };
+            let start = output.batch.schema().find("window_start").map(|id| output.batch.i64(id).clone());
+            let latest = start.and_then(|starts| starts.iter().flatten().max());
+            let known = &mut self.progress.latest_ns[result];
+            *known = (*known).max(latest);
+            let missing = self.lanes.names(&missing);
+            let watermark_ns = output.watermark_ns;
+            self.rows.push(Row { result, batch: output.batch, watermark_ns, missing });
+        }
+    }
+
+    /// A record is committed, and counts from now on; `mark` is its lane's, with it.
+    pub fn take(&mut self, key: &Key, report: Option<Report>, mark: (u64, Facts)) {
+        let (lane, is_new) = self.lanes.join(key);
+        if is_new {
+            self.arrive(key, lane, report.as_ref().map(|report| report.watermark.0));
+        }
+        if let Some(known) = self.lanes.known.get_mut(key) {
+            (known.seq, known.facts) = mark;
+        }
+        if let Some(report) = report {
+            self.count(lane, report);
+        }
+        match self.lanes.known.get(key).map(|known| known.facts.end) {
+            Some(End::Finished) => self.with_collector(|collector, out| collector.finish(lane, out)),
+            Some(End::Lost) => self.lose(key),
+            _ => {}
+        }
+        self.heal();
+    }
+
+    /// What a lane had more to say is lost.
+    fn lose(&mut self, key: &Key) {
+        let later = self.lanes.open_of(&key.agent).map(|(_, known)| known.facts.watermark_ns).min();
+        let reach = self.reach_ns();
+        let Some(known) = self.lanes.known.get_mut(key) else { return };
+        known.facts.end = End::Lost;
+        known.missed_until_ns = later.map(|from| from.saturating_add(reach));
+        let id = known.id;
+        self.with_collector(|collector, out| collector.lost(id, out));
+    }
+
+    fn reach_ns(&self) -> i64 {
+        match &self.results {
+            Results::Windows(windows) => windows.collector.engine().reach_ns(),
+            Results::Tuples(_) => 0,
+        }
+    }
+
+    /// The first record of a lane: its agent is awaited no more, and what an earlier life of it lost is missed no longer than until
+    /// this one covers whole windows.
+    fn arrive(&mut self, key: &Key, lane: LaneId, watermark_ns: Option<i64>) {
+        let awaited = self.lanes.awaited.remove(&key.agent);
+        self.with_collector(|collector, out| {
+            collector.join(lane);
+            awaited.into_iter().for_each(|awaited| collector.finish(awaited.id, out));
+        });
+        let until = watermark_ns.unwrap_or(self.progress.watermark_ns).saturating_add(self.reach_ns());
+        let earlier = |(known, of): &(&Key, &mut super::lanes::Known)| {
+            known.agent == key.agent && *known != key && of.facts.end == End::Lost
+        };
+        let lost = self.lanes.known.iter_mut().filter(earlier);
+        lost.for_each(|(_, known)| known.missed_until_ns = known.missed_until_ns.or(Some(until)));
+    }
+
+    fn heal(&mut self) {
+        let Results::Windows(windows) = &self.results else { return };
+        let now = windows.collector.watermark().0;
+        let due = |until: &Option<i64>| until.is_some_and(|until| now >= until);
+        let healed = self.lanes.known.values_mut().filter(|known| due(&known.missed_until_ns));
+        let healed: Vec<LaneId> = healed
+            .map(|known| {
+                known.missed_until_ns = None;
+                known.id
+            })
+            .collect();
+        self.with_collector(|collector, out| healed.iter().for_each(|id| collector.finish(*id, out)));
+    }
+
+    /// Something happens to lanes.
+    pub fn with_collector(&mut self, act: impl FnOnce(&mut collect::Collector, &mut Released)) {
+        if let Results::Windows(windows) = &mut self.results {
+            let mut out = Released::default();
+            act(&mut windows.collector, &mut out);
+            self.release(out);
+        }
+    }
+
+    /// An agent is told of the job: windows wait for what it has to say of it.
+    pub fn expect(&mut self, agent: &str, until_ns: u64) {
+        let is_known = self.lanes.known.keys().any(|key| key.agent == agent);
+        if !is_known && !self.lanes.awaited.contains_key(agent) {
+            let id = self.lanes.number(agent);
+            self.lanes.awaited.insert(agent.to_owned(), Awaited { id, until_ns: Some(until_ns) });
+            self.with_collector(|collector, _| collector.join(id));
+        }
+    }
+
+    /// Those that have been waited for long enough are waited for no more, and missed.
+    pub fn give_up(&mut self, now_ns: u64, is_hopeless: &dyn Fn(&str) -> bool) {
+        let mut given_up = Vec::new();
+        for (agent, awaited) in &mut self.lanes.awaited {
+            let is_due = |until: u64| until <= now_ns || is_hopeless(agent);
+            if awaited.until_ns.take_if(|until| is_due(*until)).is_some() {
+                given_up.push(awaited.id);
+            }
+        }
+        self.with_collector(|collector, out| given_up.iter().for_each(|id| collector.idle(*id, out)));
+    }
+
+    /// An agent is gone for now, or back.
+    pub fn set_idle(&mut self, agent: &str, is_idle: bool) {
+        let ids: Vec<LaneId> = self.lanes.open_of(agent).map(|(_, known)| known.id).collect();
+        self.with_collector(|collector, out| {
+            for id in ids {
+                match is_idle {
+                    true => collector.idle(id, out),
+                    false => collector.resume(id),
+                }
+            }
+        });
+    }
+
+    /// Nothing will come any more.
+    pub fn end(&mut self) {
+        if self.progress.watermark_ns == i64::MAX {
+            return;
+        }
+        match &mut self.results {
+            Results::Windows(_) => self.with_collector(|collector, out| collector.end(out)),
+            Results::Tuples(tuples) => {
+                let row = |batch| Row { result: 0, batch, watermark_ns: i64::MAX, missing: Vec::new() };
+                let rows: Vec<Row> = tuples.finish().into_iter().map(row).collect();
+                self.rows.extend(rows);
+            }
+        }
+        self.note_progress();
+        self.progress.watermark_ns = i64::MAX;
+    }
+
+    /// Brings up to date how far results may be published.
+    pub fn note_progress(&mut self) {
+        if let Results::Windows(windows) = &self.results {
+            // The last moment there is stands for the end.
+            let watermark_ns = windows.collector.watermark().0.min(i64::MAX - 1);
+            self.progress.watermark_ns = self.progress.watermark_ns.max(watermark_ns);
+            let late = i128::from(windows.late()) + self.late_before;
+            self.progress.late = u64::try_from(late).unwrap_or(0);
+        }
+    }
+
+    /// Whether LIMIT … ROWS is reached.
+    pub fn is_full(&self) -> bool {
+        matches!(&self.results, Results::Tuples(tuples) if tuples.shown().is_full())
+    }
+
+    /// What its monitors have counted by now.
+    pub fn account(&self) -> Account {
+        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut gone = 0;
+        for known in self.lanes.known.values() {
+            gone += known.facts.tuples_lost;
+            for (name, n) in &known.facts.counters {
+                *sums.entry(name.as_str()).or_default() += n;
+            }
+        }
+        let sum = |names: &[&str]| names.iter().find_map(|name| sums.get(name)).copied().unwrap_or_default();
+        let of_quality = |(name, n): (&&str, &u64)| Some((name.strip_prefix("quality.")?.to_owned(), *n));
+        let watermark = Some(self.progress.watermark_ns).filter(|ns| ![i64::MIN, i64::MAX].contains(ns));
+        Account {
+            watermark_ns: watermark,
+            received: sum(&["received", "packets"]),
+            parsed: sum(&["parsed"]),
+            filtered: sum(&["filtered"]),
+            sampled_out: sum(&["sampled_out"]),
+            dropped: sum(&["dropped"]) + gone,
+            undecodable: sum(&["undecodable"]),
+            lost_before_us: sum(&["lost_before_us", "lost"]),
+            quality: sums.iter().filter_map(of_quality).collect(),
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The gateway with real agents' sessions over the loopback: what three agents find, each of its flows, are the rows that one
+//! process gives; whatever is killed, each exactly once.
+
+mod agent;
+mod center;
+mod feed;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use link::Form;
+use serde_json::{Value, json};
+use server::GatewaySettings;
+
+use crate::client::Server;
+use crate::fleet::{TestFleet, shop};
+use agent::{FakeAgent, Ways};
+use center::Center;
+use feed::{Said, feeds};
+
+const WINDOWS: &str = "PARSE http PROCESS (top-k: k=3, w=100ms, lateness=50ms)";
+const TOTALS: &str = "PARSE http PROCESS (count: w=20ms, lateness=50ms)";
+const SLIDING: &str = "PARSE http PROCESS (group-count: group=url_template, w=200ms, slide=50ms, lateness=50ms)";
+const WHOLE: &str = "PARSE http PROCESS (group-count: group=url_template)";
+const TUPLES: &str = "PARSE http";
+const STEP_NS: i64 = 20_000_000;
+const ALL: usize = usize::MAX;
+
+/// What one process gives of the same capture.
+fn truth(query: &str) -> Vec<Value> {
+    let server = Server::start(TestFleet::shop());
+    let body = json!({ "query": query, "redact": false });
+    let job = server.ask("POST", "/api/v1/jobs", Some(&body)).of(201).json()["id"].as_str().expect("an id").to_owned();
+    server.ended(&job);
+    let page = server.get(&format!("/api/v1/jobs/{job}/rows?limit=10000")).of(200).json();
+    page["rows"].as_array().expect("rows").clone()
+}
+
+/// Agents over a server.
+struct Crew {
+    agents: Vec<FakeAgent>,
+    up_to: Vec<Arc<AtomicUsize>>,
+    tokens: Vec<String>,
+    feeds: Vec<Arc<Vec<Said>>>,
+}
+
+fn ways(center: &Center, n: usize, token: &str, said: Arc<Vec<Said>>, up_to: &Arc<AtomicUsize>) -> Ways {
+    Ways {
+        name: format!("agent-{n}"),
+        token: token.to_owned(),
+        boot: 1000 + n as u64,
+        form: Form::Partial,
+        said,
+        up_to: up_to.clone(),
+        server: center.address.clone(),
+        ahead_ns: 0,
+    }
+}
+
+impl Crew {
+    fn start(center: &Center, query: &str, agents: usize, up_to: usize) -> Crew {
+        let feeds = feeds(query, &shop("in.pcap"), agents as u64, STEP_NS);
+        let up_to: Vec<_> = (0..agents).map(|_| Arc::new(AtomicUsize::new(up_to))).collect();
+        let tokens: Vec<_> = (0..agents).map(|n| center.token(&format!("agent-{n}"))).collect();
+        let start = |n: usize| FakeAgent::start(ways(center, n, &tokens[n], feeds[n].clone(), &up_to[n]));
+        let crew = Crew { agents: (0..agents).map(start).collect(), up_to, tokens, feeds };
+        center.agents(agents);
+        crew
+    }
+
+    fn say(&self, up_to: usize) {
+        self.up_to.iter().for_each(|of_agent| of_agent.store(up_to, Ordering::Relaxed));
+    }
+}
+
+#[track_caller]
+fn assert_rows(found: &[Value], expected: &[Value], what: &str) {
+    assert!(!expected.is_empty(), "{what}: there is something to compare with");
+    for (i, (a, b)) in found.iter().zip(expected).enumerate() {
+        assert_eq!(a, b, "{what}: row {i}");
+    }
+    assert_eq!(found.len(), expected.len(), "{what}");
+}
+
+/// Without regard to order.
+fn sorted(rows: &[Value]) -> Vec<String> {
+    let mut texts: Vec<String> = rows.iter().map(Value::to_string).collect();
+    texts.sort();
+    texts
+}
+
+#[test]
+fn rows_of_three_agents_are_those_of_one_process() {
+    for query in [WINDOWS, TOTALS, SLIDING, WHOLE] {
+        let center = Center::start(GatewaySettings::default());
+        let crew = Crew::start(&center, query, 3, ALL);
+        let job = center.job(query, "one_off");
+        let ended = center.ended(&job);
+        assert_eq!(ended["reason"], "all agents are through", "{query}");
+        assert_rows(&center.rows(&job, 0), &truth(query), query);
+        drop(crew);
+    }
+}
+
+#[test]
+fn tuples_come_once_also_after_kills() {
+    let mut center = Center::start(GatewaySettings::default());
+    let crew = Crew::start(&center, TUPLES, 3, 2);
+    let job = center.job(TUPLES, "one_off");
+    for up_to in [4, 8, ALL] {
+        center.until("rows", |center| (!center.rows(&job, 0).is_empty()).then_some(()));
+        crew.say(up_to);
+        center.kill();
+        center.begin();
+    }
+    center.ended(&job);
+    assert_eq!(sorted(&center.rows(&job, 0)), sorted(&truth(TUPLES)));
+}
+
+#[test]
+fn rows_come_once_however_often_the_server_is_killed() {
+    for query in [WINDOWS, TOTALS, SLIDING, WHOLE] {
+        // So little that records are put together again and again.
+        let settings = GatewaySettings { frames_bytes: 1, ..GatewaySettings::default() };
+        let mut center = Center::start(settings);
+        let crew = Crew::start(&center, query, 3, 1);
+        let job = center.job(query, "one_off");
+        let reports = crew.feeds[0].len();
+        for kill in 1..=6 {
+            crew.say(reports * kill / 7 + 1);
+            // At moments that have nothing to do with what is written then.
+            std::thread::sleep(Duration::from_millis(37 * kill as u64 % 200 + 60));
+            center.kill();
+            center.begin();
+        }
+        crew.say(ALL);
+        center.ended(&job);
+        assert_rows(&center.rows(&job, 0), &truth(query), query);
+        assert!(crew.agents.iter().all(|agent| agent.connections.load(Ordering::Relaxed) > 1), "they came again");
+    }
+}
+
+#[test]
+fn an_agent_that_vanishes_is_named_and_not_waited_for() {
+    let center = Center::start(GatewaySettings::default());
+    let mut crew = Crew::start(&center, TOTALS, 3, 1);
+    let reports = crew.feeds[0].len();
+    crew.say(reports / 2);
+    let job = center.job(TOTALS, "standing");
+    center.until("the job runs", |center| (center.show(&job)["state"] == "running").then_some(()));
+    center.until("rows", |center| (!center.rows(&job, 0).is_empty()).then_some(()));
+    let missing = |row: &Value| row.as_array().and_then(|cells| cells.last().cloned());
+    crew.agents[1].kill();
+    crew.say(reports * 3 / 4);
+    let rows = center.until("rows without it", |center| {
+        let rows = center.rows(&job, 0);
+        (missing(rows.last()?) == Some(json!("agent-1"))).then_some(rows)
+    });
+    assert_eq!(missing(&rows[0]), Some(Value::Null));
+    let reason = center.show(&job)["reason"].to_string();
+    assert!(reason.contains("agent agent-1 is not there"), "{reason}");
+    // It is back under another life: what died with it stays missing, the rest is whole again.
+    let back = Ways { boot: 77, ..ways(&center, 1, &crew.tokens[1], crew.feeds[1].clone(), &crew.up_to[1]) };
+    crew.agents[1] = FakeAgent::start(back);
+    crew.say(ALL);
+    center.until("it is not missed any more", |center| {
+        let rows = center.rows(&job, 0);
+        (missing(rows.last().expect("rows")) == Some(Value::Null)).then_some(())
+    });
+    let (status, _) = center.ask("DELETE", &format!("/api/v1/jobs/{job}"), None);
+    assert!(status < 300);
+    assert_eq!(center.ended(&job)["reason"], "it was stopped");
+}
+
+#[test]
+fn a_full_disk_holds_agents_back_and_loses_nothing() {
+    let center = Center::start(GatewaySettings::default());
+    let crew = Crew::start(&center, WINDOWS, 3, 3);
+    let job = center.job(WINDOWS, "one_off");
+    center.until("it runs", |center| (center.show(&job)["state"] == "running").then_some(()));
+    let store = center.service.as_ref().expect("it runs").store().clone();
+    store.limit_pages(store.pages().expect("pages")).expect("a bound");
+    crew.say(ALL);
+    let refused = center.until("the next job is refused", |center| {
+        let (status, answer) = center.submit(WINDOWS, "standing");
+        (status >= 400).then_some(answer)
+    });
+    assert!(refused.to_string().contains("full"), "{refused}");
+    store.limit_pages(1 << 30).expect("no bound");
+    center.ended(&job);
+    assert_rows(&center.rows(&job, 0), &truth(WINDOWS), "after a full disk");
+}
+
+#[test]
+fn who_has_no_agents_token_does_not_connect() {
+    let center = Center::start(GatewaySettings::default());
+    let (status, refused) = center.submit(WINDOWS, "one_off");
+    assert!(status >= 400 && refused.to_string().contains("no agent is connected"), "{refused}");
+    for (authorization, expected) in [(None, 401), (Some("Bearer nl_1"), 401)] {
+        let url = format!("http://{}/api/v1/agent", center.address.lock().expect("an address"));
+        let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
+        let mut request = agent.get(url);
+        if let Some(authorization) = authorization {
+            request = request.header("authorization", authorization);
+        }
+        assert_eq!(request.call().expect("an answer").status(), expected);
+    }
+    // The admin is no agent, and an agent's token is for nothing else.
+    assert_eq!(center.ask("GET", "/api/v1/agent", None).0, 403);
+    let token = center.token("a");
+    let url = format!("http://{}/api/v1/jobs", center.address.lock().expect("an address"));
+    let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
+    let answer = agent.get(url).header("authorization", format!("Bearer {token}")).call().expect("an answer");
+    assert_eq!(answer.status(), 403);
+}
+
+#[test]
+fn fifty_agents_are_no_trouble() {
+    let center = Center::start(GatewaySettings::default());
+    let _crew = Crew::start(&center, WINDOWS, 50, ALL);
+    let job = center.job(WINDOWS, "one_off");
+    center.ended(&job);
+    assert_rows(&center.rows(&job, 0), &truth(WINDOWS), "fifty agents");
+    let (_, told) = center.ask("GET", "/api/v1/agents", None);
+    let names: BTreeMap<&str, &Value> = told["agents"]
+        .as_array()
+        .expect("agents")
+        .iter()
+        .map(|agent| (agent["name"].as_str().expect("a name"), &agent["labels"]["name"]))
+        .collect();
+    assert_eq!(names.len(), 50);
+    assert!(names.iter().all(|(name, label)| *label == name));
+}

@@ -1,0 +1,297 @@
+//! An agent: both halves of the link's far end, over a real connection; in the place of its monitors reports that are said one
+//! after the other.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use control::{Agent, AgentAction, AgentEvent as Happens, AgentSettings, End};
+use link::{
+    AgentEvent, AgentSession, Capacity, Data, Form, Hello, Lane, Now, Spool, SpoolLimits, Store, StoreFailed,
+};
+
+use super::feed::Said;
+
+/// How an agent behaves.
+#[derive(Clone)]
+pub struct Ways {
+    pub name: String,
+    pub token: String,
+    pub boot: u64,
+    pub form: Form,
+    /// Reports of each job.
+    pub said: Arc<Vec<Said>>,
+    /// It says so many of them, and no more until this is raised.
+    pub up_to: Arc<AtomicUsize>,
+    /// Where the server is; it may move.
+    pub server: Arc<Mutex<SocketAddr>>,
+    /// Its clock.
+    pub ahead_ns: i64,
+}
+
+/// A running agent.
+pub struct FakeAgent {
+    end: Arc<AtomicBool>,
+    /// Records that it said again after a connection broke.
+    pub connections: Arc<AtomicUsize>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl FakeAgent {
+    pub fn start(ways: Ways) -> FakeAgent {
+        let (end, connections) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (is_over, connected) = (end.clone(), connections.clone());
+        let thread = std::thread::spawn(move || {
+            let life = Life {
+                spool: Spool::open(Box::new(Nowhere), SpoolLimits::default(), ways.boot),
+                agent: Agent::new(ways.boot, AgentSettings::default(), &[]),
+                monitors: BTreeMap::new(),
+                started: Instant::now(),
+                end: is_over,
+                connections: connected,
+                ways,
+            };
+            life.live();
+        });
+        FakeAgent { end, connections, thread: Some(thread) }
+    }
+
+    /// As if its process were killed.
+    pub fn kill(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+        self.thread.take().map(JoinHandle::join).transpose().expect("it does not panic");
+    }
+}
+
+impl Drop for FakeAgent {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A disk that holds nothing: the spool lives in memory.
+struct Nowhere;
+
+impl Store for Nowhere {
+    fn append(&mut self, _: u32, _: &[u8]) -> Result<(), StoreFailed> {
+        Err(StoreFailed)
+    }
+    fn sync(&mut self, _: u32) -> Result<(), StoreFailed> {
+        Err(StoreFailed)
+    }
+    fn read(&mut self, _: u32, _: u64, _: u64) -> Result<Vec<u8>, StoreFailed> {
+        Err(StoreFailed)
+    }
+    fn remove(&mut self, _: u32) {}
+    fn list(&mut self) -> Vec<u32> {
+        Vec::new()
+    }
+    fn write_ledger(&mut self, _: &[u8]) -> Result<(), StoreFailed> {
+        Err(StoreFailed)
+    }
+    fn read_ledger(&mut self) -> Vec<u8> {
+        Vec::new()
+    }
+}
+
+struct Life {
+    ways: Ways,
+    spool: Spool,
+    agent: Agent,
+    /// How many reports each has said.
+    monitors: BTreeMap<Lane, usize>,
+    started: Instant,
+    end: Arc<AtomicBool>,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Life {
+    fn now(&self) -> Now {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
+        Now {
+            monotonic_ns: self.started.elapsed().as_nanos() as u64,
+            wall_ns: since.as_nanos() as i64 + self.ways.ahead_ns,
+        }
+    }
+
+    fn live(mut self) {
+        while !self.end.load(Ordering::Relaxed) {
+            if self.connect().is_none() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+
+    /// One connection, until it breaks.
+    fn connect(&mut self) -> Option<()> {
+        let address = *self.ways.server.lock().expect("an address");
+        let mut stream = TcpStream::connect(address).ok()?;
+        stream.set_nodelay(true).ok()?;
+        stream.set_read_timeout(Some(Duration::from_millis(5))).ok()?;
+        let token = &self.ways.token;
+        write!(
+            stream,
+            "GET /api/v1/agent HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\
+             Connection: Upgrade\r\nUpgrade: netalytics/1\r\n\r\n"
+        )
+        .ok()?;
+        let rest = self.answered(&mut stream)?;
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        let hello = Hello {
+            version_min: 1,
+            version_max: 1,
+            agent: self.ways.name.clone(),
+            boot: self.ways.boot,
+            labels: [("name".to_owned(), self.ways.name.clone())].into(),
+            capabilities: vec!["af_packet".into()],
+            capacity: Capacity { cores: 2, memory_bytes: 1 << 30, interfaces: vec!["lo".into()], cost_max: 0 },
+            observed: self.agent.hello(),
+            lanes: self.spool.lanes(),
+            program: "0.1.0".into(),
+        };
+        let mut session = AgentSession::new(hello, 5_000_000_000, self.now());
+        session.handle_bytes(self.now(), &rest, &mut self.spool).ok()?;
+        let talked = self.talk(&mut stream, &mut session);
+        let actions = self.agent.handle(Happens::Disconnected, self.now());
+        self.carry_out(actions, None);
+        talked
+    }
+
+    /// The head of the answer; what is behind it belongs to the session.
+    fn answered(&self, stream: &mut TcpStream) -> Option<Vec<u8>> {
+        let (mut bytes, mut buffer) = (Vec::new(), [0; 1024]);
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_secs(10) && !self.end.load(Ordering::Relaxed) {
+            match stream.read(&mut buffer) {
+                Ok(0) => return None,
+                Ok(n) => bytes.extend(&buffer[..n]),
+                Err(error) if is_patience(&error) => {}
+                Err(_) => return None,
+            }
+            if let Some(at) = bytes.windows(4).position(|w| w == b"\r\n\r\n") {
+                return bytes.starts_with(b"HTTP/1.1 101").then(|| bytes[at + 4..].to_vec());
+            }
+        }
+        None
+    }
+
+    fn talk(&mut self, stream: &mut TcpStream, session: &mut AgentSession) -> Option<()> {
+        let mut buffer = vec![0; 1 << 16];
+        while !self.end.load(Ordering::Relaxed) {
+            while let Some(bytes) = session.poll_transmit(&mut self.spool) {
+                stream.write_all(&bytes).ok()?;
+            }
+            match stream.read(&mut buffer) {
+                Ok(0) => return None,
+                Ok(n) => session.handle_bytes(self.now(), &buffer[..n], &mut self.spool).ok()?,
+                Err(error) if is_patience(&error) => {}
+                Err(_) => return None,
+            }
+            session.handle_timeout(self.now());
+            while let Some(event) = session.poll_event() {
+                let happens = match event {
+                    AgentEvent::Welcomed { .. } => Happens::Connected,
+                    AgentEvent::Desired(desired) => Happens::Desired(desired),
+                    AgentEvent::Granted(granted) => Happens::Granted(granted),
+                    AgentEvent::ObserveAll => Happens::ObserveAll,
+                    AgentEvent::Drained(lane) => Happens::Drained(lane),
+                    AgentEvent::Refused(_) | AgentEvent::Closed(_) => return None,
+                };
+                self.happens(happens, session);
+            }
+            if self.agent.timeout().is_some_and(|at| at <= self.now().monotonic_ns) {
+                self.happens(Happens::Tick, session);
+            }
+            self.say(session);
+        }
+        Some(())
+    }
+
+    fn happens(&mut self, event: Happens, session: &mut AgentSession) {
+        let actions = self.agent.handle(event, self.now());
+        self.carry_out(actions, Some(session));
+    }
+
+    fn carry_out(&mut self, actions: Vec<AgentAction>, mut session: Option<&mut AgentSession>) {
+        let mut ended = Vec::new();
+        for action in actions {
+            match action {
+                AgentAction::Start { lane, .. } => drop(self.monitors.insert(lane, 0)),
+                AgentAction::Stop { lane } | AgentAction::Kill { lane } => {
+                    if let Some(said) = self.monitors.remove(&lane) {
+                        self.push(lane, said.max(1) - 1, true);
+                        ended.push(lane);
+                    }
+                }
+                AgentAction::Observe(observed) => session.iter_mut().for_each(|s| s.observe(observed.clone())),
+                AgentAction::Renew(renew) => session.iter_mut().for_each(|s| s.renew(renew.clone())),
+                _ => {}
+            }
+        }
+        for lane in ended {
+            let actions = self.agent.handle(Happens::Exited { lane, end: End::Clean }, self.now());
+            self.carry_out(actions, session.as_deref_mut());
+        }
+    }
+
+    /// Monitors say their next report.
+    fn say(&mut self, session: &mut AgentSession) {
+        let up_to = self.ways.up_to.load(Ordering::Relaxed).min(self.ways.said.len());
+        for (lane, said) in self.monitors.clone() {
+            if said >= up_to {
+                continue;
+            }
+            let is_last = said + 1 == self.ways.said.len();
+            self.push(lane, said, is_last);
+            self.monitors.insert(lane, said + 1);
+            if said == 0 {
+                self.happens(Happens::Reported(lane), session);
+            }
+            if is_last {
+                self.monitors.remove(&lane);
+                self.happens(Happens::Exited { lane, end: End::Clean }, session);
+            }
+        }
+    }
+
+    /// Puts a report into the spool; one that only ends the lane says nothing.
+    fn push(&mut self, lane: Lane, n: usize, is_last: bool) {
+        let is_again = is_last && n + 1 != self.ways.said.len();
+        let (watermark_ns, payload) = self.ways.said[n].clone();
+        let payload = if is_again { empty(watermark_ns) } else { payload };
+        self.spool.push(Data {
+            lane,
+            watermark_ns,
+            from_ns: watermark_ns,
+            form: self.ways.form.into(),
+            is_last,
+            counters: [("packets".to_owned(), n as u64 + 1)].into(),
+            payload: payload.into(),
+            ..Data::default()
+        });
+        self.spool.flush();
+    }
+}
+
+fn empty(watermark_ns: i64) -> Vec<u8> {
+    let report = collect::Report {
+        epoch: 0,
+        watermark: wire::Timestamp(watermark_ns),
+        part: collect::Part::default(),
+        loss: stream::Loss::default(),
+        lost: None,
+        open: None,
+    };
+    report.encode()
+}
+
+fn is_patience(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
