@@ -19,7 +19,7 @@ pub struct Asked {
     pub arguments: Vec<String>,
 }
 
-/// What a message asks, if it may; else why not, in words.
+/// What a message asks, if it may; else why not, in words. `demo`: the capture that this agent reads in place of interfaces.
 ///
 /// # Errors
 /// When the message asks for what this program does not know, or the host's owner does not allow.
@@ -35,16 +35,16 @@ pub fn asked(
     let mut order = JobOrder::decode(body, &named).map_err(|why| why.to_string())?;
     let mut refusals = Vec::new();
     let interfaces = match (&order.packets, demo) {
-        (Packets::Interfaces { names, .. }, _) if names.is_empty() => {
+        (_, Some(_)) => Vec::new(),
+        (Packets::Interfaces { names, .. }, None) if names.is_empty() => {
             host.interfaces.iter().filter(|name| policy.allows_interface(name)).cloned().collect()
         }
-        (Packets::Interfaces { names, .. }, _) => names.clone(),
-        (Packets::Demo, Some(_)) => Vec::new(),
+        (Packets::Interfaces { names, .. }, None) => names.clone(),
         (Packets::Demo, None) => {
-            refusals.push("this agent has no demonstration (serve --demo starts one that has)".to_owned());
+            refusals.push("this agent has no demonstration".to_owned());
             Vec::new()
         }
-        (Packets::Files(_), _) => {
+        (Packets::Files(_), None) => {
             refusals.push("an agent reads no files".to_owned());
             Vec::new()
         }
@@ -74,7 +74,7 @@ pub fn asked(
     for name in &interfaces {
         arguments.extend(["-i".to_owned(), name.clone()]);
     }
-    if let (Packets::Demo, Some(capture)) = (&order.packets, demo) {
+    if let Some(capture) = demo {
         arguments.extend(["--demo".to_owned(), capture.display().to_string()]);
     }
     if let Packets::Interfaces { filter: Some(filter), .. } = &order.packets {

@@ -42,7 +42,7 @@ pub struct Config {
     pub version: String,
     /// What may wait for the server.
     pub spool: SpoolLimits,
-    /// The capture that jobs of the demonstration read, if there is one.
+    /// The capture that is played again and again in place of interfaces, in a demonstration.
     pub demo: Option<PathBuf>,
 }
 

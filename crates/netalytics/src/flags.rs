@@ -1,5 +1,6 @@
 //! The command line: verbs, flags, and the help that goes with them. Decides nothing; see `commands` for what is done.
 
+pub mod agent;
 pub mod compare;
 pub mod follow;
 pub mod help;
@@ -104,6 +105,10 @@ pub enum Verb {
     /// List the network interfaces that can be captured from, with their state and addresses
     #[command(after_help = help::INTERFACES_EXAMPLES)]
     Interfaces(ListFlags),
+
+    /// Capture on this host for a server: start monitors when it asks, within what the host's owner allows
+    #[command(after_help = help::AGENT_EXAMPLES)]
+    Agent(agent::AgentFlags),
 
     /// Serve an API: jobs that agents carry out, their live results and their history
     #[command(after_help = help::SERVE_EXAMPLES)]

@@ -124,7 +124,8 @@ impl Core {
         let mut marks = Marks::new();
         for entry in entries {
             let Some(work) = self.works.get(&entry.job) else { continue };
-            let mark = marks.entry((entry.job, entry.key.clone())).or_insert_with(|| work.lanes.mark(&entry.key));
+            let mark =
+                marks.entry((entry.job, entry.key.clone())).or_insert_with(|| work.lanes.mark(&entry.key));
             each(entry, work, &mark.1);
             mark.0 = entry.record.seq();
             mark.1.take(&entry.record, entry.report.as_ref().map(|report| (report.watermark.0, report.loss)));
@@ -186,7 +187,10 @@ impl Core {
         self.store_works();
         self.count(entries, |work, entry, mark| work.take(&entry.key, None, mark));
         if self.works.get(&job).is_some_and(Work::is_full) {
-            self.decide(control::ServerEvent::Stop { job: job.0.unsigned_abs(), by: "it has its rows".into() });
+            self.decide(control::ServerEvent::Stop {
+                job: job.0.unsigned_abs(),
+                by: "it has its rows".into(),
+            });
         }
     }
 
@@ -243,7 +247,8 @@ impl Core {
 
     /// Where many records are kept: what they came to takes their place.
     fn shorten(&mut self, job: JobId) {
-        let Some(work) = self.works.get_mut(&job).filter(|work| work.frames_bytes > work.frames_bytes_max) else {
+        let Some(work) = self.works.get_mut(&job).filter(|work| work.frames_bytes > work.frames_bytes_max)
+        else {
             return;
         };
         let Ok(bytes) = self.store.frames_bytes(job) else { return };
@@ -257,7 +262,12 @@ impl Core {
             work.frames_bytes_max = bytes.saturating_mul(2);
             return;
         };
-        let frame = |(over_ns, payload): (i64, Vec<u8>)| NewFrame { job, lane: None, over_ns, payload: payload.into() };
+        let frame = |(over_ns, payload): (i64, Vec<u8>)| NewFrame {
+            job,
+            lane: None,
+            over_ns,
+            payload: payload.into(),
+        };
         let frames: Vec<NewFrame> = records.into_iter().map(frame).collect();
         match self.store.replace_frames(job, &frames) {
             Ok(()) => {
@@ -311,8 +321,7 @@ impl Core {
 }
 
 fn release(hub: &crate::Hub, job: JobId, rows: &[Row], progress: &Progress) -> Result<(), Unkept> {
-    let coverages: Vec<Coverage> =
-        rows.iter().map(|row| Coverage { missing: row.missing.clone() }).collect();
+    let coverages: Vec<Coverage> = rows.iter().map(|row| Coverage { missing: row.missing.clone() }).collect();
     let delivery = |(row, coverage)| {
         let Row { result, batch, watermark_ns, .. }: &Row = row;
         let state = WindowState::Closed;

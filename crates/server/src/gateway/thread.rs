@@ -180,7 +180,9 @@ impl Core {
                     let Some(known) = self.sessions.get(session) else { return };
                     if hello.agent != known.agent {
                         let name = known.agent.clone();
-                        known.link.refuse(&format!("this agent is {name} here, and calls itself {}", hello.agent));
+                        known
+                            .link
+                            .refuse(&format!("this agent is {name} here, and calls itself {}", hello.agent));
                         continue;
                     }
                     known.greeting = Some(Greeting::of(&hello));

@@ -151,7 +151,12 @@ impl Life {
             boot: self.ways.boot,
             labels: [("name".to_owned(), self.ways.name.clone())].into(),
             capabilities: vec!["af_packet".into()],
-            capacity: Capacity { cores: 2, memory_bytes: 1 << 30, interfaces: vec!["lo".into()], cost_max: 0 },
+            capacity: Capacity {
+                cores: 2,
+                memory_bytes: 1 << 30,
+                interfaces: vec!["lo".into()],
+                cost_max: 0,
+            },
             observed: self.agent.hello(),
             lanes: self.spool.lanes(),
             program: "0.1.0".into(),
@@ -230,7 +235,9 @@ impl Life {
                         ended.push(lane);
                     }
                 }
-                AgentAction::Observe(observed) => session.iter_mut().for_each(|s| s.observe(observed.clone())),
+                AgentAction::Observe(observed) => {
+                    session.iter_mut().for_each(|s| s.observe(observed.clone()))
+                }
                 AgentAction::Renew(renew) => session.iter_mut().for_each(|s| s.renew(renew.clone())),
                 _ => {}
             }
