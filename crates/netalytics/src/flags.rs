@@ -162,7 +162,7 @@ impl Verb {
                 let OverviewFlags { read, live, words, .. } = &mut **flags;
                 Some(Words { read, interfaces: Vec::new(), others: words, query: None, live })
             }
-            Verb::Monitor(flags) => {
+            Verb::Monitor(flags) if flags.demo.is_none() => {
                 let MonitorFlags { read, live, words, .. } = &mut **flags;
                 Some(Words { read, interfaces: Vec::new(), others: words, query: None, live })
             }
