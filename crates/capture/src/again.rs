@@ -71,7 +71,7 @@ impl Again {
         for _ in 0..2 {
             let round = self
                 .round
-                .get_or_insert_with(|| Round { source: open(&[self.path.clone()]), shift_ns: None });
+                .get_or_insert_with(|| Round { source: open(std::slice::from_ref(&self.path)), shift_ns: None });
             self.next = 0;
             if round.source.next_block(&mut self.read) && !self.read.is_empty() {
                 let first = self.read.records()[0].ts.0;
