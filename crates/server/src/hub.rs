@@ -281,7 +281,8 @@ impl Hub {
         self.store.release(job, &tails, progress).inspect_err(|_| {
             self.rows_unkept.fetch_add(rows as u64, Ordering::Relaxed);
         })?;
-        for result in live.results.iter().filter(|result| tails.iter().any(|(p, _)| *p == result.kept.place)) {
+        for result in live.results.iter().filter(|result| tails.iter().any(|(p, _)| *p == result.kept.place))
+        {
             if let Err(error) = self.history.settle(job, &result.kept, false) {
                 tracing::warn!("rows of job {job} stay in the store: {error}");
             }

@@ -1,10 +1,9 @@
 //! `netalytics serve`: the service as this process.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use server::{Limits, NoFleet, Opened, Retention};
+use server::{Gateway, GatewaySettings, Limits, Opened, Retention};
 
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::service::{ServeFlags, ServeVerb};
@@ -20,7 +19,9 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
     if let Some(file) = &opened.admin_token {
         output::complain(&format!("the first token, an admin's, is in {}", file.display()));
     }
-    let service = opened.serve(Arc::new(NoFleet)).context("cannot read the data directory")?;
+    let gateway =
+        Gateway::open(&opened, GatewaySettings::default()).context("cannot read the data directory")?;
+    let service = opened.serve(gateway).context("cannot read the data directory")?;
     let ready = |address| output::complain(&format!("serving on http://{address}; Ctrl-C ends it"));
     server::serve(service, flags.listen, &flags.hosts, ready)
         .with_context(|| format!("cannot serve on {}", flags.listen))?;

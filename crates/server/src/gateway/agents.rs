@@ -32,7 +32,8 @@ impl Agents {
     /// The store's.
     pub fn load(store: &Store) -> Result<Agents, StoreError> {
         let known = store.agents_known()?.into_iter();
-        let all = known.map(|(name, facts, at)| (name, (serde_json::from_str(&facts).unwrap_or_default(), at)));
+        let all =
+            known.map(|(name, facts, at)| (name, (serde_json::from_str(&facts).unwrap_or_default(), at)));
         Ok(Agents { all: all.collect() })
     }
 

@@ -2,12 +2,11 @@
 //! published.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
-use collect::Report;
 use link::{Lane, Record};
 
 use super::lanes::{Facts, Key, mark};
+use super::pending::Entry;
 use super::thread::{Core, job_id};
 use super::work::{Phase, Results, Row, Work};
 use crate::hub::{Coverage, Delivery, WindowState};
@@ -17,55 +16,6 @@ use crate::unkept::Unkept;
 
 /// At least so often it is noted how far a job has come, while it does.
 const PROGRESS_EVERY_NS: u64 = 1_000_000_000;
-
-/// A record that is not committed yet.
-pub struct Entry {
-    session: u64,
-    job: JobId,
-    key: Key,
-    record: Record,
-    /// What it says; `None`: nothing, or nobody can read it.
-    report: Option<Report>,
-}
-
-/// Records that are not committed yet.
-#[derive(Default)]
-pub struct Pending {
-    entries: Vec<Entry>,
-    bytes: usize,
-    since: Option<Instant>,
-}
-
-impl Pending {
-    fn push(&mut self, entry: Entry) {
-        self.bytes += bytes_of(&entry.record);
-        self.since.get_or_insert_with(Instant::now);
-        self.entries.push(entry);
-    }
-
-    fn take(&mut self) -> Vec<Entry> {
-        (self.bytes, self.since) = (0, None);
-        std::mem::take(&mut self.entries)
-    }
-
-    /// Nothing that came by another session of an agent will be committed any more.
-    pub fn forget(&mut self, agent: &str) {
-        let entries = self.take();
-        entries.into_iter().filter(|entry| entry.key.agent != agent).for_each(|entry| self.push(entry));
-    }
-
-    /// Since when the oldest waits.
-    pub fn since(&self) -> Option<Instant> {
-        self.since
-    }
-}
-
-fn bytes_of(record: &Record) -> usize {
-    match record {
-        Record::Data(data) => data.payload.len(),
-        Record::Lost(_) => 0,
-    }
-}
 
 /// What lanes come to by records that are about to be committed.
 type Marks = BTreeMap<(JobId, Key), (u64, Facts)>;
@@ -94,7 +44,7 @@ impl Core {
         };
         let (job, key) = (work.id, Key::of(&from.agent, lane));
         self.pending.push(Entry { session, job, key, record, report });
-        if self.pending.bytes >= self.settings.commit_bytes {
+        if self.pending.bytes() >= self.settings.commit_bytes {
             self.commit();
         }
     }
@@ -124,7 +74,8 @@ impl Core {
         let mut marks = Marks::new();
         for entry in entries {
             let Some(work) = self.works.get(&entry.job) else { continue };
-            let mark = marks.entry((entry.job, entry.key.clone())).or_insert_with(|| work.lanes.mark(&entry.key));
+            let mark =
+                marks.entry((entry.job, entry.key.clone())).or_insert_with(|| work.lanes.mark(&entry.key));
             each(entry, work, &mark.1);
             mark.0 = entry.record.seq();
             mark.1.take(&entry.record, entry.report.as_ref().map(|report| (report.watermark.0, report.loss)));
@@ -186,7 +137,10 @@ impl Core {
         self.store_works();
         self.count(entries, |work, entry, mark| work.take(&entry.key, None, mark));
         if self.works.get(&job).is_some_and(Work::is_full) {
-            self.decide(control::ServerEvent::Stop { job: job.0.unsigned_abs(), by: "it has its rows".into() });
+            self.decide(control::ServerEvent::Stop {
+                job: job.0.unsigned_abs(),
+                by: "it has its rows".into(),
+            });
         }
     }
 
@@ -243,7 +197,8 @@ impl Core {
 
     /// Where many records are kept: what they came to takes their place.
     fn shorten(&mut self, job: JobId) {
-        let Some(work) = self.works.get_mut(&job).filter(|work| work.frames_bytes > work.frames_bytes_max) else {
+        let Some(work) = self.works.get_mut(&job).filter(|work| work.frames_bytes > work.frames_bytes_max)
+        else {
             return;
         };
         let Ok(bytes) = self.store.frames_bytes(job) else { return };
@@ -257,7 +212,12 @@ impl Core {
             work.frames_bytes_max = bytes.saturating_mul(2);
             return;
         };
-        let frame = |(over_ns, payload): (i64, Vec<u8>)| NewFrame { job, lane: None, over_ns, payload: payload.into() };
+        let frame = |(over_ns, payload): (i64, Vec<u8>)| NewFrame {
+            job,
+            lane: None,
+            over_ns,
+            payload: payload.into(),
+        };
         let frames: Vec<NewFrame> = records.into_iter().map(frame).collect();
         match self.store.replace_frames(job, &frames) {
             Ok(()) => {
@@ -311,8 +271,7 @@ impl Core {
 }
 
 fn release(hub: &crate::Hub, job: JobId, rows: &[Row], progress: &Progress) -> Result<(), Unkept> {
-    let coverages: Vec<Coverage> =
-        rows.iter().map(|row| Coverage { missing: row.missing.clone() }).collect();
+    let coverages: Vec<Coverage> = rows.iter().map(|row| Coverage { missing: row.missing.clone() }).collect();
     let delivery = |(row, coverage)| {
         let Row { result, batch, watermark_ns, .. }: &Row = row;
         let state = WindowState::Closed;

@@ -11,6 +11,9 @@ use super::work::{Phase, Work};
 use crate::fleet::{Order, Refused};
 use crate::job::{JobId, State};
 
+/// Monitors end by themselves when their time is over; those that do not are told to so long after it.
+const GRACE_NS: i64 = 2_000_000_000;
+
 impl Core {
     /// A job is wanted: a new one, or one of an earlier life of the gateway.
     pub fn start(&mut self, order: &Order) -> Result<(), Refused> {
@@ -39,10 +42,12 @@ impl Core {
             on: order.on.clone(),
             limit: Limit {
                 packets: limit.packets,
-                ends_at_ns: limit.nanos.map(|nanos| now.wall_ns.saturating_add(nanos)),
+                ends_at_ns: limit
+                    .nanos
+                    .map(|nanos| now.wall_ns.saturating_add(nanos).saturating_add(GRACE_NS)),
             },
             cost: 1,
-            body: super::order::body(order),
+            body: super::order::body(order, now.wall_ns),
         };
         self.control.count_from(order.id.0.unsigned_abs().saturating_sub(1));
         self.submitted = None;
@@ -229,7 +234,9 @@ impl Core {
             // What waits is tried again; where nothing waits, something else.
             match self.pending.since() {
                 Some(_) => self.commit(),
-                None if self.store.keep_frames(&[], &[]).is_ok() && self.store_has_room() => self.store_works(),
+                None if self.store.keep_frames(&[], &[]).is_ok() && self.store_has_room() => {
+                    self.store_works()
+                }
                 None => {}
             }
         }
@@ -289,14 +296,19 @@ impl Core {
         let mut said: Vec<String> = words::degraded(&self.control.degraded(known)).collect();
         said.extend(self.troubles(job));
         if self.room == Room::Full {
-            said.push("the server's disk is full: agents keep what they find, and lose what they have no room for".into());
+            said.push(
+                "the server's disk is full: agents keep what they find, and lose what they have no room for"
+                    .into(),
+            );
         }
         let Some(work) = self.works.get_mut(&id) else { return };
         said.extend(words::lacks(work));
         let lateness = |pipeline: &plan::Pipeline| pipeline.window.map(|window| window.lateness_ns);
         let lateness = work.plan.dataflow.pipelines.iter().filter_map(lateness).min().unwrap_or(0);
         let allowed = (lateness / 2).max(100_000_000).unsigned_abs();
-        for (agent, _, offset_ns) in self.control.agents().filter(|(agent, ..)| known.agents.contains_key(*agent)) {
+        for (agent, _, offset_ns) in
+            self.control.agents().filter(|(agent, ..)| known.agents.contains_key(*agent))
+        {
             let off = offset_ns.filter(|ns| ns.unsigned_abs() > allowed);
             said.extend(off.map(|ns| words::clock(agent, ns)));
         }

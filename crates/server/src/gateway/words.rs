@@ -13,7 +13,9 @@ pub fn refused(refusal: &Refusal) -> Refused {
     match refusal {
         Refusal::StoreIsFull => Refused::Busy("the server's disk is full: no new job is taken".into()),
         Refusal::OwnerHasTooMany { max } => Refused::Busy(format!("one owner may have {max} jobs at once")),
-        Refusal::TooMany { max } => Refused::Busy(format!("{max} jobs have not ended, and there may be no more")),
+        Refusal::TooMany { max } => {
+            Refused::Busy(format!("{max} jobs have not ended, and there may be no more"))
+        }
         Refusal::NoAgent { on } if on.is_empty() => {
             Refused::NoAgent("no agent is connected to this server: a query needs one that captures".into())
         }
@@ -66,7 +68,10 @@ pub fn lacks(work: &Work) -> Vec<String> {
                 (0, End::Lost) => "nobody knows how many tuples".to_owned(),
                 (n, _) => format!("{n} tuples"),
             };
-            said.push(format!("agent {} lost {tuples}: its spool had no room for them, or it died", key.agent));
+            said.push(format!(
+                "agent {} lost {tuples}: its spool had no room for them, or it died",
+                key.agent
+            ));
         }
         if facts.malformed > 0 {
             said.push(format!("agent {} sent {} records that cannot be read", key.agent, facts.malformed));

@@ -210,7 +210,12 @@ impl Work {
             Results::Tuples(tuples) => {
                 let watermark_ns = report.watermark.0;
                 let rows = tuples.take(&report).into_iter();
-                self.rows.extend(rows.map(|batch| Row { result: 0, batch, watermark_ns, missing: Vec::new() }));
+                self.rows.extend(rows.map(|batch| Row {
+                    result: 0,
+                    batch,
+                    watermark_ns,
+                    missing: Vec::new(),
+                }));
             }
             Results::Windows(windows) => {
                 let mut out = Released::default();

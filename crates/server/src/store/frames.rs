@@ -72,8 +72,7 @@ fn signed(n: u64) -> i64 {
 }
 
 fn add_frame(t: &Transaction<'_>, frame: &NewFrame) -> rusqlite::Result<()> {
-    let mut add =
-        t.prepare_cached("INSERT INTO frames (job, lane, over_ns, payload) VALUES (?, ?, ?, ?)")?;
+    let mut add = t.prepare_cached("INSERT INTO frames (job, lane, over_ns, payload) VALUES (?, ?, ?, ?)")?;
     add.execute(params![frame.job.0, frame.lane, frame.over_ns, &frame.payload[..]]).map(drop)
 }
 
@@ -213,7 +212,12 @@ impl Store {
     ///
     /// # Errors
     /// The store's.
-    pub fn release(&self, job: JobId, rows: &[(usize, NewTail)], progress: &Progress) -> Result<(), StoreError> {
+    pub fn release(
+        &self,
+        job: JobId,
+        rows: &[(usize, NewTail)],
+        progress: &Progress,
+    ) -> Result<(), StoreError> {
         self.write(|t| {
             for (place, new) in rows {
                 keep_in(t, (job, *place), new)?;

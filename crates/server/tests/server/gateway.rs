@@ -22,7 +22,8 @@ use feed::{Said, feeds};
 
 const WINDOWS: &str = "PARSE http PROCESS (top-k: k=3, w=100ms, lateness=50ms)";
 const TOTALS: &str = "PARSE http PROCESS (count: w=20ms, lateness=50ms)";
-const SLIDING: &str = "PARSE http PROCESS (group-count: group=url_template, w=200ms, slide=50ms, lateness=50ms)";
+const SLIDING: &str =
+    "PARSE http PROCESS (group-count: group=url_template, w=200ms, slide=50ms, lateness=50ms)";
 const WHOLE: &str = "PARSE http PROCESS (group-count: group=url_template)";
 const TUPLES: &str = "PARSE http";
 const STEP_NS: i64 = 20_000_000;
@@ -32,7 +33,10 @@ const ALL: usize = usize::MAX;
 fn truth(query: &str) -> Vec<Value> {
     let server = Server::start(TestFleet::shop());
     let body = json!({ "query": query, "redact": false });
-    let job = server.ask("POST", "/api/v1/jobs", Some(&body)).of(201).json()["id"].as_str().expect("an id").to_owned();
+    let job = server.ask("POST", "/api/v1/jobs", Some(&body)).of(201).json()["id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
     server.ended(&job);
     let page = server.get(&format!("/api/v1/jobs/{job}/rows?limit=10000")).of(200).json();
     page["rows"].as_array().expect("rows").clone()
@@ -138,7 +142,10 @@ fn rows_come_once_however_often_the_server_is_killed() {
         crew.say(ALL);
         center.ended(&job);
         assert_rows(&center.rows(&job, 0), &truth(query), query);
-        assert!(crew.agents.iter().all(|agent| agent.connections.load(Ordering::Relaxed) > 1), "they came again");
+        assert!(
+            crew.agents.iter().all(|agent| agent.connections.load(Ordering::Relaxed) > 1),
+            "they came again"
+        );
     }
 }
 

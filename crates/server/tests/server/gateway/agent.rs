@@ -13,6 +13,7 @@ use control::{Agent, AgentAction, AgentEvent as Happens, AgentSettings, End};
 use link::{
     AgentEvent, AgentSession, Capacity, Data, Form, Hello, Lane, Now, Spool, SpoolLimits, Store, StoreFailed,
 };
+use plan::message::JobOrder;
 
 use super::feed::Said;
 
@@ -151,7 +152,12 @@ impl Life {
             boot: self.ways.boot,
             labels: [("name".to_owned(), self.ways.name.clone())].into(),
             capabilities: vec!["af_packet".into()],
-            capacity: Capacity { cores: 2, memory_bytes: 1 << 30, interfaces: vec!["lo".into()], cost_max: 0 },
+            capacity: Capacity {
+                cores: 2,
+                memory_bytes: 1 << 30,
+                interfaces: vec!["lo".into()],
+                cost_max: 0,
+            },
             observed: self.agent.hello(),
             lanes: self.spool.lanes(),
             program: "0.1.0".into(),
@@ -223,14 +229,22 @@ impl Life {
         let mut ended = Vec::new();
         for action in actions {
             match action {
-                AgentAction::Start { lane, .. } => drop(self.monitors.insert(lane, 0)),
+                AgentAction::Start { lane, order, .. } => {
+                    let schemas = parsers::registry::schemas();
+                    let schema = |name: &str| schemas.iter().find(|schema| schema.name == name).cloned();
+                    let told = JobOrder::decode(&order.body, &schema).expect("orders that a monitor reads");
+                    assert_eq!((told.job, told.redaction), (lane.job, None));
+                    self.monitors.insert(lane, 0);
+                }
                 AgentAction::Stop { lane } | AgentAction::Kill { lane } => {
                     if let Some(said) = self.monitors.remove(&lane) {
                         self.push(lane, said.max(1) - 1, true);
                         ended.push(lane);
                     }
                 }
-                AgentAction::Observe(observed) => session.iter_mut().for_each(|s| s.observe(observed.clone())),
+                AgentAction::Observe(observed) => {
+                    session.iter_mut().for_each(|s| s.observe(observed.clone()))
+                }
                 AgentAction::Renew(renew) => session.iter_mut().for_each(|s| s.renew(renew.clone())),
                 _ => {}
             }

@@ -82,7 +82,8 @@ impl Center {
 
     /// A token for an agent.
     pub fn token(&self, name: &str) -> String {
-        let (status, made) = self.ask("POST", "/api/v1/tokens", Some(&json!({ "name": name, "role": "agent" })));
+        let (status, made) =
+            self.ask("POST", "/api/v1/tokens", Some(&json!({ "name": name, "role": "agent" })));
         assert_eq!(status, 201, "{made}");
         made["secret"].as_str().expect("a secret").to_owned()
     }

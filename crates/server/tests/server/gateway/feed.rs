@@ -58,7 +58,8 @@ impl Sink for All {
 fn chosen(batch: &Batch, is_chosen: impl Fn(usize) -> bool) -> Batch {
     let rows: Vec<bool> = (0..batch.rows()).map(is_chosen).collect();
     let mask = arrow_array::BooleanArray::from(rows);
-    let column = |id| batch.column(id).map(|array| arrow_select::filter::filter(array, &mask).expect("columns"));
+    let column =
+        |id| batch.column(id).map(|array| arrow_select::filter::filter(array, &mask).expect("columns"));
     let columns = batch.schema().ids().map(column).collect();
     Batch::new(batch.schema().clone(), mask.true_count(), columns)
 }
@@ -90,7 +91,9 @@ pub fn reports(plan: &Plan, tuples: &[Batch], (n, agents): (u64, u64), step_ns: 
             let rows = chosen(batch, |row| mine(ids.value(row)) && (from..to).contains(&ends.value(row)));
             let mut out = Vec::new();
             engines.push(0, &rows, &mut out);
-            out.into_iter().filter(|output| output.batch.rows() > 0).for_each(|output| part.add_rows(output.batch));
+            out.into_iter()
+                .filter(|output| output.batch.rows() > 0)
+                .for_each(|output| part.add_rows(output.batch));
         }
         if is_windows {
             engines.detach(to).into_iter().for_each(|windows| part.add_windows(windows));
