@@ -16,7 +16,7 @@ use plan::Plan;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::gateway::Door;
+use crate::door::Door;
 use crate::job::{JobId, JobKind};
 
 /// Carries jobs out.

@@ -11,6 +11,7 @@ mod access;
 mod asking;
 mod catalog;
 mod columns;
+mod door;
 mod events;
 mod fleet;
 mod gateway;
@@ -26,8 +27,9 @@ mod store;
 mod unkept;
 
 pub use access::{Access, NewToken, Role, Scope, Token};
+pub use door::Door;
 pub use fleet::{Agent, Fleet, NoFleet, Order, Redaction, Refused};
-pub use gateway::{Door, Gateway, GatewaySettings};
+pub use gateway::{Gateway, GatewaySettings};
 pub use history::Kept;
 pub use http::{Serving, openapi};
 pub use hub::{Account, Coverage, Delivery, Hub, Mark, ResultTable, WindowState};

@@ -19,8 +19,8 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
     if let Some(file) = &opened.admin_token {
         output::complain(&format!("the first token, an admin's, is in {}", file.display()));
     }
-    let gateway =
-        Gateway::open(&opened, GatewaySettings::default()).context("cannot read the data directory")?;
+    let settings = GatewaySettings { agents_max: flags.agents_max, ..GatewaySettings::default() };
+    let gateway = Gateway::open(&opened, settings).context("cannot read the data directory")?;
     let service = opened.serve(gateway).context("cannot read the data directory")?;
     let ready = |address| output::complain(&format!("serving on http://{address}; Ctrl-C ends it"));
     server::serve(service, flags.listen, &flags.hosts, ready)

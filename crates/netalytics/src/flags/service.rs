@@ -40,6 +40,10 @@ pub struct ServeFlags {
     #[arg(long, value_name = "N", default_value_t = 512, help_heading = "Limits")]
     pub connections_max: usize,
 
+    /// Most agents at once
+    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Limits")]
+    pub agents_max: usize,
+
     /// Most live streams at once
     #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Limits")]
     pub streams_max: usize,

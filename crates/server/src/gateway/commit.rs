@@ -2,12 +2,11 @@
 //! published.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
-use collect::Report;
 use link::{Lane, Record};
 
 use super::lanes::{Facts, Key, mark};
+use super::pending::Entry;
 use super::thread::{Core, job_id};
 use super::work::{Phase, Results, Row, Work};
 use crate::hub::{Coverage, Delivery, WindowState};
@@ -17,55 +16,6 @@ use crate::unkept::Unkept;
 
 /// At least so often it is noted how far a job has come, while it does.
 const PROGRESS_EVERY_NS: u64 = 1_000_000_000;
-
-/// A record that is not committed yet.
-pub struct Entry {
-    session: u64,
-    job: JobId,
-    key: Key,
-    record: Record,
-    /// What it says; `None`: nothing, or nobody can read it.
-    report: Option<Report>,
-}
-
-/// Records that are not committed yet.
-#[derive(Default)]
-pub struct Pending {
-    entries: Vec<Entry>,
-    bytes: usize,
-    since: Option<Instant>,
-}
-
-impl Pending {
-    fn push(&mut self, entry: Entry) {
-        self.bytes += bytes_of(&entry.record);
-        self.since.get_or_insert_with(Instant::now);
-        self.entries.push(entry);
-    }
-
-    fn take(&mut self) -> Vec<Entry> {
-        (self.bytes, self.since) = (0, None);
-        std::mem::take(&mut self.entries)
-    }
-
-    /// Nothing that came by another session of an agent will be committed any more.
-    pub fn forget(&mut self, agent: &str) {
-        let entries = self.take();
-        entries.into_iter().filter(|entry| entry.key.agent != agent).for_each(|entry| self.push(entry));
-    }
-
-    /// Since when the oldest waits.
-    pub fn since(&self) -> Option<Instant> {
-        self.since
-    }
-}
-
-fn bytes_of(record: &Record) -> usize {
-    match record {
-        Record::Data(data) => data.payload.len(),
-        Record::Lost(_) => 0,
-    }
-}
 
 /// What lanes come to by records that are about to be committed.
 type Marks = BTreeMap<(JobId, Key), (u64, Facts)>;
@@ -94,7 +44,7 @@ impl Core {
         };
         let (job, key) = (work.id, Key::of(&from.agent, lane));
         self.pending.push(Entry { session, job, key, record, report });
-        if self.pending.bytes >= self.settings.commit_bytes {
+        if self.pending.bytes() >= self.settings.commit_bytes {
             self.commit();
         }
     }

@@ -11,6 +11,9 @@ use super::work::{Phase, Work};
 use crate::fleet::{Order, Refused};
 use crate::job::{JobId, State};
 
+/// Monitors end by themselves when their time is over; those that do not are told to so long after it.
+const GRACE_NS: i64 = 2_000_000_000;
+
 impl Core {
     /// A job is wanted: a new one, or one of an earlier life of the gateway.
     pub fn start(&mut self, order: &Order) -> Result<(), Refused> {
@@ -30,8 +33,6 @@ impl Core {
         }
         let now = self.now();
         let limit = &order.plan.monitor.limit;
-        let mut key = [0; 16];
-        getrandom::fill(&mut key).map_err(|why| Refused::Busy(format!("no random numbers: {why}")))?;
         let request = Request {
             key: String::new(),
             owner: String::new(),
@@ -42,10 +43,12 @@ impl Core {
             limit: Limit {
                 // Each monitor counts its own.
                 packets: None,
-                ends_at_ns: limit.nanos.map(|nanos| now.wall_ns.saturating_add(nanos)),
+                ends_at_ns: limit
+                    .nanos
+                    .map(|nanos| now.wall_ns.saturating_add(nanos).saturating_add(GRACE_NS)),
             },
             cost: 1,
-            body: super::order::body(order, key),
+            body: super::order::body(order, now.wall_ns),
         };
         self.control.count_from(order.id.0.unsigned_abs().saturating_sub(1));
         self.submitted = None;

@@ -14,10 +14,10 @@
 
 mod agents;
 mod commit;
-mod connection;
 mod deciding;
 mod lanes;
 mod order;
+mod pending;
 mod saved;
 mod sessions;
 mod thread;
@@ -27,14 +27,11 @@ mod words;
 mod work;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender, SyncSender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
+use crate::door::{Arrival, Door, Ended};
 use crate::fleet::{Agent, Fleet, Order, Refused};
 use crate::job::JobId;
 use crate::service::Opened;
@@ -64,7 +61,12 @@ pub struct GatewaySettings {
 impl Default for GatewaySettings {
     fn default() -> GatewaySettings {
         GatewaySettings {
-            control: control::ServerSettings::default(),
+            // How many jobs there may be is looked at where they are asked for.
+            control: control::ServerSettings {
+                jobs_max: usize::MAX,
+                jobs_per_owner_max: usize::MAX,
+                ..control::ServerSettings::default()
+            },
             link: link::ServerLimits::default(),
             agents_max: 1000,
             commit_every: Duration::from_millis(100),
@@ -78,14 +80,8 @@ impl Default for GatewaySettings {
 
 /// What comes to the thread.
 pub(crate) enum Event {
-    /// Somebody dials who has shown that he is this agent.
-    Connected { session: u64, agent: String, out: tokio::sync::mpsc::Sender<Bytes> },
-    /// What it says; the permit is for having it in memory.
-    Bytes { session: u64, bytes: Bytes, room: OwnedSemaphorePermit },
-    /// There is room again for what it is told.
-    Written { session: u64 },
-    /// Its connection is over.
-    Closed { session: u64 },
+    /// Of a connection.
+    Arrival(Arrival),
     /// A job is wanted.
     Start { order: Box<Order>, answer: SyncSender<Result<(), Refused>> },
     /// A job is wanted no more.
@@ -96,16 +92,9 @@ pub(crate) enum Event {
     End,
 }
 
-/// Where agents' connections come in.
-#[derive(Clone)]
-pub struct Door {
-    events: Sender<Event>,
-    sessions: Arc<AtomicU64>,
-    room: Arc<Semaphore>,
-}
-
 /// See the module's text.
 pub struct Gateway {
+    events: Sender<Event>,
     door: Door,
     thread: Option<JoinHandle<()>>,
 }
@@ -120,35 +109,30 @@ impl Gateway {
         let core = thread::Core::new(opened.store.clone(), opened.hub.clone(), settings)?;
         let thread = std::thread::Builder::new().name("gateway".into()).spawn(move || core.run(&incoming));
         let thread = thread.map_err(|_| StoreError::Other(rusqlite::Error::InvalidQuery))?;
-        let room = Arc::new(Semaphore::new(settings.agents_max));
-        let door = Door { events, sessions: Arc::default(), room };
-        Ok(Arc::new(Gateway { door, thread: Some(thread) }))
-    }
-}
-
-impl Door {
-    fn session(&self) -> u64 {
-        self.sessions.fetch_add(1, Ordering::Relaxed) + 1
+        let arrivals = events.clone();
+        let tell = move |arrival| arrivals.send(Event::Arrival(arrival)).map_err(|_| Ended);
+        let door = Door::new(settings.agents_max, Arc::new(tell));
+        Ok(Arc::new(Gateway { events, door, thread: Some(thread) }))
     }
 }
 
 impl Fleet for Gateway {
     fn agents(&self) -> Vec<Agent> {
         let (answer, answered) = mpsc::sync_channel(1);
-        let sent = self.door.events.send(Event::Agents { answer });
+        let sent = self.events.send(Event::Agents { answer });
         sent.ok().and_then(|()| answered.recv().ok()).unwrap_or_default()
     }
 
     fn start(&self, order: &Order) -> Result<(), Refused> {
         let (answer, answered) = mpsc::sync_channel(1);
-        let sent = self.door.events.send(Event::Start { order: Box::new(order.clone()), answer });
+        let sent = self.events.send(Event::Start { order: Box::new(order.clone()), answer });
         let ended = || Err(Refused::Busy("the server is ending".into()));
         sent.ok().and_then(|()| answered.recv().ok()).unwrap_or_else(ended)
     }
 
     fn stop(&self, job: JobId) {
         // When it has ended nothing runs.
-        let _ = self.door.events.send(Event::Stop { job });
+        let _ = self.events.send(Event::Stop { job });
     }
 
     fn door(&self) -> Option<Door> {
@@ -158,7 +142,7 @@ impl Fleet for Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        let _ = self.door.events.send(Event::End);
+        let _ = self.events.send(Event::End);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -1,24 +1,39 @@
-//! What agents are told of a job.
+//! What agents are told of a job. Of texts that may say something of a person each job has its own hashes: the key is drawn
+//! here, stands in the order, which the store keeps, and is shown to nobody.
 
 use bytes::Bytes;
 use plan::message::{JobOrder, Key, Packets};
 
 use crate::fleet::{Order, Redaction};
 
-/// The order's bytes, which nobody but the agent and its monitor reads; `key`: by which texts are folded.
-pub fn body(order: &Order, key: [u8; 16]) -> Bytes {
+/// The order's bytes, which nobody but the monitor reads. `now_ns`: a limit of time counts from then on, on all agents.
+pub fn body(order: &Order, now_ns: i64) -> Bytes {
+    let mut plan = (*order.plan).clone();
+    if let Some(nanos) = plan.monitor.limit.nanos {
+        let span = &mut plan.monitor.span;
+        span.start_ns = span.start_ns.or(Some(now_ns));
+        span.end_ns = span.end_ns.or(Some(now_ns.saturating_add(nanos)));
+    }
     let order = JobOrder {
         job: order.id.0.unsigned_abs(),
-        generation: 1,
-        // The agent counts its own starts.
+        // Agents know their own starts.
+        generation: 0,
         attempt: 0,
-        plan: (*order.plan).clone(),
-        redaction: (order.redaction == Redaction::Folded).then_some(Key(key)),
+        plan,
+        redaction: (order.redaction == Redaction::Folded).then(key),
+        // Which interfaces there are the agent knows, and which of them it may use its owner has said.
         packets: Packets::Interfaces { names: Vec::new(), filter: None },
+        // As LIMIT says, on each host by itself.
         packets_max: None,
         memory_max: 0,
         cpu_millis: 0,
         workers: 0,
     };
     order.encode().into()
+}
+
+fn key() -> Key {
+    let mut key = [0; 16];
+    getrandom::fill(&mut key).expect("the system has random numbers");
+    Key(key)
 }

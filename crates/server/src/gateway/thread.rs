@@ -10,11 +10,12 @@ use control::{Loaded, Server, ServerEvent as Happens, Submitted};
 use link::{Now, ServerEvent};
 
 use super::agents::Agents;
-use super::commit::Pending;
+use super::pending::Pending;
 use super::saved;
 use super::sessions::{Greeting, Line, Sessions};
 use super::work::Work;
 use super::{Event, GatewaySettings};
+use crate::door::Arrival;
 use crate::fleet::Agent;
 use crate::hub::Hub;
 use crate::job::JobId;
@@ -134,19 +135,7 @@ impl Core {
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Connected { session, agent, out } => {
-                let (mut limits, now) = (self.settings.link, self.now());
-                if self.room == Room::Full {
-                    limits.window_bytes = 0;
-                }
-                self.sessions.add(session, agent, out, limits, now);
-            }
-            Event::Bytes { session, bytes, room } => {
-                self.read(session, &bytes);
-                drop(room);
-            }
-            Event::Written { session } => self.pump(session),
-            Event::Closed { session } => self.close(session),
+            Event::Arrival(arrival) => self.arrive(arrival),
             Event::Start { order, answer } => {
                 let result = self.start(&order);
                 // Who asked may have gone.
@@ -159,6 +148,24 @@ impl Core {
                 let _ = answer.send(self.told_agents());
             }
             Event::End => {}
+        }
+    }
+
+    fn arrive(&mut self, arrival: Arrival) {
+        match arrival {
+            Arrival::Connected { session, agent, out } => {
+                let (mut limits, now) = (self.settings.link, self.now());
+                if self.room == Room::Full {
+                    limits.window_bytes = 0;
+                }
+                self.sessions.add(session, agent, out, limits, now);
+            }
+            Arrival::Bytes { session, bytes, room } => {
+                self.read(session, &bytes);
+                drop(room);
+            }
+            Arrival::Written { session } => self.pump(session),
+            Arrival::Closed { session } => self.close(session),
         }
     }
 

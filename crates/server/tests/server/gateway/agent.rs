@@ -13,6 +13,7 @@ use control::{Agent, AgentAction, AgentEvent as Happens, AgentSettings, End};
 use link::{
     AgentEvent, AgentSession, Capacity, Data, Form, Hello, Lane, Now, Spool, SpoolLimits, Store, StoreFailed,
 };
+use plan::message::JobOrder;
 
 use super::feed::Said;
 
@@ -228,7 +229,13 @@ impl Life {
         let mut ended = Vec::new();
         for action in actions {
             match action {
-                AgentAction::Start { lane, .. } => drop(self.monitors.insert(lane, 0)),
+                AgentAction::Start { lane, order, .. } => {
+                    let schemas = parsers::registry::schemas();
+                    let schema = |name: &str| schemas.iter().find(|schema| schema.name == name).cloned();
+                    let told = JobOrder::decode(&order.body, &schema).expect("orders that a monitor reads");
+                    assert_eq!((told.job, told.redaction), (lane.job, None));
+                    self.monitors.insert(lane, 0);
+                }
                 AgentAction::Stop { lane } | AgentAction::Kill { lane } => {
                     if let Some(said) = self.monitors.remove(&lane) {
                         self.push(lane, said.max(1) - 1, true);

@@ -1,12 +1,11 @@
-//! A connection of an agent: carries bytes both ways, and knows nothing of what they say.
+//! Where agents' connections come in: bytes are carried both ways, and nothing is known of what they say.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{Semaphore, mpsc};
-
-use super::{Door, Event};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 64 << 10;
@@ -15,6 +14,53 @@ const READS_WAITING: usize = 4;
 /// Frames that wait to be written.
 const WRITES_WAITING: usize = 64;
 
+/// What comes of a connection.
+pub enum Arrival {
+    /// Somebody dials who has shown that he is this agent.
+    Connected {
+        /// The connection, by a number that is never used again.
+        session: u64,
+        /// Its agent.
+        agent: String,
+        /// What it is told.
+        out: mpsc::Sender<Bytes>,
+    },
+    /// What it says.
+    Bytes {
+        /// Which connection.
+        session: u64,
+        /// What.
+        bytes: Bytes,
+        /// To be let go of when it is no longer in memory.
+        room: OwnedSemaphorePermit,
+    },
+    /// There is room again for what it is told.
+    Written {
+        /// Which connection.
+        session: u64,
+    },
+    /// It is over.
+    Closed {
+        /// Which connection.
+        session: u64,
+    },
+}
+
+/// Nobody hears of it any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended;
+
+/// Tells of what comes.
+type Tell = dyn Fn(Arrival) -> Result<(), Ended> + Send + Sync;
+
+/// See the module's text.
+#[derive(Clone)]
+pub struct Door {
+    tell: Arc<Tell>,
+    sessions: Arc<AtomicU64>,
+    room: Arc<Semaphore>,
+}
+
 /// The gateway has as many agents as it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
@@ -22,10 +68,15 @@ pub struct NoRoom;
 /// Room for a connection.
 pub struct Entry {
     door: Door,
-    _room: tokio::sync::OwnedSemaphorePermit,
+    _room: OwnedSemaphorePermit,
 }
 
 impl Door {
+    /// For so many agents at once.
+    pub fn new(agents_max: usize, tell: Arc<Tell>) -> Door {
+        Door { tell, sessions: Arc::default(), room: Arc::new(Semaphore::new(agents_max)) }
+    }
+
     /// Room for a connection, if there is any.
     pub fn enter(&self) -> Result<Entry, NoRoom> {
         let room = self.room.clone().try_acquire_owned().map_err(|_| NoRoom)?;
@@ -36,9 +87,9 @@ impl Door {
 impl Entry {
     /// Carries a connection's bytes until it ends. `agent`: whose it is, as has been shown.
     pub async fn carry(self, agent: String, connection: impl AsyncRead + AsyncWrite) {
-        let session = self.door.session();
+        let session = self.door.sessions.fetch_add(1, Ordering::Relaxed) + 1;
         let (out, outgoing) = mpsc::channel(WRITES_WAITING);
-        if self.door.events.send(Event::Connected { session, agent, out }).is_err() {
+        if (self.door.tell)(Arrival::Connected { session, agent, out }).is_err() {
             return;
         }
         let (mut from, to) = tokio::io::split(connection);
@@ -49,7 +100,7 @@ impl Entry {
             () = reading => {}
             () = writing => {}
         }
-        let _ = self.door.events.send(Event::Closed { session });
+        let _ = (self.door.tell)(Arrival::Closed { session });
     }
 }
 
@@ -62,7 +113,7 @@ async fn read(door: &Door, session: u64, from: &mut (impl AsyncRead + Unpin)) {
             Ok(0) | Err(_) => return,
             Ok(_) => {}
         }
-        if door.events.send(Event::Bytes { session, bytes: bytes.freeze(), room }).is_err() {
+        if (door.tell)(Arrival::Bytes { session, bytes: bytes.freeze(), room }).is_err() {
             return;
         }
     }
@@ -82,7 +133,7 @@ async fn write(
         if outgoing.is_empty() && to.flush().await.is_err() {
             return;
         }
-        if was_full && door.events.send(Event::Written { session }).is_err() {
+        if was_full && (door.tell)(Arrival::Written { session }).is_err() {
             return;
         }
     }
