@@ -1,8 +1,9 @@
 //! From a job's order to a monitor's arguments, within what the host's owner allows. The order says what is wanted; what is read
 //! and taken the arguments say, and those are made here.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use plan::message::{JobOrder, Packets};
 use tuple::Schema;
@@ -19,7 +20,16 @@ pub struct Asked {
     pub arguments: Vec<String>,
 }
 
-/// What a message asks, if it may; else why not, in words. `demo`: the capture that this agent reads in place of interfaces.
+/// A capture that is played again and again.
+#[derive(Clone, Debug)]
+pub struct Demo {
+    /// The file.
+    pub capture: PathBuf,
+    /// Between two rounds.
+    pub pause: Duration,
+}
+
+/// What a message asks, if it may; else why not, in words. `demo`: what this agent reads in place of interfaces.
 ///
 /// # Errors
 /// When the message asks for what this program does not know, or the host's owner does not allow.
@@ -27,7 +37,7 @@ pub fn asked(
     body: &[u8],
     policy: &Policy,
     host: &Host,
-    demo: Option<&Path>,
+    demo: Option<&Demo>,
     jobs: usize,
 ) -> Result<Asked, String> {
     let schemas = parsers::registry::schemas();
@@ -74,8 +84,9 @@ pub fn asked(
     for name in &interfaces {
         arguments.extend(["-i".to_owned(), name.clone()]);
     }
-    if let Some(capture) = demo {
+    if let Some(Demo { capture, pause }) = demo {
         arguments.extend(["--demo".to_owned(), capture.display().to_string()]);
+        arguments.extend(["--demo-pause".to_owned(), format!("{}ms", pause.as_millis())]);
     }
     if let Packets::Interfaces { filter: Some(filter), .. } = &order.packets {
         arguments.extend(["--capture-filter".to_owned(), filter.clone()]);

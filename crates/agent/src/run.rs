@@ -21,7 +21,7 @@ use crate::bounds::{Bounds, Groups};
 use crate::dial::{DialError, Server, Stream};
 use crate::host::Host;
 use crate::notes::Notes;
-use crate::orders::{Asked, asked};
+use crate::orders::{Asked, Demo, asked};
 use crate::policy::Policy;
 use crate::process::{Monitor, News, Start};
 use crate::spool_files::SpoolFiles;
@@ -42,8 +42,8 @@ pub struct Config {
     pub version: String,
     /// What may wait for the server.
     pub spool: SpoolLimits,
-    /// The capture that is played again and again in place of interfaces, in a demonstration.
-    pub demo: Option<PathBuf>,
+    /// What is played in place of interfaces, in a demonstration.
+    pub demo: Option<Demo>,
 }
 
 /// Between two tries to find the server; the longer the more have failed.
@@ -338,7 +338,7 @@ impl Loop {
         allowed: Option<u64>,
     ) -> Result<(), String> {
         let Asked { order, arguments } =
-            asked(body, &self.config.policy, &self.host, self.config.demo.as_deref(), self.monitors.len())?;
+            asked(body, &self.config.policy, &self.host, self.config.demo.as_ref(), self.monitors.len())?;
         let order = JobOrder { attempt: lane.attempt, packets_max: allowed.or(order.packets_max), ..order };
         let bounds = Bounds { memory_max: order.memory_max, cores: order.workers.max(1) };
         let mut arguments = arguments;

@@ -1,5 +1,5 @@
 //! A capture played again and again, in real time, as if it were live: what a demonstration captures from. Its packets come when
-//! they are due and bear the time of now; between two rounds there is a pause of a second.
+//! they are due and bear the time of now; between two rounds there is a pause.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,6 @@ use crate::live::Stop;
 use crate::open::open;
 use crate::source::{Counters, Source, SourceError};
 
-/// Between two rounds.
-const PAUSE_NS: i64 = 1_000_000_000;
 /// Nobody waits longer without saying how late it is.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Packets that are due within this time come together.
@@ -22,6 +20,7 @@ const TOGETHER_NS: i64 = 5_000_000;
 /// See the module's text.
 pub struct Again {
     path: PathBuf,
+    pause_ns: i64,
     stop: Stop,
     round: Option<Round>,
     /// What was read and is not due yet.
@@ -43,13 +42,14 @@ struct Round {
 }
 
 impl Again {
-    /// Plays the capture at `path` until `stop` is asked for.
+    /// Plays the capture at `path` until `stop` is asked for, with so long a pause between two rounds.
     #[must_use]
-    pub fn new(path: &Path, stop: &Stop) -> Again {
+    pub fn new(path: &Path, pause: Duration, stop: &Stop) -> Again {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let wall = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
         Again {
             path: path.to_owned(),
+            pause_ns: i64::try_from(pause.as_nanos()).unwrap_or(i64::MAX),
             stop: stop.clone(),
             round: None,
             read: Block::default(),
@@ -84,7 +84,7 @@ impl Again {
             }
             self.rounds += 1;
             self.round = None;
-            self.begins_ns = self.now_ns().saturating_add(PAUSE_NS);
+            self.begins_ns = self.now_ns().saturating_add(self.pause_ns);
         }
         false
     }
@@ -167,7 +167,7 @@ mod tests {
         }
         std::fs::write(&path, pcap_bytes(&packets, Precision::Nanos, ByteOrder::Little)).expect("written");
         let stop = Stop::default();
-        let mut source = Again::new(&path, &stop);
+        let mut source = Again::new(&path, Duration::from_secs(1), &stop);
         let began = source.began.0;
         let (mut block, mut times) = (Block::default(), Vec::new());
         while times.len() < 5 {
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_ends() {
-        let mut source = Again::new(Path::new("/nowhere/in.pcap"), &Stop::default());
+        let mut source = Again::new(Path::new("/nowhere/in.pcap"), Duration::ZERO, &Stop::default());
         assert!(!source.next_block(&mut Block::default()));
         assert_eq!(source.errors().len(), 1);
     }

@@ -1,5 +1,8 @@
 //! The program as its users meet it: the real binary, real files, exit codes, what stands on which stream.
 
+#[path = "cli/service.rs"]
+mod service;
+
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};

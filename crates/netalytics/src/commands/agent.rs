@@ -1,9 +1,11 @@
 //! `netalytics agent`: serves a server on this host, until a signal ends it.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::{fs, io};
 
 use agent::dial::Server;
+use agent::orders::Demo;
 use agent::policy::Policy;
 use agent::run::{Config, run, usual_folder};
 use anyhow::{Context, anyhow};
@@ -33,7 +35,10 @@ pub fn agent(flags: &AgentFlags) -> anyhow::Result<Ended> {
         program: std::env::current_exe().context("this program cannot be found")?,
         version: env!("CARGO_PKG_VERSION").into(),
         spool: SpoolLimits { bytes_max: flags.spool_max as u64, ..SpoolLimits::default() },
-        demo: flags.demo.clone(),
+        demo: flags
+            .demo
+            .clone()
+            .map(|capture| Demo { capture, pause: Duration::from_nanos(flags.demo_pause.unsigned_abs()) }),
     };
     let (folder, url) = (config.folder.clone(), config.server.url());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

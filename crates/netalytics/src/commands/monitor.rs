@@ -29,7 +29,10 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
     let capturing = flags.live.is_live();
     let stop = Stop::default();
     let input = match &flags.demo {
-        Some(capture) => Input::Each(vec![Box::new(capture::Again::new(capture, &stop))]),
+        Some(capture) => {
+            let pause = Duration::from_nanos(flags.demo_pause.unsigned_abs());
+            Input::Each(vec![Box::new(capture::Again::new(capture, pause, &stop))])
+        }
         None => work::open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?,
     };
     if capturing {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::limits::bytes;
+use super::limits::{bytes, duration};
 
 /// Whom to serve, and as whom.
 #[derive(Args, Debug)]
@@ -41,4 +41,8 @@ pub struct AgentFlags {
     /// A capture to play again and again in place of the interfaces
     #[arg(long, value_name = "FILE")]
     pub demo: Option<PathBuf>,
+
+    /// The pause between two rounds of --demo
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
+    pub demo_pause: i64,
 }

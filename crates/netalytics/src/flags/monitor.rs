@@ -22,6 +22,10 @@ pub struct MonitorFlags {
     #[arg(long, value_name = "FILE", conflicts_with = "read", help_heading = "Input")]
     pub demo: Option<PathBuf>,
 
+    /// The pause between two rounds of --demo
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s", help_heading = "Input")]
+    pub demo_pause: i64,
+
     #[command(flatten)]
     pub live: LiveFlags,
 

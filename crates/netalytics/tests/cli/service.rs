@@ -1,0 +1,141 @@
+//! A server and its agents as processes: a query over three hosts gives what one process gives of all packets.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{BINARY, Folder, ROOT, check, run};
+
+/// Nothing that is waited for takes that long.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A process that ends with the test.
+struct Process(Child);
+
+impl Process {
+    fn start(args: &[&str]) -> Process {
+        let mut command = Command::new(BINARY);
+        command.args(args).current_dir(ROOT).stdin(Stdio::null()).stderr(Stdio::piped());
+        Process(command.spawn().expect("the binary runs"))
+    }
+
+    /// What stands behind `words` on the line of standard error that has them.
+    fn says(&mut self, words: &str) -> String {
+        let lines = BufReader::new(self.0.stderr.take().expect("piped")).lines();
+        let found = lines.map_while(Result::ok).find_map(|line| Some(line.split_once(words)?.1.to_owned()));
+        found.unwrap_or_else(|| panic!("it never said {words:?}"))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
+/// A server's commands, asked by an admin.
+struct Server {
+    url: String,
+    token: String,
+    _process: Process,
+}
+
+impl Server {
+    fn start(folder: &Folder) -> Server {
+        let mut process =
+            Process::start(&["serve", "--listen", "127.0.0.1:0", "--data", &folder.path("server")]);
+        let url = process.says("serving on ");
+        let url = url.split(';').next().unwrap_or_default().to_owned();
+        Server { url, token: folder.path("server/admin.token"), _process: process }
+    }
+
+    fn ask(&self, args: &[&str]) -> String {
+        let ran = run(&[args, &["--server", &self.url, "--token-file", &self.token]].concat());
+        assert_eq!(ran.code, 0, "{args:?}\n{}{}", ran.out, ran.err);
+        ran.out
+    }
+
+    fn rows(&self, args: &[&str]) -> Vec<Value> {
+        let out = self.ask(&[args, &["--format", "jsonl"]].concat());
+        out.lines().map(|line| serde_json::from_str(line).expect("a row")).collect()
+    }
+
+    /// An agent's token, in a file.
+    fn token(&self, folder: &Folder, name: &str) -> String {
+        let admin = std::fs::read_to_string(&self.token).expect("the first token");
+        let url = format!("{}/api/v1/tokens", self.url);
+        let body = format!(r#"{{"name": "{name}", "role": "agent"}}"#);
+        let output = Command::new("curl")
+            .args(["-sS", "-f", "-H", &format!("Authorization: Bearer {}", admin.trim())])
+            .args(["-H", "Content-Type: application/json", "-d", &body, &url])
+            .output()
+            .expect("curl runs");
+        let made: Value = serde_json::from_slice(&output.stdout).expect("a token");
+        folder.file(&format!("{name}.token"), made["secret"].as_str().expect("its secret").as_bytes())
+    }
+}
+
+/// Until it is so, and what was seen last if it never is.
+fn wait(what: &str, is_so: impl Fn() -> Result<(), String>) {
+    let end = Instant::now() + PATIENCE;
+    while let Err(seen) = is_so() {
+        assert!(Instant::now() < end, "{what}: {seen}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Each path with its count.
+fn counts(rows: &[Value]) -> Vec<(String, u64)> {
+    let of = |row: &Value| {
+        let count = row["count"].as_u64().or_else(|| row["count"].as_str()?.parse().ok());
+        (row["path"].as_str().expect("a path").to_owned(), count.expect("a count"))
+    };
+    let mut counts: Vec<_> = rows.iter().map(of).collect();
+    counts.sort();
+    counts
+}
+
+#[test]
+fn three_agents_answer_as_one_process() {
+    const QUERY: &str = "PARSE http PROCESS (group-count: group=path)";
+    let folder = Folder::new();
+    let server = Server::start(&folder);
+    // Each host sees one client.
+    let agents: Vec<Process> = ["10.20.0.21", "10.20.0.22", "10.20.0.23"]
+        .iter()
+        .map(|client| {
+            let part = folder.path(&format!("{client}.pcap"));
+            let query = format!("PARSE packet FROM {client} PROCESS (count)");
+            check(&["query", &query, "-r", "captures/shop/in.pcap", "-w", &part], 0, &[]);
+            let (token, own) = (server.token(&folder, client), folder.path(client));
+            let agent = ["agent", "--server", &server.url, "--token-file", &token, "--name", client];
+            Process::start(&[&agent[..], &["--folder", &own, "--demo", &part, "--demo-pause", "1h"]].concat())
+        })
+        .collect();
+    wait("three agents come", || {
+        let agents = server.rows(&["agents"]);
+        let connected = agents.iter().filter(|agent| agent["connected"] == "true").count();
+        if connected == 3 { Ok(()) } else { Err(format!("{agents:?}")) }
+    });
+    let started = server.rows(&["jobs", "start", QUERY, "--standing"]);
+    let id = started[0]["id"].as_str().expect("a number").to_owned();
+    let whole = check(&["query", QUERY, "-r", "captures/shop/in.pcap", "--format", "jsonl"], 0, &[]).out;
+    let whole: Vec<Value> = whole.lines().map(|line| serde_json::from_str(line).expect("a row")).collect();
+    // What is there comes every five seconds of event time; at its end the job has all.
+    wait("the job runs", || {
+        let job = &server.rows(&["jobs", "show", &id])[0];
+        if job["state"] == "running" { Ok(()) } else { Err(job.to_string()) }
+    });
+    std::thread::sleep(Duration::from_secs(4));
+    server.ask(&["jobs", "stop", &id]);
+    wait("the job ends", || {
+        let job = &server.rows(&["jobs", "show", &id])[0];
+        if job["state"] == "ended" { Ok(()) } else { Err(job.to_string()) }
+    });
+    let rows = server.rows(&["jobs", "results", &id]);
+    assert_eq!(counts(&rows), counts(&whole));
+    assert!(rows.iter().all(|row| row["agents_missing"].is_null()), "{rows:?}");
+    drop(agents);
+}
