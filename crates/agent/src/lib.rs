@@ -4,5 +4,11 @@
 #![forbid(unsafe_code)]
 
 pub mod bounds;
+pub mod dial;
 pub mod host;
+pub mod notes;
+pub mod orders;
 pub mod policy;
+pub mod process;
+pub mod run;
+pub mod spool_files;

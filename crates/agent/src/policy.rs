@@ -87,12 +87,18 @@ impl Policy {
         toml::from_str(text).map_err(|e| e.to_string().trim_end().to_owned())
     }
 
+    /// Whether it may be captured from this interface.
+    #[must_use]
+    pub fn allows_interface(&self, name: &str) -> bool {
+        self.interfaces.iter().any(|pattern| matches(pattern, name))
+    }
+
     /// Everything that is asked for and not allowed, each in a sentence.
     #[must_use]
     pub fn refusals(&self, ask: &Ask<'_>) -> Vec<String> {
         let mut refusals = Vec::new();
         for name in ask.interfaces {
-            if !self.interfaces.iter().any(|pattern| matches(pattern, name)) {
+            if !self.allows_interface(name) {
                 refusals.push(format!("this host does not allow capture from {name}"));
             }
         }

@@ -4,6 +4,7 @@
 
 mod af_packet;
 pub mod af_xdp;
+mod again;
 pub mod block;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
@@ -28,6 +29,7 @@ mod sys;
 mod window;
 pub mod xdp_filter;
 
+pub use again::Again;
 pub use block::{Block, Record};
 pub use filter::filtered;
 pub use open::{from_reader, open, open_until};

@@ -15,5 +15,5 @@ mod rows;
 pub use collector::{Collector, TakeRows, Whatever};
 pub use frame::{FRAME_BYTES_MAX, Frame};
 pub use lanes::{Coverage, LaneId, Lanes, State};
-pub use message::{Malformed, REPORT_BYTES_MAX};
+pub use message::{Brings, Head, Malformed, REPORT_BYTES_MAX, head};
 pub use report::{Part, Report};

@@ -1,5 +1,6 @@
 //! The command line: verbs, flags, and the help that goes with them. Decides nothing; see `commands` for what is done.
 
+pub mod agent;
 pub mod compare;
 pub mod follow;
 pub mod help;
@@ -105,6 +106,10 @@ pub enum Verb {
     #[command(after_help = help::INTERFACES_EXAMPLES)]
     Interfaces(ListFlags),
 
+    /// Capture on this host for a server: start monitors when it asks, within what the host's owner allows
+    #[command(after_help = help::AGENT_EXAMPLES)]
+    Agent(agent::AgentFlags),
+
     /// Serve an API: jobs that agents carry out, their live results and their history
     #[command(after_help = help::SERVE_EXAMPLES)]
     Serve(service::ServeFlags),
@@ -157,7 +162,7 @@ impl Verb {
                 let OverviewFlags { read, live, words, .. } = &mut **flags;
                 Some(Words { read, interfaces: Vec::new(), others: words, query: None, live })
             }
-            Verb::Monitor(flags) => {
+            Verb::Monitor(flags) if flags.demo.is_none() => {
                 let MonitorFlags { read, live, words, .. } = &mut **flags;
                 Some(Words { read, interfaces: Vec::new(), others: words, query: None, live })
             }

@@ -67,6 +67,7 @@ fn run(cli: Cli) -> ExitCode {
         Some(Verb::Processors(flags)) => commands::processors::list(&flags),
         Some(Verb::Interfaces(flags)) => commands::interfaces::list(&flags),
         Some(Verb::Monitor(flags)) => commands::monitor::monitor(&flags),
+        Some(Verb::Agent(flags)) => commands::agent::agent(&flags),
         Some(Verb::Serve(flags)) => commands::serve::serve(&flags),
         Some(Verb::Jobs(flags)) => commands::jobs::jobs(&flags),
         Some(Verb::Agents(flags)) => commands::jobs::agents(&flags),

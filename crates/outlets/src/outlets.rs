@@ -154,11 +154,7 @@ impl Outlets {
 /// What makes an outlet's messages, and what takes them there.
 type Parts = (Box<dyn Mapping>, Box<dyn Transport>);
 
-fn parts(
-    address: &Address,
-    limits: &Limits,
-    tallies: &[(String, Arc<Tally>)],
-) -> Result<Parts, String> {
+fn parts(address: &Address, limits: &Limits, tallies: &[(String, Arc<Tally>)]) -> Result<Parts, String> {
     Ok(match address.scheme {
         Scheme::Tcp | Scheme::TcpTls => (Box::new(Lines::default()), Box::new(Tcp::new(address)?)),
         Scheme::Prometheus => {

@@ -73,6 +73,57 @@ impl From<stream::Malformed> for Malformed {
     }
 }
 
+/// What a report says of itself without an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Event time: nothing from before it will follow.
+    pub watermark: Timestamp,
+    /// What its packets seem to lack so far.
+    pub loss: Loss,
+    /// What it brings.
+    pub brings: Brings,
+}
+
+/// What a report brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Brings {
+    /// Parts of windows, or nothing but its time: reports that can be merged.
+    Windows,
+    /// Tuples.
+    Rows,
+}
+
+/// What a report says of itself, for those who only pass it on.
+///
+/// # Errors
+/// As [`Report::decode`], of what is looked at.
+pub fn head(bytes: &[u8]) -> Result<Head, Malformed> {
+    let unpacked;
+    let mut from = Reader(match bytes {
+        [VERSION, 0, plain @ ..] => plain,
+        [VERSION, 1, packed @ ..] => {
+            unpacked = unpack(packed)?;
+            &unpacked
+        }
+        [VERSION, ..] => return Err(Malformed::Invalid("packing")),
+        [other, ..] => return Err(Malformed::Version(*other)),
+        [] => return Err(Malformed::Short),
+    });
+    let watermark = Timestamp(from.signed()?);
+    let loss = from.loss()?;
+    if from.flag()? {
+        from.take(6 * 8)?;
+    }
+    for _ in 0..from.len()? {
+        from.bytes()?;
+    }
+    if from.flag()? {
+        from.bytes()?;
+    }
+    let brings = if from.bytes()?.is_empty() { Brings::Windows } else { Brings::Rows };
+    Ok(Head { watermark, loss, brings })
+}
+
 impl Report {
     /// The form of the module's text.
     #[must_use]

@@ -1,5 +1,5 @@
 //! `netalytics monitor -i IFACE` or `-r FILE…`: what an agent starts for a job. It reads an order from standard input (a length
-//! of four bytes, the lowest first, and a plan), finds what that asks for, and says it in frames on standard output. The plan
+//! of four bytes, the lowest first, and a [`JobOrder`]), finds what that asks for, and says it in frames on standard output. The plan
 //! says what is asked; what may be read and taken the flags say, and so whoever starts it.
 
 use std::io::{self, BufWriter, Read};
@@ -9,9 +9,10 @@ use std::time::Duration;
 use anyhow::Context;
 use capture::live::Stop;
 use capture::seccomp::{Files, Network};
-use plan::{Plan, message};
+use monitor::Input;
+use plan::message::{self, JobOrder};
 use runner::{Memory, Relay, Writing};
-use tuple::Schema;
+use tuple::{Redactor, Schema, Secret};
 
 use crate::commands::work;
 use crate::failure::{Ended, wrong_flags};
@@ -22,11 +23,15 @@ use crate::signals::Signals;
 
 /// Does what is ordered.
 pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
-    let mut plan = order(&mut io::stdin().lock())?;
+    let order = order(&mut io::stdin().lock())?;
+    let mut plan = order.plan_here();
     flags.limits.bound(&mut plan);
     let capturing = flags.live.is_live();
     let stop = Stop::default();
-    let input = work::open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?;
+    let input = match &flags.demo {
+        Some(capture) => Input::Each(vec![Box::new(capture::Again::new(capture, &stop))]),
+        None => work::open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?,
+    };
     if capturing {
         live::give_up_privileges(&flags.live)?;
     }
@@ -37,23 +42,26 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
     let lasts = flags.lease.map(|ns| Duration::from_nanos(ns.unsigned_abs()));
     let lease = Lease::keep(lasts, &stop).context("cannot keep the lease")?;
     let limits = flags.limits.of_run();
-    let config = Memory::divide(&limits, &plan, Writing::AtOnce).config(&limits);
+    let mut config = Memory::divide(&limits, &plan, Writing::AtOnce).config(&limits);
+    // What leaves this process leaves the machine.
+    config.stream.redactor = order.redaction.map(|key| Redactor::new(Secret::new(&key.0)));
     let mut out = BufWriter::new(io::stdout().lock());
     let mut relay = Relay::start(&plan, &config, input, &mut out).context("cannot start the workers")?;
     // Live sources heed it themselves: what has arrived before is still worked on.
-    let said = relay.go((!capturing).then_some(&stop));
+    let heeds = capturing || flags.demo.is_some();
+    let said = relay.go((!heeds).then_some(&stop));
     let why = lease.ended().and_then(End::why).or(signals.name()).map(str::to_owned);
     let summary = relay.end(&plan, why.filter(|_| stop.is_asked()));
     let summary = said.and(summary).context("nobody listens")?;
     Ok(if summary.is_complete() { Ended::Done } else { Ended::Incomplete })
 }
 
-/// The plan that is ordered.
-fn order(from: &mut dyn Read) -> anyhow::Result<Plan> {
+/// What is ordered.
+fn order(from: &mut dyn Read) -> anyhow::Result<JobOrder> {
     let mut length = [0; 4];
     from.read_exact(&mut length).context("there is no order on standard input")?;
     let length = u32::from_le_bytes(length) as usize;
-    if length > message::BYTES_MAX {
+    if length > message::ORDER_BYTES_MAX {
         return Err(wrong_flags("the order on standard input is too large"));
     }
     let mut bytes = vec![0; length];
@@ -61,5 +69,5 @@ fn order(from: &mut dyn Read) -> anyhow::Result<Plan> {
     let schemas = parsers::registry::schemas();
     let named =
         |name: &str| -> Option<Arc<Schema>> { schemas.iter().find(|schema| schema.name == name).cloned() };
-    message::decode(&bytes, &named).map_err(|why| wrong_flags(format!("the order is refused: {why}")))
+    JobOrder::decode(&bytes, &named).map_err(|why| wrong_flags(format!("the order is refused: {why}")))
 }

@@ -115,6 +115,11 @@ Examples:
   netalytics completions bash > ~/.local/share/bash-completion/completions/netalytics
   netalytics completions fish > ~/.config/fish/completions/netalytics.fish";
 
+/// Below the help of `agent`.
+pub const AGENT_EXAMPLES: &str = "\
+Examples:
+  netalytics agent --server http://127.0.0.1:7979 --token-file agent.token
+  netalytics agent --server https://netalytics.example --ca ca.pem --token-file agent.token --name web-1";
 /// Below the help of `serve`.
 pub const SERVE_EXAMPLES: &str = "\
 Examples:

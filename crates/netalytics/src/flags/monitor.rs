@@ -18,6 +18,10 @@ pub struct MonitorFlags {
     #[arg(help_heading = "Input")]
     pub read: Vec<PathBuf>,
 
+    /// A capture to play again and again in real time, as if it were live
+    #[arg(long, value_name = "FILE", conflicts_with = "read", help_heading = "Input")]
+    pub demo: Option<PathBuf>,
+
     #[command(flatten)]
     pub live: LiveFlags,
 

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use collect::{Collector, Frame, LaneId, Whatever};
-use plan::{Plan, message};
+use plan::Plan;
+use plan::message::{JobOrder, Packets};
 use sinks::{Jsonl, Sink};
 use stream::{Engines, Output, Shown};
 
@@ -26,7 +27,19 @@ fn start(plan: &Plan, args: &[&str]) -> (Child, ChildStdin) {
         .spawn()
         .expect("the program starts");
     let mut orders = child.stdin.take().expect("it has an input");
-    let order = message::encode(plan);
+    let order = JobOrder {
+        job: 1,
+        generation: 1,
+        attempt: 1,
+        plan: plan.clone(),
+        redaction: None,
+        packets: Packets::Demo,
+        packets_max: None,
+        memory_max: 0,
+        cpu_millis: 0,
+        workers: 0,
+    };
+    let order = order.encode();
     orders.write_all(&(order.len() as u32).to_le_bytes()).expect("it reads its order");
     orders.write_all(&order).expect("it reads its order");
     (child, orders)

@@ -14,7 +14,7 @@ use crate::Plan;
 pub const ORDER_FORM: u32 = 1;
 const FEATURES: [&str; 0] = [];
 /// Most bytes of orders: a plan's, and as many again.
-const BYTES_MAX: usize = 2 * super::BYTES_MAX;
+pub const ORDER_BYTES_MAX: usize = 2 * super::BYTES_MAX;
 /// Most interfaces or files.
 const NAMES_MAX: usize = 1024;
 
@@ -140,8 +140,8 @@ impl JobOrder {
     /// # Errors
     /// When the message is none, or needs what this program lacks.
     pub fn decode(bytes: &[u8], schemas: &dyn Fn(&str) -> Option<Arc<Schema>>) -> Result<JobOrder, Refused> {
-        if bytes.len() > BYTES_MAX {
-            return Err(Refused { lacks: vec![Lack::TooMany { what: "bytes", max: BYTES_MAX }] });
+        if bytes.len() > ORDER_BYTES_MAX {
+            return Err(Refused { lacks: vec![Lack::TooMany { what: "bytes", max: ORDER_BYTES_MAX }] });
         }
         let form = Form::decode(bytes).map_err(|e| Refused::malformed(e.to_string()))?;
         let mut lacks = Lacks::default();

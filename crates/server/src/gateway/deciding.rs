@@ -41,7 +41,8 @@ impl Core {
             kind: saved::kind(order.kind),
             on: order.on.clone(),
             limit: Limit {
-                packets: limit.packets,
+                // Each monitor counts its own.
+                packets: None,
                 ends_at_ns: limit
                     .nanos
                     .map(|nanos| now.wall_ns.saturating_add(nanos).saturating_add(GRACE_NS)),

@@ -23,7 +23,7 @@ pub fn body(order: &Order, now_ns: i64) -> Bytes {
         redaction: (order.redaction == Redaction::Folded).then(key),
         // Which interfaces there are the agent knows, and which of them it may use its owner has said.
         packets: Packets::Interfaces { names: Vec::new(), filter: None },
-        // Dealt out while it runs.
+        // As LIMIT says, on each host by itself.
         packets_max: None,
         memory_max: 0,
         cpu_millis: 0,

@@ -1,0 +1,267 @@
+//! The way to the server: one connection, dialled by the agent, that begins as HTTP on the API's port and becomes the link's own
+//! (`Upgrade: netalytics/1`, RFC 9110, section 7.8). So one port, one certificate and one proxy do for people and agents alike.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::Empty;
+use hyper::body::Bytes;
+use hyper::header::{AUTHORIZATION, CONNECTION, HOST, UPGRADE};
+use hyper::{Request, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+/// Where agents knock.
+pub const PATH: &str = "/api/v1/agent";
+/// What the connection becomes.
+pub const PROTOCOL: &str = "netalytics/1";
+
+/// Nothing of the way takes longer, unless nobody is there.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A server, and who we are there.
+#[derive(Clone)]
+pub struct Server {
+    uri: Uri,
+    /// Of `https`.
+    tls: Option<Arc<ClientConfig>>,
+    /// Without a certificate of our own.
+    token: Option<String>,
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum DialError {
+    /// What was given is no server.
+    #[error("{0}")]
+    BadUrl(String),
+    /// Nobody answers.
+    #[error("{url} cannot be reached: {why}")]
+    Unreachable {
+        /// Who.
+        url: String,
+        /// The system's reason, or TLS's.
+        why: io::Error,
+    },
+    /// Somebody answers who is no server of ours, or does not let us in.
+    #[error("{url} answers {status}{hint}")]
+    Refused {
+        /// Who.
+        url: String,
+        /// HTTP's status.
+        status: StatusCode,
+        /// What may help.
+        hint: &'static str,
+    },
+    /// It does not speak HTTP.
+    #[error("{url} does not answer as a server does: {why}")]
+    Strange {
+        /// Who.
+        url: String,
+        /// What is wrong.
+        why: hyper::Error,
+    },
+}
+
+/// Both directions of a connection.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+impl Server {
+    /// A server by its URL: `https://HOST[:PORT]` with `tls`, or `http://HOST[:PORT]`, for which a token has to travel in clear: so
+    /// that is for this machine only.
+    ///
+    /// # Errors
+    /// When it is no such URL.
+    pub fn new(url: &str, tls: Option<ClientConfig>, token: Option<String>) -> Result<Server, DialError> {
+        let bad = |why: &str| DialError::BadUrl(format!("{url:?} is no server: {why}"));
+        let uri: Uri = url.parse().map_err(|e: hyper::http::uri::InvalidUri| bad(&e.to_string()))?;
+        let host =
+            uri.host().ok_or_else(|| bad("a URL has a host, as in https://netalytics.example:7878"))?;
+        if uri.path() != "/" && !uri.path().is_empty() || uri.query().is_some() {
+            return Err(bad("a server's URL ends with its host and port"));
+        }
+        match (uri.scheme_str(), &tls) {
+            (Some("https"), Some(_)) => {}
+            (Some("https"), None) => return Err(bad("https needs the authority's certificate")),
+            (Some("http"), _) if is_this_machine(host) => {}
+            (Some("http"), _) => {
+                return Err(bad("without TLS (https://) a server may be on this machine only"));
+            }
+            _ => return Err(bad("it begins with https:// or http://")),
+        }
+        let tls = tls.filter(|_| uri.scheme_str() == Some("https")).map(Arc::new);
+        Ok(Server { uri, tls, token })
+    }
+
+    /// How it is called in messages.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.uri.to_string().trim_end_matches('/').to_owned()
+    }
+
+    /// A connection on which the link's frames may follow.
+    ///
+    /// # Errors
+    /// See [`DialError`].
+    pub async fn dial(&self) -> Result<Box<dyn Stream>, DialError> {
+        let late = || self.unreachable(io::Error::new(io::ErrorKind::TimedOut, "no answer in 10 s"));
+        tokio::time::timeout(PATIENCE, self.dial_now()).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn dial_now(&self) -> Result<Box<dyn Stream>, DialError> {
+        let host = self.uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let port = self.uri.port_u16().unwrap_or(if self.tls.is_some() { 443 } else { 80 });
+        let tcp = TcpStream::connect((host, port)).await.map_err(|e| self.unreachable(e))?;
+        tcp.set_nodelay(true).map_err(|e| self.unreachable(e))?;
+        match &self.tls {
+            None => self.upgrade(tcp).await,
+            Some(config) => {
+                let name = ServerName::try_from(host.to_owned())
+                    .map_err(|e| self.unreachable(io::Error::other(e)))?;
+                let connector = tokio_rustls::TlsConnector::from(config.clone());
+                let tls = connector.connect(name, tcp).await.map_err(|e| self.unreachable(e))?;
+                self.upgrade(tls).await
+            }
+        }
+    }
+
+    async fn upgrade(&self, stream: impl Stream + 'static) -> Result<Box<dyn Stream>, DialError> {
+        let strange = |why| DialError::Strange { url: self.url(), why };
+        let mut request = Request::get(PATH)
+            .header(HOST, self.uri.authority().map_or("", |authority| authority.as_str()))
+            .header(CONNECTION, "upgrade")
+            .header(UPGRADE, PROTOCOL);
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let request = request
+            .body(Empty::<Bytes>::new())
+            .map_err(|e| DialError::BadUrl(format!("the token cannot be sent: {e}")))?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(strange)?;
+        // It ends when the connection has become another.
+        tokio::spawn(connection.with_upgrades());
+        let response = sender.send_request(request).await.map_err(strange)?;
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            let status = response.status();
+            return Err(DialError::Refused { url: self.url(), status, hint: hint(status) });
+        }
+        let upgraded = hyper::upgrade::on(response).await.map_err(strange)?;
+        Ok(Box::new(TokioIo::new(upgraded)))
+    }
+
+    fn unreachable(&self, why: io::Error) -> DialError {
+        DialError::Unreachable { url: self.url(), why }
+    }
+}
+
+fn is_this_machine(host: &str) -> bool {
+    let ip = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+    host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
+}
+
+fn hint(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::UNAUTHORIZED => ": it does not know this agent's token or certificate",
+        StatusCode::FORBIDDEN => ": this token is not an agent's",
+        StatusCode::NOT_FOUND | StatusCode::UPGRADE_REQUIRED | StatusCode::OK => {
+            ": is it netalytics serve, of a version that has agents?"
+        }
+        StatusCode::TOO_MANY_REQUESTS => ": it is asked too often",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// What comes of knocking where somebody answers `answer`, and what was asked there.
+    async fn knock(answer: &'static [u8]) -> (Result<String, DialError>, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let answering = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("somebody knocks");
+            let mut asked = vec![0; 4096];
+            let n = stream.read(&mut asked).await.expect("a request");
+            stream.write_all(answer).await.expect("an answer");
+            String::from_utf8_lossy(&asked[..n]).into_owned()
+        });
+        let server = Server::new(&url, None, Some("t0ken".into())).expect("a server");
+        let said = match server.dial().await {
+            Err(error) => Err(error),
+            Ok(mut stream) => {
+                let mut text = String::new();
+                stream.read_to_string(&mut text).await.expect("the rest");
+                Ok(text)
+            }
+        };
+        (said, answering.await.expect("it answered"))
+    }
+
+    fn run<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime")
+            .block_on(future)
+    }
+
+    #[test]
+    fn http_becomes_the_link() {
+        let switch =
+            b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: netalytics/1\r\n\r\nframes";
+        let (said, asked) = run(knock(switch));
+        assert_eq!(said.expect("a connection"), "frames");
+        for line in
+            ["GET /api/v1/agent HTTP/1.1\r\n", "upgrade: netalytics/1\r\n", "authorization: Bearer t0ken\r\n"]
+        {
+            assert!(asked.contains(line), "{asked}");
+        }
+    }
+
+    #[test]
+    fn who_does_not_let_us_in_is_said() {
+        for (answer, words) in [
+            (
+                &b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n"[..],
+                "answers 401 Unauthorized: it does not know",
+            ),
+            (b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", "is it netalytics serve"),
+            (b"SSH-2.0-OpenSSH_9.2\r\n", "does not answer as a server does"),
+            (b"", "does not answer as a server does"),
+        ] {
+            let error = run(knock(answer)).0.expect_err(words).to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        let nobody = Server::new("http://127.0.0.1:9", None, None).expect("a server");
+        let error = run(nobody.dial()).err().expect("nobody is there").to_string();
+        assert!(error.starts_with("http://127.0.0.1:9 cannot be reached: "), "{error}");
+    }
+
+    #[test]
+    fn a_token_does_not_travel_in_clear() {
+        for (url, words) in [
+            ("http://10.0.0.1:80", "without TLS"),
+            ("https://server.test", "needs the authority's certificate"),
+            ("server.test:80", "it begins with"),
+            ("ftp://server.test", "it begins with"),
+            ("http://localhost/path", "ends with its host and port"),
+            ("", "is no server"),
+        ] {
+            let error = Server::new(url, None, None).err().expect(url).to_string();
+            assert!(error.contains(words), "{url}: {error}");
+        }
+        for url in ["http://localhost:1", "http://127.1.2.3", "http://[::1]:80/"] {
+            assert!(Server::new(url, None, None).is_ok(), "{url}");
+        }
+    }
+}

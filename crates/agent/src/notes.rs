@@ -1,0 +1,85 @@
+//! Starts that have not succeeded yet, in a file: so that a plan that brings down the whole agent is not tried for ever.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use control::Note;
+
+/// See the module's text.
+pub struct Notes {
+    path: PathBuf,
+    crashes: BTreeMap<u64, u32>,
+}
+
+impl Notes {
+    /// Those of the last life, in this folder. What is no note is passed over.
+    #[must_use]
+    pub fn read(folder: &Path) -> Notes {
+        let path = folder.join("starts");
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let note =
+            |line: &str| line.split_once(' ').and_then(|(job, n)| Some((job.parse().ok()?, n.parse().ok()?)));
+        Notes { path, crashes: text.lines().filter_map(note).collect() }
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> Vec<Note> {
+        self.crashes.iter().map(|(&job, &crashes)| Note { job, crashes }).collect()
+    }
+
+    /// Notes a start, so that it outlives a crash.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn add(&mut self, note: Note) -> io::Result<()> {
+        self.crashes.insert(note.job, note.crashes);
+        self.write()
+    }
+
+    /// Takes a job's note away.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn forget(&mut self, job: u64) -> io::Result<()> {
+        match self.crashes.remove(&job) {
+            Some(_) => self.write(),
+            None => Ok(()),
+        }
+    }
+
+    fn write(&self) -> io::Result<()> {
+        let next = self.path.with_extension("next");
+        let mut file = fs::File::create(&next)?;
+        for (job, crashes) in &self.crashes {
+            writeln!(file, "{job} {crashes}")?;
+        }
+        file.sync_all()?;
+        fs::rename(&next, &self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_outlive_a_crash() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut notes = Notes::read(folder.path());
+        for (job, crashes) in [(1, 0), (2, 1), (1, 2)] {
+            notes.add(Note { job, crashes }).expect("written");
+        }
+        notes.forget(9).expect("nothing to do");
+        assert_eq!(
+            Notes::read(folder.path()).all(),
+            [Note { job: 1, crashes: 2 }, Note { job: 2, crashes: 1 }]
+        );
+        notes.forget(1).expect("written");
+        assert_eq!(Notes::read(folder.path()).all(), [Note { job: 2, crashes: 1 }]);
+        fs::write(folder.path().join("starts"), "x\n3 y\n4 1\n").expect("written");
+        assert_eq!(Notes::read(folder.path()).all(), [Note { job: 4, crashes: 1 }]);
+    }
+}

@@ -1,0 +1,229 @@
+//! A monitor's process: started with its order, heard by a thread of its own, told by lines on its standard input, ended. What it
+//! says comes in a bounded channel: where that is full the monitor's pipe fills, and its workers wait.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use collect::Frame;
+use link::Lane;
+use tokio::sync::mpsc::Sender;
+
+use crate::bounds::{Bounds, Group, Groups, memory_of};
+
+/// Longest text kept of what a monitor complains of.
+const COMPLAINT_BYTES_MAX: usize = 500;
+/// How often it is looked whether a process that says nothing any more is gone.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What is heard of a monitor.
+#[derive(Debug)]
+pub enum News {
+    /// It says something.
+    Said(Lane, Frame),
+    /// It is gone; the last line of its complaints.
+    Gone(Lane, io::Result<ExitStatus>, String),
+}
+
+/// What to start.
+pub struct Start<'a> {
+    /// The program, which is this one.
+    pub program: &'a Path,
+    /// Its arguments behind `monitor`.
+    pub arguments: &'a [String],
+    /// The order, encoded.
+    pub order: &'a [u8],
+    /// What it may take.
+    pub bounds: Bounds,
+}
+
+/// A monitor at work.
+pub struct Monitor {
+    lane: Lane,
+    child: Arc<Mutex<Child>>,
+    pid: u32,
+    input: Option<ChildStdin>,
+    bounds: Bounds,
+    group: Option<Group>,
+}
+
+impl Monitor {
+    /// Starts one. All that it says goes to `news`.
+    ///
+    /// # Errors
+    /// The system's, when it cannot be started.
+    pub fn start(
+        lane: Lane,
+        start: &Start<'_>,
+        groups: Option<&Groups>,
+        news: Sender<News>,
+    ) -> io::Result<Monitor> {
+        let mut child = Command::new(start.program)
+            .arg("monitor")
+            .args(start.arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let piped = "it was asked to be piped";
+        let (mut input, out) = (child.stdin.take().expect(piped), child.stdout.take().expect(piped));
+        let complaints = child.stderr.take().expect(piped);
+        let pid = child.id();
+        let group = groups.and_then(|groups| {
+            let made = groups.make(&format!("{}-{}", lane.job, lane.attempt), start.bounds);
+            let entered = made.and_then(|group| group.enter(pid).map(|()| group));
+            entered.inspect_err(|e| tracing::warn!("job {}: no control group: {e}", lane.job)).ok()
+        });
+        // One that ends before it has read its order says why itself.
+        let length = u32::try_from(start.order.len()).map_err(io::Error::other)?;
+        let _ = input.write_all(&length.to_le_bytes()).and_then(|()| input.write_all(start.order));
+        let _ = input.flush();
+        let child = Arc::new(Mutex::new(child));
+        let complaining = thread::spawn(move || last_line(BufReader::new(complaints)));
+        let heard = child.clone();
+        thread::Builder::new().name(format!("job {}", lane.job)).spawn(move || {
+            let mut out = BufReader::new(out);
+            // What is no frame comes of a monitor that was ended in the middle of one.
+            while let Ok(Some(frame)) = Frame::read(&mut out) {
+                if news.blocking_send(News::Said(lane, frame)).is_err() {
+                    break;
+                }
+            }
+            let status = wait(&heard);
+            let complaint = complaining.join().unwrap_or_default();
+            // Nobody listens any more when the agent ends.
+            let _ = news.blocking_send(News::Gone(lane, status, complaint));
+        })?;
+        Ok(Monitor { lane, child, pid, input: Some(input), bounds: start.bounds, group })
+    }
+
+    /// Lets it go on for so long from now.
+    pub fn renew(&mut self, lasts: Duration) {
+        self.tell(&format!("renew {}", lasts.as_millis()));
+    }
+
+    /// Asks it to say what it has, and to end.
+    pub fn stop(&mut self) {
+        self.tell("end");
+    }
+
+    /// Ends it at once.
+    pub fn kill(&self) {
+        let killed = self.child.lock().unwrap_or_else(PoisonError::into_inner).kill();
+        if let Err(error) = killed {
+            tracing::warn!("job {}: the monitor cannot be killed: {error}", self.lane.job);
+        }
+    }
+
+    /// Bytes of memory that it takes beyond what it may; `None`: it keeps to it.
+    #[must_use]
+    pub fn excess(&self) -> Option<u64> {
+        memory_of(self.pid)?.checked_sub(self.bounds.memory_max).filter(|excess| *excess > 0)
+    }
+
+    /// Whether the kernel has ended it for want of memory.
+    #[must_use]
+    pub fn was_killed_for_memory(&self) -> bool {
+        self.group.as_ref().is_some_and(|group| group.killed_for_memory() > 0)
+    }
+
+    fn tell(&mut self, line: &str) {
+        // One that is gone does not hear it.
+        if let Some(input) = &mut self.input {
+            let _ = writeln!(input, "{line}").and_then(|()| input.flush());
+        }
+    }
+}
+
+impl Drop for Monitor {
+    /// A monitor does not outlive its agent: without a standard input it ends by itself.
+    fn drop(&mut self) {
+        self.input = None;
+    }
+}
+
+/// Until it is gone. The lock is not held meanwhile, so that it can be killed.
+fn wait(child: &Mutex<Child>) -> io::Result<ExitStatus> {
+    loop {
+        match child.lock().unwrap_or_else(PoisonError::into_inner).try_wait() {
+            Ok(None) => thread::sleep(LOOK_EVERY),
+            Ok(Some(status)) => return Ok(status),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The last line that says something, cut to a sane length.
+fn last_line(from: impl BufRead) -> String {
+    let mut last = String::new();
+    for line in from.split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
+        if !line.trim().is_empty() {
+            last = line.trim().chars().take(COMPLAINT_BYTES_MAX).collect();
+        }
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    const LANE: Lane = Lane { boot: 1, job: 7, attempt: 1 };
+
+    /// What is heard of a program that takes the place of a monitor.
+    fn hear(script: &str, tell: impl FnOnce(&mut Monitor)) -> (Vec<Frame>, Option<i32>, String) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = folder.path().join("monitor");
+        std::fs::write(&program, format!("#!/bin/sh\n{script}")).expect("written");
+        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("a mode");
+        let (news, mut heard) = tokio::sync::mpsc::channel(1);
+        let bounds = Bounds { memory_max: 1 << 40, cores: 1 };
+        let start = Start { program: &program, arguments: &["-q".into()], order: b"abc", bounds };
+        let mut monitor = Monitor::start(LANE, &start, None, news).expect("it starts");
+        assert_eq!(monitor.excess(), None);
+        tell(&mut monitor);
+        let mut frames = Vec::new();
+        loop {
+            match heard.blocking_recv().expect("its end is told") {
+                News::Said(LANE, frame) => frames.push(frame),
+                News::Gone(LANE, status, complaint) => {
+                    return (frames, status.expect("it was waited for").code(), complaint);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_monitor_is_told_and_heard() {
+        // The order's length and text, then lines; a Started and an Account.
+        let script = r#"head -c 7 | od -An -tx1 >&2; read line; echo "$1 $2 $line" >&2
+            printf '\0\0\0\0\1\4\0\0\0\3a 1\n'; exit 3"#;
+        let (frames, code, complaint) = hear(script, |monitor| monitor.renew(Duration::from_secs(2)));
+        assert_eq!(frames, [Frame::Started, Frame::Account(vec![("a".into(), 1)])]);
+        assert_eq!((code, complaint.as_str()), (Some(3), "monitor -q renew 2000"));
+    }
+
+    #[test]
+    fn it_ends_when_it_is_told_or_nobody_is_there() {
+        let (_, code, _) = hear(
+            "head -c 7 >/dev/null; while read line; do [ \"$line\" = end ] && exit 0; done; exit 1",
+            Monitor::stop,
+        );
+        assert_eq!(code, Some(0));
+        let (_, code, _) = hear("cat >/dev/null; exit 4", |monitor| monitor.input = None);
+        assert_eq!(code, Some(4));
+        let (_, code, complaint) =
+            hear("echo; echo ' why '; exec >&2; echo why; echo; exec sleep 60", |monitor| {
+                thread::sleep(Duration::from_millis(100));
+                monitor.kill();
+            });
+        assert_eq!((code, complaint.as_str()), (None, "why"));
+    }
+}
