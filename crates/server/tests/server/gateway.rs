@@ -255,3 +255,14 @@ fn a_job_ends_with_the_rows_that_it_may_have() {
     assert_eq!(center.ended(&job)["reason"], "it was stopped: it has its rows");
     assert_eq!(center.rows(&job, 0).len(), 5);
 }
+
+#[test]
+fn who_looks_on_sees_open_windows() {
+    let query = "PARSE http PROCESS (top-k: k=3, w=1h)";
+    let center = Center::start(GatewaySettings::default());
+    let crew = Crew::start(&center, query, 2, 10);
+    let job = center.job(query, "standing");
+    let seen = center.watch(&job, "\"state\":\"open\"");
+    assert!(seen.contains("event: window") && seen.contains("top-k"), "{seen}");
+    drop(crew);
+}
