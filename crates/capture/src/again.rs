@@ -69,9 +69,10 @@ impl Again {
     /// Has packets in `read`, of this round or the next; false: there are none, in no round.
     fn read_on(&mut self) -> bool {
         for _ in 0..2 {
-            let round = self
-                .round
-                .get_or_insert_with(|| Round { source: open(std::slice::from_ref(&self.path)), shift_ns: None });
+            let round = self.round.get_or_insert_with(|| Round {
+                source: open(std::slice::from_ref(&self.path)),
+                shift_ns: None,
+            });
             self.next = 0;
             if round.source.next_block(&mut self.read) && !self.read.is_empty() {
                 let first = self.read.records()[0].ts.0;
