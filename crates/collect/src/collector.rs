@@ -278,10 +278,14 @@ impl Collector {
         &self.lanes
     }
 
-    /// What windows that are still open hold so far, as far as it has been released. False, and nothing, where a lane has not
-    /// said what it has of them.
+    /// What windows that are still open hold so far, as far as it has been released. False, and nothing, where a worker has not
+    /// said what it has of them; lanes of other processes say it as parts.
     pub fn open_rows(&mut self, out: &mut dyn TakeRows) -> bool {
-        let peeks: Option<Vec<&Partials>> = self.lanes.iter().map(|lane| lane.open.as_ref()).collect();
+        let told = self.lanes.iter().map(|lane| lane.open.as_ref());
+        let peeks: Option<Vec<&Partials>> = match self.release {
+            Release::ByEpoch => told.collect(),
+            Release::ByTime => Some(told.flatten().collect()),
+        };
         if let Some(peeks) = &peeks {
             self.engines.open_rows(peeks, &mut With { lanes: &self.lanes, out });
         }

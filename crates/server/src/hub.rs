@@ -293,6 +293,11 @@ impl Hub {
         Ok(())
     }
 
+    /// Whether somebody looks at a job as it runs.
+    pub(crate) fn is_watched(&self, job: JobId) -> bool {
+        all(&self.clients).iter().filter_map(Weak::upgrade).any(|client| client.jobs.contains(&job.0))
+    }
+
     /// How many rows there have been of a job's result.
     pub(crate) fn rows_kept(&self, job: JobId, place: usize) -> Result<u64, Unkept> {
         let results = self.store.results(job)?;

@@ -195,6 +195,19 @@ impl Core {
         true
     }
 
+    /// Shows what open windows hold so far, where somebody looks on.
+    pub fn show_open(&mut self, job: JobId) {
+        let Some(work) = self.works.get_mut(&job).filter(|_| self.hub.is_watched(job)) else { return };
+        for Row { result, batch, watermark_ns, missing } in work.open_rows() {
+            let coverage = Coverage { missing };
+            let (state, coverage) = (WindowState::Open, &coverage);
+            let delivery = Delivery { job, result, batch: &batch, state, watermark_ns, coverage, marks: &[] };
+            if let Err(error) = self.hub.publish(&delivery) {
+                tracing::debug!("open rows of job {job} are not shown: {error}");
+            }
+        }
+    }
+
     /// Where many records are kept: what they came to takes their place.
     fn shorten(&mut self, job: JobId) {
         let Some(work) = self.works.get_mut(&job).filter(|work| work.frames_bytes > work.frames_bytes_max)

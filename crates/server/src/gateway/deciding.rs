@@ -258,6 +258,7 @@ impl Core {
                 work.give_up(now.monotonic_ns, &is_hopeless);
             }
             self.publish(job);
+            self.show_open(job);
             self.account(job);
             self.tell(job);
         }

@@ -378,6 +378,18 @@ impl Work {
         }
     }
 
+    /// What open windows hold so far.
+    pub fn open_rows(&mut self) -> Vec<Row> {
+        let Results::Windows(windows) = &mut self.results else { return Vec::new() };
+        let mut out = Released::default();
+        windows.collector.open_rows(&mut out);
+        let row = |(output, missing): (stream::Output, Vec<LaneId>)| {
+            let stream::Output { pipeline, batch, watermark_ns } = output;
+            Some(Row { result: pipeline?, batch, watermark_ns, missing: self.lanes.names(&missing) })
+        };
+        out.0.into_iter().filter_map(row).collect()
+    }
+
     /// Whether LIMIT … ROWS is reached.
     pub fn is_full(&self) -> bool {
         matches!(&self.results, Results::Tuples(tuples) if tuples.shown().is_full())

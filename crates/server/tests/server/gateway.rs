@@ -25,6 +25,7 @@ const TOTALS: &str = "PARSE http PROCESS (count: w=20ms, lateness=50ms)";
 const SLIDING: &str =
     "PARSE http PROCESS (group-count: group=url_template, w=200ms, slide=50ms, lateness=50ms)";
 const WHOLE: &str = "PARSE http PROCESS (group-count: group=url_template)";
+const SORTED: &str = "PARSE http SELECT ts, url, status ORDER BY ts DESC LIMIT 7 ROWS";
 const TUPLES: &str = "PARSE http";
 const STEP_NS: i64 = 20_000_000;
 const ALL: usize = usize::MAX;
@@ -97,7 +98,7 @@ fn sorted(rows: &[Value]) -> Vec<String> {
 
 #[test]
 fn rows_of_three_agents_are_those_of_one_process() {
-    for query in [WINDOWS, TOTALS, SLIDING, WHOLE] {
+    for query in [WINDOWS, TOTALS, SLIDING, WHOLE, SORTED] {
         let center = Center::start(GatewaySettings::default());
         let crew = Crew::start(&center, query, 3, ALL);
         let job = center.job(query, "one_off");
@@ -125,7 +126,7 @@ fn tuples_come_once_also_after_kills() {
 
 #[test]
 fn rows_come_once_however_often_the_server_is_killed() {
-    for query in [WINDOWS, TOTALS, SLIDING, WHOLE] {
+    for query in [WINDOWS, TOTALS, SLIDING, WHOLE, SORTED] {
         // So little that records are put together again and again.
         let settings = GatewaySettings { frames_bytes: 1, ..GatewaySettings::default() };
         let mut center = Center::start(settings);
@@ -239,4 +240,29 @@ fn fifty_agents_are_no_trouble() {
         .collect();
     assert_eq!(names.len(), 50);
     assert!(names.iter().all(|(name, label)| *label == name));
+}
+
+#[test]
+fn a_job_ends_with_the_rows_that_it_may_have() {
+    let query = "PARSE http LIMIT 5 ROWS";
+    let mut center = Center::start(GatewaySettings::default());
+    let crew = Crew::start(&center, query, 2, 1);
+    let job = center.job(query, "standing");
+    center.until("rows", |center| (!center.rows(&job, 0).is_empty()).then_some(()));
+    center.kill();
+    center.begin();
+    crew.say(ALL);
+    assert_eq!(center.ended(&job)["reason"], "it was stopped: it has its rows");
+    assert_eq!(center.rows(&job, 0).len(), 5);
+}
+
+#[test]
+fn who_looks_on_sees_open_windows() {
+    let query = "PARSE http PROCESS (top-k: k=3, w=1h)";
+    let center = Center::start(GatewaySettings::default());
+    let crew = Crew::start(&center, query, 2, 10);
+    let job = center.job(query, "standing");
+    let seen = center.watch(&job, "\"state\":\"open\"");
+    assert!(seen.contains("event: window") && seen.contains("top-k"), "{seen}");
+    drop(crew);
 }

@@ -1,6 +1,7 @@
 //! A server with a real gateway, which can be killed and begun again over its data directory.
 
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -120,6 +121,26 @@ impl Center {
                 None => return rows,
             }
         }
+    }
+
+    /// What a live stream of a job says until this has been said.
+    pub fn watch(&self, job: &str, until: &str) -> String {
+        let address = *self.address.lock().expect("an address");
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        let token = &self.admin;
+        write!(
+            stream,
+            "GET /api/v1/stream?jobs={job} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\r\n"
+        )
+        .expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        let (mut said, mut buffer) = (String::new(), [0; 4096]);
+        while !said.contains(until) {
+            let n = stream.read(&mut buffer).expect("more is said");
+            assert!(n > 0, "the stream has ended: {said}");
+            said.push_str(&String::from_utf8_lossy(&buffer[..n]));
+        }
+        said
     }
 
     /// Waits until this is so.

@@ -7,7 +7,7 @@ use capture::live::Stop;
 use collect::{Part, Report};
 use monitor::Input;
 use monitor::job::Config;
-use plan::Plan;
+use plan::{Plan, RawRows};
 use runner::Run;
 use sinks::Sink;
 use stream::{Engines, Loss};
@@ -24,6 +24,7 @@ pub fn plan_of(query: &str) -> Plan {
 pub fn tuples(plan: &Plan, capture: &Path) -> Vec<Batch> {
     let mut raw = plan.clone();
     raw.dataflow.pipelines.clear();
+    raw.dataflow.rows = RawRows::default();
     // By these they are dealt, and put into stretches of time.
     for columns in [&mut raw.monitor.parsers[0].columns, &mut raw.dataflow.inputs[0].columns] {
         columns.extend([common::ID, common::TS_END]);
