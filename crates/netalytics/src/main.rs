@@ -10,6 +10,7 @@ mod commands;
 mod comparing;
 mod conversation;
 mod delivering;
+mod demo;
 mod display;
 mod dns_names;
 mod failure;

@@ -20,7 +20,7 @@ use crate::store::{NewJob, Remembered, Store, StoreError};
 use crate::unkept::Unkept;
 
 /// The file of the first token.
-const ADMIN_TOKEN: &str = "admin.token";
+pub const ADMIN_TOKEN: &str = "admin.token";
 /// The store.
 const STORE: &str = "store.sqlite";
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use server::{Gateway, GatewaySettings, Limits, Opened, Retention};
 
+use crate::demo::Demo;
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::service::{ServeFlags, ServeVerb};
 use crate::output;
@@ -14,7 +15,13 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
     if let Some(ServeVerb::Backup { file, data }) = &flags.what {
         return backup(&data_folder(data.as_deref())?, file);
     }
-    let folder = data_folder(flags.data.as_deref())?;
+    // A demonstration leaves nothing behind.
+    let passing = (flags.demo && flags.data.is_none()).then(tempfile::tempdir).transpose();
+    let passing = passing.context("cannot make a folder for the demonstration")?;
+    let folder = match &passing {
+        Some(passing) => passing.path().to_owned(),
+        None => data_folder(flags.data.as_deref())?,
+    };
     let opened = Opened::open(&folder, limits(flags)).map_err(|error| anyhow!(error))?;
     if let Some(file) = &opened.admin_token {
         output::complain(&format!("the first token, an admin's, is in {}", file.display()));
@@ -22,9 +29,18 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
     let settings = GatewaySettings { agents_max: flags.agents_max, ..GatewaySettings::default() };
     let gateway = Gateway::open(&opened, settings).context("cannot read the data directory")?;
     let service = opened.serve(gateway).context("cannot read the data directory")?;
-    let ready = |address| output::complain(&format!("serving on http://{address}; Ctrl-C ends it"));
+    let (mut demo, watched) = (None, service.clone());
+    let ready = |address| {
+        output::complain(&format!("serving on http://{address}; Ctrl-C ends it"));
+        if flags.demo {
+            demo = Demo::begin(&watched, address, &folder)
+                .inspect_err(|error| output::complain(&format!("there is no demonstration: {error:#}")))
+                .ok();
+        }
+    };
     server::serve(service, flags.listen, &flags.hosts, ready)
         .with_context(|| format!("cannot serve on {}", flags.listen))?;
+    drop(demo);
     Ok(Ended::Done)
 }
 

@@ -24,6 +24,11 @@ pub struct ServeFlags {
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
 
+    /// Show it at work: an agent of its own plays the shop's capture again and again, and three standing jobs watch that. The data
+    /// go with the server, unless --data says where they are kept
+    #[arg(long)]
+    pub demo: bool,
+
     /// A name by which clients may call this server, beside localhost and the address; may be given several times
     #[arg(long = "host", value_name = "NAME")]
     pub hosts: Vec<String>,

@@ -139,3 +139,25 @@ fn three_agents_answer_as_one_process() {
     assert!(rows.iter().all(|row| row["agents_missing"].is_null()), "{rows:?}");
     drop(agents);
 }
+
+#[test]
+fn a_demonstration_is_one_command_and_leaves_nothing() {
+    let mut process = Process::start(&["serve", "--demo", "--listen", "127.0.0.1:0"]);
+    let command = process.says("in ten seconds: netalytics ");
+    let words: Vec<&str> = command.split_whitespace().chain(["--format", "jsonl"]).collect();
+    wait("there are rows", || {
+        let ran = run(&words);
+        // Its jobs begin when its agent has come.
+        match ran.out.contains("/checkout") {
+            true => Ok(()),
+            false => Err(ran.out + &ran.err),
+        }
+    });
+    let folder =
+        std::path::Path::new(words[words.len() - 3]).parent().expect("the data directory").to_owned();
+    assert!(folder.is_dir(), "{}", folder.display());
+    let pid = process.0.id().to_string();
+    assert!(Command::new("kill").arg(&pid).status().expect("kill runs").success());
+    assert!(process.0.wait().expect("it ends").success());
+    assert!(!folder.exists(), "{}", folder.display());
+}

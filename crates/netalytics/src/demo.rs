@@ -1,0 +1,80 @@
+//! The demonstration of `serve --demo`: an agent of its own, which plays a capture of a small shop again and again, and standing jobs
+//! over that.
+
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use server::Service;
+
+use crate::live::Owner;
+use crate::output;
+
+/// A web shop with its database and cache: `captures/shop`.
+const CAPTURE: &[u8] = include_bytes!("../../../captures/shop/in.pcap");
+/// The agent's name.
+const AGENT: &str = "demo";
+/// How long the agent may take to come.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What is watched.
+const JOBS: [(&str, &str); 3] = [
+    ("web", "PARSE http PROCESS (diff-group: group=url_template, w=10s)"),
+    ("database", "PARSE mysql_query PROCESS (diff-group: group=fingerprint, w=10s)"),
+    ("cache", "PARSE memcached PROCESS (group-count-success: group=command, w=10s)"),
+];
+
+/// The demonstration's agent; it ends with this.
+pub struct Demo(Child);
+
+impl Demo {
+    /// Begins, in the server's data directory; the server answers at `address`.
+    pub fn begin(service: &Arc<Service>, address: SocketAddr, folder: &Path) -> anyhow::Result<Demo> {
+        // Whoever listens everywhere listens here, too.
+        let address = match address.ip().is_unspecified() {
+            true => SocketAddr::from((Ipv4Addr::LOCALHOST, address.port())),
+            false => address,
+        };
+        let token = service.renew_agent_token(AGENT).context("no token for the demonstration's agent")?;
+        let [capture, secret] = ["demo.pcap", "demo.token"].map(|name| folder.join(name));
+        output::create(&capture, Owner::Us)?.write_all(CAPTURE).context("cannot write the capture")?;
+        output::create(&secret, Owner::Us)?.write_all(token.as_bytes()).context("cannot write the token")?;
+        let program = std::env::current_exe().context("this program cannot be found")?;
+        let agent = Command::new(program)
+            .args(["agent", "--name", AGENT, "--server", &format!("http://{address}")])
+            .arg("--token-file")
+            .arg(&secret)
+            .arg("--folder")
+            .arg(folder.join("demo"))
+            .arg("--demo")
+            .arg(&capture)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("the demonstration's agent cannot be started")?;
+        let service = service.clone();
+        std::thread::spawn(move || {
+            if let Err(error) = service.demonstrate(&JOBS, PATIENCE) {
+                output::complain(&format!("the demonstration has no jobs: {error}"));
+            }
+        });
+        let admin = folder.join(server::ADMIN_TOKEN);
+        output::complain(&format!(
+            "a shop of three servers is watched; in ten seconds: netalytics jobs results 1 --server http://{address} --token-file {}",
+            admin.display()
+        ));
+        Ok(Demo(agent))
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        // One that has ended by itself is only waited for.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,51 @@
+//! What a demonstration needs: a token for its agent, and jobs that have something to show.
+
+use std::time::{Duration, Instant};
+
+use crate::access::{self, Access, Role, Scope};
+use crate::fleet::Redaction;
+use crate::job::JobKind;
+use crate::service::{Denied, Service, Submission};
+use crate::store::StoreError;
+
+/// Between two looks whether the agent has come.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+impl Service {
+    /// A new token for an agent of this name; one that there was is good for nothing any more.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn renew_agent_token(&self, agent: &str) -> Result<String, StoreError> {
+        for token in self.store().tokens()?.iter().filter(|token| token.name == agent) {
+            self.store().remove_token(token.id)?;
+        }
+        let made = access::make(self.store(), (agent, Role::Agent, &Scope::default()), None)?;
+        Ok(made.map(|made| made.secret).unwrap_or_default())
+    }
+
+    /// Starts standing jobs, each with its name, once an agent has come, or gives up after so long. Those that run already do not
+    /// run twice.
+    ///
+    /// # Errors
+    /// Why one is not taken.
+    pub fn demonstrate(&self, jobs: &[(&str, &str)], patience: Duration) -> Result<(), Denied> {
+        let until = Instant::now() + patience;
+        while !self.fleet.agents().iter().any(|agent| agent.connected) && Instant::now() < until {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        let who = Access { id: 0, name: "demo".into(), role: Role::Admin, scope: Scope::default() };
+        for (name, query) in jobs {
+            let asked = Submission {
+                query: (*query).into(),
+                name: (*name).into(),
+                kind: JobKind::Standing,
+                on: Default::default(),
+                labels: Default::default(),
+                redaction: Redaction::Folded,
+            };
+            self.submit(&who, &asked, Some((name, query.as_bytes())))?;
+        }
+        Ok(())
+    }
+}
