@@ -1,13 +1,15 @@
 //! A capture played again and again, in real time, as if it were live: what a demonstration captures from. Its packets come when
-//! they are due and bear the time of now; between two rounds there is a pause.
+//! they are due and bear the time of now; between two rounds there is a pause. The sequence numbers of TCP (over Ethernet without
+//! tags) are others in each round: connections with the same ones would be copies of the first round's.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use wire::Timestamp;
 
-use crate::block::{Block, Record};
+use crate::block::{BLOCK_PACKETS, Block, Record};
 use crate::live::Stop;
 use crate::open::open;
 use crate::source::{Counters, Source, SourceError};
@@ -16,6 +18,9 @@ use crate::source::{Counters, Source, SourceError};
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Packets that are due within this time come together.
 const TOGETHER_NS: i64 = 5_000_000;
+
+/// By how much sequence numbers differ from round to round; odd, so that all rounds differ.
+const SEQ_STEP: u32 = 0x2545_f491;
 
 /// See the module's text.
 pub struct Again {
@@ -32,7 +37,7 @@ pub struct Again {
     began: (i64, Instant),
     /// When the next round begins.
     begins_ns: i64,
-    rounds: u64,
+    rounds: u32,
 }
 
 struct Round {
@@ -82,7 +87,7 @@ impl Again {
             if self.rounds == 0 {
                 self.errors.extend_from_slice(round.source.errors());
             }
-            self.rounds += 1;
+            self.rounds = self.rounds.wrapping_add(1);
             self.round = None;
             self.begins_ns = self.now_ns().saturating_add(self.pause_ns);
         }
@@ -114,22 +119,19 @@ impl Source for Again {
         if first.ts.0 > now_ns {
             return !self.stop.is_asked();
         }
-        // Blocks of a file may lie in several buffers; what is handed on lies in as many.
-        let mut buffers: Vec<(u32, u32)> = Vec::new();
-        while !block.is_full() && self.next < self.read.len() {
-            let Some(record) = self.due().filter(|record| record.ts.0 <= now_ns.saturating_add(TOGETHER_NS))
-            else {
-                break;
-            };
-            let known = buffers.iter().find(|(theirs, _)| *theirs == record.buffer).map(|(_, ours)| *ours);
-            let buffer = known.unwrap_or_else(|| {
-                let ours = block.add_buffer(self.read.buffer(record.buffer));
-                buffers.push((record.buffer, ours));
-                ours
-            });
-            block.push(Record { buffer, ..record });
+        let (mut bytes, mut due) = (Vec::new(), Vec::new());
+        let added = self.rounds.wrapping_mul(SEQ_STEP);
+        while due.len() < BLOCK_PACKETS && self.next < self.read.len() {
+            let is_due = |record: &Record| record.ts.0 <= now_ns.saturating_add(TOGETHER_NS);
+            let Some(record) = self.due().filter(is_due) else { break };
+            let start = bytes.len();
+            bytes.extend(self.read.range(self.next..self.next + 1).flat_map(|packet| packet.bytes));
+            shift(&mut bytes[start..], added);
+            due.push(Record { start: start as u32, ..record });
             self.next += 1;
         }
+        let buffer = block.add_buffer(Arc::new(bytes));
+        due.into_iter().for_each(|record| block.push(Record { buffer, ..record }));
         let last = block.records().last().map_or(now_ns, |record| record.ts.0);
         block.set_clock(Timestamp(now_ns.max(last)));
         self.counters.count(block);
@@ -147,6 +149,33 @@ impl Source for Again {
     fn names(&self) -> &[(IpAddr, String)] {
         self.round.as_ref().map_or(&[], |round| round.source.names())
     }
+}
+
+/// Adds to the sequence numbers of a packet, where it is TCP in IPv4 or IPv6 without options in Ethernet.
+fn shift(packet: &mut [u8], added: u32) {
+    let tcp = match packet {
+        [_, _, _, _, _, _, _, _, _, _, _, _, 8, 0, version, ..] => {
+            let length = usize::from(*version & 15) * 4;
+            (packet.get(23) == Some(&6)).then_some(14 + length)
+        }
+        [_, _, _, _, _, _, _, _, _, _, _, _, 0x86, 0xdd, ..] => (packet.get(20) == Some(&6)).then_some(54),
+        _ => None,
+    };
+    let Some(header) = tcp.and_then(|at| packet.get_mut(at..at + 18)) else { return };
+    // The checksum goes along with what changes (RFC 1624, equation 3): whoever checks it takes the packet for damaged else.
+    let mut sum = u32::from(!u16::from_be_bytes([header[16], header[17]]));
+    for number in header[4..12].as_chunks_mut::<4>().0 {
+        let before = u32::from_be_bytes(*number);
+        let after = before.wrapping_add(added);
+        *number = after.to_be_bytes();
+        for (before, after) in [(before >> 16, after >> 16), (before & 0xffff, after & 0xffff)] {
+            sum += (!before & 0xffff) + after;
+        }
+    }
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    header[16..18].copy_from_slice(&(!(sum as u16)).to_be_bytes());
 }
 
 #[cfg(test)]
@@ -169,7 +198,7 @@ mod tests {
         let stop = Stop::default();
         let mut source = Again::new(&path, Duration::from_secs(1), &stop);
         let began = source.began.0;
-        let (mut block, mut times) = (Block::default(), Vec::new());
+        let (mut block, mut times, mut numbers) = (Block::default(), Vec::new(), Vec::new());
         while times.len() < 5 {
             assert!(source.next_block(&mut block));
             let clock = block.clock().expect("it keeps the time").0;
@@ -177,11 +206,15 @@ mod tests {
                 block.records().iter().all(|record| record.ts.0 <= clock),
                 "nothing comes before its time"
             );
+            let number = |bytes: &[u8]| u32::from_be_bytes(bytes[38..42].try_into().expect("four bytes"));
+            numbers.extend(block.packets().map(|packet| number(packet.bytes)));
             times.extend(block.records().iter().map(|record| record.ts.0 - began));
         }
         assert_eq!(times[..3], [0, 20_000_000, 60_000_000]);
         assert_eq!(times[4] - times[3], 20_000_000);
         assert!(times[3] >= 1_060_000_000, "after a pause: {times:?}");
+        assert_eq!(numbers[3].wrapping_sub(numbers[0]), SEQ_STEP);
+        assert_eq!(numbers[4].wrapping_sub(numbers[1]), SEQ_STEP);
         stop.stop();
         assert!(!source.next_block(&mut block));
         assert_eq!(source.counters().packets, times.len() as u64);
