@@ -173,11 +173,26 @@ impl Work {
             let (id, _) = self.lanes.join(key);
             self.adopt(id, facts, facts.watermark_ns);
         }
+        self.remember_losses();
         if let Results::Windows(windows) = &self.results {
             self.late_before = i128::from(self.progress.late) - i128::from(windows.late());
         }
         self.frames_bytes = store.frames_bytes(self.id)?;
         Ok(())
+    }
+
+    /// What lanes have lost is missed no longer than until windows are over that a later life of their agent covers.
+    fn remember_losses(&mut self) {
+        let (reach, now) = (self.reach_ns(), self.progress.watermark_ns);
+        let later: BTreeMap<String, i64> = self
+            .lanes
+            .known
+            .iter()
+            .filter(|(_, known)| known.facts.end == End::Open)
+            .map(|(key, known)| (key.agent.clone(), known.facts.watermark_ns.max(now).saturating_add(reach)))
+            .collect();
+        let lost = self.lanes.known.iter_mut().filter(|(_, known)| known.facts.end == End::Lost);
+        lost.for_each(|(key, known)| known.missed_until_ns = later.get(&key.agent).copied());
     }
 
     fn adopt(&mut self, id: LaneId, facts: &Facts, watermark_ns: i64) {

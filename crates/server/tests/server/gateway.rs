@@ -152,7 +152,7 @@ fn rows_come_once_however_often_the_server_is_killed() {
 
 #[test]
 fn an_agent_that_vanishes_is_named_and_not_waited_for() {
-    let center = Center::start(GatewaySettings::default());
+    let mut center = Center::start(GatewaySettings::default());
     let mut crew = Crew::start(&center, TOTALS, 3, 1);
     let reports = crew.feeds[0].len();
     crew.say(reports / 2);
@@ -172,11 +172,17 @@ fn an_agent_that_vanishes_is_named_and_not_waited_for() {
     // It is back under another life: what died with it stays missing, the rest is whole again.
     let back = Ways { boot: 77, ..ways(&center, 1, &crew.tokens[1], crew.feeds[1].clone(), &crew.up_to[1]) };
     crew.agents[1] = FakeAgent::start(back);
-    crew.say(ALL);
-    center.until("it is not missed any more", |center| {
+    crew.say(reports * 7 / 8);
+    let is_whole = |center: &Center, before: usize| {
         let rows = center.rows(&job, 0);
-        (missing(rows.last().expect("rows")) == Some(Value::Null)).then_some(())
-    });
+        (rows.len() > before && missing(rows.last()?) == Some(Value::Null)).then_some(rows.len())
+    };
+    let whole = center.until("it is not missed any more", |center| is_whole(center, 0));
+    // A server that begins again remembers that.
+    center.kill();
+    center.begin();
+    crew.say(ALL);
+    center.until("it is not missed after that", |center| is_whole(center, whole));
     let (status, _) = center.ask("DELETE", &format!("/api/v1/jobs/{job}"), None);
     assert!(status < 300);
     assert_eq!(center.ended(&job)["reason"], "it was stopped");
