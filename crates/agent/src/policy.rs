@@ -84,7 +84,10 @@ impl Policy {
     /// # Errors
     /// With the place, in words.
     pub fn parse(text: &str) -> Result<Policy, String> {
-        toml::from_str(text).map_err(|e| e.to_string().trim_end().to_owned())
+        toml::from_str(text).map_err(|e| {
+            let before = e.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            format!("line {}: {}", before.matches('\n').count() + 1, e.message())
+        })
     }
 
     /// Whether it may be captured from this interface.

@@ -203,16 +203,20 @@ impl Loop {
                 Told::Granted(granted) => self.happened(AgentEvent::Granted(granted), connection),
                 Told::ObserveAll => self.happened(AgentEvent::ObserveAll, connection),
                 Told::Drained(lane) => self.happened(AgentEvent::Drained(lane), connection),
-                Told::Refused(refuse) => {
-                    self.disconnect(connection, &format!("it refuses: {}", refuse.reason))
+                Told::Refused(refuse) => self.disconnect(
+                    connection,
+                    &format!("{} refuses: {}", self.config.server.url(), refuse.reason),
+                ),
+                Told::Closed(why) => {
+                    let why = format!("{} is gone: {why:?}", self.config.server.url());
+                    self.disconnect(connection, &why);
                 }
-                Told::Closed(why) => self.disconnect(connection, &format!("{why:?}")),
             }
         }
     }
 
     fn disconnect(&mut self, connection: &mut Connection, why: &str) {
-        tracing::warn!("{}: {why}", self.config.server.url());
+        tracing::warn!("{why}");
         *connection = Connection::Waiting { until: Instant::now() + self.pause() };
         self.happened(AgentEvent::Disconnected, connection);
     }
@@ -236,18 +240,21 @@ impl Loop {
                 *connection = Connection::Open { session: Box::new(session), reading, writing };
             }
             Happened::Dialed(Err(why)) => self.disconnect(connection, &why),
-            Happened::Read(Ok(0)) => self.disconnect(connection, "the connection was closed"),
+            Happened::Read(Ok(0)) => {
+                let why = format!("{} has closed the connection", self.config.server.url());
+                self.disconnect(connection, &why);
+            }
             Happened::Read(Ok(n)) => {
                 let now = self.now();
                 if let Connection::Open { session, .. } = connection
                     && let Err(why) = session.handle_bytes(now, &buffer[..n], &mut self.spool)
                 {
-                    self.disconnect(connection, &why.to_string());
+                    self.disconnect(connection, &format!("{}: {why}", self.config.server.url()));
                 }
             }
             Happened::Written(Ok(())) => {}
             Happened::Read(Err(why)) | Happened::Written(Err(why)) => {
-                self.disconnect(connection, &why.to_string())
+                self.disconnect(connection, &format!("{}: {why}", self.config.server.url()))
             }
         }
     }
