@@ -1,3 +1,5 @@
+//! The collector: rows of several lanes are those of one, in whatever order reports come and whichever lanes fall silent.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Reports as messages: what is read is what was written, and bytes that anybody may have sent do no harm.
+
 use proptest::prelude::*;
 use stream::Output;
 
