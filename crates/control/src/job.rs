@@ -72,8 +72,12 @@ impl JobState {
 pub enum Why {
     /// Its packets were taken.
     PacketLimit,
+    /// Its rows are there.
+    RowLimit,
     /// Its time is over.
     TimeLimit,
+    /// Who asked for it is gone.
+    Abandoned,
     /// Somebody stopped it.
     Stopped {
         /// Who.

@@ -55,7 +55,8 @@ fn all(remote: &Remote) -> anyhow::Result<Vec<Value>> {
     }
 }
 
-fn labels(texts: &[String]) -> anyhow::Result<Value> {
+/// Labels that agents must have.
+pub fn labels(texts: &[String]) -> anyhow::Result<Value> {
     let pair = |text: &String| {
         let (name, value) = text.split_once('=').ok_or_else(|| wrong_flags("--on wants LABEL=VALUE"))?;
         Ok((name.to_owned(), Value::from(value)))
@@ -77,7 +78,7 @@ fn results(remote: &Remote, path: &str, format: Format) -> anyhow::Result<Ended>
     };
     let mut after = String::new();
     loop {
-        let page = remote.ask("GET", &format!("{path}&format={word}{after}"), None)?;
+        let page = remote.ask("GET", &format!("{path}&format={word}{after}"))?;
         let is_first = after.is_empty();
         let bytes = match format {
             Format::Table => rows_text(&serde_json::from_slice(&page.body)?, is_first).into_bytes(),

@@ -37,7 +37,9 @@ enum SavedState {
 #[serde(rename_all = "snake_case")]
 enum SavedWhy {
     PacketLimit,
+    RowLimit,
     TimeLimit,
+    Abandoned,
     Stopped(String),
     Finished,
     Poisoned,
@@ -84,7 +86,9 @@ pub fn write(job: &Job) -> String {
 fn write_why(why: &Why) -> SavedWhy {
     match why {
         Why::PacketLimit => SavedWhy::PacketLimit,
+        Why::RowLimit => SavedWhy::RowLimit,
         Why::TimeLimit => SavedWhy::TimeLimit,
+        Why::Abandoned => SavedWhy::Abandoned,
         Why::Stopped { by } => SavedWhy::Stopped(by.clone()),
         Why::Finished => SavedWhy::Finished,
         Why::Poisoned => SavedWhy::Poisoned,
@@ -137,7 +141,9 @@ pub fn kind(kind: JobKind) -> Kind {
 fn read_why(why: SavedWhy) -> Why {
     match why {
         SavedWhy::PacketLimit => Why::PacketLimit,
+        SavedWhy::RowLimit => Why::RowLimit,
         SavedWhy::TimeLimit => Why::TimeLimit,
+        SavedWhy::Abandoned => Why::Abandoned,
         SavedWhy::Stopped(by) => Why::Stopped { by },
         SavedWhy::Finished => Why::Finished,
         SavedWhy::Poisoned => Why::Poisoned,
