@@ -286,8 +286,14 @@ impl Server {
             if matches!(peer.presence, Presence::Absent { .. }) {
                 degraded.insert(Degraded::Absent { agent: agent.clone() });
             }
-            if peer.observed.get(&job.id).is_some_and(|job| job.state() == ObservedState::Poisoned) {
-                degraded.insert(Degraded::Poisoned { agent: agent.clone() });
+            match peer.observed.get(&job.id).map(link::ObservedJob::state) {
+                Some(ObservedState::Poisoned) => {
+                    degraded.insert(Degraded::Poisoned { agent: agent.clone() });
+                }
+                Some(ObservedState::Refused) => {
+                    degraded.insert(Degraded::Refused { agent: agent.clone() });
+                }
+                _ => {}
             }
         }
         degraded

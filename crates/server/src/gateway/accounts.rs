@@ -82,6 +82,7 @@ impl Core {
             Some(ObservedState::Flushing) => "flushing",
             Some(ObservedState::Finished) => "finished",
             Some(ObservedState::Poisoned) => "poisoned",
+            Some(ObservedState::Refused) => "refused",
             Some(ObservedState::Gone) | None => "gone",
         }
     }

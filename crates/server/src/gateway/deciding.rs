@@ -41,8 +41,7 @@ impl Core {
             kind: saved::kind(order.kind),
             on: order.on.clone(),
             limit: Limit {
-                // Each monitor counts its own.
-                packets: None,
+                packets: limit.packets,
                 ends_at_ns: limit
                     .nanos
                     .map(|nanos| now.wall_ns.saturating_add(nanos).saturating_add(GRACE_NS)),
@@ -255,7 +254,7 @@ impl Core {
             let control = &self.control;
             let is_hopeless = |agent: &str| {
                 let of_job = control.observed(agent).find(|observed| observed.job == job.0.unsigned_abs());
-                of_job.is_some_and(|observed| observed.state() == link::ObservedState::Poisoned)
+                of_job.is_some_and(|observed| observed.state().is_hopeless())
             };
             if let Some(work) = self.works.get_mut(&job) {
                 work.give_up(now.monotonic_ns, &is_hopeless);

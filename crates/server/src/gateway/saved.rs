@@ -51,6 +51,7 @@ enum SavedDegraded {
     Absent(String),
     NoRoom(String),
     Poisoned(String),
+    Refused(String),
     EndedWithout(String, u64),
     Restarted(String, u64, i64),
 }
@@ -100,6 +101,7 @@ fn write_degraded(degraded: Degraded) -> SavedDegraded {
         Degraded::Absent { agent } => SavedDegraded::Absent(agent),
         Degraded::NoRoom { agent } => SavedDegraded::NoRoom(agent),
         Degraded::Poisoned { agent } => SavedDegraded::Poisoned(agent),
+        Degraded::Refused { agent } => SavedDegraded::Refused(agent),
         Degraded::EndedWithout { agent, boot } => SavedDegraded::EndedWithout(agent, boot),
         Degraded::Restarted { agent, boot, at_ns } => SavedDegraded::Restarted(agent, boot, at_ns),
     }
@@ -155,6 +157,7 @@ fn read_degraded(degraded: SavedDegraded) -> Degraded {
         SavedDegraded::Absent(agent) => Degraded::Absent { agent },
         SavedDegraded::NoRoom(agent) => Degraded::NoRoom { agent },
         SavedDegraded::Poisoned(agent) => Degraded::Poisoned { agent },
+        SavedDegraded::Refused(agent) => Degraded::Refused { agent },
         SavedDegraded::EndedWithout(agent, boot) => Degraded::EndedWithout { agent, boot },
         SavedDegraded::Restarted(agent, boot, at_ns) => Degraded::Restarted { agent, boot, at_ns },
     }

@@ -55,6 +55,7 @@ pub fn degraded(all: &BTreeSet<Degraded>) -> impl Iterator<Item = String> {
         Degraded::Absent { agent } => format!("agent {agent} is not there"),
         Degraded::NoRoom { agent } => format!("agent {agent} has no room for it"),
         Degraded::Poisoned { agent } => format!("agent {agent} cannot run it"),
+        Degraded::Refused { agent } => format!("agent {agent} refuses it"),
         Degraded::EndedWithout { agent, .. } => {
             format!("it ended while agent {agent} was away, and what that had not sent is not in the results")
         }
