@@ -12,6 +12,6 @@ mod tests;
 mod words;
 
 pub use explain::explain;
-pub use lower::{add_columns, leave_out, lower};
+pub use lower::{add_columns, add_origin, leave_out, lower};
 pub use period::{explain_period, within};
 pub use recorded::recorded;

@@ -12,10 +12,10 @@ use super::{BINARY, Folder, ROOT, check, run};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A process that ends with the test.
-struct Process(Child);
+pub(super) struct Process(Child);
 
 impl Process {
-    fn start(args: &[&str]) -> Process {
+    pub(super) fn start(args: &[&str]) -> Process {
         let mut command = Command::new(BINARY);
         command.args(args).current_dir(ROOT).stdin(Stdio::null()).stderr(Stdio::piped());
         Process(command.spawn().expect("the binary runs"))
@@ -36,14 +36,14 @@ impl Drop for Process {
 }
 
 /// A server's commands, asked by an admin.
-struct Server {
-    url: String,
+pub(super) struct Server {
+    pub(super) url: String,
     token: String,
     _process: Process,
 }
 
 impl Server {
-    fn start(folder: &Folder) -> Server {
+    pub(super) fn start(folder: &Folder) -> Server {
         let mut process =
             Process::start(&["serve", "--listen", "127.0.0.1:0", "--data", &folder.path("server")]);
         let url = process.says("serving on ");
@@ -51,19 +51,19 @@ impl Server {
         Server { url, token: folder.path("server/admin.token"), _process: process }
     }
 
-    fn ask(&self, args: &[&str]) -> String {
+    pub(super) fn ask(&self, args: &[&str]) -> String {
         let ran = run(&[args, &["--server", &self.url, "--token-file", &self.token]].concat());
         assert_eq!(ran.code, 0, "{args:?}\n{}{}", ran.out, ran.err);
         ran.out
     }
 
-    fn rows(&self, args: &[&str]) -> Vec<Value> {
+    pub(super) fn rows(&self, args: &[&str]) -> Vec<Value> {
         let out = self.ask(&[args, &["--format", "jsonl"]].concat());
         out.lines().map(|line| serde_json::from_str(line).expect("a row")).collect()
     }
 
     /// An agent's token, in a file.
-    fn token(&self, folder: &Folder, name: &str) -> String {
+    pub(super) fn token(&self, folder: &Folder, name: &str) -> String {
         let admin = std::fs::read_to_string(&self.token).expect("the first token");
         let url = format!("{}/api/v1/tokens", self.url);
         let body = format!(r#"{{"name": "{name}", "role": "agent"}}"#);
@@ -78,7 +78,7 @@ impl Server {
 }
 
 /// Until it is so, and what was seen last if it never is.
-fn wait(what: &str, is_so: impl Fn() -> Result<(), String>) {
+pub(super) fn wait(what: &str, is_so: impl Fn() -> Result<(), String>) {
     let end = Instant::now() + PATIENCE;
     while let Err(seen) = is_so() {
         assert!(Instant::now() < end, "{what}: {seen}");
