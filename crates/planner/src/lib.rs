@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cost;
 mod explain;
 mod lower;
 mod period;
@@ -11,6 +12,7 @@ mod recorded;
 mod tests;
 mod words;
 
+pub use cost::cost;
 pub use explain::explain;
 pub use lower::{add_columns, add_origin, leave_out, lower};
 pub use period::{explain_period, within};
