@@ -108,7 +108,7 @@ impl Server {
     }
 
     /// An agent's token, in a file.
-    fn token(&self, folder: &Folder, name: &str) -> String {
+    pub(super) fn token(&self, folder: &Folder, name: &str) -> String {
         let admin = std::fs::read_to_string(&self.token).expect("the first token");
         let url = format!("{}/api/v1/tokens", self.url);
         let body = format!(r#"{{"name": "{name}", "role": "agent"}}"#);
