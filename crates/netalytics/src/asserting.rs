@@ -6,7 +6,6 @@ use plan::{Computed, Predicate};
 use query::{Assertion, Diagnostic, Rows, Span};
 use serde_json::{Map, Value, json};
 use sinks::cells::{Cells, Values, ip};
-use sinks::units;
 use stream::ops::truths::truths;
 use tuple::{Batch, FieldId, Schema, TupleWriter};
 
@@ -174,16 +173,8 @@ struct Truths {
 
 /// A value as people read it.
 fn shown(batch: &Batch, id: FieldId, row: usize) -> String {
-    let Some(cells) = Cells::of(batch, id).filter(|cells| !cells.is_null(row)) else { return "null".into() };
-    match cells.values {
-        Values::U64(values) => units::number(cells.unit, values.value(row) as f64),
-        Values::I64(values) => units::number(cells.unit, values.value(row) as f64),
-        Values::F64(values) => units::number(cells.unit, values.value(row)),
-        Values::Bool(values) => values.value(row).to_string(),
-        Values::Text(values) | Values::Json(values) => values.value(row).to_owned(),
-        Values::Ip(values) => ip(values.value(row)).to_string(),
-        Values::Hashes(_) => String::new(),
-    }
+    let cells = Cells::of(batch, id).filter(|cells| !cells.is_null(row));
+    cells.map_or_else(|| "null".into(), |cells| cells.shown(row))
 }
 
 /// A value as programs read it.

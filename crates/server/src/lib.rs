@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod alerts;
 mod asking;
 mod catalog;
 mod columns;
@@ -22,11 +23,13 @@ mod hub;
 mod job;
 mod limits;
 mod rows;
+mod rules;
 mod run;
 mod service;
 mod store;
 mod unkept;
 
+pub use alerts::{AlertLimits, Receiver};
 pub use access::{Access, NewToken, Role, Scope, Token};
 pub use door::Door;
 pub use fleet::{Agent, Fleet, NoFleet, Order, Redaction, Refused};
