@@ -78,7 +78,10 @@ impl Scheme {
 
     /// Whether it knows users.
     fn has_users(self) -> bool {
-        !matches!(self, Scheme::Tcp | Scheme::TcpTls | Scheme::Prometheus | Scheme::Webhook | Scheme::WebhookTls)
+        !matches!(
+            self,
+            Scheme::Tcp | Scheme::TcpTls | Scheme::Prometheus | Scheme::Webhook | Scheme::WebhookTls
+        )
     }
 
     /// Whether it takes results of processors only, and no tuples.

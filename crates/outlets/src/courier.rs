@@ -31,7 +31,10 @@ impl Courier {
             Scheme::Alertmanager | Scheme::AlertmanagerTls => {
                 Ok(Courier::Alertmanager(Poster::new(address, ALERTS)?, authorization(address)))
             }
-            other => Err(format!("{}:// takes no alerts: webhook+https:// and alertmanager+http:// do", other.name())),
+            other => Err(format!(
+                "{}:// takes no alerts: webhook+https:// and alertmanager+http:// do",
+                other.name()
+            )),
         }
     }
 

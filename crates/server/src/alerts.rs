@@ -1,9 +1,10 @@
 //! Alerts: rules that look at the rows of standing jobs as their windows end, and tell receivers.
 //!
-//! What decides is pure (`machine.rs`); what it decides is written in the transaction that commits the rows (`watching.rs`), with the
+//! What decides is pure (`machine.rs`); what it decides is written in the transaction that commits the rows (`deciding.rs`), with the
 //! notifications that follow, and sent from there (`receivers.rs`). So whatever is killed when: every window is judged once, a
 //! notification that was decided is sent, under a name that stays the same, and one that was acknowledged is not sent again.
 
+mod deciding;
 mod judging;
 mod machine;
 mod messages;
@@ -11,7 +12,7 @@ mod receivers;
 mod rule;
 mod silence;
 mod telling;
-mod watching;
+mod watched;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +26,7 @@ pub use receivers::{Outcome, Receiver, ReceiverState, Sending};
 pub use rule::{Rule, RuleRequest, Wrong};
 pub use silence::{Matching, Reach, Silence};
 pub use telling::{AlertShown, RuleShown};
-use watching::Watched;
+use watched::Watched;
 
 use crate::job::JobId;
 use crate::store::{NewRule, Store, StoreError};
@@ -101,7 +102,10 @@ impl Alerts {
     /// # Errors
     /// The store's.
     pub fn open(store: Arc<Store>, limits: AlertLimits) -> Result<Alerts, StoreError> {
-        let rules = store.rules()?.into_iter().filter_map(|stored| Some((stored.id, Watched::of(stored, &limits)?)));
+        let rules = store
+            .rules()?
+            .into_iter()
+            .filter_map(|stored| Some((stored.id, Watched::of(stored, limits.groups_max)?)));
         let rules = rules.collect();
         let silences = store.silences()?.into_iter().filter_map(|(id, body)| {
             let silence: Silence = serde_json::from_str(&body).ok()?;
@@ -126,6 +130,12 @@ impl Alerts {
         self.receivers.get().map_or(&[], Vec::as_slice)
     }
 
+    /// The names of those that take documents.
+    fn webhooks(&self) -> Vec<&str> {
+        let webhooks = self.receivers().iter().filter(|receiver| receiver.takes_documents());
+        webhooks.map(|receiver| receiver.name.as_str()).collect()
+    }
+
     /// What alerts may take.
     pub fn limits(&self) -> &AlertLimits {
         &self.limits
@@ -146,7 +156,7 @@ impl Alerts {
         let new = NewRule { name: rule.asked.name.clone(), owner: owner.to_owned(), job, body };
         let Some(stored) = self.store.add_rule(&new)? else { return Ok(None) };
         let id = stored.id;
-        let Some(watched) = Watched::of(stored, &self.limits) else { return Ok(None) };
+        let Some(watched) = Watched::of(stored, self.limits.groups_max) else { return Ok(None) };
         let shown = RuleShown::of(&watched);
         inner.rules.insert(id, watched);
         Ok(Some(shown))
@@ -161,12 +171,12 @@ impl Alerts {
         let body = serde_json::to_string(rule).unwrap_or_default();
         let mut inner = self.lock();
         let Some(watched) = inner.rules.get(&id) else { return Ok(None) };
-        let mut next = watched.with(rule.clone(), job, &self.limits);
+        let mut next = watched.with(rule.clone(), job, self.limits.groups_max);
         if watched.judges_as(&next) {
             next.standing = watched.standing.clone();
             self.store.replace_rule_text(id, job, &body)?;
         } else {
-            let (last, said) = watched.last_change(self);
+            let (last, said) = watched.last_change(&self.webhooks());
             self.store.replace_rule(&last, job, &body)?;
             next.told = last.told;
             let to = watched.rule.asked.receivers.clone();
@@ -186,7 +196,7 @@ impl Alerts {
     pub fn remove(&self, id: i64) -> Result<Option<JobId>, StoreError> {
         let mut inner = self.lock();
         let Some(watched) = inner.rules.get(&id) else { return Ok(None) };
-        let (last, said) = watched.last_change(self);
+        let (last, said) = watched.last_change(&self.webhooks());
         self.store.remove_rule(&last)?;
         let own = watched.rule.owns_job.then_some(watched.job);
         let to = watched.rule.asked.receivers.clone();

@@ -29,8 +29,8 @@ mod service;
 mod store;
 mod unkept;
 
-pub use alerts::{AlertLimits, Receiver};
 pub use access::{Access, NewToken, Role, Scope, Token};
+pub use alerts::{AlertLimits, Receiver};
 pub use door::Door;
 pub use fleet::{Agent, Fleet, NoFleet, Order, Redaction, Refused};
 pub use gateway::{Gateway, GatewaySettings};

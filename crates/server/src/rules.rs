@@ -42,7 +42,10 @@ impl Service {
     pub fn add_rule(&self, who: &Access, asked: &RuleRequest) -> Result<RuleShown, Unwatched> {
         let most = self.limits().alerts.rules_max;
         if self.alerts().rules_count() >= most {
-            return Err(Denied::Quota(format!("there are {most} alert rules, and there may be no more (--alert-rules-max)")).into());
+            return Err(Denied::Quota(format!(
+                "there are {most} alert rules, and there may be no more (--alert-rules-max)"
+            ))
+            .into());
         }
         let taken = || Unwatched::Taken(format!("there is a rule {} already", asked.name));
         if self.alerts().rules().iter().any(|rule| rule.asked.name == asked.name) {
@@ -196,11 +199,19 @@ impl Service {
     }
 
     /// Takes a silence, or another in the place of one.
-    pub fn keep_silence(&self, who: &Access, id: Option<i64>, asked: SilenceAsked) -> Result<Silence, Unwatched> {
+    pub fn keep_silence(
+        &self,
+        who: &Access,
+        id: Option<i64>,
+        asked: SilenceAsked,
+    ) -> Result<Silence, Unwatched> {
         let known = id.map(|id| self.own_silence(who, id)).transpose()?;
         let most = self.limits().alerts.silences_max;
         if known.is_none() && self.alerts().silences().len() >= most {
-            return Err(Denied::Quota(format!("there are {most} silences, and there may be no more (--alert-silences-max)")).into());
+            return Err(Denied::Quota(format!(
+                "there are {most} silences, and there may be no more (--alert-silences-max)"
+            ))
+            .into());
         }
         let reach = if who.role >= Role::Admin { Reach::All } else { Reach::Own };
         let SilenceAsked { matchers, starts_ns, ends_ns, comment } = asked;

@@ -107,7 +107,8 @@ impl Opened {
     /// When the store cannot be read.
     pub fn serve(self, fleet: Arc<dyn Fleet>) -> Result<Arc<Service>, StoreError> {
         let told = Arc::downgrade(&self.hub);
-        let tell = move |job, event: &_| told.upgrade().into_iter().for_each(|hub| hub.tell_alert(job, event));
+        let tell =
+            move |job, event: &_| told.upgrade().into_iter().for_each(|hub| hub.tell_alert(job, event));
         let sending = Sending::start(&self.alerts, Box::new(tell))?;
         let service = Arc::new(Service {
             _sending: sending,

@@ -22,8 +22,11 @@ pub use results::{KeptResult, NewTail, Segment, Tail};
 pub use tokens::StoredToken;
 
 /// Each entry brings a store one form further; what is here never changes, it is only added to.
-const FORMS: [&str; 3] =
-    [include_str!("store/form-1.sql"), include_str!("store/form-2.sql"), include_str!("store/form-alerts.sql")];
+const FORMS: [&str; 3] = [
+    include_str!("store/form-1.sql"),
+    include_str!("store/form-2.sql"),
+    include_str!("store/form-alerts.sql"),
+];
 
 /// The store; one writer at a time.
 pub struct Store {

@@ -93,7 +93,10 @@ pub fn check_condition(text: &str, results: &Arc<Schema>) -> Result<Assertion, V
         Rows::All => Ok(read),
         Rows::Any | Rows::Number => {
             let place = Span::new(0, text.len());
-            Err(vec![Diagnostic::new(place, "each row is looked at by itself here: leave out any() and rows")])
+            Err(vec![Diagnostic::new(
+                place,
+                "each row is looked at by itself here: leave out any() and rows",
+            )])
         }
     }
 }

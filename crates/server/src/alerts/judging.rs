@@ -26,7 +26,8 @@ impl Judge {
     /// Why the condition cannot be understood: another version of the program has other columns.
     pub fn new(rule: &Rule, schema: &Arc<Schema>) -> Result<Judge, String> {
         let text = &rule.asked.when;
-        let assertion = query::check_condition(text, schema).map_err(|errors| query::render(&errors, text))?;
+        let assertion =
+            query::check_condition(text, schema).map_err(|errors| query::render(&errors, text))?;
         Ok(Judge { schema: schema.clone(), assertion })
     }
 
@@ -69,9 +70,17 @@ impl Judge {
         (0..batch.rows()).map(|row| truths.iter().all(|truth| truth[row])).collect()
     }
 
-    fn reading(&self, rule: &Rule, batch: &Batch, row: usize, cells: Vec<Value>, keys: &[FieldId]) -> Reading {
+    fn reading(
+        &self,
+        rule: &Rule,
+        batch: &Batch,
+        row: usize,
+        cells: Vec<Value>,
+        keys: &[FieldId],
+    ) -> Reading {
         let is_value = |(id, _): &(FieldId, Value)| {
-            !keys.contains(id) && !["window_start", "window_end"].contains(&self.schema.field(*id).name.as_ref())
+            !keys.contains(id)
+                && !["window_start", "window_end"].contains(&self.schema.field(*id).name.as_ref())
         };
         let values = self.schema.ids().zip(cells).filter(is_value).filter(|(_, cell)| !cell.is_null());
         let values: Map<String, Value> =

@@ -187,8 +187,12 @@ impl Standing {
             self.judge(policy, &Subject::MissingAgents, window, agents);
         }
         match (has_rows, is_whole, policy.on_no_data) {
-            (true, ..) | (false, true, OnNoData::Resolve) => self.is_false(policy, &Subject::NoData, window.end_ns),
-            (false, true, OnNoData::Alert) => self.is_true(policy, &Subject::NoData, window, Reading::default()),
+            (true, ..) | (false, true, OnNoData::Resolve) => {
+                self.is_false(policy, &Subject::NoData, window.end_ns)
+            }
+            (false, true, OnNoData::Alert) => {
+                self.is_true(policy, &Subject::NoData, window, Reading::default())
+            }
             (false, ..) => {}
         }
         match (is_whole, has_rows) {
@@ -254,13 +258,7 @@ impl Standing {
     }
 
     /// The condition is true of a subject, with these values, or false.
-    fn judge(
-        &mut self,
-        policy: &Policy,
-        subject: &Subject,
-        window: &Window,
-        reading: Option<Reading>,
-    ) {
+    fn judge(&mut self, policy: &Policy, subject: &Subject, window: &Window, reading: Option<Reading>) {
         match reading {
             None => self.is_false(policy, subject, window.end_ns),
             Some(reading) => self.is_true(policy, subject, window, reading),

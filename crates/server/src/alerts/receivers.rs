@@ -291,7 +291,8 @@ impl Alerts {
                         self.tally.sent.fetch_add(1, Ordering::Relaxed);
                     }
                     Err(Fault::Passing(why)) => {
-                        let waited = Duration::from_nanos(now_ns().saturating_sub(next.since_ns).unsigned_abs());
+                        let waited =
+                            Duration::from_nanos(now_ns().saturating_sub(next.since_ns).unsigned_abs());
                         if waited < self.limits().retry_max {
                             self.tally.retried.fetch_add(1, Ordering::Relaxed);
                             let waits = backoff.get_or_insert_with(|| Backoff::new(next.id.unsigned_abs()));
@@ -334,7 +335,8 @@ impl Alerts {
             let all = self.standing_for(&receiver.name);
             let chunks = all.chunks(CHUNK);
             let body = |some: &[Said]| for_alertmanager(some, now_ns(), self.limits().resend).to_string();
-            let failed = chunks.map(|some| receiver.try_once("", body(some).as_bytes())).find_map(Result::err);
+            let failed =
+                chunks.map(|some| receiver.try_once("", body(some).as_bytes())).find_map(Result::err);
             let (wait, woken) = match failed {
                 None => {
                     backoff = Backoff::new(now_ns().unsigned_abs());
@@ -356,7 +358,9 @@ impl Alerts {
     fn standing_for(&self, receiver: &str) -> Vec<Said> {
         let inner = self.lock();
         let mut all = Vec::new();
-        for watched in inner.rules.values().filter(|w| w.rule.asked.receivers.iter().any(|name| name == receiver)) {
+        for watched in
+            inner.rules.values().filter(|w| w.rule.asked.receivers.iter().any(|name| name == receiver))
+        {
             let told = watched.standing.alerts.iter().filter(|(_, alert)| match alert.state {
                 State::Pending => false,
                 State::Firing { .. } | State::Resolved { .. } => alert.told != Told::Nothing,
@@ -364,7 +368,8 @@ impl Alerts {
             all.extend(told.map(|(subject, alert)| Said::of(&watched.rule, watched.id, subject, alert)));
         }
         let parted = inner.parted.iter().filter(|(_, to, said)| {
-            to.iter().any(|name| name == receiver) && !all.iter().any(|other| other.fingerprint == said.fingerprint)
+            to.iter().any(|name| name == receiver)
+                && !all.iter().any(|other| other.fingerprint == said.fingerprint)
         });
         let parted: Vec<Said> = parted.map(|(.., said)| said.clone()).collect();
         all.extend(parted);

@@ -115,22 +115,30 @@ impl RuleRequest {
         if !short(&self.name, NAME_BYTES_MAX) {
             return Err("a rule has a name of at most 200 bytes".into());
         }
-        if [self.labels.len(), self.annotations.len(), self.receivers.len(), self.on.len()].iter().any(|n| *n > MANY) {
+        if [self.labels.len(), self.annotations.len(), self.receivers.len(), self.on.len()]
+            .iter()
+            .any(|n| *n > MANY)
+        {
             return Err("a rule has at most 32 labels, 32 annotations and 32 receivers".into());
         }
         let names = self.labels.keys().chain(self.annotations.keys());
-        if let Some(name) = names.clone().find(|name| !is_label(name) || OWN_LABELS.contains(&name.as_str())) {
+        if let Some(name) = names.clone().find(|name| !is_label(name) || OWN_LABELS.contains(&name.as_str()))
+        {
             return Err(Wrong::Words(format!(
                 "`{name}` is no name of a label: letters, digits and _, no digit first, and neither alertname nor reason"
             )));
         }
         let texts = self.annotations.values().chain([&self.when]);
         let labels = self.labels.values().chain(self.on.values()).chain(self.on.keys());
-        if !texts.clone().all(|text| text.len() <= TEXT_BYTES_MAX) || !labels.clone().all(|l| l.len() <= NAME_BYTES_MAX) {
+        if !texts.clone().all(|text| text.len() <= TEXT_BYTES_MAX)
+            || !labels.clone().all(|l| l.len() <= NAME_BYTES_MAX)
+        {
             return Err("labels have at most 200 bytes, annotations and conditions at most 4096".into());
         }
         if let Some(name) = self.receivers.iter().find(|name| !receivers(name)) {
-            return Err(Wrong::Words(format!("there is no receiver {name}: serve --receiver {name}=URL makes one")));
+            return Err(Wrong::Words(format!(
+                "there is no receiver {name}: serve --receiver {name}=URL makes one"
+            )));
         }
         self.times().map(drop)
     }
@@ -149,7 +157,10 @@ impl RuleRequest {
 /// Whether Prometheus takes it for a label's name.
 fn is_label(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    !text.is_empty() && text.len() <= NAME_BYTES_MAX && text.chars().all(is_part) && !text.starts_with(|c: char| c.is_ascii_digit())
+    !text.is_empty()
+        && text.len() <= NAME_BYTES_MAX
+        && text.chars().all(is_part)
+        && !text.starts_with(|c: char| c.is_ascii_digit())
 }
 
 impl Rule {
@@ -160,11 +171,18 @@ impl Rule {
         let result = match (&asked.result, pipelines.len()) {
             (_, 0) => return Err("a rule is about results, and without PROCESS there are only tuples".into()),
             (None, 1) => 0,
-            (None, _) => return Err(Wrong::Words(format!("the query has several results: say which, {}", names.join(", ")))),
+            (None, _) => {
+                return Err(Wrong::Words(format!(
+                    "the query has several results: say which, {}",
+                    names.join(", ")
+                )));
+            }
             (Some(said), n) => {
                 let place = said.parse().ok().filter(|place| *place < n);
                 let place = names.iter().position(|name| name == said).or(place);
-                place.ok_or_else(|| Wrong::Words(format!("there is no result {said}: there are {}", names.join(", "))))?
+                place.ok_or_else(|| {
+                    Wrong::Words(format!("there is no result {said}: there are {}", names.join(", ")))
+                })?
             }
         };
         let pipeline = &pipelines[result];
@@ -175,7 +193,9 @@ impl Rule {
         query::check_condition(&asked.when, &schema).map_err(Wrong::Condition)?;
         for name in asked.annotations.values().flat_map(|text| placeholders(text)) {
             if column(&schema, name).is_none() {
-                return Err(Wrong::Words(format!("an annotation has {{{name}}}, and there is no such column")));
+                return Err(Wrong::Words(format!(
+                    "an annotation has {{{name}}}, and there is no such column"
+                )));
             }
         }
         let mut rule = Rule {

@@ -79,13 +79,15 @@ impl Matching {
         if silence.matchers.is_empty() || silence.matchers.len() > MATCHERS_MAX {
             return Err(format!("a silence has between 1 and {MATCHERS_MAX} matchers"));
         }
-        if silence.comment.len() > TEXT_BYTES_MAX || silence.matchers.iter().any(|m| m.len() > TEXT_BYTES_MAX) {
+        if silence.comment.len() > TEXT_BYTES_MAX || silence.matchers.iter().any(|m| m.len() > TEXT_BYTES_MAX)
+        {
             return Err(format!("matchers and comments have at most {TEXT_BYTES_MAX} bytes"));
         }
         if silence.ends_ns <= silence.starts_ns {
             return Err("a silence ends after it has begun".into());
         }
-        let matchers = silence.matchers.iter().map(|text| Matcher::read(text)).collect::<Result<Vec<_>, _>>()?;
+        let matchers =
+            silence.matchers.iter().map(|text| Matcher::read(text)).collect::<Result<Vec<_>, _>>()?;
         if matchers.iter().all(Matcher::takes_nobody) {
             return Err("these matchers are true of every alert: name a label that an alert has".into());
         }
@@ -97,23 +99,33 @@ impl Matching {
         let Silence { starts_ns, ends_ns, author, reach, .. } = &self.silence;
         (*starts_ns..*ends_ns).contains(&now_ns)
             && (*reach == Reach::All || author == owner)
-            && self.matchers.iter().all(|matcher| matcher.holds(labels.get(&matcher.label).map_or("", String::as_str)))
+            && self
+                .matchers
+                .iter()
+                .all(|matcher| matcher.holds(labels.get(&matcher.label).map_or("", String::as_str)))
     }
 }
 
 impl Matcher {
     fn read(text: &str) -> Result<Matcher, String> {
-        let wrong = || format!("`{text}` is no matcher: label=value, label!=value, label=~expression, label!~expression are");
+        let wrong = || {
+            format!(
+                "`{text}` is no matcher: label=value, label!=value, label=~expression, label!~expression are"
+            )
+        };
         let at = text.find(['=', '!']).ok_or_else(wrong)?;
         let (label, rest) = (text[..at].trim(), &text[at..]);
         let kinds = [("=~", true, true), ("!~", true, false), ("!=", false, false), ("=", false, true)];
-        let found = kinds.iter().find_map(|(sign, is_regex, wanted)| Some((rest.strip_prefix(sign)?, is_regex, wanted)));
+        let found = kinds
+            .iter()
+            .find_map(|(sign, is_regex, wanted)| Some((rest.strip_prefix(sign)?, is_regex, wanted)));
         let (value, is_regex, wanted) = found.filter(|_| !label.is_empty()).ok_or_else(wrong)?;
         let value = value.trim().trim_matches('"');
         let test = match is_regex {
             false => Test::Equal(value.to_owned()),
             true => {
-                let whole = regex::RegexBuilder::new(&format!("^(?:{value})$")).size_limit(REGEX_BYTES_MAX).build();
+                let whole =
+                    regex::RegexBuilder::new(&format!("^(?:{value})$")).size_limit(REGEX_BYTES_MAX).build();
                 Test::Regex(whole.map_err(|error| format!("`{value}` is no regular expression: {error}"))?)
             }
         };
@@ -152,7 +164,8 @@ mod tests {
 
     #[test]
     fn matchers_are_those_of_alertmanager() {
-        let labels = [("alertname", "slow"), ("path", "/cart")].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+        let labels =
+            [("alertname", "slow"), ("path", "/cart")].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
         for (matchers, now, owner, is) in [
             (&["alertname=slow"][..], 10, "me", true),
             (&["alertname = \"slow\""], 10, "me", true),

@@ -6,11 +6,12 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use super::Alerts;
 use super::machine::{Alert, Held, OnNoData, State, Subject};
 use super::messages::Said;
 use super::rule::RuleRequest;
-use super::watching::Watched;
-use super::{Alerts, Matching};
+use super::silence::Matching;
+use super::watched::Watched;
 use crate::columns::{maybe_text, text};
 use crate::job::JobId;
 use crate::store::now_ns;
@@ -49,13 +50,16 @@ impl RuleShown {
     pub fn of(watched: &Watched) -> RuleShown {
         let alerts = &watched.standing.alerts;
         let count = |is: fn(&State) -> bool| alerts.values().filter(|alert| is(&alert.state)).count();
-        let is_now = |subject| alerts.get(&subject).is_some_and(|a| !matches!(a.state, State::Resolved { .. }));
+        let is_now =
+            |subject| alerts.get(&subject).is_some_and(|a| !matches!(a.state, State::Resolved { .. }));
         let is_held = |held| alerts.values().any(|alert| alert.held == Some(held));
         let state = match () {
             () if watched.problem.is_some() => "broken",
             () if is_now(Subject::MissingAgents) || is_held(Held::MissingAgents) => "missing_agents",
             () if is_now(Subject::NoData) || is_held(Held::NoData) => "no_data",
-            () if watched.standing.seen_ns.is_none() && watched.policy.on_no_data != OnNoData::Resolve => "no_data",
+            () if watched.standing.seen_ns.is_none() && watched.policy.on_no_data != OnNoData::Resolve => {
+                "no_data"
+            }
             () => "ok",
         };
         RuleShown {
@@ -115,7 +119,8 @@ pub struct AlertShown {
 impl AlertShown {
     /// An alert as it is told, and what keeps it from being told.
     pub fn of(watched: &Watched, subject: &Subject, alert: &Alert, silences: &[Matching]) -> AlertShown {
-        let Said { labels, annotations, fingerprint, .. } = Said::of(&watched.rule, watched.id, subject, alert);
+        let Said { labels, annotations, fingerprint, .. } =
+            Said::of(&watched.rule, watched.id, subject, alert);
         let (state, fired_ns, resolved_ns) = match alert.state {
             State::Pending => ("pending", None, None),
             State::Firing { fired_ns, .. } => ("firing", Some(fired_ns), None),

@@ -182,8 +182,11 @@ impl Store {
         self.write(|t| {
             change_in(t, last)?;
             t.execute("DELETE FROM alerts WHERE rule = ?", [last.rule])?;
-            t.execute("UPDATE alert_rules SET job = ?, body = ? WHERE id = ?", params![job.0, body, last.rule])
-                .map(drop)
+            t.execute(
+                "UPDATE alert_rules SET job = ?, body = ? WHERE id = ?",
+                params![job.0, body, last.rule],
+            )
+            .map(drop)
         })
     }
 
@@ -193,7 +196,8 @@ impl Store {
     /// The store's.
     pub fn replace_rule_text(&self, id: i64, job: JobId, body: &str) -> Result<(), StoreError> {
         self.write(|t| {
-            t.execute("UPDATE alert_rules SET job = ?, body = ? WHERE id = ?", params![job.0, body, id]).map(drop)
+            t.execute("UPDATE alert_rules SET job = ?, body = ? WHERE id = ?", params![job.0, body, id])
+                .map(drop)
         })
     }
 
@@ -238,7 +242,8 @@ impl Store {
     /// The store's.
     pub fn waiting_counts(&self) -> Result<BTreeMap<String, u64>, StoreError> {
         let connection = self.lock();
-        let mut statement = connection.prepare_cached("SELECT receiver, count(*) FROM outbox GROUP BY receiver")?;
+        let mut statement =
+            connection.prepare_cached("SELECT receiver, count(*) FROM outbox GROUP BY receiver")?;
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
@@ -261,7 +266,10 @@ impl Store {
         match over > 0 {
             false => Ok(0),
             true => self.write(|t| {
-                t.execute("DELETE FROM outbox WHERE id IN (SELECT id FROM outbox ORDER BY id LIMIT ?)", [over])
+                t.execute(
+                    "DELETE FROM outbox WHERE id IN (SELECT id FROM outbox ORDER BY id LIMIT ?)",
+                    [over],
+                )
             }),
         }
     }

@@ -72,7 +72,8 @@ fn phase(policy: &Policy, verdicts: &[Verdict]) -> Phase {
             if end - since >= policy.for_ns { Phase::Firing } else { Phase::Pending }
         }
         (Some(false), Phase::Firing) => {
-            let last_true = judged.iter().rev().find(|(_, is_true)| *is_true).map_or(0, |(start, _)| start + STEP_NS);
+            let last_true =
+                judged.iter().rev().find(|(_, is_true)| *is_true).map_or(0, |(start, _)| start + STEP_NS);
             if end - last_true >= policy.keep_firing_ns { Phase::Nothing } else { Phase::Firing }
         }
         (Some(false), _) => Phase::Nothing,
@@ -96,12 +97,14 @@ fn policies() -> impl Strategy<Value = Policy> {
     let no_data = prop_oneof![Just(OnNoData::Alert), Just(OnNoData::Hold), Just(OnNoData::Resolve)];
     let missing =
         prop_oneof![Just(OnMissingAgents::Alert), Just(OnMissingAgents::Hold), Just(OnMissingAgents::Judge)];
-    (0..5i64, 0..4i64, no_data, missing).prop_map(|(for_steps, keep_steps, on_no_data, on_missing_agents)| Policy {
-        for_ns: for_steps * STEP_NS,
-        keep_firing_ns: keep_steps * STEP_NS,
-        on_no_data,
-        on_missing_agents,
-        groups_max: 10,
+    (0..5i64, 0..4i64, no_data, missing).prop_map(|(for_steps, keep_steps, on_no_data, on_missing_agents)| {
+        Policy {
+            for_ns: for_steps * STEP_NS,
+            keep_firing_ns: keep_steps * STEP_NS,
+            on_no_data,
+            on_missing_agents,
+            groups_max: 10,
+        }
     })
 }
 
@@ -198,7 +201,8 @@ fn silence_of_the_source_ends_nothing_and_is_told() {
 fn groups_have_a_bound() {
     let policy = Policy { groups_max: 2, ..Policy::default() };
     let mut standing = Standing::default();
-    let told = standing.take(&policy, &window(0, &said(&[(0, true), (1, true), (2, true)], false)), &|_| false);
+    let told =
+        standing.take(&policy, &window(0, &said(&[(0, true), (1, true), (2, true)], false)), &|_| false);
     assert_eq!((told.len(), standing.left_out), (2, 1));
     // One that is over makes room.
     standing.take(&policy, &window(1, &said(&[(1, true), (2, true)], false)), &|_| false);
