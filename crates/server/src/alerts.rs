@@ -251,3 +251,6 @@ impl Inner {
         self.parted.extend(said.into_iter().map(|said| (std::time::Instant::now(), to.clone(), said)));
     }
 }
+
+#[cfg(test)]
+mod tests;
