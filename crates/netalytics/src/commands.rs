@@ -1,6 +1,7 @@
 //! What the program does: one verb a file.
 
 pub mod agent;
+pub mod alerts;
 pub mod check;
 pub mod compare;
 pub mod complete;

@@ -1,6 +1,7 @@
 //! The command line: verbs, flags, and the help that goes with them. Decides nothing; see `commands` for what is done.
 
 pub mod agent;
+pub mod alerts;
 pub mod compare;
 pub mod follow;
 pub mod help;
@@ -123,6 +124,10 @@ pub enum Verb {
     /// List the agents of a server
     #[command(after_help = help::AGENTS_EXAMPLES)]
     Agents(service::AgentsFlags),
+
+    /// List the alerts of a server; make and remove rules, silence alerts, test receivers
+    #[command(after_help = help::ALERTS_EXAMPLES, args_conflicts_with_subcommands = true)]
+    Alerts(alerts::AlertsFlags),
 
     /// Print a completion script for a shell
     #[command(after_help = help::COMPLETIONS_EXAMPLES)]

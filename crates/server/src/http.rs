@@ -4,6 +4,7 @@
 //! request has a time in which it is answered.
 
 mod agent;
+mod alerts;
 mod app;
 mod caller;
 mod failure;
@@ -30,7 +31,7 @@ use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderValue, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post};
+use axum::routing::{delete, get, post, put};
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -220,6 +221,16 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/tokens/{id}", delete(tokens::revoke))
         .route("/api/v1/login", post(tokens::login).delete(tokens::logout))
         .route("/api/v1/audit", get(tokens::audit))
+        .route("/api/v1/alerts", get(alerts::list))
+        .route("/api/v1/alert-rules", get(alerts::rules).post(alerts::create_rule))
+        .route(
+            "/api/v1/alert-rules/{id}",
+            get(alerts::show_rule).put(alerts::replace_rule).delete(alerts::remove_rule),
+        )
+        .route("/api/v1/silences", get(alerts::silences).post(alerts::create_silence))
+        .route("/api/v1/silences/{id}", put(alerts::replace_silence).delete(alerts::end_silence))
+        .route("/api/v1/receivers", get(alerts::receivers))
+        .route("/api/v1/receivers/{id}/test", post(alerts::test_receiver))
         .layer(middleware::from_fn_with_state(app.clone(), in_time));
     Router::new()
         .route("/api/v1/stream", get(stream::stream))

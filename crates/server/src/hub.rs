@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tuple::{Batch, FieldId, Schema};
 use utoipa::ToSchema;
 
+use crate::alerts::Alerts;
 use crate::columns::{self, as_kept, encode, time_column};
 use crate::events::{Event, Queue, Ring};
 use crate::history::History;
@@ -134,6 +135,7 @@ pub struct AgentAccount {
 pub struct Hub {
     store: Arc<Store>,
     history: Arc<History>,
+    alerts: Arc<Alerts>,
     limits: Limits,
     /// A number for this life of the server.
     pub(crate) boot: u64,
@@ -194,10 +196,17 @@ impl Shown {
 }
 
 impl Hub {
-    pub(crate) fn new(store: Arc<Store>, history: Arc<History>, limits: Limits, boot: u64) -> Hub {
+    pub(crate) fn new(
+        store: Arc<Store>,
+        history: Arc<History>,
+        alerts: Arc<Alerts>,
+        limits: Limits,
+        boot: u64,
+    ) -> Hub {
         Hub {
             store,
             history,
+            alerts,
             limits,
             boot,
             seq: AtomicU64::new(0),
@@ -269,7 +278,10 @@ impl Hub {
         if delivery.state == WindowState::Closed {
             let marks: Vec<_> = delivery.marks.iter().map(|mark| (mark.lane.clone(), mark.seq)).collect();
             let new = new_tail(&batch, delivery.watermark_ns);
-            self.store.keep((job, delivery.result), &new, &marks)?;
+            let rows = [(delivery.result, &batch, &delivery.coverage.missing[..])];
+            let decided = self.alerts.decide(job, &rows, delivery.watermark_ns, &[]);
+            self.store.keep((job, delivery.result), &new, &marks, &decided.changes)?;
+            self.tell_alerts(&mut live, job, &decided.adopt());
             let result = &live.results[delivery.result];
             // The rows are kept by now, also where they cannot be moved to a file.
             if let Err(error) = self.history.settle(job, &result.kept, false) {
@@ -300,9 +312,13 @@ impl Hub {
         let tails = deliveries.iter().zip(&batches);
         let tails: Vec<_> = tails.map(|(d, batch)| (d.result, new_tail(batch, d.watermark_ns))).collect();
         let rows: usize = batches.iter().map(Batch::rows).sum();
-        self.store.release(job, &tails, progress).inspect_err(|_| {
+        let judged = deliveries.iter().zip(&batches);
+        let judged: Vec<_> = judged.map(|(d, batch)| (d.result, batch, &d.coverage.missing[..])).collect();
+        let decided = self.alerts.decide(job, &judged, progress.watermark_ns, &progress.lacking);
+        self.store.release(job, &tails, progress, &decided.changes).inspect_err(|_| {
             self.rows_unkept.fetch_add(rows as u64, Ordering::Relaxed);
         })?;
+        self.tell_alerts(&mut live, job, &decided.adopt());
         for result in live.results.iter().filter(|result| tails.iter().any(|(p, _)| *p == result.kept.place))
         {
             if let Err(error) = self.history.settle(job, &result.kept, false) {
@@ -313,6 +329,17 @@ impl Hub {
             self.show(&mut live, delivery, batch);
         }
         Ok(())
+    }
+
+    fn tell_alerts(&self, live: &mut Live, job: JobId, events: &[Value]) {
+        events.iter().for_each(|event| self.tell(live, job, "alert", event, false));
+    }
+
+    /// Tells what has become of an alert without rows.
+    pub(crate) fn tell_alert(&self, job: JobId, event: &Value) {
+        if let Ok(live) = self.live(job) {
+            self.tell(&mut lock(&live), job, "alert", event, false);
+        }
     }
 
     /// Whether somebody looks at a job as it runs.

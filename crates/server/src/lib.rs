@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod alerts;
 mod asking;
 mod catalog;
 mod columns;
@@ -23,6 +24,7 @@ mod job;
 mod leases;
 mod limits;
 mod rows;
+mod rules;
 mod run;
 mod service;
 mod store;
@@ -30,6 +32,7 @@ mod unkept;
 
 pub use access::{Access, NewToken, Role, Scope, Token};
 pub use columns::{AGENTS_MISSING, ColumnHead, read_rows, schema};
+pub use alerts::{AlertLimits, Receiver};
 pub use door::Door;
 pub use fleet::{Agent, Fleet, NoFleet, Order, Redaction, Refused, Stop};
 pub use gateway::{Gateway, GatewaySettings};

@@ -11,6 +11,7 @@ use plan::Plan;
 use tuple::Schema;
 
 use crate::access::{self, Access, Role, Scope};
+use crate::alerts::{Alerts, Receiver, Sending};
 use crate::fleet::{Fleet, Order, Redaction, Refused, Stop};
 use crate::history::History;
 use crate::hub::Hub;
@@ -32,6 +33,7 @@ pub struct Opened {
     history: Arc<History>,
     /// What rows are told to.
     pub hub: Arc<Hub>,
+    pub(crate) alerts: Arc<Alerts>,
     limits: Limits,
     /// Where the first token is, if it was made just now.
     pub admin_token: Option<PathBuf>,
@@ -85,10 +87,19 @@ impl Opened {
         getrandom::fill(&mut boot).map_err(|error| failed("no random numbers for", &error))?;
         // A number that JavaScript can hold.
         let boot = u64::from_be_bytes(boot) >> 11;
-        let hub = Arc::new(Hub::new(store.clone(), history.clone(), limits.clone(), boot));
+        let alerts = Alerts::open(store.clone(), limits.alerts)
+            .map_err(|error| failed("cannot read the alert rules in", &error))?;
+        let alerts = Arc::new(alerts);
+        let hub = Hub::new(store.clone(), history.clone(), alerts.clone(), limits.clone(), boot);
+        let hub = Arc::new(hub);
         let admin_token = first_token(&store, folder)
             .map_err(|error| failed("cannot write the first token into", &error))?;
-        Ok(Opened { folder: folder.to_owned(), store, history, hub, limits, admin_token, lock })
+        Ok(Opened { folder: folder.to_owned(), store, history, hub, alerts, limits, admin_token, lock })
+    }
+
+    /// Who is told of alerts; before the service begins.
+    pub fn set_receivers(&self, receivers: Vec<Receiver>) {
+        self.alerts.set_receivers(receivers);
     }
 
     /// The service over this directory, with `fleet` to carry its jobs out. Jobs that had not ended are handed to it.
@@ -96,7 +107,12 @@ impl Opened {
     /// # Errors
     /// When the store cannot be read.
     pub fn serve(self, fleet: Arc<dyn Fleet>) -> Result<Arc<Service>, StoreError> {
+        let told = Arc::downgrade(&self.hub);
+        let tell =
+            move |job, event: &_| told.upgrade().into_iter().for_each(|hub| hub.tell_alert(job, event));
+        let sending = Sending::start(&self.alerts, Box::new(tell))?;
         let service = Arc::new(Service {
+            _sending: sending,
             fleet,
             schemas: parsers::registry::schemas(),
             submitting: Mutex::new(()),
@@ -190,6 +206,8 @@ impl From<StoreError> for Denied {
 
 /// The service.
 pub struct Service {
+    /// Sends notifications of alerts; ends first.
+    _sending: Sending,
     opened: Opened,
     pub(crate) fleet: Arc<dyn Fleet>,
     pub(crate) schemas: Vec<Arc<Schema>>,
@@ -209,6 +227,10 @@ impl Service {
     #[must_use]
     pub fn store(&self) -> &Arc<Store> {
         &self.opened.store
+    }
+
+    pub(crate) fn alerts(&self) -> &Alerts {
+        &self.opened.alerts
     }
 
     pub(crate) fn history(&self) -> &History {

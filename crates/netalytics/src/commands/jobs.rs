@@ -24,7 +24,7 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<Ended> {
         Some(JobsVerb::Start { query, name, standing, on, interface, capture_filter }) => {
             let kind = if *standing { "standing" } else { "one_off" };
             let asked = json!({
-                "query": query, "name": name, "kind": kind, "on": labels(on)?,
+                "query": query, "name": name, "kind": kind, "on": labels(on, "--on wants LABEL=VALUE")?,
                 "interfaces": interface, "capture_filter": capture_filter,
             });
             print(&JOB, &[remote.json("POST", "/api/v1/jobs", Some(&asked))?], format)
@@ -58,10 +58,10 @@ fn all(remote: &Remote) -> anyhow::Result<Vec<Value>> {
     }
 }
 
-/// Labels that agents must have.
-pub fn labels(texts: &[String]) -> anyhow::Result<Value> {
+/// Names and values; `wanted` says how they are to look.
+pub fn labels(texts: &[String], wanted: &'static str) -> anyhow::Result<Value> {
     let pair = |text: &String| {
-        let (name, value) = text.split_once('=').ok_or_else(|| wrong_flags("--on wants LABEL=VALUE"))?;
+        let (name, value) = text.split_once('=').ok_or_else(|| wrong_flags(wanted))?;
         Ok((name.to_owned(), Value::from(value)))
     };
     Ok(Value::Object(texts.iter().map(pair).collect::<anyhow::Result<_>>()?))
@@ -112,7 +112,7 @@ fn rows_text(page: &Value, with_names: bool) -> String {
 }
 
 /// What the server tells of some things, a row each.
-fn print(columns: &[&'static str], things: &[Value], format: Format) -> anyhow::Result<Ended> {
+pub(super) fn print(columns: &[&'static str], things: &[Value], format: Format) -> anyhow::Result<Ended> {
     let row = |thing: &Value| columns.iter().map(|name| text(&thing[*name])).collect();
     let rows: Vec<Vec<String>> = things.iter().map(row).collect();
     match format {
@@ -158,7 +158,7 @@ fn table(names: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 /// A value of an address's parameter.
-fn encoded(text: &str) -> String {
+pub(super) fn encoded(text: &str) -> String {
     let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     let one = |byte: u8| if safe(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     text.bytes().map(one).collect()

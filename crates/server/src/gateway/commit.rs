@@ -127,6 +127,7 @@ impl Core {
             text: serde_json::to_string(&work.progress).unwrap_or_default(),
             watermark_ns: i64::MIN,
             marks: marks.iter().map(|((job, key), of)| mark(*job, key, of)).collect(),
+            lacking: Vec::new(),
         };
         if let Err(error) = release(&self.hub, job, &rows, &progress) {
             if let Ok(kept) = self.hub.rows_kept(job, 0) {
@@ -180,6 +181,7 @@ impl Core {
             text: serde_json::to_string(&work.progress).unwrap_or_default(),
             watermark_ns: work.progress.watermark_ns,
             marks: Vec::new(),
+            lacking: work.lacking(),
         };
         // Sorted tuples stay until the end.
         if let Err(error) = release(&self.hub, job, &work.rows, &progress) {

@@ -27,6 +27,8 @@ mod windows;
 mod words;
 mod work;
 
+pub(crate) use windows::config;
+
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender, SyncSender};
 use std::thread::JoinHandle;

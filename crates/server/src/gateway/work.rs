@@ -325,6 +325,13 @@ impl Work {
         self.with_collector(|collector, out| healed.iter().for_each(|id| collector.finish(*id, out)));
     }
 
+    /// Agents that have not come as far as event time has.
+    pub fn lacking(&self) -> Vec<String> {
+        let Results::Windows(windows) = &self.results else { return Vec::new() };
+        let now = windows.collector.watermark();
+        self.lanes.names(&windows.collector.lanes().coverage((now, now)).missing)
+    }
+
     /// Something happens to lanes.
     pub fn with_collector(&mut self, act: impl FnOnce(&mut collect::Collector, &mut Released)) {
         if let Results::Windows(windows) = &mut self.results {
