@@ -1,24 +1,20 @@
 //! All outlets of a run as one sink. Rows are shared between them, not copied; nothing here waits but the end, and that is bounded.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Barrier};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use sinks::{Delivered, ResultHead, Sink, Vitals};
 use tuple::Batch;
 
-use crate::address::{Address, Scheme};
-use crate::lines::Lines;
-use crate::otlp::{self, Requests};
-use crate::prometheus::{Board, Posting, Scrapes};
+use crate::address::Address;
+use crate::parts::parts;
 use crate::queue::{Item, Queue};
-use crate::redis::{Commands, Keys, Server};
 use crate::tally::{Loss, Tally};
-use crate::tcp::Tcp;
-use crate::webhook::{self, Batches};
-use crate::worker::{Mapping, Transport, Worker};
+use crate::worker::Worker;
 
 /// What bounds an outlet.
 #[derive(Clone, Copy, Debug)]
@@ -89,11 +85,11 @@ impl Outlets {
         // Fails where somebody has chosen before, and that is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let refused = |address: &Address, why| Refused(format!("{address}: {why}"));
+        let run = RandomState::new().hash_one("run");
         let tallies: Vec<_> =
             addresses.iter().map(|address| (address.to_string(), Arc::new(Tally::default()))).collect();
         let outlet = |(address, (_, tally)): (&Address, &(String, Arc<Tally>))| {
-            let (mapping, transport) =
-                parts(address, &limits, &tallies).map_err(|why| refused(address, why))?;
+            let (mapping, transport) = parts(address, &limits, &tallies, run).map_err(|why| refused(address, why))?;
             let queue = Arc::new(Queue::new(limits.queue_bytes));
             let worker = Worker {
                 queue: queue.clone(),
@@ -149,39 +145,6 @@ impl Outlets {
             outlet.tally.lost(Loss::QueueFull, lost);
         }
     }
-}
-
-/// What makes an outlet's messages, and what takes them there.
-type Parts = (Box<dyn Mapping>, Box<dyn Transport>);
-
-fn parts(address: &Address, limits: &Limits, tallies: &[(String, Arc<Tally>)]) -> Result<Parts, String> {
-    Ok(match address.scheme {
-        Scheme::Tcp | Scheme::TcpTls => (Box::new(Lines::default()), Box::new(Tcp::new(address)?)),
-        Scheme::Prometheus => {
-            let board = Board::new(limits.series_max, tallies.to_vec());
-            (Box::new(Posting::new(board.clone())), Box::new(Scrapes::new(address, board)?))
-        }
-        Scheme::Redis | Scheme::RedisTls => {
-            let keys = Keys {
-                prefix: address.text("prefix", "netalytics").to_owned(),
-                entries_max: address.number("entries", 100_000)?,
-                seconds: address.number("keep", 3600)?,
-            };
-            (Box::new(Commands::new(keys)), Box::new(Server::new(address)?))
-        }
-        Scheme::Webhook | Scheme::WebhookTls => {
-            (Box::new(Batches::default()), Box::new(webhook::Receiver::new(address)?))
-        }
-        Scheme::Otlp | Scheme::OtlpTls => {
-            (Box::new(Requests::new(limits.series_max, now_ns)), Box::new(otlp::Collector::new(address)?))
-        }
-    })
-}
-
-/// Nanoseconds since 1970, for what has no time of its own.
-fn now_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Sink for Outlets {

@@ -102,6 +102,9 @@ fn columns(head: &ResultHead, batch: &Batch) -> (Vec<FieldId>, Option<FieldId>) 
     for id in schema.ids().skip(first) {
         let (place, field) = (usize::from(id.0), schema.field(id));
         let is_number = matches!(field.data_type, DataType::U64 | DataType::I64 | DataType::F64);
+        if field.name == sinks::AGENTS_MISSING {
+            continue;
+        }
         if place < first + head.keys || (head.keys == 0 && !is_number && field.data_type == DataType::Text) {
             key.push(id);
         } else if is_number && field.name != "rank" && !is_end_of_rank(&field.name) {

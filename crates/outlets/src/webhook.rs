@@ -1,7 +1,6 @@
 //! A window's rows as JSON, posted to whoever wants to hear of them; signed as the Standard Webhooks have it: an identifier that stays the
 //! same when a message is sent again, the time of the attempt, and HMAC-SHA-256 of both and the body.
 
-use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ring::hmac;
@@ -83,18 +82,18 @@ impl Mapping for Batches {
 pub struct Receiver {
     poster: Poster,
     key: Option<hmac::Key>,
-    /// Begins the identifiers of this run.
+    /// Begins the identifiers of its messages.
     run: u64,
 }
 
 impl Receiver {
-    /// At this address.
+    /// At this address; `run` begins the identifiers of its messages.
     ///
     /// # Errors
     /// A sentence.
-    pub fn new(address: &Address) -> Result<Receiver, String> {
+    pub fn new(address: &Address, run: u64) -> Result<Receiver, String> {
         let key = address.secret.as_ref().map(|secret| key(secret.reveal())).transpose()?;
-        Ok(Receiver { poster: Poster::new(address, "/")?, key, run: RandomState::new().hash_one("run") })
+        Ok(Receiver { poster: Poster::new(address, "/")?, key, run })
     }
 }
 

@@ -15,7 +15,7 @@ use tuple::{Batch, DataType, Field, FieldId, Schema, Unit};
 use utoipa::ToSchema;
 
 /// The column that says which agents a row lacks.
-pub const AGENTS_MISSING: &str = "agents_missing";
+pub use sinks::AGENTS_MISSING;
 
 /// A column as it is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
