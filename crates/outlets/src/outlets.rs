@@ -89,7 +89,8 @@ impl Outlets {
         let tallies: Vec<_> =
             addresses.iter().map(|address| (address.to_string(), Arc::new(Tally::default()))).collect();
         let outlet = |(address, (_, tally)): (&Address, &(String, Arc<Tally>))| {
-            let (mapping, transport) = parts(address, &limits, &tallies, run).map_err(|why| refused(address, why))?;
+            let (mapping, transport) =
+                parts(address, &limits, &tallies, run).map_err(|why| refused(address, why))?;
             let queue = Arc::new(Queue::new(limits.queue_bytes));
             let worker = Worker {
                 queue: queue.clone(),

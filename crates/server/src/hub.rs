@@ -20,6 +20,7 @@ use crate::events::{Event, Queue, Ring};
 use crate::history::History;
 use crate::job::{JobId, State};
 use crate::limits::Limits;
+use crate::meters::Meters;
 use crate::store::{KeptResult, NewTail, Progress, Store};
 use crate::unkept::Unkept;
 
@@ -114,6 +115,8 @@ pub struct Hub {
     store: Arc<Store>,
     history: Arc<History>,
     limits: Limits,
+    /// What is counted.
+    pub(crate) meters: Meters,
     /// A number for this life of the server.
     pub(crate) boot: u64,
     seq: AtomicU64,
@@ -177,6 +180,7 @@ impl Hub {
             store,
             history,
             limits,
+            meters: Meters::default(),
             boot,
             seq: AtomicU64::new(0),
             jobs: Mutex::default(),
@@ -248,6 +252,7 @@ impl Hub {
             let marks: Vec<_> = delivery.marks.iter().map(|mark| (mark.lane.clone(), mark.seq)).collect();
             let new = new_tail(&batch, delivery.watermark_ns);
             self.store.keep((job, delivery.result), &new, &marks)?;
+            self.meters.rows_kept.add(batch.rows() as u64);
             let result = &live.results[delivery.result];
             // The rows are kept by now, also where they cannot be moved to a file.
             if let Err(error) = self.history.settle(job, &result.kept, false) {
@@ -281,6 +286,7 @@ impl Hub {
         self.store.release(job, &tails, progress).inspect_err(|_| {
             self.rows_unkept.fetch_add(rows as u64, Ordering::Relaxed);
         })?;
+        self.meters.rows_kept.add(rows as u64);
         for result in live.results.iter().filter(|result| tails.iter().any(|(p, _)| *p == result.kept.place))
         {
             if let Err(error) = self.history.settle(job, &result.kept, false) {
@@ -325,6 +331,8 @@ impl Hub {
                 "rows": shown.values(), "rows_left_out": unshown,
             });
             let result = &mut live.results[place];
+            let is_next = !is_open && window.is_some() && window != result.closed.window;
+            self.meters.windows_closed.add(u64::from(is_next));
             match is_open {
                 true => result.open = shown,
                 false => result.close(shown),

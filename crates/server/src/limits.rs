@@ -17,6 +17,16 @@ impl Default for Retention {
     }
 }
 
+/// Who may read how the service does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scrapers {
+    /// Those with a token.
+    #[default]
+    WithToken,
+    /// Everybody who reaches the server's port.
+    Anybody,
+}
+
 /// Limits of the service.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -44,6 +54,8 @@ pub struct Limits {
     pub page_rows_max: usize,
     /// What is kept of results.
     pub retention: Retention,
+    /// Who may read how the service does.
+    pub scrapers: Scrapers,
 }
 
 impl Default for Limits {
@@ -61,6 +73,7 @@ impl Default for Limits {
             heartbeat: Duration::from_secs(10),
             page_rows_max: 10_000,
             retention: Retention::default(),
+            scrapers: Scrapers::default(),
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::history::History;
 use crate::hub::Hub;
 use crate::job::{Job, JobId, JobKind, State};
 use crate::limits::Limits;
+use crate::meters::Bound;
 use crate::store::{NewJob, Remembered, Store, StoreError};
 use crate::unkept::Unkept;
 
@@ -269,6 +270,7 @@ impl Service {
         may_ask(who, &plan, asked.redaction)?;
         let most = self.limits().jobs_max;
         if self.store().unfinished_count()? >= most {
+            self.hub().meters.reached(Bound::Jobs);
             return Err(Denied::Quota(format!(
                 "{most} jobs have not ended, and there may be no more (--jobs-max)"
             )));

@@ -97,6 +97,16 @@ impl Store {
         self.lock().pragma_update(None, "max_page_count", pages).map_err(StoreError::from)
     }
 
+    /// How many bytes the file has.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn bytes(&self) -> Result<u64, StoreError> {
+        let connection = self.lock();
+        let read = |what| connection.pragma_query_value(None, what, |row| row.get::<_, i64>(0));
+        Ok((read("page_count")? * read("page_size")?).unsigned_abs())
+    }
+
     /// How many pages the file has.
     ///
     /// # Errors

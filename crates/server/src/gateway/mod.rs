@@ -15,6 +15,7 @@
 mod agents;
 mod commit;
 mod deciding;
+mod health;
 mod lanes;
 mod order;
 mod pending;
@@ -32,7 +33,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::door::{Arrival, Door, Ended};
-use crate::fleet::{Agent, Fleet, Order, Refused};
+use crate::fleet::{Agent, Fleet, FleetHealth, Order, Refused};
 use crate::job::JobId;
 use crate::service::Opened;
 use crate::store::StoreError;
@@ -88,6 +89,8 @@ pub(crate) enum Event {
     Stop { job: JobId },
     /// Who asks wants to know the agents.
     Agents { answer: SyncSender<Vec<Agent>> },
+    /// Who scrapes wants to know how all is.
+    Health { answer: SyncSender<FleetHealth> },
     /// The gateway ends.
     End,
 }
@@ -120,6 +123,12 @@ impl Fleet for Gateway {
     fn agents(&self) -> Vec<Agent> {
         let (answer, answered) = mpsc::sync_channel(1);
         let sent = self.events.send(Event::Agents { answer });
+        sent.ok().and_then(|()| answered.recv().ok()).unwrap_or_default()
+    }
+
+    fn health(&self) -> FleetHealth {
+        let (answer, answered) = mpsc::sync_channel(1);
+        let sent = self.events.send(Event::Health { answer });
         sent.ok().and_then(|()| answered.recv().ok()).unwrap_or_default()
     }
 

@@ -163,6 +163,18 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
+    /// How many jobs there are in each state.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn jobs_by_state(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        let connection = self.lock();
+        let mut statement =
+            connection.prepare_cached("SELECT state, count(*) FROM jobs GROUP BY state ORDER BY state")?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
     /// How many jobs have not ended.
     ///
     /// # Errors
