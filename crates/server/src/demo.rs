@@ -43,6 +43,7 @@ impl Service {
                 on: Default::default(),
                 labels: Default::default(),
                 redaction: Redaction::Folded,
+                to: Vec::new(),
             };
             self.submit(&who, &asked, Some((name, query.as_bytes())))?;
         }

@@ -193,6 +193,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/logout", post(page::logout))
         .route("/style.css", get(page::style))
         .route("/metrics", get(metrics::own))
+        .route("/metrics/jobs", get(metrics::of_jobs))
         .route("/api/v1/health", get(help::health))
         .route("/api/v1/counters", get(help::counters))
         .route("/api/v1/openapi.json", get(openapi::document))

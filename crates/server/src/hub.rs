@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tuple::{Batch, FieldId, Schema};
 
+use crate::bell::Bell;
 use crate::columns::{self, as_kept, encode, time_column};
 use crate::events::{Event, Queue, Ring};
 use crate::history::History;
@@ -122,6 +123,8 @@ pub struct Hub {
     seq: AtomicU64,
     jobs: Mutex<HashMap<JobId, Arc<Mutex<Live>>>>,
     clients: Mutex<Vec<Weak<Queue>>>,
+    /// Who is woken when there are rows of a job.
+    bells: Mutex<Vec<(JobId, Weak<Bell>)>>,
     /// How many clients there are.
     pub(crate) streams: AtomicUsize,
     /// Rows that could not be kept, by tries.
@@ -185,6 +188,7 @@ impl Hub {
             seq: AtomicU64::new(0),
             jobs: Mutex::default(),
             clients: Mutex::default(),
+            bells: Mutex::default(),
             streams: AtomicUsize::new(0),
             rows_unkept: AtomicU64::new(0),
             rows_unshown: AtomicU64::new(0),
@@ -260,7 +264,24 @@ impl Hub {
             }
         }
         self.show(&mut live, delivery, &batch);
+        drop(live);
+        self.ring(job);
         Ok(())
+    }
+
+    /// Wakes `bell` from now on when there are rows of a job, or it has ended.
+    pub(crate) fn wake(&self, job: JobId, bell: &Arc<Bell>) {
+        all(&self.bells).push((job, Arc::downgrade(bell)));
+    }
+
+    fn ring(&self, job: JobId) {
+        let mut bells = all(&self.bells);
+        bells.retain(|(_, bell)| bell.strong_count() > 0);
+        bells
+            .iter()
+            .filter(|(of, _)| *of == job)
+            .filter_map(|(_, bell)| bell.upgrade())
+            .for_each(|b| b.ring());
     }
 
     /// Keeps closed rows of some results of a job, and with them how far it has come: all of it or nothing. Then shows them.
@@ -296,6 +317,8 @@ impl Hub {
         for (delivery, batch) in deliveries.iter().zip(&batches) {
             self.show(&mut live, delivery, batch);
         }
+        drop(live);
+        self.ring(job);
         Ok(())
     }
 
@@ -379,6 +402,8 @@ impl Hub {
                     tracing::warn!("rows of job {job} stay in the store: {error}");
                 }
             }
+            drop(live);
+            self.ring(job);
         }
         Ok(())
     }

@@ -9,8 +9,10 @@
 
 mod access;
 mod asking;
+mod bell;
 mod catalog;
 mod columns;
+mod delivery;
 mod demo;
 mod door;
 mod events;
@@ -30,13 +32,14 @@ mod store;
 mod unkept;
 
 pub use access::{Access, NewToken, Role, Scope, Token};
+pub use delivery::Named;
 pub use door::Door;
 pub use fleet::{Agent, AgentHealth, Fleet, FleetHealth, JobHealth, NoFleet, Order, Redaction, Refused};
 pub use gateway::{Gateway, GatewaySettings};
 pub use history::Kept;
 pub use http::{Serving, openapi};
 pub use hub::{Account, Coverage, Delivery, Hub, Mark, ResultTable, WindowState};
-pub use job::{Job, JobId, JobKind, State};
+pub use job::{Job, JobId, JobKind, JobOutlet, OutletLosses, OutletState, State};
 pub use limits::{Limits, Retention, Scrapers};
 pub use run::serve;
 pub use service::{ADMIN_TOKEN, Denied, Opened, Service, Submission};

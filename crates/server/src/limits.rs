@@ -56,6 +56,12 @@ pub struct Limits {
     pub retention: Retention,
     /// Who may read how the service does.
     pub scrapers: Scrapers,
+    /// Outlets of all jobs at once.
+    pub outlets_max: usize,
+    /// Rows that may wait for an outlet.
+    pub outlet_rows_max: u64,
+    /// Series of each job that scrapers are shown.
+    pub series_max: usize,
 }
 
 impl Default for Limits {
@@ -74,6 +80,9 @@ impl Default for Limits {
             page_rows_max: 10_000,
             retention: Retention::default(),
             scrapers: Scrapers::default(),
+            outlets_max: 64,
+            outlet_rows_max: 1_000_000,
+            series_max: 1000,
         }
     }
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use outlets::{Form, Page};
 
+use crate::access::Access;
 use crate::fleet::{AgentHealth, FleetHealth, JobHealth};
-use crate::job::{Job, JobId};
+use crate::job::{Job, JobId, JobKind};
 use crate::meters::{Bound, Stage, process_cpu, process_memory};
 use crate::service::{Denied, Service};
 use crate::store::now_ns;
@@ -31,7 +32,7 @@ pub struct OfRequests {
 pub fn page(service: &Service, requests: &OfRequests, form: Form) -> Result<Page, Denied> {
     let mut page = Page::new(form);
     let health = service.fleet.health();
-    let jobs = service.store().unfinished_jobs()?;
+    let mut jobs = service.store().unfinished_jobs()?;
     of_process(&mut page, requests);
     of_requests(&mut page, service, requests);
     of_records(&mut page, service, &health);
@@ -41,6 +42,27 @@ pub fn page(service: &Service, requests: &OfRequests, form: Form) -> Result<Page
         page.gauge("netalytics_jobs", "jobs, by state", &[("state", &state)], count as f64);
     }
     of_jobs(&mut page, &jobs, &health.jobs);
+    service.deliveries.health(&mut jobs, &mut page)?;
+    Ok(page)
+}
+
+/// The results of the standing jobs that `who` may see, as a page; of these only, where some are named.
+pub fn results(service: &Service, who: &Access, only: Option<&[JobId]>, form: Form) -> Result<Page, Denied> {
+    let mut page = Page::new(form);
+    let mut jobs = service.store().unfinished_jobs()?;
+    jobs.retain(|job| job.kind == JobKind::Standing);
+    service.shown.keep(&jobs);
+    for job in jobs.iter().filter(|job| only.is_none_or(|only| only.contains(&job.id))) {
+        if !service.may_see(who, job) || service.may_see_rows(who, job).is_err() {
+            continue;
+        }
+        // Single tuples are no metrics.
+        let plan = service.plan(&job.query).ok().filter(|plan| !plan.dataflow.pipelines.is_empty());
+        if let Some(plan) = plan {
+            let from = (&**service.store(), service.history());
+            service.shown.add(from, (job, &plan), service.limits().series_max, &mut page)?;
+        }
+    }
     Ok(page)
 }
 
@@ -189,11 +211,6 @@ fn of_agents(page: &mut Page, agents: &[AgentHealth]) {
     }
 }
 
-/// The labels of a job; `job` is what Prometheus calls a group of targets.
-pub fn labels<'l>(id: &'l str, job: &'l Job) -> [(&'l str, &'l str); 2] {
-    [("job_id", id), ("job_name", &job.name)]
-}
-
 fn of_jobs(page: &mut Page, jobs: &[Job], health: &[JobHealth]) {
     let known: HashMap<JobId, &Job> = jobs.iter().map(|job| (job.id, job)).collect();
     let now = now_ns();
@@ -201,7 +218,7 @@ fn of_jobs(page: &mut Page, jobs: &[Job], health: &[JobHealth]) {
     for (id, health) in by_job {
         let Some(job) = known.get(&id) else { continue };
         let text = id.to_string();
-        let labels = labels(&text, job);
+        let labels = job.series_labels(&text);
         let missing = health.agents_missing as f64;
         page.gauge("netalytics_job_agents_missing", "agents that it lacks now", &labels, missing);
         if let Some(watermark) = health.watermark_ns {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use plan::Plan;
 use tuple::Schema;
 
 use crate::access::{self, Access, Role, Scope};
+use crate::delivery::{Deliveries, May, Named, Shown, Unusable};
 use crate::fleet::{Fleet, Order, Redaction, Refused};
 use crate::history::History;
 use crate::hub::Hub;
@@ -35,6 +37,8 @@ pub struct Opened {
     limits: Limits,
     /// Where the first token is, if it was made just now.
     pub admin_token: Option<PathBuf>,
+    /// Addresses that jobs may name as their outlets.
+    pub outlets: Named,
     /// Held as long as we are.
     lock: File,
 }
@@ -88,7 +92,8 @@ impl Opened {
         let hub = Arc::new(Hub::new(store.clone(), history.clone(), limits.clone(), boot));
         let admin_token = first_token(&store, folder)
             .map_err(|error| failed("cannot write the first token into", &error))?;
-        Ok(Opened { folder: folder.to_owned(), store, history, hub, limits, admin_token, lock })
+        let outlets = Named::default();
+        Ok(Opened { folder: folder.to_owned(), store, history, hub, limits, admin_token, outlets, lock })
     }
 
     /// The service over this directory, with `fleet` to carry its jobs out. Jobs that had not ended are handed to it.
@@ -96,8 +101,12 @@ impl Opened {
     /// # Errors
     /// When the store cannot be read.
     pub fn serve(self, fleet: Arc<dyn Fleet>) -> Result<Arc<Service>, StoreError> {
+        let deliveries =
+            Deliveries::new((&self.store, &self.history, &self.hub), self.outlets.clone(), &self.limits);
         let service = Arc::new(Service {
             fleet,
+            deliveries,
+            shown: Shown::default(),
             schemas: parsers::registry::schemas(),
             submitting: Mutex::new(()),
             opened: self,
@@ -149,6 +158,8 @@ pub struct Submission {
     pub labels: BTreeMap<String, String>,
     /// Whether texts are folded.
     pub redaction: Redaction,
+    /// Where its rows go: names of outlets, or addresses.
+    pub to: Vec<String>,
 }
 
 /// Why something is not done.
@@ -160,6 +171,9 @@ pub enum Denied {
     /// The token does not allow it.
     #[error("{0}")]
     Forbidden(String),
+    /// An outlet cannot be used.
+    #[error("{0}")]
+    Outlet(String),
     /// Too many already.
     #[error("{0}")]
     Quota(String),
@@ -190,6 +204,9 @@ pub struct Service {
     pub(crate) schemas: Vec<Arc<Schema>>,
     /// One job is submitted at a time: its key is looked up and noted in one go.
     submitting: Mutex<()>,
+    pub(crate) deliveries: Deliveries,
+    /// What scrapers see of results.
+    pub(crate) shown: Shown,
 }
 
 impl Service {
@@ -242,6 +259,12 @@ impl Service {
                 self.fleet.stop(job.id);
             }
         }
+        for id in self.store().jobs_delivering()? {
+            let job = self.store().job(id)?;
+            // Of a query that is not understood any more there are no new rows, and nobody knows what those that are there mean.
+            let Some(Ok(plan)) = job.map(|job| self.plan(&job.query)) else { continue };
+            self.deliveries.begin(id, &plan)?;
+        }
         Ok(())
     }
 
@@ -268,6 +291,7 @@ impl Service {
         }
         let plan = self.plan(&asked.query).map_err(Denied::Query)?;
         may_ask(who, &plan, asked.redaction)?;
+        self.may_deliver(who, &asked.to, &plan)?;
         let most = self.limits().jobs_max;
         if self.store().unfinished_count()? >= most {
             self.hub().meters.reached(Bound::Jobs);
@@ -283,19 +307,41 @@ impl Service {
             on: asked.on.clone(),
             labels: asked.labels.clone(),
             redacted: asked.redaction == Redaction::Folded,
+            to: asked.to.iter().map(|to| (to.clone(), RandomState::new().hash_one(to))).collect(),
         };
         let job = self.store().add_job(&new, key)?;
-        if let Err(refused) = self.fleet.start(&order(&job, plan)) {
+        if let Err(refused) = self.fleet.start(&order(&job, plan.clone())) {
             self.store().forget_job(job.id)?;
             return Err(refused.into());
         }
+        self.deliveries.begin(job.id, &plan)?;
         Ok((self.job(who, job.id)?, true))
     }
 
     /// A job that `who` may know of.
     pub fn job(&self, who: &Access, id: JobId) -> Result<Job, Denied> {
         let job = self.store().job(id)?.filter(|job| self.may_see(who, job));
-        job.ok_or_else(|| Denied::Unknown(format!("there is no job {id}")))
+        let mut job = [job.ok_or_else(|| Denied::Unknown(format!("there is no job {id}")))?];
+        self.deliveries.tell(&mut job)?;
+        let [job] = job;
+        Ok(job)
+    }
+
+    /// Whether `who` may have a job's rows delivered there, and they can be.
+    fn may_deliver(&self, who: &Access, to: &[String], plan: &Plan) -> Result<(), Denied> {
+        let may = if who.role >= Role::Admin { May::GiveAddresses } else { May::UseNames };
+        self.deliveries.named().check(to, may, plan).map_err(|unusable| match unusable {
+            Unusable::Wrong(why) => Denied::Outlet(why),
+            Unusable::Forbidden(why) => Denied::Forbidden(why),
+        })?;
+        if !to.is_empty() && !self.deliveries.has_room(to.len()) {
+            self.hub().meters.reached(Bound::Outlets);
+            let most = self.limits().outlets_max;
+            return Err(Denied::Quota(format!(
+                "jobs have {most} outlets, and there may be no more (--outlets-max)"
+            )));
+        }
+        Ok(())
     }
 
     /// Whether `who` may know of a job: its query keeps to the token's networks.

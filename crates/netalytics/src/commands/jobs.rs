@@ -21,9 +21,9 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<Ended> {
         None => print(&JOB, &all(&remote)?, format),
         Some(JobsVerb::Show { job }) => print(&JOB, &[one("GET", job)?], format),
         Some(JobsVerb::Stop { job }) => print(&JOB, &[one("DELETE", job)?], format),
-        Some(JobsVerb::Start { query, name, standing, on }) => {
+        Some(JobsVerb::Start { query, name, standing, on, to }) => {
             let kind = if *standing { "standing" } else { "one_off" };
-            let asked = json!({ "query": query, "name": name, "kind": kind, "on": labels(on)? });
+            let asked = json!({ "query": query, "name": name, "kind": kind, "on": labels(on)?, "to": to });
             print(&JOB, &[remote.json("POST", "/api/v1/jobs", Some(&asked))?], format)
         }
         Some(JobsVerb::Results { job, result, since, until }) => {

@@ -6,16 +6,18 @@ use std::net::IpAddr;
 use capture::seccomp::Files;
 use plan::Plan;
 use sinks::{Csv, Jsonl, Parquet, Sink, Style, Table};
+use tuple::Secret;
 
 use crate::commands::compare;
 use crate::commands::work::{Opened, Target, Telling, work};
 use crate::delivering;
 use crate::dns_names;
 use crate::failure::{Ended, wrong_flags};
-use crate::flags::{Format, QueryFlags, ShownNames};
+use crate::flags::{Format, QueryFlags, RedactFlags, ShownNames};
 use crate::live::Owner;
 use crate::output::{self, Destination};
 use crate::query_text;
+use crate::redaction::secret;
 use runner::Writing;
 
 /// Answers the query.
@@ -32,7 +34,7 @@ pub fn query(flags: &mut QueryFlags, quiet: bool, verbose: bool) -> anyhow::Resu
 
 impl Target for QueryFlags {
     /// The result's destination, and other programs that get it, too.
-    type Ready = (Destination, Option<delivering::Ready>);
+    type Ready = (Destination, Option<(delivering::Ready, Option<Secret>)>);
 
     fn path(&self) -> Option<&std::path::Path> {
         self.output.as_deref()
@@ -58,11 +60,16 @@ impl Target for QueryFlags {
         if self.format == Some(Format::Parquet) && destination.terminal {
             return Err(wrong_flags("Parquet is not for a terminal: -o FILE says where it goes"));
         }
-        Ok((destination, delivering::Ready::prepare(&self.outlets)?))
+        let Some(outlets) = delivering::Ready::prepare(&self.outlets)? else {
+            return Ok((destination, None));
+        };
+        let RedactFlags { no_redact, redact_key } = &self.redact;
+        let secret = if *no_redact { None } else { Some(secret(redact_key.as_deref())?) };
+        Ok((destination, Some((outlets, secret))))
     }
 
     fn start(&self, (_, outlets): &mut Self::Ready) -> anyhow::Result<()> {
-        outlets.as_mut().map_or(Ok(()), |outlets| outlets.start(&self.work.live))
+        outlets.as_mut().map_or(Ok(()), |(outlets, _)| outlets.start(&self.work.live))
     }
 
     fn name(&self, (destination, _): &Self::Ready) -> (String, bool) {
@@ -77,7 +84,7 @@ impl Target for QueryFlags {
         let heads = opened.heads.clone();
         let sink = self.printer(destination, opened)?;
         Ok(match outlets {
-            Some(outlets) => outlets.beside(sink, &heads),
+            Some((outlets, secret)) => outlets.beside(sink, &heads, secret),
             None => sink,
         })
     }

@@ -47,6 +47,9 @@ pub struct JobRequest {
     /// Texts that may say something of a person are folded unless this says no, which needs the role raw.
     #[serde(default = "yes")]
     pub redact: bool,
+    /// Where its rows go beside its history: names of outlets, or addresses, which needs the role admin.
+    #[serde(default)]
+    pub to: Vec<String>,
 }
 
 fn yes() -> bool {
@@ -82,7 +85,7 @@ pub struct Agents {
 }
 
 fn checked(asked: JobRequest) -> Result<Submission, Failure> {
-    let JobRequest { query, name, kind, on, labels, redact } = asked;
+    let JobRequest { query, name, kind, on, labels, redact, to } = asked;
     let is_long = |labels: &BTreeMap<String, String>| {
         labels.len() > LABELS_MAX || labels.iter().any(|(k, v)| k.len().max(v.len()) > NAME_BYTES_MAX)
     };
@@ -92,7 +95,7 @@ fn checked(asked: JobRequest) -> Result<Submission, Failure> {
         )));
     }
     let redaction = if redact { Redaction::Folded } else { Redaction::Raw };
-    Ok(Submission { query, name, kind, on, labels, redaction })
+    Ok(Submission { query, name, kind, on, labels, redaction, to })
 }
 
 pub(super) fn id(text: &str) -> Result<JobId, Failure> {
@@ -177,6 +180,7 @@ pub async fn list(
         let mut jobs = service.store().jobs(&wanted)?;
         let next = (jobs.len() == wanted.limit).then(|| jobs.last().map(|job| job.id)).flatten();
         jobs.retain(|job| service.may_see(&who, job));
+        service.deliveries.tell(&mut jobs)?;
         Ok(Jobs { jobs, next })
     };
     Ok(Json(app.run(read).await?))

@@ -9,12 +9,16 @@ use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use outlets::{Form, Page};
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::app::App;
 use super::caller::{self, Caller};
 use super::failure::Failure;
-use super::params::header_text;
+use super::jobs::id;
+use super::params::{Params, header_text};
 use crate::access::{Role, Scope};
+use crate::job::JobId;
 use crate::limits::Scrapers;
 use crate::metrics::{self, OfRequests};
 
@@ -39,6 +43,32 @@ pub async fn own(State(app): State<Arc<App>>, request: Request) -> Result<Respon
         waited: app.connections_waited.load(Ordering::Relaxed),
     };
     let page = app.run(move |service| metrics::page(service, &of_requests, form)).await?;
+    Ok(answer(&page, form))
+}
+
+/// Which jobs.
+#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ResultsParams {
+    /// Numbers of jobs, commas between; unless said all that are standing.
+    jobs: Option<String>,
+}
+
+/// Tell scrapers the results of standing jobs.
+#[utoipa::path(
+    get, path = "/metrics/jobs", tag = "service", params(ResultsParams),
+    responses((status = 200, description = "Prometheus's text, or its protobuf with native histograms where that is asked for", content((String = "text/plain"))), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn of_jobs(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Params(params): Params<ResultsParams>,
+    headers: HeaderMap,
+) -> Result<Response, Failure> {
+    let (who, form) = (caller.at_least(Role::View)?, form(&headers));
+    let numbers = params.jobs.as_deref().map(|text| text.split(',').map(|name| id(name.trim())).collect());
+    let only: Option<Vec<JobId>> = numbers.transpose()?;
+    let page = app.run(move |service| metrics::results(service, &who, only.as_deref(), form)).await?;
     Ok(answer(&page, form))
 }
 

@@ -15,7 +15,7 @@ use super::{help, jobs, metrics, rows, stream, tokens};
                        are text: nanoseconds do not fit into a JavaScript number."
     ),
     paths(
-        help::health, help::counters, metrics::own, help::catalog, help::check, help::explain, jobs::create, jobs::list, jobs::show,
+        help::health, help::counters, metrics::own, metrics::of_jobs, help::catalog, help::check, help::explain, jobs::create, jobs::list, jobs::show,
         jobs::stop, rows::rows, jobs::agents, stream::stream, tokens::create, tokens::list, tokens::revoke,
         tokens::login, tokens::logout, tokens::audit,
     ),

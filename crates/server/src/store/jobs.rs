@@ -27,6 +27,8 @@ pub struct NewJob {
     pub labels: BTreeMap<String, String>,
     /// Whether texts are folded.
     pub redacted: bool,
+    /// Where its rows go, each with what begins the identifiers of its messages.
+    pub to: Vec<(String, u64)>,
 }
 
 /// What is known of a key.
@@ -70,6 +72,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
         redacted: row.get(9)?,
         created_ns: row.get(10)?,
         ended_ns: row.get(11)?,
+        outlets: Vec::new(),
     })
 }
 
@@ -84,11 +87,12 @@ impl Store {
             "INSERT INTO jobs (name, query, kind, state, owner, agents_on, labels, redacted, created_ns)
              VALUES (?, ?, ?, 'planned', ?, ?, ?, ?, ?) RETURNING {COLUMNS}"
         );
-        let NewJob { name, query, kind, owner, on, labels, redacted } = new;
+        let NewJob { name, query, kind, owner, on, labels, redacted, to } = new;
         self.write(|t| {
             let (on, labels, now) = (json(on), json(labels), now_ns());
             let job =
                 t.query_row(&sql, params![name, query, kind.word(), owner, on, labels, redacted, now], read)?;
+            super::deliveries::add_in(t, job.id, to)?;
             if let Some((key, body)) = key {
                 t.execute("DELETE FROM idempotency WHERE at_ns < ?", [now - KEY_LIFE_NS])?;
                 t.execute(
