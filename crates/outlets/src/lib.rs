@@ -3,14 +3,14 @@
 //! [`Outlets`] is a [`sinks::Sink`] that gives every row to each of its outlets: a bounded queue (`queue.rs`) and a thread
 //! (`worker.rs`) of its own. A *mapping* makes messages of rows and is pure: one file an outlet, tested without a socket. A
 //! *transport* takes messages to the other side; what fails in passing is tried again (`backoff.rs`), and what is lost is counted by
-//! cause (`tally.rs`). No outlet ever makes the query or another outlet wait. A [`Courier`] is an outlet whose rows wait on disk, as those
+//! cause (`tally.rs`). No outlet ever makes the query or another outlet wait. A [`Carrier`] is an outlet whose rows wait on disk, as those
 //! of a server's jobs do. What scrapers read is a [`Page`].
 
 #![forbid(unsafe_code)]
 
 pub mod address;
 mod backoff;
-mod courier;
+mod carrier;
 mod exponential;
 mod exposition;
 mod http;
@@ -19,7 +19,6 @@ mod names;
 mod net;
 mod otlp;
 mod outlets;
-mod parts;
 mod points;
 mod post;
 mod prometheus;
@@ -38,7 +37,7 @@ mod worker;
 
 pub use address::{Address, Hidden, Scheme};
 pub use backoff::Backoff;
-pub use courier::{Attempt, Courier, Parcel};
+pub use carrier::{Attempt, Carrier, Parcel};
 pub use exponential::Exponential;
 pub use exposition::{Form, Labels, Page};
 pub use outlets::{Limits, Outlets, Refused};

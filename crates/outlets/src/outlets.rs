@@ -5,16 +5,21 @@ use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Barrier};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use sinks::{Delivered, ResultHead, Sink, Vitals};
 use tuple::Batch;
 
-use crate::address::Address;
-use crate::parts::parts;
+use crate::address::{Address, Scheme};
+use crate::lines::Lines;
+use crate::otlp::{self, Requests};
+use crate::prometheus::{Board, Posting, Scrapes};
 use crate::queue::{Item, Queue};
+use crate::redis::{Commands, Keys, Server};
 use crate::tally::{Loss, Tally};
-use crate::worker::Worker;
+use crate::tcp::Tcp;
+use crate::webhook::{self, Batches};
+use crate::worker::{Mapping, Transport, Worker};
 
 /// What bounds an outlet.
 #[derive(Clone, Copy, Debug)]
@@ -146,6 +151,46 @@ impl Outlets {
             outlet.tally.lost(Loss::QueueFull, lost);
         }
     }
+}
+
+/// What makes an outlet's messages, and what takes them there.
+pub(crate) type Parts = (Box<dyn Mapping>, Box<dyn Transport>);
+
+/// The parts of an outlet. `tallies`: of all outlets beside it, for a page that tells of them. `run` begins the identifiers of
+/// messages.
+pub(crate) fn parts(
+    address: &Address,
+    limits: &Limits,
+    tallies: &[(String, Arc<Tally>)],
+    run: u64,
+) -> Result<Parts, String> {
+    Ok(match address.scheme {
+        Scheme::Tcp | Scheme::TcpTls => (Box::new(Lines::default()), Box::new(Tcp::new(address)?)),
+        Scheme::Prometheus => {
+            let board = Board::new(limits.series_max, tallies.to_vec());
+            (Box::new(Posting::new(board.clone())), Box::new(Scrapes::new(address, board)?))
+        }
+        Scheme::Redis | Scheme::RedisTls => {
+            let keys = Keys {
+                prefix: address.text("prefix", "netalytics").to_owned(),
+                entries_max: address.number("entries", 100_000)?,
+                seconds: address.number("keep", 3600)?,
+            };
+            (Box::new(Commands::new(keys)), Box::new(Server::new(address)?))
+        }
+        Scheme::Webhook | Scheme::WebhookTls => {
+            (Box::new(Batches::default()), Box::new(webhook::Receiver::new(address)?.of_run(run)))
+        }
+        Scheme::Otlp | Scheme::OtlpTls => {
+            (Box::new(Requests::new(limits.series_max, now_ns)), Box::new(otlp::Collector::new(address)?))
+        }
+    })
+}
+
+/// Nanoseconds since 1970, for what has no time of its own.
+fn now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Sink for Outlets {

@@ -9,6 +9,7 @@ use sinks::cells::{Cells, Values};
 use tuple::{Batch, DataType, FieldId};
 
 use crate::address::{Address, Scheme};
+use crate::net;
 use crate::queue::Item;
 use crate::windows::{Window, Windows};
 use crate::worker::{Body, Fault, Mapping, Message, Transport};
@@ -241,7 +242,7 @@ impl Transport for Server {
                 return Fault::Final(text);
             }
             self.connection = None;
-            Fault::Passing(text)
+            Fault::Passing(net::in_words(text))
         })
     }
 }

@@ -1,6 +1,7 @@
 //! A window's rows as JSON, posted to whoever wants to hear of them; signed as the Standard Webhooks have it: an identifier that stays the
 //! same when a message is sent again, the time of the attempt, and HMAC-SHA-256 of both and the body.
 
+use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ring::hmac;
@@ -87,13 +88,20 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// At this address; `run` begins the identifiers of its messages.
+    /// At this address.
     ///
     /// # Errors
     /// A sentence.
-    pub fn new(address: &Address, run: u64) -> Result<Receiver, String> {
+    pub fn new(address: &Address) -> Result<Receiver, String> {
         let key = address.secret.as_ref().map(|secret| key(secret.reveal())).transpose()?;
-        Ok(Receiver { poster: Poster::new(address, "/")?, key, run })
+        Ok(Receiver { poster: Poster::new(address, "/")?, key, run: RandomState::new().hash_one("run") })
+    }
+}
+
+impl Receiver {
+    /// The same, whose identifiers begin with `run`.
+    pub fn of_run(self, run: u64) -> Receiver {
+        Receiver { run, ..self }
     }
 }
 

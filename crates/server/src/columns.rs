@@ -77,6 +77,24 @@ impl ColumnHead {
     }
 }
 
+/// Columns as a page wants them: with the names of those that hold the ends of their intervals.
+pub fn with_bounds(columns: &[ColumnHead]) -> Vec<Value> {
+    let end = |name: &str, end: &str| {
+        let name = format!("{name}_{end}");
+        columns.iter().any(|column| column.name == name).then_some(name)
+    };
+    let told = |column: &ColumnHead| {
+        let mut told = serde_json::to_value(column).unwrap_or_default();
+        if let Some(all) = told.as_object_mut() {
+            for word in ["low", "high"] {
+                all.extend(end(&column.name, word).map(|name| (word.to_owned(), name.into())));
+            }
+        }
+        told
+    };
+    columns.iter().map(told).collect()
+}
+
 /// The schema that these columns make; `None` for types that are not ours.
 pub fn schema(name: &str, columns: &[ColumnHead]) -> Option<Arc<Schema>> {
     Some(Arc::new(Schema {

@@ -109,6 +109,8 @@ pub struct Account {
     pub lost_before_us: u64,
     /// Tuples by quality.
     pub quality: HashMap<String, u64>,
+    /// The share of flows that is looked at: at the agent that looks at the fewest.
+    pub sample_rate: Option<f64>,
 }
 
 /// Keeps and shows what comes.
@@ -138,6 +140,8 @@ struct Live {
     state: State,
     results: Vec<LiveResult>,
     account: Value,
+    /// The share of flows that is looked at, as it was told last.
+    sample_rate: Option<f64>,
     ring: Ring,
 }
 
@@ -356,6 +360,7 @@ impl Hub {
             let result = &mut live.results[place];
             let is_next = !is_open && window.is_some() && window != result.closed.window;
             self.meters.windows_closed.add(u64::from(is_next));
+            result.kept.next_row += if is_open { 0 } else { rows as i64 };
             match is_open {
                 true => result.open = shown,
                 false => result.close(shown),
@@ -374,9 +379,21 @@ impl Hub {
         let mut data = json!({ "job": job });
         if let (Some(all), Ok(Value::Object(own))) = (data.as_object_mut(), serde_json::to_value(account)) {
             all.extend(own);
+            let lag = account.watermark_ns.map(|at| (crate::store::now_ns() - at).to_string());
+            all.insert("lag_ns".into(), lag.into());
         }
         live.account = data.clone();
         self.tell(&mut live, job, "account", &data, true);
+        if live.sample_rate != account.sample_rate {
+            live.sample_rate = account.sample_rate;
+            let is_whole = account.sample_rate.is_none_or(|rate| rate >= 1.0);
+            let reason = match is_whole {
+                true => "every flow is looked at",
+                false => "the query has a SAMPLE, or an agent has more packets than it can look at",
+            };
+            let data = json!({ "job": job, "rate": account.sample_rate, "reason": reason });
+            self.tell(&mut live, job, "sampling", &data, false);
+        }
         Ok(())
     }
 
@@ -446,7 +463,13 @@ impl Hub {
         let known = self.store.job(job)?.ok_or(Unkept::NoJob(job))?;
         let results = self.store.results(job)?;
         let results = results.into_iter().map(LiveResult::new).collect::<Result<_, _>>()?;
-        let live = Live { state: known.state, results, account: Value::Null, ring: Ring::default() };
+        let live = Live {
+            state: known.state,
+            results,
+            account: Value::Null,
+            sample_rate: None,
+            ring: Ring::default(),
+        };
         let live = Arc::new(Mutex::new(live));
         jobs.insert(job, live.clone());
         Ok(live)
@@ -536,8 +559,9 @@ impl Live {
             };
             json!({
                 "processor": result.kept.processor,
-                "columns": result.kept.columns,
+                "columns": columns::with_bounds(&result.kept.columns),
                 "keys": result.kept.keys,
+                "total": result.kept.next_row.to_string(),
                 "closed": window(&result.closed),
                 "open": window(&result.open),
             })

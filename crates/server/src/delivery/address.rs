@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use outlets::address::{Secrets, System};
-use outlets::{Address, Courier, Limits, Scheme};
+use outlets::{Address, Carrier, Limits, Scheme};
 use plan::Plan;
 
 /// Outlets of one job.
@@ -71,7 +71,7 @@ impl Named {
                 return Err(format!("{name:?} is no name: letters, digits, -, _ and . make one"));
             }
             let read = Address::read(address, &System).map_err(|why| format!("{name}: {why}"))?;
-            Courier::prepare(&read, 0, &Limits::default()).map_err(|why| format!("{name}: {}", why.0))?;
+            Carrier::prepare(&read, 0, &Limits::default()).map_err(|why| format!("{name}: {}", why.0))?;
             named.insert(name.to_owned(), address.to_owned());
         }
         Ok(Named(named))
@@ -126,7 +126,7 @@ impl Named {
                 let why = "single tuples are no metrics: PROCESS says what is to be measured".into();
                 return Err(wrong(&seen, why));
             }
-            Courier::prepare(&address, 0, &Limits::default()).map_err(|why| wrong(&seen, why.0))?;
+            Carrier::prepare(&address, 0, &Limits::default()).map_err(|why| wrong(&seen, why.0))?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use outlets::{Attempt, Backoff, Courier, Parcel};
+use outlets::{Attempt, Backoff, Carrier, Parcel};
 use plan::Plan;
 
 use super::heads::heads;
@@ -66,7 +66,7 @@ pub struct Work {
     /// Rows that may wait.
     pub backlog_max: i64,
     /// Makes what takes them; again, where that fails.
-    pub prepare: Box<dyn Fn() -> Result<Courier, String> + Send>,
+    pub prepare: Box<dyn Fn() -> Result<Carrier, String> + Send>,
 }
 
 /// The server ends.
@@ -119,9 +119,9 @@ impl Line {
 
     /// Delivers until the job has ended and everything is delivered, or the server ends.
     pub fn run(&self, work: &Work) {
-        let courier = loop {
+        let carrier = loop {
             match (work.prepare)() {
-                Ok(courier) => break courier,
+                Ok(carrier) => break carrier,
                 Err(why) => {
                     self.say(Condition::Broken, Some(why));
                     if self.bell.pause(LOOK_EVERY) == Woken::Over {
@@ -131,7 +131,7 @@ impl Line {
             }
         };
         self.say(Condition::Up, None);
-        let mut hands = Hands { line: self, work, courier, announced: 0 };
+        let mut hands = Hands { line: self, work, carrier, announced: 0 };
         loop {
             let wait = match hands.deliver_all() {
                 Ok(Left::Nothing) => return,
@@ -159,7 +159,7 @@ enum Left {
 struct Hands<'l> {
     line: &'l Line,
     work: &'l Work,
-    courier: Courier,
+    carrier: Carrier,
     /// Results that the other side was told of.
     announced: usize,
 }
@@ -176,7 +176,7 @@ impl Hands<'_> {
         let state = store.job(self.line.job)?.map(|job| job.state);
         let results = store.results(self.line.job)?;
         if results.len() > self.announced {
-            self.courier.announce(&heads(&self.work.plan, &results));
+            self.carrier.announce(&heads(&self.work.plan, &results));
             self.announced = results.len();
         }
         for result in &results {
@@ -217,7 +217,7 @@ impl Hands<'_> {
         self.note(place, &at)?;
         // No other message of this outlet has the number of one of these rows.
         let number = ((place as u64) << 48) | first.unsigned_abs();
-        for parcel in self.courier.pack(place, &rows.batches, number) {
+        for parcel in self.carrier.pack(place, &rows.batches, number) {
             match self.deliver(&parcel)? {
                 Delivery::Taken => at.sums.delivered += parcel.rows().cast_signed(),
                 Delivery::Refused => at.sums.refused += parcel.rows().cast_signed(),
@@ -237,7 +237,7 @@ impl Hands<'_> {
         let line = self.line;
         let mut waits = Backoff::new(line.job.0.unsigned_abs().rotate_left(32) ^ line.place as u64);
         loop {
-            match self.courier.attempt(parcel) {
+            match self.carrier.attempt(parcel) {
                 Attempt::Taken => {
                     line.say(Condition::Up, None);
                     return Ok(Delivery::Taken);

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use outlets::{Address, Courier, Page};
+use outlets::{Address, Carrier, Page};
 use plan::Plan;
 
 pub use address::{May, Named, Unusable};
@@ -93,7 +93,7 @@ impl Deliveries {
         let limits = outlets::Limits { series_max: self.limits.series_max, ..limits };
         let prepare = move || {
             let address: Address = named.read(&outlet.asked)?;
-            Courier::prepare(&address, outlet.run, &limits).map_err(|refused| refused.0)
+            Carrier::prepare(&address, outlet.run, &limits).map_err(|refused| refused.0)
         };
         Work {
             store: self.store.clone(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use server::{Limits, Opened, Service, Serving};
+use server::{Limits, Named, Opened, Service, Serving};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
@@ -70,7 +70,13 @@ impl Server {
 
     /// Over a data directory.
     pub fn over(folder: &Path, fleet: Arc<TestFleet>, limits: Limits) -> Server {
-        let opened = Opened::open(folder, limits).expect("the data directory opens");
+        Server::over_with(folder, fleet, limits, Named::default())
+    }
+
+    /// With outlets that have a name.
+    pub fn over_with(folder: &Path, fleet: Arc<TestFleet>, limits: Limits, outlets: Named) -> Server {
+        let mut opened = Opened::open(folder, limits).expect("the data directory opens");
+        opened.outlets = outlets;
         fleet.attach(&opened.hub);
         let service = opened.serve(fleet.clone()).expect("the service begins");
         let runtime = Runtime::new().expect("a runtime");

@@ -9,13 +9,12 @@ use sinks::ResultHead;
 use tuple::Batch;
 
 use crate::address::{Address, Scheme};
-use crate::outlets::{Limits, Refused};
-use crate::parts::parts;
+use crate::outlets::{Limits, Refused, parts};
 use crate::queue::Item;
 use crate::worker::{Fault, Mapping, Message, Transport};
 
 /// See the module's text.
-pub struct Courier {
+pub struct Carrier {
     mapping: Box<dyn Mapping>,
     transport: Box<dyn Transport>,
     patience: Duration,
@@ -43,12 +42,12 @@ pub enum Attempt {
     Failed(String),
 }
 
-impl Courier {
+impl Carrier {
     /// To `address`; `run` begins the identifiers of its messages. Nothing is connected yet.
     ///
     /// # Errors
     /// Why it cannot be used.
-    pub fn prepare(address: &Address, run: u64, limits: &Limits) -> Result<Courier, Refused> {
+    pub fn prepare(address: &Address, run: u64, limits: &Limits) -> Result<Carrier, Refused> {
         // Fails where somebody has chosen before, and that is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         if address.scheme == Scheme::Prometheus {
@@ -56,7 +55,7 @@ impl Courier {
         }
         let made = parts(address, limits, &[], run);
         let (mapping, transport) = made.map_err(|why| Refused(format!("{address}: {why}")))?;
-        Ok(Courier { mapping, transport, patience: Duration::from_secs(5) })
+        Ok(Carrier { mapping, transport, patience: Duration::from_secs(5) })
     }
 
     /// Says what results there will be; comes before the first row.
