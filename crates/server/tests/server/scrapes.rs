@@ -59,17 +59,16 @@ fn close(server: &Server, job: JobId, start: i64, rows: &[(&str, u64)]) {
 fn who_scrapes_sees_how_the_server_does() {
     let server = Server::start(TestFleet::new(Way::Note));
     assert_eq!(server.ask_with("GET", "/metrics", &[], None).status, 401);
-    let token = |role: &str, more: Value| {
-        let mut asked = json!({ "name": format!("{role}-{}", more), "role": role });
-        asked.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
+    let token = |name: &str, role: &str, networks: &[&str]| {
+        let asked = json!({ "name": name, "role": role, "networks": networks });
         let made = server.ask("POST", "/api/v1/tokens", Some(&asked)).of(201).json();
         made["secret"].as_str().expect("a secret").to_owned()
     };
-    let (agent, some) = (token("agent", json!({})), token("view", json!({ "networks": ["10.0.0.0/8"] })));
+    let (agent, some) = (token("a", "agent", &[]), token("b", "view", &["10.0.0.0/8"]));
     for secret in [&agent, &some] {
         assert_eq!(server.ask_as(secret, "GET", "/metrics", None).status, 403);
     }
-    let view = token("view", json!({}));
+    let view = token("c", "view", &[]);
     let job = standing(&server, &json!({}));
     announce(&server, job);
     close(&server, job, 0, &[("/a", 1), ("/b", 2)]);
@@ -135,7 +134,7 @@ fn results_of_standing_jobs_are_metrics() {
     close(&server, raw, 10, &[("/secret", 1)]);
     let series = |url: &str| {
         format!(
-            "netalytics_http_count_total{{processor=\"group-count\",url=\"{url}\",job_id=\"{job}\",job_name=\"pages\"}}"
+            "netalytics_http_count_total{{processor=\"group-count\",url_full=\"{url}\",job_id=\"{job}\",job_name=\"pages\"}}"
         )
     };
     let page = server.get("/metrics/jobs").of(200).text();
@@ -158,7 +157,7 @@ fn results_of_standing_jobs_are_metrics() {
     assert!(!seen.of(200).text().contains("/secret"));
     // It has ended: its gauges and sums go.
     server.fleet.hub().turn(job, State::Ended("done".into()), None).expect("noted");
-    assert!(!server.get("/metrics/jobs").of(200).text().contains("url=\"/a\""));
+    assert!(!server.get("/metrics/jobs").of(200).text().contains("url_full=\"/a\""));
     assert_eq!(server.get("/metrics/jobs?jobs=x").status, 404);
 }
 
