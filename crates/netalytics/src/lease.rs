@@ -1,13 +1,16 @@
 //! How long a monitor may go on: while whoever started it holds its standard input open, and renews its lease, if it has one.
-//! `renew MILLISECONDS` on a line lets it go on for so long from now, `end` ends it. However it ends, it has a while to say
+//! `renew MILLISECONDS` on a line lets it go on for so long from now, `end` ends it, `taps OWN;OTHERS` says whose addresses are whose. However it ends, it has a while to say
 //! what it has found; a pipe that nobody empties holds it no longer than that.
 
 use std::io::{self, BufRead};
+use std::net::AddrParseError;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use capture::live::Stop;
+use monitor::SharedTaps;
+use plan::TapTable;
 
 /// Until then it has said all.
 const GRACE: Duration = Duration::from_secs(10);
@@ -24,9 +27,10 @@ pub enum End {
 }
 
 /// What a line says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Line {
     Renew(Duration),
+    Taps(TapTable),
     End,
 }
 
@@ -35,11 +39,11 @@ enum Line {
 pub struct Lease(Arc<OnceLock<End>>);
 
 impl Lease {
-    /// Heeds standard input from now on, and asks for `stop` when it is over.
+    /// Heeds standard input from now on, and asks for `stop` when it is over; a table of addresses goes to `taps`.
     ///
     /// # Errors
     /// When the system gives no more threads.
-    pub fn keep(lasts: Option<Duration>, stop: &Stop) -> io::Result<Lease> {
+    pub fn keep(lasts: Option<Duration>, stop: &Stop, taps: SharedTaps) -> io::Result<Lease> {
         let (tell, lines) = mpsc::channel();
         let read = move || {
             let known = io::stdin().lock().lines().map_while(Result::ok).filter_map(|line| parse(&line));
@@ -51,7 +55,7 @@ impl Lease {
         let kept = lease.clone();
         let keep = move || {
             // It is set here only.
-            let _ = kept.0.set(wait(&lines, lasts));
+            let _ = kept.0.set(wait(&lines, lasts, &taps));
             stop.stop();
             std::thread::sleep(GRACE);
             std::process::exit(1);
@@ -78,7 +82,7 @@ impl End {
 }
 
 /// Waits until it is over.
-fn wait(lines: &Receiver<Line>, lasts: Option<Duration>) -> End {
+fn wait(lines: &Receiver<Line>, lasts: Option<Duration>, taps: &SharedTaps) -> End {
     let mut until = lasts.and_then(|lasts| Instant::now().checked_add(lasts));
     loop {
         let line = match until {
@@ -87,6 +91,7 @@ fn wait(lines: &Receiver<Line>, lasts: Option<Duration>) -> End {
         };
         match line {
             Ok(Line::Renew(lasts)) => until = Instant::now().checked_add(lasts),
+            Ok(Line::Taps(table)) => taps.set(table),
             Ok(Line::End) => return End::Asked,
             Err(RecvTimeoutError::Disconnected) => return End::Abandoned,
             Err(RecvTimeoutError::Timeout) => return End::RanOut,
@@ -99,6 +104,12 @@ fn parse(line: &str) -> Option<Line> {
     match line.trim().split_once(' ') {
         None if line.trim() == "end" => Some(Line::End),
         Some(("renew", ms)) => ms.trim().parse().ok().map(|ms| Line::Renew(Duration::from_millis(ms))),
+        Some(("taps", lists)) => {
+            let (own, others) = lists.split_once(';')?;
+            let list = |text: &str| text.split(',').filter(|ip| !ip.is_empty()).map(str::parse).collect();
+            let (own, others): (Result<_, _>, Result<_, AddrParseError>) = (list(own), list(others));
+            Some(Line::Taps(TapTable { own: own.ok()?, others: others.ok()? }))
+        }
         _ => None,
     }
 }
@@ -109,10 +120,18 @@ mod tests {
 
     #[test]
     fn lines() {
+        let taps = |own: &[&str], others: &[&str]| {
+            let all = |list: &[&str]| list.iter().map(|ip| ip.parse().expect("an address")).collect();
+            Some(Line::Taps(TapTable { own: all(own), others: all(others) }))
+        };
         let renew = |ms| Some(Line::Renew(Duration::from_millis(ms)));
         for (line, expected) in [
             ("renew 1500", renew(1500)),
             ("end", Some(Line::End)),
+            ("taps 10.0.0.1;10.0.0.2,::1", taps(&["10.0.0.1"], &["10.0.0.2", "::1"])),
+            ("taps ;", taps(&[], &[])),
+            ("taps 10.0.0.1", None),
+            ("taps x;10.0.0.1", None),
             ("renew", None),
             ("renew x", None),
             ("", None),
@@ -124,9 +143,9 @@ mod tests {
     /// Lines that have come by the time at which one looks, and whether more may come → why it is over.
     fn check(lasts: Option<Duration>, said: &[Line], is_open: bool, expected: End) {
         let (tell, lines) = mpsc::channel();
-        said.iter().for_each(|line| tell.send(*line).expect("it is heard"));
+        said.iter().for_each(|line| tell.send(line.clone()).expect("it is heard"));
         let tell = is_open.then_some(tell);
-        assert_eq!(wait(&lines, lasts), expected, "{said:?}");
+        assert_eq!(wait(&lines, lasts, &SharedTaps::default()), expected, "{said:?}");
         drop(tell);
     }
 

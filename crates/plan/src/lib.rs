@@ -11,6 +11,7 @@ pub mod message;
 pub mod monitor_spec;
 pub mod result;
 pub mod sound;
+pub mod taps;
 
 pub use bounds::Bounds;
 pub use dataflow::{
@@ -21,6 +22,7 @@ pub use expr::{
     Arithmetic, COMPUTED, Case, Column, Compare, Computed, Expr, Literal, Predicate, Regex, TextFunction,
 };
 pub use monitor_spec::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample, Span};
+pub use taps::{TapTable, Taps};
 
 /// The answer to a query.
 #[derive(Clone, Debug, PartialEq)]

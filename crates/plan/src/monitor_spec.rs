@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use tuple::{FieldId, Schema};
 
+use crate::taps::Taps;
+
 /// A monitor's orders; by default every packet, for no parser.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MonitorSpec {
@@ -22,6 +24,8 @@ pub struct MonitorSpec {
     pub sample: Sample,
     /// Which of the possible samples; all monitors of a query take the same.
     pub sample_seed: u64,
+    /// Which taps tell of a flow that several see.
+    pub taps: Taps,
 }
 
 /// One parser and the columns that are wanted of it.

@@ -34,6 +34,7 @@ pub fn lower(query: &Query) -> Plan {
         span: Span::default(),
         sample: query.sample,
         sample_seed: 0,
+        taps: query.taps,
     };
     Plan { query: query.text.clone(), monitor, dataflow }
 }

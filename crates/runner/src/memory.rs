@@ -103,6 +103,7 @@ impl Memory {
             monitor: monitor::Config {
                 fragment_bytes_max: self.fragment_bytes,
                 parsers: monitor.parsers,
+                taps: monitor.taps.clone(),
                 flow: flow::Config {
                     flows_max: self.flows_max,
                     held_bytes_max: self.held_bytes,

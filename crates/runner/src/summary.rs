@@ -356,8 +356,8 @@ fn change(change: &Change) -> Value {
 }
 
 fn filtered(a: &Accounting) -> Counts {
-    let monitor::accounting::Filtered { address, direction, early } = a.filtered;
-    vec![("address", address), ("direction", direction), ("early", early)]
+    let monitor::accounting::Filtered { address, direction, tap, early } = a.filtered;
+    vec![("address", address), ("direction", direction), ("tap", tap), ("early", early)]
 }
 
 fn fragment_counts(a: &Accounting) -> Counts {
@@ -639,6 +639,7 @@ done in 50.0 ms: 2000 packets/s, 2.0 MB/s
             memory_max: 0,
             cpu_millis: 0,
             workers: 0,
+            taps: plan::TapTable::default(),
         };
         let closing = summary().closing(&order, false);
         let count = |name| closing.count(name);

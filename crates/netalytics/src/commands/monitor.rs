@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use capture::live::Stop;
 use capture::seccomp::{Files, Network};
-use monitor::Input;
+use monitor::{Input, SharedTaps};
 use plan::message::{self, JobOrder};
 use runner::{Memory, Relay, Writing};
 use tuple::{Redactor, Schema, Secret};
@@ -42,10 +42,12 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
     if capturing {
         live::restrict_system_calls(&flags.live, Files::ReadOnly, Network::Closed);
     }
+    let taps = SharedTaps::new(order.taps.clone());
     let lasts = flags.lease.map(|ns| Duration::from_nanos(ns.unsigned_abs()));
-    let lease = Lease::keep(lasts, &stop).context("cannot keep the lease")?;
+    let lease = Lease::keep(lasts, &stop, taps.clone()).context("cannot keep the lease")?;
     let limits = flags.limits.of_run();
     let mut config = Memory::divide(&limits, &plan, Writing::AtOnce).config(&limits);
+    config.monitor.taps = Some(taps);
     // What leaves this process leaves the machine.
     config.stream.redactor = order.redaction.map(|key| Redactor::new(Secret::new(&key.0)));
     let mut out = BufWriter::new(io::stdout().lock());

@@ -2,13 +2,16 @@
 //! interfaces and files in them are wishes, which whoever runs the monitor holds against what its host allows.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use prost::Message;
 use tuple::Schema;
 
+use super::expression::{address, read_address};
+use super::monitor::ADDRESSES_MAX;
 use super::refused::{Lack, Lacks, Refused};
-use crate::Plan;
+use crate::{Plan, TapTable};
 
 /// The version of the form of orders.
 pub const ORDER_FORM: u32 = 1;
@@ -42,6 +45,8 @@ pub struct JobOrder {
     pub cpu_millis: u32,
     /// Workers; 0: as many as there are cores.
     pub workers: u32,
+    /// Whose addresses are whose, at its start.
+    pub taps: TapTable,
 }
 
 /// Where packets come from.
@@ -105,6 +110,14 @@ struct Form {
     /// Has to be there: orders that were cut short before it would be orders without a key.
     #[prost(uint32, optional, tag = "14")]
     workers: Option<u32>,
+    /// Each of 4 bytes or 16, network order.
+    #[prost(bytes = "vec", repeated, tag = "20")]
+    taps_own: Vec<Vec<u8>>,
+    #[prost(bytes = "vec", repeated, tag = "21")]
+    taps_others: Vec<Vec<u8>>,
+    /// How many those are, where there are any: a table that was cut short would be another one.
+    #[prost(uint32, optional, tag = "22")]
+    taps_count: Option<u32>,
 }
 
 impl JobOrder {
@@ -131,6 +144,9 @@ impl JobOrder {
             memory_max: self.memory_max,
             cpu_millis: self.cpu_millis,
             workers: Some(self.workers),
+            taps_own: self.taps.own.iter().map(|ip| address(*ip)).collect(),
+            taps_others: self.taps.others.iter().map(|ip| address(*ip)).collect(),
+            taps_count: Some(self.taps.own.len() + self.taps.others.len()).filter(|n| *n > 0).map(|n| n as u32),
         };
         form.encode_to_vec()
     }
@@ -175,6 +191,7 @@ fn read(form: Form, schemas: &dyn Fn(&str) -> Option<Arc<Schema>>, lacks: &mut L
         Ok(key) => Some(key.map(Key)),
         Err(_) => lacks.malformed("a key of another length"),
     };
+    let taps = taps((&form.taps_own, &form.taps_others), form.taps_count, lacks);
     let workers = lacks.required(&form.workers, "the end of the orders").copied();
     let packets = match (form.packets.as_str(), form.names, form.filter) {
         ("interfaces", names, filter) => Some(Packets::Interfaces { names, filter }),
@@ -193,5 +210,20 @@ fn read(form: Form, schemas: &dyn Fn(&str) -> Option<Arc<Schema>>, lacks: &mut L
         memory_max: form.memory_max,
         cpu_millis: form.cpu_millis,
         workers: workers?,
+        taps: taps?,
     })
+}
+
+/// One's own addresses and those of others.
+type Addresses<'m> = (&'m [Vec<u8>], &'m [Vec<u8>]);
+
+fn taps((own, others): Addresses<'_>, count: Option<u32>, lacks: &mut Lacks) -> Option<TapTable> {
+    if own.len() + others.len() != count.unwrap_or(0) as usize {
+        return lacks.malformed("a table of addresses that is not whole");
+    }
+    lacks.at_most("addresses of taps", own.len().max(others.len()), ADDRESSES_MAX)?;
+    let mut read = |sent: &[Vec<u8>]| -> Option<Vec<IpAddr>> {
+        sent.iter().map(|bytes| read_address(bytes, lacks)).collect()
+    };
+    Some(TapTable { own: read(own)?, others: read(others)? })
 }

@@ -48,6 +48,7 @@ impl Core {
                     .map(|nanos| now.wall_ns.saturating_add(nanos).saturating_add(GRACE_NS)),
             },
             cost: 1,
+            taps: saved::taps(order.plan.monitor.taps),
             body: super::order::body(order, now.wall_ns),
         };
         self.control.count_from(order.id.0.unsigned_abs().saturating_sub(1));
