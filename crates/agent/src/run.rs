@@ -371,7 +371,8 @@ impl Loop {
     ) -> Result<(), String> {
         let Asked { order, arguments } =
             asked(body, &self.config.policy, &self.host, self.config.demo.as_ref(), self.monitors.len())?;
-        let order = JobOrder { attempt: lane.attempt, packets_max: allowed.or(order.packets_max), taps, ..order };
+        let order =
+            JobOrder { attempt: lane.attempt, packets_max: allowed.or(order.packets_max), taps, ..order };
         let bounds = Bounds { memory_max: order.memory_max, cores: order.workers.max(1) };
         let mut arguments = arguments;
         arguments.extend(["--lease".to_owned(), format!("{}ms", lasts.as_millis())]);

@@ -12,5 +12,5 @@ pub mod taps;
 
 pub use agent::{Agent, AgentAction, AgentEvent, AgentSettings, End, Note};
 pub use job::{Degraded, Job, JobState, Kind, Limit, Request, Why};
-pub use taps::Taps;
 pub use server::{Loaded, Presence, Refusal, Server, ServerAction, ServerEvent, ServerSettings, Submitted};
+pub use taps::Taps;

@@ -28,7 +28,9 @@ pub(crate) type Owners = BTreeMap<IpAddr, String>;
 pub(crate) fn owners<'a>(agents: impl Iterator<Item = (&'a String, &'a [Bytes])>) -> Owners {
     let mut owners: BTreeMap<IpAddr, Option<&String>> = BTreeMap::new();
     for (agent, addresses) in agents {
-        for ip in addresses.iter().take(OF_AGENT_MAX).filter_map(|bytes| read(bytes)).filter(tells_hosts_apart) {
+        for ip in
+            addresses.iter().take(OF_AGENT_MAX).filter_map(|bytes| read(bytes)).filter(tells_hosts_apart)
+        {
             let owner = owners.entry(ip).or_insert(Some(agent));
             owner.take_if(|owner| *owner != agent);
         }

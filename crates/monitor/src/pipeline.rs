@@ -4,8 +4,8 @@
 //!
 //! Runs to completion on one thread: no locks, nothing allocated per packet.
 
-mod batch;
 mod admission;
+mod batch;
 mod events;
 mod packets;
 mod parse;

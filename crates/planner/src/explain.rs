@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use plan::{
     Aggregate, Aggregated, Column, Dataflow, Direction, Input, Limit, MonitorSpec, Pipeline, Plan, Profile,
-    RawRows, Sample, Taps, SortKey, Total, result,
+    RawRows, Sample, SortKey, Taps, Total, result,
 };
 use tuple::{Schema, Unit};
 

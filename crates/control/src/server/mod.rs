@@ -5,9 +5,9 @@ mod admission;
 mod budget;
 mod peer;
 mod reconcile;
-mod watching;
 #[cfg(test)]
 mod tests;
+mod watching;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -13,8 +13,10 @@ impl Server {
     /// Makes the tables anew; where one has changed the job's agents are told.
     pub(super) fn look_who_watches(&mut self, now_ns: u64) {
         let active = self.jobs.values().filter(|job| job.state.is_active() && job.request.taps == Taps::One);
-        let owners: BTreeMap<u64, Owners> =
-            active.map(|job| (job.id, self.owners_of(job, now_ns))).filter(|(_, all)| !all.is_empty()).collect();
+        let owners: BTreeMap<u64, Owners> = active
+            .map(|job| (job.id, self.owners_of(job, now_ns)))
+            .filter(|(_, all)| !all.is_empty())
+            .collect();
         for job in self.jobs.values().filter(|job| job.state.is_active()) {
             if owners.get(&job.id) != self.owners.get(&job.id) {
                 for agent in job.agents.keys() {
@@ -33,7 +35,8 @@ impl Server {
 
     fn watches(&self, peer: &Peer, job: u64, now_ns: u64) -> bool {
         let has_ended = |state| matches!(state, ObservedState::Finished | ObservedState::Poisoned);
-        !self.is_written_off(peer, now_ns) && !peer.observed.get(&job).is_some_and(|job| has_ended(job.state()))
+        !self.is_written_off(peer, now_ns)
+            && !peer.observed.get(&job).is_some_and(|job| has_ended(job.state()))
     }
 
     /// What an agent is told; `None`: it has not to ask whose a flow is.

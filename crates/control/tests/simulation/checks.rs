@@ -82,7 +82,8 @@ impl World {
                 let others: BTreeSet<_> = table.others.iter().cloned().collect();
                 let mut expected = all;
                 expected.remove(&addresses(*agent)[0]);
-                let is_so = others == expected && (others.is_empty() || table.own == [addresses(*agent)[0].clone()]);
+                let is_so =
+                    others == expected && (others.is_empty() || table.own == [addresses(*agent)[0].clone()]);
                 self.check(is_so, || format!("agent {agent} of {tables:?} has another table for job {job}"));
             }
         }

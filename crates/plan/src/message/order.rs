@@ -146,7 +146,9 @@ impl JobOrder {
             workers: Some(self.workers),
             taps_own: self.taps.own.iter().map(|ip| address(*ip)).collect(),
             taps_others: self.taps.others.iter().map(|ip| address(*ip)).collect(),
-            taps_count: Some(self.taps.own.len() + self.taps.others.len()).filter(|n| *n > 0).map(|n| n as u32),
+            taps_count: Some(self.taps.own.len() + self.taps.others.len())
+                .filter(|n| *n > 0)
+                .map(|n| n as u32),
         };
         form.encode_to_vec()
     }

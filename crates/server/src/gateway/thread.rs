@@ -288,8 +288,7 @@ impl Core {
     }
 }
 
-fn loaded(
-    store: &Store, agents: &Agents, jobs: &BTreeMap<u64, control::Job>) -> Result<Loaded, StoreError> {
+fn loaded(store: &Store, agents: &Agents, jobs: &BTreeMap<u64, control::Job>) -> Result<Loaded, StoreError> {
     let is_over = |job: &&control::Job| matches!(job.state, control::JobState::Ended(_));
     Ok(Loaded {
         jobs: jobs.values().filter(|job| !is_over(job)).cloned().collect(),
