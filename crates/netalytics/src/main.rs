@@ -33,6 +33,7 @@ mod replaying;
 mod signals;
 mod stats;
 mod summary_file;
+mod two_taps;
 mod version;
 mod watch;
 mod why;

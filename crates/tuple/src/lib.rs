@@ -13,6 +13,7 @@ pub mod fold;
 pub mod hashes;
 pub mod redact;
 pub mod schema;
+pub mod taps;
 pub mod writer;
 
 pub use batch::Batch;
@@ -21,4 +22,5 @@ pub use family::MEMBERS_MAX;
 pub use fold::{Fold, HASH, Secret};
 pub use redact::Redactor;
 pub use schema::{DataType, Field, FieldId, Holds, Part, Redact, Schema, Unit, common};
+pub use taps::{TAPS, TapColumns};
 pub use writer::TupleWriter;
