@@ -1,5 +1,7 @@
 //! How long a monitor may go on: while whoever started it holds its standard input open, and renews its lease, if it has one.
-//! `renew MILLISECONDS` on a line lets it go on for so long from now, `end` ends it, `taps OWN;OTHERS` says whose addresses are whose. However it ends, it has a while to say
+//! `renew MILLISECONDS` on a line lets it go on for so long from now, `end` ends it, `taps OWN;OTHERS` says
+//! which addresses are whose. Of a LIMIT in packets that counts for several monitors
+//! `allow PACKETS` says how many it may take since its start, `take-back NUMBER` that it is to take no more. However it ends, it has a while to say
 //! what it has found; a pipe that nobody empties holds it no longer than that.
 
 use std::io::{self, BufRead};
@@ -10,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use capture::live::Stop;
 use monitor::SharedTaps;
+use monitor::allowance::Allowance;
 use plan::TapTable;
 
 /// Until then it has said all.
@@ -32,18 +35,23 @@ enum Line {
     Renew(Duration),
     Taps(TapTable),
     End,
+    Allow(u64),
+    TakeBack(u64),
 }
+
+/// Who hears what else is said: of the table of addresses, and of the packets that may be taken.
+pub type Told = (SharedTaps, Option<Allowance>);
 
 /// See the module's text.
 #[derive(Clone, Default)]
 pub struct Lease(Arc<OnceLock<End>>);
 
 impl Lease {
-    /// Heeds standard input from now on, and asks for `stop` when it is over; a table of addresses goes to `taps`.
+    /// Heeds standard input from now on, and asks for `stop` when it is over; what else is said goes to `told`.
     ///
     /// # Errors
     /// When the system gives no more threads.
-    pub fn keep(lasts: Option<Duration>, stop: &Stop, taps: SharedTaps) -> io::Result<Lease> {
+    pub fn keep(lasts: Option<Duration>, stop: &Stop, told: Told) -> io::Result<Lease> {
         let (tell, lines) = mpsc::channel();
         let read = move || {
             let known = io::stdin().lock().lines().map_while(Result::ok).filter_map(|line| parse(&line));
@@ -55,7 +63,7 @@ impl Lease {
         let kept = lease.clone();
         let keep = move || {
             // It is set here only.
-            let _ = kept.0.set(wait(&lines, lasts, &taps));
+            let _ = kept.0.set(wait(&lines, lasts, &told));
             stop.stop();
             std::thread::sleep(GRACE);
             std::process::exit(1);
@@ -82,7 +90,8 @@ impl End {
 }
 
 /// Waits until it is over.
-fn wait(lines: &Receiver<Line>, lasts: Option<Duration>, taps: &SharedTaps) -> End {
+fn wait(lines: &Receiver<Line>, lasts: Option<Duration>, (taps, allowance): &Told) -> End {
+    let allowance = allowance.as_ref();
     let mut until = lasts.and_then(|lasts| Instant::now().checked_add(lasts));
     loop {
         let line = match until {
@@ -93,6 +102,8 @@ fn wait(lines: &Receiver<Line>, lasts: Option<Duration>, taps: &SharedTaps) -> E
             Ok(Line::Renew(lasts)) => until = Instant::now().checked_add(lasts),
             Ok(Line::Taps(table)) => taps.set(table),
             Ok(Line::End) => return End::Asked,
+            Ok(Line::Allow(packets)) => allowance.into_iter().for_each(|of| of.allow(packets)),
+            Ok(Line::TakeBack(grant)) => allowance.into_iter().for_each(|of| of.take_back(grant)),
             Err(RecvTimeoutError::Disconnected) => return End::Abandoned,
             Err(RecvTimeoutError::Timeout) => return End::RanOut,
         }
@@ -103,14 +114,22 @@ fn wait(lines: &Receiver<Line>, lasts: Option<Duration>, taps: &SharedTaps) -> E
 fn parse(line: &str) -> Option<Line> {
     match line.trim().split_once(' ') {
         None if line.trim() == "end" => Some(Line::End),
-        Some(("renew", ms)) => ms.trim().parse().ok().map(|ms| Line::Renew(Duration::from_millis(ms))),
         Some(("taps", lists)) => {
             let (own, others) = lists.split_once(';')?;
             let list = |text: &str| text.split(',').filter(|ip| !ip.is_empty()).map(str::parse).collect();
             let (own, others): (Result<_, _>, Result<_, AddrParseError>) = (list(own), list(others));
             Some(Line::Taps(TapTable { own: own.ok()?, others: others.ok()? }))
         }
-        _ => None,
+        Some((word, number)) => {
+            let number = number.trim().parse().ok()?;
+            match word {
+                "renew" => Some(Line::Renew(Duration::from_millis(number))),
+                "allow" => Some(Line::Allow(number)),
+                "take-back" => Some(Line::TakeBack(number)),
+                _ => None,
+            }
+        }
+        None => None,
     }
 }
 
@@ -132,6 +151,9 @@ mod tests {
             ("taps ;", taps(&[], &[])),
             ("taps 10.0.0.1", None),
             ("taps x;10.0.0.1", None),
+            ("allow 12", Some(Line::Allow(12))),
+            ("take-back 3", Some(Line::TakeBack(3))),
+            ("take 3", None),
             ("renew", None),
             ("renew x", None),
             ("", None),
@@ -145,7 +167,7 @@ mod tests {
         let (tell, lines) = mpsc::channel();
         said.iter().for_each(|line| tell.send(line.clone()).expect("it is heard"));
         let tell = is_open.then_some(tell);
-        assert_eq!(wait(&lines, lasts, &SharedTaps::default()), expected, "{said:?}");
+        assert_eq!(wait(&lines, lasts, &Told::default()), expected, "{said:?}");
         drop(tell);
     }
 

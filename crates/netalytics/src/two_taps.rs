@@ -9,7 +9,7 @@ use monitor::job::Config;
 use monitor::{Job, Step};
 use plan::{Dataflow, Input, Limit, MonitorSpec, ParserUse, Plan, Span};
 use stream::{Output, ServerTap, Sightings, TakeOutput};
-use tuple::{TapColumns, common};
+use tuple::common;
 
 use crate::commands::work;
 use crate::failure::wrong_flags;
@@ -24,8 +24,8 @@ pub fn read(
     plan: &Plan,
     config: &Config,
 ) -> anyhow::Result<Option<ServerTap>> {
-    let asks = |parser: &&ParserUse| TapColumns::of(&parser.schema).is_some_and(|t| t.any(&parser.columns));
-    let parsers: Vec<ParserUse> = plan.monitor.parsers.iter().filter(asks).map(in_order).collect();
+    let asks = plan.monitor.parsers.iter().filter(|parser| parser.reads_two_taps());
+    let parsers: Vec<ParserUse> = asks.map(in_order).collect();
     match (parsers.is_empty(), flags.server_tap.is_empty()) {
         (true, true) => return Ok(None),
         (true, false) => {

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bounds;
+pub mod cost;
 pub mod dataflow;
 pub mod expr;
 pub mod message;
@@ -14,6 +15,7 @@ pub mod sound;
 pub mod taps;
 
 pub use bounds::Bounds;
+pub use cost::{Burden, Cost};
 pub use dataflow::{
     Aggregate, Aggregated, Dataflow, Direction, GroupBy, Input, Pipeline, Profile, RawRows, Selection,
     SortKey, TopK, Total, Value, Window,

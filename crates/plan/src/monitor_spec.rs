@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tuple::{FieldId, Schema};
+use tuple::{FieldId, Schema, TapColumns};
 
 use crate::taps::Taps;
 
@@ -42,6 +42,12 @@ impl ParserUse {
     #[must_use]
     pub fn all_columns(schema: Arc<Schema>) -> Self {
         ParserUse { columns: schema.ids().collect(), schema }
+    }
+
+    /// Whether somebody reads what two taps have measured of a request.
+    #[must_use]
+    pub fn reads_two_taps(&self) -> bool {
+        TapColumns::of(&self.schema).is_some_and(|taps| taps.any(&self.columns))
     }
 }
 

@@ -2,12 +2,11 @@
 //! has them where it names one of them; all of them then, since they are known together.
 
 use crate::facts::Family;
-use crate::redact::HASH;
 use crate::schema::{DataType, Field, FieldId, Redact, Schema, Unit};
 
 /// The family of these columns: of parsers of requests and responses over TCP.
 pub const TAPS: Family =
-    Family { name: "tap", doc: "of requests that two taps have seen: what the two measured", fold: HASH };
+    Family { name: "tap", doc: "of requests that two taps have seen: what the two measured", fold: None };
 
 const COLUMNS: [(&str, DataType, Unit, &str); 5] = [
     ("request", DataType::U64, Unit::None, "TCP sequence number of the request's first byte"),

@@ -1,8 +1,11 @@
 //! A monitor as it is before the first packet: its limits, and what its plan asks of it.
 
+use std::sync::Arc;
+
 use flow::{Events, Table};
 use parsers::flow_level::flow_record;
 use plan::{MonitorSpec, Sample};
+use tuple::Origin;
 use wire::Timestamp;
 
 use super::Monitor;
@@ -27,12 +30,14 @@ pub struct Config {
     /// Whose addresses are whose, where other taps see the same flows.
     /// None: there are no other taps, and never will be.
     pub taps: Option<SharedTaps>,
+    /// What the tuples say of where they come from.
+    pub origin: Arc<Origin>,
 }
 
 impl Default for Config {
     fn default() -> Config {
         let (flow, parsers) = (flow::Config::default(), parsers::Limits::default());
-        Config { flow, fragment_bytes_max: 4 << 20, parsers, taps: None }
+        Config { flow, fragment_bytes_max: 4 << 20, parsers, taps: None, origin: Arc::default() }
     }
 }
 
@@ -50,6 +55,7 @@ impl Config {
             fragment_bytes_max: self.fragment_bytes_max.div_ceil(workers),
             parsers: self.parsers,
             taps: self.taps.clone(),
+            origin: self.origin.clone(),
         }
     }
 }
@@ -89,7 +95,7 @@ impl Monitor {
     /// A monitor behind `gate`.
     #[must_use]
     pub fn behind(gate: Gate, spec: &MonitorSpec, config: Config) -> Monitor {
-        let mut outputs = Outputs::new(spec);
+        let mut outputs = Outputs::new(spec, &config.origin);
         let reports_again = config.flow.active_timeout_ns.is_some();
         let flow = flow::Config { detail: outputs.detail(), ..config.flow };
         let addresses = AddressFilter::new(spec);
