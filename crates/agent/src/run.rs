@@ -22,6 +22,7 @@ use wire::Timestamp;
 
 use crate::bounds::{Bounds, Groups};
 use crate::dial::{DialError, Server, Stream};
+use crate::health::health;
 use crate::host::Host;
 use crate::notes::Notes;
 use crate::orders::{Asked, Demo, asked};
@@ -357,7 +358,8 @@ impl Loop {
                     session.observe(observed);
                 }
             }
-            AgentAction::Renew(renew) => {
+            AgentAction::Renew(mut renew) => {
+                renew.health = health(&self.spool, self.monitors.len());
                 if let Connection::Open { session, .. } = connection {
                     session.renew(renew);
                 }

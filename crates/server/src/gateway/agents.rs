@@ -27,6 +27,8 @@ struct Facts {
 #[derive(Default)]
 pub struct Agents {
     all: BTreeMap<String, (Facts, i64)>,
+    /// What each said last of how it does.
+    health: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
 impl Agents {
@@ -38,7 +40,7 @@ impl Agents {
         let known = store.agents_known()?.into_iter();
         let all =
             known.map(|(name, facts, at)| (name, (serde_json::from_str(&facts).unwrap_or_default(), at)));
-        Ok(Agents { all: all.collect() })
+        Ok(Agents { all: all.collect(), health: BTreeMap::new() })
     }
 
     /// One says hello.
@@ -73,6 +75,17 @@ impl Agents {
     pub fn addresses(&self) -> BTreeMap<String, Vec<Bytes>> {
         let said = |facts: &Facts| facts.addresses.iter().map(|ip| control::taps::write(*ip)).collect();
         self.all.iter().map(|(name, (facts, _))| (name.clone(), said(facts))).collect()
+    }
+
+    /// One says how it does, as far as we know the words.
+    pub fn take_health(&mut self, name: &str, mut counts: BTreeMap<String, u64>) {
+        counts.retain(|word, _| link::HEALTH.contains(&word.as_str()));
+        self.health.insert(name.to_owned(), counts);
+    }
+
+    /// What one said last of how it does.
+    pub fn health(&self, name: &str) -> BTreeMap<String, u64> {
+        self.health.get(name).cloned().unwrap_or_default()
     }
 
     fn note(&self, store: &Store, name: &str) {
