@@ -39,12 +39,14 @@ pub use alerts::{AlertLimits, Receiver};
 pub use columns::{AGENTS_MISSING, ColumnHead, read_rows, schema};
 pub use delivery::Named;
 pub use door::Door;
-pub use fleet::{Agent, AgentHealth, Fleet, FleetHealth, JobHealth, NoFleet, Order, Redaction, Refused, Stop};
+pub use fleet::{
+    Agent, AgentHealth, Fleet, FleetHealth, JobHealth, NoFleet, Order, Redaction, Refused, Stop,
+};
 pub use gateway::{Gateway, GatewaySettings};
 pub use history::Kept;
 pub use http::{Serving, openapi};
 pub use hub::{Account, AgentAccount, Coverage, Delivery, Hub, Mark, ResultTable, WindowState};
-pub use job::{Capture, End, Job, JobId, JobKind, JobOutlet, OutletLosses, OutletState, Outcome, State};
+pub use job::{Capture, End, Job, JobId, JobKind, JobOutlet, Outcome, OutletLosses, OutletState, State};
 pub use limits::{Limits, Retention, Scrapers};
 pub use rows::read_arrow;
 pub use run::serve;

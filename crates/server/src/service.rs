@@ -100,7 +100,17 @@ impl Opened {
         let admin_token = first_token(&store, folder)
             .map_err(|error| failed("cannot write the first token into", &error))?;
         let outlets = Named::default();
-        Ok(Opened { folder: folder.to_owned(), store, history, hub, alerts, limits, admin_token, outlets, lock })
+        Ok(Opened {
+            folder: folder.to_owned(),
+            store,
+            history,
+            hub,
+            alerts,
+            limits,
+            admin_token,
+            outlets,
+            lock,
+        })
     }
 
     /// Who is told of alerts; before the service begins.

@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use server::{
-    AlertLimits, Gateway, GatewaySettings, Limits, Named, Opened, Receiver, Retention, Scrapers,
-};
+use server::{AlertLimits, Gateway, GatewaySettings, Limits, Named, Opened, Receiver, Retention, Scrapers};
 
 use crate::demo::Demo;
 use crate::failure::{Ended, wrong_flags};
