@@ -159,6 +159,9 @@ pub enum Denied {
     /// The token does not allow it.
     #[error("{0}")]
     Forbidden(String),
+    /// What was sent is not understood.
+    #[error("{0}")]
+    Invalid(String),
     /// Too many already.
     #[error("{0}")]
     Quota(String),

@@ -2,6 +2,7 @@
 //! is on disk. Its form has a number (`user_version`): an older form is brought up to ours, a newer one is refused.
 
 mod audit;
+mod enrolments;
 mod frames;
 mod jobs;
 mod results;
@@ -14,13 +15,18 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 pub use audit::Audited;
+pub use enrolments::Enrolled;
 pub use frames::{LaneMark, NewFrame, Progress};
 pub use jobs::{JobQuery, NewJob, Remembered};
 pub use results::{KeptResult, NewTail, Segment, Tail};
 pub use tokens::StoredToken;
 
 /// Each entry brings a store one form further; what is here never changes, it is only added to.
-const FORMS: [&str; 2] = [include_str!("store/form-1.sql"), include_str!("store/form-2.sql")];
+const FORMS: [&str; 3] = [
+    include_str!("store/form-1.sql"),
+    include_str!("store/form-2.sql"),
+    include_str!("store/form-enrolments.sql"),
+];
 
 /// The store; one writer at a time.
 pub struct Store {

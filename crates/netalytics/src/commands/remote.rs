@@ -1,10 +1,13 @@
 //! How a server is asked: its address, the token, and what its errors say. The token is sent to nobody but that server.
 
 use std::io::Read;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use identity::End;
 use serde_json::Value;
+use ureq::tls::{PemItem, RootCerts, parse_pem};
 
 use crate::failure::wrong_flags;
 use crate::flags::service::ServerFlags;
@@ -41,7 +44,12 @@ impl Remote {
         if !base.starts_with("http://") && !base.starts_with("https://") {
             return Err(wrong_flags("--server wants an address as http://127.0.0.1:7979"));
         }
+        let mut tls = ureq::tls::TlsConfig::builder();
+        if let Some(path) = &flags.ca {
+            tls = tls.root_certs(trusted(path)?);
+        }
         let config = ureq::Agent::config_builder()
+            .tls_config(tls.build())
             .http_status_as_error(false)
             .max_redirects(0)
             .timeout_global(Some(PATIENCE))
@@ -67,7 +75,7 @@ impl Remote {
         let bytes = body.map(ToString::to_string).unwrap_or_default();
         let request = request.body(bytes).map_err(|_| wrong_flags("--server or the token cannot be sent"))?;
         let failed = || format!("cannot ask {}", self.base);
-        let mut response = self.agent.run(request).with_context(failed)?;
+        let mut response = self.agent.run(request).map_err(in_words).with_context(failed)?;
         let next =
             response.headers().get("netalytics-next").and_then(|next| next.to_str().ok()).map(str::to_owned);
         let status = response.status();
@@ -77,6 +85,32 @@ impl Remote {
             true => Ok(Answer { next, body }),
             false => Err(said(&body).unwrap_or_else(|| anyhow!("{} answers {status}", self.base))),
         }
+    }
+}
+
+/// The authorities in a file.
+fn trusted(path: &Path) -> anyhow::Result<RootCerts> {
+    let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let found = parse_pem(&text).filter_map(|item| match item {
+        Ok(PemItem::Certificate(certificate)) => Some(certificate),
+        _ => None,
+    });
+    let found: Vec<_> = found.collect();
+    match found.is_empty() {
+        true => Err(wrong_flags(format!("{} has no certificate (PEM)", path.display()))),
+        false => Ok(RootCerts::Specific(found.into())),
+    }
+}
+
+/// What TLS has against the server, for a person.
+fn in_words(error: ureq::Error) -> anyhow::Error {
+    let cause: &(dyn std::error::Error + 'static) = match &error {
+        ureq::Error::Io(cause) => cause,
+        other => other,
+    };
+    match identity::in_words(cause, End::Client) {
+        Some(words) => anyhow!("{words}; --ca FILE says which authority is trusted"),
+        None => error.into(),
     }
 }
 

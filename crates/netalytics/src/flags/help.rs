@@ -119,11 +119,13 @@ Examples:
 pub const AGENT_EXAMPLES: &str = "\
 Examples:
   netalytics agent --server http://127.0.0.1:7979 --token-file agent.token
-  netalytics agent --server https://netalytics.example --ca ca.pem --token-file agent.token --name web-1";
+  netalytics agent enrol --server https://netalytics.example:7979 --token-file web-1.token
+  netalytics agent --server https://netalytics.example:7979";
 /// Below the help of `serve`.
 pub const SERVE_EXAMPLES: &str = "\
 Examples:
   netalytics serve --data /srv/netalytics
+  netalytics serve --tls --listen 0.0.0.0:7979 --host netalytics.example
   netalytics serve backup /backup/netalytics.sqlite --data /srv/netalytics";
 
 /// Below the help of `jobs`.
@@ -137,4 +139,6 @@ Examples:
 /// Below the help of `agents`.
 pub const AGENTS_EXAMPLES: &str = "\
 Examples:
-  NETALYTICS_TOKEN=… netalytics agents --server http://127.0.0.1:7979 --format jsonl";
+  NETALYTICS_TOKEN=… netalytics agents --server http://127.0.0.1:7979 --format jsonl
+  netalytics agents enrol web-1 --server https://netalytics.example:7979 --ca ca.pem > web-1.token
+  netalytics agents revoke web-1 --server https://netalytics.example:7979 --ca ca.pem";

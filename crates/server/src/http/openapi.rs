@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
-use super::{help, jobs, rows, stream, tokens};
+use super::{enrolments, help, jobs, rows, stream, tokens};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -17,7 +17,8 @@ use super::{help, jobs, rows, stream, tokens};
     paths(
         help::health, help::counters, help::catalog, help::check, help::explain, jobs::create, jobs::list, jobs::show,
         jobs::stop, rows::rows, jobs::agents, stream::stream, tokens::create, tokens::list, tokens::revoke,
-        tokens::login, tokens::logout, tokens::audit,
+        tokens::login, tokens::logout, tokens::audit, enrolments::invite, enrolments::list, enrolments::revoke,
+        enrolments::enrol, enrolments::renew,
     ),
     components(schemas(rows::RowsAnswer)),
     security(("token" = []), ("cookie" = [])),
