@@ -109,8 +109,12 @@ pub async fn keep_renewed(server: Server, mut own: Credentials) {
             }
             Err(why) => {
                 tracing::warn!("no new certificate yet; this one is good until {}: {why}", Until(&own));
-                let left = u64::try_from(own.peer.lifetime.to - now()).unwrap_or(0);
-                tokio::time::sleep(Duration::from_secs(left / 20).clamp(SOONEST, LATEST)).await;
+                let pause = match u64::try_from(own.peer.lifetime.to - now()) {
+                    Ok(left @ 1..) => Duration::from_secs(left / 20).clamp(SOONEST, LATEST),
+                    // It is too late, unless a clock is wrong.
+                    _ => LATEST,
+                };
+                tokio::time::sleep(pause).await;
             }
         }
     }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use sinks::table::{escape, pad};
 
+use super::access::with_times;
 use super::listing::print_rows;
 use super::remote::Remote;
 use crate::failure::{Ended, wrong_flags};
@@ -48,11 +49,10 @@ pub fn agents(flags: &AgentsFlags) -> anyhow::Result<Ended> {
         Some(AgentsVerb::Enrolled) => {
             let found = remote.json("GET", "/api/v1/enrolments", None)?;
             let enrolled = found["enrolments"].as_array().cloned().unwrap_or_default();
-            return print(
-                &["agent", "enrolled_ns", "good_until_ns", "revoked_ns"],
-                &enrolled,
-                flags.server.format,
-            );
+            let times =
+                [("enrolled_ns", "enrolled"), ("good_until_ns", "good_until"), ("revoked_ns", "revoked")];
+            let columns = ["agent", "enrolled", "good_until", "revoked"];
+            return print(&columns, &with_times(enrolled, &times), flags.server.format);
         }
         Some(AgentsVerb::Revoke { name }) => {
             remote.ask("DELETE", &format!("/api/v1/enrolments/{}", encoded(name)), None)?;
@@ -130,7 +130,7 @@ fn rows_text(page: &Value, with_names: bool) -> String {
 }
 
 /// What the server tells of some things, a row each.
-fn print(columns: &[&'static str], things: &[Value], format: Format) -> anyhow::Result<Ended> {
+pub(super) fn print(columns: &[&'static str], things: &[Value], format: Format) -> anyhow::Result<Ended> {
     let row = |thing: &Value| columns.iter().map(|name| text(&thing[*name])).collect();
     let rows: Vec<Vec<String>> = things.iter().map(row).collect();
     match format {

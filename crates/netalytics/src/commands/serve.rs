@@ -73,7 +73,7 @@ fn shown(flags: &ServeFlags) -> anyhow::Result<Option<Shown>> {
 
 fn tls(flags: &ServeFlags, folder: &Path, shown: &Shown) -> anyhow::Result<Tls> {
     let own = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
-    let listen = Some(flags.listen.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_loopback());
+    let listen = Some(flags.listen.ip()).filter(|ip| !ip.is_unspecified());
     let names: Vec<String> =
         own.into_iter().chain(listen.map(|ip| ip.to_string())).chain(flags.hosts.iter().cloned()).collect();
     let lasting = Duration::from_nanos(flags.tls.agent_certificates.unsigned_abs());

@@ -78,7 +78,7 @@ impl Server {
 }
 
 /// Until it is so, and what was seen last if it never is.
-fn wait(what: &str, is_so: impl Fn() -> Result<(), String>) {
+pub(super) fn wait(what: &str, is_so: impl Fn() -> Result<(), String>) {
     let end = Instant::now() + PATIENCE;
     while let Err(seen) = is_so() {
         assert!(Instant::now() < end, "{what}: {seen}");
@@ -87,7 +87,7 @@ fn wait(what: &str, is_so: impl Fn() -> Result<(), String>) {
 }
 
 /// Each path with its count.
-fn counts(rows: &[Value]) -> Vec<(String, u64)> {
+pub(super) fn counts(rows: &[Value]) -> Vec<(String, u64)> {
     let of = |row: &Value| {
         let count = row["count"].as_u64().or_else(|| row["count"].as_str()?.parse().ok());
         (row["path"].as_str().expect("a path").to_owned(), count.expect("a count"))
