@@ -110,9 +110,9 @@ impl Entry {
             () = writing => {}
             () = over => {}
         }
+        let _ = (self.door.tell)(Arrival::Closed { session });
         // With TLS the other end is told that this is the end.
         let _ = tokio::time::timeout(GOODBYE_TIME, to.shutdown()).await;
-        let _ = (self.door.tell)(Arrival::Closed { session });
     }
 }
 
