@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod agent;
+pub mod alerts;
 pub mod check;
 pub mod compare;
 pub mod complete;
@@ -18,6 +19,7 @@ pub mod overview;
 pub mod parsers;
 pub mod processors;
 pub mod query;
+pub mod query_served;
 pub mod record;
 pub mod remote;
 pub mod serve;

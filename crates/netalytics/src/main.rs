@@ -30,6 +30,7 @@ mod progress;
 mod query_text;
 mod redaction;
 mod replaying;
+mod served;
 mod signals;
 mod stats;
 mod summary_file;
@@ -74,6 +75,7 @@ fn run(cli: Cli) -> ExitCode {
         Some(Verb::Agents(flags)) => commands::jobs::agents(&flags),
         Some(Verb::Tokens(flags)) => commands::access::tokens(&flags),
         Some(Verb::Audit(flags)) => commands::access::audit(&flags),
+        Some(Verb::Alerts(flags)) => commands::alerts::alerts(&flags),
         Some(Verb::Complete { what, text }) => commands::complete::complete(what, &text),
         Some(Verb::Completions { shell }) => commands::completions::print(shell),
         Some(Verb::Man) => commands::man::print(),

@@ -73,7 +73,7 @@ impl Service {
     }
 
     /// The next certificate of an agent that has shown the present one.
-    pub fn renew(&self, tls: &Tls, peer: &Peer, request: &str) -> Result<Certified, Denied> {
+    pub fn renew_agent(&self, tls: &Tls, peer: &Peer, request: &str) -> Result<Certified, Denied> {
         self.is_enrolled(peer)?;
         let certified = certify(tls, &peer.name, peer.enrolment, request)?;
         self.store().renew(&peer.name, peer.enrolment, certified.good_until_ns)?;

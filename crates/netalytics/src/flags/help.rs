@@ -126,6 +126,7 @@ pub const SERVE_EXAMPLES: &str = "\
 Examples:
   netalytics serve --data /srv/netalytics
   netalytics serve --tls --listen 0.0.0.0:7979 --host netalytics.example
+  netalytics serve --receiver pager=webhook+https://example.org/hook#secret-file=/etc/netalytics/hook.key
   netalytics serve backup /backup/netalytics.sqlite --data /srv/netalytics";
 
 /// Below the help of `jobs`.
@@ -155,3 +156,11 @@ pub const AUDIT_EXAMPLES: &str = "\
 Examples:
   netalytics audit --token-file /srv/netalytics/admin.token
   netalytics audit --limit 1000 --format jsonl";
+
+/// Below the help of `alerts`.
+pub const ALERTS_EXAMPLES: &str = "\
+Examples:
+  netalytics alerts --state firing
+  netalytics alerts add 'PARSE http PROCESS (diff-group: group=url_template, w=10s)' --when 'p99 > 50ms' --for 1m --receiver pager
+  netalytics alerts silence url_template=/checkout --for 2h --comment 'new release'
+  netalytics alerts test pager";

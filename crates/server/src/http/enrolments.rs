@@ -172,7 +172,7 @@ pub async fn renew(
     };
     let Body(asked, _) = Body::<RenewalRequest>::from_request(request, &app).await?;
     let renew = move |service: &Service| {
-        let made = service.renew(&tls, &peer, &asked.request);
+        let made = service.renew_agent(&tls, &peer, &asked.request);
         note(service, &peer.name, "agent.renew", &peer.name, &made);
         made
     };
