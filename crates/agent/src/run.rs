@@ -22,6 +22,7 @@ use crate::bounds::{Bounds, Groups};
 use crate::credentials::Credentials;
 use crate::dial::{DialError, Server, Stream};
 use crate::enrol::keep_renewed;
+use crate::health::health;
 use crate::host::Host;
 use crate::notes::Notes;
 use crate::orders::{Asked, Demo, asked};
@@ -339,7 +340,8 @@ impl Loop {
                     session.observe(observed);
                 }
             }
-            AgentAction::Renew(renew) => {
+            AgentAction::Renew(mut renew) => {
+                renew.health = health(&self.spool, self.monitors.len());
                 if let Connection::Open { session, .. } = connection {
                     session.renew(renew);
                 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use server::{
-    AlertLimits, Gateway, GatewaySettings, Limits, Listen, Opened, Receiver, Retention, Shown, Tls,
+    AlertLimits, Gateway, GatewaySettings, Limits, Listen, Named, Opened, Receiver, Retention, Scrapers,
+    Shown, Tls,
 };
 
 use crate::demo::Demo;
@@ -32,7 +33,9 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
         None => data_folder(flags.data.as_deref())?,
     };
     let receivers = receivers(&flags.receivers)?;
-    let opened = Opened::open(&folder, limits(flags)).map_err(|error| anyhow!(error))?;
+    let named = Named::new(&flags.outlets).map_err(|why| wrong_flags(format!("--outlet {why}")))?;
+    let mut opened = Opened::open(&folder, limits(flags)).map_err(|error| anyhow!(error))?;
+    opened.outlets = named;
     if let Some(file) = &opened.admin_token {
         output::complain(&format!("the first token, an admin's, is in {}", file.display()));
     }
@@ -103,6 +106,10 @@ fn limits(flags: &ServeFlags) -> Limits {
         requests_per_second: flags.requests_per_second,
         connections_max: flags.connections_max,
         streams_max: flags.streams_max,
+        outlets_max: flags.outlets_max,
+        outlet_rows_max: flags.outlet_rows_max,
+        series_max: flags.series_max,
+        scrapers: if flags.metrics_without_token { Scrapers::Anybody } else { Scrapers::WithToken },
         retention: Retention {
             age_ns: i64::from(flags.history_days) * DAY_NS,
             bytes: u64::from(flags.history_mib) << 20,

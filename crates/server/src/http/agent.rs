@@ -16,6 +16,7 @@ use super::caller;
 use super::failure::Failure;
 use super::params::header_text;
 use crate::access::{Access, Role};
+use crate::meters::Bound;
 use crate::service::Denied;
 
 /// What connections are turned into.
@@ -50,7 +51,10 @@ async fn upgrade(app: &Arc<App>, parts: &mut Parts) -> Result<(), Failure> {
     let Some(door) = app.service.fleet.door() else {
         return Err(Failure::not_found("this server has no agents"));
     };
-    let entry = door.enter().map_err(|_| Failure::too_fast("the server has as many agents as it may"))?;
+    let entry = door.enter().map_err(|_| {
+        app.service.hub().meters.reached(Bound::Agents);
+        Failure::too_fast("the server has as many agents as it may")
+    })?;
     let app = app.clone();
     tokio::spawn(async move {
         // Where the connection is gone before it is theirs there is nobody to tell.
