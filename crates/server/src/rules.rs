@@ -3,7 +3,7 @@
 use crate::access::{Access, Role};
 use crate::alerts::{AlertShown, Matching, Outcome, Reach, Rule, RuleRequest, RuleShown, Silence, Wrong};
 use crate::fleet::Redaction;
-use crate::job::{Job, JobId, JobKind, State};
+use crate::job::{Capture, Job, JobId, JobKind, State};
 use crate::service::{Denied, Service, Submission};
 use crate::store::{JobQuery, now_ns};
 
@@ -112,6 +112,9 @@ impl Service {
                     on: asked.on.clone(),
                     labels: [("alert_rule".to_owned(), asked.name.clone())].into(),
                     redaction: if asked.redact { Redaction::Folded } else { Redaction::Raw },
+                    capture: Capture::default(),
+                    lease_seconds: None,
+                    to: Vec::new(),
                 };
                 let (job, _) = self.submit(who, &job, None)?;
                 Ok((rule, job.id))
