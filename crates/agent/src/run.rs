@@ -21,7 +21,9 @@ use tuple::Origin;
 use wire::Timestamp;
 
 use crate::bounds::{Bounds, Groups};
+use crate::credentials::Credentials;
 use crate::dial::{DialError, Server, Stream};
+use crate::enrol::keep_renewed;
 use crate::health::health;
 use crate::host::Host;
 use crate::notes::Notes;
@@ -48,6 +50,8 @@ pub struct Config {
     pub spool: SpoolLimits,
     /// What is played in place of interfaces, in a demonstration.
     pub demo: Option<Demo>,
+    /// Its certificate, which it renews; without one it has a token.
+    pub credentials: Option<Credentials>,
 }
 
 /// Between two tries to find the server; the longer the more have failed.
@@ -116,8 +120,11 @@ struct Loop {
 /// When the agent's folder cannot be used.
 pub async fn run(config: Config, stop: impl Future<Output = ()>) -> io::Result<()> {
     let (news, heard) = channel(NEWS_MAX);
+    let renewing =
+        config.credentials.clone().map(|own| tokio::spawn(keep_renewed(config.server.clone(), own)));
     let mut work = Loop::new(config, news)?;
     work.serve(heard, stop).await;
+    renewing.inspect(JoinHandle::abort);
     Ok(())
 }
 

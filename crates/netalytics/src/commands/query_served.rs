@@ -89,7 +89,7 @@ fn answer(server: &str, flags: &AskFlags, telling: Telling) -> anyhow::Result<Su
     // What the server makes of the query counts.
     let plan =
         query::check(&text, &parsers::registry::schemas(), &()).ok().map(|query| planner::lower(&query));
-    let remote = Remote::at(server, flags.remote.token_file.as_deref())?;
+    let remote = Remote::at(server, flags.remote.token_file.as_deref(), flags.remote.ca.as_deref())?;
     let asked = request(&text, flags)?;
     if let Some(plan) = &plan {
         delivering::fit(&flags.query.outlets, plan)?;
