@@ -36,7 +36,7 @@ pub fn tokens(flags: &TokensFlags) -> anyhow::Result<Ended> {
             let tokens = all()?;
             let found = tokens.iter().find(|token| token["name"] == **name);
             let id = found.ok_or_else(|| wrong_flags(format!("there is no token {name}")))?["id"].clone();
-            remote.ask("DELETE", &format!("/api/v1/tokens/{id}"), None)?;
+            remote.ask("DELETE", &format!("/api/v1/tokens/{id}"))?;
             Ok(Ended::Done)
         }
     }

@@ -58,7 +58,7 @@ pub fn agents(flags: &AgentsFlags) -> anyhow::Result<Ended> {
             return print(&columns, &with_times(enrolled, &times), flags.server.format);
         }
         Some(AgentsVerb::Revoke { name }) => {
-            remote.ask("DELETE", &format!("/api/v1/enrolments/{}", encoded(name)), None)?;
+            remote.ask("DELETE", &format!("/api/v1/enrolments/{}", encoded(name)))?;
             return Ok(Ended::Done);
         }
     }
