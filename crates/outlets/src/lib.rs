@@ -11,6 +11,7 @@
 pub mod address;
 mod backoff;
 mod carrier;
+mod courier;
 mod exponential;
 mod exposition;
 mod http;
@@ -38,8 +39,10 @@ mod worker;
 pub use address::{Address, Hidden, Scheme};
 pub use backoff::Backoff;
 pub use carrier::{Attempt, Carrier, Parcel};
+pub use courier::Courier;
 pub use exponential::Exponential;
 pub use exposition::{Form, Labels, Page};
 pub use outlets::{Limits, Outlets, Refused};
 pub use results::Results;
 pub use series::Series;
+pub use worker::Fault;

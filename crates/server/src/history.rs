@@ -60,10 +60,10 @@ pub struct Page {
     pub schema: Arc<Schema>,
     /// The rows.
     pub batches: Vec<Batch>,
-    /// The last one's number, if there may be more behind it.
-    pub next: Option<i64>,
     /// The last one's number, if there are any.
     pub last: Option<i64>,
+    /// The same, if there may be more behind it.
+    pub next: Option<i64>,
 }
 
 /// Where rows lie.
@@ -347,7 +347,7 @@ impl Reading {
     }
 
     fn page(self, schema: Arc<Schema>) -> Page {
-        Page { schema, batches: self.batches, next: self.last.filter(|_| self.more), last: self.last }
+        Page { schema, batches: self.batches, last: self.last, next: self.last.filter(|_| self.more) }
     }
 }
 

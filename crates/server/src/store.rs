@@ -1,6 +1,7 @@
 //! What the server was asked, and the newest of what was answered: one SQLite file in WAL mode. What a call has returned
 //! is on disk. Its form has a number (`user_version`): an older form is brought up to ours, a newer one is refused.
 
+mod alerts;
 mod audit;
 mod deliveries;
 mod frames;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
+pub use alerts::{NewNotification, NewRule, RuleChange, StoredRule};
 pub use audit::Audited;
 pub use deliveries::{Position, StoredOutlet};
 pub use frames::{LaneMark, NewFrame, Progress};
@@ -22,10 +24,12 @@ pub use results::{KeptResult, NewTail, Segment, Tail};
 pub use tokens::StoredToken;
 
 /// Each entry brings a store one form further; what is here never changes, it is only added to.
-const FORMS: [&str; 3] = [
+const FORMS: [&str; 5] = [
     include_str!("store/form-1.sql"),
     include_str!("store/form-2.sql"),
-    include_str!("store/form-outlets.sql"),
+    include_str!("store/form-3.sql"),
+    include_str!("store/form-4.sql"),
+    include_str!("store/form-5.sql"),
 ];
 
 /// The store; one writer at a time.

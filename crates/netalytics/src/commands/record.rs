@@ -43,6 +43,9 @@ impl Target for RecordFlags {
     /// of time.
     fn fit(&self, plan: &mut Plan) -> anyhow::Result<()> {
         keeps_fields(&mut plan.dataflow)?;
+        if plan.dataflow.pipelines.is_empty() {
+            planner::add_origin(plan, &self.work.origin());
+        }
         delivering::fit(&self.outlets, plan)?;
         if plan.monitor.sample == Sample::Auto && plan.dataflow.pipelines.is_empty() {
             plan.monitor.parsers[0].columns.push(common::SAMPLE_RATE);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::ValueHint;
 use clap::{Args, ValueEnum};
 use sinks::Zone;
+use tuple::{Family, Origin};
 
 use super::Limits;
 use super::limits::{bytes, duration};
@@ -143,6 +144,10 @@ pub struct WorkFlags {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub sample_seed: u64,
 
+    /// A label of what is read here, which the query calls label.NAME; a recording keeps it; may be given several times
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label, help_heading = "Input")]
+    pub labels: Vec<(String, String)>,
+
     #[command(flatten)]
     pub limits: Limits,
 }
@@ -237,6 +242,22 @@ pub struct Rotate {
     pub every_ns: Option<i64>,
     /// Bytes.
     pub bytes: Option<u64>,
+}
+
+impl WorkFlags {
+    /// What tuples that are found here say of where they come from.
+    pub fn origin(&self) -> Origin {
+        Origin { agent: None, labels: self.labels.iter().cloned().collect() }
+    }
+}
+
+/// `role=web`.
+fn label(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    match Family::key(name) {
+        Some(_) if !value.is_empty() => Ok((name.into(), value.into())),
+        _ => Err("NAME=VALUE, as in role=web; a name has letters, digits, - and _".into()),
+    }
 }
 
 /// `1h`, `1GB`, `1h,1GB`.

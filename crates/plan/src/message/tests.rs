@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use tuple::{DataType, Field, FieldId, Unit, common};
 
+use tuple::Origin;
+
 use super::expression::{condition, read_condition, read_value, value};
 use super::places::{Names, Places};
 use super::*;
@@ -177,11 +179,15 @@ fn order() -> JobOrder {
         attempt: 2,
         plan,
         redaction: Some(Key(*b"sixteen secrets!")),
-        packets: Packets::Interfaces { names: vec!["eth0".into()], filter: Some("tcp".into()) },
+        capture: Capture { interfaces: vec!["eth0".into()], filter: Some("tcp".into()) },
         packets_max: Some(10),
         memory_max: 1 << 30,
         cpu_millis: 1500,
         workers: 2,
+        origin: Origin {
+            agent: Some("web-1".into()),
+            labels: [("role", "web"), ("rack", "7")].map(|(k, v)| (k.into(), v.into())).into(),
+        },
     }
 }
 
@@ -189,21 +195,15 @@ fn order() -> JobOrder {
 fn orders_arrive() {
     let decode = |bytes: &[u8]| JobOrder::decode(bytes, &|name| (name == "test").then(schema));
     let order = order();
-    for packets in [
-        order.packets.clone(),
-        Packets::Interfaces { names: Vec::new(), filter: None },
-        Packets::Demo,
-        Packets::Files(vec!["a.pcap".into()]),
-    ] {
-        let order = JobOrder { packets, ..order.clone() };
+    for capture in [order.capture.clone(), Capture::default()] {
+        let order = JobOrder { capture, ..order.clone() };
         assert_eq!(decode(&order.encode()).as_ref(), Ok(&order));
     }
-    assert_eq!(order.plan_here().monitor.limit.packets, Some(10));
     assert!(!format!("{order:?}").contains("115"), "a key is shown");
     // What the plan lacks is what the orders lack.
     let refused = JobOrder::decode(&order.encode(), &|_| None).expect_err("no parser");
     assert_eq!(refused.lacks, [Lack::Parser("test".into())]);
-    let bytes = order.encode();
+    let bytes = JobOrder { origin: Origin::default(), ..order }.encode();
     for end in 0..bytes.len() {
         assert!(decode(&bytes[..end]).is_err(), "{end} bytes of {}", bytes.len());
     }

@@ -294,7 +294,7 @@ fn who_may_have_rows_delivered_and_where() {
     let folder = tempfile::tempdir().expect("a folder");
     let limits = Limits { outlets_max: 2, ..Limits::default() };
     let named = Named::new(&["shop=redis://127.0.0.1:1/0".into()]).expect("a name");
-    let server = Server::over_with(folder.path(), TestFleet::new(Way::Note), limits, named);
+    let server = Server::over_with(folder.path(), TestFleet::new(Way::Note), limits, &[], named);
     let token = |role: &str| {
         let made = server.ask("POST", "/api/v1/tokens", Some(&json!({ "name": role, "role": role }))).of(201);
         made.json()["secret"].as_str().expect("a secret").to_owned()
