@@ -11,6 +11,7 @@ use collect::{Brings, Frame, Part, Report};
 use control::{Agent, AgentAction, AgentEvent, AgentSettings, End};
 use link::{AgentSession, Capacity, Data, Form, Hello, Lane, Now, Spool, SpoolLimits, VERSIONS};
 use plan::message::JobOrder;
+use plan::{Burden, Cost};
 use stream::Loss;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -22,10 +23,11 @@ use crate::bounds::{Bounds, Groups};
 use crate::dial::{DialError, Server, Stream};
 use crate::host::Host;
 use crate::notes::Notes;
-use crate::orders::{Asked, Demo, asked};
+use crate::orders::{Asked, Borne, Demo, asked};
 use crate::policy::Policy;
 use crate::process::{Monitor, News, Start};
 use crate::spool_files::SpoolFiles;
+use crate::traffic::Traffic;
 
 /// What an agent is started with.
 pub struct Config {
@@ -87,6 +89,8 @@ struct Running {
     closing: Option<Option<String>>,
     /// Why we have ended it.
     ended: Option<String>,
+    /// What it takes, as estimated.
+    cost: Cost,
 }
 
 struct Loop {
@@ -101,6 +105,7 @@ struct Loop {
     monitors: BTreeMap<Lane, Running>,
     news: Sender<News>,
     failures: u32,
+    traffic: Traffic,
 }
 
 /// Serves until `stop` is ready; then its monitors say what they have, as far as there is time.
@@ -133,6 +138,7 @@ impl Loop {
             monitors: BTreeMap::new(),
             news,
             failures: 0,
+            traffic: Traffic::begin(&config.policy),
             config,
         })
     }
@@ -160,7 +166,10 @@ impl Loop {
                     }
                 }
                 Some(news) = heard.recv() => self.on_news(news, &mut connection),
-                _ = looked.tick() => self.look_after_memory(),
+                _ = looked.tick() => {
+                    self.look_after_memory();
+                    self.traffic.look(&self.config.policy);
+                }
                 () = tokio::time::sleep_until(timer.into()) => {
                     if let Connection::Open { session, .. } = &mut connection {
                         session.handle_timeout(self.now());
@@ -263,6 +272,7 @@ impl Loop {
     fn hello(&mut self) -> Hello {
         let allowed = |name: &&String| self.config.policy.allows_interface(name);
         let interfaces = self.host.interfaces.iter().filter(allowed).cloned().collect();
+        let ceiling = self.config.policy.ceiling(&self.host);
         Hello {
             version_min: *VERSIONS.start(),
             version_max: *VERSIONS.end(),
@@ -274,7 +284,9 @@ impl Loop {
                 cores: self.host.cores,
                 memory_bytes: self.host.memory_bytes,
                 interfaces,
-                cost_max: 0,
+                packets_per_second: self.packets_per_second(),
+                jobs_cpu_millis_max: ceiling.cpu_millis,
+                jobs_memory_bytes_max: ceiling.memory_bytes,
             },
             observed: self.agent.hello(),
             lanes: self.spool.lanes(),
@@ -322,7 +334,8 @@ impl Loop {
                     session.observe(observed);
                 }
             }
-            AgentAction::Renew(renew) => {
+            AgentAction::Renew(mut renew) => {
+                renew.packets_per_second = self.packets_per_second();
                 if let Connection::Open { session, .. } = connection {
                     session.renew(renew);
                 }
@@ -335,6 +348,19 @@ impl Loop {
         if let Some(running) = self.monitors.get_mut(&lane) {
             change(running);
         }
+    }
+
+    /// What the host bears already.
+    fn borne(&self) -> Borne {
+        let packets_per_second = self.packets_per_second();
+        let takes = self.monitors.values().map(|running| running.cost.at(packets_per_second));
+        let burden = takes.fold(Burden::default(), Burden::and);
+        Borne { jobs: self.monitors.len(), burden, packets_per_second }
+    }
+
+    /// What jobs read here; a demonstration has few packets.
+    fn packets_per_second(&self) -> u64 {
+        if self.config.demo.is_some() { 0 } else { self.traffic.packets_per_second }
     }
 
     /// What tuples found here say of where they come from.
@@ -350,8 +376,8 @@ impl Loop {
         lasts: Duration,
         allowed: Option<u64>,
     ) -> Result<(), String> {
-        let Asked { order, arguments } =
-            asked(body, &self.config.policy, &self.host, self.config.demo.as_ref(), self.monitors.len())?;
+        let (policy, demo) = (&self.config.policy, self.config.demo.as_ref());
+        let Asked { order, arguments, cost } = asked(body, policy, &self.host, demo, self.borne())?;
         let packets_max = allowed.or(order.packets_max);
         let order = JobOrder { attempt: lane.attempt, packets_max, origin: self.origin(), ..order };
         let bounds = Bounds { memory_max: order.memory_max, cores: order.workers.max(1) };
@@ -370,6 +396,7 @@ impl Loop {
             loss: Loss::default(),
             closing: None,
             ended: None,
+            cost,
         };
         self.monitors.insert(lane, running);
         Ok(())

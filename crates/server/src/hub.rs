@@ -121,6 +121,10 @@ pub struct Hub {
     clients: Mutex<Vec<Weak<Queue>>>,
     /// How many clients there are.
     pub(crate) streams: AtomicUsize,
+    /// The same by the token's name.
+    pub(crate) streams_of: Mutex<HashMap<String, usize>>,
+    /// Streams that were not opened, since there were too many.
+    pub(crate) streams_refused: AtomicU64,
     /// Rows that could not be kept, by tries.
     pub(crate) rows_unkept: AtomicU64,
     /// Rows left out of events, since they were too many.
@@ -182,6 +186,8 @@ impl Hub {
             jobs: Mutex::default(),
             clients: Mutex::default(),
             streams: AtomicUsize::new(0),
+            streams_of: Mutex::default(),
+            streams_refused: AtomicU64::new(0),
             rows_unkept: AtomicU64::new(0),
             rows_unshown: AtomicU64::new(0),
         }

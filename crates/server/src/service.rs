@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use plan::Plan;
@@ -99,6 +100,7 @@ impl Opened {
             fleet,
             schemas: parsers::registry::schemas(),
             submitting: Mutex::new(()),
+            jobs_refused: AtomicU64::new(0),
             opened: self,
         });
         service.resume()?;
@@ -189,6 +191,8 @@ pub struct Service {
     pub(crate) schemas: Vec<Arc<Schema>>,
     /// One job is submitted at a time: its key is looked up and noted in one go.
     submitting: Mutex<()>,
+    /// Jobs that were not taken, since there were too many.
+    pub(crate) jobs_refused: AtomicU64,
 }
 
 impl Service {
@@ -267,12 +271,7 @@ impl Service {
         }
         let plan = self.plan(&asked.query).map_err(Denied::Query)?;
         may_ask(who, &plan, asked.redaction)?;
-        let most = self.limits().jobs_max;
-        if self.store().unfinished_count()? >= most {
-            return Err(Denied::Quota(format!(
-                "{most} jobs have not ended, and there may be no more (--jobs-max)"
-            )));
-        }
+        self.check_quotas(who)?;
         let new = NewJob {
             name: asked.name.clone(),
             query: asked.query.clone(),
@@ -288,6 +287,23 @@ impl Service {
             return Err(refused.into());
         }
         Ok((self.job(who, job.id)?, true))
+    }
+
+    /// Whether `who` may have one more job.
+    fn check_quotas(&self, who: &Access) -> Result<(), Denied> {
+        let Limits { jobs_max, jobs_per_owner_max, .. } = *self.limits();
+        let why = if self.store().unfinished_count()? >= jobs_max {
+            format!("{jobs_max} jobs have not ended, and there may be no more (--jobs-max)")
+        } else if self.store().unfinished_count_of(&who.name)? >= jobs_per_owner_max {
+            format!(
+                "{jobs_per_owner_max} jobs of {} have not ended, and one owner may have no more (--jobs-per-owner)",
+                who.name
+            )
+        } else {
+            return Ok(());
+        };
+        self.jobs_refused.fetch_add(1, Ordering::Relaxed);
+        Err(Denied::Quota(why))
     }
 
     /// A job that `who` may know of.

@@ -412,7 +412,9 @@ impl Agent {
         }
         *renew_at_ns = now_ns.saturating_add(self.settings.renew_every_ns);
         let budgets = self.tasks.iter().filter_map(|(&job, task)| task.ask(job)).collect();
-        self.actions.push(AgentAction::Renew(Renew { asked_ns: now_ns, budgets }));
+        // How many packets there are the shell knows.
+        let renew = Renew { asked_ns: now_ns, budgets, packets_per_second: 0 };
+        self.actions.push(AgentAction::Renew(renew));
     }
 
     fn snapshot(&self) -> BTreeMap<u64, ObservedJob> {

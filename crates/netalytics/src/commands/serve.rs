@@ -48,9 +48,11 @@ fn limits(flags: &ServeFlags) -> Limits {
     const DAY_NS: i64 = 86_400_000_000_000;
     Limits {
         jobs_max: flags.jobs_max,
+        jobs_per_owner_max: flags.jobs_per_owner,
         requests_per_second: flags.requests_per_second,
         connections_max: flags.connections_max,
         streams_max: flags.streams_max,
+        streams_per_token_max: flags.streams_per_token,
         retention: Retention {
             age_ns: i64::from(flags.history_days) * DAY_NS,
             bytes: u64::from(flags.history_mib) << 20,

@@ -47,7 +47,7 @@ impl Core {
                     .nanos
                     .map(|nanos| now.wall_ns.saturating_add(nanos).saturating_add(GRACE_NS)),
             },
-            cost: 1,
+            cost: planner::cost(&order.plan),
             body: super::order::body(order, now.wall_ns),
         };
         self.control.count_from(order.id.0.unsigned_abs().saturating_sub(1));

@@ -49,6 +49,10 @@ pub struct Counters {
     pub rows_unshown: u64,
     /// Parts of the history that could not be read.
     pub segments_damaged: u64,
+    /// Jobs that were not taken, since there were too many, in all or of one owner.
+    pub jobs_refused: u64,
+    /// Live streams that were not opened, since there were too many, in all or of one token.
+    pub streams_refused: u64,
     /// Requests that came too fast.
     pub requests_refused: u64,
     /// Times that connections had to wait for others to end.
@@ -83,6 +87,8 @@ pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
             rows_unkept: hub.rows_unkept.load(Ordering::Relaxed),
             rows_unshown: hub.rows_unshown.load(Ordering::Relaxed),
             segments_damaged: kept.segments_damaged,
+            jobs_refused: service.jobs_refused.load(Ordering::Relaxed),
+            streams_refused: hub.streams_refused.load(Ordering::Relaxed),
             requests_refused: rates,
             connections_waited: waited,
         })
