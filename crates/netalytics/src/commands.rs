@@ -1,6 +1,7 @@
 //! What the program does: one verb a file.
 
 pub mod agent;
+pub mod alerts;
 pub mod check;
 pub mod compare;
 pub mod complete;
@@ -17,6 +18,7 @@ pub mod overview;
 pub mod parsers;
 pub mod processors;
 pub mod query;
+pub mod query_served;
 pub mod record;
 pub mod remote;
 pub mod serve;

@@ -30,6 +30,7 @@ mod progress;
 mod query_text;
 mod redaction;
 mod replaying;
+mod served;
 mod signals;
 mod stats;
 mod summary_file;
@@ -72,6 +73,7 @@ fn run(cli: Cli) -> ExitCode {
         Some(Verb::Serve(flags)) => commands::serve::serve(&flags),
         Some(Verb::Jobs(flags)) => commands::jobs::jobs(&flags),
         Some(Verb::Agents(flags)) => commands::jobs::agents(&flags),
+        Some(Verb::Alerts(flags)) => commands::alerts::alerts(&flags),
         Some(Verb::Complete { what, text }) => commands::complete::complete(what, &text),
         Some(Verb::Completions { shell }) => commands::completions::print(shell),
         Some(Verb::Man) => commands::man::print(),

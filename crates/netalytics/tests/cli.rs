@@ -2,6 +2,8 @@
 
 #[path = "cli/labels.rs"]
 mod labels;
+#[path = "cli/remote.rs"]
+mod remote;
 #[path = "cli/service.rs"]
 mod service;
 

@@ -9,6 +9,7 @@
 
 pub mod address;
 mod backoff;
+mod courier;
 mod exponential;
 mod exposition;
 mod http;
@@ -32,4 +33,7 @@ mod windows;
 mod worker;
 
 pub use address::{Address, Hidden, Scheme};
+pub use backoff::Backoff;
+pub use courier::Courier;
 pub use outlets::{Limits, Outlets, Refused};
+pub use worker::Fault;

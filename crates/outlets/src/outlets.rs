@@ -175,6 +175,9 @@ fn parts(address: &Address, limits: &Limits, tallies: &[(String, Arc<Tally>)]) -
         Scheme::Otlp | Scheme::OtlpTls => {
             (Box::new(Requests::new(limits.series_max, now_ns)), Box::new(otlp::Collector::new(address)?))
         }
+        Scheme::Alertmanager | Scheme::AlertmanagerTls => {
+            return Err("it takes alerts, not rows: netalytics serve --receiver sends it those".into());
+        }
     })
 }
 

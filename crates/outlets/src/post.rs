@@ -69,3 +69,16 @@ impl Poster {
         }
     }
 }
+
+/// How to say who asks: a user's password, or a token.
+pub fn authorization(address: &Address) -> Option<String> {
+    use base64::Engine as _;
+    let secret = address.secret.as_ref().map(|secret| secret.reveal());
+    match (&address.user, secret) {
+        (Some(user), secret) => {
+            let both = format!("{user}:{}", secret.unwrap_or_default());
+            Some(format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(both)))
+        }
+        (None, secret) => secret.map(|token| format!("Bearer {token}")),
+    }
+}

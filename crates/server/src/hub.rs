@@ -6,7 +6,7 @@
 //! be tried again. Rows of a result are kept in the order in which they are published. Open rows are shown and never kept.
 //! No call waits for a client. Any thread may call.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
@@ -14,7 +14,9 @@ use std::time::Instant;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tuple::{Batch, FieldId, Schema};
+use utoipa::ToSchema;
 
+use crate::alerts::Alerts;
 use crate::columns::{self, as_kept, encode, time_column};
 use crate::events::{Event, Queue, Ring};
 use crate::history::History;
@@ -86,7 +88,7 @@ pub struct Delivery<'d> {
 }
 
 /// What a job has seen by now, for people who watch it. Told about once a second.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Account {
     /// Event time, in nanoseconds since the epoch.
     #[serde(serialize_with = "columns::maybe_text")]
@@ -107,12 +109,33 @@ pub struct Account {
     pub lost_before_us: u64,
     /// Tuples by quality.
     pub quality: HashMap<String, u64>,
+    /// The same of each agent; not told in events.
+    #[serde(skip)]
+    pub agents: Vec<AgentAccount>,
+}
+
+/// What an agent has seen of a job, and how it does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct AgentAccount {
+    /// Its name.
+    pub agent: String,
+    /// How the job does there: waiting, starting, running, stopping, flushing, finished, poisoned, refused, absent.
+    pub state: String,
+    /// Why, where it is not as it should be.
+    pub reason: Option<String>,
+    /// What its monitors have counted, over all their starts: packets, bytes, tuples, flows, gaps, lost.
+    pub counters: BTreeMap<String, u64>,
+    /// Records that never came.
+    pub records_lost: u64,
+    /// Tuples in these, as far as is known.
+    pub tuples_lost: u64,
 }
 
 /// Keeps and shows what comes.
 pub struct Hub {
     store: Arc<Store>,
     history: Arc<History>,
+    alerts: Arc<Alerts>,
     limits: Limits,
     /// A number for this life of the server.
     pub(crate) boot: u64,
@@ -136,6 +159,7 @@ struct Live {
     state: State,
     results: Vec<LiveResult>,
     account: Value,
+    agents: Vec<AgentAccount>,
     ring: Ring,
 }
 
@@ -176,10 +200,17 @@ impl Shown {
 }
 
 impl Hub {
-    pub(crate) fn new(store: Arc<Store>, history: Arc<History>, limits: Limits, boot: u64) -> Hub {
+    pub(crate) fn new(
+        store: Arc<Store>,
+        history: Arc<History>,
+        alerts: Arc<Alerts>,
+        limits: Limits,
+        boot: u64,
+    ) -> Hub {
         Hub {
             store,
             history,
+            alerts,
             limits,
             boot,
             seq: AtomicU64::new(0),
@@ -253,7 +284,10 @@ impl Hub {
         if delivery.state == WindowState::Closed {
             let marks: Vec<_> = delivery.marks.iter().map(|mark| (mark.lane.clone(), mark.seq)).collect();
             let new = new_tail(&batch, delivery.watermark_ns);
-            self.store.keep((job, delivery.result), &new, &marks)?;
+            let rows = [(delivery.result, &batch, &delivery.coverage.missing[..])];
+            let decided = self.alerts.decide(job, &rows, delivery.watermark_ns, &[]);
+            self.store.keep((job, delivery.result), &new, &marks, &decided.changes)?;
+            self.tell_alerts(&mut live, job, &decided.adopt());
             let result = &live.results[delivery.result];
             // The rows are kept by now, also where they cannot be moved to a file.
             if let Err(error) = self.history.settle(job, &result.kept, false) {
@@ -284,9 +318,13 @@ impl Hub {
         let tails = deliveries.iter().zip(&batches);
         let tails: Vec<_> = tails.map(|(d, batch)| (d.result, new_tail(batch, d.watermark_ns))).collect();
         let rows: usize = batches.iter().map(Batch::rows).sum();
-        self.store.release(job, &tails, progress).inspect_err(|_| {
+        let judged = deliveries.iter().zip(&batches);
+        let judged: Vec<_> = judged.map(|(d, batch)| (d.result, batch, &d.coverage.missing[..])).collect();
+        let decided = self.alerts.decide(job, &judged, progress.watermark_ns, &progress.lacking);
+        self.store.release(job, &tails, progress, &decided.changes).inspect_err(|_| {
             self.rows_unkept.fetch_add(rows as u64, Ordering::Relaxed);
         })?;
+        self.tell_alerts(&mut live, job, &decided.adopt());
         for result in live.results.iter().filter(|result| tails.iter().any(|(p, _)| *p == result.kept.place))
         {
             if let Err(error) = self.history.settle(job, &result.kept, false) {
@@ -297,6 +335,17 @@ impl Hub {
             self.show(&mut live, delivery, batch);
         }
         Ok(())
+    }
+
+    fn tell_alerts(&self, live: &mut Live, job: JobId, events: &[Value]) {
+        events.iter().for_each(|event| self.tell(live, job, "alert", event, false));
+    }
+
+    /// Tells what has become of an alert without rows.
+    pub(crate) fn tell_alert(&self, job: JobId, event: &Value) {
+        if let Ok(live) = self.live(job) {
+            self.tell(&mut lock(&live), job, "alert", event, false);
+        }
     }
 
     /// Whether somebody looks at a job as it runs.
@@ -351,8 +400,17 @@ impl Hub {
             all.extend(own);
         }
         live.account = data.clone();
+        live.agents.clone_from(&account.agents);
         self.tell(&mut live, job, "account", &data, true);
         Ok(())
+    }
+
+    /// What is known of each agent of a job; nothing, when that ended long ago.
+    ///
+    /// # Errors
+    /// When there is no such job.
+    pub(crate) fn agents(&self, job: JobId) -> Result<Vec<AgentAccount>, Unkept> {
+        Ok(lock(&*self.live(job)?).agents.clone())
     }
 
     /// The job has come so far. `reason`: what people should know, as that nobody runs it at the moment. After
@@ -368,7 +426,7 @@ impl Hub {
         }
         let has_ended = matches!(state, State::Ended(_));
         let why = reason.or(state.reason()).map(str::to_owned);
-        let data = json!({ "job": job, "state": state.word(), "reason": why });
+        let data = json!({ "job": job, "state": state.word(), "reason": why, "outcome": state.outcome() });
         live.state = state;
         self.tell(&mut live, job, "job", &data, false);
         if has_ended {
@@ -419,7 +477,13 @@ impl Hub {
         let known = self.store.job(job)?.ok_or(Unkept::NoJob(job))?;
         let results = self.store.results(job)?;
         let results = results.into_iter().map(LiveResult::new).collect::<Result<_, _>>()?;
-        let live = Live { state: known.state, results, account: Value::Null, ring: Ring::default() };
+        let live = Live {
+            state: known.state,
+            results,
+            account: Value::Null,
+            agents: Vec::new(),
+            ring: Ring::default(),
+        };
         let live = Arc::new(Mutex::new(live));
         jobs.insert(job, live.clone());
         Ok(live)
@@ -519,6 +583,7 @@ impl Live {
             "job": job,
             "state": self.state.word(),
             "reason": self.state.reason(),
+            "outcome": self.state.outcome(),
             "account": self.account,
             "results": self.results.iter().map(result).collect::<Vec<_>>(),
         })

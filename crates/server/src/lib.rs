@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod alerts;
 mod asking;
 mod catalog;
 mod columns;
@@ -20,22 +21,27 @@ mod history;
 mod http;
 mod hub;
 mod job;
+mod leases;
 mod limits;
 mod rows;
+mod rules;
 mod run;
 mod service;
 mod store;
 mod unkept;
 
 pub use access::{Access, NewToken, Role, Scope, Token};
+pub use alerts::{AlertLimits, Receiver};
+pub use columns::{AGENTS_MISSING, ColumnHead, read_rows, schema};
 pub use door::Door;
-pub use fleet::{Agent, Fleet, NoFleet, Order, Redaction, Refused};
+pub use fleet::{Agent, Fleet, NoFleet, Order, Redaction, Refused, Stop};
 pub use gateway::{Gateway, GatewaySettings};
 pub use history::Kept;
 pub use http::{Serving, openapi};
-pub use hub::{Account, Coverage, Delivery, Hub, Mark, ResultTable, WindowState};
-pub use job::{Job, JobId, JobKind, State};
+pub use hub::{Account, AgentAccount, Coverage, Delivery, Hub, Mark, ResultTable, WindowState};
+pub use job::{Capture, End, Job, JobId, JobKind, Outcome, State};
 pub use limits::{Limits, Retention};
+pub use rows::read_arrow;
 pub use run::serve;
 pub use service::{ADMIN_TOKEN, Denied, Opened, Service, Submission};
 pub use store::{Store, StoreError, backup};

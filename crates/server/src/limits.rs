@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::alerts::AlertLimits;
+
 /// How long rows are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
@@ -48,6 +50,8 @@ pub struct Limits {
     pub page_rows_max: usize,
     /// What is kept of results.
     pub retention: Retention,
+    /// Of alerts.
+    pub alerts: AlertLimits,
 }
 
 impl Default for Limits {
@@ -67,6 +71,7 @@ impl Default for Limits {
             heartbeat: Duration::from_secs(10),
             page_rows_max: 10_000,
             retention: Retention::default(),
+            alerts: AlertLimits::default(),
         }
     }
 }

@@ -12,10 +12,12 @@ use plan::Plan;
 use tuple::Schema;
 
 use crate::access::{self, Access, Role, Scope};
-use crate::fleet::{Fleet, Order, Redaction, Refused};
+use crate::alerts::{Alerts, Receiver, Sending};
+use crate::fleet::{Fleet, Order, Redaction, Refused, Stop};
 use crate::history::History;
 use crate::hub::Hub;
-use crate::job::{Job, JobId, JobKind, State};
+use crate::job::{Capture, End, Job, JobId, JobKind, Outcome, State};
+use crate::leases::Leases;
 use crate::limits::Limits;
 use crate::store::{NewJob, Remembered, Store, StoreError};
 use crate::unkept::Unkept;
@@ -32,6 +34,7 @@ pub struct Opened {
     history: Arc<History>,
     /// What rows are told to.
     pub hub: Arc<Hub>,
+    pub(crate) alerts: Arc<Alerts>,
     limits: Limits,
     /// Where the first token is, if it was made just now.
     pub admin_token: Option<PathBuf>,
@@ -85,10 +88,19 @@ impl Opened {
         getrandom::fill(&mut boot).map_err(|error| failed("no random numbers for", &error))?;
         // A number that JavaScript can hold.
         let boot = u64::from_be_bytes(boot) >> 11;
-        let hub = Arc::new(Hub::new(store.clone(), history.clone(), limits.clone(), boot));
+        let alerts = Alerts::open(store.clone(), limits.alerts)
+            .map_err(|error| failed("cannot read the alert rules in", &error))?;
+        let alerts = Arc::new(alerts);
+        let hub = Hub::new(store.clone(), history.clone(), alerts.clone(), limits.clone(), boot);
+        let hub = Arc::new(hub);
         let admin_token = first_token(&store, folder)
             .map_err(|error| failed("cannot write the first token into", &error))?;
-        Ok(Opened { folder: folder.to_owned(), store, history, hub, limits, admin_token, lock })
+        Ok(Opened { folder: folder.to_owned(), store, history, hub, alerts, limits, admin_token, lock })
+    }
+
+    /// Who is told of alerts; before the service begins.
+    pub fn set_receivers(&self, receivers: Vec<Receiver>) {
+        self.alerts.set_receivers(receivers);
     }
 
     /// The service over this directory, with `fleet` to carry its jobs out. Jobs that had not ended are handed to it.
@@ -96,11 +108,17 @@ impl Opened {
     /// # Errors
     /// When the store cannot be read.
     pub fn serve(self, fleet: Arc<dyn Fleet>) -> Result<Arc<Service>, StoreError> {
+        let told = Arc::downgrade(&self.hub);
+        let tell =
+            move |job, event: &_| told.upgrade().into_iter().for_each(|hub| hub.tell_alert(job, event));
+        let sending = Sending::start(&self.alerts, Box::new(tell))?;
         let service = Arc::new(Service {
+            _sending: sending,
             fleet,
             schemas: parsers::registry::schemas(),
             submitting: Mutex::new(()),
             jobs_refused: AtomicU64::new(0),
+            leases: Leases::default(),
             opened: self,
         });
         service.resume()?;
@@ -150,6 +168,10 @@ pub struct Submission {
     pub labels: BTreeMap<String, String>,
     /// Whether texts are folded.
     pub redaction: Redaction,
+    /// What agents capture.
+    pub capture: Capture,
+    /// How many seconds it goes on when nobody renews it.
+    pub lease_seconds: Option<u32>,
 }
 
 /// Why something is not done.
@@ -186,6 +208,8 @@ impl From<StoreError> for Denied {
 
 /// The service.
 pub struct Service {
+    /// Sends notifications of alerts; ends first.
+    _sending: Sending,
     opened: Opened,
     pub(crate) fleet: Arc<dyn Fleet>,
     pub(crate) schemas: Vec<Arc<Schema>>,
@@ -193,6 +217,7 @@ pub struct Service {
     submitting: Mutex<()>,
     /// Jobs that were not taken, since there were too many.
     pub(crate) jobs_refused: AtomicU64,
+    leases: Leases,
 }
 
 impl Service {
@@ -206,6 +231,10 @@ impl Service {
     #[must_use]
     pub fn store(&self) -> &Arc<Store> {
         &self.opened.store
+    }
+
+    pub(crate) fn alerts(&self) -> &Alerts {
+        &self.opened.alerts
     }
 
     pub(crate) fn history(&self) -> &History {
@@ -236,13 +265,15 @@ impl Service {
         for job in self.store().unfinished_jobs()? {
             let Ok(plan) = self.plan(&job.query) else {
                 let why = "this version of the program does not understand the query any more";
-                self.store().set_state(job.id, &State::Ended(why.into()), None)?;
+                let end = End::new(Outcome::Failed, why);
+                self.store().set_state(job.id, &State::Ended(end), None)?;
                 continue;
             };
+            self.leases.begin(job.id, job.lease_seconds);
             if let Err(refused) = self.fleet.start(&order(&job, plan)) {
                 self.store().set_state(job.id, &State::Planned, Some(&refused.to_string()))?;
             } else if job.state == State::Draining {
-                self.fleet.stop(job.id);
+                self.fleet.stop(job.id, Stop::Asked);
             }
         }
         Ok(())
@@ -280,12 +311,15 @@ impl Service {
             on: asked.on.clone(),
             labels: asked.labels.clone(),
             redacted: asked.redaction == Redaction::Folded,
+            capture: asked.capture.clone(),
+            lease_seconds: asked.lease_seconds,
         };
         let job = self.store().add_job(&new, key)?;
         if let Err(refused) = self.fleet.start(&order(&job, plan)) {
             self.store().forget_job(job.id)?;
             return Err(refused.into());
         }
+        self.leases.begin(job.id, job.lease_seconds);
         Ok((self.job(who, job.id)?, true))
     }
 
@@ -330,25 +364,59 @@ impl Service {
 
     /// Stops a job.
     pub fn stop(&self, who: &Access, id: JobId) -> Result<Job, Denied> {
-        let job = self.job(who, id)?;
-        if job.owner != who.name && who.role < Role::Admin {
-            return Err(Denied::Forbidden(format!(
-                "job {id} belongs to {}: only that token or an admin's stops it",
-                job.owner
-            )));
+        let job = self.own(who, id, "stops")?;
+        self.end(&job, Stop::Asked)?;
+        self.job(who, id)
+    }
+
+    /// Lets a job with a lease go on for as long again.
+    pub fn renew(&self, who: &Access, id: JobId) -> Result<Job, Denied> {
+        let job = self.own(who, id, "renews")?;
+        self.leases.renew(job.id);
+        Ok(job)
+    }
+
+    /// Ends jobs whose leases nobody has renewed.
+    pub(crate) fn end_abandoned(&self) {
+        for id in self.leases.over() {
+            let ended = match self.store().job(id) {
+                Ok(Some(job)) => self.end(&job, Stop::Abandoned),
+                Ok(None) => Ok(()),
+                Err(error) => Err(error.into()),
+            };
+            match ended {
+                Ok(()) => self.leases.forget(id),
+                Err(error) => tracing::warn!("job {id}, which nobody wants any more, does not end: {error}"),
+            }
         }
+    }
+
+    /// A job with which `who` may do what its owner may.
+    fn own(&self, who: &Access, id: JobId, what: &str) -> Result<Job, Denied> {
+        let job = self.job(who, id)?;
+        match job.owner == who.name || who.role >= Role::Admin {
+            true => Ok(job),
+            false => Err(Denied::Forbidden(format!(
+                "job {id} belongs to {}: only that token or an admin's {what} it",
+                job.owner
+            ))),
+        }
+    }
+
+    fn end(&self, job: &Job, stop: Stop) -> Result<(), Denied> {
         match job.state {
             State::Ended(_) => {}
             // Nobody has it: there is nothing to wait for.
             State::Planned if job.reason.is_some() => {
-                self.hub().turn(id, State::Ended("stopped before it ran".into()), None)?;
+                let end = End::new(stop.outcome(), "stopped before it ran");
+                self.hub().turn(job.id, State::Ended(end), None)?;
             }
             _ => {
-                self.hub().turn(id, State::Draining, None)?;
-                self.fleet.stop(id);
+                self.hub().turn(job.id, State::Draining, None)?;
+                self.fleet.stop(job.id, stop);
             }
         }
-        self.job(who, id)
+        Ok(())
     }
 }
 
@@ -358,6 +426,7 @@ fn order(job: &Job, plan: Arc<Plan>) -> Order {
         plan,
         on: job.on.clone(),
         kind: job.kind,
+        capture: Capture { interfaces: job.interfaces.clone(), filter: job.capture_filter.clone() },
         redaction: if job.redacted { Redaction::Folded } else { Redaction::Raw },
     }
 }

@@ -1,6 +1,7 @@
 //! What the server was asked, and the newest of what was answered: one SQLite file in WAL mode. What a call has returned
 //! is on disk. Its form has a number (`user_version`): an older form is brought up to ours, a newer one is refused.
 
+mod alerts;
 mod audit;
 mod frames;
 mod jobs;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
+pub use alerts::{NewNotification, NewRule, RuleChange, StoredRule};
 pub use audit::Audited;
 pub use frames::{LaneMark, NewFrame, Progress};
 pub use jobs::{JobQuery, NewJob, Remembered};
@@ -20,7 +22,12 @@ pub use results::{KeptResult, NewTail, Segment, Tail};
 pub use tokens::StoredToken;
 
 /// Each entry brings a store one form further; what is here never changes, it is only added to.
-const FORMS: [&str; 2] = [include_str!("store/form-1.sql"), include_str!("store/form-2.sql")];
+const FORMS: [&str; 4] = [
+    include_str!("store/form-1.sql"),
+    include_str!("store/form-2.sql"),
+    include_str!("store/form-3.sql"),
+    include_str!("store/form-4.sql"),
+];
 
 /// The store; one writer at a time.
 pub struct Store {

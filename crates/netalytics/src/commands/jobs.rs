@@ -21,9 +21,12 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<Ended> {
         None => print(&JOB, &all(&remote)?, format),
         Some(JobsVerb::Show { job }) => print(&JOB, &[one("GET", job)?], format),
         Some(JobsVerb::Stop { job }) => print(&JOB, &[one("DELETE", job)?], format),
-        Some(JobsVerb::Start { query, name, standing, on }) => {
+        Some(JobsVerb::Start { query, name, standing, on, interface, capture_filter }) => {
             let kind = if *standing { "standing" } else { "one_off" };
-            let asked = json!({ "query": query, "name": name, "kind": kind, "on": labels(on)? });
+            let asked = json!({
+                "query": query, "name": name, "kind": kind, "on": labels(on, "--on wants LABEL=VALUE")?,
+                "interfaces": interface, "capture_filter": capture_filter,
+            });
             print(&JOB, &[remote.json("POST", "/api/v1/jobs", Some(&asked))?], format)
         }
         Some(JobsVerb::Results { job, result, since, until }) => {
@@ -55,9 +58,10 @@ fn all(remote: &Remote) -> anyhow::Result<Vec<Value>> {
     }
 }
 
-fn labels(texts: &[String]) -> anyhow::Result<Value> {
+/// Names and values; `wanted` says how they are to look.
+pub fn labels(texts: &[String], wanted: &'static str) -> anyhow::Result<Value> {
     let pair = |text: &String| {
-        let (name, value) = text.split_once('=').ok_or_else(|| wrong_flags("--on wants LABEL=VALUE"))?;
+        let (name, value) = text.split_once('=').ok_or_else(|| wrong_flags(wanted))?;
         Ok((name.to_owned(), Value::from(value)))
     };
     Ok(Value::Object(texts.iter().map(pair).collect::<anyhow::Result<_>>()?))
@@ -77,7 +81,7 @@ fn results(remote: &Remote, path: &str, format: Format) -> anyhow::Result<Ended>
     };
     let mut after = String::new();
     loop {
-        let page = remote.ask("GET", &format!("{path}&format={word}{after}"), None)?;
+        let page = remote.ask("GET", &format!("{path}&format={word}{after}"))?;
         let is_first = after.is_empty();
         let bytes = match format {
             Format::Table => rows_text(&serde_json::from_slice(&page.body)?, is_first).into_bytes(),
@@ -108,7 +112,7 @@ fn rows_text(page: &Value, with_names: bool) -> String {
 }
 
 /// What the server tells of some things, a row each.
-fn print(columns: &[&'static str], things: &[Value], format: Format) -> anyhow::Result<Ended> {
+pub(super) fn print(columns: &[&'static str], things: &[Value], format: Format) -> anyhow::Result<Ended> {
     let row = |thing: &Value| columns.iter().map(|name| text(&thing[*name])).collect();
     let rows: Vec<Vec<String>> = things.iter().map(row).collect();
     match format {
@@ -154,7 +158,7 @@ fn table(names: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 /// A value of an address's parameter.
-fn encoded(text: &str) -> String {
+pub(super) fn encoded(text: &str) -> String {
     let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     let one = |byte: u8| if safe(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     text.bytes().map(one).collect()

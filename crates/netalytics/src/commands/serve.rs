@@ -1,9 +1,10 @@
 //! `netalytics serve`: the service as this process.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use server::{Gateway, GatewaySettings, Limits, Opened, Retention};
+use server::{AlertLimits, Gateway, GatewaySettings, Limits, Opened, Receiver, Retention};
 
 use crate::demo::Demo;
 use crate::failure::{Ended, wrong_flags};
@@ -22,10 +23,12 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
         Some(passing) => passing.path().to_owned(),
         None => data_folder(flags.data.as_deref())?,
     };
+    let receivers = receivers(&flags.receivers)?;
     let opened = Opened::open(&folder, limits(flags)).map_err(|error| anyhow!(error))?;
     if let Some(file) = &opened.admin_token {
         output::complain(&format!("the first token, an admin's, is in {}", file.display()));
     }
+    opened.set_receivers(receivers);
     let settings = GatewaySettings { agents_max: flags.agents_max, ..GatewaySettings::default() };
     let gateway = Gateway::open(&opened, settings).context("cannot read the data directory")?;
     let service = opened.serve(gateway).context("cannot read the data directory")?;
@@ -44,7 +47,19 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
     Ok(Ended::Done)
 }
 
+/// Who is told of alerts; their secrets are read now.
+fn receivers(said: &[String]) -> anyhow::Result<Vec<Receiver>> {
+    let read = |text: &String| Receiver::read(text).map_err(|why| wrong_flags(format!("--receiver: {why}")));
+    let receivers: Vec<Receiver> = said.iter().map(read).collect::<anyhow::Result<_>>()?;
+    let twice = |(at, one): (usize, &Receiver)| receivers[..at].iter().any(|other| other.name == one.name);
+    match receivers.iter().enumerate().any(twice) {
+        true => Err(wrong_flags("--receiver: two receivers have the same name")),
+        false => Ok(receivers),
+    }
+}
+
 fn limits(flags: &ServeFlags) -> Limits {
+    let time = |ns: i64| Duration::from_nanos(ns.unsigned_abs());
     const DAY_NS: i64 = 86_400_000_000_000;
     Limits {
         jobs_max: flags.jobs_max,
@@ -56,6 +71,15 @@ fn limits(flags: &ServeFlags) -> Limits {
         retention: Retention {
             age_ns: i64::from(flags.history_days) * DAY_NS,
             bytes: u64::from(flags.history_mib) << 20,
+        },
+        alerts: AlertLimits {
+            rules_max: flags.alerts.rules_max,
+            groups_max: flags.alerts.groups_max,
+            silences_max: flags.alerts.silences_max,
+            outbox_max: flags.alerts.outbox_max,
+            retry_max: time(flags.alerts.retry_ns),
+            resend: time(flags.alerts.resend_ns),
+            ..AlertLimits::default()
         },
         ..Limits::default()
     }

@@ -124,6 +124,7 @@ Examples:
 pub const SERVE_EXAMPLES: &str = "\
 Examples:
   netalytics serve --data /srv/netalytics
+  netalytics serve --receiver pager=webhook+https://example.org/hook#secret-file=/etc/netalytics/hook.key
   netalytics serve backup /backup/netalytics.sqlite --data /srv/netalytics";
 
 /// Below the help of `jobs`.
@@ -138,3 +139,11 @@ Examples:
 pub const AGENTS_EXAMPLES: &str = "\
 Examples:
   NETALYTICS_TOKEN=… netalytics agents --server http://127.0.0.1:7979 --format jsonl";
+
+/// Below the help of `alerts`.
+pub const ALERTS_EXAMPLES: &str = "\
+Examples:
+  netalytics alerts --state firing
+  netalytics alerts add 'PARSE http PROCESS (diff-group: group=url_template, w=10s)' --when 'p99 > 50ms' --for 1m --receiver pager
+  netalytics alerts silence url_template=/checkout --for 2h --comment 'new release'
+  netalytics alerts test pager";

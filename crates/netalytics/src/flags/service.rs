@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::Format;
+use super::{Format, limits};
 
 /// Flags of `serve`.
 #[derive(Args, Debug)]
@@ -32,6 +32,11 @@ pub struct ServeFlags {
     /// A name by which clients may call this server, beside localhost and the address; may be given several times
     #[arg(long = "host", value_name = "NAME")]
     pub hosts: Vec<String>,
+
+    /// Who is told of alerts, by a name that rules use: webhook+https://HOST/PATH#secret-file=FILE (or #secret-env=NAME),
+    /// alertmanager+http://HOST[:9093]; @FILE reads the URL from a file. May be given several times
+    #[arg(long = "receiver", value_name = "NAME=URL")]
+    pub receivers: Vec<String>,
 
     /// Most jobs that have not ended
     #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Limits")]
@@ -68,6 +73,38 @@ pub struct ServeFlags {
     /// How many MiB of results are kept, the newest; 0 keeps all
     #[arg(long, value_name = "MIB", default_value_t = 10_240, help_heading = "Limits")]
     pub history_mib: u32,
+
+    #[command(flatten)]
+    pub alerts: AlertLimitFlags,
+}
+
+/// Limits of alerts.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Limits")]
+pub struct AlertLimitFlags {
+    /// Most alert rules
+    #[arg(long = "alert-rules-max", value_name = "N", default_value_t = 200)]
+    pub rules_max: usize,
+
+    /// Most groups of one rule that are pending or firing
+    #[arg(long = "alert-groups-max", value_name = "N", default_value_t = 1000)]
+    pub groups_max: usize,
+
+    /// Most silences that are not over
+    #[arg(long = "alert-silences-max", value_name = "N", default_value_t = 500)]
+    pub silences_max: usize,
+
+    /// Most notifications that wait for receivers; then the oldest go
+    #[arg(long = "alert-outbox-max", value_name = "N", default_value_t = 10_000)]
+    pub outbox_max: usize,
+
+    /// How long a notification is tried that is not taken
+    #[arg(long = "alert-retry", value_name = "TIME", default_value = "1h", value_parser = limits::duration)]
+    pub retry_ns: i64,
+
+    /// How often Alertmanagers are told again of what fires
+    #[arg(long = "alert-resend", value_name = "TIME", default_value = "60s", value_parser = limits::duration)]
+    pub resend_ns: i64,
 }
 
 /// Something else than to serve.
@@ -137,6 +174,15 @@ pub enum JobsVerb {
         /// A label that an agent must have to take part; may be given several times
         #[arg(long, value_name = "LABEL=VALUE")]
         on: Vec<String>,
+
+        /// An interface of the agents' hosts, * for any run of characters; may be given several times [default: all that may be
+        /// captured from]
+        #[arg(short, long, value_name = "IFACE")]
+        interface: Vec<String>,
+
+        /// Look at packets only that this filter, in tcpdump's language, takes
+        #[arg(long, value_name = "FILTER")]
+        capture_filter: Option<String>,
     },
     /// Show one
     Show {

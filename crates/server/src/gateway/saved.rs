@@ -43,7 +43,9 @@ enum SavedState {
 #[serde(rename_all = "snake_case")]
 enum SavedWhy {
     PacketLimit,
+    RowLimit,
     TimeLimit,
+    Abandoned,
     Stopped(String),
     Finished,
     Poisoned,
@@ -57,6 +59,7 @@ enum SavedDegraded {
     NoRoom(String),
     TooCostly(String, String),
     Poisoned(String),
+    Refused(String),
     EndedWithout(String, u64),
     Restarted(String, u64, i64),
 }
@@ -115,7 +118,9 @@ fn read_cost(SavedCost([cpu_millis, memory_bytes, time, memory, most, sent]): &S
 fn write_why(why: &Why) -> SavedWhy {
     match why {
         Why::PacketLimit => SavedWhy::PacketLimit,
+        Why::RowLimit => SavedWhy::RowLimit,
         Why::TimeLimit => SavedWhy::TimeLimit,
+        Why::Abandoned => SavedWhy::Abandoned,
         Why::Stopped { by } => SavedWhy::Stopped(by.clone()),
         Why::Finished => SavedWhy::Finished,
         Why::Poisoned => SavedWhy::Poisoned,
@@ -127,6 +132,7 @@ fn write_degraded(degraded: Degraded) -> SavedDegraded {
         Degraded::Absent { agent } => SavedDegraded::Absent(agent),
         Degraded::NoRoom { agent, why } => SavedDegraded::TooCostly(agent, why),
         Degraded::Poisoned { agent } => SavedDegraded::Poisoned(agent),
+        Degraded::Refused { agent } => SavedDegraded::Refused(agent),
         Degraded::EndedWithout { agent, boot } => SavedDegraded::EndedWithout(agent, boot),
         Degraded::Restarted { agent, boot, at_ns } => SavedDegraded::Restarted(agent, boot, at_ns),
     }
@@ -168,7 +174,9 @@ pub fn kind(kind: JobKind) -> Kind {
 fn read_why(why: SavedWhy) -> Why {
     match why {
         SavedWhy::PacketLimit => Why::PacketLimit,
+        SavedWhy::RowLimit => Why::RowLimit,
         SavedWhy::TimeLimit => Why::TimeLimit,
+        SavedWhy::Abandoned => Why::Abandoned,
         SavedWhy::Stopped(by) => Why::Stopped { by },
         SavedWhy::Finished => Why::Finished,
         SavedWhy::Poisoned => Why::Poisoned,
@@ -181,6 +189,7 @@ fn read_degraded(degraded: SavedDegraded) -> Degraded {
         SavedDegraded::NoRoom(agent) => Degraded::NoRoom { agent, why: String::new() },
         SavedDegraded::TooCostly(agent, why) => Degraded::NoRoom { agent, why },
         SavedDegraded::Poisoned(agent) => Degraded::Poisoned { agent },
+        SavedDegraded::Refused(agent) => Degraded::Refused { agent },
         SavedDegraded::EndedWithout(agent, boot) => Degraded::EndedWithout { agent, boot },
         SavedDegraded::Restarted(agent, boot, at_ns) => Degraded::Restarted { agent, boot, at_ns },
     }

@@ -57,6 +57,18 @@ pub struct Counters {
     pub requests_refused: u64,
     /// Times that connections had to wait for others to end.
     pub connections_waited: u64,
+    /// Alert rules.
+    pub alert_rules: usize,
+    /// Alerts that fire.
+    pub alerts_firing: usize,
+    /// Groups that got no alert, since their rules had too many.
+    pub alert_groups_left_out: u64,
+    /// Notifications that receivers have taken.
+    pub notifications_sent: u64,
+    /// Attempts that failed and were made again.
+    pub notifications_retried: u64,
+    /// Notifications that nobody took in time, or for which there was no room.
+    pub notifications_lost: u64,
 }
 
 /// Say whether the service is there. Needs no token.
@@ -77,6 +89,7 @@ pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
     let waited = app.connections_waited.load(Ordering::Relaxed);
     app.run(move |service| {
         let (hub, kept) = (service.hub(), service.history().kept()?);
+        let (rules, tally) = (service.alerts().rules(), &service.alerts().tally);
         Ok(Counters {
             uptime_seconds: uptime,
             jobs_unfinished: service.store().unfinished_count()?,
@@ -91,6 +104,12 @@ pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
             streams_refused: hub.streams_refused.load(Ordering::Relaxed),
             requests_refused: rates,
             connections_waited: waited,
+            alert_rules: rules.len(),
+            alerts_firing: rules.iter().map(|rule| rule.firing).sum(),
+            alert_groups_left_out: rules.iter().map(|rule| rule.groups_left_out).sum(),
+            notifications_sent: tally.sent.load(Ordering::Relaxed),
+            notifications_retried: tally.retried.load(Ordering::Relaxed),
+            notifications_lost: tally.lost.load(Ordering::Relaxed),
         })
     })
     .await

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
-use super::{help, jobs, rows, stream, tokens};
+use super::{alerts, help, jobs, rows, stream, tokens};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -16,8 +16,11 @@ use super::{help, jobs, rows, stream, tokens};
     ),
     paths(
         help::health, help::counters, help::catalog, help::check, help::explain, jobs::create, jobs::list, jobs::show,
-        jobs::stop, rows::rows, jobs::agents, stream::stream, tokens::create, tokens::list, tokens::revoke,
+        jobs::stop, jobs::renew, jobs::accounts, rows::results, rows::rows, jobs::agents, stream::stream, tokens::create, tokens::list, tokens::revoke,
         tokens::login, tokens::logout, tokens::audit,
+        alerts::list, alerts::rules, alerts::create_rule, alerts::show_rule, alerts::replace_rule, alerts::remove_rule,
+        alerts::silences, alerts::create_silence, alerts::replace_silence, alerts::end_silence, alerts::receivers,
+        alerts::test_receiver,
     ),
     components(schemas(rows::RowsAnswer)),
     security(("token" = []), ("cookie" = [])),

@@ -50,7 +50,7 @@ pub struct StreamParams {
     get, path = "/api/v1/stream", tag = "jobs",
     params(StreamParams, ("Last-Event-ID" = Option<String>, Header, description = "The last event that the client has seen")),
     responses(
-        (status = 200, description = "Server-sent events: hello, snapshot, window, account, job, gap, bye", content((String = "text/event-stream"))),
+        (status = 200, description = "Server-sent events: hello, snapshot, window, account, job, alert, gap, bye", content((String = "text/event-stream"))),
         (status = "4XX", description = "Why not", body = Failure), (status = "5XX", description = "Why not", body = Failure),
     )
 )]

@@ -3,6 +3,7 @@
 
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
+use super::alerts::{RuleChange, change_in};
 use super::{Store, StoreError, now_ns};
 use crate::columns::ColumnHead;
 use crate::job::JobId;
@@ -169,6 +170,7 @@ impl Store {
         (job, place): (JobId, usize),
         new: &NewTail,
         marks: &[(String, u64)],
+        alerts: &[RuleChange],
     ) -> Result<i64, StoreError> {
         self.write(|t| {
             let first = keep_in(t, (job, place), new)?;
@@ -179,6 +181,7 @@ impl Store {
                     params![job.0, lane, i64::try_from(*seq).unwrap_or(i64::MAX)],
                 )?;
             }
+            alerts.iter().try_for_each(|change| change_in(t, change))?;
             Ok(first)
         })
     }

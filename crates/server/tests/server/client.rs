@@ -68,9 +68,24 @@ impl Server {
         server
     }
 
+    /// With receivers of alerts, as `serve --receiver` reads them.
+    pub fn telling(fleet: Arc<TestFleet>, limits: Limits, receivers: &[&str]) -> Server {
+        let own = tempfile::tempdir().expect("a folder");
+        let mut server = Server::over_telling(own.path(), fleet, limits, receivers);
+        server._own = Some(own);
+        server
+    }
+
     /// Over a data directory.
     pub fn over(folder: &Path, fleet: Arc<TestFleet>, limits: Limits) -> Server {
+        Server::over_telling(folder, fleet, limits, &[])
+    }
+
+    /// Over a data directory, with receivers of alerts.
+    pub fn over_telling(folder: &Path, fleet: Arc<TestFleet>, limits: Limits, receivers: &[&str]) -> Server {
         let opened = Opened::open(folder, limits).expect("the data directory opens");
+        let receivers = receivers.iter().map(|text| server::Receiver::read(text).expect("a receiver"));
+        opened.set_receivers(receivers.collect());
         fleet.attach(&opened.hub);
         let service = opened.serve(fleet.clone()).expect("the service begins");
         let runtime = Runtime::new().expect("a runtime");
