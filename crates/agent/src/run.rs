@@ -21,6 +21,7 @@ use wire::Timestamp;
 
 use crate::bounds::{Bounds, Groups};
 use crate::dial::{DialError, Server, Stream};
+use crate::health::health;
 use crate::host::Host;
 use crate::notes::Notes;
 use crate::orders::{Asked, Borne, Demo, asked};
@@ -346,6 +347,7 @@ impl Loop {
             }
             AgentAction::Renew(mut renew) => {
                 renew.packets_per_second = self.packets_per_second();
+                renew.health = health(&self.spool, self.monitors.len());
                 if let Connection::Open { session, .. } = connection {
                     session.renew(renew);
                 }

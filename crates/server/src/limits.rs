@@ -19,6 +19,16 @@ impl Default for Retention {
     }
 }
 
+/// Who may read how the service does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scrapers {
+    /// Those with a token.
+    #[default]
+    WithToken,
+    /// Everybody who reaches the server's port.
+    Anybody,
+}
+
 /// Limits of the service.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -52,6 +62,14 @@ pub struct Limits {
     pub retention: Retention,
     /// Of alerts.
     pub alerts: AlertLimits,
+    /// Who may read how the service does.
+    pub scrapers: Scrapers,
+    /// Outlets of all jobs at once.
+    pub outlets_max: usize,
+    /// Rows that may wait for an outlet.
+    pub outlet_rows_max: u64,
+    /// Series of each job that scrapers are shown.
+    pub series_max: usize,
 }
 
 impl Default for Limits {
@@ -72,6 +90,10 @@ impl Default for Limits {
             page_rows_max: 10_000,
             retention: Retention::default(),
             alerts: AlertLimits::default(),
+            scrapers: Scrapers::default(),
+            outlets_max: 64,
+            outlet_rows_max: 1_000_000,
+            series_max: 1000,
         }
     }
 }

@@ -112,6 +112,9 @@ impl Service {
                     on: asked.on.clone(),
                     labels: [("alert_rule".to_owned(), asked.name.clone())].into(),
                     redaction: if asked.redact { Redaction::Folded } else { Redaction::Raw },
+                    capture: Default::default(),
+                    lease_seconds: None,
+                    to: Vec::new(),
                 };
                 let (job, _) = self.submit(who, &job, None)?;
                 Ok((rule, job.id))

@@ -419,9 +419,8 @@ impl Agent {
         }
         *renew_at_ns = now_ns.saturating_add(self.settings.renew_every_ns);
         let budgets = self.tasks.iter().filter_map(|(&job, task)| task.ask(job)).collect();
-        // How many packets there are the shell knows.
-        let renew = Renew { asked_ns: now_ns, budgets, packets_per_second: 0 };
-        self.actions.push(AgentAction::Renew(renew));
+        // How much traffic there is, and how the agent does, the shell knows.
+        self.actions.push(AgentAction::Renew(Renew { asked_ns: now_ns, budgets, ..Renew::default() }));
     }
 
     fn snapshot(&self) -> BTreeMap<u64, ObservedJob> {

@@ -10,7 +10,7 @@ use tuple::{Family, Origin};
 use super::Limits;
 use super::limits::{bytes, duration};
 use super::live::LiveFlags;
-use super::outlets::OutletFlags;
+use super::outlets::{OutletFlags, RedactFlags};
 use super::zone::zone;
 
 /// Flags of `query`.
@@ -48,6 +48,9 @@ pub struct QueryFlags {
 
     #[command(flatten)]
     pub outlets: OutletFlags,
+
+    #[command(flatten)]
+    pub redact: RedactFlags,
 }
 
 /// Flags of `record`.
@@ -70,6 +73,9 @@ pub struct RecordFlags {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "no_redact")]
     #[arg(help_heading = "Output")]
     pub redact_key: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub outlets: OutletFlags,
 }
 
 /// Flags of every verb that answers a query.

@@ -84,6 +84,9 @@ impl World<'_> {
             on: BTreeMap::new(),
             labels: BTreeMap::new(),
             redacted: true,
+            capture: Default::default(),
+            lease_seconds: None,
+            to: Vec::new(),
         };
         let (job, schema) = (store.add_job(&new, None).expect("a job").id, columns());
         let ids: Vec<_> = schema.ids().collect();

@@ -18,6 +18,7 @@ use crate::access::Role;
 use crate::asking::{self, CheckAnswer, CheckRequest, ExplainAnswer, ExplainRequest};
 use crate::catalog::Catalog;
 use crate::catalog::CatalogText;
+use crate::meters::Bound;
 
 /// How the service is.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -89,6 +90,7 @@ pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
     let waited = app.connections_waited.load(Ordering::Relaxed);
     app.run(move |service| {
         let (hub, kept) = (service.hub(), service.history().kept()?);
+        let reached = |bounds: [Bound; 2]| bounds.map(|bound| hub.meters.times_reached(bound)).iter().sum();
         let (rules, tally) = (service.alerts().rules(), &service.alerts().tally);
         Ok(Counters {
             uptime_seconds: uptime,
@@ -100,8 +102,8 @@ pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
             rows_unkept: hub.rows_unkept.load(Ordering::Relaxed),
             rows_unshown: hub.rows_unshown.load(Ordering::Relaxed),
             segments_damaged: kept.segments_damaged,
-            jobs_refused: service.jobs_refused.load(Ordering::Relaxed),
-            streams_refused: hub.streams_refused.load(Ordering::Relaxed),
+            jobs_refused: reached([Bound::Jobs, Bound::JobsPerOwner]),
+            streams_refused: reached([Bound::Streams, Bound::StreamsPerToken]),
             requests_refused: rates,
             connections_waited: waited,
             alert_rules: rules.len(),
