@@ -152,6 +152,8 @@ pub struct Hub {
     bells: Mutex<Vec<(JobId, Weak<Bell>)>>,
     /// How many clients there are.
     pub(crate) streams: AtomicUsize,
+    /// The same by the token's name.
+    pub(crate) streams_of: Mutex<HashMap<String, usize>>,
     /// Rows that could not be kept, by tries.
     pub(crate) rows_unkept: AtomicU64,
     /// Rows left out of events, since they were too many.
@@ -225,6 +227,7 @@ impl Hub {
             clients: Mutex::default(),
             bells: Mutex::default(),
             streams: AtomicUsize::new(0),
+            streams_of: Mutex::default(),
             rows_unkept: AtomicU64::new(0),
             rows_unshown: AtomicU64::new(0),
         }

@@ -335,14 +335,8 @@ impl Service {
         }
         let plan = self.plan(&asked.query).map_err(Denied::Query)?;
         may_ask(who, &plan, asked.redaction)?;
+        self.check_quotas(who)?;
         self.may_deliver(who, &asked.to, &plan)?;
-        let most = self.limits().jobs_max;
-        if self.store().unfinished_count()? >= most {
-            self.hub().meters.reached(Bound::Jobs);
-            return Err(Denied::Quota(format!(
-                "{most} jobs have not ended, and there may be no more (--jobs-max)"
-            )));
-        }
         let new = NewJob {
             name: asked.name.clone(),
             query: asked.query.clone(),
@@ -363,6 +357,25 @@ impl Service {
         self.leases.begin(job.id, job.lease_seconds);
         self.deliveries.begin(job.id, &plan)?;
         Ok((self.job(who, job.id)?, true))
+    }
+
+    /// Whether `who` may have one more job.
+    fn check_quotas(&self, who: &Access) -> Result<(), Denied> {
+        let Limits { jobs_max, jobs_per_owner_max, .. } = *self.limits();
+        let (bound, why) = if self.store().unfinished_count()? >= jobs_max {
+            let why = format!("{jobs_max} jobs have not ended, and there may be no more (--jobs-max)");
+            (Bound::Jobs, why)
+        } else if self.store().unfinished_count_of(&who.name)? >= jobs_per_owner_max {
+            let why = format!(
+                "{jobs_per_owner_max} jobs of {} have not ended, and one owner may have no more (--jobs-per-owner)",
+                who.name
+            );
+            (Bound::JobsPerOwner, why)
+        } else {
+            return Ok(());
+        };
+        self.hub().meters.reached(bound);
+        Err(Denied::Quota(why))
     }
 
     /// A job that `who` may know of.

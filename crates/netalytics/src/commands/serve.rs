@@ -103,9 +103,11 @@ fn limits(flags: &ServeFlags) -> Limits {
     const DAY_NS: i64 = 86_400_000_000_000;
     Limits {
         jobs_max: flags.jobs_max,
+        jobs_per_owner_max: flags.jobs_per_owner,
         requests_per_second: flags.requests_per_second,
         connections_max: flags.connections_max,
         streams_max: flags.streams_max,
+        streams_per_token_max: flags.streams_per_token,
         outlets_max: flags.outlets_max,
         outlet_rows_max: flags.outlet_rows_max,
         series_max: flags.series_max,

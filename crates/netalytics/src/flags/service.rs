@@ -54,6 +54,10 @@ pub struct ServeFlags {
     #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Limits")]
     pub jobs_max: usize,
 
+    /// Of these, most of one owner: of jobs that one token has started
+    #[arg(long, value_name = "N", default_value_t = 50, help_heading = "Limits")]
+    pub jobs_per_owner: usize,
+
     /// Most requests of one token a second
     #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Limits")]
     pub requests_per_second: u32,
@@ -69,6 +73,10 @@ pub struct ServeFlags {
     /// Most live streams at once
     #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Limits")]
     pub streams_max: usize,
+
+    /// Of these, most of one token
+    #[arg(long, value_name = "N", default_value_t = 50, help_heading = "Limits")]
+    pub streams_per_token: usize,
 
     /// Most outlets of jobs at once
     #[arg(long, value_name = "N", default_value_t = 64, help_heading = "Limits")]

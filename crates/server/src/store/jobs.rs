@@ -204,6 +204,17 @@ impl Store {
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
+    /// The same, of one owner.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn unfinished_count_of(&self, owner: &str) -> Result<usize, StoreError> {
+        let connection = self.lock();
+        let sql = "SELECT count(*) FROM jobs WHERE owner = ? AND state IN ('planned', 'arming', 'running', 'draining')";
+        let count: i64 = connection.prepare_cached(sql)?.query_row([owner], |row| row.get(0))?;
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+
     /// Sets how far a job has come; a job that has ended stays so. Returns whether it changed.
     ///
     /// # Errors
