@@ -22,9 +22,10 @@ pub use results::{KeptResult, NewTail, Segment, Tail};
 pub use tokens::StoredToken;
 
 /// Each entry brings a store one form further; what is here never changes, it is only added to.
-const FORMS: [&str; 3] = [
+const FORMS: [&str; 4] = [
     include_str!("store/form-1.sql"),
     include_str!("store/form-2.sql"),
+    include_str!("store/form-3.sql"),
     include_str!("store/form-alerts.sql"),
 ];
 

@@ -16,7 +16,7 @@ use super::{alerts, help, jobs, rows, stream, tokens};
     ),
     paths(
         help::health, help::counters, help::catalog, help::check, help::explain, jobs::create, jobs::list, jobs::show,
-        jobs::stop, rows::rows, jobs::agents, stream::stream, tokens::create, tokens::list, tokens::revoke,
+        jobs::stop, jobs::renew, jobs::accounts, rows::results, rows::rows, jobs::agents, stream::stream, tokens::create, tokens::list, tokens::revoke,
         tokens::login, tokens::logout, tokens::audit,
         alerts::list, alerts::rules, alerts::create_rule, alerts::show_rule, alerts::replace_rule, alerts::remove_rule,
         alerts::silences, alerts::create_silence, alerts::replace_silence, alerts::end_silence, alerts::receivers,
