@@ -5,7 +5,8 @@
 
 pub mod bounds;
 pub mod dial;
-pub mod host;
+mod health;
+mod host;
 pub mod notes;
 pub mod orders;
 pub mod policy;

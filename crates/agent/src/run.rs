@@ -15,10 +15,12 @@ use stream::Loss;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
+use tuple::Origin;
 use wire::Timestamp;
 
 use crate::bounds::{Bounds, Groups};
 use crate::dial::{DialError, Server, Stream};
+use crate::health::health;
 use crate::host::Host;
 use crate::notes::Notes;
 use crate::orders::{Asked, Demo, asked};
@@ -331,7 +333,8 @@ impl Loop {
                     session.observe(observed);
                 }
             }
-            AgentAction::Renew(renew) => {
+            AgentAction::Renew(mut renew) => {
+                renew.health = health(&self.spool, self.monitors.len());
                 if let Connection::Open { session, .. } = connection {
                     session.renew(renew);
                 }
@@ -346,12 +349,18 @@ impl Loop {
         }
     }
 
+    /// What tuples found here say of where they come from.
+    fn origin(&self) -> Origin {
+        Origin { agent: Some(self.config.name.clone()), labels: self.config.policy.labels.clone() }
+    }
+
     /// Starts a monitor, if the host's owner allows what it is to do.
     fn start(&mut self, lane: Lane, body: &[u8], lasts: Duration, allowed: Option<u64>) -> Result<(), End> {
         let Asked { order, arguments } =
             asked(body, &self.config.policy, &self.host, self.config.demo.as_ref(), self.monitors.len())
                 .map_err(End::Refused)?;
-        let order = JobOrder { attempt: lane.attempt, packets_max: allowed.or(order.packets_max), ..order };
+        let packets_max = allowed.or(order.packets_max);
+        let order = JobOrder { attempt: lane.attempt, packets_max, origin: self.origin(), ..order };
         let bounds = Bounds { memory_max: order.memory_max, cores: order.workers.max(1) };
         let mut arguments = arguments;
         arguments.extend(["--lease".to_owned(), format!("{}ms", lasts.as_millis())]);

@@ -273,7 +273,23 @@ pub struct Renew {
     /// Jobs with a limit of packets.
     #[prost(message, repeated, tag = "2")]
     pub budgets: Vec<BudgetAsk>,
+    /// How the agent itself does, by the words of [`HEALTH`].
+    #[prost(btree_map = "string, uint64", tag = "15")]
+    pub health: BTreeMap<String, u64>,
 }
+
+/// What an agent says of how it does: what waits in its spool and how much may; what that had no room for; its monitors; the time that
+/// it has computed and its memory, its monitors' aside.
+pub const HEALTH: [&str; 8] = [
+    "spool_bytes",
+    "spool_bytes_max",
+    "spool_records",
+    "spool_lost_records",
+    "spool_lost_tuples",
+    "monitors",
+    "cpu_ns",
+    "memory_bytes",
+];
 
 /// What an agent has of a job's packets.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]

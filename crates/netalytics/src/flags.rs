@@ -35,6 +35,7 @@ pub use follow::{FlowName, FollowFlags};
 pub use limits::Limits;
 pub use listing::ListFlags;
 pub use monitor::MonitorFlags;
+pub use outlets::RedactFlags;
 pub use overview::{OverviewFlags, OverviewFormat};
 pub use query::{
     Checksums, Cores, ExplainFlags, Format, Progress, QueryFlags, QueryText, RecordFlags, ShownNames,

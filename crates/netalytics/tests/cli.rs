@@ -4,6 +4,8 @@
 mod alerts;
 #[path = "cli/remote.rs"]
 mod remote;
+#[path = "cli/labels.rs"]
+mod labels;
 #[path = "cli/service.rs"]
 mod service;
 

@@ -58,8 +58,8 @@ impl Poster {
         }
         let sent = request.config().timeout_global(Some(patience)).build().send(body);
         // The address may be a secret, and errors may quote it.
-        let mut answer =
-            sent.map_err(|error| Fault::Passing(error.to_string().replace(&self.url, "(the address)")))?;
+        let hidden = |error: ureq::Error| error.to_string().replace(&self.url, "(the address)");
+        let mut answer = sent.map_err(|error| Fault::Passing(net::in_words(hidden(error))))?;
         let status = answer.status().as_u16();
         let text = answer.body_mut().with_config().limit(ANSWER_MAX).read_to_vec().unwrap_or_default();
         match status {

@@ -83,7 +83,7 @@ impl Mapping for Batches {
 pub struct Receiver {
     poster: Poster,
     key: Option<hmac::Key>,
-    /// Begins the identifiers of this run.
+    /// Begins the identifiers of its messages.
     run: u64,
 }
 
@@ -95,6 +95,13 @@ impl Receiver {
     pub fn new(address: &Address) -> Result<Receiver, String> {
         let key = address.secret.as_ref().map(|secret| key(secret.reveal())).transpose()?;
         Ok(Receiver { poster: Poster::new(address, "/")?, key, run: RandomState::new().hash_one("run") })
+    }
+}
+
+impl Receiver {
+    /// The same, whose identifiers begin with `run`.
+    pub fn of_run(self, run: u64) -> Receiver {
+        Receiver { run, ..self }
     }
 }
 

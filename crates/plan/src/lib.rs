@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bounds;
+pub mod cost;
 pub mod dataflow;
 pub mod expr;
 pub mod message;
@@ -13,6 +14,7 @@ pub mod result;
 pub mod sound;
 
 pub use bounds::Bounds;
+pub use cost::{Burden, Cost};
 pub use dataflow::{
     Aggregate, Aggregated, Dataflow, Direction, GroupBy, Input, Pipeline, Profile, RawRows, Selection,
     SortKey, TopK, Total, Value, Window,

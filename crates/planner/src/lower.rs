@@ -1,12 +1,14 @@
 //! A checked query as a plan. Names, types, defaults and processors are the checker's; decided here are the columns that monitors
 //! fill, and where conditions are applied: before a join whatever concerns one input only.
 
+use std::sync::Arc;
+
 use plan::{
     Aggregate, COMPUTED, Column, Computed, Dataflow, Input, MonitorSpec, ParserUse, Pipeline, Plan,
     Predicate, RawRows, Sample, Span,
 };
 use query::Query;
-use tuple::{FieldId, common};
+use tuple::{FieldId, Origin, common};
 
 /// The plan of a query.
 #[must_use]
@@ -139,6 +141,18 @@ pub fn add_columns(plan: &mut Plan, columns: &[FieldId]) {
     input.columns.sort_unstable();
     input.columns.dedup();
     parser.columns.clone_from(&input.columns);
+}
+
+/// Adds the columns that tell of the tuples' origin to a plan's first input.
+pub fn add_origin(plan: &mut Plan, origin: &Origin) {
+    let Some((input, parser)) = plan.dataflow.inputs.first_mut().zip(plan.monitor.parsers.first_mut()) else {
+        return;
+    };
+    let schema = Arc::make_mut(&mut input.schema);
+    origin.columns().for_each(|name| schema.add_member(&name));
+    let columns: Vec<FieldId> = schema.origin_columns().map(|(id, _)| id).collect();
+    parser.schema = input.schema.clone();
+    add_columns(plan, &columns);
 }
 
 /// Leaves the columns called `field` out of a plan that shows them with all others. `false`: the query reads one itself.

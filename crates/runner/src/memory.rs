@@ -7,6 +7,7 @@ use monitor::outputs::Outputs;
 use plan::Plan;
 use serde_json::{Value, json};
 use sinks::units;
+use tuple::Origin;
 
 /// Where nobody says how much.
 pub const DEFAULT: usize = 1 << 30;
@@ -74,7 +75,8 @@ impl Memory {
     pub fn divide(limits: &Limits, plan: &Plan, writing: Writing) -> Memory {
         let max = limits.max.unwrap_or(DEFAULT);
         let eighth = max / 8;
-        let flow_bytes = FLOW_BYTES[usize::from(!Outputs::new(&plan.monitor).reads_payload())];
+        let flow_bytes =
+            FLOW_BYTES[usize::from(!Outputs::new(&plan.monitor, &Origin::default()).reads_payload())];
         let join_bytes = if plan.dataflow.inputs.len() > 1 { eighth } else { 0 };
         let row_group_bytes = if writing == Writing::InRowGroups { eighth } else { 0 };
         let rest = max / 2 + eighth - join_bytes - row_group_bytes;
@@ -103,6 +105,7 @@ impl Memory {
             monitor: monitor::Config {
                 fragment_bytes_max: self.fragment_bytes,
                 parsers: monitor.parsers,
+                origin: monitor.origin.clone(),
                 flow: flow::Config {
                     flows_max: self.flows_max,
                     held_bytes_max: self.held_bytes,

@@ -639,6 +639,7 @@ done in 50.0 ms: 2000 packets/s, 2.0 MB/s
             memory_max: 0,
             cpu_millis: 0,
             workers: 0,
+            origin: tuple::Origin::default(),
         };
         let closing = summary().closing(&order, false);
         let count = |name| closing.count(name);

@@ -11,6 +11,7 @@ mod failure;
 mod help;
 mod jobs;
 mod json;
+mod metrics;
 mod openapi;
 mod page;
 mod params;
@@ -39,6 +40,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
 use crate::catalog::CatalogText;
+use crate::meters::Bound;
 use crate::service::Service;
 use app::{App, Peer};
 use failure::Failure;
@@ -204,6 +206,8 @@ fn router(app: Arc<App>) -> Router {
         .route("/login", post(page::login))
         .route("/logout", post(page::logout))
         .route("/style.css", get(page::style))
+        .route("/metrics", get(metrics::own))
+        .route("/metrics/jobs", get(metrics::of_jobs))
         .route("/api/v1/health", get(help::health))
         .route("/api/v1/counters", get(help::counters))
         .route("/api/v1/openapi.json", get(openapi::document))
@@ -240,6 +244,7 @@ fn router(app: Arc<App>) -> Router {
         .method_not_allowed_fallback(async || Failure::method())
         .layer(DefaultBodyLimit::max(app.service.limits().body_bytes_max))
         .layer(middleware::from_fn_with_state(app.clone(), guard))
+        .layer(middleware::from_fn_with_state(app.clone(), metrics::measured))
         .with_state(app)
 }
 
@@ -267,6 +272,9 @@ async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Res
 async fn in_time(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     match tokio::time::timeout(app.service.limits().request_time, next.run(request)).await {
         Ok(response) => response,
-        Err(_) => Failure::late().into_response(),
+        Err(_) => {
+            app.service.hub().meters.reached(Bound::RequestTime);
+            Failure::late().into_response()
+        }
     }
 }

@@ -116,6 +116,7 @@ impl Service {
                     redaction: if asked.redact { Redaction::Folded } else { Redaction::Raw },
                     capture: Capture::default(),
                     lease_seconds: None,
+                    to: Vec::new(),
                 };
                 let (job, _) = self.submit(who, &job, None)?;
                 Ok((rule, job.id))

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -12,12 +13,14 @@ use tuple::Schema;
 
 use crate::access::{self, Access, Role, Scope};
 use crate::alerts::{Alerts, Receiver, Sending};
+use crate::delivery::{Deliveries, May, Named, Shown, Unusable};
 use crate::fleet::{Fleet, Order, Redaction, Refused, Stop};
 use crate::history::History;
 use crate::hub::Hub;
 use crate::job::{Capture, End, Job, JobId, JobKind, Outcome, State};
 use crate::leases::Leases;
 use crate::limits::Limits;
+use crate::meters::Bound;
 use crate::store::{NewJob, Remembered, Store, StoreError};
 use crate::unkept::Unkept;
 
@@ -37,6 +40,8 @@ pub struct Opened {
     limits: Limits,
     /// Where the first token is, if it was made just now.
     pub admin_token: Option<PathBuf>,
+    /// Addresses that jobs may name as their outlets.
+    pub outlets: Named,
     /// Held as long as we are.
     lock: File,
 }
@@ -94,7 +99,8 @@ impl Opened {
         let hub = Arc::new(hub);
         let admin_token = first_token(&store, folder)
             .map_err(|error| failed("cannot write the first token into", &error))?;
-        Ok(Opened { folder: folder.to_owned(), store, history, hub, alerts, limits, admin_token, lock })
+        let outlets = Named::default();
+        Ok(Opened { folder: folder.to_owned(), store, history, hub, alerts, limits, admin_token, outlets, lock })
     }
 
     /// Who is told of alerts; before the service begins.
@@ -111,9 +117,13 @@ impl Opened {
         let tell =
             move |job, event: &_| told.upgrade().into_iter().for_each(|hub| hub.tell_alert(job, event));
         let sending = Sending::start(&self.alerts, Box::new(tell))?;
+        let deliveries =
+            Deliveries::new((&self.store, &self.history, &self.hub), self.outlets.clone(), &self.limits);
         let service = Arc::new(Service {
             _sending: sending,
             fleet,
+            deliveries,
+            shown: Shown::default(),
             schemas: parsers::registry::schemas(),
             submitting: Mutex::new(()),
             leases: Leases::default(),
@@ -170,6 +180,8 @@ pub struct Submission {
     pub capture: Capture,
     /// How many seconds it goes on when nobody renews it.
     pub lease_seconds: Option<u32>,
+    /// Where its rows go: names of outlets, or addresses.
+    pub to: Vec<String>,
 }
 
 /// Why something is not done.
@@ -181,6 +193,9 @@ pub enum Denied {
     /// The token does not allow it.
     #[error("{0}")]
     Forbidden(String),
+    /// An outlet cannot be used.
+    #[error("{0}")]
+    Outlet(String),
     /// Too many already.
     #[error("{0}")]
     Quota(String),
@@ -214,6 +229,9 @@ pub struct Service {
     /// One job is submitted at a time: its key is looked up and noted in one go.
     submitting: Mutex<()>,
     leases: Leases,
+    pub(crate) deliveries: Deliveries,
+    /// What scrapers see of results.
+    pub(crate) shown: Shown,
 }
 
 impl Service {
@@ -272,6 +290,12 @@ impl Service {
                 self.fleet.stop(job.id, Stop::Asked);
             }
         }
+        for id in self.store().jobs_delivering()? {
+            let job = self.store().job(id)?;
+            // Of a query that is not understood any more there are no new rows, and nobody knows what those that are there mean.
+            let Some(Ok(plan)) = job.map(|job| self.plan(&job.query)) else { continue };
+            self.deliveries.begin(id, &plan)?;
+        }
         Ok(())
     }
 
@@ -298,8 +322,10 @@ impl Service {
         }
         let plan = self.plan(&asked.query).map_err(Denied::Query)?;
         may_ask(who, &plan, asked.redaction)?;
+        self.may_deliver(who, &asked.to, &plan)?;
         let most = self.limits().jobs_max;
         if self.store().unfinished_count()? >= most {
+            self.hub().meters.reached(Bound::Jobs);
             return Err(Denied::Quota(format!(
                 "{most} jobs have not ended, and there may be no more (--jobs-max)"
             )));
@@ -314,20 +340,42 @@ impl Service {
             redacted: asked.redaction == Redaction::Folded,
             capture: asked.capture.clone(),
             lease_seconds: asked.lease_seconds,
+            to: asked.to.iter().map(|to| (to.clone(), RandomState::new().hash_one(to))).collect(),
         };
         let job = self.store().add_job(&new, key)?;
-        if let Err(refused) = self.fleet.start(&order(&job, plan)) {
+        if let Err(refused) = self.fleet.start(&order(&job, plan.clone())) {
             self.store().forget_job(job.id)?;
             return Err(refused.into());
         }
         self.leases.begin(job.id, job.lease_seconds);
+        self.deliveries.begin(job.id, &plan)?;
         Ok((self.job(who, job.id)?, true))
     }
 
     /// A job that `who` may know of.
     pub fn job(&self, who: &Access, id: JobId) -> Result<Job, Denied> {
         let job = self.store().job(id)?.filter(|job| self.may_see(who, job));
-        job.ok_or_else(|| Denied::Unknown(format!("there is no job {id}")))
+        let mut job = [job.ok_or_else(|| Denied::Unknown(format!("there is no job {id}")))?];
+        self.deliveries.tell(&mut job)?;
+        let [job] = job;
+        Ok(job)
+    }
+
+    /// Whether `who` may have a job's rows delivered there, and they can be.
+    fn may_deliver(&self, who: &Access, to: &[String], plan: &Plan) -> Result<(), Denied> {
+        let may = if who.role >= Role::Admin { May::GiveAddresses } else { May::UseNames };
+        self.deliveries.named().check(to, may, plan).map_err(|unusable| match unusable {
+            Unusable::Wrong(why) => Denied::Outlet(why),
+            Unusable::Forbidden(why) => Denied::Forbidden(why),
+        })?;
+        if !to.is_empty() && !self.deliveries.has_room(to.len()) {
+            self.hub().meters.reached(Bound::Outlets);
+            let most = self.limits().outlets_max;
+            return Err(Denied::Quota(format!(
+                "jobs have {most} outlets, and there may be no more (--outlets-max)"
+            )));
+        }
+        Ok(())
     }
 
     /// Whether `who` may know of a job: its query keeps to the token's networks.

@@ -11,14 +11,16 @@ pub mod facts;
 pub mod family;
 pub mod fold;
 pub mod hashes;
+pub mod origin;
 pub mod redact;
 pub mod schema;
 pub mod writer;
 
 pub use batch::Batch;
 pub use facts::{Facts, Family, Workload};
-pub use family::MEMBERS_MAX;
+pub use family::{AGENT, LABELS, MEMBERS_MAX};
 pub use fold::{Fold, HASH, Secret};
+pub use origin::{Origin, OriginColumn};
 pub use redact::Redactor;
 pub use schema::{DataType, Field, FieldId, Holds, Part, Redact, Schema, Unit, common};
 pub use writer::TupleWriter;

@@ -419,7 +419,7 @@ impl Agent {
         }
         *renew_at_ns = now_ns.saturating_add(self.settings.renew_every_ns);
         let budgets = self.tasks.iter().filter_map(|(&job, task)| task.ask(job)).collect();
-        self.actions.push(AgentAction::Renew(Renew { asked_ns: now_ns, budgets }));
+        self.actions.push(AgentAction::Renew(Renew { asked_ns: now_ns, budgets, ..Renew::default() }));
     }
 
     fn snapshot(&self) -> BTreeMap<u64, ObservedJob> {

@@ -259,7 +259,7 @@ fn deal(wants: &[u64]) -> Vec<u64> {
     let mut asks = vec![BudgetAsk { job: 1, ..BudgetAsk::default() }; wants.len()];
     for round in 0..500 {
         for (i, ask) in asks.iter_mut().enumerate() {
-            let renew = Renew { asked_ns: 0, budgets: vec![*ask] };
+            let renew = Renew { budgets: vec![*ask], ..Renew::default() };
             let actions = server.handle(ServerEvent::Renew { session: i as u64, renew }, at(2 + round / 4));
             let is_over = actions.iter().any(|action| matches!(action, ServerAction::Desire { .. }));
             if is_over {

@@ -1,8 +1,11 @@
 //! A monitor as it is before the first packet: its limits, and what its plan asks of it.
 
+use std::sync::Arc;
+
 use flow::{Events, Table};
 use parsers::flow_level::flow_record;
 use plan::{MonitorSpec, Sample};
+use tuple::Origin;
 use wire::Timestamp;
 
 use super::Monitor;
@@ -23,12 +26,14 @@ pub struct Config {
     pub fragment_bytes_max: usize,
     /// What parsers may keep of each flow.
     pub parsers: parsers::Limits,
+    /// What the tuples say of where they come from.
+    pub origin: Arc<Origin>,
 }
 
 impl Default for Config {
     fn default() -> Config {
         let (flow, parsers) = (flow::Config::default(), parsers::Limits::default());
-        Config { flow, fragment_bytes_max: 4 << 20, parsers }
+        Config { flow, fragment_bytes_max: 4 << 20, parsers, origin: Arc::default() }
     }
 }
 
@@ -45,6 +50,7 @@ impl Config {
             },
             fragment_bytes_max: self.fragment_bytes_max.div_ceil(workers),
             parsers: self.parsers,
+            origin: self.origin.clone(),
         }
     }
 }
@@ -84,7 +90,7 @@ impl Monitor {
     /// A monitor behind `gate`.
     #[must_use]
     pub fn behind(gate: Gate, spec: &MonitorSpec, config: Config) -> Monitor {
-        let mut outputs = Outputs::new(spec);
+        let mut outputs = Outputs::new(spec, &config.origin);
         let reports_again = config.flow.active_timeout_ns.is_some();
         let flow = flow::Config { detail: outputs.detail(), ..config.flow };
         let addresses = AddressFilter::new(spec);

@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use serde_json::{Map, Value, json};
 
-use super::jobs::{encoded, labels, pairs, print};
+use super::jobs::{encoded, labels, print};
 use super::remote::{Asked, Remote};
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::Format;
@@ -63,14 +63,14 @@ fn flat(mut thing: Value) -> Value {
 
 fn rule(asked: &AddFlags) -> anyhow::Result<Value> {
     let AddFlags { query, job, when, .. } = asked;
-    let pairs = |texts: &[String]| pairs(texts, "--label and --annotation want NAME=VALUE");
+    let pairs = |texts: &[String]| labels(texts, "--label and --annotation want NAME=VALUE");
     let mut rule = Map::new();
     let mut say = |name: &str, value: Value| drop(rule.insert(name.into(), value));
     say("name", asked.name.clone().unwrap_or_else(|| when.clone()).into());
     say("when", when.clone().into());
     say("labels", pairs(&asked.label)?);
     say("annotations", pairs(&asked.annotation)?);
-    say("on", labels(&asked.on)?);
+    say("on", labels(&asked.on, "--on wants LABEL=VALUE")?);
     say("receivers", asked.receiver.clone().into());
     say("on_no_data", word(&asked.no_data).into());
     say("on_missing_agents", word(&asked.missing_agents).into());

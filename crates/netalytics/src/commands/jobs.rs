@@ -21,11 +21,11 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<Ended> {
         None => print(&JOB, &all(&remote)?, format),
         Some(JobsVerb::Show { job }) => print(&JOB, &[one("GET", job)?], format),
         Some(JobsVerb::Stop { job }) => print(&JOB, &[one("DELETE", job)?], format),
-        Some(JobsVerb::Start { query, name, standing, on, interface, capture_filter }) => {
+        Some(JobsVerb::Start { query, name, standing, on, interface, capture_filter, to }) => {
             let kind = if *standing { "standing" } else { "one_off" };
             let asked = json!({
-                "query": query, "name": name, "kind": kind, "on": labels(on)?,
-                "interfaces": interface, "capture_filter": capture_filter,
+                "query": query, "name": name, "kind": kind, "on": labels(on, "--on wants LABEL=VALUE")?,
+                "interfaces": interface, "capture_filter": capture_filter, "to": to,
             });
             print(&JOB, &[remote.json("POST", "/api/v1/jobs", Some(&asked))?], format)
         }
@@ -58,13 +58,8 @@ fn all(remote: &Remote) -> anyhow::Result<Vec<Value>> {
     }
 }
 
-/// Labels that agents must have.
-pub fn labels(texts: &[String]) -> anyhow::Result<Value> {
-    pairs(texts, "--on wants LABEL=VALUE")
-}
-
 /// Names and values; `wanted` says how they are to look.
-pub(super) fn pairs(texts: &[String], wanted: &'static str) -> anyhow::Result<Value> {
+pub fn labels(texts: &[String], wanted: &'static str) -> anyhow::Result<Value> {
     let pair = |text: &String| {
         let (name, value) = text.split_once('=').ok_or_else(|| wrong_flags(wanted))?;
         Ok((name.to_owned(), Value::from(value)))

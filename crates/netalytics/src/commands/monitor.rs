@@ -53,6 +53,7 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
     let limits = flags.limits.of_run();
     let mut config = Memory::divide(&limits, &plan, Writing::AtOnce).config(&limits);
     config.allowance = allowance;
+    config.monitor.origin = Arc::new(order.origin);
     // What leaves this process leaves the machine.
     config.stream.redactor = order.redaction.map(|key| Redactor::new(Secret::new(&key.0)));
     let mut out = BufWriter::new(io::stdout().lock());

@@ -124,7 +124,7 @@ fn request(text: &str, flags: &AskFlags) -> anyhow::Result<Value> {
     Ok(json!({
         "query": text,
         "kind": "one_off",
-        "on": labels(&flags.remote.on)?,
+        "on": labels(&flags.remote.on, "--on wants LABEL=VALUE")?,
         "redact": !flags.remote.raw,
         "interfaces": live.interfaces,
         "capture_filter": (!live.filter.is_empty()).then_some(&live.filter),

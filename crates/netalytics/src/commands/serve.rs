@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use server::{AlertLimits, Gateway, GatewaySettings, Limits, Opened, Receiver, Retention};
+use server::{
+    AlertLimits, Gateway, GatewaySettings, Limits, Named, Opened, Receiver, Retention, Scrapers,
+};
 
 use crate::demo::Demo;
 use crate::failure::{Ended, wrong_flags};
@@ -24,7 +26,9 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
         None => data_folder(flags.data.as_deref())?,
     };
     let receivers = receivers(&flags.receivers)?;
-    let opened = Opened::open(&folder, limits(flags)).map_err(|error| anyhow!(error))?;
+    let named = Named::new(&flags.outlets).map_err(|why| wrong_flags(format!("--outlet {why}")))?;
+    let mut opened = Opened::open(&folder, limits(flags)).map_err(|error| anyhow!(error))?;
+    opened.outlets = named;
     if let Some(file) = &opened.admin_token {
         output::complain(&format!("the first token, an admin's, is in {}", file.display()));
     }
@@ -66,6 +70,10 @@ fn limits(flags: &ServeFlags) -> Limits {
         requests_per_second: flags.requests_per_second,
         connections_max: flags.connections_max,
         streams_max: flags.streams_max,
+        outlets_max: flags.outlets_max,
+        outlet_rows_max: flags.outlet_rows_max,
+        series_max: flags.series_max,
+        scrapers: if flags.metrics_without_token { Scrapers::Anybody } else { Scrapers::WithToken },
         retention: Retention {
             age_ns: i64::from(flags.history_days) * DAY_NS,
             bytes: u64::from(flags.history_mib) << 20,

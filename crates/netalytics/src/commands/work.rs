@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -204,6 +205,7 @@ fn answer<T: Target>(
     };
     let peek_bytes_max = watch.bytes_max();
     let mut config = Config { peek_bytes_max, cores: cores(flags)?, ..memory.config(&limits) };
+    config.monitor.origin = Arc::new(flags.origin());
     keeping.join(&mut plan, &mut config);
     let mut run = match (input, replaying) {
         (Some(input), _) => Run::start(&plan, &config, input).context("cannot start the workers")?,

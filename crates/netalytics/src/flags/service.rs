@@ -38,6 +38,15 @@ pub struct ServeFlags {
     #[arg(long = "receiver", value_name = "NAME=URL")]
     pub receivers: Vec<String>,
 
+    /// An address for rows of jobs that may be named instead of it (jobs start --to NAME), as shop=redis://HOST/0 or shop=@FILE with
+    /// the address in a file; may be given several times
+    #[arg(long = "outlet", value_name = "NAME=URL")]
+    pub outlets: Vec<String>,
+
+    /// Answer GET /metrics, how the server does, to everybody who reaches its port; otherwise that needs a token of the role view
+    #[arg(long)]
+    pub metrics_without_token: bool,
+
     /// Most jobs that have not ended
     #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Limits")]
     pub jobs_max: usize,
@@ -57,6 +66,19 @@ pub struct ServeFlags {
     /// Most live streams at once
     #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Limits")]
     pub streams_max: usize,
+
+    /// Most outlets of jobs at once
+    #[arg(long, value_name = "N", default_value_t = 64, help_heading = "Limits")]
+    pub outlets_max: usize,
+
+    /// Most rows that wait for an outlet; beyond, the oldest are lost to it, and counted
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, help_heading = "Limits")]
+    pub outlet_rows_max: u64,
+
+    /// Most series of each job that GET /metrics/jobs shows, and that an outlet of the job gets of a window; beyond, the others are left
+    /// out, and counted
+    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Limits")]
+    pub series_max: usize,
 
     /// How many days results are kept; 0 keeps them
     #[arg(long, value_name = "DAYS", default_value_t = 7, help_heading = "Limits")]
@@ -175,6 +197,11 @@ pub enum JobsVerb {
         /// Look at packets only that this filter, in tcpdump's language, takes
         #[arg(long, value_name = "FILTER")]
         capture_filter: Option<String>,
+
+        /// Where its rows go, too, from the server: an outlet's name there, or a URL as for query --to, which needs an admin's
+        /// token; may be given several times
+        #[arg(long, value_name = "NAME|URL")]
+        to: Vec<String>,
     },
     /// Show one
     Show {

@@ -1,11 +1,12 @@
 //! The orders of one monitor of a job: its plan, its input, and what it may take. They hold no command and no code; the names of
 //! interfaces in them are wishes, which whoever runs the monitor holds against what its host allows.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use prost::Message;
-use tuple::Schema;
+use tuple::{Origin, Schema};
 
 use super::refused::{Lack, Lacks, Refused};
 use crate::Plan;
@@ -15,7 +16,7 @@ pub const ORDER_FORM: u32 = 1;
 const FEATURES: [&str; 0] = [];
 /// Most bytes of orders: a plan's, and as many again.
 pub const ORDER_BYTES_MAX: usize = 2 * super::BYTES_MAX;
-/// Most interfaces.
+/// Most interfaces, or labels.
 const NAMES_MAX: usize = 1024;
 /// Where packets come from.
 const INTERFACES: &str = "interfaces";
@@ -44,6 +45,8 @@ pub struct JobOrder {
     pub cpu_millis: u32,
     /// Workers; 0: as many as there are cores.
     pub workers: u32,
+    /// What its tuples say of where they come from; whoever runs the monitor knows that.
+    pub origin: Origin,
 }
 
 /// What is captured.
@@ -100,6 +103,10 @@ struct Form {
     /// Has to be there: orders that were cut short before it would be orders without a key.
     #[prost(uint32, optional, tag = "14")]
     workers: Option<u32>,
+    #[prost(string, optional, tag = "17")]
+    agent: Option<String>,
+    #[prost(btree_map = "string, string", tag = "18")]
+    labels: BTreeMap<String, String>,
 }
 
 impl JobOrder {
@@ -121,6 +128,8 @@ impl JobOrder {
             memory_max: self.memory_max,
             cpu_millis: self.cpu_millis,
             workers: Some(self.workers),
+            agent: self.origin.agent.clone(),
+            labels: self.origin.labels.clone(),
         };
         form.encode_to_vec()
     }
@@ -150,6 +159,7 @@ fn read(form: Form, schemas: &dyn Fn(&str) -> Option<Arc<Schema>>, lacks: &mut L
         }
     };
     lacks.at_most("interfaces", form.names.len(), NAMES_MAX)?;
+    lacks.at_most("labels", form.labels.len(), NAMES_MAX)?;
     let redaction = match form.redaction.map(<[u8; 16]>::try_from).transpose() {
         Ok(key) => Some(key.map(Key)),
         Err(_) => lacks.malformed("a key of another length"),
@@ -170,5 +180,6 @@ fn read(form: Form, schemas: &dyn Fn(&str) -> Option<Arc<Schema>>, lacks: &mut L
         memory_max: form.memory_max,
         cpu_millis: form.cpu_millis,
         workers: workers?,
+        origin: Origin { agent: form.agent, labels: form.labels },
     })
 }

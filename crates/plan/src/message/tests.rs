@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use tuple::{DataType, Field, FieldId, Unit, common};
 
+use tuple::Origin;
+
 use super::expression::{condition, read_condition, read_value, value};
 use super::places::{Names, Places};
 use super::*;
@@ -182,6 +184,10 @@ fn order() -> JobOrder {
         memory_max: 1 << 30,
         cpu_millis: 1500,
         workers: 2,
+        origin: Origin {
+            agent: Some("web-1".into()),
+            labels: [("role", "web"), ("rack", "7")].map(|(k, v)| (k.into(), v.into())).into(),
+        },
     }
 }
 
@@ -197,7 +203,7 @@ fn orders_arrive() {
     // What the plan lacks is what the orders lack.
     let refused = JobOrder::decode(&order.encode(), &|_| None).expect_err("no parser");
     assert_eq!(refused.lacks, [Lack::Parser("test".into())]);
-    let bytes = order.encode();
+    let bytes = JobOrder { origin: Origin::default(), ..order }.encode();
     for end in 0..bytes.len() {
         assert!(decode(&bytes[..end]).is_err(), "{end} bytes of {}", bytes.len());
     }

@@ -86,6 +86,7 @@ impl World<'_> {
             redacted: true,
             capture: Capture::default(),
             lease_seconds: None,
+            to: Vec::new(),
         };
         let (job, schema) = (store.add_job(&new, None).expect("a job").id, columns());
         let ids: Vec<_> = schema.ids().collect();

@@ -23,6 +23,8 @@ struct Facts {
 #[derive(Default)]
 pub struct Agents {
     all: BTreeMap<String, (Facts, i64)>,
+    /// What each said last of how it does.
+    health: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
 impl Agents {
@@ -34,7 +36,7 @@ impl Agents {
         let known = store.agents_known()?.into_iter();
         let all =
             known.map(|(name, facts, at)| (name, (serde_json::from_str(&facts).unwrap_or_default(), at)));
-        Ok(Agents { all: all.collect() })
+        Ok(Agents { all: all.collect(), health: BTreeMap::new() })
     }
 
     /// One says hello.
@@ -62,6 +64,17 @@ impl Agents {
         if let Some((_, at)) = self.all.get_mut(name) {
             *at = now_ns();
         }
+    }
+
+    /// One says how it does, as far as we know the words.
+    pub fn take_health(&mut self, name: &str, mut counts: BTreeMap<String, u64>) {
+        counts.retain(|word, _| link::HEALTH.contains(&word.as_str()));
+        self.health.insert(name.to_owned(), counts);
+    }
+
+    /// What one said last of how it does.
+    pub fn health(&self, name: &str) -> BTreeMap<String, u64> {
+        self.health.get(name).cloned().unwrap_or_default()
     }
 
     fn note(&self, store: &Store, name: &str) {

@@ -203,7 +203,8 @@ impl Core {
                 }
                 None => {
                     // Nobody wants it any more: the agent need not keep it.
-                    self.unclaimed += range.newest.saturating_sub(range.oldest).saturating_add(1);
+                    let records = range.newest.saturating_sub(range.oldest).saturating_add(1);
+                    self.hub.meters.records_unclaimed.add(records);
                     let (durable, watermark_ns) = (range.newest, i64::MIN);
                     lanes.push(Resume { lane: range.lane, durable, watermark_ns, is_closed: false });
                 }

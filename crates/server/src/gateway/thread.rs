@@ -52,8 +52,6 @@ pub struct Core {
     pub pending: Pending,
     pub agents: Agents,
     pub room: Room,
-    /// Records of jobs that nobody wants any more.
-    pub unclaimed: u64,
     /// What became of a job that is asked for.
     pub submitted: Option<Result<Submitted, control::Refusal>>,
     started: Instant,
@@ -91,7 +89,6 @@ impl Core {
             works: BTreeMap::new(),
             pending: Pending::default(),
             room: Room::Free,
-            unclaimed: 0,
             submitted: None,
             started,
             second_ns: 0,
@@ -151,6 +148,9 @@ impl Core {
             Event::Agents { answer } => {
                 let _ = answer.send(self.told_agents());
             }
+            Event::Health { answer } => {
+                let _ = answer.send(self.health());
+            }
             Event::End => {}
         }
     }
@@ -208,7 +208,10 @@ impl Core {
                     }
                     self.decide(Happens::Observed { session, observed });
                 }
-                ServerEvent::Renew(renew) => self.decide(Happens::Renew { session, renew }),
+                ServerEvent::Renew(mut renew) => {
+                    self.hear_health(session, std::mem::take(&mut renew.health));
+                    self.decide(Happens::Renew { session, renew });
+                }
                 ServerEvent::Offset(offset_ns) => self.decide(Happens::Offset { session, offset_ns }),
                 ServerEvent::Record(record) => self.take_record(session, record),
                 ServerEvent::Closed(_) => return self.close(session),
@@ -283,7 +286,7 @@ impl Core {
         }
     }
 
-    fn told_agents(&self) -> Vec<Agent> {
+    pub fn told_agents(&self) -> Vec<Agent> {
         let known: BTreeMap<&str, _> =
             self.control.agents().map(|(name, presence, offset)| (name, (presence, offset))).collect();
         self.agents.told(|agent| {

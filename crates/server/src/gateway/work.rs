@@ -421,6 +421,13 @@ impl Work {
         matches!(&self.results, Results::Tuples(tuples) if tuples.shown().is_full())
     }
 
+    /// The share of flows that the monitors look at that are at work: of the one that looks at the fewest.
+    fn sample_rate(&self) -> Option<f64> {
+        let open = self.lanes.known.values().filter(|known| known.facts.end == End::Open);
+        let rates = open.filter_map(|known| known.facts.counters.get("sample_ppm"));
+        rates.min().map(|millionths| *millionths as f64 / 1e6)
+    }
+
     /// What its monitors have counted by now.
     pub fn account(&self) -> Account {
         let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
@@ -445,6 +452,7 @@ impl Work {
             lost_before_us: sum(&["lost_before_us", "lost"]),
             quality: sums.iter().filter_map(of_quality).collect(),
             agents: Vec::new(),
+            sample_rate: self.sample_rate(),
         }
     }
 }

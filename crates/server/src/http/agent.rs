@@ -15,6 +15,7 @@ use super::caller::{self, Caller};
 use super::failure::Failure;
 use super::params::header_text;
 use crate::access::Role;
+use crate::meters::Bound;
 
 /// What connections are turned into.
 pub const UPGRADE: &str = "netalytics/1";
@@ -49,7 +50,10 @@ async fn upgrade(app: &Arc<App>, parts: &mut Parts) -> Result<(), Failure> {
     let Some(door) = app.service.fleet.door() else {
         return Err(Failure::not_found("this server has no agents"));
     };
-    let entry = door.enter().map_err(|_| Failure::too_fast("the server has as many agents as it may"))?;
+    let entry = door.enter().map_err(|_| {
+        app.service.hub().meters.reached(Bound::Agents);
+        Failure::too_fast("the server has as many agents as it may")
+    })?;
     let mut ending = app.ending.clone();
     tokio::spawn(async move {
         // Where the connection is gone before it is theirs there is nobody to tell.

@@ -30,6 +30,7 @@ use crate::access::{Access, Role};
 use crate::events::{Next, Queue};
 use crate::hub::Seen;
 use crate::job::JobId;
+use crate::meters::Bound;
 use crate::service::{Denied, Service};
 
 /// Jobs of one stream.
@@ -50,7 +51,7 @@ pub struct StreamParams {
     get, path = "/api/v1/stream", tag = "jobs",
     params(StreamParams, ("Last-Event-ID" = Option<String>, Header, description = "The last event that the client has seen")),
     responses(
-        (status = 200, description = "Server-sent events: hello, snapshot, window, account, job, alert, gap, bye", content((String = "text/event-stream"))),
+        (status = 200, description = "Server-sent events: hello, snapshot, window, account, sampling, job, alert, gap, bye", content((String = "text/event-stream"))),
         (status = "4XX", description = "Why not", body = Failure), (status = "5XX", description = "Why not", body = Failure),
     )
 )]
@@ -86,7 +87,10 @@ impl Place {
         let before = app.service.hub().streams.fetch_add(1, Ordering::Relaxed);
         match before < app.service.limits().streams_max {
             true => Ok(place),
-            false => Err(Failure::too_many("there are as many live streams as there may be (--streams-max)")),
+            false => {
+                app.service.hub().meters.reached(Bound::Streams);
+                Err(Failure::too_many("there are as many live streams as there may be (--streams-max)"))
+            }
         }
     }
 }
@@ -189,7 +193,10 @@ async fn tell(app: Arc<App>, who: Access, queue: Arc<Queue>, send: mpsc::Sender<
                 Sent::default().event("gap").data(data.to_string())
             }
             Next::Over if *app.ending.borrow() => break "the server ends",
-            Next::Over => break "the client does not keep up",
+            Next::Over => {
+                app.service.hub().meters.reached(Bound::StreamQueue);
+                break "the client does not keep up";
+            }
         };
         if send.send(event).await.is_err() {
             return;

@@ -228,6 +228,16 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
+    /// The number of the first of the rows that came last and are in no file yet.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn last_tail(&self, (job, place): (JobId, usize)) -> Result<Option<i64>, StoreError> {
+        let connection = self.lock();
+        let sql = "SELECT max(first_row) FROM tail WHERE job = ? AND place = ?";
+        Ok(connection.prepare_cached(sql)?.query_row(params![job.0, place as i64], |row| row.get(0))?)
+    }
+
     /// How many rows and bytes are in no file yet, and since when the oldest.
     ///
     /// # Errors
