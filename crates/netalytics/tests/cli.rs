@@ -2,12 +2,16 @@
 
 #[path = "cli/alerts.rs"]
 mod alerts;
-#[path = "cli/remote.rs"]
-mod remote;
 #[path = "cli/labels.rs"]
 mod labels;
+#[path = "cli/remote.rs"]
+mod remote;
+#[path = "cli/security.rs"]
+mod security;
 #[path = "cli/service.rs"]
 mod service;
+#[path = "cli/upgrade.rs"]
+mod upgrade;
 
 use std::fs::{self, File};
 use std::io::{Read, Write};

@@ -100,7 +100,17 @@ impl Opened {
         let admin_token = first_token(&store, folder)
             .map_err(|error| failed("cannot write the first token into", &error))?;
         let outlets = Named::default();
-        Ok(Opened { folder: folder.to_owned(), store, history, hub, alerts, limits, admin_token, outlets, lock })
+        Ok(Opened {
+            folder: folder.to_owned(),
+            store,
+            history,
+            hub,
+            alerts,
+            limits,
+            admin_token,
+            outlets,
+            lock,
+        })
     }
 
     /// Who is told of alerts; before the service begins.
@@ -193,6 +203,9 @@ pub enum Denied {
     /// The token does not allow it.
     #[error("{0}")]
     Forbidden(String),
+    /// What was sent is not understood.
+    #[error("{0}")]
+    Invalid(String),
     /// An outlet cannot be used.
     #[error("{0}")]
     Outlet(String),

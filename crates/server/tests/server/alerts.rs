@@ -128,7 +128,9 @@ fn a_restart_neither_repeats_nor_forgets() {
     let Some(hook) = Hook::start(0) else { return };
     let own = tempfile::tempdir().expect("a folder");
     let receiver = hook.receiver("pager");
-    let begin = || Server::over_with(own.path(), TestFleet::new(Way::Note), quiet(), &[&receiver], Default::default());
+    let begin = || {
+        Server::over_with(own.path(), TestFleet::new(Way::Note), quiet(), &[&receiver], Default::default())
+    };
     let mut server = begin();
     let (_, job) = make(&server, &rule(json!({ "receivers": ["pager"] })));
     closed(&server, job, 0, &[("/a", 11), ("/b", 12)]);
