@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -10,6 +11,7 @@ use bytes::Bytes;
 use collect::{Brings, Frame, Part, Report, TAKEN};
 use control::{Agent, AgentAction, AgentEvent, AgentSettings, End};
 use link::{AgentSession, Capacity, Data, Form, Hello, Lane, Now, Spool, SpoolLimits, VERSIONS};
+use plan::TapTable;
 use plan::message::JobOrder;
 use stream::Loss;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
@@ -61,6 +63,8 @@ const SILENCE_NS: u64 = 15_000_000_000;
 const NEWS_MAX: usize = 64;
 /// Monitors' memory is looked at this often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// And the host's addresses.
+const ADDRESSES_EVERY: Duration = Duration::from_secs(5);
 /// How long monitors have to say what they have when the agent ends.
 const GRACE: Duration = Duration::from_secs(5);
 const READ_BYTES: usize = 64 << 10;
@@ -154,6 +158,7 @@ impl Loop {
         tokio::pin!(stop);
         let mut connection = Connection::Waiting { until: Instant::now() };
         let mut looked = tokio::time::interval(LOOK_EVERY);
+        let mut addresses = tokio::time::interval(ADDRESSES_EVERY);
         let mut buffer = vec![0; READ_BYTES];
         let mut outgoing = Bytes::new();
         loop {
@@ -174,6 +179,7 @@ impl Loop {
                 }
                 Some(news) = heard.recv() => self.on_news(news, &mut connection),
                 _ = looked.tick() => self.look_after_memory(),
+                _ = addresses.tick() => self.look_at_addresses(&mut connection),
                 () = tokio::time::sleep_until(timer.into()) => {
                     if let Connection::Open { session, .. } = &mut connection {
                         session.handle_timeout(self.now());
@@ -288,10 +294,26 @@ impl Loop {
                 memory_bytes: self.host.memory_bytes,
                 interfaces,
                 cost_max: 0,
+                addresses: self.addresses(),
             },
             observed: self.agent.hello(),
             lanes: self.spool.lanes(),
             program: self.config.version.clone(),
+        }
+    }
+
+    /// Addresses of the interfaces that may be captured from: elsewhere nothing of theirs is seen.
+    fn addresses(&self) -> Vec<Bytes> {
+        let allowed = |(name, _): &&(String, IpAddr)| self.config.policy.allows_interface(name);
+        self.host.addresses.iter().filter(allowed).map(|(_, ip)| control::taps::write(*ip)).collect()
+    }
+
+    /// Where the host's addresses are others than were said, it says hello again.
+    fn look_at_addresses(&mut self, connection: &mut Connection) {
+        let before = self.addresses();
+        self.host.addresses = Host::look().addresses;
+        if self.addresses() != before && matches!(connection, Connection::Open { .. }) {
+            self.disconnect(connection, "this host's addresses have changed");
         }
     }
 
@@ -310,9 +332,9 @@ impl Loop {
         match action {
             AgentAction::Note(note) => self.notes.add(note)?,
             AgentAction::Forget { job } => self.notes.forget(job)?,
-            AgentAction::Start { lane, order, deadline_ns, allowed } => {
+            AgentAction::Start { lane, order, taps, deadline_ns, allowed } => {
                 let lasts = Duration::from_nanos(deadline_ns.saturating_sub(now.monotonic_ns));
-                if let Err(end) = self.start(lane, &order.body, lasts, allowed) {
+                if let Err(end) = self.start(lane, (&order.body, table(&taps)), lasts, allowed) {
                     tracing::warn!("job {}: {end:?}", lane.job);
                     self.happened(AgentEvent::Exited { lane, end }, connection);
                 }
@@ -326,6 +348,9 @@ impl Loop {
             }
             AgentAction::TakeBack { lane, grant } => {
                 self.with(lane, |running| running.monitor.take_back(grant));
+            }
+            AgentAction::Retap { lane, taps } => {
+                self.with(lane, |running| running.monitor.retap(&table(&taps)));
             }
             AgentAction::Stop { lane } => self.with(lane, |running| running.monitor.stop()),
             AgentAction::Kill { lane } => self.with(lane, |running| {
@@ -362,12 +387,18 @@ impl Loop {
     }
 
     /// Starts a monitor, if the host's owner allows what it is to do.
-    fn start(&mut self, lane: Lane, body: &[u8], lasts: Duration, allowed: Option<u64>) -> Result<(), End> {
+    fn start(
+        &mut self,
+        lane: Lane,
+        (body, taps): (&[u8], TapTable),
+        lasts: Duration,
+        allowed: Option<u64>,
+    ) -> Result<(), End> {
         let Asked { order, arguments } =
             asked(body, &self.config.policy, &self.host, self.config.demo.as_ref(), self.monitors.len())
                 .map_err(End::Refused)?;
         let packets_max = allowed.or(order.packets_max);
-        let order = JobOrder { attempt: lane.attempt, packets_max, origin: self.origin(), ..order };
+        let order = JobOrder { attempt: lane.attempt, packets_max, origin: self.origin(), taps, ..order };
         let bounds = Bounds { memory_max: order.memory_max, cores: order.workers.max(1) };
         let mut arguments = arguments;
         arguments.extend(["--lease".to_owned(), format!("{}ms", lasts.as_millis())]);
@@ -586,6 +617,12 @@ fn ending(running: &Running, status: &io::Result<std::process::ExitStatus>, comp
         (None, _, Err(why)) => format!("its process cannot be waited for: {why}"),
     };
     End::Crashed(why)
+}
+
+/// Whose addresses are whose, as the server has said.
+fn table(taps: &link::TapTable) -> TapTable {
+    let all = |list: &[Bytes]| list.iter().filter_map(|ip| control::taps::read(ip)).collect();
+    TapTable { own: all(&taps.own), others: all(&taps.others) }
 }
 
 fn form(brings: Brings) -> Form {

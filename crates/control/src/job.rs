@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
+use crate::taps::Taps;
+
 /// Whether a job ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -41,6 +43,8 @@ pub struct Request {
     pub limit: Limit,
     /// What it costs a host, in the unit of the agents' ceilings.
     pub cost: u64,
+    /// Which agents tell of a flow that several see.
+    pub taps: Taps,
     /// The order: bytes to everyone but the monitor.
     pub body: Bytes,
 }

@@ -74,6 +74,9 @@ pub struct Capacity {
     /// What the jobs on this host may cost together; 0: the server's default.
     #[prost(uint64, tag = "4")]
     pub cost_max: u64,
+    /// Addresses of those interfaces, each of 4 bytes or 16.
+    #[prost(bytes = "bytes", repeated, tag = "40")]
+    pub addresses: Vec<Bytes>,
 }
 
 /// What a spool holds of a lane.
@@ -183,6 +186,20 @@ pub struct Desired {
     /// The jobs.
     #[prost(message, repeated, tag = "2")]
     pub jobs: Vec<Order>,
+    /// The tables of addresses that jobs go by, each once.
+    #[prost(message, repeated, tag = "40")]
+    pub taps: Vec<TapTable>,
+}
+
+/// Whose addresses are whose among the agents of a job; each of 4 bytes or 16.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct TapTable {
+    /// Those of this agent.
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    pub own: Vec<Bytes>,
+    /// Those of others.
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    pub others: Vec<Bytes>,
 }
 
 /// A job for an agent.
@@ -197,6 +214,9 @@ pub struct Order {
     /// The job ends with this many packets of all agents together: each asks for its share. 0: no such limit.
     #[prost(uint64, tag = "3")]
     pub packets_max: u64,
+    /// Which of [`Desired::taps`] it goes by, from 1; 0: none.
+    #[prost(uint32, tag = "40")]
+    pub taps: u32,
 }
 
 /// What an agent runs: changes, or everything.

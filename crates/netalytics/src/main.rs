@@ -34,6 +34,7 @@ mod served;
 mod signals;
 mod stats;
 mod summary_file;
+mod two_taps;
 mod version;
 mod watch;
 mod why;

@@ -20,6 +20,7 @@ fn request(key: &str, kind: Kind) -> Request {
         on: BTreeMap::from([("role".into(), "web".into())]),
         limit: Limit::default(),
         cost: 10,
+        taps: crate::Taps::One,
         body: b"plan".as_slice().into(),
     }
 }
@@ -133,7 +134,7 @@ fn one_key_makes_one_job_also_after_a_restart() {
     assert_eq!(submit(&mut server, request("k", Kind::Standing)), Ok(Submitted { job: 1, is_new: true }));
     assert_eq!(submit(&mut server, request("k", Kind::Standing)), Ok(Submitted { job: 1, is_new: false }));
     let keys = vec![("ann".into(), "k".into(), 1)];
-    let loaded = Loaded { jobs: server.jobs().cloned().collect(), last_job: 1, keys };
+    let loaded = Loaded { jobs: server.jobs().cloned().collect(), last_job: 1, keys, ..Loaded::default() };
     let mut server = Server::new(ServerSettings::default(), loaded, at(0));
     assert_eq!(submit(&mut server, request("k", Kind::Standing)), Ok(Submitted { job: 1, is_new: false }));
     assert_eq!(submit(&mut server, request("", Kind::Standing)), Ok(Submitted { job: 2, is_new: true }));
@@ -215,13 +216,13 @@ fn a_server_that_begins_again_adopts_what_runs() {
     let mut server = server();
     server.handle(connected(1, "a", 1), at(0));
     assert!(submit(&mut server, request("", Kind::Standing)).is_ok());
-    let loaded = Loaded { jobs: server.jobs().cloned().collect(), last_job: 1, keys: vec![] };
+    let loaded = Loaded { jobs: server.jobs().cloned().collect(), last_job: 1, ..Loaded::default() };
     let mut server = Server::new(ServerSettings::default(), loaded, at(100));
     let mut hello = hello("a", 1, &[(1, ObservedState::Running), (9, ObservedState::Running)]);
     hello.observed.generation = 41;
     let actions = server.handle(ServerEvent::Connected { session: 1, hello }, at(101));
     // Job 9 is over and stops, for it is not in the set, which is newer than what the agent knows.
-    let expected = Desired { generation: 42, jobs: server.desired("a").jobs };
+    let expected = Desired { generation: 42, jobs: server.desired("a").jobs, taps: vec![] };
     assert_eq!(actions, [ServerAction::Welcome { session: 1, desired: expected }]);
     assert_eq!(server.degraded(server.jobs().next().expect("a job")), BTreeSet::new());
 }

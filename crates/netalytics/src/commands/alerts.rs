@@ -33,7 +33,7 @@ pub fn alerts(flags: &AlertsFlags) -> anyhow::Result<Ended> {
             print(&RULE, &[remote.json("POST", "/api/v1/alert-rules", Some(&rule(asked)?))?], format)
         }
         Some(AlertsVerb::Remove { rule }) => {
-            remote.ask("DELETE", &format!("/api/v1/alert-rules/{}", numbered(&remote, rule)?), None)?;
+            remote.ask("DELETE", &format!("/api/v1/alert-rules/{}", numbered(&remote, rule)?))?;
             Ok(Ended::Done)
         }
         Some(AlertsVerb::Silences) => list("/api/v1/silences", "silences", &SILENCE),

@@ -231,7 +231,7 @@ impl Run {
         let (name, is_terminal) = query.name(&ready);
         let is_table = query.format_for(&ready.0) == Format::Table;
         let is_watched = is_terminal && is_table && served.iter().all(|of| of.head.processor.is_some());
-        if let Some(outlets) = &mut ready.1 {
+        if let Some((outlets, _)) = &mut ready.1 {
             outlets.start(&LiveFlags { interfaces: Vec::new(), ..query.work.live.clone() })?;
         }
         let opened = Opened {

@@ -157,6 +157,7 @@ impl Life {
                 memory_bytes: 1 << 30,
                 interfaces: vec!["lo".into()],
                 cost_max: 0,
+                addresses: Vec::new(),
             },
             observed: self.agent.hello(),
             lanes: self.spool.lanes(),
