@@ -11,3 +11,4 @@ mod history;
 mod schema;
 mod store;
 mod streams;
+mod terminals;
