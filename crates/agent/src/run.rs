@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use collect::{Brings, Frame, Part, Report, TAKEN};
+use collect::{Brings, Frame, Part, Report, TAKEN, WAITING};
 use control::{Agent, AgentAction, AgentEvent, AgentSettings, End};
 use link::{AgentSession, Capacity, Data, Form, Hello, Lane, Now, Spool, SpoolLimits, VERSIONS};
 use plan::TapTable;
@@ -485,7 +485,8 @@ impl Loop {
             Frame::Account(counts) => {
                 running.counters = counts.into_iter().collect();
                 let used = running.counters.get(TAKEN).copied()?;
-                Some(AgentEvent::Used { lane, used })
+                let waits = running.counters.get(WAITING).is_some_and(|waiting| *waiting > 0);
+                Some(AgentEvent::Used { lane, used, waits })
             }
             Frame::TookBack { grant, taken } => Some(AgentEvent::TookBack { lane, allowed: taken, grant }),
             Frame::Closing { cut_short, .. } => {

@@ -336,6 +336,9 @@ pub struct BudgetAsk {
     /// The last grant it has seen, by which the server knows what `allowed` is in answer to.
     #[prost(uint64, tag = "4")]
     pub grant: u64,
+    /// It has packets that it may not take yet.
+    #[prost(bool, tag = "5")]
+    pub waits: bool,
 }
 
 /// The server's answer to [`Renew`].

@@ -275,13 +275,13 @@ fn jobs_end_when_their_time_is_over_or_all_are_through() {
     assert!(actions.contains(&"save 2 Draining(Poisoned)".into()), "{actions:?}");
 }
 
-/// A job of 1000 packets over agents of which each wants so many: how many each gets before the job ends.
-fn deal(wants: &[u64]) -> Vec<u64> {
+/// A job of so many packets over agents of which each wants so many: how many each gets before the job ends.
+fn deal(packets: u64, wants: &[u64]) -> Vec<u64> {
     let mut server = server();
     for (i, _) in wants.iter().enumerate() {
         server.handle(connected(i as u64, &format!("agent {i}"), 1), at(0));
     }
-    let limit = Limit { packets: Some(1000), ends_at_ns: None };
+    let limit = Limit { packets: Some(packets), ends_at_ns: None };
     assert!(submit(&mut server, Request { limit, ..request("", Kind::Standing) }).is_ok());
     let mut asks = vec![BudgetAsk { job: 1, ..BudgetAsk::default() }; wants.len()];
     for round in 0..500 {
@@ -300,12 +300,13 @@ fn deal(wants: &[u64]) -> Vec<u64> {
             let granted_before = server.jobs().next().map(|job| job.granted);
             (ask.allowed, ask.grant) = (budget.allowed, budget.grant);
             ask.used = ask.allowed.min(wants[i]);
+            ask.waits = ask.used == ask.allowed && ask.used < wants[i];
             if budget.give_back {
                 ask.allowed = ask.used;
             }
-            assert!(granted_before.is_some_and(|granted| granted <= 1000));
+            assert!(granted_before.is_some_and(|granted| granted <= packets));
         }
-        assert!(asks.iter().map(|ask| ask.allowed).sum::<u64>() <= 1000);
+        assert!(asks.iter().map(|ask| ask.allowed).sum::<u64>() <= packets);
     }
     panic!("does not end: {asks:?}");
 }
@@ -313,7 +314,12 @@ fn deal(wants: &[u64]) -> Vec<u64> {
 #[test]
 fn a_limit_of_packets_is_dealt_whole_and_never_more() {
     for wants in [&[u64::MAX][..], &[u64::MAX; 10], &[u64::MAX, 0, 0], &[u64::MAX, 100, 3], &[600, 600]] {
-        let got = deal(wants);
+        let got = deal(1000, wants);
         assert_eq!(got.iter().sum::<u64>(), 1000, "{wants:?}: {got:?}");
+    }
+    // Fewer than there are agents: whoever has packets gets them.
+    for (packets, wants) in [(1, &[0, 0, 7][..]), (2, &[0, 1, 0, 0, 7]), (3, &[0, 0, 1, 1, 1])] {
+        let got = deal(packets, wants);
+        assert_eq!(got.iter().sum::<u64>(), packets, "{wants:?}: {got:?}");
     }
 }
