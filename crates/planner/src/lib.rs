@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod explain;
+mod folded;
 mod lower;
 mod period;
 mod recorded;
@@ -12,6 +13,7 @@ mod tests;
 mod words;
 
 pub use explain::explain;
+pub use folded::compared_folded;
 pub use lower::{add_columns, leave_out, lower};
 pub use period::{explain_period, within};
 pub use recorded::recorded;

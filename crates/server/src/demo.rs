@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::access::{self, Access, Role, Scope};
 use crate::fleet::Redaction;
-use crate::job::JobKind;
+use crate::job::{JobKind, Keep};
 use crate::service::{Denied, Service, Submission};
 use crate::store::StoreError;
 
@@ -43,6 +43,7 @@ impl Service {
                 on: Default::default(),
                 labels: Default::default(),
                 redaction: Redaction::Folded,
+                keep: Keep::Results,
             };
             self.submit(&who, &asked, Some((name, query.as_bytes())))?;
         }

@@ -13,6 +13,7 @@ mod json;
 mod openapi;
 mod page;
 mod params;
+mod past;
 mod rate;
 mod rows;
 mod sessions;
@@ -79,6 +80,7 @@ impl Serving {
             started: Instant::now(),
             ending,
             connections_waited: AtomicU64::new(0),
+            past_room: Arc::new(Semaphore::new(service.limits().past.at_once)),
             service,
         };
         Ok(Serving { listener, app: Arc::new(app), end })
@@ -196,6 +198,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/catalog", get(help::catalog))
         .route("/api/v1/check", post(help::check))
         .route("/api/v1/explain", post(help::explain))
+        .route("/api/v1/query", post(past::query))
         .route("/api/v1/jobs", get(jobs::list).post(jobs::create))
         .route("/api/v1/jobs/{id}", get(jobs::show).delete(jobs::stop))
         .route("/api/v1/jobs/{id}/rows", get(rows::rows))

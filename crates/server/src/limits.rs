@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::past::PastLimits;
+
 /// How long rows are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
@@ -44,6 +46,10 @@ pub struct Limits {
     pub page_rows_max: usize,
     /// What is kept of results.
     pub retention: Retention,
+    /// What is kept of jobs that keep their tuples.
+    pub tuples_retention: Retention,
+    /// Queries of the past.
+    pub past: PastLimits,
 }
 
 impl Default for Limits {
@@ -61,6 +67,8 @@ impl Default for Limits {
             heartbeat: Duration::from_secs(10),
             page_rows_max: 10_000,
             retention: Retention::default(),
+            tuples_retention: Retention::default(),
+            past: PastLimits::default(),
         }
     }
 }

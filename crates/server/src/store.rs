@@ -5,6 +5,7 @@ mod audit;
 mod frames;
 mod jobs;
 mod results;
+mod segments;
 mod tokens;
 
 use std::path::Path;
@@ -16,11 +17,13 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 pub use audit::Audited;
 pub use frames::{LaneMark, NewFrame, Progress};
 pub use jobs::{JobQuery, NewJob, Remembered};
-pub use results::{KeptResult, NewTail, Segment, Tail};
+pub use results::{KeptResult, NewTail, Tail};
+pub use segments::{Extent, Oldest, Piece, Segment};
 pub use tokens::StoredToken;
 
 /// Each entry brings a store one form further; what is here never changes, it is only added to.
-const FORMS: [&str; 2] = [include_str!("store/form-1.sql"), include_str!("store/form-2.sql")];
+const FORMS: [&str; 3] =
+    [include_str!("store/form-1.sql"), include_str!("store/form-2.sql"), include_str!("store/form-4.sql")];
 
 /// The store; one writer at a time.
 pub struct Store {

@@ -21,9 +21,11 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<Ended> {
         None => print(&JOB, &all(&remote)?, format),
         Some(JobsVerb::Show { job }) => print(&JOB, &[one("GET", job)?], format),
         Some(JobsVerb::Stop { job }) => print(&JOB, &[one("DELETE", job)?], format),
-        Some(JobsVerb::Start { query, name, standing, on }) => {
-            let kind = if *standing { "standing" } else { "one_off" };
-            let asked = json!({ "query": query, "name": name, "kind": kind, "on": labels(on)? });
+        Some(JobsVerb::Start { query, name, standing, on, keep_tuples }) => {
+            let kind = if *standing || *keep_tuples { "standing" } else { "one_off" };
+            let keep = if *keep_tuples { "tuples" } else { "results" };
+            let asked =
+                json!({ "query": query, "name": name, "kind": kind, "on": labels(on)?, "keep": keep });
             print(&JOB, &[remote.json("POST", "/api/v1/jobs", Some(&asked))?], format)
         }
         Some(JobsVerb::Results { job, result, since, until }) => {

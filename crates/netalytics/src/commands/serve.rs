@@ -1,9 +1,10 @@
 //! `netalytics serve`: the service as this process.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use server::{Gateway, GatewaySettings, Limits, Opened, Retention};
+use server::{Gateway, GatewaySettings, Limits, Opened, PastLimits, Retention};
 
 use crate::demo::Demo;
 use crate::failure::{Ended, wrong_flags};
@@ -54,6 +55,15 @@ fn limits(flags: &ServeFlags) -> Limits {
         retention: Retention {
             age_ns: i64::from(flags.history_days) * DAY_NS,
             bytes: u64::from(flags.history_mib) << 20,
+        },
+        tuples_retention: Retention {
+            age_ns: i64::from(flags.tuples_days) * DAY_NS,
+            bytes: u64::from(flags.tuples_mib) << 20,
+        },
+        past: PastLimits {
+            at_once: usize::from(flags.past_at_once),
+            time: Duration::from_secs(flags.past_seconds.into()),
+            bytes: (flags.past_mib as usize) << 20,
         },
         ..Limits::default()
     }

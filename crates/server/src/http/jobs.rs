@@ -15,7 +15,7 @@ use super::json::Json;
 use super::params::{Body, Params, header_text};
 use crate::access::{Access, Role};
 use crate::fleet::{Agent, Redaction};
-use crate::job::{Job, JobId, JobKind};
+use crate::job::{Job, JobId, JobKind, Keep};
 use crate::service::{Denied, Service, Submission};
 use crate::store::JobQuery;
 
@@ -47,6 +47,9 @@ pub struct JobRequest {
     /// Texts that may say something of a person are folded unless this says no, which needs the role raw.
     #[serde(default = "yes")]
     pub redact: bool,
+    /// What is kept for queries that come later: its results, or its tuples, which takes a standing job without PROCESS.
+    #[serde(default)]
+    pub keep: Keep,
 }
 
 fn yes() -> bool {
@@ -82,7 +85,7 @@ pub struct Agents {
 }
 
 fn checked(asked: JobRequest) -> Result<Submission, Failure> {
-    let JobRequest { query, name, kind, on, labels, redact } = asked;
+    let JobRequest { query, name, kind, on, labels, redact, keep } = asked;
     let is_long = |labels: &BTreeMap<String, String>| {
         labels.len() > LABELS_MAX || labels.iter().any(|(k, v)| k.len().max(v.len()) > NAME_BYTES_MAX)
     };
@@ -92,7 +95,7 @@ fn checked(asked: JobRequest) -> Result<Submission, Failure> {
         )));
     }
     let redaction = if redact { Redaction::Folded } else { Redaction::Raw };
-    Ok(Submission { query, name, kind, on, labels, redaction })
+    Ok(Submission { query, name, kind, on, labels, redaction, keep })
 }
 
 pub(super) fn id(text: &str) -> Result<JobId, Failure> {

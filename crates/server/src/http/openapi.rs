@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
-use super::{help, jobs, rows, stream, tokens};
+use super::{help, jobs, past, rows, stream, tokens};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -16,10 +16,10 @@ use super::{help, jobs, rows, stream, tokens};
     ),
     paths(
         help::health, help::counters, help::catalog, help::check, help::explain, jobs::create, jobs::list, jobs::show,
-        jobs::stop, rows::rows, jobs::agents, stream::stream, tokens::create, tokens::list, tokens::revoke,
+        jobs::stop, rows::rows, past::query, jobs::agents, stream::stream, tokens::create, tokens::list, tokens::revoke,
         tokens::login, tokens::logout, tokens::audit,
     ),
-    components(schemas(rows::RowsAnswer)),
+    components(schemas(rows::RowsAnswer, past::PastAnswer)),
     security(("token" = []), ("cookie" = [])),
     modifiers(&Schemes)
 )]

@@ -8,6 +8,7 @@ mod documents;
 mod fleet;
 mod gateway;
 mod history;
+mod past;
 mod schema;
 mod store;
 mod streams;
