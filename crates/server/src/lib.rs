@@ -11,6 +11,7 @@ mod access;
 mod asking;
 mod catalog;
 mod columns;
+mod coverage;
 mod demo;
 mod door;
 mod events;

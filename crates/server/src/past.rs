@@ -4,6 +4,7 @@
 //!
 //! The past is read when all of it is there: no tuple is late for its window, as late as it may have come.
 
+mod absent;
 mod choose;
 mod compare;
 mod cover;
@@ -16,10 +17,10 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use query::{Diagnostic, Query};
-use tuple::{Batch, Schema};
+use tuple::{Batch, FieldId, Schema};
 
 use crate::access::{Access, Role};
-use crate::columns::ColumnHead;
+use crate::columns;
 use crate::job::{Job, JobId};
 use crate::service::{Denied, Service};
 use crate::store::{KeptResult, now_ns};
@@ -107,22 +108,20 @@ pub struct Answered {
 }
 
 impl Answered {
-    /// A result that was made just now, of columns of `schema`.
+    /// A result that was made just now, of columns of `schema`; rows with the agents that they lack.
     fn made(
         place: usize,
         processor: Option<String>,
         keys: usize,
-        (schema, columns): (&Schema, &[tuple::FieldId]),
-        batches: &[Batch],
+        (schema, columns): (&Schema, &[FieldId]),
+        rows: &[(Batch, Vec<String>)],
     ) -> Option<Answered> {
-        let heads: Vec<ColumnHead> = columns.iter().map(|id| ColumnHead::of(schema.field(*id))).collect();
+        let heads = columns::heads(schema, columns);
         let table = processor.clone().unwrap_or_else(|| schema.name.to_string());
-        let shown = crate::columns::schema(&table, &heads)?;
-        let as_shown = |batch: &Batch| {
-            let arrays = columns.iter().map(|id| batch.column(*id).cloned()).collect();
-            Batch::new(shown.clone(), batch.rows(), arrays)
-        };
-        let batches: Vec<Batch> = batches.iter().map(as_shown).collect();
+        let shown = columns::schema(&table, &heads)?;
+        let as_shown =
+            |(batch, missing): &(Batch, Vec<String>)| columns::as_kept(batch, columns, &shown, missing);
+        let batches: Vec<Batch> = rows.iter().map(as_shown).collect::<Option<_>>()?;
         let rows: usize = batches.iter().map(Batch::rows).sum();
         let result = KeptResult {
             place,

@@ -4,14 +4,16 @@ use std::ops::ControlFlow;
 
 use plan::Bounds;
 use sinks::distinct_names;
-use stream::compare::{Comparison, Side, refused, tuples_of};
+use stream::compare::{COLUMNS_EACH, Comparison, Side, refused, tuples_of};
 use stream::{Engine, Output};
 use tuple::{Batch, FieldId};
 
+use super::absent::missing;
 use super::choose::{KeptTuples, Wanted};
 use super::cover::plan_of;
 use super::read::{Counts, TakeTuples, config, give, notes};
 use super::{Answer, Answered, Deadline, Origin, Period, Question};
+use crate::coverage;
 use crate::service::{Denied, Service};
 use crate::unkept::Unkept;
 
@@ -26,7 +28,7 @@ pub fn compare(
     if let Some(why) = refused(dataflow) {
         return Err(Denied::Wrong(why.into()));
     }
-    if wanted.query.sample != plan::Sample::All || kept.covered.sample < 1.0 {
+    if wanted.query.sample != plan::Sample::All || kept.covered.sample != plan::Sample::All {
         return Err(Denied::Wrong("a comparison looks at every flow: leave out SAMPLE".into()));
     }
     let Some(baseline) = wanted.baseline else { return Err(Unkept::Damaged.into()) };
@@ -44,6 +46,10 @@ pub fn compare(
         tuples[i] = half.tuples;
         all = Counts { tuples: all.tuples + counts.tuples, lacking: all.lacking + counts.lacking };
     }
+    let (_, absences) = service.lanes_of(&kept.job, wanted.own.1.max(baseline.1))?;
+    let mut lacking = [wanted.own, baseline].map(|period| missing(&absences, period)).concat();
+    lacking.sort();
+    lacking.dedup();
     let compared = comparison.results();
     let mut rows: Vec<Vec<Batch>> = compared.iter().map(|_| Vec::new()).collect();
     comparison.finish(&mut |i, batch| rows[i].push(batch));
@@ -51,10 +57,25 @@ pub fn compare(
     let mut results = Vec::new();
     for (i, ((one, rows), name)) in compared.iter().zip(&rows).zip(names).enumerate() {
         let columns: Vec<FieldId> = one.schema().ids().collect();
-        let made = Answered::made(i, Some(name), one.keys, (one.schema(), &columns), rows);
+        // What differs may be who was there.
+        let verdicts: Vec<FieldId> = match lacking.is_empty() {
+            true => Vec::new(),
+            false => columns
+                .iter()
+                .copied()
+                .skip(one.first_aggregate() + COLUMNS_EACH - 1)
+                .step_by(COLUMNS_EACH)
+                .collect(),
+        };
+        let rows: Vec<(Batch, Vec<String>)> =
+            rows.iter().map(|batch| (coverage::without(batch, &verdicts), lacking.clone())).collect();
+        let made = Answered::made(i, Some(name), one.keys, (one.schema(), &columns), &rows);
         results.push(made.ok_or(Unkept::Damaged)?);
     }
-    let mut notes = notes(kept, &[wanted.own, baseline], all);
+    let mut notes = notes(kept, &[wanted.own, baseline], all, &absences);
+    if !lacking.is_empty() {
+        notes.push("agents were missing: whether numbers differ by more than noise is not said".into());
+    }
     for (name, tuples) in ["baseline", "period"].iter().zip(tuples) {
         if tuples == 0 {
             notes.push(format!("nothing lies in the {name}"));

@@ -17,7 +17,7 @@ pub struct Covered {
     /// Where the input's columns are among those that were kept.
     pub columns: Vec<(FieldId, FieldId)>,
     /// The share of flows that was kept.
-    pub sample: f64,
+    pub sample: Sample,
     /// How much was left out of what was kept: the more, the less has to be read.
     pub narrowness: usize,
 }
@@ -76,12 +76,8 @@ pub fn covers(
         return Err("its WHERE left some out that the query asks for".into());
     }
     let columns = columns(&dataflow, &result.columns)?;
-    let sample = match kept.sample {
-        Sample::Fraction(share) => share,
-        Sample::All | Sample::Auto => 1.0,
-    };
     let narrowness = narrower.len() + kept.from.len().min(1) + kept.to.len().min(1);
-    Ok(Covered { dataflow, columns, sample, narrowness })
+    Ok(Covered { dataflow, columns, sample: kept.sample, narrowness })
 }
 
 /// Whether all ends that are asked for are among those that were kept.

@@ -3,16 +3,21 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
-use plan::Dataflow;
+use plan::{Dataflow, Sample};
 use sinks::distinct_names;
 use stream::{Engine, Loss, Output, Shown, TakeOutput};
 use tuple::{Batch, FieldId};
 
+use super::absent::{Absence, cut};
 use super::choose::{KeptTuples, Wanted};
 use super::{Answer, Answered, Deadline, Origin, Period, Question, named};
+use crate::coverage;
 use crate::history::Read;
 use crate::service::{Denied, Service};
 use crate::unkept::Unkept;
+
+/// Absences of agents that are told.
+const ABSENCES_MAX: usize = 20;
 
 /// What was read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -93,7 +98,11 @@ pub fn give(
 /// How an engine over kept tuples is set up.
 pub fn config(service: &Service, kept: &KeptTuples) -> stream::Config {
     let window_bytes_max = service.limits().past.bytes;
-    stream::Config { sample: kept.covered.sample, window_bytes_max, ..stream::Config::default() }
+    let sample = match kept.covered.sample {
+        Sample::Fraction(share) => share,
+        Sample::All | Sample::Auto => 1.0,
+    };
+    stream::Config { sample, window_bytes_max, ..stream::Config::default() }
 }
 
 /// Answers a query from kept tuples.
@@ -106,8 +115,10 @@ pub fn answer(
     let dataflow = &kept.covered.dataflow;
     let bytes_max = service.limits().past.bytes;
     let mut engine = Engine::new(dataflow, config(service, kept));
-    let (seen, lost) = service.store().loss(kept.job.id)?;
-    engine.set_capture_loss(Loss { seen, lost }.share());
+    let (lanes, absences) = service.lanes_of(&kept.job, wanted.own.1)?;
+    let mut loss = Loss::default();
+    lanes.iter().for_each(|(_, facts)| loss.add(facts.loss()));
+    engine.set_capture_loss(loss.share());
     let shown = dataflow.pipelines.is_empty().then(|| Shown::new(dataflow, &engine, bytes_max));
     let rows = Rows { shown, results: Vec::new(), rows_max: asked.rows_max };
     let mut reading = Reading { engine, rows };
@@ -115,17 +126,29 @@ pub fn answer(
     let Reading { mut engine, mut rows } = reading;
     engine.finish(&mut rows);
     rows.finish();
-    let results = results(dataflow, &engine, rows).ok_or(Unkept::Damaged)?;
-    let notes = notes(kept, &[wanted.own], counts);
+    let results = results(kept, &engine, rows, (&absences, wanted.own)).ok_or(Unkept::Damaged)?;
+    let notes = notes(kept, &[wanted.own], counts, &absences);
     let (job, tuples) = (kept.job.id, counts.tuples);
     Ok(Answer { results, job, from: Origin::Tuples, period: wanted.own, baseline: None, tuples, notes })
 }
 
-fn results(dataflow: &Dataflow, engine: &Engine, rows: Rows) -> Option<Vec<Answered>> {
+fn results(
+    kept: &KeptTuples,
+    engine: &Engine,
+    rows: Rows,
+    (absences, period): (&[Absence], Period),
+) -> Option<Vec<Answered>> {
+    let dataflow = &kept.covered.dataflow;
     let Rows { shown, mut results, .. } = rows;
     let mut made = |place: usize, processor, keys, columns: (&tuple::Schema, &[FieldId])| {
         let (batches, left_out) = results.get_mut(place).map(std::mem::take).unwrap_or_default();
-        Some(Answered { left_out, ..Answered::made(place, processor, keys, columns, &batches)? })
+        let upper_ends = coverage::upper_ends(dataflow, place, kept.covered.sample);
+        let mut rows: Vec<(Batch, Vec<String>)> =
+            batches.iter().flat_map(|batch| cut(batch, absences, period)).collect();
+        for (batch, _) in rows.iter_mut().filter(|(_, missing)| !missing.is_empty()) {
+            *batch = coverage::without(batch, &upper_ends);
+        }
+        Some(Answered { left_out, ..Answered::made(place, processor, keys, columns, &rows)? })
     };
     if let Some(shown) = &shown {
         let (schema, columns) = shown.columns();
@@ -141,7 +164,7 @@ fn results(dataflow: &Dataflow, engine: &Engine, rows: Rows) -> Option<Vec<Answe
 }
 
 /// What to know of an answer from kept tuples.
-pub fn notes(kept: &KeptTuples, periods: &[Period], counts: Counts) -> Vec<String> {
+pub fn notes(kept: &KeptTuples, periods: &[Period], counts: Counts, absences: &[Absence]) -> Vec<String> {
     let name = named(&kept.job);
     let time = |ns| sinks::Zone::default().time(ns);
     let mut notes = vec![format!("answered from the tuples that {name} keeps")];
@@ -156,6 +179,12 @@ pub fn notes(kept: &KeptTuples, periods: &[Period], counts: Counts) -> Vec<Strin
             notes
                 .push(format!("{name} ended at {}: what came later is not in the answer", time(kept.kept.1)));
         }
+    }
+    let within = |absence: &&Absence| {
+        periods.iter().any(|(since, until)| absence.period.0 < *until && *since < absence.period.1)
+    };
+    for Absence { agent, period: (from, to) } in absences.iter().filter(within).take(ABSENCES_MAX) {
+        notes.push(format!("agent {agent} has brought nothing from {} to {}", time(*from), time(*to)));
     }
     if counts.lacking > 0 {
         notes.push(format!("{} tuples could not be read, or were taken away meanwhile", counts.lacking));

@@ -2,6 +2,3 @@
 ALTER TABLE jobs ADD COLUMN keep TEXT NOT NULL DEFAULT 'results';
 -- Of a job whose rows are tuples: the parsers that made them with the versions of their schemas, and the share of flows.
 ALTER TABLE jobs ADD COLUMN tuples TEXT;
--- What its packets had and seemed to lack, once it has ended.
-ALTER TABLE jobs ADD COLUMN seen_bytes INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE jobs ADD COLUMN lost_bytes INTEGER NOT NULL DEFAULT 0;

@@ -2,15 +2,11 @@
 //! records of windows that are not published yet. A record and its lane's mark are written together; rows, how far they
 //! have been published, and the removal of what they were made of as well.
 
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::{Transaction, params};
 
 use super::results::keep_in;
 use super::{NewTail, Store, StoreError, now_ns};
 use crate::job::JobId;
-
-/// What the lanes of a job have seen and lost.
-const LOSS: &str = "SELECT coalesce(sum(json_extract(facts, '$.seen')), 0),
-    coalesce(sum(json_extract(facts, '$.lost')), 0) FROM lanes WHERE job = ?1";
 
 /// A job that has not ended, as it was saved.
 #[derive(Clone, Debug)]
@@ -241,30 +237,13 @@ impl Store {
     /// The store's.
     pub fn forget_controlled(&self, job: JobId) -> Result<(), StoreError> {
         self.write(|t| {
-            // What its packets seemed to lack is told to whoever asks its rows later.
-            t.execute(
-                &format!("UPDATE jobs SET (seen_bytes, lost_bytes) = ({LOSS}) WHERE id = ?1"),
-                [job.0],
-            )?;
-            for table in ["frames", "lanes", "controlled"] {
+            for table in ["frames", "controlled"] {
                 t.execute(&format!("DELETE FROM {table} WHERE job = ?"), [job.0])?;
             }
-            Ok(())
+            // Tuples are asked later, and then it counts who brought them when.
+            let sql = "DELETE FROM lanes WHERE job = ?1 AND (SELECT tuples FROM jobs WHERE id = ?1) IS NULL";
+            t.execute(sql, [job.0]).map(drop)
         })
-    }
-
-    /// Bytes of streams that a job's packets had, and those that they seem to have lacked.
-    ///
-    /// # Errors
-    /// The store's.
-    pub fn loss(&self, job: JobId) -> Result<(u64, u64), StoreError> {
-        let connection = self.lock();
-        let of = |sql: &str| {
-            let pair = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
-            connection.prepare_cached(sql)?.query_row([job.0], pair).optional().map(Option::unwrap_or_default)
-        };
-        let (ended, going) = (of("SELECT seen_bytes, lost_bytes FROM jobs WHERE id = ?1")?, of(LOSS)?);
-        Ok(((ended.0 + going.0).unsigned_abs(), (ended.1 + going.1).unsigned_abs()))
     }
 
     /// Notes what is known of an agent.

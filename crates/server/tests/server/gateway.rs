@@ -81,6 +81,15 @@ impl Crew {
         self.up_to[agent].store(up_to, Ordering::Relaxed);
     }
 
+    /// Everybody says half of what he has.
+    pub fn say_half(&self) {
+        self.say(self.feeds[0].len() / 2);
+    }
+
+    pub fn kill(&mut self, agent: usize) {
+        self.agents[agent].kill();
+    }
+
     fn say(&self, up_to: usize) {
         self.up_to.iter().for_each(|of_agent| of_agent.store(up_to, Ordering::Relaxed));
     }
