@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use collect::{Brings, Frame, Part, Report};
+use collect::{Brings, Frame, Part, Report, TAKEN};
 use control::{Agent, AgentAction, AgentEvent, AgentSettings, End};
 use link::{AgentSession, Capacity, Data, Form, Hello, Lane, Now, Spool, SpoolLimits, VERSIONS};
 use plan::message::JobOrder;
@@ -58,6 +58,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long monitors have to say what they have when the agent ends.
 const GRACE: Duration = Duration::from_secs(5);
 const READ_BYTES: usize = 64 << 10;
+/// A monitor ends so when what it is asked for cannot be.
+const WRONG_USE: i32 = 2;
 
 type Dialing = JoinHandle<Result<Box<dyn Stream>, DialError>>;
 
@@ -122,7 +124,10 @@ impl Loop {
             .inspect_err(|why| tracing::info!("no control groups, so memory is looked at instead: {why}"))
             .ok();
         Ok(Loop {
-            host: Host::look(),
+            host: match config.demo {
+                Some(_) => Host { interfaces: vec![Demo::INTERFACE.into()], ..Host::look() },
+                None => Host::look(),
+            },
             boot,
             began: Instant::now(),
             agent: Agent::new(boot, AgentSettings::default(), &notes.all()),
@@ -298,16 +303,21 @@ impl Loop {
             AgentAction::Forget { job } => self.notes.forget(job)?,
             AgentAction::Start { lane, order, deadline_ns, allowed } => {
                 let lasts = Duration::from_nanos(deadline_ns.saturating_sub(now.monotonic_ns));
-                if let Err(why) = self.start(lane, &order.body, lasts, allowed) {
-                    self.happened(AgentEvent::Exited { lane, end: End::Crashed(why) }, connection);
+                if let Err(end) = self.start(lane, &order.body, lasts, allowed) {
+                    tracing::warn!("job {}: {end:?}", lane.job);
+                    self.happened(AgentEvent::Exited { lane, end }, connection);
                 }
             }
-            AgentAction::Extend { lane, deadline_ns, .. } => {
+            AgentAction::Extend { lane, deadline_ns, allowed } => {
                 let lasts = Duration::from_nanos(deadline_ns.saturating_sub(now.monotonic_ns));
-                self.with(lane, |running| running.monitor.renew(lasts));
+                self.with(lane, |running| {
+                    running.monitor.renew(lasts);
+                    allowed.into_iter().for_each(|packets| running.monitor.allow(packets));
+                });
             }
-            // A monitor gets its whole allowance at its start.
-            AgentAction::TakeBack { .. } => {}
+            AgentAction::TakeBack { lane, grant } => {
+                self.with(lane, |running| running.monitor.take_back(grant));
+            }
             AgentAction::Stop { lane } => self.with(lane, |running| running.monitor.stop()),
             AgentAction::Kill { lane } => self.with(lane, |running| {
                 running.ended.get_or_insert_with(|| "it did not end when its lease did".into());
@@ -337,15 +347,10 @@ impl Loop {
     }
 
     /// Starts a monitor, if the host's owner allows what it is to do.
-    fn start(
-        &mut self,
-        lane: Lane,
-        body: &[u8],
-        lasts: Duration,
-        allowed: Option<u64>,
-    ) -> Result<(), String> {
+    fn start(&mut self, lane: Lane, body: &[u8], lasts: Duration, allowed: Option<u64>) -> Result<(), End> {
         let Asked { order, arguments } =
-            asked(body, &self.config.policy, &self.host, self.config.demo.as_ref(), self.monitors.len())?;
+            asked(body, &self.config.policy, &self.host, self.config.demo.as_ref(), self.monitors.len())
+                .map_err(End::Refused)?;
         let order = JobOrder { attempt: lane.attempt, packets_max: allowed.or(order.packets_max), ..order };
         let bounds = Bounds { memory_max: order.memory_max, cores: order.workers.max(1) };
         let mut arguments = arguments;
@@ -353,7 +358,7 @@ impl Loop {
         let start =
             Start { program: &self.config.program, arguments: &arguments, order: &order.encode(), bounds };
         let monitor = Monitor::start(lane, &start, self.groups.as_ref(), self.news.clone())
-            .map_err(|why| format!("the monitor cannot be started: {why}"))?;
+            .map_err(|why| End::Crashed(format!("the monitor cannot be started: {why}")))?;
         tracing::info!("job {}: started", lane.job);
         let running = Running {
             monitor,
@@ -404,10 +409,11 @@ impl Loop {
                 Some(AgentEvent::Reported(lane))
             }
             Frame::Account(counts) => {
-                let used = counts.iter().find(|(name, _)| name == "packets").map_or(0, |(_, n)| *n);
                 running.counters = counts.into_iter().collect();
+                let used = running.counters.get(TAKEN).copied()?;
                 Some(AgentEvent::Used { lane, used })
             }
+            Frame::TookBack { grant, taken } => Some(AgentEvent::TookBack { lane, allowed: taken, grant }),
             Frame::Closing { cut_short, .. } => {
                 running.closing = Some(cut_short);
                 None
@@ -454,7 +460,7 @@ impl Loop {
         };
         match &end {
             End::Clean => tracing::info!("job {}: ended", lane.job),
-            End::Crashed(why) => tracing::warn!("job {}: {why}", lane.job),
+            End::Crashed(why) | End::Refused(why) => tracing::warn!("job {}: {why}", lane.job),
         }
         AgentEvent::Exited { lane, end }
     }
@@ -554,6 +560,10 @@ fn ending(running: &Running, status: &io::Result<std::process::ExitStatus>, comp
         (None, Some(Some(why)), Ok(_)) => {
             tracing::warn!("{why}");
             return End::Clean;
+        }
+        // What is asked for cannot be: it would say so again.
+        (None, None, Ok(status)) if status.code() == Some(WRONG_USE) => {
+            return End::Refused(complaint.strip_prefix("error: ").unwrap_or(complaint).to_owned());
         }
         (None, None, Ok(status)) if complaint.is_empty() => format!("its process ended: {status}"),
         (None, None, Ok(status)) => format!("its process ended ({status}): {complaint}"),

@@ -150,6 +150,14 @@ pub enum JobsVerb {
         #[arg(long, value_name = "LABEL=VALUE")]
         on: Vec<String>,
 
+        /// An interface of the agents' hosts, * for any run of characters; may be given several times [default: all that may be
+        /// captured from]
+        #[arg(short, long, value_name = "IFACE")]
+        interface: Vec<String>,
+
+        /// Look at packets only that this filter, in tcpdump's language, takes
+        #[arg(long, value_name = "FILTER")]
+        capture_filter: Option<String>,
         /// Keep its tuples, so that any query can be asked of them later (SINCE): a standing job without PROCESS
         #[arg(long)]
         keep_tuples: bool,

@@ -15,7 +15,7 @@ use super::tuples::{Tuples, When};
 use super::windows::{ALL_LANES, Released, Windows};
 use crate::coverage;
 use crate::hub::{Account, ResultTable};
-use crate::job::{JobId, State as Told};
+use crate::job::{End as JobEnd, JobId, State as Told};
 use crate::store::{Store, StoreError};
 
 /// Records that are read at once from the store.
@@ -58,7 +58,7 @@ pub enum Phase {
     /// Agents are at it, or will be.
     Working,
     /// They have ended; what there is has to be published.
-    Ending(String),
+    Ending(JobEnd),
 }
 
 /// See the module's text.
@@ -86,7 +86,10 @@ pub struct Work {
     pub unreadable: u64,
     /// Of each result the columns that say nothing where agents are missing.
     upper_ends: Vec<Vec<FieldId>>,
-    pub accounted: Option<String>,
+    /// What people were told that it has seen.
+    pub accounted: Option<Account>,
+    /// What agents have said of it that cannot run it.
+    pub troubles: BTreeMap<String, String>,
 }
 
 impl Work {
@@ -117,6 +120,7 @@ impl Work {
                 .map(|result| coverage::upper_ends(&plan.dataflow, result, plan.monitor.sample))
                 .collect(),
             accounted: None,
+            troubles: BTreeMap::new(),
         }
     }
 
@@ -448,6 +452,7 @@ impl Work {
             undecodable: sum(&["undecodable"]),
             lost_before_us: sum(&["lost_before_us", "lost"]),
             quality: sums.iter().filter_map(of_quality).collect(),
+            agents: Vec::new(),
         }
     }
 }

@@ -99,6 +99,9 @@ impl Service {
         if !wanted.on.iter().all(|(label, value)| job.on.get(label) == Some(value)) {
             return Ok(Err("it runs on other agents (on)".into()));
         }
+        if !job.interfaces.is_empty() || job.capture_filter.is_some() {
+            return Ok(Err("it captures from some interfaces or some packets only".into()));
+        }
         let Ok(own) = self.checked(&job.query) else {
             return Ok(Err("this version of the program does not understand its query any more".into()));
         };
@@ -123,6 +126,8 @@ impl Service {
         let asked = planner::lower(&asked);
         for job in self.store().jobs_with_rows(wanted.own)? {
             let is_seen = job.kind == JobKind::Standing
+                && job.interfaces.is_empty()
+                && job.capture_filter.is_none()
                 && self.may_see(who, &job)
                 && self.may_see_rows(who, &job).is_ok()
                 && wanted.on.iter().all(|(label, value)| job.on.get(label) == Some(value));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::{KeptResult, Store, StoreError, now_ns};
-use crate::job::{Job, JobId, JobKind, Keep, State, TuplesMade};
+use crate::job::{Capture, Job, JobId, JobKind, Keep, Outcome, State, TuplesMade};
 
 /// Keys older than this are forgotten: a day.
 const KEY_LIFE_NS: i64 = 86_400_000_000_000;
@@ -30,6 +30,10 @@ pub struct NewJob {
     pub labels: BTreeMap<String, String>,
     /// Whether texts are folded.
     pub redacted: bool,
+    /// What agents capture.
+    pub capture: Capture,
+    /// How long it goes on without being renewed.
+    pub lease_seconds: Option<u32>,
     /// What is kept for queries that come later.
     pub keep: Keep,
     /// What makes its rows, where they are tuples.
@@ -58,17 +62,23 @@ pub struct JobQuery {
     pub limit: usize,
 }
 
-const COLUMNS: &str = "id, name, query, kind, state, reason, owner, agents_on, labels, redacted, created_ns, ended_ns, keep, tuples";
+const COLUMNS: &str = "id, name, query, kind, state, reason, owner, agents_on, labels, redacted, created_ns, ended_ns, \
+                       outcome, capture, lease_seconds, keep, tuples";
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
     let labels = |text: String| serde_json::from_str(&text).unwrap_or_default();
     let (state, reason): (String, Option<String>) = (row.get(4)?, row.get(5)?);
+    let outcome = row.get::<_, Option<String>>(12)?.and_then(|word| Outcome::of(&word));
+    let capture: Capture = serde_json::from_str(&row.get::<_, String>(13)?).unwrap_or_default();
+    let Capture { interfaces, filter } = capture;
+    let state = State::of(&state, reason.clone(), outcome);
     Ok(Job {
         id: JobId(row.get(0)?),
         name: row.get(1)?,
         query: row.get(2)?,
         kind: JobKind::of(&row.get::<_, String>(3)?),
-        state: State::of(&state, reason.clone()),
+        outcome: state.outcome(),
+        state,
         reason,
         owner: row.get(6)?,
         on: labels(row.get(7)?),
@@ -76,8 +86,11 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
         redacted: row.get(9)?,
         created_ns: row.get(10)?,
         ended_ns: row.get(11)?,
-        keep: Keep::of(&row.get::<_, String>(12)?),
-        tuples: row.get::<_, Option<String>>(13)?.and_then(|text| serde_json::from_str(&text).ok()),
+        interfaces,
+        capture_filter: filter,
+        lease_seconds: row.get(14)?,
+        keep: Keep::of(&row.get::<_, String>(15)?),
+        tuples: row.get::<_, Option<String>>(16)?.and_then(|text| serde_json::from_str(&text).ok()),
     })
 }
 
@@ -89,15 +102,30 @@ impl Store {
     pub fn add_job(&self, new: &NewJob, key: Option<(&str, &[u8])>) -> Result<Job, StoreError> {
         let json = |labels: &BTreeMap<String, String>| serde_json::to_string(labels).unwrap_or_default();
         let sql = format!(
-            "INSERT INTO jobs (name, query, kind, state, owner, agents_on, labels, redacted, keep, tuples, created_ns)
-             VALUES (?, ?, ?, 'planned', ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}"
+            "INSERT INTO jobs (name, query, kind, state, owner, agents_on, labels, redacted, created_ns, capture, lease_seconds, keep, tuples)
+             VALUES (?, ?, ?, 'planned', ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}"
         );
-        let NewJob { name, query, kind, owner, on, labels, redacted, keep, tuples } = new;
+        let NewJob { name, query, kind, owner, on, labels, redacted, capture, lease_seconds, keep, tuples } =
+            new;
         let tuples = tuples.as_ref().map(|made| serde_json::to_string(made).unwrap_or_default());
         self.write(|t| {
             let (on, labels, now) = (json(on), json(labels), now_ns());
-            let values =
-                params![name, query, kind.word(), owner, on, labels, redacted, keep.word(), tuples, now];
+            let capture = serde_json::to_string(capture).unwrap_or_default();
+            let (kind, keep) = (kind.word(), keep.word());
+            let values = params![
+                name,
+                query,
+                kind,
+                owner,
+                on,
+                labels,
+                redacted,
+                now,
+                capture,
+                lease_seconds,
+                keep,
+                tuples
+            ];
             let job = t.query_row(&sql, values, read)?;
             if let Some((key, body)) = key {
                 t.execute("DELETE FROM idempotency WHERE at_ns < ?", [now - KEY_LIFE_NS])?;
@@ -232,10 +260,11 @@ impl Store {
     pub fn set_state(&self, id: JobId, state: &State, reason: Option<&str>) -> Result<bool, StoreError> {
         let ended = matches!(state, State::Ended(_)).then(now_ns);
         let reason = reason.or(state.reason());
+        let outcome = state.outcome().map(Outcome::word);
         let changed = self.write(|t| {
             t.execute(
-                "UPDATE jobs SET state = ?2, reason = ?3, ended_ns = ?4 WHERE id = ?1 AND state <> 'ended'",
-                params![id.0, state.word(), reason, ended],
+                "UPDATE jobs SET state = ?2, reason = ?3, ended_ns = ?4, outcome = ?5 WHERE id = ?1 AND state <> 'ended'",
+                params![id.0, state.word(), reason, ended, outcome],
             )
         })?;
         Ok(changed > 0)
