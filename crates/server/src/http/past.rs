@@ -63,6 +63,8 @@ pub struct PastParams {
 pub struct PastResult {
     /// The processor that made it; none: tuples.
     pub processor: Option<String>,
+    /// What its table is called.
+    pub table: String,
     /// What the cells are.
     pub columns: Vec<ColumnHead>,
     /// How many columns, behind those of the window, say which group a row is of.
@@ -187,6 +189,7 @@ fn said(answer: Answer, result: Option<&str>, format: Format) -> Result<(Vec<u8>
 fn json(answer: Answer) -> PastAnswer {
     let result = |one: Answered| PastResult {
         processor: one.result.processor,
+        table: one.result.table,
         columns: one.result.columns,
         keys: one.result.keys,
         rows: one

@@ -227,3 +227,82 @@ impl Store {
         Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{KeptResult, NewJob};
+
+    /// A job with a result, and files whose rows came at these times, one after the other.
+    fn store(folder: &std::path::Path, keep: Keep, kept_ns: &[i64]) -> Store {
+        let store = Store::open(&folder.join("store")).expect("a store");
+        let new = NewJob {
+            name: String::new(),
+            query: String::new(),
+            kind: crate::JobKind::Standing,
+            owner: String::new(),
+            on: Default::default(),
+            labels: Default::default(),
+            redacted: true,
+            capture: Default::default(),
+            lease_seconds: None,
+            keep,
+            tuples: None,
+        };
+        let job = store.add_job(&new, None).expect("a job").id;
+        let result = KeptResult {
+            place: 0,
+            processor: None,
+            table: "t".into(),
+            columns: Vec::new(),
+            keys: 0,
+            next_row: 0,
+            rows_dropped: 0,
+        };
+        store.add_results(job, &[result]).expect("a result");
+        for (n, kept_ns) in (0..).zip(kept_ns) {
+            let (first_row, first_ns, last_ns) = (n * 10, n, n + 1);
+            let segment = Segment {
+                job,
+                place: 0,
+                first_row,
+                rows: 10,
+                first_ns,
+                last_ns,
+                kept_ns: *kept_ns,
+                bytes: 7,
+            };
+            store.add_segment(&segment).expect("a file");
+        }
+        store
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_does_not_make_the_newest_the_oldest() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = store(folder.path(), Keep::Results, &[1000, 2000, 5, 6]);
+        let first_row = |by| {
+            let oldest = store.oldest_segment(Keep::Results, by).expect("the store");
+            oldest.map(|segment| segment.first_row)
+        };
+        assert_eq!((first_row(Oldest::Made), first_row(Oldest::Came)), (Some(0), Some(20)));
+        assert_eq!(store.segment_bytes(Keep::Results).expect("the store"), 28);
+        assert_eq!(store.segment_bytes(Keep::Tuples).expect("the store"), 0);
+        assert_eq!(store.oldest_segment(Keep::Tuples, Oldest::Made).expect("the store"), None);
+    }
+
+    #[test]
+    fn pieces_are_those_that_lie_within_a_time() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = store(folder.path(), Keep::Tuples, &[1, 1, 1, 1]);
+        let rows = |period| {
+            let pieces = store.pieces((JobId(1), 0), period).expect("the store");
+            pieces.iter().map(|piece| piece.first_row).collect::<Vec<_>>()
+        };
+        assert_eq!(rows((i64::MIN, i64::MAX)), [0, 10, 20, 30]);
+        assert_eq!(rows((2, 3)), [10, 20]);
+        assert_eq!(rows((5, 9)), [] as [i64; 0]);
+        let extent = store.extent((JobId(1), 0)).expect("the store");
+        assert_eq!(extent, Extent { first_ns: Some(0), last_ns: Some(4), rows_dropped: 0 });
+    }
+}
