@@ -4,6 +4,8 @@
 mod alerts;
 #[path = "cli/labels.rs"]
 mod labels;
+#[path = "cli/past.rs"]
+mod past;
 #[path = "cli/remote.rs"]
 mod remote;
 #[path = "cli/security.rs"]

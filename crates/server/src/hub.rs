@@ -21,7 +21,7 @@ use crate::bell::Bell;
 use crate::columns::{self, as_kept, encode, time_column};
 use crate::events::{Event, Queue, Ring};
 use crate::history::History;
-use crate::job::{JobId, State};
+use crate::job::{JobId, Keep, State};
 use crate::limits::Limits;
 use crate::meters::Meters;
 use crate::store::{KeptResult, NewTail, Progress, Store};
@@ -506,7 +506,8 @@ impl Hub {
                 self.history.settle(job, &result.kept, all)?;
             }
         }
-        self.history.retain(&self.limits.retention)?;
+        self.history.retain(Keep::Results, &self.limits.retention)?;
+        self.history.retain(Keep::Tuples, &self.limits.tuples_retention)?;
         let ring = self.limits.ring_time;
         all(&self.jobs).retain(|_, live| {
             let live = lock(live);

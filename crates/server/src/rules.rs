@@ -3,7 +3,7 @@
 use crate::access::{Access, Role};
 use crate::alerts::{AlertShown, Matching, Outcome, Reach, Rule, RuleRequest, RuleShown, Silence, Wrong};
 use crate::fleet::Redaction;
-use crate::job::{Capture, Job, JobId, JobKind, State};
+use crate::job::{Capture, Job, JobId, JobKind, Keep, State};
 use crate::service::{Denied, Service, Submission};
 use crate::store::{JobQuery, now_ns};
 
@@ -117,6 +117,7 @@ impl Service {
                     capture: Capture::default(),
                     lease_seconds: None,
                     to: Vec::new(),
+                    keep: Keep::Results,
                 };
                 let (job, _) = self.submit(who, &job, None)?;
                 Ok((rule, job.id))

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use server::{
-    AlertLimits, Gateway, GatewaySettings, Limits, Listen, Named, Opened, Receiver, Retention, Scrapers,
-    Shown, Tls,
+    AlertLimits, Gateway, GatewaySettings, Limits, Listen, Named, Opened, PastLimits, Receiver, Retention,
+    Scrapers, Shown, Tls,
 };
 
 use crate::demo::Demo;
@@ -124,6 +124,15 @@ fn limits(flags: &ServeFlags) -> Limits {
             retry_max: time(flags.alerts.retry_ns),
             resend: time(flags.alerts.resend_ns),
             ..AlertLimits::default()
+        },
+        tuples_retention: Retention {
+            age_ns: i64::from(flags.tuples_days) * DAY_NS,
+            bytes: u64::from(flags.tuples_mib) << 20,
+        },
+        past: PastLimits {
+            at_once: usize::from(flags.past_at_once),
+            time: Duration::from_secs(flags.past_seconds.into()),
+            bytes: (flags.past_mib as usize) << 20,
         },
         ..Limits::default()
     }

@@ -40,8 +40,14 @@ pub struct Counters {
     pub agents_connected: usize,
     /// Live streams.
     pub streams: usize,
-    /// Bytes of the history's files.
+    /// Bytes of the history's files of results.
     pub history_bytes: u64,
+    /// Bytes of the files of jobs that keep their tuples.
+    pub tuple_bytes: u64,
+    /// Queries of the past that took too long, and were given up.
+    pub queries_given_up: u64,
+    /// Rows that answers to queries of the past left out, since they were too many.
+    pub query_rows_left_out: u64,
     /// Rows that retention has taken away.
     pub rows_dropped: u64,
     /// Rows that could not be kept, counted at each try.
@@ -101,6 +107,9 @@ pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
             agents_connected: service.fleet.agents().iter().filter(|agent| agent.connected).count(),
             streams: hub.streams.load(Ordering::Relaxed),
             history_bytes: kept.bytes,
+            tuple_bytes: kept.tuple_bytes,
+            queries_given_up: service.past.given_up.load(Ordering::Relaxed),
+            query_rows_left_out: service.past.rows_left_out.load(Ordering::Relaxed),
             rows_dropped: kept.rows_dropped,
             rows_unkept: hub.rows_unkept.load(Ordering::Relaxed),
             rows_unshown: hub.rows_unshown.load(Ordering::Relaxed),

@@ -10,6 +10,7 @@ mod fleet;
 mod gateway;
 mod history;
 mod outlets;
+mod past;
 mod schema;
 mod scrapes;
 mod store;
