@@ -453,7 +453,7 @@ fn tokens_are_made_listed_and_revoked_and_the_log_tells() {
     );
     assert_eq!(server.ask(&["tokens", "revoke", "shop"]).code, 0);
     assert_eq!(server.ask(&["tokens", "revoke", "shop"]).code, 2);
-    check(&asked, 1, &["there is no such token, or it was revoked"]);
+    check(&asked, 2, &["there is no such token, or it was revoked"]);
     let log = server.rows(&["audit", "--limit", "2"]);
     let acts: Vec<_> = log.iter().map(|entry| (entry["act"].as_str(), entry["object"].as_str())).collect();
     assert_eq!(acts, [(Some("token.revoke"), Some("shop")), (Some("token.create"), Some("shop"))]);
