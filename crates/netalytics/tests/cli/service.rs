@@ -102,6 +102,13 @@ impl Server {
         ran.out
     }
 
+    /// What it says of something that it does not do.
+    pub fn refuses(&self, args: &[&str]) -> String {
+        let ran = run(&[args, &["--server", &self.url, "--token-file", &self.token]].concat());
+        assert_ne!(ran.code, 0, "{args:?}\n{}", ran.out);
+        ran.err
+    }
+
     pub fn rows(&self, args: &[&str]) -> Vec<Value> {
         let out = self.ask(&[args, &["--format", "jsonl"]].concat());
         out.lines().map(|line| serde_json::from_str(line).expect("a row")).collect()
