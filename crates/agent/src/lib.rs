@@ -4,7 +4,9 @@
 #![forbid(unsafe_code)]
 
 pub mod bounds;
+pub mod credentials;
 pub mod dial;
+pub mod enrol;
 mod health;
 mod host;
 pub mod notes;

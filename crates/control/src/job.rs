@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use plan::Cost;
 
+use crate::taps::Taps;
+
 /// Whether a job ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -42,6 +44,8 @@ pub struct Request {
     pub limit: Limit,
     /// What it takes of a host, as estimated.
     pub cost: Cost,
+    /// Which agents tell of a flow that several see.
+    pub taps: Taps,
     /// The order: bytes to everyone but the monitor.
     pub body: Bytes,
 }

@@ -20,7 +20,7 @@ pub use frame::{Decoder, FRAME_BYTES_MAX, Frame, Incoming, PeerMisbehaved};
 pub use message::{
     Ack, Budget, BudgetAsk, Bye, Capacity, Credit, Data, Desired, Form, Granted, HEALTH, Hello, Lane,
     LaneRange, Lost, ObserveAll, Observed, ObservedJob, ObservedState, Order, Ping, Pong, Refuse, Renew,
-    Resume, VERSIONS, Welcome,
+    Resume, TapTable, VERSIONS, Welcome,
 };
 pub use session::{
     AgentEvent, AgentSession, Closed, Record, ServerCounters, ServerEvent, ServerLimits, ServerSession,

@@ -72,6 +72,9 @@ pub struct Capacity {
     #[prost(string, repeated, tag = "3")]
     pub interfaces: Vec<String>,
     // 4 was a cost in no unit.
+    /// Addresses of those interfaces, each of 4 bytes or 16.
+    #[prost(bytes = "bytes", repeated, tag = "40")]
+    pub addresses: Vec<Bytes>,
     /// Packets a second that the interfaces have seen of late.
     #[prost(uint64, tag = "17")]
     pub packets_per_second: u64,
@@ -190,6 +193,20 @@ pub struct Desired {
     /// The jobs.
     #[prost(message, repeated, tag = "2")]
     pub jobs: Vec<Order>,
+    /// The tables of addresses that jobs go by, each once.
+    #[prost(message, repeated, tag = "40")]
+    pub taps: Vec<TapTable>,
+}
+
+/// Whose addresses are whose among the agents of a job; each of 4 bytes or 16.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct TapTable {
+    /// Those of this agent.
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    pub own: Vec<Bytes>,
+    /// Those of others.
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    pub others: Vec<Bytes>,
 }
 
 /// A job for an agent.
@@ -204,6 +221,9 @@ pub struct Order {
     /// The job ends with this many packets of all agents together: each asks for its share. 0: no such limit.
     #[prost(uint64, tag = "3")]
     pub packets_max: u64,
+    /// Which of [`Desired::taps`] it goes by, from 1; 0: none.
+    #[prost(uint32, tag = "40")]
+    pub taps: u32,
 }
 
 /// What an agent runs: changes, or everything.
@@ -316,6 +336,9 @@ pub struct BudgetAsk {
     /// The last grant it has seen, by which the server knows what `allowed` is in answer to.
     #[prost(uint64, tag = "4")]
     pub grant: u64,
+    /// It has packets that it may not take yet.
+    #[prost(bool, tag = "5")]
+    pub waits: bool,
 }
 
 /// The server's answer to [`Renew`].

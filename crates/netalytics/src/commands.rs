@@ -1,5 +1,6 @@
 //! What the program does: one verb a file.
 
+pub mod access;
 pub mod agent;
 pub mod alerts;
 pub mod check;

@@ -8,7 +8,7 @@ use plan::{
     Predicate, RawRows, Sample, Span,
 };
 use query::Query;
-use tuple::{FieldId, Origin, common};
+use tuple::{FieldId, Origin, TapColumns, common};
 
 /// The plan of a query.
 #[must_use]
@@ -36,6 +36,7 @@ pub fn lower(query: &Query) -> Plan {
         span: Span::default(),
         sample: query.sample,
         sample_seed: 0,
+        taps: query.taps,
     };
     Plan { query: query.text.clone(), monitor, dataflow }
 }
@@ -126,6 +127,11 @@ fn columns(query: &Query, dataflow: &Dataflow, input: usize, own: Option<&Predic
     // Tuples are put in order by these.
     if dataflow.pipelines.is_empty() {
         fields.extend([common::ID, common::TS, common::TS_END]);
+    }
+    // By these a request is found again that another tap has seen.
+    if let Some(taps) = TapColumns::of(schema).filter(|taps| taps.any(&fields)) {
+        let ends = [common::CLIENT_IP, common::CLIENT_PORT, common::SERVER_IP, common::SERVER_PORT];
+        fields.extend(ends.into_iter().chain([taps.request]).chain(schema.measure));
     }
     fields.sort_unstable();
     fields.dedup();

@@ -28,6 +28,7 @@ const CLAUSES: &[&str] = &[
     "ORDER BY",
     "LIMIT",
     "SAMPLE",
+    "TAPS",
     "PROCESS (",
     "HAVING",
 ];

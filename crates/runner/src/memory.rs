@@ -4,7 +4,7 @@
 use std::fmt;
 
 use monitor::outputs::Outputs;
-use plan::Plan;
+use plan::{ParserUse, Plan};
 use serde_json::{Value, json};
 use sinks::units;
 use tuple::Origin;
@@ -64,7 +64,7 @@ pub struct Memory {
     pub results_bytes: usize,
     /// Open windows, their groups and sketches: a quarter, and what nobody else needs.
     pub window_bytes: usize,
-    /// Tuples that wait for their partners: an eighth, with several parsers.
+    /// Tuples that wait for their partners: an eighth, with several parsers or two taps.
     pub join_bytes: usize,
     /// Row groups of Parquet: an eighth, where some are written.
     pub row_group_bytes: usize,
@@ -77,7 +77,9 @@ impl Memory {
         let eighth = max / 8;
         let flow_bytes =
             FLOW_BYTES[usize::from(!Outputs::new(&plan.monitor, &Origin::default()).reads_payload())];
-        let join_bytes = if plan.dataflow.inputs.len() > 1 { eighth } else { 0 };
+        let waits =
+            plan.dataflow.inputs.len() > 1 || plan.monitor.parsers.iter().any(ParserUse::reads_two_taps);
+        let join_bytes = if waits { eighth } else { 0 };
         let row_group_bytes = if writing == Writing::InRowGroups { eighth } else { 0 };
         let rest = max / 2 + eighth - join_bytes - row_group_bytes;
         let (results_bytes, window_bytes) = match plan.dataflow.pipelines.is_empty() {
@@ -105,6 +107,7 @@ impl Memory {
             monitor: monitor::Config {
                 fragment_bytes_max: self.fragment_bytes,
                 parsers: monitor.parsers,
+                taps: monitor.taps.clone(),
                 origin: monitor.origin.clone(),
                 flow: flow::Config {
                     flows_max: self.flows_max,

@@ -134,6 +134,10 @@ pub struct Agent {
     pub memory_bytes: u64,
     /// What it can do: af_packet, af_xdp, ovs.
     pub capabilities: Vec<String>,
+    /// Its addresses, but for those that every host or link has: by them it is decided which agent tells of a flow that several see.
+    pub addresses: Vec<String>,
+    /// Those of them that another agent has, too, and that decide nothing.
+    pub addresses_shared: Vec<String>,
     /// The jobs it runs.
     pub jobs: Vec<JobId>,
     /// Its clock minus ours, as measured, in nanoseconds.

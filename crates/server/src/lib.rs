@@ -16,6 +16,7 @@ mod columns;
 mod delivery;
 mod demo;
 mod door;
+mod enrolment;
 mod events;
 mod fleet;
 mod gateway;
@@ -32,6 +33,7 @@ mod rules;
 mod run;
 mod service;
 mod store;
+mod tls;
 mod unkept;
 
 pub use access::{Access, NewToken, Role, Scope, Token};
@@ -49,7 +51,8 @@ pub use hub::{Account, AgentAccount, Coverage, Delivery, Hub, Mark, ResultTable,
 pub use job::{Capture, End, Job, JobId, JobKind, JobOutlet, Outcome, OutletLosses, OutletState, State};
 pub use limits::{Limits, Retention, Scrapers};
 pub use rows::read_arrow;
-pub use run::serve;
+pub use run::{Listen, serve};
 pub use service::{ADMIN_TOKEN, Denied, Opened, Service, Submission};
 pub use store::{Store, StoreError, backup};
+pub use tls::{Shown, Tls, authority_pem};
 pub use unkept::Unkept;

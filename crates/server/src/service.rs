@@ -203,6 +203,9 @@ pub enum Denied {
     /// The token does not allow it.
     #[error("{0}")]
     Forbidden(String),
+    /// What was sent is not understood.
+    #[error("{0}")]
+    Invalid(String),
     /// An outlet cannot be used.
     #[error("{0}")]
     Outlet(String),

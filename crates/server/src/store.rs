@@ -4,6 +4,7 @@
 mod alerts;
 mod audit;
 mod deliveries;
+mod enrolments;
 mod frames;
 mod jobs;
 mod results;
@@ -18,18 +19,20 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 pub use alerts::{NewNotification, NewRule, RuleChange, StoredRule};
 pub use audit::Audited;
 pub use deliveries::{Position, StoredOutlet};
+pub use enrolments::Enrolled;
 pub use frames::{LaneMark, NewFrame, Progress};
 pub use jobs::{JobQuery, NewJob, Remembered};
 pub use results::{KeptResult, NewTail, Segment, Tail};
 pub use tokens::StoredToken;
 
 /// Each entry brings a store one form further; what is here never changes, it is only added to.
-const FORMS: [&str; 5] = [
+const FORMS: [&str; 6] = [
     include_str!("store/form-1.sql"),
     include_str!("store/form-2.sql"),
     include_str!("store/form-3.sql"),
     include_str!("store/form-4.sql"),
     include_str!("store/form-5.sql"),
+    include_str!("store/form-6.sql"),
 ];
 
 /// The store; one writer at a time.

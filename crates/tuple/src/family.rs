@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use crate::facts::Family;
 use crate::origin::OriginColumn;
 use crate::schema::{DataType, Field, FieldId, Redact, Schema, Unit};
+use crate::taps::{self, TAPS, TapColumns};
 
 /// Most columns that one query may add to a schema.
 pub const MEMBERS_MAX: usize = 16;
@@ -20,6 +21,12 @@ pub const LABELS: Family = Family { name: "label", doc: "the agent's label", fol
 const OF_ALL: &[Family] = &[LABELS];
 
 impl Family {
+    /// A key in the one way to write it; `None`: the family has no such column.
+    fn whole_key(&self, key: &str) -> Option<String> {
+        let key = Family::key(key)?;
+        if *self == TAPS { taps::key(&key).map(str::to_owned) } else { Some(key) }
+    }
+
     /// The column of a key.
     fn column(&self, key: &str) -> Field {
         Field {
@@ -49,7 +56,7 @@ impl Schema {
     /// A column's name in the one way to write it, if it is of a family.
     #[must_use]
     pub fn member_name<'n>(&self, name: &'n str) -> Cow<'n, str> {
-        match self.family(name).and_then(|(family, key)| Some((family, Family::key(key)?))) {
+        match self.family(name).and_then(|(family, key)| Some((family, family.whole_key(key)?))) {
             Some((family, key)) => format!("{}.{key}", family.name).into(),
             None => name.into(),
         }
@@ -57,7 +64,11 @@ impl Schema {
 
     /// The same schema with the column `name`, if a family has it and there is room.
     pub fn add_member(&mut self, name: &str) {
-        let member = || self.family(name).and_then(|(f, key)| Some(f.column(&Family::key(key)?)));
+        let of_taps = |(family, key): (&Family, &str)| *family == TAPS && family.whole_key(key).is_some();
+        if self.family(name).is_some_and(of_taps) && TapColumns::of(self).is_none() {
+            self.fields.extend(taps::fields());
+        }
+        let member = || self.family(name).and_then(|(f, key)| Some(f.column(&f.whole_key(key)?)));
         let agent = || Field::new(AGENT, DataType::Text, Unit::None, AGENT_DOC);
         let Some(column) = (if name.eq_ignore_ascii_case(AGENT) { Some(agent()) } else { member() }) else {
             return;
@@ -117,6 +128,26 @@ mod tests {
         assert_eq!(members, [(after, "head", "x_id"), (after + 1, "head", "via")]);
         assert_eq!(schema.member_name("Head.X-ID"), "head.x_id");
         assert_eq!(schema.member_name("status"), "status");
+    }
+
+    #[test]
+    fn what_two_taps_measured_comes_together() {
+        const FACTS: Facts = Facts { families: &[TAPS], ..Facts::NONE };
+        let mut schema = Schema { facts: &FACTS, ..Schema::of_parser("t", 1, "", &[], None, None) };
+        let before = schema.fields.len();
+        schema.add_member("tap.other");
+        assert_eq!((schema.fields.len(), TapColumns::of(&schema)), (before, None));
+        ["tap.network_time", "tap.seen", "TAP.client_time_ns"]
+            .iter()
+            .for_each(|name| schema.add_member(name));
+        let names: Vec<_> = schema.fields[before..].iter().map(|field| &*field.name).collect();
+        let all =
+            ["tap.request", "tap.seen", "tap.client_time_ns", "tap.server_time_ns", "tap.network_time_ns"];
+        assert_eq!(names, all);
+        assert_eq!(schema.member_name("tap.network_time"), "tap.network_time_ns");
+        let columns = TapColumns::of(&schema).expect("they are there");
+        assert_eq!(&*schema.field(columns.network_time).name, "tap.network_time_ns");
+        assert!(columns.any(&[columns.request]) && !columns.any(&[FieldId(0)]));
     }
 
     #[test]

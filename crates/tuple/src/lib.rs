@@ -14,6 +14,7 @@ pub mod hashes;
 pub mod origin;
 pub mod redact;
 pub mod schema;
+pub mod taps;
 pub mod writer;
 
 pub use batch::Batch;
@@ -23,4 +24,5 @@ pub use fold::{Fold, HASH, Secret};
 pub use origin::{Origin, OriginColumn};
 pub use redact::Redactor;
 pub use schema::{DataType, Field, FieldId, Holds, Part, Redact, Schema, Unit, common};
+pub use taps::{TAPS, TapColumns};
 pub use writer::TupleWriter;

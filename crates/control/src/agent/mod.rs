@@ -7,7 +7,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use link::{Desired, Granted, Lane, Now, Observed, ObservedJob, ObservedState, Order, Renew};
+use link::{Desired, Granted, Lane, Now, Observed, ObservedJob, ObservedState, Order, Renew, TapTable};
 
 use task::{State, Task};
 
@@ -71,6 +71,8 @@ pub enum AgentEvent {
         lane: Lane,
         /// Packets.
         used: u64,
+        /// It has others, and may not take them yet.
+        waits: bool,
     },
     /// A monitor took back its allowance, as [`AgentAction::TakeBack`] asked.
     TookBack {
@@ -110,6 +112,8 @@ pub enum AgentAction {
         lane: Lane,
         /// What it is to do.
         order: Order,
+        /// Whose addresses are whose.
+        taps: TapTable,
         /// When it has to be gone.
         deadline_ns: u64,
         /// Packets that it may take; `None`: any number.
@@ -123,6 +127,13 @@ pub enum AgentAction {
         deadline_ns: u64,
         /// Packets that it may take, since its start; it may have taken more, and then takes none.
         allowed: Option<u64>,
+    },
+    /// Tell a monitor whose addresses are whose from now on.
+    Retap {
+        /// Its lane.
+        lane: Lane,
+        /// The table.
+        taps: TapTable,
     },
     /// Tell a monitor to allow itself no more than it has taken, and to say how much that is.
     TakeBack {
@@ -222,7 +233,7 @@ impl Agent {
             AgentEvent::Granted(granted) => self.take_grant(&granted, now_ns),
             AgentEvent::ObserveAll => self.tell_everything(),
             AgentEvent::Reported(lane) => self.reported(lane),
-            AgentEvent::Used { lane, used } => self.used(lane, used, now_ns),
+            AgentEvent::Used { lane, used, waits } => self.used(lane, (used, waits), now_ns),
             AgentEvent::TookBack { lane, allowed, grant } => self.took_back(lane, allowed, grant, now_ns),
             AgentEvent::Exited { lane, end } => self.exited(lane, end, now_ns),
             AgentEvent::Drained(lane) => {
@@ -266,12 +277,22 @@ impl Agent {
             return;
         }
         self.generation = desired.generation;
-        let mut orders: BTreeMap<u64, Order> =
-            desired.jobs.into_iter().map(|order| (order.job, order)).collect();
+        let Desired { jobs, taps, .. } = desired;
+        let table = |order: &Order| (order.taps as usize).checked_sub(1).and_then(|place| taps.get(place));
+        let mut orders: BTreeMap<u64, (TapTable, Order)> = jobs
+            .into_iter()
+            .map(|order| (order.job, (table(&order).cloned().unwrap_or_default(), order)))
+            .collect();
         for (job, task) in &mut self.tasks {
-            task.order = orders.remove(job);
+            task.order = orders.remove(job).map(|(taps, order)| {
+                task.taps = taps;
+                order
+            });
         }
-        self.tasks.extend(orders.into_iter().map(|(job, order)| (job, Task::new(Some(order)))));
+        self.tasks.extend(orders.into_iter().map(|(job, (taps, order))| {
+            let task = Task { taps, ..Task::new(Some(order)) };
+            (job, task)
+        }));
         // Those that are new wait for a lease.
         self.ask_at(now_ns);
     }
@@ -327,13 +348,18 @@ impl Agent {
         }
     }
 
-    fn used(&mut self, lane: Lane, used: u64, now_ns: u64) {
+    fn used(&mut self, lane: Lane, (used, waits): (u64, bool), now_ns: u64) {
         let Some(task) = self.task(lane) else { return };
         let share = &mut task.share;
         share.used = share.used.max(share.before.saturating_add(used)).min(share.allowed);
         // Half of it is gone: better asked too early than stood still. Once for each grant.
-        if (share.allowed - share.used) * 2 < share.chunk {
+        let is_short = (share.allowed - share.used) * 2 < share.chunk;
+        let waited = std::mem::replace(&mut share.waits, waits);
+        let begins_to_wait = waits && !waited;
+        if is_short {
             share.chunk = 0;
+        }
+        if is_short || begins_to_wait {
             self.ask_at(now_ns);
         }
     }
@@ -477,14 +503,22 @@ fn step(task: &mut Task, lane: Lane, settings: &AgentSettings, now_ns: u64, acti
             let lane = Lane { attempt: task.attempt, ..lane };
             actions.push(AgentAction::Note(Note { job: lane.job, crashes: task.crashes }));
             let (order, deadline_ns, allowed) = (order.clone(), task.deadline_ns, task.allowed());
-            actions.push(AgentAction::Start { lane, order, deadline_ns, allowed });
+            let taps = task.taps.clone();
+            task.taps_told = taps.clone();
+            actions.push(AgentAction::Start { lane, order, taps, deadline_ns, allowed });
             task.state = State::Starting { since_ns: now_ns };
         }
         State::Starting { since_ns } | State::Running { since_ns } => {
             if task.order.is_none() || ends_at_ns <= now_ns {
                 actions.push(AgentAction::Stop { lane });
                 task.state = State::Stopping { until_ns: task.deadline_ns };
-            } else if task.is_noted
+                return;
+            }
+            if task.taps != task.taps_told {
+                task.taps_told = task.taps.clone();
+                actions.push(AgentAction::Retap { lane, taps: task.taps.clone() });
+            }
+            if task.is_noted
                 && matches!(task.state, State::Running { .. })
                 && since_ns.saturating_add(settings.healthy_after_ns) <= now_ns
             {

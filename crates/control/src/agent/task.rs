@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use link::{BudgetAsk, Lane, ObservedJob, ObservedState, Order};
+use link::{BudgetAsk, Lane, ObservedJob, ObservedState, Order, TapTable};
 
 /// Where a task stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub(super) struct Share {
     pub grant: u64,
     /// Unused after the last grant; 0: more was asked for since.
     pub chunk: u64,
+    /// The monitor has packets that it may not take.
+    pub waits: bool,
     /// The monitor was asked to take back, at this grant, and has not answered: until then it may take nothing.
     pub taking_back: Option<u64>,
 }
@@ -44,6 +46,9 @@ pub(super) struct Share {
 pub(super) struct Task {
     /// `None`: not wanted any more.
     pub order: Option<Order>,
+    /// Whose addresses are whose; what its monitor was told of that.
+    pub taps: TapTable,
+    pub taps_told: TapTable,
     pub state: State,
     pub attempt: u32,
     /// Starts in a row that did not live long enough.
@@ -62,6 +67,8 @@ impl Task {
     pub(super) fn new(order: Option<Order>) -> Self {
         Self {
             order,
+            taps: TapTable::default(),
+            taps_told: TapTable::default(),
             state: State::Waiting { not_before_ns: 0 },
             attempt: 0,
             crashes: 0,
@@ -114,8 +121,8 @@ impl Task {
     }
 
     pub(super) fn ask(&self, job: u64) -> Option<BudgetAsk> {
-        let Share { allowed, used, grant, .. } = self.share;
-        self.packets_max().map(|_| BudgetAsk { job, used, allowed, grant })
+        let Share { allowed, used, grant, waits, .. } = self.share;
+        self.packets_max().map(|_| BudgetAsk { job, used, allowed, grant, waits })
     }
 
     /// A monitor is gone. `used`: how many packets it took, if it could say so; else all that it might have.
@@ -128,6 +135,7 @@ impl Task {
             share.used = share.allowed;
         }
         share.before = share.used;
+        share.waits = false;
         share.taking_back = None;
     }
 }

@@ -16,7 +16,8 @@ fn lane(attempt: u32) -> Lane {
 fn desired(generation: u64, packets_max: &[u64]) -> AgentEvent {
     let order =
         |(i, &packets_max): (usize, &u64)| Order { job: 7 + i as u64, packets_max, ..Order::default() };
-    AgentEvent::Desired(Desired { generation, jobs: packets_max.iter().enumerate().map(order).collect() })
+    let jobs = packets_max.iter().enumerate().map(order).collect();
+    AgentEvent::Desired(Desired { generation, jobs, taps: vec![] })
 }
 
 fn granted(asked_ms: u64, budgets: Vec<Budget>) -> AgentEvent {
@@ -46,6 +47,7 @@ fn short(actions: Vec<AgentAction>) -> Vec<String> {
         AgentAction::Start { lane, .. } => format!("start {}", lane.attempt),
         AgentAction::Extend { deadline_ns, .. } => format!("until {}", deadline_ns / S),
         AgentAction::TakeBack { .. } => "take back".into(),
+        AgentAction::Retap { taps, .. } => format!("taps {} {}", taps.own.len(), taps.others.len()),
         AgentAction::Stop { .. } => "stop".into(),
         AgentAction::Kill { .. } => "kill".into(),
         AgentAction::Close { lane } => format!("close {}", lane.attempt),
@@ -168,7 +170,7 @@ fn a_crash_of_the_agent_counts_as_one_of_what_it_had_started() {
 fn packets_are_asked_for_before_they_run_out_and_given_back() {
     let mut agent = running(1000);
     let budget = |allowed, grant, give_back| vec![Budget { job: 7, allowed, grant, give_back }];
-    let used = |used| AgentEvent::Used { lane: lane(1), used };
+    let used = |used| AgentEvent::Used { lane: lane(1), used, waits: false };
     let took_back = |allowed, grant| AgentEvent::TookBack { lane: lane(1), allowed, grant };
     check(
         &mut agent,
@@ -184,7 +186,10 @@ fn packets_are_asked_for_before_they_run_out_and_given_back() {
     let again = agent.handle(granted(450, vec![]), at(450));
     assert!(matches!(again[..], [AgentAction::Extend { allowed: Some(0), .. }]), "{again:?}");
     check(&mut agent, &[(500, took_back(70, 1), &["renew 0"])]);
-    assert_eq!(agent.tasks[&7].ask(7), Some(BudgetAsk { job: 7, used: 70, allowed: 70, grant: 1 }));
+    assert_eq!(
+        agent.tasks[&7].ask(7),
+        Some(BudgetAsk { job: 7, used: 70, allowed: 70, grant: 1, waits: false })
+    );
     // A grant that crossed the answer holds.
     agent.handle(granted(600, budget(90, 2, true)), at(600));
     agent.handle(granted(600, budget(120, 3, false)), at(600));

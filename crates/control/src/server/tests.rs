@@ -25,6 +25,7 @@ fn request(key: &str, kind: Kind) -> Request {
             cpu_ns_per_packet: 50,
             ..Cost::default()
         },
+        taps: crate::Taps::One,
         body: b"plan".as_slice().into(),
     }
 }
@@ -143,7 +144,7 @@ fn one_key_makes_one_job_also_after_a_restart() {
     assert_eq!(submit(&mut server, request("k", Kind::Standing)), Ok(Submitted { job: 1, is_new: true }));
     assert_eq!(submit(&mut server, request("k", Kind::Standing)), Ok(Submitted { job: 1, is_new: false }));
     let keys = vec![("ann".into(), "k".into(), 1)];
-    let loaded = Loaded { jobs: server.jobs().cloned().collect(), last_job: 1, keys };
+    let loaded = Loaded { jobs: server.jobs().cloned().collect(), last_job: 1, keys, ..Loaded::default() };
     let mut server = Server::new(ServerSettings::default(), loaded, at(0));
     assert_eq!(submit(&mut server, request("k", Kind::Standing)), Ok(Submitted { job: 1, is_new: false }));
     assert_eq!(submit(&mut server, request("", Kind::Standing)), Ok(Submitted { job: 2, is_new: true }));
@@ -241,13 +242,13 @@ fn a_server_that_begins_again_adopts_what_runs() {
     let mut server = server();
     server.handle(connected(1, "a", 1), at(0));
     assert!(submit(&mut server, request("", Kind::Standing)).is_ok());
-    let loaded = Loaded { jobs: server.jobs().cloned().collect(), last_job: 1, keys: vec![] };
+    let loaded = Loaded { jobs: server.jobs().cloned().collect(), last_job: 1, ..Loaded::default() };
     let mut server = Server::new(ServerSettings::default(), loaded, at(100));
     let mut hello = hello("a", 1, &[(1, ObservedState::Running), (9, ObservedState::Running)]);
     hello.observed.generation = 41;
     let actions = server.handle(ServerEvent::Connected { session: 1, hello }, at(101));
     // Job 9 is over and stops, for it is not in the set, which is newer than what the agent knows.
-    let expected = Desired { generation: 42, jobs: server.desired("a").jobs };
+    let expected = Desired { generation: 42, jobs: server.desired("a").jobs, taps: vec![] };
     assert_eq!(actions, [ServerAction::Welcome { session: 1, desired: expected }]);
     assert_eq!(server.degraded(server.jobs().next().expect("a job")), BTreeSet::new());
 }
@@ -274,13 +275,13 @@ fn jobs_end_when_their_time_is_over_or_all_are_through() {
     assert!(actions.contains(&"save 2 Draining(Poisoned)".into()), "{actions:?}");
 }
 
-/// A job of 1000 packets over agents of which each wants so many: how many each gets before the job ends.
-fn deal(wants: &[u64]) -> Vec<u64> {
+/// A job of so many packets over agents of which each wants so many: how many each gets before the job ends.
+fn deal(packets: u64, wants: &[u64]) -> Vec<u64> {
     let mut server = server();
     for (i, _) in wants.iter().enumerate() {
         server.handle(connected(i as u64, &format!("agent {i}"), 1), at(0));
     }
-    let limit = Limit { packets: Some(1000), ends_at_ns: None };
+    let limit = Limit { packets: Some(packets), ends_at_ns: None };
     assert!(submit(&mut server, Request { limit, ..request("", Kind::Standing) }).is_ok());
     let mut asks = vec![BudgetAsk { job: 1, ..BudgetAsk::default() }; wants.len()];
     for round in 0..500 {
@@ -299,12 +300,13 @@ fn deal(wants: &[u64]) -> Vec<u64> {
             let granted_before = server.jobs().next().map(|job| job.granted);
             (ask.allowed, ask.grant) = (budget.allowed, budget.grant);
             ask.used = ask.allowed.min(wants[i]);
+            ask.waits = ask.used == ask.allowed && ask.used < wants[i];
             if budget.give_back {
                 ask.allowed = ask.used;
             }
-            assert!(granted_before.is_some_and(|granted| granted <= 1000));
+            assert!(granted_before.is_some_and(|granted| granted <= packets));
         }
-        assert!(asks.iter().map(|ask| ask.allowed).sum::<u64>() <= 1000);
+        assert!(asks.iter().map(|ask| ask.allowed).sum::<u64>() <= packets);
     }
     panic!("does not end: {asks:?}");
 }
@@ -312,7 +314,12 @@ fn deal(wants: &[u64]) -> Vec<u64> {
 #[test]
 fn a_limit_of_packets_is_dealt_whole_and_never_more() {
     for wants in [&[u64::MAX][..], &[u64::MAX; 10], &[u64::MAX, 0, 0], &[u64::MAX, 100, 3], &[600, 600]] {
-        let got = deal(wants);
+        let got = deal(1000, wants);
         assert_eq!(got.iter().sum::<u64>(), 1000, "{wants:?}: {got:?}");
+    }
+    // Fewer than there are agents: whoever has packets gets them.
+    for (packets, wants) in [(1, &[0, 0, 7][..]), (2, &[0, 1, 0, 0, 7]), (3, &[0, 0, 1, 1, 1])] {
+        let got = deal(packets, wants);
+        assert_eq!(got.iter().sum::<u64>(), packets, "{wants:?}: {got:?}");
     }
 }

@@ -3,11 +3,12 @@
 use serde_json::{Value, json};
 use sinks::table::{escape, pad};
 
+use super::access::with_times;
 use super::listing::print_rows;
 use super::remote::Remote;
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::Format;
-use crate::flags::service::{AgentsFlags, JobsFlags, JobsVerb};
+use crate::flags::service::{AgentsFlags, AgentsVerb, JobsFlags, JobsVerb};
 use crate::output;
 
 const JOB: [&str; 6] = ["id", "state", "name", "owner", "query", "reason"];
@@ -38,9 +39,30 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<Ended> {
     }
 }
 
-/// Lists agents.
+/// Lists agents, or does what is asked with one.
 pub fn agents(flags: &AgentsFlags) -> anyhow::Result<Ended> {
-    let found = Remote::of(&flags.server)?.json("GET", "/api/v1/agents", None)?;
+    let remote = Remote::of(&flags.server)?;
+    match &flags.what {
+        None => {}
+        Some(AgentsVerb::Enrol { name, expires }) => {
+            let asked = json!({ "agent": name, "expires_in_seconds": expires.unsigned_abs().div_ceil(1_000_000_000) });
+            let made = remote.json("POST", "/api/v1/enrolments", Some(&asked))?;
+            return output::print(format!("{}\n", made["token"].as_str().unwrap_or_default()).as_bytes());
+        }
+        Some(AgentsVerb::Enrolled) => {
+            let found = remote.json("GET", "/api/v1/enrolments", None)?;
+            let enrolled = found["enrolments"].as_array().cloned().unwrap_or_default();
+            let times =
+                [("enrolled_ns", "enrolled"), ("good_until_ns", "good_until"), ("revoked_ns", "revoked")];
+            let columns = ["agent", "enrolled", "good_until", "revoked"];
+            return print(&columns, &with_times(enrolled, &times), flags.server.format);
+        }
+        Some(AgentsVerb::Revoke { name }) => {
+            remote.ask("DELETE", &format!("/api/v1/enrolments/{}", encoded(name)))?;
+            return Ok(Ended::Done);
+        }
+    }
+    let found = remote.json("GET", "/api/v1/agents", None)?;
     let agents = found["agents"].as_array().cloned().unwrap_or_default();
     print(&["name", "connected", "labels", "interfaces", "jobs", "version"], &agents, flags.server.format)
 }

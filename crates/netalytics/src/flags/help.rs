@@ -25,7 +25,7 @@ Processors:      netalytics processors";
 
 /// What `query` does.
 pub const QUERY: &str = "\
-Answer a query from packets: of captures (-r), or live from a network interface (-i).
+Answer a query from packets: of captures (-r), live from a network interface (-i), or by the agents of a server (--server).
 
     PARSE parsers [FROM clients] [TO servers] [WHERE condition] [SINCE 2h] [UNTIL time] [LIMIT 90s | 5000p] [SAMPLE 0.1] [PROCESS (processor), …]
 
@@ -45,7 +45,8 @@ Examples:
   netalytics query \"PARSE http WHERE status >= 500\" -r monday.pcap.gz --format csv -o errors.csv
   tcpdump -w - port 3306 | netalytics query \"PARSE mysql_query PROCESS (diff-group: w=10s)\" -r -
   netalytics query \"PARSE http PROCESS (diff-group: group=url_template, w=10s)\" -i eth0 tcp port 80
-  netalytics query -f slow.nq -r captures/shop/in.pcap --summary-json summary.json";
+  netalytics query -f slow.nq -r captures/shop/in.pcap --summary-json summary.json
+  netalytics query \"PARSE http PROCESS (diff-group: group=url_template, w=10s)\" --server http://127.0.0.1:7979 --on role=web";
 
 /// Below the help of `overview`.
 pub const OVERVIEW_EXAMPLES: &str = "\
@@ -119,11 +120,13 @@ Examples:
 pub const AGENT_EXAMPLES: &str = "\
 Examples:
   netalytics agent --server http://127.0.0.1:7979 --token-file agent.token
-  netalytics agent --server https://netalytics.example --ca ca.pem --token-file agent.token --name web-1";
+  netalytics agent enrol --server https://netalytics.example:7979 --token-file web-1.token
+  netalytics agent --server https://netalytics.example:7979";
 /// Below the help of `serve`.
 pub const SERVE_EXAMPLES: &str = "\
 Examples:
   netalytics serve --data /srv/netalytics
+  netalytics serve --tls --listen 0.0.0.0:7979 --host netalytics.example
   netalytics serve --receiver pager=webhook+https://example.org/hook#secret-file=/etc/netalytics/hook.key
   netalytics serve backup /backup/netalytics.sqlite --data /srv/netalytics";
 
@@ -138,7 +141,22 @@ Examples:
 /// Below the help of `agents`.
 pub const AGENTS_EXAMPLES: &str = "\
 Examples:
-  NETALYTICS_TOKEN=… netalytics agents --server http://127.0.0.1:7979 --format jsonl";
+  NETALYTICS_TOKEN=… netalytics agents --server http://127.0.0.1:7979 --format jsonl
+  netalytics agents enrol web-1 --server https://netalytics.example:7979 --ca ca.pem > web-1.token
+  netalytics agents revoke web-1 --server https://netalytics.example:7979 --ca ca.pem";
+
+/// Below the help of `tokens`.
+pub const TOKENS_EXAMPLES: &str = "\
+Examples:
+  netalytics tokens --token-file /srv/netalytics/admin.token
+  netalytics tokens create shop-team --role run --network 10.1.0.0/16 --expires 720h > shop-team.token
+  netalytics tokens revoke shop-team";
+
+/// Below the help of `audit`.
+pub const AUDIT_EXAMPLES: &str = "\
+Examples:
+  netalytics audit --token-file /srv/netalytics/admin.token
+  netalytics audit --limit 1000 --format jsonl";
 
 /// Below the help of `alerts`.
 pub const ALERTS_EXAMPLES: &str = "\

@@ -90,6 +90,12 @@ pub struct WorkFlags {
     #[arg(help_heading = "Input")]
     pub read: Vec<PathBuf>,
 
+    /// Captures of the same traffic made nearer to the servers, for tap.network_time and its like; -r are those made nearer to
+    /// the clients
+    #[arg(long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::FilePath)]
+    #[arg(requires = "read", help_heading = "Input")]
+    pub server_tap: Vec<PathBuf>,
+
     #[command(flatten)]
     pub live: LiveFlags,
 

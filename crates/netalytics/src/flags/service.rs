@@ -47,6 +47,9 @@ pub struct ServeFlags {
     #[arg(long)]
     pub metrics_without_token: bool,
 
+    #[command(flatten)]
+    pub tls: TlsFlags,
+
     /// Most jobs that have not ended
     #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Limits")]
     pub jobs_max: usize,
@@ -129,9 +132,41 @@ pub struct AlertLimitFlags {
     pub resend_ns: i64,
 }
 
+/// Flags of TLS.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "TLS")]
+pub struct TlsFlags {
+    /// Speak TLS, with a certificate of the server's own authority, which is made in the data directory: clients trust what `netalytics
+    /// serve ca` prints
+    #[arg(long)]
+    pub tls: bool,
+
+    /// Speak TLS, with this certificate and those that lead to its authority, PEM; read anew when it changes, and with SIGHUP
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// The key of --tls-cert, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+
+    /// How long a certificate is good that an agent is given; it gets the next one before
+    #[arg(long, value_name = "TIME", value_parser = limits::duration, default_value = "168h")]
+    pub agent_certificates: i64,
+
+    /// Listen beyond this machine without TLS: tokens and results can be read on the way
+    #[arg(long, conflicts_with_all = ["tls", "tls_cert"])]
+    pub insecure_http: bool,
+}
+
 /// Something else than to serve.
 #[derive(Debug, Subcommand)]
 pub enum ServeVerb {
+    /// Print the certificate of the server's own authority, which is made if there is none: clients and agents trust it with --ca
+    Ca {
+        /// The data directory
+        #[arg(long, value_name = "DIR")]
+        data: Option<PathBuf>,
+    },
     /// Copy what the server was asked (jobs, tokens, the newest rows) into a new file, also while it runs
     Backup {
         /// The file, which must not exist
@@ -154,6 +189,10 @@ pub struct ServerFlags {
     #[arg(long, global = true, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 
+    /// The certificate of the authority that has signed the server's, PEM; for https://. Without it, those that are known everywhere
+    #[arg(long, global = true, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+
     /// How to print: a text for people, or one row for each
     #[arg(long, global = true, value_enum, default_value_t = Format::Table)]
     pub format: Format,
@@ -162,8 +201,33 @@ pub struct ServerFlags {
 /// Flags of `agents`.
 #[derive(Args, Debug)]
 pub struct AgentsFlags {
+    /// What about them; listed unless said
+    #[command(subcommand)]
+    pub what: Option<AgentsVerb>,
+
     #[command(flatten)]
     pub server: ServerFlags,
+}
+
+/// What about agents.
+#[derive(Debug, Subcommand)]
+pub enum AgentsVerb {
+    /// Print a one-time token, with which a host becomes the agent of this name: netalytics agent enrol --token-file FILE
+    Enrol {
+        /// What the agent is to be called
+        name: String,
+
+        /// For how long the token is good
+        #[arg(long, value_name = "TIME", value_parser = limits::duration, default_value = "1h")]
+        expires: i64,
+    },
+    /// List agents that have certificates, and until when those are good
+    Enrolled,
+    /// Refuse an agent: its certificates and tokens are good for nothing any more, its connection is cut
+    Revoke {
+        /// Its name
+        name: String,
+    },
 }
 
 /// Flags of `jobs`.

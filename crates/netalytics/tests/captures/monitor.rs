@@ -38,6 +38,7 @@ fn start(plan: &Plan, args: &[&str]) -> (Child, ChildStdin) {
         memory_max: 0,
         cpu_millis: 0,
         workers: 0,
+        taps: plan::TapTable::default(),
         origin: tuple::Origin::default(),
     };
     let order = order.encode();

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tuple::{AGENT, Family, LABELS, MEMBERS_MAX, Schema};
+use tuple::{AGENT, Family, LABELS, MEMBERS_MAX, Schema, TAPS};
 
 use crate::Diagnostic;
 use crate::ast::Atom;
@@ -38,6 +38,10 @@ pub(super) fn with_those_named(text: &str, mut schemas: Vec<Arc<Schema>>) -> Vec
 /// Why there is no such column: `name` without its parser's, of a family that there is.
 pub(super) fn missing(at: &Atom, name: &str) -> Diagnostic {
     let (family, key) = name.split_once('.').unwrap_or((name, ""));
+    if family.eq_ignore_ascii_case(TAPS.name) {
+        let error = Diagnostic::new(at.span, format!("two taps do not measure {}", quoted(name)));
+        return error.expected("tap.seen, tap.client_time, tap.server_time, tap.network_time or tap.request");
+    }
     if Family::key(key).is_some() {
         let message = format!("more than {MEMBERS_MAX} fields of heads and labels in one query");
         return Diagnostic::new(at.span, message);
@@ -52,7 +56,8 @@ pub(super) fn missing(at: &Atom, name: &str) -> Diagnostic {
 
 /// What a field that the schema does not have may have been meant for.
 pub(super) fn hint(field: &str, schema: &Schema) -> Option<String> {
-    let [first, .., last] = schema.facts.families else { return None };
+    let heads: Vec<&Family> = schema.facts.families.iter().filter(|family| **family != TAPS).collect();
+    let [first, .., last] = heads.as_slice() else { return None };
     let key = Family::key(field.split_once('.').map_or(field, |(_, key)| key))?;
     Some(format!("fields of heads are written `{}.{key}` and `{}.{key}`", first.name, last.name))
 }

@@ -9,7 +9,7 @@ use tuple::{Batch, DataType, Field, Schema, TupleWriter, Unit};
 
 use super::*;
 use crate::columns;
-use crate::job::JobKind;
+use crate::job::{Capture, JobKind};
 use crate::store::{KeptResult, NewJob, NewTail};
 
 const STEP_NS: i64 = 10_000_000_000;
@@ -84,7 +84,7 @@ impl World<'_> {
             on: BTreeMap::new(),
             labels: BTreeMap::new(),
             redacted: true,
-            capture: Default::default(),
+            capture: Capture::default(),
             lease_seconds: None,
             to: Vec::new(),
         };

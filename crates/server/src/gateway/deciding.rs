@@ -31,6 +31,10 @@ impl Core {
         if self.room == Room::Full {
             return Err(words::refused(&control::Refusal::StoreIsFull));
         }
+        if order.plan.monitor.parsers.iter().any(plan::ParserUse::reads_two_taps) {
+            let why = "tap.… is told of two captures (netalytics query --server-tap), and not yet of agents";
+            return Err(Refused::Unable(why.into()));
+        }
         let now = self.now();
         let limit = &order.plan.monitor.limit;
         let request = Request {
@@ -47,6 +51,7 @@ impl Core {
                     .map(|nanos| now.wall_ns.saturating_add(nanos).saturating_add(GRACE_NS)),
             },
             cost: planner::cost(&order.plan),
+            taps: saved::taps(order.plan.monitor.taps),
             body: super::order::body(order, now.wall_ns),
         };
         self.control.count_from(order.id.0.unsigned_abs().saturating_sub(1));

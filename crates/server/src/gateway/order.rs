@@ -32,6 +32,8 @@ pub fn body(order: &Order, now_ns: i64) -> Bytes {
         memory_max: 0,
         cpu_millis: 0,
         workers: 0,
+        // They change: agents are told beside the order.
+        taps: plan::TapTable::default(),
         // Who it is, and of which labels, the agent knows.
         origin: Origin::default(),
     };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use control::{Degraded, Job, JobState, Kind, Limit, Request, Why};
+use control::{Degraded, Job, JobState, Kind, Limit, Request, Taps, Why};
 use plan::{Burden, Cost};
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +23,9 @@ struct Saved {
     agents: BTreeMap<String, u64>,
     granted: u64,
     degraded: Vec<SavedDegraded>,
+    /// Not there: by one.
+    #[serde(default)]
+    told_by_all: bool,
 }
 
 /// As [`plan::Cost`], in its order.
@@ -66,7 +69,7 @@ enum SavedDegraded {
 
 /// As text.
 pub fn write(job: &Job) -> String {
-    let Request { owner, name, kind, on, limit, cost, .. } = &job.request;
+    let Request { owner, name, kind, on, limit, cost, taps, .. } = &job.request;
     let saved = Saved {
         owner: owner.clone(),
         name: name.clone(),
@@ -88,6 +91,7 @@ pub fn write(job: &Job) -> String {
         agents: job.agents.clone(),
         granted: job.granted,
         degraded: job.degraded.iter().cloned().map(write_degraded).collect(),
+        told_by_all: *taps == Taps::All,
     };
     serde_json::to_string(&saved).unwrap_or_default()
 }
@@ -150,6 +154,7 @@ pub fn read(id: u64, text: &str, body: Bytes) -> Option<Job> {
         on: saved.on,
         limit: Limit { packets: saved.packets, ends_at_ns: saved.ends_at_ns },
         cost: read_cost(&saved.takes),
+        taps: if saved.told_by_all { Taps::All } else { Taps::One },
         body,
     };
     let state = match saved.state {
@@ -161,6 +166,14 @@ pub fn read(id: u64, text: &str, body: Bytes) -> Option<Job> {
     };
     let degraded: BTreeSet<Degraded> = saved.degraded.into_iter().map(read_degraded).collect();
     Some(Job { id, request, state, agents: saved.agents, granted: saved.granted, degraded })
+}
+
+/// In the words of [`control`]: which of several agents tells of a flow, they know of the plan.
+pub fn taps(taps: plan::Taps) -> Taps {
+    match taps {
+        plan::Taps::Server | plan::Taps::Client => Taps::One,
+        plan::Taps::All => Taps::All,
+    }
 }
 
 /// In the words of [`control`].
@@ -212,6 +225,7 @@ mod tests {
                 on: [("rack".to_owned(), "a1".to_owned())].into(),
                 limit: Limit { packets: Some(7), ends_at_ns: Some(-1) },
                 cost: read_cost(&SavedCost([1, 2, 3, 4, 5, 6])),
+                taps: Taps::All,
                 body: Bytes::from_static(b"body"),
             };
             let restarted = Degraded::Restarted { agent: "a".into(), boot: u64::MAX, at_ns: 5 };

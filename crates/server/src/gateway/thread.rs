@@ -76,9 +76,10 @@ impl Core {
         }
         let started = Instant::now();
         let now = Now { monotonic_ns: 0, wall_ns: now_ns() };
-        let control = Server::new(settings.control, loaded(&store, &jobs)?, now);
+        let agents = Agents::load(&store)?;
+        let control = Server::new(settings.control, loaded(&store, &agents, &jobs)?, now);
         Ok(Core {
-            agents: Agents::load(&store)?,
+            agents,
             store,
             hub,
             settings,
@@ -280,7 +281,7 @@ impl Core {
     pub fn begin_again(&mut self) {
         self.sessions.ids().into_iter().for_each(|session| drop(self.sessions.remove(session)));
         let now = self.now();
-        match loaded(&self.store, &self.saved) {
+        match loaded(&self.store, &self.agents, &self.saved) {
             Ok(loaded) => self.control = Server::new(self.settings.control, loaded, now),
             Err(error) => tracing::error!("{error}"),
         }
@@ -301,11 +302,12 @@ impl Core {
     }
 }
 
-fn loaded(store: &Store, jobs: &BTreeMap<u64, control::Job>) -> Result<Loaded, StoreError> {
+fn loaded(store: &Store, agents: &Agents, jobs: &BTreeMap<u64, control::Job>) -> Result<Loaded, StoreError> {
     let is_over = |job: &&control::Job| matches!(job.state, control::JobState::Ended(_));
     Ok(Loaded {
         jobs: jobs.values().filter(|job| !is_over(job)).cloned().collect(),
         last_job: store.last_job()?.unsigned_abs(),
         keys: Vec::new(),
+        addresses: agents.addresses(),
     })
 }

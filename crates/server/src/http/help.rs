@@ -58,6 +58,8 @@ pub struct Counters {
     pub requests_refused: u64,
     /// Times that connections had to wait for others to end.
     pub connections_waited: u64,
+    /// Handshakes of TLS that came to nothing: a certificate was not good, or the other end did not take ours.
+    pub handshakes_failed: u64,
     /// Alert rules.
     pub alert_rules: usize,
     /// Alerts that fire.
@@ -87,6 +89,7 @@ pub async fn counters(State(app): State<Arc<App>>, caller: Caller) -> Result<Jso
 
 pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
     let (uptime, rates) = (app.started.elapsed().as_secs(), app.rates.refused.load(Ordering::Relaxed));
+    let handshakes_failed = app.tls.as_ref().map_or(0, |tls| tls.refusals());
     let waited = app.connections_waited.load(Ordering::Relaxed);
     app.run(move |service| {
         let (hub, kept) = (service.hub(), service.history().kept()?);
@@ -106,6 +109,7 @@ pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
             streams_refused: reached([Bound::Streams, Bound::StreamsPerToken]),
             requests_refused: rates,
             connections_waited: waited,
+            handshakes_failed,
             alert_rules: rules.len(),
             alerts_firing: rules.iter().map(|rule| rule.firing).sum(),
             alert_groups_left_out: rules.iter().map(|rule| rule.groups_left_out).sum(),

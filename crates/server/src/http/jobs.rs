@@ -191,10 +191,15 @@ pub(super) fn noted(
     act: &str,
     (object, outcome): &(String, String),
 ) -> Result<(), Denied> {
-    if let Err(error) = service.store().note(&who.name, act, object, outcome) {
-        tracing::error!("the audit log lacks {act} {object} by {}: {error}", who.name);
-    }
+    noted_by(service, &who.name, act, object, outcome);
     Ok(())
+}
+
+/// Notes what somebody without a token did.
+pub(super) fn noted_by(service: &Service, who: &str, act: &str, object: &str, outcome: &str) {
+    if let Err(error) = service.store().note(who, act, object, outcome) {
+        tracing::error!("the audit log lacks {act} {object} by {who}: {error}");
+    }
 }
 
 /// List jobs.

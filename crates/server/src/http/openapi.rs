@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
-use super::{alerts, help, jobs, metrics, rows, stream, tokens};
+use super::{alerts, enrolments, help, jobs, metrics, rows, stream, tokens};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -22,6 +22,7 @@ use super::{alerts, help, jobs, metrics, rows, stream, tokens};
         alerts::list, alerts::rules, alerts::create_rule, alerts::show_rule, alerts::replace_rule, alerts::remove_rule,
         alerts::silences, alerts::create_silence, alerts::replace_silence, alerts::end_silence, alerts::receivers,
         alerts::test_receiver,
+        enrolments::invite, enrolments::list, enrolments::revoke, enrolments::enrol, enrolments::renew,
     ),
     components(schemas(rows::RowsAnswer)),
     security(("token" = []), ("cookie" = [])),

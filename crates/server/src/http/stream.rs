@@ -193,9 +193,16 @@ async fn tell(app: Arc<App>, who: Access, queue: Arc<Queue>, send: mpsc::Sender<
     let mut heartbeat = tokio::time::interval(limits.heartbeat);
     heartbeat.tick().await;
     let mut ending = app.ending.clone();
+    let mut revoked = app.revoked.subscribe();
     let why = loop {
         let next = tokio::select! {
             next = queue.next() => next,
+            Ok(()) = revoked.changed() => {
+                if !is_still_known(&app, &who).await {
+                    break "the token was revoked";
+                }
+                continue;
+            }
             _ = heartbeat.tick() => {
                 if !is_still_known(&app, &who).await {
                     break "the token was revoked";

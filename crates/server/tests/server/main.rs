@@ -14,4 +14,5 @@ mod schema;
 mod scrapes;
 mod store;
 mod streams;
+mod terminals;
 mod tools;
