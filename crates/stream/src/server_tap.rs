@@ -211,8 +211,8 @@ mod tests {
             writer.u64(common::CLIENT_PORT, *port);
             writer.ip(common::SERVER_IP, &[2; 16]);
             writer.u64(common::SERVER_PORT, 80);
-            first_byte.into_iter().for_each(|seq| writer.u64(taps.request, seq));
-            response_time.into_iter().for_each(|ns| writer.i64(time, ns));
+            first_byte.iter().for_each(|seq| writer.u64(taps.request, *seq));
+            response_time.iter().for_each(|ns| writer.i64(time, *ns));
             writer.end_row();
         }
         writer.finish()

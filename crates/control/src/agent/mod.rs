@@ -386,7 +386,8 @@ impl Agent {
             End::Clean if was_told => task.state = State::Waiting { not_before_ns: now_ns },
             End::Clean => task.state = State::Through,
             End::Refused(reason) => {
-                actions.push(AgentAction::Close { lane });
+                // It had nothing to say: nothing of it is lost, and nothing waits to be sent.
+                task.flushing.remove(&lane);
                 task.state = if was_told { State::Waiting { not_before_ns: now_ns } } else { State::Refused };
                 task.reason = reason;
             }

@@ -92,6 +92,19 @@ fn nothing_starts_without_a_lease_and_nothing_outlives_it() {
 }
 
 #[test]
+fn what_is_refused_is_not_tried_again_and_leaves_nothing() {
+    let refused = AgentEvent::Exited { lane: lane(1), end: End::Refused("not allowed".into()) };
+    check(
+        &mut running(0),
+        &[
+            (100, refused, &["forget", "4. Refused"]),
+            (2000, AgentEvent::Tick, &[]),
+            (2500, desired(2, &[]), &["5. Gone"]),
+        ],
+    );
+}
+
+#[test]
 fn what_is_not_desired_is_stopped_and_gone_when_it_is_delivered() {
     let mut agent = running(0);
     let exited = AgentEvent::Exited { lane: lane(1), end: End::Clean };

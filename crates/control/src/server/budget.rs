@@ -53,7 +53,9 @@ pub(super) fn deal(job: &mut Job, share: &mut Share, ask: &BudgetAsk, crowd: Cro
         share.grant += 1;
         job.granted += chunk;
     }
-    let give_back = job.packets_left() == 0 && share.allowed > share.used && crowd.is_hungry;
+    // Who waits takes at once what it gets.
+    let is_spare = share.allowed > share.used && !ask.waits;
+    let give_back = job.packets_left() == 0 && is_spare && crowd.is_hungry;
     let budget = Budget { job: job.id, allowed: share.allowed, grant: share.grant, give_back };
     Dealt { budget, is_changed: job.granted != granted, is_hungry }
 }

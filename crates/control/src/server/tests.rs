@@ -275,8 +275,9 @@ fn jobs_end_when_their_time_is_over_or_all_are_through() {
     assert!(actions.contains(&"save 2 Draining(Poisoned)".into()), "{actions:?}");
 }
 
-/// A job of so many packets over agents of which each wants so many: how many each gets before the job ends.
-fn deal(packets: u64, wants: &[u64]) -> Vec<u64> {
+/// A job of so many packets over agents of which each wants so many, and takes at most `pace` between two questions: how many each
+/// gets before the job ends.
+fn deal(packets: u64, wants: &[u64], pace: u64) -> Vec<u64> {
     let mut server = server();
     for (i, _) in wants.iter().enumerate() {
         server.handle(connected(i as u64, &format!("agent {i}"), 1), at(0));
@@ -299,7 +300,10 @@ fn deal(packets: u64, wants: &[u64]) -> Vec<u64> {
             let budget = granted.expect("an answer").budgets[0];
             let granted_before = server.jobs().next().map(|job| job.granted);
             (ask.allowed, ask.grant) = (budget.allowed, budget.grant);
-            ask.used = ask.allowed.min(wants[i]);
+            // Who is to give back does so before it takes more.
+            if !budget.give_back {
+                ask.used = ask.allowed.min(wants[i]).min(ask.used + pace);
+            }
             ask.waits = ask.used == ask.allowed && ask.used < wants[i];
             if budget.give_back {
                 ask.allowed = ask.used;
@@ -314,12 +318,16 @@ fn deal(packets: u64, wants: &[u64]) -> Vec<u64> {
 #[test]
 fn a_limit_of_packets_is_dealt_whole_and_never_more() {
     for wants in [&[u64::MAX][..], &[u64::MAX; 10], &[u64::MAX, 0, 0], &[u64::MAX, 100, 3], &[600, 600]] {
-        let got = deal(1000, wants);
+        let got = deal(1000, wants, u64::MAX / 2);
         assert_eq!(got.iter().sum::<u64>(), 1000, "{wants:?}: {got:?}");
     }
     // Fewer than there are agents: whoever has packets gets them.
-    for (packets, wants) in [(1, &[0, 0, 7][..]), (2, &[0, 1, 0, 0, 7]), (3, &[0, 0, 1, 1, 1])] {
-        let got = deal(packets, wants);
-        assert_eq!(got.iter().sum::<u64>(), packets, "{wants:?}: {got:?}");
+    for (packets, wants) in
+        [(1, &[0, 0, 7][..]), (2, &[0, 1, 0, 0, 7]), (3, &[0, 0, 1, 1, 1]), (7, &[9, 9, 9])]
+    {
+        for pace in [1, 2, 9] {
+            let got = deal(packets, wants, pace);
+            assert_eq!(got.iter().sum::<u64>(), packets, "{wants:?}: {got:?}");
+        }
     }
 }
