@@ -284,18 +284,14 @@ impl Loop {
     fn happened(&mut self, event: AgentEvent, connection: &mut Connection) {
         let now = self.now();
         for action in self.agent.handle(event, now) {
-            if let Err(why) = self.carry_out(action, now, connection) {
-                // What follows relies on it.
-                tracing::error!("{}: {why}", self.config.folder.display());
-                return;
-            }
+            self.carry_out(action, now, connection);
         }
     }
 
-    fn carry_out(&mut self, action: AgentAction, now: Now, connection: &mut Connection) -> io::Result<()> {
+    fn carry_out(&mut self, action: AgentAction, now: Now, connection: &mut Connection) {
         match action {
-            AgentAction::Note(note) => self.notes.add(note)?,
-            AgentAction::Forget { job } => self.notes.forget(job)?,
+            AgentAction::Note(note) => self.notes.add(note),
+            AgentAction::Forget { job } => self.notes.forget(job),
             AgentAction::Start { lane, order, deadline_ns, allowed } => {
                 let lasts = Duration::from_nanos(deadline_ns.saturating_sub(now.monotonic_ns));
                 if let Err(why) = self.start(lane, &order.body, lasts, allowed) {
@@ -327,7 +323,6 @@ impl Loop {
                 }
             }
         }
-        Ok(())
     }
 
     fn with(&mut self, lane: Lane, change: impl FnOnce(&mut Running)) {

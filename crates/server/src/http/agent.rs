@@ -1,6 +1,7 @@
 //! The address at which agents connect: the connection is theirs from then on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -14,10 +15,14 @@ use super::App;
 use super::caller::{self, Caller};
 use super::failure::Failure;
 use super::params::header_text;
-use crate::access::Role;
+use super::stream::is_still_known;
+use crate::access::{Access, Role};
 
 /// What connections are turned into.
 pub const UPGRADE: &str = "netalytics/1";
+
+/// How often it is looked whether an agent's token was revoked.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Takes an agent's connection.
 pub async fn connect(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -50,14 +55,22 @@ async fn upgrade(app: &Arc<App>, parts: &mut Parts) -> Result<(), Failure> {
         return Err(Failure::not_found("this server has no agents"));
     };
     let entry = door.enter().map_err(|_| Failure::too_fast("the server has as many agents as it may"))?;
-    let mut ending = app.ending.clone();
+    let (mut ending, app) = (app.ending.clone(), app.clone());
     tokio::spawn(async move {
         // Where the connection is gone before it is theirs there is nobody to tell.
         let Ok(connection) = on_upgrade.await else { return };
         tokio::select! {
-            () = entry.carry(who.name, TokioIo::new(connection)) => {}
+            () = entry.carry(who.name.clone(), TokioIo::new(connection)) => {}
+            () = revoked(&app, &who) => {}
             _ = ending.wait_for(|ending| *ending) => {}
         }
     });
     Ok(())
+}
+
+/// Until the token is no longer good.
+async fn revoked(app: &Arc<App>, who: &Access) {
+    while is_still_known(app, who).await {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
 }

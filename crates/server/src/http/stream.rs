@@ -204,7 +204,8 @@ async fn ended(ending: &mut watch::Receiver<bool>) {
     let _ = ending.wait_for(|ending| *ending).await;
 }
 
-async fn is_still_known(app: &Arc<App>, who: &Access) -> bool {
+/// Whether a token has not been revoked.
+pub async fn is_still_known(app: &Arc<App>, who: &Access) -> bool {
     let id = who.id;
     let known = app.run(move |service| Ok(service.store().has_token(id)?)).await;
     known.unwrap_or(true)
