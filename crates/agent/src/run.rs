@@ -86,6 +86,15 @@ struct Running {
     closing: Option<Option<String>>,
     /// Why we have ended it.
     ended: Option<String>,
+    /// Whether it was told to end although the server wants it to go on: its lease was over, or the agent ends.
+    course: Course,
+}
+
+/// See [`Running::course`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Course {
+    Whole,
+    Cut,
 }
 
 struct Loop {
@@ -304,7 +313,7 @@ impl Loop {
             }
             // A monitor gets its whole allowance at its start.
             AgentAction::TakeBack { .. } => {}
-            AgentAction::Stop { lane } => self.with(lane, |running| running.monitor.stop()),
+            AgentAction::Stop { lane } => self.stop(lane),
             AgentAction::Kill { lane } => self.with(lane, |running| {
                 running.ended.get_or_insert_with(|| "it did not end when its lease did".into());
                 running.monitor.kill();
@@ -323,6 +332,14 @@ impl Loop {
                 }
             }
         }
+    }
+
+    fn stop(&mut self, lane: Lane) {
+        let course = if self.agent.wants(lane.job) { Course::Cut } else { Course::Whole };
+        self.with(lane, |running| {
+            running.course = course;
+            running.monitor.stop();
+        });
     }
 
     fn with(&mut self, lane: Lane, change: impl FnOnce(&mut Running)) {
@@ -358,6 +375,7 @@ impl Loop {
             loss: Loss::default(),
             closing: None,
             ended: None,
+            course: Course::Whole,
         };
         self.monitors.insert(lane, running);
         Ok(())
@@ -424,7 +442,7 @@ impl Loop {
             Some(running) => {
                 let end = ending(&running, &status, complaint);
                 if end == End::Clean {
-                    let Running { counters, watermark_ns, loss, .. } = running;
+                    let Running { counters, watermark_ns, loss, course, .. } = running;
                     let report = Report {
                         epoch: 0,
                         watermark: Timestamp(watermark_ns),
@@ -438,11 +456,15 @@ impl Loop {
                         watermark_ns,
                         from_ns: watermark_ns,
                         form: Form::Partial.into(),
-                        is_last: true,
+                        is_last: course == Course::Whole,
                         counters,
                         payload: report.encode().into(),
                         ..Data::default()
                     });
+                    if course == Course::Cut {
+                        // What goes by until the next one begins is seen by nobody.
+                        self.spool.push_lost(lane, self.now().wall_ns, None, true);
+                    }
                 }
                 end
             }
@@ -471,7 +493,8 @@ impl Loop {
 
     /// Monitors say what they have, the spool keeps what the server has not taken.
     async fn end(&mut self, mut heard: Receiver<News>, mut connection: Connection, mut outgoing: Bytes) {
-        self.monitors.values_mut().for_each(|running| running.monitor.stop());
+        let all: Vec<Lane> = self.monitors.keys().copied().collect();
+        all.into_iter().for_each(|lane| self.stop(lane));
         let until = tokio::time::Instant::now() + GRACE;
         let mut buffer = vec![0; READ_BYTES];
         loop {

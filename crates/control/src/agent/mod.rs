@@ -202,6 +202,12 @@ impl Agent {
         }
     }
 
+    /// Whether the server wants this job to go on here, as far as is known.
+    #[must_use]
+    pub fn wants(&self, job: u64) -> bool {
+        self.tasks.get(&job).is_some_and(|task| task.order.is_some())
+    }
+
     /// All that it runs, for a session's Hello. From there on changes are told.
     pub fn hello(&mut self) -> Observed {
         self.link = Link::Down;

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
@@ -37,8 +36,6 @@ pub struct Load {
     addresses: BTreeMap<String, &'static str>,
     asking: Child,
     answers: BufReader<ChildStdout>,
-    /// Each has a log of its own.
-    phase: Phase,
 }
 
 /// A part of the test.
@@ -89,7 +86,7 @@ impl Load {
             .spawn()
             .expect("python runs");
         let answers = BufReader::new(asking.stdout.take().expect("piped"));
-        Load { servers, addresses, asking, answers, phase: Phase { name: "", began: Instant::now() } }
+        Load { servers, addresses, asking, answers }
     }
 
     fn tell(&mut self, line: &str) {
@@ -102,18 +99,14 @@ impl Load {
 
     /// A phase begins, and the load with it.
     pub fn begin(&mut self, name: &'static str) -> Phase {
-        self.phase = Phase { name, began: Instant::now() };
+        let phase = Phase { name, began: Instant::now() };
         self.tell(&format!("begin {name}"));
-        self.phase.clone()
+        phase
     }
 
     /// It ends; everything has been answered.
     pub fn end(&mut self) {
         self.tell("end");
-    }
-
-    pub fn server(&self, host: &str) -> &Servers {
-        &self.servers[host]
     }
 
     /// What the servers have logged of a phase.
