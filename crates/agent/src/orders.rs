@@ -1,15 +1,19 @@
 //! From a job's order to a monitor's arguments, within what the host's owner allows. The order says what is wanted; what is read
 //! and taken the arguments say, and those are made here.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plan::message::{JobOrder, Packets};
+use plan::message::JobOrder;
 use tuple::Schema;
 
 use crate::host::Host;
-use crate::policy::{Ask, Leaves, Policy};
+use crate::policy::{Ask, Leaves, Policy, matches};
+
+/// Interfaces that a refusal names.
+const LISTED: usize = 20;
 
 /// An order, and how its monitor is started.
 #[derive(Debug)]
@@ -29,6 +33,11 @@ pub struct Demo {
     pub pause: Duration,
 }
 
+impl Demo {
+    /// What it is called among interfaces.
+    pub const INTERFACE: &'static str = "demo";
+}
+
 /// What a message asks, if it may; else why not, in words. `demo`: what this agent reads in place of interfaces.
 ///
 /// # Errors
@@ -44,18 +53,10 @@ pub fn asked(
     let named = |name: &str| -> Option<Arc<Schema>> { schemas.iter().find(|s| s.name == name).cloned() };
     let mut order = JobOrder::decode(body, &named).map_err(|why| why.to_string())?;
     let mut refusals = Vec::new();
-    let interfaces = match (&order.packets, demo) {
-        (_, Some(_)) => Vec::new(),
-        (Packets::Interfaces { names, .. }, None) if names.is_empty() => {
-            host.interfaces.iter().filter(|name| policy.allows_interface(name)).cloned().collect()
-        }
-        (Packets::Interfaces { names, .. }, None) => names.clone(),
-        (Packets::Demo, None) => {
-            refusals.push("this agent has no demonstration".to_owned());
-            Vec::new()
-        }
-        (Packets::Files(_), None) => {
-            refusals.push("an agent reads no files".to_owned());
+    let interfaces = match interfaces(&order.capture.interfaces, policy, host) {
+        Ok(interfaces) => interfaces,
+        Err(mut lacking) => {
+            refusals.append(&mut lacking);
             Vec::new()
         }
     };
@@ -67,7 +68,6 @@ pub fn asked(
     };
     let ask = Ask {
         plan: &order.plan,
-        interfaces: &interfaces,
         leaves,
         jobs: jobs as u32,
         workers: order.workers,
@@ -81,15 +81,82 @@ pub fn asked(
     if order.workers > 0 {
         arguments.extend(["--workers".to_owned(), order.workers.to_string()]);
     }
-    for name in &interfaces {
-        arguments.extend(["-i".to_owned(), name.clone()]);
+    match demo {
+        Some(Demo { capture, pause }) => {
+            arguments.extend(["--demo".to_owned(), capture.display().to_string()]);
+            arguments.extend(["--demo-pause".to_owned(), format!("{}ms", pause.as_millis())]);
+        }
+        None => interfaces.iter().for_each(|name| arguments.extend(["-i".to_owned(), name.clone()])),
     }
-    if let Some(Demo { capture, pause }) = demo {
-        arguments.extend(["--demo".to_owned(), capture.display().to_string()]);
-        arguments.extend(["--demo-pause".to_owned(), format!("{}ms", pause.as_millis())]);
-    }
-    if let Packets::Interfaces { filter: Some(filter), .. } = &order.packets {
-        arguments.extend(["--capture-filter".to_owned(), filter.clone()]);
+    if let Some(filter) = &order.capture.filter {
+        // In one word: it may begin as a flag does.
+        arguments.push(format!("--capture-filter={filter}"));
     }
     Ok(Asked { order, arguments })
+}
+
+/// The interfaces that are meant; else what there is not, or may not be captured from, each in a sentence.
+fn interfaces(wanted: &[String], policy: &Policy, host: &Host) -> Result<Vec<String>, Vec<String>> {
+    let allowed: Vec<&String> = host.interfaces.iter().filter(|name| policy.allows_interface(name)).collect();
+    if wanted.is_empty() {
+        let all: Vec<String> = allowed.into_iter().cloned().collect();
+        return match all.is_empty() {
+            true => Err(vec!["this host has no interface that may be captured from".into()]),
+            false => Ok(all),
+        };
+    }
+    let (mut chosen, mut lacking) = (BTreeSet::new(), Vec::new());
+    for pattern in wanted {
+        let of_host = host.interfaces.iter().filter(|name| matches(pattern, name));
+        let here = allowed.iter().filter(|name| matches(pattern, name));
+        let before = chosen.len();
+        chosen.extend(here.map(|name| (*name).clone()));
+        if chosen.len() > before || chosen.iter().any(|name| matches(pattern, name)) {
+            continue;
+        }
+        lacking.push(match of_host.count() {
+            0 => format!("this host has no interface {pattern}; it has {}", listed(&allowed)),
+            _ => format!("this host does not allow capture from {pattern}"),
+        });
+    }
+    if lacking.is_empty() { Ok(chosen.into_iter().collect()) } else { Err(lacking) }
+}
+
+/// Some names, where there are many.
+fn listed(names: &[&String]) -> String {
+    let mut shown: Vec<&str> = names.iter().take(LISTED).map(|name| name.as_str()).collect();
+    if names.len() > LISTED {
+        shown.push("…");
+    }
+    if shown.is_empty() { "none".into() } else { shown.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_are_chosen_within_what_is_allowed() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let host = Host { interfaces: names(&["lo", "eth0", "eth1", "br-1"]), ..Host::default() };
+        let policy = Policy { interfaces: names(&["eth0", "br-*"]), ..Policy::default() };
+        for (wanted, chosen) in [
+            (&[][..], Ok(&["eth0", "br-1"][..])),
+            (&["eth0"], Ok(&["eth0"])),
+            (&["*", "eth*"], Ok(&["br-1", "eth0"])),
+            (&["eth1"], Err(&["this host does not allow capture from eth1"][..])),
+            (
+                &["eth0", "wlan*", "lo"],
+                Err(&[
+                    "this host has no interface wlan*; it has eth0, br-1",
+                    "this host does not allow capture from lo",
+                ]),
+            ),
+        ] {
+            let found = interfaces(&names(wanted), &policy, &host);
+            assert_eq!(found, chosen.map(names).map_err(names), "{wanted:?}");
+        }
+        let nothing = interfaces(&[], &Policy { interfaces: Vec::new(), ..Policy::default() }, &host);
+        assert_eq!(nothing, Err(names(&["this host has no interface that may be captured from"])));
+    }
 }

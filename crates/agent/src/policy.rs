@@ -51,8 +51,6 @@ pub struct Network(IpAddr, u8);
 pub struct Ask<'a> {
     /// The query.
     pub plan: &'a Plan,
-    /// Where to capture.
-    pub interfaces: &'a [String],
     /// How much is to leave.
     pub leaves: Leaves,
     /// Jobs that run already.
@@ -100,11 +98,6 @@ impl Policy {
     #[must_use]
     pub fn refusals(&self, ask: &Ask<'_>) -> Vec<String> {
         let mut refusals = Vec::new();
-        for name in ask.interfaces {
-            if !self.allows_interface(name) {
-                refusals.push(format!("this host does not allow capture from {name}"));
-            }
-        }
         let spec = &ask.plan.monitor;
         if !self.networks.is_empty() && !self.holds(&spec.clients) && !self.holds(&spec.servers) {
             let networks: Vec<String> =
@@ -179,7 +172,7 @@ impl TryFrom<String> for Network {
 }
 
 /// Whether a name fits a pattern with `*`.
-fn matches(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
         Some((start, rest)) => name.strip_prefix(start).is_some_and(|left| {
@@ -204,15 +197,7 @@ mod tests {
         let ends = |list: &[&str]| list.iter().map(|text| end(text)).collect();
         let monitor = MonitorSpec { clients: ends(from), servers: ends(to), ..MonitorSpec::default() };
         let plan = Plan { query: String::new(), monitor, dataflow: Dataflow::default() };
-        let interfaces = ["eth0".to_owned()];
-        let mut ask = Ask {
-            plan: &plan,
-            interfaces: &interfaces,
-            leaves: Leaves::Results,
-            jobs: 0,
-            workers: 1,
-            memory_max: 1,
-        };
+        let mut ask = Ask { plan: &plan, leaves: Leaves::Results, jobs: 0, workers: 1, memory_max: 1 };
         change(&mut ask);
         policy.refusals(&ask).join("; ")
     }
@@ -240,13 +225,11 @@ mod tests {
 
     #[test]
     fn what_is_not_allowed_is_said_all_at_once() {
-        let policy = Policy::parse(
-            "interfaces = ['lo', 'br-*-x']\nleaves = 'results'\njobs_max = 2\nworkers_max = 1\nmemory_max = 1000",
-        );
+        let policy = Policy::parse("leaves = 'results'\njobs_max = 2\nworkers_max = 1\nmemory_max = 1000");
         let said = refused(&policy.expect("a policy"), &[], &[], |ask| {
             (ask.leaves, ask.jobs, ask.workers, ask.memory_max) = (Leaves::Raw, 2, 2, 1001);
         });
-        let expected = "this host does not allow capture from eth0; this host lets results with folded texts leave, not \
+        let expected = "this host lets results with folded texts leave, not \
                         everything as the packets say it; this host allows 2 jobs at once, not 3; this host allows 1 \
                         workers for a job, not 2; this host allows 1000 bytes of memory for a job, not 1001";
         assert_eq!(said, expected);

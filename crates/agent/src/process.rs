@@ -105,6 +105,16 @@ impl Monitor {
         self.tell(&format!("renew {}", lasts.as_millis()));
     }
 
+    /// Lets it take so many packets since its start.
+    pub fn allow(&mut self, packets: u64) {
+        self.tell(&format!("allow {packets}"));
+    }
+
+    /// Asks it to take no more packets, and to say how many it has; `grant` is to be in the answer.
+    pub fn take_back(&mut self, grant: u64) {
+        self.tell(&format!("take-back {grant}"));
+    }
+
     /// Asks it to say what it has, and to end.
     pub fn stop(&mut self) {
         self.tell("end");

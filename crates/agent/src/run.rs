@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use collect::{Brings, Frame, Part, Report};
+use collect::{Brings, Frame, Part, Report, TAKEN};
 use control::{Agent, AgentAction, AgentEvent, AgentSettings, End};
 use link::{AgentSession, Capacity, Data, Form, Hello, Lane, Now, Spool, SpoolLimits, VERSIONS};
 use plan::message::JobOrder;
@@ -58,6 +58,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long monitors have to say what they have when the agent ends.
 const GRACE: Duration = Duration::from_secs(5);
 const READ_BYTES: usize = 64 << 10;
+/// A monitor ends so when what it is asked for cannot be.
+const WRONG_USE: i32 = 2;
 
 type Dialing = JoinHandle<Result<Box<dyn Stream>, DialError>>;
 
@@ -131,7 +133,10 @@ impl Loop {
             .inspect_err(|why| tracing::info!("no control groups, so memory is looked at instead: {why}"))
             .ok();
         Ok(Loop {
-            host: Host::look(),
+            host: match config.demo {
+                Some(_) => Host { interfaces: vec![Demo::INTERFACE.into()], ..Host::look() },
+                None => Host::look(),
+            },
             boot,
             began: Instant::now(),
             agent: Agent::new(boot, AgentSettings::default(), &notes.all()),
@@ -303,16 +308,21 @@ impl Loop {
             AgentAction::Forget { job } => self.notes.forget(job),
             AgentAction::Start { lane, order, deadline_ns, allowed } => {
                 let lasts = Duration::from_nanos(deadline_ns.saturating_sub(now.monotonic_ns));
-                if let Err(why) = self.start(lane, &order.body, lasts, allowed) {
-                    self.happened(AgentEvent::Exited { lane, end: End::Crashed(why) }, connection);
+                if let Err(end) = self.start(lane, &order.body, lasts, allowed) {
+                    tracing::warn!("job {}: {end:?}", lane.job);
+                    self.happened(AgentEvent::Exited { lane, end }, connection);
                 }
             }
-            AgentAction::Extend { lane, deadline_ns, .. } => {
+            AgentAction::Extend { lane, deadline_ns, allowed } => {
                 let lasts = Duration::from_nanos(deadline_ns.saturating_sub(now.monotonic_ns));
-                self.with(lane, |running| running.monitor.renew(lasts));
+                self.with(lane, |running| {
+                    running.monitor.renew(lasts);
+                    allowed.into_iter().for_each(|packets| running.monitor.allow(packets));
+                });
             }
-            // A monitor gets its whole allowance at its start.
-            AgentAction::TakeBack { .. } => {}
+            AgentAction::TakeBack { lane, grant } => {
+                self.with(lane, |running| running.monitor.take_back(grant));
+            }
             AgentAction::Stop { lane } => self.stop(lane),
             AgentAction::Kill { lane } => self.with(lane, |running| {
                 running.ended.get_or_insert_with(|| "it did not end when its lease did".into());
@@ -349,15 +359,10 @@ impl Loop {
     }
 
     /// Starts a monitor, if the host's owner allows what it is to do.
-    fn start(
-        &mut self,
-        lane: Lane,
-        body: &[u8],
-        lasts: Duration,
-        allowed: Option<u64>,
-    ) -> Result<(), String> {
+    fn start(&mut self, lane: Lane, body: &[u8], lasts: Duration, allowed: Option<u64>) -> Result<(), End> {
         let Asked { order, arguments } =
-            asked(body, &self.config.policy, &self.host, self.config.demo.as_ref(), self.monitors.len())?;
+            asked(body, &self.config.policy, &self.host, self.config.demo.as_ref(), self.monitors.len())
+                .map_err(End::Refused)?;
         let order = JobOrder { attempt: lane.attempt, packets_max: allowed.or(order.packets_max), ..order };
         let bounds = Bounds { memory_max: order.memory_max, cores: order.workers.max(1) };
         let mut arguments = arguments;
@@ -365,7 +370,7 @@ impl Loop {
         let start =
             Start { program: &self.config.program, arguments: &arguments, order: &order.encode(), bounds };
         let monitor = Monitor::start(lane, &start, self.groups.as_ref(), self.news.clone())
-            .map_err(|why| format!("the monitor cannot be started: {why}"))?;
+            .map_err(|why| End::Crashed(format!("the monitor cannot be started: {why}")))?;
         tracing::info!("job {}: started", lane.job);
         let running = Running {
             monitor,
@@ -401,26 +406,32 @@ impl Loop {
                     .inspect_err(|why| tracing::warn!("job {}: {why}", lane.job))
                     .ok()?;
                 let watermark_ns = head.watermark.0;
-                let tuples = running.counters.get("tuples").copied().unwrap_or(0);
+                // Of windows it is known by the monitor's last account only.
+                let counted = running.counters.get("tuples").copied().unwrap_or(0);
+                let tuples = match head.brings {
+                    Brings::Rows(n) => n,
+                    Brings::Windows => counted.saturating_sub(running.tuples),
+                };
                 let data = Data {
                     lane,
                     watermark_ns,
                     from_ns: running.watermark_ns.min(watermark_ns),
-                    tuples: tuples.saturating_sub(running.tuples),
+                    tuples,
                     form: form(head.brings).into(),
                     counters: running.counters.clone(),
                     payload: payload.into(),
                     ..Data::default()
                 };
-                (running.tuples, running.watermark_ns, running.loss) = (tuples, watermark_ns, head.loss);
+                (running.tuples, running.watermark_ns, running.loss) = (counted, watermark_ns, head.loss);
                 self.spool.push(data);
                 Some(AgentEvent::Reported(lane))
             }
             Frame::Account(counts) => {
-                let used = counts.iter().find(|(name, _)| name == "packets").map_or(0, |(_, n)| *n);
                 running.counters = counts.into_iter().collect();
+                let used = running.counters.get(TAKEN).copied()?;
                 Some(AgentEvent::Used { lane, used })
             }
+            Frame::TookBack { grant, taken } => Some(AgentEvent::TookBack { lane, allowed: taken, grant }),
             Frame::Closing { cut_short, .. } => {
                 running.closing = Some(cut_short);
                 None
@@ -471,7 +482,7 @@ impl Loop {
         };
         match &end {
             End::Clean => tracing::info!("job {}: ended", lane.job),
-            End::Crashed(why) => tracing::warn!("job {}: {why}", lane.job),
+            End::Crashed(why) | End::Refused(why) => tracing::warn!("job {}: {why}", lane.job),
         }
         AgentEvent::Exited { lane, end }
     }
@@ -573,6 +584,10 @@ fn ending(running: &Running, status: &io::Result<std::process::ExitStatus>, comp
             tracing::warn!("{why}");
             return End::Clean;
         }
+        // What is asked for cannot be: it would say so again.
+        (None, None, Ok(status)) if status.code() == Some(WRONG_USE) => {
+            return End::Refused(complaint.strip_prefix("error: ").unwrap_or(complaint).to_owned());
+        }
         (None, None, Ok(status)) if complaint.is_empty() => format!("its process ended: {status}"),
         (None, None, Ok(status)) => format!("its process ended ({status}): {complaint}"),
         (None, _, Err(why)) => format!("its process cannot be waited for: {why}"),
@@ -582,7 +597,7 @@ fn ending(running: &Running, status: &io::Result<std::process::ExitStatus>, comp
 
 fn form(brings: Brings) -> Form {
     match brings {
-        Brings::Rows => Form::Tuples,
+        Brings::Rows(_) => Form::Tuples,
         Brings::Windows => Form::Partial,
     }
 }

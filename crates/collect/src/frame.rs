@@ -8,6 +8,9 @@ use crate::message::REPORT_BYTES_MAX;
 /// Most bytes of a frame: a report that could not be packed, and its head.
 pub const FRAME_BYTES_MAX: usize = REPORT_BYTES_MAX + 2;
 
+/// The name under which an account has the packets that were taken of a LIMIT.
+pub const TAKEN: &str = "taken";
+
 /// One thing said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
@@ -17,6 +20,13 @@ pub enum Frame {
     Report(Vec<u8>),
     /// How much has been counted so far, by name.
     Account(Vec<(String, u64)>),
+    /// It allows itself no more packets than it has taken, as it was asked.
+    TookBack {
+        /// The number in the question.
+        grant: u64,
+        /// How many it has taken.
+        taken: u64,
+    },
     /// The end, and why if it was not the input's; then the summary, as JSON.
     Closing {
         /// Why it ended before its input did.
@@ -42,6 +52,7 @@ impl Frame {
             Frame::Closing { cut_short, summary } => {
                 (4, &format!("{}\n{summary}", cut_short.as_deref().unwrap_or_default()).into_bytes())
             }
+            Frame::TookBack { grant, taken } => (5, &format!("{grant} {taken}").into_bytes()),
         };
         let length = u32::try_from(body.len()).map_err(|_| io::Error::from(ErrorKind::FileTooLarge))?;
         out.write_all(&length.to_le_bytes())?;
@@ -88,6 +99,13 @@ impl Frame {
                 let cut_short = Some(cut_short.to_owned()).filter(|why| !why.is_empty());
                 Frame::Closing { cut_short, summary: summary.to_owned() }
             }
+            5 => {
+                let text = text(body)?;
+                let numbers =
+                    text.split_once(' ').and_then(|(g, t)| Some((g.parse().ok()?, t.parse().ok()?)));
+                let (grant, taken) = numbers.ok_or_else(|| invalid("numbers that are none"))?;
+                Frame::TookBack { grant, taken }
+            }
             _ => return Ok(None),
         }))
     }
@@ -113,6 +131,7 @@ mod tests {
             Frame::Started,
             Frame::Report(vec![0, 1, 2]),
             Frame::Account(vec![("packets".into(), 12), ("lost".into(), 0)]),
+            Frame::TookBack { grant: 3, taken: u64::MAX },
             Frame::Closing { cut_short: None, summary: "{\n}\n".into() },
             Frame::Closing { cut_short: Some("its lease ran out".into()), summary: String::new() },
         ];
@@ -137,6 +156,7 @@ mod tests {
             &[255, 255, 255, 255, 1],
             &[1, 0, 0, 0, 4, b'x'],
             &[1, 0, 0, 0, 3, b'x'],
+            &[1, 0, 0, 0, 5, b'7'],
         ] {
             assert!(Frame::read(&mut &bytes[..]).is_err(), "{bytes:?}");
         }

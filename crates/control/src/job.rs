@@ -72,8 +72,12 @@ impl JobState {
 pub enum Why {
     /// Its packets were taken.
     PacketLimit,
+    /// Its rows are there.
+    RowLimit,
     /// Its time is over.
     TimeLimit,
+    /// Who asked for it is gone.
+    Abandoned,
     /// Somebody stopped it.
     Stopped {
         /// Who.
@@ -81,7 +85,7 @@ pub enum Why {
     },
     /// All agents are through with it.
     Finished,
-    /// It crashed on every agent, again and again.
+    /// No agent runs it: each refused it, or it crashed there again and again.
     Poisoned,
 }
 
@@ -100,6 +104,11 @@ pub enum Degraded {
     },
     /// It crashed on an agent again and again, and is not started there any more.
     Poisoned {
+        /// Which.
+        agent: String,
+    },
+    /// An agent does not run it: its host does not allow that, or cannot.
+    Refused {
         /// Which.
         agent: String,
     },

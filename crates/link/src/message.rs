@@ -253,6 +253,15 @@ pub enum ObservedState {
     Finished = 6,
     /// Its monitor crashed so often that it is not started again.
     Poisoned = 7,
+    /// The host does not allow it, or cannot do it: it is not started.
+    Refused = 8,
+}
+
+impl ObservedState {
+    /// Whether the agent will never run it.
+    pub fn is_hopeless(self) -> bool {
+        matches!(self, Self::Poisoned | Self::Refused)
+    }
 }
 
 /// The agent asks for everything it runs to go on.

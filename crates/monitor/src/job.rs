@@ -17,6 +17,7 @@ use plan::{Dataflow, MonitorSpec, Plan, Sample};
 use stream::{Engine, Engines, Loss, Output, Stretch, TakeOutput};
 use wire::{LinkType, Timestamp};
 
+use crate::allowance::Allowance;
 use crate::dispatch::Dispatch;
 use crate::gate::{Gate, Keep};
 use crate::in_flight::InFlight;
@@ -63,6 +64,8 @@ pub struct Config {
     pub peek_bytes_max: Option<usize>,
     /// What becomes of windows.
     pub windows: Windows,
+    /// This process's part of a limit of packets of several.
+    pub allowance: Option<Allowance>,
     /// Cores for the workers, in turn; none: wherever the system puts them.
     pub cores: Vec<usize>,
 }
@@ -88,6 +91,7 @@ impl Default for Config {
             keep: None,
             peek_bytes_max: None,
             windows: Windows::Closed,
+            allowance: None,
             cores: Vec::new(),
         }
     }
@@ -200,7 +204,7 @@ impl Job {
             packets: PacketFacts::default(),
             ended: Ended::default(),
         };
-        let limiter = Limiter::of(monitor);
+        let limiter = Limiter::of(monitor).within(config.allowance.clone());
         let limits = config.monitor.share(workers);
         let fragment_bytes = match &input {
             Input::Shared(..) => config.monitor.fragment_bytes_max,

@@ -7,6 +7,7 @@
 
 pub mod accounting;
 pub mod address_filter;
+pub mod allowance;
 mod dispatch;
 mod epochs;
 pub mod fragments;

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use plan::{Limit, MonitorSpec, Span};
 use wire::Timestamp;
 
+use crate::allowance::Allowance;
+
 /// What is left of a query's LIMIT; clones share it.
 #[derive(Clone, Debug)]
 pub struct Limiter {
@@ -15,6 +17,8 @@ pub struct Limiter {
     /// There is neither.
     is_open: bool,
     shared: Arc<Shared>,
+    /// This monitor's part of a limit of packets of several.
+    allowance: Option<Allowance>,
 }
 
 #[derive(Debug)]
@@ -47,7 +51,14 @@ impl Limiter {
             span: Span::default(),
             is_open: limit == Limit::default(),
             shared: Arc::new(Shared { admitted: AtomicU64::new(0), first_ts: AtomicI64::new(i64::MAX) }),
+            allowance: None,
         }
+    }
+
+    /// The same, where others share the limit of packets.
+    #[must_use]
+    pub fn within(self, allowance: Option<Allowance>) -> Limiter {
+        Limiter { is_open: self.is_open && allowance.is_none(), allowance, ..self }
     }
 
     /// Lets a limit of time begin now, before any packet: live input ends on time even where nothing comes.
@@ -65,7 +76,7 @@ impl Limiter {
     /// Whether packets are counted.
     #[must_use]
     pub fn counts_packets(&self) -> bool {
-        self.limit.packets.is_some()
+        self.limit.packets.is_some() || self.allowance.is_some()
     }
 
     /// Whether a packet of this time comes too early.
@@ -90,6 +101,9 @@ impl Limiter {
     #[inline]
     #[must_use]
     pub fn take(&self) -> bool {
+        if let Some(allowance) = &self.allowance {
+            return allowance.take();
+        }
         self.limit.packets.is_none_or(|max| {
             let add = |n| (n < max).then_some(n + 1);
             self.shared.admitted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
@@ -97,7 +111,11 @@ impl Limiter {
     }
 
     fn is_used_up(&self) -> bool {
-        self.limit.packets.is_some_and(|max| self.shared.admitted.load(Ordering::Relaxed) >= max)
+        let taken = || match &self.allowance {
+            Some(allowance) => allowance.taken(),
+            None => self.shared.admitted.load(Ordering::Relaxed),
+        };
+        self.limit.packets.is_some_and(|max| taken() >= max)
     }
 
     fn time_is_up(&self, ts: Timestamp) -> bool {

@@ -11,6 +11,7 @@ pub mod monitor;
 pub mod outlets;
 pub mod overview;
 pub mod query;
+pub mod remote;
 pub mod service;
 pub mod words;
 mod zone;
@@ -38,7 +39,8 @@ pub use query::{
     Checksums, Cores, ExplainFlags, Format, Progress, QueryFlags, QueryText, RecordFlags, ShownNames,
     WorkFlags, Workers,
 };
-use words::Words;
+pub use remote::AskFlags;
+use words::{Input, Words};
 
 /// Response times, errors and rankings of services, from packets alone.
 #[derive(Debug, Parser)]
@@ -68,7 +70,7 @@ pub struct Cli {
 pub enum Verb {
     /// Answer a query from captured packets, or live ones
     #[command(long_about = help::QUERY, after_help = help::QUERY_EXAMPLES)]
-    Query(Box<QueryFlags>),
+    Query(Box<AskFlags>),
 
     /// Show on one screen what a capture holds: protocols, services, talkers, slow and failing requests, what to ask next
     #[command(after_help = help::OVERVIEW_EXAMPLES)]
@@ -151,20 +153,38 @@ impl Verb {
     fn words(&mut self) -> Option<Words<'_>> {
         fn of_work(work: &mut WorkFlags) -> Words<'_> {
             let WorkFlags { text, read, live, words, .. } = work;
-            Words { read, interfaces: Vec::new(), others: words, query: Some(text), live }
+            let input = Input::Here;
+            Words { read, interfaces: Vec::new(), others: words, query: Some(text), live, input }
         }
         match self {
-            Verb::Query(flags) => Some(of_work(&mut flags.work)),
+            Verb::Query(flags) => {
+                let input = if flags.remote.server.is_some() { Input::Elsewhere } else { Input::Here };
+                Some(Words { input, ..of_work(&mut flags.query.work) })
+            }
             Verb::Record(flags) => Some(of_work(&mut flags.work)),
             Verb::Check(flags) => Some(of_work(&mut flags.work)),
             Verb::Compare(flags) => Some(of_work(&mut flags.query.work)),
             Verb::Overview(flags) => {
                 let OverviewFlags { read, live, words, .. } = &mut **flags;
-                Some(Words { read, interfaces: Vec::new(), others: words, query: None, live })
+                Some(Words {
+                    read,
+                    interfaces: Vec::new(),
+                    others: words,
+                    query: None,
+                    live,
+                    input: Input::Here,
+                })
             }
             Verb::Monitor(flags) if flags.demo.is_none() => {
                 let MonitorFlags { read, live, words, .. } = &mut **flags;
-                Some(Words { read, interfaces: Vec::new(), others: words, query: None, live })
+                Some(Words {
+                    read,
+                    interfaces: Vec::new(),
+                    others: words,
+                    query: None,
+                    live,
+                    input: Input::Here,
+                })
             }
             _ => None,
         }

@@ -1,5 +1,6 @@
 //! How long a monitor may go on: while whoever started it holds its standard input open, and renews its lease, if it has one.
-//! `renew MILLISECONDS` on a line lets it go on for so long from now, `end` ends it. However it ends, it has a while to say
+//! `renew MILLISECONDS` on a line lets it go on for so long from now, `end` ends it. Of a LIMIT in packets that counts for several monitors
+//! `allow PACKETS` says how many it may take since its start, `take-back NUMBER` that it is to take no more. However it ends, it has a while to say
 //! what it has found; a pipe that nobody empties holds it no longer than that.
 
 use std::io::{self, BufRead};
@@ -8,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use capture::live::Stop;
+use monitor::allowance::Allowance;
 
 /// Until then it has said all.
 const GRACE: Duration = Duration::from_secs(10);
@@ -28,6 +30,8 @@ pub enum End {
 enum Line {
     Renew(Duration),
     End,
+    Allow(u64),
+    TakeBack(u64),
 }
 
 /// See the module's text.
@@ -39,7 +43,7 @@ impl Lease {
     ///
     /// # Errors
     /// When the system gives no more threads.
-    pub fn keep(lasts: Option<Duration>, stop: &Stop) -> io::Result<Lease> {
+    pub fn keep(lasts: Option<Duration>, stop: &Stop, allowance: Option<Allowance>) -> io::Result<Lease> {
         let (tell, lines) = mpsc::channel();
         let read = move || {
             let known = io::stdin().lock().lines().map_while(Result::ok).filter_map(|line| parse(&line));
@@ -51,7 +55,7 @@ impl Lease {
         let kept = lease.clone();
         let keep = move || {
             // It is set here only.
-            let _ = kept.0.set(wait(&lines, lasts));
+            let _ = kept.0.set(wait(&lines, lasts, allowance.as_ref()));
             stop.stop();
             std::thread::sleep(GRACE);
             std::process::exit(1);
@@ -78,7 +82,7 @@ impl End {
 }
 
 /// Waits until it is over.
-fn wait(lines: &Receiver<Line>, lasts: Option<Duration>) -> End {
+fn wait(lines: &Receiver<Line>, lasts: Option<Duration>, allowance: Option<&Allowance>) -> End {
     let mut until = lasts.and_then(|lasts| Instant::now().checked_add(lasts));
     loop {
         let line = match until {
@@ -88,6 +92,8 @@ fn wait(lines: &Receiver<Line>, lasts: Option<Duration>) -> End {
         match line {
             Ok(Line::Renew(lasts)) => until = Instant::now().checked_add(lasts),
             Ok(Line::End) => return End::Asked,
+            Ok(Line::Allow(packets)) => allowance.into_iter().for_each(|of| of.allow(packets)),
+            Ok(Line::TakeBack(grant)) => allowance.into_iter().for_each(|of| of.take_back(grant)),
             Err(RecvTimeoutError::Disconnected) => return End::Abandoned,
             Err(RecvTimeoutError::Timeout) => return End::RanOut,
         }
@@ -98,8 +104,16 @@ fn wait(lines: &Receiver<Line>, lasts: Option<Duration>) -> End {
 fn parse(line: &str) -> Option<Line> {
     match line.trim().split_once(' ') {
         None if line.trim() == "end" => Some(Line::End),
-        Some(("renew", ms)) => ms.trim().parse().ok().map(|ms| Line::Renew(Duration::from_millis(ms))),
-        _ => None,
+        Some((word, number)) => {
+            let number = number.trim().parse().ok()?;
+            match word {
+                "renew" => Some(Line::Renew(Duration::from_millis(number))),
+                "allow" => Some(Line::Allow(number)),
+                "take-back" => Some(Line::TakeBack(number)),
+                _ => None,
+            }
+        }
+        None => None,
     }
 }
 
@@ -113,6 +127,9 @@ mod tests {
         for (line, expected) in [
             ("renew 1500", renew(1500)),
             ("end", Some(Line::End)),
+            ("allow 12", Some(Line::Allow(12))),
+            ("take-back 3", Some(Line::TakeBack(3))),
+            ("take 3", None),
             ("renew", None),
             ("renew x", None),
             ("", None),
@@ -126,7 +143,7 @@ mod tests {
         let (tell, lines) = mpsc::channel();
         said.iter().for_each(|line| tell.send(*line).expect("it is heard"));
         let tell = is_open.then_some(tell);
-        assert_eq!(wait(&lines, lasts), expected, "{said:?}");
+        assert_eq!(wait(&lines, lasts, None), expected, "{said:?}");
         drop(tell);
     }
 

@@ -30,6 +30,7 @@ mod progress;
 mod query_text;
 mod redaction;
 mod replaying;
+mod served;
 mod signals;
 mod stats;
 mod summary_file;

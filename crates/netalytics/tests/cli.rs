@@ -1,5 +1,7 @@
 //! The program as its users meet it: the real binary, real files, exit codes, what stands on which stream.
 
+#[path = "cli/remote.rs"]
+mod remote;
 #[path = "cli/resilience.rs"]
 mod resilience;
 #[path = "cli/service.rs"]

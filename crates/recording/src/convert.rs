@@ -147,6 +147,32 @@ fn text_of(address: &[u8]) -> String {
     std::net::Ipv6Addr::from(octets).to_canonical().to_string()
 }
 
+/// What [`to_arrow`] made of a batch with all columns of `schema`.
+///
+/// # Errors
+/// When it is not of that schema.
+pub fn of_record(record: &RecordBatch, schema: &Arc<Schema>) -> Result<Batch, String> {
+    if record.num_columns() != schema.fields.len() {
+        return Err(format!("there are {} columns, not {}", record.num_columns(), schema.fields.len()));
+    }
+    let column = |(array, field): (&ArrayRef, &tuple::Field)| {
+        let texts = match field.data_type {
+            DataType::Ip => dictionary_to_text(array),
+            _ => None,
+        };
+        let column = of_arrow(texts.as_ref().unwrap_or(array), field.data_type, field.unit);
+        column.map(Some).map_err(|why| format!("column {} {why}", field.name))
+    };
+    let columns = record.columns().iter().zip(&schema.fields).map(column).collect::<Result<_, _>>()?;
+    Ok(Batch::new(schema.clone(), record.num_rows(), columns))
+}
+
+fn dictionary_to_text(array: &ArrayRef) -> Option<ArrayRef> {
+    let dictionary = array.as_dictionary_opt::<Int32Type>()?;
+    let texts: StringArray = dictionary.downcast_dict::<StringArray>()?.into_iter().collect();
+    Some(Arc::new(texts))
+}
+
 /// A column as it is read, of the type that the tuples' schema wants.
 ///
 /// # Errors

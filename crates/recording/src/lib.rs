@@ -25,7 +25,7 @@ mod replay;
 mod table;
 mod thrift;
 
-pub use convert::{arrow_schema, to_arrow};
+pub use convert::{arrow_schema, of_record, to_arrow};
 pub use data_set::{DataSet, Problem, Table, Unfinished};
 pub use head::{CaptureFacts, FORMAT, Head, Kind, Link, WATERMARK};
 pub use reader::count_rows;

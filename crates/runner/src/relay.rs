@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use capture::live::Stop;
-use collect::{Frame, Lanes, Part, Report, TakeRows};
+use collect::{Frame, Lanes, Part, Report, TAKEN, TakeRows};
+use monitor::allowance::{Allowance, TakenBack};
 use monitor::job::{Config, Windows};
 use monitor::vitals::Reading;
 use monitor::{Input, Job, Step};
@@ -30,6 +31,10 @@ pub struct Relay<'w> {
     out: Outgoing<'w>,
     started: Instant,
     counted: Instant,
+    /// Of a limit of packets of several processes.
+    allowance: Option<Allowance>,
+    /// Packets that it was told were taken.
+    taken: u64,
 }
 
 /// What is not said yet, and where it goes.
@@ -62,7 +67,8 @@ impl<'w> Relay<'w> {
         let mut out = Outgoing { out, part: Part::default(), watermark, loss, rows: 0, failed: None };
         out.say(&Frame::Started);
         out.flush();
-        Ok(Relay { job, out, started, counted: started })
+        let allowance = config.allowance.clone();
+        Ok(Relay { job, out, started, counted: started, allowance, taken: 0 })
     }
 
     /// Says all until the input has ended, or `stop` is asked for where the source does not heed it itself. A reader that is
@@ -77,11 +83,7 @@ impl<'w> Relay<'w> {
             }
             let step = self.job.next_parts(PATIENCE, &mut self.out);
             self.report(step);
-            if self.counted.elapsed() >= ACCOUNT_EVERY || step == Step::Done {
-                self.counted = Instant::now();
-                self.out.say(&Frame::Account(counts(&self.job.readings())));
-                self.out.flush();
-            }
+            self.account(step);
             match self.out.failed.take() {
                 Some(error) => return Err(error),
                 None if step == Step::Done => return Ok(()),
@@ -101,6 +103,25 @@ impl<'w> Relay<'w> {
         self.out.say(&closing);
         self.out.flush();
         self.out.failed.map_or(Ok(summary), Err)
+    }
+
+    /// Says how much was counted, when it is time. Who deals the packets of a LIMIT hears soon what was taken of them.
+    fn account(&mut self, step: Step) {
+        let taken = self.allowance.as_ref().map(Allowance::taken);
+        let every = if taken.is_some_and(|taken| taken > self.taken) { PATIENCE } else { ACCOUNT_EVERY };
+        if self.counted.elapsed() >= every || step == Step::Done {
+            self.counted = Instant::now();
+            self.taken = taken.unwrap_or(0);
+            let mut counts = counts(&self.job.readings());
+            counts.extend(taken.map(|taken| (TAKEN.to_owned(), taken)));
+            self.out.say(&Frame::Account(counts));
+            self.out.flush();
+        }
+        let taken_back = self.allowance.as_ref().and_then(Allowance::taken_back);
+        if let Some(TakenBack { grant, taken }) = taken_back {
+            self.out.say(&Frame::TookBack { grant, taken });
+            self.out.flush();
+        }
     }
 
     /// Says what was found up to where the job has come, if that is anything.

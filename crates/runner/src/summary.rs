@@ -634,7 +634,7 @@ done in 50.0 ms: 2000 packets/s, 2.0 MB/s
             attempt: 1,
             plan,
             redaction: None,
-            packets: plan::message::Packets::Demo,
+            capture: plan::message::Capture::default(),
             packets_max: None,
             memory_max: 0,
             cpu_millis: 0,

@@ -2,10 +2,13 @@
 //! batches as bytes, and cells as JSON that JavaScript reads exactly.
 
 use std::io::Cursor;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use arrow_array::builder::StringBuilder;
-use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
+use arrow_array::builder::{FixedSizeBinaryBuilder, StringBuilder};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array,
+};
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use serde::{Deserialize, Serialize, Serializer};
@@ -181,6 +184,49 @@ fn cell(cells: &Cells<'_>, row: usize) -> Value {
             String::from_utf8_lossy(&text).into_owned().into()
         }
     }
+}
+
+/// Rows as [`row`] tells them, each its cells; `None` when they are not of this schema. Lists of hashes are left out.
+pub fn read_rows(rows: &[Value], schema: &Arc<Schema>) -> Option<Batch> {
+    let cells: Vec<&Vec<Value>> = rows.iter().map(Value::as_array).collect::<Option<_>>()?;
+    let is_whole = cells.iter().all(|row| row.len() == schema.fields.len());
+    let column = |(at, field): (usize, &Field)| read_column(field, cells.iter().map(move |row| &row[at]));
+    is_whole.then(|| {
+        let columns = schema.fields.iter().enumerate().map(column).collect();
+        Batch::new(schema.clone(), rows.len(), columns)
+    })
+}
+
+fn read_column<'v>(field: &Field, cells: impl Iterator<Item = &'v Value>) -> Option<ArrayRef> {
+    let u64_of = |cell: &Value| match cell.as_str() {
+        Some(text) if field.unit == Unit::Id => u64::from_str_radix(text, 16).ok(),
+        Some(text) => text.parse().ok(),
+        None => cell.as_u64(),
+    };
+    let i64_of = |cell: &Value| cell.as_str().map_or_else(|| cell.as_i64(), |text| text.parse().ok());
+    Some(match field.data_type {
+        DataType::Bool => Arc::new(cells.map(Value::as_bool).collect::<BooleanArray>()),
+        DataType::U64 => Arc::new(cells.map(u64_of).collect::<UInt64Array>()),
+        DataType::I64 => Arc::new(cells.map(i64_of).collect::<Int64Array>()),
+        DataType::F64 => Arc::new(cells.map(Value::as_f64).collect::<Float64Array>()),
+        DataType::Text => Arc::new(cells.map(Value::as_str).collect::<StringArray>()),
+        DataType::Json => {
+            let text = |cell: &Value| (!cell.is_null()).then(|| cell.to_string());
+            Arc::new(cells.map(text).collect::<StringArray>())
+        }
+        DataType::Ip => {
+            let mut addresses = FixedSizeBinaryBuilder::new(16);
+            for cell in cells {
+                match cell.as_str().and_then(|text| text.parse::<IpAddr>().ok()) {
+                    Some(IpAddr::V4(v4)) => addresses.append_value(v4.to_ipv6_mapped().octets()).ok()?,
+                    Some(IpAddr::V6(v6)) => addresses.append_value(v6.octets()).ok()?,
+                    None => addresses.append_null(),
+                }
+            }
+            Arc::new(addresses.finish())
+        }
+        DataType::Hashes => return None,
+    })
 }
 
 /// The column that says when a row was: its window's start, or a tuple's end.

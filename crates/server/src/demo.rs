@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::access::{self, Access, Role, Scope};
 use crate::fleet::Redaction;
-use crate::job::JobKind;
+use crate::job::{Capture, JobKind};
 use crate::service::{Denied, Service, Submission};
 use crate::store::StoreError;
 
@@ -43,6 +43,8 @@ impl Service {
                 on: Default::default(),
                 labels: Default::default(),
                 redaction: Redaction::Folded,
+                capture: Capture::default(),
+                lease_seconds: None,
             };
             self.submit(&who, &asked, Some((name, query.as_bytes())))?;
         }

@@ -17,7 +17,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::door::Door;
-use crate::job::{JobId, JobKind};
+use crate::job::{Capture, JobId, JobKind, Outcome};
 
 /// Carries jobs out.
 pub trait Fleet: Send + Sync {
@@ -31,7 +31,7 @@ pub trait Fleet: Send + Sync {
     fn start(&self, order: &Order) -> Result<(), Refused>;
 
     /// Ends a job: what it has by now is its result.
-    fn stop(&self, job: JobId);
+    fn stop(&self, job: JobId, why: Stop);
 
     /// Where agents connect, if they may.
     fn door(&self) -> Option<Door> {
@@ -52,6 +52,28 @@ pub struct Order {
     pub kind: JobKind,
     /// What leaves an agent of texts that may say something of a person.
     pub redaction: Redaction,
+    /// What agents capture.
+    pub capture: Capture,
+}
+
+/// Why a job is ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Somebody asked for it.
+    Asked,
+    /// Nobody renewed its lease.
+    Abandoned,
+}
+
+impl Stop {
+    /// What becomes of the job.
+    #[must_use]
+    pub fn outcome(self) -> Outcome {
+        match self {
+            Stop::Asked => Outcome::Stopped,
+            Stop::Abandoned => Outcome::Abandoned,
+        }
+    }
 }
 
 /// What leaves an agent of texts that may say something of a person.
@@ -120,5 +142,5 @@ impl Fleet for NoFleet {
         Err(Refused::NoAgent("no agent is connected to this server: a query needs one that captures".into()))
     }
 
-    fn stop(&self, _: JobId) {}
+    fn stop(&self, _: JobId, _: Stop) {}
 }

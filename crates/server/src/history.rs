@@ -60,7 +60,9 @@ pub struct Page {
     pub schema: Arc<Schema>,
     /// The rows.
     pub batches: Vec<Batch>,
-    /// The last one's number, if there may be more behind it.
+    /// The last one's number.
+    pub last: Option<i64>,
+    /// The same, if there may be more behind it.
     pub next: Option<i64>,
 }
 
@@ -345,7 +347,7 @@ impl Reading {
     }
 
     fn page(self, schema: Arc<Schema>) -> Page {
-        Page { schema, batches: self.batches, next: self.last.filter(|_| self.more) }
+        Page { schema, batches: self.batches, last: self.last, next: self.last.filter(|_| self.more) }
     }
 }
 

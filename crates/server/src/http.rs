@@ -54,6 +54,8 @@ const HEAD_BYTES: usize = 64 << 10;
 const END_TIME: Duration = Duration::from_secs(5);
 /// How often is looked after what waits.
 const LOOK_AFTER_EVERY: Duration = Duration::from_secs(10);
+/// How often is looked whether a job's lease is over.
+const LEASES_EVERY: Duration = Duration::from_millis(500);
 
 /// A service that listens.
 pub struct Serving {
@@ -157,15 +159,26 @@ impl Serving {
     }
 }
 
-/// Looks after what waits, now and then.
+/// Looks after what waits, now and then, and after leases.
 async fn look_after(service: Arc<Service>, mut ending: watch::Receiver<bool>) {
+    let mut looked = Instant::now();
     loop {
         tokio::select! {
-            () = tokio::time::sleep(LOOK_AFTER_EVERY) => {}
+            () = tokio::time::sleep(LEASES_EVERY) => {}
             _ = ending.changed() => return,
         }
         let service = service.clone();
-        let _ = tokio::task::spawn_blocking(move || service.look_after()).await;
+        let is_due = looked.elapsed() >= LOOK_AFTER_EVERY;
+        let look = move || {
+            service.end_abandoned();
+            if is_due {
+                service.look_after();
+            }
+        };
+        let _ = tokio::task::spawn_blocking(look).await;
+        if is_due {
+            looked = Instant::now();
+        }
     }
 }
 
@@ -198,6 +211,9 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/explain", post(help::explain))
         .route("/api/v1/jobs", get(jobs::list).post(jobs::create))
         .route("/api/v1/jobs/{id}", get(jobs::show).delete(jobs::stop))
+        .route("/api/v1/jobs/{id}/renew", post(jobs::renew))
+        .route("/api/v1/jobs/{id}/agents", get(jobs::accounts))
+        .route("/api/v1/jobs/{id}/results", get(rows::results))
         .route("/api/v1/jobs/{id}/rows", get(rows::rows))
         .route("/api/v1/agents", get(jobs::agents))
         .route("/api/v1/tokens", get(tokens::list).post(tokens::create))

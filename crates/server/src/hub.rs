@@ -6,7 +6,7 @@
 //! be tried again. Rows of a result are kept in the order in which they are published. Open rows are shown and never kept.
 //! No call waits for a client. Any thread may call.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
@@ -14,6 +14,7 @@ use std::time::Instant;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tuple::{Batch, FieldId, Schema};
+use utoipa::ToSchema;
 
 use crate::columns::{self, as_kept, encode, time_column};
 use crate::events::{Event, Queue, Ring};
@@ -86,7 +87,7 @@ pub struct Delivery<'d> {
 }
 
 /// What a job has seen by now, for people who watch it. Told about once a second.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Account {
     /// Event time, in nanoseconds since the epoch.
     #[serde(serialize_with = "columns::maybe_text")]
@@ -107,6 +108,26 @@ pub struct Account {
     pub lost_before_us: u64,
     /// Tuples by quality.
     pub quality: HashMap<String, u64>,
+    /// The same of each agent; not told in events.
+    #[serde(skip)]
+    pub agents: Vec<AgentAccount>,
+}
+
+/// What an agent has seen of a job, and how it does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct AgentAccount {
+    /// Its name.
+    pub agent: String,
+    /// How the job does there: waiting, starting, running, stopping, flushing, finished, poisoned, refused, absent.
+    pub state: String,
+    /// Why, where it is not as it should be.
+    pub reason: Option<String>,
+    /// What its monitors have counted, over all their starts: packets, bytes, tuples, flows, gaps, lost.
+    pub counters: BTreeMap<String, u64>,
+    /// Records that never came.
+    pub records_lost: u64,
+    /// Tuples in these, as far as is known.
+    pub tuples_lost: u64,
 }
 
 /// Keeps and shows what comes.
@@ -132,6 +153,7 @@ struct Live {
     state: State,
     results: Vec<LiveResult>,
     account: Value,
+    agents: Vec<AgentAccount>,
     ring: Ring,
 }
 
@@ -345,8 +367,17 @@ impl Hub {
             all.extend(own);
         }
         live.account = data.clone();
+        live.agents.clone_from(&account.agents);
         self.tell(&mut live, job, "account", &data, true);
         Ok(())
+    }
+
+    /// What is known of each agent of a job; nothing, when that ended long ago.
+    ///
+    /// # Errors
+    /// When there is no such job.
+    pub(crate) fn agents(&self, job: JobId) -> Result<Vec<AgentAccount>, Unkept> {
+        Ok(lock(&*self.live(job)?).agents.clone())
     }
 
     /// The job has come so far. `reason`: what people should know, as that nobody runs it at the moment. After
@@ -362,7 +393,7 @@ impl Hub {
         }
         let has_ended = matches!(state, State::Ended(_));
         let why = reason.or(state.reason()).map(str::to_owned);
-        let data = json!({ "job": job, "state": state.word(), "reason": why });
+        let data = json!({ "job": job, "state": state.word(), "reason": why, "outcome": state.outcome() });
         live.state = state;
         self.tell(&mut live, job, "job", &data, false);
         if has_ended {
@@ -413,7 +444,13 @@ impl Hub {
         let known = self.store.job(job)?.ok_or(Unkept::NoJob(job))?;
         let results = self.store.results(job)?;
         let results = results.into_iter().map(LiveResult::new).collect::<Result<_, _>>()?;
-        let live = Live { state: known.state, results, account: Value::Null, ring: Ring::default() };
+        let live = Live {
+            state: known.state,
+            results,
+            account: Value::Null,
+            agents: Vec::new(),
+            ring: Ring::default(),
+        };
         let live = Arc::new(Mutex::new(live));
         jobs.insert(job, live.clone());
         Ok(live)
@@ -513,6 +550,7 @@ impl Live {
             "job": job,
             "state": self.state.word(),
             "reason": self.state.reason(),
+            "outcome": self.state.outcome(),
             "account": self.account,
             "results": self.results.iter().map(result).collect::<Vec<_>>(),
         })

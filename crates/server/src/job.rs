@@ -76,8 +76,66 @@ pub enum State {
     Running,
     /// It was stopped, and its last windows are on their way.
     Draining,
-    /// It is over; why, in words.
-    Ended(String),
+    /// It is over.
+    Ended(End),
+}
+
+/// How a job ended, and why in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// How, for programs.
+    pub outcome: Outcome,
+    /// Why, for people.
+    pub why: String,
+}
+
+/// How a job ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Its agents are through with all there was.
+    #[default]
+    Finished,
+    /// LIMIT, or the end of its time.
+    Limit,
+    /// Somebody stopped it.
+    Stopped,
+    /// Nobody renewed its lease.
+    Abandoned,
+    /// Nobody could carry it out.
+    Failed,
+}
+
+impl Outcome {
+    const WORDS: [(Outcome, &'static str); 5] = [
+        (Outcome::Finished, "finished"),
+        (Outcome::Limit, "limit"),
+        (Outcome::Stopped, "stopped"),
+        (Outcome::Abandoned, "abandoned"),
+        (Outcome::Failed, "failed"),
+    ];
+
+    pub(crate) fn word(self) -> &'static str {
+        Outcome::WORDS.iter().find(|(outcome, _)| *outcome == self).map_or("", |(_, word)| word)
+    }
+
+    pub(crate) fn of(word: &str) -> Option<Outcome> {
+        Outcome::WORDS.iter().find(|(_, known)| *known == word).map(|(outcome, _)| *outcome)
+    }
+}
+
+impl End {
+    /// Of that kind, for that reason.
+    #[must_use]
+    pub fn new(outcome: Outcome, why: impl Into<String>) -> End {
+        End { outcome, why: why.into() }
+    }
+}
+
+impl From<&str> for End {
+    fn from(why: &str) -> End {
+        End::new(Outcome::Finished, why)
+    }
 }
 
 impl State {
@@ -93,13 +151,13 @@ impl State {
         }
     }
 
-    pub(crate) fn of(word: &str, reason: Option<String>) -> State {
+    pub(crate) fn of(word: &str, reason: Option<String>, outcome: Option<Outcome>) -> State {
         match word {
             "planned" => State::Planned,
             "arming" => State::Arming,
             "running" => State::Running,
             "draining" => State::Draining,
-            _ => State::Ended(reason.unwrap_or_default()),
+            _ => State::Ended(End::new(outcome.unwrap_or_default(), reason.unwrap_or_default())),
         }
     }
 
@@ -107,10 +165,29 @@ impl State {
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
-            State::Ended(why) => Some(why),
+            State::Ended(end) => Some(&end.why),
             _ => None,
         }
     }
+
+    /// How it ended, if it has.
+    #[must_use]
+    pub fn outcome(&self) -> Option<Outcome> {
+        match self {
+            State::Ended(end) => Some(end.outcome),
+            _ => None,
+        }
+    }
+}
+
+/// What agents capture for a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Capture {
+    /// Interfaces by name, `*` for any run of characters; none: all that an agent may capture from.
+    pub interfaces: Vec<String>,
+    /// A capture filter in libpcap's language.
+    pub filter: Option<String>,
 }
 
 /// What is known of a job.
@@ -130,6 +207,8 @@ pub struct Job {
     pub state: State,
     /// Why it ended, once it has; why nobody runs it, while nobody does.
     pub reason: Option<String>,
+    /// How it ended, once it has.
+    pub outcome: Option<Outcome>,
     /// Who asked for it: the name of a token.
     pub owner: String,
     /// Labels that an agent must have to take part.
@@ -138,6 +217,12 @@ pub struct Job {
     pub labels: BTreeMap<String, String>,
     /// Whether texts that may say something of a person are folded.
     pub redacted: bool,
+    /// Interfaces that agents capture from; none: all that they may.
+    pub interfaces: Vec<String>,
+    /// Which packets they capture, in libpcap's language; none: all.
+    pub capture_filter: Option<String>,
+    /// It ends when nobody has renewed its lease for so many seconds; none: it has no lease.
+    pub lease_seconds: Option<u32>,
     /// When it was asked for, in nanoseconds since the epoch.
     #[serde(serialize_with = "text")]
     #[schema(value_type = String)]

@@ -1,12 +1,16 @@
 //! A page of rows in the form that a client wants.
 
-use std::io;
+use std::io::{self, Cursor};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use arrow_array::RecordBatch;
+use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
+use arrow_schema::ArrowError;
 use recording::{CaptureFacts, Head, Kind};
 use serde_json::{Value, json};
 use sinks::{Csv, Jsonl, Parquet, ResultHead, Sink};
+use tuple::{Batch, Schema};
 
 use crate::columns;
 use crate::history::Page;
@@ -93,6 +97,18 @@ fn arrow(page: &Page) -> io::Result<Vec<u8>> {
         writer.write(&recording::to_arrow(batch, &ids, &schema, None)).map_err(io::Error::other)?;
     }
     writer.into_inner().map_err(io::Error::other)
+}
+
+/// Rows of a page in Arrow's form, as batches of `schema`.
+///
+/// # Errors
+/// When it is no such page.
+pub fn read_arrow(bytes: &[u8], schema: &Arc<Schema>) -> Result<Vec<Batch>, String> {
+    let reader = StreamReader::try_new(Cursor::new(bytes), None).map_err(|why| why.to_string())?;
+    let batch = |record: Result<RecordBatch, ArrowError>| {
+        recording::of_record(&record.map_err(|why| why.to_string())?, schema)
+    };
+    reader.map(batch).collect()
 }
 
 fn by_sink(page: &Page, result: &KeptResult, format: Format) -> io::Result<Vec<u8>> {

@@ -11,10 +11,11 @@ use plan::Plan;
 use tuple::Schema;
 
 use crate::access::{self, Access, Role, Scope};
-use crate::fleet::{Fleet, Order, Redaction, Refused};
+use crate::fleet::{Fleet, Order, Redaction, Refused, Stop};
 use crate::history::History;
 use crate::hub::Hub;
-use crate::job::{Job, JobId, JobKind, State};
+use crate::job::{Capture, End, Job, JobId, JobKind, Outcome, State};
+use crate::leases::Leases;
 use crate::limits::Limits;
 use crate::store::{NewJob, Remembered, Store, StoreError};
 use crate::unkept::Unkept;
@@ -99,6 +100,7 @@ impl Opened {
             fleet,
             schemas: parsers::registry::schemas(),
             submitting: Mutex::new(()),
+            leases: Leases::default(),
             opened: self,
         });
         service.resume()?;
@@ -148,6 +150,10 @@ pub struct Submission {
     pub labels: BTreeMap<String, String>,
     /// Whether texts are folded.
     pub redaction: Redaction,
+    /// What agents capture.
+    pub capture: Capture,
+    /// How many seconds it goes on when nobody renews it.
+    pub lease_seconds: Option<u32>,
 }
 
 /// Why something is not done.
@@ -189,6 +195,7 @@ pub struct Service {
     pub(crate) schemas: Vec<Arc<Schema>>,
     /// One job is submitted at a time: its key is looked up and noted in one go.
     submitting: Mutex<()>,
+    leases: Leases,
 }
 
 impl Service {
@@ -232,13 +239,15 @@ impl Service {
         for job in self.store().unfinished_jobs()? {
             let Ok(plan) = self.plan(&job.query) else {
                 let why = "this version of the program does not understand the query any more";
-                self.store().set_state(job.id, &State::Ended(why.into()), None)?;
+                let end = End::new(Outcome::Failed, why);
+                self.store().set_state(job.id, &State::Ended(end), None)?;
                 continue;
             };
+            self.leases.begin(job.id, job.lease_seconds);
             if let Err(refused) = self.fleet.start(&order(&job, plan)) {
                 self.store().set_state(job.id, &State::Planned, Some(&refused.to_string()))?;
             } else if job.state == State::Draining {
-                self.fleet.stop(job.id);
+                self.fleet.stop(job.id, Stop::Asked);
             }
         }
         Ok(())
@@ -281,12 +290,15 @@ impl Service {
             on: asked.on.clone(),
             labels: asked.labels.clone(),
             redacted: asked.redaction == Redaction::Folded,
+            capture: asked.capture.clone(),
+            lease_seconds: asked.lease_seconds,
         };
         let job = self.store().add_job(&new, key)?;
         if let Err(refused) = self.fleet.start(&order(&job, plan)) {
             self.store().forget_job(job.id)?;
             return Err(refused.into());
         }
+        self.leases.begin(job.id, job.lease_seconds);
         Ok((self.job(who, job.id)?, true))
     }
 
@@ -314,25 +326,59 @@ impl Service {
 
     /// Stops a job.
     pub fn stop(&self, who: &Access, id: JobId) -> Result<Job, Denied> {
-        let job = self.job(who, id)?;
-        if job.owner != who.name && who.role < Role::Admin {
-            return Err(Denied::Forbidden(format!(
-                "job {id} belongs to {}: only that token or an admin's stops it",
-                job.owner
-            )));
+        let job = self.own(who, id, "stops")?;
+        self.end(&job, Stop::Asked)?;
+        self.job(who, id)
+    }
+
+    /// Lets a job with a lease go on for as long again.
+    pub fn renew(&self, who: &Access, id: JobId) -> Result<Job, Denied> {
+        let job = self.own(who, id, "renews")?;
+        self.leases.renew(job.id);
+        Ok(job)
+    }
+
+    /// Ends jobs whose leases nobody has renewed.
+    pub(crate) fn end_abandoned(&self) {
+        for id in self.leases.over() {
+            let ended = match self.store().job(id) {
+                Ok(Some(job)) => self.end(&job, Stop::Abandoned),
+                Ok(None) => Ok(()),
+                Err(error) => Err(error.into()),
+            };
+            match ended {
+                Ok(()) => self.leases.forget(id),
+                Err(error) => tracing::warn!("job {id}, which nobody wants any more, does not end: {error}"),
+            }
         }
+    }
+
+    /// A job with which `who` may do what its owner may.
+    fn own(&self, who: &Access, id: JobId, what: &str) -> Result<Job, Denied> {
+        let job = self.job(who, id)?;
+        match job.owner == who.name || who.role >= Role::Admin {
+            true => Ok(job),
+            false => Err(Denied::Forbidden(format!(
+                "job {id} belongs to {}: only that token or an admin's {what} it",
+                job.owner
+            ))),
+        }
+    }
+
+    fn end(&self, job: &Job, stop: Stop) -> Result<(), Denied> {
         match job.state {
             State::Ended(_) => {}
             // Nobody has it: there is nothing to wait for.
             State::Planned if job.reason.is_some() => {
-                self.hub().turn(id, State::Ended("stopped before it ran".into()), None)?;
+                let end = End::new(stop.outcome(), "stopped before it ran");
+                self.hub().turn(job.id, State::Ended(end), None)?;
             }
             _ => {
-                self.hub().turn(id, State::Draining, None)?;
-                self.fleet.stop(id);
+                self.hub().turn(job.id, State::Draining, None)?;
+                self.fleet.stop(job.id, stop);
             }
         }
-        self.job(who, id)
+        Ok(())
     }
 }
 
@@ -342,6 +388,7 @@ fn order(job: &Job, plan: Arc<Plan>) -> Order {
         plan,
         on: job.on.clone(),
         kind: job.kind,
+        capture: Capture { interfaces: job.interfaces.clone(), filter: job.capture_filter.clone() },
         redaction: if job.redacted { Redaction::Folded } else { Redaction::Raw },
     }
 }

@@ -310,21 +310,20 @@ impl Pane {
         match mine {
             None if level == 0 => theirs,
             None => Pane::merged([&theirs].into_iter(), layout, level),
-            Some(mine) if mine.is_overflowed() || theirs.is_overflowed() => {
-                Pane::merged([&mine, &theirs].into_iter(), layout, level)
-            }
+            Some(mine) if theirs.is_overflowed() => Pane::merged([&mine, &theirs].into_iter(), layout, level),
             Some(mut mine) => {
-                mine.adopt(&theirs, layout);
+                mine.take_in(&theirs, layout);
                 mine
             }
         }
     }
 
     /// What there is room for: panes that were joined may hold more. A ranking keeps its heaviest groups, others go
-    /// into the pool.
+    /// into the pool. That sorts all groups, so it waits until there are half as many as there is room for too many.
     #[must_use]
     pub fn cut(self, layout: &Layout, room: &mut Room) -> Pane {
-        if room.groups <= room.groups_max && room.key_bytes <= room.key_bytes_max {
+        let is_within = |held: usize, max: usize| held <= max.saturating_add(max / 2);
+        if is_within(room.groups, room.groups_max) && is_within(room.key_bytes, room.key_bytes_max) {
             return self;
         }
         let listed: Vec<u32> = self.by_weight(layout);
@@ -554,6 +553,24 @@ impl Pane {
                 mine.update(Cells::Each(&cells), rows, &frame.measures)
             }
         };
+    }
+
+    /// Merges a pane that is not overflowed. Groups that are new here may have been here before there was too little room, as
+    /// [`Pane::merge_overflow`] has it.
+    fn take_in(&mut self, other: &Pane, layout: &Layout) {
+        let before = self.keys.len();
+        let map = self.adopt(other, layout);
+        if self.has_pooled() {
+            self.partial.resize(before, false);
+            self.partial.resize(self.keys.len(), true);
+        }
+        if let Some(saving) = &mut self.saving {
+            let floor = saving.least();
+            for (to, group) in map.into_iter().zip(0..) {
+                let (weight, error) = other.weight_and_error(group, layout);
+                saving.merge(to, (weight, error), floor);
+            }
+        }
     }
 
     /// Merges another pane's groups but not its overflow; returns which groups they are here.

@@ -46,6 +46,8 @@ pub enum End {
     Clean,
     /// Otherwise; why, for people.
     Crashed(String),
+    /// It was not begun, and would not be at another try; why, for people.
+    Refused(String),
 }
 
 /// What happens to an agent.
@@ -357,12 +359,19 @@ impl Agent {
         let settings = self.settings;
         let mut actions = Vec::new();
         let Some(task) = self.task(lane).filter(|task| task.has_monitor()) else { return };
-        task.flushing.insert(lane);
-        task.settle_share(end == End::Clean);
+        // What was refused has never said anything.
+        if !matches!(end, End::Refused(_)) {
+            task.flushing.insert(lane);
+        }
+        task.settle_share(!matches!(end, End::Crashed(_)));
         let was_told = !task.is_running();
         match end {
             End::Clean if was_told => task.state = State::Waiting { not_before_ns: now_ns },
             End::Clean => task.state = State::Through,
+            End::Refused(reason) => {
+                task.state = if was_told { State::Waiting { not_before_ns: now_ns } } else { State::Refused };
+                task.reason = reason;
+            }
             End::Crashed(reason) => {
                 actions.push(AgentAction::Close { lane });
                 task.state = State::Waiting { not_before_ns: now_ns };
@@ -379,7 +388,7 @@ impl Agent {
                 }
             }
         }
-        if was_told || task.state == State::Through {
+        if was_told || matches!(task.state, State::Through | State::Refused) {
             task.is_noted = false;
             task.crashes = 0;
             actions.push(AgentAction::Forget { job: lane.job });
@@ -496,6 +505,6 @@ fn step(task: &mut Task, lane: Lane, settings: &AgentSettings, now_ns: u64, acti
             actions.push(AgentAction::Kill { lane });
             task.state = State::Killed;
         }
-        State::Stopping { .. } | State::Killed | State::Through | State::Poisoned => {}
+        State::Stopping { .. } | State::Killed | State::Through | State::Poisoned | State::Refused => {}
     }
 }

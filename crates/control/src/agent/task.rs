@@ -19,8 +19,10 @@ pub(super) enum State {
     Killed,
     /// The monitor ended by itself.
     Through,
-    /// Not to be started again.
+    /// Not to be started again, after it crashed so often.
     Poisoned,
+    /// Not to be started: it may not be, or cannot.
+    Refused,
 }
 
 /// An agent's share of a job's packets, over all starts of its monitor.
@@ -94,6 +96,7 @@ impl Task {
             State::Through if self.flushing.is_empty() => ObservedState::Finished,
             State::Through => ObservedState::Flushing,
             State::Poisoned => ObservedState::Poisoned,
+            State::Refused => ObservedState::Refused,
             State::Waiting { .. } => ObservedState::Waiting,
         };
         ObservedJob { job, state: state.into(), attempt: self.attempt, reason: self.reason.clone() }

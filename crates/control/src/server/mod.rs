@@ -58,8 +58,8 @@ pub enum ServerEvent {
     Stop {
         /// Which.
         job: u64,
-        /// Who.
-        by: String,
+        /// Why.
+        why: Why,
     },
     /// An agent has said hello; the session waits for its welcome. The agent's name is that of its certificate.
     Connected {
@@ -233,9 +233,9 @@ impl Server {
             ServerEvent::Submit(request) => {
                 answer = Some(ServerAction::Submitted(self.submit(*request, now)));
             }
-            ServerEvent::Stop { job, by } => {
+            ServerEvent::Stop { job, why } => {
                 let is_known = self.jobs.contains_key(&job);
-                self.drain(job, Why::Stopped { by });
+                self.drain(job, why);
                 answer = Some(ServerAction::Stopped { job, is_known });
             }
             ServerEvent::Connected { session, hello } => answer = self.connected(session, *hello, now),
@@ -286,8 +286,14 @@ impl Server {
             if matches!(peer.presence, Presence::Absent { .. }) {
                 degraded.insert(Degraded::Absent { agent: agent.clone() });
             }
-            if peer.observed.get(&job.id).is_some_and(|job| job.state() == ObservedState::Poisoned) {
-                degraded.insert(Degraded::Poisoned { agent: agent.clone() });
+            match peer.observed.get(&job.id).map(link::ObservedJob::state) {
+                Some(ObservedState::Poisoned) => {
+                    degraded.insert(Degraded::Poisoned { agent: agent.clone() });
+                }
+                Some(ObservedState::Refused) => {
+                    degraded.insert(Degraded::Refused { agent: agent.clone() });
+                }
+                _ => {}
             }
         }
         degraded

@@ -79,8 +79,8 @@ impl Server {
         let states: Option<Vec<_>> =
             job.agents.keys().map(|agent| self.final_state(agent, job.id, now.monotonic_ns)).collect();
         let states = states?;
-        let is_poisoned = states.iter().all(|state| *state == ObservedState::Poisoned);
-        Some(if is_poisoned { Why::Poisoned } else { Why::Finished })
+        let is_hopeless = states.iter().all(|state| state.is_hopeless());
+        Some(if is_hopeless { Why::Poisoned } else { Why::Finished })
     }
 
     /// How a job ended on an agent; `None`: it has not, as far as is known.
@@ -89,7 +89,7 @@ impl Server {
         if self.is_written_off(peer, now_ns) {
             return Some(ObservedState::Gone);
         }
-        peer.state_of(job).filter(|state| matches!(state, ObservedState::Finished | ObservedState::Poisoned))
+        peer.state_of(job).filter(|state| *state == ObservedState::Finished || state.is_hopeless())
     }
 
     /// Its leases have ended: nothing of it runs.

@@ -54,7 +54,7 @@ fn submit(server: &mut Server, request: Request) -> Result<Submitted, Refusal> {
 }
 
 fn stop(job: u64) -> ServerEvent {
-    ServerEvent::Stop { job, by: "ann".into() }
+    ServerEvent::Stop { job, why: Why::Stopped { by: "ann".into() } }
 }
 
 /// Actions in short.

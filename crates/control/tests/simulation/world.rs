@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use control::{AgentEvent, JobState, Kind, Limit, Request, ServerEvent};
+use control::{AgentEvent, JobState, Kind, Limit, Request, ServerEvent, Why};
 use link::Lane;
 
 use crate::agent::{Host, name};
@@ -226,7 +226,7 @@ impl World {
         }
         if self.random.chance(self.options.stop) && !self.server.jobs.is_empty() {
             let job = self.random.between(1, self.server.jobs.len() as u64 + 1);
-            self.requests.push(ServerEvent::Stop { job, by: "someone".into() });
+            self.requests.push(ServerEvent::Stop { job, why: Why::Stopped { by: "someone".into() } });
         }
     }
 
@@ -254,7 +254,8 @@ impl World {
 
     fn stop_everything(&mut self) {
         let jobs: Vec<u64> = self.server.jobs.keys().copied().collect();
-        self.requests.extend(jobs.into_iter().map(|job| ServerEvent::Stop { job, by: "all".into() }));
+        let stop = |job| ServerEvent::Stop { job, why: Why::Stopped { by: "all".into() } };
+        self.requests.extend(jobs.into_iter().map(stop));
     }
 
     /// Whether agents that are told of a job are to run it, now that all is well.

@@ -21,9 +21,12 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<Ended> {
         None => print(&JOB, &all(&remote)?, format),
         Some(JobsVerb::Show { job }) => print(&JOB, &[one("GET", job)?], format),
         Some(JobsVerb::Stop { job }) => print(&JOB, &[one("DELETE", job)?], format),
-        Some(JobsVerb::Start { query, name, standing, on }) => {
+        Some(JobsVerb::Start { query, name, standing, on, interface, capture_filter }) => {
             let kind = if *standing { "standing" } else { "one_off" };
-            let asked = json!({ "query": query, "name": name, "kind": kind, "on": labels(on)? });
+            let asked = json!({
+                "query": query, "name": name, "kind": kind, "on": labels(on)?,
+                "interfaces": interface, "capture_filter": capture_filter,
+            });
             print(&JOB, &[remote.json("POST", "/api/v1/jobs", Some(&asked))?], format)
         }
         Some(JobsVerb::Results { job, result, since, until }) => {
@@ -55,7 +58,8 @@ fn all(remote: &Remote) -> anyhow::Result<Vec<Value>> {
     }
 }
 
-fn labels(texts: &[String]) -> anyhow::Result<Value> {
+/// Labels that agents must have.
+pub fn labels(texts: &[String]) -> anyhow::Result<Value> {
     let pair = |text: &String| {
         let (name, value) = text.split_once('=').ok_or_else(|| wrong_flags("--on wants LABEL=VALUE"))?;
         Ok((name.to_owned(), Value::from(value)))
@@ -77,7 +81,7 @@ fn results(remote: &Remote, path: &str, format: Format) -> anyhow::Result<Ended>
     };
     let mut after = String::new();
     loop {
-        let page = remote.ask("GET", &format!("{path}&format={word}{after}"), None)?;
+        let page = remote.ask("GET", &format!("{path}&format={word}{after}"))?;
         let is_first = after.is_empty();
         let bytes = match format {
             Format::Table => rows_text(&serde_json::from_slice(&page.body)?, is_first).into_bytes(),

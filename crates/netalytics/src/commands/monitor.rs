@@ -10,6 +10,7 @@ use anyhow::Context;
 use capture::live::Stop;
 use capture::seccomp::{Files, Network};
 use monitor::Input;
+use monitor::allowance::Allowance;
 use plan::message::{self, JobOrder};
 use runner::{Memory, Relay, Writing};
 use tuple::{Redactor, Schema, Secret};
@@ -17,6 +18,7 @@ use tuple::{Redactor, Schema, Secret};
 use crate::commands::work;
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::MonitorFlags;
+use crate::flags::live::LiveFlags;
 use crate::lease::{End, Lease};
 use crate::live;
 use crate::signals::Signals;
@@ -24,14 +26,17 @@ use crate::signals::Signals;
 /// Does what is ordered.
 pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
     let order = order(&mut io::stdin().lock())?;
-    let mut plan = order.plan_here();
+    let mut plan = order.plan;
     flags.limits.bound(&mut plan);
     let capturing = flags.live.is_live();
     let stop = Stop::default();
     let input = match &flags.demo {
         Some(capture) => {
             let pause = Duration::from_nanos(flags.demo_pause.unsigned_abs());
-            Input::Each(vec![Box::new(capture::Again::new(capture, pause, &stop))])
+            let filter = flags.live.capture_filter.clone().unwrap_or_default();
+            let live = LiveFlags { filter, ..flags.live.clone() };
+            let source = Box::new(capture::Again::new(capture, pause, &stop));
+            Input::Each(vec![live::filter(source, &live)?])
         }
         None => work::open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?,
     };
@@ -43,9 +48,11 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
         live::restrict_system_calls(&flags.live, Files::ReadOnly, Network::Closed);
     }
     let lasts = flags.lease.map(|ns| Duration::from_nanos(ns.unsigned_abs()));
-    let lease = Lease::keep(lasts, &stop).context("cannot keep the lease")?;
+    let allowance = order.packets_max.map(|packets| Allowance::new(packets, &stop));
+    let lease = Lease::keep(lasts, &stop, allowance.clone()).context("cannot keep the lease")?;
     let limits = flags.limits.of_run();
     let mut config = Memory::divide(&limits, &plan, Writing::AtOnce).config(&limits);
+    config.allowance = allowance;
     // What leaves this process leaves the machine.
     config.stream.redactor = order.redaction.map(|key| Redactor::new(Secret::new(&key.0)));
     let mut out = BufWriter::new(io::stdout().lock());

@@ -7,20 +7,24 @@ use capture::seccomp::Files;
 use plan::Plan;
 use sinks::{Csv, Jsonl, Parquet, Sink, Style, Table};
 
-use crate::commands::compare;
 use crate::commands::work::{Opened, Target, Telling, work};
+use crate::commands::{compare, query_served};
 use crate::delivering;
 use crate::dns_names;
 use crate::failure::{Ended, wrong_flags};
-use crate::flags::{Format, QueryFlags, ShownNames};
+use crate::flags::{AskFlags, Format, QueryFlags, ShownNames};
 use crate::live::Owner;
 use crate::output::{self, Destination};
 use crate::query_text;
 use runner::Writing;
 
-/// Answers the query.
-pub fn query(flags: &mut QueryFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
+/// Answers the query, or has a server's agents answer it.
+pub fn query(flags: &mut AskFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
     let telling = Telling::of(quiet, verbose);
+    if let Some(server) = &flags.remote.server {
+        return query_served::query(server, flags, telling);
+    }
+    let flags = &mut flags.query;
     let text = query_text::read(&flags.work.text)?;
     let has_baseline = query::parse(&text).0.baseline.is_some();
     flags.work.text.query = Some(text);
@@ -84,12 +88,17 @@ impl Target for QueryFlags {
 }
 
 impl QueryFlags {
-    fn printer(&self, destination: Destination, opened: Opened) -> anyhow::Result<Box<dyn Sink>> {
-        let format = match (self.format, destination.terminal) {
+    /// How to print.
+    pub fn format_for(&self, destination: &Destination) -> Format {
+        match (self.format, destination.terminal) {
             (Some(format), _) => format,
             (None, true) if !self.json => Format::Table,
             (None, _) => Format::Jsonl,
-        };
+        }
+    }
+
+    fn printer(&self, destination: Destination, opened: Opened) -> anyhow::Result<Box<dyn Sink>> {
+        let format = self.format_for(&destination);
         let out = destination.writer;
         Ok(match format {
             Format::Jsonl => Box::new(Jsonl::new(out, &opened.heads)),

@@ -1,12 +1,14 @@
 //! How a server is asked: its address, the token, and what its errors say. The token is sent to nobody but that server.
 
 use std::io::Read;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use query::{Diagnostic, Span};
 use serde_json::Value;
 
-use crate::failure::wrong_flags;
+use crate::failure::{WrongUse, wrong_flags};
 use crate::flags::service::ServerFlags;
 
 /// Most bytes of an answer.
@@ -19,6 +21,7 @@ const USUAL: &str = "http://127.0.0.1:7979";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server.
+#[derive(Clone)]
 pub struct Remote {
     agent: ureq::Agent,
     base: String,
@@ -26,75 +29,192 @@ pub struct Remote {
 }
 
 /// An answer that is none of errors.
+#[derive(Debug)]
 pub struct Answer {
     /// `after` of the next page, if there is one.
     pub next: Option<String>,
+    /// The number of the last row, of a page of rows.
+    pub last: Option<String>,
     /// Its bytes.
     pub body: Vec<u8>,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum Failed {
+    /// Nobody is there: nothing was asked.
+    Nobody(anyhow::Error),
+    /// The server may have heard it, and may answer later.
+    Later(anyhow::Error),
+    /// It says no.
+    Refused(anyhow::Error),
+}
+
+impl From<Failed> for anyhow::Error {
+    fn from(failed: Failed) -> anyhow::Error {
+        match failed {
+            Failed::Nobody(error) | Failed::Later(error) | Failed::Refused(error) => error,
+        }
+    }
+}
+
+/// A request.
+pub struct Asked<'a> {
+    /// HTTP's method.
+    pub method: &'a str,
+    /// What is behind the server's address.
+    pub path: &'a str,
+    /// JSON.
+    pub body: Option<&'a Value>,
+    /// By which the server knows that it was asked the same before.
+    pub key: Option<&'a str>,
+    /// The query in it, for what is said of that.
+    pub query: &'a str,
+}
+
+impl<'a> Asked<'a> {
+    /// Without a body.
+    pub fn plain(method: &'a str, path: &'a str) -> Asked<'a> {
+        Asked { method, path, body: None, key: None, query: "" }
+    }
 }
 
 impl Remote {
     /// The server that the flags name.
     pub fn of(flags: &ServerFlags) -> anyhow::Result<Remote> {
         let said = flags.server.clone().or_else(|| std::env::var("NETALYTICS_SERVER").ok());
-        let base = said.as_deref().unwrap_or(USUAL).trim_end_matches('/').to_owned();
+        Remote::at(said.as_deref().unwrap_or(USUAL), flags.token_file.as_deref())
+    }
+
+    /// The server at an address.
+    pub fn at(url: &str, token_file: Option<&Path>) -> anyhow::Result<Remote> {
+        let base = url.trim_end_matches('/').to_owned();
         if !base.starts_with("http://") && !base.starts_with("https://") {
             return Err(wrong_flags("--server wants an address as http://127.0.0.1:7979"));
         }
-        let config = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .timeout_global(Some(PATIENCE))
-            .build();
-        Ok(Remote { agent: ureq::Agent::new_with_config(config), base, token: token(flags)? })
+        Ok(Remote { agent: agent(Some(PATIENCE)), base, token: token(token_file)? })
+    }
+
+    /// The same, which waits no longer than that for an answer; `None`: for its end as long as it takes.
+    pub fn patient(&self, patience: Option<Duration>) -> Remote {
+        Remote { agent: agent(patience), ..self.clone() }
     }
 
     /// Asks for JSON.
     pub fn json(&self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
-        let answer = self.ask(method, path, body)?;
-        serde_json::from_slice(&answer.body).context("the server's answer is not JSON")
+        let query = body.and_then(|body| body["query"].as_str()).unwrap_or_default();
+        Ok(self.try_json(&Asked { body, query, ..Asked::plain(method, path) })?)
+    }
+
+    /// Asks for JSON.
+    pub fn try_json(&self, asked: &Asked<'_>) -> Result<Value, Failed> {
+        let answer = self.try_ask(asked)?;
+        let read = serde_json::from_slice(&answer.body).context("the server's answer is not JSON");
+        read.map_err(Failed::Refused)
     }
 
     /// Asks.
-    pub fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Answer> {
+    pub fn ask(&self, method: &str, path: &str) -> anyhow::Result<Answer> {
+        Ok(self.try_ask(&Asked::plain(method, path))?)
+    }
+
+    /// Asks.
+    pub fn try_ask(&self, asked: &Asked<'_>) -> Result<Answer, Failed> {
+        let mut response = self.open(asked)?;
+        let header = |name: &str| {
+            response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+        };
+        let (next, last) = (header("netalytics-next"), header("netalytics-last"));
+        let limited = response.body_mut().with_config().limit(ANSWER_BYTES_MAX);
+        let body = limited.read_to_vec().map_err(|error| self.unanswered(error))?;
+        Ok(Answer { next, last, body })
+    }
+
+    /// Asks, and gives the answer as it comes.
+    pub fn open(&self, asked: &Asked<'_>) -> Result<ureq::http::Response<ureq::Body>, Failed> {
         let mut request = ureq::http::Request::builder()
-            .method(method)
-            .uri(format!("{}{path}", self.base))
+            .method(asked.method)
+            .uri(format!("{}{}", self.base, asked.path))
             .header("authorization", format!("Bearer {}", self.token));
-        if body.is_some() {
+        if asked.body.is_some() {
             request = request.header("content-type", "application/json");
         }
-        let bytes = body.map(ToString::to_string).unwrap_or_default();
-        let request = request.body(bytes).map_err(|_| wrong_flags("--server or the token cannot be sent"))?;
-        let failed = || format!("cannot ask {}", self.base);
-        let mut response = self.agent.run(request).with_context(failed)?;
-        let next =
-            response.headers().get("netalytics-next").and_then(|next| next.to_str().ok()).map(str::to_owned);
-        let status = response.status();
-        let limited = response.body_mut().with_config().limit(ANSWER_BYTES_MAX);
-        let body = limited.read_to_vec().with_context(failed)?;
-        match status.is_success() {
-            true => Ok(Answer { next, body }),
-            false => Err(said(&body).unwrap_or_else(|| anyhow!("{} answers {status}", self.base))),
+        if let Some(key) = asked.key {
+            request = request.header("idempotency-key", key);
         }
+        let bytes = asked.body.map(ToString::to_string).unwrap_or_default();
+        let request = request
+            .body(bytes)
+            .map_err(|_| Failed::Refused(wrong_flags("--server or the token cannot be sent")))?;
+        let mut response = self.agent.run(request).map_err(|error| self.unanswered(error))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let limited = response.body_mut().with_config().limit(ANSWER_BYTES_MAX);
+        let body = limited.read_to_vec().unwrap_or_default();
+        let error = said(&body, asked.query).unwrap_or_else(|| anyhow!("{} answers {status}", self.base));
+        Err(match status.is_server_error() || status.as_u16() == 429 {
+            true => Failed::Later(error),
+            false => Failed::Refused(error),
+        })
+    }
+
+    fn unanswered(&self, error: ureq::Error) -> Failed {
+        use std::io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
+        let is_nobody = match &error {
+            ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => true,
+            ureq::Error::Io(io) => {
+                [ConnectionRefused, HostUnreachable, NetworkUnreachable].contains(&io.kind())
+            }
+            _ => false,
+        };
+        let error = anyhow::Error::new(error).context(format!("cannot ask {}", self.base));
+        if is_nobody { Failed::Nobody(error) } else { Failed::Later(error) }
     }
 }
 
-/// What an error says.
-fn said(body: &[u8]) -> Option<anyhow::Error> {
+fn agent(patience: Option<Duration>) -> ureq::Agent {
+    let config = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .timeout_global(patience)
+        .timeout_connect(Some(PATIENCE))
+        .timeout_recv_response(Some(PATIENCE));
+    ureq::Agent::new_with_config(config.build())
+}
+
+/// What an error says; one of a query as the same query's error here.
+fn said(body: &[u8], query: &str) -> Option<anyhow::Error> {
     let answer: Value = serde_json::from_slice(body).ok()?;
     let mut text = answer["message"].as_str()?.to_owned();
+    let problems: Vec<Diagnostic> =
+        answer["problems"].as_array().into_iter().flatten().filter_map(problem).collect();
+    if !problems.is_empty() && !query.is_empty() {
+        return Some(WrongUse::Query(query::render(&problems, query)).into());
+    }
     if let Some(hint) = answer["problems"][0]["hint"].as_str() {
         text = format!("{text}; {hint}");
     }
     Some(match answer["code"].as_str() {
-        Some("query" | "bad_request") => wrong_flags(text),
+        Some("query" | "bad_request" | "unauthorized" | "forbidden") => wrong_flags(text),
         _ => anyhow!(text),
     })
 }
 
-fn token(flags: &ServerFlags) -> anyhow::Result<String> {
-    let text = match (&flags.token_file, std::env::var("NETALYTICS_TOKEN")) {
+fn problem(of: &Value) -> Option<Diagnostic> {
+    let byte = |name: &str| usize::try_from(of["place"][name].as_u64()?).ok();
+    let text = |name: &str| of[name].as_str().map(str::to_owned);
+    Some(Diagnostic {
+        span: Span::new(byte("start")?, byte("end")?),
+        message: text("message")?,
+        expected: text("expected"),
+        hint: text("hint"),
+    })
+}
+
+fn token(file: Option<&Path>) -> anyhow::Result<String> {
+    let text = match (file, std::env::var("NETALYTICS_TOKEN")) {
         (Some(path), _) => {
             let mut text = String::new();
             std::fs::File::open(path)

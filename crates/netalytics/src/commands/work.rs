@@ -344,7 +344,7 @@ fn end(
 }
 
 /// Refuses what would read one thing twice or destroy an input.
-fn check_paths(flags: &WorkFlags, output: Option<&Path>) -> anyhow::Result<()> {
+pub fn check_paths(flags: &WorkFlags, output: Option<&Path>) -> anyhow::Result<()> {
     let dash = |path: &Path| path == Path::new("-");
     let from_stdin = flags.read.iter().filter(|p| dash(p)).count()
         + usize::from(flags.text.query_file.as_deref().is_some_and(dash));

@@ -129,6 +129,15 @@ pub enum JobsVerb {
         /// A label that an agent must have to take part; may be given several times
         #[arg(long, value_name = "LABEL=VALUE")]
         on: Vec<String>,
+
+        /// An interface of the agents' hosts, * for any run of characters; may be given several times [default: all that may be
+        /// captured from]
+        #[arg(short, long, value_name = "IFACE")]
+        interface: Vec<String>,
+
+        /// Look at packets only that this filter, in tcpdump's language, takes
+        #[arg(long, value_name = "FILTER")]
+        capture_filter: Option<String>,
     },
     /// Show one
     Show {

@@ -61,6 +61,17 @@ pub struct Words<'f> {
     pub query: Option<&'f mut QueryText>,
     /// Told what is captured, and which packets are taken.
     pub live: &'f mut LiveFlags,
+    /// Who reads.
+    pub input: Input,
+}
+
+/// Who reads packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// This process, which has to be told what.
+    Here,
+    /// Others, who know what they have.
+    Elsewhere,
 }
 
 impl Words<'_> {
@@ -85,7 +96,7 @@ impl Words<'_> {
         if self.query.is_some_and(|text| !is_given(text)) {
             return Err("there is no query: QUERY in quotes, or -f FILE".into());
         }
-        if self.read.is_empty() && !self.live.is_live() {
+        if self.input == Input::Here && self.read.is_empty() && !self.live.is_live() {
             return Err(
                 "there is no input: -r FILE reads captures and recordings, -i IFACE captures live".into()
             );
@@ -144,7 +155,7 @@ mod tests {
         let words = ["netalytics", "query"].iter().chain(line);
         let cli: Cli = parse(words).map_err(|error| error.to_string())?;
         let Some(Verb::Query(flags)) = cli.verb else { panic!("a query") };
-        let work = flags.work;
+        let work = flags.query.work;
         let files: Vec<_> = work.read.iter().map(|path| path.display().to_string()).collect();
         let query = work.text.query.unwrap_or_default();
         Ok((query, files.join(" "), work.live.interfaces.join(" "), work.live.filter))

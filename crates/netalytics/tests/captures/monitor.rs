@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use collect::{Collector, Frame, LaneId, Whatever};
 use plan::Plan;
-use plan::message::{JobOrder, Packets};
+use plan::message::{Capture, JobOrder};
 use sinks::{Jsonl, Sink};
 use stream::{Engines, Output, Shown};
 
@@ -33,7 +33,7 @@ fn start(plan: &Plan, args: &[&str]) -> (Child, ChildStdin) {
         attempt: 1,
         plan: plan.clone(),
         redaction: None,
-        packets: Packets::Demo,
+        capture: Capture::default(),
         packets_max: None,
         memory_max: 0,
         cpu_millis: 0,

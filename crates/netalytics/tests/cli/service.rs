@@ -9,7 +9,10 @@ use serde_json::{Value, json};
 use super::{BINARY, Folder, ROOT, check, run};
 
 /// Nothing that is waited for takes that long.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The shop's clients.
+const CLIENTS: [&str; 3] = ["10.20.0.21", "10.20.0.22", "10.20.0.23"];
 
 /// A process that ends with the test.
 pub struct Process(pub Child);
@@ -38,17 +41,59 @@ impl Drop for Process {
 /// A server's commands, asked by an admin.
 pub struct Server {
     pub url: String,
-    token: String,
+    pub token: String,
     process: Process,
 }
 
 impl Server {
     pub fn start(folder: &Folder) -> Server {
-        let mut process =
-            Process::start(&["serve", "--listen", "127.0.0.1:0", "--data", &folder.path("server")]);
+        Server::at("127.0.0.1:0", folder)
+    }
+
+    fn at(address: &str, folder: &Folder) -> Server {
+        let mut process = Process::start(&["serve", "--listen", address, "--data", &folder.path("server")]);
         let url = process.says("serving on ");
         let url = url.split(';').next().unwrap_or_default().to_owned();
         Server { url, token: folder.path("server/admin.token"), process }
+    }
+
+    /// Killed, and started again where it was.
+    pub fn start_again(&mut self, folder: &Folder) {
+        self.process.0.kill().and_then(|()| self.process.0.wait()).expect("it is killed");
+        let address = self.url.trim_start_matches("http://").to_owned();
+        *self = Server::at(&address, folder);
+    }
+
+    /// Three agents, each of which sees one client of the shop, again and again with such a pause.
+    pub fn agents(&self, folder: &Folder, pause: &str) -> Vec<Process> {
+        let agent = |client: &&str| {
+            let part = folder.path(&format!("{client}.pcap"));
+            let query = format!("PARSE packet FROM {client} PROCESS (count)");
+            check(&["query", &query, "-r", "captures/shop/in.pcap", "-w", &part], 0, &[]);
+            let (token, own) = (self.token(folder, client), folder.path(client));
+            let agent = ["agent", "--server", &self.url, "--token-file", &token, "--name", client];
+            Process::start(
+                &[&agent[..], &["--folder", &own, "--demo", &part, "--demo-pause", pause]].concat(),
+            )
+        };
+        let agents = CLIENTS.iter().map(agent).collect();
+        wait("three agents come", || {
+            let agents = self.rows(&["agents"]);
+            let connected = agents.iter().filter(|agent| agent["connected"] == "true").count();
+            if connected == 3 { Ok(()) } else { Err(format!("{agents:?}")) }
+        });
+        agents
+    }
+
+    /// What the API answers.
+    pub fn get(&self, path: &str) -> Value {
+        let token = std::fs::read_to_string(&self.token).expect("the first token");
+        let output = Command::new("curl")
+            .args(["-sS", "-H", &format!("Authorization: Bearer {}", token.trim())])
+            .arg(format!("{}{path}", self.url))
+            .output()
+            .expect("curl runs");
+        serde_json::from_slice(&output.stdout).unwrap_or_default()
     }
 
     pub fn ask(&self, args: &[&str]) -> String {
@@ -122,7 +167,7 @@ pub fn wait(what: &str, is_so: impl Fn() -> Result<(), String>) {
 }
 
 /// Each path with its count.
-fn counts(rows: &[Value]) -> Vec<(String, u64)> {
+pub fn counts(rows: &[Value]) -> Vec<(String, u64)> {
     let of = |row: &Value| {
         let count = row["count"].as_u64().or_else(|| row["count"].as_str()?.parse().ok());
         (row["path"].as_str().expect("a path").to_owned(), count.expect("a count"))
@@ -137,23 +182,7 @@ fn three_agents_answer_as_one_process() {
     const QUERY: &str = "PARSE http PROCESS (group-count: group=path)";
     let folder = Folder::new();
     let server = Server::start(&folder);
-    // Each host sees one client.
-    let agents: Vec<Process> = ["10.20.0.21", "10.20.0.22", "10.20.0.23"]
-        .iter()
-        .map(|client| {
-            let part = folder.path(&format!("{client}.pcap"));
-            let query = format!("PARSE packet FROM {client} PROCESS (count)");
-            check(&["query", &query, "-r", "captures/shop/in.pcap", "-w", &part], 0, &[]);
-            let (token, own) = (server.token(&folder, client), folder.path(client));
-            let agent = ["agent", "--server", &server.url, "--token-file", &token, "--name", client];
-            Process::start(&[&agent[..], &["--folder", &own, "--demo", &part, "--demo-pause", "1h"]].concat())
-        })
-        .collect();
-    wait("three agents come", || {
-        let agents = server.rows(&["agents"]);
-        let connected = agents.iter().filter(|agent| agent["connected"] == "true").count();
-        if connected == 3 { Ok(()) } else { Err(format!("{agents:?}")) }
-    });
+    let agents = server.agents(&folder, "1h");
     let id = server.start_job(QUERY);
     let whole = check(&["query", QUERY, "-r", "captures/shop/in.pcap", "--format", "jsonl"], 0, &[]).out;
     let whole: Vec<Value> = whole.lines().map(|line| serde_json::from_str(line).expect("a row")).collect();

@@ -34,7 +34,7 @@ pub use computed::COMPUTED_MAX;
 pub use dataflow::LISTED_MAX;
 pub use expression::{DEPTH_MAX, PATTERNS_MAX};
 pub use monitor::ADDRESSES_MAX;
-pub use order::{JobOrder, Key, ORDER_BYTES_MAX, ORDER_FORM, Packets};
+pub use order::{Capture, JobOrder, Key, ORDER_BYTES_MAX, ORDER_FORM};
 pub use pipeline::{PARTS_MAX, PIPELINES_MAX};
 pub use refused::{LACKS_MAX, Lack, Refused};
 pub use schemas::INPUTS_MAX;

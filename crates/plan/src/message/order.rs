@@ -1,5 +1,5 @@
 //! The orders of one monitor of a job: its plan, its input, and what it may take. They hold no command and no code; the names of
-//! interfaces and files in them are wishes, which whoever runs the monitor holds against what its host allows.
+//! interfaces in them are wishes, which whoever runs the monitor holds against what its host allows.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,8 +15,10 @@ pub const ORDER_FORM: u32 = 1;
 const FEATURES: [&str; 0] = [];
 /// Most bytes of orders: a plan's, and as many again.
 pub const ORDER_BYTES_MAX: usize = 2 * super::BYTES_MAX;
-/// Most interfaces or files.
+/// Most interfaces.
 const NAMES_MAX: usize = 1024;
+/// Where packets come from.
+const INTERFACES: &str = "interfaces";
 
 /// What a monitor is told at its start. When it begins and ends ([`crate::Span`]) and which of the samples it takes
 /// (`sample_seed`) stands in the plan, and is the same for all monitors of a job.
@@ -32,9 +34,9 @@ pub struct JobOrder {
     pub plan: Plan,
     /// With what texts are redacted before they leave; `None`: they leave as they are.
     pub redaction: Option<Key>,
-    /// Where packets come from.
-    pub packets: Packets,
-    /// How many of the packets of LIMIT it may take; `None`: as the plan says.
+    /// What is captured.
+    pub capture: Capture,
+    /// How many of the packets of LIMIT it may take until it is told that there are more; `None`: as the plan says.
     pub packets_max: Option<u64>,
     /// Memory, in bytes.
     pub memory_max: u64,
@@ -44,20 +46,13 @@ pub struct JobOrder {
     pub workers: u32,
 }
 
-/// Where packets come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Packets {
-    /// Live from interfaces.
-    Interfaces {
-        /// Their names; empty: as the host likes.
-        names: Vec<String>,
-        /// A capture filter in libpcap's language.
-        filter: Option<String>,
-    },
-    /// The capture that the program brings along, again and again.
-    Demo,
-    /// Capture files on the host.
-    Files(Vec<String>),
+/// What is captured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capture {
+    /// Interfaces by name, `*` for any run of characters; empty: as the host likes.
+    pub interfaces: Vec<String>,
+    /// A capture filter in libpcap's language.
+    pub filter: Option<String>,
 }
 
 /// The key by which texts become hashes; it is told to nobody.
@@ -89,7 +84,7 @@ struct Form {
     plan: Vec<u8>,
     #[prost(bytes = "vec", optional, tag = "7")]
     redaction: Option<Vec<u8>>,
-    /// `interfaces`, `demo` or `files`.
+    /// Always `interfaces`.
     #[prost(string, tag = "8")]
     packets: String,
     #[prost(string, repeated, tag = "9")]
@@ -111,11 +106,6 @@ impl JobOrder {
     /// The orders as a message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let (packets, names, filter) = match &self.packets {
-            Packets::Interfaces { names, filter } => ("interfaces", names.clone(), filter.clone()),
-            Packets::Demo => ("demo", Vec::new(), None),
-            Packets::Files(names) => ("files", names.clone(), None),
-        };
         let form = Form {
             version: ORDER_FORM,
             needs: Vec::new(),
@@ -124,9 +114,9 @@ impl JobOrder {
             attempt: self.attempt,
             plan: super::encode(&self.plan),
             redaction: self.redaction.map(|key| key.0.to_vec()),
-            packets: packets.to_owned(),
-            names,
-            filter,
+            packets: INTERFACES.to_owned(),
+            names: self.capture.interfaces.clone(),
+            filter: self.capture.filter.clone(),
             packets_max: self.packets_max,
             memory_max: self.memory_max,
             cpu_millis: self.cpu_millis,
@@ -148,17 +138,6 @@ impl JobOrder {
         let read = read(form, schemas, &mut lacks);
         lacks.or(read)
     }
-
-    /// The plan within this monitor's part of LIMIT's packets.
-    #[must_use]
-    pub fn plan_here(&self) -> Plan {
-        let mut plan = self.plan.clone();
-        if let Some(max) = self.packets_max {
-            let limit = &mut plan.monitor.limit.packets;
-            *limit = Some(limit.map_or(max, |whole| whole.min(max)));
-        }
-        plan
-    }
 }
 
 fn read(form: Form, schemas: &dyn Fn(&str) -> Option<Arc<Schema>>, lacks: &mut Lacks) -> Option<JobOrder> {
@@ -170,17 +149,15 @@ fn read(form: Form, schemas: &dyn Fn(&str) -> Option<Arc<Schema>>, lacks: &mut L
             None
         }
     };
-    lacks.at_most("interfaces or files", form.names.len(), NAMES_MAX)?;
+    lacks.at_most("interfaces", form.names.len(), NAMES_MAX)?;
     let redaction = match form.redaction.map(<[u8; 16]>::try_from).transpose() {
         Ok(key) => Some(key.map(Key)),
         Err(_) => lacks.malformed("a key of another length"),
     };
     let workers = lacks.required(&form.workers, "the end of the orders").copied();
-    let packets = match (form.packets.as_str(), form.names, form.filter) {
-        ("interfaces", names, filter) => Some(Packets::Interfaces { names, filter }),
-        ("demo", names, None) if names.is_empty() => Some(Packets::Demo),
-        ("files", names, None) if !names.is_empty() => Some(Packets::Files(names)),
-        (word, ..) => lacks.word("input", word),
+    let capture = match form.packets.as_str() {
+        INTERFACES => Some(Capture { interfaces: form.names, filter: form.filter }),
+        word => lacks.word("input", word),
     };
     Some(JobOrder {
         job: form.job,
@@ -188,7 +165,7 @@ fn read(form: Form, schemas: &dyn Fn(&str) -> Option<Arc<Schema>>, lacks: &mut L
         attempt: form.attempt,
         plan: plan?,
         redaction: redaction?,
-        packets: packets?,
+        capture: capture?,
         packets_max: form.packets_max,
         memory_max: form.memory_max,
         cpu_millis: form.cpu_millis,

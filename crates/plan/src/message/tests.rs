@@ -177,7 +177,7 @@ fn order() -> JobOrder {
         attempt: 2,
         plan,
         redaction: Some(Key(*b"sixteen secrets!")),
-        packets: Packets::Interfaces { names: vec!["eth0".into()], filter: Some("tcp".into()) },
+        capture: Capture { interfaces: vec!["eth0".into()], filter: Some("tcp".into()) },
         packets_max: Some(10),
         memory_max: 1 << 30,
         cpu_millis: 1500,
@@ -189,16 +189,10 @@ fn order() -> JobOrder {
 fn orders_arrive() {
     let decode = |bytes: &[u8]| JobOrder::decode(bytes, &|name| (name == "test").then(schema));
     let order = order();
-    for packets in [
-        order.packets.clone(),
-        Packets::Interfaces { names: Vec::new(), filter: None },
-        Packets::Demo,
-        Packets::Files(vec!["a.pcap".into()]),
-    ] {
-        let order = JobOrder { packets, ..order.clone() };
+    for capture in [order.capture.clone(), Capture::default()] {
+        let order = JobOrder { capture, ..order.clone() };
         assert_eq!(decode(&order.encode()).as_ref(), Ok(&order));
     }
-    assert_eq!(order.plan_here().monitor.limit.packets, Some(10));
     assert!(!format!("{order:?}").contains("115"), "a key is shown");
     // What the plan lacks is what the orders lack.
     let refused = JobOrder::decode(&order.encode(), &|_| None).expect_err("no parser");

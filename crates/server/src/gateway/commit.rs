@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use control::Why;
 use link::{Lane, Record};
 
 use super::lanes::{Facts, Key, mark};
@@ -137,10 +138,7 @@ impl Core {
         self.store_works();
         self.count(entries, |work, entry, mark| work.take(&entry.key, None, mark));
         if self.works.get(&job).is_some_and(Work::is_full) {
-            self.decide(control::ServerEvent::Stop {
-                job: job.0.unsigned_abs(),
-                by: "it has its rows".into(),
-            });
+            self.decide(control::ServerEvent::Stop { job: job.0.unsigned_abs(), why: Why::RowLimit });
         }
     }
 
@@ -244,10 +242,10 @@ impl Core {
     /// Publishes the last of jobs that have ended, and says so.
     pub fn end_jobs(&mut self) {
         let ending = self.works.values().filter_map(|work| match &work.phase {
-            Phase::Ending(why) => Some((work.id, why.clone())),
+            Phase::Ending(end) => Some((work.id, end.clone())),
             Phase::Working => None,
         });
-        for (job, why) in ending.collect::<Vec<_>>() {
+        for (job, end) in ending.collect::<Vec<_>>() {
             if let Some(work) = self.works.get_mut(&job) {
                 work.end();
             }
@@ -255,7 +253,7 @@ impl Core {
                 continue;
             }
             self.account(job);
-            if let Err(error) = self.hub.turn(job, State::Ended(why), None) {
+            if let Err(error) = self.hub.turn(job, State::Ended(end), None) {
                 self.unkept(job, &error);
                 continue;
             }
@@ -273,7 +271,8 @@ impl Core {
             Unkept::Store(error) => self.store_failed(error),
             Unkept::NoJob(_) => {
                 self.works.remove(&job);
-                self.decide(control::ServerEvent::Stop { job: job.0.unsigned_abs(), by: String::new() });
+                let why = Why::Stopped { by: String::new() };
+                self.decide(control::ServerEvent::Stop { job: job.0.unsigned_abs(), why });
             }
             error => {
                 tracing::warn!("rows of job {job} are not kept: {error}");

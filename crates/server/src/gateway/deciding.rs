@@ -1,6 +1,6 @@
 //! What [`control`] decides is carried out here, in its order.
 
-use control::{JobState, Limit, Request, ServerAction, ServerEvent};
+use control::{JobState, Limit, Request, ServerAction, ServerEvent, Why};
 use link::{Hello, Lane, Now, Resume};
 
 use super::lanes::{End, Key};
@@ -41,8 +41,7 @@ impl Core {
             kind: saved::kind(order.kind),
             on: order.on.clone(),
             limit: Limit {
-                // Each monitor counts its own.
-                packets: None,
+                packets: limit.packets,
                 ends_at_ns: limit
                     .nanos
                     .map(|nanos| now.wall_ns.saturating_add(nanos).saturating_add(GRACE_NS)),
@@ -66,7 +65,10 @@ impl Core {
         }
         self.works.insert(order.id, work);
         match self.carry_out(actions) {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.account(order.id);
+                Ok(())
+            }
             Err(NotSaved) => {
                 self.works.remove(&order.id);
                 Err(words::refused(&control::Refusal::StoreIsFull))
@@ -221,13 +223,11 @@ impl Core {
         lanes
     }
 
-    /// What agents say of a job that they cannot run.
+    /// What agents have said of a job that they cannot run.
     fn troubles(&self, job: u64) -> Vec<String> {
-        let agents = self.control.agents().flat_map(|(agent, ..)| {
-            let of_job = self.control.observed(agent).filter(move |observed| observed.job == job);
-            of_job.map(move |observed| (agent, observed.reason.as_str()))
-        });
-        agents.filter(|(_, why)| !why.is_empty()).map(|(agent, why)| format!("{agent}: {why}")).collect()
+        let work = job_id(job).and_then(|job| self.works.get(&job));
+        let troubles = work.into_iter().flat_map(|work| &work.troubles);
+        troubles.map(|(agent, why)| format!("{agent}: {why}")).collect()
     }
 
     /// Looks at all jobs, about once a second.
@@ -247,13 +247,15 @@ impl Core {
         let abandoned: Vec<u64> = abandoned.filter(is_unknown).collect();
         if !self.sessions.ids().is_empty() {
             // Nobody has handed them to us again: this program does not understand their queries any more.
-            abandoned.into_iter().for_each(|job| self.decide(ServerEvent::Stop { job, by: String::new() }));
+            abandoned.into_iter().for_each(|job| {
+                self.decide(ServerEvent::Stop { job, why: Why::Stopped { by: String::new() } })
+            });
         }
         for job in self.works.keys().copied().collect::<Vec<_>>() {
             let control = &self.control;
             let is_hopeless = |agent: &str| {
                 let of_job = control.observed(agent).find(|observed| observed.job == job.0.unsigned_abs());
-                of_job.is_some_and(|observed| observed.state() == link::ObservedState::Poisoned)
+                of_job.is_some_and(|observed| observed.state().is_hopeless())
             };
             if let Some(work) = self.works.get_mut(&job) {
                 work.give_up(now.monotonic_ns, &is_hopeless);
@@ -269,19 +271,6 @@ impl Core {
     /// Whether something can be written.
     fn store_has_room(&self) -> bool {
         self.store.probe().is_ok()
-    }
-
-    /// Tells people what a job has seen, where that has changed.
-    pub fn account(&mut self, job: JobId) {
-        let Some(work) = self.works.get_mut(&job) else { return };
-        let account = work.account();
-        let text = serde_json::to_string(&account).unwrap_or_default();
-        if work.accounted.as_ref() != Some(&text) {
-            if let Err(error) = self.hub.account(job, &account) {
-                tracing::debug!("{error}");
-            }
-            work.accounted = Some(text);
-        }
     }
 
     /// Tells people how far a job has come, and what is not as it should be, where that has changed.

@@ -12,6 +12,7 @@
 //! takes what was not published from the store, and the rest from the agents; so every record counts once. Because of that it
 //! ends as if it were killed.
 
+mod accounts;
 mod agents;
 mod commit;
 mod deciding;
@@ -32,7 +33,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::door::{Arrival, Door, Ended};
-use crate::fleet::{Agent, Fleet, Order, Refused};
+use crate::fleet::{Agent, Fleet, Order, Refused, Stop};
 use crate::job::JobId;
 use crate::service::Opened;
 use crate::store::StoreError;
@@ -85,7 +86,7 @@ pub(crate) enum Event {
     /// A job is wanted.
     Start { order: Box<Order>, answer: SyncSender<Result<(), Refused>> },
     /// A job is wanted no more.
-    Stop { job: JobId },
+    Stop { job: JobId, why: Stop },
     /// Who asks wants to know the agents.
     Agents { answer: SyncSender<Vec<Agent>> },
     /// The gateway ends.
@@ -130,9 +131,9 @@ impl Fleet for Gateway {
         sent.ok().and_then(|()| answered.recv().ok()).unwrap_or_else(ended)
     }
 
-    fn stop(&self, job: JobId) {
+    fn stop(&self, job: JobId, why: Stop) {
         // When it has ended nothing runs.
-        let _ = self.events.send(Event::Stop { job });
+        let _ = self.events.send(Event::Stop { job, why });
     }
 
     fn door(&self) -> Option<Door> {

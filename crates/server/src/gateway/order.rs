@@ -2,7 +2,7 @@
 //! here, stands in the order, which the store keeps, and is shown to nobody.
 
 use bytes::Bytes;
-use plan::message::{JobOrder, Key, Packets};
+use plan::message::{Capture, JobOrder, Key};
 
 use crate::fleet::{Order, Redaction};
 
@@ -22,8 +22,11 @@ pub fn body(order: &Order, now_ns: i64) -> Bytes {
         plan,
         redaction: (order.redaction == Redaction::Folded).then(key),
         // Which interfaces there are the agent knows, and which of them it may use its owner has said.
-        packets: Packets::Interfaces { names: Vec::new(), filter: None },
-        // As LIMIT says, on each host by itself.
+        capture: Capture {
+            interfaces: order.capture.interfaces.clone(),
+            filter: order.capture.filter.clone(),
+        },
+        // Agents know what they were allowed.
         packets_max: None,
         memory_max: 0,
         cpu_millis: 0,

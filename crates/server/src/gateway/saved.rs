@@ -37,7 +37,9 @@ enum SavedState {
 #[serde(rename_all = "snake_case")]
 enum SavedWhy {
     PacketLimit,
+    RowLimit,
     TimeLimit,
+    Abandoned,
     Stopped(String),
     Finished,
     Poisoned,
@@ -49,6 +51,7 @@ enum SavedDegraded {
     Absent(String),
     NoRoom(String),
     Poisoned(String),
+    Refused(String),
     EndedWithout(String, u64),
     Restarted(String, u64, i64),
 }
@@ -84,7 +87,9 @@ pub fn write(job: &Job) -> String {
 fn write_why(why: &Why) -> SavedWhy {
     match why {
         Why::PacketLimit => SavedWhy::PacketLimit,
+        Why::RowLimit => SavedWhy::RowLimit,
         Why::TimeLimit => SavedWhy::TimeLimit,
+        Why::Abandoned => SavedWhy::Abandoned,
         Why::Stopped { by } => SavedWhy::Stopped(by.clone()),
         Why::Finished => SavedWhy::Finished,
         Why::Poisoned => SavedWhy::Poisoned,
@@ -96,6 +101,7 @@ fn write_degraded(degraded: Degraded) -> SavedDegraded {
         Degraded::Absent { agent } => SavedDegraded::Absent(agent),
         Degraded::NoRoom { agent } => SavedDegraded::NoRoom(agent),
         Degraded::Poisoned { agent } => SavedDegraded::Poisoned(agent),
+        Degraded::Refused { agent } => SavedDegraded::Refused(agent),
         Degraded::EndedWithout { agent, boot } => SavedDegraded::EndedWithout(agent, boot),
         Degraded::Restarted { agent, boot, at_ns } => SavedDegraded::Restarted(agent, boot, at_ns),
     }
@@ -137,7 +143,9 @@ pub fn kind(kind: JobKind) -> Kind {
 fn read_why(why: SavedWhy) -> Why {
     match why {
         SavedWhy::PacketLimit => Why::PacketLimit,
+        SavedWhy::RowLimit => Why::RowLimit,
         SavedWhy::TimeLimit => Why::TimeLimit,
+        SavedWhy::Abandoned => Why::Abandoned,
         SavedWhy::Stopped(by) => Why::Stopped { by },
         SavedWhy::Finished => Why::Finished,
         SavedWhy::Poisoned => Why::Poisoned,
@@ -149,6 +157,7 @@ fn read_degraded(degraded: SavedDegraded) -> Degraded {
         SavedDegraded::Absent(agent) => Degraded::Absent { agent },
         SavedDegraded::NoRoom(agent) => Degraded::NoRoom { agent },
         SavedDegraded::Poisoned(agent) => Degraded::Poisoned { agent },
+        SavedDegraded::Refused(agent) => Degraded::Refused { agent },
         SavedDegraded::EndedWithout(agent, boot) => Degraded::EndedWithout { agent, boot },
         SavedDegraded::Restarted(agent, boot, at_ns) => Degraded::Restarted { agent, boot, at_ns },
     }

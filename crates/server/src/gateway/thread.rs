@@ -16,7 +16,7 @@ use super::sessions::{Greeting, Line, Sessions};
 use super::work::Work;
 use super::{Event, GatewaySettings};
 use crate::door::Arrival;
-use crate::fleet::Agent;
+use crate::fleet::{Agent, Stop};
 use crate::hub::Hub;
 use crate::job::JobId;
 use crate::store::{Store, StoreError, now_ns};
@@ -141,8 +141,12 @@ impl Core {
                 // Who asked may have gone.
                 let _ = answer.send(result);
             }
-            Event::Stop { job } => {
-                self.decide(Happens::Stop { job: job.0.unsigned_abs(), by: String::new() });
+            Event::Stop { job, why } => {
+                let why = match why {
+                    Stop::Asked => control::Why::Stopped { by: String::new() },
+                    Stop::Abandoned => control::Why::Abandoned,
+                };
+                self.decide(Happens::Stop { job: job.0.unsigned_abs(), why });
             }
             Event::Agents { answer } => {
                 let _ = answer.send(self.told_agents());
@@ -204,9 +208,16 @@ impl Core {
                     known.boot = Some(hello.boot);
                     known.greeting = Some(Greeting::of(&hello));
                     self.greet(&hello);
+                    self.note_troubles(&hello.agent, &hello.observed);
                     self.decide(Happens::Connected { session, hello });
                 }
-                ServerEvent::Observed(observed) => self.decide(Happens::Observed { session, observed }),
+                ServerEvent::Observed(observed) => {
+                    if let Some(known) = self.sessions.get(session) {
+                        let agent = known.agent.clone();
+                        self.note_troubles(&agent, &observed);
+                    }
+                    self.decide(Happens::Observed { session, observed });
+                }
                 ServerEvent::Renew(renew) => self.decide(Happens::Renew { session, renew }),
                 ServerEvent::Offset(offset_ns) => self.decide(Happens::Offset { session, offset_ns }),
                 ServerEvent::Record(record) => self.take_record(session, record),

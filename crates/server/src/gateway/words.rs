@@ -7,6 +7,7 @@ use control::{Degraded, Refusal, Why};
 use super::lanes::End;
 use super::work::Work;
 use crate::fleet::Refused;
+use crate::job::{End as JobEnd, Outcome};
 
 /// Why a job is not taken.
 pub fn refused(refusal: &Refusal) -> Refused {
@@ -30,17 +31,22 @@ pub fn refused(refusal: &Refusal) -> Refused {
     }
 }
 
-/// Why a job ended; `troubles`: what agents said of it.
-pub fn ended(why: &Why, troubles: &[String]) -> String {
-    match why {
-        Why::PacketLimit => "its packets were taken".into(),
-        Why::TimeLimit => "its time is over".into(),
-        Why::Stopped { by } if by.is_empty() => "it was stopped".into(),
-        Why::Stopped { by } => format!("it was stopped: {by}"),
-        Why::Finished => "all agents are through".into(),
-        Why::Poisoned if troubles.is_empty() => "no agent could run it".into(),
-        Why::Poisoned => format!("no agent could run it: {}", troubles.join("; ")),
-    }
+/// How a job ended; `troubles`: what agents said of it.
+pub fn ended(why: &Why, troubles: &[String]) -> JobEnd {
+    let (outcome, said) = match why {
+        Why::PacketLimit => (Outcome::Limit, "its packets were taken".into()),
+        Why::RowLimit => (Outcome::Limit, "it has its rows".into()),
+        Why::TimeLimit => (Outcome::Limit, "its time is over".into()),
+        Why::Stopped { by } if by.is_empty() => (Outcome::Stopped, "it was stopped".into()),
+        Why::Stopped { by } => (Outcome::Stopped, format!("it was stopped: {by}")),
+        Why::Abandoned => {
+            (Outcome::Abandoned, "its lease was not renewed: who had asked for it is gone".into())
+        }
+        Why::Finished => (Outcome::Finished, "all agents are through".into()),
+        Why::Poisoned if troubles.is_empty() => (Outcome::Failed, "no agent could run it".into()),
+        Why::Poisoned => (Outcome::Failed, format!("no agent could run it: {}", troubles.join("; "))),
+    };
+    JobEnd::new(outcome, said)
 }
 
 /// What is not as it should be.
@@ -49,6 +55,7 @@ pub fn degraded(all: &BTreeSet<Degraded>) -> impl Iterator<Item = String> {
         Degraded::Absent { agent } => format!("agent {agent} is not there"),
         Degraded::NoRoom { agent } => format!("agent {agent} has no room for it"),
         Degraded::Poisoned { agent } => format!("agent {agent} cannot run it"),
+        Degraded::Refused { agent } => format!("agent {agent} refuses it"),
         Degraded::EndedWithout { agent, .. } => {
             format!("it ended while agent {agent} was away, and what that had not sent is not in the results")
         }

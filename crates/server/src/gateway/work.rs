@@ -14,7 +14,7 @@ use super::lanes::{Awaited, End, Facts, Key, Lanes, read_mark};
 use super::tuples::{Tuples, When};
 use super::windows::{ALL_LANES, Released, Windows};
 use crate::hub::{Account, ResultTable};
-use crate::job::{JobId, State as Told};
+use crate::job::{End as JobEnd, JobId, State as Told};
 use crate::store::{Store, StoreError};
 
 /// Records that are read at once from the store.
@@ -57,7 +57,7 @@ pub enum Phase {
     /// Agents are at it, or will be.
     Working,
     /// They have ended; what there is has to be published.
-    Ending(String),
+    Ending(JobEnd),
 }
 
 /// See the module's text.
@@ -83,7 +83,10 @@ pub struct Work {
     pub told: Option<(Told, Option<String>)>,
     /// Records that could not be read: of an earlier life of the gateway.
     pub unreadable: u64,
-    pub accounted: Option<String>,
+    /// What people were told that it has seen.
+    pub accounted: Option<Account>,
+    /// What agents have said of it that cannot run it.
+    pub troubles: BTreeMap<String, String>,
 }
 
 impl Work {
@@ -111,6 +114,7 @@ impl Work {
             told: None,
             unreadable: 0,
             accounted: None,
+            troubles: BTreeMap::new(),
         }
     }
 
@@ -436,6 +440,7 @@ impl Work {
             undecodable: sum(&["undecodable"]),
             lost_before_us: sum(&["lost_before_us", "lost"]),
             quality: sums.iter().filter_map(of_quality).collect(),
+            agents: Vec::new(),
         }
     }
 }

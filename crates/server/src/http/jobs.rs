@@ -15,7 +15,8 @@ use super::json::Json;
 use super::params::{Body, Params, header_text};
 use crate::access::{Access, Role};
 use crate::fleet::{Agent, Redaction};
-use crate::job::{Job, JobId, JobKind};
+use crate::hub::AgentAccount;
+use crate::job::{Capture, Job, JobId, JobKind};
 use crate::service::{Denied, Service, Submission};
 use crate::store::JobQuery;
 
@@ -25,6 +26,10 @@ const PAGE: usize = 100;
 const LABELS_MAX: usize = 32;
 /// Bytes of a name or a label.
 const NAME_BYTES_MAX: usize = 200;
+/// Bytes of a capture filter.
+const FILTER_BYTES_MAX: usize = 10_000;
+/// A day.
+const LEASE_SECONDS_MAX: u32 = 86_400;
 
 /// A job that is asked for.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -47,6 +52,15 @@ pub struct JobRequest {
     /// Texts that may say something of a person are folded unless this says no, which needs the role raw.
     #[serde(default = "yes")]
     pub redact: bool,
+    /// Interfaces that agents capture from, `*` for any run of characters; none: all that they may.
+    #[serde(default)]
+    pub interfaces: Vec<String>,
+    /// Which packets they capture, in libpcap's language; none: all.
+    #[serde(default)]
+    pub capture_filter: Option<String>,
+    /// Of a one-off job: it ends when nobody has renewed it for so many seconds.
+    #[serde(default)]
+    pub lease_seconds: Option<u32>,
 }
 
 fn yes() -> bool {
@@ -82,7 +96,26 @@ pub struct Agents {
 }
 
 fn checked(asked: JobRequest) -> Result<Submission, Failure> {
-    let JobRequest { query, name, kind, on, labels, redact } = asked;
+    let JobRequest { query, name, kind, on, labels, redact, interfaces, capture_filter, lease_seconds } =
+        asked;
+    let is_long_text = |text: &String| text.len() > NAME_BYTES_MAX;
+    if interfaces.len() > LABELS_MAX || interfaces.iter().any(is_long_text) {
+        return Err(Failure::bad(format!(
+            "at most {LABELS_MAX} interfaces are named, each in at most {NAME_BYTES_MAX} bytes"
+        )));
+    }
+    if capture_filter.as_ref().is_some_and(|filter| filter.len() > FILTER_BYTES_MAX) {
+        return Err(Failure::bad(format!("a capture filter has at most {FILTER_BYTES_MAX} bytes")));
+    }
+    match lease_seconds {
+        Some(_) if kind == JobKind::Standing => {
+            return Err(Failure::bad("a standing job has no lease: it runs until it is stopped"));
+        }
+        Some(seconds) if !(1..=LEASE_SECONDS_MAX).contains(&seconds) => {
+            return Err(Failure::bad(format!("a lease has 1 to {LEASE_SECONDS_MAX} seconds")));
+        }
+        _ => {}
+    }
     let is_long = |labels: &BTreeMap<String, String>| {
         labels.len() > LABELS_MAX || labels.iter().any(|(k, v)| k.len().max(v.len()) > NAME_BYTES_MAX)
     };
@@ -92,7 +125,9 @@ fn checked(asked: JobRequest) -> Result<Submission, Failure> {
         )));
     }
     let redaction = if redact { Redaction::Folded } else { Redaction::Raw };
-    Ok(Submission { query, name, kind, on, labels, redaction })
+    let filter = capture_filter.filter(|filter| !filter.trim().is_empty());
+    let capture = Capture { interfaces, filter };
+    Ok(Submission { query, name, kind, on, labels, redaction, capture, lease_seconds })
 }
 
 pub(super) fn id(text: &str) -> Result<JobId, Failure> {
@@ -214,6 +249,45 @@ pub async fn stop(
         result
     };
     Ok(Json(app.run(stop).await?))
+}
+
+/// Renew a job's lease: it goes on for as long again.
+#[utoipa::path(
+    post, path = "/api/v1/jobs/{id}/renew", tag = "jobs", params(("id" = String, Path, description = "Its number")),
+    responses((status = 200, description = "The job; one without a lease goes on as it would", body = Job), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn renew(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Json<Job>, Failure> {
+    let (who, id) = (caller.at_least(Role::Run)?, id(&name)?);
+    Ok(Json(app.run(move |service| service.renew(&who, id)).await?))
+}
+
+/// What each agent of a job has seen.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct AgentAccounts {
+    /// By name.
+    pub agents: Vec<AgentAccount>,
+}
+
+/// Say what each agent of a job has seen.
+#[utoipa::path(
+    get, path = "/api/v1/jobs/{id}/agents", tag = "jobs", params(("id" = String, Path, description = "The job's number")),
+    responses((status = 200, description = "None, when the job ended more than a minute ago", body = AgentAccounts), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn accounts(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Json<AgentAccounts>, Failure> {
+    let (who, id) = (caller.at_least(Role::View)?, id(&name)?);
+    let read = move |service: &Service| {
+        service.job(&who, id)?;
+        Ok(AgentAccounts { agents: service.hub().agents(id)? })
+    };
+    Ok(Json(app.run(read).await?))
 }
 
 /// List agents.

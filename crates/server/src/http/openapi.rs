@@ -16,7 +16,7 @@ use super::{help, jobs, rows, stream, tokens};
     ),
     paths(
         help::health, help::counters, help::catalog, help::check, help::explain, jobs::create, jobs::list, jobs::show,
-        jobs::stop, rows::rows, jobs::agents, stream::stream, tokens::create, tokens::list, tokens::revoke,
+        jobs::stop, jobs::renew, jobs::accounts, rows::results, rows::rows, jobs::agents, stream::stream, tokens::create, tokens::list, tokens::revoke,
         tokens::login, tokens::logout, tokens::audit,
     ),
     components(schemas(rows::RowsAnswer)),

@@ -13,6 +13,7 @@ use super::app::App;
 use super::caller::Caller;
 use super::failure::Failure;
 use super::jobs::id;
+use super::json::Json;
 use super::params::{Params, header_text, time};
 use crate::access::Role;
 use crate::columns::ColumnHead;
@@ -26,6 +27,8 @@ use crate::store::KeptResult;
 const PAGE: usize = 1000;
 /// Says `after` of the next page, also where the form of the rows has no room for it.
 const NEXT: HeaderName = HeaderName::from_static("netalytics-next");
+/// Says the number of the last row, for who comes back for what will be behind it.
+const LAST: HeaderName = HeaderName::from_static("netalytics-last");
 
 /// Which rows.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
@@ -68,7 +71,7 @@ pub struct RowsAnswer {
 #[utoipa::path(
     get, path = "/api/v1/jobs/{id}/rows", tag = "jobs", params(("id" = String, Path, description = "The job's number"), RowsParams),
     responses(
-        (status = 200, description = "A page of rows; the header Netalytics-Next has `after` of the next", headers(("Netalytics-Next" = String)), content(
+        (status = 200, description = "A page of rows; the header Netalytics-Next has `after` of the next, Netalytics-Last the number of the last row", headers(("Netalytics-Next" = String), ("Netalytics-Last" = String)), content(
             (RowsAnswer = "application/json"), (String = "application/x-ndjson"), (String = "text/csv"),
             (String = "application/vnd.apache.arrow.stream"), (String = "application/vnd.apache.parquet"),
         )),
@@ -105,15 +108,67 @@ pub async fn rows(
         let result = chosen(service, id, params.result.as_deref())?;
         let page = service.history().read(id, &result, &ask)?;
         let bytes = write(&page, &result, format).map_err(crate::unkept::Unkept::Disk)?;
-        Ok((bytes, page.next))
+        Ok((bytes, page.next, page.last))
     };
-    let (bytes, next) = app.run(read).await?;
+    let (bytes, next, last) = app.run(read).await?;
     let mut response = ([(header::CONTENT_TYPE, format.content_type())], bytes).into_response();
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
-    if let Some(next) = next.and_then(|row| HeaderValue::from_str(&row.to_string()).ok()) {
-        response.headers_mut().insert(NEXT, next);
+    for (name, row) in [(NEXT, next), (LAST, last)] {
+        if let Some(row) = row.and_then(|row| HeaderValue::from_str(&row.to_string()).ok()) {
+            response.headers_mut().insert(name, row);
+        }
     }
     Ok(response)
+}
+
+/// What a job's results look like.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Results {
+    /// In their order.
+    pub results: Vec<ResultAnswer>,
+}
+
+/// What a result looks like.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ResultAnswer {
+    /// The processor that makes its rows; none: tuples.
+    pub processor: Option<String>,
+    /// Its table's name.
+    pub table: String,
+    /// What the cells are.
+    pub columns: Vec<ColumnHead>,
+    /// How many columns, behind those of the window, say which group a row is of.
+    pub keys: usize,
+    /// Rows that there have been.
+    pub total: String,
+    /// Rows that retention has taken away.
+    pub dropped: String,
+}
+
+/// List a job's results.
+#[utoipa::path(
+    get, path = "/api/v1/jobs/{id}/results", tag = "jobs", params(("id" = String, Path, description = "The job's number")),
+    responses((status = 200, description = "None, before it has begun", body = Results), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn results(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Json<Results>, Failure> {
+    let (who, id) = (caller.at_least(Role::View)?, id(&name)?);
+    let read = move |service: &Service| {
+        service.job(&who, id)?;
+        let of = |result: KeptResult| ResultAnswer {
+            processor: result.processor,
+            table: result.table,
+            columns: result.columns,
+            keys: result.keys,
+            total: result.next_row.to_string(),
+            dropped: result.rows_dropped.to_string(),
+        };
+        Ok(Results { results: service.store().results(id)?.into_iter().map(of).collect() })
+    };
+    Ok(Json(app.run(read).await?))
 }
 
 /// The result that is asked for.

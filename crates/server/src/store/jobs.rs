@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::{Store, StoreError, now_ns};
-use crate::job::{Job, JobId, JobKind, State};
+use crate::job::{Capture, Job, JobId, JobKind, Outcome, State};
 
 /// Keys older than this are forgotten: a day.
 const KEY_LIFE_NS: i64 = 86_400_000_000_000;
@@ -27,6 +27,10 @@ pub struct NewJob {
     pub labels: BTreeMap<String, String>,
     /// Whether texts are folded.
     pub redacted: bool,
+    /// What agents capture.
+    pub capture: Capture,
+    /// How long it goes on without being renewed.
+    pub lease_seconds: Option<u32>,
 }
 
 /// What is known of a key.
@@ -51,18 +55,23 @@ pub struct JobQuery {
     pub limit: usize,
 }
 
-const COLUMNS: &str =
-    "id, name, query, kind, state, reason, owner, agents_on, labels, redacted, created_ns, ended_ns";
+const COLUMNS: &str = "id, name, query, kind, state, reason, owner, agents_on, labels, redacted, created_ns, ended_ns, \
+                       outcome, capture, lease_seconds";
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
     let labels = |text: String| serde_json::from_str(&text).unwrap_or_default();
     let (state, reason): (String, Option<String>) = (row.get(4)?, row.get(5)?);
+    let outcome = row.get::<_, Option<String>>(12)?.and_then(|word| Outcome::of(&word));
+    let capture: Capture = serde_json::from_str(&row.get::<_, String>(13)?).unwrap_or_default();
+    let Capture { interfaces, filter } = capture;
+    let state = State::of(&state, reason.clone(), outcome);
     Ok(Job {
         id: JobId(row.get(0)?),
         name: row.get(1)?,
         query: row.get(2)?,
         kind: JobKind::of(&row.get::<_, String>(3)?),
-        state: State::of(&state, reason.clone()),
+        outcome: state.outcome(),
+        state,
         reason,
         owner: row.get(6)?,
         on: labels(row.get(7)?),
@@ -70,6 +79,9 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
         redacted: row.get(9)?,
         created_ns: row.get(10)?,
         ended_ns: row.get(11)?,
+        interfaces,
+        capture_filter: filter,
+        lease_seconds: row.get(14)?,
     })
 }
 
@@ -81,14 +93,16 @@ impl Store {
     pub fn add_job(&self, new: &NewJob, key: Option<(&str, &[u8])>) -> Result<Job, StoreError> {
         let json = |labels: &BTreeMap<String, String>| serde_json::to_string(labels).unwrap_or_default();
         let sql = format!(
-            "INSERT INTO jobs (name, query, kind, state, owner, agents_on, labels, redacted, created_ns)
-             VALUES (?, ?, ?, 'planned', ?, ?, ?, ?, ?) RETURNING {COLUMNS}"
+            "INSERT INTO jobs (name, query, kind, state, owner, agents_on, labels, redacted, created_ns, capture, lease_seconds)
+             VALUES (?, ?, ?, 'planned', ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}"
         );
-        let NewJob { name, query, kind, owner, on, labels, redacted } = new;
+        let NewJob { name, query, kind, owner, on, labels, redacted, capture, lease_seconds } = new;
         self.write(|t| {
             let (on, labels, now) = (json(on), json(labels), now_ns());
-            let job =
-                t.query_row(&sql, params![name, query, kind.word(), owner, on, labels, redacted, now], read)?;
+            let capture = serde_json::to_string(capture).unwrap_or_default();
+            let values =
+                params![name, query, kind.word(), owner, on, labels, redacted, now, capture, lease_seconds];
+            let job = t.query_row(&sql, values, read)?;
             if let Some((key, body)) = key {
                 t.execute("DELETE FROM idempotency WHERE at_ns < ?", [now - KEY_LIFE_NS])?;
                 t.execute(
@@ -181,10 +195,11 @@ impl Store {
     pub fn set_state(&self, id: JobId, state: &State, reason: Option<&str>) -> Result<bool, StoreError> {
         let ended = matches!(state, State::Ended(_)).then(now_ns);
         let reason = reason.or(state.reason());
+        let outcome = state.outcome().map(Outcome::word);
         let changed = self.write(|t| {
             t.execute(
-                "UPDATE jobs SET state = ?2, reason = ?3, ended_ns = ?4 WHERE id = ?1 AND state <> 'ended'",
-                params![id.0, state.word(), reason, ended],
+                "UPDATE jobs SET state = ?2, reason = ?3, ended_ns = ?4, outcome = ?5 WHERE id = ?1 AND state <> 'ended'",
+                params![id.0, state.word(), reason, ended, outcome],
             )
         })?;
         Ok(changed > 0)

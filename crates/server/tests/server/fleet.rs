@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use capture::live::Stop;
+use capture::live;
 use monitor::Input;
 use monitor::job::Config;
 use runner::Run;
-use server::{Agent, Coverage, Delivery, Fleet, Hub, JobId, Order, Refused, ResultTable, State, WindowState};
+use server::{
+    Agent, Coverage, Delivery, Fleet, Hub, JobId, Order, Refused, ResultTable, State, Stop, WindowState,
+};
 use sinks::Sink;
 use tuple::Batch;
 
@@ -28,7 +30,7 @@ pub enum Way {
 pub struct TestFleet {
     way: Way,
     hub: OnceLock<Arc<Hub>>,
-    stops: Mutex<BTreeMap<JobId, Stop>>,
+    stops: Mutex<BTreeMap<JobId, live::Stop>>,
     /// Orders, as they came.
     pub orders: Mutex<Vec<Order>>,
     /// Jobs that were to be stopped.
@@ -99,7 +101,7 @@ impl Fleet for TestFleet {
         self.orders.lock().expect("orders").push(order.clone());
         let Way::Replay(capture) = &self.way else { return Ok(()) };
         let (hub, order, capture) = (self.hub().clone(), order.clone(), capture.clone());
-        let stop = Stop::default();
+        let stop = live::Stop::default();
         self.stops.lock().expect("stops").insert(order.id, stop.clone());
         let panicked = self.panicked.clone();
         std::thread::spawn(move || {
@@ -109,7 +111,7 @@ impl Fleet for TestFleet {
         Ok(())
     }
 
-    fn stop(&self, job: JobId) {
+    fn stop(&self, job: JobId, _: Stop) {
         self.stopped.lock().expect("stopped").push(job);
         if let Some(stop) = self.stops.lock().expect("stops").get(&job) {
             stop.stop();
@@ -117,7 +119,7 @@ impl Fleet for TestFleet {
     }
 }
 
-fn run(hub: &Hub, order: &Order, capture: PathBuf, stop: &Stop) {
+fn run(hub: &Hub, order: &Order, capture: PathBuf, stop: &live::Stop) {
     hub.turn(order.id, State::Arming, None).expect("it is noted");
     let input = Input::Shared(capture::open_until(&[capture], stop), 1);
     let mut run = Run::start(&order.plan, &Config::default(), input).expect("threads");

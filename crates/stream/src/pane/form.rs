@@ -109,8 +109,8 @@ impl Pane {
             pane.span_ns = Some((first, last));
         }
         let groups = from.number()?;
-        // A pane has a group in any case, and the pool.
-        if groups > expected.groups_max.max(1) as u64 + 1 {
+        // A pane has a group in any case, and the pool, and until it is cut half as many as there is room for too many.
+        if groups > expected.groups_max.max(1) as u64 / 2 * 3 + 2 {
             return Err(Malformed::Invalid("the number of groups"));
         }
         let groups = groups as usize;

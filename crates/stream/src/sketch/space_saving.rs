@@ -74,6 +74,19 @@ impl SpaceSaving {
         self.negative = self.negative.saturating_add(weight.min(0).unsigned_abs());
     }
 
+    /// Adds what another summary knows exactly of a group. One that is new here has the next number, and may have weighed up to
+    /// `floor` here before.
+    pub fn merge(&mut self, group: u32, (weight, error): (u128, u128), floor: u128) {
+        if group as usize == self.weights.len() {
+            self.weights.push(floor);
+            self.errors.push(floor);
+            self.heap.push(Reverse((floor, group)));
+        }
+        let (mine, possible) = (&mut self.weights[group as usize], &mut self.errors[group as usize]);
+        *mine = mine.saturating_add(weight);
+        *possible = possible.saturating_add(error);
+    }
+
     /// Gives the place of the lightest group to a new one.
     ///
     /// # Panics

@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""The service under load: what the server spends on what agents ship, how fast its API answers meanwhile, what an idle agent costs.
+
+    bench/service.py [--out bench/runs/DATE-service] [--quick]
+
+Builds netalytics and bench/service, starts servers and agents on this machine, and writes results.json and README.md. CPU seconds are
+those of the whole process and of its threads (/proc), memory is the highest there was (VmHWM).
+"""
+import argparse, contextlib, datetime, json, os, pathlib, re, shutil, socket, sqlite3, subprocess, tempfile, time, urllib.request
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+TICK = os.sysconf("SC_CLK_TCK")
+RANKED = "PARSE http PROCESS (top-k: k=10, key=client_ip, w=1s, lateness=0s)"
+GROUPED = "PARSE http PROCESS (diff-group: group=url_template, w=1s, lateness=0s)"
+COUNTED = "PARSE http PROCESS (group-count: group=url_template, w=1s, lateness=0s)"
+
+
+def build():
+    subprocess.run(["cargo", "build", "--release", "--locked", "-p", "netalytics"], cwd=ROOT, check=True)
+    subprocess.run(["cargo", "build", "--release", "-p", "service"], cwd=HERE, check=True)
+    return ROOT / "target/release/netalytics", HERE / "target/release/service"
+
+
+def cpu(pid):
+    """CPU seconds of a process by the names of its threads, those that have ended under 'ended'."""
+    by_name = {}
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        name, used = stat(task / "stat")
+        by_name[name] = by_name.get(name, 0) + used
+    by_name["ended"] = max(0.0, stat(pathlib.Path(f"/proc/{pid}/stat"))[1] - sum(by_name.values()))
+    return by_name
+
+
+def stat(file):
+    text = file.read_text()
+    name, rest = re.match(r"\d+ \((.*)\) (.*)", text, re.S).groups()
+    fields = rest.split()
+    return name, (int(fields[11]) + int(fields[12])) / TICK
+
+
+def memory_mib(pid, which="VmHWM"):
+    return int(re.search(rf"{which}:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1]) / 1024
+
+
+class Server:
+    def __init__(self, program, folder, *flags):
+        self.folder, self.program = pathlib.Path(folder), program
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.address = "127.0.0.1:%d" % free.getsockname()[1]
+        begun = time.monotonic()
+        command = [program, "serve", "--listen", self.address, "--data", str(folder), *flags]
+        self.log = open(self.folder / "serve.log", "w")
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
+        while True:
+            with contextlib.suppress(OSError):
+                self.token = (self.folder / "admin.token").read_text().strip()
+                self.ask("GET", "/api/v1/jobs?limit=1")
+                break
+            assert self.process.poll() is None, (self.folder / "serve.log").read_text()
+            time.sleep(0.005)
+        self.start_s = time.monotonic() - begun
+
+    def ask(self, method, path, body=None):
+        request = urllib.request.Request(f"http://{self.address}{path}", method=method, data=json.dumps(body).encode() if body else None)
+        request.add_header("Authorization", f"Bearer {self.token}")
+        request.add_header("Content-Type", "application/json")
+        with urllib.request.urlopen(request) as answer:
+            text = answer.read()
+        return json.loads(text) if text else None
+
+    def tokens(self, agents):
+        file = self.folder / "agents.tokens"
+        names = [f"agent-{n}" for n in range(agents)]
+        file.write_text("".join(f"{name} {self.ask('POST', '/api/v1/tokens', {'name': name, 'role': 'agent'})['secret']}\n" for name in names))
+        return file
+
+    def job(self, query, kind="one_off"):
+        return self.ask("POST", "/api/v1/jobs", {"query": query, "kind": kind, "redact": False})["id"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(60)
+        self.log.close()
+
+
+def folder():
+    # Not in memory: what a commit costs is part of it.
+    return tempfile.TemporaryDirectory(dir=ROOT / "target")
+
+
+def shipped(program, load, query, keys, agents, groups, windows, pace_ms):
+    """What the server spends on what agents ship, by million groups, and the same from memory."""
+    size = ["--agents", str(agents), "--groups", str(groups), "--windows", str(windows), "--keys", keys, "--query", query]
+    memory = json.loads(subprocess.run([load, "memory", *size], check=True, capture_output=True, text=True).stdout)
+    with folder() as data, Server(program, data) as server:
+        tokens = server.tokens(agents)
+        command = [load, "agents", *size, "--server", server.address, "--tokens", tokens, "--pace-ms", str(pace_ms)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert process.stderr.readline().strip() == "connected"
+        while sum(agent["connected"] for agent in server.ask("GET", "/api/v1/agents")["agents"]) < agents:
+            time.sleep(0.05)
+        job = server.job(query)
+        assert process.stderr.readline().strip() == "begin"
+        before = cpu(server.process.pid)
+        told = json.loads(process.communicate(timeout=600)[0])
+        while server.ask("GET", f"/api/v1/jobs/{job}")["state"] != "ended":
+            time.sleep(0.05)
+        after = cpu(server.process.pid)
+        rows = int(server.ask("GET", f"/api/v1/jobs/{job}/rows?limit=1")["total"])
+        millions = told["groups"] / 1e6
+        threads = {name: round((after[name] - before.get(name, 0)) / millions, 4) for name in after}
+        assert rows == memory["rows"], (rows, memory)
+        return {
+            "query": query, "keys": keys, "agents": agents, "groups": told["groups"], "rows": rows,
+            "bytes_per_group": memory["bytes_per_group"], "seconds": told["seconds"], "groups_per_s": told["groups"] / told["seconds"],
+            "threads_s": {name: s for name, s in threads.items() if s >= 0.001}, "cpu_s": sum(threads.values()),
+            "decode_s": memory["decode_s"], "merge_s": memory["merge_s"], "times_merging": sum(threads.values()) / memory["merge_s"],
+            "memory_mib": memory_mib(server.process.pid),
+        }
+
+
+def answers(program, load, rate, seconds, streams, jobs, agents):
+    """How fast the API answers while standing jobs run and streams are read."""
+    with folder() as data, Server(program, data, "--requests-per-second", "100000") as server:
+        tokens = server.tokens(agents)
+        ids = [server.job(COUNTED, "standing") for _ in range(jobs)]
+        command = [load, "agents", "--agents", str(agents), "--groups", "200", "--windows", str(seconds + 10), "--query", COUNTED]
+        command += ["--jobs", str(jobs), "--server", server.address, "--tokens", tokens]
+        shipping = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for word in ("connected", "begin"):
+            assert shipping.stderr.readline().strip() == word
+        time.sleep(3)
+        paths = ["/api/v1/jobs", f"/api/v1/jobs/{ids[0]}", f"/api/v1/jobs/{ids[1]}/rows?limit=100", "/api/v1/agents", "/api/v1/counters", "/"]
+        asking = [load, "api", "--server", server.address, "--token", server.folder / "admin.token", "--rate", str(rate), "--seconds", str(seconds)]
+        asking += ["--streams", str(streams), "--jobs", ",".join(ids), *[word for path in paths for word in ("--path", path)]]
+        before = sum(cpu(server.process.pid).values())
+        told = json.loads(subprocess.run(asking, check=True, capture_output=True, text=True).stdout)
+        told["server_cores"] = (sum(cpu(server.process.pid).values()) - before) / seconds
+        told["memory_mib"] = memory_mib(server.process.pid)
+        shipping.kill()
+        shipping.wait()
+        return told | {"rate": rate, "streams": streams, "jobs": jobs, "agents": agents}
+
+
+def idle(program, seconds):
+    """What an agent costs that has nothing to do."""
+    with folder() as data, Server(program, data) as server:
+        token = server.folder / "agent.token"
+        token.write_text(server.tokens(1).read_text().split()[1])
+        own = server.folder / "agent"
+        command = [program, "agent", "--server", f"http://{server.address}", "--token-file", token, "--name", "agent-0", "--folder", own]
+        agent = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while not any(known["connected"] for known in server.ask("GET", "/api/v1/agents")["agents"]):
+            time.sleep(0.05)
+        time.sleep(2)
+        before = sum(cpu(agent.pid).values()), sum(cpu(server.process.pid).values())
+        time.sleep(seconds)
+        used = sum(cpu(agent.pid).values()) - before[0], sum(cpu(server.process.pid).values()) - before[1]
+        told = {"seconds": seconds, "agent_percent": 100 * used[0] / seconds, "agent_mib": memory_mib(agent.pid, "VmRSS"),
+                "server_percent": 100 * used[1] / seconds, "server_mib": memory_mib(server.process.pid, "VmRSS")}
+        agent.terminate()
+        agent.wait(30)
+        return told
+
+
+def begun(program, jobs):
+    """How long a server takes to begin that has had so many jobs."""
+    with folder() as data:
+        with Server(program, data) as server:
+            job = server.job(COUNTED)
+            server.ask("DELETE", f"/api/v1/jobs/{job}")
+            while server.ask("GET", f"/api/v1/jobs/{job}")["state"] != "ended":
+                time.sleep(0.05)
+            empty_s = server.start_s
+        store = sqlite3.connect(pathlib.Path(data) / "store.sqlite")
+        columns = [row[1] for row in store.execute("PRAGMA table_info(jobs)")]
+        copied = ", ".join(f"n.value + {job}" if name == "id" else "NULL" if name == "idempotency_key" else name for name in columns)
+        store.execute("CREATE TEMP TABLE n (value INTEGER)")
+        store.executemany("INSERT INTO n VALUES (?)", [(n + 1,) for n in range(jobs)])
+        store.execute(f"INSERT INTO jobs ({', '.join(columns)}) SELECT {copied} FROM jobs, n WHERE id = {job}")
+        store.commit()
+        store.close()
+        with Server(program, data) as server:
+            return {"jobs": jobs, "empty_s": empty_s, "start_s": server.start_s, "memory_mib": memory_mib(server.process.pid)}
+
+
+def report(found):
+    lines = ["# The service under load", "", f"Measured {found['date']} on {found['cores']} cores by `bench/service.py`.", "",
+             "## What agents ship", "", "CPU seconds a million groups, of the whole server; decoding and merging are those of the same reports from memory, on one core.", "",
+             "| query | agents' groups are | groups/s | bytes a group | server | of it: gateway's thread | decoding | merging | server ÷ merging (bar 3) | MiB |",
+             "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|"]
+    for one in found["shipped"]:
+        gateway = one["threads_s"].get("gateway", 0)
+        lines.append(f"| `{one['query']}` | {one['keys']} | {one['groups_per_s']:,.0f} | {one['bytes_per_group']:.1f} | {one['cpu_s']:.3f} | {gateway:.3f} | "
+                     f"{one['decode_s']:.3f} | {one['merge_s']:.3f} | {one['times_merging']:.2f} | {one['memory_mib']:.0f} |")
+    api, rest, start = found["api"], found["idle"], found["start"]
+    lines += ["", "## The rest", "", "| | | bar |", "|---|---:|---:|",
+              f"| API, {api['rate']} requests/s, {api['jobs']} standing jobs, {api['streams']} live streams: p50 / p99 / worst | {api['p50_ms']:.1f} / {api['p99_ms']:.1f} / {api['max_ms']:.1f} ms | p99 25 ms |",
+              f"| of these not answered with 200 | {api['failed']} of {api['requests']} | 0 |",
+              f"| the server meanwhile | {api['server_cores']:.2f} cores, {api['memory_mib']:.0f} MiB | 400 MiB |",
+              f"| an idle agent | {rest['agent_mib']:.1f} MiB, {rest['agent_percent']:.2f} % of a core | 25 MiB, 0.3 % |",
+              f"| its server | {rest['server_mib']:.1f} MiB, {rest['server_percent']:.2f} % of a core | |",
+              f"| start with {start['jobs']:,} finished jobs (empty: {start['empty_s']:.2f} s) | {start['start_s']:.2f} s | 1 s |", ""]
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / f"bench/runs/{datetime.date.today()}-service")
+    parser.add_argument("--quick", action="store_true", help="smaller, for a look")
+    flags = parser.parse_args()
+    program, load = build()
+    agents, windows, seconds = (50, 4, 5) if flags.quick else (200, 10, 20)
+    found = {"date": str(datetime.date.today()), "cores": os.cpu_count()}
+    cases = [(COUNTED, "shared", 1000), (GROUPED, "shared", 1000), (RANKED, "own", 1000)]
+    found["shipped"] = [shipped(program, load, query, keys, agents, 5000, windows, pace) for query, keys, pace in cases]
+    found["api"] = answers(program, load, 500, seconds, 50, 20, 10)
+    found["idle"] = idle(program, 10 if flags.quick else 60)
+    found["start"] = begun(program, 10_000)
+    flags.out.mkdir(parents=True, exist_ok=True)
+    (flags.out / "results.json").write_text(json.dumps(found, indent=1) + "\n")
+    (flags.out / "README.md").write_text(report(found))
+    print(report(found))
+
+
+main()

@@ -1,0 +1,214 @@
+//! An agent without monitors: both halves of the link's far end over a real connection, and reports that are said one after the
+//! other in the place of what monitors find.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use control::{Agent, AgentAction, AgentEvent as Happens, AgentSettings, End};
+use link::{
+    AgentEvent, AgentSession, Capacity, Data, Form, Hello, Lane, Now, Spool, SpoolLimits, Store, StoreFailed,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+use crate::said::Said;
+
+const TICK: Duration = Duration::from_millis(50);
+
+/// A disk that holds nothing: the spool lives in memory.
+struct Nowhere;
+
+impl Store for Nowhere {
+    fn append(&mut self, _: u32, _: &[u8]) -> Result<(), StoreFailed> {
+        Err(StoreFailed)
+    }
+    fn sync(&mut self, _: u32) -> Result<(), StoreFailed> {
+        Err(StoreFailed)
+    }
+    fn read(&mut self, _: u32, _: u64, _: u64) -> Result<Vec<u8>, StoreFailed> {
+        Err(StoreFailed)
+    }
+    fn remove(&mut self, _: u32) {}
+    fn list(&mut self) -> Vec<u32> {
+        Vec::new()
+    }
+    fn write_ledger(&mut self, _: &[u8]) -> Result<(), StoreFailed> {
+        Err(StoreFailed)
+    }
+    fn read_ledger(&mut self) -> Vec<u8> {
+        Vec::new()
+    }
+}
+
+/// An agent, what it is to say, and how far it may go.
+pub struct Life {
+    name: String,
+    said: Arc<Vec<Said>>,
+    allowed: watch::Receiver<usize>,
+    spool: Spool,
+    control: Agent,
+    /// How many reports have been said of each job.
+    lanes: BTreeMap<Lane, usize>,
+    started: Instant,
+}
+
+impl Life {
+    pub fn new(name: String, boot: u64, said: Arc<Vec<Said>>, allowed: watch::Receiver<usize>) -> Life {
+        Life {
+            name,
+            said,
+            allowed,
+            spool: Spool::open(Box::new(Nowhere), SpoolLimits::default(), boot),
+            control: Agent::new(boot, AgentSettings::default(), &[]),
+            lanes: BTreeMap::new(),
+            started: Instant::now(),
+        }
+    }
+
+    fn now(&self) -> Now {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
+        Now { monotonic_ns: self.started.elapsed().as_nanos() as u64, wall_ns: since.as_nanos() as i64 }
+    }
+
+    /// One connection, until all that was to be said of so many jobs is acknowledged. `joined` is told of each.
+    pub async fn live(
+        mut self,
+        server: &str,
+        token: &str,
+        (boot, jobs): (u64, usize),
+        joined: tokio::sync::mpsc::Sender<()>,
+    ) {
+        let mut stream = TcpStream::connect(server).await.expect("the server listens");
+        stream.set_nodelay(true).expect("a socket");
+        let head = format!(
+            "GET /api/v1/agent HTTP/1.1\r\nHost: {server}\r\nAuthorization: Bearer {token}\r\n\
+             Connection: Upgrade\r\nUpgrade: netalytics/1\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.expect("it listens");
+        let rest = answered(&mut stream).await;
+        let hello = Hello {
+            version_min: 1,
+            version_max: 1,
+            agent: self.name.clone(),
+            boot,
+            capabilities: vec!["af_packet".into()],
+            capacity: Capacity {
+                cores: 2,
+                memory_bytes: 1 << 30,
+                interfaces: vec!["lo".into()],
+                cost_max: 0,
+            },
+            observed: self.control.hello(),
+            lanes: self.spool.lanes(),
+            program: env!("CARGO_PKG_VERSION").into(),
+            ..Hello::default()
+        };
+        let mut session = AgentSession::new(hello, 5_000_000_000, self.now());
+        session.handle_bytes(self.now(), &rest, &mut self.spool).expect("the server keeps the rules");
+        let mut buffer = vec![0; 1 << 16];
+        let mut tick = tokio::time::interval(TICK);
+        loop {
+            while let Some(bytes) = session.poll_transmit(&mut self.spool) {
+                stream.write_all(&bytes).await.expect("the connection holds");
+            }
+            tokio::select! {
+                read = stream.read(&mut buffer) => {
+                    let n = read.expect("the connection holds");
+                    assert!(n > 0, "the server ends the connection");
+                    session.handle_bytes(self.now(), &buffer[..n], &mut self.spool).expect("the server keeps the rules");
+                }
+                _ = tick.tick() => {}
+                changed = self.allowed.changed() => changed.expect("whoever paces us is there"),
+            }
+            session.handle_timeout(self.now());
+            let known = self.lanes.len();
+            while let Some(event) = session.poll_event() {
+                let happens = match event {
+                    AgentEvent::Welcomed { .. } => Happens::Connected,
+                    AgentEvent::Desired(desired) => Happens::Desired(desired),
+                    AgentEvent::Granted(granted) => Happens::Granted(granted),
+                    AgentEvent::ObserveAll => Happens::ObserveAll,
+                    AgentEvent::Drained(lane) => Happens::Drained(lane),
+                    AgentEvent::Refused(why) => panic!("the server refuses: {why:?}"),
+                    AgentEvent::Closed(why) => panic!("the session is over: {why:?}"),
+                };
+                self.happens(happens, &mut session);
+            }
+            if self.control.timeout().is_some_and(|at| at <= self.now().monotonic_ns) {
+                self.happens(Happens::Tick, &mut session);
+            }
+            for _ in known..self.lanes.len() {
+                joined.send(()).await.expect("somebody counts");
+            }
+            self.say(&mut session);
+            let is_said =
+                |(lane, said): (&Lane, &usize)| *said == self.said.len() && self.spool.is_drained(*lane);
+            let is_through = self.lanes.len() == jobs && self.lanes.iter().all(is_said);
+            if is_through {
+                return;
+            }
+        }
+    }
+
+    fn happens(&mut self, event: Happens, session: &mut AgentSession) {
+        let now = self.now();
+        for action in self.control.handle(event, now) {
+            match action {
+                AgentAction::Start { lane, .. } => {
+                    self.lanes.insert(lane, 0);
+                }
+                AgentAction::Observe(observed) => session.observe(observed),
+                AgentAction::Renew(renew) => session.renew(renew),
+                _ => {}
+            }
+        }
+    }
+
+    /// Says what may be said by now.
+    fn say(&mut self, session: &mut AgentSession) {
+        let allowed = (*self.allowed.borrow()).min(self.said.len());
+        for (lane, said) in self.lanes.clone() {
+            for n in said..allowed {
+                self.say_one(lane, n, session);
+            }
+        }
+    }
+
+    fn say_one(&mut self, lane: Lane, n: usize, session: &mut AgentSession) {
+        let is_last = n + 1 == self.said.len();
+        let (watermark_ns, payload) = &self.said[n];
+        self.spool.push(Data {
+            lane,
+            watermark_ns: *watermark_ns,
+            from_ns: *watermark_ns,
+            form: Form::Partial.into(),
+            is_last,
+            counters: [("packets".to_owned(), n as u64 + 1)].into(),
+            payload: payload.clone().into(),
+            ..Data::default()
+        });
+        self.lanes.insert(lane, n + 1);
+        if n == 0 {
+            self.happens(Happens::Reported(lane), session);
+        }
+        if is_last {
+            self.happens(Happens::Exited { lane, end: End::Clean }, session);
+        }
+    }
+}
+
+/// Reads the head of the answer; what is behind it belongs to the session.
+async fn answered(stream: &mut TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let n = stream.read_buf(&mut bytes).await.expect("an answer");
+        assert!(n > 0, "no answer");
+        if let Some(at) = bytes.windows(4).position(|w| w == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&bytes[..at]).into_owned();
+            assert!(head.starts_with("HTTP/1.1 101"), "the server answers {head}");
+            return bytes.split_off(at + 4);
+        }
+    }
+}

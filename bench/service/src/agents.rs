@@ -1,0 +1,80 @@
+//! Many agents on one thread, all of the same jobs.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+
+use crate::agent::Life;
+use crate::said::{Keys, Said, Size, plan_of, reports};
+
+/// See the file's text.
+#[derive(Args)]
+pub struct Flags {
+    #[command(flatten)]
+    size: Size,
+    /// The job's query
+    #[arg(long)]
+    query: String,
+    /// Where the server listens
+    #[arg(long)]
+    server: String,
+    /// A file with a name and a token of each agent, a line each
+    #[arg(long)]
+    tokens: std::path::PathBuf,
+    /// Jobs, all of this query
+    #[arg(long, default_value_t = 1)]
+    jobs: usize,
+    /// A window every so many milliseconds; 0: as fast as they are acknowledged
+    #[arg(long, default_value_t = 1000)]
+    pace_ms: u64,
+}
+
+/// Runs it; the figures.
+pub fn run(flags: &Flags) -> Value {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    tokio::task::LocalSet::new().block_on(&runtime, all(flags))
+}
+
+async fn all(flags: &Flags) -> Value {
+    let (size, plan) = (&flags.size, plan_of(&flags.query));
+    let own = if size.keys == Keys::Own { size.agents } else { 1 };
+    let said: Vec<Arc<Vec<Said>>> = (0..own).map(|agent| Arc::new(reports(&plan, size, agent))).collect();
+    let bytes: usize = said.iter().flat_map(|said| said.iter().map(|(_, bytes)| bytes.len())).sum();
+    let tokens = std::fs::read_to_string(&flags.tokens).expect("the file of tokens");
+    let tokens: Vec<(String, String)> = tokens
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(name, token)| (name.to_owned(), token.to_owned()))
+        .collect();
+    assert!(tokens.len() >= size.agents, "a token for each agent");
+    let (allow, allowed) = watch::channel(0);
+    let (joined, mut joins) = mpsc::channel(size.agents * flags.jobs);
+    let mut lives = tokio::task::JoinSet::new();
+    for (n, (name, token)) in tokens.into_iter().take(size.agents).enumerate() {
+        let (said, server, ids) = (said[n % own].clone(), flags.server.clone(), (1 + n as u64, flags.jobs));
+        let (life, joined) = (Life::new(name, ids.0, said, allowed.clone()), joined.clone());
+        lives.spawn_local(async move { life.live(&server, &token, ids, joined).await });
+    }
+    eprintln!("connected");
+    for _ in 0..size.agents * flags.jobs {
+        joins.recv().await.expect("all get their jobs");
+    }
+    eprintln!("begin");
+    let begun = Instant::now();
+    let mut pace = tokio::time::interval(Duration::from_millis(flags.pace_ms.max(1)));
+    for window in 0..size.windows {
+        if flags.pace_ms > 0 {
+            pace.tick().await;
+        }
+        allow.send(window + 1).expect("they listen");
+    }
+    while let Some(life) = lives.join_next().await {
+        life.expect("an agent does not panic");
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    let sent = bytes * size.agents / own * flags.jobs;
+    json!({ "groups": size.total() * flags.jobs, "seconds": seconds, "bytes": sent })
+}

@@ -1,0 +1,29 @@
+//! Loads a server. `service.py` starts it and reads its CPU time; this says what, how fast, and what the same work costs from memory.
+
+mod agent;
+mod agents;
+mod api;
+mod memory;
+mod said;
+
+use clap::Parser;
+
+/// One kind of load.
+#[derive(Parser)]
+enum Load {
+    /// Agents that ship a partial result of so many groups for every window of a job.
+    Agents(agents::Flags),
+    /// Requests at a steady rate, and live streams.
+    Api(api::Flags),
+    /// What to encode, decode and merge the same partial results costs, without a network and a disk.
+    Memory(memory::Flags),
+}
+
+fn main() {
+    let figures = match Load::parse() {
+        Load::Agents(flags) => agents::run(&flags),
+        Load::Api(flags) => api::run(&flags),
+        Load::Memory(flags) => memory::run(&flags),
+    };
+    println!("{figures}");
+}

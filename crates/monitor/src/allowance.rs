@@ -1,0 +1,130 @@
+//! A monitor's part of the packets of a LIMIT that counts for several monitors together: so many it may take by now, and whoever deals
+//! them to all allows more as it goes. Where all are taken workers wait, and the packets with them in their source, until more are
+//! allowed or the run is to end.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use capture::live::Stop;
+
+/// How soon a worker that waits notices that the run is to end.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// See the module's text; clones share it.
+#[derive(Clone, Debug)]
+pub struct Allowance {
+    shared: Arc<Shared>,
+    stop: Stop,
+}
+
+#[derive(Debug)]
+struct Shared {
+    packets: Mutex<Packets>,
+    more: Condvar,
+}
+
+/// Packets since the monitor's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Packets {
+    taken: u64,
+    allowed: u64,
+    /// What was taken back and nobody was told of.
+    taken_back: Option<TakenBack>,
+}
+
+/// Nothing more may be taken for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TakenBack {
+    /// The number in the question.
+    pub grant: u64,
+    /// How many packets were taken.
+    pub taken: u64,
+}
+
+impl Allowance {
+    /// So many for now; nobody waits for more when `stop` is asked for.
+    #[must_use]
+    pub fn new(allowed: u64, stop: &Stop) -> Allowance {
+        let packets = Mutex::new(Packets { taken: 0, allowed, taken_back: None });
+        Allowance { shared: Arc::new(Shared { packets, more: Condvar::new() }), stop: stop.clone() }
+    }
+
+    /// Takes one, as soon as it may; false when it never will.
+    #[must_use]
+    pub fn take(&self) -> bool {
+        let mut packets = self.packets();
+        while packets.taken >= packets.allowed {
+            if self.stop.is_asked() {
+                return false;
+            }
+            let waited = self.shared.more.wait_timeout(packets, LOOK_EVERY);
+            packets = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        packets.taken += 1;
+        true
+    }
+
+    /// So many may be taken, in all; where more were taken, no more are.
+    pub fn allow(&self, allowed: u64) {
+        self.packets().allowed = allowed;
+        self.shared.more.notify_all();
+    }
+
+    /// Nothing more may be taken, until more is allowed.
+    pub fn take_back(&self, grant: u64) {
+        let mut packets = self.packets();
+        let taken = packets.taken;
+        packets.allowed = taken;
+        packets.taken_back = Some(TakenBack { grant, taken });
+    }
+
+    /// What was taken back since this was asked last.
+    #[must_use]
+    pub fn taken_back(&self) -> Option<TakenBack> {
+        self.packets().taken_back.take()
+    }
+
+    /// How many were taken.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        self.packets().taken
+    }
+
+    fn packets(&self) -> MutexGuard<'_, Packets> {
+        self.shared.packets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_take_what_is_allowed_and_wait_for_more() {
+        let stop = Stop::default();
+        let allowance = Allowance::new(10, &stop);
+        let worker = || {
+            let allowance = allowance.clone();
+            std::thread::spawn(move || (0..).take_while(|_| allowance.take()).count() as u64)
+        };
+        let workers = [worker(), worker(), worker()];
+        let until = |taken| {
+            while allowance.taken() < taken {
+                std::thread::yield_now();
+            }
+        };
+        until(10);
+        allowance.allow(25);
+        until(25);
+        allowance.take_back(7);
+        assert_eq!(allowance.taken_back(), Some(TakenBack { grant: 7, taken: 25 }));
+        assert_eq!(allowance.taken_back(), None);
+        // Less than was taken is nothing.
+        allowance.allow(3);
+        allowance.allow(26);
+        until(26);
+        stop.stop();
+        let took: u64 = workers.into_iter().map(|worker| worker.join().expect("no panic")).sum();
+        assert_eq!((took, allowance.taken()), (26, 26));
+    }
+}

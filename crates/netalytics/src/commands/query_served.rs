@@ -1,0 +1,465 @@
+//! `netalytics query 'QUERY' --server URL`: a server's agents answer, and what comes looks as it does here. The job is ours: it is
+//! stopped when we are, and has a lease for the case that we are gone without a word.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, ErrorKind};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use capture::live::Stop;
+use plan::Plan;
+use serde_json::{Value, json};
+use sinks::{Pace, Sink};
+
+use crate::commands::jobs::labels;
+use crate::commands::remote::{Asked, Failed, Remote};
+use crate::commands::work::{self, Opened, Target, Telling};
+use crate::delivering;
+use crate::failure::{Ended, wrong_flags};
+use crate::flags::live::LiveFlags;
+use crate::flags::{AskFlags, Format, QueryFlags, ShownNames};
+use crate::hosts;
+use crate::live::Owner;
+use crate::output;
+use crate::query_text;
+use crate::served::keeper::Keeper;
+use crate::served::rows::{Coverage, Served, in_order, results, without_coverage};
+use crate::served::summary::{EndedBy, Summary};
+use crate::served::watch::{News, Watch};
+use crate::signals::{self, Signals};
+use crate::summary_file::SummaryFile;
+use tuple::Batch;
+
+/// How soon it is noticed that the run is to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// The job is looked at this often, whatever the live stream says.
+const ASK_EVERY: Duration = Duration::from_secs(3);
+/// Between two tries to reach a server that does not answer.
+const PAUSE: Duration = Duration::from_millis(500);
+/// A server that has not answered for so long is given up.
+const GIVE_UP: Duration = Duration::from_secs(300);
+/// So long it is tried again to ask for a job, where the answer was lost.
+const ASKING: Duration = Duration::from_secs(30);
+/// The row group of a Parquet file.
+const ROW_GROUP_BYTES: usize = 64 << 20;
+
+/// Has the agents of a server answer; however that ends, the file for the summary says so.
+pub fn query(server: &str, flags: &AskFlags, telling: Telling) -> anyhow::Result<Ended> {
+    check(&flags.query)?;
+    work::check_paths(&flags.query.work, flags.query.output.as_deref())?;
+    signals::survive_size_limits().context("cannot handle signals")?;
+    let create = |path| SummaryFile::create(path, Owner::Us);
+    let mut file = flags.query.work.summary_json.as_deref().map(create).transpose()?;
+    match answer(server, flags, telling) {
+        Ok(summary) => {
+            file.as_mut().map_or(Ok(()), |file| file.write(&summary.json()))?;
+            Ok(if summary.is_complete() { Ended::Done } else { Ended::Incomplete })
+        }
+        Err(error) => {
+            if let Some(Err(unwritten)) = file.as_mut().map(|file| file.fail(&format!("{error:#}"))) {
+                output::complain(&format!("error: {unwritten:#}"));
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Refuses what only a process that reads packets itself can do.
+fn check(flags: &QueryFlags) -> anyhow::Result<()> {
+    let work = &flags.work;
+    let said = [
+        (work.write.is_some(), "--write"),
+        (work.count.is_some(), "--count (LIMIT 5000p says so in the query)"),
+        (work.stats.is_some(), "--stats"),
+        (work.pin.is_some(), "--pin"),
+        (flags.names == ShownNames::Dns, "--names dns"),
+    ];
+    match said.iter().find(|(is_said, _)| *is_said) {
+        Some((_, flag)) => {
+            Err(wrong_flags(format!("with --server there is no {flag}: agents read the packets")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn answer(server: &str, flags: &AskFlags, telling: Telling) -> anyhow::Result<Summary> {
+    let started = Instant::now();
+    let text = query_text::read(&flags.query.work.text)?;
+    // What the server makes of the query counts.
+    let plan =
+        query::check(&text, &parsers::registry::schemas(), &()).ok().map(|query| planner::lower(&query));
+    let remote = Remote::at(server, flags.remote.token_file.as_deref())?;
+    let asked = request(&text, flags)?;
+    if let Some(plan) = &plan {
+        delivering::fit(&flags.query.outlets, plan)?;
+    }
+    let ready = flags.query.prepare()?;
+    let stop = Stop::default();
+    let signals = Signals::end(&stop).context("cannot handle signals")?;
+    let job = submit(&remote, &asked, &text)?;
+    let id = job["id"].as_str().context("the server's job has no number")?.to_owned();
+    let lease = Duration::from_nanos(flags.remote.lease.unsigned_abs());
+    let keeper = Keeper::begin(&remote, &id, lease, &stop).context("cannot keep the job")?;
+    let mut run = Run { line: Line::new(remote), id, job, stop, signals, telling, mentioned: None };
+    let result = run.go(flags, &text, plan.as_ref(), ready);
+    let result = result.map(|done| run.sum_up(text, done, started));
+    if result.is_err() || run.stop.is_asked() {
+        run.stop.stop();
+        if !keeper.is_stopped() {
+            output::complain(&format!(
+                "note: the server has not heard that job {} is to stop; it ends in {} at the latest, when its lease does",
+                run.id,
+                sinks::units::chosen_duration(flags.remote.lease),
+            ));
+        }
+    }
+    result
+}
+
+/// What the server is asked for.
+fn request(text: &str, flags: &AskFlags) -> anyhow::Result<Value> {
+    let live = &flags.query.work.live;
+    let lease = Duration::from_nanos(flags.remote.lease.unsigned_abs()).as_secs_f64().ceil();
+    Ok(json!({
+        "query": text,
+        "kind": "one_off",
+        "on": labels(&flags.remote.on)?,
+        "redact": !flags.remote.raw,
+        "interfaces": live.interfaces,
+        "capture_filter": (!live.filter.is_empty()).then_some(&live.filter),
+        "lease_seconds": lease as u64,
+    }))
+}
+
+/// Asks for the job, and again where the answer was lost: by its key the server knows that it is the same.
+fn submit(remote: &Remote, body: &Value, text: &str) -> anyhow::Result<Value> {
+    let number = |salt: u64| RandomState::new().hash_one(salt);
+    let key = format!("{:016x}{:016x}", number(0), number(1));
+    let asked =
+        Asked { body: Some(body), key: Some(&key), query: text, ..Asked::plain("POST", "/api/v1/jobs") };
+    let until = Instant::now() + ASKING;
+    let mut was_heard = false;
+    loop {
+        match remote.try_json(&asked) {
+            Err(Failed::Later(error)) if error.is::<ureq::Error>() && Instant::now() < until => {
+                was_heard = true
+            }
+            Err(Failed::Nobody(_)) if was_heard && Instant::now() < until => {}
+            answer => return Ok(answer?),
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// The way to the server: what is asked over it is asked until there is an answer.
+struct Line {
+    remote: Remote,
+    broken: Option<Instant>,
+}
+
+impl Line {
+    fn new(remote: Remote) -> Line {
+        Line { remote, broken: None }
+    }
+
+    fn ask<T>(&mut self, mut ask: impl FnMut(&Remote) -> Result<T, Failed>) -> anyhow::Result<T> {
+        loop {
+            let error = match ask(&self.remote) {
+                Ok(answer) => {
+                    if self.broken.take().is_some() {
+                        output::complain("note: the server answers again");
+                    }
+                    return Ok(answer);
+                }
+                Err(Failed::Refused(error)) => return Err(error),
+                Err(Failed::Nobody(error) | Failed::Later(error)) => error,
+            };
+            match self.broken {
+                None => {
+                    output::complain(&format!("note: {error:#}; it is tried again"));
+                    self.broken = Some(Instant::now());
+                }
+                Some(since) if since.elapsed() > GIVE_UP => return Err(error),
+                Some(_) => {}
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn get(&mut self, path: &str) -> anyhow::Result<Value> {
+        self.ask(|remote| remote.try_json(&Asked::plain("GET", path)))
+    }
+}
+
+/// A job whose rows are printed.
+struct Run {
+    line: Line,
+    id: String,
+    job: Value,
+    stop: Stop,
+    signals: Signals,
+    telling: Telling,
+    /// What was said last of what is not as it should be.
+    mentioned: Option<String>,
+}
+
+/// What a run came to.
+#[derive(Default)]
+struct Done {
+    rows: u64,
+    coverage: Coverage,
+    delivered: Vec<sinks::Delivered>,
+    notes: Vec<String>,
+    output_errors: Vec<String>,
+    /// Whoever read our output has left.
+    is_closed: bool,
+    is_terminal: bool,
+}
+
+impl Run {
+    fn go(
+        &mut self,
+        flags: &AskFlags,
+        text: &str,
+        plan: Option<&Plan>,
+        mut ready: <QueryFlags as Target>::Ready,
+    ) -> anyhow::Result<Done> {
+        let query = &flags.query;
+        let mut served = self.results(plan)?;
+        self.say_begin()?;
+        let (name, is_terminal) = query.name(&ready);
+        let is_table = query.format_for(&ready.0) == Format::Table;
+        let is_watched = is_terminal && is_table && served.iter().all(|of| of.head.processor.is_some());
+        if let Some(outlets) = &mut ready.1 {
+            outlets.start(&LiveFlags { interfaces: Vec::new(), ..query.work.live.clone() })?;
+        }
+        let opened = Opened {
+            heads: served.iter().map(|of| of.head.clone()).collect(),
+            tables: served.iter().map(|of| of.result_table(text)).collect(),
+            names: hosts::read(query.work.text.hosts.as_deref())?,
+            pace: Pace::AtOnce,
+            row_group_bytes: ROW_GROUP_BYTES,
+        };
+        let mut sink = query.open(ready, opened)?;
+        let mut done = Done { is_terminal, ..Done::default() };
+        let mut printer = Printer {
+            sink: sink.as_mut(),
+            is_table,
+            is_watched,
+            open: BTreeMap::new(),
+            has_new_open: false,
+            done: &mut done,
+        };
+        match self.print(&mut served, &mut printer)? {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => done.is_closed = true,
+            Err(error) => {
+                let why = format!("cannot write the result to {name}; it is incomplete: {error}");
+                done.output_errors.push(why);
+            }
+        }
+        done.notes = sink.notes();
+        done.delivered = sink.delivered();
+        done.output_errors.extend(done.delivered.iter().filter_map(delivering::complaint));
+        Ok(done)
+    }
+
+    /// The job's results, once it has begun.
+    fn results(&mut self, plan: Option<&Plan>) -> anyhow::Result<Vec<Served>> {
+        loop {
+            let id = self.id.clone();
+            let found = self.line.ask(|remote| results(remote, &id, plan))?;
+            if !found.is_empty() || self.look()? {
+                return Ok(found);
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn say_begin(&mut self) -> anyhow::Result<()> {
+        if self.telling == Telling::Errors {
+            return Ok(());
+        }
+        let agents = self.line.get(&format!("/api/v1/jobs/{}/agents", self.id))?;
+        let names = agents["agents"].as_array().into_iter().flatten().filter_map(|of| of["agent"].as_str());
+        let names: Vec<&str> = names.collect();
+        let on = match names.as_slice() {
+            [] => String::new(),
+            [one] => format!(" on agent {one}"),
+            several => format!(" on {} agents ({})", several.len(), several.join(", ")),
+        };
+        output::complain(&format!("job {}{on}; Ctrl-C stops it", self.id));
+        Ok(())
+    }
+
+    /// Asks how the job does; whether it has ended.
+    fn look(&mut self) -> anyhow::Result<bool> {
+        self.job = self.line.get(&format!("/api/v1/jobs/{}", self.id))?;
+        Ok(self.job["state"] == "ended")
+    }
+
+    /// Prints rows until the job has ended and all of them are there; within: whether they could be written.
+    fn print(&mut self, served: &mut [Served], printer: &mut Printer<'_>) -> anyhow::Result<io::Result<()>> {
+        let mut watch = Watch::begin(&self.line.remote, &self.id).context("cannot watch the job")?;
+        let (mut asked, mut is_over, mut said_stop) = (Instant::now(), false, false);
+        let mut is_due = true;
+        loop {
+            if is_due || is_over {
+                if let Err(error) = self.read(served, printer)? {
+                    return Ok(Err(error));
+                }
+                if is_over {
+                    return Ok(printer.sink.finish());
+                }
+            }
+            is_due = false;
+            let mut wants_look = asked.elapsed() >= ASK_EVERY;
+            for news in watch.wait(LOOK_EVERY).context("cannot watch the job")? {
+                match news {
+                    News::Rows => is_due = true,
+                    News::Alive => {}
+                    News::Job(job) => {
+                        wants_look |= job["state"] == "ended";
+                        self.mention(&job, printer)?;
+                    }
+                    News::Open { result, rows } => printer.note_open(served, result, &rows),
+                }
+            }
+            if let Err(error) = printer.show_open() {
+                return Ok(Err(error));
+            }
+            if wants_look {
+                is_over = self.look()?;
+                (asked, is_due) = (Instant::now(), true);
+            }
+            if self.stop.is_asked() && !is_over && !std::mem::replace(&mut said_stop, true) {
+                self.say_stop(printer)?;
+            }
+        }
+    }
+
+    fn say_stop(&self, printer: &mut Printer<'_>) -> anyhow::Result<()> {
+        if self.telling != Telling::Errors {
+            printer.sink.hide_open()?;
+            let name = self.signals.name().unwrap_or("asked to stop");
+            output::complain(&format!(
+                "{name}: job {} is being stopped, and its last rows are coming; once more leaves at once",
+                self.id
+            ));
+        }
+        Ok(())
+    }
+
+    /// Says what is not as it should be with the job, where that is new.
+    fn mention(&mut self, job: &Value, printer: &mut Printer<'_>) -> anyhow::Result<()> {
+        let reason = job["reason"].as_str().filter(|_| job["state"] != "ended").map(str::to_owned);
+        if reason == self.mentioned {
+            return Ok(());
+        }
+        if let (Some(reason), true) = (&reason, self.telling != Telling::Errors) {
+            printer.sink.hide_open()?;
+            output::complain(&format!("note: {reason}"));
+        }
+        self.mentioned = reason;
+        Ok(())
+    }
+
+    /// Reads and writes all rows that there are by now; within: whether they could be written.
+    fn read(&mut self, served: &mut [Served], printer: &mut Printer<'_>) -> anyhow::Result<io::Result<()>> {
+        loop {
+            let (mut batches, mut has_more) = (Vec::new(), false);
+            for (result, of) in served.iter_mut().enumerate() {
+                let (rows, more) = self.line.ask(|remote| of.next(remote))?;
+                batches.extend(rows.into_iter().map(|batch| (result, batch)));
+                has_more |= more;
+            }
+            if let Err(error) = printer.write(in_order(batches)) {
+                return Ok(Err(error));
+            }
+            if !has_more {
+                return Ok(Ok(()));
+            }
+        }
+    }
+
+    /// Says what there is to say at the end.
+    fn sum_up(&mut self, query: String, done: Done, started: Instant) -> Summary {
+        // The last that was heard is enough where the server says nothing more.
+        let agents = match done.is_closed {
+            true => Value::Null,
+            false => self.line.get(&format!("/api/v1/jobs/{}/agents", self.id)).unwrap_or_default(),
+        };
+        let summary = Summary {
+            query,
+            job: self.job.clone(),
+            agents: agents["agents"].as_array().cloned().unwrap_or_default(),
+            rows: done.rows,
+            coverage: done.coverage,
+            delivered: done.delivered,
+            ended_by: if self.stop.is_asked() || done.is_closed { EndedBy::Us } else { EndedBy::Itself },
+            output_errors: done.output_errors,
+            elapsed: started.elapsed(),
+        };
+        if done.is_closed {
+            self.stop.stop();
+            return summary;
+        }
+        let is_told = self.telling != Telling::Errors;
+        if is_told {
+            done.notes.iter().for_each(|note| output::complain(&format!("note: {note}")));
+        }
+        summary.complaints().iter().for_each(|text| output::complain(&format!("error: {text}")));
+        if is_told {
+            let gap = if done.is_terminal { "\n" } else { "" };
+            output::complain_lines(&format!("{gap}{}", summary.text().trim_end()));
+        }
+        summary
+    }
+}
+
+/// Where rows go, and what is known of them.
+struct Printer<'r> {
+    sink: &'r mut dyn Sink,
+    is_table: bool,
+    is_watched: bool,
+    /// What is still open, by result.
+    open: BTreeMap<usize, Batch>,
+    has_new_open: bool,
+    done: &'r mut Done,
+}
+
+impl Printer<'_> {
+    fn write(&mut self, batches: Vec<(usize, Batch)>) -> io::Result<()> {
+        if batches.is_empty() {
+            return Ok(());
+        }
+        for (result, batch) in batches {
+            self.done.coverage.note(&batch);
+            let shown = if self.is_table { without_coverage(&batch) } else { batch };
+            self.sink.write(result, &shown)?;
+            self.open.remove(&result);
+            self.done.rows += shown.rows() as u64;
+        }
+        self.sink.flush()
+    }
+
+    /// Notes what is open of a result.
+    fn note_open(&mut self, served: &[Served], result: usize, rows: &Value) {
+        let rows = rows.as_array().filter(|_| self.is_watched);
+        let batch = rows.zip(served.get(result)).and_then(|(rows, of)| server::read_rows(rows, &of.schema));
+        if let Some(batch) = batch {
+            self.open.insert(result, without_coverage(&batch));
+            self.has_new_open = true;
+        }
+    }
+
+    /// Shows what is open, where that is news.
+    fn show_open(&mut self) -> io::Result<()> {
+        if !std::mem::take(&mut self.has_new_open) {
+            return Ok(());
+        }
+        let rows: Vec<(usize, Batch)> = self.open.iter().map(|(of, batch)| (*of, batch.clone())).collect();
+        self.sink.show_open(&rows)
+    }
+}

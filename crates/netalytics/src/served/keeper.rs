@@ -1,0 +1,89 @@
+//! Keeps a job while we want it: renews its lease, and when the run is to stop asks the server to stop it, beside whatever else waits
+//! for the server.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use capture::live::Stop;
+
+use crate::commands::remote::{Asked, Failed, Remote};
+
+/// How soon it is noticed that the run is to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Time for an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the server knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Known {
+    /// The job is wanted.
+    Wanted,
+    /// It has heard that it is not.
+    Stopped,
+    /// We are through with it.
+    Over,
+}
+
+/// See the module's text.
+pub struct Keeper {
+    known: Arc<AtomicU8>,
+}
+
+impl Keeper {
+    /// Keeps a job, renewing it often enough for its lease, until `stop` is asked for.
+    ///
+    /// # Errors
+    /// When the system gives no more threads.
+    pub fn begin(remote: &Remote, job: &str, lease: Duration, stop: &Stop) -> io::Result<Keeper> {
+        let known = Arc::new(AtomicU8::new(Known::Wanted as u8));
+        let keeper = Keeper { known: known.clone() };
+        let (remote, stop, job) = (remote.patient(Some(PATIENCE)), stop.clone(), job.to_owned());
+        let keep = move || keep(&remote, &job, lease, &stop, &known);
+        std::thread::Builder::new().name("keeper".into()).spawn(keep)?;
+        Ok(keeper)
+    }
+
+    /// Waits until the server has heard that the job is to stop, if it is heard soon.
+    pub fn is_stopped(&self) -> bool {
+        let until = Instant::now() + 2 * PATIENCE;
+        while self.known.load(Ordering::Relaxed) == Known::Wanted as u8 {
+            if Instant::now() > until {
+                return false;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        true
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.known.store(Known::Over as u8, Ordering::Relaxed);
+    }
+}
+
+fn keep(remote: &Remote, job: &str, lease: Duration, stop: &Stop, known: &AtomicU8) {
+    let every = lease / 3;
+    let mut renew_at = Instant::now() + every;
+    let mut stop_at = Instant::now();
+    let is = |what: Known| known.load(Ordering::Relaxed) == what as u8;
+    while !is(Known::Over) {
+        let now = Instant::now();
+        if stop.is_asked() && is(Known::Wanted) && stop_at <= now {
+            match remote.try_ask(&Asked::plain("DELETE", &format!("/api/v1/jobs/{job}"))) {
+                Ok(_) | Err(Failed::Refused(_)) => known.store(Known::Stopped as u8, Ordering::Relaxed),
+                Err(Failed::Nobody(_) | Failed::Later(_)) => stop_at = Instant::now() + PAUSE,
+            }
+        }
+        if renew_at <= now {
+            let renewed = remote.try_ask(&Asked::plain("POST", &format!("/api/v1/jobs/{job}/renew")));
+            renew_at = Instant::now() + if renewed.is_ok() { every } else { every.min(PAUSE) };
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}

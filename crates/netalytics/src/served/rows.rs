@@ -1,0 +1,156 @@
+//! A job's rows: read page by page, each once, by their numbers, whatever becomes of connections and of the server. What the results look
+//! like the server says; what a table makes of it beyond that is known from the query, where this program understands it as the
+//! server does.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use anyhow::anyhow;
+use plan::Plan;
+use recording::{CaptureFacts, Head, Kind};
+use runner::ResultTable;
+use serde_json::Value;
+use server::{AGENTS_MISSING, ColumnHead};
+use sinks::{Empty, ResultHead};
+use tuple::{Batch, FieldId, Schema};
+
+use crate::commands::remote::{Asked, Failed, Remote};
+
+/// Rows of a page.
+const PAGE: usize = 10_000;
+
+/// A result, and how far it has been read.
+pub struct Served {
+    /// What it says of itself.
+    pub head: ResultHead,
+    /// Its columns, and behind them which agents a row lacks.
+    pub schema: Arc<Schema>,
+    table: String,
+    path: String,
+    /// The number of the last row that was read.
+    after: Option<String>,
+}
+
+/// What rows lack.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// How many rows lack agents.
+    pub rows: u64,
+    /// Which.
+    pub agents: BTreeSet<String>,
+}
+
+/// A job's results, of which nothing was read yet; none, before it has begun.
+pub fn results(remote: &Remote, job: &str, plan: Option<&Plan>) -> Result<Vec<Served>, Failed> {
+    let path = format!("/api/v1/jobs/{job}/results");
+    let answer = remote.try_json(&Asked::plain("GET", &path))?;
+    let all = answer["results"].as_array().into_iter().flatten().enumerate();
+    let read = all.map(|(place, of)| {
+        let path = format!("/api/v1/jobs/{job}/rows?format=arrow&limit={PAGE}&result={place}");
+        served(of, place, path, plan).ok_or_else(|| anyhow!("the server has results that are not known here"))
+    });
+    read.collect::<anyhow::Result<_>>().map_err(Failed::Refused)
+}
+
+fn served(of: &Value, place: usize, path: String, plan: Option<&Plan>) -> Option<Served> {
+    let columns: Vec<ColumnHead> = serde_json::from_value(of["columns"].clone()).ok()?;
+    let table = of["table"].as_str()?.to_owned();
+    let mut schema = server::schema(&table, &columns)?;
+    let pipeline = plan.and_then(|plan| plan.dataflow.pipelines.get(place));
+    let inputs = plan.map(|plan| plan.dataflow.inputs.as_slice()).unwrap_or_default();
+    let processor = of["processor"].as_str().map(str::to_owned);
+    if let ([input], None) = (inputs, &processor) {
+        let known = &input.schema;
+        let same = |id: Option<FieldId>| id.and_then(|id| schema.find(&known.field(id).name));
+        let (measure, key) = (same(known.measure), same(known.key));
+        schema = Arc::new(Schema { measure, key, facts: known.facts, ..(*schema).clone() });
+    }
+    let head = ResultHead {
+        processor,
+        columns: columns.iter().map(|column| column.name.clone()).collect(),
+        keys: usize::try_from(of["keys"].as_u64()?).ok()?,
+        slide_ns: pipeline.and_then(|pipeline| pipeline.window).map(|window| window.slide_ns),
+        empty: match pipeline.is_some_and(|pipeline| pipeline.selection.having.is_some()) {
+            true => Empty::NoneChosen,
+            false => Empty::NoTuples,
+        },
+        parsers: inputs.iter().map(|input| input.schema.name.to_string()).collect(),
+    };
+    Some(Served { head, schema, table, path, after: None })
+}
+
+impl Served {
+    /// The rows behind those that were read, and whether there may be more.
+    pub fn next(&mut self, remote: &Remote) -> Result<(Vec<Batch>, bool), Failed> {
+        let after = self.after.as_ref().map(|after| format!("&after={after}")).unwrap_or_default();
+        let page = remote.try_ask(&Asked::plain("GET", &format!("{}{after}", self.path)))?;
+        let batches = server::read_arrow(&page.body, &self.schema)
+            .map_err(|why| Failed::Refused(anyhow!("the server's rows cannot be read: {why}")))?;
+        self.after = page.last.or_else(|| self.after.take());
+        Ok((batches, page.next.is_some()))
+    }
+
+    /// As a table of a data set.
+    pub fn result_table(&self, query: &str) -> ResultTable {
+        let head = Head {
+            table: self.table.clone(),
+            kind: if self.head.processor.is_some() { Kind::Result } else { Kind::Tuples },
+            parsers: self.head.parsers.iter().map(|parser| (parser.clone(), 1)).collect(),
+            query: query.to_owned(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            run: 0,
+            sample: "all".into(),
+            sample_seed: 0,
+            redacted: None,
+            capture: CaptureFacts::default(),
+        };
+        ResultTable { head, schema: self.schema.clone(), columns: self.schema.ids().collect() }
+    }
+}
+
+impl Coverage {
+    /// Notes what rows lack.
+    pub fn note(&mut self, batch: &Batch) {
+        let Some(id) = batch.schema().find(AGENTS_MISSING).filter(|id| batch.column(*id).is_some()) else {
+            return;
+        };
+        for names in batch.text(id).iter().flatten() {
+            self.rows += 1;
+            self.agents.extend(names.split(' ').map(str::to_owned));
+        }
+    }
+}
+
+/// The rows without the column that says which agents they lack, where they lack none: so tables are as they are here.
+pub fn without_coverage(batch: &Batch) -> Batch {
+    let Some(id) = batch.schema().find(AGENTS_MISSING).filter(|id| batch.column(*id).is_some()) else {
+        return batch.clone();
+    };
+    if batch.text(id).iter().any(|names| names.is_some()) {
+        return batch.clone();
+    }
+    let columns = batch.schema().ids().map(|of| batch.column(of).filter(|_| of != id).cloned()).collect();
+    Batch::new(batch.schema().clone(), batch.rows(), columns)
+}
+
+/// The windows of results in the order in which one process would give them: by their start, then by result.
+pub fn in_order(batches: Vec<(usize, Batch)>) -> Vec<(usize, Batch)> {
+    let has_one = batches.windows(2).all(|pair| pair[0].0 == pair[1].0);
+    if has_one {
+        return batches;
+    }
+    let mut stretches: Vec<(Option<i64>, usize, Batch)> = Vec::new();
+    for (result, batch) in batches {
+        let starts = batch.schema().find("window_start").map(|id| batch.i64(id).clone());
+        let start = |row: usize| starts.as_ref().map(|starts| starts.value(row));
+        let mut from = 0;
+        for row in 1..=batch.rows() {
+            if row == batch.rows() || start(row) != start(from) {
+                stretches.push((start(from), result, batch.slice(from, row - from)));
+                from = row;
+            }
+        }
+    }
+    stretches.sort_by_key(|(start, result, _)| (*start, *result));
+    stretches.into_iter().map(|(_, result, batch)| (result, batch)).collect()
+}

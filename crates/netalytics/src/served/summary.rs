@@ -1,0 +1,137 @@
+//! What there is to say of a job when we are through with it: how it ended, what each agent saw, what rows lack.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sinks::{Delivered, units};
+
+use super::rows::Coverage;
+use runner::SUMMARY_FORMAT;
+
+/// See the module's text.
+pub struct Summary {
+    /// The query.
+    pub query: String,
+    /// The job as the server has it.
+    pub job: Value,
+    /// Its agents' accounts, as far as the server knows them.
+    pub agents: Vec<Value>,
+    /// Rows that came.
+    pub rows: u64,
+    /// Of these: what they lack.
+    pub coverage: Coverage,
+    /// What other programs were sent.
+    pub delivered: Vec<Delivered>,
+    /// Who ended it.
+    pub ended_by: EndedBy,
+    /// Why the result could not be written.
+    pub output_errors: Vec<String>,
+    /// The whole run.
+    pub elapsed: Duration,
+}
+
+/// Who ended a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndedBy {
+    /// The job did.
+    Itself,
+    /// We have asked for it.
+    Us,
+}
+
+impl Summary {
+    fn outcome(&self) -> &str {
+        self.job["outcome"].as_str().unwrap_or_default()
+    }
+
+    fn reason(&self) -> &str {
+        self.job["reason"].as_str().unwrap_or_default()
+    }
+
+    /// Whether nothing failed and nothing is missing.
+    pub fn is_complete(&self) -> bool {
+        self.complaints().is_empty()
+    }
+
+    /// What failed or is missing, a line each.
+    pub fn complaints(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        let id = self.job["id"].as_str().unwrap_or_default();
+        match (self.outcome(), self.ended_by) {
+            // Where nobody reads what we print, nobody waits for the end.
+            ("finished" | "limit", _) | ("stopped" | "", EndedBy::Us) => {}
+            _ => said.push(format!("job {id} ended: {}", self.reason())),
+        }
+        if self.coverage.rows > 0 {
+            let agents: Vec<&str> = self.coverage.agents.iter().map(String::as_str).collect();
+            said.push(format!("{} rows lack agents: {}", self.coverage.rows, agents.join(", ")));
+        }
+        for agent in &self.agents {
+            let name = agent["agent"].as_str().unwrap_or_default();
+            if let Some(why) = agent["reason"].as_str() {
+                said.push(format!("agent {name}: {why}"));
+            }
+            if agent["records_lost"].as_u64().is_some_and(|lost| lost > 0) {
+                said.push(format!("agent {name} lost results: its spool had no room for them, or it died"));
+            }
+        }
+        said.extend(self.output_errors.iter().cloned());
+        said
+    }
+
+    /// A few lines.
+    pub fn text(&self) -> String {
+        let id = self.job["id"].as_str().unwrap_or_default();
+        let mut text = format!("job {id} ended: {}\n", self.reason());
+        let names = self.agents.iter().filter_map(|agent| agent["agent"].as_str());
+        let width = names.map(|name| name.chars().count()).max().unwrap_or(0);
+        for agent in &self.agents {
+            let name = agent["agent"].as_str().unwrap_or_default();
+            let count = |name: &str| agent["counters"][name].as_u64().unwrap_or(0);
+            let mut counts =
+                vec![format!("{} packets", count("packets")), format!("{} tuples", count("tuples"))];
+            for what in ["lost", "gaps"] {
+                counts.extend(Some(count(what)).filter(|n| *n > 0).map(|n| format!("{n} {what}")));
+            }
+            let state = agent["state"].as_str().unwrap_or_default();
+            text.push_str(&format!("agent {name:width$}  {}  {state}\n", counts.join(", ")));
+        }
+        for delivered in &self.delivered {
+            text.push_str(&format!(
+                "delivered {} of {} rows to {}\n",
+                delivered.sent, delivered.rows, delivered.to
+            ));
+        }
+        let elapsed = units::duration(self.elapsed.as_secs_f64() * 1e9);
+        text.push_str(&format!("{} rows in {elapsed}\n", self.rows));
+        text
+    }
+
+    /// Everything, with a line end.
+    pub fn json(&self) -> String {
+        let error =
+            |text: &String| json!({ "path": null, "offset": null, "message": text, "after_packets": 0 });
+        let output = &self.output_errors;
+        let other = self.complaints().into_iter().filter(|text| !output.contains(text));
+        let summary = json!({
+            "query": self.query,
+            "version": env!("CARGO_PKG_VERSION"),
+            "format": SUMMARY_FORMAT,
+            "complete": self.is_complete(),
+            "errors": other.map(|text| error(&text)).collect::<Vec<_>>(),
+            "panics": [],
+            "output_error": (!output.is_empty()).then(|| output.join("; ")),
+            "limit_reached": self.outcome() == "limit",
+            "job": self.job,
+            "agents": self.agents,
+            "rows_lacking_agents": self.coverage.rows,
+            "agents_missing": self.coverage.agents,
+            "delivered": self.delivered.iter().map(|d| json!({
+                "to": d.to, "rows": d.rows, "sent": d.sent, "lost": d.lost_rows(), "problem": d.problem,
+            })).collect::<Vec<_>>(),
+            "rows": self.rows,
+            "elapsed_ns": u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX),
+        });
+        format!("{summary:#}\n")
+    }
+}

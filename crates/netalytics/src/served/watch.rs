@@ -1,0 +1,165 @@
+//! What happens to a job, as the server's live stream tells it (server-sent events). It is a bell, and shows what is still open:
+//! rows that stay are read by their numbers, so that it may break and lose what it likes. A thread listens, and calls again when the
+//! connection ends.
+
+use std::io::{self, BufRead, BufReader};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::commands::remote::{Asked, Remote};
+
+/// Between two calls.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The server says at least every ten seconds that it is there; a stream that says nothing for so long is left.
+const SILENCE: Duration = Duration::from_secs(25);
+
+/// What has happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum News {
+    /// There are rows, or there may be.
+    Rows,
+    /// What a result's open window holds so far.
+    Open {
+        /// Which result.
+        result: usize,
+        /// Its rows, cell by cell.
+        rows: Value,
+    },
+    /// The job has come so far.
+    Job(Value),
+    /// The server is there.
+    Alive,
+}
+
+/// See the module's text.
+pub struct Watch {
+    remote: Remote,
+    path: String,
+    heard: Receiver<News>,
+    last: Instant,
+}
+
+impl Watch {
+    /// Of a job, from now on.
+    ///
+    /// # Errors
+    /// When the system gives no more threads.
+    pub fn begin(remote: &Remote, job: &str) -> io::Result<Watch> {
+        let path = format!("/api/v1/stream?jobs={job}");
+        let remote = remote.patient(None);
+        let heard = listen(&remote, &path)?;
+        Ok(Watch { remote, path, heard, last: Instant::now() })
+    }
+
+    /// What has happened; waits for it for so long.
+    ///
+    /// # Errors
+    /// When the system gives no more threads.
+    pub fn wait(&mut self, patience: Duration) -> io::Result<Vec<News>> {
+        let first = match self.heard.recv_timeout(patience) {
+            Ok(news) => news,
+            Err(why) => {
+                if why == RecvTimeoutError::Disconnected {
+                    std::thread::sleep(patience);
+                }
+                if self.last.elapsed() > SILENCE {
+                    // The other thread ends when it can tell nobody what it hears.
+                    self.heard = listen(&self.remote, &self.path)?;
+                    self.last = Instant::now();
+                }
+                return Ok(Vec::new());
+            }
+        };
+        self.last = Instant::now();
+        Ok(std::iter::once(first).chain(self.heard.try_iter()).collect())
+    }
+}
+
+fn listen(remote: &Remote, path: &str) -> io::Result<Receiver<News>> {
+    let (tell, heard) = channel();
+    let (remote, path) = (remote.clone(), path.to_owned());
+    let call = move || {
+        loop {
+            if let Ok(response) = remote.open(&Asked::plain("GET", &path))
+                && read(BufReader::new(response.into_body().into_reader()), &tell).is_err()
+            {
+                return;
+            }
+            std::thread::sleep(PAUSE);
+            // What was said meanwhile is found by looking.
+            if tell.send(News::Rows).is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().name("watch".into()).spawn(call)?;
+    Ok(heard)
+}
+
+/// Nobody listens any more.
+struct Unheard;
+
+/// Reads a stream to its end.
+fn read(mut stream: impl BufRead, tell: &Sender<News>) -> Result<(), Unheard> {
+    let (mut kind, mut data, mut line) = (String::new(), String::new(), Vec::new());
+    loop {
+        line.clear();
+        match stream.read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return Ok(()),
+            Ok(_) => {}
+        }
+        let text = String::from_utf8_lossy(&line);
+        let text = text.trim_end_matches(['\n', '\r']);
+        match text.split_once(':') {
+            Some(("event", value)) => kind = value.trim_start().to_owned(),
+            Some(("data", value)) => data.push_str(value.trim_start()),
+            Some(("", _)) => tell.send(News::Alive).map_err(|_| Unheard)?,
+            None if text.is_empty() => {
+                for news in of_event(&kind, &data) {
+                    tell.send(news).map_err(|_| Unheard)?;
+                }
+                (kind.clear(), data.clear());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What an event says to us.
+fn of_event(kind: &str, data: &str) -> Vec<News> {
+    let Ok(data) = serde_json::from_str::<Value>(data) else { return Vec::new() };
+    match kind {
+        "snapshot" => vec![News::Rows, News::Job(data)],
+        "job" => vec![News::Job(data)],
+        "window" if data["state"] == "open" => {
+            let result = data["result"].as_u64().and_then(|result| usize::try_from(result).ok());
+            let open = |result| News::Open { result, rows: data["rows"].clone() };
+            result.map(open).into_iter().collect()
+        }
+        "window" | "gap" => vec![News::Rows],
+        _ => vec![News::Alive],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn events_are_news() {
+        let stream = "event: hello\ndata: {}\n\n:\n\nevent: window\nid: 1:2\ndata: {\"state\": \"open\", \"result\": 1, \"rows\": [[1]]}\n\n\
+                      event: window\ndata: {\"state\": \"closed\"}\r\n\r\nevent: job\ndata: {\"state\": \"ended\"}\n\nevent: job\ndata: {";
+        let (tell, heard) = channel();
+        assert!(read(stream.as_bytes(), &tell).is_ok());
+        let open = News::Open { result: 1, rows: json!([[1]]) };
+        let ended = News::Job(json!({ "state": "ended" }));
+        let all: Vec<News> = heard.try_iter().collect();
+        assert_eq!(all, [News::Alive, News::Alive, open, News::Rows, ended]);
+        drop(heard);
+        assert!(read(stream.as_bytes(), &tell).is_err());
+    }
+}

@@ -1,0 +1,89 @@
+//! What a job's agents have seen, and how they do: for people who look on.
+
+use std::collections::BTreeMap;
+
+use control::Presence;
+use link::{Observed, ObservedState};
+
+use super::lanes::{End, Known};
+use super::thread::{Core, job_id};
+use super::work::Work;
+use crate::hub::AgentAccount;
+use crate::job::JobId;
+
+impl Core {
+    /// Tells people what a job has seen, where that has changed.
+    pub fn account(&mut self, job: JobId) {
+        let Some(work) = self.works.get(&job) else { return };
+        let mut account = work.account();
+        account.agents = self.agents_of(work);
+        if work.accounted.as_ref() == Some(&account) {
+            return;
+        }
+        if let Err(error) = self.hub.account(job, &account) {
+            tracing::debug!("{error}");
+        }
+        if let Some(work) = self.works.get_mut(&job) {
+            work.accounted = Some(account);
+        }
+    }
+
+    /// Remembers what an agent says of jobs that it cannot run, and forgets it when they run.
+    pub fn note_troubles(&mut self, agent: &str, observed: &Observed) {
+        for of_job in &observed.jobs {
+            let Some(work) = job_id(of_job.job).and_then(|job| self.works.get_mut(&job)) else { continue };
+            match (of_job.state(), of_job.reason.as_str()) {
+                (ObservedState::Gone, _) => {}
+                (_, "") => drop(work.troubles.remove(agent)),
+                (_, why) => drop(work.troubles.insert(agent.to_owned(), why.to_owned())),
+            }
+        }
+    }
+
+    fn agents_of(&self, work: &Work) -> Vec<AgentAccount> {
+        let mut all: BTreeMap<&str, AgentAccount> = BTreeMap::new();
+        let saved = self.saved.get(&work.id.0.unsigned_abs());
+        let told = saved.into_iter().flat_map(|job| job.agents.keys()).map(String::as_str);
+        for agent in told.chain(work.lanes.known.keys().map(|key| key.agent.as_str())) {
+            all.entry(agent).or_insert_with(|| AgentAccount {
+                agent: agent.to_owned(),
+                state: self.state_on(work, agent).into(),
+                reason: work.troubles.get(agent).cloned(),
+                ..AgentAccount::default()
+            });
+        }
+        for (key, Known { facts, .. }) in &work.lanes.known {
+            let Some(account) = all.get_mut(key.agent.as_str()) else { continue };
+            account.records_lost += facts.records_lost;
+            account.tuples_lost += facts.tuples_lost;
+            for (name, n) in &facts.counters {
+                *account.counters.entry(name.clone()).or_default() += n;
+            }
+        }
+        all.into_values().collect()
+    }
+
+    /// How a job does on an agent.
+    fn state_on(&self, work: &Work, agent: &str) -> &'static str {
+        let observed = self.control.observed(agent).find(|of_job| of_job.job == work.id.0.unsigned_abs());
+        let is_here = |(name, presence, _): &(&str, Presence, Option<i64>)| {
+            *name == agent && matches!(presence, Presence::Here { .. })
+        };
+        let mut lanes = work.lanes.known.iter().filter(|(key, _)| key.agent == agent).map(|(_, lane)| lane);
+        match observed.map(link::ObservedJob::state) {
+            _ if lanes.clone().next().is_some() && lanes.all(|lane| lane.facts.end == End::Finished) => {
+                "finished"
+            }
+            _ if !self.control.agents().any(|agent| is_here(&agent)) => "absent",
+            Some(ObservedState::Waiting) => "waiting",
+            Some(ObservedState::Starting) => "starting",
+            Some(ObservedState::Running) => "running",
+            Some(ObservedState::Stopping) => "stopping",
+            Some(ObservedState::Flushing) => "flushing",
+            Some(ObservedState::Finished) => "finished",
+            Some(ObservedState::Poisoned) => "poisoned",
+            Some(ObservedState::Refused) => "refused",
+            Some(ObservedState::Gone) | None => "gone",
+        }
+    }
+}
