@@ -29,7 +29,8 @@ build() {
 # Readers of Parquet go into a virtual environment.
 test_() {
   want c++:g++ ip:iproute2 nginx:nginx-light mariadbd:mariadb-server mariadb:mariadb-client memcached:memcached redis-server:redis-server \
-    prometheus:prometheus curl:curl wrk:wrk tcpdump:tcpdump python3:python3 setcap:libcap2-bin ping:iputils-ping
+    prometheus:prometheus curl:curl wrk:wrk tcpdump:tcpdump python3:python3 setcap:libcap2-bin ping:iputils-ping \
+    socat:socat faketime:faketime pgrep:procps
   python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::bed::{Bed, Partition};
 use crate::load::{CLIENTS, Counts, HOSTS, Load, Phase, QUERIES};
-use crate::capture::signal;
+use crate::capture::{signal, text};
 use crate::net::shell;
 use crate::servers::are_installed;
 use crate::team::{SERVER_HOST, Team, children, is_alive, wait};
@@ -189,7 +189,7 @@ impl<'b> Witness<'b> {
         let killed = phase.second();
         let began = std::time::Instant::now();
         wait("its monitor ends, too", || if is_alive(monitors[0]) { Err("it lives".into()) } else { Ok(()) });
-        eprintln!("its monitor ended {:?} later", began.elapsed());
+        eprintln!("agent: its monitor ended {:?} after it", began.elapsed());
         self.team.start_agent("web2", &[]);
         self.team.wait_for_agent("web2");
         wait("its job runs again", || self.has_monitor("web2"));
@@ -219,14 +219,16 @@ impl<'b> Witness<'b> {
         self.wait_for_reason("web", "agent web2 is not there");
         phase.until(15);
         self.team.bed.partition("web2", Partition::Healed);
-        let healed = phase.second();
         self.team.wait_for_agent("web2");
         wait("its job runs again", || self.has_monitor("web2"));
         let again = phase.second();
         phase.until(again + 3);
         let missing = self.settle(&phase, |host, second| host == "web2" && second <= again + 1);
         let late = self.late("web") - late;
-        eprintln!("healed {healed}, again {again}, late {late}, missing {missing:#?}");
+        // A monitor goes on for at least five seconds without a server: what it found then came, late. The rest nobody saw.
+        let of = |from: u64| missing.iter().filter(|(asked, _)| asked.second >= from).map(|(_, n)| n).sum::<u64>();
+        let (all, unseen) = (of(0), of(7));
+        assert!(late <= all && all - late <= unseen, "{all} missing, {late} late, {unseen} maybe unseen");
         self.assert_named(&phase, &missing, "web2");
     }
 
@@ -237,6 +239,9 @@ impl<'b> Witness<'b> {
         let mut file = std::fs::File::create(&filler).expect("a file");
         let written = std::io::copy(&mut std::io::repeat(0), &mut file);
         assert!(written.is_err(), "it does not get full");
+        // The store has some room of its own: more than that.
+        let (long, url) = ("x".repeat(2000), format!("http://{}/item/disk/2/", self.team.bed.address("web1")));
+        shell(&self.team.bed.ns(CLIENTS), &format!("curl -s -o /dev/null '{url}[1-3000]/{long}'"));
         self.wait_for_reason("web", "the server's disk is full");
         let (status, answer) =
             self.team.api("POST", "/jobs", Some(json!({"query": "PARSE http PROCESS (rate)"})));
@@ -266,7 +271,6 @@ impl<'b> Witness<'b> {
             let counted = of_host(&self.load.counted(&phase, &self.team.rows(&job)), "web2");
             let reason = self.team.reason(&job);
             let lost = number(&reason, "agent web2 lost ", " tuples");
-            eprintln!("spool: {logged} logged, {counted} counted, {lost} lost; {reason}");
             match lost > 0 && counted + lost == logged {
                 true => Ok(()),
                 false => Err(format!("{logged} logged, {counted} counted, {lost} lost; {reason}")),
@@ -298,17 +302,16 @@ impl<'b> Witness<'b> {
         set("+5");
         self.wait_for_reason("cache", "ms ahead of the server's");
         phase.until(8);
-        let missing = self.settle(&phase, |host, second| host == "cache" && second > 0);
-        std::thread::sleep(std::time::Duration::from_secs(8));
-        let again = self.missing(&phase);
-        eprintln!("late {late} {}; {:#?} {}", self.late("cache"), again, missing.len());
-        eprintln!("{}", self.team.seen("cache"));
+        // The packets' own times go on as before.
+        self.settle(&phase, |_, _| false);
+        assert_eq!(self.late("cache"), late);
+        let offset: i64 = text(&self.team.seen("cache")["clock_offset_ns"]).parse().expect("a number");
+        assert!((4_500_000_000..5_500_000_000).contains(&offset), "{offset}");
         self.team.kill_agent("cache");
         self.team.start_agent("cache", &[]);
     }
 
     fn a_token_is_revoked(&mut self) {
-        let late = self.late("web");
         let phase = self.load.begin("token");
         phase.until(2);
         self.team.revoke("web1");
@@ -318,27 +321,25 @@ impl<'b> Witness<'b> {
             said => Err(said),
         });
         self.team.renew_token("web1");
-        self.team.kill_agent("web1");
+        self.team.end_agent("web1");
         self.team.start_agent("web1", &[]);
         self.team.wait_for_agent("web1");
         wait("its job runs again", || self.has_monitor("web1"));
         let again = phase.second();
         phase.until(again + 3);
         let missing = self.settle(&phase, |host, second| host == "web1" && (1..=again + 1).contains(&second));
-        eprintln!("late {}", self.late("web") - late);
         self.assert_named(&phase, &missing, "web1");
     }
 
     /// The owner of a host does not allow what is asked.
     fn a_policy_refuses(&mut self) {
         let job = self.team.job("PARSE http TO *:80", ("host", "spare"));
-        wait("the job ends", || match self.team.state(&job).as_str() {
-            "ended" => Ok(()),
-            state => Err(format!("{state}: {}", self.team.reason(&job))),
+        const WHY: &str = "spare: this host lets results with folded texts leave, not everything as the packets say it";
+        wait("it is said why", || match self.team.reason(&job) {
+            reason if reason.contains(WHY) && !reason.contains("lost") => Ok(()),
+            reason => Err(format!("{}: {reason}", self.team.state(&job))),
         });
-        let reason = self.team.reason(&job);
-        eprintln!("{reason}");
-        assert!(reason.starts_with("no agent could run it: spare: "), "{reason}");
+        self.team.ask(&["jobs", "stop", &job]);
     }
 
     /// Whether one of an agent's jobs runs there.

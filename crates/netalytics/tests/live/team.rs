@@ -75,6 +75,18 @@ impl<'b> Team<'b> {
         self.agent(host).kill();
     }
 
+    /// Asks an agent to end, and waits until it has; its code.
+    pub fn end_agent(&mut self, host: &str) -> i32 {
+        let agent = self.agent(host);
+        crate::capture::signal(agent.pid(), "TERM");
+        let mut code = None;
+        wait("it ends", || {
+            code = agent.code();
+            code.map(drop).ok_or_else(|| agent.said())
+        });
+        code.unwrap_or_default()
+    }
+
     /// As its supervisor does.
     pub fn start_agent(&mut self, host: &str, env: &[(&str, &str)]) {
         let agent = self.agents.get_mut(host).expect("an agent");
