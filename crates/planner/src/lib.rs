@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cost;
 mod explain;
 mod lower;
 mod period;
@@ -11,7 +12,8 @@ mod recorded;
 mod tests;
 mod words;
 
+pub use cost::cost;
 pub use explain::explain;
-pub use lower::{add_columns, leave_out, lower};
+pub use lower::{add_columns, add_origin, leave_out, lower};
 pub use period::{explain_period, within};
 pub use recorded::recorded;

@@ -60,7 +60,7 @@ pub struct Page {
     pub schema: Arc<Schema>,
     /// The rows.
     pub batches: Vec<Batch>,
-    /// The last one's number.
+    /// The last one's number, if there are any.
     pub last: Option<i64>,
     /// The same, if there may be more behind it.
     pub next: Option<i64>,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::alerts::AlertLimits;
+
 /// How long rows are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
@@ -17,11 +19,23 @@ impl Default for Retention {
     }
 }
 
+/// Who may read how the service does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scrapers {
+    /// Those with a token.
+    #[default]
+    WithToken,
+    /// Everybody who reaches the server's port.
+    Anybody,
+}
+
 /// Limits of the service.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Jobs that have not ended.
     pub jobs_max: usize,
+    /// Of these, jobs of one owner.
+    pub jobs_per_owner_max: usize,
     /// Bytes of a request's body.
     pub body_bytes_max: usize,
     /// Requests of one token a second; twice as many at once.
@@ -32,6 +46,8 @@ pub struct Limits {
     pub connections_max: usize,
     /// Live streams at once.
     pub streams_max: usize,
+    /// Of these, streams of one token.
+    pub streams_per_token_max: usize,
     /// Bytes of a live stream's queue.
     pub stream_queue_bytes: usize,
     /// How long events are kept for streams that come back.
@@ -44,23 +60,40 @@ pub struct Limits {
     pub page_rows_max: usize,
     /// What is kept of results.
     pub retention: Retention,
+    /// Of alerts.
+    pub alerts: AlertLimits,
+    /// Who may read how the service does.
+    pub scrapers: Scrapers,
+    /// Outlets of all jobs at once.
+    pub outlets_max: usize,
+    /// Rows that may wait for an outlet.
+    pub outlet_rows_max: u64,
+    /// Series of each job that scrapers are shown.
+    pub series_max: usize,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
             jobs_max: 100,
+            jobs_per_owner_max: 50,
             body_bytes_max: 1 << 20,
             requests_per_second: 1000,
             request_time: Duration::from_secs(30),
             connections_max: 512,
             streams_max: 100,
+            streams_per_token_max: 50,
             stream_queue_bytes: 1 << 20,
             ring_time: Duration::from_secs(60),
             ring_bytes: 4 << 20,
             heartbeat: Duration::from_secs(10),
             page_rows_max: 10_000,
             retention: Retention::default(),
+            alerts: AlertLimits::default(),
+            scrapers: Scrapers::default(),
+            outlets_max: 64,
+            outlet_rows_max: 1_000_000,
+            series_max: 1000,
         }
     }
 }

@@ -5,8 +5,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::service::{Process, Server, wait};
 use super::Folder;
+use super::service::{Process, Server, wait};
 
 const CAPTURE: &str = "captures/shop/in.pcap";
 const QUERY: &str = "PARSE http PROCESS (group-count: group=path, w=1s)";
@@ -31,7 +31,8 @@ fn is_connected(server: &Server, name: &str) -> Result<(), String> {
 
 /// The processes whose parent is `pid`.
 fn children(pid: u32) -> Vec<u32> {
-    let parent = |status: &str| status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok());
+    let parent =
+        |status: &str| status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok());
     let processes = fs::read_dir("/proc").expect("it is there").flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     pids.filter(|child| {
@@ -100,7 +101,8 @@ fn an_agent_goes_on_with_a_folder_that_holds_nonsense_or_takes_nothing() {
     fs::create_dir_all(&spool).expect("a folder");
     // Bytes of no meaning, from a seed, where segments, the ledger and notes of starts are; and folders where files should be.
     let mut rng = testkit::Rng::new(13);
-    for (name, bytes) in [("00000001.spool", 4000), ("00000002.spool", 3), ("ledger", 500), ("../starts", 80)] {
+    for (name, bytes) in [("00000001.spool", 4000), ("00000002.spool", 3), ("ledger", 500), ("../starts", 80)]
+    {
         fs::write(format!("{spool}/{name}"), rng.bytes(bytes)).expect("written");
     }
     fs::create_dir(folder.path("one/starts.next")).expect("a folder");
@@ -147,7 +149,8 @@ fn a_hundred_jobs_leave_nothing_behind() {
     for (before, pid) in before.into_iter().zip(pids) {
         wait("nothing is left", || {
             let after = held(pid);
-            let has_grown = after.0 > before.0 + 4 || after.1 > before.1 + 4 || after.2 > before.2 + 16 * 1024;
+            let has_grown =
+                after.0 > before.0 + 4 || after.1 > before.1 + 4 || after.2 > before.2 + 16 * 1024;
             if has_grown { Err(format!("{before:?} became {after:?}")) } else { Ok(()) }
         });
     }

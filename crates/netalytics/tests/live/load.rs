@@ -70,7 +70,10 @@ impl Load {
         let start = |(host, kind): (&'static str, Kind)| {
             let (ns, address) = (bed.ns(host), bed.address(host));
             std::thread::scope(|scope| {
-                scope.spawn(|| (host, Servers::at(&ns, &address, bed.folder(), &[kind]))).join().expect("it starts")
+                scope
+                    .spawn(|| (host, Servers::at(&ns, &address, bed.folder(), &[kind])))
+                    .join()
+                    .expect("it starts")
             })
         };
         let servers: BTreeMap<_, _> = HOSTS.into_iter().map(start).collect();

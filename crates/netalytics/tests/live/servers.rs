@@ -29,7 +29,9 @@ impl Servers {
     /// All of them. `None`, said loudly, where one is not installed.
     pub fn start(ns: &str) -> Option<Servers> {
         are_installed(&["nginx", "mariadbd", "mariadb-install-db", "mariadb", "memcached", "curl", "wrk"])
-            .then(|| Servers::at(ns, SERVER, &std::env::temp_dir(), &[Kind::Nginx, Kind::Memcached, Kind::MariaDb]))
+            .then(|| {
+                Servers::at(ns, SERVER, &std::env::temp_dir(), &[Kind::Nginx, Kind::Memcached, Kind::MariaDb])
+            })
     }
 
     /// These, at an address of a namespace, with a folder of their own in `folder`.

@@ -62,7 +62,8 @@ impl<'b> Team<'b> {
         std::fs::write(path("toml"), policy).expect("a policy");
         let number = self.new_token(host);
         let [token, toml, folder] = [path("token"), path("toml"), path("folder")];
-        let own = [BINARY, "agent", "--server", URL, "--name", host, "--policy", &toml, "--token-file", &token];
+        let own =
+            [BINARY, "agent", "--server", URL, "--name", host, "--policy", &toml, "--token-file", &token];
         let arguments = [&own[..], &["--folder", &folder, "-v"], more].concat();
         let arguments: Vec<String> = arguments.into_iter().map(str::to_owned).collect();
         wait_for_port(&self.bed.ns(host), "127.0.0.1", 7979);
@@ -154,7 +155,10 @@ impl<'b> Team<'b> {
     /// What a verb of the program that asks the server does.
     pub fn ask(&self, args: &[&str]) -> Ran {
         let mut command = within(&self.bed.ns(SERVER_HOST), BINARY);
-        command.args(args).args(["--server", URL, "--format", "jsonl", "--token-file"]).arg(self.admin_token());
+        command
+            .args(args)
+            .args(["--server", URL, "--format", "jsonl", "--token-file"])
+            .arg(self.admin_token());
         let output = command.output().expect("it runs");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Ran { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
