@@ -30,7 +30,7 @@ build() {
 test_() {
   want c++:g++ ip:iproute2 nginx:nginx-light mariadbd:mariadb-server mariadb:mariadb-client memcached:memcached redis-server:redis-server \
     prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager curl:curl wrk:wrk tcpdump:tcpdump python3:python3 setcap:libcap2-bin ping:iputils-ping \
-    openssl:openssl faketime:faketime
+    openssl:openssl faketime:faketime socat:socat pgrep:procps
   python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 }
 

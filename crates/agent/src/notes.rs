@@ -1,4 +1,5 @@
-//! Starts that have not succeeded yet, in a file: so that a plan that brings down the whole agent is not tried for ever.
+//! Starts that have not succeeded yet, in a file: so that a plan that brings down the whole agent is not tried for ever. Where the
+//! file cannot be written that is logged, once until it works again, and they hold in memory: a full disk stops no job.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,6 +12,13 @@ use control::Note;
 pub struct Notes {
     path: PathBuf,
     crashes: BTreeMap<u64, u32>,
+    health: Health,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Health {
+    Well,
+    Failing,
 }
 
 impl Notes {
@@ -21,7 +29,7 @@ impl Notes {
         let text = fs::read_to_string(&path).unwrap_or_default();
         let note =
             |line: &str| line.split_once(' ').and_then(|(job, n)| Some((job.parse().ok()?, n.parse().ok()?)));
-        Notes { path, crashes: text.lines().filter_map(note).collect() }
+        Notes { path, crashes: text.lines().filter_map(note).collect(), health: Health::Well }
     }
 
     /// All of them.
@@ -31,23 +39,24 @@ impl Notes {
     }
 
     /// Notes a start, so that it outlives a crash.
-    ///
-    /// # Errors
-    /// The disk's.
-    pub fn add(&mut self, note: Note) -> io::Result<()> {
+    pub fn add(&mut self, note: Note) {
         self.crashes.insert(note.job, note.crashes);
-        self.write()
+        self.keep();
     }
 
     /// Takes a job's note away.
-    ///
-    /// # Errors
-    /// The disk's.
-    pub fn forget(&mut self, job: u64) -> io::Result<()> {
-        match self.crashes.remove(&job) {
-            Some(_) => self.write(),
-            None => Ok(()),
+    pub fn forget(&mut self, job: u64) {
+        if self.crashes.remove(&job).is_some() {
+            self.keep();
         }
+    }
+
+    fn keep(&mut self) {
+        let written = self.write();
+        if let (Err(error), Health::Well) = (&written, self.health) {
+            tracing::warn!("{} cannot be written: {error}", self.path.display());
+        }
+        self.health = if written.is_ok() { Health::Well } else { Health::Failing };
     }
 
     fn write(&self) -> io::Result<()> {
@@ -70,16 +79,27 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let mut notes = Notes::read(folder.path());
         for (job, crashes) in [(1, 0), (2, 1), (1, 2)] {
-            notes.add(Note { job, crashes }).expect("written");
+            notes.add(Note { job, crashes });
         }
-        notes.forget(9).expect("nothing to do");
+        notes.forget(9);
         assert_eq!(
             Notes::read(folder.path()).all(),
             [Note { job: 1, crashes: 2 }, Note { job: 2, crashes: 1 }]
         );
-        notes.forget(1).expect("written");
+        notes.forget(1);
         assert_eq!(Notes::read(folder.path()).all(), [Note { job: 2, crashes: 1 }]);
         fs::write(folder.path().join("starts"), "x\n3 y\n4 1\n").expect("written");
         assert_eq!(Notes::read(folder.path()).all(), [Note { job: 4, crashes: 1 }]);
+    }
+    #[test]
+    fn they_hold_in_memory_where_the_disk_does_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("gone");
+        let mut notes = Notes::read(&path);
+        notes.add(Note { job: 1, crashes: 2 });
+        assert_eq!((notes.all().len(), notes.health), (1, Health::Failing));
+        fs::create_dir(&path).expect("a folder");
+        notes.add(Note { job: 2, crashes: 0 });
+        assert_eq!((Notes::read(&path).all().len(), notes.health), (2, Health::Well));
     }
 }

@@ -102,6 +102,15 @@ struct Running {
     ended: Option<String>,
     /// What it takes, as estimated.
     cost: Cost,
+    /// Whether it was told to end although the server wants it to go on: its lease was over, or the agent ends.
+    course: Course,
+}
+
+/// See [`Running::course`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Course {
+    Whole,
+    Cut,
 }
 
 struct Loop {
@@ -332,18 +341,14 @@ impl Loop {
     fn happened(&mut self, event: AgentEvent, connection: &mut Connection) {
         let now = self.now();
         for action in self.agent.handle(event, now) {
-            if let Err(why) = self.carry_out(action, now, connection) {
-                // What follows relies on it.
-                tracing::error!("{}: {why}", self.config.folder.display());
-                return;
-            }
+            self.carry_out(action, now, connection);
         }
     }
 
-    fn carry_out(&mut self, action: AgentAction, now: Now, connection: &mut Connection) -> io::Result<()> {
+    fn carry_out(&mut self, action: AgentAction, now: Now, connection: &mut Connection) {
         match action {
-            AgentAction::Note(note) => self.notes.add(note)?,
-            AgentAction::Forget { job } => self.notes.forget(job)?,
+            AgentAction::Note(note) => self.notes.add(note),
+            AgentAction::Forget { job } => self.notes.forget(job),
             AgentAction::Start { lane, order, taps, deadline_ns, allowed } => {
                 let lasts = Duration::from_nanos(deadline_ns.saturating_sub(now.monotonic_ns));
                 if let Err(end) = self.start(lane, (&order.body, table(&taps)), lasts, allowed) {
@@ -364,7 +369,7 @@ impl Loop {
             AgentAction::Retap { lane, taps } => {
                 self.with(lane, |running| running.monitor.retap(&table(&taps)));
             }
-            AgentAction::Stop { lane } => self.with(lane, |running| running.monitor.stop()),
+            AgentAction::Stop { lane } => self.stop(lane),
             AgentAction::Kill { lane } => self.with(lane, |running| {
                 running.ended.get_or_insert_with(|| "it did not end when its lease did".into());
                 running.monitor.kill();
@@ -385,7 +390,14 @@ impl Loop {
                 }
             }
         }
-        Ok(())
+    }
+
+    fn stop(&mut self, lane: Lane) {
+        let course = if self.agent.wants(lane.job) { Course::Cut } else { Course::Whole };
+        self.with(lane, |running| {
+            running.course = course;
+            running.monitor.stop();
+        });
     }
 
     fn with(&mut self, lane: Lane, change: impl FnOnce(&mut Running)) {
@@ -441,6 +453,7 @@ impl Loop {
             loss: Loss::default(),
             closing: None,
             ended: None,
+            course: Course::Whole,
             cost,
         };
         self.monitors.insert(lane, running);
@@ -467,18 +480,23 @@ impl Loop {
                     .inspect_err(|why| tracing::warn!("job {}: {why}", lane.job))
                     .ok()?;
                 let watermark_ns = head.watermark.0;
-                let tuples = running.counters.get("tuples").copied().unwrap_or(0);
+                // Of windows it is known by the monitor's last account only.
+                let counted = running.counters.get("tuples").copied().unwrap_or(0);
+                let tuples = match head.brings {
+                    Brings::Rows(n) => n,
+                    Brings::Windows => counted.saturating_sub(running.tuples),
+                };
                 let data = Data {
                     lane,
                     watermark_ns,
                     from_ns: running.watermark_ns.min(watermark_ns),
-                    tuples: tuples.saturating_sub(running.tuples),
+                    tuples,
                     form: form(head.brings).into(),
                     counters: running.counters.clone(),
                     payload: payload.into(),
                     ..Data::default()
                 };
-                (running.tuples, running.watermark_ns, running.loss) = (tuples, watermark_ns, head.loss);
+                (running.tuples, running.watermark_ns, running.loss) = (counted, watermark_ns, head.loss);
                 self.spool.push(data);
                 Some(AgentEvent::Reported(lane))
             }
@@ -510,7 +528,7 @@ impl Loop {
             Some(running) => {
                 let end = ending(&running, &status, complaint);
                 if end == End::Clean {
-                    let Running { counters, watermark_ns, loss, .. } = running;
+                    let Running { counters, watermark_ns, loss, course, .. } = running;
                     let report = Report {
                         epoch: 0,
                         watermark: Timestamp(watermark_ns),
@@ -524,11 +542,15 @@ impl Loop {
                         watermark_ns,
                         from_ns: watermark_ns,
                         form: Form::Partial.into(),
-                        is_last: true,
+                        is_last: course == Course::Whole,
                         counters,
                         payload: report.encode().into(),
                         ..Data::default()
                     });
+                    if course == Course::Cut {
+                        // What goes by until the next one begins is seen by nobody.
+                        self.spool.push_lost(lane, self.now().wall_ns, None, true);
+                    }
                 }
                 end
             }
@@ -557,7 +579,8 @@ impl Loop {
 
     /// Monitors say what they have, the spool keeps what the server has not taken.
     async fn end(&mut self, mut heard: Receiver<News>, mut connection: Connection, mut outgoing: Bytes) {
-        self.monitors.values_mut().for_each(|running| running.monitor.stop());
+        let all: Vec<Lane> = self.monitors.keys().copied().collect();
+        all.into_iter().for_each(|lane| self.stop(lane));
         let until = tokio::time::Instant::now() + GRACE;
         let mut buffer = vec![0; READ_BYTES];
         loop {
@@ -655,7 +678,7 @@ fn table(taps: &link::TapTable) -> TapTable {
 
 fn form(brings: Brings) -> Form {
     match brings {
-        Brings::Rows => Form::Tuples,
+        Brings::Rows(_) => Form::Tuples,
         Brings::Windows => Form::Partial,
     }
 }

@@ -102,6 +102,7 @@ impl Collector {
     }
 
     fn build(engines: Engines, lanes: Lanes, release: Release, waiting_bytes_max: usize) -> Collector {
+        let lanes = lanes.with_lateness(engines.first().lateness_ns().to_vec());
         Collector {
             engines,
             lanes,

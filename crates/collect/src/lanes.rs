@@ -43,6 +43,8 @@ pub struct Lanes {
     all: BTreeMap<LaneId, Lane>,
     /// How far event time had come before what is being released now.
     pub(crate) since: Timestamp,
+    /// How long windows of each result wait for late tuples: so long a reporter keeps what it has of them, too.
+    lateness_ns: Vec<i64>,
 }
 
 /// One reporter.
@@ -84,7 +86,12 @@ impl Lanes {
     /// So many that are at work already.
     pub(crate) fn of_workers(workers: usize) -> Lanes {
         let lanes = (0..workers as u64).map(|n| (LaneId(n), Lane::new(State::Active)));
-        Lanes { all: lanes.collect(), since: Timestamp::MIN }
+        Lanes { all: lanes.collect(), since: Timestamp::MIN, lateness_ns: Vec::new() }
+    }
+
+    /// The same, of results whose windows wait so long for late tuples.
+    pub(crate) fn with_lateness(self, lateness_ns: Vec<i64>) -> Lanes {
+        Lanes { lateness_ns, ..self }
     }
 
     /// A lane; one that nobody knew joins by that.
@@ -144,18 +151,21 @@ impl Lanes {
             };
             let to = to.unwrap_or(batch.rows());
             let part = Output { batch: batch.slice(from, to - from), ..output.clone() };
-            take(part, self.coverage(here));
+            let lateness_ns = output.pipeline.and_then(|pipeline| self.lateness_ns.get(pipeline)).copied();
+            take(part, self.coverage(here, lateness_ns.unwrap_or(0)));
             from = to;
         }
     }
 
-    /// Of a time, from the first moment to the first behind it.
+    /// Of a time, from the first moment to the first behind it. What a lane has of it is told when event time has come so much
+    /// farther there; one that ended before may have had more to say.
     #[must_use]
-    pub fn coverage(&self, (start, end): (Timestamp, Timestamp)) -> Coverage {
+    pub fn coverage(&self, (start, end): (Timestamp, Timestamp), lateness_ns: i64) -> Coverage {
+        let told_at = Timestamp(end.0.saturating_add(lateness_ns));
         let is_over = |lane: &Lane| lane.state == State::Finished;
         let is_expected = |lane: &Lane| !is_over(lane) || lane.watermark >= start;
         let expected = self.iter().filter(|lane| is_expected(lane)).count();
-        let missing = self.all.iter().filter(|(_, lane)| !is_over(lane) && lane.watermark < end);
+        let missing = self.all.iter().filter(|(_, lane)| !is_over(lane) && lane.watermark < told_at);
         Coverage { expected, missing: missing.map(|(id, _)| *id).collect() }
     }
 }

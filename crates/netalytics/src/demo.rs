@@ -65,7 +65,9 @@ impl Demo {
             .arg(folder.join("demo"))
             .arg("--demo")
             .arg(&capture)
-            .stdin(Stdio::null())
+            // It ends with this process, also when that is killed.
+            .arg("--while-held")
+            .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()

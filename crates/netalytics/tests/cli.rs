@@ -8,6 +8,8 @@ mod labels;
 mod past;
 #[path = "cli/remote.rs"]
 mod remote;
+#[path = "cli/resilience.rs"]
+mod resilience;
 #[path = "cli/security.rs"]
 mod security;
 #[path = "cli/service.rs"]

@@ -63,6 +63,7 @@ struct AfterJoin {
     losses: SharedLosses,
     /// How far behind the watermark a window may begin that has not been emitted.
     reach_ns: i64,
+    lateness_ns: Vec<i64>,
 }
 
 /// Columns that are computed, by when.
@@ -161,6 +162,7 @@ impl Engine {
             watermark_ns: i64::MIN,
             losses,
             reach_ns: dataflow.pipelines.iter().map(reach_ns).max().unwrap_or(0),
+            lateness_ns: dataflow.pipelines.iter().map(lateness_ns).collect(),
         };
         let mut present = join.as_ref().map_or(dataflow.inputs[0].columns.clone(), Join::present);
         present.retain(|id| !rest.hidden.contains(id));
@@ -322,6 +324,12 @@ impl Engine {
         self.rest.reach_ns
     }
 
+    /// How long the windows of each result wait for late tuples.
+    #[must_use]
+    pub fn lateness_ns(&self) -> &[i64] {
+        &self.rest.lateness_ns
+    }
+
     /// A copy of what there is of open windows: a worker's is for [`Engine::open_rows`], that of an engine that collects can be
     /// attached by another that goes on in its place. `None` where it takes more than `bytes_max`.
     #[must_use]
@@ -409,6 +417,10 @@ impl Engine {
 /// How far behind the watermark windows of a pipeline may begin that have not been emitted.
 fn reach_ns(pipeline: &Pipeline) -> i64 {
     pipeline.window.map_or(0, |w| w.size_ns.saturating_add(w.lateness_ns.max(0)))
+}
+
+fn lateness_ns(pipeline: &Pipeline) -> i64 {
+    pipeline.window.map_or(0, |w| w.lateness_ns.max(0))
 }
 
 impl AfterJoin {

@@ -180,11 +180,11 @@ fn how_many_were_expected() {
     collector.join(LaneId(2));
     collector.take(LaneId(2), fixture.lane().report(10, &[]), &mut out);
     assert_eq!(
-        collector.lanes().coverage(bounds),
+        collector.lanes().coverage(bounds, 0),
         Coverage { expected: 2, missing: vec![LaneId(1), LaneId(2)] }
     );
     collector.finish(LaneId(2), &mut out);
-    assert_eq!(collector.lanes().coverage(bounds), Coverage { expected: 1, missing: vec![LaneId(1)] });
+    assert_eq!(collector.lanes().coverage(bounds, 0), Coverage { expected: 1, missing: vec![LaneId(1)] });
 }
 
 /// What one lane does, in its order.

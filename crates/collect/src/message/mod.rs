@@ -89,8 +89,8 @@ pub struct Head {
 pub enum Brings {
     /// Parts of windows, or nothing but its time: reports that can be merged.
     Windows,
-    /// Tuples.
-    Rows,
+    /// So many tuples.
+    Rows(u64),
 }
 
 /// What a report says of itself, for those who only pass it on.
@@ -120,7 +120,10 @@ pub fn head(bytes: &[u8]) -> Result<Head, Malformed> {
     if from.flag()? {
         from.bytes()?;
     }
-    let brings = if from.bytes()?.is_empty() { Brings::Windows } else { Brings::Rows };
+    let brings = match from.bytes()? {
+        [] => Brings::Windows,
+        rows => Brings::Rows(rows::count(rows)),
+    };
     Ok(Head { watermark, loss, brings })
 }
 

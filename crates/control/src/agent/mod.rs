@@ -215,6 +215,12 @@ impl Agent {
         }
     }
 
+    /// Whether the server wants this job to go on here, as far as is known.
+    #[must_use]
+    pub fn wants(&self, job: u64) -> bool {
+        self.tasks.get(&job).is_some_and(|task| task.order.is_some())
+    }
+
     /// All that it runs, for a session's Hello. From there on changes are told.
     pub fn hello(&mut self) -> Observed {
         self.link = Link::Down;
@@ -379,15 +385,16 @@ impl Agent {
         let settings = self.settings;
         let mut actions = Vec::new();
         let Some(task) = self.task(lane).filter(|task| task.has_monitor()) else { return };
-        task.flushing.insert(lane);
+        // What was refused has never said anything.
+        if !matches!(end, End::Refused(_)) {
+            task.flushing.insert(lane);
+        }
         task.settle_share(!matches!(end, End::Crashed(_)));
         let was_told = !task.is_running();
         match end {
             End::Clean if was_told => task.state = State::Waiting { not_before_ns: now_ns },
             End::Clean => task.state = State::Through,
             End::Refused(reason) => {
-                // It had nothing to say: nothing of it is lost, and nothing waits to be sent.
-                task.flushing.remove(&lane);
                 task.state = if was_told { State::Waiting { not_before_ns: now_ns } } else { State::Refused };
                 task.reason = reason;
             }

@@ -62,11 +62,23 @@ pub fn agent(flags: &AgentFlags) -> anyhow::Result<Ended> {
             tokio::select! {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
+                () = let_go(), if flags.while_held => {}
             }
         };
         run(config, stop).await.with_context(|| format!("cannot use {}", folder.display()))
     })?;
     Ok(Ended::Done)
+}
+
+/// Until standard input ends. A thread reads it: one that waits there does not hold up the end of this process.
+async fn let_go() {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        // What is said there does not matter, and an error is an end, too.
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        let _ = tell.send(());
+    });
+    let _ = told.await;
 }
 
 fn policy(named: Option<&Path>) -> anyhow::Result<Policy> {

@@ -51,6 +51,10 @@ pub struct AgentFlags {
     /// The pause between two rounds of --demo
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
     pub demo_pause: i64,
+
+    /// End when standard input ends, and so with whoever holds it open
+    #[arg(long, hide = true)]
+    pub while_held: bool,
 }
 
 /// Something else than to serve.

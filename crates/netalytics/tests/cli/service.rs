@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{BINARY, Folder, ROOT, check, run};
 
@@ -124,17 +124,52 @@ impl Server {
         out.lines().map(|line| serde_json::from_str(line).expect("a row")).collect()
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.process.0.id()
+    }
+
+    /// What the API answers.
+    fn api(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
+        let admin = std::fs::read_to_string(&self.token).expect("the first token");
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "-f", "-X", method, "-H", &format!("Authorization: Bearer {}", admin.trim())]);
+        if let Some(body) = body {
+            curl.args(["-H", "Content-Type: application/json", "-d", &body.to_string()]);
+        }
+        let output = curl.arg(format!("{}/api/v1{path}", self.url)).output().expect("curl runs");
+        assert!(output.status.success(), "{path}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap_or_default()
+    }
+
+    pub fn post(&self, path: &str, body: &Value) -> Value {
+        self.api("POST", path, Some(body))
+    }
+
+    pub fn delete(&self, path: &str) {
+        self.api("DELETE", path, None);
+    }
+
+    /// Starts a standing job; its number.
+    pub fn start_job(&self, query: &str) -> String {
+        self.rows(&["jobs", "start", query, "--standing"])[0]["id"].as_str().expect("a number").to_owned()
+    }
+
+    /// Whether a job runs.
+    pub fn is_running(&self, id: &str) -> Result<(), String> {
+        let job = &self.rows(&["jobs", "show", id])[0];
+        if job["state"] == "running" { Ok(()) } else { Err(job.to_string()) }
+    }
+
+    /// How many jobs have not ended.
+    pub fn open_jobs(&self) -> usize {
+        let jobs = self.api("GET", "/jobs?limit=1000", None);
+        jobs["jobs"].as_array().expect("jobs").iter().filter(|job| job["state"] != "ended").count()
+    }
+
     /// An agent's token, in a file.
     pub fn token(&self, folder: &Folder, name: &str) -> String {
-        let admin = std::fs::read_to_string(&self.token).expect("the first token");
-        let url = format!("{}/api/v1/tokens", self.url);
-        let body = format!(r#"{{"name": "{name}", "role": "agent"}}"#);
-        let output = Command::new("curl")
-            .args(["-sS", "-f", "-H", &format!("Authorization: Bearer {}", admin.trim())])
-            .args(["-H", "Content-Type: application/json", "-d", &body, &url])
-            .output()
-            .expect("curl runs");
-        let made: Value = serde_json::from_slice(&output.stdout).expect("a token");
+        let made = self.post("/tokens", &json!({"name": name, "role": "agent"}));
         folder.file(&format!("{name}.token"), made["secret"].as_str().expect("its secret").as_bytes())
     }
 }
@@ -165,15 +200,11 @@ fn three_agents_answer_as_one_process() {
     let folder = Folder::new();
     let server = Server::start(&folder);
     let agents = server.agents(&folder, "1h");
-    let started = server.rows(&["jobs", "start", QUERY, "--standing"]);
-    let id = started[0]["id"].as_str().expect("a number").to_owned();
+    let id = server.start_job(QUERY);
     let whole = check(&["query", QUERY, "-r", "captures/shop/in.pcap", "--format", "jsonl"], 0, &[]).out;
     let whole: Vec<Value> = whole.lines().map(|line| serde_json::from_str(line).expect("a row")).collect();
     // What is there comes every five seconds of event time; at its end the job has all.
-    wait("the job runs", || {
-        let job = &server.rows(&["jobs", "show", &id])[0];
-        if job["state"] == "running" { Ok(()) } else { Err(job.to_string()) }
-    });
+    wait("the job runs", || server.is_running(&id));
     std::thread::sleep(Duration::from_secs(4));
     server.ask(&["jobs", "stop", &id]);
     wait("the job ends", || {

@@ -2,15 +2,19 @@
 //! what it says is held against what the ends of the wire know. Needs root; where there is none, or a server is not
 //! installed, a test says loudly that it has checked nothing.
 
+mod bed;
 mod capture;
+mod chaos;
 mod ends;
 mod filters;
 mod folders;
 mod links;
+mod load;
 mod net;
 mod outlets;
 mod redis;
 mod servers;
+mod team;
 mod terminal;
 mod truth;
 mod tunnels;

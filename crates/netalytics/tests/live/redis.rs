@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use crate::capture::{Capture, text};
 use crate::net::{Net, SERVER, shell, within};
+use crate::servers::are_installed;
 
 /// The server; ended when dropped.
 struct Redis {
@@ -18,12 +19,8 @@ struct Redis {
 impl Redis {
     /// `None`, said loudly, where it is not installed.
     fn start(ns: &str) -> Option<Redis> {
-        for program in ["redis-server", "redis-cli", "redis-benchmark"] {
-            let found = Command::new("bash").args(["-c", &format!("command -v {program}")]).output();
-            if !found.is_ok_and(|found| found.status.success()) {
-                testkit::loudly(&format!("NO {program} (see setup.sh): this test has checked NOTHING"));
-                return None;
-            }
+        if !are_installed(&["redis-server", "redis-cli", "redis-benchmark"]) {
+            return None;
         }
         let folder = tempfile::tempdir().expect("a folder for the server");
         let socket = folder.path().join("redis.sock");

@@ -9,32 +9,50 @@ use tempfile::TempDir;
 
 use crate::net::{SERVER, shell, within};
 
-/// The three servers; ended when dropped.
+/// What may be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Nginx,
+    MariaDb,
+    Memcached,
+}
+
+/// Some of the three at one address; ended when dropped.
 pub struct Servers {
+    ns: String,
+    address: String,
     folder: TempDir,
     children: Vec<Child>,
 }
 
 impl Servers {
-    /// `None`, said loudly, where one is not installed.
+    /// All of them. `None`, said loudly, where one is not installed.
     pub fn start(ns: &str) -> Option<Servers> {
-        for server in ["nginx", "mariadbd", "mariadb-install-db", "mariadb", "memcached", "curl", "wrk"] {
-            let found = Command::new("bash").args(["-c", &format!("command -v {server}")]).output();
-            if !found.is_ok_and(|found| found.status.success()) {
-                testkit::loudly(&format!("NO {server} (see setup.sh): this test has checked NOTHING"));
-                return None;
+        are_installed(&["nginx", "mariadbd", "mariadb-install-db", "mariadb", "memcached", "curl", "wrk"])
+            .then(|| {
+                Servers::at(ns, SERVER, &std::env::temp_dir(), &[Kind::Nginx, Kind::Memcached, Kind::MariaDb])
+            })
+    }
+
+    /// These, at an address of a namespace, with a folder of their own in `folder`.
+    pub fn at(ns: &str, address: &str, folder: &Path, kinds: &[Kind]) -> Servers {
+        let folder = TempDir::new_in(folder).expect("a folder for servers");
+        let (ns, address) = (ns.to_owned(), address.to_owned());
+        let mut servers = Servers { ns, address, folder, children: Vec::new() };
+        for kind in kinds {
+            match kind {
+                Kind::Nginx => servers.start_nginx(),
+                Kind::MariaDb => servers.start_mariadb(),
+                Kind::Memcached => servers.start_memcached(),
             }
         }
-        let folder = tempfile::tempdir().expect("a folder for servers");
-        let mut servers = Servers { folder, children: Vec::new() };
-        servers.start_nginx(ns);
-        servers.start_memcached(ns);
-        servers.start_mariadb(ns);
-        for port in [80, 3306, 11211] {
-            wait_for_port(ns, port);
+        for kind in kinds {
+            wait_for_port(&servers.ns, &servers.address, kind.port());
         }
-        servers.prepare_mariadb();
-        Some(servers)
+        if kinds.contains(&Kind::MariaDb) {
+            servers.prepare_mariadb();
+        }
+        servers
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -51,7 +69,8 @@ impl Servers {
         fs::metadata(self.path(name)).expect("a log").len() as usize
     }
 
-    fn start_nginx(&mut self, ns: &str) {
+    fn start_nginx(&mut self) {
+        let address = &self.address;
         let dir = self.folder.path().display();
         let temp = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .map(|of| format!("{of}_temp_path {dir}/{of};"))
@@ -62,22 +81,23 @@ impl Servers {
              http {{ {temp}
                log_format asked '$request_method $request_uri $status';
                access_log {dir}/access.log asked;
-               server {{ listen {SERVER}:80; keepalive_requests 100000;
+               server {{ listen {address}:80; keepalive_requests 100000;
                  location /item/ {{ return 200 \"an item\\n\"; }}
                  location /old/ {{ return 302 /item/1; }}
                  location / {{ return 404; }} }} }}"
         );
         fs::write(self.path("nginx.conf"), config).expect("a configuration");
         let path = self.path("nginx.conf");
-        self.spawn(ns, "nginx", &["-c", path.to_str().expect("UTF-8")], "nginx.out");
+        self.spawn("nginx", &["-c", path.to_str().expect("UTF-8")], "nginx.out");
     }
 
-    fn start_memcached(&mut self, ns: &str) {
-        let args = ["-u", "root", "-l", SERVER, "-p", "11211", "-U", "0", "-m", "32", "-t", "1", "-vv"];
-        self.spawn(ns, "memcached", &args, "memcached.log");
+    fn start_memcached(&mut self) {
+        let address = self.address.clone();
+        let args = ["-u", "root", "-l", &address, "-p", "11211", "-U", "0", "-m", "32", "-t", "1", "-vv"];
+        self.spawn("memcached", &args, "memcached.log");
     }
 
-    fn start_mariadb(&mut self, ns: &str) {
+    fn start_mariadb(&mut self) {
         let dir = self.folder.path().display();
         let made = Command::new("mariadb-install-db")
             .args(["--no-defaults", "--skip-test-db", "--user=root"])
@@ -92,13 +112,13 @@ impl Servers {
             "--innodb-buffer-pool-size=16M",
             "--innodb-flush-log-at-trx-commit=0",
             "--general-log=1",
-            &format!("--bind-address={SERVER}"),
+            &format!("--bind-address={}", self.address),
             &format!("--datadir={dir}/my"),
             &format!("--socket={dir}/my.sock"),
             &format!("--pid-file={dir}/my.pid"),
             &format!("--general-log-file={dir}/general.log"),
         ];
-        self.spawn(ns, "mariadbd", &args, "mariadb.out");
+        self.spawn("mariadbd", &args, "mariadb.out");
     }
 
     fn prepare_mariadb(&self) {
@@ -112,9 +132,9 @@ impl Servers {
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     }
 
-    fn spawn(&mut self, ns: &str, program: &str, args: &[&str], log: &str) {
+    fn spawn(&mut self, program: &str, args: &[&str], log: &str) {
         let log = File::create(self.path(log)).expect("a log");
-        let child = within(ns, program)
+        let child = within(&self.ns, program)
             .args(args)
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a second handle"))
@@ -135,9 +155,32 @@ impl Drop for Servers {
     }
 }
 
-fn wait_for_port(ns: &str, port: u16) {
+impl Kind {
+    fn port(self) -> u16 {
+        match self {
+            Kind::Nginx => 80,
+            Kind::MariaDb => 3306,
+            Kind::Memcached => 11211,
+        }
+    }
+}
+
+/// Whether these programs are there; the first that is not is said loudly.
+pub fn are_installed(programs: &[&str]) -> bool {
+    programs.iter().all(|program| {
+        let found = Command::new("bash").args(["-c", &format!("command -v {program}")]).output();
+        let is_there = found.is_ok_and(|found| found.status.success());
+        if !is_there {
+            testkit::loudly(&format!("NO {program} (see setup.sh): this test has checked NOTHING"));
+        }
+        is_there
+    })
+}
+
+/// Waits until somebody listens.
+pub fn wait_for_port(ns: &str, address: &str, port: u16) {
     let connect = format!(
-        "for i in $(seq 600); do (exec 3<>/dev/tcp/{SERVER}/{port}) 2>/dev/null && exit 0; sleep 0.05; done; exit 1"
+        "for i in $(seq 600); do (exec 3<>/dev/tcp/{address}/{port}) 2>/dev/null && exit 0; sleep 0.05; done; exit 1"
     );
     shell(ns, &connect);
 }

@@ -151,7 +151,8 @@ impl Core {
         Ok(())
     }
 
-    fn say(&mut self, session: u64, say: impl FnOnce(&mut link::ServerSession)) {
+    /// Says something in a session.
+    pub fn say(&mut self, session: u64, say: impl FnOnce(&mut link::ServerSession)) {
         if let Some(known) = self.sessions.get(session) {
             say(&mut known.link);
         }

@@ -14,6 +14,8 @@ pub struct Session {
     /// What is said over it.
     pub link: ServerSession,
     out: Sender<Bytes>,
+    /// Which life of its agent it is, when that has been taken in.
+    pub boot: Option<u64>,
     /// Of its Hello, until it is answered.
     pub greeting: Option<Greeting>,
 }
@@ -52,7 +54,7 @@ impl Sessions {
     /// A connection begins.
     pub fn add(&mut self, id: u64, agent: String, out: Sender<Bytes>, limits: ServerLimits, now: Now) {
         let link = ServerSession::new(limits, now);
-        self.all.insert(id, Session { agent, link, out, greeting: None });
+        self.all.insert(id, Session { agent, link, out, boot: None, greeting: None });
     }
 
     /// One of them.
@@ -65,6 +67,12 @@ impl Sessions {
         let mut session = self.all.remove(&id)?;
         let _ = session.pump();
         Some(session)
+    }
+
+    /// Whether another process is here by this name. One that died without a word is not, as soon as its silence is noticed.
+    pub fn has_another(&self, agent: &str, boot: u64) -> bool {
+        let of_agent = |session: &&Session| session.agent == agent;
+        self.all.values().filter(of_agent).any(|session| session.boot.is_some_and(|other| other != boot))
     }
 
     /// Their numbers.

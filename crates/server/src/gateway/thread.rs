@@ -197,6 +197,16 @@ impl Core {
                             .refuse(&format!("this agent is {name} here, and calls itself {}", hello.agent));
                         continue;
                     }
+                    if self.sessions.has_another(&hello.agent, hello.boot) {
+                        let why = format!(
+                            "another agent {} is connected; if that is dead, this is noticed in a few seconds",
+                            hello.agent
+                        );
+                        self.say(session, |link| link.refuse(&why));
+                        continue;
+                    }
+                    let Some(known) = self.sessions.get(session) else { return };
+                    known.boot = Some(hello.boot);
                     known.greeting = Some(Greeting::of(&hello));
                     self.greet(&hello);
                     self.note_troubles(&hello.agent, &hello.observed);

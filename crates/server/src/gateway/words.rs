@@ -76,7 +76,7 @@ pub fn lacks(work: &Work) -> Vec<String> {
                 (n, _) => format!("{n} tuples"),
             };
             said.push(format!(
-                "agent {} lost {tuples}: its spool had no room for them, or it died",
+                "agent {} lost {tuples}: its spool had no room for them, it died, or it was away for too long",
                 key.agent
             ));
         }

@@ -296,9 +296,10 @@ impl Work {
     fn lose(&mut self, key: &Key) {
         let later = self.lanes.open_of(&key.agent).map(|(_, known)| known.facts.watermark_ns).min();
         let reach = self.reach_ns();
+        let now = self.progress.watermark_ns;
         let Some(known) = self.lanes.known.get_mut(key) else { return };
         known.facts.end = End::Lost;
-        known.missed_until_ns = later.map(|from| from.saturating_add(reach));
+        known.missed_until_ns = later.map(|from| from.max(now).saturating_add(reach));
         let id = known.id;
         self.with_collector(|collector, out| collector.lost(id, out));
     }
@@ -318,7 +319,9 @@ impl Work {
             collector.join(lane);
             awaited.into_iter().for_each(|awaited| collector.finish(awaited.id, out));
         });
-        let until = watermark_ns.unwrap_or(self.progress.watermark_ns).saturating_add(self.reach_ns());
+        // What is closed already no lane covers.
+        let from = watermark_ns.map_or(self.progress.watermark_ns, |ns| ns.max(self.progress.watermark_ns));
+        let until = from.saturating_add(self.reach_ns());
         let earlier = |(known, of): &(&Key, &mut super::lanes::Known)| {
             known.agent == key.agent && *known != key && of.facts.end == End::Lost
         };
@@ -344,7 +347,7 @@ impl Work {
     pub fn lacking(&self) -> Vec<String> {
         let Results::Windows(windows) = &self.results else { return Vec::new() };
         let now = windows.collector.watermark();
-        self.lanes.names(&windows.collector.lanes().coverage((now, now)).missing)
+        self.lanes.names(&windows.collector.lanes().coverage((now, now), 0).missing)
     }
 
     /// Something happens to lanes.

@@ -1,0 +1,157 @@
+//! A server and its agents when something is wrong: killed parents, folders that hold nonsense or take nothing, two agents of one
+//! name, very many jobs.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::Folder;
+use super::service::{Process, Server, wait};
+
+const CAPTURE: &str = "captures/shop/in.pcap";
+const QUERY: &str = "PARSE http PROCESS (group-count: group=path, w=1s)";
+
+/// The arguments of an agent that plays a capture, with its token and folder in `folder`.
+fn agent(server: &Server, folder: &Folder, name: &str) -> Vec<String> {
+    let token = server.token(folder, name);
+    let own = ["agent", "-v", "--server", &server.url, "--token-file", &token, "--name", name, "--folder"];
+    let play = ["--demo", CAPTURE, "--demo-pause", "100ms"].map(str::to_owned);
+    own.map(str::to_owned).into_iter().chain([folder.path(name)]).chain(play).collect()
+}
+
+fn start(arguments: &[String]) -> Process {
+    Process::start(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn is_connected(server: &Server, name: &str) -> Result<(), String> {
+    let agents = server.rows(&["agents"]);
+    let is_there = |agent: &&Value| agent["name"] == name && agent["connected"] == "true";
+    agents.iter().find(is_there).map(drop).ok_or_else(|| format!("{agents:?}"))
+}
+
+/// The processes whose parent is `pid`.
+fn children(pid: u32) -> Vec<u32> {
+    let parent =
+        |status: &str| status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok());
+    let processes = fs::read_dir("/proc").expect("it is there").flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|child| {
+        let status = fs::read_to_string(format!("/proc/{child}/status")).unwrap_or_default();
+        parent(&status) == Some(pid)
+    })
+    .collect()
+}
+
+/// Whether such a process is there and not only waiting to be buried.
+fn is_alive(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.lines().any(|line| line.starts_with("State:") && !line.contains(['Z', 'X']))
+}
+
+fn kill(process: &mut Process) {
+    process.0.kill().and_then(|()| process.0.wait()).expect("it is there");
+}
+
+#[test]
+fn the_agent_of_a_demonstration_ends_with_a_server_that_is_killed() {
+    let mut process = Process::start(&["serve", "--demo", "--listen", "127.0.0.1:0"]);
+    process.says("in ten seconds: netalytics ");
+    let agent = children(process.0.id());
+    assert_eq!(agent.len(), 1, "its agent");
+    wait("it has monitors", || match children(agent[0]).len() {
+        3 => Ok(()),
+        n => Err(format!("{n}")),
+    });
+    let monitors = children(agent[0]);
+    kill(&mut process);
+    for pid in agent.into_iter().chain(monitors) {
+        wait("they end, too", || if is_alive(pid) { Err(format!("{pid} lives")) } else { Ok(()) });
+    }
+}
+
+#[test]
+fn of_two_agents_by_one_name_the_second_waits() {
+    let folder = Folder::new();
+    let server = Server::start(&folder);
+    let arguments = agent(&server, &folder, "one");
+    let mut first = start(&arguments);
+    wait("the first comes", || is_connected(&server, "one"));
+    let id = server.start_job(QUERY);
+    wait("its job runs", || server.is_running(&id));
+    let elsewhere = folder.path("elsewhere");
+    let mut second: Vec<String> = arguments.clone();
+    let at = second.iter().position(|word| word == "--folder").expect("it has one");
+    second[at + 1] = elsewhere;
+    let mut second = start(&second);
+    second.says("refuses: another agent one is connected");
+    assert_eq!((children(first.0.id()).len(), children(second.0.id()).len()), (1, 0));
+    kill(&mut first);
+    wait("the second takes its place", || match children(second.0.id()).len() {
+        1 => Ok(()),
+        n => Err(format!("{n} monitors")),
+    });
+}
+
+#[test]
+fn an_agent_goes_on_with_a_folder_that_holds_nonsense_or_takes_nothing() {
+    let folder = Folder::new();
+    let server = Server::start(&folder);
+    let arguments = agent(&server, &folder, "one");
+    let spool = folder.path("one/spool");
+    fs::create_dir_all(&spool).expect("a folder");
+    // Bytes of no meaning, from a seed, where segments, the ledger and notes of starts are; and folders where files should be.
+    let mut rng = testkit::Rng::new(13);
+    for (name, bytes) in [("00000001.spool", 4000), ("00000002.spool", 3), ("ledger", 500), ("../starts", 80)]
+    {
+        fs::write(format!("{spool}/{name}"), rng.bytes(bytes)).expect("written");
+    }
+    fs::create_dir(folder.path("one/starts.next")).expect("a folder");
+    fs::create_dir(format!("{spool}/ledger.next")).expect("a folder");
+    let process = start(&arguments);
+    wait("it comes", || is_connected(&server, "one"));
+    let id = server.start_job(QUERY);
+    wait("it counts", || match server.rows(&["jobs", "results", &id]).is_empty() {
+        true => Err(server.rows(&["jobs", "show", &id])[0].to_string()),
+        false => Ok(()),
+    });
+    drop(process);
+}
+
+/// What a process holds: files, threads, KiB of memory of its own.
+fn held(pid: u32) -> (usize, usize, u64) {
+    let count = |what| fs::read_dir(format!("/proc/{pid}/{what}")).expect("it is there").count();
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it is there");
+    let anonymous = status.lines().find_map(|line| line.strip_prefix("RssAnon:")?.trim().strip_suffix("kB"));
+    (count("fd"), count("task"), anonymous.and_then(|kib| kib.trim().parse().ok()).expect("a number"))
+}
+
+#[test]
+fn a_hundred_jobs_leave_nothing_behind() {
+    let folder = Folder::new();
+    let server = Server::start(&folder);
+    let process = start(&agent(&server, &folder, "one"));
+    wait("it comes", || is_connected(&server, "one"));
+    let pids = [server.pid(), process.0.id()];
+    let round = || {
+        for _ in 0..10 {
+            let job = server.post("/jobs", &json!({"query": QUERY, "kind": "standing"}));
+            let id = job["id"].as_str().expect("a number").to_owned();
+            server.delete(&format!("/jobs/{id}"));
+        }
+        wait("all have ended", || match (server.open_jobs(), children(process.0.id()).len()) {
+            (0, 0) => Ok(()),
+            left => Err(format!("{left:?} jobs and monitors are left")),
+        });
+    };
+    round();
+    let before = pids.map(held);
+    (0..9).for_each(|_| round());
+    for (before, pid) in before.into_iter().zip(pids) {
+        wait("nothing is left", || {
+            let after = held(pid);
+            let has_grown =
+                after.0 > before.0 + 4 || after.1 > before.1 + 4 || after.2 > before.2 + 16 * 1024;
+            if has_grown { Err(format!("{before:?} became {after:?}")) } else { Ok(()) }
+        });
+    }
+}

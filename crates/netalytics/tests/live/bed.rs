@@ -1,0 +1,193 @@
+//! A bed for tests of many hosts: a network namespace for each, all at one bridge that carries what is watched (`eth0`), and at
+//! another that carries what the program's own processes say to each other (`eth1`).
+//!
+//! A keeper, which is a process of its own, takes everything away when the test lets go of it, panics or is killed: it waits for
+//! the end of its standard input, ends what runs in the namespaces, and removes them and the bed's folder. After a panic the
+//! folder stays, with the logs in it, and its path is printed.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::net::{ip, within};
+
+/// The bed is `$1`, its folder `$2`.
+const KEEPER: &str = r#"
+trap '' INT TERM HUP
+read -r word
+hosts() { ip netns list | cut -d' ' -f1 | grep "^$1-"; }
+for ns in $(hosts $1); do ip netns pids $ns | xargs -r kill -9; done
+for ns in $(hosts $1); do ip netns del $ns; done
+grep -o " $2/[^ ]*" /proc/mounts | xargs -r umount -l
+[ "$word" = keep ] || rm -rf "$2"
+"#;
+
+/// See the module's text.
+pub struct Bed {
+    name: String,
+    hosts: Vec<String>,
+    folder: PathBuf,
+    keeper: Child,
+}
+
+impl Bed {
+    /// One with these hosts. `None`, said loudly, where this machine can not.
+    pub fn new(hosts: &[&str]) -> Option<Bed> {
+        let name = format!("nb{}", std::process::id());
+        let folder = tempfile::Builder::new().prefix("netalytics-bed-").tempdir().expect("a folder").keep();
+        let keeper = Command::new("bash")
+            .args(["-c", KEEPER, "keeper", &name])
+            .arg(&folder)
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("bash runs");
+        let hosts = hosts.iter().map(|&host| host.to_owned()).collect();
+        let bed = Bed { name, hosts, folder, keeper };
+        match bed.build() {
+            Ok(()) => Some(bed),
+            Err(why) => {
+                testkit::loudly(&format!("NO NETWORK NAMESPACES ({why}): this test has checked NOTHING"));
+                None
+            }
+        }
+    }
+
+    fn build(&self) -> Result<(), String> {
+        let switch = self.ns("switch");
+        ip(&format!("netns add {switch}"))?;
+        for bridge in ["eth0", "eth1"] {
+            ip(&format!("-n {switch} link add {bridge} up type bridge"))?;
+        }
+        for host in &self.hosts {
+            let ns = self.ns(host);
+            ip(&format!("netns add {ns}"))?;
+            ip(&format!("-n {ns} link set lo up"))?;
+            for (eth, address) in [("eth0", self.address(host)), ("eth1", self.inner_address(host))] {
+                let port = format!("{host}-{eth}");
+                ip(&format!("-n {switch} link add {port} type veth peer name {eth} netns {ns}"))?;
+                ip(&format!("-n {switch} link set {port} master {eth} up"))?;
+                // What is for one host no other sees, also where the bridge does not know yet where that is.
+                ip(&format!("-n {switch} link set {port} type bridge_slave flood off"))?;
+                ip(&format!("-n {ns} addr add {address}/24 dev {eth}"))?;
+                ip(&format!("-n {ns} link set {eth} up"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The namespace of a host.
+    pub fn ns(&self, host: &str) -> String {
+        format!("{}-{host}", self.name)
+    }
+
+    fn number(&self, host: &str) -> usize {
+        let found = self.hosts.iter().position(|known| known == host);
+        found.unwrap_or_else(|| panic!("there is no host {host}")) + 1
+    }
+
+    /// Its address on the bridge that is watched.
+    pub fn address(&self, host: &str) -> String {
+        format!("10.77.0.{}", self.number(host))
+    }
+
+    /// Its address on the other.
+    pub fn inner_address(&self, host: &str) -> String {
+        format!("10.78.0.{}", self.number(host))
+    }
+
+    /// A file or folder of the bed.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The bed's folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// A folder on a disk of its own of so many bytes.
+    pub fn small_disk(&self, name: &str, bytes: u64) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir(&path).expect("a folder");
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "tmpfs"])
+            .arg(&path)
+            .status();
+        assert!(mounted.expect("mount runs").success(), "a disk in memory");
+        path
+    }
+
+    /// Cuts a host's own processes off from those of other hosts, or lets them speak again; who watches nothing notices.
+    pub fn partition(&self, host: &str, state: Partition) {
+        let state = if state == Partition::Cut { "down" } else { "up" };
+        ip(&format!("-n {} link set eth1 {state}", self.ns(host))).expect("a link");
+    }
+}
+
+/// Whether a host is cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Partition {
+    Cut,
+    Healed,
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the logs are in {}", self.folder.display());
+            let _ = self.keeper.stdin.as_mut().map(|input| input.write_all(b"keep\n"));
+        }
+        drop(self.keeper.stdin.take());
+        let _ = self.keeper.wait();
+    }
+}
+
+/// A program that runs on a host; killed when dropped. What it says stands in a log.
+pub struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts one; the log is continued.
+    pub fn start(bed: &Bed, host: &str, name: &str, args: &[&str], env: &[(&str, &str)]) -> Process {
+        let log = bed.path(&format!("{name}.log"));
+        let out = File::options().create(true).append(true).open(&log).expect("a log");
+        let mut command = within(&bed.ns(host), args[0]);
+        command.args(&args[1..]).envs(env.iter().copied());
+        command.stdin(Stdio::null()).stdout(out.try_clone().expect("a second handle")).stderr(out);
+        Process { child: command.spawn().expect("it starts"), log }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        // One that has ended by itself is only waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// What it has said so far, and those before it by that name.
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Its code, if it has ended.
+    pub fn code(&mut self) -> Option<i32> {
+        self.child.try_wait().expect("it can be waited for").map(|status| status.code().unwrap_or(-1))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
