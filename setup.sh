@@ -29,7 +29,8 @@ build() {
 # Readers of Parquet go into a virtual environment.
 test_() {
   want c++:g++ ip:iproute2 nginx:nginx-light mariadbd:mariadb-server mariadb:mariadb-client memcached:memcached redis-server:redis-server \
-    prometheus:prometheus curl:curl wrk:wrk tcpdump:tcpdump python3:python3 setcap:libcap2-bin ping:iputils-ping
+    prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager curl:curl wrk:wrk tcpdump:tcpdump python3:python3 setcap:libcap2-bin ping:iputils-ping \
+    openssl:openssl faketime:faketime
   python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 }
 
@@ -37,7 +38,7 @@ dpdk() { pkg-config --exists libdpdk 2>/dev/null || missing+=(libdpdk-dev pkg-co
 
 package() {
   want flex:flex bison:bison make:make curl:curl strip:binutils rpmbuild:rpm umoci:umoci runc:runc python3:python3 \
-    debootstrap:debootstrap
+    debootstrap:debootstrap systemd-analyze:systemd
 }
 
 [ $# -gt 0 ] || set -- build test

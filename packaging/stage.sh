@@ -17,12 +17,14 @@ say usr/share/bash-completion/completions/netalytics completions bash
 say "$zsh/_netalytics" completions zsh
 say usr/share/fish/vendor_completions.d/netalytics.fish completions fish
 "$binary" man | gzip -9n | install -D -m 644 /dev/stdin "$to/usr/share/man/man1/netalytics.1.gz"
-put "$here/packaging/systemd/netalytics-record@.service" usr/lib/systemd/system/netalytics-record@.service
+for unit in netalytics-record@ netalytics-server netalytics-agent; do
+  put "$here/packaging/systemd/$unit.service" "usr/lib/systemd/system/$unit.service"
+done
 doc=usr/share/doc/netalytics
 for file in "$here"/docs/*.md "$here"/README.md "$here"/GLOSSARY.md; do
   put "$file" "$doc/${file#"$here"/}"
 done
 gzip -9n <"$here/CHANGELOG.md" | install -D -m 644 /dev/stdin "$to/$doc/changelog.gz"
 put "$here/LICENSE" "$doc/copyright"
-put "$here/packaging/systemd/shop.conf" "$doc/examples/shop.conf"
+for example in shop server agent; do put "$here/packaging/systemd/$example.conf" "$doc/examples/$example.conf"; done
 put "$here/captures/shop/in.pcap" "$doc/examples/shop.pcap"

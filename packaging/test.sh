@@ -20,6 +20,20 @@ answers() {
   "$@" query "$query" -r "${capture:?}" --format jsonl --quiet | diff "$expected" -
 }
 
+# The units say what systemd understands, and are rated OK or better (below 5.0).
+units() {
+  fresh units
+  local unit said
+  for unit in record@ server agent; do
+    # Checked for a service of that name whose program is here.
+    sed 's#/usr/bin/netalytics#/bin/true#' "packaging/systemd/netalytics-$unit.service" >"$work/units/netalytics-${unit/@/@x}.service"
+    # What it does not know it only says.
+    said=$(systemd-analyze verify --man=no "$work/units/netalytics-${unit/@/@x}.service" 2>&1)
+    [ -z "$said" ] || { echo "packaging: $said" >&2; exit 1; }
+    systemd-analyze security --offline=true --threshold=49 "$work/units/netalytics-${unit/@/@x}.service" | tail -n 1
+  done
+}
+
 static() {
   fresh static
   install -m 755 "$(newest 'netalytics-*-linux')" "$work/static/netalytics"
@@ -41,6 +55,7 @@ deb() {
   fi
   cp "$(newest 'netalytics_*.deb')" "$root/tmp/netalytics.deb"
   chroot "$root" dpkg --install /tmp/netalytics.deb >"$work/dpkg.log"
+  [ -s "$root/usr/lib/systemd/system/netalytics-server.service" ] && [ -s "$root/usr/lib/systemd/system/netalytics-agent.service" ]
   capture=/usr/share/doc/netalytics/examples/shop.pcap answers chroot "$root" netalytics
   chroot "$root" bash -n /usr/share/bash-completion/completions/netalytics
   [ -s "$root/usr/share/man/man1/netalytics.1.gz" ]
@@ -82,6 +97,7 @@ PYTHON
 
 mkdir -p "$work"
 [ $# -gt 0 ] || set -- static deb rpm oci
+units
 packaging/build.sh "$@"
 for what in "$@"; do
   "$what"

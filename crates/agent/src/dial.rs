@@ -2,14 +2,15 @@
 //! (`Upgrade: netalytics/1`, RFC 9110, section 7.8). So one port, one certificate and one proxy do for people and agents alike.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use http_body_util::Empty;
-use hyper::body::Bytes;
-use hyper::header::{AUTHORIZATION, CONNECTION, HOST, UPGRADE};
-use hyper::{Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderValue, UPGRADE};
+use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
+use identity::End;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -20,6 +21,8 @@ pub const PATH: &str = "/api/v1/agent";
 /// What the connection becomes.
 pub const PROTOCOL: &str = "netalytics/1";
 
+/// Most bytes of an answer.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// Nothing of the way takes longer, unless nobody is there.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -27,8 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct Server {
     uri: Uri,
-    /// Of `https`.
-    tls: Option<Arc<ClientConfig>>,
+    /// Of `https`; it is another when the agent has a new certificate.
+    tls: Option<Arc<RwLock<Arc<ClientConfig>>>>,
     /// Without a certificate of our own.
     token: Option<String>,
 }
@@ -44,18 +47,26 @@ pub enum DialError {
     Unreachable {
         /// Who.
         url: String,
-        /// The system's reason, or TLS's.
+        /// The system's reason.
         why: io::Error,
     },
+    /// One of the two ends does not trust the other.
+    #[error("{url}: {why}")]
+    Untrusted {
+        /// Who.
+        url: String,
+        /// What is wrong, in words.
+        why: String,
+    },
     /// Somebody answers who is no server of ours, or does not let us in.
-    #[error("{url} answers {status}{hint}")]
+    #[error("{url} answers {status}: {why}")]
     Refused {
         /// Who.
         url: String,
         /// HTTP's status.
         status: StatusCode,
-        /// What may help.
-        hint: &'static str,
+        /// What it says, or what may help.
+        why: String,
     },
     /// It does not speak HTTP.
     #[error("{url} does not answer as a server does: {why}")]
@@ -95,6 +106,7 @@ impl Server {
             _ => return Err(bad("it begins with https:// or http://")),
         }
         let tls = tls.filter(|_| uri.scheme_str() == Some("https")).map(Arc::new);
+        let tls = tls.map(|config| Arc::new(RwLock::new(config)));
         Ok(Server { uri, tls, token })
     }
 
@@ -104,59 +116,116 @@ impl Server {
         self.uri.to_string().trim_end_matches('/').to_owned()
     }
 
+    /// From now on this certificate is shown.
+    pub fn bear(&self, config: ClientConfig) {
+        if let Some(tls) = &self.tls {
+            *tls.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+        }
+    }
+
     /// A connection on which the link's frames may follow.
     ///
     /// # Errors
     /// See [`DialError`].
     pub async fn dial(&self) -> Result<Box<dyn Stream>, DialError> {
-        let late = || self.unreachable(io::Error::new(io::ErrorKind::TimedOut, "no answer in 10 s"));
-        tokio::time::timeout(PATIENCE, self.dial_now()).await.unwrap_or_else(|_| Err(late()))
+        self.in_time(async { self.upgrade(self.connect().await?).await }).await
     }
 
-    async fn dial_now(&self) -> Result<Box<dyn Stream>, DialError> {
+    /// What the server answers to a body of JSON, if it answers with this status.
+    ///
+    /// # Errors
+    /// See [`DialError`].
+    pub async fn post(&self, path: &str, body: String, expected: StatusCode) -> Result<Bytes, DialError> {
+        let request = Request::post(path).header(CONTENT_TYPE, "application/json").body(Full::from(body));
+        let asked = async {
+            let response = self.ask(self.connect().await?, request).await?;
+            match response.status() == expected {
+                true => self.body(response).await,
+                false => Err(self.refused(response).await),
+            }
+        };
+        self.in_time(asked).await
+    }
+
+    async fn in_time<T>(&self, act: impl Future<Output = Result<T, DialError>>) -> Result<T, DialError> {
+        let late = || self.unreachable(io::Error::new(io::ErrorKind::TimedOut, "no answer in 10 s"));
+        tokio::time::timeout(PATIENCE, act).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn connect(&self) -> Result<Box<dyn Stream>, DialError> {
         let host = self.uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let port = self.uri.port_u16().unwrap_or(if self.tls.is_some() { 443 } else { 80 });
         let tcp = TcpStream::connect((host, port)).await.map_err(|e| self.unreachable(e))?;
         tcp.set_nodelay(true).map_err(|e| self.unreachable(e))?;
         match &self.tls {
-            None => self.upgrade(tcp).await,
+            None => Ok(Box::new(tcp)),
             Some(config) => {
+                let config = config.read().unwrap_or_else(PoisonError::into_inner).clone();
                 let name = ServerName::try_from(host.to_owned())
                     .map_err(|e| self.unreachable(io::Error::other(e)))?;
-                let connector = tokio_rustls::TlsConnector::from(config.clone());
-                let tls = connector.connect(name, tcp).await.map_err(|e| self.unreachable(e))?;
-                self.upgrade(tls).await
+                let connector = tokio_rustls::TlsConnector::from(config);
+                Ok(Box::new(connector.connect(name, tcp).await.map_err(|e| self.unreachable(e))?))
             }
         }
     }
 
-    async fn upgrade(&self, stream: impl Stream + 'static) -> Result<Box<dyn Stream>, DialError> {
-        let strange = |why| DialError::Strange { url: self.url(), why };
-        let mut request = Request::get(PATH)
-            .header(HOST, self.uri.authority().map_or("", |authority| authority.as_str()))
-            .header(CONNECTION, "upgrade")
-            .header(UPGRADE, PROTOCOL);
+    async fn upgrade(&self, stream: Box<dyn Stream>) -> Result<Box<dyn Stream>, DialError> {
+        let mut request = Request::get(PATH).header(CONNECTION, "upgrade").header(UPGRADE, PROTOCOL);
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
-        let request = request
-            .body(Empty::<Bytes>::new())
-            .map_err(|e| DialError::BadUrl(format!("the token cannot be sent: {e}")))?;
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(strange)?;
-        // It ends when the connection has become another.
-        tokio::spawn(connection.with_upgrades());
-        let response = sender.send_request(request).await.map_err(strange)?;
+        let response = self.ask(stream, request.body(Full::default())).await?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-            let status = response.status();
-            return Err(DialError::Refused { url: self.url(), status, hint: hint(status) });
+            return Err(self.refused(response).await);
         }
-        let upgraded = hyper::upgrade::on(response).await.map_err(strange)?;
+        let upgraded = hyper::upgrade::on(response).await.map_err(|e| self.strange(e))?;
         Ok(Box::new(TokioIo::new(upgraded)))
     }
 
+    async fn ask(
+        &self,
+        stream: Box<dyn Stream>,
+        request: Result<Request<Full<Bytes>>, hyper::http::Error>,
+    ) -> Result<Response<Incoming>, DialError> {
+        let mut request = request.map_err(|e| DialError::BadUrl(format!("the token cannot be sent: {e}")))?;
+        let host = self.uri.authority().map_or("", |authority| authority.as_str());
+        let host = HeaderValue::from_str(host).map_err(|e| DialError::BadUrl(e.to_string()))?;
+        request.headers_mut().insert(HOST, host);
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|e| self.strange(e))?;
+        // It ends when the connection has become another, or with the answer.
+        tokio::spawn(connection.with_upgrades());
+        sender.send_request(request).await.map_err(|e| self.strange(e))
+    }
+
+    async fn body(&self, response: Response<Incoming>) -> Result<Bytes, DialError> {
+        let cannot = |why: Box<dyn std::error::Error + Send + Sync>| self.unreachable(io::Error::other(why));
+        Ok(Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await.map_err(cannot)?.to_bytes())
+    }
+
+    /// What the server says of why it does not; where that is nothing, what may help.
+    async fn refused(&self, response: Response<Incoming>) -> DialError {
+        let status = response.status();
+        let said = self.body(response).await.ok().and_then(|body| {
+            let answer: serde_json::Value = serde_json::from_slice(&body).ok()?;
+            answer["message"].as_str().map(str::to_owned)
+        });
+        DialError::Refused { url: self.url(), status, why: said.unwrap_or_else(|| hint(status).to_owned()) }
+    }
+
+    /// After TLS's handshake: a server that does not take our certificate says so only now.
+    fn strange(&self, why: hyper::Error) -> DialError {
+        match identity::in_words(&why, End::Client) {
+            Some(why) => DialError::Untrusted { url: self.url(), why },
+            None => DialError::Strange { url: self.url(), why },
+        }
+    }
+
     fn unreachable(&self, why: io::Error) -> DialError {
-        DialError::Unreachable { url: self.url(), why }
+        match identity::in_words(&why, End::Client) {
+            Some(why) => DialError::Untrusted { url: self.url(), why },
+            None => DialError::Unreachable { url: self.url(), why },
+        }
     }
 }
 
@@ -167,13 +236,13 @@ fn is_this_machine(host: &str) -> bool {
 
 fn hint(status: StatusCode) -> &'static str {
     match status {
-        StatusCode::UNAUTHORIZED => ": it does not know this agent's token or certificate",
-        StatusCode::FORBIDDEN => ": this token is not an agent's",
+        StatusCode::UNAUTHORIZED => "it does not know this agent's token or certificate",
+        StatusCode::FORBIDDEN => "this token is not an agent's",
         StatusCode::NOT_FOUND | StatusCode::UPGRADE_REQUIRED | StatusCode::OK => {
-            ": is it netalytics serve, of a version that has agents?"
+            "is it netalytics serve, of a version that has agents?"
         }
-        StatusCode::TOO_MANY_REQUESTS => ": it is asked too often",
-        _ => "",
+        StatusCode::TOO_MANY_REQUESTS => "it is asked too often",
+        _ => "no more is known",
     }
 }
 

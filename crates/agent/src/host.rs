@@ -1,16 +1,20 @@
 //! What an agent says of its host: interfaces, cores, memory, and what can be captured with there.
 
 use std::fs;
+use std::net::IpAddr;
 use std::num::NonZero;
 use std::path::Path;
 
-use capture::interfaces::{State, interfaces};
+use capture::interfaces::{Interface, State, interfaces};
+use control::taps::tells_hosts_apart;
 
 /// A host, as its agent sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Host {
     /// Interfaces that are switched on.
     pub interfaces: Vec<String>,
+    /// Their addresses that may tell this host from others, by interface.
+    pub addresses: Vec<(String, IpAddr)>,
     /// Cores that the agent may use.
     pub cores: u32,
     /// Memory of the machine in bytes; 0 where it is not told.
@@ -51,9 +55,11 @@ impl Host {
     /// The host on which this runs.
     #[must_use]
     pub fn look() -> Host {
-        let names = interfaces().unwrap_or_default();
+        let interfaces: Vec<Interface> =
+            interfaces().unwrap_or_default().into_iter().filter(|i| i.state != State::Down).collect();
         Host {
-            interfaces: names.into_iter().filter(|i| i.state != State::Down).map(|i| i.name).collect(),
+            addresses: addresses(&interfaces),
+            interfaces: interfaces.into_iter().map(|i| i.name).collect(),
             cores: std::thread::available_parallelism().map_or(1, NonZero::get) as u32,
             memory_bytes: fs::read_to_string("/proc/meminfo")
                 .ok()
@@ -65,6 +71,15 @@ impl Host {
             ),
         }
     }
+}
+
+fn addresses(interfaces: &[Interface]) -> Vec<(String, IpAddr)> {
+    let of = |interface: &Interface| {
+        let name = interface.name.clone();
+        let apart = interface.addresses.iter().copied().filter(tells_hosts_apart);
+        apart.map(move |ip| (name.clone(), ip)).collect::<Vec<_>>()
+    };
+    interfaces.iter().flat_map(of).collect()
 }
 
 /// The machine's memory by `/proc/meminfo`.

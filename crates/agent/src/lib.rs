@@ -4,11 +4,15 @@
 #![forbid(unsafe_code)]
 
 pub mod bounds;
+pub mod credentials;
 pub mod dial;
-pub mod host;
+pub mod enrol;
+mod health;
+mod host;
 pub mod notes;
 pub mod orders;
 pub mod policy;
 pub mod process;
 pub mod run;
 pub mod spool_files;
+pub mod traffic;

@@ -2,6 +2,7 @@
 //! says comes in a bounded channel: where that is full the monitor's pipe fills, and its workers wait.
 
 use std::io::{self, BufRead, BufReader, Write};
+use std::net::IpAddr;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use collect::Frame;
 use link::Lane;
+use plan::TapTable;
 use tokio::sync::mpsc::Sender;
 
 use crate::bounds::{Bounds, Group, Groups, memory_of};
@@ -103,6 +105,12 @@ impl Monitor {
     /// Lets it go on for so long from now.
     pub fn renew(&mut self, lasts: Duration) {
         self.tell(&format!("renew {}", lasts.as_millis()));
+    }
+
+    /// Tells it whose addresses are whose from now on.
+    pub fn retap(&mut self, taps: &TapTable) {
+        let list = |ips: &[IpAddr]| ips.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        self.tell(&format!("taps {};{}", list(&taps.own), list(&taps.others)));
     }
 
     /// Lets it take so many packets since its start.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -10,21 +11,28 @@ use bytes::Bytes;
 use collect::{Brings, Frame, Part, Report, TAKEN};
 use control::{Agent, AgentAction, AgentEvent, AgentSettings, End};
 use link::{AgentSession, Capacity, Data, Form, Hello, Lane, Now, Spool, SpoolLimits, VERSIONS};
+use plan::TapTable;
 use plan::message::JobOrder;
+use plan::{Burden, Cost};
 use stream::Loss;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
+use tuple::Origin;
 use wire::Timestamp;
 
 use crate::bounds::{Bounds, Groups};
+use crate::credentials::Credentials;
 use crate::dial::{DialError, Server, Stream};
+use crate::enrol::keep_renewed;
+use crate::health::health;
 use crate::host::Host;
 use crate::notes::Notes;
-use crate::orders::{Asked, Demo, asked};
+use crate::orders::{Asked, Borne, Demo, asked};
 use crate::policy::Policy;
 use crate::process::{Monitor, News, Start};
 use crate::spool_files::SpoolFiles;
+use crate::traffic::Traffic;
 
 /// What an agent is started with.
 pub struct Config {
@@ -44,6 +52,8 @@ pub struct Config {
     pub spool: SpoolLimits,
     /// What is played in place of interfaces, in a demonstration.
     pub demo: Option<Demo>,
+    /// Its certificate, which it renews; without one it has a token.
+    pub credentials: Option<Credentials>,
 }
 
 /// Between two tries to find the server; the longer the more have failed.
@@ -55,6 +65,8 @@ const SILENCE_NS: u64 = 15_000_000_000;
 const NEWS_MAX: usize = 64;
 /// Monitors' memory is looked at this often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// And the host's addresses.
+const ADDRESSES_EVERY: Duration = Duration::from_secs(5);
 /// How long monitors have to say what they have when the agent ends.
 const GRACE: Duration = Duration::from_secs(5);
 const READ_BYTES: usize = 64 << 10;
@@ -88,6 +100,8 @@ struct Running {
     closing: Option<Option<String>>,
     /// Why we have ended it.
     ended: Option<String>,
+    /// What it takes, as estimated.
+    cost: Cost,
 }
 
 struct Loop {
@@ -102,6 +116,7 @@ struct Loop {
     monitors: BTreeMap<Lane, Running>,
     news: Sender<News>,
     failures: u32,
+    traffic: Traffic,
 }
 
 /// Serves until `stop` is ready; then its monitors say what they have, as far as there is time.
@@ -110,8 +125,11 @@ struct Loop {
 /// When the agent's folder cannot be used.
 pub async fn run(config: Config, stop: impl Future<Output = ()>) -> io::Result<()> {
     let (news, heard) = channel(NEWS_MAX);
+    let renewing =
+        config.credentials.clone().map(|own| tokio::spawn(keep_renewed(config.server.clone(), own)));
     let mut work = Loop::new(config, news)?;
     work.serve(heard, stop).await;
+    renewing.inspect(JoinHandle::abort);
     Ok(())
 }
 
@@ -137,6 +155,7 @@ impl Loop {
             monitors: BTreeMap::new(),
             news,
             failures: 0,
+            traffic: Traffic::begin(&config.policy),
             config,
         })
     }
@@ -145,6 +164,7 @@ impl Loop {
         tokio::pin!(stop);
         let mut connection = Connection::Waiting { until: Instant::now() };
         let mut looked = tokio::time::interval(LOOK_EVERY);
+        let mut addresses = tokio::time::interval(ADDRESSES_EVERY);
         let mut buffer = vec![0; READ_BYTES];
         let mut outgoing = Bytes::new();
         loop {
@@ -164,7 +184,11 @@ impl Loop {
                     }
                 }
                 Some(news) = heard.recv() => self.on_news(news, &mut connection),
-                _ = looked.tick() => self.look_after_memory(),
+                _ = looked.tick() => {
+                    self.look_after_memory();
+                    self.traffic.look(&self.config.policy);
+                }
+                _ = addresses.tick() => self.look_at_addresses(&mut connection),
                 () = tokio::time::sleep_until(timer.into()) => {
                     if let Connection::Open { session, .. } = &mut connection {
                         session.handle_timeout(self.now());
@@ -267,6 +291,7 @@ impl Loop {
     fn hello(&mut self) -> Hello {
         let allowed = |name: &&String| self.config.policy.allows_interface(name);
         let interfaces = self.host.interfaces.iter().filter(allowed).cloned().collect();
+        let ceiling = self.config.policy.ceiling(&self.host);
         Hello {
             version_min: *VERSIONS.start(),
             version_max: *VERSIONS.end(),
@@ -278,11 +303,29 @@ impl Loop {
                 cores: self.host.cores,
                 memory_bytes: self.host.memory_bytes,
                 interfaces,
-                cost_max: 0,
+                addresses: self.addresses(),
+                packets_per_second: self.packets_per_second(),
+                jobs_cpu_millis_max: ceiling.cpu_millis,
+                jobs_memory_bytes_max: ceiling.memory_bytes,
             },
             observed: self.agent.hello(),
             lanes: self.spool.lanes(),
             program: self.config.version.clone(),
+        }
+    }
+
+    /// Addresses of the interfaces that may be captured from: elsewhere nothing of theirs is seen.
+    fn addresses(&self) -> Vec<Bytes> {
+        let allowed = |(name, _): &&(String, IpAddr)| self.config.policy.allows_interface(name);
+        self.host.addresses.iter().filter(allowed).map(|(_, ip)| control::taps::write(*ip)).collect()
+    }
+
+    /// Where the host's addresses are others than were said, it says hello again.
+    fn look_at_addresses(&mut self, connection: &mut Connection) {
+        let before = self.addresses();
+        self.host.addresses = Host::look().addresses;
+        if self.addresses() != before && matches!(connection, Connection::Open { .. }) {
+            self.disconnect(connection, "this host's addresses have changed");
         }
     }
 
@@ -301,9 +344,9 @@ impl Loop {
         match action {
             AgentAction::Note(note) => self.notes.add(note)?,
             AgentAction::Forget { job } => self.notes.forget(job)?,
-            AgentAction::Start { lane, order, deadline_ns, allowed } => {
+            AgentAction::Start { lane, order, taps, deadline_ns, allowed } => {
                 let lasts = Duration::from_nanos(deadline_ns.saturating_sub(now.monotonic_ns));
-                if let Err(end) = self.start(lane, &order.body, lasts, allowed) {
+                if let Err(end) = self.start(lane, (&order.body, table(&taps)), lasts, allowed) {
                     tracing::warn!("job {}: {end:?}", lane.job);
                     self.happened(AgentEvent::Exited { lane, end }, connection);
                 }
@@ -318,6 +361,9 @@ impl Loop {
             AgentAction::TakeBack { lane, grant } => {
                 self.with(lane, |running| running.monitor.take_back(grant));
             }
+            AgentAction::Retap { lane, taps } => {
+                self.with(lane, |running| running.monitor.retap(&table(&taps)));
+            }
             AgentAction::Stop { lane } => self.with(lane, |running| running.monitor.stop()),
             AgentAction::Kill { lane } => self.with(lane, |running| {
                 running.ended.get_or_insert_with(|| "it did not end when its lease did".into());
@@ -331,7 +377,9 @@ impl Loop {
                     session.observe(observed);
                 }
             }
-            AgentAction::Renew(renew) => {
+            AgentAction::Renew(mut renew) => {
+                renew.packets_per_second = self.packets_per_second();
+                renew.health = health(&self.spool, self.monitors.len());
                 if let Connection::Open { session, .. } = connection {
                     session.renew(renew);
                 }
@@ -346,12 +394,37 @@ impl Loop {
         }
     }
 
+    /// What the host bears already.
+    fn borne(&self) -> Borne {
+        let packets_per_second = self.packets_per_second();
+        let takes = self.monitors.values().map(|running| running.cost.at(packets_per_second));
+        let burden = takes.fold(Burden::default(), Burden::and);
+        Borne { jobs: self.monitors.len(), burden, packets_per_second }
+    }
+
+    /// What jobs read here; a demonstration has few packets.
+    fn packets_per_second(&self) -> u64 {
+        if self.config.demo.is_some() { 0 } else { self.traffic.packets_per_second }
+    }
+
+    /// What tuples found here say of where they come from.
+    fn origin(&self) -> Origin {
+        Origin { agent: Some(self.config.name.clone()), labels: self.config.policy.labels.clone() }
+    }
+
     /// Starts a monitor, if the host's owner allows what it is to do.
-    fn start(&mut self, lane: Lane, body: &[u8], lasts: Duration, allowed: Option<u64>) -> Result<(), End> {
-        let Asked { order, arguments } =
-            asked(body, &self.config.policy, &self.host, self.config.demo.as_ref(), self.monitors.len())
-                .map_err(End::Refused)?;
-        let order = JobOrder { attempt: lane.attempt, packets_max: allowed.or(order.packets_max), ..order };
+    fn start(
+        &mut self,
+        lane: Lane,
+        (body, taps): (&[u8], TapTable),
+        lasts: Duration,
+        allowed: Option<u64>,
+    ) -> Result<(), End> {
+        let (policy, demo) = (&self.config.policy, self.config.demo.as_ref());
+        let asked = asked(body, policy, &self.host, demo, self.borne());
+        let Asked { order, arguments, cost } = asked.map_err(End::Refused)?;
+        let packets_max = allowed.or(order.packets_max);
+        let order = JobOrder { attempt: lane.attempt, packets_max, origin: self.origin(), taps, ..order };
         let bounds = Bounds { memory_max: order.memory_max, cores: order.workers.max(1) };
         let mut arguments = arguments;
         arguments.extend(["--lease".to_owned(), format!("{}ms", lasts.as_millis())]);
@@ -368,6 +441,7 @@ impl Loop {
             loss: Loss::default(),
             closing: None,
             ended: None,
+            cost,
         };
         self.monitors.insert(lane, running);
         Ok(())
@@ -570,6 +644,12 @@ fn ending(running: &Running, status: &io::Result<std::process::ExitStatus>, comp
         (None, _, Err(why)) => format!("its process cannot be waited for: {why}"),
     };
     End::Crashed(why)
+}
+
+/// Whose addresses are whose, as the server has said.
+fn table(taps: &link::TapTable) -> TapTable {
+    let all = |list: &[Bytes]| list.iter().filter_map(|ip| control::taps::read(ip)).collect();
+    TapTable { own: all(&taps.own), others: all(&taps.others) }
 }
 
 fn form(brings: Brings) -> Form {

@@ -8,7 +8,9 @@
 mod agent;
 mod job;
 mod server;
+pub mod taps;
 
 pub use agent::{Agent, AgentAction, AgentEvent, AgentSettings, End, Note};
 pub use job::{Degraded, Job, JobState, Kind, Limit, Request, Why};
 pub use server::{Loaded, Presence, Refusal, Server, ServerAction, ServerEvent, ServerSettings, Submitted};
+pub use taps::Taps;

@@ -353,6 +353,18 @@ impl<S: Default> Table<S> {
         }
     }
 
+    /// Somebody wants this flow's payload again, from here on.
+    pub fn heed_payload(&mut self, flow: FlowIdx) {
+        self.store.flow_mut(flow.0).hot.put(flag::IGNORED, false);
+    }
+
+    /// The flows that are in the table.
+    #[must_use]
+    pub fn flows(&self) -> Vec<FlowIdx> {
+        let is_live = |place: &u32| self.store.hot(*place).has(flag::LIVE);
+        (0..self.store.len() as u32).filter(is_live).map(FlowIdx).collect()
+    }
+
     /// What the table has done so far.
     #[must_use]
     pub fn counters(&self) -> &Counters {

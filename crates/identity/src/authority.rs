@@ -2,7 +2,7 @@
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DnType, ExtendedKeyUsagePurpose,
-    IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    IsCa, Issuer, KeyPair, KeyUsagePurpose, SerialNumber,
 };
 use time::OffsetDateTime;
 
@@ -24,6 +24,33 @@ pub struct Lifetime {
     pub from: i64,
     /// The last.
     pub to: i64,
+}
+
+impl Lifetime {
+    /// Certificates are good from so many seconds before they are made: clocks differ.
+    pub const EARLY: i64 = 300;
+
+    /// From `now` on, for so many seconds.
+    #[must_use]
+    pub fn lasting(now: i64, seconds: i64) -> Lifetime {
+        Lifetime { from: now - Lifetime::EARLY, to: now + seconds }
+    }
+
+    /// When to ask for the next one: when a third is left of the time since it was made.
+    #[must_use]
+    pub fn renew_at(self) -> i64 {
+        let made = self.from + Lifetime::EARLY;
+        made + (self.to - made) * 2 / 3
+    }
+}
+
+/// The number of an agent's certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Serial {
+    /// By which enrolment the agent has it: all certificates that follow from one have the same. What is revoked is this.
+    pub enrolment: u64,
+    /// Which of those certificates.
+    pub number: u64,
 }
 
 /// What an agent asks for: its public key. The private one never leaves its host.
@@ -75,6 +102,7 @@ impl Authority {
         &self,
         request_pem: &str,
         name: &str,
+        serial: Serial,
         lifetime: Lifetime,
     ) -> Result<String, IdentityError> {
         check_name(name)?;
@@ -82,6 +110,8 @@ impl Authority {
             .map_err(|e| unreadable("the certificate signing request", e))?;
         let mut params = of_lifetime(lifetime)?;
         params.distinguished_name.push(DnType::CommonName, name);
+        let number = u128::from(serial.enrolment) << 64 | u128::from(serial.number);
+        params.serial_number = Some(SerialNumber::from_slice(&number.to_be_bytes()));
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.use_authority_key_identifier_extension = true;
@@ -123,8 +153,11 @@ impl Request {
     }
 }
 
-/// Names go into certificates, files and tables.
-fn check_name(name: &str) -> Result<(), IdentityError> {
+/// Whether an agent may be called that: names go into certificates, files and tables.
+///
+/// # Errors
+/// When it may not.
+pub fn check_name(name: &str) -> Result<(), IdentityError> {
     let is_fit = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
     match !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(is_fit) {
         true => Ok(()),

@@ -1,6 +1,7 @@
 //! Who a server and its agents are. [`Authority`] is the small certificate authority that a server keeps: it signs what agents
 //! ask for ([`Request`]) and names them itself, so that a name never comes from whoever bears it. [`server_config`] and
-//! [`client_config`] are the TLS 1.3 that both ends speak; [`Peer`] is what a certificate says of its bearer.
+//! [`client_config`] are the TLS 1.3 that both ends speak; [`Peer`] is what a certificate says of its bearer; [`in_words`] says
+//! what is wrong when the two ends do not come together.
 //!
 //! No file, socket or clock: keys and certificates are PEM texts, times are seconds since the epoch.
 
@@ -8,11 +9,15 @@
 
 mod authority;
 mod peer;
+mod pin;
 mod tls;
+mod words;
 
-pub use authority::{Authority, Lifetime, Request};
+pub use authority::{Authority, Lifetime, Request, Serial, check_name};
 pub use peer::Peer;
-pub use tls::{Clients, client_config, server_config};
+pub use pin::Pin;
+pub use tls::{Clients, Servers, client_config, server_config};
+pub use words::{End, in_words, time_in_words};
 
 /// Why a key, a certificate or a request cannot be used.
 #[derive(Debug, thiserror::Error)]

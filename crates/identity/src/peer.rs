@@ -1,19 +1,20 @@
 //! What a certificate says of its bearer.
 
 use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::{IdentityError, unreadable};
+use crate::{IdentityError, Lifetime, unreadable};
 
 /// Whoever showed a certificate that TLS has found to be good.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// As the authority named it.
     pub name: String,
-    /// Serial number, hexadecimal: by this a single certificate is revoked.
-    pub serial: String,
-    /// The certificate is good until then, in seconds since the epoch.
-    pub good_until: i64,
+    /// By which enrolment, see [`Serial`](crate::Serial).
+    pub enrolment: u64,
+    /// When the certificate is good.
+    pub lifetime: Lifetime,
 }
 
 impl Peer {
@@ -27,8 +28,27 @@ impl Peer {
         let name = parsed.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
         Ok(Peer {
             name: name.ok_or_else(|| unreadable(WHAT, "it has no name"))?.to_owned(),
-            serial: parsed.raw_serial().iter().map(|byte| format!("{byte:02x}")).collect(),
-            good_until: parsed.validity().not_after.timestamp(),
+            enrolment: parsed
+                .raw_serial()
+                .iter()
+                .rev()
+                .skip(8)
+                .take(8)
+                .rev()
+                .fold(0, |n, byte| n << 8 | u64::from(*byte)),
+            lifetime: Lifetime {
+                from: parsed.validity().not_before.timestamp(),
+                to: parsed.validity().not_after.timestamp(),
+            },
         })
+    }
+
+    /// Who bears the first certificate of a text (PEM).
+    ///
+    /// # Errors
+    /// When there is none, or it has no name.
+    pub fn of_pem(text: &str) -> Result<Peer, IdentityError> {
+        let first = CertificateDer::from_pem_slice(text.as_bytes());
+        Peer::of(&first.map_err(|why| unreadable("the certificate", why))?)
     }
 }

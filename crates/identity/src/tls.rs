@@ -11,7 +11,19 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-use crate::{IdentityError, unreadable};
+use crate::pin::Pinned;
+use crate::{IdentityError, Pin, unreadable};
+
+/// Which certificates a client takes from servers.
+#[derive(Clone, Debug)]
+pub enum Servers<'a> {
+    /// Those that the authorities in a text have signed (PEM).
+    Of(&'a str),
+    /// Those that the one authority with this fingerprint has signed, which the server shows as well.
+    Pinned(Pin),
+    /// Those that one of these has signed, as the system's.
+    AnyOf(Vec<CertificateDer<'static>>),
+}
 
 /// Which certificates a server takes from clients.
 #[derive(Clone, Copy, Debug)]
@@ -48,17 +60,27 @@ pub fn server_config(
     Ok(config)
 }
 
-/// For a client that trusts the authorities in a text (PEM); `bears`: the certificates and the key that it shows.
+/// For a client; `bears`: the certificates and the key that it shows, PEM.
 ///
 /// # Errors
 /// As [`server_config`].
 pub fn client_config(
-    authority_pem: &str,
+    trusts: Servers<'_>,
     bears: Option<(&str, &str)>,
 ) -> Result<ClientConfig, IdentityError> {
-    let builder = ClientConfig::builder_with_provider(provider())
-        .with_protocol_versions(&[&TLS13])?
-        .with_root_certificates(roots(authority_pem)?);
+    let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
+    let builder = match trusts {
+        Servers::Of(authorities) => builder.with_root_certificates(roots(authorities)?),
+        Servers::Pinned(pin) => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Pinned::new(pin, provider())))
+        }
+        Servers::AnyOf(all) => {
+            let mut roots = RootCertStore::empty();
+            // Systems have some that are not understood; the others do.
+            roots.add_parsable_certificates(all);
+            builder.with_root_certificates(roots)
+        }
+    };
     let mut config = match bears {
         None => builder.with_no_client_auth(),
         Some((chain_pem, key_pem)) => builder.with_client_auth_cert(chain(chain_pem)?, key(key_pem)?)?,
@@ -100,7 +122,9 @@ mod tests {
     use rustls::{ClientConnection, Connection, ServerConnection};
 
     use super::*;
-    use crate::{Authority, Lifetime, Peer, Request};
+    use crate::{Authority, Lifetime, Peer, Request, Serial};
+
+    const SERIAL: Serial = Serial { enrolment: 0x0012_3456_789a_bcde, number: u64::MAX };
 
     /// Certificates are checked against the machine's clock.
     fn now() -> i64 {
@@ -161,13 +185,14 @@ mod tests {
     ) -> Result<Option<Peer>, String> {
         let bears = agent.map(|(authority, lifetime)| {
             let request = Request::create().expect("a request");
-            let signed = authority.sign_agent(&request.request_pem, "web-1", lifetime).expect("signed");
+            let signed =
+                authority.sign_agent(&request.request_pem, "web-1", SERIAL, lifetime).expect("signed");
             (signed, request.key_pem)
         });
         let bears = bears.as_ref().map(|(chain, key)| (chain.as_str(), key.as_str()));
         let trusted = house.authority.certificate_pem();
         let server = server_config(&house.chain, &house.key, Clients::Of(trusted)).expect("a server");
-        shake(server, client_config(trusted, bears).expect("a client"), host)
+        shake(server, client_config(Servers::Of(trusted), bears).expect("a client"), host)
     }
 
     #[test]
@@ -176,7 +201,7 @@ mod tests {
         let good = lasting(-60, 300);
         let peer =
             check(&house, Some((&house.authority, good)), "localhost").expect("both agree").expect("shown");
-        assert_eq!((peer.name.as_str(), peer.good_until), ("web-1", good.to));
+        assert_eq!(peer, Peer { name: "web-1".into(), enrolment: SERIAL.enrolment, lifetime: good });
         assert_eq!(check(&house, None, "127.0.0.1"), Ok(None));
     }
 
@@ -200,7 +225,7 @@ mod tests {
         // A server's certificate is none of a client.
         let trusted = ours.authority.certificate_pem();
         let server = server_config(&ours.chain, &ours.key, Clients::Of(trusted)).expect("a server");
-        let client = client_config(trusted, Some((&ours.chain, &ours.key))).expect("a client");
+        let client = client_config(Servers::Of(trusted), Some((&ours.chain, &ours.key))).expect("a client");
         let said = shake(server, client, "localhost").expect_err("it is for servers");
         assert!(
             said.contains("purpose") || said.contains("usage") || said.contains("UnsupportedCert"),
@@ -212,7 +237,8 @@ mod tests {
     fn what_cannot_be_used_is_said() {
         let house = house();
         let request = Request::create().expect("a request");
-        let sign = |request: &str, name: &str| house.authority.sign_agent(request, name, lasting(0, 60));
+        let sign =
+            |request: &str, name: &str| house.authority.sign_agent(request, name, SERIAL, lasting(0, 60));
         for (result, why) in [
             (sign("nonsense", "a"), "certificate signing request cannot be read"),
             (sign(&request.request_pem, "a b"), "is no name for an agent"),

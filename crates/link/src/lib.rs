@@ -18,9 +18,9 @@ mod spool;
 pub use clock::{Now, Offset};
 pub use frame::{Decoder, FRAME_BYTES_MAX, Frame, Incoming, PeerMisbehaved};
 pub use message::{
-    Ack, Budget, BudgetAsk, Bye, Capacity, Credit, Data, Desired, Form, Granted, Hello, Lane, LaneRange,
-    Lost, ObserveAll, Observed, ObservedJob, ObservedState, Order, Ping, Pong, Refuse, Renew, Resume,
-    VERSIONS, Welcome,
+    Ack, Budget, BudgetAsk, Bye, Capacity, Credit, Data, Desired, Form, Granted, HEALTH, Hello, Lane,
+    LaneRange, Lost, ObserveAll, Observed, ObservedJob, ObservedState, Order, Ping, Pong, Refuse, Renew,
+    Resume, TapTable, VERSIONS, Welcome,
 };
 pub use session::{
     AgentEvent, AgentSession, Closed, Record, ServerCounters, ServerEvent, ServerLimits, ServerSession,

@@ -71,9 +71,19 @@ pub struct Capacity {
     /// Interfaces that may be listened on.
     #[prost(string, repeated, tag = "3")]
     pub interfaces: Vec<String>,
-    /// What the jobs on this host may cost together; 0: the server's default.
-    #[prost(uint64, tag = "4")]
-    pub cost_max: u64,
+    // 4 was a cost in no unit.
+    /// Addresses of those interfaces, each of 4 bytes or 16.
+    #[prost(bytes = "bytes", repeated, tag = "40")]
+    pub addresses: Vec<Bytes>,
+    /// Packets a second that the interfaces have seen of late.
+    #[prost(uint64, tag = "17")]
+    pub packets_per_second: u64,
+    /// Thousandths of a core that all jobs together may take; with `jobs_memory_bytes_max` 0: the host does not say.
+    #[prost(uint64, tag = "18")]
+    pub jobs_cpu_millis_max: u64,
+    /// Memory that all jobs together may take.
+    #[prost(uint64, tag = "19")]
+    pub jobs_memory_bytes_max: u64,
 }
 
 /// What a spool holds of a lane.
@@ -183,6 +193,20 @@ pub struct Desired {
     /// The jobs.
     #[prost(message, repeated, tag = "2")]
     pub jobs: Vec<Order>,
+    /// The tables of addresses that jobs go by, each once.
+    #[prost(message, repeated, tag = "40")]
+    pub taps: Vec<TapTable>,
+}
+
+/// Whose addresses are whose among the agents of a job; each of 4 bytes or 16.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct TapTable {
+    /// Those of this agent.
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    pub own: Vec<Bytes>,
+    /// Those of others.
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    pub others: Vec<Bytes>,
 }
 
 /// A job for an agent.
@@ -197,6 +221,9 @@ pub struct Order {
     /// The job ends with this many packets of all agents together: each asks for its share. 0: no such limit.
     #[prost(uint64, tag = "3")]
     pub packets_max: u64,
+    /// Which of [`Desired::taps`] it goes by, from 1; 0: none.
+    #[prost(uint32, tag = "40")]
+    pub taps: u32,
 }
 
 /// What an agent runs: changes, or everything.
@@ -273,7 +300,26 @@ pub struct Renew {
     /// Jobs with a limit of packets.
     #[prost(message, repeated, tag = "2")]
     pub budgets: Vec<BudgetAsk>,
+    /// Packets a second that the interfaces see now; 0: it is not known.
+    #[prost(uint64, tag = "17")]
+    pub packets_per_second: u64,
+    /// How the agent itself does, by the words of [`HEALTH`].
+    #[prost(btree_map = "string, uint64", tag = "15")]
+    pub health: BTreeMap<String, u64>,
 }
+
+/// What an agent says of how it does: what waits in its spool and how much may; what that had no room for; its monitors; the time that
+/// it has computed and its memory, its monitors' aside.
+pub const HEALTH: [&str; 8] = [
+    "spool_bytes",
+    "spool_bytes_max",
+    "spool_records",
+    "spool_lost_records",
+    "spool_lost_tuples",
+    "monitors",
+    "cpu_ns",
+    "memory_bytes",
+];
 
 /// What an agent has of a job's packets.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]

@@ -63,6 +63,8 @@ pub struct Filtered {
     pub address: u64,
     /// The ends match only the other way round: the client is where TO points.
     pub direction: u64,
+    /// Another tap tells of their flow, which is nearer to the end that counts.
+    pub tap: u64,
     /// They are from before the query's start.
     pub early: u64,
 }
@@ -77,7 +79,7 @@ impl Accounting {
     /// Packets that were not asked for, all causes.
     #[must_use]
     pub fn filtered_total(&self) -> u64 {
-        self.filtered.address + self.filtered.direction + self.filtered.early
+        self.filtered.address + self.filtered.direction + self.filtered.tap + self.filtered.early
     }
 
     /// Adds what another worker, or the gate before it, has counted.
@@ -86,6 +88,7 @@ impl Accounting {
         self.parsed += other.parsed;
         self.filtered.address += other.filtered.address;
         self.filtered.direction += other.filtered.direction;
+        self.filtered.tap += other.filtered.tap;
         self.filtered.early += other.filtered.early;
         self.sampled_out += other.sampled_out;
         self.dropped += other.dropped;

@@ -211,7 +211,8 @@ impl Job {
             Input::Each(_) => limits.fragment_bytes_max,
         };
         let gate = || Gate::new(monitor, limiter.clone(), fragment_bytes).keeping(config.keep.clone());
-        let packets_only = Outputs::new(monitor).reads_packets_only();
+        let packets_only = Outputs::new(monitor, &config.monitor.origin).reads_packets_only()
+            && config.monitor.taps.is_none();
         // Tuples are joined in the workers, each of which has its share of the room.
         let join_rows_max = stream.join_rows_max.div_ceil(workers);
         let join_bytes_max = stream.join_bytes_max.div_ceil(workers);

@@ -8,7 +8,7 @@ use parsers::probing::Candidates;
 use parsers::registry::{self, Reads};
 use parsers::{FlowContext, Protocol, Tap};
 use plan::MonitorSpec;
-use tuple::{Batch, FieldId, TupleWriter, common};
+use tuple::{Batch, FieldId, Origin, TupleWriter, common};
 use wire::{Addr, Endpoint, IpProtocol, Packet, Timestamp};
 
 /// The next station of tuples: takes them a batch at a time, so that nobody has to hold all of them.
@@ -105,12 +105,12 @@ struct FlowTap {
 }
 
 impl Outputs {
-    /// The writers of a plan.
+    /// The writers of a plan, whose tuples say that they are of `origin`.
     ///
     /// # Panics
     /// When the plan names a parser that does not exist: the query is checked against the registry before.
     #[must_use]
-    pub fn new(spec: &MonitorSpec) -> Outputs {
+    pub fn new(spec: &MonitorSpec, origin: &Origin) -> Outputs {
         let mut outputs = Outputs {
             first_packets: Vec::new(),
             packets: Vec::new(),
@@ -122,7 +122,7 @@ impl Outputs {
             messages: Vec::new(),
         };
         for (input, parser) in spec.parsers.iter().enumerate() {
-            let writer = TupleWriter::new(parser.schema.clone(), &parser.columns);
+            let writer = TupleWriter::new(parser.schema.clone(), &parser.columns).of(origin);
             let Some(registration) = registry::find(&parser.schema.name) else {
                 panic!("the plan names the parser {:?}, which does not exist", parser.schema.name)
             };

@@ -4,6 +4,7 @@
 //!
 //! Runs to completion on one thread: no locks, nothing allocated per packet.
 
+mod admission;
 mod batch;
 mod events;
 mod packets;
@@ -29,6 +30,7 @@ use crate::limiter::Limiter;
 use crate::networks::Networks;
 use crate::outputs::{Application, Outputs, TakeTuples};
 use crate::sample::Adaptive;
+use crate::taps::TapFilter;
 
 /// Whether to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +45,8 @@ pub enum Progress {
 pub struct Monitor {
     gate: Gate,
     addresses: AddressFilter,
+    /// Whether other taps tell of flows; none where there are no others.
+    taps: Option<TapFilter>,
     asks: Asks,
     table: Table<FlowState>,
     outputs: Outputs,
@@ -94,13 +98,16 @@ struct Rare {
 
 const _: () = assert!(size_of::<FlowState>() == 64, "every packet with payload touches it");
 
-/// Whether a flow is asked for by FROM and TO; kept as the table's mark, where every packet finds it.
+/// Whether a flow is asked for, and this tap is the one to tell of it; kept as the table's mark, where every packet finds it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FlowVerdict {
     /// It depends on which end is the client, and that is not known yet.
     Open,
     In,
+    /// FROM and TO ask for the other direction.
     Out,
+    /// Another tap tells of it.
+    Elsewhere,
 }
 
 impl Monitor {
@@ -170,6 +177,7 @@ impl Monitor {
         self.expire(out);
         self.adaptive.forget(clock);
         self.networks.forget(clock);
+        self.heed_taps(out);
     }
 
     /// Ends an epoch: hands over all tuples written so far. From now on none is earlier than the clock.

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use plan::{Column, Computed, Predicate};
+use plan::{Computed, Predicate};
 use query::{Assertion, Diagnostic, Rows, Span};
 use serde_json::{Map, Value, json};
 use sinks::cells::{Cells, Values, ip};
-use sinks::units;
-use stream::ops::expr::Computer;
-use stream::ops::filter::Filter;
+use stream::ops::truths::truths;
 use tuple::{Batch, FieldId, Schema, TupleWriter};
 
 /// Rows of which an assertion is not true that are shown one by one.
@@ -139,18 +137,11 @@ impl Asserted {
     }
 
     fn truths(&self, schema: &Schema, batch: &Batch) -> Truths {
-        let own = |column: Column| column.field;
-        let computer = Computer::new(&self.assertion.computed, schema, &own);
-        let places: Vec<usize> = (0..self.assertion.computed.len()).collect();
-        let batch = computer.extend(batch, &places);
-        let place = |column: Column| computer.place(column, &own);
-        let truth = |condition: &Predicate| -> Vec<bool> {
-            Filter::new(condition, computer.schema(), &place).evaluate(&batch).yes.iter().collect()
-        };
-        Truths {
-            among: self.assertion.among.as_ref().map_or_else(|| vec![true; batch.rows()], &truth),
-            conditions: self.assertion.conditions.iter().map(|(condition, _)| truth(condition)).collect(),
-        }
+        let conditions = self.assertion.conditions.iter().map(|(condition, _)| condition);
+        let all: Vec<&Predicate> = conditions.chain(&self.assertion.among).collect();
+        let mut conditions = truths(&all, &self.assertion.computed, schema, batch);
+        let among = self.assertion.among.as_ref().and_then(|_| conditions.pop());
+        Truths { among: among.unwrap_or_else(|| vec![true; batch.rows()]), conditions }
     }
 
     /// What is to be said of a row: its keys, and the columns that the condition reads.
@@ -182,16 +173,8 @@ struct Truths {
 
 /// A value as people read it.
 fn shown(batch: &Batch, id: FieldId, row: usize) -> String {
-    let Some(cells) = Cells::of(batch, id).filter(|cells| !cells.is_null(row)) else { return "null".into() };
-    match cells.values {
-        Values::U64(values) => units::number(cells.unit, values.value(row) as f64),
-        Values::I64(values) => units::number(cells.unit, values.value(row) as f64),
-        Values::F64(values) => units::number(cells.unit, values.value(row)),
-        Values::Bool(values) => values.value(row).to_string(),
-        Values::Text(values) | Values::Json(values) => values.value(row).to_owned(),
-        Values::Ip(values) => ip(values.value(row)).to_string(),
-        Values::Hashes(_) => String::new(),
-    }
+    let cells = Cells::of(batch, id).filter(|cells| !cells.is_null(row));
+    cells.map_or_else(|| "null".into(), |cells| cells.shown(row))
 }
 
 /// A value as programs read it.

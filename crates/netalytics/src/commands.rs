@@ -1,6 +1,8 @@
 //! What the program does: one verb a file.
 
+pub mod access;
 pub mod agent;
+pub mod alerts;
 pub mod check;
 pub mod compare;
 pub mod complete;

@@ -7,21 +7,18 @@ use capture::seccomp::{self, Files, Network};
 use outlets::address::System;
 use outlets::{Address, Limits, Outlets};
 use plan::Plan;
-use sinks::{Beside, Delivered, Redacted, ResultHead, Sink};
+use sinks::{Beside, Delivered, ResultHead, Sink};
 use tracing::warn;
-use tuple::{Redactor, Secret};
+use tuple::Secret;
 
 use crate::failure::wrong_flags;
 use crate::flags::live::LiveFlags;
 use crate::flags::outlets::OutletFlags;
 use crate::live;
-use crate::redaction::secret;
+use crate::redaction::behind;
 
-/// Outlets that are open, and what texts are redacted with.
-pub struct Ready {
-    outlets: Outlets,
-    secret: Option<Secret>,
-}
+/// Outlets that are open.
+pub struct Ready(Outlets);
 
 impl Ready {
     /// Opens what privileges may be needed for; `None` where no outlet is asked for.
@@ -39,8 +36,7 @@ impl Ready {
         };
         let addresses = addresses(flags)?;
         let outlets = Outlets::prepare(&addresses, limits).map_err(|refused| wrong(refused.0))?;
-        let secret = if flags.no_redact { None } else { Some(secret(flags.redact_key.as_deref())?) };
-        Ok(Some(Ready { outlets, secret }))
+        Ok(Some(Ready(outlets)))
     }
 
     /// Starts their threads. In a live capture these may connect, which the threads that read packets may not.
@@ -51,18 +47,19 @@ impl Ready {
                 warn!("{why}");
             }
         };
-        Ok(self.outlets.start(&(Arc::new(first) as Arc<dyn Fn() + Send + Sync>))?)
+        Ok(self.0.start(&(Arc::new(first) as Arc<dyn Fn() + Send + Sync>))?)
     }
 
-    /// The outlets beside `sink`.
-    pub fn beside(self, sink: Box<dyn Sink>, heads: &[ResultHead]) -> Box<dyn Sink> {
-        let Ready { mut outlets, secret } = self;
+    /// The outlets, told of the results that there will be.
+    pub fn open(self, heads: &[ResultHead]) -> Outlets {
+        let Ready(mut outlets) = self;
         outlets.announce(heads);
-        let outlets: Box<dyn Sink> = match secret {
-            Some(secret) => Box::new(Redacted::new(outlets, Redactor::new(secret))),
-            None => Box::new(outlets),
-        };
-        Box::new(Beside::new(sink, outlets))
+        outlets
+    }
+
+    /// The outlets beside `sink`, behind a redactor of their own.
+    pub fn beside(self, sink: Box<dyn Sink>, heads: &[ResultHead], secret: Option<Secret>) -> Box<dyn Sink> {
+        Box::new(Beside::new(sink, behind(self.open(heads), secret)))
     }
 }
 

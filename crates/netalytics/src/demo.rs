@@ -32,19 +32,33 @@ pub struct Demo(Child);
 
 impl Demo {
     /// Begins, in the server's data directory; the server answers at `address`.
-    pub fn begin(service: &Arc<Service>, address: SocketAddr, folder: &Path) -> anyhow::Result<Demo> {
+    pub fn begin(
+        service: &Arc<Service>,
+        (scheme, address): (&str, SocketAddr),
+        folder: &Path,
+    ) -> anyhow::Result<Demo> {
         // Whoever listens everywhere listens here, too.
         let address = match address.ip().is_unspecified() {
             true => SocketAddr::from((Ipv4Addr::LOCALHOST, address.port())),
             false => address,
         };
+        let url = format!("{scheme}://{address}");
+        let ca = (scheme == "https").then(|| folder.join("ca.pem"));
+        if let Some(path) = &ca {
+            let pem = server::authority_pem(folder).map_err(anyhow::Error::msg)?;
+            output::create(path, Owner::Us)?
+                .write_all(pem.as_bytes())
+                .context("cannot write the authority")?;
+        }
+        let ca: Vec<_> = ca.iter().flat_map(|path| ["--ca".into(), path.display().to_string()]).collect();
         let token = service.renew_agent_token(AGENT).context("no token for the demonstration's agent")?;
         let [capture, secret] = ["demo.pcap", "demo.token"].map(|name| folder.join(name));
         output::create(&capture, Owner::Us)?.write_all(CAPTURE).context("cannot write the capture")?;
         output::create(&secret, Owner::Us)?.write_all(token.as_bytes()).context("cannot write the token")?;
         let program = std::env::current_exe().context("this program cannot be found")?;
         let agent = Command::new(program)
-            .args(["agent", "--name", AGENT, "--server", &format!("http://{address}")])
+            .args(["agent", "--name", AGENT, "--server", &url])
+            .args(&ca)
             .arg("--token-file")
             .arg(&secret)
             .arg("--folder")
@@ -64,8 +78,9 @@ impl Demo {
         });
         let admin = folder.join(server::ADMIN_TOKEN);
         output::complain(&format!(
-            "a shop of three servers is watched; in ten seconds: netalytics jobs results 1 --server http://{address} --token-file {}",
-            admin.display()
+            "a shop of three servers is watched; in ten seconds: netalytics jobs results 1 --server {url} --token-file {}{}",
+            admin.display(),
+            ca.iter().map(|word| format!(" {word}")).collect::<String>()
         ));
         Ok(Demo(agent))
     }

@@ -1,6 +1,8 @@
 //! The command line: verbs, flags, and the help that goes with them. Decides nothing; see `commands` for what is done.
 
+pub mod access;
 pub mod agent;
+pub mod alerts;
 pub mod compare;
 pub mod follow;
 pub mod help;
@@ -34,6 +36,7 @@ pub use follow::{FlowName, FollowFlags};
 pub use limits::Limits;
 pub use listing::ListFlags;
 pub use monitor::MonitorFlags;
+pub use outlets::RedactFlags;
 pub use overview::{OverviewFlags, OverviewFormat};
 pub use query::{
     Checksums, Cores, ExplainFlags, Format, Progress, QueryFlags, QueryText, RecordFlags, ShownNames,
@@ -123,6 +126,18 @@ pub enum Verb {
     /// List the agents of a server
     #[command(after_help = help::AGENTS_EXAMPLES)]
     Agents(service::AgentsFlags),
+
+    /// List the tokens of a server, by which people and agents are let in; create and revoke one
+    #[command(after_help = help::TOKENS_EXAMPLES)]
+    Tokens(access::TokensFlags),
+
+    /// Print a server's log of who did what
+    #[command(after_help = help::AUDIT_EXAMPLES)]
+    Audit(access::AuditFlags),
+
+    /// List the alerts of a server; make and remove rules, silence alerts, test receivers
+    #[command(after_help = help::ALERTS_EXAMPLES, args_conflicts_with_subcommands = true)]
+    Alerts(alerts::AlertsFlags),
 
     /// Print a completion script for a shell
     #[command(after_help = help::COMPLETIONS_EXAMPLES)]

@@ -1,15 +1,19 @@
 //! How long a monitor may go on: while whoever started it holds its standard input open, and renews its lease, if it has one.
-//! `renew MILLISECONDS` on a line lets it go on for so long from now, `end` ends it. Of a LIMIT in packets that counts for several monitors
+//! `renew MILLISECONDS` on a line lets it go on for so long from now, `end` ends it, `taps OWN;OTHERS` says
+//! which addresses are whose. Of a LIMIT in packets that counts for several monitors
 //! `allow PACKETS` says how many it may take since its start, `take-back NUMBER` that it is to take no more. However it ends, it has a while to say
 //! what it has found; a pipe that nobody empties holds it no longer than that.
 
 use std::io::{self, BufRead};
+use std::net::AddrParseError;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use capture::live::Stop;
+use monitor::SharedTaps;
 use monitor::allowance::Allowance;
+use plan::TapTable;
 
 /// Until then it has said all.
 const GRACE: Duration = Duration::from_secs(10);
@@ -26,24 +30,28 @@ pub enum End {
 }
 
 /// What a line says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Line {
     Renew(Duration),
+    Taps(TapTable),
     End,
     Allow(u64),
     TakeBack(u64),
 }
+
+/// Who hears what else is said: of the table of addresses, and of the packets that may be taken.
+pub type Told = (SharedTaps, Option<Allowance>);
 
 /// See the module's text.
 #[derive(Clone, Default)]
 pub struct Lease(Arc<OnceLock<End>>);
 
 impl Lease {
-    /// Heeds standard input from now on, and asks for `stop` when it is over.
+    /// Heeds standard input from now on, and asks for `stop` when it is over; what else is said goes to `told`.
     ///
     /// # Errors
     /// When the system gives no more threads.
-    pub fn keep(lasts: Option<Duration>, stop: &Stop, allowance: Option<Allowance>) -> io::Result<Lease> {
+    pub fn keep(lasts: Option<Duration>, stop: &Stop, told: Told) -> io::Result<Lease> {
         let (tell, lines) = mpsc::channel();
         let read = move || {
             let known = io::stdin().lock().lines().map_while(Result::ok).filter_map(|line| parse(&line));
@@ -55,7 +63,7 @@ impl Lease {
         let kept = lease.clone();
         let keep = move || {
             // It is set here only.
-            let _ = kept.0.set(wait(&lines, lasts, allowance.as_ref()));
+            let _ = kept.0.set(wait(&lines, lasts, &told));
             stop.stop();
             std::thread::sleep(GRACE);
             std::process::exit(1);
@@ -82,7 +90,8 @@ impl End {
 }
 
 /// Waits until it is over.
-fn wait(lines: &Receiver<Line>, lasts: Option<Duration>, allowance: Option<&Allowance>) -> End {
+fn wait(lines: &Receiver<Line>, lasts: Option<Duration>, (taps, allowance): &Told) -> End {
+    let allowance = allowance.as_ref();
     let mut until = lasts.and_then(|lasts| Instant::now().checked_add(lasts));
     loop {
         let line = match until {
@@ -91,6 +100,7 @@ fn wait(lines: &Receiver<Line>, lasts: Option<Duration>, allowance: Option<&Allo
         };
         match line {
             Ok(Line::Renew(lasts)) => until = Instant::now().checked_add(lasts),
+            Ok(Line::Taps(table)) => taps.set(table),
             Ok(Line::End) => return End::Asked,
             Ok(Line::Allow(packets)) => allowance.into_iter().for_each(|of| of.allow(packets)),
             Ok(Line::TakeBack(grant)) => allowance.into_iter().for_each(|of| of.take_back(grant)),
@@ -104,6 +114,12 @@ fn wait(lines: &Receiver<Line>, lasts: Option<Duration>, allowance: Option<&Allo
 fn parse(line: &str) -> Option<Line> {
     match line.trim().split_once(' ') {
         None if line.trim() == "end" => Some(Line::End),
+        Some(("taps", lists)) => {
+            let (own, others) = lists.split_once(';')?;
+            let list = |text: &str| text.split(',').filter(|ip| !ip.is_empty()).map(str::parse).collect();
+            let (own, others): (Result<_, _>, Result<_, AddrParseError>) = (list(own), list(others));
+            Some(Line::Taps(TapTable { own: own.ok()?, others: others.ok()? }))
+        }
         Some((word, number)) => {
             let number = number.trim().parse().ok()?;
             match word {
@@ -123,10 +139,18 @@ mod tests {
 
     #[test]
     fn lines() {
+        let taps = |own: &[&str], others: &[&str]| {
+            let all = |list: &[&str]| list.iter().map(|ip| ip.parse().expect("an address")).collect();
+            Some(Line::Taps(TapTable { own: all(own), others: all(others) }))
+        };
         let renew = |ms| Some(Line::Renew(Duration::from_millis(ms)));
         for (line, expected) in [
             ("renew 1500", renew(1500)),
             ("end", Some(Line::End)),
+            ("taps 10.0.0.1;10.0.0.2,::1", taps(&["10.0.0.1"], &["10.0.0.2", "::1"])),
+            ("taps ;", taps(&[], &[])),
+            ("taps 10.0.0.1", None),
+            ("taps x;10.0.0.1", None),
             ("allow 12", Some(Line::Allow(12))),
             ("take-back 3", Some(Line::TakeBack(3))),
             ("take 3", None),
@@ -141,9 +165,9 @@ mod tests {
     /// Lines that have come by the time at which one looks, and whether more may come → why it is over.
     fn check(lasts: Option<Duration>, said: &[Line], is_open: bool, expected: End) {
         let (tell, lines) = mpsc::channel();
-        said.iter().for_each(|line| tell.send(*line).expect("it is heard"));
+        said.iter().for_each(|line| tell.send(line.clone()).expect("it is heard"));
         let tell = is_open.then_some(tell);
-        assert_eq!(wait(&lines, lasts, None), expected, "{said:?}");
+        assert_eq!(wait(&lines, lasts, &Told::default()), expected, "{said:?}");
         drop(tell);
     }
 

@@ -34,6 +34,7 @@ mod served;
 mod signals;
 mod stats;
 mod summary_file;
+mod two_taps;
 mod version;
 mod watch;
 mod why;
@@ -73,6 +74,9 @@ fn run(cli: Cli) -> ExitCode {
         Some(Verb::Serve(flags)) => commands::serve::serve(&flags),
         Some(Verb::Jobs(flags)) => commands::jobs::jobs(&flags),
         Some(Verb::Agents(flags)) => commands::jobs::agents(&flags),
+        Some(Verb::Tokens(flags)) => commands::access::tokens(&flags),
+        Some(Verb::Audit(flags)) => commands::access::audit(&flags),
+        Some(Verb::Alerts(flags)) => commands::alerts::alerts(&flags),
         Some(Verb::Complete { what, text }) => commands::complete::complete(what, &text),
         Some(Verb::Completions { shell }) => commands::completions::print(shell),
         Some(Verb::Man) => commands::man::print(),

@@ -5,7 +5,8 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::Context;
-use tuple::Secret;
+use sinks::{Redacted, Sink};
+use tuple::{Redactor, Secret};
 
 use crate::failure::wrong_flags;
 
@@ -28,4 +29,12 @@ pub fn secret(file: Option<&Path>) -> anyhow::Result<Secret> {
         ))
     })?;
     Ok(Secret::new(&number.to_be_bytes()))
+}
+
+/// A sink behind a redactor, where there is a secret for one.
+pub fn behind(sink: impl Sink + 'static, secret: Option<Secret>) -> Box<dyn Sink> {
+    match secret {
+        Some(secret) => Box::new(Redacted::new(sink, Redactor::new(secret))),
+        None => Box::new(sink),
+    }
 }

@@ -49,6 +49,8 @@ fn refuse(flags: &WorkFlags) -> anyhow::Result<()> {
         "--write writes packets, and a recording has none"
     } else if !flags.live.filter.is_empty() {
         "--capture-filter looks at packets, and a recording has none: FROM, TO and WHERE look at tuples"
+    } else if !flags.labels.is_empty() {
+        "--label is of packets: a recording has the labels that it was recorded with"
     } else {
         return Ok(());
     };

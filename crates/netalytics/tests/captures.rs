@@ -25,6 +25,8 @@ mod outlets;
 mod overview;
 #[path = "captures/periods.rs"]
 mod periods;
+#[path = "captures/two_taps.rs"]
+mod two_taps;
 
 fn captures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures")

@@ -1,11 +1,19 @@
 //! The program as its users meet it: the real binary, real files, exit codes, what stands on which stream.
 
+#[path = "cli/alerts.rs"]
+mod alerts;
+#[path = "cli/labels.rs"]
+mod labels;
 #[path = "cli/past.rs"]
 mod past;
 #[path = "cli/remote.rs"]
 mod remote;
+#[path = "cli/security.rs"]
+mod security;
 #[path = "cli/service.rs"]
 mod service;
+#[path = "cli/upgrade.rs"]
+mod upgrade;
 
 use std::fs::{self, File};
 use std::io::{Read, Write};

@@ -48,11 +48,15 @@ pub enum Scheme {
     Otlp,
     /// The same in TLS.
     OtlpTls,
+    /// Alerts to an Alertmanager.
+    Alertmanager,
+    /// The same in TLS.
+    AlertmanagerTls,
 }
 
 impl Scheme {
     /// All of them, as they are written.
-    pub const ALL: [(&'static str, Scheme); 9] = [
+    pub const ALL: [(&'static str, Scheme); 11] = [
         ("tcp", Scheme::Tcp),
         ("tcps", Scheme::TcpTls),
         ("prometheus", Scheme::Prometheus),
@@ -62,6 +66,8 @@ impl Scheme {
         ("webhook+https", Scheme::WebhookTls),
         ("otlp+http", Scheme::Otlp),
         ("otlp+https", Scheme::OtlpTls),
+        ("alertmanager+http", Scheme::Alertmanager),
+        ("alertmanager+https", Scheme::AlertmanagerTls),
     ];
 
     /// As it is written.
@@ -72,7 +78,10 @@ impl Scheme {
 
     /// Whether it knows users.
     fn has_users(self) -> bool {
-        matches!(self, Scheme::Redis | Scheme::RedisTls | Scheme::Otlp | Scheme::OtlpTls)
+        !matches!(
+            self,
+            Scheme::Tcp | Scheme::TcpTls | Scheme::Prometheus | Scheme::Webhook | Scheme::WebhookTls
+        )
     }
 
     /// Whether it takes results of processors only, and no tuples.
@@ -89,6 +98,7 @@ impl Scheme {
             Scheme::Webhook => Some(80),
             Scheme::WebhookTls => Some(443),
             Scheme::Otlp | Scheme::OtlpTls => Some(4318),
+            Scheme::Alertmanager | Scheme::AlertmanagerTls => Some(9093),
         }
     }
 
@@ -98,8 +108,8 @@ impl Scheme {
             Scheme::TcpTls => &["ca-file"],
             Scheme::Redis => &["secret", "prefix", "entries", "keep"],
             Scheme::RedisTls => &["secret", "prefix", "entries", "keep", "ca-file"],
-            Scheme::Webhook | Scheme::Otlp => &["secret"],
-            Scheme::WebhookTls | Scheme::OtlpTls => &["secret", "ca-file"],
+            Scheme::Webhook | Scheme::Otlp | Scheme::Alertmanager => &["secret"],
+            Scheme::WebhookTls | Scheme::OtlpTls | Scheme::AlertmanagerTls => &["secret", "ca-file"],
         }
     }
 }

@@ -41,6 +41,11 @@ impl Exponential {
         Some(all)
     }
 
+    /// Adds one value.
+    pub fn record(&mut self, value: f64) {
+        self.add(value, 1);
+    }
+
     fn add(&mut self, value: f64, count: u64) {
         if count == 0 || !value.is_finite() {
             return;

@@ -1,39 +1,17 @@
 //! A page of metrics as Prometheus reads it: text (version 0.0.4), or protobuf, which has native histograms. As text a distribution has a
-//! bucket for each power of two.
+//! bucket for each power of two. Counts of our own and series of results stand on it side by side, each family once.
+
+use std::collections::HashMap;
 
 use prost::Message;
-use sinks::Vitals;
 
 use crate::exponential::Exponential;
 use crate::names::for_prometheus;
 use crate::points::{Family, Kind, MetricUnit, Value};
-use crate::series::{Attributes, Series};
+use crate::proto;
+use crate::series::Series;
 
-/// What a scrape gets.
-#[derive(Clone, Debug)]
-pub struct Page {
-    /// Results.
-    pub series: Series,
-    /// How the run goes.
-    pub vitals: Vitals,
-    /// What became of rows here and elsewhere, by name.
-    pub health: Vec<Health>,
-}
-
-/// A count of our own.
-#[derive(Clone, Debug)]
-pub struct Health {
-    /// The family's name.
-    pub name: &'static str,
-    /// One line for people.
-    pub help: &'static str,
-    /// Which series of it.
-    pub labels: Vec<(String, String)>,
-    /// The count.
-    pub value: u64,
-}
-
-/// How distributions look.
+/// How a page is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// `text/plain; version=0.0.4`
@@ -42,41 +20,126 @@ pub enum Form {
     Protobuf,
 }
 
-/// Bounds of the text's buckets, as powers of two: of seconds from a microsecond to four minutes, of others up to 2^40.
-fn exponents(unit: MetricUnit) -> std::ops::RangeInclusive<i32> {
-    if unit == MetricUnit::Seconds { -20..=8 } else { 0..=40 }
-}
-
-/// The page.
-pub fn write(page: &Page, form: Form) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut families = own(page);
-    for (family, series) in page.series.families() {
-        let metrics: Vec<_> =
-            series.map(|(attributes, value)| metric(family, attributes, value, form)).collect();
-        let (name, r#type) = (name(family), kind(family));
-        if let Some(same) = families.iter_mut().find(|family| family.name() == name) {
-            // Two results have a column of this name; it means one thing to Prometheus.
-            same.metric.extend((same.r#type() == r#type).then_some(metrics).into_iter().flatten());
-            continue;
-        }
-        families.push(proto::MetricFamily {
-            name: Some(name),
-            help: Some(family.help.clone()),
-            r#type: Some(r#type),
-            metric: metrics,
-        });
+impl Form {
+    /// What a scraper wants, by its header `Accept`.
+    #[must_use]
+    pub fn wanted(accept: &str) -> Form {
+        let accept = accept.to_ascii_lowercase();
+        let takes = |word| accept.contains(word);
+        let is_protobuf = takes("application/vnd.google.protobuf") && takes("encoding=delimited");
+        if is_protobuf { Form::Protobuf } else { Form::Text }
     }
-    for family in families {
-        match form {
-            Form::Text => text(&family, &mut out),
-            // A Vec grows.
+
+    /// What HTTP calls it.
+    #[must_use]
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Form::Text => "text/plain; version=0.0.4; charset=utf-8",
             Form::Protobuf => {
-                let _ = family.encode_length_delimited(&mut out);
+                "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
             }
         }
     }
-    out
+}
+
+/// Names and values that tell one series of a family from another.
+pub type Labels<'l> = &'l [(&'l str, &'l str)];
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub struct Page {
+    form: Form,
+    families: Vec<proto::MetricFamily>,
+    /// Where each family is, by its name.
+    places: HashMap<String, usize>,
+    /// Points of results that do not fit what the page has under their names.
+    pub left_out: u64,
+}
+
+impl Page {
+    /// An empty page.
+    #[must_use]
+    pub fn new(form: Form) -> Page {
+        Page { form, families: Vec::new(), places: HashMap::new(), left_out: 0 }
+    }
+
+    /// Adds a number that only grows; the name ends in `_total`.
+    pub fn counter(&mut self, name: &str, help: &str, labels: Labels<'_>, value: f64) {
+        let counter = Some(proto::Number { value: Some(value) });
+        let metric = proto::Metric { label: own(labels), counter, ..proto::Metric::default() };
+        self.add(name, help, proto::COUNTER, metric);
+    }
+
+    /// Adds a number that goes up and down.
+    pub fn gauge(&mut self, name: &str, help: &str, labels: Labels<'_>, value: f64) {
+        let gauge = Some(proto::Number { value: Some(value) });
+        let metric = proto::Metric { label: own(labels), gauge, ..proto::Metric::default() };
+        self.add(name, help, proto::GAUGE, metric);
+    }
+
+    /// Adds a distribution of seconds.
+    pub fn seconds(&mut self, name: &str, help: &str, labels: Labels<'_>, all: &Exponential) {
+        let histogram = Some(histogram(all, MetricUnit::Seconds, self.form));
+        let metric = proto::Metric { label: own(labels), histogram, ..proto::Metric::default() };
+        self.add(name, help, proto::HISTOGRAM, metric);
+    }
+
+    /// Adds the series of results, with more labels.
+    pub fn results(&mut self, series: &Series, more: Labels<'_>) {
+        for (family, list) in series.families() {
+            let (name, kind) = (name(family), kind(family));
+            for (attributes, value) in list {
+                let label = attributes.iter().map(|(name, value)| label(name, value)).chain(own(more));
+                let mut metric = proto::Metric { label: label.collect(), ..proto::Metric::default() };
+                let number = |value: &f64| Some(proto::Number { value: Some(*value) });
+                match (value, family.kind) {
+                    (Value::Distribution(all), _) => {
+                        metric.histogram = Some(histogram(all, family.unit, self.form));
+                    }
+                    (Value::Number(value), Kind::Sum) => metric.counter = number(value),
+                    (Value::Number(value), _) => metric.gauge = number(value),
+                }
+                self.add(&name, &family.help, kind, metric);
+            }
+        }
+    }
+
+    /// One name means one thing to Prometheus: what would be of another kind under it is left out.
+    fn add(&mut self, name: &str, help: &str, kind: i32, metric: proto::Metric) {
+        let place = *self.places.entry(name.to_owned()).or_insert_with(|| {
+            self.families.push(proto::MetricFamily {
+                name: Some(name.to_owned()),
+                help: Some(help.to_owned()),
+                r#type: Some(kind),
+                metric: Vec::new(),
+            });
+            self.families.len() - 1
+        });
+        let family = &mut self.families[place];
+        match family.r#type() == kind {
+            true => family.metric.push(metric),
+            false => self.left_out += 1,
+        }
+    }
+
+    /// The page's bytes.
+    #[must_use]
+    pub fn write(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for family in &self.families {
+            match self.form {
+                Form::Text => text(family, &mut out),
+                // A Vec grows.
+                Form::Protobuf => drop(family.encode_length_delimited(&mut out)),
+            }
+        }
+        out
+    }
+}
+
+/// Bounds of the text's buckets, as powers of two: of seconds from a microsecond to four minutes, of others up to 2^40.
+fn exponents(unit: MetricUnit) -> std::ops::RangeInclusive<i32> {
+    if unit == MetricUnit::Seconds { -20..=8 } else { 0..=40 }
 }
 
 fn name(family: &Family) -> String {
@@ -98,57 +161,19 @@ fn kind(family: &Family) -> i32 {
     }
 }
 
-/// How the run goes, a family after the other.
-fn own(page: &Page) -> Vec<proto::MetricFamily> {
-    let Vitals { packets, bytes, lost_packets, unseen_bytes, flows, tuples, rows } = page.vitals;
-    let counts = [
-        ("netalytics_packets_total", "packets looked at", packets),
-        ("netalytics_packet_bytes_total", "their bytes on the wire", bytes),
-        ("netalytics_lost_packets_total", "packets lost before they could be read", lost_packets),
-        ("netalytics_unseen_bytes_total", "bytes that were acknowledged and not captured", unseen_bytes),
-        ("netalytics_tuples_total", "tuples made of the packets", tuples),
-        ("netalytics_rows_total", "rows of results", rows),
-        ("netalytics_flows", "flows in the table", flows),
-        ("netalytics_series", "series of results on this page", page.series.count() as u64),
-        ("netalytics_points_left_out_total", "points that are not on this page", page.series.left_out()),
-    ];
-    let counts = counts.map(|(name, help, value)| Health { name, help, labels: Vec::new(), value });
-    let mut families: Vec<proto::MetricFamily> = Vec::new();
-    for Health { name, help, labels, value } in counts.iter().chain(&page.health) {
-        let number = Some(proto::Number { value: Some(*value as f64) });
-        let label = labels.iter().map(label).collect();
-        let is_counter = name.ends_with("_total");
-        let metric = match is_counter {
-            true => proto::Metric { label, counter: number, ..proto::Metric::default() },
-            false => proto::Metric { label, gauge: number, ..proto::Metric::default() },
-        };
-        match families.iter_mut().find(|family| family.name() == *name) {
-            Some(family) => family.metric.push(metric),
-            None => families.push(proto::MetricFamily {
-                name: Some((*name).into()),
-                help: Some((*help).into()),
-                r#type: Some(if is_counter { proto::COUNTER } else { proto::GAUGE }),
-                metric: vec![metric],
-            }),
-        }
-    }
-    families
+fn label(name: &str, value: &str) -> proto::LabelPair {
+    proto::LabelPair { name: Some(for_prometheus(name)), value: Some(value.to_owned()) }
 }
 
-fn label((name, value): &(String, String)) -> proto::LabelPair {
-    proto::LabelPair { name: Some(for_prometheus(name)), value: Some(value.clone()) }
+fn own(labels: Labels<'_>) -> Vec<proto::LabelPair> {
+    labels.iter().map(|(name, value)| label(name, value)).collect()
 }
 
-fn metric(family: &Family, attributes: &Attributes, value: &Value, form: Form) -> proto::Metric {
-    let mut metric =
-        proto::Metric { label: attributes.iter().map(label).collect(), ..proto::Metric::default() };
-    match (value, family.kind) {
-        (Value::Distribution(all), _) if form == Form::Protobuf => metric.histogram = Some(native(all)),
-        (Value::Distribution(all), _) => metric.histogram = Some(classic(all, family.unit)),
-        (Value::Number(value), Kind::Sum) => metric.counter = Some(proto::Number { value: Some(*value) }),
-        (Value::Number(value), _) => metric.gauge = Some(proto::Number { value: Some(*value) }),
+fn histogram(all: &Exponential, unit: MetricUnit, form: Form) -> proto::Histogram {
+    match form {
+        Form::Protobuf => native(all),
+        Form::Text => classic(all, unit),
     }
-    metric
 }
 
 fn native(all: &Exponential) -> proto::Histogram {
@@ -232,110 +257,29 @@ fn labels(labels: &[proto::LabelPair], more: Option<(&str, String)>) -> String {
     if all.is_empty() { String::new() } else { format!("{{{}}}", all.join(",")) }
 }
 
-/// The messages of Prometheus's client data model (`io.prometheus.client`), as far as they are used here.
-#[allow(missing_docs)]
-mod proto {
-    pub const COUNTER: i32 = 0;
-    pub const GAUGE: i32 = 1;
-    pub const HISTOGRAM: i32 = 4;
-
-    #[derive(Clone, PartialEq, prost::Message)]
-    pub struct MetricFamily {
-        #[prost(string, optional, tag = "1")]
-        pub name: Option<String>,
-        #[prost(string, optional, tag = "2")]
-        pub help: Option<String>,
-        #[prost(int32, optional, tag = "3")]
-        pub r#type: Option<i32>,
-        #[prost(message, repeated, tag = "4")]
-        pub metric: Vec<Metric>,
-    }
-
-    #[derive(Clone, PartialEq, prost::Message)]
-    pub struct Metric {
-        #[prost(message, repeated, tag = "1")]
-        pub label: Vec<LabelPair>,
-        #[prost(message, optional, tag = "2")]
-        pub gauge: Option<Number>,
-        #[prost(message, optional, tag = "3")]
-        pub counter: Option<Number>,
-        #[prost(message, optional, tag = "7")]
-        pub histogram: Option<Histogram>,
-    }
-
-    #[derive(Clone, PartialEq, prost::Message)]
-    pub struct LabelPair {
-        #[prost(string, optional, tag = "1")]
-        pub name: Option<String>,
-        #[prost(string, optional, tag = "2")]
-        pub value: Option<String>,
-    }
-
-    /// Counter and Gauge have the same form.
-    #[derive(Clone, Copy, PartialEq, prost::Message)]
-    pub struct Number {
-        #[prost(double, optional, tag = "1")]
-        pub value: Option<f64>,
-    }
-
-    #[derive(Clone, PartialEq, prost::Message)]
-    pub struct Histogram {
-        #[prost(uint64, optional, tag = "1")]
-        pub sample_count: Option<u64>,
-        #[prost(double, optional, tag = "2")]
-        pub sample_sum: Option<f64>,
-        #[prost(message, repeated, tag = "3")]
-        pub bucket: Vec<Bucket>,
-        #[prost(sint32, optional, tag = "5")]
-        pub schema: Option<i32>,
-        #[prost(double, optional, tag = "6")]
-        pub zero_threshold: Option<f64>,
-        #[prost(uint64, optional, tag = "7")]
-        pub zero_count: Option<u64>,
-        #[prost(message, repeated, tag = "9")]
-        pub negative_span: Vec<BucketSpan>,
-        #[prost(sint64, repeated, packed = "false", tag = "10")]
-        pub negative_delta: Vec<i64>,
-        #[prost(message, repeated, tag = "12")]
-        pub positive_span: Vec<BucketSpan>,
-        #[prost(sint64, repeated, packed = "false", tag = "13")]
-        pub positive_delta: Vec<i64>,
-    }
-
-    #[derive(Clone, Copy, PartialEq, prost::Message)]
-    pub struct Bucket {
-        #[prost(uint64, optional, tag = "1")]
-        pub cumulative_count: Option<u64>,
-        #[prost(double, optional, tag = "2")]
-        pub upper_bound: Option<f64>,
-    }
-
-    #[derive(Clone, Copy, PartialEq, prost::Message)]
-    pub struct BucketSpan {
-        #[prost(sint32, optional, tag = "1")]
-        pub offset: Option<i32>,
-        #[prost(uint32, optional, tag = "2")]
-        pub length: Option<u32>,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::points::{Points, points};
     use crate::tests::{distribution, head};
 
-    fn page() -> Page {
+    fn page(form: Form) -> Vec<u8> {
         let mut series = Series::new(10);
         let mut found = Points::default();
         points(&head(), &distribution("/a\"b", "[[1000000000,3],[1010000000,1],[4000000000,2]]"), &mut found);
         series.take(0, 0, found.points);
-        Page { series, vitals: Vitals { packets: 7, ..Vitals::default() }, health: Vec::new() }
+        let mut page = Page::new(form);
+        page.counter("netalytics_packets_total", "packets", &[], 7.0);
+        page.results(&series, &[]);
+        // A name of another kind.
+        page.gauge("netalytics_packets_total", "packets", &[], 8.0);
+        assert_eq!(page.left_out, 1);
+        page.write()
     }
 
     #[test]
     fn text_has_a_bucket_for_each_power_of_two() {
-        let text = String::from_utf8(write(&page(), Form::Text)).expect("text");
+        let text = String::from_utf8(page(Form::Text)).expect("text");
         let labels = "processor=\"group-count\",url_template=\"/a\\\"b\"";
         for line in [
             "# TYPE netalytics_packets_total counter",
@@ -356,7 +300,7 @@ mod tests {
     /// A family by its bytes: a length, then the message.
     #[test]
     fn protobuf_has_native_histograms() {
-        let bytes = write(&page(), Form::Protobuf);
+        let bytes = page(Form::Protobuf);
         let mut rest = bytes.as_slice();
         let mut families = Vec::new();
         while !rest.is_empty() {

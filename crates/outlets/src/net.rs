@@ -55,6 +55,26 @@ pub fn tls(address: &Address) -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
 }
 
+/// What failed, in words where a certificate is not as it should be.
+pub fn in_words(why: String) -> String {
+    let said = [
+        (
+            "UnknownIssuer",
+            "its certificate is signed by no authority that is trusted here (#ca-file=FILE names one)",
+        ),
+        ("NotValidForName", "its certificate is for another name"),
+        ("not valid for name", "its certificate is for another name"),
+        ("xpired", "its certificate has expired"),
+        ("NotValidYet", "its certificate is not valid yet"),
+        ("not valid yet", "its certificate is not valid yet"),
+    ];
+    let is_tls = why.contains("ertificate");
+    match said.iter().find(|(word, _)| is_tls && why.contains(word)) {
+        Some((_, words)) => format!("{words}: {why}"),
+        None => why,
+    }
+}
+
 impl Connection {
     /// Connects, trying each address of the host.
     ///

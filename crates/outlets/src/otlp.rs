@@ -10,7 +10,7 @@ use crate::address::Address;
 use crate::exponential::Exponential;
 use crate::otlp::proto::metric::Data;
 use crate::points::{Family, Kind, Points, Value, points};
-use crate::post::Poster;
+use crate::post::{Poster, authorization};
 use crate::queue::Item;
 use crate::series::{Attributes, Series};
 use crate::windows::{Window, Windows};
@@ -162,15 +162,7 @@ impl Collector {
     /// # Errors
     /// A sentence.
     pub fn new(address: &Address) -> Result<Collector, String> {
-        use base64::Engine as _;
-        let secret = address.secret.as_ref().map(|secret| secret.reveal());
-        let authorization = match (&address.user, secret) {
-            (Some(user), secret) => {
-                let both = format!("{user}:{}", secret.unwrap_or_default());
-                Some(format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(both)))
-            }
-            (None, secret) => secret.map(|token| format!("Bearer {token}")),
-        };
+        let authorization = authorization(address);
         Ok(Collector { poster: Poster::new(address, "/v1/metrics")?, authorization })
     }
 }

@@ -1,5 +1,6 @@
 //! All outlets of a run as one sink. Rows are shared between them, not copied; nothing here waits but the end, and that is bounded.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Barrier};
@@ -89,11 +90,12 @@ impl Outlets {
         // Fails where somebody has chosen before, and that is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let refused = |address: &Address, why| Refused(format!("{address}: {why}"));
+        let run = RandomState::new().hash_one("run");
         let tallies: Vec<_> =
             addresses.iter().map(|address| (address.to_string(), Arc::new(Tally::default()))).collect();
         let outlet = |(address, (_, tally)): (&Address, &(String, Arc<Tally>))| {
             let (mapping, transport) =
-                parts(address, &limits, &tallies).map_err(|why| refused(address, why))?;
+                parts(address, &limits, &tallies, run).map_err(|why| refused(address, why))?;
             let queue = Arc::new(Queue::new(limits.queue_bytes));
             let worker = Worker {
                 queue: queue.clone(),
@@ -152,9 +154,16 @@ impl Outlets {
 }
 
 /// What makes an outlet's messages, and what takes them there.
-type Parts = (Box<dyn Mapping>, Box<dyn Transport>);
+pub(crate) type Parts = (Box<dyn Mapping>, Box<dyn Transport>);
 
-fn parts(address: &Address, limits: &Limits, tallies: &[(String, Arc<Tally>)]) -> Result<Parts, String> {
+/// The parts of an outlet. `tallies`: of all outlets beside it, for a page that tells of them. `run` begins the identifiers of
+/// messages.
+pub(crate) fn parts(
+    address: &Address,
+    limits: &Limits,
+    tallies: &[(String, Arc<Tally>)],
+    run: u64,
+) -> Result<Parts, String> {
     Ok(match address.scheme {
         Scheme::Tcp | Scheme::TcpTls => (Box::new(Lines::default()), Box::new(Tcp::new(address)?)),
         Scheme::Prometheus => {
@@ -170,10 +179,13 @@ fn parts(address: &Address, limits: &Limits, tallies: &[(String, Arc<Tally>)]) -
             (Box::new(Commands::new(keys)), Box::new(Server::new(address)?))
         }
         Scheme::Webhook | Scheme::WebhookTls => {
-            (Box::new(Batches::default()), Box::new(webhook::Receiver::new(address)?))
+            (Box::new(Batches::default()), Box::new(webhook::Receiver::new(address)?.of_run(run)))
         }
         Scheme::Otlp | Scheme::OtlpTls => {
             (Box::new(Requests::new(limits.series_max, now_ns)), Box::new(otlp::Collector::new(address)?))
+        }
+        Scheme::Alertmanager | Scheme::AlertmanagerTls => {
+            return Err("it takes alerts, not rows: netalytics serve --receiver sends it those".into());
         }
     })
 }

@@ -175,7 +175,8 @@ fn adds_up(head: &ResultHead, batch: &Batch) -> bool {
 
 fn role(head: &ResultHead, field: &Field, place: usize, first_value: usize, adds_up: bool) -> Role {
     let name = &*field.name;
-    if matches!(name, "window_start" | "window_end") {
+    // Of which agents a row lacks no series is made: each set of them would be another.
+    if matches!(name, "window_start" | "window_end" | sinks::AGENTS_MISSING) {
         return Role::Nothing;
     }
     if place < first_value || matches!(field.data_type, DataType::Text | DataType::Ip | DataType::Hashes) {

@@ -58,8 +58,8 @@ impl Poster {
         }
         let sent = request.config().timeout_global(Some(patience)).build().send(body);
         // The address may be a secret, and errors may quote it.
-        let mut answer =
-            sent.map_err(|error| Fault::Passing(error.to_string().replace(&self.url, "(the address)")))?;
+        let hidden = |error: ureq::Error| error.to_string().replace(&self.url, "(the address)");
+        let mut answer = sent.map_err(|error| Fault::Passing(net::in_words(hidden(error))))?;
         let status = answer.status().as_u16();
         let text = answer.body_mut().with_config().limit(ANSWER_MAX).read_to_vec().unwrap_or_default();
         match status {
@@ -67,5 +67,18 @@ impl Poster {
             408 | 425 | 429 | 500.. => Err(Fault::Passing(format!("the answer was {status}"))),
             _ => Err(Fault::Final(format!("the answer was {status}"))),
         }
+    }
+}
+
+/// How to say who asks: a user's password, or a token.
+pub fn authorization(address: &Address) -> Option<String> {
+    use base64::Engine as _;
+    let secret = address.secret.as_ref().map(|secret| secret.reveal());
+    match (&address.user, secret) {
+        (Some(user), secret) => {
+            let both = format!("{user}:{}", secret.unwrap_or_default());
+            Some(format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(both)))
+        }
+        (None, secret) => secret.map(|token| format!("Bearer {token}")),
     }
 }

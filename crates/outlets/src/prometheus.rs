@@ -2,17 +2,17 @@
 //! page; at the end it stays until it was scraped once more, as long as there is time.
 
 use std::net::{TcpListener, ToSocketAddrs};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use sinks::Vitals;
+
 use crate::address::Address;
-use crate::exposition::{self, Form, Health, Page};
+use crate::exposition::{Form, Page};
 use crate::http::{self, Answer, Request};
-use crate::points::{Points, points};
 use crate::queue::Item;
-use crate::series::Series;
+use crate::results::Results;
 use crate::tally::Tally;
-use crate::windows::{Window, Windows};
 use crate::worker::{Body, Fault, Mapping, Message, Transport};
 
 /// The page, for the thread that writes it and those that read it.
@@ -24,7 +24,8 @@ pub struct Board {
 }
 
 struct State {
-    page: Page,
+    results: Results,
+    vitals: Vitals,
     /// Counts up whenever results come onto the page.
     version: u64,
     /// The newest that a scrape has got.
@@ -34,106 +35,106 @@ struct State {
 impl Board {
     /// An empty page.
     pub fn new(series_max: usize, tallies: Vec<(String, Arc<Tally>)>) -> Arc<Board> {
-        let page =
-            Page { series: Series::new(series_max), vitals: sinks::Vitals::default(), health: Vec::new() };
-        let state = Mutex::new(State { page, version: 0, scraped: 0 });
-        Arc::new(Board { state, scraped: Condvar::new(), tallies })
+        let state =
+            State { results: Results::new(series_max), vitals: Vitals::default(), version: 0, scraped: 0 };
+        Arc::new(Board { state: Mutex::new(state), scraped: Condvar::new(), tallies })
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The page and its version.
     fn scrape(&self, form: Form) -> (Vec<u8>, u64) {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut page, version) = (state.page.clone(), state.version);
+        let state = self.lock();
+        let mut page = Page::new(form);
+        own(&state, &mut page);
+        self.tallies.iter().for_each(|(to, tally)| health(to, tally, &mut page));
+        page.results(state.results.series(), &[]);
+        let version = state.version;
         drop(state);
-        page.health = self.tallies.iter().flat_map(|(to, tally)| health(to, tally)).collect();
-        (exposition::write(&page, form), version)
+        (page.write(), version)
     }
 
     /// A scrape has got this version.
     fn scraped(&self, version: u64) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
         state.scraped = state.scraped.max(version);
         drop(state);
         self.scraped.notify_all();
     }
 }
 
+/// How the run goes.
+fn own(state: &State, page: &mut Page) {
+    let Vitals { packets, bytes, lost_packets, unseen_bytes, flows, tuples, rows } = state.vitals;
+    for (name, help, value) in [
+        ("netalytics_packets_total", "packets looked at", packets),
+        ("netalytics_packet_bytes_total", "their bytes on the wire", bytes),
+        ("netalytics_lost_packets_total", "packets lost before they could be read", lost_packets),
+        ("netalytics_unseen_bytes_total", "bytes that were acknowledged and not captured", unseen_bytes),
+        ("netalytics_tuples_total", "tuples made of the packets", tuples),
+        ("netalytics_rows_total", "rows of results", rows),
+        ("netalytics_points_left_out_total", "points that are not on this page", state.results.left_out()),
+    ] {
+        page.counter(name, help, &[], value as f64);
+    }
+    page.gauge("netalytics_flows", "flows in the table", &[], flows as f64);
+    let series = state.results.series().count();
+    page.gauge("netalytics_series", "series of results on this page", &[], series as f64);
+}
+
 /// What became of an outlet's rows.
-fn health(to: &str, tally: &Tally) -> Vec<Health> {
+fn health(to: &str, tally: &Tally, page: &mut Page) {
     let delivered = tally.so_far(to.to_owned());
-    let labels = |cause: Option<&str>| {
-        let to = ("to".to_owned(), to.to_owned());
-        cause.map(|cause| ("cause".to_owned(), cause.to_owned())).into_iter().chain([to]).collect()
-    };
-    let of = |name, help, labels, value| Health { name, help, labels, value };
-    let made =
-        of("netalytics_outlet_rows_total", "rows made for other programs", labels(None), delivered.rows);
-    let sent =
-        of("netalytics_outlet_sent_rows_total", "rows that were taken there", labels(None), delivered.sent);
-    let lost = delivered.lost.iter().map(|(cause, rows)| {
-        of("netalytics_outlet_lost_rows_total", "rows that were lost, by cause", labels(Some(cause)), *rows)
-    });
-    [made, sent].into_iter().chain(lost).collect()
+    let made = delivered.rows as f64;
+    page.counter("netalytics_outlet_rows_total", "rows made for other programs", &[("to", to)], made);
+    let sent = delivered.sent as f64;
+    page.counter("netalytics_outlet_sent_rows_total", "rows that were taken there", &[("to", to)], sent);
+    for (cause, rows) in &delivered.lost {
+        let labels = [("cause", *cause), ("to", to)];
+        let help = "rows that were lost, by cause";
+        page.counter("netalytics_outlet_lost_rows_total", help, &labels, *rows as f64);
+    }
 }
 
 /// Puts results on the page.
 pub struct Posting {
     board: Arc<Board>,
-    windows: Windows,
-    /// How many windows each result had.
-    seen: Vec<u64>,
-    left_out: u64,
     number: u64,
 }
 
 impl Posting {
     /// On this board.
     pub fn new(board: Arc<Board>) -> Posting {
-        Posting { board, windows: Windows::default(), seen: Vec::new(), left_out: 0, number: 0 }
+        Posting { board, number: 0 }
     }
 
-    fn post(&mut self, windows: Vec<Window>, out: &mut Vec<Message>) {
-        for window in windows {
-            let Some(head) = self.windows.head(window.result) else { continue };
-            let mut found = Points::default();
-            window.batches.iter().for_each(|batch| points(head, batch, &mut found));
-            if self.seen.len() <= window.result {
-                self.seen.resize(window.result + 1, 0);
-            }
-            let seen = &mut self.seen[window.result];
-            *seen += 1;
-            self.left_out += found.left_out;
-            self.board.change(|state| {
-                state.page.series.take(window.result, *seen, found.points);
-                state.version += 1;
-            });
+    fn post(&mut self, act: impl FnOnce(&mut Results) -> u64, out: &mut Vec<Message>) {
+        let mut state = self.board.lock();
+        let rows = act(&mut state.results);
+        if rows > 0 {
+            state.version += 1;
             self.number += 1;
-            out.push(Message { body: Body::Posted, rows: window.rows(), number: self.number });
+            out.push(Message { body: Body::Posted, rows, number: self.number });
         }
     }
 }
 
 impl Mapping for Posting {
     fn take(&mut self, item: Item, out: &mut Vec<Message>) {
-        if let Item::Vitals(vitals) = item {
-            return self.board.change(|state| state.page.vitals = vitals);
+        match item {
+            Item::Vitals(vitals) => self.board.lock().vitals = vitals,
+            item => self.post(|results| results.take(item), out),
         }
-        let windows = self.windows.take(item);
-        self.post(windows, out);
     }
 
     fn finish(&mut self, out: &mut Vec<Message>) {
-        let windows = self.windows.finish();
-        self.post(windows, out);
+        self.post(Results::finish, out);
     }
 
     fn left_out(&self) -> u64 {
-        let state = self.board.state.lock().unwrap_or_else(PoisonError::into_inner);
-        self.left_out + state.page.series.left_out()
+        self.board.lock().results.left_out()
     }
 }
 
@@ -164,22 +165,14 @@ impl Scrapes {
     }
 }
 
-/// What Prometheus wants that reads native histograms.
-const PROTOBUF: &str =
-    "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
-const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
-
 fn answer(board: &Arc<Board>, path: &str, request: &Request) -> Answer {
     match (request.method.as_str(), request.path == path) {
         ("GET", true) => {
-            let accept = request.accept.to_ascii_lowercase();
-            let wants =
-                accept.contains("application/vnd.google.protobuf") && accept.contains("encoding=delimited");
-            let (form, content_type) = if wants { (Form::Protobuf, PROTOBUF) } else { (Form::Text, TEXT) };
+            let form = Form::wanted(&request.accept);
             let (body, version) = board.scrape(form);
             let board = board.clone();
             let when_sent = Box::new(move || board.scraped(version));
-            Answer { status: "200 OK", content_type, body, when_sent: Some(when_sent) }
+            Answer { status: "200 OK", content_type: form.content_type(), body, when_sent: Some(when_sent) }
         }
         ("GET", false) => Answer::text("404 Not Found", format!("metrics are at {path}\n")),
         _ => Answer::text("405 Method Not Allowed", "only GET\n".into()),
@@ -201,7 +194,7 @@ impl Transport for Scrapes {
 
     fn finish(&mut self, patience: Duration) -> Result<(), (u64, String)> {
         let until = Instant::now() + patience;
-        let mut state = self.board.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.board.lock();
         while state.scraped < state.version {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {

@@ -9,6 +9,7 @@ use sinks::cells::{Cells, Values};
 use tuple::{Batch, DataType, FieldId};
 
 use crate::address::{Address, Scheme};
+use crate::net;
 use crate::queue::Item;
 use crate::windows::{Window, Windows};
 use crate::worker::{Body, Fault, Mapping, Message, Transport};
@@ -102,6 +103,9 @@ fn columns(head: &ResultHead, batch: &Batch) -> (Vec<FieldId>, Option<FieldId>) 
     for id in schema.ids().skip(first) {
         let (place, field) = (usize::from(id.0), schema.field(id));
         let is_number = matches!(field.data_type, DataType::U64 | DataType::I64 | DataType::F64);
+        if field.name == sinks::AGENTS_MISSING {
+            continue;
+        }
         if place < first + head.keys || (head.keys == 0 && !is_number && field.data_type == DataType::Text) {
             key.push(id);
         } else if is_number && field.name != "rank" && !is_end_of_rank(&field.name) {
@@ -238,7 +242,7 @@ impl Transport for Server {
                 return Fault::Final(text);
             }
             self.connection = None;
-            Fault::Passing(text)
+            Fault::Passing(net::in_words(text))
         })
     }
 }

@@ -45,7 +45,7 @@ impl Transport for Tcp {
     fn send(&mut self, message: &Message, patience: Duration) -> Result<(), Fault> {
         self.try_send(message.body.bytes(), patience).map_err(|error| {
             self.connection = None;
-            Fault::Passing(error.to_string())
+            Fault::Passing(net::in_words(error.to_string()))
         })
     }
 

@@ -83,7 +83,7 @@ impl Mapping for Batches {
 pub struct Receiver {
     poster: Poster,
     key: Option<hmac::Key>,
-    /// Begins the identifiers of this run.
+    /// Begins the identifiers of its messages.
     run: u64,
 }
 
@@ -95,6 +95,13 @@ impl Receiver {
     pub fn new(address: &Address) -> Result<Receiver, String> {
         let key = address.secret.as_ref().map(|secret| key(secret.reveal())).transpose()?;
         Ok(Receiver { poster: Poster::new(address, "/")?, key, run: RandomState::new().hash_one("run") })
+    }
+}
+
+impl Receiver {
+    /// The same, whose identifiers begin with `run`.
+    pub fn of_run(self, run: u64) -> Receiver {
+        Receiver { run, ..self }
     }
 }
 
@@ -124,15 +131,21 @@ fn sign(key: &hmac::Key, id: &str, seconds: u64, body: &[u8]) -> String {
 impl Transport for Receiver {
     fn send(&mut self, message: &Message, patience: Duration) -> Result<(), Fault> {
         let id = format!("msg_{:016x}_{}", self.run, message.number);
+        self.post(&id, message.body.bytes(), patience)
+    }
+}
+
+impl Receiver {
+    /// Posts JSON by this identifier, signed now.
+    pub(crate) fn post(&self, id: &str, body: &[u8], patience: Duration) -> Result<(), Fault> {
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let body = message.body.bytes();
         let mut headers = vec![
             ("content-type", "application/json".to_owned()),
-            ("idempotency-key", id.clone()),
-            ("webhook-id", id.clone()),
+            ("idempotency-key", id.to_owned()),
+            ("webhook-id", id.to_owned()),
             ("webhook-timestamp", seconds.to_string()),
         ];
-        headers.extend(self.key.as_ref().map(|key| ("webhook-signature", sign(key, &id, seconds, body))));
+        headers.extend(self.key.as_ref().map(|key| ("webhook-signature", sign(key, id, seconds, body))));
         self.poster.post(&headers, body, patience).map(drop)
     }
 }

@@ -27,7 +27,7 @@ mod tests;
 #[cfg(test)]
 pub(crate) use self::search::Heads;
 
-use tuple::{Facts, Schema, Workload};
+use tuple::{Facts, Schema, TAPS, Workload};
 
 use self::connection::Connection;
 use crate::Protocol;
@@ -93,7 +93,7 @@ const FACTS: Facts = Facts {
         bytes: ["response_bytes", "request_bytes"],
     }),
     first: &["method", "path", "status", "response_time_ns"],
-    families: &[headers::OF_REQUEST, headers::OF_RESPONSE],
+    families: &[headers::OF_REQUEST, headers::OF_RESPONSE, TAPS],
     ..Facts::NONE
 };
 

@@ -7,7 +7,7 @@
 //!
 //! Sources: memcached's doc/protocol.txt, doc/protocol-binary.xml and proto_text.c.
 
-use tuple::{Facts, Schema, Workload};
+use tuple::{Facts, Schema, TAPS, Workload};
 use wire::Timestamp;
 
 use crate::{Direction, End, Gap, Output, Protocol, Segment, StreamParser};
@@ -97,6 +97,7 @@ const FACTS: Facts = Facts {
         bytes: ["value_bytes", "value_bytes"],
     }),
     first: &["command", "cache_key", "status", "response_time_ns"],
+    families: &[TAPS],
     ..Facts::NONE
 };
 

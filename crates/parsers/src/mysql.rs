@@ -32,7 +32,7 @@ mod transaction;
 mod tuples;
 
 use connection::Connection;
-use tuple::{Facts, Fold, Schema, Workload};
+use tuple::{Facts, Fold, Schema, TAPS, Workload};
 
 use crate::Protocol;
 
@@ -84,6 +84,7 @@ const FACTS: Facts = Facts {
         bytes: ["response_bytes", "request_bytes"],
     }),
     first: &["query", "error_code", "response_time_ns"],
+    families: &[TAPS],
     ..Facts::NONE
 };
 

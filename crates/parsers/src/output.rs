@@ -1,8 +1,8 @@
 //! Where parsers write: tuples of one flow, with the common fields filled in. What is wanted is known as bits, and a
 //! flow is only asked who it is when a tuple is written that says so.
 
-use tuple::{FieldId, TupleWriter, common};
-use wire::{Endpoint, IpProtocol, Timestamp, Tunnel};
+use tuple::{FieldId, TapColumns, TupleWriter, common};
+use wire::{Endpoint, IpProtocol, TcpSeq, Timestamp, Tunnel};
 
 use crate::community_id::community_id;
 use crate::memo::Memo;
@@ -162,6 +162,8 @@ pub struct Tap {
     columns: Columns,
     /// Whether its schema has columns of families.
     has_members: bool,
+    /// Where it says which request it is, for who has seen it at another tap, too.
+    request: Option<FieldId>,
     memo: Memo,
     /// Community IDs of flows.
     ids: Memo,
@@ -173,7 +175,8 @@ impl Tap {
     pub fn new(variant: u8, writer: TupleWriter) -> Tap {
         let columns = Columns::wanted_by(&writer);
         let has_members = writer.schema().members().next().is_some();
-        Tap { variant, writer, columns, has_members, memo: Memo::default(), ids: Memo::default() }
+        let request = TapColumns::of(writer.schema()).map(|taps| taps.request).filter(|id| writer.wants(*id));
+        Tap { variant, writer, columns, has_members, request, memo: Memo::default(), ids: Memo::default() }
     }
 }
 
@@ -253,6 +256,8 @@ pub struct Output<'a> {
     pub counters: &'a mut Counters,
     /// How much may be kept.
     pub limits: Limits,
+    /// Where the request begins of which a tuple is written next; over TCP.
+    pub request: Option<TcpSeq>,
     taps: &'a mut [Tap],
 }
 
@@ -267,7 +272,7 @@ impl<'a> Output<'a> {
         taps: &'a mut [Tap],
     ) -> Self {
         let limits = Limits::default();
-        Output { flow: flow.into(), now, counters, limits, taps }
+        Output { flow: flow.into(), now, counters, limits, request: None, taps }
     }
 
     /// The same with other limits.
@@ -322,9 +327,20 @@ impl<'a> Output<'a> {
                 write_path(&mut tap.writer, &flow.tunnel, flow.vlan);
             }
             write_times(&mut tap.writer, ts, self.now, quality);
+            if let Some(id) = tap.request {
+                write_request(&mut tap.writer, id, self.request, self.flow.facts);
+            }
             fill(&mut tap.writer);
             tap.writer.end_row();
         }
+    }
+}
+
+/// Which request of its connection it is. Datagrams have no place in a stream.
+#[cold]
+fn write_request(w: &mut TupleWriter, id: FieldId, request: Option<TcpSeq>, facts: &dyn FlowFacts) {
+    if let Some(seq) = request.filter(|_| facts.context().protocol == IpProtocol::TCP) {
+        w.u64(id, seq.0.into());
     }
 }
 

@@ -101,6 +101,12 @@ impl From<&Flow<'_>> for ProbeFlow {
 }
 
 impl Probing {
+    /// Of a flow whose first bytes nobody has looked at.
+    #[must_use]
+    pub fn midway() -> Probing {
+        Probing { midstream: true, ..Probing::default() }
+    }
+
     /// Looks at the next bytes of `side`. `Ok(None)`: not known yet; `Err(())`: none of those to be read.
     ///
     /// # Errors

@@ -7,7 +7,7 @@
 //! Sources: the RESP specification and the command reference of redis.io.
 
 use tuple::redact::HASH;
-use tuple::{Facts, FieldId, Schema, TupleWriter, Workload};
+use tuple::{Facts, FieldId, Schema, TAPS, TupleWriter, Workload};
 
 use crate::pairing::{Expects, Fit};
 use crate::request_response::{Cut, Found, Messages, RequestResponse, Role, Said, Talk, Then};
@@ -63,6 +63,7 @@ const FACTS: Facts = Facts {
         bytes: ["response_bytes", "request_bytes"],
     }),
     first: &["command", "key", "error", "response_time_ns"],
+    families: &[TAPS],
     ..Facts::NONE
 };
 

@@ -5,14 +5,17 @@
 #![forbid(unsafe_code)]
 
 pub mod bounds;
+pub mod cost;
 pub mod dataflow;
 pub mod expr;
 pub mod message;
 pub mod monitor_spec;
 pub mod result;
 pub mod sound;
+pub mod taps;
 
 pub use bounds::Bounds;
+pub use cost::{Burden, Cost};
 pub use dataflow::{
     Aggregate, Aggregated, Dataflow, Direction, GroupBy, Input, Pipeline, Profile, RawRows, Selection,
     SortKey, TopK, Total, Value, Window,
@@ -21,6 +24,7 @@ pub use expr::{
     Arithmetic, COMPUTED, Case, Column, Compare, Computed, Expr, Literal, Predicate, Regex, TextFunction,
 };
 pub use monitor_spec::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample, Span};
+pub use taps::{TapTable, Taps};
 
 /// The answer to a query.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tuple::{FieldId, Schema};
+use tuple::{FieldId, Schema, TapColumns};
+
+use crate::taps::Taps;
 
 /// A monitor's orders; by default every packet, for no parser.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,6 +24,8 @@ pub struct MonitorSpec {
     pub sample: Sample,
     /// Which of the possible samples; all monitors of a query take the same.
     pub sample_seed: u64,
+    /// Which taps tell of a flow that several see.
+    pub taps: Taps,
 }
 
 /// One parser and the columns that are wanted of it.
@@ -38,6 +42,12 @@ impl ParserUse {
     #[must_use]
     pub fn all_columns(schema: Arc<Schema>) -> Self {
         ParserUse { columns: schema.ids().collect(), schema }
+    }
+
+    /// Whether somebody reads what two taps have measured of a request.
+    #[must_use]
+    pub fn reads_two_taps(&self) -> bool {
+        TapColumns::of(&self.schema).is_some_and(|taps| taps.any(&self.columns))
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use plan::{
     Aggregate, Aggregated, Column, Dataflow, Direction, Input, Limit, MonitorSpec, Pipeline, Plan, Profile,
-    RawRows, Sample, SortKey, Total, result,
+    RawRows, Sample, SortKey, Taps, Total, result,
 };
 use tuple::{Schema, Unit};
 
@@ -63,6 +63,12 @@ fn monitor(out: &mut String, monitor: &MonitorSpec) {
             Sample::Fraction(p) => format!("{p} of the flows, each wholly in or wholly out"),
         },
     );
+    let taps = match monitor.taps {
+        Taps::Server => return,
+        Taps::Client => "of a flow that several agents see, the one nearest to its client tells",
+        Taps::All => "of a flow that several agents see, all of them tell",
+    };
+    row(out, "taps", taps);
 }
 
 fn limit(limit: Limit) -> String {

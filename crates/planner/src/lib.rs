@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cost;
 mod explain;
 mod folded;
 mod lower;
@@ -12,8 +13,9 @@ mod recorded;
 mod tests;
 mod words;
 
+pub use cost::cost;
 pub use explain::explain;
 pub use folded::compared_folded;
-pub use lower::{add_columns, leave_out, lower};
+pub use lower::{add_columns, add_origin, leave_out, lower};
 pub use period::{explain_period, within};
 pub use recorded::recorded;

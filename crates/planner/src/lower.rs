@@ -1,12 +1,14 @@
 //! A checked query as a plan. Names, types, defaults and processors are the checker's; decided here are the columns that monitors
 //! fill, and where conditions are applied: before a join whatever concerns one input only.
 
+use std::sync::Arc;
+
 use plan::{
     Aggregate, COMPUTED, Column, Computed, Dataflow, Input, MonitorSpec, ParserUse, Pipeline, Plan,
     Predicate, RawRows, Sample, Span,
 };
 use query::Query;
-use tuple::{FieldId, common};
+use tuple::{FieldId, Origin, TapColumns, common};
 
 /// The plan of a query.
 #[must_use]
@@ -34,6 +36,7 @@ pub fn lower(query: &Query) -> Plan {
         span: Span::default(),
         sample: query.sample,
         sample_seed: 0,
+        taps: query.taps,
     };
     Plan { query: query.text.clone(), monitor, dataflow }
 }
@@ -125,6 +128,11 @@ fn columns(query: &Query, dataflow: &Dataflow, input: usize, own: Option<&Predic
     if dataflow.pipelines.is_empty() {
         fields.extend([common::ID, common::TS, common::TS_END]);
     }
+    // By these a request is found again that another tap has seen.
+    if let Some(taps) = TapColumns::of(schema).filter(|taps| taps.any(&fields)) {
+        let ends = [common::CLIENT_IP, common::CLIENT_PORT, common::SERVER_IP, common::SERVER_PORT];
+        fields.extend(ends.into_iter().chain([taps.request]).chain(schema.measure));
+    }
     fields.sort_unstable();
     fields.dedup();
     fields
@@ -139,6 +147,18 @@ pub fn add_columns(plan: &mut Plan, columns: &[FieldId]) {
     input.columns.sort_unstable();
     input.columns.dedup();
     parser.columns.clone_from(&input.columns);
+}
+
+/// Adds the columns that tell of the tuples' origin to a plan's first input.
+pub fn add_origin(plan: &mut Plan, origin: &Origin) {
+    let Some((input, parser)) = plan.dataflow.inputs.first_mut().zip(plan.monitor.parsers.first_mut()) else {
+        return;
+    };
+    let schema = Arc::make_mut(&mut input.schema);
+    origin.columns().for_each(|name| schema.add_member(&name));
+    let columns: Vec<FieldId> = schema.origin_columns().map(|(id, _)| id).collect();
+    parser.schema = input.schema.clone();
+    add_columns(plan, &columns);
 }
 
 /// Leaves the columns called `field` out of a plan that shows them with all others. `false`: the query reads one itself.

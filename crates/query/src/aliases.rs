@@ -44,7 +44,7 @@ const CALLED: &[(&[&str], &[&str])] = &[
     (&["route", "template"], &["url_template"]),
     (&["verb", "httpmethod", "requestmethod"], &["method", "command"]),
     (&["hostname", "vhost", "domain", "authority"], &["host"]),
-    (&["useragent", "ua", "agent"], &["user_agent"]),
+    (&["useragent", "ua"], &["user_agent"]),
     (&["statement", "sql"], &["query"]),
     (&["digest", "normalizedquery"], &["fingerprint"]),
     (&["key"], &["cache_key"]),

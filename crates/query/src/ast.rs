@@ -31,6 +31,8 @@ pub struct Query {
     pub rows: Vec<Atom>,
     /// SAMPLE.
     pub sample: Option<Atom>,
+    /// TAPS.
+    pub taps: Option<Atom>,
     /// PROCESS.
     pub processors: Vec<Processor>,
 }

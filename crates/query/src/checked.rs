@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use plan::{AddressMatch, Column, Computed, Limit, Pipeline, Predicate, RawRows, Sample};
+use plan::{AddressMatch, Column, Computed, Limit, Pipeline, Predicate, RawRows, Sample, Taps};
 use tuple::{Field, Schema};
 
 use crate::period::{Baseline, Period};
@@ -29,6 +29,8 @@ pub struct Query {
     pub limit: Limit,
     /// SAMPLE.
     pub sample: Sample,
+    /// TAPS.
+    pub taps: Taps,
     /// PROCESS; empty: the tuples themselves are the result.
     pub processors: Vec<Pipeline>,
     /// Columns that are computed.

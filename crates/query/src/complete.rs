@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tuple::Schema;
+use tuple::{AGENT, Schema};
 
 use crate::Span;
 use crate::blocks::{ARGS, BLOCKS};
@@ -28,6 +28,7 @@ const CLAUSES: &[&str] = &[
     "ORDER BY",
     "LIMIT",
     "SAMPLE",
+    "TAPS",
     "PROCESS (",
     "HAVING",
 ];
@@ -54,8 +55,13 @@ pub fn complete(text: &str, schemas: &[Arc<Schema>]) -> Completions {
     let (head, word) = text.split_at(start);
     let fields = || {
         let named = |schema: &&Arc<Schema>| names(head).any(|name| name.eq_ignore_ascii_case(&schema.name));
-        let fields = schemas.iter().filter(named).flat_map(|schema| schema.fields.iter());
-        fields.map(|field| field.name.to_string()).collect::<Vec<_>>()
+        let schemas = schemas.iter().filter(named);
+        let of_schema = |schema: &Arc<Schema>| -> Vec<String> {
+            let families = schema.families().map(|family| format!("{}.", family.name));
+            let fields = schema.fields.iter().map(|field| field.name.to_string());
+            fields.chain(families).chain([AGENT.to_owned()]).collect()
+        };
+        schemas.flat_map(of_schema).collect::<Vec<_>>()
     };
     let owned = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let mut candidates = match place(head) {

@@ -100,10 +100,14 @@ pub fn operand_len(word: &str) -> usize {
         return len + 1 + rest[1..].find(|c| !part(c)).unwrap_or(rest.len() - 1);
     }
     if !first.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
-        // Names of heads' fields have hyphens: `request_header.x-request-id`.
-        let is_of_head = first.split('.').rev().skip(1).any(|family| family.ends_with("_header"));
+        // Names of heads' fields and of labels have hyphens: `request_header.x-request-id`.
+        let has_hyphens = first
+            .split('.')
+            .rev()
+            .skip(1)
+            .any(|family| family.ends_with("_header") || family.eq_ignore_ascii_case("label"));
         let goes_on = |c: char| part(c) || c == '-';
-        return if is_of_head { word.find(|c| !goes_on(c)).unwrap_or(word.len()) } else { len };
+        return if has_hyphens { word.find(|c| !goes_on(c)).unwrap_or(word.len()) } else { len };
     }
     // `1e-3` and `95%`; but in `10%3` and `10%x` it is an operator.
     let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'_'));
@@ -187,6 +191,7 @@ mod tests {
             ("http.status-1", "http.status"),
             ("request_header.x-id+1", "request_header.x-id"),
             ("http.request_header.x-id/2", "http.request_header.x-id"),
+            ("label.rack-id+1", "label.rack-id"),
             ("10.0.0.0/8", "10.0.0.0/8"),
             ("10.0.0.0/33*2", "10.0.0.0/33"),
             ("10.0.0.1-2", "10.0.0.1"),

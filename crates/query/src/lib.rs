@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use tuple::Schema;
 
-pub use check::assertion::{Assertion, Rows, check_assertion, rows_schema};
+pub use check::assertion::{Assertion, Rows, check_assertion, check_condition, rows_schema};
 pub use check::functions::{FUNCTIONS, Function};
 pub use checked::Query;
 pub use complete::{Completions, complete};
@@ -41,6 +41,12 @@ pub use render::render;
 
 /// Longest query that is read.
 pub const QUERY_BYTES_MAX: usize = 64 * 1024;
+
+/// A length of time as queries write it, `250ms` or `1h`, in nanoseconds; `None` where it is none.
+#[must_use]
+pub fn duration_ns(text: &str) -> Option<i64> {
+    literal::duration_ns(text).ok()
+}
 
 /// Reads a query against the parsers there are and the host names that are known.
 ///

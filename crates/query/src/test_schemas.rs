@@ -111,8 +111,8 @@ fn facts(parser: &str) -> &'static Facts {
             bytes: ["response_bytes", "request_bytes"],
         }),
         families: &[
-            Family { name: "request_header", doc: "", fold: HASH },
-            Family { name: "response_header", doc: "", fold: HASH },
+            Family { name: "request_header", doc: "", fold: Some(HASH) },
+            Family { name: "response_header", doc: "", fold: Some(HASH) },
         ],
         ..success("status < 400")
     };

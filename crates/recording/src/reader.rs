@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
-use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, TimestampNanosecondArray};
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -141,7 +141,10 @@ impl FileReader {
         };
         let mut places = vec![place(WATERMARK)?];
         for id in &ask.columns {
-            places.push(place(&ask.schema.field(*id).name)?);
+            match place(&ask.schema.field(*id).name) {
+                Err(_) if is_of_origin(&ask.schema, *id) => {}
+                place => places.push(place?),
+            }
         }
         let (mut groups, mut rows_skipped) = (VecDeque::new(), 0);
         for (number, group) in parquet.row_groups().iter().enumerate() {
@@ -201,8 +204,11 @@ impl FileReader {
         let mut columns: Vec<Option<ArrayRef>> = vec![None; schema.fields.len()];
         for id in &self.ask.columns {
             let field = schema.field(*id);
-            let array = of_arrow(column(&read, &field.name)?, field.data_type, field.unit)
-                .map_err(|why| format!("its column {} {why}", field.name))?;
+            let array = match read.column_by_name(&field.name) {
+                None if is_of_origin(schema, *id) => Arc::new(StringArray::new_null(read.num_rows())),
+                _ => of_arrow(column(&read, &field.name)?, field.data_type, field.unit)
+                    .map_err(|why| format!("its column {} {why}", field.name))?,
+            };
             columns[usize::from(id.0)] = Some(array);
         }
         Ok(Some((Batch::new(schema.clone(), read.num_rows(), columns), watermark)))
@@ -224,6 +230,11 @@ impl Again for bytes::Bytes {
     fn again(&self) -> std::io::Result<bytes::Bytes> {
         Ok(self.clone())
     }
+}
+
+/// Whether a column tells who has found the tuples: recordings have it where that was said.
+fn is_of_origin(schema: &Schema, id: FieldId) -> bool {
+    schema.origin_columns().any(|(known, _)| known == id)
 }
 
 fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef, String> {

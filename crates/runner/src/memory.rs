@@ -4,9 +4,10 @@
 use std::fmt;
 
 use monitor::outputs::Outputs;
-use plan::Plan;
+use plan::{ParserUse, Plan};
 use serde_json::{Value, json};
 use sinks::units;
+use tuple::Origin;
 
 /// Where nobody says how much.
 pub const DEFAULT: usize = 1 << 30;
@@ -63,7 +64,7 @@ pub struct Memory {
     pub results_bytes: usize,
     /// Open windows, their groups and sketches: a quarter, and what nobody else needs.
     pub window_bytes: usize,
-    /// Tuples that wait for their partners: an eighth, with several parsers.
+    /// Tuples that wait for their partners: an eighth, with several parsers or two taps.
     pub join_bytes: usize,
     /// Row groups of Parquet: an eighth, where some are written.
     pub row_group_bytes: usize,
@@ -74,8 +75,11 @@ impl Memory {
     pub fn divide(limits: &Limits, plan: &Plan, writing: Writing) -> Memory {
         let max = limits.max.unwrap_or(DEFAULT);
         let eighth = max / 8;
-        let flow_bytes = FLOW_BYTES[usize::from(!Outputs::new(&plan.monitor).reads_payload())];
-        let join_bytes = if plan.dataflow.inputs.len() > 1 { eighth } else { 0 };
+        let flow_bytes =
+            FLOW_BYTES[usize::from(!Outputs::new(&plan.monitor, &Origin::default()).reads_payload())];
+        let waits =
+            plan.dataflow.inputs.len() > 1 || plan.monitor.parsers.iter().any(ParserUse::reads_two_taps);
+        let join_bytes = if waits { eighth } else { 0 };
         let row_group_bytes = if writing == Writing::InRowGroups { eighth } else { 0 };
         let rest = max / 2 + eighth - join_bytes - row_group_bytes;
         let (results_bytes, window_bytes) = match plan.dataflow.pipelines.is_empty() {
@@ -103,6 +107,8 @@ impl Memory {
             monitor: monitor::Config {
                 fragment_bytes_max: self.fragment_bytes,
                 parsers: monitor.parsers,
+                taps: monitor.taps.clone(),
+                origin: monitor.origin.clone(),
                 flow: flow::Config {
                     flows_max: self.flows_max,
                     held_bytes_max: self.held_bytes,

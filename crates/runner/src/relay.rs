@@ -172,6 +172,12 @@ impl Outgoing<'_> {
     }
 }
 
+/// The share of flows that is looked at, in millionths: of the worker that looks at the fewest.
+fn sample_ppm(readings: &[Reading]) -> u64 {
+    let least = readings.iter().map(|reading| reading.sample_rate).fold(1.0, f64::min);
+    (least * 1e6).round() as u64
+}
+
 /// The workers' counters, all together.
 fn counts(readings: &[Reading]) -> Vec<(String, u64)> {
     let sum = |name: &str, of: fn(&Reading) -> u64| (name.to_owned(), readings.iter().map(of).sum());
@@ -182,5 +188,6 @@ fn counts(readings: &[Reading]) -> Vec<(String, u64)> {
         sum("flows", |reading| reading.flows),
         sum("gaps", |reading| reading.gaps),
         sum("lost", |reading| reading.lost),
+        ("sample_ppm".to_owned(), sample_ppm(readings)),
     ]
 }

@@ -31,6 +31,8 @@ pub struct Summary {
     pub replayed: Option<recording::Counters>,
     /// What became of the tuples.
     pub stream: stream::Counters,
+    /// Which requests two taps have seen.
+    pub taps: Option<stream::TapCounts>,
     /// Rows written.
     pub rows: u64,
     /// What has been recorded.
@@ -92,6 +94,7 @@ impl Summary {
             source: ended.source,
             replayed: None,
             stream: ended.stream,
+            taps: None,
             rows: 0,
             kept: None,
             delivered: Vec::new(),
@@ -204,6 +207,9 @@ impl Summary {
                 lines.push(("recovered", Some(kept.rows_recovered), note));
             }
         }
+        if let Some(taps) = &self.taps {
+            lines.push(("seen by both taps", Some(taps.joined), listed(&tap_counts(taps))));
+        }
         for delivered in &self.delivered {
             let causes: Counts = delivered.lost.iter().chain(&delivered.counts).copied().collect();
             let note = listed(&causes);
@@ -307,6 +313,7 @@ impl Summary {
                 "tuples_missed": k.tuples_missed,
             })),
             "stream": object(&stream_counts(&self.stream)),
+            "taps": self.taps.map(|taps| object(&tap_counts(&taps))),
             "rows": self.rows,
             "epochs_cut": self.epochs_cut,
             "memory": self.memory.map(|memory| memory.json()),
@@ -356,8 +363,13 @@ fn change(change: &Change) -> Value {
 }
 
 fn filtered(a: &Accounting) -> Counts {
-    let monitor::accounting::Filtered { address, direction, early } = a.filtered;
-    vec![("address", address), ("direction", direction), ("early", early)]
+    let monitor::accounting::Filtered { address, direction, tap, early } = a.filtered;
+    vec![("address", address), ("direction", direction), ("tap", tap), ("early", early)]
+}
+
+fn tap_counts(taps: &stream::TapCounts) -> Counts {
+    let stream::TapCounts { joined, client_only, server_only, unkept } = *taps;
+    vec![("joined", joined), ("client_only", client_only), ("server_only", server_only), ("unkept", unkept)]
 }
 
 fn fragment_counts(a: &Accounting) -> Counts {
@@ -601,6 +613,7 @@ mod tests {
             kept: None,
             delivered: Vec::new(),
             packets_kept: None,
+            taps: None,
             elapsed: Duration::from_millis(50),
         }
     }
@@ -639,6 +652,8 @@ done in 50.0 ms: 2000 packets/s, 2.0 MB/s
             memory_max: 0,
             cpu_millis: 0,
             workers: 0,
+            taps: plan::TapTable::default(),
+            origin: tuple::Origin::default(),
         };
         let closing = summary().closing(&order, false);
         let count = |name| closing.count(name);

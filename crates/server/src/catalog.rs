@@ -77,7 +77,7 @@ impl Catalog {
             doc: schema.doc.to_string(),
             version: schema.version,
             fields: schema.fields.iter().map(ColumnHead::of).collect(),
-            families: schema.facts.families.iter().map(|family| named(family.name, family.doc)).collect(),
+            families: schema.families().map(|family| named(family.name, family.doc)).collect(),
             value: name_of(schema, schema.measure),
             key: name_of(schema, schema.key),
         };

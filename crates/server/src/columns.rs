@@ -18,7 +18,7 @@ use tuple::{Batch, DataType, Field, FieldId, Schema, Unit};
 use utoipa::ToSchema;
 
 /// The column that says which agents a row lacks.
-pub const AGENTS_MISSING: &str = "agents_missing";
+pub use sinks::AGENTS_MISSING;
 
 /// A column as it is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -78,6 +78,24 @@ impl ColumnHead {
             ..Field::new("", data_type, unit, "")
         })
     }
+}
+
+/// Columns as a page wants them: with the names of those that hold the ends of their intervals.
+pub fn with_bounds(columns: &[ColumnHead]) -> Vec<Value> {
+    let end = |name: &str, end: &str| {
+        let name = format!("{name}_{end}");
+        columns.iter().any(|column| column.name == name).then_some(name)
+    };
+    let told = |column: &ColumnHead| {
+        let mut told = serde_json::to_value(column).unwrap_or_default();
+        if let Some(all) = told.as_object_mut() {
+            for word in ["low", "high"] {
+                all.extend(end(&column.name, word).map(|name| (word.to_owned(), name.into())));
+            }
+        }
+        told
+    };
+    columns.iter().map(told).collect()
 }
 
 /// The schema that these columns make; `None` for types that are not ours.

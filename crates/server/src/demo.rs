@@ -45,6 +45,7 @@ impl Service {
                 redaction: Redaction::Folded,
                 capture: Capture::default(),
                 lease_seconds: None,
+                to: Vec::new(),
                 keep: Keep::Results,
             };
             self.submit(&who, &asked, Some((name, query.as_bytes())))?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -13,6 +14,9 @@ const READ_BYTES: usize = 64 << 10;
 const READS_WAITING: usize = 4;
 /// Frames that wait to be written.
 const WRITES_WAITING: usize = 64;
+
+/// Time for the last bytes of a connection.
+const GOODBYE_TIME: Duration = Duration::from_secs(1);
 
 /// What comes of a connection.
 pub enum Arrival {
@@ -85,8 +89,13 @@ impl Door {
 }
 
 impl Entry {
-    /// Carries a connection's bytes until it ends. `agent`: whose it is, as has been shown.
-    pub async fn carry(self, agent: String, connection: impl AsyncRead + AsyncWrite) {
+    /// Carries a connection's bytes until it ends, or `over` comes. `agent`: whose it is, as has been shown.
+    pub async fn carry(
+        self,
+        agent: String,
+        connection: impl AsyncRead + AsyncWrite,
+        over: impl Future<Output = ()>,
+    ) {
         let session = self.door.sessions.fetch_add(1, Ordering::Relaxed) + 1;
         let (out, outgoing) = mpsc::channel(WRITES_WAITING);
         if (self.door.tell)(Arrival::Connected { session, agent, out }).is_err() {
@@ -99,8 +108,11 @@ impl Entry {
         tokio::select! {
             () = reading => {}
             () = writing => {}
+            () = over => {}
         }
         let _ = (self.door.tell)(Arrival::Closed { session });
+        // With TLS the other end is told that this is the end.
+        let _ = tokio::time::timeout(GOODBYE_TIME, to.shutdown()).await;
     }
 }
 

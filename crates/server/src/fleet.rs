@@ -33,6 +33,22 @@ pub trait Fleet: Send + Sync {
     /// Ends a job: what it has by now is its result.
     fn stop(&self, job: JobId, why: Stop);
 
+    /// How it does, for scrapers.
+    fn health(&self) -> FleetHealth {
+        let agent = |agent: Agent| AgentHealth {
+            name: agent.name,
+            connected: agent.connected,
+            clock_offset_ns: agent.clock_offset_ns,
+            counts: BTreeMap::new(),
+        };
+        let agents: Vec<_> = self.agents().into_iter().map(agent).collect();
+        FleetHealth {
+            sessions: agents.iter().filter(|agent| agent.connected).count(),
+            agents,
+            ..FleetHealth::default()
+        }
+    }
+
     /// Where agents connect, if they may.
     fn door(&self) -> Option<Door> {
         None
@@ -118,6 +134,10 @@ pub struct Agent {
     pub memory_bytes: u64,
     /// What it can do: af_packet, af_xdp, ovs.
     pub capabilities: Vec<String>,
+    /// Its addresses, but for those that every host or link has: by them it is decided which agent tells of a flow that several see.
+    pub addresses: Vec<String>,
+    /// Those of them that another agent has, too, and that decide nothing.
+    pub addresses_shared: Vec<String>,
     /// The jobs it runs.
     pub jobs: Vec<JobId>,
     /// Its clock minus ours, as measured, in nanoseconds.
@@ -128,6 +148,55 @@ pub struct Agent {
     #[serde(serialize_with = "crate::columns::maybe_text")]
     #[schema(value_type = Option<String>)]
     pub last_seen_ns: Option<i64>,
+}
+
+/// How a fleet does.
+#[derive(Clone, Debug, Default)]
+pub struct FleetHealth {
+    /// Connections of agents.
+    pub sessions: usize,
+    /// Bytes of records that have come and are not on disk.
+    pub waiting_bytes: usize,
+    /// Whether the store takes no more.
+    pub is_full: bool,
+    /// The agents that are known.
+    pub agents: Vec<AgentHealth>,
+    /// The jobs that it has.
+    pub jobs: Vec<JobHealth>,
+}
+
+/// How an agent does.
+#[derive(Clone, Debug, Default)]
+pub struct AgentHealth {
+    /// Its name.
+    pub name: String,
+    /// Whether it is connected.
+    pub connected: bool,
+    /// Its clock minus ours, in nanoseconds.
+    pub clock_offset_ns: Option<i64>,
+    /// What it said last of itself, by name; see [`link::Renew::health`].
+    pub counts: BTreeMap<String, u64>,
+}
+
+/// How a job does.
+#[derive(Clone, Debug)]
+pub struct JobHealth {
+    /// Which.
+    pub id: JobId,
+    /// Agents that should take part and are not there.
+    pub agents_missing: usize,
+    /// Tuples that came when their windows were closed.
+    pub late_tuples: u64,
+    /// Records that agents had no room for, or died with.
+    pub lost_records: u64,
+    /// Event time has come here.
+    pub watermark_ns: Option<i64>,
+    /// Packets that its monitors received.
+    pub packets: u64,
+    /// Packets lost before them.
+    pub lost_packets: u64,
+    /// Bytes of records whose windows are open.
+    pub frames_bytes: u64,
 }
 
 /// No agent at all.

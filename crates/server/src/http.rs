@@ -4,12 +4,16 @@
 //! request has a time in which it is answered.
 
 mod agent;
+mod alerts;
 mod app;
 mod caller;
+mod connections;
+mod enrolments;
 mod failure;
 mod help;
 mod jobs;
 mod json;
+mod metrics;
 mod openapi;
 mod page;
 mod params;
@@ -31,26 +35,21 @@ use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderValue, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post};
-use hyper::service::{Service as _, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
+use axum::routing::{delete, get, post, put};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
 use crate::catalog::CatalogText;
+use crate::meters::Bound;
 use crate::service::Service;
-use app::{App, Peer};
+use crate::tls::Tls;
+use app::App;
 use failure::Failure;
 use rate::Rates;
 use sessions::Sessions;
 
 pub use openapi::openapi;
 
-/// Time for the head of a request.
-const HEAD_TIME: Duration = Duration::from_secs(10);
-/// Bytes of a request's head, and of what is read at once.
-const HEAD_BYTES: usize = 64 << 10;
 /// Time for what is being answered when the service ends.
 const END_TIME: Duration = Duration::from_secs(5);
 /// How often is looked after what waits.
@@ -61,7 +60,9 @@ const LEASES_EVERY: Duration = Duration::from_millis(500);
 /// A service that listens.
 pub struct Serving {
     listener: TcpListener,
-    app: Arc<App>,
+    app: App,
+    /// Certificates are read anew when it changes.
+    anew: watch::Receiver<u64>,
     end: watch::Sender<bool>,
 }
 
@@ -82,10 +83,23 @@ impl Serving {
             started: Instant::now(),
             ending,
             connections_waited: AtomicU64::new(0),
+            tls: None,
+            revoked: watch::Sender::default(),
             past_room: Arc::new(Semaphore::new(service.limits().past.at_once)),
             service,
         };
-        Ok(Serving { listener, app: Arc::new(app), end })
+        Ok(Serving { listener, app, anew: watch::channel(0).1, end })
+    }
+
+    /// Whoever connects has to speak TLS. What is returned asks for certificates to be read anew when it is changed.
+    pub fn secure(&mut self, tls: Tls) -> watch::Sender<u64> {
+        let https: Vec<_> =
+            self.app.hosts.iter().filter_map(|name| Some(name.strip_suffix(":443")?.to_owned())).collect();
+        self.app.hosts.extend(https);
+        self.app.tls = Some(Arc::new(tls));
+        let (anew, asked) = watch::channel(0);
+        self.anew = asked;
+        anew
     }
 
     /// Where it listens.
@@ -98,7 +112,11 @@ impl Serving {
 
     /// Answers until `end` comes, then lets what is being answered come to its end.
     pub async fn until(self, end: impl Future<Output = ()>) {
-        let Serving { listener, app, end: tell_end } = self;
+        let Serving { listener, app, anew, end: tell_end } = self;
+        let app = Arc::new(app);
+        if let Some(tls) = app.tls.clone() {
+            tokio::spawn(tls.keep(anew, app.ending.clone()));
+        }
         let router = router(app.clone());
         let room = Arc::new(Semaphore::new(app.service.limits().connections_max));
         let looking = tokio::spawn(look_after(app.service.clone(), app.ending.clone()));
@@ -125,30 +143,9 @@ impl Serving {
                     continue;
                 }
             };
-            let _ = stream.set_nodelay(true);
-            let router = router.clone();
-            let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
-                request.extensions_mut().insert(Peer(peer));
-                TowerToHyperService::new(router.clone()).call(request)
-            });
-            let connection = hyper::server::conn::http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD_TIME)
-                .max_buf_size(HEAD_BYTES)
-                .serve_connection(TokioIo::new(stream), service)
-                .with_upgrades();
-            let mut ending = app.ending.clone();
+            let connection = connections::serve(app.clone(), router.clone(), stream, peer);
             tokio::spawn(async move {
-                tokio::pin!(connection);
-                let ended = async move { drop(ending.wait_for(|is_ending| *is_ending).await) };
-                // What a client does to its connection is its own affair.
-                tokio::select! {
-                    _ = connection.as_mut() => {}
-                    () = ended => {
-                        connection.as_mut().graceful_shutdown();
-                        let _ = connection.await;
-                    }
-                }
+                connection.await;
                 drop(permit);
             });
         }
@@ -205,6 +202,8 @@ fn router(app: Arc<App>) -> Router {
         .route("/login", post(page::login))
         .route("/logout", post(page::logout))
         .route("/style.css", get(page::style))
+        .route("/metrics", get(metrics::own))
+        .route("/metrics/jobs", get(metrics::of_jobs))
         .route("/api/v1/health", get(help::health))
         .route("/api/v1/counters", get(help::counters))
         .route("/api/v1/openapi.json", get(openapi::document))
@@ -223,6 +222,20 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/tokens/{id}", delete(tokens::revoke))
         .route("/api/v1/login", post(tokens::login).delete(tokens::logout))
         .route("/api/v1/audit", get(tokens::audit))
+        .route("/api/v1/enrolments", get(enrolments::list).post(enrolments::invite))
+        .route("/api/v1/enrolments/{agent}", delete(enrolments::revoke))
+        .route("/api/v1/enrol", post(enrolments::enrol))
+        .route("/api/v1/renew", post(enrolments::renew))
+        .route("/api/v1/alerts", get(alerts::list))
+        .route("/api/v1/alert-rules", get(alerts::rules).post(alerts::create_rule))
+        .route(
+            "/api/v1/alert-rules/{id}",
+            get(alerts::show_rule).put(alerts::replace_rule).delete(alerts::remove_rule),
+        )
+        .route("/api/v1/silences", get(alerts::silences).post(alerts::create_silence))
+        .route("/api/v1/silences/{id}", put(alerts::replace_silence).delete(alerts::end_silence))
+        .route("/api/v1/receivers", get(alerts::receivers))
+        .route("/api/v1/receivers/{id}/test", post(alerts::test_receiver))
         .layer(middleware::from_fn_with_state(app.clone(), in_time));
     Router::new()
         .route("/api/v1/stream", get(stream::stream))
@@ -232,11 +245,13 @@ fn router(app: Arc<App>) -> Router {
         .method_not_allowed_fallback(async || Failure::method())
         .layer(DefaultBodyLimit::max(app.service.limits().body_bytes_max))
         .layer(middleware::from_fn_with_state(app.clone(), guard))
+        .layer(middleware::from_fn_with_state(app.clone(), metrics::measured))
         .with_state(app)
 }
 
 /// Refuses requests by other names and from other origins; adds what keeps browsers careful.
 async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let is_remembered = app.tls.is_some() && caller::is_usual_https(request.headers());
     let mut response = match caller::is_for_us(&app, request.headers()) {
         Ok(()) => next.run(request).await,
         Err(failure) => failure.into_response(),
@@ -253,12 +268,18 @@ async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Res
         header::CONTENT_SECURITY_POLICY,
         "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     );
+    if is_remembered {
+        say(header::STRICT_TRANSPORT_SECURITY, "max-age=31536000");
+    }
     response
 }
 
 async fn in_time(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     match tokio::time::timeout(app.service.limits().request_time, next.run(request)).await {
         Ok(response) => response,
-        Err(_) => Failure::late().into_response(),
+        Err(_) => {
+            app.service.hub().meters.reached(Bound::RequestTime);
+            Failure::late().into_response()
+        }
     }
 }

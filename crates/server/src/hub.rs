@@ -16,11 +16,14 @@ use serde_json::{Value, json};
 use tuple::{Batch, FieldId, Schema};
 use utoipa::ToSchema;
 
+use crate::alerts::Alerts;
+use crate::bell::Bell;
 use crate::columns::{self, as_kept, encode, time_column};
 use crate::events::{Event, Queue, Ring};
 use crate::history::History;
 use crate::job::{JobId, Keep, State};
 use crate::limits::Limits;
+use crate::meters::Meters;
 use crate::store::{KeptResult, NewTail, Progress, Store};
 use crate::unkept::Unkept;
 
@@ -87,7 +90,7 @@ pub struct Delivery<'d> {
 }
 
 /// What a job has seen by now, for people who watch it. Told about once a second.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Account {
     /// Event time, in nanoseconds since the epoch.
     #[serde(serialize_with = "columns::maybe_text")]
@@ -108,6 +111,8 @@ pub struct Account {
     pub lost_before_us: u64,
     /// Tuples by quality.
     pub quality: HashMap<String, u64>,
+    /// The share of flows that is looked at: at the agent that looks at the fewest.
+    pub sample_rate: Option<f64>,
     /// The same of each agent; not told in events.
     #[serde(skip)]
     pub agents: Vec<AgentAccount>,
@@ -134,14 +139,21 @@ pub struct AgentAccount {
 pub struct Hub {
     store: Arc<Store>,
     history: Arc<History>,
+    alerts: Arc<Alerts>,
     limits: Limits,
+    /// What is counted.
+    pub(crate) meters: Meters,
     /// A number for this life of the server.
     pub(crate) boot: u64,
     seq: AtomicU64,
     jobs: Mutex<HashMap<JobId, Arc<Mutex<Live>>>>,
     clients: Mutex<Vec<Weak<Queue>>>,
+    /// Who is woken when there are rows of a job.
+    bells: Mutex<Vec<(JobId, Weak<Bell>)>>,
     /// How many clients there are.
     pub(crate) streams: AtomicUsize,
+    /// The same by the token's name.
+    pub(crate) streams_of: Mutex<HashMap<String, usize>>,
     /// Rows that could not be kept, by tries.
     pub(crate) rows_unkept: AtomicU64,
     /// Rows left out of events, since they were too many.
@@ -154,6 +166,8 @@ struct Live {
     results: Vec<LiveResult>,
     account: Value,
     agents: Vec<AgentAccount>,
+    /// The share of flows that is looked at, as it was told last.
+    sample_rate: Option<f64>,
     ring: Ring,
 }
 
@@ -194,16 +208,26 @@ impl Shown {
 }
 
 impl Hub {
-    pub(crate) fn new(store: Arc<Store>, history: Arc<History>, limits: Limits, boot: u64) -> Hub {
+    pub(crate) fn new(
+        store: Arc<Store>,
+        history: Arc<History>,
+        alerts: Arc<Alerts>,
+        limits: Limits,
+        boot: u64,
+    ) -> Hub {
         Hub {
             store,
             history,
+            alerts,
             limits,
+            meters: Meters::default(),
             boot,
             seq: AtomicU64::new(0),
             jobs: Mutex::default(),
             clients: Mutex::default(),
+            bells: Mutex::default(),
             streams: AtomicUsize::new(0),
+            streams_of: Mutex::default(),
             rows_unkept: AtomicU64::new(0),
             rows_unshown: AtomicU64::new(0),
         }
@@ -269,7 +293,11 @@ impl Hub {
         if delivery.state == WindowState::Closed {
             let marks: Vec<_> = delivery.marks.iter().map(|mark| (mark.lane.clone(), mark.seq)).collect();
             let new = new_tail(&batch, delivery.watermark_ns);
-            self.store.keep((job, delivery.result), &new, &marks)?;
+            let rows = [(delivery.result, &batch, &delivery.coverage.missing[..])];
+            let decided = self.alerts.decide(job, &rows, delivery.watermark_ns, &[]);
+            self.store.keep((job, delivery.result), &new, &marks, &decided.changes)?;
+            self.meters.rows_kept.add(batch.rows() as u64);
+            self.tell_alerts(&mut live, job, &decided.adopt());
             let result = &live.results[delivery.result];
             // The rows are kept by now, also where they cannot be moved to a file.
             if let Err(error) = self.history.settle(job, &result.kept, false) {
@@ -277,7 +305,24 @@ impl Hub {
             }
         }
         self.show(&mut live, delivery, &batch);
+        drop(live);
+        self.ring(job);
         Ok(())
+    }
+
+    /// Wakes `bell` from now on when there are rows of a job, or it has ended.
+    pub(crate) fn wake(&self, job: JobId, bell: &Arc<Bell>) {
+        all(&self.bells).push((job, Arc::downgrade(bell)));
+    }
+
+    fn ring(&self, job: JobId) {
+        let mut bells = all(&self.bells);
+        bells.retain(|(_, bell)| bell.strong_count() > 0);
+        bells
+            .iter()
+            .filter(|(of, _)| *of == job)
+            .filter_map(|(_, bell)| bell.upgrade())
+            .for_each(|b| b.ring());
     }
 
     /// Keeps closed rows of some results of a job, and with them how far it has come: all of it or nothing. Then shows them.
@@ -300,9 +345,14 @@ impl Hub {
         let tails = deliveries.iter().zip(&batches);
         let tails: Vec<_> = tails.map(|(d, batch)| (d.result, new_tail(batch, d.watermark_ns))).collect();
         let rows: usize = batches.iter().map(Batch::rows).sum();
-        self.store.release(job, &tails, progress).inspect_err(|_| {
+        let judged = deliveries.iter().zip(&batches);
+        let judged: Vec<_> = judged.map(|(d, batch)| (d.result, batch, &d.coverage.missing[..])).collect();
+        let decided = self.alerts.decide(job, &judged, progress.watermark_ns, &progress.lacking);
+        self.store.release(job, &tails, progress, &decided.changes).inspect_err(|_| {
             self.rows_unkept.fetch_add(rows as u64, Ordering::Relaxed);
         })?;
+        self.tell_alerts(&mut live, job, &decided.adopt());
+        self.meters.rows_kept.add(rows as u64);
         for result in live.results.iter().filter(|result| tails.iter().any(|(p, _)| *p == result.kept.place))
         {
             if let Err(error) = self.history.settle(job, &result.kept, false) {
@@ -312,7 +362,20 @@ impl Hub {
         for (delivery, batch) in deliveries.iter().zip(&batches) {
             self.show(&mut live, delivery, batch);
         }
+        drop(live);
+        self.ring(job);
         Ok(())
+    }
+
+    fn tell_alerts(&self, live: &mut Live, job: JobId, events: &[Value]) {
+        events.iter().for_each(|event| self.tell(live, job, "alert", event, false));
+    }
+
+    /// Tells what has become of an alert without rows.
+    pub(crate) fn tell_alert(&self, job: JobId, event: &Value) {
+        if let Ok(live) = self.live(job) {
+            self.tell(&mut lock(&live), job, "alert", event, false);
+        }
     }
 
     /// Whether somebody looks at a job as it runs.
@@ -347,6 +410,9 @@ impl Hub {
                 "rows": shown.values(), "rows_left_out": unshown,
             });
             let result = &mut live.results[place];
+            let is_next = !is_open && window.is_some() && window != result.closed.window;
+            self.meters.windows_closed.add(u64::from(is_next));
+            result.kept.next_row += if is_open { 0 } else { rows as i64 };
             match is_open {
                 true => result.open = shown,
                 false => result.close(shown),
@@ -365,10 +431,22 @@ impl Hub {
         let mut data = json!({ "job": job });
         if let (Some(all), Ok(Value::Object(own))) = (data.as_object_mut(), serde_json::to_value(account)) {
             all.extend(own);
+            let lag = account.watermark_ns.map(|at| (crate::store::now_ns() - at).to_string());
+            all.insert("lag_ns".into(), lag.into());
         }
         live.account = data.clone();
         live.agents.clone_from(&account.agents);
         self.tell(&mut live, job, "account", &data, true);
+        if live.sample_rate != account.sample_rate {
+            live.sample_rate = account.sample_rate;
+            let is_whole = account.sample_rate.is_none_or(|rate| rate >= 1.0);
+            let reason = match is_whole {
+                true => "every flow is looked at",
+                false => "the query has a SAMPLE, or an agent has more packets than it can look at",
+            };
+            let data = json!({ "job": job, "rate": account.sample_rate, "reason": reason });
+            self.tell(&mut live, job, "sampling", &data, false);
+        }
         Ok(())
     }
 
@@ -402,6 +480,8 @@ impl Hub {
                     tracing::warn!("rows of job {job} stay in the store: {error}");
                 }
             }
+            drop(live);
+            self.ring(job);
         }
         Ok(())
     }
@@ -450,6 +530,7 @@ impl Hub {
             results,
             account: Value::Null,
             agents: Vec::new(),
+            sample_rate: None,
             ring: Ring::default(),
         };
         let live = Arc::new(Mutex::new(live));
@@ -541,8 +622,9 @@ impl Live {
             };
             json!({
                 "processor": result.kept.processor,
-                "columns": result.kept.columns,
+                "columns": columns::with_bounds(&result.kept.columns),
                 "keys": result.kept.keys,
+                "total": result.kept.next_row.to_string(),
                 "closed": window(&result.closed),
                 "open": window(&result.open),
             })

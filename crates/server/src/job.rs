@@ -269,6 +269,59 @@ pub struct Job {
     #[serde(serialize_with = "maybe_text")]
     #[schema(value_type = Option<String>)]
     pub ended_ns: Option<i64>,
+    /// Where its rows go beside its history, and what has become of them there.
+    pub outlets: Vec<JobOutlet>,
+}
+
+impl Job {
+    /// What tells its series from others': `job` is what Prometheus calls a group of targets. `id`: its number as text.
+    pub(crate) fn series_labels<'l>(&'l self, id: &'l str) -> [(&'l str, &'l str); 2] {
+        [("job_id", id), ("job_name", &self.name)]
+    }
+}
+
+/// What has become of a job's rows at an outlet.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct JobOutlet {
+    /// Where: a name, or the address without what may be secret.
+    pub to: String,
+    /// How it goes.
+    pub state: OutletState,
+    /// Rows that were taken there.
+    pub delivered: u64,
+    /// Rows that are still to be delivered.
+    pub behind: u64,
+    /// Rows that were lost.
+    pub lost: OutletLosses,
+    /// Attempts beyond the first, since the server was started.
+    pub retries: u64,
+    /// What failed last, since the server was started.
+    pub problem: Option<String>,
+}
+
+/// How an outlet does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OutletState {
+    /// It takes what there is.
+    Up,
+    /// It does not, and is tried again and again.
+    Retrying,
+    /// Its address cannot be used.
+    Broken,
+    /// The job has ended, and everything is there or lost.
+    Done,
+}
+
+/// Rows that an outlet lost, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct OutletLosses {
+    /// The other side would not have them.
+    pub refused: u64,
+    /// More waited than may.
+    pub backlog: u64,
+    /// Retention had taken them away.
+    pub gone: u64,
 }
 
 fn state_word<S: Serializer>(state: &State, serializer: S) -> Result<S::Ok, S::Error> {

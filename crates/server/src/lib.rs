@@ -8,12 +8,16 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod alerts;
 mod asking;
+mod bell;
 mod catalog;
 mod columns;
 mod coverage;
+mod delivery;
 mod demo;
 mod door;
+mod enrolment;
 mod events;
 mod fleet;
 mod gateway;
@@ -23,26 +27,37 @@ mod hub;
 mod job;
 mod leases;
 mod limits;
+mod meters;
+mod metrics;
 mod past;
 mod rows;
+mod rules;
 mod run;
 mod service;
 mod store;
+mod tls;
 mod unkept;
 
 pub use access::{Access, NewToken, Role, Scope, Token};
+pub use alerts::{AlertLimits, Receiver};
 pub use columns::{AGENTS_MISSING, ColumnHead, read_rows, schema};
+pub use delivery::Named;
 pub use door::Door;
-pub use fleet::{Agent, Fleet, NoFleet, Order, Redaction, Refused, Stop};
+pub use fleet::{
+    Agent, AgentHealth, Fleet, FleetHealth, JobHealth, NoFleet, Order, Redaction, Refused, Stop,
+};
 pub use gateway::{Gateway, GatewaySettings};
 pub use history::Kept;
 pub use http::{Serving, openapi};
 pub use hub::{Account, AgentAccount, Coverage, Delivery, Hub, Mark, ResultTable, WindowState};
-pub use job::{Capture, End, Job, JobId, JobKind, Keep, Outcome, State};
-pub use limits::{Limits, Retention};
+pub use job::{
+    Capture, End, Job, JobId, JobKind, JobOutlet, Keep, Outcome, OutletLosses, OutletState, State,
+};
+pub use limits::{Limits, Retention, Scrapers};
 pub use past::PastLimits;
 pub use rows::read_arrow;
-pub use run::serve;
+pub use run::{Listen, serve};
 pub use service::{ADMIN_TOKEN, Denied, Opened, Service, Submission};
 pub use store::{Store, StoreError, backup};
+pub use tls::{Shown, Tls, authority_pem};
 pub use unkept::Unkept;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::alerts::AlertLimits;
 use crate::past::PastLimits;
 
 /// How long rows are kept.
@@ -19,11 +20,23 @@ impl Default for Retention {
     }
 }
 
+/// Who may read how the service does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scrapers {
+    /// Those with a token.
+    #[default]
+    WithToken,
+    /// Everybody who reaches the server's port.
+    Anybody,
+}
+
 /// Limits of the service.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Jobs that have not ended.
     pub jobs_max: usize,
+    /// Of these, jobs of one owner.
+    pub jobs_per_owner_max: usize,
     /// Bytes of a request's body.
     pub body_bytes_max: usize,
     /// Requests of one token a second; twice as many at once.
@@ -34,6 +47,8 @@ pub struct Limits {
     pub connections_max: usize,
     /// Live streams at once.
     pub streams_max: usize,
+    /// Of these, streams of one token.
+    pub streams_per_token_max: usize,
     /// Bytes of a live stream's queue.
     pub stream_queue_bytes: usize,
     /// How long events are kept for streams that come back.
@@ -46,6 +61,16 @@ pub struct Limits {
     pub page_rows_max: usize,
     /// What is kept of results.
     pub retention: Retention,
+    /// Of alerts.
+    pub alerts: AlertLimits,
+    /// Who may read how the service does.
+    pub scrapers: Scrapers,
+    /// Outlets of all jobs at once.
+    pub outlets_max: usize,
+    /// Rows that may wait for an outlet.
+    pub outlet_rows_max: u64,
+    /// Series of each job that scrapers are shown.
+    pub series_max: usize,
     /// What is kept of jobs that keep their tuples.
     pub tuples_retention: Retention,
     /// Queries of the past.
@@ -56,17 +81,24 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             jobs_max: 100,
+            jobs_per_owner_max: 50,
             body_bytes_max: 1 << 20,
             requests_per_second: 1000,
             request_time: Duration::from_secs(30),
             connections_max: 512,
             streams_max: 100,
+            streams_per_token_max: 50,
             stream_queue_bytes: 1 << 20,
             ring_time: Duration::from_secs(60),
             ring_bytes: 4 << 20,
             heartbeat: Duration::from_secs(10),
             page_rows_max: 10_000,
             retention: Retention::default(),
+            alerts: AlertLimits::default(),
+            scrapers: Scrapers::default(),
+            outlets_max: 64,
+            outlet_rows_max: 1_000_000,
+            series_max: 1000,
             tuples_retention: Retention::default(),
             past: PastLimits::default(),
         }

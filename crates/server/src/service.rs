@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -11,12 +12,15 @@ use plan::{Plan, Sample};
 use tuple::Schema;
 
 use crate::access::{self, Access, Role, Scope};
+use crate::alerts::{Alerts, Receiver, Sending};
+use crate::delivery::{Deliveries, May, Named, Shown, Unusable};
 use crate::fleet::{Fleet, Order, Redaction, Refused, Stop};
 use crate::history::History;
 use crate::hub::Hub;
 use crate::job::{Capture, End, Job, JobId, JobKind, Keep, Outcome, State, TuplesMade};
 use crate::leases::Leases;
 use crate::limits::Limits;
+use crate::meters::Bound;
 use crate::past::PastCounters;
 use crate::store::{NewJob, Remembered, Store, StoreError};
 use crate::unkept::Unkept;
@@ -33,9 +37,12 @@ pub struct Opened {
     history: Arc<History>,
     /// What rows are told to.
     pub hub: Arc<Hub>,
+    pub(crate) alerts: Arc<Alerts>,
     limits: Limits,
     /// Where the first token is, if it was made just now.
     pub admin_token: Option<PathBuf>,
+    /// Addresses that jobs may name as their outlets.
+    pub outlets: Named,
     /// Held as long as we are.
     lock: File,
 }
@@ -86,10 +93,30 @@ impl Opened {
         getrandom::fill(&mut boot).map_err(|error| failed("no random numbers for", &error))?;
         // A number that JavaScript can hold.
         let boot = u64::from_be_bytes(boot) >> 11;
-        let hub = Arc::new(Hub::new(store.clone(), history.clone(), limits.clone(), boot));
+        let alerts = Alerts::open(store.clone(), limits.alerts)
+            .map_err(|error| failed("cannot read the alert rules in", &error))?;
+        let alerts = Arc::new(alerts);
+        let hub = Hub::new(store.clone(), history.clone(), alerts.clone(), limits.clone(), boot);
+        let hub = Arc::new(hub);
         let admin_token = first_token(&store, folder)
             .map_err(|error| failed("cannot write the first token into", &error))?;
-        Ok(Opened { folder: folder.to_owned(), store, history, hub, limits, admin_token, lock })
+        let outlets = Named::default();
+        Ok(Opened {
+            folder: folder.to_owned(),
+            store,
+            history,
+            hub,
+            alerts,
+            limits,
+            admin_token,
+            outlets,
+            lock,
+        })
+    }
+
+    /// Who is told of alerts; before the service begins.
+    pub fn set_receivers(&self, receivers: Vec<Receiver>) {
+        self.alerts.set_receivers(receivers);
     }
 
     /// The service over this directory, with `fleet` to carry its jobs out. Jobs that had not ended are handed to it.
@@ -97,8 +124,17 @@ impl Opened {
     /// # Errors
     /// When the store cannot be read.
     pub fn serve(self, fleet: Arc<dyn Fleet>) -> Result<Arc<Service>, StoreError> {
+        let told = Arc::downgrade(&self.hub);
+        let tell =
+            move |job, event: &_| told.upgrade().into_iter().for_each(|hub| hub.tell_alert(job, event));
+        let sending = Sending::start(&self.alerts, Box::new(tell))?;
+        let deliveries =
+            Deliveries::new((&self.store, &self.history, &self.hub), self.outlets.clone(), &self.limits);
         let service = Arc::new(Service {
+            _sending: sending,
             fleet,
+            deliveries,
+            shown: Shown::default(),
             schemas: parsers::registry::schemas(),
             submitting: Mutex::new(()),
             leases: Leases::default(),
@@ -156,6 +192,8 @@ pub struct Submission {
     pub capture: Capture,
     /// How many seconds it goes on when nobody renews it.
     pub lease_seconds: Option<u32>,
+    /// Where its rows go: names of outlets, or addresses.
+    pub to: Vec<String>,
     /// What is kept for queries that come later.
     pub keep: Keep,
 }
@@ -178,6 +216,12 @@ pub enum Denied {
     /// The token does not allow it.
     #[error("{0}")]
     Forbidden(String),
+    /// What was sent is not understood.
+    #[error("{0}")]
+    Invalid(String),
+    /// An outlet cannot be used.
+    #[error("{0}")]
+    Outlet(String),
     /// Too many already.
     #[error("{0}")]
     Quota(String),
@@ -203,12 +247,17 @@ impl From<StoreError> for Denied {
 
 /// The service.
 pub struct Service {
+    /// Sends notifications of alerts; ends first.
+    _sending: Sending,
     opened: Opened,
     pub(crate) fleet: Arc<dyn Fleet>,
     pub(crate) schemas: Vec<Arc<Schema>>,
     /// One job is submitted at a time: its key is looked up and noted in one go.
     submitting: Mutex<()>,
     leases: Leases,
+    pub(crate) deliveries: Deliveries,
+    /// What scrapers see of results.
+    pub(crate) shown: Shown,
     /// Queries of the past.
     pub(crate) past: PastCounters,
 }
@@ -224,6 +273,10 @@ impl Service {
     #[must_use]
     pub fn store(&self) -> &Arc<Store> {
         &self.opened.store
+    }
+
+    pub(crate) fn alerts(&self) -> &Alerts {
+        &self.opened.alerts
     }
 
     pub(crate) fn history(&self) -> &History {
@@ -272,6 +325,12 @@ impl Service {
                 self.fleet.stop(job.id, Stop::Asked);
             }
         }
+        for id in self.store().jobs_delivering()? {
+            let job = self.store().job(id)?;
+            // Of a query that is not understood any more there are no new rows, and nobody knows what those that are there mean.
+            let Some(Ok(plan)) = job.map(|job| self.plan(&job.query)) else { continue };
+            self.deliveries.begin(id, &plan)?;
+        }
         Ok(())
     }
 
@@ -299,13 +358,9 @@ impl Service {
         let query = self.checked(&asked.query).map_err(Denied::Query)?;
         let (plan, tuples) = (Arc::new(planner::lower(&query)), tuples_made(&query));
         may_ask(who, &plan, asked.redaction)?;
+        self.check_quotas(who)?;
+        self.may_deliver(who, &asked.to, &plan)?;
         can_keep(&query, asked)?;
-        let most = self.limits().jobs_max;
-        if self.store().unfinished_count()? >= most {
-            return Err(Denied::Quota(format!(
-                "{most} jobs have not ended, and there may be no more (--jobs-max)"
-            )));
-        }
         let new = NewJob {
             name: asked.name.clone(),
             query: asked.query.clone(),
@@ -316,22 +371,63 @@ impl Service {
             redacted: asked.redaction == Redaction::Folded,
             capture: asked.capture.clone(),
             lease_seconds: asked.lease_seconds,
+            to: asked.to.iter().map(|to| (to.clone(), RandomState::new().hash_one(to))).collect(),
             keep: asked.keep,
             tuples,
         };
         let job = self.store().add_job(&new, key)?;
-        if let Err(refused) = self.fleet.start(&order(&job, plan)) {
+        if let Err(refused) = self.fleet.start(&order(&job, plan.clone())) {
             self.store().forget_job(job.id)?;
             return Err(refused.into());
         }
         self.leases.begin(job.id, job.lease_seconds);
+        self.deliveries.begin(job.id, &plan)?;
         Ok((self.job(who, job.id)?, true))
+    }
+
+    /// Whether `who` may have one more job.
+    fn check_quotas(&self, who: &Access) -> Result<(), Denied> {
+        let Limits { jobs_max, jobs_per_owner_max, .. } = *self.limits();
+        let (bound, why) = if self.store().unfinished_count()? >= jobs_max {
+            let why = format!("{jobs_max} jobs have not ended, and there may be no more (--jobs-max)");
+            (Bound::Jobs, why)
+        } else if self.store().unfinished_count_of(&who.name)? >= jobs_per_owner_max {
+            let why = format!(
+                "{jobs_per_owner_max} jobs of {} have not ended, and one owner may have no more (--jobs-per-owner)",
+                who.name
+            );
+            (Bound::JobsPerOwner, why)
+        } else {
+            return Ok(());
+        };
+        self.hub().meters.reached(bound);
+        Err(Denied::Quota(why))
     }
 
     /// A job that `who` may know of.
     pub fn job(&self, who: &Access, id: JobId) -> Result<Job, Denied> {
         let job = self.store().job(id)?.filter(|job| self.may_see(who, job));
-        job.ok_or_else(|| Denied::Unknown(format!("there is no job {id}")))
+        let mut job = [job.ok_or_else(|| Denied::Unknown(format!("there is no job {id}")))?];
+        self.deliveries.tell(&mut job)?;
+        let [job] = job;
+        Ok(job)
+    }
+
+    /// Whether `who` may have a job's rows delivered there, and they can be.
+    fn may_deliver(&self, who: &Access, to: &[String], plan: &Plan) -> Result<(), Denied> {
+        let may = if who.role >= Role::Admin { May::GiveAddresses } else { May::UseNames };
+        self.deliveries.named().check(to, may, plan).map_err(|unusable| match unusable {
+            Unusable::Wrong(why) => Denied::Outlet(why),
+            Unusable::Forbidden(why) => Denied::Forbidden(why),
+        })?;
+        if !to.is_empty() && !self.deliveries.has_room(to.len()) {
+            self.hub().meters.reached(Bound::Outlets);
+            let most = self.limits().outlets_max;
+            return Err(Denied::Quota(format!(
+                "jobs have {most} outlets, and there may be no more (--outlets-max)"
+            )));
+        }
+        Ok(())
     }
 
     /// Whether `who` may know of a job: its query keeps to the token's networks.

@@ -1,7 +1,10 @@
 //! What the server was asked, and the newest of what was answered: one SQLite file in WAL mode. What a call has returned
 //! is on disk. Its form has a number (`user_version`): an older form is brought up to ours, a newer one is refused.
 
+mod alerts;
 mod audit;
+mod deliveries;
+mod enrolments;
 mod frames;
 mod jobs;
 mod results;
@@ -14,7 +17,10 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
+pub use alerts::{NewNotification, NewRule, RuleChange, StoredRule};
 pub use audit::Audited;
+pub use deliveries::{Position, StoredOutlet};
+pub use enrolments::Enrolled;
 pub use frames::{LaneMark, NewFrame, Progress};
 pub use jobs::{JobQuery, NewJob, Remembered};
 pub use results::{KeptResult, NewTail, Tail};
@@ -22,11 +28,14 @@ pub use segments::{Extent, Oldest, Piece, Segment};
 pub use tokens::StoredToken;
 
 /// Each entry brings a store one form further; what is here never changes, it is only added to.
-const FORMS: [&str; 4] = [
+const FORMS: [&str; 7] = [
     include_str!("store/form-1.sql"),
     include_str!("store/form-2.sql"),
     include_str!("store/form-3.sql"),
     include_str!("store/form-4.sql"),
+    include_str!("store/form-5.sql"),
+    include_str!("store/form-6.sql"),
+    include_str!("store/form-7.sql"),
 ];
 
 /// The store; one writer at a time.
@@ -102,6 +111,16 @@ impl Store {
     /// The store's.
     pub fn limit_pages(&self, pages: i64) -> Result<(), StoreError> {
         self.lock().pragma_update(None, "max_page_count", pages).map_err(StoreError::from)
+    }
+
+    /// How many bytes the file has.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn bytes(&self) -> Result<u64, StoreError> {
+        let connection = self.lock();
+        let read = |what| connection.pragma_query_value(None, what, |row| row.get::<_, i64>(0));
+        Ok((read("page_count")? * read("page_size")?).unsigned_abs())
     }
 
     /// How many pages the file has.

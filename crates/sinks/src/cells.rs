@@ -10,6 +10,8 @@ use arrow_array::{
 use tuple::hashes::{push_hex, push_text};
 use tuple::{Batch, DataType, FieldId, Unit};
 
+use crate::units;
+
 /// The cells of one column.
 #[derive(Clone, Copy)]
 pub struct Cells<'a> {
@@ -91,6 +93,21 @@ impl<'a> Cells<'a> {
             Values::Text(a) | Values::Json(a) => out.extend_from_slice(a.value(row).as_bytes()),
             Values::Ip(a) => push_ip(out, ip(a.value(row))),
             Values::Hashes(a) => push_text(a.value(row), out),
+        }
+    }
+
+    /// A row's value as people read it: numbers with three digits that matter and their unit.
+    #[must_use]
+    pub fn shown(&self, row: usize) -> String {
+        match self.values {
+            Values::U64(a) => units::number(self.unit, a.value(row) as f64),
+            Values::I64(a) => units::number(self.unit, a.value(row) as f64),
+            Values::F64(a) => units::number(self.unit, a.value(row)),
+            _ => {
+                let mut text = Vec::new();
+                self.push(row, &mut text);
+                String::from_utf8_lossy(&text).into_owned()
+            }
         }
     }
 }

@@ -26,6 +26,6 @@ pub use beside::Beside;
 pub use jsonl::Jsonl;
 pub use parquet::{DataSet, Parquet};
 pub use redacted::Redacted;
-pub use sink::{Delivered, Empty, ResultHead, Sink, Vitals, distinct_names};
+pub use sink::{AGENTS_MISSING, Delivered, Empty, ResultHead, Sink, Vitals, distinct_names};
 pub use table::{Pace, Style, Table};
 pub use zone::Zone;

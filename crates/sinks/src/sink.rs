@@ -6,6 +6,9 @@ use std::net::IpAddr;
 use recording::{CaptureFacts, Kept};
 use tuple::Batch;
 
+/// The column of a server's rows that says which agents a row lacks.
+pub const AGENTS_MISSING: &str = "agents_missing";
+
 /// What is known of one result of a query before its first row.
 #[derive(Clone, Debug, Default)]
 pub struct ResultHead {

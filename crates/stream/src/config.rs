@@ -4,6 +4,7 @@
 use tuple::Redactor;
 
 use crate::chosen::Chosen;
+use crate::server_tap::ServerTap;
 
 /// Seed of the hashes that show in results (replicates, estimates of `distinct`): the same in every run.
 pub(crate) const RESULT_SEED: u64 = 0x6e65_7461_6c79_7469;
@@ -42,6 +43,8 @@ pub struct Config {
     pub positions_max: usize,
     /// Where the flows are noted whose tuples pass WHERE; the first input has [`Chosen::columns`] then.
     pub chosen: Option<Chosen>,
+    /// What a tap nearer to the servers has seen of the same requests.
+    pub server_tap: Option<ServerTap>,
     /// Folds the texts that leave with results, behind all conditions: of a worker whose results go to another machine. Workers
     /// of one job have one key, so that equal texts stay equal; who collects from them has none.
     pub redactor: Option<Redactor>,
@@ -66,6 +69,7 @@ impl Default for Config {
             distinct_exact_max: 1024,
             positions_max: 1 << 18,
             chosen: None,
+            server_tap: None,
             redactor: None,
             empty_windows_max: 1000,
         }

@@ -25,6 +25,7 @@ use crate::ops::join::Join;
 use crate::ops::take::take;
 use crate::partial::{Malformed, Partial};
 use crate::rows::Rows;
+use crate::server_tap::ServerTap;
 use crate::work::{Share, Work};
 
 /// A dataflow at work.
@@ -39,6 +40,8 @@ pub struct Engine {
     tuples: (Arc<Schema>, Vec<FieldId>),
     /// Where the computed columns begin.
     base: u16,
+    /// Says what another tap has seen of requests.
+    server_tap: Option<ServerTap>,
 }
 
 /// What happens to tuples once they are joined.
@@ -162,7 +165,8 @@ impl Engine {
         let mut present = join.as_ref().map_or(dataflow.inputs[0].columns.clone(), Join::present);
         present.retain(|id| !rest.hidden.contains(id));
         let tuples = (schema.clone(), present);
-        Engine { filters: filters.collect(), rest, join, selected: Vec::new(), tuples, base }
+        let server_tap = config.server_tap.clone();
+        Engine { filters: filters.collect(), rest, join, selected: Vec::new(), tuples, base, server_tap }
     }
 
     /// Takes tuples of one input (its place in the dataflow). Without pipelines the tuples that pass go to `out`.
@@ -170,6 +174,8 @@ impl Engine {
     /// # Panics
     /// When the batch lacks a column that the dataflow says is there, or the input does not exist.
     pub fn push(&mut self, input: usize, batch: &Batch, out: &mut dyn TakeOutput) {
+        let completed = self.server_tap.as_ref().and_then(|tap| tap.complete(batch));
+        let batch = completed.as_ref().unwrap_or(batch);
         let (rest, all) = (&mut self.rest, Rows::all(batch.rows()));
         let mut list = std::mem::take(&mut self.selected);
         let rows = match &self.filters[input] {

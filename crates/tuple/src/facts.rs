@@ -48,8 +48,8 @@ pub struct Family {
     pub name: &'static str,
     /// One line for people; a column's own says the key, too.
     pub doc: &'static str,
-    /// How the texts are redacted.
-    pub fold: Fold,
+    /// How the texts are redacted; `None`: they say nothing of a person.
+    pub fold: Option<Fold>,
 }
 
 impl Family {

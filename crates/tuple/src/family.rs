@@ -1,15 +1,32 @@
 //! Columns that a schema has only where a query names them, as the fields of a message's head: `request_header.x_request_id`.
-//! A query's schema is the parser's with those columns behind its own; from there on they are columns like any other.
+//! A query's schema is the parser's with those columns behind its own; from there on they are columns like any other. Every schema
+//! has two kinds of them that tell of a tuple's [`Origin`](crate::Origin): `agent`, and the family `label`.
 
 use std::borrow::Cow;
 
 use crate::facts::Family;
+use crate::origin::OriginColumn;
 use crate::schema::{DataType, Field, FieldId, Redact, Schema, Unit};
+use crate::taps::{self, TAPS, TapColumns};
 
 /// Most columns that one query may add to a schema.
 pub const MEMBERS_MAX: usize = 16;
+/// The column that says which agent has found a tuple.
+pub const AGENT: &str = "agent";
+/// What the agent's name is for.
+pub const AGENT_DOC: &str = "the agent that has found it; null where none has taken part";
+/// The agent's labels.
+pub const LABELS: Family = Family { name: "label", doc: "the agent's label", fold: None };
+/// Those of every schema.
+const OF_ALL: &[Family] = &[LABELS];
 
 impl Family {
+    /// A key in the one way to write it; `None`: the family has no such column.
+    fn whole_key(&self, key: &str) -> Option<String> {
+        let key = Family::key(key)?;
+        if *self == TAPS { taps::key(&key).map(str::to_owned) } else { Some(key) }
+    }
+
     /// The column of a key.
     fn column(&self, key: &str) -> Field {
         Field {
@@ -17,7 +34,7 @@ impl Family {
             data_type: DataType::Text,
             unit: Unit::None,
             doc: format!("{}: {key}", self.doc).into(),
-            redact: Redact::Fold(self.fold),
+            redact: self.fold.map_or(Redact::Keep, Redact::Fold),
         }
     }
 }
@@ -27,14 +44,19 @@ impl Schema {
     #[must_use]
     pub fn family<'n>(&self, name: &'n str) -> Option<(&'static Family, &'n str)> {
         let (family, key) = name.split_once('.')?;
+        Some((self.families().find(|f| f.name.eq_ignore_ascii_case(family))?, key))
+    }
+
+    /// The families of columns that it may have.
+    pub fn families(&self) -> impl Iterator<Item = &'static Family> + use<> {
         let families: &'static [Family] = self.facts.families;
-        Some((families.iter().find(|f| f.name.eq_ignore_ascii_case(family))?, key))
+        families.iter().chain(OF_ALL)
     }
 
     /// A column's name in the one way to write it, if it is of a family.
     #[must_use]
     pub fn member_name<'n>(&self, name: &'n str) -> Cow<'n, str> {
-        match self.family(name).and_then(|(family, key)| Some((family, Family::key(key)?))) {
+        match self.family(name).and_then(|(family, key)| Some((family, family.whole_key(key)?))) {
             Some((family, key)) => format!("{}.{key}", family.name).into(),
             None => name.into(),
         }
@@ -42,18 +64,42 @@ impl Schema {
 
     /// The same schema with the column `name`, if a family has it and there is room.
     pub fn add_member(&mut self, name: &str) {
-        let Some((family, key)) = self.family(name).and_then(|(f, key)| Some((f, Family::key(key)?))) else {
+        let of_taps = |(family, key): (&Family, &str)| *family == TAPS && family.whole_key(key).is_some();
+        if self.family(name).is_some_and(of_taps) && TapColumns::of(self).is_none() {
+            self.fields.extend(taps::fields());
+        }
+        let member = || self.family(name).and_then(|(f, key)| Some(f.column(&f.whole_key(key)?)));
+        let agent = || Field::new(AGENT, DataType::Text, Unit::None, AGENT_DOC);
+        let Some(column) = (if name.eq_ignore_ascii_case(AGENT) { Some(agent()) } else { member() }) else {
             return;
         };
-        let column = family.column(&key);
         if self.find(&column.name).is_none() && self.members().count() < MEMBERS_MAX {
             self.fields.push(column);
         }
     }
 
-    /// The columns of families: where they are, the family's name and the key.
+    /// The one way to write the column of a label, if there is one.
+    #[must_use]
+    pub fn label_column(label: &str) -> Option<String> {
+        Some(format!("{}.{}", LABELS.name, Family::key(label)?))
+    }
+
+    /// The columns that tell of the tuples' origin.
+    pub fn origin_columns(&self) -> impl Iterator<Item = (FieldId, OriginColumn<'_>)> {
+        self.members().filter_map(|(id, family, key)| match family {
+            AGENT => Some((id, OriginColumn::Agent)),
+            _ if family == LABELS.name => Some((id, OriginColumn::Label(key))),
+            _ => None,
+        })
+    }
+
+    /// The columns that are there because a query names them: where they are, the family's name and the key; of the agent's name
+    /// [`AGENT`] and nothing.
     pub fn members(&self) -> impl Iterator<Item = (FieldId, &str, &str)> {
         self.ids().zip(&self.fields).filter_map(|(id, field)| {
+            if field.name == AGENT {
+                return Some((id, AGENT, ""));
+            }
             let (family, key) = self.family(&field.name)?;
             Some((id, family.name, key))
         })
@@ -65,8 +111,10 @@ mod tests {
     use super::*;
     use crate::{Facts, HASH};
 
-    const FACTS: Facts =
-        Facts { families: &[Family { name: "head", doc: "a field of the head", fold: HASH }], ..Facts::NONE };
+    const FACTS: Facts = Facts {
+        families: &[Family { name: "head", doc: "a field of the head", fold: Some(HASH) }],
+        ..Facts::NONE
+    };
 
     #[test]
     fn a_column_has_one_name_however_it_is_written() {
@@ -80,6 +128,38 @@ mod tests {
         assert_eq!(members, [(after, "head", "x_id"), (after + 1, "head", "via")]);
         assert_eq!(schema.member_name("Head.X-ID"), "head.x_id");
         assert_eq!(schema.member_name("status"), "status");
+    }
+
+    #[test]
+    fn what_two_taps_measured_comes_together() {
+        const FACTS: Facts = Facts { families: &[TAPS], ..Facts::NONE };
+        let mut schema = Schema { facts: &FACTS, ..Schema::of_parser("t", 1, "", &[], None, None) };
+        let before = schema.fields.len();
+        schema.add_member("tap.other");
+        assert_eq!((schema.fields.len(), TapColumns::of(&schema)), (before, None));
+        ["tap.network_time", "tap.seen", "TAP.client_time_ns"]
+            .iter()
+            .for_each(|name| schema.add_member(name));
+        let names: Vec<_> = schema.fields[before..].iter().map(|field| &*field.name).collect();
+        let all =
+            ["tap.request", "tap.seen", "tap.client_time_ns", "tap.server_time_ns", "tap.network_time_ns"];
+        assert_eq!(names, all);
+        assert_eq!(schema.member_name("tap.network_time"), "tap.network_time_ns");
+        let columns = TapColumns::of(&schema).expect("they are there");
+        assert_eq!(&*schema.field(columns.network_time).name, "tap.network_time_ns");
+        assert!(columns.any(&[columns.request]) && !columns.any(&[FieldId(0)]));
+    }
+
+    #[test]
+    fn every_schema_can_tell_of_the_origin() {
+        let mut schema = Schema::of_parser("t", 1, "", &[], None, None);
+        ["Agent", "label.Rack-Id", "LABEL.rack_id", "label.", "label", "head.x"]
+            .iter()
+            .for_each(|name| schema.add_member(name));
+        let columns: Vec<_> = schema.origin_columns().map(|(id, column)| (id.0, column)).collect();
+        let after = crate::common::FIELDS.len() as u16;
+        assert_eq!(columns, [(after, OriginColumn::Agent), (after + 1, OriginColumn::Label("rack_id"))]);
+        assert!(columns.iter().all(|(id, _)| schema.field(FieldId(*id)).redact == Redact::Keep));
     }
 
     #[test]

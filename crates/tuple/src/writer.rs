@@ -11,7 +11,7 @@ use arrow_array::{
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 
-use crate::{Batch, DataType, FieldId, Schema};
+use crate::{Batch, DataType, FieldId, Origin, Schema};
 
 /// Rows after which [`TupleWriter::is_full`] asks for [`TupleWriter::finish`].
 pub const BATCH_ROWS: usize = 4096;
@@ -29,6 +29,8 @@ pub struct TupleWriter {
 /// A column under construction.
 enum Column {
     Unwanted,
+    /// The same in all rows: nobody sets it.
+    Constant(Option<Box<str>>),
     Bool(Values<bool>),
     U64(Values<u64>),
     I64(Values<i64>),
@@ -94,17 +96,30 @@ impl TupleWriter {
         TupleWriter { schema, columns, rows: 0, text_bytes: 0 }
     }
 
+    /// The same, with the columns filled that tell of the tuples' origin: nobody sets them.
+    #[must_use]
+    pub fn of(mut self, origin: &Origin) -> TupleWriter {
+        let schema = self.schema.clone();
+        for (id, column) in schema.origin_columns() {
+            let place = &mut self.columns[usize::from(id.0)];
+            if !matches!(place, Column::Unwanted) {
+                *place = Column::Constant(origin.value(column).map(Into::into));
+            }
+        }
+        self
+    }
+
     /// The schema.
     #[must_use]
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// Whether anybody asked for this column: spares work that only it needs.
+    /// Whether anybody asked for this column and it is to be set: spares work that only it needs.
     #[inline]
     #[must_use]
     pub fn wants(&self, id: FieldId) -> bool {
-        !matches!(self.columns[usize::from(id.0)], Column::Unwanted)
+        !matches!(self.columns[usize::from(id.0)], Column::Unwanted | Column::Constant(_))
     }
 
     setters! {
@@ -211,6 +226,14 @@ impl TupleWriter {
     }
 }
 
+/// A column that says the same in all rows.
+fn repeated(text: Option<&str>, rows: usize) -> StringArray {
+    match text {
+        Some(text) => StringArray::from_iter_values(std::iter::repeat_n(text, rows)),
+        None => StringArray::new_null(rows),
+    }
+}
+
 #[cold]
 #[inline(never)]
 fn mistyped(id: FieldId) -> ! {
@@ -233,6 +256,7 @@ impl Column {
     fn finish(&mut self, rows: usize) -> Option<ArrayRef> {
         Some(match self {
             Column::Unwanted => return None,
+            Column::Constant(text) => Arc::new(repeated(text.as_deref(), rows)),
             Column::Bool(v) => {
                 let (list, nulls) = v.finish(rows);
                 Arc::new(BooleanArray::new(BooleanBuffer::from(list), nulls))
@@ -364,6 +388,33 @@ mod tests {
     use arrow_array::Array;
 
     use super::*;
+
+    #[test]
+    fn the_origin_is_the_same_in_all_rows_and_nobody_sets_it() {
+        let mut schema = Schema::of_parser("t", 1, "", &[], None, None);
+        ["agent", "label.role", "label.rack-id", "label.other", "label.unwanted"]
+            .iter()
+            .for_each(|name| schema.add_member(name));
+        let [agent, role, rack, other, unwanted] =
+            std::array::from_fn(|i| FieldId((crate::common::FIELDS.len() + i) as u16));
+        let labels = [("Role", "web"), ("rack_id", "7")].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+        let origin = Origin { agent: Some("web-1".into()), labels };
+        let wanted = [crate::common::ID, agent, role, rack, other];
+        let mut w = TupleWriter::new(Arc::new(schema), &wanted).of(&origin);
+        assert_eq!([crate::common::ID, agent, role].map(|id| w.wants(id)), [true, false, false]);
+        for rows in [2, 1] {
+            w.text(agent, b"not a parser's business");
+            w.extend_u64(crate::common::ID, 0..rows);
+            w.end_rows(rows as usize);
+            let batch = w.finish();
+            let said = |id| batch.text(id).iter().map(|text| text.map(str::to_owned)).collect::<Vec<_>>();
+            let all = |text: Option<&str>| vec![text.map(str::to_owned); rows as usize];
+            assert_eq!(said(agent), all(Some("web-1")));
+            assert_eq!([said(role), said(rack)], [all(Some("web")), all(Some("7"))]);
+            assert_eq!(said(other), all(None));
+            assert!(batch.column(unwanted).is_none());
+        }
+    }
     use crate::{Field, Unit};
 
     fn schema() -> Arc<Schema> {

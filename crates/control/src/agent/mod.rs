@@ -7,7 +7,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use link::{Desired, Granted, Lane, Now, Observed, ObservedJob, ObservedState, Order, Renew};
+use link::{Desired, Granted, Lane, Now, Observed, ObservedJob, ObservedState, Order, Renew, TapTable};
 
 use task::{State, Task};
 
@@ -110,6 +110,8 @@ pub enum AgentAction {
         lane: Lane,
         /// What it is to do.
         order: Order,
+        /// Whose addresses are whose.
+        taps: TapTable,
         /// When it has to be gone.
         deadline_ns: u64,
         /// Packets that it may take; `None`: any number.
@@ -123,6 +125,13 @@ pub enum AgentAction {
         deadline_ns: u64,
         /// Packets that it may take, since its start; it may have taken more, and then takes none.
         allowed: Option<u64>,
+    },
+    /// Tell a monitor whose addresses are whose from now on.
+    Retap {
+        /// Its lane.
+        lane: Lane,
+        /// The table.
+        taps: TapTable,
     },
     /// Tell a monitor to allow itself no more than it has taken, and to say how much that is.
     TakeBack {
@@ -266,12 +275,22 @@ impl Agent {
             return;
         }
         self.generation = desired.generation;
-        let mut orders: BTreeMap<u64, Order> =
-            desired.jobs.into_iter().map(|order| (order.job, order)).collect();
+        let Desired { jobs, taps, .. } = desired;
+        let table = |order: &Order| (order.taps as usize).checked_sub(1).and_then(|place| taps.get(place));
+        let mut orders: BTreeMap<u64, (TapTable, Order)> = jobs
+            .into_iter()
+            .map(|order| (order.job, (table(&order).cloned().unwrap_or_default(), order)))
+            .collect();
         for (job, task) in &mut self.tasks {
-            task.order = orders.remove(job);
+            task.order = orders.remove(job).map(|(taps, order)| {
+                task.taps = taps;
+                order
+            });
         }
-        self.tasks.extend(orders.into_iter().map(|(job, order)| (job, Task::new(Some(order)))));
+        self.tasks.extend(orders.into_iter().map(|(job, (taps, order))| {
+            let task = Task { taps, ..Task::new(Some(order)) };
+            (job, task)
+        }));
         // Those that are new wait for a lease.
         self.ask_at(now_ns);
     }
@@ -419,7 +438,8 @@ impl Agent {
         }
         *renew_at_ns = now_ns.saturating_add(self.settings.renew_every_ns);
         let budgets = self.tasks.iter().filter_map(|(&job, task)| task.ask(job)).collect();
-        self.actions.push(AgentAction::Renew(Renew { asked_ns: now_ns, budgets }));
+        // How much traffic there is, and how the agent does, the shell knows.
+        self.actions.push(AgentAction::Renew(Renew { asked_ns: now_ns, budgets, ..Renew::default() }));
     }
 
     fn snapshot(&self) -> BTreeMap<u64, ObservedJob> {
@@ -476,14 +496,22 @@ fn step(task: &mut Task, lane: Lane, settings: &AgentSettings, now_ns: u64, acti
             let lane = Lane { attempt: task.attempt, ..lane };
             actions.push(AgentAction::Note(Note { job: lane.job, crashes: task.crashes }));
             let (order, deadline_ns, allowed) = (order.clone(), task.deadline_ns, task.allowed());
-            actions.push(AgentAction::Start { lane, order, deadline_ns, allowed });
+            let taps = task.taps.clone();
+            task.taps_told = taps.clone();
+            actions.push(AgentAction::Start { lane, order, taps, deadline_ns, allowed });
             task.state = State::Starting { since_ns: now_ns };
         }
         State::Starting { since_ns } | State::Running { since_ns } => {
             if task.order.is_none() || ends_at_ns <= now_ns {
                 actions.push(AgentAction::Stop { lane });
                 task.state = State::Stopping { until_ns: task.deadline_ns };
-            } else if task.is_noted
+                return;
+            }
+            if task.taps != task.taps_told {
+                task.taps_told = task.taps.clone();
+                actions.push(AgentAction::Retap { lane, taps: task.taps.clone() });
+            }
+            if task.is_noted
                 && matches!(task.state, State::Running { .. })
                 && since_ns.saturating_add(settings.healthy_after_ns) <= now_ns
             {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use link::{BudgetAsk, Lane, ObservedJob, ObservedState, Order};
+use link::{BudgetAsk, Lane, ObservedJob, ObservedState, Order, TapTable};
 
 /// Where a task stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +44,9 @@ pub(super) struct Share {
 pub(super) struct Task {
     /// `None`: not wanted any more.
     pub order: Option<Order>,
+    /// Whose addresses are whose; what its monitor was told of that.
+    pub taps: TapTable,
+    pub taps_told: TapTable,
     pub state: State,
     pub attempt: u32,
     /// Starts in a row that did not live long enough.
@@ -62,6 +65,8 @@ impl Task {
     pub(super) fn new(order: Option<Order>) -> Self {
         Self {
             order,
+            taps: TapTable::default(),
+            taps_told: TapTable::default(),
             state: State::Waiting { not_before_ns: 0 },
             attempt: 0,
             crashes: 0,

@@ -16,7 +16,8 @@ fn lane(attempt: u32) -> Lane {
 fn desired(generation: u64, packets_max: &[u64]) -> AgentEvent {
     let order =
         |(i, &packets_max): (usize, &u64)| Order { job: 7 + i as u64, packets_max, ..Order::default() };
-    AgentEvent::Desired(Desired { generation, jobs: packets_max.iter().enumerate().map(order).collect() })
+    let jobs = packets_max.iter().enumerate().map(order).collect();
+    AgentEvent::Desired(Desired { generation, jobs, taps: vec![] })
 }
 
 fn granted(asked_ms: u64, budgets: Vec<Budget>) -> AgentEvent {
@@ -46,6 +47,7 @@ fn short(actions: Vec<AgentAction>) -> Vec<String> {
         AgentAction::Start { lane, .. } => format!("start {}", lane.attempt),
         AgentAction::Extend { deadline_ns, .. } => format!("until {}", deadline_ns / S),
         AgentAction::TakeBack { .. } => "take back".into(),
+        AgentAction::Retap { taps, .. } => format!("taps {} {}", taps.own.len(), taps.others.len()),
         AgentAction::Stop { .. } => "stop".into(),
         AgentAction::Kill { .. } => "kill".into(),
         AgentAction::Close { lane } => format!("close {}", lane.attempt),

@@ -7,12 +7,15 @@ mod peer;
 mod reconcile;
 #[cfg(test)]
 mod tests;
+mod watching;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use link::{BudgetAsk, Desired, Granted, Hello, Lane, Now, Observed, ObservedState, Order, Renew};
 
 use crate::job::{Degraded, Job, JobState, Request, Why};
+use crate::taps::Owners;
 pub use admission::{Refusal, Submitted};
 use budget::Crowd;
 pub use peer::Presence;
@@ -29,8 +32,6 @@ pub struct ServerSettings {
     pub jobs_per_owner_max: usize,
     /// Jobs that are not over.
     pub jobs_max: usize,
-    /// What the jobs on one host may cost together, where the agent does not say.
-    pub cost_max: u64,
     /// Keys of requests that are remembered.
     pub keys_max: usize,
 }
@@ -43,7 +44,6 @@ impl Default for ServerSettings {
             absent_after_ns: 5 * second,
             jobs_per_owner_max: 100,
             jobs_max: 1000,
-            cost_max: 1000,
             keys_max: 100_000,
         }
     }
@@ -179,6 +179,8 @@ pub struct Loaded {
     pub last_job: u64,
     /// Keys of jobs, also of those that are over: owner, key, job.
     pub keys: Vec<(String, String, u64)>,
+    /// What agents said of their addresses, each of 4 bytes or 16.
+    pub addresses: BTreeMap<String, Vec<Bytes>>,
 }
 
 /// The server's half.
@@ -195,6 +197,8 @@ pub struct Server {
     /// When some agent had last used all it was allowed, by job.
     hungry_ns: BTreeMap<u64, u64>,
     unsaved: BTreeSet<u64>,
+    /// Whose addresses are whose, by job.
+    owners: BTreeMap<u64, Owners>,
     actions: Vec<ServerAction>,
 }
 
@@ -203,7 +207,9 @@ impl Server {
     pub fn new(settings: ServerSettings, loaded: Loaded, now: Now) -> Self {
         let mut peers = BTreeMap::new();
         for (agent, &boot) in loaded.jobs.iter().flat_map(|job| &job.agents) {
-            peers.entry(agent.clone()).or_insert_with(|| Peer::absent(now.monotonic_ns, boot));
+            let peer = peers.entry(agent.clone()).or_insert_with(|| Peer::absent(now.monotonic_ns, boot));
+            // Until it says so again: else others would tell what it tells.
+            peer.capacity.addresses = loaded.addresses.get(agent).cloned().unwrap_or_default();
         }
         Self {
             settings,
@@ -215,6 +221,7 @@ impl Server {
             store_is_full: false,
             hungry_ns: BTreeMap::new(),
             unsaved: BTreeSet::new(),
+            owners: BTreeMap::new(),
             actions: Vec::new(),
         }
     }
@@ -229,6 +236,11 @@ impl Server {
     pub fn handle(&mut self, event: ServerEvent, now: Now) -> Vec<ServerAction> {
         let now_ns = now.monotonic_ns;
         let mut answer = None;
+        // Records and renewals, of which there are many, change nothing of who watches.
+        let is_watch_due = !matches!(
+            event,
+            ServerEvent::Committed { .. } | ServerEvent::Renew { .. } | ServerEvent::Offset { .. }
+        );
         match event {
             ServerEvent::Submit(request) => {
                 answer = Some(ServerAction::Submitted(self.submit(*request, now)));
@@ -245,7 +257,12 @@ impl Server {
                     self.actions.push(ServerAction::ObserveAll { session });
                 }
             }
-            ServerEvent::Renew { session, renew } => answer = self.grant(session, &renew, now_ns),
+            ServerEvent::Renew { session, renew } => {
+                if let Some(peer) = self.peer(session).filter(|_| renew.packets_per_second > 0) {
+                    peer.capacity.packets_per_second = renew.packets_per_second;
+                }
+                answer = self.grant(session, &renew, now_ns);
+            }
             ServerEvent::Offset { session, offset_ns } => {
                 if let Some(peer) = self.peer(session) {
                     peer.offset_ns = Some(offset_ns);
@@ -256,6 +273,9 @@ impl Server {
             ServerEvent::Tick => {}
         }
         self.reconcile(now);
+        if is_watch_due {
+            self.look_who_watches(now_ns);
+        }
         self.finish(answer)
     }
 
@@ -396,13 +416,16 @@ impl Server {
 
     fn desired(&self, agent: &str) -> Desired {
         let jobs = self.jobs.values().filter(|job| job.state.is_active() && job.agents.contains_key(agent));
+        let mut taps = Vec::new();
         let order = |job: &Job| Order {
             job: job.id,
             body: job.request.body.clone(),
             packets_max: job.request.limit.packets.unwrap_or_default(),
+            taps: self.table(job.id, agent).map_or(0, |table| number(&mut taps, table)),
         };
+        let jobs = jobs.map(order).collect();
         let generation = self.peers.get(agent).map_or(0, |peer| peer.generation);
-        Desired { generation, jobs: jobs.map(order).collect() }
+        Desired { generation, jobs, taps }
     }
 
     /// Tells agents what to run, where that has changed.
@@ -451,4 +474,13 @@ impl Server {
         }
         Some(dealt.budget)
     }
+}
+
+/// The number of a table, from 1; jobs on the same agents share one.
+fn number(tables: &mut Vec<link::TapTable>, table: link::TapTable) -> u32 {
+    let place = tables.iter().position(|known| *known == table).unwrap_or_else(|| {
+        tables.push(table);
+        tables.len() - 1
+    });
+    place as u32 + 1
 }

@@ -93,7 +93,7 @@ impl Server {
     }
 
     /// Its leases have ended: nothing of it runs.
-    fn is_written_off(&self, peer: &Peer, now_ns: u64) -> bool {
+    pub(super) fn is_written_off(&self, peer: &Peer, now_ns: u64) -> bool {
         peer.away_ns(now_ns).is_some_and(|away| away >= self.written_off_after_ns())
     }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::job::{Kind, Limit};
 use link::{BudgetAsk, Capacity, ObservedJob};
+use plan::{Burden, Cost};
 
 const S: u64 = 1_000_000_000;
 
@@ -19,7 +20,12 @@ fn request(key: &str, kind: Kind) -> Request {
         kind,
         on: BTreeMap::from([("role".into(), "web".into())]),
         limit: Limit::default(),
-        cost: 10,
+        cost: Cost {
+            base: Burden { cpu_millis: 5, memory_bytes: 1 << 20 },
+            cpu_ns_per_packet: 50,
+            ..Cost::default()
+        },
+        taps: crate::Taps::One,
         body: b"plan".as_slice().into(),
     }
 }
@@ -33,7 +39,12 @@ fn hello(agent: &str, boot: u64, jobs: &[(u64, ObservedState)]) -> Box<Hello> {
     let observed =
         Observed { number: 1, generation: 0, is_everything: true, jobs: jobs.iter().map(job).collect() };
     let labels = BTreeMap::from([("role".into(), "web".into())]);
-    let capacity = Capacity { cost_max: 25, ..Capacity::default() };
+    let capacity = Capacity {
+        packets_per_second: 100_000,
+        jobs_cpu_millis_max: 25,
+        jobs_memory_bytes_max: 1 << 30,
+        ..Capacity::default()
+    };
     Box::new(Hello { agent: agent.into(), boot, labels, capacity, observed, ..Hello::default() })
 }
 
@@ -133,7 +144,7 @@ fn one_key_makes_one_job_also_after_a_restart() {
     assert_eq!(submit(&mut server, request("k", Kind::Standing)), Ok(Submitted { job: 1, is_new: true }));
     assert_eq!(submit(&mut server, request("k", Kind::Standing)), Ok(Submitted { job: 1, is_new: false }));
     let keys = vec![("ann".into(), "k".into(), 1)];
-    let loaded = Loaded { jobs: server.jobs().cloned().collect(), last_job: 1, keys };
+    let loaded = Loaded { jobs: server.jobs().cloned().collect(), last_job: 1, keys, ..Loaded::default() };
     let mut server = Server::new(ServerSettings::default(), loaded, at(0));
     assert_eq!(submit(&mut server, request("k", Kind::Standing)), Ok(Submitted { job: 1, is_new: false }));
     assert_eq!(submit(&mut server, request("", Kind::Standing)), Ok(Submitted { job: 2, is_new: true }));
@@ -153,8 +164,22 @@ fn what_is_too_much_is_refused_with_its_reason() {
     for _ in 0..2 {
         assert!(submit(&mut server, request("", Kind::OneOff)).is_ok());
     }
-    let costly = Refusal::TooCostly { agent: "a".into(), cost: 10, borne: 20, max: 25 };
+    let why = "it would take about 0.01 cores and 1 MiB, and 0.01 cores and 1022 MiB are left of 0.03 cores and 1024 MiB";
+    let costly = Refusal::TooCostly { agent: "a".into(), why: why.into() };
     assert_eq!(submit(&mut server, request("", Kind::Standing)), Err(costly));
+    // Another host can, and the first is named.
+    server.handle(connected(2, "b", 1), at(0));
+    assert!(submit(&mut server, request("", Kind::OneOff)).is_ok());
+    let third = server.jobs().last().expect("three jobs");
+    assert_eq!(third.agents.keys().collect::<Vec<_>>(), ["b"]);
+    assert_eq!(
+        server.degraded(third),
+        BTreeSet::from([Degraded::NoRoom { agent: "a".into(), why: why.into() }])
+    );
+    // The fewer packets, the more jobs.
+    let renew = Renew { packets_per_second: 1, ..Renew::default() };
+    server.handle(ServerEvent::Renew { session: 1, renew }, at(1));
+    assert!(submit(&mut server, request("", Kind::OneOff)).is_ok());
     server.settings.jobs_max = 2;
     assert_eq!(submit(&mut server, request("", Kind::OneOff)), Err(Refusal::TooMany { max: 2 }));
     server.settings.jobs_per_owner_max = 2;
@@ -172,7 +197,9 @@ fn an_agent_that_joins_and_has_no_room_is_shown() {
     let actions = short(server.handle(connected(1, "a", 1), at(0)));
     assert_eq!(actions.last().map(|action| &**action), Some("welcome 1 [1, 2]"));
     let third = server.jobs().last().expect("three jobs");
-    assert_eq!(server.degraded(third), BTreeSet::from([Degraded::NoRoom { agent: "a".into() }]));
+    let degraded = server.degraded(third);
+    let said = degraded.first().expect("it is said");
+    assert!(matches!(said, Degraded::NoRoom { agent, .. } if agent == "a"), "{said:?}");
 }
 
 #[test]
@@ -215,13 +242,13 @@ fn a_server_that_begins_again_adopts_what_runs() {
     let mut server = server();
     server.handle(connected(1, "a", 1), at(0));
     assert!(submit(&mut server, request("", Kind::Standing)).is_ok());
-    let loaded = Loaded { jobs: server.jobs().cloned().collect(), last_job: 1, keys: vec![] };
+    let loaded = Loaded { jobs: server.jobs().cloned().collect(), last_job: 1, ..Loaded::default() };
     let mut server = Server::new(ServerSettings::default(), loaded, at(100));
     let mut hello = hello("a", 1, &[(1, ObservedState::Running), (9, ObservedState::Running)]);
     hello.observed.generation = 41;
     let actions = server.handle(ServerEvent::Connected { session: 1, hello }, at(101));
     // Job 9 is over and stops, for it is not in the set, which is newer than what the agent knows.
-    let expected = Desired { generation: 42, jobs: server.desired("a").jobs };
+    let expected = Desired { generation: 42, jobs: server.desired("a").jobs, taps: vec![] };
     assert_eq!(actions, [ServerAction::Welcome { session: 1, desired: expected }]);
     assert_eq!(server.degraded(server.jobs().next().expect("a job")), BTreeSet::new());
 }
@@ -259,7 +286,7 @@ fn deal(wants: &[u64]) -> Vec<u64> {
     let mut asks = vec![BudgetAsk { job: 1, ..BudgetAsk::default() }; wants.len()];
     for round in 0..500 {
         for (i, ask) in asks.iter_mut().enumerate() {
-            let renew = Renew { asked_ns: 0, budgets: vec![*ask] };
+            let renew = Renew { budgets: vec![*ask], ..Renew::default() };
             let actions = server.handle(ServerEvent::Renew { session: i as u64, renew }, at(2 + round / 4));
             let is_over = actions.iter().any(|action| matches!(action, ServerAction::Desire { .. }));
             if is_over {

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use control::{Agent, AgentAction, AgentEvent, AgentSettings, End};
 use link::{
     AgentEvent as LinkEvent, AgentSession, Capacity, Data, Form, Hello, Lane, Now, Order, Spool, SpoolLimits,
-    VERSIONS,
+    TapTable, VERSIONS,
 };
 
 use crate::disk::AgentDisk;
@@ -49,6 +50,8 @@ pub struct Process {
 /// A child process.
 pub struct Monitor {
     order: Order,
+    /// Whose addresses are whose, as it was told last.
+    pub taps: TapTable,
     deadline_ns: u64,
     /// Some are stuck, and leave it to the agent to end them.
     minds_deadline: bool,
@@ -64,6 +67,11 @@ pub struct Monitor {
 
 pub fn name(agent: usize) -> String {
     format!("agent-{agent}")
+}
+
+/// One that it alone has, and one that all have.
+pub fn addresses(agent: usize) -> [Bytes; 2] {
+    [[10, 0, (agent >> 8) as u8, agent as u8], [172, 17, 0, 1]].map(|ip| Bytes::copy_from_slice(&ip))
 }
 
 impl World {
@@ -144,7 +152,7 @@ impl World {
             agent: name(agent),
             boot: process.boot,
             labels: BTreeMap::from([("role".into(), self.hosts[agent].role.into())]),
-            capacity: Capacity::default(),
+            capacity: Capacity { addresses: addresses(agent).to_vec(), ..Capacity::default() },
             observed: process.control.hello(),
             lanes: process.spool.lanes(),
             ..Hello::default()
@@ -203,7 +211,7 @@ impl World {
         match action {
             AgentAction::Note(note) => self.hosts[agent].disk.note(note),
             AgentAction::Forget { job } => self.hosts[agent].disk.forget(job),
-            AgentAction::Start { lane, order, deadline_ns, allowed } => {
+            AgentAction::Start { lane, order, taps, deadline_ns, allowed } => {
                 let alone = process.monitors.keys().all(|other| other.job != lane.job);
                 self.check(alone, || format!("{lane:?} is started beside another monitor of its job"));
                 let reports_at_ns = self.now_ns + self.random.between(0, 250) * MS;
@@ -211,6 +219,7 @@ impl World {
                     lane,
                     Monitor {
                         order,
+                        taps,
                         deadline_ns,
                         minds_deadline: self.random.chance(700_000),
                         allowed,
@@ -226,6 +235,11 @@ impl World {
                 if let Some(monitor) = process.monitors.get_mut(&lane) {
                     monitor.deadline_ns = deadline_ns;
                     monitor.allowed = allowed;
+                }
+            }
+            AgentAction::Retap { lane, taps } => {
+                if let Some(monitor) = process.monitors.get_mut(&lane) {
+                    monitor.taps = taps;
                 }
             }
             AgentAction::TakeBack { lane, grant } => {

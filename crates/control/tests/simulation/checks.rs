@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::{Degraded, Job, JobState};
-use link::Lost;
+use control::{Degraded, Job, JobState, Kind};
+use link::{Lost, TapTable};
 
+use crate::agent::addresses;
 use crate::world::{Tuple, World};
 
 impl World {
@@ -38,6 +39,7 @@ impl World {
             self.check(!is_stuck, || format!("does not end: {job:#?}"));
         }
         self.check_limits();
+        self.check_taps();
     }
 
     /// A job is over when nothing of it runs or is on its way, agents aside of which it is said that it ended without.
@@ -60,6 +62,31 @@ impl World {
     fn is_poisoned(&self, agent: usize, job: &Job) -> bool {
         let poisoned = Degraded::Poisoned { agent: self.agent_name(agent) };
         self.server.process.as_ref().is_some_and(|process| process.control.degraded(job).contains(&poisoned))
+    }
+
+    /// Of a flow between two hosts, or between one and a stranger, exactly one of the monitors of a job tells.
+    fn check_taps(&self) {
+        let mut watching: BTreeMap<u64, BTreeMap<usize, &TapTable>> = BTreeMap::new();
+        for (agent, host) in self.hosts.iter().enumerate() {
+            for (lane, monitor) in host.process.iter().flat_map(|process| &process.monitors) {
+                watching.entry(lane.job).or_default().insert(agent, &monitor.taps);
+            }
+        }
+        let stands = |job: &u64| {
+            let job = self.server.jobs.get(job);
+            job.is_some_and(|job| job.request.kind == Kind::Standing && job.state.is_active())
+        };
+        for (job, tables) in watching.iter().filter(|(job, _)| stands(job)) {
+            for (agent, table) in tables {
+                let all: BTreeSet<_> = tables.keys().map(|agent| addresses(*agent)[0].clone()).collect();
+                let others: BTreeSet<_> = table.others.iter().cloned().collect();
+                let mut expected = all;
+                expected.remove(&addresses(*agent)[0]);
+                let is_so =
+                    others == expected && (others.is_empty() || table.own == [addresses(*agent)[0].clone()]);
+                self.check(is_so, || format!("agent {agent} of {tables:?} has another table for job {job}"));
+            }
+        }
     }
 
     /// No more packets are taken than a job may take, by all monitors that ever were.

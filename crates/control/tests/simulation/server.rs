@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use control::{Job, JobState, Loaded, Server, ServerAction, ServerEvent, ServerSettings};
 use link::{Frame, Lane, Lost, Now, Record, Resume, ServerEvent as LinkEvent, ServerLimits, ServerSession};
 
@@ -14,7 +15,6 @@ pub const SETTINGS: ServerSettings = ServerSettings {
     absent_after_ns: 1000 * MS,
     jobs_per_owner_max: 100,
     jobs_max: 1000,
-    cost_max: 1000,
     keys_max: 1000,
 };
 
@@ -35,6 +35,8 @@ pub struct LaneRow {
 pub struct ServerHost {
     pub jobs: BTreeMap<u64, Job>,
     pub lanes: BTreeMap<(String, Lane), LaneRow>,
+    /// What agents said of their addresses.
+    addresses: BTreeMap<String, Vec<Bytes>>,
     pub is_full: bool,
     pub starts_at_ns: u64,
     pub process: Option<ServerProcess>,
@@ -71,6 +73,7 @@ impl World {
             jobs: all.clone().filter(|job| !matches!(job.state, JobState::Ended(_))).cloned().collect(),
             last_job: all.clone().map(|job| job.id).max().unwrap_or_default(),
             keys: all.map(|job| (job.request.owner.clone(), job.request.key.clone(), job.id)).collect(),
+            addresses: self.server.addresses.clone(),
         };
         self.server.process = Some(ServerProcess {
             control: Server::new(SETTINGS, loaded, now),
@@ -174,6 +177,7 @@ impl World {
             let event = match event {
                 LinkEvent::Hello(hello) => {
                     session.agent = Some(hello.agent.clone());
+                    self.server.addresses.insert(hello.agent.clone(), hello.capacity.addresses.clone());
                     session.named = hello.lanes.iter().map(|range| range.lane).collect();
                     // What its earlier sessions left is not committed any more.
                     process.pending.retain(|(_, agent, _)| *agent != hello.agent);

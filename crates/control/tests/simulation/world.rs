@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use control::{AgentEvent, JobState, Kind, Limit, Request, ServerEvent, Why};
+use control::{AgentEvent, JobState, Kind, Limit, Request, ServerEvent, Taps, Why};
 use link::Lane;
 
 use crate::agent::{Host, name};
@@ -247,7 +247,8 @@ impl World {
             kind,
             on: on.into_iter().collect(),
             limit: Limit { packets, ends_at_ns },
-            cost: 1,
+            cost: Default::default(),
+            taps: Taps::One,
             body: Bytes::from(vec![random.between(0, 2) as u8, u8::from(is_poison), reports as u8]),
         }
     }

@@ -97,13 +97,13 @@ fn records_come_once_and_in_order_over_broken_connections() {
 fn a_lane_that_is_over_is_told_of_when_it_is_committed() {
     let (mut agent, mut server, mut spool) = greeted(1 << 20);
     carry(&mut agent, &mut server, &mut spool).expect("well behaved");
-    server.welcome(1, Desired { generation: 3, jobs: vec![] }, vec![]);
+    server.welcome(1, Desired { generation: 3, jobs: vec![], taps: vec![] }, vec![]);
     spool.push(record(LANE, 0, Form::Tuples));
     spool.push(Data { is_last: true, ..record(LANE, 1, Form::Tuples) });
     carry(&mut agent, &mut server, &mut spool).expect("well behaved");
     assert_eq!(seqs(&records(&mut server)), [(1, 1), (2, 2)]);
     let events: Vec<_> = std::iter::from_fn(|| agent.poll_event()).collect();
-    assert_eq!(events[1], AgentEvent::Desired(Desired { generation: 3, jobs: vec![] }));
+    assert_eq!(events[1], AgentEvent::Desired(Desired { generation: 3, jobs: vec![], taps: vec![] }));
     assert_eq!(events.len(), 2, "{events:?}");
     server.committed(LANE, 2);
     carry(&mut agent, &mut server, &mut spool).expect("well behaved");

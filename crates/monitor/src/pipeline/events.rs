@@ -1,4 +1,4 @@
-//! What becomes of flows: they open, FROM and TO are settled, connections start and end, records are written.
+//! What becomes of flows: they open, connections start and end, records are written.
 
 use flow::{CloseReason, Event, Events, Flow, FlowEvent, FlowIdx, Place, SideCounters};
 use parsers::flow_level::{flow_record, tcp_conn_time};
@@ -7,7 +7,7 @@ use wire::packet::TcpFlags;
 use wire::{IpProtocol, Packet, Side, Timestamp};
 
 use super::parse::Input;
-use super::{FlowVerdict, Monitor, Rare};
+use super::{Monitor, Rare};
 use crate::outputs::{Application, nobody};
 
 impl Monitor {
@@ -36,7 +36,7 @@ impl Monitor {
 
     fn on_opened(&mut self, idx: FlowIdx, packet: Option<&Packet<'_>>) {
         self.decide(idx);
-        if self.verdict(idx) == FlowVerdict::Out {
+        if self.verdict(idx).leaves_out() {
             return;
         }
         if self.asks.path
@@ -51,49 +51,6 @@ impl Monitor {
         {
             let context = self.context(idx);
             self.outputs.on_first_packet(packet, &context);
-        }
-    }
-
-    /// Settles FROM and TO for a flow as far as its client is known.
-    pub(super) fn decide(&mut self, idx: FlowIdx) {
-        let verdict = if self.addresses.passes_all() {
-            FlowVerdict::In
-        } else {
-            let flow = self.table.flow(idx);
-            let (client, guessed) = flow.client();
-            let (client, server) = (flow.key().end(client), flow.key().end(client.other()));
-            match (self.addresses.matches(client, server), self.addresses.matches(server, client)) {
-                (true, true) => FlowVerdict::In,
-                (true, false) if !guessed => FlowVerdict::In,
-                (false, _) if !guessed => FlowVerdict::Out,
-                _ => FlowVerdict::Open,
-            }
-        };
-        self.table.set_mark(idx, verdict as u8);
-        if verdict == FlowVerdict::Out {
-            self.table.state_mut(idx).stream = Stream::Ignored;
-            self.table.ignore_payload(idx);
-        }
-    }
-
-    pub(super) fn verdict(&self, idx: FlowIdx) -> FlowVerdict {
-        match self.table.mark(idx) {
-            0 => FlowVerdict::Open,
-            1 => FlowVerdict::In,
-            _ => FlowVerdict::Out,
-        }
-    }
-
-    /// Whether tuples of the flow may be written now; where nothing better is known, the guessed client counts.
-    pub(super) fn asked_for(&self, idx: FlowIdx) -> bool {
-        match self.verdict(idx) {
-            FlowVerdict::In => true,
-            FlowVerdict::Out => false,
-            FlowVerdict::Open => {
-                let flow = self.table.flow(idx);
-                let client = flow.client().0;
-                self.addresses.matches(flow.key().end(client), flow.key().end(client.other()))
-            }
         }
     }
 

@@ -1,8 +1,11 @@
 //! A monitor as it is before the first packet: its limits, and what its plan asks of it.
 
+use std::sync::Arc;
+
 use flow::{Events, Table};
 use parsers::flow_level::flow_record;
 use plan::{MonitorSpec, Sample};
+use tuple::Origin;
 use wire::Timestamp;
 
 use super::Monitor;
@@ -13,6 +16,7 @@ use crate::limiter::Limiter;
 use crate::networks::Networks;
 use crate::outputs::{FLOW_FIELDS, Outputs};
 use crate::sample::Adaptive;
+use crate::taps::{SharedTaps, TapFilter};
 
 /// Limits of a monitor.
 #[derive(Clone, Debug)]
@@ -23,12 +27,17 @@ pub struct Config {
     pub fragment_bytes_max: usize,
     /// What parsers may keep of each flow.
     pub parsers: parsers::Limits,
+    /// Whose addresses are whose, where other taps see the same flows.
+    /// None: there are no other taps, and never will be.
+    pub taps: Option<SharedTaps>,
+    /// What the tuples say of where they come from.
+    pub origin: Arc<Origin>,
 }
 
 impl Default for Config {
     fn default() -> Config {
         let (flow, parsers) = (flow::Config::default(), parsers::Limits::default());
-        Config { flow, fragment_bytes_max: 4 << 20, parsers }
+        Config { flow, fragment_bytes_max: 4 << 20, parsers, taps: None, origin: Arc::default() }
     }
 }
 
@@ -45,6 +54,8 @@ impl Config {
             },
             fragment_bytes_max: self.fragment_bytes_max.div_ceil(workers),
             parsers: self.parsers,
+            taps: self.taps.clone(),
+            origin: self.origin.clone(),
         }
     }
 }
@@ -57,7 +68,7 @@ pub(super) struct Asks {
     pub packets: bool,
     pub connections: bool,
     pub payload: bool,
-    /// FROM and TO leave nothing out.
+    /// FROM and TO leave nothing out, nor is another tap the one that tells.
     pub every_flow: bool,
     /// Who a flow is, in what is written without a protocol's parser.
     pub identity: bool,
@@ -84,14 +95,15 @@ impl Monitor {
     /// A monitor behind `gate`.
     #[must_use]
     pub fn behind(gate: Gate, spec: &MonitorSpec, config: Config) -> Monitor {
-        let mut outputs = Outputs::new(spec);
+        let mut outputs = Outputs::new(spec, &config.origin);
         let reports_again = config.flow.active_timeout_ns.is_some();
         let flow = flow::Config { detail: outputs.detail(), ..config.flow };
         let addresses = AddressFilter::new(spec);
-        let every_flow = addresses.passes_all();
+        let taps = config.taps.map(|shared| TapFilter::new(spec.taps, &shared));
+        let every_flow = addresses.passes_all() && taps.as_ref().is_none_or(TapFilter::tells_all);
         let adapts = spec.sample == Sample::Auto;
         let asks = Asks {
-            packets_only: every_flow && !adapts && outputs.reads_packets_only(),
+            packets_only: every_flow && taps.is_none() && !adapts && outputs.reads_packets_only(),
             packets: outputs.reads_packets(),
             connections: outputs.reads_connections(),
             payload: outputs.reads_payload(),
@@ -106,6 +118,7 @@ impl Monitor {
         Monitor {
             gate,
             addresses,
+            taps,
             asks,
             adaptive: Adaptive::new(flow.tcp_idle_ns, flow.udp_idle_ns),
             table: Table::new(flow),

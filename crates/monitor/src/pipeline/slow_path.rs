@@ -49,15 +49,20 @@ impl Monitor {
         self.on_flow_packet(idx, &packet, events);
     }
 
-    /// Whether FROM and TO leave out the flow of a packet that the table has taken in; counts it then.
+    /// Whether the flow of a packet that the table has taken in is left out; counts it then.
     #[inline(always)]
     pub(super) fn leaves_out(&mut self, idx: FlowIdx) -> bool {
-        let out = !self.asks.every_flow && self.verdict(idx) == FlowVerdict::Out;
-        if out {
-            self.accounting.parsed -= 1;
-            self.accounting.filtered.direction += 1;
+        if self.asks.every_flow {
+            return false;
         }
-        out
+        let filtered = &mut self.accounting.filtered;
+        match FlowVerdict::of_mark(self.table.mark(idx)) {
+            FlowVerdict::Open | FlowVerdict::In => return false,
+            FlowVerdict::Out => filtered.direction += 1,
+            FlowVerdict::Elsewhere => filtered.tap += 1,
+        }
+        self.accounting.parsed -= 1;
+        true
     }
 
     /// A packet that the table has taken in.

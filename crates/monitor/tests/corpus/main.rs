@@ -14,6 +14,7 @@ mod mysql;
 mod nfs;
 mod redis;
 mod support;
+mod taps;
 mod tls;
 mod tunnels;
 mod workers;

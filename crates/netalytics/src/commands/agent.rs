@@ -4,16 +4,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 
+use agent::credentials::{Credentials, system};
 use agent::dial::Server;
 use agent::orders::Demo;
 use agent::policy::Policy;
 use agent::run::{Config, run, usual_folder};
 use anyhow::{Context, anyhow};
+use identity::Servers;
 use link::SpoolLimits;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::{Ended, wrong_flags};
-use crate::flags::agent::AgentFlags;
+use crate::flags::agent::{AgentFlags, AgentVerb};
 use crate::output;
 
 /// The owner's file, unless another is named.
@@ -21,17 +23,27 @@ const POLICY: &str = "/etc/netalytics/agent.toml";
 
 /// Serves.
 pub fn agent(flags: &AgentFlags) -> anyhow::Result<Ended> {
+    if let Some(AgentVerb::Enrol { server, token_file, ca, folder }) = &flags.what {
+        return enrol(server, token_file.as_ref(), ca.as_ref(), &own_folder(folder.as_ref()));
+    }
     let policy = policy(flags.policy.as_deref())?;
-    let name = flags.name.clone().or(policy.name.clone()).or_else(machine_name);
-    let name =
-        name.ok_or_else(|| wrong_flags("this machine has no name: --name NAME gives the agent one"))?;
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let is_root = home.as_deref() == Some(Path::new("/root"));
+    let folder = own_folder(flags.folder.as_ref());
+    let credentials = match flags.token_file {
+        Some(_) => None,
+        None => Credentials::read(&folder).context("cannot use this agent's certificate")?,
+    };
+    // The environment's token may be a person's.
+    let token = match credentials {
+        Some(_) => None,
+        None => token(flags.token_file.as_ref())?,
+    };
+    let name = name(flags, &policy, credentials.as_ref())?;
     let config = Config {
-        server: server(flags)?,
+        server: server(flags, token, credentials.as_ref())?,
         name,
         policy,
-        folder: flags.folder.clone().unwrap_or_else(|| usual_folder(is_root, home.as_deref())),
+        folder,
+        credentials,
         program: std::env::current_exe().context("this program cannot be found")?,
         version: env!("CARGO_PKG_VERSION").into(),
         spool: SpoolLimits { bytes_max: flags.spool_max as u64, ..SpoolLimits::default() },
@@ -66,18 +78,80 @@ fn policy(named: Option<&Path>) -> anyhow::Result<Policy> {
     }
 }
 
-fn server(flags: &AgentFlags) -> anyhow::Result<Server> {
-    let read =
-        |path: &PathBuf| fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
-    let token = match &flags.token_file {
+/// Gets this host its certificate.
+fn enrol(
+    url: &str,
+    token_file: Option<&PathBuf>,
+    ca: Option<&PathBuf>,
+    folder: &Path,
+) -> anyhow::Result<Ended> {
+    let token = token(token_file)?.ok_or_else(|| {
+        wrong_flags("a one-time token is wanted: --token-file FILE, or NETALYTICS_TOKEN in the environment")
+    })?;
+    let ca = ca.map(read).transpose()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("the system gives no event loop")?;
+    let enrolled = runtime.block_on(agent::enrol::enrol(url, &token, ca, folder));
+    let peer = enrolled.map_err(|why| anyhow!("this host has not enrolled: {why}"))?.peer;
+    output::complain(&format!(
+        "this host is agent {}; its certificate is good until {}, and is renewed while the agent runs",
+        peer.name,
+        identity::time_in_words(peer.lifetime.to)
+    ));
+    Ok(Ended::Done)
+}
+
+/// A certificate's name is the agent's, whatever else is said.
+fn name(flags: &AgentFlags, policy: &Policy, credentials: Option<&Credentials>) -> anyhow::Result<String> {
+    let said = flags.name.clone().or(policy.name.clone());
+    match (credentials, said) {
+        (Some(own), Some(said)) if said != own.peer.name => Err(wrong_flags(format!(
+            "this host has enrolled as {}, and is called {said} here (--name, or the policy's name)",
+            own.peer.name
+        ))),
+        (Some(own), _) => Ok(own.peer.name.clone()),
+        (None, said) => said
+            .or_else(machine_name)
+            .ok_or_else(|| wrong_flags("this machine has no name: --name NAME gives the agent one")),
+    }
+}
+
+fn own_folder(said: Option<&PathBuf>) -> PathBuf {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let is_root = home.as_deref() == Some(Path::new("/root"));
+    said.cloned().unwrap_or_else(|| usual_folder(is_root, home.as_deref()))
+}
+
+fn read(path: &PathBuf) -> anyhow::Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn token(file: Option<&PathBuf>) -> anyhow::Result<Option<String>> {
+    let token = match file {
         Some(path) => Some(read(path)?),
         None => std::env::var("NETALYTICS_TOKEN").ok(),
     };
-    let tls = flags.ca.as_ref().map(read).transpose()?;
-    let tls = tls.map(|pem| identity::client_config(&pem, None)).transpose();
-    let tls = tls.map_err(|why| anyhow!("{why}"))?;
-    Server::new(&flags.server, tls, token.map(|token| token.trim().to_owned()))
-        .map_err(|why| wrong_flags(why.to_string()))
+    Ok(token.map(|token| token.trim().to_owned()))
+}
+
+fn server(
+    flags: &AgentFlags,
+    token: Option<String>,
+    credentials: Option<&Credentials>,
+) -> anyhow::Result<Server> {
+    let url = flags.server.as_deref().unwrap_or_default();
+    let tls = match (credentials, &flags.ca) {
+        _ if !url.starts_with("https://") => None,
+        (Some(own), _) => Some(own.tls()?),
+        (None, Some(path)) => Some(identity::client_config(Servers::Of(&read(path)?), None)?),
+        (None, None) => Some(identity::client_config(system(), None)?),
+    };
+    if tls.is_some() && token.is_none() && credentials.is_none() {
+        return Err(wrong_flags(
+            "this host has not enrolled: netalytics agent enrol does that; or --token-file FILE has a token of the role agent",
+        ));
+    }
+    Server::new(url, tls, token).map_err(|why| wrong_flags(why.to_string()))
 }
 
 fn machine_name() -> Option<String> {

@@ -3,11 +3,12 @@
 use serde_json::{Value, json};
 use sinks::table::{escape, pad};
 
+use super::access::with_times;
 use super::listing::print_rows;
 use super::remote::Remote;
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::Format;
-use crate::flags::service::{AgentsFlags, JobsFlags, JobsVerb};
+use crate::flags::service::{AgentsFlags, AgentsVerb, JobsFlags, JobsVerb};
 use crate::output;
 
 const JOB: [&str; 6] = ["id", "state", "name", "owner", "query", "reason"];
@@ -21,12 +22,12 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<Ended> {
         None => print(&JOB, &all(&remote)?, format),
         Some(JobsVerb::Show { job }) => print(&JOB, &[one("GET", job)?], format),
         Some(JobsVerb::Stop { job }) => print(&JOB, &[one("DELETE", job)?], format),
-        Some(JobsVerb::Start { query, name, standing, on, interface, capture_filter, keep_tuples }) => {
+        Some(JobsVerb::Start { query, name, standing, on, interface, capture_filter, to, keep_tuples }) => {
             let kind = if *standing || *keep_tuples { "standing" } else { "one_off" };
             let keep = if *keep_tuples { "tuples" } else { "results" };
             let asked = json!({
-                "query": query, "name": name, "kind": kind, "on": labels(on)?, "keep": keep,
-                "interfaces": interface, "capture_filter": capture_filter,
+                "query": query, "name": name, "kind": kind, "on": labels(on, "--on wants LABEL=VALUE")?, "keep": keep,
+                "interfaces": interface, "capture_filter": capture_filter, "to": to,
             });
             print(&JOB, &[remote.json("POST", "/api/v1/jobs", Some(&asked))?], format)
         }
@@ -39,9 +40,30 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<Ended> {
     }
 }
 
-/// Lists agents.
+/// Lists agents, or does what is asked with one.
 pub fn agents(flags: &AgentsFlags) -> anyhow::Result<Ended> {
-    let found = Remote::of(&flags.server)?.json("GET", "/api/v1/agents", None)?;
+    let remote = Remote::of(&flags.server)?;
+    match &flags.what {
+        None => {}
+        Some(AgentsVerb::Enrol { name, expires }) => {
+            let asked = json!({ "agent": name, "expires_in_seconds": expires.unsigned_abs().div_ceil(1_000_000_000) });
+            let made = remote.json("POST", "/api/v1/enrolments", Some(&asked))?;
+            return output::print(format!("{}\n", made["token"].as_str().unwrap_or_default()).as_bytes());
+        }
+        Some(AgentsVerb::Enrolled) => {
+            let found = remote.json("GET", "/api/v1/enrolments", None)?;
+            let enrolled = found["enrolments"].as_array().cloned().unwrap_or_default();
+            let times =
+                [("enrolled_ns", "enrolled"), ("good_until_ns", "good_until"), ("revoked_ns", "revoked")];
+            let columns = ["agent", "enrolled", "good_until", "revoked"];
+            return print(&columns, &with_times(enrolled, &times), flags.server.format);
+        }
+        Some(AgentsVerb::Revoke { name }) => {
+            remote.ask("DELETE", &format!("/api/v1/enrolments/{}", encoded(name)))?;
+            return Ok(Ended::Done);
+        }
+    }
+    let found = remote.json("GET", "/api/v1/agents", None)?;
     let agents = found["agents"].as_array().cloned().unwrap_or_default();
     print(&["name", "connected", "labels", "interfaces", "jobs", "version"], &agents, flags.server.format)
 }
@@ -59,10 +81,10 @@ fn all(remote: &Remote) -> anyhow::Result<Vec<Value>> {
     }
 }
 
-/// Labels that agents must have.
-pub fn labels(texts: &[String]) -> anyhow::Result<Value> {
+/// Names and values; `wanted` says how they are to look.
+pub fn labels(texts: &[String], wanted: &'static str) -> anyhow::Result<Value> {
     let pair = |text: &String| {
-        let (name, value) = text.split_once('=').ok_or_else(|| wrong_flags("--on wants LABEL=VALUE"))?;
+        let (name, value) = text.split_once('=').ok_or_else(|| wrong_flags(wanted))?;
         Ok((name.to_owned(), Value::from(value)))
     };
     Ok(Value::Object(texts.iter().map(pair).collect::<anyhow::Result<_>>()?))
@@ -113,7 +135,7 @@ fn rows_text(page: &Value, with_names: bool) -> String {
 }
 
 /// What the server tells of some things, a row each.
-fn print(columns: &[&'static str], things: &[Value], format: Format) -> anyhow::Result<Ended> {
+pub(super) fn print(columns: &[&'static str], things: &[Value], format: Format) -> anyhow::Result<Ended> {
     let row = |thing: &Value| columns.iter().map(|name| text(&thing[*name])).collect();
     let rows: Vec<Vec<String>> = things.iter().map(row).collect();
     match format {
@@ -159,7 +181,7 @@ fn table(names: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 /// A value of an address's parameter.
-fn encoded(text: &str) -> String {
+pub(super) fn encoded(text: &str) -> String {
     let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     let one = |byte: u8| if safe(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     text.bytes().map(one).collect()

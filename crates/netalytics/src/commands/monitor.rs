@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::Context;
 use capture::live::Stop;
 use capture::seccomp::{Files, Network};
-use monitor::Input;
 use monitor::allowance::Allowance;
+use monitor::{Input, SharedTaps};
 use plan::message::{self, JobOrder};
 use runner::{Memory, Relay, Writing};
 use tuple::{Redactor, Schema, Secret};
@@ -47,12 +47,16 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
     if capturing {
         live::restrict_system_calls(&flags.live, Files::ReadOnly, Network::Closed);
     }
+    let taps = SharedTaps::new(order.taps.clone());
     let lasts = flags.lease.map(|ns| Duration::from_nanos(ns.unsigned_abs()));
     let allowance = order.packets_max.map(|packets| Allowance::new(packets, &stop));
-    let lease = Lease::keep(lasts, &stop, allowance.clone()).context("cannot keep the lease")?;
+    let lease =
+        Lease::keep(lasts, &stop, (taps.clone(), allowance.clone())).context("cannot keep the lease")?;
     let limits = flags.limits.of_run();
     let mut config = Memory::divide(&limits, &plan, Writing::AtOnce).config(&limits);
     config.allowance = allowance;
+    config.monitor.taps = Some(taps);
+    config.monitor.origin = Arc::new(order.origin);
     // What leaves this process leaves the machine.
     config.stream.redactor = order.redaction.map(|key| Redactor::new(Secret::new(&key.0)));
     let mut out = BufWriter::new(io::stdout().lock());

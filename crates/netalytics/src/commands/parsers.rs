@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use tuple::{DataType, Family, Field, Schema, Unit, common};
+use tuple::family::AGENT_DOC;
+use tuple::{AGENT, DataType, Family, Field, LABELS, Schema, Unit, common};
 
 use super::listing;
 use crate::failure::Ended;
@@ -31,6 +32,9 @@ pub fn everything() -> String {
 fn text(schemas: &[&Arc<Schema>]) -> String {
     let mut out = String::from("Every tuple begins with these fields:\n\n");
     listing::definitions(&mut out, &items(common::FIELDS, |_| ""));
+    out.push_str("\nand has these where the query names them:\n\n");
+    let agent = (format!("{AGENT}  text"), AGENT_DOC.to_owned());
+    listing::definitions(&mut out, &[vec![agent], families(&[LABELS])].concat());
     for schema in schemas {
         out.push_str(&format!("\n{}: {}\n", schema.name, schema.doc));
         if let Some(defaults) = defaults(schema) {
@@ -39,8 +43,11 @@ fn text(schemas: &[&Arc<Schema>]) -> String {
         out.push('\n');
         listing::definitions(
             &mut out,
-            &[items(&schema.fields[common::FIELDS.len()..], |f| default_of(schema, f)), families(schema)]
-                .concat(),
+            &[
+                items(&schema.fields[common::FIELDS.len()..], |f| default_of(schema, f)),
+                families(schema.facts.families),
+            ]
+            .concat(),
         );
     }
     out
@@ -61,11 +68,11 @@ fn items(fields: &[Field], default: impl Fn(&Field) -> &'static str) -> Vec<(Str
 }
 
 /// Columns that there are where a query names them.
-fn families(schema: &Schema) -> Vec<(String, String)> {
+fn families(families: &[Family]) -> Vec<(String, String)> {
     let item = |family: &Family| {
         (format!("{}.NAME  text", family.name), format!("{} NAME, by any name", family.doc))
     };
-    schema.facts.families.iter().map(item).collect()
+    families.iter().map(item).collect()
 }
 
 /// Type and unit for people.

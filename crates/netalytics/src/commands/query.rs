@@ -6,16 +6,18 @@ use std::net::IpAddr;
 use capture::seccomp::Files;
 use plan::Plan;
 use sinks::{Csv, Jsonl, Parquet, Sink, Style, Table};
+use tuple::Secret;
 
 use crate::commands::work::{Opened, Target, Telling, work};
 use crate::commands::{compare, query_past, query_served};
 use crate::delivering;
 use crate::dns_names;
 use crate::failure::{Ended, wrong_flags};
-use crate::flags::{AskFlags, Format, KeptFlags, QueryFlags, RemoteFlags, ShownNames};
+use crate::flags::{AskFlags, Format, KeptFlags, QueryFlags, RedactFlags, RemoteFlags, ShownNames};
 use crate::live::Owner;
 use crate::output::{self, Destination};
 use crate::query_text;
+use crate::redaction::secret;
 use runner::Writing;
 
 /// Answers the query, or has a server's agents answer it.
@@ -24,8 +26,8 @@ pub fn query(flags: &mut AskFlags, quiet: bool, verbose: bool) -> anyhow::Result
     if let Some(server) = &flags.remote.server {
         let text = query_text::read(&flags.query.work.text)?;
         if query_past::is_asked(&text) {
-            let RemoteFlags { on, token_file, .. } = flags.remote.clone();
-            let kept = KeptFlags { server: Some(server.clone()), on, token_file };
+            let RemoteFlags { on, token_file, ca, .. } = flags.remote.clone();
+            let kept = KeptFlags { server: Some(server.clone()), on, token_file, ca };
             let answer = query_past::ask(server, &kept, &text, compare::CONFIDENCE)?;
             return answer.print(&flags.query, &text, telling);
         }
@@ -44,7 +46,7 @@ pub fn query(flags: &mut AskFlags, quiet: bool, verbose: bool) -> anyhow::Result
 
 impl Target for QueryFlags {
     /// The result's destination, and other programs that get it, too.
-    type Ready = (Destination, Option<delivering::Ready>);
+    type Ready = (Destination, Option<(delivering::Ready, Option<Secret>)>);
 
     fn path(&self) -> Option<&std::path::Path> {
         self.output.as_deref()
@@ -70,11 +72,16 @@ impl Target for QueryFlags {
         if self.format == Some(Format::Parquet) && destination.terminal {
             return Err(wrong_flags("Parquet is not for a terminal: -o FILE says where it goes"));
         }
-        Ok((destination, delivering::Ready::prepare(&self.outlets)?))
+        let Some(outlets) = delivering::Ready::prepare(&self.outlets)? else {
+            return Ok((destination, None));
+        };
+        let RedactFlags { no_redact, redact_key } = &self.redact;
+        let secret = if *no_redact { None } else { Some(secret(redact_key.as_deref())?) };
+        Ok((destination, Some((outlets, secret))))
     }
 
     fn start(&self, (_, outlets): &mut Self::Ready) -> anyhow::Result<()> {
-        outlets.as_mut().map_or(Ok(()), |outlets| outlets.start(&self.work.live))
+        outlets.as_mut().map_or(Ok(()), |(outlets, _)| outlets.start(&self.work.live))
     }
 
     fn name(&self, (destination, _): &Self::Ready) -> (String, bool) {
@@ -89,7 +96,7 @@ impl Target for QueryFlags {
         let heads = opened.heads.clone();
         let sink = self.printer(destination, opened)?;
         Ok(match outlets {
-            Some(outlets) => outlets.beside(sink, &heads),
+            Some((outlets, secret)) => outlets.beside(sink, &heads, secret),
             None => sink,
         })
     }

@@ -41,11 +41,11 @@ pub fn is_asked(text: &str) -> bool {
 
 /// Asks the server that the flags name.
 pub fn ask(server: &str, flags: &KeptFlags, text: &str, confidence: f64) -> anyhow::Result<Kept> {
-    let remote = Remote::at(server, flags.token_file.as_deref())?;
+    let remote = Remote::at(server, flags.token_file.as_deref(), flags.ca.as_deref())?;
     let checked = query::check(text, &parsers::registry::schemas(), &()).ok();
     let is_compared = checked.as_ref().is_some_and(|query| query.baseline.is_some());
     let plan = checked.map(|query| planner::lower(&query));
-    let body = json!({ "query": text, "on": labels(&flags.on)?, "confidence": confidence });
+    let body = json!({ "query": text, "on": labels(&flags.on, "--on wants LABEL=VALUE")?, "confidence": confidence });
     let path = "/api/v1/query";
     let answer = remote.try_json(&Asked { body: Some(&body), query: text, ..Asked::plain("POST", path) })?;
     let results = answer["results"].as_array().into_iter().flatten().enumerate();

@@ -89,7 +89,7 @@ fn answer(server: &str, flags: &AskFlags, telling: Telling) -> anyhow::Result<Su
     // What the server makes of the query counts.
     let plan =
         query::check(&text, &parsers::registry::schemas(), &()).ok().map(|query| planner::lower(&query));
-    let remote = Remote::at(server, flags.remote.token_file.as_deref())?;
+    let remote = Remote::at(server, flags.remote.token_file.as_deref(), flags.remote.ca.as_deref())?;
     let asked = request(&text, flags)?;
     if let Some(plan) = &plan {
         delivering::fit(&flags.query.outlets, plan)?;
@@ -124,7 +124,7 @@ fn request(text: &str, flags: &AskFlags) -> anyhow::Result<Value> {
     Ok(json!({
         "query": text,
         "kind": "one_off",
-        "on": labels(&flags.remote.on)?,
+        "on": labels(&flags.remote.on, "--on wants LABEL=VALUE")?,
         "redact": !flags.remote.raw,
         "interfaces": live.interfaces,
         "capture_filter": (!live.filter.is_empty()).then_some(&live.filter),
@@ -231,7 +231,7 @@ impl Run {
         let (name, is_terminal) = query.name(&ready);
         let is_table = query.format_for(&ready.0) == Format::Table;
         let is_watched = is_terminal && is_table && served.iter().all(|of| of.head.processor.is_some());
-        if let Some(outlets) = &mut ready.1 {
+        if let Some((outlets, _)) = &mut ready.1 {
             outlets.start(&LiveFlags { interfaces: Vec::new(), ..query.work.live.clone() })?;
         }
         let opened = Opened {

@@ -6,15 +6,16 @@ use anyhow::Context;
 use capture::seccomp::Files;
 use plan::{Dataflow, Plan, Sample};
 use recording::{Head, Recorder, Rotation};
-use sinks::{DataSet, Redacted, Sink};
-use tuple::{Redactor, Secret, common};
+use sinks::{Beside, DataSet, Sink};
+use tuple::{Secret, common};
 
 use crate::commands::work::{Opened, Target, Telling, work};
+use crate::delivering;
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::RecordFlags;
 use crate::folder::Folder;
 use crate::live::Becoming;
-use crate::redaction::secret;
+use crate::redaction::{behind, secret};
 use runner::Writing;
 
 /// Records what the query gives.
@@ -23,8 +24,8 @@ pub fn record(flags: &RecordFlags, quiet: bool, verbose: bool) -> anyhow::Result
 }
 
 impl Target for RecordFlags {
-    /// The folder, and what texts are redacted with.
-    type Ready = (Folder, Option<Secret>);
+    /// The folder, what texts are redacted with, and other programs that get the rows, too.
+    type Ready = (Folder, Option<Secret>, Option<delivering::Ready>);
 
     fn path(&self) -> Option<&Path> {
         None
@@ -42,6 +43,10 @@ impl Target for RecordFlags {
     /// of time.
     fn fit(&self, plan: &mut Plan) -> anyhow::Result<()> {
         keeps_fields(&mut plan.dataflow)?;
+        if plan.dataflow.pipelines.is_empty() {
+            planner::add_origin(plan, &self.work.origin());
+        }
+        delivering::fit(&self.outlets, plan)?;
         if plan.monitor.sample == Sample::Auto && plan.dataflow.pipelines.is_empty() {
             plan.monitor.parsers[0].columns.push(common::SAMPLE_RATE);
             plan.monitor.parsers[0].columns.sort_unstable();
@@ -60,14 +65,18 @@ impl Target for RecordFlags {
         let secret = if self.no_redact { None } else { Some(secret(self.redact_key.as_deref())?) };
         let becoming = Becoming::of(&self.work.live)?;
         let folder = Folder::prepare(&self.output, becoming).with_context(|| self.unwritten())?;
-        Ok((folder, secret))
+        Ok((folder, secret, delivering::Ready::prepare(&self.outlets)?))
+    }
+
+    fn start(&self, (_, _, outlets): &mut Self::Ready) -> anyhow::Result<()> {
+        outlets.as_mut().map_or(Ok(()), |outlets| outlets.start(&self.work.live))
     }
 
     fn name(&self, _: &Self::Ready) -> (String, bool) {
         (self.output.display().to_string(), false)
     }
 
-    fn open(&self, (folder, secret): Self::Ready, opened: Opened) -> anyhow::Result<Box<dyn Sink>> {
+    fn open(&self, (folder, secret, outlets): Self::Ready, opened: Opened) -> anyhow::Result<Box<dyn Sink>> {
         let rotate = self.work.rotate.unwrap_or_default();
         let bytes = rotate.bytes.unwrap_or(Rotation::default().bytes);
         let rotation = Rotation { every_ns: rotate.every_ns, bytes };
@@ -78,9 +87,12 @@ impl Target for RecordFlags {
             recorder.add_table(head, &table.schema, &table.columns);
         }
         let data_set = DataSet::new(recorder);
-        Ok(match secret {
-            Some(secret) => Box::new(Redacted::new(data_set, Redactor::new(secret))),
-            None => Box::new(data_set),
+        Ok(match outlets {
+            // What leaves is what is kept: redacted alike.
+            Some(outlets) => {
+                behind(Beside::new(Box::new(data_set), Box::new(outlets.open(&opened.heads))), secret)
+            }
+            None => behind(data_set, secret),
         })
     }
 }

@@ -5,8 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use identity::End;
 use query::{Diagnostic, Span};
 use serde_json::Value;
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::failure::{WrongUse, wrong_flags};
 use crate::flags::service::ServerFlags;
@@ -26,6 +28,7 @@ pub struct Remote {
     agent: ureq::Agent,
     base: String,
     token: String,
+    trusted: Option<RootCerts>,
 }
 
 /// An answer that is none of errors.
@@ -83,21 +86,23 @@ impl Remote {
     /// The server that the flags name.
     pub fn of(flags: &ServerFlags) -> anyhow::Result<Remote> {
         let said = flags.server.clone().or_else(|| std::env::var("NETALYTICS_SERVER").ok());
-        Remote::at(said.as_deref().unwrap_or(USUAL), flags.token_file.as_deref())
+        Remote::at(said.as_deref().unwrap_or(USUAL), flags.token_file.as_deref(), flags.ca.as_deref())
     }
 
-    /// The server at an address.
-    pub fn at(url: &str, token_file: Option<&Path>) -> anyhow::Result<Remote> {
+    /// The server at an address. `ca`: whose certificate it has.
+    pub fn at(url: &str, token_file: Option<&Path>, ca: Option<&Path>) -> anyhow::Result<Remote> {
         let base = url.trim_end_matches('/').to_owned();
         if !base.starts_with("http://") && !base.starts_with("https://") {
             return Err(wrong_flags("--server wants an address as http://127.0.0.1:7979"));
         }
-        Ok(Remote { agent: agent(Some(PATIENCE)), base, token: token(token_file)? })
+        let trusted = ca.map(authorities).transpose()?;
+        let agent = agent(Some(PATIENCE), trusted.clone());
+        Ok(Remote { agent, base, token: token(token_file)?, trusted })
     }
 
     /// The same, which waits no longer than that for an answer; `None`: for its end as long as it takes.
     pub fn patient(&self, patience: Option<Duration>) -> Remote {
-        Remote { agent: agent(patience), ..self.clone() }
+        Remote { agent: agent(patience, self.trusted.clone()), ..self.clone() }
     }
 
     /// Asks for JSON.
@@ -169,13 +174,41 @@ impl Remote {
             }
             _ => false,
         };
-        let error = anyhow::Error::new(error).context(format!("cannot ask {}", self.base));
+        let error = in_words(error).context(format!("cannot ask {}", self.base));
         if is_nobody { Failed::Nobody(error) } else { Failed::Later(error) }
     }
 }
 
-fn agent(patience: Option<Duration>) -> ureq::Agent {
+/// The authorities in a file.
+fn authorities(path: &Path) -> anyhow::Result<RootCerts> {
+    let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let found = parse_pem(&text).filter_map(|item| match item {
+        Ok(PemItem::Certificate(certificate)) => Some(certificate),
+        _ => None,
+    });
+    let found: Vec<_> = found.collect();
+    match found.is_empty() {
+        true => Err(wrong_flags(format!("{} has no certificate (PEM)", path.display()))),
+        false => Ok(RootCerts::Specific(found.into())),
+    }
+}
+
+/// What TLS has against the server, for a person.
+fn in_words(error: ureq::Error) -> anyhow::Error {
+    let cause: &(dyn std::error::Error + 'static) = match &error {
+        ureq::Error::Io(cause) => cause,
+        other => other,
+    };
+    match identity::in_words(cause, End::Client) {
+        Some(words) => anyhow!("{words}; --ca FILE says which authority is trusted"),
+        None => error.into(),
+    }
+}
+
+fn agent(patience: Option<Duration>, trusted: Option<RootCerts>) -> ureq::Agent {
+    let tls = trusted.into_iter().fold(TlsConfig::builder(), |tls, trusted| tls.root_certs(trusted));
     let config = ureq::Agent::config_builder()
+        .tls_config(tls.build())
         .http_status_as_error(false)
         .max_redirects(0)
         .timeout_global(patience)
@@ -197,7 +230,7 @@ fn said(body: &[u8], query: &str) -> Option<anyhow::Error> {
         text = format!("{text}; {hint}");
     }
     Some(match answer["code"].as_str() {
-        Some("query" | "bad_request" | "unauthorized" | "forbidden") => wrong_flags(text),
+        Some("query" | "condition" | "bad_request" | "unauthorized" | "forbidden") => wrong_flags(text),
         _ => anyhow!(text),
     })
 }

@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use server::{Gateway, GatewaySettings, Limits, Opened, PastLimits, Retention};
+use server::{
+    AlertLimits, Gateway, GatewaySettings, Limits, Listen, Named, Opened, PastLimits, Receiver, Retention,
+    Scrapers, Shown, Tls,
+};
 
 use crate::demo::Demo;
 use crate::failure::{Ended, wrong_flags};
@@ -13,9 +16,15 @@ use crate::output;
 
 /// Serves, until a signal ends it, or copies what it was asked.
 pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
-    if let Some(ServeVerb::Backup { file, data }) = &flags.what {
-        return backup(&data_folder(data.as_deref())?, file);
+    match &flags.what {
+        None => {}
+        Some(ServeVerb::Backup { file, data }) => return backup(&data_folder(data.as_deref())?, file),
+        Some(ServeVerb::Ca { data }) => {
+            let pem = server::authority_pem(&data_folder(data.as_deref())?).map_err(|why| anyhow!(why))?;
+            return output::print(pem.as_bytes());
+        }
     }
+    let shown = shown(flags)?;
     // A demonstration leaves nothing behind.
     let passing = (flags.demo && flags.data.is_none()).then(tempfile::tempdir).transpose();
     let passing = passing.context("cannot make a folder for the demonstration")?;
@@ -23,35 +32,86 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
         Some(passing) => passing.path().to_owned(),
         None => data_folder(flags.data.as_deref())?,
     };
-    let opened = Opened::open(&folder, limits(flags)).map_err(|error| anyhow!(error))?;
+    let receivers = receivers(&flags.receivers)?;
+    let named = Named::new(&flags.outlets).map_err(|why| wrong_flags(format!("--outlet {why}")))?;
+    let mut opened = Opened::open(&folder, limits(flags)).map_err(|error| anyhow!(error))?;
+    opened.outlets = named;
     if let Some(file) = &opened.admin_token {
         output::complain(&format!("the first token, an admin's, is in {}", file.display()));
     }
+    opened.set_receivers(receivers);
     let settings = GatewaySettings { agents_max: flags.agents_max, ..GatewaySettings::default() };
+    let tls = shown.as_ref().map(|shown| tls(flags, &folder, shown)).transpose()?;
     let gateway = Gateway::open(&opened, settings).context("cannot read the data directory")?;
     let service = opened.serve(gateway).context("cannot read the data directory")?;
     let (mut demo, watched) = (None, service.clone());
     let ready = |address| {
-        output::complain(&format!("serving on http://{address}; Ctrl-C ends it"));
+        let scheme = if shown.is_some() { "https" } else { "http" };
+        output::complain(&format!("serving on {scheme}://{address}; Ctrl-C ends it"));
         if flags.demo {
-            demo = Demo::begin(&watched, address, &folder)
+            demo = Demo::begin(&watched, (scheme, address), &folder)
                 .inspect_err(|error| output::complain(&format!("there is no demonstration: {error:#}")))
                 .ok();
         }
     };
-    server::serve(service, flags.listen, &flags.hosts, ready)
-        .with_context(|| format!("cannot serve on {}", flags.listen))?;
+    let listen = Listen { address: flags.listen, names: &flags.hosts, tls };
+    server::serve(service, listen, ready).with_context(|| format!("cannot serve on {}", flags.listen))?;
     drop(demo);
     Ok(Ended::Done)
 }
 
+/// The certificate that is shown, if TLS is wanted. Beyond this machine nothing travels in clear unless somebody says so.
+fn shown(flags: &ServeFlags) -> anyhow::Result<Option<Shown>> {
+    let asked = &flags.tls;
+    match (&asked.tls_cert, &asked.tls_key) {
+        (Some(_), _) if flags.demo => {
+            Err(wrong_flags("the demonstration's agent needs --tls in place of --tls-cert"))
+        }
+        (Some(chain), Some(key)) => Ok(Some(Shown::Files { chain: chain.clone(), key: key.clone() })),
+        _ if asked.tls => Ok(Some(Shown::Own)),
+        _ if flags.listen.ip().is_loopback() || asked.insecure_http => Ok(None),
+        _ => Err(wrong_flags(format!(
+            "{} is reached from other machines, and without TLS tokens and results could be read on the way: --tls makes a certificate, \
+             --tls-cert and --tls-key name one, --insecure-http does without",
+            flags.listen.ip()
+        ))),
+    }
+}
+
+fn tls(flags: &ServeFlags, folder: &Path, shown: &Shown) -> anyhow::Result<Tls> {
+    let own = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+    let listen = Some(flags.listen.ip()).filter(|ip| !ip.is_unspecified());
+    let names: Vec<String> =
+        own.into_iter().chain(listen.map(|ip| ip.to_string())).chain(flags.hosts.iter().cloned()).collect();
+    let lasting = Duration::from_nanos(flags.tls.agent_certificates.unsigned_abs());
+    Tls::open(folder, shown.clone(), &names, lasting).map_err(|why| anyhow!(why))
+}
+
+/// Who is told of alerts; their secrets are read now.
+fn receivers(said: &[String]) -> anyhow::Result<Vec<Receiver>> {
+    let read = |text: &String| Receiver::read(text).map_err(|why| wrong_flags(format!("--receiver: {why}")));
+    let receivers: Vec<Receiver> = said.iter().map(read).collect::<anyhow::Result<_>>()?;
+    let twice = |(at, one): (usize, &Receiver)| receivers[..at].iter().any(|other| other.name == one.name);
+    match receivers.iter().enumerate().any(twice) {
+        true => Err(wrong_flags("--receiver: two receivers have the same name")),
+        false => Ok(receivers),
+    }
+}
+
 fn limits(flags: &ServeFlags) -> Limits {
+    let time = |ns: i64| Duration::from_nanos(ns.unsigned_abs());
     const DAY_NS: i64 = 86_400_000_000_000;
     Limits {
         jobs_max: flags.jobs_max,
+        jobs_per_owner_max: flags.jobs_per_owner,
         requests_per_second: flags.requests_per_second,
         connections_max: flags.connections_max,
         streams_max: flags.streams_max,
+        streams_per_token_max: flags.streams_per_token,
+        outlets_max: flags.outlets_max,
+        outlet_rows_max: flags.outlet_rows_max,
+        series_max: flags.series_max,
+        scrapers: if flags.metrics_without_token { Scrapers::Anybody } else { Scrapers::WithToken },
         retention: Retention {
             age_ns: i64::from(flags.history_days) * DAY_NS,
             bytes: u64::from(flags.history_mib) << 20,
@@ -64,6 +124,15 @@ fn limits(flags: &ServeFlags) -> Limits {
             at_once: usize::from(flags.past_at_once),
             time: Duration::from_secs(flags.past_seconds.into()),
             bytes: (flags.past_mib as usize) << 20,
+        },
+        alerts: AlertLimits {
+            rules_max: flags.alerts.rules_max,
+            groups_max: flags.alerts.groups_max,
+            silences_max: flags.alerts.silences_max,
+            outbox_max: flags.alerts.outbox_max,
+            retry_max: time(flags.alerts.retry_ns),
+            resend: time(flags.alerts.resend_ns),
+            ..AlertLimits::default()
         },
         ..Limits::default()
     }

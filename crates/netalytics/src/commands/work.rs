@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -30,6 +31,7 @@ use crate::replaying;
 use crate::signals::{self, Signals};
 use crate::stats::Stats;
 use crate::summary_file::SummaryFile;
+use crate::two_taps;
 use crate::watch::Watch;
 use crate::why;
 use runner::Summary;
@@ -204,6 +206,9 @@ fn answer<T: Target>(
     };
     let peek_bytes_max = watch.bytes_max();
     let mut config = Config { peek_bytes_max, cores: cores(flags)?, ..memory.config(&limits) };
+    config.stream.server_tap = two_taps::read(flags, !is_recording && !capturing, &plan, &config)?;
+    let taps = config.stream.server_tap.clone();
+    config.monitor.origin = Arc::new(flags.origin());
     keeping.join(&mut plan, &mut config);
     let mut run = match (input, replaying) {
         (Some(input), _) => Run::start(&plan, &config, input).context("cannot start the workers")?,
@@ -232,6 +237,7 @@ fn answer<T: Target>(
     };
     let written = run.go(sink.as_mut(), &mut display);
     let mut summary = run.end(&plan, signals.name());
+    summary.taps = taps.map(|taps| taps.counts());
     summary.kept = sink.kept();
     summary.delivered = sink.delivered();
     summary.output_errors.extend(summary.delivered.iter().filter_map(delivering::complaint));

@@ -2,26 +2,32 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use super::limits::{bytes, duration};
 
 /// Whom to serve, and as whom.
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct AgentFlags {
-    /// The server, which this agent dials: https://HOST:PORT, or http:// on this machine
-    #[arg(long, value_name = "URL")]
-    pub server: String,
+    /// Something else than to serve
+    #[command(subcommand)]
+    pub what: Option<AgentVerb>,
 
-    /// A file with the agent's token; else the environment's NETALYTICS_TOKEN
+    /// The server, which this agent dials: https://HOST:PORT, or http:// on this machine
+    #[arg(long, value_name = "URL", required = true)]
+    pub server: Option<String>,
+
+    /// A file with the agent's token; else the environment's NETALYTICS_TOKEN. An agent that has enrolled needs none
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 
-    /// The certificate of the authority that has signed the server's, PEM; for https://
+    /// The certificate of the authority that has signed the server's, PEM; for https:// without having enrolled [default: those that
+    /// this system trusts]
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
 
-    /// What this agent is called [default: the policy's name, else the machine's]
+    /// What this agent is called [default: as its certificate says, else the policy's name, else the machine's]
     #[arg(long)]
     pub name: Option<String>,
 
@@ -45,4 +51,28 @@ pub struct AgentFlags {
     /// The pause between two rounds of --demo
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
     pub demo_pause: i64,
+}
+
+/// Something else than to serve.
+#[derive(Debug, Subcommand)]
+pub enum AgentVerb {
+    /// Make a key on this host and get a certificate for it, once, with a token from `netalytics agents enrol NAME`
+    Enrol {
+        /// The server: https://HOST:PORT
+        #[arg(long, value_name = "URL")]
+        server: String,
+
+        /// A file with the one-time token; else the environment's NETALYTICS_TOKEN
+        #[arg(long, value_name = "FILE")]
+        token_file: Option<PathBuf>,
+
+        /// The certificate of the authority that has signed the server's, PEM [default: the one that the token names, else those that
+        /// this system trusts]
+        #[arg(long, value_name = "FILE")]
+        ca: Option<PathBuf>,
+
+        /// The agent's folder, as --folder of `netalytics agent`
+        #[arg(long, value_name = "DIR")]
+        folder: Option<PathBuf>,
+    },
 }

@@ -119,11 +119,14 @@ Examples:
 pub const AGENT_EXAMPLES: &str = "\
 Examples:
   netalytics agent --server http://127.0.0.1:7979 --token-file agent.token
-  netalytics agent --server https://netalytics.example --ca ca.pem --token-file agent.token --name web-1";
+  netalytics agent enrol --server https://netalytics.example:7979 --token-file web-1.token
+  netalytics agent --server https://netalytics.example:7979";
 /// Below the help of `serve`.
 pub const SERVE_EXAMPLES: &str = "\
 Examples:
   netalytics serve --data /srv/netalytics
+  netalytics serve --tls --listen 0.0.0.0:7979 --host netalytics.example
+  netalytics serve --receiver pager=webhook+https://example.org/hook#secret-file=/etc/netalytics/hook.key
   netalytics serve backup /backup/netalytics.sqlite --data /srv/netalytics";
 
 /// Below the help of `jobs`.
@@ -137,4 +140,27 @@ Examples:
 /// Below the help of `agents`.
 pub const AGENTS_EXAMPLES: &str = "\
 Examples:
-  NETALYTICS_TOKEN=… netalytics agents --server http://127.0.0.1:7979 --format jsonl";
+  NETALYTICS_TOKEN=… netalytics agents --server http://127.0.0.1:7979 --format jsonl
+  netalytics agents enrol web-1 --server https://netalytics.example:7979 --ca ca.pem > web-1.token
+  netalytics agents revoke web-1 --server https://netalytics.example:7979 --ca ca.pem";
+
+/// Below the help of `tokens`.
+pub const TOKENS_EXAMPLES: &str = "\
+Examples:
+  netalytics tokens --token-file /srv/netalytics/admin.token
+  netalytics tokens create shop-team --role run --network 10.1.0.0/16 --expires 720h > shop-team.token
+  netalytics tokens revoke shop-team";
+
+/// Below the help of `audit`.
+pub const AUDIT_EXAMPLES: &str = "\
+Examples:
+  netalytics audit --token-file /srv/netalytics/admin.token
+  netalytics audit --limit 1000 --format jsonl";
+
+/// Below the help of `alerts`.
+pub const ALERTS_EXAMPLES: &str = "\
+Examples:
+  netalytics alerts --state firing
+  netalytics alerts add 'PARSE http PROCESS (diff-group: group=url_template, w=10s)' --when 'p99 > 50ms' --for 1m --receiver pager
+  netalytics alerts silence url_template=/checkout --for 2h --comment 'new release'
+  netalytics alerts test pager";

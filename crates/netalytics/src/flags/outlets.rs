@@ -32,7 +32,12 @@ pub struct OutletFlags {
     /// Most series that each of them shows; beyond, the others are left out, and counted
     #[arg(long, value_name = "N", default_value = "10000", value_parser = positive, requires = "to")]
     pub to_series: usize,
+}
 
+/// What texts of rows that leave look like.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "To other programs")]
+pub struct RedactFlags {
     /// With --to: send texts as the packets say them. Otherwise literals of SQL become ?, and cache keys, the values in URLs' queries
     /// and names of files become keyed hashes; what is printed here keeps them
     #[arg(long, requires = "to")]

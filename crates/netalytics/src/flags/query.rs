@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use clap::builder::ValueHint;
 use clap::{Args, ValueEnum};
 use sinks::Zone;
+use tuple::{Family, Origin};
 
 use super::Limits;
 use super::limits::{bytes, duration};
 use super::live::LiveFlags;
-use super::outlets::OutletFlags;
+use super::outlets::{OutletFlags, RedactFlags};
 use super::zone::zone;
 
 /// Flags of `query`.
@@ -47,6 +48,9 @@ pub struct QueryFlags {
 
     #[command(flatten)]
     pub outlets: OutletFlags,
+
+    #[command(flatten)]
+    pub redact: RedactFlags,
 }
 
 /// Flags of `record`.
@@ -69,6 +73,9 @@ pub struct RecordFlags {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "no_redact")]
     #[arg(help_heading = "Output")]
     pub redact_key: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub outlets: OutletFlags,
 }
 
 /// Flags of every verb that answers a query.
@@ -82,6 +89,12 @@ pub struct WorkFlags {
     #[arg(short, long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::AnyPath)]
     #[arg(help_heading = "Input")]
     pub read: Vec<PathBuf>,
+
+    /// Captures of the same traffic made nearer to the servers, for tap.network_time and its like; -r are those made nearer to
+    /// the clients
+    #[arg(long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::FilePath)]
+    #[arg(requires = "read", help_heading = "Input")]
+    pub server_tap: Vec<PathBuf>,
 
     #[command(flatten)]
     pub live: LiveFlags,
@@ -136,6 +149,10 @@ pub struct WorkFlags {
     /// Which of the possible samples SAMPLE takes, as in `SAMPLE 0.1`: another for every number
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub sample_seed: u64,
+
+    /// A label of what is read here, which the query calls label.NAME; a recording keeps it; may be given several times
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label, help_heading = "Input")]
+    pub labels: Vec<(String, String)>,
 
     #[command(flatten)]
     pub limits: Limits,
@@ -231,6 +248,22 @@ pub struct Rotate {
     pub every_ns: Option<i64>,
     /// Bytes.
     pub bytes: Option<u64>,
+}
+
+impl WorkFlags {
+    /// What tuples that are found here say of where they come from.
+    pub fn origin(&self) -> Origin {
+        Origin { agent: None, labels: self.labels.iter().cloned().collect() }
+    }
+}
+
+/// `role=web`.
+fn label(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    match Family::key(name) {
+        Some(_) if !value.is_empty() => Ok((name.into(), value.into())),
+        _ => Err("NAME=VALUE, as in role=web; a name has letters, digits, - and _".into()),
+    }
 }
 
 /// `1h`, `1GB`, `1h,1GB`.

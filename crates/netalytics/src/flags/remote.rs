@@ -33,6 +33,10 @@ pub struct KeptFlags {
     /// A file with the token; else the environment's NETALYTICS_TOKEN
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "server")]
     pub token_file: Option<PathBuf>,
+
+    /// The certificate of the authority that has signed the server's, PEM; for https://
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "server")]
+    pub ca: Option<PathBuf>,
 }
 
 /// Who answers, when it is not this process.
@@ -51,6 +55,10 @@ pub struct RemoteFlags {
     /// A file with the token; else the environment's NETALYTICS_TOKEN
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "server")]
     pub token_file: Option<PathBuf>,
+
+    /// The certificate of the authority that has signed the server's, PEM; for https://
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "server")]
+    pub ca: Option<PathBuf>,
 
     /// How long the job goes on when this terminal is gone without having stopped it
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration, requires = "server")]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::Format;
+use super::{Format, limits};
 
 /// Flags of `serve`.
 #[derive(Args, Debug)]
@@ -33,9 +33,30 @@ pub struct ServeFlags {
     #[arg(long = "host", value_name = "NAME")]
     pub hosts: Vec<String>,
 
+    /// Who is told of alerts, by a name that rules use: webhook+https://HOST/PATH#secret-file=FILE (or #secret-env=NAME),
+    /// alertmanager+http://HOST[:9093]; @FILE reads the URL from a file. May be given several times
+    #[arg(long = "receiver", value_name = "NAME=URL")]
+    pub receivers: Vec<String>,
+
+    /// An address for rows of jobs that may be named instead of it (jobs start --to NAME), as shop=redis://HOST/0 or shop=@FILE with
+    /// the address in a file; may be given several times
+    #[arg(long = "outlet", value_name = "NAME=URL")]
+    pub outlets: Vec<String>,
+
+    /// Answer GET /metrics, how the server does, to everybody who reaches its port; otherwise that needs a token of the role view
+    #[arg(long)]
+    pub metrics_without_token: bool,
+
+    #[command(flatten)]
+    pub tls: TlsFlags,
+
     /// Most jobs that have not ended
     #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Limits")]
     pub jobs_max: usize,
+
+    /// Of these, most of one owner: of jobs that one token has started
+    #[arg(long, value_name = "N", default_value_t = 50, help_heading = "Limits")]
+    pub jobs_per_owner: usize,
 
     /// Most requests of one token a second
     #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Limits")]
@@ -52,6 +73,23 @@ pub struct ServeFlags {
     /// Most live streams at once
     #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Limits")]
     pub streams_max: usize,
+
+    /// Of these, most of one token
+    #[arg(long, value_name = "N", default_value_t = 50, help_heading = "Limits")]
+    pub streams_per_token: usize,
+
+    /// Most outlets of jobs at once
+    #[arg(long, value_name = "N", default_value_t = 64, help_heading = "Limits")]
+    pub outlets_max: usize,
+
+    /// Most rows that wait for an outlet; beyond, the oldest are lost to it, and counted
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, help_heading = "Limits")]
+    pub outlet_rows_max: u64,
+
+    /// Most series of each job that GET /metrics/jobs shows, and that an outlet of the job gets of a window; beyond, the others are left
+    /// out, and counted
+    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Limits")]
+    pub series_max: usize,
 
     /// How many days results are kept; 0 keeps them
     #[arg(long, value_name = "DAYS", default_value_t = 7, help_heading = "Limits")]
@@ -80,11 +118,75 @@ pub struct ServeFlags {
     /// Memory for the groups of a query of the past
     #[arg(long, value_name = "MIB", default_value_t = 64, help_heading = "Limits", value_parser = clap::value_parser!(u32).range(1..))]
     pub past_mib: u32,
+
+    #[command(flatten)]
+    pub alerts: AlertLimitFlags,
+}
+
+/// Limits of alerts.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Limits")]
+pub struct AlertLimitFlags {
+    /// Most alert rules
+    #[arg(long = "alert-rules-max", value_name = "N", default_value_t = 200)]
+    pub rules_max: usize,
+
+    /// Most groups of one rule that are pending or firing
+    #[arg(long = "alert-groups-max", value_name = "N", default_value_t = 1000)]
+    pub groups_max: usize,
+
+    /// Most silences that are not over
+    #[arg(long = "alert-silences-max", value_name = "N", default_value_t = 500)]
+    pub silences_max: usize,
+
+    /// Most notifications that wait for receivers; then the oldest go
+    #[arg(long = "alert-outbox-max", value_name = "N", default_value_t = 10_000)]
+    pub outbox_max: usize,
+
+    /// How long a notification is tried that is not taken
+    #[arg(long = "alert-retry", value_name = "TIME", default_value = "1h", value_parser = limits::duration)]
+    pub retry_ns: i64,
+
+    /// How often Alertmanagers are told again of what fires
+    #[arg(long = "alert-resend", value_name = "TIME", default_value = "60s", value_parser = limits::duration)]
+    pub resend_ns: i64,
+}
+
+/// Flags of TLS.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "TLS")]
+pub struct TlsFlags {
+    /// Speak TLS, with a certificate of the server's own authority, which is made in the data directory: clients trust what `netalytics
+    /// serve ca` prints
+    #[arg(long)]
+    pub tls: bool,
+
+    /// Speak TLS, with this certificate and those that lead to its authority, PEM; read anew when it changes, and with SIGHUP
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// The key of --tls-cert, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+
+    /// How long a certificate is good that an agent is given; it gets the next one before
+    #[arg(long, value_name = "TIME", value_parser = limits::duration, default_value = "168h")]
+    pub agent_certificates: i64,
+
+    /// Listen beyond this machine without TLS: tokens and results can be read on the way
+    #[arg(long, conflicts_with_all = ["tls", "tls_cert"])]
+    pub insecure_http: bool,
 }
 
 /// Something else than to serve.
 #[derive(Debug, Subcommand)]
 pub enum ServeVerb {
+    /// Print the certificate of the server's own authority, which is made if there is none: clients and agents trust it with --ca
+    Ca {
+        /// The data directory
+        #[arg(long, value_name = "DIR")]
+        data: Option<PathBuf>,
+    },
     /// Copy what the server was asked (jobs, tokens, the newest rows) into a new file, also while it runs
     Backup {
         /// The file, which must not exist
@@ -107,6 +209,10 @@ pub struct ServerFlags {
     #[arg(long, global = true, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 
+    /// The certificate of the authority that has signed the server's, PEM; for https://. Without it, those that are known everywhere
+    #[arg(long, global = true, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+
     /// How to print: a text for people, or one row for each
     #[arg(long, global = true, value_enum, default_value_t = Format::Table)]
     pub format: Format,
@@ -115,8 +221,33 @@ pub struct ServerFlags {
 /// Flags of `agents`.
 #[derive(Args, Debug)]
 pub struct AgentsFlags {
+    /// What about them; listed unless said
+    #[command(subcommand)]
+    pub what: Option<AgentsVerb>,
+
     #[command(flatten)]
     pub server: ServerFlags,
+}
+
+/// What about agents.
+#[derive(Debug, Subcommand)]
+pub enum AgentsVerb {
+    /// Print a one-time token, with which a host becomes the agent of this name: netalytics agent enrol --token-file FILE
+    Enrol {
+        /// What the agent is to be called
+        name: String,
+
+        /// For how long the token is good
+        #[arg(long, value_name = "TIME", value_parser = limits::duration, default_value = "1h")]
+        expires: i64,
+    },
+    /// List agents that have certificates, and until when those are good
+    Enrolled,
+    /// Refuse an agent: its certificates and tokens are good for nothing any more, its connection is cut
+    Revoke {
+        /// Its name
+        name: String,
+    },
 }
 
 /// Flags of `jobs`.
@@ -161,6 +292,11 @@ pub enum JobsVerb {
         /// Keep its tuples, so that any query can be asked of them later (SINCE): a standing job without PROCESS
         #[arg(long)]
         keep_tuples: bool,
+
+        /// Where its rows go, too, from the server: an outlet's name there, or a URL as for query --to, which needs an admin's
+        /// token; may be given several times
+        #[arg(long, value_name = "NAME|URL")]
+        to: Vec<String>,
     },
     /// Show one
     Show {

@@ -38,6 +38,8 @@ fn start(plan: &Plan, args: &[&str]) -> (Child, ChildStdin) {
         memory_max: 0,
         cpu_millis: 0,
         workers: 0,
+        taps: plan::TapTable::default(),
+        origin: tuple::Origin::default(),
     };
     let order = order.encode();
     orders.write_all(&(order.len() as u32).to_le_bytes()).expect("it reads its order");

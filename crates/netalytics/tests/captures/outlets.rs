@@ -1,6 +1,10 @@
 //! Results out to real programs, on loopback: what arrives there is held against what is printed here, and what the summary says was
 //! sent and lost against what was made.
 
+#[path = "outlets/documents.rs"]
+mod documents;
+#[path = "outlets/jobs.rs"]
+mod jobs;
 #[path = "outlets/posts.rs"]
 mod posts;
 #[path = "outlets/prometheus.rs"]
@@ -9,6 +13,8 @@ mod prometheus;
 mod redis;
 #[path = "outlets/tcp.rs"]
 mod tcp;
+#[path = "outlets/tls.rs"]
+mod tls;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;

@@ -136,7 +136,9 @@ fn no_row_is_lost_or_printed_twice_when_the_server_is_killed() {
     let mut out = BufReader::new(terminal.out.take().expect("piped"));
     let mut read = |n: usize| -> Vec<String> {
         let mut lines = vec![String::new(); n];
-        lines.iter_mut().for_each(|line| drop(out.read_line(line).expect("text")));
+        lines.iter_mut().for_each(|line| {
+            out.read_line(line).expect("text");
+        });
         lines
     };
     let mut printed = read(300);

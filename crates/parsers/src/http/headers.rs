@@ -10,10 +10,10 @@ use crate::Output;
 
 /// Of requests.
 pub const OF_REQUEST: Family =
-    Family { name: "request_header", doc: "the request's header field", fold: HASH };
+    Family { name: "request_header", doc: "the request's header field", fold: Some(HASH) };
 /// Of responses.
 pub const OF_RESPONSE: Family =
-    Family { name: "response_header", doc: "the response's header field", fold: HASH };
+    Family { name: "response_header", doc: "the response's header field", fold: Some(HASH) };
 
 /// The fields that are asked for.
 #[derive(Debug)]

@@ -193,6 +193,7 @@ impl Connection {
         let Connection { transactions, wanted, emitted, waiting_bytes, .. } = self;
         transactions.hand_out(|transaction| {
             let wanted = wanted.get_or_insert_with(|| Wanted::new(out));
+            out.request = transaction.request_seq();
             transaction::emit(transaction, !*emitted, wanted, out);
             *emitted = true;
             *waiting_bytes -= transaction.request().map_or(0, Request::text_bytes);

@@ -204,6 +204,7 @@ impl Connection {
         let Connection { transactions, weight, start, .. } = self;
         transactions.hand_out(|transaction| {
             *weight -= transaction.request().map_or(0, Request::weight);
+            out.request = transaction.request_seq();
             if emit::emit(transaction, *start == Start::Midway, out) == emit::Written::Pair {
                 *start = Start::Behind;
             }

@@ -525,6 +525,7 @@ impl Session {
         let mut change = Change::None;
         transactions.hand_out(|transaction| {
             *text_bytes -= transaction.request().map_or(0, |request| request.text.len());
+            out.request = transaction.request_seq();
             match effects.conclude(transaction, out) {
                 Change::None => {}
                 other => change = other,

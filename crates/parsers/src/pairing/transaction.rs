@@ -122,6 +122,12 @@ impl<Q, R> Transaction<Q, R> {
         if self.asked != Part::Unseen { self.request_first } else { self.response_first }
     }
 
+    /// The place of the request's first byte, unless it was not seen.
+    #[inline]
+    pub fn request_seq(&self) -> Option<TcpSeq> {
+        (self.asked != Part::Unseen).then_some(self.place.seq)
+    }
+
     /// First byte of the response, if there is one.
     #[inline]
     pub fn response_first(&self) -> Timestamp {

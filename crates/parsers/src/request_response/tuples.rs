@@ -16,6 +16,7 @@ impl<M: Messages> RequestResponse<M> {
     pub(super) fn flush(&mut self, out: &mut Output<'_>) {
         let RequestResponse { transactions, emitted, .. } = self;
         transactions.hand_out(|transaction| {
+            out.request = transaction.request_seq();
             Row::of(transaction, !*emitted && out.flow.midstream).write(out);
             *emitted = true;
             let (request, response) = transaction.parts_mut();

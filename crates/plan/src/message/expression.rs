@@ -353,22 +353,31 @@ fn read_literal(sent: &form::Literal, lacks: &mut Lacks) -> Option<Literal> {
     })
 }
 
-/// A network as it is sent.
-pub fn net(ip: IpAddr, prefix: u8) -> form::Net {
-    let address = match ip {
+/// An address as it is sent.
+pub fn address(ip: IpAddr) -> Vec<u8> {
+    match ip {
         IpAddr::V4(ip) => ip.octets().to_vec(),
         IpAddr::V6(ip) => ip.octets().to_vec(),
-    };
-    form::Net { address, prefix: prefix.into() }
+    }
+}
+
+/// An address that was sent.
+pub fn read_address(bytes: &[u8], lacks: &mut Lacks) -> Option<IpAddr> {
+    let v4 = <[u8; 4]>::try_from(bytes).map(|octets| IpAddr::V4(Ipv4Addr::from(octets)));
+    let ip = v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(|octets| IpAddr::V6(Ipv6Addr::from(octets))));
+    ip.ok().or_else(|| lacks.malformed("an address that is none"))
+}
+
+/// A network as it is sent.
+pub fn net(ip: IpAddr, prefix: u8) -> form::Net {
+    form::Net { address: address(ip), prefix: prefix.into() }
 }
 
 /// A network that was sent.
 pub fn read_net(sent: &form::Net, lacks: &mut Lacks) -> Option<(IpAddr, u8)> {
-    let bytes = sent.address.as_slice();
-    let v4 = <[u8; 4]>::try_from(bytes).map(|octets| IpAddr::V4(Ipv4Addr::from(octets)));
-    let ip = v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(|octets| IpAddr::V6(Ipv6Addr::from(octets))));
-    match (ip, u8::try_from(sent.prefix)) {
-        (Ok(ip), Ok(prefix)) if prefix <= if ip.is_ipv4() { 32 } else { 128 } => Some((ip, prefix)),
+    let ip = read_address(&sent.address, lacks)?;
+    match u8::try_from(sent.prefix) {
+        Ok(prefix) if prefix <= if ip.is_ipv4() { 32 } else { 128 } => Some((ip, prefix)),
         _ => lacks.malformed("a network that is none"),
     }
 }

@@ -44,6 +44,9 @@ pub struct Monitor {
     pub start_ns: Option<i64>,
     #[prost(sfixed64, optional, tag = "10")]
     pub end_ns: Option<i64>,
+    /// Empty: `server`.
+    #[prost(string, tag = "40")]
+    pub taps: String,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -41,12 +41,14 @@ pub use schemas::INPUTS_MAX;
 
 use self::refused::Lacks;
 use self::schemas::Registry;
-use crate::{Plan, sound};
+use crate::{Plan, Taps, sound};
 
 /// The version of the form of plans.
 pub const FORM: u32 = 1;
 /// What the form has gained since that version, and this program knows.
-const FEATURES: [&str; 0] = [];
+const FEATURES: [&str; 1] = [TAPS];
+/// Which taps tell of a flow is not what it was: a program that does not know of it would have others told, too.
+const TAPS: &str = "taps";
 /// Most bytes of a plan's message.
 pub const BYTES_MAX: usize = 1 << 20;
 
@@ -55,12 +57,17 @@ pub const BYTES_MAX: usize = 1 << 20;
 pub fn encode(plan: &Plan) -> Vec<u8> {
     let message = form::Plan {
         version: FORM,
-        needs: Vec::new(),
+        needs: needs(plan),
         query: plan.query.clone(),
         monitor: Some(monitor::monitor(&plan.monitor)),
         dataflow: Some(dataflow::dataflow(&plan.dataflow)),
     };
     message.encode_to_vec()
+}
+
+fn needs(plan: &Plan) -> Vec<String> {
+    let needs_taps = plan.monitor.taps == Taps::Client;
+    needs_taps.then(|| TAPS.to_owned()).into_iter().collect()
 }
 
 /// The plan of a message; `schemas` are those of this program's parsers by name.

@@ -6,7 +6,9 @@ use super::expression::{net, read_net};
 use super::form;
 use super::refused::Lacks;
 use super::schemas::{INPUTS_MAX, Registry, read_columns, sent, sent_columns};
+use super::words::Word;
 use crate::monitor_spec::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample, Span};
+use crate::taps::Taps;
 
 /// Most ends in FROM, and in TO.
 pub const ADDRESSES_MAX: usize = 65_536;
@@ -33,6 +35,7 @@ pub fn monitor(spec: &MonitorSpec) -> form::Monitor {
         sample_seed: spec.sample_seed,
         start_ns: spec.span.start_ns,
         end_ns: spec.span.end_ns,
+        taps: if spec.taps == Taps::default() { String::new() } else { spec.taps.word().to_owned() },
     }
 }
 
@@ -54,6 +57,7 @@ pub fn read_monitor(
         ("fraction", Some(share)) => Some(Sample::Fraction(share)),
         (word, _) => lacks.word("sample", word),
     };
+    let taps = if sent.taps.is_empty() { Some(Taps::default()) } else { Taps::read(&sent.taps, lacks) };
     let (clients, servers) = (addresses(&sent.clients, lacks), addresses(&sent.servers, lacks));
     Some(MonitorSpec {
         parsers: parsers.into_iter().collect::<Option<_>>()?,
@@ -63,6 +67,7 @@ pub fn read_monitor(
         span: Span { start_ns: sent.start_ns, end_ns: sent.end_ns },
         sample: sample?,
         sample_seed: sent.sample_seed,
+        taps: taps?,
     })
 }
 

@@ -1,21 +1,25 @@
 //! The orders of one monitor of a job: its plan, its input, and what it may take. They hold no command and no code; the names of
 //! interfaces in them are wishes, which whoever runs the monitor holds against what its host allows.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use prost::Message;
-use tuple::Schema;
+use tuple::{Origin, Schema};
 
+use super::expression::{address, read_address};
+use super::monitor::ADDRESSES_MAX;
 use super::refused::{Lack, Lacks, Refused};
-use crate::Plan;
+use crate::{Plan, TapTable};
 
 /// The version of the form of orders.
 pub const ORDER_FORM: u32 = 1;
 const FEATURES: [&str; 0] = [];
 /// Most bytes of orders: a plan's, and as many again.
 pub const ORDER_BYTES_MAX: usize = 2 * super::BYTES_MAX;
-/// Most interfaces.
+/// Most interfaces, or labels.
 const NAMES_MAX: usize = 1024;
 /// Where packets come from.
 const INTERFACES: &str = "interfaces";
@@ -44,6 +48,10 @@ pub struct JobOrder {
     pub cpu_millis: u32,
     /// Workers; 0: as many as there are cores.
     pub workers: u32,
+    /// Whose addresses are whose, at its start.
+    pub taps: TapTable,
+    /// What its tuples say of where they come from; whoever runs the monitor knows that.
+    pub origin: Origin,
 }
 
 /// What is captured.
@@ -100,6 +108,18 @@ struct Form {
     /// Has to be there: orders that were cut short before it would be orders without a key.
     #[prost(uint32, optional, tag = "14")]
     workers: Option<u32>,
+    /// Each of 4 bytes or 16, network order.
+    #[prost(bytes = "vec", repeated, tag = "20")]
+    taps_own: Vec<Vec<u8>>,
+    #[prost(bytes = "vec", repeated, tag = "21")]
+    taps_others: Vec<Vec<u8>>,
+    /// How many those are, where there are any: a table that was cut short would be another one.
+    #[prost(uint32, optional, tag = "22")]
+    taps_count: Option<u32>,
+    #[prost(string, optional, tag = "17")]
+    agent: Option<String>,
+    #[prost(btree_map = "string, string", tag = "18")]
+    labels: BTreeMap<String, String>,
 }
 
 impl JobOrder {
@@ -121,6 +141,13 @@ impl JobOrder {
             memory_max: self.memory_max,
             cpu_millis: self.cpu_millis,
             workers: Some(self.workers),
+            taps_own: self.taps.own.iter().map(|ip| address(*ip)).collect(),
+            taps_others: self.taps.others.iter().map(|ip| address(*ip)).collect(),
+            taps_count: Some(self.taps.own.len() + self.taps.others.len())
+                .filter(|n| *n > 0)
+                .map(|n| n as u32),
+            agent: self.origin.agent.clone(),
+            labels: self.origin.labels.clone(),
         };
         form.encode_to_vec()
     }
@@ -150,10 +177,12 @@ fn read(form: Form, schemas: &dyn Fn(&str) -> Option<Arc<Schema>>, lacks: &mut L
         }
     };
     lacks.at_most("interfaces", form.names.len(), NAMES_MAX)?;
+    lacks.at_most("labels", form.labels.len(), NAMES_MAX)?;
     let redaction = match form.redaction.map(<[u8; 16]>::try_from).transpose() {
         Ok(key) => Some(key.map(Key)),
         Err(_) => lacks.malformed("a key of another length"),
     };
+    let taps = taps((&form.taps_own, &form.taps_others), form.taps_count, lacks);
     let workers = lacks.required(&form.workers, "the end of the orders").copied();
     let capture = match form.packets.as_str() {
         INTERFACES => Some(Capture { interfaces: form.names, filter: form.filter }),
@@ -170,5 +199,21 @@ fn read(form: Form, schemas: &dyn Fn(&str) -> Option<Arc<Schema>>, lacks: &mut L
         memory_max: form.memory_max,
         cpu_millis: form.cpu_millis,
         workers: workers?,
+        taps: taps?,
+        origin: Origin { agent: form.agent, labels: form.labels },
     })
+}
+
+/// One's own addresses and those of others.
+type Addresses<'m> = (&'m [Vec<u8>], &'m [Vec<u8>]);
+
+fn taps((own, others): Addresses<'_>, count: Option<u32>, lacks: &mut Lacks) -> Option<TapTable> {
+    if own.len() + others.len() != count.unwrap_or(0) as usize {
+        return lacks.malformed("a table of addresses that is not whole");
+    }
+    lacks.at_most("addresses of taps", own.len().max(others.len()), ADDRESSES_MAX)?;
+    let mut read = |sent: &[Vec<u8>]| -> Option<Vec<IpAddr>> {
+        sent.iter().map(|bytes| read_address(bytes, lacks)).collect()
+    };
+    Some(TapTable { own: read(own)?, others: read(others)? })
 }

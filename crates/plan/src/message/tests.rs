@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use tuple::{DataType, Field, FieldId, Unit, common};
 
+use tuple::Origin;
+
 use super::expression::{condition, read_condition, read_value, value};
 use super::places::{Names, Places};
 use super::*;
@@ -13,6 +15,7 @@ use crate::expr::{
     Arithmetic, Case, Column, Compare, Computed, Expr, Literal, Predicate, Regex, TextFunction,
 };
 use crate::monitor_spec::{MonitorSpec, ParserUse};
+use crate::taps::TapTable;
 
 const STATUS: FieldId = FieldId(common::FIELDS.len() as u16);
 const HOST: FieldId = FieldId(STATUS.0 + 1);
@@ -74,8 +77,8 @@ fn what_newer_senders_need_is_refused() {
         &["\"sessions\" is not known here", "the message needs version 2 of its form, and 1 is known here"],
     );
     check(
-        |m| m.needs = vec!["sessions".into(), "taps".into()],
-        &["\"sessions\" is not known here", "\"taps\" is not known here"],
+        |m| m.needs = vec!["sessions".into(), "seances".into()],
+        &["\"sessions\" is not known here", "\"seances\" is not known here"],
     );
     check(|m| steps(m)[0].name = "is_near".into(), &["there is no operation \"is_near\" here"]);
     check(|m| steps(m)[0].numbers.push(1), &["there is no operation \"is_ge\" here"]);
@@ -182,6 +185,11 @@ fn order() -> JobOrder {
         memory_max: 1 << 30,
         cpu_millis: 1500,
         workers: 2,
+        taps: TapTable::default(),
+        origin: Origin {
+            agent: Some("web-1".into()),
+            labels: [("role", "web"), ("rack", "7")].map(|(k, v)| (k.into(), v.into())).into(),
+        },
     }
 }
 
@@ -197,8 +205,25 @@ fn orders_arrive() {
     // What the plan lacks is what the orders lack.
     let refused = JobOrder::decode(&order.encode(), &|_| None).expect_err("no parser");
     assert_eq!(refused.lacks, [Lack::Parser("test".into())]);
-    let bytes = order.encode();
+    let bytes = JobOrder { origin: Origin::default(), ..order }.encode();
     for end in 0..bytes.len() {
+        assert!(decode(&bytes[..end]).is_err(), "{end} bytes of {}", bytes.len());
+    }
+}
+
+/// But for one that lacks it wholly, as those of programs that know of none.
+#[test]
+fn a_table_of_addresses_arrives_whole() {
+    let decode = |bytes: &[u8]| JobOrder::decode(bytes, &|name| (name == "test").then(schema));
+    let without = order().encode().len();
+    let taps = TapTable {
+        own: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+        others: vec![IpAddr::V6(Ipv6Addr::LOCALHOST), IpAddr::V4(Ipv4Addr::BROADCAST)],
+    };
+    let order = JobOrder { taps, ..order() };
+    let bytes = order.encode();
+    assert_eq!(decode(&bytes).as_ref(), Ok(&order));
+    for end in without + 1..bytes.len() {
         assert!(decode(&bytes[..end]).is_err(), "{end} bytes of {}", bytes.len());
     }
 }

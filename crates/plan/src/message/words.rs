@@ -3,7 +3,7 @@
 use tuple::{DataType, Unit};
 
 use super::refused::Lacks;
-use crate::{Arithmetic, Compare, Direction};
+use crate::{Arithmetic, Compare, Direction, Taps};
 
 /// A closed list: every value and its word.
 pub trait Word: Copy + PartialEq + 'static {
@@ -56,6 +56,12 @@ impl Word for Unit {
     ];
 }
 
+impl Word for Taps {
+    const LIST: &'static str = "tap";
+    const WORDS: &'static [(Taps, &'static str)] =
+        &[(Taps::Server, "server"), (Taps::Client, "client"), (Taps::All, "all")];
+}
+
 impl Word for Direction {
     const LIST: &'static str = "order";
     const WORDS: &'static [(Direction, &'static str)] =
@@ -104,6 +110,7 @@ mod tests {
     fn every_value_has_a_word() {
         check::<DataType>(DataType::Json as usize + 1);
         check::<Unit>(Unit::Id as usize + 1);
+        check::<Taps>(Taps::All as usize + 1);
         check::<Direction>(Direction::Descending as usize + 1);
         check::<Compare>(Compare::Ge as usize + 1);
         check::<Arithmetic>(Arithmetic::BitOr as usize + 1);

@@ -83,6 +83,24 @@ pub fn check_assertion(text: &str, results: &Arc<Schema>) -> Result<Assertion, V
     }
 }
 
+/// Reads a condition on each row of a result by itself: an assertion that is neither about the number of rows nor about any of them.
+///
+/// # Errors
+/// As [`check_assertion`].
+pub fn check_condition(text: &str, results: &Arc<Schema>) -> Result<Assertion, Vec<Diagnostic>> {
+    let read = check_assertion(text, results)?;
+    match read.of {
+        Rows::All => Ok(read),
+        Rows::Any | Rows::Number => {
+            let place = Span::new(0, text.len());
+            Err(vec![Diagnostic::new(
+                place,
+                "each row is looked at by itself here: leave out any() and rows",
+            )])
+        }
+    }
+}
+
 /// Which rows are meant, and the condition on them.
 fn quantified(condition: Expr, results: &Schema) -> (Rows, Expr) {
     let span = condition.span;
@@ -173,6 +191,18 @@ mod tests {
             let rendered = crate::render(&errors, text);
             assert_eq!(&text[errors[0].span.range()], place, "{rendered}");
             assert!(rendered.contains(says), "{text}\n{rendered}");
+        }
+    }
+
+    #[test]
+    fn conditions_are_on_rows() {
+        for (text, is_one) in [
+            ("p99 > 50ms and count > 3", true),
+            ("p99 > 50ms WHERE url_template = '/'", true),
+            ("any(p99 > 50ms)", false),
+            ("rows > 3", false),
+        ] {
+            assert_eq!(check_condition(text, &results()).is_ok(), is_one, "{text}");
         }
     }
 }

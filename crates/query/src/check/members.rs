@@ -1,9 +1,9 @@
-//! Columns that a parser has where the query names them: `request_header.x_request_id` ([`tuple::Family`]). They are added to
-//! the parsers' schemas before names are looked up, and are fields like all others then.
+//! Columns that a parser has where the query names them: `request_header.x_request_id`, `label.role` ([`tuple::Family`]) and
+//! `agent`. They are added to the parsers' schemas before names are looked up, and are fields like all others then.
 
 use std::sync::Arc;
 
-use tuple::{Family, MEMBERS_MAX, Schema};
+use tuple::{AGENT, Family, LABELS, MEMBERS_MAX, Schema, TAPS};
 
 use crate::Diagnostic;
 use crate::ast::Atom;
@@ -13,24 +13,23 @@ use crate::lexer::{self, Kind, Shape};
 /// The schemas with the columns that a word of the query names. Parsers of one family all get the same ones, as they
 /// may be one parser under two names.
 pub(super) fn with_those_named(text: &str, mut schemas: Vec<Arc<Schema>>) -> Vec<Arc<Schema>> {
-    if schemas.iter().all(|schema| schema.facts.families.is_empty()) {
-        return schemas;
-    }
     let mut at = 0;
     loop {
         let token = lexer::token(text, at, Shape::Name);
         at = token.span.end;
-        let word = match token.kind {
+        // In quotes `agent` is more likely a value.
+        let (word, may_be_agent) = match token.kind {
             Kind::End => return schemas,
-            Kind::Word => &text[token.span.range()],
-            Kind::Quoted(ref word) => word,
+            Kind::Word => (&text[token.span.range()], true),
+            Kind::Quoted(ref word) => (word.as_ref(), false),
             _ => continue,
         };
         // Signs of an expression may follow without a blank.
         let word = word.split(['+', '%']).next().unwrap_or(word);
         let after_parser = word.split_once('.').map(|(_, rest)| rest);
         for name in [Some(word), after_parser].into_iter().flatten() {
-            let has_it = |schema: &&mut Arc<Schema>| schema.family(name).is_some();
+            let is_agent = may_be_agent && name.eq_ignore_ascii_case(AGENT);
+            let has_it = |schema: &&mut Arc<Schema>| is_agent || schema.family(name).is_some();
             schemas.iter_mut().filter(has_it).for_each(|schema| Arc::make_mut(schema).add_member(name));
         }
     }
@@ -39,18 +38,26 @@ pub(super) fn with_those_named(text: &str, mut schemas: Vec<Arc<Schema>>) -> Vec
 /// Why there is no such column: `name` without its parser's, of a family that there is.
 pub(super) fn missing(at: &Atom, name: &str) -> Diagnostic {
     let (family, key) = name.split_once('.').unwrap_or((name, ""));
-    if Family::key(key).is_some() {
-        return Diagnostic::new(at.span, format!("more than {MEMBERS_MAX} fields of heads in one query"));
+    if family.eq_ignore_ascii_case(TAPS.name) {
+        let error = Diagnostic::new(at.span, format!("two taps do not measure {}", quoted(name)));
+        return error.expected("tap.seen, tap.client_time, tap.server_time, tap.network_time or tap.request");
     }
-    let error = Diagnostic::new(at.span, format!("{} names no field of a head", quoted(name)));
-    error.expected(format!(
-        "`{family}.` and a name of letters, digits, - and _, such as {family}.x_request_id"
-    ))
+    if Family::key(key).is_some() {
+        let message = format!("more than {MEMBERS_MAX} fields of heads and labels in one query");
+        return Diagnostic::new(at.span, message);
+    }
+    let (what, such_as) = match family.eq_ignore_ascii_case(LABELS.name) {
+        true => ("label", "role"),
+        false => ("field of a head", "x_request_id"),
+    };
+    let error = Diagnostic::new(at.span, format!("{} names no {what}", quoted(name)));
+    error.expected(format!("`{family}.` and a name of letters, digits, - and _, such as {family}.{such_as}"))
 }
 
 /// What a field that the schema does not have may have been meant for.
 pub(super) fn hint(field: &str, schema: &Schema) -> Option<String> {
-    let [first, .., last] = schema.facts.families else { return None };
+    let heads: Vec<&Family> = schema.facts.families.iter().filter(|family| **family != TAPS).collect();
+    let [first, .., last] = heads.as_slice() else { return None };
     let key = Family::key(field.split_once('.').map_or(field, |(_, key)| key))?;
     Some(format!("fields of heads are written `{}.{key}` and `{}.{key}`", first.name, last.name))
 }
@@ -106,6 +113,17 @@ mod tests {
             Ok(&["http.request_header.x_request_id"]),
         );
         check("PARSE http PROCESS (group-count: group='request_header.a')", Ok(&["http.request_header.a"]));
+    }
+
+    #[test]
+    fn agents_and_their_labels_are_columns_of_all() {
+        check("PARSE mysql_query WHERE query = 'agent'", Ok(&[]));
+        check(
+            "PARSE mysql_query WHERE label.role = 'db' PROCESS (group-count: group=agent, mysql_query.label.Rack-Id)",
+            Ok(&["mysql_query.label.role", "mysql_query.agent", "mysql_query.label.rack_id"]),
+        );
+        check("PARSE http SELECT Agent, label.rack-id", Ok(&["http.agent", "http.label.rack_id"]));
+        check("PARSE mysql_query WHERE label.a.b = 'x'", Err("names no label"));
     }
 
     #[test]

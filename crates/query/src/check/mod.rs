@@ -19,7 +19,7 @@ mod workload;
 
 use std::sync::Arc;
 
-use plan::{Limit, Predicate, Sample};
+use plan::{Limit, Predicate, Sample, Taps};
 use tuple::Schema;
 
 use crate::ast::{self, Atom};
@@ -53,6 +53,7 @@ pub(crate) fn check(
     let filter = filter(&ast.filters, &scope, errors);
     let (period, baseline) = period::periods(ast, errors);
     let (limit, sample) = (limit(&ast.limits, errors), sample(ast.sample.as_ref(), errors));
+    let taps = taps(ast.taps.as_ref(), errors);
     let processors = processor::list(&ast.processors, &scope, filter.as_ref(), errors);
     let wholes = processor::only_wholes(&processors, &scope);
     let rows = rows::rows(ast, &scope, errors);
@@ -69,6 +70,7 @@ pub(crate) fn check(
         baseline,
         limit,
         sample,
+        taps,
         processors,
         computed,
         rows,
@@ -174,6 +176,20 @@ fn sample(atom: Option<&Atom>, errors: &mut Vec<Diagnostic>) -> Sample {
             Sample::All
         }
     }
+}
+
+fn taps(atom: Option<&Atom>, errors: &mut Vec<Diagnostic>) -> Taps {
+    const WORDS: [(&str, Taps); 3] = [("server", Taps::Server), ("client", Taps::Client), ("all", Taps::All)];
+    let Some(atom) = atom else { return Taps::default() };
+    let known = WORDS.iter().find(|(word, _)| atom.text.eq_ignore_ascii_case(word));
+    known.map_or_else(
+        || {
+            let error = Diagnostic::new(atom.span, format!("{} says not which taps", quoted(&atom.text)));
+            errors.push(error.expected("server, client or all"));
+            Taps::default()
+        },
+        |(_, taps)| *taps,
+    )
 }
 
 #[cfg(test)]

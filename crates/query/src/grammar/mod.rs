@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! query = PARSE names [SELECT columns] [FROM addresses] [TO addresses] [WHERE condition]… [SINCE time] [UNTIL time]
-//!         [BASELINE earlier] [ORDER BY keys] [LIMIT limits] [SAMPLE rate] [PROCESS processors] [;]
+//!         [BASELINE earlier] [ORDER BY keys] [LIMIT limits] [SAMPLE rate] [TAPS which] [PROCESS processors] [;]
 //! ```
 
 pub(crate) mod assertion;
@@ -19,9 +19,9 @@ use crate::nearest::{nearest, one_of};
 use crate::{Diagnostic, Span, error};
 
 /// The clauses, in the order they are usually written.
-const CLAUSES: [&str; 12] = [
+const CLAUSES: [&str; 13] = [
     "PARSE", "SELECT", "FROM", "TO", "WHERE", "SINCE", "UNTIL", "BASELINE", "ORDER", "LIMIT", "SAMPLE",
-    "PROCESS",
+    "TAPS", "PROCESS",
 ];
 /// The clause that only processors have.
 const HAVING: &str = "HAVING";
@@ -90,6 +90,7 @@ impl<'a> Reader<'a> {
             "ORDER" => query.order.extend(self.order_by()),
             "LIMIT" => self.limits_behind(query),
             "SAMPLE" => query.sample = self.sample().or(query.sample.take()),
+            "TAPS" => query.taps = self.taps().or(query.taps.take()),
             HAVING => self.having_without_processor(),
             _ => query.processors.extend(self.processors()),
         }
@@ -99,6 +100,14 @@ impl<'a> Reader<'a> {
         let atom = self.atom(Shape::Value);
         if atom.is_none() {
             self.unexpected("a rate such as 0.1, 1/1000, auto or *");
+        }
+        atom
+    }
+
+    fn taps(&mut self) -> Option<Atom> {
+        let atom = self.atom(Shape::Name);
+        if atom.is_none() {
+            self.unexpected("server, client or all");
         }
         atom
     }

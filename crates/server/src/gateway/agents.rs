@@ -1,7 +1,9 @@
 //! The agents that have ever been here: what they said of themselves, and when they were heard last.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
+use bytes::Bytes;
 use link::Hello;
 use serde::{Deserialize, Serialize};
 
@@ -17,12 +19,16 @@ struct Facts {
     cores: u32,
     memory_bytes: u64,
     capabilities: Vec<String>,
+    #[serde(default)]
+    addresses: Vec<IpAddr>,
 }
 
 /// See the module's text.
 #[derive(Default)]
 pub struct Agents {
     all: BTreeMap<String, (Facts, i64)>,
+    /// What each said last of how it does.
+    health: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
 impl Agents {
@@ -34,7 +40,7 @@ impl Agents {
         let known = store.agents_known()?.into_iter();
         let all =
             known.map(|(name, facts, at)| (name, (serde_json::from_str(&facts).unwrap_or_default(), at)));
-        Ok(Agents { all: all.collect() })
+        Ok(Agents { all: all.collect(), health: BTreeMap::new() })
     }
 
     /// One says hello.
@@ -46,6 +52,7 @@ impl Agents {
             cores: hello.capacity.cores,
             memory_bytes: hello.capacity.memory_bytes,
             capabilities: hello.capabilities.clone(),
+            addresses: hello.capacity.addresses.iter().filter_map(|ip| control::taps::read(ip)).collect(),
         };
         self.all.insert(hello.agent.clone(), (facts, now_ns()));
         self.note(store, &hello.agent);
@@ -64,6 +71,23 @@ impl Agents {
         }
     }
 
+    /// What they said of their addresses.
+    pub fn addresses(&self) -> BTreeMap<String, Vec<Bytes>> {
+        let said = |facts: &Facts| facts.addresses.iter().map(|ip| control::taps::write(*ip)).collect();
+        self.all.iter().map(|(name, (facts, _))| (name.clone(), said(facts))).collect()
+    }
+
+    /// One says how it does, as far as we know the words.
+    pub fn take_health(&mut self, name: &str, mut counts: BTreeMap<String, u64>) {
+        counts.retain(|word, _| link::HEALTH.contains(&word.as_str()));
+        self.health.insert(name.to_owned(), counts);
+    }
+
+    /// What one said last of how it does.
+    pub fn health(&self, name: &str) -> BTreeMap<String, u64> {
+        self.health.get(name).cloned().unwrap_or_default()
+    }
+
     fn note(&self, store: &Store, name: &str) {
         let Some((facts, _)) = self.all.get(name) else { return };
         let text = serde_json::to_string(facts).unwrap_or_default();
@@ -75,6 +99,12 @@ impl Agents {
     /// As they are told; what is of now is added by `finish`.
     pub fn told(&self, finish: impl Fn(&mut Agent)) -> Vec<Agent> {
         let agent = |(name, (facts, at)): (&String, &(Facts, i64))| {
+            let is_shared = |ip: &&IpAddr| {
+                self.all.iter().any(|(other, (facts, _))| other != name && facts.addresses.contains(ip))
+            };
+            let texts = |ips: Vec<&IpAddr>| ips.into_iter().map(ToString::to_string).collect();
+            let addresses_shared = texts(facts.addresses.iter().filter(is_shared).collect());
+            let addresses = texts(facts.addresses.iter().collect());
             let facts = facts.clone();
             let mut agent = Agent {
                 name: name.clone(),
@@ -85,6 +115,8 @@ impl Agents {
                 cores: facts.cores,
                 memory_bytes: facts.memory_bytes,
                 capabilities: facts.capabilities,
+                addresses,
+                addresses_shared,
                 jobs: Vec::new(),
                 clock_offset_ns: None,
                 last_seen_ns: Some(*at),

@@ -2,6 +2,7 @@
 //! published.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use control::Why;
 use link::{Lane, Record};
@@ -12,6 +13,7 @@ use super::thread::{Core, job_id};
 use super::work::{Phase, Results, Row, Work};
 use crate::hub::{Coverage, Delivery, WindowState};
 use crate::job::{JobId, State};
+use crate::meters::Stage;
 use crate::store::{NewFrame, Progress, StoreError};
 use crate::unkept::Unkept;
 
@@ -25,17 +27,22 @@ impl Core {
     /// A record has come.
     pub fn take_record(&mut self, session: u64, record: Record) {
         let lane = record.lane();
+        self.hub.meters.records_received.add(1);
+        if let Record::Data(data) = &record {
+            self.hub.meters.bytes_received.add(data.payload.len() as u64);
+        }
         let work = job_id(lane.job).and_then(|job| self.works.get(&job));
         let work = work.filter(|work| work.phase == Phase::Working && !work.is_full());
         let Some((work, from)) = work.zip(self.sessions.get(session)) else {
             // Nobody wants it any more.
-            self.unclaimed += 1;
+            self.hub.meters.records_unclaimed.add(1);
             self.acknowledge(session, lane, record.seq());
             return;
         };
+        let meters = &self.hub.meters;
         let report = match &record {
             Record::Lost(_) => None,
-            Record::Data(data) => match work.decode(&data.payload) {
+            Record::Data(data) => match meters.during(Stage::Decode, || work.decode(&data.payload)) {
                 Ok(report) => Some(report),
                 Err(why) => {
                     tracing::warn!("agent {} sends a {why} of job {}", from.agent, work.id);
@@ -53,11 +60,13 @@ impl Core {
     fn acknowledge(&mut self, session: u64, lane: Lane, seq: u64) {
         if let Some(session) = self.sessions.get(session) {
             session.link.committed(lane, seq);
+            self.hub.meters.records_acknowledged.add(1);
         }
     }
 
     /// Commits what waits.
     pub fn commit(&mut self) {
+        let since = self.pending.since();
         let entries = self.pending.take();
         if entries.is_empty() {
             return;
@@ -69,6 +78,10 @@ impl Core {
         let mut by_job: BTreeMap<JobId, Vec<Entry>> = BTreeMap::new();
         direct.into_iter().for_each(|entry| by_job.entry(entry.job).or_default().push(entry));
         by_job.into_iter().for_each(|(job, entries)| self.commit_direct(job, entries));
+        // Where it failed they wait again.
+        if let (Some(since), None) = (since, self.pending.since()) {
+            self.hub.meters.commit_delays.record(since.elapsed());
+        }
     }
 
     fn marks(&self, entries: &[Entry], each: &mut dyn FnMut(&Entry, &Work, &Facts)) -> Marks {
@@ -99,10 +112,13 @@ impl Core {
             }
         });
         let stored: Vec<_> = marks.iter().map(|((job, key), of)| mark(*job, key, of)).collect();
-        if let Err(error) = self.store.keep_frames(&frames, &stored) {
+        let begun = Instant::now();
+        let kept = self.hub.meters.during(Stage::Commit, || self.store.keep_frames(&frames, &stored));
+        if let Err(error) = kept {
             entries.into_iter().for_each(|entry| self.pending.push(entry));
             return self.store_failed(&error);
         }
+        self.hub.meters.commits.record(begun.elapsed());
         self.store_works();
         for frame in &frames {
             if let Some(work) = self.works.get_mut(&frame.job) {
@@ -127,6 +143,7 @@ impl Core {
             text: serde_json::to_string(&work.progress).unwrap_or_default(),
             watermark_ns: i64::MIN,
             marks: marks.iter().map(|((job, key), of)| mark(*job, key, of)).collect(),
+            lacking: Vec::new(),
         };
         if let Err(error) = release(&self.hub, job, &rows, &progress) {
             if let Ok(kept) = self.hub.rows_kept(job, 0) {
@@ -145,15 +162,20 @@ impl Core {
     /// Records are committed: they are acknowledged, and count.
     fn count(&mut self, entries: Vec<Entry>, take: impl Fn(&mut Work, Entry, (u64, Facts))) {
         let mut first = BTreeMap::new();
+        let hub = self.hub.clone();
         for entry in entries {
             let (session, lane, seq) = (entry.session, entry.record.lane(), entry.record.seq());
             self.acknowledge(session, lane, seq);
+            hub.meters.records_committed.add(1);
+            if let Record::Data(data) = &entry.record {
+                hub.meters.bytes_committed.add(data.payload.len() as u64);
+            }
             first.entry(entry.job).or_insert(lane);
             let Some(work) = self.works.get_mut(&entry.job) else { continue };
             let mut mark = work.lanes.mark(&entry.key);
             mark.0 = seq;
             mark.1.take(&entry.record, entry.report.as_ref().map(|report| (report.watermark.0, report.loss)));
-            take(work, entry, mark);
+            hub.meters.during(Stage::Merge, || take(work, entry, mark));
         }
         for (job, lane) in first {
             self.publish(job);
@@ -169,7 +191,7 @@ impl Core {
         if work.is_direct() && work.phase == Phase::Working {
             return true;
         }
-        work.note_progress();
+        self.hub.meters.during(Stage::Merge, || work.note_progress());
         let is_news = work.published.as_ref() != Some(&work.progress);
         let is_due = now_ns.saturating_sub(work.published_at_ns) >= PROGRESS_EVERY_NS;
         let is_end = work.progress.watermark_ns == i64::MAX;
@@ -180,6 +202,7 @@ impl Core {
             text: serde_json::to_string(&work.progress).unwrap_or_default(),
             watermark_ns: work.progress.watermark_ns,
             marks: Vec::new(),
+            lacking: work.lacking(),
         };
         // Sorted tuples stay until the end.
         if let Err(error) = release(&self.hub, job, &work.rows, &progress) {
@@ -290,5 +313,8 @@ fn release(hub: &crate::Hub, job: JobId, rows: &[Row], progress: &Progress) -> R
         Delivery { job, result: *result, batch, state, watermark_ns: *watermark_ns, coverage, marks: &[] }
     };
     let deliveries: Vec<Delivery<'_>> = rows.iter().zip(&coverages).map(delivery).collect();
-    hub.release(job, &deliveries, progress)
+    let begun = Instant::now();
+    hub.meters.during(Stage::Commit, || hub.release(job, &deliveries, progress))?;
+    hub.meters.commits.record(begun.elapsed());
+    Ok(())
 }

@@ -31,6 +31,10 @@ impl Core {
         if self.room == Room::Full {
             return Err(words::refused(&control::Refusal::StoreIsFull));
         }
+        if order.plan.monitor.parsers.iter().any(plan::ParserUse::reads_two_taps) {
+            let why = "tap.… is told of two captures (netalytics query --server-tap), and not yet of agents";
+            return Err(Refused::Unable(why.into()));
+        }
         let now = self.now();
         let limit = &order.plan.monitor.limit;
         let request = Request {
@@ -46,7 +50,8 @@ impl Core {
                     .nanos
                     .map(|nanos| now.wall_ns.saturating_add(nanos).saturating_add(GRACE_NS)),
             },
-            cost: 1,
+            cost: planner::cost(&order.plan),
+            taps: saved::taps(order.plan.monitor.taps),
             body: super::order::body(order, now.wall_ns),
         };
         self.control.count_from(order.id.0.unsigned_abs().saturating_sub(1));
@@ -203,7 +208,8 @@ impl Core {
                 }
                 None => {
                     // Nobody wants it any more: the agent need not keep it.
-                    self.unclaimed += range.newest.saturating_sub(range.oldest).saturating_add(1);
+                    let records = range.newest.saturating_sub(range.oldest).saturating_add(1);
+                    self.hub.meters.records_unclaimed.add(records);
                     let (durable, watermark_ns) = (range.newest, i64::MIN);
                     lanes.push(Resume { lane: range.lane, durable, watermark_ns, is_closed: false });
                 }

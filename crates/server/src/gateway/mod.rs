@@ -16,6 +16,7 @@ mod accounts;
 mod agents;
 mod commit;
 mod deciding;
+mod health;
 mod lanes;
 mod order;
 mod pending;
@@ -27,6 +28,8 @@ mod windows;
 mod words;
 mod work;
 
+pub(crate) use windows::config;
+
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender, SyncSender};
 use std::thread::JoinHandle;
@@ -35,7 +38,7 @@ use std::time::Duration;
 pub(crate) use lanes::{End, Facts as LaneFacts};
 
 use crate::door::{Arrival, Door, Ended};
-use crate::fleet::{Agent, Fleet, Order, Refused, Stop};
+use crate::fleet::{Agent, Fleet, FleetHealth, Order, Refused, Stop};
 use crate::job::JobId;
 use crate::service::Opened;
 use crate::store::{Store, StoreError};
@@ -97,6 +100,8 @@ pub(crate) enum Event {
     Stop { job: JobId, why: Stop },
     /// Who asks wants to know the agents.
     Agents { answer: SyncSender<Vec<Agent>> },
+    /// Who scrapes wants to know how all is.
+    Health { answer: SyncSender<FleetHealth> },
     /// The gateway ends.
     End,
 }
@@ -129,6 +134,12 @@ impl Fleet for Gateway {
     fn agents(&self) -> Vec<Agent> {
         let (answer, answered) = mpsc::sync_channel(1);
         let sent = self.events.send(Event::Agents { answer });
+        sent.ok().and_then(|()| answered.recv().ok()).unwrap_or_default()
+    }
+
+    fn health(&self) -> FleetHealth {
+        let (answer, answered) = mpsc::sync_channel(1);
+        let sent = self.events.send(Event::Health { answer });
         sent.ok().and_then(|()| answered.recv().ok()).unwrap_or_default()
     }
 

@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use plan::message::{Capture, JobOrder, Key};
+use tuple::Origin;
 
 use crate::fleet::{Order, Redaction};
 
@@ -31,6 +32,10 @@ pub fn body(order: &Order, now_ns: i64) -> Bytes {
         memory_max: 0,
         cpu_millis: 0,
         workers: 0,
+        // They change: agents are told beside the order.
+        taps: plan::TapTable::default(),
+        // Who it is, and of which labels, the agent knows.
+        origin: Origin::default(),
     };
     order.encode().into()
 }

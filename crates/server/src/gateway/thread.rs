@@ -52,8 +52,6 @@ pub struct Core {
     pub pending: Pending,
     pub agents: Agents,
     pub room: Room,
-    /// Records of jobs that nobody wants any more.
-    pub unclaimed: u64,
     /// What became of a job that is asked for.
     pub submitted: Option<Result<Submitted, control::Refusal>>,
     started: Instant,
@@ -78,9 +76,10 @@ impl Core {
         }
         let started = Instant::now();
         let now = Now { monotonic_ns: 0, wall_ns: now_ns() };
-        let control = Server::new(settings.control, loaded(&store, &jobs)?, now);
+        let agents = Agents::load(&store)?;
+        let control = Server::new(settings.control, loaded(&store, &agents, &jobs)?, now);
         Ok(Core {
-            agents: Agents::load(&store)?,
+            agents,
             store,
             hub,
             settings,
@@ -91,7 +90,6 @@ impl Core {
             works: BTreeMap::new(),
             pending: Pending::default(),
             room: Room::Free,
-            unclaimed: 0,
             submitted: None,
             started,
             second_ns: 0,
@@ -151,6 +149,9 @@ impl Core {
             Event::Agents { answer } => {
                 let _ = answer.send(self.told_agents());
             }
+            Event::Health { answer } => {
+                let _ = answer.send(self.health());
+            }
             Event::End => {}
         }
     }
@@ -208,7 +209,10 @@ impl Core {
                     }
                     self.decide(Happens::Observed { session, observed });
                 }
-                ServerEvent::Renew(renew) => self.decide(Happens::Renew { session, renew }),
+                ServerEvent::Renew(mut renew) => {
+                    self.hear_health(session, std::mem::take(&mut renew.health));
+                    self.decide(Happens::Renew { session, renew });
+                }
                 ServerEvent::Offset(offset_ns) => self.decide(Happens::Offset { session, offset_ns }),
                 ServerEvent::Record(record) => self.take_record(session, record),
                 ServerEvent::Closed(_) => return self.close(session),
@@ -277,13 +281,13 @@ impl Core {
     pub fn begin_again(&mut self) {
         self.sessions.ids().into_iter().for_each(|session| drop(self.sessions.remove(session)));
         let now = self.now();
-        match loaded(&self.store, &self.saved) {
+        match loaded(&self.store, &self.agents, &self.saved) {
             Ok(loaded) => self.control = Server::new(self.settings.control, loaded, now),
             Err(error) => tracing::error!("{error}"),
         }
     }
 
-    fn told_agents(&self) -> Vec<Agent> {
+    pub fn told_agents(&self) -> Vec<Agent> {
         let known: BTreeMap<&str, _> =
             self.control.agents().map(|(name, presence, offset)| (name, (presence, offset))).collect();
         self.agents.told(|agent| {
@@ -298,11 +302,12 @@ impl Core {
     }
 }
 
-fn loaded(store: &Store, jobs: &BTreeMap<u64, control::Job>) -> Result<Loaded, StoreError> {
+fn loaded(store: &Store, agents: &Agents, jobs: &BTreeMap<u64, control::Job>) -> Result<Loaded, StoreError> {
     let is_over = |job: &&control::Job| matches!(job.state, control::JobState::Ended(_));
     Ok(Loaded {
         jobs: jobs.values().filter(|job| !is_over(job)).cloned().collect(),
         last_job: store.last_job()?.unsigned_abs(),
         keys: Vec::new(),
+        addresses: agents.addresses(),
     })
 }

@@ -340,6 +340,13 @@ impl Work {
         self.with_collector(|collector, out| healed.iter().for_each(|id| collector.finish(*id, out)));
     }
 
+    /// Agents that have not come as far as event time has.
+    pub fn lacking(&self) -> Vec<String> {
+        let Results::Windows(windows) = &self.results else { return Vec::new() };
+        let now = windows.collector.watermark();
+        self.lanes.names(&windows.collector.lanes().coverage((now, now)).missing)
+    }
+
     /// Something happens to lanes.
     pub fn with_collector(&mut self, act: impl FnOnce(&mut collect::Collector, &mut Released)) {
         if let Results::Windows(windows) = &mut self.results {
@@ -429,6 +436,13 @@ impl Work {
         matches!(&self.results, Results::Tuples(tuples) if tuples.shown().is_full())
     }
 
+    /// The share of flows that the monitors look at that are at work: of the one that looks at the fewest.
+    fn sample_rate(&self) -> Option<f64> {
+        let open = self.lanes.known.values().filter(|known| known.facts.end == End::Open);
+        let rates = open.filter_map(|known| known.facts.counters.get("sample_ppm"));
+        rates.min().map(|millionths| *millionths as f64 / 1e6)
+    }
+
     /// What its monitors have counted by now.
     pub fn account(&self) -> Account {
         let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
@@ -453,6 +467,7 @@ impl Work {
             lost_before_us: sum(&["lost_before_us", "lost"]),
             quality: sums.iter().filter_map(of_quality).collect(),
             agents: Vec::new(),
+            sample_rate: self.sample_rate(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The address at which agents connect: the connection is theirs from then on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -10,14 +11,19 @@ use axum::response::{IntoResponse, Response};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
-use super::App;
-use super::caller::{self, Caller};
+use super::app::{App, Certificate};
+use super::caller;
 use super::failure::Failure;
 use super::params::header_text;
-use crate::access::Role;
+use crate::access::{Access, Role};
+use crate::meters::Bound;
+use crate::service::Denied;
 
 /// What connections are turned into.
 pub const UPGRADE: &str = "netalytics/1";
+
+/// Between two looks at whether an agent may stay.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Takes an agent's connection.
 pub async fn connect(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -36,11 +42,7 @@ pub async fn connect(State(app): State<Arc<App>>, request: Request) -> Response 
 }
 
 async fn upgrade(app: &Arc<App>, parts: &mut Parts) -> Result<(), Failure> {
-    let caller = caller::find(app, parts).await?.map(Caller);
-    let who = caller.ok_or_else(|| Failure::unauthorized("an agent's token is wanted"))?.0;
-    if who.role != Role::Agent {
-        return Err(Failure::forbidden("only a token with the role agent connects an agent"));
-    }
+    let who = Who::of(app, parts).await?;
     let wants = header_text(&parts.headers, "upgrade").is_some_and(|to| to.eq_ignore_ascii_case(UPGRADE));
     let on_upgrade = parts.extensions.remove::<OnUpgrade>().filter(|_| wants);
     let Some(on_upgrade) = on_upgrade else {
@@ -49,15 +51,80 @@ async fn upgrade(app: &Arc<App>, parts: &mut Parts) -> Result<(), Failure> {
     let Some(door) = app.service.fleet.door() else {
         return Err(Failure::not_found("this server has no agents"));
     };
-    let entry = door.enter().map_err(|_| Failure::too_fast("the server has as many agents as it may"))?;
-    let mut ending = app.ending.clone();
+    let entry = door.enter().map_err(|_| {
+        app.service.hub().meters.reached(Bound::Agents);
+        Failure::too_fast("the server has as many agents as it may")
+    })?;
+    let app = app.clone();
     tokio::spawn(async move {
         // Where the connection is gone before it is theirs there is nobody to tell.
         let Ok(connection) = on_upgrade.await else { return };
+        let mut ending = app.ending.clone();
         tokio::select! {
-            () = entry.carry(who.name, TokioIo::new(connection)) => {}
+            () = entry.carry(who.name().to_owned(), TokioIo::new(connection), who.over(&app)) => {}
             _ = ending.wait_for(|ending| *ending) => {}
         }
     });
     Ok(())
+}
+
+/// How an agent has shown who it is.
+enum Who {
+    Token(Access),
+    Certificate(identity::Peer),
+}
+
+impl Who {
+    async fn of(app: &Arc<App>, parts: &Parts) -> Result<Who, Failure> {
+        if let Some(access) = caller::find(app, parts).await? {
+            return match access.role {
+                Role::Agent => Ok(Who::Token(access)),
+                _ => Err(Failure::forbidden("only a token with the role agent connects an agent")),
+            };
+        }
+        let Some(Certificate(peer)) = parts.extensions.get::<Certificate>().cloned() else {
+            return Err(Failure::unauthorized("an agent's certificate or token is wanted"));
+        };
+        let who = Who::Certificate(peer);
+        who.may_stay(app)
+            .await
+            .inspect_err(|why| tracing::warn!("an agent does not come in: {}", why.message))?;
+        Ok(who)
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Who::Token(access) => &access.name,
+            Who::Certificate(peer) => &peer.name,
+        }
+    }
+
+    async fn may_stay(&self, app: &Arc<App>) -> Result<(), Failure> {
+        match self {
+            Who::Certificate(peer) => {
+                let peer = peer.clone();
+                app.run(move |service| service.is_enrolled(&peer)).await
+            }
+            Who::Token(access) => {
+                let (id, name) = (access.id, access.name.clone());
+                let gone =
+                    move || Denied::Forbidden(format!("the token of agent {name} was revoked, or has ended"));
+                app.run(move |service| service.store().has_token(id)?.then_some(()).ok_or_else(gone)).await
+            }
+        }
+    }
+
+    /// Comes when that is good for nothing any more: when it was revoked, or a little after it has ended.
+    async fn over(&self, app: &Arc<App>) {
+        let mut revoked = app.revoked.subscribe();
+        loop {
+            let _ = tokio::time::timeout(LOOK_EVERY, revoked.changed()).await;
+            // A store that cannot be read now will be another time.
+            if let Err(why) = self.may_stay(app).await
+                && why.code == "forbidden"
+            {
+                return tracing::warn!("the connection of agent {} is cut: {}", self.name(), why.message);
+            }
+        }
+    }
 }

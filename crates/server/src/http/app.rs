@@ -12,10 +12,15 @@ use super::rate::Rates;
 use super::sessions::Sessions;
 use crate::catalog::CatalogText;
 use crate::service::{Denied, Service};
+use crate::tls::Tls;
 
 /// Who the other end of a connection is.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub SocketAddr);
+
+/// The certificate that the other end has shown, and that TLS has found to be good.
+#[derive(Clone, Debug)]
+pub struct Certificate(pub identity::Peer);
 
 /// What all requests share.
 pub struct App {
@@ -37,9 +42,18 @@ pub struct App {
     pub past_room: Arc<Semaphore>,
     /// Connections that had to wait for others to end.
     pub connections_waited: AtomicU64,
+    /// With TLS, or without.
+    pub tls: Option<Arc<Tls>>,
+    /// Rises when a token or an agent was revoked: whoever is connected is looked at again.
+    pub revoked: watch::Sender<u64>,
 }
 
 impl App {
+    /// A token or an agent was revoked.
+    pub fn look_again(&self) {
+        self.revoked.send_modify(|times| *times += 1);
+    }
+
     /// Does on a thread that may wait for the disk what would keep others waiting here.
     pub async fn run<T: Send + 'static>(
         self: &Arc<Self>,

@@ -38,6 +38,14 @@ pub fn is_for_us(app: &App, headers: &HeaderMap) -> Result<(), Failure> {
     }
 }
 
+/// Whether we are called by a name at HTTPS's own port. Only there a browser is told to come with TLS from now on: it would hold all
+/// other ports of that name to it, too.
+pub fn is_usual_https(headers: &HeaderMap) -> bool {
+    let host = header_text(headers, "host").unwrap_or_default();
+    let name = host.strip_suffix(":443").unwrap_or(host);
+    !name.contains(':') && !name.eq_ignore_ascii_case("localhost")
+}
+
 /// Whoever asks, with a token that is right.
 pub struct Caller(pub Access);
 

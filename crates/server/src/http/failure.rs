@@ -111,10 +111,12 @@ impl From<Denied> for Failure {
         let message = denied.to_string();
         let (status, code) = match &denied {
             Denied::Query(_) => (StatusCode::BAD_REQUEST, "query"),
+            Denied::Outlet(_) => (StatusCode::BAD_REQUEST, "outlet"),
             Denied::Wrong(_) => (StatusCode::BAD_REQUEST, "bad_request"),
             Denied::NotKept(_) => (StatusCode::CONFLICT, "not_kept"),
             Denied::Late(_) => (StatusCode::SERVICE_UNAVAILABLE, "timeout"),
             Denied::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden"),
+            Denied::Invalid(_) => (StatusCode::BAD_REQUEST, "bad_request"),
             Denied::Quota(_) => (StatusCode::TOO_MANY_REQUESTS, "quota"),
             Denied::KeyReused => (StatusCode::CONFLICT, "key_reused"),
             Denied::Fleet(Refused::NoAgent(_)) => (StatusCode::CONFLICT, "no_agent"),

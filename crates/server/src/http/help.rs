@@ -18,6 +18,7 @@ use crate::access::Role;
 use crate::asking::{self, CheckAnswer, CheckRequest, ExplainAnswer, ExplainRequest};
 use crate::catalog::Catalog;
 use crate::catalog::CatalogText;
+use crate::meters::Bound;
 
 /// How the service is.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -55,10 +56,28 @@ pub struct Counters {
     pub rows_unshown: u64,
     /// Parts of the history that could not be read.
     pub segments_damaged: u64,
+    /// Jobs that were not taken, since there were too many, in all or of one owner.
+    pub jobs_refused: u64,
+    /// Live streams that were not opened, since there were too many, in all or of one token.
+    pub streams_refused: u64,
     /// Requests that came too fast.
     pub requests_refused: u64,
     /// Times that connections had to wait for others to end.
     pub connections_waited: u64,
+    /// Handshakes of TLS that came to nothing: a certificate was not good, or the other end did not take ours.
+    pub handshakes_failed: u64,
+    /// Alert rules.
+    pub alert_rules: usize,
+    /// Alerts that fire.
+    pub alerts_firing: usize,
+    /// Groups that got no alert, since their rules had too many.
+    pub alert_groups_left_out: u64,
+    /// Notifications that receivers have taken.
+    pub notifications_sent: u64,
+    /// Attempts that failed and were made again.
+    pub notifications_retried: u64,
+    /// Notifications that nobody took in time, or for which there was no room.
+    pub notifications_lost: u64,
 }
 
 /// Say whether the service is there. Needs no token.
@@ -76,9 +95,12 @@ pub async fn counters(State(app): State<Arc<App>>, caller: Caller) -> Result<Jso
 
 pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
     let (uptime, rates) = (app.started.elapsed().as_secs(), app.rates.refused.load(Ordering::Relaxed));
+    let handshakes_failed = app.tls.as_ref().map_or(0, |tls| tls.refusals());
     let waited = app.connections_waited.load(Ordering::Relaxed);
     app.run(move |service| {
         let (hub, kept) = (service.hub(), service.history().kept()?);
+        let reached = |bounds: [Bound; 2]| bounds.map(|bound| hub.meters.times_reached(bound)).iter().sum();
+        let (rules, tally) = (service.alerts().rules(), &service.alerts().tally);
         Ok(Counters {
             uptime_seconds: uptime,
             jobs_unfinished: service.store().unfinished_count()?,
@@ -92,8 +114,17 @@ pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
             rows_unkept: hub.rows_unkept.load(Ordering::Relaxed),
             rows_unshown: hub.rows_unshown.load(Ordering::Relaxed),
             segments_damaged: kept.segments_damaged,
+            jobs_refused: reached([Bound::Jobs, Bound::JobsPerOwner]),
+            streams_refused: reached([Bound::Streams, Bound::StreamsPerToken]),
             requests_refused: rates,
             connections_waited: waited,
+            handshakes_failed,
+            alert_rules: rules.len(),
+            alerts_firing: rules.iter().map(|rule| rule.firing).sum(),
+            alert_groups_left_out: rules.iter().map(|rule| rule.groups_left_out).sum(),
+            notifications_sent: tally.sent.load(Ordering::Relaxed),
+            notifications_retried: tally.retried.load(Ordering::Relaxed),
+            notifications_lost: tally.lost.load(Ordering::Relaxed),
         })
     })
     .await

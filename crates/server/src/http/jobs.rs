@@ -61,6 +61,9 @@ pub struct JobRequest {
     /// Of a one-off job: it ends when nobody has renewed it for so many seconds.
     #[serde(default)]
     pub lease_seconds: Option<u32>,
+    /// Where its rows go beside its history: names of outlets, or addresses, which needs the role admin.
+    #[serde(default)]
+    pub to: Vec<String>,
     /// What is kept for queries that come later: its results, or its tuples, which takes a standing job without PROCESS.
     #[serde(default)]
     pub keep: Keep,
@@ -99,8 +102,19 @@ pub struct Agents {
 }
 
 fn checked(asked: JobRequest) -> Result<Submission, Failure> {
-    let JobRequest { query, name, kind, on, labels, redact, interfaces, capture_filter, lease_seconds, keep } =
-        asked;
+    let JobRequest {
+        query,
+        name,
+        kind,
+        on,
+        labels,
+        redact,
+        interfaces,
+        capture_filter,
+        lease_seconds,
+        to,
+        keep,
+    } = asked;
     let is_long_text = |text: &String| text.len() > NAME_BYTES_MAX;
     if interfaces.len() > LABELS_MAX || interfaces.iter().any(is_long_text) {
         return Err(Failure::bad(format!(
@@ -130,7 +144,7 @@ fn checked(asked: JobRequest) -> Result<Submission, Failure> {
     let redaction = if redact { Redaction::Folded } else { Redaction::Raw };
     let filter = capture_filter.filter(|filter| !filter.trim().is_empty());
     let capture = Capture { interfaces, filter };
-    Ok(Submission { query, name, kind, on, labels, redaction, capture, lease_seconds, keep })
+    Ok(Submission { query, name, kind, on, labels, redaction, capture, lease_seconds, to, keep })
 }
 
 pub(super) fn id(text: &str) -> Result<JobId, Failure> {
@@ -191,10 +205,15 @@ pub(super) fn noted(
     act: &str,
     (object, outcome): &(String, String),
 ) -> Result<(), Denied> {
-    if let Err(error) = service.store().note(&who.name, act, object, outcome) {
-        tracing::error!("the audit log lacks {act} {object} by {}: {error}", who.name);
-    }
+    noted_by(service, &who.name, act, object, outcome);
     Ok(())
+}
+
+/// Notes what somebody without a token did.
+pub(super) fn noted_by(service: &Service, who: &str, act: &str, object: &str, outcome: &str) {
+    if let Err(error) = service.store().note(who, act, object, outcome) {
+        tracing::error!("the audit log lacks {act} {object} by {who}: {error}");
+    }
 }
 
 /// List jobs.
@@ -215,6 +234,7 @@ pub async fn list(
         let mut jobs = service.store().jobs(&wanted)?;
         let next = (jobs.len() == wanted.limit).then(|| jobs.last().map(|job| job.id)).flatten();
         jobs.retain(|job| service.may_see(&who, job));
+        service.deliveries.tell(&mut jobs)?;
         Ok(Jobs { jobs, next })
     };
     Ok(Json(app.run(read).await?))

@@ -16,6 +16,7 @@ use super::failure::Failure;
 use super::help::{Counters, counted};
 use super::tokens;
 use crate::access::Access;
+use crate::alerts::{AlertShown, time};
 use crate::fleet::Agent;
 use crate::job::Job;
 use crate::service::Service;
@@ -23,6 +24,8 @@ use crate::store::JobQuery;
 
 /// Jobs that are shown.
 const JOBS: usize = 50;
+/// Alerts that are shown.
+const ALERTS: usize = 100;
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}\
 table{border-collapse:collapse;width:100%;margin:.5rem 0 2rem}th,td{text-align:left;padding:.2rem .8rem .2rem 0;\
@@ -91,13 +94,16 @@ async fn show(app: &Arc<App>, who: Access) -> Result<String, Failure> {
     let read = move |service: &Service| {
         let mut jobs = service.store().jobs(&JobQuery { limit: JOBS, ..JobQuery::default() })?;
         jobs.retain(|job| service.may_see(&who, job));
-        Ok((jobs, service.fleet.agents()))
+        let mut alerts = service.alerts_shown(&who);
+        alerts.retain(|alert| alert.state == "firing");
+        Ok((jobs, service.fleet.agents(), alerts))
     };
-    let (jobs, agents) = app.run(read).await?;
+    let (jobs, agents, alerts) = app.run(read).await?;
     Ok(document(&format!(
-        "<form method=post action=/logout><p>{} · <button>log out</button></p></form>{}<h2>Jobs</h2>{}<h2>Agents</h2>{}",
+        "<form method=post action=/logout><p>{} · <button>log out</button></p></form>{}<h2>Alerts</h2>{}<h2>Jobs</h2>{}<h2>Agents</h2>{}",
         escape(&name),
         summary(&counters),
+        of_alerts(&alerts),
         of_jobs(&jobs),
         of_agents(&agents),
     )))
@@ -109,7 +115,10 @@ fn summary(c: &Counters) -> String {
         (c.rows_unkept, "rows could not be kept"),
         (c.rows_unshown, "rows left out of live streams"),
         (c.segments_damaged, "parts of the history could not be read"),
+        (c.jobs_refused, "jobs too many"),
+        (c.streams_refused, "live streams too many"),
         (c.requests_refused, "requests came too fast"),
+        (c.notifications_lost, "notifications of alerts lost"),
     ];
     let lost = lost.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(" · {n} {what}"));
     format!(
@@ -121,6 +130,30 @@ fn summary(c: &Counters) -> String {
         c.history_bytes,
         lost.collect::<String>()
     )
+}
+
+fn of_alerts(alerts: &[AlertShown]) -> String {
+    let row = |alert: &AlertShown| {
+        let list = |pairs: Vec<String>| escape(&pairs.join(" "));
+        format!(
+            "<tr><td>{}<td>{}<td>{}<td>{}<td>{}",
+            escape(&alert.rule),
+            list(alert.labels.iter().map(|(k, v)| format!("{k}={v}")).collect()),
+            list(alert.annotations.values().cloned().collect()),
+            escape(&time(alert.fired_ns.unwrap_or(alert.since_ns))),
+            match (alert.silenced_by.is_empty(), alert.held.as_deref()) {
+                (false, _) => "silenced".into(),
+                (true, held) => escape(&held.unwrap_or_default().replace('_', " ")),
+            },
+        )
+    };
+    match alerts {
+        [] => "<p>none fires.</p>".into(),
+        alerts => format!(
+            "<table><tr><th>rule<th>labels<th>says<th>fires since<th>{}</table>",
+            alerts.iter().take(ALERTS).map(row).collect::<String>()
+        ),
+    }
 }
 
 fn of_jobs(jobs: &[Job]) -> String {

@@ -153,7 +153,9 @@ pub async fn revoke(
         noted(service, &who, "token.revoke", &(object, outcome.to_owned()))?;
         Ok(removed)
     };
-    app.run(revoke).await?.map(|_| StatusCode::NO_CONTENT).ok_or_else(unknown)
+    let revoked = app.run(revoke).await?;
+    app.look_again();
+    revoked.map(|_| StatusCode::NO_CONTENT).ok_or_else(unknown)
 }
 
 /// Exchange a token for a session, which a browser names in a cookie.
@@ -191,8 +193,11 @@ pub(super) async fn begin(
         .or_else(|failure| if found.is_err() { Ok(()) } else { Err(failure) })?;
     let access = found?;
     let name = app.sessions.begin(hash);
-    let cookie =
-        format!("{COOKIE}={name}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}", SESSION_TIME.as_secs());
+    let secure = if app.tls.is_some() { "; Secure" } else { "" };
+    let cookie = format!(
+        "{COOKIE}={name}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}{secure}",
+        SESSION_TIME.as_secs()
+    );
     let cookie = HeaderValue::from_str(&cookie).map_err(|_| Failure::internal())?;
     Ok((access, cookie))
 }

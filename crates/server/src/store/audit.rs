@@ -20,7 +20,7 @@ pub struct Audited {
     pub at_ns: i64,
     /// The token's name, or the address of whoever had none.
     pub who: String,
-    /// What was asked: job.start, job.stop, token.create, token.revoke, login.
+    /// What was asked: job.start, job.stop, token.create, token.revoke, login, alert_rule.create, silence.create …
     pub act: String,
     /// Of what.
     pub object: String,

@@ -4,6 +4,7 @@
 
 use rusqlite::{Transaction, params};
 
+use super::alerts::{RuleChange, change_in};
 use super::results::keep_in;
 use super::{NewTail, Store, StoreError, now_ns};
 use crate::job::JobId;
@@ -65,6 +66,8 @@ pub struct Progress {
     pub watermark_ns: i64,
     /// Lanes whose records are in the rows.
     pub marks: Vec<LaneMark>,
+    /// Agents that have not come as far.
+    pub lacking: Vec<String>,
 }
 
 fn signed(n: u64) -> i64 {
@@ -217,6 +220,7 @@ impl Store {
         job: JobId,
         rows: &[(usize, NewTail)],
         progress: &Progress,
+        alerts: &[RuleChange],
     ) -> Result<(), StoreError> {
         self.write(|t| {
             for (place, new) in rows {
@@ -227,7 +231,8 @@ impl Store {
                 "DELETE FROM frames WHERE job = ? AND over_ns <= ?",
                 params![job.0, progress.watermark_ns],
             )?;
-            add_marks(t, &progress.marks)
+            add_marks(t, &progress.marks)?;
+            alerts.iter().try_for_each(|change| change_in(t, change))
         })
     }
 

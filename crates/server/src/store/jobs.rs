@@ -34,6 +34,8 @@ pub struct NewJob {
     pub capture: Capture,
     /// How long it goes on without being renewed.
     pub lease_seconds: Option<u32>,
+    /// Where its rows go, each with what begins the identifiers of its messages.
+    pub to: Vec<(String, u64)>,
     /// What is kept for queries that come later.
     pub keep: Keep,
     /// What makes its rows, where they are tuples.
@@ -89,6 +91,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
         interfaces,
         capture_filter: filter,
         lease_seconds: row.get(14)?,
+        outlets: Vec::new(),
         keep: Keep::of(&row.get::<_, String>(15)?),
         tuples: row.get::<_, Option<String>>(16)?.and_then(|text| serde_json::from_str(&text).ok()),
     })
@@ -105,8 +108,20 @@ impl Store {
             "INSERT INTO jobs (name, query, kind, state, owner, agents_on, labels, redacted, created_ns, capture, lease_seconds, keep, tuples)
              VALUES (?, ?, ?, 'planned', ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}"
         );
-        let NewJob { name, query, kind, owner, on, labels, redacted, capture, lease_seconds, keep, tuples } =
-            new;
+        let NewJob {
+            name,
+            query,
+            kind,
+            owner,
+            on,
+            labels,
+            redacted,
+            capture,
+            lease_seconds,
+            to,
+            keep,
+            tuples,
+        } = new;
         let tuples = tuples.as_ref().map(|made| serde_json::to_string(made).unwrap_or_default());
         self.write(|t| {
             let (on, labels, now) = (json(on), json(labels), now_ns());
@@ -127,6 +142,7 @@ impl Store {
                 tuples
             ];
             let job = t.query_row(&sql, values, read)?;
+            super::deliveries::add_in(t, job.id, to)?;
             if let Some((key, body)) = key {
                 t.execute("DELETE FROM idempotency WHERE at_ns < ?", [now - KEY_LIFE_NS])?;
                 t.execute(
@@ -242,6 +258,18 @@ impl Store {
         Ok(ids.collect::<Result<_, _>>()?)
     }
 
+    /// How many jobs there are in each state.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn jobs_by_state(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        let connection = self.lock();
+        let mut statement =
+            connection.prepare_cached("SELECT state, count(*) FROM jobs GROUP BY state ORDER BY state")?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
     /// How many jobs have not ended.
     ///
     /// # Errors
@@ -250,6 +278,17 @@ impl Store {
         let connection = self.lock();
         let sql = "SELECT count(*) FROM jobs WHERE state IN ('planned', 'arming', 'running', 'draining')";
         let count: i64 = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+
+    /// The same, of one owner.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn unfinished_count_of(&self, owner: &str) -> Result<usize, StoreError> {
+        let connection = self.lock();
+        let sql = "SELECT count(*) FROM jobs WHERE owner = ? AND state IN ('planned', 'arming', 'running', 'draining')";
+        let count: i64 = connection.prepare_cached(sql)?.query_row([owner], |row| row.get(0))?;
         Ok(usize::try_from(count).unwrap_or(0))
     }
 

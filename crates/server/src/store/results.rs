@@ -2,6 +2,7 @@
 
 use rusqlite::{Transaction, params};
 
+use super::alerts::{RuleChange, change_in};
 use super::{Store, StoreError, now_ns};
 use crate::columns::ColumnHead;
 use crate::job::JobId;
@@ -132,6 +133,7 @@ impl Store {
         (job, place): (JobId, usize),
         new: &NewTail,
         marks: &[(String, u64)],
+        alerts: &[RuleChange],
     ) -> Result<i64, StoreError> {
         self.write(|t| {
             let first = keep_in(t, (job, place), new)?;
@@ -142,6 +144,7 @@ impl Store {
                     params![job.0, lane, i64::try_from(*seq).unwrap_or(i64::MAX)],
                 )?;
             }
+            alerts.iter().try_for_each(|change| change_in(t, change))?;
             Ok(first)
         })
     }
@@ -186,6 +189,16 @@ impl Store {
             Ok(Tail { first_row: row.get(0)?, of, kept_ns: row.get(5)? })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// The number of the first of the rows that came last and are in no file yet.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn last_tail(&self, (job, place): (JobId, usize)) -> Result<Option<i64>, StoreError> {
+        let connection = self.lock();
+        let sql = "SELECT max(first_row) FROM tail WHERE job = ? AND place = ?";
+        Ok(connection.prepare_cached(sql)?.query_row(params![job.0, place as i64], |row| row.get(0))?)
     }
 
     /// How many rows and bytes are in no file yet, and since when the oldest.

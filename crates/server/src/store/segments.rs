@@ -246,6 +246,7 @@ mod tests {
             redacted: true,
             capture: Default::default(),
             lease_seconds: None,
+            to: Vec::new(),
             keep,
             tuples: None,
         };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use server::{Limits, Opened, Service, Serving};
+use server::{Limits, Named, Opened, Service, Serving};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
@@ -68,9 +68,31 @@ impl Server {
         server
     }
 
+    /// With receivers of alerts, as `serve --receiver` reads them.
+    pub fn telling(fleet: Arc<TestFleet>, limits: Limits, receivers: &[&str]) -> Server {
+        let own = tempfile::tempdir().expect("a folder");
+        let mut server = Server::over_with(own.path(), fleet, limits, receivers, Named::default());
+        server._own = Some(own);
+        server
+    }
+
     /// Over a data directory.
     pub fn over(folder: &Path, fleet: Arc<TestFleet>, limits: Limits) -> Server {
-        let opened = Opened::open(folder, limits).expect("the data directory opens");
+        Server::over_with(folder, fleet, limits, &[], Named::default())
+    }
+
+    /// Over a data directory, with receivers of alerts and outlets that have a name.
+    pub fn over_with(
+        folder: &Path,
+        fleet: Arc<TestFleet>,
+        limits: Limits,
+        receivers: &[&str],
+        outlets: Named,
+    ) -> Server {
+        let mut opened = Opened::open(folder, limits).expect("the data directory opens");
+        opened.outlets = outlets;
+        let receivers = receivers.iter().map(|text| server::Receiver::read(text).expect("a receiver"));
+        opened.set_receivers(receivers.collect());
         fleet.attach(&opened.hub);
         let service = opened.serve(fleet.clone()).expect("the service begins");
         let runtime = Runtime::new().expect("a runtime");

@@ -1,4 +1,4 @@
-//! docs/api.md: each command is run, and prints what stands below it.
+//! docs/api.md and docs/alerts.md: each command is run, and prints what stands below it.
 
 use std::process::Command;
 
@@ -46,11 +46,20 @@ fn is_as(expected: &Value, found: &Value) -> bool {
 
 #[test]
 fn every_example_is_answered_so() {
-    let text = include_str!("../../../../docs/api.md");
+    check(include_str!("../../../../docs/api.md"), 13);
+}
+
+#[test]
+fn alerts_are_as_their_page_says() {
+    check(include_str!("../../../../docs/alerts.md"), 5);
+}
+
+/// Runs the examples, of which there are so many at least.
+fn check(text: &str, least: usize) {
     let server = Server::start(TestFleet::shop());
     let folder = tempfile::tempdir().expect("a folder");
     let examples = examples(text);
-    assert!(examples.len() > 12, "{} examples", examples.len());
+    assert!(examples.len() >= least, "{} examples", examples.len());
     for (command, expected) in examples {
         let ran = Command::new("sh")
             .args(["-c", &command])

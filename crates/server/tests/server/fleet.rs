@@ -88,6 +88,8 @@ impl Fleet for TestFleet {
             cores: 2,
             memory_bytes: 1 << 30,
             capabilities: vec!["af_packet".into()],
+            addresses: vec!["10.0.0.1".into()],
+            addresses_shared: Vec::new(),
             jobs: self.orders.lock().expect("orders").iter().map(|order| order.id).collect(),
             clock_offset_ns: Some(-1_500),
             last_seen_ns: Some(1_795_291_157_229_334_000),

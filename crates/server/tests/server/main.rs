@@ -2,13 +2,17 @@
 //! monitors in this process over a capture.
 
 mod access;
+mod alerts;
 mod api;
 mod client;
 mod documents;
 mod fleet;
 mod gateway;
 mod history;
+mod outlets;
 mod past;
 mod schema;
+mod scrapes;
 mod store;
 mod streams;
+mod tools;

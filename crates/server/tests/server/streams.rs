@@ -13,17 +13,17 @@ use crate::history::{begin, publish, window};
 
 /// An event as it came.
 #[derive(Debug)]
-struct Event {
-    kind: String,
-    id: Option<String>,
-    data: Value,
+pub struct Event {
+    pub kind: String,
+    pub id: Option<String>,
+    pub data: Value,
 }
 
 /// A stream, read line by line.
-struct Stream(BufReader<TcpStream>);
+pub struct Stream(BufReader<TcpStream>);
 
 impl Stream {
-    fn open(server: &Server, jobs: &str, seen: Option<&str>) -> Stream {
+    pub fn open(server: &Server, jobs: &str, seen: Option<&str>) -> Stream {
         let mut socket = TcpStream::connect(server.address).expect("connected");
         socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
         let seen = seen.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
@@ -46,7 +46,7 @@ impl Stream {
     }
 
     /// The next event; `None` at the stream's end. Chunks' lengths and comments are passed over.
-    fn next(&mut self) -> Option<Event> {
+    pub fn next(&mut self) -> Option<Event> {
         let (mut kind, mut id, mut data) = (None, None, String::new());
         loop {
             let line = self.line()?;
@@ -190,4 +190,18 @@ fn there_are_so_many_streams() {
     let mut stream = Stream::open(&server, &job.to_string(), None);
     stream.expect("hello");
     assert_eq!(server.get("/api/v1/stream").of(503).json()["code"], "too_many_streams");
+    assert_eq!(server.get("/api/v1/counters").of(200).json()["streams_refused"], 1);
+}
+
+#[test]
+fn a_token_has_so_many_streams() {
+    let limits = Limits { streams_per_token_max: 1, ..Limits::default() };
+    let server = Server::with(TestFleet::new(Way::Note), limits);
+    let job = begin(&server);
+    let mut stream = Stream::open(&server, &job.to_string(), None);
+    stream.expect("hello");
+    let refused = server.get("/api/v1/stream").of(503).json();
+    assert_eq!(refused["code"], "too_many_streams");
+    assert!(refused["message"].as_str().is_some_and(|why| why.contains("--streams-per-token")), "{refused}");
+    assert_eq!(server.get("/api/v1/counters").of(200).json()["streams_refused"], 1);
 }

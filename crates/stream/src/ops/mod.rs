@@ -17,3 +17,4 @@ pub mod take;
 pub mod text;
 pub mod top_k;
 pub mod top_rows;
+pub mod truths;

@@ -13,17 +13,27 @@ use super::{Done, PATIENCE, Query, Server, is_there, over_shop, shop};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/captures/outlets/receiver.py");
 
-struct Posts {
+pub struct Posts {
     server: Server,
     lines: Receiver<String>,
-    port: u16,
+    pub port: u16,
 }
 
 impl Posts {
     /// Fails the first few after it has seen them.
-    fn start(python: &Path, kind: &str, port: u16, fail: u32) -> Posts {
+    pub fn start(python: &Path, kind: &str, port: u16, fail: u32) -> Posts {
+        Posts::with(python, &[kind, &port.to_string(), "s3cret", &fail.to_string()])
+    }
+
+    /// A receiver of webhooks in TLS, with a certificate and its key.
+    pub fn start_tls(python: &Path, port: u16, (certificate, key): (&str, &str)) -> Posts {
+        Posts::with(python, &["webhook", &port.to_string(), "s3cret", "0", certificate, key])
+    }
+
+    fn with(python: &Path, args: &[&str]) -> Posts {
         let mut child: Child = Command::new(python)
-            .args([SCRIPT, kind, &port.to_string(), "s3cret", &fail.to_string()])
+            .arg(SCRIPT)
+            .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -39,14 +49,14 @@ impl Posts {
     }
 
     /// All that it has heard, once it is ended.
-    fn heard(mut self) -> Vec<Value> {
+    pub fn heard(mut self) -> Vec<Value> {
         self.server.kill();
         self.lines.iter().map(|line| serde_json::from_str(&line).expect("JSON")).collect()
     }
 }
 
 /// The rows that were taken, each message once.
-fn rows(heard: &[Value]) -> Vec<Value> {
+pub fn rows(heard: &[Value]) -> Vec<Value> {
     let mut seen = BTreeSet::new();
     let mut rows = Vec::new();
     for post in heard.iter().filter(|post| post["status"] == 200) {
@@ -125,7 +135,7 @@ fn a_receiver_that_is_killed_and_comes_back() {
 }
 
 /// Python with OpenTelemetry's own definitions; `None`, said loudly, where they cannot be had.
-fn python() -> Option<std::path::PathBuf> {
+pub fn python() -> Option<std::path::PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("otlp-venv");
     let python = folder.join("bin/python3");
     let has = |python: &Path| {

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::{Query, Server, file, free_port, is_there, shop, wait_for};
 
 /// Prometheus, asked for what it knows.
-struct Prometheus {
+pub struct Prometheus {
     _server: Server,
     _folder: TempDir,
     port: u16,
@@ -16,7 +16,7 @@ struct Prometheus {
 
 impl Prometheus {
     /// Scrapes a target several times a second; `None`, said loudly, where it is not installed.
-    fn start(target: &str) -> Option<Prometheus> {
+    pub fn start(target: &str) -> Option<Prometheus> {
         if !is_there("prometheus") {
             return None;
         }
@@ -39,7 +39,7 @@ impl Prometheus {
     }
 
     /// Labels and last value of each series that an expression has given within a minute: by now the target is gone.
-    fn ask(&self, expression: &str) -> Vec<(Value, f64)> {
+    pub fn ask(&self, expression: &str) -> Vec<(Value, f64)> {
         let url = format!("http://127.0.0.1:{}/api/v1/query_range", self.port);
         let now = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)

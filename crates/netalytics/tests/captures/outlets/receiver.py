@@ -1,10 +1,11 @@
 """Hears of HTTP posts, and says no to some: a webhook's receiver, which checks signatures as the Standard Webhooks say, and
-a collector of OpenTelemetry's metrics. Every post that is taken is a line of JSON on standard output; `port N` comes first."""
+a collector of OpenTelemetry's metrics; in TLS with a certificate and its key. Every post that is taken is a line of JSON on standard output; `port N` comes first."""
 
 import base64
 import hashlib
 import hmac
 import json
+import ssl
 import sys
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -31,7 +32,8 @@ def otlp(headers, body):
     from google.protobuf.json_format import MessageToDict
     from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-    assert headers["content-type"] == "application/x-protobuf" and headers["authorization"] == f"Bearer {SECRET.decode()}"
+    assert headers["content-type"] == "application/x-protobuf"
+    assert KIND == "otlp-open" or headers["authorization"] == f"Bearer {SECRET.decode()}"
     request = ExportMetricsServiceRequest.FromString(body)
     # Nothing that the definition does not know.
     assert request.SerializeToString() and not unknown(request)
@@ -57,7 +59,7 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["content-length"]))
         attempts += 1
         try:
-            taken = {"webhook": webhook, "otlp": otlp}[KIND](self.headers, body)
+            taken = {"webhook": webhook, "otlp": otlp, "otlp-open": otlp}[KIND](self.headers, body)
             # The first few are lost after they were seen, as when a server dies at the worst moment.
             status = 503 if attempts <= FAIL else 200
             say(json.dumps({"path": self.path, "status": status, "taken": taken}))
@@ -73,5 +75,9 @@ class Handler(BaseHTTPRequestHandler):
 
 
 server = HTTPServer(("127.0.0.1", PORT), Handler)
+if sys.argv[5:]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(sys.argv[5], sys.argv[6])
+    server.socket = context.wrap_socket(server.socket, server_side=True)
 say(f"port {server.server_port}")
 server.serve_forever()

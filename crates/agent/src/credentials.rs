@@ -1,0 +1,177 @@
+//! Who this agent is: its key and certificate, and the authority that its server's certificate has to be of, in files of its folder
+//! that only their owner may read. The key is made here and never leaves the host.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use identity::{IdentityError, Peer, Servers, client_config};
+use rustls::ClientConfig;
+
+/// The key and the certificates: one file, so that they are always of each other.
+const OWN: &str = "identity.pem";
+/// The authority of the server's certificate; without it the system's are asked.
+const AUTHORITY: &str = "ca.pem";
+
+/// Why an agent's files cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CredentialsError {
+    /// They cannot be read or written.
+    #[error("{path}: {why}")]
+    File {
+        /// Which.
+        path: String,
+        /// The system's reason.
+        why: io::Error,
+    },
+    /// What is in them is not what it should be.
+    #[error("{path}: {why}")]
+    Content {
+        /// Which.
+        path: String,
+        /// What is wrong.
+        why: IdentityError,
+    },
+}
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    folder: PathBuf,
+    /// What the certificate says.
+    pub peer: Peer,
+    /// Key and certificate, PEM.
+    own: String,
+    authority: Option<String>,
+}
+
+impl Credentials {
+    /// Those that are kept in an agent's folder, if it has enrolled.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn read(folder: &Path) -> Result<Option<Credentials>, CredentialsError> {
+        let Some(own) = text(&folder.join(OWN))? else { return Ok(None) };
+        let authority = text(&folder.join(AUTHORITY))?;
+        Credentials::of(folder, own, authority).map(Some)
+    }
+
+    /// Keeps new ones in an agent's folder, which is made if it is missing.
+    ///
+    /// # Errors
+    /// When they cannot be written, or the certificate is none.
+    pub fn keep(
+        folder: &Path,
+        (key, certificate): (&str, &str),
+        authority: Option<String>,
+    ) -> Result<Credentials, CredentialsError> {
+        let new = Credentials::of(folder, format!("{key}{certificate}"), authority)?;
+        let _ = client_config(Servers::AnyOf(Vec::new()), Some((&new.own, &new.own)))
+            .map_err(|why| new.wrong(OWN, why))?;
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(|why| CredentialsError::File { path: folder.display().to_string(), why })?;
+        // What an earlier enrolment has left is not of this server.
+        match &new.authority {
+            Some(pem) => new.put(AUTHORITY, pem)?,
+            None => drop(fs::remove_file(folder.join(AUTHORITY))),
+        }
+        new.put(OWN, &new.own)?;
+        Ok(new)
+    }
+
+    /// The next certificate, with its key.
+    ///
+    /// # Errors
+    /// As [`Credentials::keep`].
+    pub fn renewed(&self, key: &str, certificate: &str) -> Result<Credentials, CredentialsError> {
+        Credentials::keep(&self.folder, (key, certificate), self.authority.clone())
+    }
+
+    fn of(folder: &Path, own: String, authority: Option<String>) -> Result<Credentials, CredentialsError> {
+        let path = folder.join(OWN).display().to_string();
+        let peer = Peer::of_pem(&own).map_err(|why| CredentialsError::Content { path, why })?;
+        Ok(Credentials { folder: folder.to_owned(), peer, own, authority })
+    }
+
+    /// For dialling the server.
+    ///
+    /// # Errors
+    /// When they are not what they should be.
+    pub fn tls(&self) -> Result<ClientConfig, CredentialsError> {
+        let trusts = match &self.authority {
+            Some(pem) => Servers::Of(pem),
+            None => system(),
+        };
+        client_config(trusts, Some((&self.own, &self.own))).map_err(|why| self.wrong(OWN, why))
+    }
+
+    fn wrong(&self, name: &str, why: IdentityError) -> CredentialsError {
+        CredentialsError::Content { path: self.folder.join(name).display().to_string(), why }
+    }
+
+    /// Writes a file anew: there is the old one or the new one, whatever is killed.
+    fn put(&self, name: &str, text: &str) -> Result<(), CredentialsError> {
+        let (path, new) = (self.folder.join(name), self.folder.join(format!("{name}.new")));
+        let write = || {
+            let mut file =
+                OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&new)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&new, &path)
+        };
+        write().map_err(|why| CredentialsError::File { path: path.display().to_string(), why })
+    }
+}
+
+/// The authorities that this system trusts.
+#[must_use]
+pub fn system() -> Servers<'static> {
+    Servers::AnyOf(rustls_native_certs::load_native_certs().certs)
+}
+
+fn text(path: &Path) -> Result<Option<String>, CredentialsError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(why) => Err(CredentialsError::File { path: path.display().to_string(), why }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use identity::{Authority, Lifetime, Request, Serial};
+
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_its_owners_only_and_found_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let own = folder.path().join("agent");
+        assert!(Credentials::read(&own).expect("nothing is there").is_none());
+        let lifetime = Lifetime { from: 0, to: 4_000_000_000 };
+        let (authority, _) = Authority::create("test", lifetime).expect("an authority");
+        let serial = Serial { enrolment: 7, number: 1 };
+        let make = |name: &str| {
+            let request = Request::create().expect("a request");
+            let certificate =
+                authority.sign_agent(&request.request_pem, name, serial, lifetime).expect("signed");
+            (request.key_pem, certificate)
+        };
+        let ((key, certificate), other) = (make("web-1"), make("web-1"));
+        let ca = Some(authority.certificate_pem().to_owned());
+        let kept = Credentials::keep(&own, (&key, &certificate), ca).expect("kept");
+        kept.renewed(&other.0, &other.1).expect("kept");
+        let found = Credentials::read(&own).expect("readable").expect("there");
+        assert_eq!((found.peer.name.as_str(), found.own), ("web-1", other.0.clone() + &other.1));
+        for name in [OWN, AUTHORITY] {
+            let mode = fs::metadata(own.join(name)).expect("there").permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+        // A key and another's certificate do not take their place.
+        assert!(kept.renewed(&key, &other.1).is_err());
+        assert!(Credentials::read(&own).expect("readable").expect("there").tls().is_ok());
+    }
+}

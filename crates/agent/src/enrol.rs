@@ -1,0 +1,175 @@
+//! How an agent comes to its certificate: with a one-time token at first, and with the certificate itself from then on, before it ends.
+
+use std::fmt;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use hyper::StatusCode;
+use identity::{IdentityError, Pin, Request, Servers, client_config, time_in_words};
+use serde::Deserialize;
+
+use crate::credentials::{Credentials, CredentialsError, system};
+use crate::dial::{DialError, Server};
+
+/// Where hosts enrol, and where agents renew.
+const ENROL: &str = "/api/v1/enrol";
+const RENEW: &str = "/api/v1/renew";
+/// After a try that failed: a share of the time that is left, within these.
+const SOONEST: Duration = Duration::from_secs(1);
+const LATEST: Duration = Duration::from_secs(600);
+
+/// Why there is no certificate.
+#[derive(Debug, thiserror::Error)]
+pub enum EnrolError {
+    /// The token is none.
+    #[error("this is no one-time token: `netalytics agents enrol NAME` makes one")]
+    BadToken,
+    /// The server is not reached, or does not let us in.
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    /// It answers something else.
+    #[error("the server's answer is no certificate: {0}")]
+    Strange(serde_json::Error),
+    /// A key cannot be made, or a certificate not be used.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// They cannot be kept.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+    /// The authority that was told is not the one that the token says.
+    #[error("the server tells of another authority than the one whose fingerprint the token has")]
+    OtherAuthority,
+}
+
+/// What the server answers.
+#[derive(Deserialize)]
+struct Certified {
+    certificate: String,
+    authority: String,
+}
+
+/// A one-time token: the secret, and the fingerprint of the authority that has signed the server's certificate, if it is the server's own.
+struct Token {
+    secret: String,
+    pin: Option<Pin>,
+}
+
+impl Token {
+    fn of(text: &str) -> Option<Token> {
+        let (secret, pin) = text.split_once('.').map_or((text, None), |(secret, pin)| (secret, Some(pin)));
+        let is_secret = secret.strip_prefix("nle_")?.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let pin = pin.map(str::parse).transpose().ok()?;
+        is_secret.then(|| Token { secret: secret.to_owned(), pin })
+    }
+}
+
+/// Makes a key, gets a certificate for it, and keeps both in `folder`. `authority`: whose the server's certificate is; without it the one
+/// that the token says, or the system's.
+///
+/// # Errors
+/// Why there is none.
+pub async fn enrol(
+    url: &str,
+    token: &str,
+    authority: Option<String>,
+    folder: &Path,
+) -> Result<Credentials, EnrolError> {
+    let token = Token::of(token.trim()).ok_or(EnrolError::BadToken)?;
+    let trusts = match (&authority, token.pin) {
+        (Some(pem), _) => Servers::Of(pem),
+        (None, Some(pin)) => Servers::Pinned(pin),
+        (None, None) => system(),
+    };
+    let server = Server::new(url, Some(client_config(trusts, None)?), None)?;
+    let made = Request::create()?;
+    let body = serde_json::json!({ "token": token.secret, "request": made.request_pem });
+    let certified = ask(&server, ENROL, &body).await?;
+    let authority = match (authority, token.pin) {
+        (None, Some(pin)) if Pin::of_pem(&certified.authority)? == pin => Some(certified.authority),
+        (None, Some(_)) => return Err(EnrolError::OtherAuthority),
+        (told, _) => told,
+    };
+    Ok(Credentials::keep(folder, (&made.key_pem, &certified.certificate), authority)?)
+}
+
+async fn ask(server: &Server, path: &str, body: &serde_json::Value) -> Result<Certified, EnrolError> {
+    let answer = server.post(path, body.to_string(), StatusCode::CREATED).await?;
+    serde_json::from_slice(&answer).map_err(EnrolError::Strange)
+}
+
+/// Gets the next certificate whenever a third is left of one's time, for as long as the agent runs. What the server is shown at the next
+/// dialling is the newest; the connection that there is goes on.
+pub async fn keep_renewed(server: Server, mut own: Credentials) {
+    loop {
+        sleep_until(own.peer.lifetime.renew_at()).await;
+        match renew(&server, &own).await {
+            Ok(new) => {
+                tracing::info!("a new certificate, good until {}", Until(&new));
+                own = new;
+            }
+            Err(why) => {
+                tracing::warn!("no new certificate yet; this one is good until {}: {why}", Until(&own));
+                let pause = match u64::try_from(own.peer.lifetime.to - now()) {
+                    Ok(left @ 1..) => Duration::from_secs(left / 20).clamp(SOONEST, LATEST),
+                    // It is too late, unless a clock is wrong.
+                    _ => LATEST,
+                };
+                tokio::time::sleep(pause).await;
+            }
+        }
+    }
+}
+
+async fn renew(server: &Server, own: &Credentials) -> Result<Credentials, EnrolError> {
+    let made = Request::create()?;
+    let certified = ask(server, RENEW, &serde_json::json!({ "request": made.request_pem })).await?;
+    let new = own.renewed(&made.key_pem, &certified.certificate)?;
+    server.bear(new.tls()?);
+    Ok(new)
+}
+
+/// By the wall's clock, looked at now and then: it may be set.
+async fn sleep_until(at: i64) {
+    while let Ok(left @ 1..) = u64::try_from(at - now()) {
+        tokio::time::sleep(Duration::from_secs(left).min(LATEST)).await;
+    }
+}
+
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// Until when a certificate is good.
+struct Until<'a>(&'a Credentials);
+
+impl fmt::Display for Until<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&time_in_words(self.0.peer.lifetime.to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_told_from_other_texts() {
+        let pin = "ab".repeat(32);
+        for (text, is_one, has_pin) in [
+            ("nle_0123abcd".to_owned(), true, false),
+            (format!("nle_0123abcd.{pin}"), true, true),
+            ("nle_0123abcd.12".to_owned(), false, false),
+            ("nl_0123abcd".to_owned(), false, false),
+            ("nle_x\r\n".to_owned(), false, false),
+            (String::new(), false, false),
+        ] {
+            let token = Token::of(&text);
+            assert_eq!(
+                (token.is_some(), token.is_some_and(|t| t.pin.is_some())),
+                (is_one, has_pin),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Whose addresses are whose among the agents of a job, so that of a flow that several see one tells: the table that each of them
+//! decides by. Addresses that several hosts have decide nothing, nor do those that mean something on one link or host only.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use bytes::Bytes;
+
+/// Which agents tell of a flow that several see.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Taps {
+    /// One, by a table of addresses.
+    #[default]
+    One,
+    /// All of them.
+    All,
+}
+
+/// Addresses of one agent that are looked at.
+const OF_AGENT_MAX: usize = 1024;
+/// Addresses of all agents of a job.
+const OF_JOB_MAX: usize = 65_536;
+
+/// Addresses that are one agent's alone, and whose.
+pub(crate) type Owners = BTreeMap<IpAddr, String>;
+
+/// The addresses that one agent alone has.
+pub(crate) fn owners<'a>(agents: impl Iterator<Item = (&'a String, &'a [Bytes])>) -> Owners {
+    let mut owners: BTreeMap<IpAddr, Option<&String>> = BTreeMap::new();
+    for (agent, addresses) in agents {
+        for ip in
+            addresses.iter().take(OF_AGENT_MAX).filter_map(|bytes| read(bytes)).filter(tells_hosts_apart)
+        {
+            let owner = owners.entry(ip).or_insert(Some(agent));
+            owner.take_if(|owner| *owner != agent);
+        }
+    }
+    let owned = owners.into_iter().filter_map(|(ip, agent)| Some((ip, agent?.clone())));
+    owned.take(OF_JOB_MAX).collect()
+}
+
+/// The table of one of them.
+pub(crate) fn table(owners: &Owners, agent: &str) -> link::TapTable {
+    let (own, others): (Vec<_>, Vec<_>) = owners.iter().partition(|(_, owner)| *owner == agent);
+    let all = |list: Vec<(&IpAddr, &String)>| list.into_iter().map(|(ip, _)| write(*ip)).collect();
+    link::TapTable { own: all(own), others: all(others) }
+}
+
+/// Whether an address may tell one host from another: not those of each host, or each link, itself.
+#[must_use]
+pub fn tells_hosts_apart(ip: &IpAddr) -> bool {
+    let is_local = match ip {
+        IpAddr::V4(ip) => ip.is_link_local() || ip.is_broadcast(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    };
+    !(is_local || ip.is_loopback() || ip.is_unspecified() || ip.is_multicast())
+}
+
+/// An address as agents say it: 4 bytes, or 16.
+#[must_use]
+pub fn write(ip: IpAddr) -> Bytes {
+    match ip {
+        IpAddr::V4(ip) => Bytes::copy_from_slice(&ip.octets()),
+        IpAddr::V6(ip) => Bytes::copy_from_slice(&ip.octets()),
+    }
+}
+
+/// An address that was said; `None`: it is none.
+#[must_use]
+pub fn read(bytes: &[u8]) -> Option<IpAddr> {
+    let v4 = <[u8; 4]>::try_from(bytes).map(|octets| IpAddr::V4(Ipv4Addr::from(octets)));
+    v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(|octets| Ipv6Addr::from(octets).to_canonical())).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Agents and what they have; the table of the first.
+    fn check(agents: &[&[&str]], own: &[&str], others: &[&str]) {
+        let ips = |list: &[&str]| -> Vec<Bytes> {
+            list.iter().map(|ip| write(ip.parse().expect("an address"))).collect()
+        };
+        let all: BTreeMap<String, Vec<Bytes>> =
+            agents.iter().enumerate().map(|(i, list)| (i.to_string(), ips(list))).collect();
+        let owners = owners(all.iter().map(|(agent, list)| (agent, list.as_slice())));
+        let sorted = |mut list: Vec<Bytes>| {
+            list.sort();
+            list
+        };
+        let table = table(&owners, "0");
+        assert_eq!(sorted(table.own), sorted(ips(own)), "own: {agents:?}");
+        assert_eq!(sorted(table.others), sorted(ips(others)), "others: {agents:?}");
+    }
+
+    #[test]
+    fn what_several_have_decides_nothing() {
+        check(&[&["10.0.0.1"], &["10.0.0.2", "2001:db8::2"]], &["10.0.0.1"], &["10.0.0.2", "2001:db8::2"]);
+        check(
+            &[&["10.0.0.1", "127.0.0.1", "172.17.0.1", "169.254.0.1"], &["172.17.0.1", "10.0.0.2", "::1"]],
+            &["10.0.0.1"],
+            &["10.0.0.2"],
+        );
+        // A virtual address that two have, and a third now, too.
+        check(&[&["10.0.0.1", "10.0.0.9"], &["10.0.0.9"], &["10.0.0.9", "fe80::1"]], &["10.0.0.1"], &[]);
+        check(&[&["10.0.0.1", "10.0.0.1"], &["::", "ff02::1", "255.255.255.255"]], &["10.0.0.1"], &[]);
+        check(&[&[], &["10.0.0.2"]], &[], &["10.0.0.2"]);
+    }
+
+    #[test]
+    fn what_is_no_address_is_passed_over() {
+        for bytes in [&b""[..], b"abc", &[0; 17]] {
+            assert_eq!(read(bytes), None);
+        }
+        assert_eq!(read(&Ipv4Addr::new(10, 0, 0, 1).to_ipv6_mapped().octets()), "10.0.0.1".parse().ok());
+    }
+}

@@ -1,0 +1,102 @@
+//! Which flows are told of: FROM and TO, and which of several taps it is. Both depend on who is the client, so a flow stays open until
+//! that is known; both are decided once for each flow, the tap again when the table of addresses has changed.
+
+use flow::FlowIdx;
+use parsers::{Probing, Stream};
+use wire::Endpoint;
+
+use super::{FlowVerdict, Monitor};
+use crate::outputs::TakeTuples;
+
+impl FlowVerdict {
+    #[inline]
+    pub fn of_mark(mark: u8) -> FlowVerdict {
+        match mark {
+            0 => FlowVerdict::Open,
+            1 => FlowVerdict::In,
+            2 => FlowVerdict::Out,
+            _ => FlowVerdict::Elsewhere,
+        }
+    }
+
+    pub fn leaves_out(self) -> bool {
+        matches!(self, FlowVerdict::Out | FlowVerdict::Elsewhere)
+    }
+}
+
+impl Monitor {
+    /// Settles whether a flow is told of, as far as its client is known.
+    pub(super) fn decide(&mut self, idx: FlowIdx) {
+        let verdict = if self.asks.every_flow { FlowVerdict::In } else { self.judge(idx) };
+        self.table.set_mark(idx, verdict as u8);
+        if verdict.leaves_out() {
+            self.table.state_mut(idx).stream = Stream::Ignored;
+            self.table.ignore_payload(idx);
+        }
+    }
+
+    fn judge(&self, idx: FlowIdx) -> FlowVerdict {
+        let flow = self.table.flow(idx);
+        let (client, guessed) = flow.client();
+        let (client, server) = (flow.key().end(client), flow.key().end(client.other()));
+        let verdict = self.verdict_between(client, server);
+        if !guessed || verdict == self.verdict_between(server, client) { verdict } else { FlowVerdict::Open }
+    }
+
+    fn verdict_between(&self, client: Endpoint, server: Endpoint) -> FlowVerdict {
+        if !self.addresses.matches(client, server) {
+            FlowVerdict::Out
+        } else if self.taps.as_ref().is_none_or(|taps| taps.tells(client, server)) {
+            FlowVerdict::In
+        } else {
+            FlowVerdict::Elsewhere
+        }
+    }
+
+    pub(super) fn verdict(&self, idx: FlowIdx) -> FlowVerdict {
+        FlowVerdict::of_mark(self.table.mark(idx))
+    }
+
+    /// Whether tuples of the flow may be written now; where nothing better is known, the guessed client counts.
+    pub(super) fn asked_for(&self, idx: FlowIdx) -> bool {
+        match self.verdict(idx) {
+            FlowVerdict::In => true,
+            FlowVerdict::Out | FlowVerdict::Elsewhere => false,
+            FlowVerdict::Open => {
+                let flow = self.table.flow(idx);
+                let client = flow.client().0;
+                let (client, server) = (flow.key().end(client), flow.key().end(client.other()));
+                self.verdict_between(client, server) == FlowVerdict::In
+            }
+        }
+    }
+
+    /// Decides on all flows again, if other taps have come or gone.
+    pub(super) fn heed_taps(&mut self, out: &mut dyn TakeTuples) {
+        let Some(taps) = &mut self.taps else { return };
+        if !taps.refresh() {
+            return;
+        }
+        self.asks.every_flow = self.addresses.passes_all() && taps.tells_all();
+        for idx in self.table.flows() {
+            let before = self.verdict(idx);
+            let now = if self.asks.every_flow { FlowVerdict::In } else { self.judge(idx) };
+            if now.leaves_out() && !before.leaves_out() {
+                // Another tap goes on with it; what is half known here is told as such.
+                self.close_stream(idx);
+                self.decide(idx);
+            } else if before == FlowVerdict::Elsewhere && now != before {
+                self.take_up(idx, now);
+            }
+            self.flush_full(out);
+        }
+        self.flush(out);
+    }
+
+    /// A flow that another tap has told of so far is read from here on, as one that was joined midway.
+    fn take_up(&mut self, idx: FlowIdx, verdict: FlowVerdict) {
+        self.table.set_mark(idx, verdict as u8);
+        self.table.heed_payload(idx);
+        self.table.state_mut(idx).stream = Stream::Probing(Box::new(Probing::midway()));
+    }
+}

@@ -1,0 +1,185 @@
+//! Whether this tap is the one that tells of a flow, where several taps see it: by the flow's ends, and a table of addresses
+//! that is another one when taps come, go or change their addresses.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use plan::{TapTable, Taps};
+use wire::{Addr, Endpoint};
+
+/// The table as it is now, for all workers of a job. Whoever hears of another one sets it.
+#[derive(Clone, Debug, Default)]
+pub struct SharedTaps(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Rises with every change.
+    version: AtomicU64,
+    table: Mutex<TapTable>,
+}
+
+impl SharedTaps {
+    /// Begins with a table.
+    #[must_use]
+    pub fn new(table: TapTable) -> SharedTaps {
+        SharedTaps(Arc::new(Shared { version: AtomicU64::new(0), table: Mutex::new(table) }))
+    }
+
+    /// From now on another one counts; workers look at the end of each epoch.
+    pub fn set(&self, table: TapTable) {
+        *self.0.table.lock().unwrap_or_else(PoisonError::into_inner) = table;
+        self.0.version.fetch_add(1, Ordering::Release);
+    }
+
+    fn version(&self) -> u64 {
+        self.0.version.load(Ordering::Acquire)
+    }
+}
+
+/// Whose an end of a flow is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    Own,
+    Other,
+    Nobody,
+}
+
+/// One worker's copy of the table, ready to be asked.
+#[derive(Debug)]
+pub struct TapFilter {
+    taps: Taps,
+    owners: Owners,
+    shared: SharedTaps,
+    version: u64,
+}
+
+#[derive(Debug, Default)]
+struct Owners {
+    own: HashSet<Addr>,
+    others: HashSet<Addr>,
+}
+
+impl TapFilter {
+    /// The filter of a plan and a table.
+    #[must_use]
+    pub fn new(taps: Taps, shared: &SharedTaps) -> TapFilter {
+        let mut filter = TapFilter { taps, owners: Owners::default(), shared: shared.clone(), version: 0 };
+        filter.read();
+        filter
+    }
+
+    /// Takes over the table if it is another one than before; whether it is.
+    pub fn refresh(&mut self) -> bool {
+        let is_new = self.shared.version() != self.version;
+        if is_new {
+            self.read();
+        }
+        is_new
+    }
+
+    fn read(&mut self) {
+        // The version first: what changes in between is read again.
+        self.version = self.shared.version();
+        let table = self.shared.0.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = |list: &[IpAddr]| list.iter().copied().map(Addr::from).collect();
+        self.owners = Owners { own: all(&table.own), others: all(&table.others) };
+    }
+
+    /// Whether this tap tells of every flow.
+    #[must_use]
+    pub fn tells_all(&self) -> bool {
+        self.taps == Taps::All || self.owners.others.is_empty()
+    }
+
+    /// Whether this tap tells of a flow between these ends. The end that counts first is the one at which a tap is asked for; where that
+    /// is nobody's, the other end decides; where both are nobody's, whoever sees the flow tells of it.
+    #[must_use]
+    pub fn tells(&self, client: Endpoint, server: Endpoint) -> bool {
+        if self.tells_all() {
+            return true;
+        }
+        let (first, second) = match self.taps {
+            Taps::Client => (client, server),
+            Taps::Server | Taps::All => (server, client),
+        };
+        match (self.owners.of(first.addr), self.owners.of(second.addr)) {
+            (Owner::Own, _) | (Owner::Nobody, Owner::Own | Owner::Nobody) => true,
+            (Owner::Other, _) | (Owner::Nobody, Owner::Other) => false,
+        }
+    }
+}
+
+impl Owners {
+    /// A host's own address is its own, whatever others say.
+    fn of(&self, addr: Addr) -> Owner {
+        if self.own.contains(&addr) {
+            Owner::Own
+        } else if self.others.contains(&addr) {
+            Owner::Other
+        } else {
+            Owner::Nobody
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: &str = "10.0.0.1";
+    const THEM: &str = "10.0.0.2";
+    const NOBODY: &str = "192.0.2.9";
+
+    fn table(own: &[&str], others: &[&str]) -> TapTable {
+        let all = |list: &[&str]| list.iter().map(|ip| ip.parse().expect("an address")).collect();
+        TapTable { own: all(own), others: all(others) }
+    }
+
+    fn end(ip: &str) -> Endpoint {
+        Endpoint { addr: ip.parse::<IpAddr>().expect("an address").into(), port: 1 }
+    }
+
+    /// The other tap, which has the same table with sides exchanged, tells of the flow when we do not.
+    fn check(taps: Taps, client: &str, server: &str, ours: bool, theirs: bool) {
+        let tells = |own: &[&str], others: &[&str]| {
+            let filter = TapFilter::new(taps, &SharedTaps::new(table(own, others)));
+            filter.tells(end(client), end(server))
+        };
+        let told = (tells(&[US], &[THEM]), tells(&[THEM], &[US]));
+        assert_eq!(told, (ours, theirs), "{taps:?}: {client} > {server}");
+    }
+
+    #[test]
+    fn one_tap_tells() {
+        for (client, server, by_server, by_client) in [
+            (THEM, US, (true, false), (false, true)),
+            (US, THEM, (false, true), (true, false)),
+            (US, US, (true, false), (true, false)),
+            (NOBODY, US, (true, false), (true, false)),
+            (US, NOBODY, (true, false), (true, false)),
+            (NOBODY, NOBODY, (true, true), (true, true)),
+        ] {
+            check(Taps::Server, client, server, by_server.0, by_server.1);
+            check(Taps::Client, client, server, by_client.0, by_client.1);
+            check(Taps::All, client, server, true, true);
+        }
+    }
+
+    #[test]
+    fn another_table_is_taken_over() {
+        let shared = SharedTaps::default();
+        let mut filter = TapFilter::new(Taps::Server, &shared);
+        assert!(filter.tells_all() && !filter.refresh());
+        shared.set(table(&[US], &[THEM]));
+        assert!(filter.tells(end(US), end(THEM)), "not before it is taken over");
+        assert!(filter.refresh() && !filter.refresh());
+        assert!(!filter.tells(end(US), end(THEM)));
+        // A host that is alone is as one that knows of no other; IPv4 in IPv6 is IPv4.
+        shared.set(table(&[US], &[]));
+        assert!(filter.refresh() && filter.tells_all());
+        shared.set(table(&[US], &["::ffff:10.0.0.2"]));
+        assert!(filter.refresh() && !filter.tells(end(US), end(THEM)));
+    }
+}

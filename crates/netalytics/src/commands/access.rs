@@ -1,0 +1,64 @@
+//! `netalytics tokens` and `netalytics audit`: who may ask a server what, and who did what.
+
+use clap::ValueEnum;
+use serde_json::{Value, json};
+
+use super::jobs::print;
+use super::remote::Remote;
+use crate::failure::{Ended, wrong_flags};
+use crate::flags::access::{AuditFlags, TokensFlags, TokensVerb};
+use crate::output;
+
+/// Most entries of an answer.
+const PAGE: u16 = 1000;
+
+/// Lists tokens, or does what is asked with one.
+pub fn tokens(flags: &TokensFlags) -> anyhow::Result<Ended> {
+    let remote = Remote::of(&flags.server)?;
+    let all = || -> anyhow::Result<Vec<Value>> {
+        let found = remote.json("GET", "/api/v1/tokens", None)?;
+        Ok(found["tokens"].as_array().cloned().unwrap_or_default())
+    };
+    match &flags.what {
+        None => {
+            let tokens = with_times(all()?, &[("created_ns", "created"), ("expires_ns", "expires")]);
+            print(&["id", "name", "role", "networks", "created", "expires"], &tokens, flags.server.format)
+        }
+        Some(TokensVerb::Create { name, role, networks, expires }) => {
+            let role = role.to_possible_value().map(|value| value.get_name().to_owned());
+            let expires = expires.map(|ns| ns.unsigned_abs().div_ceil(1_000_000_000));
+            let asked =
+                json!({ "name": name, "role": role, "networks": networks, "expires_in_seconds": expires });
+            let made = remote.json("POST", "/api/v1/tokens", Some(&asked))?;
+            output::print(format!("{}\n", made["secret"].as_str().unwrap_or_default()).as_bytes())
+        }
+        Some(TokensVerb::Revoke { name }) => {
+            let tokens = all()?;
+            let found = tokens.iter().find(|token| token["name"] == **name);
+            let id = found.ok_or_else(|| wrong_flags(format!("there is no token {name}")))?["id"].clone();
+            remote.ask("DELETE", &format!("/api/v1/tokens/{id}"))?;
+            Ok(Ended::Done)
+        }
+    }
+}
+
+/// Prints the log of who did what, the newest first.
+pub fn audit(flags: &AuditFlags) -> anyhow::Result<Ended> {
+    let remote = Remote::of(&flags.server)?;
+    let found = remote.json("GET", &format!("/api/v1/audit?limit={}", flags.limit.min(PAGE)), None)?;
+    let entries = found["entries"].as_array().cloned().unwrap_or_default();
+    let entries = with_times(entries, &[("at_ns", "at")]);
+    print(&["at", "who", "act", "object", "outcome"], &entries, flags.server.format)
+}
+
+/// Times in words beside those in nanoseconds.
+pub(super) fn with_times(mut things: Vec<Value>, names: &[(&str, &str)]) -> Vec<Value> {
+    for thing in &mut things {
+        for (ns, words) in names {
+            if let Some(ns) = thing[*ns].as_str().and_then(|text| text.parse::<i64>().ok()) {
+                thing[*words] = identity::time_in_words(ns.div_euclid(1_000_000_000)).into();
+            }
+        }
+    }
+    things
+}

@@ -1,0 +1,112 @@
+//! `netalytics alerts`: what fires on a server, the rules that make it, and silences.
+
+use anyhow::anyhow;
+use serde_json::{Map, Value, json};
+
+use super::jobs::{encoded, labels, print};
+use super::remote::{Asked, Remote};
+use crate::failure::{Ended, wrong_flags};
+use crate::flags::Format;
+use crate::flags::alerts::{AddFlags, AlertsFlags, AlertsVerb, word};
+use crate::output;
+
+const ALERT: [&str; 6] = ["state", "rule", "labels", "annotations", "held", "silenced_by"];
+const RULE: [&str; 8] = ["id", "name", "state", "firing", "pending", "job_id", "when", "receivers"];
+const SILENCE: [&str; 6] = ["id", "matchers", "starts_ns", "ends_ns", "author", "comment"];
+const RECEIVER: [&str; 5] = ["name", "to", "waiting", "sent", "problem"];
+
+/// Lists alerts, or does what is asked.
+pub fn alerts(flags: &AlertsFlags) -> anyhow::Result<Ended> {
+    let remote = Remote::of(&flags.server)?;
+    let format = flags.server.format;
+    let list = |path: &str, of: &str, columns: &[&'static str]| {
+        let found = remote.json("GET", path, None)?;
+        let things = found[of].as_array().cloned().unwrap_or_default();
+        print(columns, &things.into_iter().map(flat).collect::<Vec<_>>(), format)
+    };
+    match &flags.what {
+        None => {
+            let state = flags.state.as_ref().map(|state| format!("?state={}", encoded(state)));
+            list(&format!("/api/v1/alerts{}", state.unwrap_or_default()), "alerts", &ALERT)
+        }
+        Some(AlertsVerb::Rules) => list("/api/v1/alert-rules", "rules", &RULE),
+        Some(AlertsVerb::Add(asked)) => {
+            let body = rule(asked)?;
+            // What is wrong may be in the query or in the condition: it is told in words.
+            let asked = Asked { body: Some(&body), ..Asked::plain("POST", "/api/v1/alert-rules") };
+            print(&RULE, &[flat(remote.try_json(&asked)?)], format)
+        }
+        Some(AlertsVerb::Remove { rule }) => {
+            remote.ask("DELETE", &format!("/api/v1/alert-rules/{}", numbered(&remote, rule)?))?;
+            Ok(Ended::Done)
+        }
+        Some(AlertsVerb::Silences) => list("/api/v1/silences", "silences", &SILENCE),
+        Some(AlertsVerb::Silence { matchers, for_time, comment }) => {
+            let asked = json!({ "matchers": matchers, "for": for_time, "comment": comment });
+            print(&SILENCE, &[remote.json("POST", "/api/v1/silences", Some(&asked))?], format)
+        }
+        Some(AlertsVerb::Unsilence { silence }) => {
+            print(&SILENCE, &[remote.json("DELETE", &format!("/api/v1/silences/{silence}"), None)?], format)
+        }
+        Some(AlertsVerb::Receivers) => list("/api/v1/receivers", "receivers", &RECEIVER),
+        Some(AlertsVerb::Test { receiver }) => test(&remote, receiver, format),
+    }
+}
+
+/// A rule as one row: what was asked beside what is known of it.
+fn flat(mut thing: Value) -> Value {
+    if let Some(asked) = thing["rule"].as_object().cloned() {
+        thing.as_object_mut().into_iter().for_each(|all| all.extend(asked.clone()));
+    }
+    thing
+}
+
+fn rule(asked: &AddFlags) -> anyhow::Result<Value> {
+    let AddFlags { query, job, when, .. } = asked;
+    let pairs = |texts: &[String]| labels(texts, "--label and --annotation want NAME=VALUE");
+    let mut rule = Map::new();
+    let mut say = |name: &str, value: Value| drop(rule.insert(name.into(), value));
+    say("name", asked.name.clone().unwrap_or_else(|| when.clone()).into());
+    say("when", when.clone().into());
+    say("labels", pairs(&asked.label)?);
+    say("annotations", pairs(&asked.annotation)?);
+    say("on", labels(&asked.on, "--on wants LABEL=VALUE")?);
+    say("receivers", asked.receiver.clone().into());
+    say("on_no_data", word(&asked.no_data).into());
+    say("on_missing_agents", word(&asked.missing_agents).into());
+    let texts = [
+        ("query", query),
+        ("job", job),
+        ("result", &asked.result),
+        ("for", &asked.for_time),
+        ("keep_firing_for", &asked.keep_firing_for),
+    ];
+    for (name, text) in texts {
+        text.iter().for_each(|text| say(name, text.clone().into()));
+    }
+    Ok(Value::Object(rule))
+}
+
+/// The number of the rule of this name or number.
+fn numbered(remote: &Remote, rule: &str) -> anyhow::Result<String> {
+    let found = remote.json("GET", "/api/v1/alert-rules", None)?;
+    let rules = found["rules"].as_array().into_iter().flatten();
+    let mut numbers = rules.filter(|known| known["name"] == rule || known["id"] == rule);
+    let number = numbers.next().and_then(|known| known["id"].as_str());
+    number.map(str::to_owned).ok_or_else(|| anyhow!("there is no alert rule {rule}"))
+}
+
+fn test(remote: &Remote, receiver: &str, format: Format) -> anyhow::Result<Ended> {
+    if receiver.is_empty() {
+        return Err(wrong_flags("which receiver? netalytics alerts receivers lists them"));
+    }
+    let outcome = remote.json("POST", &format!("/api/v1/receivers/{}/test", encoded(receiver)), None)?;
+    print(&["taken", "problem"], std::slice::from_ref(&outcome), format)?;
+    match outcome["taken"] == true {
+        true => Ok(Ended::Done),
+        false => {
+            output::complain(&format!("{receiver} did not take it"));
+            Ok(Ended::Incomplete)
+        }
+    }
+}

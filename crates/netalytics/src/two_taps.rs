@@ -1,0 +1,79 @@
+//! `--server-tap FILE`: a second capture of the same traffic, made nearer to the servers. It is read first, and what it says of each
+//! request is kept for the tuples of the other.
+
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use capture::live::Stop;
+use monitor::job::Config;
+use monitor::{Job, Step};
+use plan::{Dataflow, Input, Limit, MonitorSpec, ParserUse, Plan, Span};
+use stream::{Output, ServerTap, Sightings, TakeOutput};
+use tuple::common;
+
+use crate::commands::work;
+use crate::failure::wrong_flags;
+use crate::flags::WorkFlags;
+
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// What the other tap has seen, if the query asks for that; `is_capture`: -r are captures.
+pub fn read(
+    flags: &WorkFlags,
+    is_capture: bool,
+    plan: &Plan,
+    config: &Config,
+) -> anyhow::Result<Option<ServerTap>> {
+    let asks = plan.monitor.parsers.iter().filter(|parser| parser.reads_two_taps());
+    let parsers: Vec<ParserUse> = asks.map(in_order).collect();
+    match (parsers.is_empty(), flags.server_tap.is_empty()) {
+        (true, true) => return Ok(None),
+        (true, false) => {
+            return Err(wrong_flags(
+                "--server-tap: the query asks for nothing that two taps measure, such as tap.network_time",
+            ));
+        }
+        (false, true) => {
+            return Err(wrong_flags(
+                "tap.… is what two captures of the same traffic say together: -r is the one made nearer to the clients, \
+                 --server-tap FILE the one made nearer to the servers",
+            ));
+        }
+        (false, false) if !is_capture => return Err(wrong_flags("--server-tap goes with captures: -r FILE")),
+        (false, false) => {}
+    }
+    let dataflow = |parser: &ParserUse| Dataflow {
+        inputs: vec![Input { schema: parser.schema.clone(), columns: parser.columns.clone(), filter: None }],
+        ..Dataflow::default()
+    };
+    let dataflows: Vec<Dataflow> = parsers.iter().map(dataflow).collect();
+    // When the other began and ended says nothing of this one: its clock is another.
+    let (limit, span) = (Limit::default(), Span::default());
+    let spec = MonitorSpec { parsers, limit, span, ..plan.monitor.clone() };
+    let input = work::open(&flags.server_tap, &flags.live, flags.workers, &spec, &Stop::default())?;
+    let mut job = Job::start_several(&spec, &dataflows, config, input).context("cannot start the workers")?;
+    let mut taking = Taking(Sightings::new(config.stream.join_bytes_max));
+    while job.next(PATIENCE, &mut taking) == Step::Going {}
+    let ended = job.end();
+    match ended.errors.first().map(ToString::to_string).or(ended.panics.into_iter().next()) {
+        Some(error) => Err(anyhow!("--server-tap: {error}")),
+        None => Ok(Some(taking.0.done())),
+    }
+}
+
+/// With the columns by which tuples are put in order, too.
+fn in_order(parser: &ParserUse) -> ParserUse {
+    let mut columns = parser.columns.clone();
+    columns.extend([common::ID, common::TS, common::TS_END]);
+    columns.sort_unstable();
+    columns.dedup();
+    ParserUse { schema: parser.schema.clone(), columns }
+}
+
+struct Taking(Sightings);
+
+impl TakeOutput for Taking {
+    fn take(&mut self, output: Output) {
+        self.0.add(&output.batch);
+    }
+}

@@ -1,0 +1,147 @@
+//! Two captures of the same traffic: what lies between them. Truth: the second one is made of the first, with a delay on each way that is
+//! known, by a clock that is hours off.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+const US: i64 = 1;
+/// To the server, and back.
+const DELAYS: [i64; 2] = [12_000 * US, 8_000 * US];
+const BETWEEN_NS: i64 = 20_000_000;
+const HOURS_OFF: i64 = -7 * 3_600_000_000;
+const SERVER: [u8; 4] = [10, 20, 0, 10];
+const REWRITTEN: [u8; 4] = [10, 20, 0, 22];
+
+fn shop() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures/shop/in.pcap")
+}
+
+/// As a tap at the clients has it. `rewrite`: packets of one of them have another address there, as behind NAT.
+fn at_the_clients(rewrite: bool) -> Vec<u8> {
+    let whole = std::fs::read(shop()).expect("the capture is there");
+    let word = |at: usize| u32::from_le_bytes(whole[at..at + 4].try_into().expect("four bytes"));
+    assert_eq!(word(0), 0xa1b2_c3d4, "a little-endian file with microseconds");
+    let (mut packets, mut at) = (Vec::new(), 24);
+    while at < whole.len() {
+        let length = word(at + 8) as usize;
+        let mut bytes = whole[at + 16..at + 16 + length].to_vec();
+        let is_to_server = bytes.get(30..34) == Some(&SERVER);
+        let delay = if is_to_server { -DELAYS[0] } else { DELAYS[1] };
+        let time = i64::from(word(at)) * 1_000_000 + i64::from(word(at + 4)) + delay + HOURS_OFF;
+        for place in [26, 30] {
+            if rewrite && bytes.get(place..place + 4) == Some(&REWRITTEN) {
+                bytes[place..place + 4].copy_from_slice(&[192, 0, 2, 22]);
+            }
+        }
+        packets.push((time, word(at + 12), bytes));
+        at += 16 + length;
+    }
+    packets.sort_by_key(|(time, ..)| *time);
+    let mut out = whole[..24].to_vec();
+    for (time, original, bytes) in packets {
+        for word in [(time / 1_000_000) as u32, (time % 1_000_000) as u32, bytes.len() as u32, original] {
+            out.extend(word.to_le_bytes());
+        }
+        out.extend(bytes);
+    }
+    out
+}
+
+struct Answer {
+    rows: Vec<Value>,
+    taps: Value,
+}
+
+fn ask(query: &str, client: &[u8], workers: &str) -> Answer {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (capture, summary) = (folder.path().join("client.pcap"), folder.path().join("summary.json"));
+    std::fs::write(&capture, client).expect("written");
+    let output = Command::new(env!("CARGO_BIN_EXE_netalytics"))
+        .args(["query", query, "--format", "jsonl", "--workers", workers, "--server-tap"])
+        .arg(shop())
+        .arg("-r")
+        .arg(&capture)
+        .arg("--summary-json")
+        .arg(&summary)
+        .output()
+        .expect("the program starts");
+    assert!(output.status.success(), "{query}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("JSON lines are UTF-8");
+    let rows = text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect();
+    let summary = std::fs::read(&summary).expect("a summary");
+    let summary: Value = serde_json::from_slice(&summary).expect("a summary is JSON");
+    Answer { rows, taps: summary["taps"].clone() }
+}
+
+#[test]
+fn what_lies_between_is_told_from_what_the_server_took() {
+    let client = at_the_clients(false);
+    for parser in ["http", "mysql_query", "memcached"] {
+        let query = format!(
+            "PARSE {parser} WHERE response_time is not null SELECT tap.seen, tap.client_time_ns, tap.server_time_ns, tap.network_time_ns"
+        );
+        for workers in ["1", "2"] {
+            let Answer { rows, taps } = ask(&query, &client, workers);
+            assert!(rows.len() > 30, "{parser}: {rows:?}");
+            for row in &rows {
+                assert_eq!(
+                    (row["tap.seen"].as_str(), row["tap.network_time_ns"].as_i64()),
+                    (Some("both"), Some(BETWEEN_NS)),
+                    "{parser}: {row}"
+                );
+                let time = |name: &str| row[name].as_i64().expect("a time");
+                assert_eq!(time("tap.client_time_ns") - time("tap.server_time_ns"), BETWEEN_NS, "{row}");
+            }
+            assert_eq!(
+                (&taps["client_only"], &taps["server_only"]),
+                (&0.into(), &0.into()),
+                "{parser}: {taps}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_rewritten_between_is_counted() {
+    let client = at_the_clients(true);
+    let query = "PARSE http PROCESS (group-count-avg: group=(client_ip, tap.seen), value=tap.network_time)";
+    let Answer { rows, taps } = ask(query, &client, "1");
+    let counts = |seen: &str| -> i64 {
+        let of = rows.iter().filter(|row| row["tap.seen"] == seen);
+        of.map(|row| row["count"].as_i64().expect("a count")).sum()
+    };
+    assert!(counts("both") > 0 && counts("client") > 0, "{rows:#?}");
+    assert!(rows.iter().all(|row| (row["tap.seen"] == "client") == (row["client_ip"] == "192.0.2.22")));
+    let is_off = |row: &&Value| row["tap.seen"] == "both" && row["avg"].as_f64() != Some(BETWEEN_NS as f64);
+    assert_eq!(rows.iter().find(is_off), None);
+    assert_eq!((&taps["joined"], &taps["client_only"]), (&counts("both").into(), &counts("client").into()));
+    assert_eq!(taps["server_only"], taps["client_only"], "{taps}");
+}
+
+/// The flags and the query have to go together.
+#[test]
+fn one_without_the_other_is_refused() {
+    let shop = shop();
+    let shop = shop.to_str().expect("UTF-8");
+    for (query, flags, why) in [
+        (
+            "PARSE http SELECT tap.network_time",
+            vec![],
+            "--server-tap FILE the one made nearer to the servers",
+        ),
+        ("PARSE http", vec!["--server-tap", shop], "asks for nothing that two taps measure"),
+        ("PARSE http SELECT tap.other", vec!["--server-tap", shop], "two taps do not measure `tap.other`"),
+        ("PARSE dns SELECT tap.seen", vec![], "tap"),
+        ("PARSE http SELECT tap.seen", vec!["--server-tap", "/nowhere.pcap"], "/nowhere.pcap"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_netalytics"))
+            .args(["query", query, "-r", shop])
+            .args(flags)
+            .output()
+            .expect("the program starts");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(why), "{query}: {said}");
+    }
+}

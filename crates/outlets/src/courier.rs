@@ -1,0 +1,55 @@
+//! Takes single documents to who wants to hear of alerts: signed webhooks, and Alertmanager.
+
+use std::time::Duration;
+
+use crate::address::{Address, Scheme};
+use crate::post::{Poster, authorization};
+use crate::webhook::Receiver;
+use crate::worker::Fault;
+
+/// Where Alertmanager takes alerts.
+const ALERTS: &str = "/api/v2/alerts";
+
+/// See the module's text.
+pub enum Courier {
+    /// To a webhook.
+    Webhook(Receiver),
+    /// To an Alertmanager.
+    Alertmanager(Poster, Option<String>),
+}
+
+impl Courier {
+    /// To this address.
+    ///
+    /// # Errors
+    /// A sentence, where nobody takes alerts there.
+    pub fn new(address: &Address) -> Result<Courier, String> {
+        // Fails where somebody has chosen before, and that is fine.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        match address.scheme {
+            Scheme::Webhook | Scheme::WebhookTls => Ok(Courier::Webhook(Receiver::new(address)?)),
+            Scheme::Alertmanager | Scheme::AlertmanagerTls => {
+                Ok(Courier::Alertmanager(Poster::new(address, ALERTS)?, authorization(address)))
+            }
+            other => Err(format!(
+                "{}:// takes no alerts: webhook+https:// and alertmanager+http:// do",
+                other.name()
+            )),
+        }
+    }
+
+    /// One attempt; `id` says to a webhook which document it is, however often it is sent.
+    ///
+    /// # Errors
+    /// Why it was not taken.
+    pub fn send(&self, id: &str, body: &[u8], patience: Duration) -> Result<(), Fault> {
+        match self {
+            Courier::Webhook(receiver) => receiver.post(id, body, patience),
+            Courier::Alertmanager(poster, authorization) => {
+                let mut headers = vec![("content-type", "application/json".to_owned())];
+                headers.extend(authorization.clone().map(|value| ("authorization", value)));
+                poster.post(&headers, body, patience).map(drop)
+            }
+        }
+    }
+}

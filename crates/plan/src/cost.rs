@@ -1,0 +1,133 @@
+//! What a job takes of a host: estimated before it starts, and held against what the host may bear. An estimate grows with the
+//! packets that the host sees, so it is kept as what a packet costs.
+
+use std::fmt;
+
+/// What is taken of a host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Burden {
+    /// Thousandths of a core.
+    pub cpu_millis: u64,
+    /// Memory, in bytes.
+    pub memory_bytes: u64,
+}
+
+/// What a job takes, by the packets that its host sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cost {
+    /// Without any packet.
+    pub base: Burden,
+    /// Time for a packet.
+    pub cpu_ns_per_packet: u64,
+    /// Memory for a packet a second.
+    pub memory_bytes_per_pps: u64,
+    /// Most memory beyond the base: what the parts of a monitor may hold.
+    pub memory_bytes_max: u64,
+    /// What leaves the host of a thousand packets, in bytes.
+    pub sent_bytes_per_1000_packets: u64,
+}
+
+impl Cost {
+    /// At so many packets a second.
+    #[must_use]
+    pub fn at(&self, packets_per_second: u64) -> Burden {
+        let cpu_ns = packets_per_second.saturating_mul(self.cpu_ns_per_packet);
+        let memory = packets_per_second.saturating_mul(self.memory_bytes_per_pps).min(self.memory_bytes_max);
+        self.base.and(Burden { cpu_millis: cpu_ns / 1_000_000, memory_bytes: memory })
+    }
+
+    /// Bytes a second that leave the host, at so many packets a second.
+    #[must_use]
+    pub fn sent_bytes_at(&self, packets_per_second: u64) -> u64 {
+        packets_per_second.saturating_mul(self.sent_bytes_per_1000_packets) / 1000
+    }
+}
+
+impl Burden {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Burden) -> Burden {
+        Burden {
+            cpu_millis: self.cpu_millis.saturating_add(other.cpu_millis),
+            memory_bytes: self.memory_bytes.saturating_add(other.memory_bytes),
+        }
+    }
+
+    /// What is left of it beside `borne`.
+    #[must_use]
+    pub fn less(self, borne: Burden) -> Burden {
+        Burden {
+            cpu_millis: self.cpu_millis.saturating_sub(borne.cpu_millis),
+            memory_bytes: self.memory_bytes.saturating_sub(borne.memory_bytes),
+        }
+    }
+
+    /// Whether it fits into what is left.
+    #[must_use]
+    pub fn fits(self, left: Burden) -> bool {
+        self.cpu_millis <= left.cpu_millis && self.memory_bytes <= left.memory_bytes
+    }
+
+    /// Why it does not fit beside `borne` into `max`, with numbers; `None`: it does.
+    #[must_use]
+    pub fn excess(self, borne: Burden, max: Burden) -> Option<String> {
+        let left = max.less(borne);
+        (!self.fits(left)).then(|| format!("it would take about {self}, and {left} are left of {max}"))
+    }
+}
+
+impl fmt::Display for Burden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (cores, mebibytes) = (self.cpu_millis as f64 / 1000.0, self.memory_bytes.div_ceil(1 << 20));
+        write!(f, "{cores:.2} cores and {mebibytes} MiB")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_said_with_numbers() {
+        let burden = |cpu_millis, mib: u64| Burden { cpu_millis, memory_bytes: mib << 20 };
+        let max = burden(1000, 2048);
+        for (needs, borne, expected) in [
+            (burden(1000, 2048), burden(0, 0), None),
+            (burden(300, 1), burden(700, 1), None),
+            (
+                burden(1200, 400),
+                burden(700, 48),
+                Some(
+                    "it would take about 1.20 cores and 400 MiB, and 0.30 cores and 2000 MiB are left of 1.00 cores and 2048 MiB",
+                ),
+            ),
+            (
+                burden(1, 400),
+                burden(2000, 2000),
+                Some(
+                    "it would take about 0.00 cores and 400 MiB, and 0.00 cores and 48 MiB are left of 1.00 cores and 2048 MiB",
+                ),
+            ),
+        ] {
+            assert_eq!(needs.excess(borne, max).as_deref(), expected);
+        }
+    }
+
+    #[test]
+    fn a_cost_grows_with_the_packets_up_to_what_the_parts_may_hold() {
+        let base = Burden { cpu_millis: 5, memory_bytes: 100 };
+        let cost = Cost {
+            base,
+            cpu_ns_per_packet: 250,
+            memory_bytes_per_pps: 3,
+            memory_bytes_max: 1000,
+            sent_bytes_per_1000_packets: 7,
+        };
+        for (packets, cpu_millis, memory_bytes) in
+            [(0, 5, 100), (100, 5, 400), (1_000_000, 255, 1100), (u64::MAX, 5 + u64::MAX / 1_000_000, 1100)]
+        {
+            assert_eq!(cost.at(packets), Burden { cpu_millis, memory_bytes }, "{packets}");
+        }
+        assert_eq!(cost.sent_bytes_at(2000), 14);
+    }
+}

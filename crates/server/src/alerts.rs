@@ -1,0 +1,257 @@
+//! Alerts: rules that look at the rows of standing jobs as their windows end, and tell receivers.
+//!
+//! What decides is pure (`machine.rs`); what it decides is written in the transaction that commits the rows (`deciding.rs`), with the
+//! notifications that follow, and sent from there (`receivers.rs`). So whatever is killed when: every window is judged once, a
+//! notification that was decided is sent, under a name that stays the same, and one that was acknowledged is not sent again.
+
+mod deciding;
+mod judging;
+mod machine;
+mod messages;
+mod receivers;
+mod rule;
+mod silence;
+mod telling;
+mod watched;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+
+pub use messages::time;
+pub use receivers::{Outcome, Receiver, ReceiverState, Sending};
+pub use rule::{Rule, RuleRequest, Wrong};
+pub use silence::{Matching, Reach, Silence};
+pub use telling::{AlertShown, RuleShown};
+use watched::Watched;
+
+use crate::job::JobId;
+use crate::store::{NewRule, Store, StoreError};
+
+/// Limits and times of alerts.
+#[derive(Clone, Copy, Debug)]
+pub struct AlertLimits {
+    /// Rules.
+    pub rules_max: usize,
+    /// Groups of a rule that are pending or firing.
+    pub groups_max: usize,
+    /// Silences that are not over.
+    pub silences_max: usize,
+    /// Notifications that wait.
+    pub outbox_max: usize,
+    /// A notification that is not taken is tried for so long.
+    pub retry_max: Duration,
+    /// What fires is told to Alertmanagers again so often.
+    pub resend: Duration,
+    /// At least so long no window has to come until that is no data.
+    pub stall_min: Duration,
+}
+
+impl Default for AlertLimits {
+    fn default() -> AlertLimits {
+        AlertLimits {
+            rules_max: 200,
+            groups_max: 1000,
+            silences_max: 500,
+            outbox_max: 10_000,
+            retry_max: Duration::from_secs(3600),
+            resend: Duration::from_secs(60),
+            stall_min: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What was sent and what was not, since the server was started.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Documents that were acknowledged.
+    pub sent: AtomicU64,
+    /// Attempts that failed and were made again.
+    pub retried: AtomicU64,
+    /// Documents that nobody took in time, or for which there was no room.
+    pub lost: AtomicU64,
+}
+
+/// Whom to tell what has become of alerts: people who watch the job.
+pub type Tell = dyn Fn(JobId, &Value) + Send + Sync;
+
+/// All rules, at work.
+pub struct Alerts {
+    store: Arc<Store>,
+    limits: AlertLimits,
+    inner: Mutex<Inner>,
+    receivers: OnceLock<Vec<Arc<Receiver>>>,
+    /// What became of notifications.
+    pub tally: Tally,
+}
+
+#[derive(Default)]
+struct Inner {
+    rules: BTreeMap<i64, Watched>,
+    silences: Vec<Matching>,
+    /// Alerts of rules that are no more, for Alertmanagers: they are told for some time that these are over.
+    parted: Vec<(std::time::Instant, Vec<String>, messages::Said)>,
+}
+
+impl Alerts {
+    /// The rules in the store.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn open(store: Arc<Store>, limits: AlertLimits) -> Result<Alerts, StoreError> {
+        let rules = store
+            .rules()?
+            .into_iter()
+            .filter_map(|stored| Some((stored.id, Watched::of(stored, limits.groups_max)?)));
+        let rules = rules.collect();
+        let silences = store.silences()?.into_iter().filter_map(|(id, body)| {
+            let silence: Silence = serde_json::from_str(&body).ok()?;
+            Matching::new(Silence { id, ..silence }).ok()
+        });
+        let inner = Inner { rules, silences: silences.collect(), parted: Vec::new() };
+        let (receivers, tally) = (OnceLock::new(), Tally::default());
+        Ok(Alerts { store, limits, inner: Mutex::new(inner), receivers, tally })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who is told; said once, before the first rule.
+    pub fn set_receivers(&self, receivers: Vec<Receiver>) {
+        let _ = self.receivers.set(receivers.into_iter().map(Arc::new).collect());
+    }
+
+    /// Who is told.
+    pub fn receivers(&self) -> &[Arc<Receiver>] {
+        self.receivers.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// The names of those that take documents.
+    fn webhooks(&self) -> Vec<&str> {
+        let webhooks = self.receivers().iter().filter(|receiver| receiver.takes_documents());
+        webhooks.map(|receiver| receiver.name.as_str()).collect()
+    }
+
+    /// What alerts may take.
+    pub fn limits(&self) -> &AlertLimits {
+        &self.limits
+    }
+
+    /// Rules there are.
+    pub fn rules_count(&self) -> usize {
+        self.lock().rules.len()
+    }
+
+    /// Takes a rule over the rows of `job`; `None` when there is one of that name.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn add(&self, owner: &str, job: JobId, rule: &Rule) -> Result<Option<RuleShown>, StoreError> {
+        let body = serde_json::to_string(rule).unwrap_or_default();
+        let mut inner = self.lock();
+        let new = NewRule { name: rule.asked.name.clone(), owner: owner.to_owned(), job, body };
+        let Some(stored) = self.store.add_rule(&new)? else { return Ok(None) };
+        let id = stored.id;
+        let Some(watched) = Watched::of(stored, self.limits.groups_max) else { return Ok(None) };
+        let shown = RuleShown::of(&watched);
+        inner.rules.insert(id, watched);
+        Ok(Some(shown))
+    }
+
+    /// Puts `rule` in the place of the one with this number. What fires is over by that, unless only what is said and to whom has
+    /// changed.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn replace(&self, id: i64, job: JobId, rule: &Rule) -> Result<Option<RuleShown>, StoreError> {
+        let body = serde_json::to_string(rule).unwrap_or_default();
+        let mut inner = self.lock();
+        let Some(watched) = inner.rules.get(&id) else { return Ok(None) };
+        let mut next = watched.with(rule.clone(), job, self.limits.groups_max);
+        if watched.judges_as(&next) {
+            next.standing = watched.standing.clone();
+            self.store.replace_rule_text(id, job, &body)?;
+        } else {
+            let (last, said) = watched.last_change(&self.webhooks());
+            self.store.replace_rule(&last, job, &body)?;
+            next.told = last.told;
+            let to = watched.rule.asked.receivers.clone();
+            inner.part(to, said);
+        }
+        let shown = RuleShown::of(&next);
+        inner.rules.insert(id, next);
+        drop(inner);
+        self.wake();
+        Ok(Some(shown))
+    }
+
+    /// Removes a rule: what fires is over. Returns its job, if it ran that itself.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn remove(&self, id: i64) -> Result<Option<JobId>, StoreError> {
+        let mut inner = self.lock();
+        let Some(watched) = inner.rules.get(&id) else { return Ok(None) };
+        let (last, said) = watched.last_change(&self.webhooks());
+        self.store.remove_rule(&last)?;
+        let own = watched.rule.owns_job.then_some(watched.job);
+        let to = watched.rule.asked.receivers.clone();
+        inner.part(to, said);
+        inner.rules.remove(&id);
+        drop(inner);
+        self.wake();
+        Ok(own)
+    }
+
+    /// Silences that are not over, the oldest first.
+    pub fn silences(&self) -> Vec<Silence> {
+        let now_ns = crate::store::now_ns();
+        let inner = self.lock();
+        let there = inner.silences.iter().filter(|matching| matching.silence.ends_ns > now_ns);
+        there.map(|matching| matching.silence.clone()).collect()
+    }
+
+    /// Takes a silence, a new one where its number is 0.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn keep_silence(&self, mut matching: Matching) -> Result<Silence, StoreError> {
+        let mut inner = self.lock();
+        self.store.forget_silences(crate::store::now_ns() - machine::SHOWN_NS)?;
+        let silence = &mut matching.silence;
+        let body = serde_json::to_string(silence).unwrap_or_default();
+        let known = (silence.id != 0).then_some(silence.id);
+        silence.id = self.store.keep_silence(known, silence.ends_ns, &body)?;
+        let told = silence.clone();
+        inner.silences.retain(|other| other.silence.id != told.id);
+        inner.silences.push(matching);
+        inner.silences.sort_by_key(|matching| matching.silence.id);
+        Ok(told)
+    }
+
+    /// Something may have to be sent.
+    fn wake(&self) {
+        match self.store.bound_outbox(self.limits.outbox_max) {
+            Ok(0) => {}
+            Ok(lost) => {
+                self.tally.lost.fetch_add(lost as u64, Ordering::Relaxed);
+                tracing::warn!("{lost} notifications of alerts are lost: more waited than there is room for");
+            }
+            Err(error) => tracing::warn!("{error}"),
+        }
+        self.receivers().iter().for_each(|receiver| receiver.wake());
+    }
+}
+
+impl Inner {
+    fn part(&mut self, to: Vec<String>, said: Vec<messages::Said>) {
+        self.parted.extend(said.into_iter().map(|said| (std::time::Instant::now(), to.clone(), said)));
+    }
+}
+
+#[cfg(test)]
+mod tests;

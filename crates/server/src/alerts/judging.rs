@@ -1,0 +1,109 @@
+//! From rows to windows as the machine takes them: which groups there are, and of which the condition is true.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use plan::Predicate;
+use query::Assertion;
+use serde_json::{Map, Value};
+use sinks::cells::Cells;
+use tuple::{Batch, FieldId, Schema};
+
+use super::machine::{Reading, Window};
+use super::rule::{Rule, column};
+use crate::columns;
+
+/// A rule's condition, for rows of one schema.
+pub struct Judge {
+    schema: Arc<Schema>,
+    assertion: Assertion,
+}
+
+impl Judge {
+    /// For rows of this schema.
+    ///
+    /// # Errors
+    /// Why the condition cannot be understood: another version of the program has other columns.
+    pub fn new(rule: &Rule, schema: &Arc<Schema>) -> Result<Judge, String> {
+        let text = &rule.asked.when;
+        let assertion =
+            query::check_condition(text, schema).map_err(|errors| query::render(&errors, text))?;
+        Ok(Judge { schema: schema.clone(), assertion })
+    }
+
+    /// Whether it is for rows of this schema.
+    pub fn is_for(&self, schema: &Arc<Schema>) -> bool {
+        Arc::ptr_eq(&self.schema, schema)
+    }
+
+    /// Adds rows to their windows.
+    pub fn judge(&self, rule: &Rule, batch: &Batch, missing: &[String], windows: &mut BTreeMap<i64, Window>) {
+        let bounds = self.schema.find("window_start").zip(self.schema.find("window_end"));
+        let Some((start, end)) = bounds else { return };
+        let (starts, ends) = (batch.i64(start), batch.i64(end));
+        let holds = self.holds(batch);
+        let keys: Vec<FieldId> = rule.keys.iter().filter_map(|key| self.schema.find(key)).collect();
+        for (row, holds) in holds.into_iter().enumerate() {
+            let (start_ns, end_ns) = (starts.value(row), ends.value(row));
+            let window = windows.entry(end_ns).or_insert_with(|| Window {
+                start_ns,
+                end_ns,
+                missing: Vec::new(),
+                groups: BTreeMap::new(),
+            });
+            let news = missing.iter().filter(|agent| !window.missing.contains(agent)).cloned();
+            let news: Vec<String> = news.collect();
+            window.missing.extend(news);
+            let cells = columns::row(batch, row);
+            let key: Vec<&Value> = keys.iter().filter_map(|id| cells.get(usize::from(id.0))).collect();
+            let group = window.groups.entry(serde_json::to_string(&key).unwrap_or_default()).or_default();
+            if holds {
+                *group = Some(self.reading(rule, batch, row, cells, &keys));
+            }
+        }
+    }
+
+    fn holds(&self, batch: &Batch) -> Vec<bool> {
+        let Assertion { conditions, among, computed, .. } = &self.assertion;
+        let all: Vec<&Predicate> = conditions.iter().map(|(condition, _)| condition).chain(among).collect();
+        let truths = stream::ops::truths::truths(&all, computed, &self.schema, batch);
+        (0..batch.rows()).map(|row| truths.iter().all(|truth| truth[row])).collect()
+    }
+
+    fn reading(
+        &self,
+        rule: &Rule,
+        batch: &Batch,
+        row: usize,
+        cells: Vec<Value>,
+        keys: &[FieldId],
+    ) -> Reading {
+        let is_value = |(id, _): &(FieldId, Value)| {
+            !keys.contains(id)
+                && !["window_start", "window_end"].contains(&self.schema.field(*id).name.as_ref())
+        };
+        let values = self.schema.ids().zip(cells).filter(is_value).filter(|(_, cell)| !cell.is_null());
+        let values: Map<String, Value> =
+            values.map(|(id, cell)| (self.schema.field(id).name.to_string(), cell)).collect();
+        let filled = |text: &String| {
+            let mut out = String::new();
+            let mut rest = text.as_str();
+            while let Some((before, (name, after))) =
+                rest.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)))
+            {
+                out.push_str(before);
+                out.push_str(&column(&self.schema, name).map(|id| shown(batch, id, row)).unwrap_or_default());
+                rest = after;
+            }
+            out + rest
+        };
+        let annotations = rule.asked.annotations.iter().map(|(name, text)| (name.clone(), filled(text)));
+        Reading { values, annotations: annotations.collect() }
+    }
+}
+
+/// A value as people read it.
+fn shown(batch: &Batch, id: FieldId, row: usize) -> String {
+    let cells = Cells::of(batch, id).filter(|cells| !cells.is_null(row));
+    cells.map_or_else(String::new, |cells| cells.shown(row))
+}

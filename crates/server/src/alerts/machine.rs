@@ -1,0 +1,353 @@
+//! What becomes of a rule's alerts: windows and silence go in, states come out. Pure: time is event time, and an argument.
+//!
+//! An alert has a *subject*: a group of the rule's rows, or the rule itself, of which there are no rows, or only rows that lack agents.
+//! Each subject goes its own way:
+//!
+//! ```text
+//!            true            true for `for`            false for `keep firing`
+//!   (nothing) ───► pending ───────────────► firing ────────────────────────────► resolved ───► (forgotten)
+//!                     └──── false ──► (nothing)                                     └─ true ─► pending
+//! ```
+//!
+//! A window is judged when all agents are in it and it has rows, or as [`Policy`] says else. A window that is not judged changes no
+//! group: what was pending or firing stays so, is *held*, and only a window that is judged lets it fire or end.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+/// An alert that is over is shown, and told again to those who want that, for so long.
+pub const SHOWN_NS: i64 = 15 * 60_000_000_000;
+
+/// What a window without rows says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnNoData {
+    /// Nothing of the groups; the rule itself gets an alert.
+    #[default]
+    Alert,
+    /// Nothing.
+    Hold,
+    /// That the condition is true of no group.
+    Resolve,
+}
+
+/// What a window says that lacks agents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnMissingAgents {
+    /// Nothing of the groups; the rule itself gets an alert.
+    #[default]
+    Alert,
+    /// Nothing.
+    Hold,
+    /// What its rows say.
+    Judge,
+}
+
+/// How a rule judges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// The condition has to be true for so long, from the start of the first window of which it was.
+    pub for_ns: i64,
+    /// And false for so long until it is over.
+    pub keep_firing_ns: i64,
+    /// Of windows without rows.
+    pub on_no_data: OnNoData,
+    /// Of windows that lack agents.
+    pub on_missing_agents: OnMissingAgents,
+    /// Groups that are pending or firing, at most.
+    pub groups_max: usize,
+}
+
+/// What an alert is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// There is nothing to judge.
+    NoData,
+    /// There are rows without all agents.
+    MissingAgents,
+    /// A group: its keys' values, as a JSON array.
+    Group(String),
+}
+
+/// How far an alert has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum State {
+    /// It is true, not yet for long enough.
+    Pending,
+    /// It is true, or was until just now.
+    Firing {
+        /// Since the end of this window.
+        fired_ns: i64,
+        /// The end of the last window of which it was true.
+        true_ns: i64,
+    },
+    /// It is over.
+    Resolved {
+        /// It was firing since then.
+        fired_ns: i64,
+        /// Since the end of this window.
+        resolved_ns: i64,
+    },
+}
+
+/// What receivers know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Told {
+    /// Nothing.
+    Nothing,
+    /// That it fires.
+    Firing,
+    /// That it fired and is over.
+    Resolved,
+}
+
+/// Why the last window said nothing of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Held {
+    /// There was none, or it had no rows.
+    NoData,
+    /// It lacked agents.
+    MissingAgents,
+}
+
+/// An alert.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Alert {
+    /// How far it has come.
+    #[serde(flatten)]
+    pub state: State,
+    /// The start of the first window of which the condition was true.
+    pub since_ns: i64,
+    /// What receivers know.
+    pub told: Told,
+    /// Why the last window said nothing of it.
+    pub held: Option<Held>,
+    /// The row of the last window of which it was true.
+    #[serde(flatten)]
+    pub reading: Reading,
+}
+
+/// What is known of a row of which the condition is true.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// Its columns.
+    pub values: Map<String, Value>,
+    /// What the rule says of it to people.
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// A window that is over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Window {
+    /// Its start.
+    pub start_ns: i64,
+    /// Its end.
+    pub end_ns: i64,
+    /// Agents that it lacks.
+    pub missing: Vec<String>,
+    /// The groups that it has rows of, with the row where the condition is true of it; none: there are no rows.
+    pub groups: BTreeMap<String, Option<Reading>>,
+}
+
+/// All alerts of a rule.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Standing {
+    /// By subject.
+    pub alerts: BTreeMap<Subject, Alert>,
+    /// The end of the last window that was looked at.
+    pub seen_ns: Option<i64>,
+    /// Groups that got no alert, since there were too many.
+    pub left_out: u64,
+}
+
+/// What receivers are to be told.
+pub type News = Vec<(Subject, Alert)>;
+
+impl Standing {
+    /// Takes a window that is over; windows that were taken before change nothing.
+    pub fn take(&mut self, policy: &Policy, window: &Window, is_silenced: &dyn Fn(&Subject) -> bool) -> News {
+        if self.seen_ns.is_some_and(|seen| window.end_ns <= seen) {
+            return News::new();
+        }
+        self.seen_ns = Some(window.end_ns);
+        let is_whole = window.missing.is_empty() || policy.on_missing_agents == OnMissingAgents::Judge;
+        let has_rows = !window.groups.is_empty();
+        if policy.on_missing_agents == OnMissingAgents::Alert {
+            let agents = (!window.missing.is_empty()).then(|| Reading {
+                values: Map::from_iter([("agents".to_owned(), window.missing.join(" ").into())]),
+                ..Reading::default()
+            });
+            self.judge(policy, &Subject::MissingAgents, window, agents);
+        }
+        match (has_rows, is_whole, policy.on_no_data) {
+            (true, ..) | (false, true, OnNoData::Resolve) => {
+                self.is_false(policy, &Subject::NoData, window.end_ns)
+            }
+            (false, true, OnNoData::Alert) => {
+                self.is_true(policy, &Subject::NoData, window, Reading::default())
+            }
+            (false, ..) => {}
+        }
+        match (is_whole, has_rows) {
+            (false, _) => self.hold(Held::MissingAgents),
+            (true, false) if policy.on_no_data != OnNoData::Resolve => self.hold(Held::NoData),
+            (true, _) => self.judge_groups(policy, window),
+        }
+        self.forget(window.end_ns);
+        self.announce(is_silenced)
+    }
+
+    /// No window has come since `start_ns`, whatever the policy says of windows without rows: `end_ns` is about what event time should
+    /// be.
+    pub fn stall(
+        &mut self,
+        policy: &Policy,
+        (start_ns, end_ns): (i64, i64),
+        is_silenced: &dyn Fn(&Subject) -> bool,
+    ) -> News {
+        self.hold(Held::NoData);
+        let known = self.alerts.get(&Subject::NoData).map(|alert| alert.state);
+        if policy.on_no_data != OnNoData::Hold && !matches!(known, Some(State::Firing { .. })) {
+            let window = Window { start_ns, end_ns, missing: Vec::new(), groups: BTreeMap::new() };
+            self.is_true(policy, &Subject::NoData, &window, Reading::default());
+        }
+        self.announce(is_silenced)
+    }
+
+    /// Whether time alone may change something: something fires of which nobody was told, or there is silence that is not noted.
+    #[must_use]
+    pub fn waits(&self, policy: &Policy, is_stalled: bool) -> bool {
+        let is_untold =
+            |alert: &Alert| matches!(alert.state, State::Firing { .. }) && alert.told == Told::Nothing;
+        let known = self.alerts.get(&Subject::NoData).map(|alert| alert.state);
+        let is_noted = matches!(known, Some(State::Firing { .. })) || policy.on_no_data == OnNoData::Hold;
+        let is_unheld = |(subject, alert): (&Subject, &Alert)| {
+            let is_active = !matches!(alert.state, State::Resolved { .. });
+            matches!(subject, Subject::Group(_)) && is_active && alert.held != Some(Held::NoData)
+        };
+        self.alerts.values().any(is_untold) || is_stalled && (!is_noted || self.alerts.iter().any(is_unheld))
+    }
+
+    /// Nothing is watched any more: all that fires is over.
+    pub fn end(&mut self, at_ns: i64) -> News {
+        self.alerts.retain(|_, alert| alert.state != State::Pending);
+        self.alerts.values_mut().for_each(|alert| alert.resolve(at_ns));
+        self.announce(&|_| false)
+    }
+
+    /// What receivers are to be told now, which is noted as told: what fires and is not silenced, and that something is over of
+    /// which they know, silenced or not.
+    pub fn announce(&mut self, is_silenced: &dyn Fn(&Subject) -> bool) -> News {
+        let mut news = News::new();
+        for (subject, alert) in &mut self.alerts {
+            let next = match (alert.state, alert.told) {
+                (State::Firing { .. }, Told::Nothing) if !is_silenced(subject) => Told::Firing,
+                (State::Resolved { .. }, Told::Firing) => Told::Resolved,
+                _ => continue,
+            };
+            alert.told = next;
+            news.push((subject.clone(), alert.clone()));
+        }
+        news
+    }
+
+    fn judge_groups(&mut self, policy: &Policy, window: &Window) {
+        let gone = self.alerts.keys().filter(|subject| match subject {
+            Subject::Group(group) => !window.groups.contains_key(group),
+            _ => false,
+        });
+        for subject in gone.cloned().collect::<Vec<_>>() {
+            self.judge(policy, &subject, window, None);
+        }
+        for (group, row) in &window.groups {
+            self.judge(policy, &Subject::Group(group.clone()), window, row.clone());
+        }
+    }
+
+    /// The condition is true of a subject, with these values, or false.
+    fn judge(&mut self, policy: &Policy, subject: &Subject, window: &Window, reading: Option<Reading>) {
+        match reading {
+            None => self.is_false(policy, subject, window.end_ns),
+            Some(reading) => self.is_true(policy, subject, window, reading),
+        }
+    }
+
+    fn is_true(&mut self, policy: &Policy, subject: &Subject, window: &Window, reading: Reading) {
+        let is_active = |alert: &Alert| !matches!(alert.state, State::Resolved { .. });
+        if !self.alerts.get(subject).is_some_and(is_active) {
+            let is_group = |subject: &Subject| matches!(subject, Subject::Group(_));
+            let active = self.alerts.iter().filter(|(subject, alert)| is_group(subject) && is_active(alert));
+            if is_group(subject) && active.count() >= policy.groups_max {
+                self.left_out += 1;
+                return;
+            }
+            let new = Alert {
+                state: State::Pending,
+                since_ns: window.start_ns,
+                told: Told::Nothing,
+                held: None,
+                reading: Reading::default(),
+            };
+            self.alerts.insert(subject.clone(), new);
+        }
+        let Some(alert) = self.alerts.get_mut(subject) else { return };
+        let end_ns = window.end_ns;
+        (alert.reading, alert.held) = (reading, None);
+        match &mut alert.state {
+            State::Firing { true_ns, .. } => *true_ns = end_ns.max(*true_ns),
+            State::Pending if end_ns.saturating_sub(alert.since_ns) >= policy.for_ns => {
+                alert.state = State::Firing { fired_ns: end_ns, true_ns: end_ns };
+            }
+            _ => {}
+        }
+    }
+
+    fn is_false(&mut self, policy: &Policy, subject: &Subject, end_ns: i64) {
+        let Some(alert) = self.alerts.get_mut(subject) else { return };
+        alert.held = None;
+        match alert.state {
+            State::Pending => drop(self.alerts.remove(subject)),
+            State::Firing { true_ns, .. } if end_ns.saturating_sub(true_ns) >= policy.keep_firing_ns => {
+                alert.resolve(end_ns);
+            }
+            _ => {}
+        }
+    }
+
+    fn hold(&mut self, held: Held) {
+        for (subject, alert) in &mut self.alerts {
+            if matches!(subject, Subject::Group(_)) && !matches!(alert.state, State::Resolved { .. }) {
+                alert.held = Some(held);
+            }
+        }
+    }
+
+    /// What is over, and was told, is not shown for ever.
+    fn forget(&mut self, now_ns: i64) {
+        self.alerts.retain(|_, alert| match alert.state {
+            State::Resolved { resolved_ns, .. } => {
+                alert.told == Told::Firing || now_ns.saturating_sub(resolved_ns) < SHOWN_NS
+            }
+            _ => true,
+        });
+    }
+}
+
+impl Alert {
+    fn resolve(&mut self, at_ns: i64) {
+        if let State::Firing { fired_ns, .. } = self.state {
+            self.state = State::Resolved { fired_ns, resolved_ns: at_ns.max(fired_ns) };
+            self.held = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,234 @@
+//! The machine against a slow and obvious version: what each subject is after each window, found from all windows before it.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const STEP_NS: i64 = 10;
+
+/// What a window says of a subject; `None`: nothing.
+type Verdict = Option<bool>;
+
+/// A window as tests write it: of each group whether the condition is true, and whether an agent is missing.
+#[derive(Clone, Debug)]
+struct Said {
+    groups: Vec<(u8, bool)>,
+    lacks: bool,
+}
+
+fn window(at: usize, said: &Said) -> Window {
+    let end_ns = (at as i64 + 1) * STEP_NS;
+    let row = |is_true: bool| is_true.then(Reading::default);
+    Window {
+        start_ns: end_ns - STEP_NS,
+        end_ns,
+        missing: if said.lacks { vec!["a".into()] } else { Vec::new() },
+        groups: said.groups.iter().map(|(group, is_true)| (group.to_string(), row(*is_true))).collect(),
+    }
+}
+
+fn verdict(policy: &Policy, subject: &Subject, said: &Said) -> Verdict {
+    let is_whole = !said.lacks || policy.on_missing_agents == OnMissingAgents::Judge;
+    let is_empty = said.groups.is_empty();
+    match subject {
+        Subject::MissingAgents => (policy.on_missing_agents == OnMissingAgents::Alert).then_some(said.lacks),
+        Subject::NoData if !is_empty => Some(false),
+        Subject::NoData if !is_whole => None,
+        Subject::NoData => match policy.on_no_data {
+            OnNoData::Alert => Some(true),
+            OnNoData::Resolve => Some(false),
+            OnNoData::Hold => None,
+        },
+        Subject::Group(_) if !is_whole || is_empty && policy.on_no_data != OnNoData::Resolve => None,
+        Subject::Group(group) => {
+            Some(said.groups.iter().any(|(of, is_true)| of.to_string() == *group && *is_true))
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Nothing,
+    Pending,
+    Firing,
+}
+
+/// What a subject is after all these verdicts: looks at all of them, again and again.
+fn phase(policy: &Policy, verdicts: &[Verdict]) -> Phase {
+    let Some((last, before)) = verdicts.split_last() else { return Phase::Nothing };
+    let was = phase(policy, before);
+    let end = verdicts.len() as i64 * STEP_NS;
+    let judged: Vec<(i64, bool)> = verdicts
+        .iter()
+        .enumerate()
+        .filter_map(|(at, verdict)| Some((at as i64 * STEP_NS, (*verdict)?)))
+        .collect();
+    match (last, was) {
+        (None, was) => was,
+        (Some(true), Phase::Firing) => Phase::Firing,
+        (Some(true), _) => {
+            let run = judged.iter().rev().take_while(|(_, is_true)| *is_true).last();
+            let since = run.map_or(end, |(start, _)| *start);
+            if end - since >= policy.for_ns { Phase::Firing } else { Phase::Pending }
+        }
+        (Some(false), Phase::Firing) => {
+            let last_true =
+                judged.iter().rev().find(|(_, is_true)| *is_true).map_or(0, |(start, _)| start + STEP_NS);
+            if end - last_true >= policy.keep_firing_ns { Phase::Nothing } else { Phase::Firing }
+        }
+        (Some(false), _) => Phase::Nothing,
+    }
+}
+
+fn found(standing: &Standing, subject: &Subject) -> Phase {
+    match standing.alerts.get(subject).map(|alert| alert.state) {
+        None | Some(State::Resolved { .. }) => Phase::Nothing,
+        Some(State::Pending) => Phase::Pending,
+        Some(State::Firing { .. }) => Phase::Firing,
+    }
+}
+
+fn subjects() -> Vec<Subject> {
+    let groups = (0..3).map(|group| Subject::Group(group.to_string()));
+    groups.chain([Subject::NoData, Subject::MissingAgents]).collect()
+}
+
+fn policies() -> impl Strategy<Value = Policy> {
+    let no_data = prop_oneof![Just(OnNoData::Alert), Just(OnNoData::Hold), Just(OnNoData::Resolve)];
+    let missing =
+        prop_oneof![Just(OnMissingAgents::Alert), Just(OnMissingAgents::Hold), Just(OnMissingAgents::Judge)];
+    (0..5i64, 0..4i64, no_data, missing).prop_map(|(for_steps, keep_steps, on_no_data, on_missing_agents)| {
+        Policy {
+            for_ns: for_steps * STEP_NS,
+            keep_firing_ns: keep_steps * STEP_NS,
+            on_no_data,
+            on_missing_agents,
+            groups_max: 10,
+        }
+    })
+}
+
+fn histories() -> impl Strategy<Value = Vec<Said>> {
+    let group = prop::collection::vec((0..3u8, prop::bool::weighted(0.7)), 0..4);
+    let said = (group, prop::bool::weighted(0.15)).prop_map(|(mut groups, lacks)| {
+        groups.sort_by_key(|(group, _)| *group);
+        groups.dedup_by_key(|(group, _)| *group);
+        Said { groups, lacks }
+    });
+    prop::collection::vec(said, 0..40)
+}
+
+proptest! {
+    #[test]
+    fn it_is_what_the_obvious_version_is(policy in policies(), history in histories()) {
+        let mut standing = Standing::default();
+        let mut told: BTreeMap<Subject, Vec<bool>> = BTreeMap::new();
+        for (at, said) in history.iter().enumerate() {
+            for (subject, alert) in standing.take(&policy, &window(at, said), &|_| false) {
+                told.entry(subject).or_default().push(matches!(alert.state, State::Firing { .. }));
+            }
+            for subject in subjects() {
+                let verdicts: Vec<Verdict> =
+                    history[..=at].iter().map(|said| verdict(&policy, &subject, said)).collect();
+                prop_assert_eq!(found(&standing, &subject), phase(&policy, &verdicts), "{:?} after {}", subject, at);
+            }
+            // What was taken is not taken again.
+            let before = standing.clone();
+            prop_assert!(standing.take(&policy, &window(at, said), &|_| false).is_empty());
+            prop_assert_eq!(&standing, &before);
+        }
+        for subject in subjects() {
+            let mut expected = Vec::new();
+            let verdicts: Vec<Verdict> = history.iter().map(|said| verdict(&policy, &subject, said)).collect();
+            let is_firing = |upto: usize| phase(&policy, &verdicts[..upto]) == Phase::Firing;
+            for upto in 0..verdicts.len() {
+                if is_firing(upto) != is_firing(upto + 1) {
+                    expected.push(is_firing(upto + 1));
+                }
+            }
+            prop_assert_eq!(told.remove(&subject).unwrap_or_default(), expected);
+        }
+    }
+
+    #[test]
+    fn silences_delay_what_fires_and_lose_no_end(
+        policy in policies(), history in histories(), silenced in prop::collection::vec(any::<bool>(), 40),
+    ) {
+        let mut standing = Standing::default();
+        let mut known: BTreeMap<Subject, bool> = BTreeMap::new();
+        for (at, said) in history.iter().enumerate() {
+            let is_silenced = |_: &Subject| silenced[at];
+            for (subject, alert) in standing.take(&policy, &window(at, said), &is_silenced) {
+                let fires = matches!(alert.state, State::Firing { .. });
+                prop_assert!(!(fires && silenced[at]));
+                // Firing and its end take turns, and firing is first.
+                prop_assert_eq!(known.insert(subject, fires).unwrap_or(false), !fires);
+            }
+            for subject in subjects() {
+                let fires = found(&standing, &subject) == Phase::Firing;
+                let is_known = known.get(&subject).copied().unwrap_or(false);
+                let is_right = if fires { is_known || silenced[at] } else { !is_known };
+                prop_assert!(is_right);
+            }
+        }
+    }
+}
+
+fn said(groups: &[(u8, bool)], lacks: bool) -> Said {
+    Said { groups: groups.to_vec(), lacks }
+}
+
+#[test]
+fn silence_of_the_source_ends_nothing_and_is_told() {
+    let policy = Policy { for_ns: 20, on_no_data: OnNoData::Resolve, groups_max: 10, ..Policy::default() };
+    let mut standing = Standing::default();
+    let nobody = |_: &Subject| false;
+    for at in 0..2 {
+        standing.take(&policy, &window(at, &said(&[(0, true)], false)), &nobody);
+    }
+    assert!(standing.stall(&policy, (20, 39), &nobody).is_empty());
+    let told = standing.stall(&policy, (20, 40), &nobody);
+    assert_eq!(told.iter().map(|(subject, _)| subject.clone()).collect::<Vec<_>>(), [Subject::NoData]);
+    let group = &standing.alerts[&Subject::Group("0".into())];
+    assert_eq!((group.held, matches!(group.state, State::Firing { .. })), (Some(Held::NoData), true));
+    // An empty window says that there is nobody any more: what the source's silence did not.
+    let told = standing.take(&policy, &window(4, &said(&[], false)), &nobody);
+    assert!(told.iter().all(|(_, alert)| matches!(alert.state, State::Resolved { .. })));
+    assert_eq!(told.len(), 2);
+}
+
+#[test]
+fn groups_have_a_bound() {
+    let policy = Policy { groups_max: 2, ..Policy::default() };
+    let mut standing = Standing::default();
+    let told =
+        standing.take(&policy, &window(0, &said(&[(0, true), (1, true), (2, true)], false)), &|_| false);
+    assert_eq!((told.len(), standing.left_out), (2, 1));
+    // One that is over makes room.
+    standing.take(&policy, &window(1, &said(&[(1, true), (2, true)], false)), &|_| false);
+    assert_eq!(found(&standing, &Subject::Group("2".into())), Phase::Firing);
+}
+
+#[test]
+fn what_is_over_is_forgotten_later() {
+    let policy = Policy { groups_max: 2, ..Policy::default() };
+    let mut standing = Standing::default();
+    standing.take(&policy, &window(0, &said(&[(0, true)], false)), &|_| false);
+    standing.take(&policy, &window(1, &said(&[(1, false)], false)), &|_| false);
+    assert_eq!(standing.alerts.len(), 1);
+    let mut late = window(1, &said(&[(1, false)], false));
+    late.end_ns += SHOWN_NS;
+    standing.take(&policy, &late, &|_| false);
+    assert!(standing.alerts.is_empty());
+}
+
+#[test]
+fn the_end_of_a_rule_ends_its_alerts() {
+    let policy = Policy { for_ns: 20, groups_max: 2, ..Policy::default() };
+    let mut standing = Standing::default();
+    standing.take(&policy, &window(0, &said(&[(0, true)], false)), &|_| false);
+    standing.take(&policy, &window(1, &said(&[(0, true), (1, true)], false)), &|_| false);
+    let told = standing.end(20);
+    assert_eq!(told.len(), 1);
+    assert_eq!(standing.alerts.len(), 1);
+}

@@ -1,0 +1,139 @@
+//! What is sent: to webhooks a document of the form that Alertmanager's own webhooks have (version 4), with the values of rows
+//! added; to an Alertmanager alerts as its API v2 takes them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::machine::{Alert, State, Subject};
+use super::rule::Rule;
+
+/// Alerts of one document, at most.
+pub const ALERTS_MAX: usize = 100;
+
+/// An alert with all that there is to say of it.
+#[derive(Clone, Debug)]
+pub struct Said {
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// What it says to people.
+    pub annotations: BTreeMap<String, String>,
+    /// Names the rule and the group, over restarts and over all times that it fires.
+    pub fingerprint: String,
+    /// It.
+    pub alert: Alert,
+}
+
+impl Said {
+    /// Of a rule with this number.
+    pub fn of(rule: &Rule, id: i64, subject: &Subject, alert: &Alert) -> Said {
+        let labels = rule.labels(subject);
+        let mut annotations = alert.reading.annotations.clone();
+        if let Some(words) = words(subject, alert) {
+            annotations.insert("summary".into(), words);
+        }
+        let hash = Sha256::digest(format!("{id}\n{labels:?}"));
+        let fingerprint = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        Said { labels, annotations, fingerprint, alert: alert.clone() }
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.alert.state, State::Resolved { .. })
+    }
+
+    fn status(&self) -> &'static str {
+        if self.is_over() { "resolved" } else { "firing" }
+    }
+
+    /// Since when it fires, and when it was over.
+    fn times(&self) -> (i64, Option<i64>) {
+        match self.alert.state {
+            State::Pending => (self.alert.since_ns, None),
+            State::Firing { fired_ns, .. } => (fired_ns, None),
+            State::Resolved { fired_ns, resolved_ns } => (fired_ns, Some(resolved_ns)),
+        }
+    }
+}
+
+/// What alerts without rows say.
+fn words(subject: &Subject, alert: &Alert) -> Option<String> {
+    match subject {
+        Subject::Group(_) => None,
+        Subject::NoData => Some("no rows come that could be judged".into()),
+        Subject::MissingAgents => {
+            let agents = alert.reading.values.get("agents").and_then(Value::as_str).unwrap_or_default();
+            Some(format!("rows come without these agents: {agents}"))
+        }
+    }
+}
+
+/// As RFC 3339 has it.
+pub fn time(ns: i64) -> String {
+    jiff::Timestamp::from_nanosecond(ns.into()).map_or_else(|_| String::new(), |at| at.to_string())
+}
+
+/// What all alerts have in common.
+fn common(of: impl Iterator<Item = BTreeMap<String, String>>) -> BTreeMap<String, String> {
+    of.reduce(|mut all, one| {
+        all.retain(|name, value| one.get(name) == Some(value));
+        all
+    })
+    .unwrap_or_default()
+}
+
+/// A document for a webhook.
+pub fn document(rule: i64, receiver: &str, news: &[Said]) -> Value {
+    let alert = |said: &Said| {
+        let (start, end) = said.times();
+        json!({
+            "status": said.status(),
+            "labels": said.labels,
+            "annotations": said.annotations,
+            "startsAt": time(start),
+            "endsAt": end.map_or_else(|| "0001-01-01T00:00:00Z".to_owned(), time),
+            "generatorURL": "",
+            "fingerprint": said.fingerprint,
+            "values": said.alert.reading.values,
+        })
+    };
+    let is_over = news.iter().all(Said::is_over);
+    json!({
+        "version": "4",
+        "groupKey": rule.to_string(),
+        "truncatedAlerts": 0,
+        "status": if is_over { "resolved" } else { "firing" },
+        "receiver": receiver,
+        "groupLabels": news.first().and_then(|said| said.labels.get("alertname")).map(|name| json!({ "alertname": name })),
+        "commonLabels": common(news.iter().map(|said| said.labels.clone())),
+        "commonAnnotations": common(news.iter().map(|said| said.annotations.clone())),
+        "externalURL": "",
+        "alerts": news.iter().map(alert).collect::<Vec<_>>(),
+    })
+}
+
+/// Alerts for an Alertmanager: what fires is said to do so for some time yet, as it is sent again before that is over.
+pub fn for_alertmanager(all: &[Said], now_ns: i64, resend: Duration) -> Value {
+    let yet = i64::try_from(resend.as_nanos().saturating_mul(4)).unwrap_or(i64::MAX);
+    let alert = |said: &Said| {
+        let (start, end) = said.times();
+        // Agents' clocks may be ahead of ours; nothing begins or ends in the future.
+        let end = end.map_or(now_ns.saturating_add(yet), |end| end.min(now_ns));
+        json!({
+            "labels": plain(&said.labels),
+            "annotations": said.annotations,
+            "startsAt": time(start.min(end).min(now_ns)),
+            "endsAt": time(end),
+        })
+    };
+    all.iter().map(alert).collect::<Vec<_>>().into()
+}
+
+/// Labels by names that Alertmanager takes.
+fn plain(labels: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let name = |name: &String| -> String {
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect()
+    };
+    labels.iter().map(|(key, value)| (name(key), value.clone())).collect()
+}

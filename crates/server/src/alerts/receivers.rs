@@ -1,0 +1,383 @@
+//! Who is told, and how it gets there: each receiver has a thread of its own, so that none waits for another.
+//!
+//! To a webhook goes what waits in the store, one document after another, each until it is acknowledged, refused, or was tried for too
+//! long; only then it leaves the store. To an Alertmanager goes what stands, again and again, as its clients are expected to do: all that
+//! fires, and what was over a short while ago.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use outlets::address::{Address, Scheme, System};
+use outlets::{Backoff, Courier, Fault};
+use serde::Serialize;
+use serde_json::json;
+use utoipa::ToSchema;
+
+use super::machine::{State, Told};
+use super::messages::{Said, for_alertmanager};
+use super::{Alerts, Tell};
+use crate::store::{StoreError, now_ns};
+
+/// One attempt takes no longer, about.
+const ATTEMPT_MAX: Duration = Duration::from_secs(10);
+/// Alerts of one request to an Alertmanager.
+const CHUNK: usize = 500;
+/// Time is looked at so often.
+const REVIEW_EVERY: Duration = Duration::from_secs(1);
+
+/// Who is told.
+pub struct Receiver {
+    /// Its name, by which rules name it.
+    pub name: String,
+    /// Scheme, host and port.
+    to: String,
+    courier: Courier,
+    bell: Bell,
+    /// Why the last attempt failed.
+    problem: Mutex<Option<String>>,
+    sent: AtomicU64,
+}
+
+/// What is known of a receiver.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ReceiverState {
+    /// Its name.
+    pub name: String,
+    /// Scheme, host and port; never what may be secret.
+    pub to: String,
+    /// Documents that wait for it.
+    pub waiting: u64,
+    /// What it took since the server was started.
+    pub sent: u64,
+    /// Why the last attempt failed, if it did.
+    pub problem: Option<String>,
+}
+
+/// What came of a test.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Outcome {
+    /// Whether it was taken.
+    pub taken: bool,
+    /// Why not.
+    pub problem: Option<String>,
+}
+
+impl Receiver {
+    /// Reads `NAME=URL` or `NAME=@FILE`; secrets are read now.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(argument: &str) -> Result<Receiver, String> {
+        let (name, url) = argument.split_once('=').ok_or("a receiver is told as NAME=URL or NAME=@FILE")?;
+        let is_part = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if name.is_empty() || name.len() > 100 || !name.chars().all(is_part) {
+            return Err(format!("`{name}` is no name of a receiver: letters, digits, - _ and ."));
+        }
+        let address = Address::read(url, &System).map_err(|why| format!("receiver {name}: {why}"))?;
+        if matches!(address.scheme, Scheme::Webhook | Scheme::WebhookTls) && address.secret.is_none() {
+            return Err(format!(
+                "receiver {name}: notifications are signed: say with #secret-file=FILE or #secret-env=NAME by which key"
+            ));
+        }
+        let courier = Courier::new(&address).map_err(|why| format!("receiver {name}: {why}"))?;
+        Ok(Receiver {
+            name: name.into(),
+            to: address.to_string(),
+            courier,
+            bell: Bell::default(),
+            problem: Mutex::default(),
+            sent: AtomicU64::new(0),
+        })
+    }
+
+    /// Whether it takes documents, each once; else it is told what stands.
+    pub fn takes_documents(&self) -> bool {
+        matches!(self.courier, Courier::Webhook(_))
+    }
+
+    /// There may be something to do.
+    pub fn wake(&self) {
+        self.bell.ring();
+    }
+
+    fn try_once(&self, id: &str, body: &[u8]) -> Result<(), Fault> {
+        let result = self.courier.send(id, body, ATTEMPT_MAX);
+        let problem = match &result {
+            Ok(()) => None,
+            Err(Fault::Passing(why) | Fault::Final(why)) => Some(why.clone()),
+        };
+        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+        if result.is_ok() {
+            self.sent.fetch_add(1, Ordering::Relaxed);
+        }
+        result
+    }
+
+    /// Sends an alert that is none: `alertname` says so.
+    pub fn test(&self, who: &str) -> Outcome {
+        let (now_ns, labels) = (now_ns(), json!({ "alertname": "netalytics_test", "asked_by": who }));
+        let at = super::messages::time(now_ns);
+        let alert = json!({
+            "labels": labels, "annotations": { "summary": "a test of netalytics: nothing is wrong" },
+            "startsAt": at, "endsAt": at,
+        });
+        let body = match self.takes_documents() {
+            false => json!([alert]),
+            true => {
+                let mut alert = alert;
+                alert["status"] = "resolved".into();
+                alert["fingerprint"] = "".into();
+                alert["values"] = json!({});
+                json!({
+                    "version": "4", "groupKey": "test", "truncatedAlerts": 0, "status": "resolved", "receiver": self.name,
+                    "groupLabels": {}, "commonLabels": labels, "commonAnnotations": {}, "externalURL": "", "alerts": [alert],
+                })
+            }
+        };
+        let result = self.try_once(&format!("alert_test_{now_ns:x}"), body.to_string().as_bytes());
+        let problem = match result {
+            Ok(()) => None,
+            Err(Fault::Passing(why) | Fault::Final(why)) => Some(why),
+        };
+        Outcome { taken: problem.is_none(), problem }
+    }
+}
+
+/// Wakes a thread.
+#[derive(Default)]
+struct Bell {
+    state: Mutex<Rung>,
+    news: Condvar,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Rung {
+    #[default]
+    No,
+    Yes,
+    /// The thread is to end.
+    End,
+}
+
+impl Bell {
+    fn ring(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if *state == Rung::No {
+            *state = Rung::Yes;
+        }
+        self.news.notify_all();
+    }
+
+    fn end(&self) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Rung::End;
+        self.news.notify_all();
+    }
+
+    fn is_over(&self) -> bool {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) == Rung::End
+    }
+
+    /// Waits until it is rung, or for so long; whether to go on.
+    fn wait(&self, most: Duration, woken: Woken) -> bool {
+        let until = Instant::now() + most;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match *state {
+                Rung::End => return false,
+                Rung::Yes if woken == Woken::ByNews => {
+                    *state = Rung::No;
+                    return true;
+                }
+                _ if left.is_zero() => return true,
+                _ => state = self.news.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
+            }
+        }
+    }
+}
+
+/// What ends a wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Woken {
+    /// Also that there is something new.
+    ByNews,
+    /// Time only.
+    ByTime,
+}
+
+/// The threads that send; they end with this value.
+pub struct Sending {
+    alerts: Arc<Alerts>,
+    review: Arc<Bell>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Sending {
+    /// Starts them. `tell` is told what time alone makes of alerts.
+    ///
+    /// # Errors
+    /// When the system gives no more threads.
+    pub fn start(alerts: &Arc<Alerts>, tell: Box<Tell>) -> Result<Sending, StoreError> {
+        for (name, waiting) in alerts.store.waiting_counts()? {
+            if !alerts.receivers().iter().any(|receiver| receiver.name == name) {
+                tracing::warn!("{waiting} notifications wait for {name}, which no --receiver names");
+            }
+        }
+        let review = Arc::new(Bell::default());
+        let mut sending = Sending { alerts: alerts.clone(), review: review.clone(), threads: Vec::new() };
+        let of_review = alerts.clone();
+        sending.spawn(move || {
+            while review.wait(REVIEW_EVERY, Woken::ByTime) {
+                of_review.review().iter().for_each(|(job, event)| tell(*job, event));
+            }
+        })?;
+        for receiver in alerts.receivers() {
+            let (alerts, receiver) = (alerts.clone(), receiver.clone());
+            sending.spawn(move || match receiver.takes_documents() {
+                true => alerts.deliver(&receiver),
+                false => alerts.repeat(&receiver),
+            })?;
+        }
+        Ok(sending)
+    }
+
+    fn spawn(&mut self, act: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
+        let thread = std::thread::Builder::new().name("alerts".into()).spawn(act);
+        self.threads.push(thread.map_err(|_| StoreError::Other(rusqlite::Error::InvalidQuery))?);
+        Ok(())
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.review.end();
+        self.alerts.receivers().iter().for_each(|receiver| receiver.bell.end());
+        // An attempt that is being made ends in its time.
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+impl Alerts {
+    /// What is known of receivers.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn receiver_states(&self) -> Result<Vec<ReceiverState>, StoreError> {
+        let waiting = self.store.waiting_counts()?;
+        let state = |receiver: &Arc<Receiver>| ReceiverState {
+            name: receiver.name.clone(),
+            to: receiver.to.clone(),
+            waiting: waiting.get(&receiver.name).copied().unwrap_or(0),
+            sent: receiver.sent.load(Ordering::Relaxed),
+            problem: receiver.problem.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        };
+        Ok(self.receivers().iter().map(state).collect())
+    }
+
+    /// Documents, one after another, until the end.
+    fn deliver(&self, receiver: &Receiver) {
+        // Acknowledged, and still in the store, which did not let them go.
+        let mut done = BTreeSet::new();
+        let mut backoff = None;
+        loop {
+            let next = self.store.waiting(&receiver.name, 1).unwrap_or_default().pop();
+            let Some(next) = next else {
+                match receiver.bell.wait(Duration::from_secs(60), Woken::ByNews) {
+                    true => continue,
+                    false => return,
+                }
+            };
+            if !done.contains(&next.id) {
+                match receiver.try_once(&next.of.key, next.of.body.as_bytes()) {
+                    Ok(()) => {
+                        self.tally.sent.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Err(Fault::Passing(why)) => {
+                        let waited =
+                            Duration::from_nanos(now_ns().saturating_sub(next.since_ns).unsigned_abs());
+                        if waited < self.limits().retry_max {
+                            self.tally.retried.fetch_add(1, Ordering::Relaxed);
+                            let waits = backoff.get_or_insert_with(|| Backoff::new(next.id.unsigned_abs()));
+                            if !receiver.bell.wait(waits.next().unwrap_or_default(), Woken::ByTime) {
+                                return;
+                            }
+                            continue;
+                        }
+                        self.lose(receiver, &why);
+                    }
+                    Err(Fault::Final(why)) => self.lose(receiver, &why),
+                }
+                backoff = None;
+                done.insert(next.id);
+            }
+            match self.store.remove_notification(next.id) {
+                Ok(()) => drop(done.remove(&next.id)),
+                Err(error) => {
+                    tracing::warn!("{error}");
+                    if !receiver.bell.wait(REVIEW_EVERY, Woken::ByTime) {
+                        return;
+                    }
+                }
+            }
+            if receiver.bell.is_over() {
+                return;
+            }
+        }
+    }
+
+    fn lose(&self, receiver: &Receiver, why: &str) {
+        self.tally.lost.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!("a notification of alerts for {} is lost: {why}", receiver.name);
+    }
+
+    /// What stands, again and again, until the end.
+    fn repeat(&self, receiver: &Receiver) {
+        let mut backoff = Backoff::new(1);
+        loop {
+            let all = self.standing_for(&receiver.name);
+            let chunks = all.chunks(CHUNK);
+            let body = |some: &[Said]| for_alertmanager(some, now_ns(), self.limits().resend).to_string();
+            let failed =
+                chunks.map(|some| receiver.try_once("", body(some).as_bytes())).find_map(Result::err);
+            let (wait, woken) = match failed {
+                None => {
+                    backoff = Backoff::new(now_ns().unsigned_abs());
+                    self.tally.sent.fetch_add(u64::from(!all.is_empty()), Ordering::Relaxed);
+                    (self.limits().resend, Woken::ByNews)
+                }
+                Some(_) => {
+                    self.tally.retried.fetch_add(1, Ordering::Relaxed);
+                    (backoff.next().unwrap_or_default(), Woken::ByTime)
+                }
+            };
+            if !receiver.bell.wait(wait, woken) {
+                return;
+            }
+        }
+    }
+
+    /// What fires, and what is over since a short while, of what receivers know.
+    fn standing_for(&self, receiver: &str) -> Vec<Said> {
+        let inner = self.lock();
+        let mut all = Vec::new();
+        for watched in
+            inner.rules.values().filter(|w| w.rule.asked.receivers.iter().any(|name| name == receiver))
+        {
+            let told = watched.standing.alerts.iter().filter(|(_, alert)| match alert.state {
+                State::Pending => false,
+                State::Firing { .. } | State::Resolved { .. } => alert.told != Told::Nothing,
+            });
+            all.extend(told.map(|(subject, alert)| Said::of(&watched.rule, watched.id, subject, alert)));
+        }
+        let parted = inner.parted.iter().filter(|(_, to, said)| {
+            to.iter().any(|name| name == receiver)
+                && !all.iter().any(|other| other.fingerprint == said.fingerprint)
+        });
+        let parted: Vec<Said> = parted.map(|(.., said)| said.clone()).collect();
+        all.extend(parted);
+        all
+    }
+}

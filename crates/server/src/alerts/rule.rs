@@ -1,0 +1,266 @@
+//! A rule as it is asked for, what is wrong with it, and what of it is fixed once it is taken.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use plan::Plan;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sinks::distinct_names;
+use stream::Engine;
+use tuple::Schema;
+use utoipa::ToSchema;
+
+use super::machine::{OnMissingAgents, OnNoData, Policy, Subject};
+use crate::columns;
+
+/// Labels that we give.
+pub const OWN_LABELS: [&str; 2] = ["alertname", "reason"];
+/// Labels, annotations or receivers of a rule.
+const MANY: usize = 32;
+/// Bytes of a name or a label.
+const NAME_BYTES_MAX: usize = 200;
+/// Bytes of an annotation or a condition.
+const TEXT_BYTES_MAX: usize = 4096;
+
+/// A rule that is asked for.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RuleRequest {
+    /// What it is called, and its alerts with it.
+    pub name: String,
+    /// A query, which runs as a standing job that the rule owns; or `job`.
+    #[serde(default)]
+    pub query: Option<String>,
+    /// The number or the name of a standing job; or `query`.
+    #[serde(default)]
+    pub job: Option<String>,
+    /// Of the query: labels that an agent must have to take part.
+    #[serde(default)]
+    pub on: BTreeMap<String, String>,
+    /// Of the query: texts that may say something of a person are folded, also in notifications, unless this says no, which needs
+    /// the role raw.
+    #[serde(default = "yes")]
+    pub redact: bool,
+    /// Which of the query's results, by its processor's name or by its place; needed where there are several.
+    #[serde(default)]
+    pub result: Option<String>,
+    /// The condition on a row, over its columns: `p99 > 50ms`.
+    pub when: String,
+    /// It has to be true for so long: `1m`.
+    #[serde(default, rename = "for")]
+    pub for_time: Option<String>,
+    /// And then false for so long until the alert is over.
+    #[serde(default)]
+    pub keep_firing_for: Option<String>,
+    /// Labels of its alerts.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// What its alerts say to people; `{p99}` stands for that column's value.
+    #[serde(default)]
+    pub annotations: BTreeMap<String, String>,
+    /// Who is told.
+    #[serde(default)]
+    pub receivers: Vec<String>,
+    /// What a window without rows means.
+    #[serde(default)]
+    pub on_no_data: OnNoData,
+    /// What a window means that lacks agents.
+    #[serde(default)]
+    pub on_missing_agents: OnMissingAgents,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A rule that was taken.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Rule {
+    /// As it was asked for.
+    pub asked: RuleRequest,
+    /// The result's place.
+    pub result: usize,
+    /// Length of its windows.
+    pub size_ns: i64,
+    /// Between their starts.
+    pub slide_ns: i64,
+    /// So long after its end a window is closed.
+    pub lateness_ns: i64,
+    /// The columns that name a group.
+    pub keys: Vec<String>,
+    /// Whether the rule runs its job itself.
+    pub owns_job: bool,
+}
+
+/// What is wrong with a rule.
+#[derive(Debug)]
+pub enum Wrong {
+    /// In words.
+    Words(String),
+    /// The condition, with places.
+    Condition(Vec<query::Diagnostic>),
+}
+
+impl From<&str> for Wrong {
+    fn from(words: &str) -> Wrong {
+        Wrong::Words(words.into())
+    }
+}
+
+impl RuleRequest {
+    /// What can be said without knowing the query.
+    pub fn check(&self, receivers: &dyn Fn(&str) -> bool) -> Result<(), Wrong> {
+        let short = |text: &str, most: usize| (1..=most).contains(&text.len());
+        if !short(&self.name, NAME_BYTES_MAX) {
+            return Err("a rule has a name of at most 200 bytes".into());
+        }
+        if [self.labels.len(), self.annotations.len(), self.receivers.len(), self.on.len()]
+            .iter()
+            .any(|n| *n > MANY)
+        {
+            return Err("a rule has at most 32 labels, 32 annotations and 32 receivers".into());
+        }
+        let names = self.labels.keys().chain(self.annotations.keys());
+        if let Some(name) = names.clone().find(|name| !is_label(name) || OWN_LABELS.contains(&name.as_str()))
+        {
+            return Err(Wrong::Words(format!(
+                "`{name}` is no name of a label: letters, digits and _, no digit first, and neither alertname nor reason"
+            )));
+        }
+        let texts = self.annotations.values().chain([&self.when]);
+        let labels = self.labels.values().chain(self.on.values()).chain(self.on.keys());
+        if !texts.clone().all(|text| text.len() <= TEXT_BYTES_MAX)
+            || !labels.clone().all(|l| l.len() <= NAME_BYTES_MAX)
+        {
+            return Err("labels have at most 200 bytes, annotations and conditions at most 4096".into());
+        }
+        if let Some(name) = self.receivers.iter().find(|name| !receivers(name)) {
+            return Err(Wrong::Words(format!(
+                "there is no receiver {name}: serve --receiver {name}=URL makes one"
+            )));
+        }
+        self.times().map(drop)
+    }
+
+    fn times(&self) -> Result<(i64, i64), Wrong> {
+        let read = |text: &Option<String>| match text.as_deref() {
+            None | Some("" | "0") => Ok(0),
+            Some(text) => query::duration_ns(text)
+                .filter(|ns| *ns >= 0)
+                .ok_or_else(|| Wrong::Words(format!("`{text}` is no length of time: 90s, 5m or 1h are"))),
+        };
+        Ok((read(&self.for_time)?, read(&self.keep_firing_for)?))
+    }
+}
+
+/// Whether Prometheus takes it for a label's name.
+fn is_label(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    !text.is_empty()
+        && text.len() <= NAME_BYTES_MAX
+        && text.chars().all(is_part)
+        && !text.starts_with(|c: char| c.is_ascii_digit())
+}
+
+impl Rule {
+    /// The rule over the results of its query.
+    pub fn of(asked: RuleRequest, plan: &Plan, owns_job: bool) -> Result<Rule, Wrong> {
+        let pipelines = &plan.dataflow.pipelines;
+        let names = distinct_names(pipelines.iter().map(|p| p.name.as_str()));
+        let result = match (&asked.result, pipelines.len()) {
+            (_, 0) => return Err("a rule is about results, and without PROCESS there are only tuples".into()),
+            (None, 1) => 0,
+            (None, _) => {
+                return Err(Wrong::Words(format!(
+                    "the query has several results: say which, {}",
+                    names.join(", ")
+                )));
+            }
+            (Some(said), n) => {
+                let place = said.parse().ok().filter(|place| *place < n);
+                let place = names.iter().position(|name| name == said).or(place);
+                place.ok_or_else(|| {
+                    Wrong::Words(format!("there is no result {said}: there are {}", names.join(", ")))
+                })?
+            }
+        };
+        let pipeline = &pipelines[result];
+        let Some(window) = pipeline.window.filter(|_| pipeline.profile.is_none()) else {
+            return Err("a rule looks at windows as they end: give the processor one, as w=10s; a profile has no rows to look at".into());
+        };
+        let schema = kept_schema(plan, result).ok_or("the result has columns that cannot be kept")?;
+        query::check_condition(&asked.when, &schema).map_err(Wrong::Condition)?;
+        for name in asked.annotations.values().flat_map(|text| placeholders(text)) {
+            if column(&schema, name).is_none() {
+                return Err(Wrong::Words(format!(
+                    "an annotation has {{{name}}}, and there is no such column"
+                )));
+            }
+        }
+        let mut rule = Rule {
+            asked,
+            result,
+            size_ns: window.size_ns,
+            slide_ns: window.slide_ns.min(window.size_ns),
+            lateness_ns: window.lateness_ns.max(0),
+            keys: pipeline.group.iter().map(|group| group.name.clone()).collect(),
+            owns_job,
+        };
+        rule.keys.retain(|key| schema.find(key).is_some());
+        Ok(rule)
+    }
+
+    /// How it judges.
+    pub fn policy(&self, groups_max: usize) -> Policy {
+        let (for_ns, keep_firing_ns) = self.asked.times().unwrap_or_default();
+        let RuleRequest { on_no_data, on_missing_agents, .. } = self.asked;
+        Policy { for_ns, keep_firing_ns, on_no_data, on_missing_agents, groups_max }
+    }
+
+    /// The labels of an alert.
+    pub fn labels(&self, subject: &Subject) -> BTreeMap<String, String> {
+        let mut labels = self.asked.labels.clone();
+        let reason = match subject {
+            Subject::NoData => Some("no_data"),
+            Subject::MissingAgents => Some("missing_agents"),
+            Subject::Group(group) => {
+                let cells: Vec<Value> = serde_json::from_str(group).unwrap_or_default();
+                let text = |cell: Value| match cell {
+                    Value::String(text) => text,
+                    Value::Null => String::new(),
+                    other => other.to_string(),
+                };
+                labels.extend(self.keys.iter().cloned().zip(cells.into_iter().map(text)));
+                None
+            }
+        };
+        labels.insert("alertname".into(), self.asked.name.clone());
+        labels.extend(reason.map(|reason| ("reason".to_owned(), reason.to_owned())));
+        labels
+    }
+
+    /// The last end of a window that is over at this watermark.
+    pub fn last_end(&self, watermark_ns: i64) -> i64 {
+        let over = watermark_ns.saturating_sub(self.lateness_ns).saturating_sub(self.size_ns);
+        over.div_euclid(self.slide_ns).saturating_mul(self.slide_ns).saturating_add(self.size_ns)
+    }
+}
+
+/// A column by its name, or by its name without its unit.
+pub fn column(schema: &Schema, name: &str) -> Option<tuple::FieldId> {
+    schema.find(name).or_else(|| schema.find(&format!("{name}_ns")))
+}
+
+/// What stands between braces.
+pub fn placeholders(text: &str) -> Vec<&str> {
+    text.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0)).collect()
+}
+
+/// A result's columns as they are kept.
+fn kept_schema(plan: &Plan, result: usize) -> Option<Arc<Schema>> {
+    let engine = Engine::new(&plan.dataflow, crate::gateway::config(plan, 1 << 20));
+    let schema = engine.result_schema(result);
+    let ids: Vec<_> = schema.ids().collect();
+    columns::schema("result", &columns::heads(schema, &ids))
+}

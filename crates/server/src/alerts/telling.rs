@@ -1,0 +1,180 @@
+//! Rules and alerts as they are told.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::Alerts;
+use super::machine::{Alert, Held, OnNoData, State, Subject};
+use super::messages::Said;
+use super::rule::RuleRequest;
+use super::silence::Matching;
+use super::watched::Watched;
+use crate::columns::{maybe_text, text};
+use crate::job::JobId;
+use crate::store::now_ns;
+
+/// A rule.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct RuleShown {
+    /// Its number.
+    pub id: String,
+    /// What it is called.
+    pub name: String,
+    /// The name of the token that asked for it.
+    pub owner: String,
+    /// The job whose rows it looks at.
+    pub job_id: JobId,
+    /// `ok`; `no_data`: no rows came that could be judged; `missing_agents`: the last ones lacked agents; `broken`: its condition cannot
+    /// be held against the rows.
+    pub state: String,
+    /// Why it is broken.
+    pub problem: Option<String>,
+    /// Alerts that are pending.
+    pub pending: usize,
+    /// Alerts that fire.
+    pub firing: usize,
+    /// Groups that got no alert, since there were too many.
+    pub groups_left_out: u64,
+    /// The end of the last window that it looked at, in nanoseconds since the epoch.
+    #[serde(serialize_with = "maybe_text")]
+    #[schema(value_type = Option<String>)]
+    pub seen_ns: Option<i64>,
+    /// As it was asked for.
+    #[serde(rename = "rule")]
+    pub asked: RuleRequest,
+}
+
+impl RuleShown {
+    /// A rule as it is told.
+    pub fn of(watched: &Watched) -> RuleShown {
+        let alerts = &watched.standing.alerts;
+        let count = |is: fn(&State) -> bool| alerts.values().filter(|alert| is(&alert.state)).count();
+        let is_now =
+            |subject| alerts.get(&subject).is_some_and(|a| !matches!(a.state, State::Resolved { .. }));
+        let is_held = |held| alerts.values().any(|alert| alert.held == Some(held));
+        let state = match () {
+            () if watched.problem.is_some() => "broken",
+            () if is_now(Subject::MissingAgents) || is_held(Held::MissingAgents) => "missing_agents",
+            () if is_now(Subject::NoData) || is_held(Held::NoData) => "no_data",
+            () if watched.standing.seen_ns.is_none() && watched.policy.on_no_data != OnNoData::Resolve => {
+                "no_data"
+            }
+            () => "ok",
+        };
+        RuleShown {
+            id: watched.id.to_string(),
+            name: watched.rule.asked.name.clone(),
+            owner: watched.owner.clone(),
+            job_id: watched.job,
+            state: state.into(),
+            problem: watched.problem.clone(),
+            pending: count(|state| *state == State::Pending),
+            firing: count(|state| matches!(state, State::Firing { .. })),
+            groups_left_out: watched.standing.left_out,
+            seen_ns: watched.standing.seen_ns,
+            asked: watched.rule.asked.clone(),
+        }
+    }
+}
+
+/// An alert.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct AlertShown {
+    /// The rule's name.
+    pub rule: String,
+    /// The rule's number.
+    pub rule_id: String,
+    /// The job whose rows it comes from.
+    pub job: JobId,
+    /// `condition`: of a group; `no_data`, `missing_agents`: of the rule itself.
+    pub reason: String,
+    /// `pending`, `firing` or `resolved`.
+    pub state: String,
+    /// Why the last window said nothing of it, which left it as it was: `no_data` or `missing_agents`.
+    pub held: Option<String>,
+    /// Silences that keep it from being told.
+    pub silenced_by: Vec<String>,
+    /// Its labels: those of the rule, and the group's.
+    pub labels: BTreeMap<String, String>,
+    /// What it says to people.
+    pub annotations: BTreeMap<String, String>,
+    /// The row of the last window of which the condition was true.
+    pub values: Map<String, Value>,
+    /// Names the rule and the group, in notifications, too.
+    pub fingerprint: String,
+    /// The start of the first window of which the condition was true, in nanoseconds since the epoch.
+    #[serde(serialize_with = "text")]
+    #[schema(value_type = String)]
+    pub since_ns: i64,
+    /// The end of the window with which it fired.
+    #[serde(serialize_with = "maybe_text")]
+    #[schema(value_type = Option<String>)]
+    pub fired_ns: Option<i64>,
+    /// The end of the window with which it was over.
+    #[serde(serialize_with = "maybe_text")]
+    #[schema(value_type = Option<String>)]
+    pub resolved_ns: Option<i64>,
+}
+
+impl AlertShown {
+    /// An alert as it is told, and what keeps it from being told.
+    pub fn of(watched: &Watched, subject: &Subject, alert: &Alert, silences: &[Matching]) -> AlertShown {
+        let Said { labels, annotations, fingerprint, .. } =
+            Said::of(&watched.rule, watched.id, subject, alert);
+        let (state, fired_ns, resolved_ns) = match alert.state {
+            State::Pending => ("pending", None, None),
+            State::Firing { fired_ns, .. } => ("firing", Some(fired_ns), None),
+            State::Resolved { fired_ns, resolved_ns } => ("resolved", Some(fired_ns), Some(resolved_ns)),
+        };
+        let now_ns = now_ns();
+        let silencing = silences.iter().filter(|silence| silence.is_about(&labels, &watched.owner, now_ns));
+        AlertShown {
+            rule: watched.rule.asked.name.clone(),
+            rule_id: watched.id.to_string(),
+            job: watched.job,
+            reason: match subject {
+                Subject::Group(_) => "condition".into(),
+                Subject::NoData => "no_data".into(),
+                Subject::MissingAgents => "missing_agents".into(),
+            },
+            state: state.into(),
+            held: alert.held.map(|held| match held {
+                Held::NoData => "no_data".into(),
+                Held::MissingAgents => "missing_agents".into(),
+            }),
+            silenced_by: silencing.map(|matching| matching.silence.id.to_string()).collect(),
+            labels,
+            annotations,
+            values: alert.reading.values.clone(),
+            fingerprint,
+            since_ns: alert.since_ns,
+            fired_ns,
+            resolved_ns,
+        }
+    }
+}
+
+impl Alerts {
+    /// All rules, the oldest first.
+    pub fn rules(&self) -> Vec<RuleShown> {
+        self.lock().rules.values().map(RuleShown::of).collect()
+    }
+
+    /// A rule.
+    pub fn rule(&self, id: i64) -> Option<RuleShown> {
+        self.lock().rules.get(&id).map(RuleShown::of)
+    }
+
+    /// All alerts, by rule.
+    pub fn shown(&self) -> Vec<AlertShown> {
+        let inner = self.lock();
+        let of_rule = |watched: &Watched| -> Vec<AlertShown> {
+            let alerts = watched.standing.alerts.iter();
+            alerts.map(|(subject, alert)| AlertShown::of(watched, subject, alert, &inner.silences)).collect()
+        };
+        inner.rules.values().flat_map(of_rule).collect()
+    }
+}

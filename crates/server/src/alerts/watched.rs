@@ -1,0 +1,216 @@
+//! A rule at work: what of the rows that it looks at is a window, what is to be written of its alerts, and what is to be said.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use tuple::Batch;
+
+use super::judging::Judge;
+use super::machine::{Alert, News, Policy, Standing, Subject, Window};
+use super::messages::{ALERTS_MAX, Said, document};
+use super::rule::Rule;
+use super::silence::Matching;
+use crate::job::JobId;
+use crate::store::{NewNotification, RuleChange, StoredRule, now_ns};
+
+/// Windows that do not come before no data is told.
+const WINDOWS_MISSED: i64 = 3;
+
+/// A rule at work.
+pub struct Watched {
+    pub id: i64,
+    pub owner: String,
+    pub job: JobId,
+    pub created_ns: i64,
+    pub rule: Rule,
+    pub policy: Policy,
+    pub standing: Standing,
+    /// How many notifications there have been.
+    pub told: i64,
+    /// Why its condition cannot be held against the rows.
+    pub problem: Option<String>,
+    pub judge: Option<Judge>,
+    /// When event time moved on last, or this life of the server began.
+    pub heard: Instant,
+}
+
+impl Watched {
+    /// As it is in the store; `None` when that cannot be read.
+    pub fn of(stored: StoredRule, groups_max: usize) -> Option<Watched> {
+        let rule: Rule = serde_json::from_str(&stored.body)
+            .inspect_err(|error| tracing::error!("the alert rule {} cannot be read: {error}", stored.name))
+            .ok()?;
+        let alerts = stored.alerts.iter();
+        let alerts = alerts.filter_map(|(key, body)| Some((subject(key)?, serde_json::from_str(body).ok()?)));
+        let alerts: BTreeMap<Subject, Alert> = alerts.collect();
+        let left_out = stored.left_out.unsigned_abs();
+        Some(Watched {
+            id: stored.id,
+            owner: stored.owner,
+            job: stored.job,
+            created_ns: stored.created_ns,
+            policy: rule.policy(groups_max),
+            standing: Standing { alerts, seen_ns: stored.seen_ns, left_out },
+            told: stored.told,
+            problem: None,
+            judge: None,
+            heard: Instant::now(),
+            rule,
+        })
+    }
+
+    /// The same rule, changed, and nothing seen yet.
+    pub fn with(&self, rule: Rule, job: JobId, groups_max: usize) -> Watched {
+        Watched {
+            id: self.id,
+            owner: self.owner.clone(),
+            job,
+            created_ns: self.created_ns,
+            policy: rule.policy(groups_max),
+            standing: Standing::default(),
+            told: self.told,
+            problem: None,
+            judge: None,
+            heard: Instant::now(),
+            rule,
+        }
+    }
+
+    /// Whether another judges the same rows in the same way, and its alerts have the same names.
+    pub fn judges_as(&self, other: &Watched) -> bool {
+        let of = |watched: &Watched| {
+            let asked = &watched.rule.asked;
+            (
+                watched.job,
+                watched.rule.result,
+                watched.policy,
+                asked.when.clone(),
+                asked.labels.clone(),
+                asked.name.clone(),
+            )
+        };
+        of(self) == of(other)
+    }
+
+    /// All that fires is over, as a rule ends: what is to be written, and what is to be said. `webhooks`: who takes documents.
+    pub fn last_change(&self, webhooks: &[&str]) -> (RuleChange, Vec<Said>) {
+        let mut standing = self.standing.clone();
+        let at = standing.seen_ns.unwrap_or_else(now_ns);
+        let news = standing.end(at);
+        let said: Vec<Said> =
+            news.iter().map(|(subject, alert)| Said::of(&self.rule, self.id, subject, alert)).collect();
+        let mut told = self.told;
+        let change = self.change(&standing, self.notify(webhooks, &news, &mut told), told);
+        (RuleChange { seen_ns: None, ..change }, said)
+    }
+
+    /// Whether an alert of it is silenced.
+    pub fn is_silenced(&self, silences: &[Matching], now_ns: i64) -> impl Fn(&Subject) -> bool {
+        move |subject| {
+            let labels = self.rule.labels(subject);
+            silences.iter().any(|silence| silence.is_about(&labels, &self.owner, now_ns))
+        }
+    }
+
+    /// The windows that are over by this, in order; those without rows in between.
+    pub fn windows(&self, rows: BTreeMap<i64, Window>, watermark_ns: i64, lacking: &[String]) -> Vec<Window> {
+        let mut windows: Vec<Window> = Vec::new();
+        let mut seen = self.standing.seen_ns;
+        let empty = |from: Option<i64>, to: i64| {
+            let start_ns = from.map_or(to, |from| from + self.rule.slide_ns) - self.rule.size_ns;
+            Window { start_ns, end_ns: to, missing: lacking.to_vec(), groups: BTreeMap::new() }
+        };
+        for (end_ns, window) in rows {
+            let before = end_ns - self.rule.slide_ns;
+            if seen.is_some_and(|seen| seen < before) {
+                windows.push(empty(seen, before));
+            }
+            seen = seen.max(Some(end_ns));
+            windows.push(window);
+        }
+        // The last moments there are stand for the end of the job.
+        let last = (watermark_ns > i64::MIN && watermark_ns < i64::MAX - 1)
+            .then(|| self.rule.last_end(watermark_ns));
+        if let Some(last) = last.filter(|last| seen.is_none_or(|seen| seen < *last)) {
+            windows.push(empty(seen, last));
+        }
+        windows
+    }
+
+    /// What the machine says, as it is to be written; the notifications are `news`.
+    pub fn change(&self, next: &Standing, news: Vec<NewNotification>, told: i64) -> RuleChange {
+        let gone = self.standing.alerts.keys().filter(|subject| !next.alerts.contains_key(subject));
+        let gone = gone.map(|subject| (key(subject), None));
+        let changed =
+            next.alerts.iter().filter(|(subject, alert)| self.standing.alerts.get(subject) != Some(alert));
+        let changed = changed.map(|(subject, alert)| (key(subject), serde_json::to_string(alert).ok()));
+        RuleChange {
+            rule: self.id,
+            seen_ns: next.seen_ns,
+            left_out: i64::try_from(next.left_out).unwrap_or(i64::MAX),
+            told,
+            alerts: gone.chain(changed).collect(),
+            news,
+        }
+    }
+
+    /// The documents for webhooks.
+    pub fn notify(&self, webhooks: &[&str], news: &News, told: &mut i64) -> Vec<NewNotification> {
+        let mut documents = Vec::new();
+        for some in news.chunks(ALERTS_MAX) {
+            *told += 1;
+            let said: Vec<Said> =
+                some.iter().map(|(subject, alert)| Said::of(&self.rule, self.id, subject, alert)).collect();
+            for receiver in
+                webhooks.iter().filter(|name| self.rule.asked.receivers.iter().any(|to| to == *name))
+            {
+                documents.push(NewNotification {
+                    receiver: (*receiver).to_owned(),
+                    key: format!("alert_{:x}_{}_{told}", self.created_ns, self.id),
+                    body: document(self.id, receiver, &said).to_string(),
+                });
+            }
+        }
+        documents
+    }
+
+    /// Makes the condition ready for rows of this form.
+    pub fn fit(&mut self, batch: &Batch) {
+        if self.judge.as_ref().is_some_and(|judge| judge.is_for(batch.schema())) {
+            return;
+        }
+        let made = Judge::new(&self.rule, batch.schema());
+        self.problem = made.as_ref().err().cloned();
+        if let Some(problem) = &self.problem {
+            tracing::warn!("the alert rule {} cannot be applied: {problem}", self.rule.asked.name);
+        }
+        self.judge = made.ok();
+    }
+
+    /// The time in which no window has come, where that is long.
+    pub fn stalled(&self, least: Duration) -> Option<(i64, i64)> {
+        let windows = self.rule.slide_ns.saturating_mul(WINDOWS_MISSED).saturating_add(self.rule.lateness_ns);
+        let patience = least.max(Duration::from_nanos(windows.unsigned_abs()));
+        let since = self.heard.elapsed();
+        let start_ns = self.standing.seen_ns.unwrap_or(self.created_ns);
+        let end_ns = start_ns.saturating_add(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX));
+        (since >= patience).then_some((start_ns, end_ns))
+    }
+}
+
+/// A subject as it is stored: groups are JSON arrays.
+fn key(subject: &Subject) -> String {
+    match subject {
+        Subject::NoData => "no_data".into(),
+        Subject::MissingAgents => "missing_agents".into(),
+        Subject::Group(group) => group.clone(),
+    }
+}
+
+fn subject(key: &str) -> Option<Subject> {
+    match key {
+        "no_data" => Some(Subject::NoData),
+        "missing_agents" => Some(Subject::MissingAgents),
+        group => group.starts_with('[').then(|| Subject::Group(group.to_owned())),
+    }
+}

@@ -1,0 +1,158 @@
+//! Addresses of outlets as jobs name them: a name that whoever runs the server has given to an address, which any job may use; or an
+//! address itself, which only an admin may give, since the server connects to it, and reads the files that it names.
+
+use std::collections::BTreeMap;
+
+use outlets::address::{Secrets, System};
+use outlets::{Address, Carrier, Limits, Scheme};
+use plan::Plan;
+
+/// Outlets of one job.
+pub const OUTLETS_MAX: usize = 8;
+
+/// Addresses by name.
+#[derive(Clone, Debug, Default)]
+pub struct Named(BTreeMap<String, String>);
+
+/// Why a job may not have an outlet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unusable {
+    /// It is wrong.
+    Wrong(String),
+    /// It takes another role.
+    Forbidden(String),
+}
+
+/// What is needed of whoever asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum May {
+    /// To name outlets that have a name.
+    UseNames,
+    /// To give addresses, too.
+    GiveAddresses,
+}
+
+/// Reads nothing, for whom only wants to see an address.
+struct Unread;
+
+impl Secrets for Unread {
+    fn file(&self, _: &str) -> Result<String, String> {
+        Ok("unread".into())
+    }
+
+    fn variable(&self, _: &str) -> Result<String, String> {
+        Ok("unread".into())
+    }
+}
+
+fn is_name(asked: &str) -> bool {
+    !asked.contains("://")
+}
+
+/// An outlet as people may see it.
+pub fn shown(asked: &str) -> String {
+    match is_name(asked) {
+        true => asked.to_owned(),
+        false => Address::read(asked, &Unread).map_or_else(|_| "?".into(), |address| address.to_string()),
+    }
+}
+
+impl Named {
+    /// `NAME=URL` each, or `NAME=@FILE`.
+    ///
+    /// # Errors
+    /// A sentence about the first that is wrong.
+    pub fn new(texts: &[String]) -> Result<Named, String> {
+        let mut named = BTreeMap::new();
+        for text in texts {
+            let (name, address) = text.split_once('=').ok_or("an outlet is given as NAME=URL")?;
+            let is_word = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+            if name.is_empty() || !name.chars().all(is_word) {
+                return Err(format!("{name:?} is no name: letters, digits, -, _ and . make one"));
+            }
+            let read = Address::read(address, &System).map_err(|why| format!("{name}: {why}"))?;
+            Carrier::prepare(&read, 0, &Limits::default()).map_err(|why| format!("{name}: {}", why.0))?;
+            named.insert(name.to_owned(), address.to_owned());
+        }
+        Ok(Named(named))
+    }
+
+    /// The address that a job has asked for.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn read(&self, asked: &str) -> Result<Address, String> {
+        let text = match is_name(asked) {
+            true => self.0.get(asked).ok_or_else(|| self.no_such(asked))?,
+            false => asked,
+        };
+        Address::read(text, &System)
+    }
+
+    fn no_such(&self, name: &str) -> String {
+        let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
+        match known.is_empty() {
+            true => format!("there is no outlet {name:?}: serve --outlet NAME=URL gives an address a name"),
+            false => format!("there is no outlet {name:?}; there are: {}", known.join(", ")),
+        }
+    }
+
+    /// Whether a job with this plan may have these outlets.
+    ///
+    /// # Errors
+    /// About the first that it may not.
+    pub fn check(&self, asked: &[String], may: May, plan: &Plan) -> Result<(), Unusable> {
+        let wrong = |to: &str, why: String| Unusable::Wrong(format!("to {to}: {why}"));
+        if asked.len() > OUTLETS_MAX {
+            return Err(Unusable::Wrong(format!("a job has at most {OUTLETS_MAX} outlets")));
+        }
+        for to in asked {
+            if !is_name(to) && may != May::GiveAddresses {
+                return Err(Unusable::Forbidden(
+                    "only an admin gives addresses; a name that whoever runs the server has given to one may be used (serve \
+                     --outlet NAME=URL)"
+                        .into(),
+                ));
+            }
+            if !is_name(to) && Address::read(to, &Unread).is_ok_and(|read| read.scheme == Scheme::Prometheus)
+            {
+                let why =
+                    "this server has a page of all standing jobs' results for scrapers, at /metrics/jobs";
+                return Err(Unusable::Wrong(format!("to prometheus://: {why}")));
+            }
+            let seen = shown(to);
+            let address = self.read(to).map_err(|why| wrong(&seen, why))?;
+            if plan.dataflow.pipelines.is_empty() && address.scheme.wants_results() {
+                let why = "single tuples are no metrics: PROCESS says what is to be measured".into();
+                return Err(wrong(&seen, why));
+            }
+            Carrier::prepare(&address, 0, &Limits::default()).map_err(|why| wrong(&seen, why.0))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_words_and_addresses_are_shown_without_secrets() {
+        let named = |text: &str| Named::new(&[text.to_owned()]);
+        assert!(named("shop=redis://127.0.0.1/0").is_ok());
+        for (text, part) in [
+            ("shop", "NAME=URL"),
+            ("a b=redis://h", "is no name"),
+            ("shop=redis://me:pass@h", "everybody on this machine"),
+            ("shop=prometheus://127.0.0.1:1", "listens here"),
+            ("shop=redis://h#secret-file=/nowhere", "cannot read /nowhere"),
+        ] {
+            let why = named(text).expect_err(text);
+            assert!(why.contains(part), "{text}: {why}");
+        }
+        assert_eq!(shown("shop"), "shop");
+        assert_eq!(shown("webhook+https://h/secret#secret-file=/nowhere"), "webhook+https://h:443");
+        let none = Named::default().read("shop").expect_err("there is none");
+        assert!(none.contains("--outlet NAME=URL"), "{none}");
+    }
+}

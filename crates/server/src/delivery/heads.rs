@@ -1,0 +1,27 @@
+//! What other programs are told of a job's results before their first row.
+
+use plan::Plan;
+use sinks::{Empty, ResultHead};
+
+use crate::store::KeptResult;
+
+/// The heads of kept results of a plan.
+pub fn heads(plan: &Plan, results: &[KeptResult]) -> Vec<ResultHead> {
+    let parsers: Vec<String> =
+        plan.dataflow.inputs.iter().map(|input| input.schema.name.to_string()).collect();
+    let head = |result: &KeptResult| {
+        let pipeline = plan.dataflow.pipelines.get(result.place);
+        ResultHead {
+            processor: result.processor.clone(),
+            columns: result.columns.iter().map(|column| column.name.clone()).collect(),
+            keys: result.keys,
+            slide_ns: pipeline.and_then(|pipeline| pipeline.window).map(|window| window.slide_ns),
+            empty: match pipeline.is_some_and(|pipeline| pipeline.selection.having.is_some()) {
+                true => Empty::NoneChosen,
+                false => Empty::NoTuples,
+            },
+            parsers: parsers.clone(),
+        }
+    };
+    results.iter().map(head).collect()
+}

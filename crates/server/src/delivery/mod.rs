@@ -1,0 +1,194 @@
+//! Rows of jobs to other programs: where a job says so, its committed rows are delivered there, each outlet by a thread of its own
+//! (`line.rs`). Rows wait in the job's history; how far each outlet has come is in the store, so that delivery goes on there whatever is
+//! killed.
+
+mod address;
+mod heads;
+mod line;
+mod pages;
+mod shown;
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use outlets::{Address, Carrier, Page};
+use plan::Plan;
+
+pub use address::{May, Named, Unusable};
+use line::{Condition, Line, Work};
+pub use shown::Shown;
+
+use crate::history::History;
+use crate::hub::Hub;
+use crate::job::{Job, JobId, JobOutlet, OutletLosses, OutletState};
+use crate::limits::Limits;
+use crate::store::{Store, StoreError, StoredOutlet};
+
+/// See the module's text.
+pub struct Deliveries {
+    store: Arc<Store>,
+    history: Arc<History>,
+    hub: Arc<Hub>,
+    named: Named,
+    limits: Limits,
+    running: Arc<Running>,
+}
+
+/// Lines at work.
+type Running = Mutex<HashMap<(JobId, usize), Arc<Line>>>;
+
+impl Deliveries {
+    /// None yet; `named`: addresses that go by a name.
+    pub fn new(
+        (store, history, hub): (&Arc<Store>, &Arc<History>, &Arc<Hub>),
+        named: Named,
+        limits: &Limits,
+    ) -> Self {
+        Deliveries {
+            store: store.clone(),
+            history: history.clone(),
+            hub: hub.clone(),
+            named,
+            limits: limits.clone(),
+            running: Arc::default(),
+        }
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashMap<(JobId, usize), Arc<Line>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The addresses that go by a name.
+    pub fn named(&self) -> &Named {
+        &self.named
+    }
+
+    /// Whether there may be so many more.
+    pub fn has_room(&self, more: usize) -> bool {
+        self.running().len() + more <= self.limits.outlets_max
+    }
+
+    /// Starts to deliver a job's rows, or goes on with it.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn begin(&self, job: JobId, plan: &Arc<Plan>) -> Result<(), StoreError> {
+        for outlet in self.store.outlets(job, job)?.into_iter().filter(|outlet| !outlet.is_done) {
+            let (key, running) = ((job, outlet.place), self.running.clone());
+            if self.running().contains_key(&key) {
+                continue;
+            }
+            let line = Arc::new(Line::new(job, outlet.place));
+            self.running().insert(key, line.clone());
+            self.hub.wake(job, &line.bell);
+            let work = self.work(&outlet, plan);
+            let begun = thread::Builder::new().name("outlet".into()).spawn(move || {
+                line.run(&work);
+                running.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+            });
+            if let Err(error) = begun {
+                // The next start of the server tries it again.
+                tracing::error!("rows of job {job} are not delivered: {error}");
+            }
+        }
+        Ok(())
+    }
+
+    fn work(&self, outlet: &StoredOutlet, plan: &Arc<Plan>) -> Work {
+        let (asked, run, named) = (outlet.asked.clone(), outlet.run, self.named.clone());
+        let limits = outlets::Limits::default();
+        let limits = outlets::Limits { series_max: self.limits.series_max, ..limits };
+        let prepare = move || {
+            let address: Address = named.read(&asked)?;
+            Carrier::prepare(&address, run, &limits).map_err(|refused| refused.0)
+        };
+        Work {
+            store: self.store.clone(),
+            history: self.history.clone(),
+            plan: plan.clone(),
+            backlog_max: i64::try_from(self.limits.outlet_rows_max).unwrap_or(i64::MAX),
+            prepare: Box::new(prepare),
+        }
+    }
+
+    /// What has become of the rows of each of these jobs.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn tell(&self, jobs: &mut [Job]) -> Result<(), StoreError> {
+        let ids = jobs.iter().map(|job| job.id);
+        let Some((first, last)) = ids.clone().min().zip(ids.max()) else { return Ok(()) };
+        let mut told: HashMap<JobId, Vec<JobOutlet>> = HashMap::new();
+        for outlet in self.store.outlets(first, last)? {
+            told.entry(outlet.job).or_default().push(self.told(&outlet));
+        }
+        jobs.iter_mut().for_each(|job| job.outlets = told.remove(&job.id).unwrap_or_default());
+        Ok(())
+    }
+
+    fn told(&self, outlet: &StoredOutlet) -> JobOutlet {
+        let line = self.running().get(&(outlet.job, outlet.place)).cloned();
+        let said = line.as_ref().map(|line| line.said());
+        let sums = outlet.sums;
+        JobOutlet {
+            to: address::shown(&outlet.asked),
+            state: match said.as_ref().map(|said| said.condition) {
+                _ if outlet.is_done => OutletState::Done,
+                Some(Condition::Up) | None => OutletState::Up,
+                Some(Condition::Retrying) => OutletState::Retrying,
+                Some(Condition::Broken) => OutletState::Broken,
+            },
+            delivered: sums.delivered.unsigned_abs(),
+            behind: if outlet.is_done { 0 } else { outlet.behind },
+            lost: OutletLosses {
+                refused: sums.refused.unsigned_abs(),
+                backlog: sums.backlog.unsigned_abs(),
+                gone: sums.gone.unsigned_abs(),
+            },
+            retries: line.map_or(0, |line| line.retries.load(Relaxed)),
+            problem: said.and_then(|said| said.problem),
+        }
+    }
+
+    /// How the outlets of jobs do, for scrapers.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn health(&self, jobs: &mut [Job], page: &mut Page) -> Result<(), StoreError> {
+        self.tell(jobs)?;
+        for job in jobs.iter() {
+            let id = job.id.to_string();
+            for (place, outlet) in job.outlets.iter().enumerate() {
+                let place = place.to_string();
+                let of_job = job.series_labels(&id);
+                let labels = [of_job[0], of_job[1], ("outlet", place.as_str()), ("to", outlet.to.as_str())];
+                let is_up = f64::from(u8::from(outlet.state == OutletState::Up));
+                page.gauge("netalytics_outlet_up", "1: the outlet takes the job's rows", &labels, is_up);
+                let behind = outlet.behind as f64;
+                page.gauge("netalytics_outlet_rows_behind", "rows that wait for the outlet", &labels, behind);
+                for (name, help, count) in [
+                    ("netalytics_outlet_rows_total", "rows that the outlet took", outlet.delivered),
+                    ("netalytics_outlet_retries_total", "attempts beyond the first", outlet.retries),
+                ] {
+                    page.counter(name, help, &labels, count as f64);
+                }
+                let OutletLosses { refused, backlog, gone } = outlet.lost;
+                for (cause, count) in [("refused", refused), ("backlog", backlog), ("gone", gone)] {
+                    let labels = [&labels[..], &[("cause", cause)]].concat();
+                    let help = "rows that were lost on the way to the outlet, by cause";
+                    page.counter("netalytics_outlet_lost_rows_total", help, &labels, count as f64);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Deliveries {
+    /// Nothing is written any more when this returns; a thread that waits for another program ends by itself.
+    fn drop(&mut self) {
+        self.running().drain().for_each(|(_, line)| line.bell.end());
+    }
+}

@@ -1,0 +1,96 @@
+//! Committed rows of a result, window by window: what is read at once ends where a window does, as far as there is memory.
+
+use tuple::{Batch, FieldId};
+
+use crate::history::{Ask, History};
+use crate::job::JobId;
+use crate::store::KeptResult;
+use crate::unkept::Unkept;
+
+/// Rows that are read at once.
+const ROWS: usize = 10_000;
+/// A window with more is cut.
+const ROWS_MAX: usize = 200_000;
+
+/// Rows of a result.
+#[derive(Debug)]
+pub struct Rows {
+    /// The rows.
+    pub batches: Vec<Batch>,
+    /// The number of the first behind them.
+    pub end: i64,
+}
+
+impl Rows {
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.batches.iter().map(Batch::rows).sum()
+    }
+}
+
+/// The next rows from number `from` on, up to `until` where that is said; of windows whole ones.
+pub fn read(
+    history: &History,
+    (job, result): (JobId, &KeptResult),
+    from: i64,
+    until: Option<i64>,
+) -> Result<Rows, Unkept> {
+    let mut rows = Rows { batches: Vec::new(), end: from };
+    loop {
+        let wanted = until.map_or(ROWS_MAX, |until| usize::try_from(until - rows.end).unwrap_or(0));
+        let limit = wanted.min(ROWS).min(ROWS_MAX - rows.count());
+        if limit == 0 {
+            return Ok(rows);
+        }
+        let ask = Ask { after: Some(rows.end - 1), limit, since_ns: None, until_ns: None };
+        let page = history.read(job, result, &ask)?;
+        rows.batches.extend(page.batches);
+        let Some(last) = page.last else {
+            // Nothing is left of them.
+            rows.end = rows.end.max(until.unwrap_or(result.next_row));
+            return Ok(rows);
+        };
+        rows.end = last + 1;
+        if page.next.is_none() {
+            return Ok(rows);
+        }
+        // What was tried before a restart is tried again as it was.
+        if until.is_none() && rows.end_with_a_window() {
+            return Ok(rows);
+        }
+    }
+}
+
+impl Rows {
+    /// Leaves the last window to the next time, where there is one before it; tuples have none.
+    fn end_with_a_window(&mut self) -> bool {
+        let Some(last) = self.batches.last() else { return false };
+        if !last.schema().fields.first().is_some_and(|field| field.name == "window_start") {
+            return true;
+        }
+        let start = |batch: &Batch, row| batch.i64(FieldId(0)).value(row);
+        let open = start(last, last.rows() - 1);
+        let mut left = 0;
+        for batch in self.batches.iter().rev() {
+            let same = (0..batch.rows()).rev().take_while(|row| start(batch, *row) == open).count();
+            left += same;
+            if same < batch.rows() {
+                self.cut(left);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Takes the last `left` rows away.
+    fn cut(&mut self, mut left: usize) {
+        self.end -= left as i64;
+        while let Some(batch) = self.batches.pop() {
+            if batch.rows() > left {
+                self.batches.push(batch.slice(0, batch.rows() - left));
+                return;
+            }
+            left -= batch.rows();
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Results of standing jobs as scrapers see them: of each job the last closed window, and sums over those that closed since somebody
+//! first looked. Rows are read when a page is asked for, and only then; who never asks costs nothing.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use outlets::{Page, Results};
+use plan::Plan;
+
+use super::heads::heads;
+use super::pages;
+use crate::history::History;
+use crate::job::{Job, JobId};
+use crate::store::{KeptResult, Store};
+use crate::unkept::Unkept;
+
+/// Rows of a result that are read for a page; what is behind by more has been missed.
+const ROWS_MAX: i64 = 200_000;
+
+/// A job's results.
+struct OfJob {
+    results: Results,
+    /// Of each result the first row that was not read.
+    next: Vec<i64>,
+    /// Rows that nobody asked for in time.
+    missed: u64,
+}
+
+/// See the module's text.
+#[derive(Default)]
+pub struct Shown {
+    jobs: Mutex<HashMap<JobId, OfJob>>,
+}
+
+impl Shown {
+    /// Forgets all jobs but these.
+    pub fn keep(&self, jobs: &[Job]) {
+        let mut known = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|id, _| jobs.iter().any(|job| job.id == *id));
+    }
+
+    /// Adds a job's results to a page.
+    pub fn add(
+        &self,
+        (store, history): (&Store, &History),
+        (job, plan): (&Job, &Plan),
+        series_max: usize,
+        page: &mut Page,
+    ) -> Result<(), Unkept> {
+        let kept = store.results(job.id)?;
+        // Scrapers take turns: each sees what the one before has read, too.
+        let mut all = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = all.entry(job.id).or_insert_with(|| {
+            let mut results = Results::new(series_max);
+            results.announce(&heads(plan, &kept));
+            OfJob { results, next: Vec::new(), missed: 0 }
+        });
+        for result in &kept {
+            shown.read(store, history, job.id, result)?;
+        }
+        let id = job.id.to_string();
+        let labels = job.series_labels(&id);
+        let (count, left_out) = (shown.results.series().count(), shown.results.left_out());
+        page.gauge("netalytics_job_series", "series of the job on this page", &labels, count as f64);
+        let help = "points of the job that are not on this page: beyond the limit of series, or no numbers";
+        page.counter("netalytics_job_points_left_out_total", help, &labels, left_out as f64);
+        let help = "rows of the job that came and went between two scrapes";
+        page.counter("netalytics_job_rows_missed_total", help, &labels, shown.missed as f64);
+        page.results(shown.results.series(), &labels);
+        Ok(())
+    }
+}
+
+impl OfJob {
+    fn read(
+        &mut self,
+        store: &Store,
+        history: &History,
+        job: JobId,
+        result: &KeptResult,
+    ) -> Result<(), Unkept> {
+        if self.next.len() <= result.place {
+            // Who looks for the first time sees the last rows that came.
+            let newest = store.last_tail((job, result.place))?;
+            self.next.resize(result.place, result.next_row);
+            self.next.push(newest.unwrap_or(result.next_row));
+        }
+        let next = &mut self.next[result.place];
+        let from = (*next).max(result.next_row - ROWS_MAX);
+        self.missed += (from - *next).unsigned_abs();
+        *next = from;
+        while *next < result.next_row {
+            let rows = pages::read(history, (job, result), *next, None)?;
+            rows.batches.iter().for_each(|batch| self.results.add(result.place, batch));
+            self.results.complete();
+            *next = rows.end;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! How an agent gets a certificate: an admin makes a one-time token for its name; the host makes a key, and asks with the token for a
+//! certificate; with that it asks for the next one before it ends. The name is the admin's: nothing that an agent sends chooses it.
+
+use identity::{Lifetime, Peer, Serial};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::access::{hash, random_hex};
+use crate::service::{Denied, Service};
+use crate::store::now_ns;
+use crate::tls::Tls;
+
+/// Longest time that an invitation may last.
+pub const INVITATION_SECONDS_MAX: u32 = 7 * 86_400;
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// A token with which a host may enrol once.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Invitation {
+    /// As whom.
+    pub agent: String,
+    /// The token: shown now, and never again. Behind the point stands the fingerprint of the authority that has signed the server's
+    /// certificate, where that is the server's own.
+    pub token: String,
+    /// Until when, in nanoseconds since the epoch.
+    #[serde(serialize_with = "crate::columns::text")]
+    #[schema(value_type = String)]
+    pub expires_ns: i64,
+}
+
+/// A certificate for an agent.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Certified {
+    /// Its name.
+    pub agent: String,
+    /// Its certificate, PEM.
+    pub certificate: String,
+    /// The certificate of the authority that has signed it, PEM.
+    pub authority: String,
+    /// Until when it is good, in nanoseconds since the epoch.
+    #[serde(serialize_with = "crate::columns::text")]
+    #[schema(value_type = String)]
+    pub good_until_ns: i64,
+}
+
+impl Service {
+    /// Makes a one-time token.
+    pub fn invite(&self, tls: &Tls, agent: &str, seconds: u32) -> Result<Invitation, Denied> {
+        identity::check_name(agent).map_err(|why| Denied::Invalid(why.to_string()))?;
+        let secret = format!("nle_{}", random_hex());
+        let expires_ns = now_ns() + i64::from(seconds.min(INVITATION_SECONDS_MAX)) * SECOND_NS;
+        self.store().invite(agent, &hash(&secret), expires_ns)?;
+        let pin = tls.pin().map(|pin| format!(".{pin}")).unwrap_or_default();
+        Ok(Invitation { agent: agent.to_owned(), token: format!("{secret}{pin}"), expires_ns })
+    }
+
+    /// Whom a one-time token invites.
+    pub fn invited(&self, token: &str) -> Result<Option<String>, Denied> {
+        Ok(self.store().invited(&secret_hash(token))?)
+    }
+
+    /// The first certificate of an agent, for a one-time token, which is good for nothing any more.
+    pub fn enrol(&self, tls: &Tls, token: &str, request: &str) -> Result<Certified, Denied> {
+        let gone = || Denied::Forbidden("this token was used, or has ended".into());
+        let agent = self.invited(token)?.ok_or_else(gone)?;
+        // No two enrolments have the same, also when the store is an older one that was put back.
+        let enrolment = random();
+        let certified = certify(tls, &agent, enrolment, request)?;
+        match self.store().enrol(&secret_hash(token), enrolment, certified.good_until_ns)? {
+            true => Ok(certified),
+            false => Err(gone()),
+        }
+    }
+
+    /// The next certificate of an agent that has shown the present one.
+    pub fn renew_agent(&self, tls: &Tls, peer: &Peer, request: &str) -> Result<Certified, Denied> {
+        self.is_enrolled(peer)?;
+        let certified = certify(tls, &peer.name, peer.enrolment, request)?;
+        self.store().renew(&peer.name, peer.enrolment, certified.good_until_ns)?;
+        Ok(certified)
+    }
+
+    /// Whether whoever has shown a certificate that TLS found good may come in with it, and may stay: it stays good while the agent
+    /// has a newer one.
+    pub fn is_enrolled(&self, peer: &Peer) -> Result<(), Denied> {
+        let known = self.store().enrolled(&peer.name)?;
+        let refused = |why: String| Err(Denied::Forbidden(why));
+        match known {
+            None => refused(format!("agent {} has not enrolled with this server", peer.name)),
+            Some(known) if known.revoked_ns.is_some() => {
+                refused(format!("agent {} was revoked; it may enrol anew with a new token", peer.name))
+            }
+            Some(known) if known.enrolment != peer.enrolment => {
+                refused(format!("agent {} has enrolled anew since this certificate was made", peer.name))
+            }
+            // The store may be an older one that was put back: the certificate that is shown counts, too.
+            Some(known) if known.good_until_ns.max(peer.lifetime.to * SECOND_NS) <= now_ns() => {
+                refused(format!(
+                    "the certificate of agent {} has expired; it may enrol anew with a new token",
+                    peer.name
+                ))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// All by which an agent may connect is good for nothing any more.
+    pub fn revoke_agent(&self, agent: &str) -> Result<(), Denied> {
+        match self.store().revoke_agent(agent)? {
+            true => Ok(()),
+            false => Err(Denied::Unknown(format!("there is nothing by which an agent {agent} may connect"))),
+        }
+    }
+}
+
+fn secret_hash(token: &str) -> [u8; 32] {
+    let token = token.trim();
+    hash(token.split_once('.').map_or(token, |(secret, _)| secret))
+}
+
+fn certify(tls: &Tls, agent: &str, enrolment: u64, request: &str) -> Result<Certified, Denied> {
+    let lifetime = Lifetime::lasting(now_ns() / SECOND_NS, tls.agents_seconds);
+    let signed = tls.authority().sign_agent(request, agent, Serial { enrolment, number: random() }, lifetime);
+    Ok(Certified {
+        agent: agent.to_owned(),
+        certificate: signed.map_err(|why| Denied::Invalid(why.to_string()))?,
+        authority: tls.authority().certificate_pem().to_owned(),
+        good_until_ns: lifetime.to.saturating_mul(SECOND_NS),
+    })
+}
+
+/// 63 bits: with the topmost one a certificate's number would be negative.
+fn random() -> u64 {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).expect("the system has random numbers");
+    u64::from_le_bytes(bytes) >> 1
+}

@@ -1,0 +1,314 @@
+//! Alerts, the rules that make them, silences, and who is told.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::app::App;
+use super::caller::Caller;
+use super::failure::Failure;
+use super::jobs::noted;
+use super::json::Json;
+use super::params::{Body, Params, time};
+use crate::access::{Access, Role};
+use crate::alerts::{AlertShown, Outcome, ReceiverState, RuleRequest, RuleShown, Silence};
+use crate::rules::{SilenceAsked, Unwatched};
+use crate::service::{Denied, Service};
+use crate::store::now_ns;
+
+/// Alerts.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct AlertList {
+    /// By rule.
+    pub alerts: Vec<AlertShown>,
+}
+
+/// Which alerts.
+#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct AlertParams {
+    /// Only those in this state: pending, firing, resolved.
+    state: Option<String>,
+    /// Only those of the rule of this name.
+    rule: Option<String>,
+}
+
+/// Rules.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct RuleList {
+    /// The oldest first.
+    pub rules: Vec<RuleShown>,
+}
+
+/// Silences.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct SilenceList {
+    /// Those that are not over, the oldest first.
+    pub silences: Vec<Silence>,
+}
+
+/// Receivers.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ReceiverList {
+    /// As the server was told them.
+    pub receivers: Vec<ReceiverState>,
+}
+
+/// A silence that is asked for.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SilenceRequest {
+    /// `label=value`, `label!=value`, `label=~expression`, `label!~expression`; all have to match.
+    pub matchers: Vec<String>,
+    /// From then on: 2026-11-22T10:00:00Z, or nanoseconds since the epoch; now unless said.
+    #[serde(default)]
+    pub starts: Option<String>,
+    /// Until then; or `for`.
+    #[serde(default)]
+    pub ends: Option<String>,
+    /// For so long: `2h`; or `ends`.
+    #[serde(default, rename = "for")]
+    pub for_time: Option<String>,
+    /// Why.
+    #[serde(default)]
+    pub comment: String,
+}
+
+fn number(text: &str, what: &str) -> Result<i64, Failure> {
+    let number = text.parse().ok().filter(|n: &i64| *n > 0);
+    number.ok_or_else(|| Failure::not_found(&format!("{what} is named by its number")))
+}
+
+impl From<Unwatched> for Failure {
+    fn from(unwatched: Unwatched) -> Failure {
+        match unwatched {
+            Unwatched::Wrong(words) => Failure::bad(words),
+            Unwatched::Query(text, errors) => Failure::of_query(&text, &errors),
+            Unwatched::Condition(text, errors) => {
+                let mut failure = Failure::of_query(&text, &errors);
+                failure.code = "condition".into();
+                failure
+            }
+            Unwatched::Taken(words) => Failure::conflict("name_taken", words),
+            Unwatched::Denied(denied) => denied.into(),
+        }
+    }
+}
+
+/// Does what is asked, and notes who asked and what came of it.
+async fn done<T: Send + 'static>(
+    app: &Arc<App>,
+    who: Access,
+    (act, object): (&'static str, String),
+    do_it: impl FnOnce(&Service, &Access) -> Result<T, Unwatched> + Send + 'static,
+) -> Result<T, Failure> {
+    let both = move |service: &Service| {
+        let result = do_it(service, &who).map_err(Failure::from);
+        let outcome = result.as_ref().map_or_else(|failure| failure.message.clone(), |_| "done".to_owned());
+        noted(service, &who, act, &(object, outcome))?;
+        Ok::<_, Denied>(result)
+    };
+    app.run(both).await?
+}
+
+/// List alerts.
+#[utoipa::path(
+    get, path = "/api/v1/alerts", tag = "alerts", params(AlertParams),
+    responses((status = 200, description = "Those of jobs that the token may see rows of", body = AlertList), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Params(params): Params<AlertParams>,
+) -> Result<Json<AlertList>, Failure> {
+    let who = caller.at_least(Role::View)?;
+    let mut alerts = app.run(move |service| Ok(service.alerts_shown(&who))).await?;
+    alerts.retain(|alert| {
+        params.state.as_ref().is_none_or(|state| *state == alert.state)
+            && params.rule.as_ref().is_none_or(|rule| *rule == alert.rule)
+    });
+    Ok(Json(AlertList { alerts }))
+}
+
+/// List alert rules.
+#[utoipa::path(
+    get, path = "/api/v1/alert-rules", tag = "alerts",
+    responses((status = 200, description = "Those of jobs that the token may see rows of", body = RuleList), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn rules(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<RuleList>, Failure> {
+    let who = caller.at_least(Role::View)?;
+    Ok(Json(RuleList { rules: app.run(move |service| Ok(service.rules(&who))).await? }))
+}
+
+/// Make an alert rule.
+#[utoipa::path(
+    post, path = "/api/v1/alert-rules", tag = "alerts", request_body = RuleRequest,
+    responses(
+        (status = 201, description = "It is at work", body = RuleShown),
+        (status = "4XX", description = "Why not", body = Failure), (status = "5XX", description = "Why not", body = Failure),
+    )
+)]
+pub async fn create_rule(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Body(asked, _): Body<RuleRequest>,
+) -> Result<(StatusCode, Json<RuleShown>), Failure> {
+    let who = caller.at_least(Role::Run)?;
+    let act = ("alert_rule.create", asked.name.clone());
+    let made = done(&app, who, act, move |service, who| service.add_rule(who, &asked)).await?;
+    Ok((StatusCode::CREATED, Json(made)))
+}
+
+/// Show an alert rule.
+#[utoipa::path(
+    get, path = "/api/v1/alert-rules/{id}", tag = "alerts", params(("id" = String, Path, description = "Its number")),
+    responses((status = 200, description = "The rule", body = RuleShown), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn show_rule(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Json<RuleShown>, Failure> {
+    let (who, id) = (caller.at_least(Role::View)?, number(&name, "an alert rule")?);
+    Ok(Json(app.run(move |service| service.rule(&who, id)).await?))
+}
+
+/// Put another alert rule in the place of one. What fires is over by that, unless only annotations or receivers change.
+#[utoipa::path(
+    put, path = "/api/v1/alert-rules/{id}", tag = "alerts", request_body = RuleRequest,
+    params(("id" = String, Path, description = "Its number")),
+    responses(
+        (status = 200, description = "The rule as it is now", body = RuleShown),
+        (status = "4XX", description = "Why not", body = Failure), (status = "5XX", description = "Why not", body = Failure),
+    )
+)]
+pub async fn replace_rule(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(asked, _): Body<RuleRequest>,
+) -> Result<Json<RuleShown>, Failure> {
+    let (who, id) = (caller.at_least(Role::Run)?, number(&name, "an alert rule")?);
+    let act = ("alert_rule.replace", asked.name.clone());
+    Ok(Json(done(&app, who, act, move |service, who| service.replace_rule(who, id, &asked)).await?))
+}
+
+/// Remove an alert rule: what fires is over, and the job ends that the rule ran.
+#[utoipa::path(
+    delete, path = "/api/v1/alert-rules/{id}", tag = "alerts", params(("id" = String, Path, description = "Its number")),
+    responses((status = 204, description = "It is gone"), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn remove_rule(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Failure> {
+    let (who, id) = (caller.at_least(Role::Run)?, number(&name, "an alert rule")?);
+    let act = ("alert_rule.remove", id.to_string());
+    done(&app, who, act, move |service, who| Ok(service.remove_rule(who, id)?)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn silence_asked(asked: SilenceRequest) -> Result<SilenceAsked, Failure> {
+    let starts_ns = asked.starts.as_deref().map_or(Ok(now_ns()), time)?;
+    let ends_ns = match (&asked.ends, &asked.for_time) {
+        (Some(ends), None) => time(ends)?,
+        (None, Some(length)) => query::duration_ns(length)
+            .map(|ns| starts_ns.saturating_add(ns))
+            .ok_or_else(|| Failure::bad(format!("`{length}` is no length of time: 90s, 5m or 1h are")))?,
+        _ => return Err(Failure::bad("a silence says when it ends, or for how long it is".to_owned())),
+    };
+    Ok(SilenceAsked { matchers: asked.matchers, starts_ns, ends_ns, comment: asked.comment })
+}
+
+/// List silences.
+#[utoipa::path(
+    get, path = "/api/v1/silences", tag = "alerts",
+    responses((status = 200, description = "Those that are not over", body = SilenceList), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn silences(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<SilenceList>, Failure> {
+    caller.at_least(Role::View)?;
+    Ok(Json(SilenceList { silences: app.service.alerts().silences() }))
+}
+
+/// Make a silence: an admin's is about all alerts, another's about those of its author's own rules.
+#[utoipa::path(
+    post, path = "/api/v1/silences", tag = "alerts", request_body = SilenceRequest,
+    responses(
+        (status = 201, description = "It is noted", body = Silence),
+        (status = "4XX", description = "Why not", body = Failure), (status = "5XX", description = "Why not", body = Failure),
+    )
+)]
+pub async fn create_silence(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Body(asked, _): Body<SilenceRequest>,
+) -> Result<(StatusCode, Json<Silence>), Failure> {
+    let who = caller.at_least(Role::Run)?;
+    let (act, asked) = (("silence.create", asked.matchers.join(" ")), silence_asked(asked)?);
+    let made = done(&app, who, act, move |service, who| service.keep_silence(who, None, asked)).await?;
+    Ok((StatusCode::CREATED, Json(made)))
+}
+
+/// Put another silence in the place of one.
+#[utoipa::path(
+    put, path = "/api/v1/silences/{id}", tag = "alerts", request_body = SilenceRequest,
+    params(("id" = String, Path, description = "Its number")),
+    responses(
+        (status = 200, description = "The silence as it is now", body = Silence),
+        (status = "4XX", description = "Why not", body = Failure), (status = "5XX", description = "Why not", body = Failure),
+    )
+)]
+pub async fn replace_silence(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(asked, _): Body<SilenceRequest>,
+) -> Result<Json<Silence>, Failure> {
+    let (who, id) = (caller.at_least(Role::Run)?, number(&name, "a silence")?);
+    let (act, asked) = (("silence.replace", id.to_string()), silence_asked(asked)?);
+    Ok(Json(done(&app, who, act, move |service, who| service.keep_silence(who, Some(id), asked)).await?))
+}
+
+/// End a silence.
+#[utoipa::path(
+    delete, path = "/api/v1/silences/{id}", tag = "alerts", params(("id" = String, Path, description = "Its number")),
+    responses((status = 200, description = "The silence, which is over", body = Silence), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn end_silence(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Json<Silence>, Failure> {
+    let (who, id) = (caller.at_least(Role::Run)?, number(&name, "a silence")?);
+    let act = ("silence.end", id.to_string());
+    Ok(Json(done(&app, who, act, move |service, who| Ok(service.end_silence(who, id)?)).await?))
+}
+
+/// List receivers.
+#[utoipa::path(
+    get, path = "/api/v1/receivers", tag = "alerts",
+    responses((status = 200, description = "Those that the server was told", body = ReceiverList), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn receivers(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<ReceiverList>, Failure> {
+    caller.at_least(Role::View)?;
+    Ok(Json(ReceiverList { receivers: app.run(|service| Ok(service.alerts().receiver_states()?)).await? }))
+}
+
+/// Send a receiver a notification that says that it is a test.
+#[utoipa::path(
+    post, path = "/api/v1/receivers/{id}/test", tag = "alerts", params(("id" = String, Path, description = "Its name")),
+    responses((status = 200, description = "What came of it", body = Outcome), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn test_receiver(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Json<Outcome>, Failure> {
+    let who = caller.at_least(Role::Run)?;
+    let act = ("receiver.test", name.clone());
+    Ok(Json(done(&app, who, act, move |service, who| Ok(service.test_receiver(who, &name)?)).await?))
+}

@@ -1,0 +1,102 @@
+//! One connection: TLS where the server has it, then HTTP until it ends.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use identity::End;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
+
+use super::app::{App, Certificate, Peer};
+use crate::tls::{Tls, Told};
+
+/// Time for the head of a request, and for TLS's handshake.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+/// Bytes of a request's head, and of what is read at once.
+const HEAD_BYTES: usize = 64 << 10;
+/// How long a client that TLS refuses may take to read why.
+const REASON_TIME: Duration = Duration::from_secs(1);
+/// How each record of a handshake begins (RFC 8446, section 5.1).
+const HANDSHAKE: u8 = 22;
+/// To those who speak HTTP where TLS is spoken.
+const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
+    This server speaks TLS: its address begins with https://\n";
+
+/// Serves a connection until it ends.
+pub async fn serve(app: Arc<App>, router: Router, stream: TcpStream, peer: SocketAddr) {
+    let _ = stream.set_nodelay(true);
+    let Some(tls) = app.tls.clone() else { return answer(&app, router, stream, (Peer(peer), None)).await };
+    let shaken = tokio::time::timeout(HEAD_TIME, shake(&tls, stream, peer)).await;
+    let Ok(Some(stream)) = shaken else { return };
+    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    let certificate = match shown.map(identity::Peer::of).transpose() {
+        Ok(certificate) => certificate.map(Certificate),
+        Err(why) => return tracing::warn!("{peer}: {why}"),
+    };
+    answer(&app, router, stream, (Peer(peer), certificate)).await;
+}
+
+/// TLS's handshake; who fails is told why, as far as TLS has words for it.
+async fn shake(tls: &Tls, mut stream: TcpStream, peer: SocketAddr) -> Option<TlsStream<TcpStream>> {
+    let mut first = [0];
+    if stream.peek(&mut first).await.ok()? == 1 && first[0] != HANDSHAKE {
+        let _ = stream.write_all(NOT_TLS).await;
+        linger(stream).await;
+        return None;
+    }
+    let (why, stream) = match tls.acceptor().accept(stream).into_fallible().await {
+        Ok(stream) => return Some(stream),
+        Err(failed) => failed,
+    };
+    let words = identity::in_words(&why, End::Server).unwrap_or_else(|| why.to_string());
+    match tls.count_refusal() {
+        Told::Yes => tracing::warn!("{peer} does not come in: {words}"),
+        Told::Counted => tracing::debug!("{peer} does not come in: {words}"),
+    }
+    linger(stream).await;
+    None
+}
+
+/// Closes a connection so that what was written is read: bytes that nobody reads would have it reset.
+async fn linger(mut stream: TcpStream) {
+    let _ = stream.shutdown().await;
+    let mut rest = [0; 4096];
+    let drain = async { while stream.read(&mut rest).await.is_ok_and(|n| n > 0) {} };
+    let _ = tokio::time::timeout(REASON_TIME, drain).await;
+}
+
+async fn answer(
+    app: &App,
+    router: Router,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    (peer, certificate): (Peer, Option<Certificate>),
+) {
+    let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(peer);
+        certificate.clone().map(|certificate| request.extensions_mut().insert(certificate));
+        TowerToHyperService::new(router.clone()).call(request)
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_buf_size(HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    tokio::pin!(connection);
+    let mut ending = app.ending.clone();
+    let ended = async move { drop(ending.wait_for(|is_ending| *is_ending).await) };
+    // What a client does to its connection is its own affair.
+    tokio::select! {
+        _ = connection.as_mut() => {}
+        () = ended => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+}

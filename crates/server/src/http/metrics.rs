@@ -1,0 +1,99 @@
+//! What scrapers read, and how long requests take.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, Method, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use outlets::{Form, Page};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::app::App;
+use super::caller::{self, Caller};
+use super::failure::Failure;
+use super::jobs::id;
+use super::params::{Params, header_text};
+use crate::access::{Role, Scope};
+use crate::job::JobId;
+use crate::limits::Scrapers;
+use crate::metrics::{self, OfRequests};
+
+/// Tell scrapers how the service does.
+#[utoipa::path(
+    get, path = "/metrics", tag = "service",
+    responses((status = 200, description = "Prometheus's text, or its protobuf where that is asked for", content((String = "text/plain"))), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn own(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    let (parts, _) = request.into_parts();
+    let form = form(&parts.headers);
+    if app.service.limits().scrapers == Scrapers::WithToken {
+        let who = caller::find(&app, &parts).await?.map(Caller);
+        let who = who.ok_or_else(|| Failure::unauthorized("a token of the role view is wanted"))?;
+        if who.at_least(Role::View)?.scope != Scope::default() {
+            return Err(Failure::forbidden("a token for some networks does not see all jobs and agents"));
+        }
+    }
+    let of_requests = OfRequests {
+        uptime: app.started.elapsed(),
+        refused: app.rates.refused.load(Ordering::Relaxed),
+        waited: app.connections_waited.load(Ordering::Relaxed),
+    };
+    let page = app.run(move |service| metrics::page(service, &of_requests, form)).await?;
+    Ok(answer(&page, form))
+}
+
+/// Which jobs.
+#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ResultsParams {
+    /// Numbers of jobs, commas between; unless said all that are standing.
+    jobs: Option<String>,
+}
+
+/// Tell scrapers the results of standing jobs.
+#[utoipa::path(
+    get, path = "/metrics/jobs", tag = "service", params(ResultsParams),
+    responses((status = 200, description = "Prometheus's text, or its protobuf with native histograms where that is asked for", content((String = "text/plain"))), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn of_jobs(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Params(params): Params<ResultsParams>,
+    headers: HeaderMap,
+) -> Result<Response, Failure> {
+    let (who, form) = (caller.at_least(Role::View)?, form(&headers));
+    let numbers = params.jobs.as_deref().map(|text| text.split(',').map(|name| id(name.trim())).collect());
+    let only: Option<Vec<JobId>> = numbers.transpose()?;
+    let page = app.run(move |service| metrics::results(service, &who, only.as_deref(), form)).await?;
+    Ok(answer(&page, form))
+}
+
+/// Which form a scraper wants.
+fn form(headers: &HeaderMap) -> Form {
+    Form::wanted(header_text(headers, "accept").unwrap_or_default())
+}
+
+fn answer(page: &Page, form: Form) -> Response {
+    ([(header::CONTENT_TYPE, form.content_type())], page.write()).into_response()
+}
+
+/// Counts a request, and how long its answer took to begin.
+pub async fn measured(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let begun = Instant::now();
+    let method = word(request.method());
+    let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let response = next.run(request).await;
+    let asked = (method, route.unwrap_or_default(), response.status().as_u16());
+    app.service.hub().meters.answered(asked, begun.elapsed());
+    response
+}
+
+/// A method's name, if it is one of HTTP's own: clients may make up others.
+fn word(method: &Method) -> &'static str {
+    const KNOWN: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
+    KNOWN.iter().find(|known| **known == method.as_str()).copied().unwrap_or("_OTHER")
+}

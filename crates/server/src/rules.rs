@@ -1,0 +1,256 @@
+//! What requests about alerts mean: who may make which rules and silences, and who sees what of them.
+
+use crate::access::{Access, Role};
+use crate::alerts::{AlertShown, Matching, Outcome, Reach, Rule, RuleRequest, RuleShown, Silence, Wrong};
+use crate::fleet::Redaction;
+use crate::job::{Capture, Job, JobId, JobKind, State};
+use crate::service::{Denied, Service, Submission};
+use crate::store::{JobQuery, now_ns};
+
+/// Why a rule or a silence is not taken.
+pub enum Unwatched {
+    /// It is wrong.
+    Wrong(String),
+    /// Its query is: the text and what is wrong with it.
+    Query(String, Vec<query::Diagnostic>),
+    /// Its condition is.
+    Condition(String, Vec<query::Diagnostic>),
+    /// There is one of that name.
+    Taken(String),
+    /// As of all requests.
+    Denied(Denied),
+}
+
+impl<E: Into<Denied>> From<E> for Unwatched {
+    fn from(denied: E) -> Unwatched {
+        Unwatched::Denied(denied.into())
+    }
+}
+
+/// A silence that is asked for.
+pub struct SilenceAsked {
+    /// Which alerts.
+    pub matchers: Vec<String>,
+    /// From then on.
+    pub starts_ns: i64,
+    /// Until then.
+    pub ends_ns: i64,
+    /// Why.
+    pub comment: String,
+}
+
+impl Service {
+    /// Takes a rule.
+    pub fn add_rule(&self, who: &Access, asked: &RuleRequest) -> Result<RuleShown, Unwatched> {
+        let most = self.limits().alerts.rules_max;
+        if self.alerts().rules_count() >= most {
+            return Err(Denied::Quota(format!(
+                "there are {most} alert rules, and there may be no more (--alert-rules-max)"
+            ))
+            .into());
+        }
+        let taken = || Unwatched::Taken(format!("there is a rule {} already", asked.name));
+        if self.alerts().rules().iter().any(|rule| rule.asked.name == asked.name) {
+            return Err(taken());
+        }
+        let (rule, job) = self.rule_over(who, asked)?;
+        match self.alerts().add(&who.name, job, &rule) {
+            Ok(Some(shown)) => Ok(shown),
+            result => {
+                self.leave(who, rule.owns_job.then_some(job));
+                Err(result.err().map_or_else(taken, Unwatched::from))
+            }
+        }
+    }
+
+    /// Puts another rule in the place of one, whose name it keeps.
+    pub fn replace_rule(&self, who: &Access, id: i64, asked: &RuleRequest) -> Result<RuleShown, Unwatched> {
+        let known = self.own_rule(who, id)?;
+        if known.asked.name != asked.name {
+            return Err(Unwatched::Wrong(format!("a rule keeps its name: this one is {}", known.asked.name)));
+        }
+        let owned = known.asked.query.is_some().then_some(known.job_id);
+        let same = |asked: &RuleRequest| (asked.query.clone(), asked.on.clone(), asked.redact);
+        let (rule, job) = match owned {
+            // Its job goes on.
+            Some(job) if same(&known.asked) == same(asked) && asked.job.is_none() => {
+                (self.checked_rule(asked, &self.job(who, job)?)?, job)
+            }
+            _ => self.rule_over(who, asked)?,
+        };
+        let gone = || Denied::Unknown(format!("there is no alert rule {id}"));
+        let shown = self.alerts().replace(id, job, &rule)?.ok_or_else(gone)?;
+        self.leave(who, owned.filter(|old| *old != job));
+        Ok(shown)
+    }
+
+    /// Removes a rule, and the job that it ran.
+    pub fn remove_rule(&self, who: &Access, id: i64) -> Result<(), Denied> {
+        self.own_rule(who, id)?;
+        let own = self.alerts().remove(id)?;
+        self.leave(who, own);
+        Ok(())
+    }
+
+    /// Nobody looks at this job any more.
+    fn leave(&self, who: &Access, job: Option<JobId>) {
+        let Some(job) = job else { return };
+        let all = Access { role: Role::Admin, scope: Default::default(), ..who.clone() };
+        if let Err(why) = self.stop(&all, job) {
+            tracing::warn!("job {job}, which an alert rule ran, goes on: {why}");
+        }
+    }
+
+    /// The rule, and the job whose rows it looks at: one that is there, or a new one.
+    fn rule_over(&self, who: &Access, asked: &RuleRequest) -> Result<(Rule, JobId), Unwatched> {
+        match (&asked.query, &asked.job) {
+            (Some(query), None) => {
+                let plan = self.plan(query).map_err(|errors| Unwatched::Query(query.clone(), errors))?;
+                let rule = self.rule_of(asked, &plan, true)?;
+                let job = Submission {
+                    keep: crate::job::Keep::Results,
+                    query: query.clone(),
+                    name: format!("alert: {}", asked.name),
+                    kind: JobKind::Standing,
+                    on: asked.on.clone(),
+                    labels: [("alert_rule".to_owned(), asked.name.clone())].into(),
+                    redaction: if asked.redact { Redaction::Folded } else { Redaction::Raw },
+                    capture: Capture::default(),
+                    lease_seconds: None,
+                    to: Vec::new(),
+                };
+                let (job, _) = self.submit(who, &job, None)?;
+                Ok((rule, job.id))
+            }
+            (None, Some(name)) => {
+                let job = self.standing_job(who, name)?;
+                self.may_see_rows(who, &job)?;
+                if job.owner != who.name && who.role < Role::Admin {
+                    return Err(Denied::Forbidden(format!(
+                        "job {} belongs to {}: only that token or an admin's makes rules over it",
+                        job.id, job.owner
+                    ))
+                    .into());
+                }
+                Ok((self.checked_rule(asked, &job)?, job.id))
+            }
+            _ => Err(Unwatched::Wrong("a rule has either a query or a job".into())),
+        }
+    }
+
+    fn checked_rule(&self, asked: &RuleRequest, job: &Job) -> Result<Rule, Unwatched> {
+        let plan = self.plan(&job.query).map_err(|errors| Unwatched::Query(job.query.clone(), errors))?;
+        self.rule_of(asked, &plan, asked.query.is_some())
+    }
+
+    fn rule_of(&self, asked: &RuleRequest, plan: &plan::Plan, owns_job: bool) -> Result<Rule, Unwatched> {
+        let wrong = |wrong| match wrong {
+            Wrong::Words(words) => Unwatched::Wrong(words),
+            Wrong::Condition(errors) => Unwatched::Condition(asked.when.clone(), errors),
+        };
+        let is_known = |name: &str| self.alerts().receivers().iter().any(|receiver| receiver.name == name);
+        asked.check(&is_known).map_err(wrong)?;
+        Rule::of(asked.clone(), plan, owns_job).map_err(wrong)
+    }
+
+    /// A standing job by its number or its name.
+    fn standing_job(&self, who: &Access, name: &str) -> Result<Job, Denied> {
+        let all = self.store().jobs(&JobQuery { limit: usize::MAX, ..JobQuery::default() })?;
+        let is_meant = |job: &Job| {
+            job.kind == JobKind::Standing
+                && !matches!(job.state, State::Ended(_))
+                && (job.name == name || job.id.to_string() == name)
+                && self.may_see(who, job)
+        };
+        let found = all.into_iter().find(is_meant);
+        found.ok_or_else(|| Denied::Unknown(format!("there is no standing job {name} at work")))
+    }
+
+    /// Whether `who` may know of alerts over a job.
+    fn may_see_alerts(&self, who: &Access, job: JobId) -> bool {
+        self.job(who, job).is_ok_and(|job| self.may_see_rows(who, &job).is_ok())
+    }
+
+    /// The rules that `who` may know of.
+    pub fn rules(&self, who: &Access) -> Vec<RuleShown> {
+        let mut rules = self.alerts().rules();
+        rules.retain(|rule| self.may_see_alerts(who, rule.job_id));
+        rules
+    }
+
+    /// A rule that `who` may know of.
+    pub fn rule(&self, who: &Access, id: i64) -> Result<RuleShown, Denied> {
+        let rule = self.alerts().rule(id).filter(|rule| self.may_see_alerts(who, rule.job_id));
+        rule.ok_or_else(|| Denied::Unknown(format!("there is no alert rule {id}")))
+    }
+
+    /// A rule that `who` may change.
+    fn own_rule(&self, who: &Access, id: i64) -> Result<RuleShown, Denied> {
+        let rule = self.rule(who, id)?;
+        match rule.owner == who.name || who.role >= Role::Admin {
+            true => Ok(rule),
+            false => Err(Denied::Forbidden(format!(
+                "the rule {} belongs to {}: only that token or an admin's changes it",
+                rule.asked.name, rule.owner
+            ))),
+        }
+    }
+
+    /// The alerts that `who` may know of.
+    pub fn alerts_shown(&self, who: &Access) -> Vec<AlertShown> {
+        let mut alerts = self.alerts().shown();
+        let mut may = std::collections::BTreeMap::new();
+        alerts.retain(|alert| *may.entry(alert.job).or_insert_with(|| self.may_see_alerts(who, alert.job)));
+        alerts
+    }
+
+    /// Takes a silence, or another in the place of one.
+    pub fn keep_silence(
+        &self,
+        who: &Access,
+        id: Option<i64>,
+        asked: SilenceAsked,
+    ) -> Result<Silence, Unwatched> {
+        let known = id.map(|id| self.own_silence(who, id)).transpose()?;
+        let most = self.limits().alerts.silences_max;
+        if known.is_none() && self.alerts().silences().len() >= most {
+            return Err(Denied::Quota(format!(
+                "there are {most} silences, and there may be no more (--alert-silences-max)"
+            ))
+            .into());
+        }
+        let reach = if who.role >= Role::Admin { Reach::All } else { Reach::Own };
+        let SilenceAsked { matchers, starts_ns, ends_ns, comment } = asked;
+        let (id, author) = known.map_or((0, who.name.clone()), |known| (known.id, known.author));
+        let silence = Silence { id, matchers, starts_ns, ends_ns, comment, author, reach };
+        Ok(self.alerts().keep_silence(Matching::new(silence).map_err(Unwatched::Wrong)?)?)
+    }
+
+    /// Ends a silence.
+    pub fn end_silence(&self, who: &Access, id: i64) -> Result<Silence, Denied> {
+        let mut silence = self.own_silence(who, id)?;
+        silence.ends_ns = now_ns();
+        silence.starts_ns = silence.starts_ns.min(silence.ends_ns - 1);
+        let matching = Matching::new(silence).map_err(Denied::Unknown)?;
+        Ok(self.alerts().keep_silence(matching)?)
+    }
+
+    fn own_silence(&self, who: &Access, id: i64) -> Result<Silence, Denied> {
+        let known = self.alerts().silences().into_iter().find(|silence| silence.id == id);
+        let known = known.ok_or_else(|| Denied::Unknown(format!("there is no silence {id}")))?;
+        match known.author == who.name || who.role >= Role::Admin {
+            true => Ok(known),
+            false => Err(Denied::Forbidden(format!(
+                "the silence {id} is {}'s: only that token or an admin's changes it",
+                known.author
+            ))),
+        }
+    }
+
+    /// Sends a receiver a notification that says that it is a test.
+    pub fn test_receiver(&self, who: &Access, name: &str) -> Result<Outcome, Denied> {
+        let receiver = self.alerts().receivers().iter().find(|receiver| receiver.name == name);
+        let receiver = receiver.ok_or_else(|| Denied::Unknown(format!("there is no receiver {name}")))?;
+        Ok(receiver.test(&who.name))
+    }
+}

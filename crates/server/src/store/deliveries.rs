@@ -1,0 +1,172 @@
+//! Where rows of jobs go beside their history, and how far they have come there.
+
+use rusqlite::{OptionalExtension, Transaction, params};
+
+use super::{Store, StoreError};
+use crate::job::JobId;
+
+/// An outlet of a job, and what became of its rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredOutlet {
+    /// Of which job.
+    pub job: JobId,
+    /// Its place among the job's.
+    pub place: usize,
+    /// An address, or the name of one.
+    pub asked: String,
+    /// Begins the identifiers of its messages.
+    pub run: u64,
+    /// Whether there is nothing left to deliver.
+    pub is_done: bool,
+    /// Of all results.
+    pub sums: Sums,
+    /// Rows that are not there yet.
+    pub behind: u64,
+}
+
+/// What became of rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// They were taken.
+    pub delivered: i64,
+    /// They were refused for good.
+    pub refused: i64,
+    /// They were too many.
+    pub backlog: i64,
+    /// Retention had taken them away, or they cannot be read.
+    pub gone: i64,
+}
+
+/// How far a result has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// Rows before this one are there, or lost.
+    pub next_row: i64,
+    /// Rows before this one are being tried.
+    pub until_row: i64,
+    /// What became of those before.
+    pub sums: Sums,
+}
+
+/// Notes the outlets of a new job.
+pub(super) fn add_in(t: &Transaction<'_>, job: JobId, asked: &[(String, u64)]) -> rusqlite::Result<()> {
+    for (place, (asked, run)) in asked.iter().enumerate() {
+        t.execute(
+            "INSERT INTO outlets (job, place, asked, run) VALUES (?, ?, ?, ?)",
+            params![job.0, place as i64, asked, run.cast_signed()],
+        )?;
+    }
+    Ok(())
+}
+
+impl Store {
+    /// The outlets of jobs from `first` to `last`.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn outlets(&self, first: JobId, last: JobId) -> Result<Vec<StoredOutlet>, StoreError> {
+        let connection = self.lock();
+        let mut statement = connection.prepare_cached(
+            "SELECT o.job, o.place, asked, run, done, coalesce(sum(delivered), 0), coalesce(sum(refused), 0),
+                 coalesce(sum(backlog), 0), coalesce(sum(gone), 0), coalesce(sum(d.next_row), 0),
+                 (SELECT coalesce(sum(r.next_row), 0) FROM results r WHERE r.job = o.job)
+             FROM outlets o LEFT JOIN deliveries d ON d.job = o.job AND d.place = o.place
+             WHERE o.job BETWEEN ? AND ? GROUP BY o.job, o.place ORDER BY o.job, o.place",
+        )?;
+        let rows = statement.query_map([first.0, last.0], |row| {
+            let (come, all): (i64, i64) = (row.get(9)?, row.get(10)?);
+            Ok(StoredOutlet {
+                job: JobId(row.get(0)?),
+                place: usize::try_from(row.get::<_, i64>(1)?).unwrap_or(0),
+                asked: row.get(2)?,
+                run: row.get::<_, i64>(3)?.cast_unsigned(),
+                is_done: row.get(4)?,
+                sums: Sums {
+                    delivered: row.get(5)?,
+                    refused: row.get(6)?,
+                    backlog: row.get(7)?,
+                    gone: row.get(8)?,
+                },
+                behind: all.saturating_sub(come).unsigned_abs(),
+            })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// The jobs with outlets that have something left to deliver, or may have.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn jobs_delivering(&self) -> Result<Vec<JobId>, StoreError> {
+        let connection = self.lock();
+        let mut statement =
+            connection.prepare_cached("SELECT DISTINCT job FROM outlets WHERE done = 0 ORDER BY job")?;
+        let rows = statement.query_map([], |row| Ok(JobId(row.get(0)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// How far a result has come at an outlet.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn position(&self, (job, place): (JobId, usize), result: usize) -> Result<Position, StoreError> {
+        let connection = self.lock();
+        let mut statement = connection.prepare_cached(
+            "SELECT next_row, until_row, delivered, refused, backlog, gone FROM deliveries
+             WHERE job = ? AND place = ? AND result = ?",
+        )?;
+        let found = statement.query_row(params![job.0, place as i64, result as i64], |row| {
+            let sums = Sums {
+                delivered: row.get(2)?,
+                refused: row.get(3)?,
+                backlog: row.get(4)?,
+                gone: row.get(5)?,
+            };
+            Ok(Position { next_row: row.get(0)?, until_row: row.get(1)?, sums })
+        });
+        Ok(found.optional()?.unwrap_or_default())
+    }
+
+    /// Notes how far a result has come at an outlet.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn set_position(
+        &self,
+        (job, place): (JobId, usize),
+        result: usize,
+        at: &Position,
+    ) -> Result<(), StoreError> {
+        let Position { next_row, until_row, sums } = at;
+        let Sums { delivered, refused, backlog, gone } = sums;
+        self.write(|t| {
+            t.execute(
+                "INSERT INTO deliveries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job, place, result) DO
+                 UPDATE SET next_row = ?4, until_row = ?5, delivered = ?6, refused = ?7, backlog = ?8, gone = ?9",
+                params![
+                    job.0,
+                    place as i64,
+                    result as i64,
+                    next_row,
+                    until_row,
+                    delivered,
+                    refused,
+                    backlog,
+                    gone
+                ],
+            )
+            .map(drop)
+        })
+    }
+
+    /// Nothing more will come to an outlet.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn finish_outlet(&self, (job, place): (JobId, usize)) -> Result<(), StoreError> {
+        self.write(|t| {
+            t.execute("UPDATE outlets SET done = 1 WHERE job = ? AND place = ?", params![job.0, place as i64])
+                .map(drop)
+        })
+    }
+}

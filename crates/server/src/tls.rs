@@ -1,0 +1,290 @@
+//! TLS of the server: which certificate it shows, and the small authority that signs agents' certificates, and the server's own
+//! where the operator has none. Certificates are replaced while connections go on: each keeps what it began with.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use identity::{Authority, Clients, Lifetime, Pin, server_config};
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+
+use crate::store::now_ns;
+
+/// The folder of the authority, in the data directory.
+const FOLDER: &str = "tls";
+/// The authority's certificate there, and its key.
+const FILES: [&str; 2] = ["ca.pem", "ca.key"];
+/// How long the authority lasts, and a certificate of the server's that it has signed.
+const AUTHORITY_SECONDS: i64 = 10 * 365 * 86_400;
+const OWN_SECONDS: i64 = 30 * 86_400;
+/// Between two looks at whether a certificate is to be replaced.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// Between two refusals that are told.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+
+/// The certificate that a server shows.
+#[derive(Clone, Debug)]
+pub enum Shown {
+    /// One that its own authority signs.
+    Own,
+    /// The operator's: files with the chain and its key, PEM.
+    Files {
+        /// The chain, the server's certificate first.
+        chain: PathBuf,
+        /// Its key.
+        key: PathBuf,
+    },
+}
+
+/// See the module's text.
+pub struct Tls {
+    shown: Shown,
+    names: Vec<String>,
+    authority: Authority,
+    /// How long an agent's certificate is good, in seconds.
+    pub agents_seconds: i64,
+    now: Mutex<Current>,
+    /// Handshakes that came to nothing, and when one was last told.
+    refusals: AtomicU64,
+    told: Mutex<Option<Instant>>,
+}
+
+/// Whether a person is told of a refusal: of one a second at most, or strangers would fill the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// In the log.
+    Yes,
+    /// It is counted.
+    Counted,
+}
+
+/// What new connections are shown.
+struct Current {
+    config: Arc<ServerConfig>,
+    /// Of the files, as they were.
+    state: Vec<(i64, i64, u64, u64)>,
+    /// When it is to be replaced, in seconds since the epoch.
+    replace_at: i64,
+}
+
+/// The authority's certificate, PEM, of the data directory at `folder`; it is made if there is none.
+///
+/// # Errors
+/// In words for a person.
+pub fn authority_pem(folder: &Path) -> Result<String, String> {
+    Ok(authority(folder)?.certificate_pem().to_owned())
+}
+
+impl Tls {
+    /// For a server that is called by `names`, with its data directory.
+    ///
+    /// # Errors
+    /// When a certificate cannot be read or made; in words for a person.
+    pub fn open(folder: &Path, shown: Shown, names: &[String], agents: Duration) -> Result<Tls, String> {
+        let authority = authority(folder)?;
+        let names: Vec<String> = names.iter().map(|name| name.trim_matches(['[', ']']).to_owned()).collect();
+        let now = current(&shown, &authority, &names)?.into();
+        let agents_seconds = i64::try_from(agents.as_secs()).unwrap_or(i64::MAX / 2).max(1);
+        Ok(Tls {
+            shown,
+            names,
+            authority,
+            agents_seconds,
+            now,
+            refusals: AtomicU64::new(0),
+            told: Mutex::default(),
+        })
+    }
+
+    /// A handshake has come to nothing.
+    pub fn count_refusal(&self) -> Told {
+        self.refusals.fetch_add(1, Ordering::Relaxed);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.is_some_and(|at| at.elapsed() < TELL_EVERY) {
+            return Told::Counted;
+        }
+        *told = Some(Instant::now());
+        Told::Yes
+    }
+
+    /// How many handshakes have come to nothing.
+    pub fn refusals(&self) -> u64 {
+        self.refusals.load(Ordering::Relaxed)
+    }
+
+    /// Signs agents' certificates.
+    pub fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    /// By this somebody who has nothing else knows the server; `None` where its certificate is the operator's.
+    pub fn pin(&self) -> Option<Pin> {
+        let own = matches!(self.shown, Shown::Own).then(|| self.authority.certificate_pem());
+        own.and_then(|pem| Pin::of_pem(pem).ok())
+    }
+
+    /// For the next connection.
+    pub fn acceptor(&self) -> TlsAcceptor {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).config.clone().into()
+    }
+
+    /// Takes what is there now; what was before stays when that cannot be used.
+    fn replace(&self) {
+        match current(&self.shown, &self.authority, &self.names) {
+            Ok(current) => {
+                *self.now.lock().unwrap_or_else(PoisonError::into_inner) = current;
+                tracing::info!("new connections are shown a new certificate");
+            }
+            Err(why) => tracing::error!("the certificate stays as it was: {why}"),
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = state(&self.shown);
+        seconds() >= now.replace_at || !state.is_empty() && state != now.state
+    }
+
+    /// Replaces certificates when they are due, when their files have changed, and when `asked` says so; until the service ends.
+    pub async fn keep(self: Arc<Self>, mut asked: watch::Receiver<u64>, mut ending: watch::Receiver<bool>) {
+        loop {
+            let is_asked = tokio::select! {
+                changed = asked.changed() => changed.is_ok(),
+                () = tokio::time::sleep(LOOK_EVERY) => false,
+                _ = ending.wait_for(|ending| *ending) => return,
+            };
+            let tls = self.clone();
+            let look = move || {
+                if is_asked || tls.is_due() {
+                    tls.replace();
+                }
+            };
+            let _ = tokio::task::spawn_blocking(look).await;
+        }
+    }
+}
+
+fn seconds() -> i64 {
+    now_ns() / 1_000_000_000
+}
+
+/// By what a change of the files is seen: times, sizes, and which files they are.
+fn state(shown: &Shown) -> Vec<(i64, i64, u64, u64)> {
+    let Shown::Files { chain, key } = shown else { return Vec::new() };
+    let of = |path| fs::metadata(path).map(|file| (file.mtime(), file.mtime_nsec(), file.size(), file.ino()));
+    [chain, key].into_iter().filter_map(|path| of(path).ok()).collect()
+}
+
+fn current(shown: &Shown, authority: &Authority, names: &[String]) -> Result<Current, String> {
+    let clients = Clients::Of(authority.certificate_pem());
+    let state = state(shown);
+    let (config, replace_at) = match shown {
+        Shown::Files { chain, key } => {
+            let texts = (read(chain)?, read(key)?);
+            let config = server_config(&texts.0, &texts.1, clients)
+                .map_err(|why| format!("{} and {}: {why}", chain.display(), key.display()))?;
+            (config, i64::MAX)
+        }
+        Shown::Own => {
+            let lifetime = Lifetime::lasting(seconds(), OWN_SECONDS);
+            let made = authority.make_server(names, lifetime).and_then(|(own, key)| {
+                server_config(&format!("{own}{}", authority.certificate_pem()), &key, clients)
+            });
+            (made.map_err(|why| format!("cannot make the server's certificate: {why}"))?, lifetime.renew_at())
+        }
+    };
+    let mut config = config;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Current { config: config.into(), state, replace_at })
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|why| format!("cannot read {}: {why}", path.display()))
+}
+
+/// The authority of a data directory, which is made if there is none.
+fn authority(folder: &Path) -> Result<Authority, String> {
+    let own = folder.join(FOLDER);
+    if !own.exists() {
+        make(folder, &own).map_err(|why| format!("cannot make an authority in {}: {why}", own.display()))?;
+    }
+    let [certificate, key] = FILES.map(|name| own.join(name));
+    Authority::load(&read(&certificate)?, &read(&key)?).map_err(|why| format!("{}: {why}", own.display()))
+}
+
+/// Makes the folder beside its place and puts it there when it is whole: there is all of it or none.
+fn make(folder: &Path, own: &Path) -> io::Result<()> {
+    let mut id = [0; 8];
+    getrandom::fill(&mut id).map_err(io::Error::other)?;
+    let id = u64::from_le_bytes(id);
+    let private = |path: &Path| fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    private(folder)?;
+    let new = folder.join(format!("{FOLDER}.{id:016x}"));
+    private(&new)?;
+    let lifetime = Lifetime::lasting(seconds(), AUTHORITY_SECONDS);
+    let (authority, key) =
+        Authority::create(&format!("netalytics {id:016x}"), lifetime).map_err(io::Error::other)?;
+    for (name, text) in FILES.iter().zip([authority.certificate_pem(), &key]) {
+        let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(new.join(name))?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+    }
+    match fs::rename(&new, own) {
+        // Somebody else was faster.
+        Err(_) if own.exists() => fs::remove_dir_all(&new),
+        done => done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_authority_is_made_once_and_is_its_owners_only() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let data = folder.path().join("data");
+        let first = authority_pem(&data).expect("it is made");
+        assert_eq!(authority_pem(&data).expect("it is there"), first);
+        let mode = |name: &str| fs::metadata(data.join(name)).expect("it is there").mode() & 0o777;
+        assert_eq!(["tls", "tls/ca.pem", "tls/ca.key"].map(mode), [0o700, 0o600, 0o600]);
+        fs::write(data.join("tls/ca.key"), "nonsense").expect("it is written");
+        assert!(authority_pem(&data).expect_err("no key").contains("the authority's key cannot be read"));
+    }
+
+    #[test]
+    fn files_are_taken_anew_when_they_change_and_stay_as_they_were_when_they_are_wrong() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [chain, key] = ["chain.pem", "key.pem"].map(|name| folder.path().join(name));
+        let (operator, _) = Authority::create("operator", Lifetime::lasting(seconds(), 600)).expect("one");
+        let put = || {
+            let names = ["server.test".to_owned()];
+            let made =
+                operator.make_server(&names, Lifetime::lasting(seconds(), 600)).expect("a certificate");
+            fs::write(&chain, made.0).and_then(|()| fs::write(&key, made.1)).expect("written");
+        };
+        put();
+        let shown = Shown::Files { chain: chain.clone(), key: key.clone() };
+        let open = |shown| Tls::open(folder.path(), shown, &[], Duration::from_secs(60));
+        let tls = open(shown.clone()).expect("TLS");
+        let config = |tls: &Tls| tls.now.lock().expect("whole").config.clone();
+        let first = config(&tls);
+        assert!(!tls.is_due() && tls.pin().is_none());
+        put();
+        assert!(tls.is_due());
+        tls.replace();
+        let second = config(&tls);
+        assert!(!Arc::ptr_eq(&first, &second) && !tls.is_due());
+        fs::write(&chain, "nonsense").expect("written");
+        tls.replace();
+        assert!(Arc::ptr_eq(&second, &config(&tls)));
+        assert!(open(shown).err().expect("no certificate").contains("chain.pem"));
+    }
+}

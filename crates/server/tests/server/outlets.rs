@@ -1,0 +1,332 @@
+//! Rows of jobs to other programs: what arrives there, also when they or the server are killed, and who may ask for it.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use server::{JobId, Limits, Named, State, WindowState};
+
+use crate::client::Server;
+use crate::fleet::{TestFleet, Way};
+use crate::history::{announce, publish, window};
+use crate::scrapes::standing;
+use crate::tools::{Program, are_there, free_port, wait_for};
+
+fn close(server: &Server, job: JobId, start: i64, rows: &[(&str, u64)]) {
+    publish(server, job, &window(start, rows), WindowState::Closed, &[]);
+}
+
+/// What a job's first outlet is said to be.
+fn outlet(server: &Server, job: JobId) -> Value {
+    server.get(&format!("/api/v1/jobs/{job}")).of(200).json()["outlets"][0].clone()
+}
+
+/// Waits until so many rows were delivered.
+#[track_caller]
+fn delivered(server: &Server, job: JobId, rows: u64) -> Value {
+    wait_for("rows to be delivered", || match outlet(server, job) {
+        told if told["delivered"] == rows && told["behind"] == 0 => Ok(told),
+        told => Err(told.to_string()),
+    })
+}
+
+/// A receiver of webhooks, that can be told to fail: what it has taken, by identifier.
+struct Receiver {
+    port: u16,
+    taken: Arc<Mutex<BTreeMap<String, Value>>>,
+    /// How often each message came.
+    seen: Arc<Mutex<Vec<String>>>,
+    answer: Arc<Mutex<&'static str>>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Receiver {
+    fn start() -> Receiver {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let receiver = Receiver {
+            port: listener.local_addr().expect("bound").port(),
+            taken: Arc::default(),
+            seen: Arc::default(),
+            answer: Arc::new(Mutex::new("200 OK")),
+            is_over: Arc::default(),
+        };
+        let (taken, seen) = (receiver.taken.clone(), receiver.seen.clone());
+        let (answer, is_over) = (receiver.answer.clone(), receiver.is_over.clone());
+        std::thread::spawn(move || {
+            for connection in listener.incoming() {
+                if is_over.load(Relaxed) {
+                    return;
+                }
+                let mut connection = BufReader::new(connection.expect("a connection"));
+                while let Some((id, body)) = post(&mut connection) {
+                    let status = *answer.lock().expect("no panic");
+                    seen.lock().expect("no panic").push(id.clone());
+                    if status.starts_with('2') {
+                        taken.lock().expect("no panic").insert(id, body);
+                    }
+                    let said = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+                    if connection.get_mut().write_all(said.as_bytes()).is_err() {
+                        break;
+                    }
+                }
+            }
+        });
+        receiver
+    }
+
+    fn url(&self) -> String {
+        format!("webhook+http://127.0.0.1:{}/hook/secret-path", self.port)
+    }
+
+    fn answer(&self, status: &'static str) {
+        *self.answer.lock().expect("no panic") = status;
+    }
+
+    /// All counts, in the order of windows; the messages' own order is that of their identifiers.
+    fn counts(&self) -> Vec<u64> {
+        let taken = self.taken.lock().expect("no panic");
+        let mut rows: Vec<(String, u64)> = taken
+            .values()
+            .flat_map(|body| body["rows"].as_array().expect("rows").clone())
+            .map(|row| {
+                (
+                    format!("{:020}", row["window_start"].as_i64().expect("a time")),
+                    row["count"].as_u64().expect("a count"),
+                )
+            })
+            .collect();
+        rows.sort();
+        rows.into_iter().map(|(_, count)| count).collect()
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.is_over.store(true, Relaxed);
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+    }
+}
+
+/// A request's identifier and body.
+fn post(connection: &mut BufReader<TcpStream>) -> Option<(String, Value)> {
+    let (mut id, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        if connection.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        match line.trim_end().split_once(": ") {
+            Some((name, value)) if name.eq_ignore_ascii_case("webhook-id") => id = value.to_owned(),
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                length = value.parse().ok()?
+            }
+            None if line.trim_end().is_empty() => break,
+            _ => {}
+        }
+    }
+    let mut body = vec![0; length];
+    connection.read_exact(&mut body).ok()?;
+    Some((id, serde_json::from_slice(&body).ok()?))
+}
+
+#[test]
+fn rows_are_delivered_as_they_are_committed() {
+    let (server, receiver) = (Server::start(TestFleet::new(Way::Note)), Receiver::start());
+    let job = standing(&server, &json!({ "to": [receiver.url()] }));
+    announce(&server, job);
+    close(&server, job, 0, &[("/a", 1), ("/b", 2)]);
+    close(&server, job, 10, &[("/a", 3)]);
+    let told = delivered(&server, job, 3);
+    assert_eq!(told["state"], "up");
+    // The path may be a secret.
+    assert_eq!(told["to"], format!("webhook+http://127.0.0.1:{}", receiver.port));
+    assert_eq!(receiver.counts(), [1, 2, 3]);
+    // What is open is nobody's yet.
+    publish(&server, job, &window(20, &[("/a", 9)]), WindowState::Open, &[]);
+    close(&server, job, 20, &[("/a", 4)]);
+    server.fleet.hub().turn(job, State::Ended("done".into()), None).expect("noted");
+    wait_for("the end", || match outlet(&server, job) {
+        told if told["state"] == "done" => Ok(()),
+        told => Err(told.to_string()),
+    });
+    assert_eq!(receiver.counts(), [1, 2, 3, 4]);
+    let page = server.get("/metrics").of(200).text();
+    assert!(!page.contains("secret-path"), "{page}");
+}
+
+#[test]
+fn what_is_not_taken_is_tried_again_and_what_is_refused_is_counted() {
+    let (server, receiver) = (Server::start(TestFleet::new(Way::Note)), Receiver::start());
+    receiver.answer("503 Service Unavailable");
+    let job = standing(&server, &json!({ "to": [receiver.url()] }));
+    announce(&server, job);
+    close(&server, job, 0, &[("/a", 1)]);
+    let told = wait_for("some attempts", || match outlet(&server, job) {
+        told if told["retries"].as_u64().is_some_and(|n| n >= 2) => Ok(told),
+        told => Err(told.to_string()),
+    });
+    assert_eq!((&told["state"], &told["behind"]), (&json!("retrying"), &json!(1)));
+    assert_eq!(told["problem"], "the answer was 503");
+    receiver.answer("200 OK");
+    delivered(&server, job, 1);
+    // One message, however often it was tried.
+    let seen = receiver.seen.lock().expect("no panic").clone();
+    assert!(seen.len() >= 3 && seen.iter().all(|id| *id == seen[0]), "{seen:?}");
+    receiver.answer("400 Bad Request");
+    close(&server, job, 10, &[("/a", 2), ("/b", 3)]);
+    let told = wait_for("the loss", || match outlet(&server, job) {
+        told if told["lost"]["refused"] == 2 => Ok(told),
+        told => Err(told.to_string()),
+    });
+    assert_eq!((&told["state"], &told["behind"]), (&json!("up"), &json!(0)));
+    let page = server.get("/metrics").of(200).text();
+    let lost = page
+        .lines()
+        .find(|line| line.starts_with("netalytics_outlet_lost_rows_total") && line.contains("refused"));
+    assert!(lost.is_some_and(|line| line.ends_with(" 2")), "{page}");
+}
+
+#[test]
+fn a_server_that_begins_again_goes_on_where_it_was() {
+    let (folder, receiver) = (tempfile::tempdir().expect("a folder"), Receiver::start());
+    let start = || Server::over(folder.path(), TestFleet::new(Way::Note), Limits::default());
+    let mut server = start();
+    let job = standing(&server, &json!({ "to": [receiver.url()] }));
+    announce(&server, job);
+    close(&server, job, 0, &[("/a", 1)]);
+    delivered(&server, job, 1);
+    // A message is on its way when the server ends, and more wait behind it.
+    receiver.answer("503 Service Unavailable");
+    close(&server, job, 10, &[("/a", 2)]);
+    wait_for("an attempt", || match outlet(&server, job) {
+        told if told["state"] == "retrying" => Ok(()),
+        told => Err(told.to_string()),
+    });
+    close(&server, job, 20, &[("/a", 3)]);
+    server.end();
+    let tried = receiver.seen.lock().expect("no panic").last().cloned().expect("a message");
+    receiver.answer("200 OK");
+    let server = start();
+    announce(&server, job);
+    close(&server, job, 30, &[("/a", 4)]);
+    delivered(&server, job, 4);
+    assert_eq!(receiver.counts(), [1, 2, 3, 4]);
+    // The one that was on its way came under its old identifier.
+    let taken = receiver.taken.lock().expect("no panic");
+    assert_eq!(taken[&tried]["rows"][0]["count"], 2);
+}
+
+#[test]
+fn too_many_rows_that_wait_are_given_up_oldest_first() {
+    let limits = Limits { outlet_rows_max: 3, ..Limits::default() };
+    let (server, port) = (Server::with(TestFleet::new(Way::Note), limits), free_port());
+    let job = standing(&server, &json!({ "to": [format!("tcp://127.0.0.1:{port}")] }));
+    announce(&server, job);
+    (0..8).for_each(|n| close(&server, job, n * 10, &[("/a", n as u64)]));
+    let listener = TcpListener::bind(("127.0.0.1", port)).expect("the port");
+    let reader = std::thread::spawn(move || {
+        let lines = BufReader::new(listener.accept().expect("a connection").0).lines();
+        lines.map_while(Result::ok).take_while(|line| !line.contains("\"count\":7")).count()
+    });
+    wait_for("the rest", || match outlet(&server, job) {
+        told if told["behind"] == 0 => Ok(()),
+        told => Err(told.to_string()),
+    });
+    let told = outlet(&server, job);
+    let (delivered, lost) = (told["delivered"].as_u64(), told["lost"]["backlog"].as_u64());
+    let (delivered, lost) = (delivered.expect("a number"), lost.expect("a number"));
+    // What was tried when there were few, and the last three.
+    assert!(delivered + lost == 8 && (3..8).contains(&delivered), "{told}");
+    assert_eq!(reader.join().expect("no panic") as u64 + 1, delivered);
+}
+
+#[test]
+fn redis_has_what_was_published_also_after_it_was_killed() {
+    if !are_there(&["redis-server", "redis-cli"]) {
+        return;
+    }
+    let port = free_port();
+    let start = || {
+        let args = ["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--appendonly", "no"];
+        let program = Program::start(Command::new("redis-server").args(args));
+        wait_for("Redis", || match ask(port, &["ping"]).as_slice() {
+            [pong] if pong == "PONG" => Ok(()),
+            other => Err(format!("{other:?}")),
+        });
+        program
+    };
+    let server = Server::start(TestFleet::new(Way::Note));
+    let mut redis = start();
+    let job = standing(&server, &json!({ "to": [format!("redis://127.0.0.1:{port}/0#prefix=n")] }));
+    announce(&server, job);
+    close(&server, job, 0, &[("/a", 1), ("/b", 20)]);
+    delivered(&server, job, 2);
+    assert_eq!(ask(port, &["zrange", "n:group-count", "0", "-1", "withscores"]), ["/a", "1", "/b", "20"]);
+    redis.kill();
+    close(&server, job, 10, &[("/a", 7)]);
+    close(&server, job, 20, &[("/c", 8)]);
+    wait_for("it is missed", || match outlet(&server, job) {
+        told if told["state"] == "retrying" => Ok(()),
+        told => Err(told.to_string()),
+    });
+    let _redis = start();
+    delivered(&server, job, 4);
+    for (key, expected) in [("n:group-count", ["/c", "8"]), ("n:group-count:10", ["/a", "7"])] {
+        assert_eq!(ask(port, &["zrange", key, "0", "-1", "withscores"]), expected);
+    }
+}
+
+fn ask(port: u16, words: &[&str]) -> Vec<String> {
+    let output = Command::new("redis-cli")
+        .args(["-p", &port.to_string(), "--raw"])
+        .args(words)
+        .output()
+        .expect("a client");
+    String::from_utf8_lossy(&output.stdout).lines().map(String::from).collect()
+}
+
+#[test]
+fn who_may_have_rows_delivered_and_where() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let limits = Limits { outlets_max: 2, ..Limits::default() };
+    let named = Named::new(&["shop=redis://127.0.0.1:1/0".into()]).expect("a name");
+    let server = Server::over_with(folder.path(), TestFleet::new(Way::Note), limits, &[], named);
+    let token = |role: &str| {
+        let made = server.ask("POST", "/api/v1/tokens", Some(&json!({ "name": role, "role": role }))).of(201);
+        made.json()["secret"].as_str().expect("a secret").to_owned()
+    };
+    let (run, admin) = (token("run"), server.token.clone());
+    const COUNT: &str = "PARSE http PROCESS (group-count: group=url)";
+    for (who, query, to, status, part) in [
+        (&run, COUNT, "redis://127.0.0.1:1/0", 403, "only an admin gives addresses"),
+        (&run, COUNT, "nowhere", 400, "there are: shop"),
+        (&run, COUNT, "shop", 201, ""),
+        (&admin, COUNT, "prometheus://127.0.0.1:9464", 400, "/metrics/jobs"),
+        (&admin, COUNT, "redis://me:pass@h/0", 400, "everybody on this machine"),
+        (&admin, COUNT, "webhook+https://h/x#secret-file=/nowhere", 400, "cannot read /nowhere"),
+        (&admin, "PARSE http", "otlp+http://127.0.0.1:4318", 400, "single tuples are no metrics"),
+        (&admin, COUNT, "tcp://127.0.0.1:1", 201, ""),
+        (&admin, COUNT, "tcp://127.0.0.1:1", 429, "--outlets-max"),
+    ] {
+        let redact = query.contains("PROCESS");
+        let asked = json!({ "query": query, "to": [to], "redact": redact });
+        let answer = server.ask_as(who, "POST", "/api/v1/jobs", Some(&asked)).of(status);
+        assert!(answer.text().contains(part), "{to}: {}", answer.text());
+    }
+    let jobs = server.get("/api/v1/jobs").of(200).json();
+    // Those of jobs that have ended make room, once there is nothing left to deliver.
+    let last = jobs["jobs"][0]["id"].as_str().expect("a number").parse().expect("a number");
+    server.fleet.hub().turn(last, State::Ended("done".into()), None).expect("noted");
+    let again = json!({ "query": COUNT, "to": ["tcp://127.0.0.1:1"] });
+    wait_for("room", || match server.ask("POST", "/api/v1/jobs", Some(&again)) {
+        answer if answer.status == 201 => Ok(()),
+        answer => Err(answer.text()),
+    });
+    let shown: Vec<&Value> =
+        jobs["jobs"].as_array().expect("jobs").iter().map(|job| &job["outlets"][0]["to"]).collect();
+    assert_eq!(shown, ["tcp://127.0.0.1:1", "shop"]);
+}

@@ -1,0 +1,60 @@
+//! Programs of others that tests start and ask.
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Nothing here takes longer, unless it hangs.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Whether programs are installed; says loudly which is not.
+pub fn are_there(programs: &[&str]) -> bool {
+    let missing = programs.iter().find(|program| {
+        let found = Command::new("bash").args(["-c", &format!("command -v {program}")]).output();
+        !found.is_ok_and(|found| found.status.success())
+    });
+    if let Some(program) = missing {
+        testkit::loudly(&format!("NO {program} (see setup.sh): this test has checked NOTHING"));
+    }
+    missing.is_none()
+}
+
+/// A program that is ended when dropped.
+pub struct Program(Child);
+
+impl Program {
+    pub fn start(command: &mut Command) -> Program {
+        let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Program(command.spawn().expect("it starts"))
+    }
+
+    pub fn kill(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A port that was free a moment ago.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port()
+}
+
+/// Waits until `ready` gives something; `seen` is what it gave last.
+#[track_caller]
+pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Result<T, String>) -> T {
+    let begun = Instant::now();
+    loop {
+        let seen = match ready() {
+            Ok(found) => return found,
+            Err(seen) => seen,
+        };
+        assert!(begun.elapsed() < PATIENCE, "waited for {what} in vain: {seen}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

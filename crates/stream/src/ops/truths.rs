@@ -1,0 +1,26 @@
+//! Of which rows of a result conditions are true that were written outside of its query: assertions, and what alerts watch for.
+
+use plan::{Column, Computed, Predicate};
+use tuple::{Batch, Schema};
+
+use super::expr::Computer;
+use super::filter::Filter;
+
+/// For each condition, for each row whether it is true. Columns are those of `schema`; `computed` are computed of them.
+#[must_use]
+pub fn truths(
+    conditions: &[&Predicate],
+    computed: &[Computed],
+    schema: &Schema,
+    batch: &Batch,
+) -> Vec<Vec<bool>> {
+    let own = |column: Column| column.field;
+    let computer = Computer::new(computed, schema, &own);
+    let places: Vec<usize> = (0..computed.len()).collect();
+    let batch = computer.extend(batch, &places);
+    let place = |column: Column| computer.place(column, &own);
+    let truth = |condition: &&Predicate| {
+        Filter::new(condition, computer.schema(), &place).evaluate(&batch).yes.iter().collect()
+    };
+    conditions.iter().map(truth).collect()
+}

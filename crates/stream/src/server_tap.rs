@@ -1,0 +1,288 @@
+//! What a tap near the servers has seen of requests, for tuples of a tap near their clients: each request is found again by the ends of
+//! its connection and the sequence number of its first byte. Durations are subtracted, never clocks: those of two machines may
+//! differ by any time. Bounded; requests for which there was no room are counted.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use arrow_array::builder::StringBuilder;
+use arrow_array::{Array, ArrayRef, Int64Array};
+use tuple::{Batch, TapColumns, common};
+
+/// What a request costs, about.
+const REQUEST_BYTES: usize = 128;
+
+/// See the module's text. Whoever has a copy sees the same one.
+#[derive(Clone, Debug)]
+pub struct ServerTap(Arc<Sightings>);
+
+impl PartialEq for ServerTap {
+    fn eq(&self, other: &ServerTap) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// The requests that a tap near the servers has seen: to be filled before others ask.
+#[derive(Debug, Default)]
+pub struct Sightings {
+    requests: HashMap<Request, Sighting>,
+    count: u64,
+    max: usize,
+    unkept: u64,
+    joined: AtomicU64,
+    client_only: AtomicU64,
+}
+
+/// How many requests were found at which taps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TapCounts {
+    /// At both.
+    pub joined: u64,
+    /// At the client's only.
+    pub client_only: u64,
+    /// At the server's only.
+    pub server_only: u64,
+    /// At the server's, and there was no room for them.
+    pub unkept: u64,
+}
+
+/// A request's connection, and its place in it.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Request {
+    client: ([u8; 16], u64),
+    server: ([u8; 16], u64),
+    first_byte: u64,
+}
+
+/// Response times of a request, in order: one that asks for several things has as many tuples.
+#[derive(Debug)]
+struct Sighting {
+    first: Option<i64>,
+    more: Vec<Option<i64>>,
+    /// How many of them were asked for. All tuples of a connection are one worker's.
+    asked: AtomicU32,
+}
+
+impl Sightings {
+    /// With room for so many bytes.
+    #[must_use]
+    pub fn new(bytes_max: usize) -> Sightings {
+        Sightings { max: bytes_max / REQUEST_BYTES, ..Sightings::default() }
+    }
+
+    /// Notes the requests in a batch of tuples of the tap near the servers.
+    pub fn add(&mut self, batch: &Batch) {
+        let Some(columns) = Columns::of(batch) else { return };
+        for row in 0..batch.rows() {
+            let Some(request) = columns.request(row) else { continue };
+            if self.count >= self.max as u64 {
+                self.unkept += 1;
+                continue;
+            }
+            self.count += 1;
+            let time = columns.response_time(row);
+            match self.requests.entry(request) {
+                Entry::Vacant(entry) => {
+                    entry.insert(Sighting { first: time, more: Vec::new(), asked: AtomicU32::new(0) });
+                }
+                Entry::Occupied(mut entry) => entry.get_mut().more.push(time),
+            }
+        }
+    }
+
+    /// All has been noted.
+    #[must_use]
+    pub fn done(self) -> ServerTap {
+        ServerTap(Arc::new(self))
+    }
+}
+
+impl ServerTap {
+    /// A batch of tuples of the tap near the clients, with what both have measured; `None`: its query does not ask for that.
+    #[must_use]
+    pub fn complete(&self, batch: &Batch) -> Option<Batch> {
+        let columns = Columns::of(batch)?;
+        let found: Vec<Option<Option<i64>>> = (0..batch.rows()).map(|row| self.find(&columns, row)).collect();
+        let client_time = |row: usize| columns.response_time(row);
+        let server_time = |row: usize| found[row].flatten();
+        let rows = || 0..batch.rows();
+        let between = |row: usize| client_time(row)?.checked_sub(server_time(row)?);
+        let mut seen = StringBuilder::new();
+        found.iter().for_each(|found| seen.append_value(if found.is_some() { "both" } else { "client" }));
+        let TapColumns {
+            seen: seen_at, client_time: client_at, server_time: server_at, network_time, ..
+        } = columns.taps;
+        let mut all: Vec<Option<ArrayRef>> =
+            batch.schema().ids().map(|id| batch.column(id).cloned()).collect();
+        let mut put = |at: tuple::FieldId, array: ArrayRef| all[usize::from(at.0)] = Some(array);
+        put(seen_at, Arc::new(seen.finish()));
+        put(client_at, Arc::new(rows().map(client_time).collect::<Int64Array>()));
+        put(server_at, Arc::new(rows().map(server_time).collect::<Int64Array>()));
+        put(network_time, Arc::new(rows().map(between).collect::<Int64Array>()));
+        Some(Batch::new(batch.schema().clone(), batch.rows(), all))
+    }
+
+    /// The response time of the request at the other tap, if that has seen it; it may have seen no response.
+    fn find(&self, columns: &Columns<'_>, row: usize) -> Option<Option<i64>> {
+        let sighting = columns.request(row).and_then(|request| self.0.requests.get(&request));
+        let found = sighting.and_then(|sighting| {
+            let n = sighting.asked.fetch_add(1, Ordering::Relaxed) as usize;
+            n.checked_sub(1).map_or(Some(sighting.first), |n| sighting.more.get(n).copied())
+        });
+        let count = if found.is_some() { &self.0.joined } else { &self.0.client_only };
+        count.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    /// How many requests were found where, so far.
+    #[must_use]
+    pub fn counts(&self) -> TapCounts {
+        let joined = self.0.joined.load(Ordering::Relaxed);
+        TapCounts {
+            joined,
+            client_only: self.0.client_only.load(Ordering::Relaxed),
+            server_only: self.0.count - joined,
+            unkept: self.0.unkept,
+        }
+    }
+}
+
+/// The columns of a batch by which a request is known.
+struct Columns<'b> {
+    batch: &'b Batch,
+    taps: TapColumns,
+}
+
+impl Columns<'_> {
+    fn of(batch: &Batch) -> Option<Columns<'_>> {
+        let taps = TapColumns::of(batch.schema())?;
+        let needed = [
+            common::CLIENT_IP,
+            common::CLIENT_PORT,
+            common::SERVER_IP,
+            common::SERVER_PORT,
+            taps.request,
+            batch.schema().measure?,
+        ];
+        needed.iter().all(|id| batch.column(*id).is_some()).then_some(Columns { batch, taps })
+    }
+
+    /// `None`: its first byte was not seen.
+    fn request(&self, row: usize) -> Option<Request> {
+        let first_bytes = self.batch.u64(self.taps.request);
+        let end = |ip, port| {
+            let address = <[u8; 16]>::try_from(self.batch.ip(ip).value(row)).unwrap_or_default();
+            (address, self.batch.u64(port).value(row))
+        };
+        first_bytes.is_valid(row).then(|| Request {
+            client: end(common::CLIENT_IP, common::CLIENT_PORT),
+            server: end(common::SERVER_IP, common::SERVER_PORT),
+            first_byte: first_bytes.value(row),
+        })
+    }
+
+    fn response_time(&self, row: usize) -> Option<i64> {
+        let times = self.batch.i64(self.batch.schema().measure?);
+        times.is_valid(row).then(|| times.value(row))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tuple::{DataType, Facts, Field, FieldId, Schema, TAPS, TupleWriter, Unit};
+
+    use super::*;
+
+    const FACTS: Facts = Facts { families: &[TAPS], ..Facts::NONE };
+
+    /// Requests: the client's port, the first byte and the response time.
+    fn batch(rows: &[(u64, Option<u64>, Option<i64>)]) -> Batch {
+        let time = FieldId(common::FIELDS.len() as u16);
+        let own = [Field::new("response_time_ns", DataType::I64, Unit::Nanoseconds, "")];
+        let mut schema = Schema { facts: &FACTS, ..Schema::of_parser("t", 1, "", &own, Some(time), None) };
+        schema.add_member("tap.seen");
+        let taps = TapColumns::of(&schema).expect("they are there");
+        let all: Vec<FieldId> = schema.ids().collect();
+        let mut writer = TupleWriter::new(Arc::new(schema), &all);
+        for (port, first_byte, response_time) in rows {
+            writer.ip(common::CLIENT_IP, &[1; 16]);
+            writer.u64(common::CLIENT_PORT, *port);
+            writer.ip(common::SERVER_IP, &[2; 16]);
+            writer.u64(common::SERVER_PORT, 80);
+            first_byte.into_iter().for_each(|seq| writer.u64(taps.request, seq));
+            response_time.into_iter().for_each(|ns| writer.i64(time, ns));
+            writer.end_row();
+        }
+        writer.finish()
+    }
+
+    type Rows<'r> = &'r [(u64, Option<u64>, Option<i64>)];
+
+    /// What is said of the client's requests: where they were seen, and the time between.
+    fn check(server: Rows<'_>, client: Rows<'_>, expected: &[(&str, Option<i64>)], counts: [u64; 3]) {
+        let mut sightings = Sightings::new(1 << 20);
+        sightings.add(&batch(server));
+        let tap = sightings.done();
+        let batch = tap.complete(&batch(client)).expect("it is asked for");
+        let taps = TapColumns::of(batch.schema()).expect("they are there");
+        let (seen, between) = (batch.text(taps.seen), batch.i64(taps.network_time));
+        let time = |row| between.is_valid(row).then(|| between.value(row));
+        let found: Vec<_> = (0..batch.rows()).map(|row| (seen.value(row), time(row))).collect();
+        assert_eq!(found, expected, "{client:?} at {server:?}");
+        let TapCounts { joined, client_only, server_only, unkept } = tap.counts();
+        assert_eq!(([joined, client_only, server_only], unkept), (counts, 0));
+    }
+
+    #[test]
+    fn requests_are_found_again() {
+        let wrapped = u64::from(u32::MAX);
+        // Pipelined, one behind the other; a sequence number that wraps; another connection's equal one.
+        check(
+            &[
+                (1, Some(10), Some(5)),
+                (1, Some(50), Some(6)),
+                (1, Some(wrapped), Some(7)),
+                (2, Some(10), Some(8)),
+            ],
+            &[
+                (1, Some(50), Some(26)),
+                (1, Some(10), Some(15)),
+                (1, Some(wrapped), Some(7)),
+                (2, Some(10), Some(9)),
+            ],
+            &[("both", Some(20)), ("both", Some(10)), ("both", Some(0)), ("both", Some(1))],
+            [4, 0, 0],
+        );
+        // Rewritten by NAT, lost before the server, first byte not seen; of other clients.
+        check(
+            &[(7, Some(10), Some(5)), (1, None, Some(5))],
+            &[(1, Some(10), Some(15)), (1, Some(90), None), (1, None, Some(15))],
+            &[("client", None), ("client", None), ("client", None)],
+            [0, 3, 1],
+        );
+        // The response was lost on one side, or on the other.
+        check(
+            &[(1, Some(10), Some(5)), (1, Some(20), None)],
+            &[(1, Some(10), None), (1, Some(20), Some(9))],
+            &[("both", None), ("both", None)],
+            [2, 0, 0],
+        );
+        // A request for three things has three tuples; what comes once more has none to meet.
+        check(
+            &[(1, Some(10), Some(5)), (1, Some(10), Some(6))],
+            &[(1, Some(10), Some(10)), (1, Some(10), Some(20)), (1, Some(10), Some(30))],
+            &[("both", Some(5)), ("both", Some(14)), ("client", None)],
+            [2, 1, 0],
+        );
+    }
+
+    #[test]
+    fn there_is_an_end_to_them() {
+        let mut sightings = Sightings::new(2 * REQUEST_BYTES);
+        sightings.add(&batch(&[(1, Some(1), None), (1, Some(2), None), (1, Some(3), None)]));
+        let counts = sightings.done().counts();
+        assert_eq!(counts, TapCounts { server_only: 2, unkept: 1, ..TapCounts::default() });
+    }
+}
