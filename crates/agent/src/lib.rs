@@ -15,3 +15,4 @@ pub mod policy;
 pub mod process;
 pub mod run;
 pub mod spool_files;
+pub mod traffic;

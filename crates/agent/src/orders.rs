@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plan::message::JobOrder;
+use plan::{Burden, Cost};
 use tuple::Schema;
 
 use crate::host::Host;
@@ -22,6 +23,19 @@ pub struct Asked {
     pub order: JobOrder,
     /// What is behind `monitor` on its command line.
     pub arguments: Vec<String>,
+    /// What it takes of the host, as estimated.
+    pub cost: Cost,
+}
+
+/// What the host bears already.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Borne {
+    /// Jobs that run.
+    pub jobs: usize,
+    /// What they take, as estimated.
+    pub burden: Burden,
+    /// Packets that the host sees.
+    pub packets_per_second: u64,
 }
 
 /// A capture that is played again and again.
@@ -47,7 +61,7 @@ pub fn asked(
     policy: &Policy,
     host: &Host,
     demo: Option<&Demo>,
-    jobs: usize,
+    borne: Borne,
 ) -> Result<Asked, String> {
     let schemas = parsers::registry::schemas();
     let named = |name: &str| -> Option<Arc<Schema>> { schemas.iter().find(|s| s.name == name).cloned() };
@@ -66,12 +80,18 @@ pub fn asked(
         (Some(_), true) => Leaves::Tuples,
         (Some(_), false) => Leaves::Results,
     };
+    let mut cost = planner::cost(&order.plan);
+    // It is held to that.
+    cost.memory_bytes_max = cost.memory_bytes_max.min(order.memory_max);
     let ask = Ask {
         plan: &order.plan,
         leaves,
-        jobs: jobs as u32,
+        jobs: borne.jobs as u32,
         workers: order.workers,
         memory_max: order.memory_max,
+        takes: cost.at(borne.packets_per_second),
+        borne: borne.burden,
+        ceiling: policy.ceiling(host),
     };
     refusals.extend(policy.refusals(&ask));
     if !refusals.is_empty() {
@@ -92,7 +112,7 @@ pub fn asked(
         // In one word: it may begin as a flag does.
         arguments.push(format!("--capture-filter={filter}"));
     }
-    Ok(Asked { order, arguments })
+    Ok(Asked { order, arguments, cost })
 }
 
 /// The interfaces that are meant; else what there is not, or may not be captured from, each in a sentence.

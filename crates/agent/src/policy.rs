@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use plan::{AddressMatch, Plan};
+use plan::{AddressMatch, Burden, Plan};
 use serde::Deserialize;
+
+use crate::host::Host;
 
 /// See the module's text.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -27,6 +29,10 @@ pub struct Policy {
     pub workers_max: u32,
     /// Most memory of a job, in bytes.
     pub memory_max: u64,
+    /// Most cores that all jobs together may take, as estimated; all that the host has, unless said.
+    pub all_cores_max: Option<f64>,
+    /// Most memory that all jobs together may take, as estimated, in bytes; half of the host's, unless said.
+    pub all_memory_max: Option<u64>,
 }
 
 /// How much of what the packets say may leave the host.
@@ -59,6 +65,12 @@ pub struct Ask<'a> {
     pub workers: u32,
     /// Memory wanted, in bytes.
     pub memory_max: u64,
+    /// What it would take, as estimated.
+    pub takes: Burden,
+    /// What the jobs that run already take.
+    pub borne: Burden,
+    /// What all together may take: [`Policy::ceiling`].
+    pub ceiling: Burden,
 }
 
 impl Default for Policy {
@@ -72,6 +84,8 @@ impl Default for Policy {
             jobs_max: 16,
             workers_max: u32::MAX,
             memory_max: 1 << 30,
+            all_cores_max: None,
+            all_memory_max: None,
         }
     }
 }
@@ -123,7 +137,21 @@ impl Policy {
                 refusals.push(format!("this host allows {allowed} {what}, not {asked}"));
             }
         }
+        refusals.extend(ask.takes.excess(ask.borne, ask.ceiling));
         refusals
+    }
+
+    /// What all jobs together may take of a host.
+    #[must_use]
+    pub fn ceiling(&self, host: &Host) -> Burden {
+        // A host that does not tell its memory has no ceiling of it.
+        let half = Some(host.memory_bytes / 2).filter(|half| *half > 0).unwrap_or(u64::MAX);
+        Burden {
+            cpu_millis: self
+                .all_cores_max
+                .map_or(u64::from(host.cores) * 1000, |cores| (cores * 1000.0) as u64),
+            memory_bytes: self.all_memory_max.unwrap_or(half),
+        }
     }
 
     /// Whether all of these ends are inside the networks; an open list is not.
@@ -197,7 +225,16 @@ mod tests {
         let ends = |list: &[&str]| list.iter().map(|text| end(text)).collect();
         let monitor = MonitorSpec { clients: ends(from), servers: ends(to), ..MonitorSpec::default() };
         let plan = Plan { query: String::new(), monitor, dataflow: Dataflow::default() };
-        let mut ask = Ask { plan: &plan, leaves: Leaves::Results, jobs: 0, workers: 1, memory_max: 1 };
+        let mut ask = Ask {
+            plan: &plan,
+            leaves: Leaves::Results,
+            jobs: 0,
+            workers: 1,
+            memory_max: 1,
+            takes: Burden::default(),
+            borne: Burden::default(),
+            ceiling: Burden::default(),
+        };
         change(&mut ask);
         policy.refusals(&ask).join("; ")
     }
@@ -232,6 +269,29 @@ mod tests {
         let expected = "this host lets results with folded texts leave, not \
                         everything as the packets say it; this host allows 2 jobs at once, not 3; this host allows 1 \
                         workers for a job, not 2; this host allows 1000 bytes of memory for a job, not 1001";
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn all_jobs_together_stay_below_the_ceiling() {
+        let host = Host { cores: 4, memory_bytes: 8 << 30, ..Host::default() };
+        let burden = |cpu_millis, gib: u64| Burden { cpu_millis, memory_bytes: gib << 30 };
+        let limited = Policy::parse("all_cores_max = 0.5\nall_memory_max = 1073741824").expect("a policy");
+        for (policy, host, expected) in [
+            (&Policy::default(), &host, burden(4000, 4)),
+            (&limited, &host, burden(500, 1)),
+            (
+                &Policy::default(),
+                &Host { cores: 1, ..Host::default() },
+                Burden { cpu_millis: 1000, memory_bytes: u64::MAX },
+            ),
+        ] {
+            assert_eq!(policy.ceiling(host), expected);
+        }
+        let said = refused(&limited, &[], &[], |ask| {
+            (ask.takes, ask.borne, ask.ceiling) = (burden(400, 0), burden(200, 0), limited.ceiling(&host));
+        });
+        let expected = "it would take about 0.40 cores and 0 MiB, and 0.30 cores and 1024 MiB are left of 0.50 cores and 1024 MiB";
         assert_eq!(said, expected);
     }
 

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use collect::{Brings, Frame, Part, Report, TAKEN};
+use collect::{Brings, Frame, Part, Report, TAKEN, WAITING};
 use control::{Agent, AgentAction, AgentEvent, AgentSettings, End};
 use link::{AgentSession, Capacity, Data, Form, Hello, Lane, Now, Spool, SpoolLimits, VERSIONS};
 use plan::TapTable;
 use plan::message::JobOrder;
+use plan::{Burden, Cost};
 use stream::Loss;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -27,10 +28,11 @@ use crate::enrol::keep_renewed;
 use crate::health::health;
 use crate::host::Host;
 use crate::notes::Notes;
-use crate::orders::{Asked, Demo, asked};
+use crate::orders::{Asked, Borne, Demo, asked};
 use crate::policy::Policy;
 use crate::process::{Monitor, News, Start};
 use crate::spool_files::SpoolFiles;
+use crate::traffic::Traffic;
 
 /// What an agent is started with.
 pub struct Config {
@@ -98,6 +100,8 @@ struct Running {
     closing: Option<Option<String>>,
     /// Why we have ended it.
     ended: Option<String>,
+    /// What it takes, as estimated.
+    cost: Cost,
 }
 
 struct Loop {
@@ -112,6 +116,7 @@ struct Loop {
     monitors: BTreeMap<Lane, Running>,
     news: Sender<News>,
     failures: u32,
+    traffic: Traffic,
 }
 
 /// Serves until `stop` is ready; then its monitors say what they have, as far as there is time.
@@ -150,6 +155,7 @@ impl Loop {
             monitors: BTreeMap::new(),
             news,
             failures: 0,
+            traffic: Traffic::begin(&config.policy),
             config,
         })
     }
@@ -178,7 +184,10 @@ impl Loop {
                     }
                 }
                 Some(news) = heard.recv() => self.on_news(news, &mut connection),
-                _ = looked.tick() => self.look_after_memory(),
+                _ = looked.tick() => {
+                    self.look_after_memory();
+                    self.traffic.look(&self.config.policy);
+                }
                 _ = addresses.tick() => self.look_at_addresses(&mut connection),
                 () = tokio::time::sleep_until(timer.into()) => {
                     if let Connection::Open { session, .. } = &mut connection {
@@ -282,6 +291,7 @@ impl Loop {
     fn hello(&mut self) -> Hello {
         let allowed = |name: &&String| self.config.policy.allows_interface(name);
         let interfaces = self.host.interfaces.iter().filter(allowed).cloned().collect();
+        let ceiling = self.config.policy.ceiling(&self.host);
         Hello {
             version_min: *VERSIONS.start(),
             version_max: *VERSIONS.end(),
@@ -293,8 +303,10 @@ impl Loop {
                 cores: self.host.cores,
                 memory_bytes: self.host.memory_bytes,
                 interfaces,
-                cost_max: 0,
                 addresses: self.addresses(),
+                packets_per_second: self.packets_per_second(),
+                jobs_cpu_millis_max: ceiling.cpu_millis,
+                jobs_memory_bytes_max: ceiling.memory_bytes,
             },
             observed: self.agent.hello(),
             lanes: self.spool.lanes(),
@@ -366,6 +378,7 @@ impl Loop {
                 }
             }
             AgentAction::Renew(mut renew) => {
+                renew.packets_per_second = self.packets_per_second();
                 renew.health = health(&self.spool, self.monitors.len());
                 if let Connection::Open { session, .. } = connection {
                     session.renew(renew);
@@ -381,6 +394,19 @@ impl Loop {
         }
     }
 
+    /// What the host bears already.
+    fn borne(&self) -> Borne {
+        let packets_per_second = self.packets_per_second();
+        let takes = self.monitors.values().map(|running| running.cost.at(packets_per_second));
+        let burden = takes.fold(Burden::default(), Burden::and);
+        Borne { jobs: self.monitors.len(), burden, packets_per_second }
+    }
+
+    /// What jobs read here; a demonstration has few packets.
+    fn packets_per_second(&self) -> u64 {
+        if self.config.demo.is_some() { 0 } else { self.traffic.packets_per_second }
+    }
+
     /// What tuples found here say of where they come from.
     fn origin(&self) -> Origin {
         Origin { agent: Some(self.config.name.clone()), labels: self.config.policy.labels.clone() }
@@ -394,9 +420,9 @@ impl Loop {
         lasts: Duration,
         allowed: Option<u64>,
     ) -> Result<(), End> {
-        let Asked { order, arguments } =
-            asked(body, &self.config.policy, &self.host, self.config.demo.as_ref(), self.monitors.len())
-                .map_err(End::Refused)?;
+        let (policy, demo) = (&self.config.policy, self.config.demo.as_ref());
+        let asked = asked(body, policy, &self.host, demo, self.borne());
+        let Asked { order, arguments, cost } = asked.map_err(End::Refused)?;
         let packets_max = allowed.or(order.packets_max);
         let order = JobOrder { attempt: lane.attempt, packets_max, origin: self.origin(), taps, ..order };
         let bounds = Bounds { memory_max: order.memory_max, cores: order.workers.max(1) };
@@ -415,6 +441,7 @@ impl Loop {
             loss: Loss::default(),
             closing: None,
             ended: None,
+            cost,
         };
         self.monitors.insert(lane, running);
         Ok(())
@@ -458,7 +485,8 @@ impl Loop {
             Frame::Account(counts) => {
                 running.counters = counts.into_iter().collect();
                 let used = running.counters.get(TAKEN).copied()?;
-                Some(AgentEvent::Used { lane, used })
+                let waits = running.counters.get(WAITING).is_some_and(|waiting| *waiting > 0);
+                Some(AgentEvent::Used { lane, used, waits })
             }
             Frame::TookBack { grant, taken } => Some(AgentEvent::TookBack { lane, allowed: taken, grant }),
             Frame::Closing { cut_short, .. } => {

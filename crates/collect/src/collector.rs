@@ -140,7 +140,7 @@ impl Collector {
     }
 
     /// A copy of what there is of open windows, so that a later collector can go on with it; `None` where it takes more than
-    /// `bytes_max`. There must be no profiles among them.
+    /// `bytes_max`.
     #[must_use]
     pub fn peek(&self, bytes_max: usize) -> Option<Partials> {
         self.engines.peek(bytes_max)

@@ -10,6 +10,8 @@ pub const FRAME_BYTES_MAX: usize = REPORT_BYTES_MAX + 2;
 
 /// The name under which an account has the packets that were taken of a LIMIT.
 pub const TAKEN: &str = "taken";
+/// And whether there are others that may not be taken yet: 1 or 0.
+pub const WAITING: &str = "waiting";
 
 /// One thing said.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ mod report;
 mod rows;
 
 pub use collector::{Collector, TakeRows, Whatever};
-pub use frame::{FRAME_BYTES_MAX, Frame, TAKEN};
+pub use frame::{FRAME_BYTES_MAX, Frame, TAKEN, WAITING};
 pub use lanes::{Coverage, LaneId, Lanes, State};
 pub use message::{Brings, Head, Malformed, REPORT_BYTES_MAX, head};
 pub use report::{Part, Report};

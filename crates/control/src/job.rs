@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use plan::Cost;
 
 use crate::taps::Taps;
 
@@ -41,8 +42,8 @@ pub struct Request {
     pub on: BTreeMap<String, String>,
     /// When it ends everywhere.
     pub limit: Limit,
-    /// What it costs a host, in the unit of the agents' ceilings.
-    pub cost: u64,
+    /// What it takes of a host, as estimated.
+    pub cost: Cost,
     /// Which agents tell of a flow that several see.
     pub taps: Taps,
     /// The order: bytes to everyone but the monitor.
@@ -101,10 +102,12 @@ pub enum Degraded {
         /// Which.
         agent: String,
     },
-    /// An agent that joined later has no room for it.
+    /// A host cannot bear it beside its other jobs.
     NoRoom {
-        /// Which.
+        /// Its agent.
         agent: String,
+        /// What it would take, and what is left.
+        why: String,
     },
     /// It crashed on an agent again and again, and is not started there any more.
     Poisoned {

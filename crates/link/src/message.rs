@@ -71,12 +71,19 @@ pub struct Capacity {
     /// Interfaces that may be listened on.
     #[prost(string, repeated, tag = "3")]
     pub interfaces: Vec<String>,
-    /// What the jobs on this host may cost together; 0: the server's default.
-    #[prost(uint64, tag = "4")]
-    pub cost_max: u64,
+    // 4 was a cost in no unit.
     /// Addresses of those interfaces, each of 4 bytes or 16.
     #[prost(bytes = "bytes", repeated, tag = "40")]
     pub addresses: Vec<Bytes>,
+    /// Packets a second that the interfaces have seen of late.
+    #[prost(uint64, tag = "17")]
+    pub packets_per_second: u64,
+    /// Thousandths of a core that all jobs together may take; with `jobs_memory_bytes_max` 0: the host does not say.
+    #[prost(uint64, tag = "18")]
+    pub jobs_cpu_millis_max: u64,
+    /// Memory that all jobs together may take.
+    #[prost(uint64, tag = "19")]
+    pub jobs_memory_bytes_max: u64,
 }
 
 /// What a spool holds of a lane.
@@ -293,6 +300,9 @@ pub struct Renew {
     /// Jobs with a limit of packets.
     #[prost(message, repeated, tag = "2")]
     pub budgets: Vec<BudgetAsk>,
+    /// Packets a second that the interfaces see now; 0: it is not known.
+    #[prost(uint64, tag = "17")]
+    pub packets_per_second: u64,
     /// How the agent itself does, by the words of [`HEALTH`].
     #[prost(btree_map = "string, uint64", tag = "15")]
     pub health: BTreeMap<String, u64>,
@@ -326,6 +336,9 @@ pub struct BudgetAsk {
     /// The last grant it has seen, by which the server knows what `allowed` is in answer to.
     #[prost(uint64, tag = "4")]
     pub grant: u64,
+    /// It has packets that it may not take yet.
+    #[prost(bool, tag = "5")]
+    pub waits: bool,
 }
 
 /// The server's answer to [`Renew`].

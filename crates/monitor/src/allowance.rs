@@ -28,6 +28,8 @@ struct Shared {
 struct Packets {
     taken: u64,
     allowed: u64,
+    /// Workers that wait for more.
+    waiting: usize,
     /// What was taken back and nobody was told of.
     taken_back: Option<TakenBack>,
 }
@@ -45,7 +47,7 @@ impl Allowance {
     /// So many for now; nobody waits for more when `stop` is asked for.
     #[must_use]
     pub fn new(allowed: u64, stop: &Stop) -> Allowance {
-        let packets = Mutex::new(Packets { taken: 0, allowed, taken_back: None });
+        let packets = Mutex::new(Packets { taken: 0, allowed, waiting: 0, taken_back: None });
         Allowance { shared: Arc::new(Shared { packets, more: Condvar::new() }), stop: stop.clone() }
     }
 
@@ -57,8 +59,10 @@ impl Allowance {
             if self.stop.is_asked() {
                 return false;
             }
+            packets.waiting += 1;
             let waited = self.shared.more.wait_timeout(packets, LOOK_EVERY);
             packets = waited.unwrap_or_else(PoisonError::into_inner).0;
+            packets.waiting -= 1;
         }
         packets.taken += 1;
         true
@@ -82,6 +86,12 @@ impl Allowance {
     #[must_use]
     pub fn taken_back(&self) -> Option<TakenBack> {
         self.packets().taken_back.take()
+    }
+
+    /// Whether there are packets that may not be taken yet.
+    #[must_use]
+    pub fn is_waited_for(&self) -> bool {
+        self.packets().waiting > 0
     }
 
     /// How many were taken.

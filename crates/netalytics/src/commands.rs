@@ -19,6 +19,7 @@ pub mod overview;
 pub mod parsers;
 pub mod processors;
 pub mod query;
+pub mod query_past;
 pub mod query_served;
 pub mod record;
 pub mod remote;

@@ -1,7 +1,11 @@
 //! The program as its users meet it: the real binary, real files, exit codes, what stands on which stream.
 
+#[path = "cli/alerts.rs"]
+mod alerts;
 #[path = "cli/labels.rs"]
 mod labels;
+#[path = "cli/past.rs"]
+mod past;
 #[path = "cli/remote.rs"]
 mod remote;
 #[path = "cli/security.rs"]

@@ -5,6 +5,7 @@
 
 mod cost;
 mod explain;
+mod folded;
 mod lower;
 mod period;
 mod recorded;
@@ -14,6 +15,7 @@ mod words;
 
 pub use cost::cost;
 pub use explain::explain;
+pub use folded::compared_folded;
 pub use lower::{add_columns, add_origin, leave_out, lower};
 pub use period::{explain_period, within};
 pub use recorded::recorded;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use capture::live::Stop;
-use collect::{Frame, Lanes, Part, Report, TAKEN, TakeRows};
+use collect::{Frame, Lanes, Part, Report, TAKEN, TakeRows, WAITING};
 use monitor::allowance::{Allowance, TakenBack};
 use monitor::job::{Config, Windows};
 use monitor::vitals::Reading;
@@ -33,8 +33,8 @@ pub struct Relay<'w> {
     counted: Instant,
     /// Of a limit of packets of several processes.
     allowance: Option<Allowance>,
-    /// Packets that it was told were taken.
-    taken: u64,
+    /// What was said of it last: packets that were taken, and whether there are others that may not be.
+    taken: (u64, bool),
 }
 
 /// What is not said yet, and where it goes.
@@ -68,7 +68,7 @@ impl<'w> Relay<'w> {
         out.say(&Frame::Started);
         out.flush();
         let allowance = config.allowance.clone();
-        Ok(Relay { job, out, started, counted: started, allowance, taken: 0 })
+        Ok(Relay { job, out, started, counted: started, allowance, taken: (0, false) })
     }
 
     /// Says all until the input has ended, or `stop` is asked for where the source does not heed it itself. A reader that is
@@ -107,13 +107,14 @@ impl<'w> Relay<'w> {
 
     /// Says how much was counted, when it is time. Who deals the packets of a LIMIT hears soon what was taken of them.
     fn account(&mut self, step: Step) {
-        let taken = self.allowance.as_ref().map(Allowance::taken);
-        let every = if taken.is_some_and(|taken| taken > self.taken) { PATIENCE } else { ACCOUNT_EVERY };
+        let taken = self.allowance.as_ref().map(|of| (of.taken(), of.is_waited_for()));
+        let every = if taken.is_some_and(|taken| taken != self.taken) { PATIENCE } else { ACCOUNT_EVERY };
         if self.counted.elapsed() >= every || step == Step::Done {
             self.counted = Instant::now();
-            self.taken = taken.unwrap_or(0);
+            self.taken = taken.unwrap_or_default();
             let mut counts = counts(&self.job.readings());
-            counts.extend(taken.map(|taken| (TAKEN.to_owned(), taken)));
+            let said = taken.map(|(n, waits)| [(TAKEN.to_owned(), n), (WAITING.to_owned(), waits.into())]);
+            counts.extend(said.into_iter().flatten());
             self.out.say(&Frame::Account(counts));
             self.out.flush();
         }

@@ -76,18 +76,19 @@ impl Scope {
     }
 
     fn holds(&self, end: &AddressMatch) -> bool {
-        let Some((address, length)) = end.net else { return false };
-        let lies_in = |(net, prefix): &(IpAddr, u8)| {
-            let both = (octets(*net), octets(address));
-            net.is_ipv4() == address.is_ipv4() && length >= *prefix && same_bits(both, usize::from(*prefix))
-        };
-        self.0.iter().any(lies_in)
+        end.net.is_some_and(|inner| self.0.iter().any(|net| lies_in(inner, *net)))
     }
 
     fn text(&self) -> String {
         let texts: Vec<_> = self.0.iter().map(|(net, length)| format!("{net}/{length}")).collect();
         texts.join(" ")
     }
+}
+
+/// Whether all addresses of a network are in another.
+pub(crate) fn lies_in((address, length): (IpAddr, u8), (net, prefix): (IpAddr, u8)) -> bool {
+    let both = (octets(net), octets(address));
+    net.is_ipv4() == address.is_ipv4() && length >= prefix && same_bits(both, usize::from(prefix))
 }
 
 fn octets(address: IpAddr) -> Vec<u8> {

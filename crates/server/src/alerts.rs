@@ -221,6 +221,7 @@ impl Alerts {
     /// The store's.
     pub fn keep_silence(&self, mut matching: Matching) -> Result<Silence, StoreError> {
         let mut inner = self.lock();
+        self.store.forget_silences(crate::store::now_ns() - machine::SHOWN_NS)?;
         let silence = &mut matching.silence;
         let body = serde_json::to_string(silence).unwrap_or_default();
         let known = (silence.id != 0).then_some(silence.id);

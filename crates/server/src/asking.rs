@@ -134,6 +134,36 @@ pub struct ExplainAnswer {
     pub parsers: Vec<ParserUse>,
     /// The processors; none: the tuples are the result.
     pub processors: Vec<String>,
+    /// What it would take of a host that sees 100,000 packets a second: an estimate.
+    pub estimate: Estimate,
+}
+
+/// What a job would take of a host, about.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Estimate {
+    /// Packets a second that this is for; more take more.
+    pub packets_per_second: u64,
+    /// Cores.
+    pub cores: f64,
+    /// Memory.
+    pub memory_bytes: u64,
+    /// What leaves the host; results of processors are not counted, they are little.
+    pub sent_bytes_per_second: u64,
+}
+
+impl Estimate {
+    /// Of a plan.
+    fn of(plan: &plan::Plan) -> Estimate {
+        const PACKETS: u64 = 100_000;
+        let cost = planner::cost(plan);
+        let burden = cost.at(PACKETS);
+        Estimate {
+            packets_per_second: PACKETS,
+            cores: burden.cpu_millis as f64 / 1000.0,
+            memory_bytes: burden.memory_bytes,
+            sent_bytes_per_second: cost.sent_bytes_at(PACKETS),
+        }
+    }
 }
 
 /// What is read of a parser's tuples.
@@ -156,6 +186,7 @@ pub fn explain(service: &Service, text: &str) -> Result<ExplainAnswer, Vec<Diagn
         text: planner::explain(&plan),
         parsers: plan.monitor.parsers.iter().map(parser).collect(),
         processors: plan.dataflow.pipelines.iter().map(|pipeline| pipeline.name.clone()).collect(),
+        estimate: Estimate::of(&plan),
     })
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::access::{self, Access, Role, Scope};
 use crate::fleet::Redaction;
-use crate::job::{Capture, JobKind};
+use crate::job::{Capture, JobKind, Keep};
 use crate::service::{Denied, Service, Submission};
 use crate::store::StoreError;
 
@@ -46,6 +46,7 @@ impl Service {
                 capture: Capture::default(),
                 lease_seconds: None,
                 to: Vec::new(),
+                keep: Keep::Results,
             };
             self.submit(&who, &asked, Some((name, query.as_bytes())))?;
         }

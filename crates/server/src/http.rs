@@ -17,6 +17,7 @@ mod metrics;
 mod openapi;
 mod page;
 mod params;
+mod past;
 mod rate;
 mod rows;
 mod sessions;
@@ -84,6 +85,7 @@ impl Serving {
             connections_waited: AtomicU64::new(0),
             tls: None,
             revoked: watch::Sender::default(),
+            past_room: Arc::new(Semaphore::new(service.limits().past.at_once)),
             service,
         };
         Ok(Serving { listener, app, anew: watch::channel(0).1, end })
@@ -208,6 +210,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/catalog", get(help::catalog))
         .route("/api/v1/check", post(help::check))
         .route("/api/v1/explain", post(help::explain))
+        .route("/api/v1/query", post(past::query))
         .route("/api/v1/jobs", get(jobs::list).post(jobs::create))
         .route("/api/v1/jobs/{id}", get(jobs::show).delete(jobs::stop))
         .route("/api/v1/jobs/{id}/renew", post(jobs::renew))

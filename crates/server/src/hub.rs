@@ -21,7 +21,7 @@ use crate::bell::Bell;
 use crate::columns::{self, as_kept, encode, time_column};
 use crate::events::{Event, Queue, Ring};
 use crate::history::History;
-use crate::job::{JobId, State};
+use crate::job::{JobId, Keep, State};
 use crate::limits::Limits;
 use crate::meters::Meters;
 use crate::store::{KeptResult, NewTail, Progress, Store};
@@ -152,6 +152,8 @@ pub struct Hub {
     bells: Mutex<Vec<(JobId, Weak<Bell>)>>,
     /// How many clients there are.
     pub(crate) streams: AtomicUsize,
+    /// The same by the token's name.
+    pub(crate) streams_of: Mutex<HashMap<String, usize>>,
     /// Rows that could not be kept, by tries.
     pub(crate) rows_unkept: AtomicU64,
     /// Rows left out of events, since they were too many.
@@ -225,6 +227,7 @@ impl Hub {
             clients: Mutex::default(),
             bells: Mutex::default(),
             streams: AtomicUsize::new(0),
+            streams_of: Mutex::default(),
             rows_unkept: AtomicU64::new(0),
             rows_unshown: AtomicU64::new(0),
         }
@@ -503,7 +506,8 @@ impl Hub {
                 self.history.settle(job, &result.kept, all)?;
             }
         }
-        self.history.retain(&self.limits.retention)?;
+        self.history.retain(Keep::Results, &self.limits.retention)?;
+        self.history.retain(Keep::Tuples, &self.limits.tuples_retention)?;
         let ring = self.limits.ring_time;
         all(&self.jobs).retain(|_, live| {
             let live = lock(live);

@@ -65,6 +65,39 @@ impl JobKind {
     }
 }
 
+/// What is kept of a job's rows for queries that come later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Keep {
+    /// Its results, as they are.
+    #[default]
+    Results,
+    /// The tuples themselves: they have a retention of their own, and any query can be asked of them.
+    Tuples,
+}
+
+impl Keep {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Keep::Results => "results",
+            Keep::Tuples => "tuples",
+        }
+    }
+
+    pub(crate) fn of(word: &str) -> Keep {
+        if word == "tuples" { Keep::Tuples } else { Keep::Results }
+    }
+}
+
+/// What made the tuples that are a job's rows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TuplesMade {
+    /// The parsers, each with the version of its schema.
+    pub parsers: Vec<(String, u16)>,
+    /// SAMPLE: `all`, `auto` or a fraction.
+    pub sample: String,
+}
+
 /// How far a job has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
@@ -223,6 +256,11 @@ pub struct Job {
     pub capture_filter: Option<String>,
     /// It ends when nobody has renewed its lease for so many seconds; none: it has no lease.
     pub lease_seconds: Option<u32>,
+    /// What is kept of its rows for queries that come later.
+    pub keep: Keep,
+    /// What made its rows, where they are tuples.
+    #[serde(skip)]
+    pub tuples: Option<TuplesMade>,
     /// When it was asked for, in nanoseconds since the epoch.
     #[serde(serialize_with = "text")]
     #[schema(value_type = String)]

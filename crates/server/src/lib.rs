@@ -13,6 +13,7 @@ mod asking;
 mod bell;
 mod catalog;
 mod columns;
+mod coverage;
 mod delivery;
 mod demo;
 mod door;
@@ -28,6 +29,7 @@ mod leases;
 mod limits;
 mod meters;
 mod metrics;
+mod past;
 mod rows;
 mod rules;
 mod run;
@@ -48,8 +50,11 @@ pub use gateway::{Gateway, GatewaySettings};
 pub use history::Kept;
 pub use http::{Serving, openapi};
 pub use hub::{Account, AgentAccount, Coverage, Delivery, Hub, Mark, ResultTable, WindowState};
-pub use job::{Capture, End, Job, JobId, JobKind, JobOutlet, Outcome, OutletLosses, OutletState, State};
+pub use job::{
+    Capture, End, Job, JobId, JobKind, JobOutlet, Keep, Outcome, OutletLosses, OutletState, State,
+};
 pub use limits::{Limits, Retention, Scrapers};
+pub use past::PastLimits;
 pub use rows::read_arrow;
 pub use run::{Listen, serve};
 pub use service::{ADMIN_TOKEN, Denied, Opened, Service, Submission};

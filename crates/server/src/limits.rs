@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::alerts::AlertLimits;
+use crate::past::PastLimits;
 
 /// How long rows are kept.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +71,10 @@ pub struct Limits {
     pub outlet_rows_max: u64,
     /// Series of each job that scrapers are shown.
     pub series_max: usize,
+    /// What is kept of jobs that keep their tuples.
+    pub tuples_retention: Retention,
+    /// Queries of the past.
+    pub past: PastLimits,
 }
 
 impl Default for Limits {
@@ -94,6 +99,8 @@ impl Default for Limits {
             outlets_max: 64,
             outlet_rows_max: 1_000_000,
             series_max: 1000,
+            tuples_retention: Retention::default(),
+            past: PastLimits::default(),
         }
     }
 }

@@ -75,17 +75,23 @@ pub enum Bound {
     RequestTime,
     /// Outlets of jobs.
     Outlets,
+    /// Jobs of one owner.
+    JobsPerOwner,
+    /// Live streams of one token.
+    StreamsPerToken,
 }
 
 impl Bound {
     /// All, with their names.
-    pub const ALL: [(Bound, &'static str); 6] = [
+    pub const ALL: [(Bound, &'static str); 8] = [
         (Bound::Jobs, "jobs"),
         (Bound::Agents, "agents"),
         (Bound::Streams, "streams"),
         (Bound::StreamQueue, "stream_queue"),
         (Bound::RequestTime, "request_time"),
         (Bound::Outlets, "outlets"),
+        (Bound::JobsPerOwner, "jobs_per_owner"),
+        (Bound::StreamsPerToken, "streams_per_token"),
     ];
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use outlets::{Form, Page};
 
 use crate::access::Access;
+use crate::alerts::RuleShown;
 use crate::fleet::{AgentHealth, FleetHealth, JobHealth};
 use crate::job::{Job, JobId, JobKind};
 use crate::meters::{Bound, Stage, process_cpu, process_memory};
@@ -37,6 +38,7 @@ pub fn page(service: &Service, requests: &OfRequests, form: Form) -> Result<Page
     of_requests(&mut page, service, requests);
     of_records(&mut page, service, &health);
     of_rows(&mut page, service)?;
+    of_alerts(&mut page, service)?;
     of_agents(&mut page, &health.agents);
     for (state, count) in service.store().jobs_by_state()? {
         page.gauge("netalytics_jobs", "jobs, by state", &[("state", &state)], count as f64);
@@ -157,6 +159,34 @@ fn of_rows(page: &mut Page, service: &Service) -> Result<(), Denied> {
     page.gauge("netalytics_history_bytes", "the history's files", &[], kept.bytes as f64);
     let bytes = service.store().bytes()?;
     page.gauge("netalytics_store_bytes", "the store's file", &[], bytes as f64);
+    Ok(())
+}
+
+fn of_alerts(page: &mut Page, service: &Service) -> Result<(), Denied> {
+    let (alerts, rules) = (service.alerts(), service.alerts().rules());
+    let states: [(&str, fn(&RuleShown) -> usize); 2] = [("pending", |r| r.pending), ("firing", |r| r.firing)];
+    for (state, of) in states {
+        let number = rules.iter().map(of).sum::<usize>() as f64;
+        page.gauge("netalytics_alerts", "alerts by state", &[("state", state)], number);
+    }
+    for receiver in alerts.receiver_states()? {
+        let help = "notifications that wait for a receiver";
+        page.gauge(
+            "netalytics_notifications",
+            help,
+            &[("receiver", &receiver.name)],
+            receiver.waiting as f64,
+        );
+    }
+    let left_out = rules.iter().map(|rule| rule.groups_left_out).sum();
+    for (name, help, count) in [
+        ("netalytics_notifications_sent_total", "that receivers took", alerts.tally.sent.load(Relaxed)),
+        ("netalytics_notifications_retried_total", "attempts made again", alerts.tally.retried.load(Relaxed)),
+        ("netalytics_notifications_lost_total", "that nobody took", alerts.tally.lost.load(Relaxed)),
+        ("netalytics_alert_groups_left_out_total", "groups too many for an alert", left_out),
+    ] {
+        page.counter(name, help, &[], count as f64);
+    }
     Ok(())
 }
 

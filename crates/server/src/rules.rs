@@ -3,7 +3,7 @@
 use crate::access::{Access, Role};
 use crate::alerts::{AlertShown, Matching, Outcome, Reach, Rule, RuleRequest, RuleShown, Silence, Wrong};
 use crate::fleet::Redaction;
-use crate::job::{Capture, Job, JobId, JobKind, State};
+use crate::job::{Capture, Job, JobId, JobKind, Keep, State};
 use crate::service::{Denied, Service, Submission};
 use crate::store::{JobQuery, now_ns};
 
@@ -11,8 +11,10 @@ use crate::store::{JobQuery, now_ns};
 pub enum Unwatched {
     /// It is wrong.
     Wrong(String),
-    /// Its query or its condition is: the text and what is wrong with it.
-    Text(String, Vec<query::Diagnostic>),
+    /// Its query is: the text and what is wrong with it.
+    Query(String, Vec<query::Diagnostic>),
+    /// Its condition is.
+    Condition(String, Vec<query::Diagnostic>),
     /// There is one of that name.
     Taken(String),
     /// As of all requests.
@@ -103,7 +105,7 @@ impl Service {
     fn rule_over(&self, who: &Access, asked: &RuleRequest) -> Result<(Rule, JobId), Unwatched> {
         match (&asked.query, &asked.job) {
             (Some(query), None) => {
-                let plan = self.plan(query).map_err(|errors| Unwatched::Text(query.clone(), errors))?;
+                let plan = self.plan(query).map_err(|errors| Unwatched::Query(query.clone(), errors))?;
                 let rule = self.rule_of(asked, &plan, true)?;
                 let job = Submission {
                     query: query.clone(),
@@ -115,6 +117,7 @@ impl Service {
                     capture: Capture::default(),
                     lease_seconds: None,
                     to: Vec::new(),
+                    keep: Keep::Results,
                 };
                 let (job, _) = self.submit(who, &job, None)?;
                 Ok((rule, job.id))
@@ -136,14 +139,14 @@ impl Service {
     }
 
     fn checked_rule(&self, asked: &RuleRequest, job: &Job) -> Result<Rule, Unwatched> {
-        let plan = self.plan(&job.query).map_err(|errors| Unwatched::Text(job.query.clone(), errors))?;
+        let plan = self.plan(&job.query).map_err(|errors| Unwatched::Query(job.query.clone(), errors))?;
         self.rule_of(asked, &plan, asked.query.is_some())
     }
 
     fn rule_of(&self, asked: &RuleRequest, plan: &plan::Plan, owns_job: bool) -> Result<Rule, Unwatched> {
         let wrong = |wrong| match wrong {
             Wrong::Words(words) => Unwatched::Wrong(words),
-            Wrong::Condition(errors) => Unwatched::Text(asked.when.clone(), errors),
+            Wrong::Condition(errors) => Unwatched::Condition(asked.when.clone(), errors),
         };
         let is_known = |name: &str| self.alerts().receivers().iter().any(|receiver| receiver.name == name);
         asked.check(&is_known).map_err(wrong)?;

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use plan::Plan;
+use plan::{Plan, Sample};
 use tuple::Schema;
 
 use crate::access::{self, Access, Role, Scope};
@@ -17,10 +17,11 @@ use crate::delivery::{Deliveries, May, Named, Shown, Unusable};
 use crate::fleet::{Fleet, Order, Redaction, Refused, Stop};
 use crate::history::History;
 use crate::hub::Hub;
-use crate::job::{Capture, End, Job, JobId, JobKind, Outcome, State};
+use crate::job::{Capture, End, Job, JobId, JobKind, Keep, Outcome, State, TuplesMade};
 use crate::leases::Leases;
 use crate::limits::Limits;
 use crate::meters::Bound;
+use crate::past::PastCounters;
 use crate::store::{NewJob, Remembered, Store, StoreError};
 use crate::unkept::Unkept;
 
@@ -137,6 +138,7 @@ impl Opened {
             schemas: parsers::registry::schemas(),
             submitting: Mutex::new(()),
             leases: Leases::default(),
+            past: PastCounters::default(),
             opened: self,
         });
         service.resume()?;
@@ -192,6 +194,8 @@ pub struct Submission {
     pub lease_seconds: Option<u32>,
     /// Where its rows go: names of outlets, or addresses.
     pub to: Vec<String>,
+    /// What is kept for queries that come later.
+    pub keep: Keep,
 }
 
 /// Why something is not done.
@@ -200,6 +204,15 @@ pub enum Denied {
     /// The query is wrong.
     #[error("the query is wrong")]
     Query(Vec<query::Diagnostic>),
+    /// It can be read, and asks for what cannot be had so.
+    #[error("{0}")]
+    Wrong(String),
+    /// Nothing that was kept answers it.
+    #[error("{0}")]
+    NotKept(String),
+    /// It took longer than it may.
+    #[error("{0}")]
+    Late(String),
     /// The token does not allow it.
     #[error("{0}")]
     Forbidden(String),
@@ -245,6 +258,8 @@ pub struct Service {
     pub(crate) deliveries: Deliveries,
     /// What scrapers see of results.
     pub(crate) shown: Shown,
+    /// Queries of the past.
+    pub(crate) past: PastCounters,
 }
 
 impl Service {
@@ -290,12 +305,19 @@ impl Service {
     /// Jobs that had not ended when the server did.
     fn resume(&self) -> Result<(), StoreError> {
         for job in self.store().unfinished_jobs()? {
-            let Ok(plan) = self.plan(&job.query) else {
-                let why = "this version of the program does not understand the query any more";
+            let end = |why: &str| {
                 let end = End::new(Outcome::Failed, why);
-                self.store().set_state(job.id, &State::Ended(end), None)?;
+                self.store().set_state(job.id, &State::Ended(end), None)
+            };
+            let Ok(query) = self.checked(&job.query) else {
+                end("this version of the program does not understand the query any more")?;
                 continue;
             };
+            if job.tuples.is_some() && job.tuples != tuples_made(&query) {
+                end("this version of the program makes other tuples: start it again")?;
+                continue;
+            }
+            let plan = Arc::new(planner::lower(&query));
             self.leases.begin(job.id, job.lease_seconds);
             if let Err(refused) = self.fleet.start(&order(&job, plan)) {
                 self.store().set_state(job.id, &State::Planned, Some(&refused.to_string()))?;
@@ -314,7 +336,7 @@ impl Service {
 
     /// The plan of a query.
     pub(crate) fn plan(&self, text: &str) -> Result<Arc<Plan>, Vec<query::Diagnostic>> {
-        query::check(text, &self.schemas, &()).map(|checked| Arc::new(planner::lower(&checked)))
+        self.checked(text).map(|query| Arc::new(planner::lower(&query)))
     }
 
     /// Makes a job of `asked`, or finds the one that the same request made. `key`: what it was sent with, and its body.
@@ -333,16 +355,12 @@ impl Service {
                 Remembered::Other => return Err(Denied::KeyReused),
             }
         }
-        let plan = self.plan(&asked.query).map_err(Denied::Query)?;
+        let query = self.checked(&asked.query).map_err(Denied::Query)?;
+        let (plan, tuples) = (Arc::new(planner::lower(&query)), tuples_made(&query));
         may_ask(who, &plan, asked.redaction)?;
+        can_keep(&query, asked)?;
+        self.check_quotas(who)?;
         self.may_deliver(who, &asked.to, &plan)?;
-        let most = self.limits().jobs_max;
-        if self.store().unfinished_count()? >= most {
-            self.hub().meters.reached(Bound::Jobs);
-            return Err(Denied::Quota(format!(
-                "{most} jobs have not ended, and there may be no more (--jobs-max)"
-            )));
-        }
         let new = NewJob {
             name: asked.name.clone(),
             query: asked.query.clone(),
@@ -354,6 +372,8 @@ impl Service {
             capture: asked.capture.clone(),
             lease_seconds: asked.lease_seconds,
             to: asked.to.iter().map(|to| (to.clone(), RandomState::new().hash_one(to))).collect(),
+            keep: asked.keep,
+            tuples,
         };
         let job = self.store().add_job(&new, key)?;
         if let Err(refused) = self.fleet.start(&order(&job, plan.clone())) {
@@ -363,6 +383,25 @@ impl Service {
         self.leases.begin(job.id, job.lease_seconds);
         self.deliveries.begin(job.id, &plan)?;
         Ok((self.job(who, job.id)?, true))
+    }
+
+    /// Whether `who` may have one more job.
+    fn check_quotas(&self, who: &Access) -> Result<(), Denied> {
+        let Limits { jobs_max, jobs_per_owner_max, .. } = *self.limits();
+        let (bound, why) = if self.store().unfinished_count()? >= jobs_max {
+            let why = format!("{jobs_max} jobs have not ended, and there may be no more (--jobs-max)");
+            (Bound::Jobs, why)
+        } else if self.store().unfinished_count_of(&who.name)? >= jobs_per_owner_max {
+            let why = format!(
+                "{jobs_per_owner_max} jobs of {} have not ended, and one owner may have no more (--jobs-per-owner)",
+                who.name
+            );
+            (Bound::JobsPerOwner, why)
+        } else {
+            return Ok(());
+        };
+        self.hub().meters.reached(bound);
+        Err(Denied::Quota(why))
     }
 
     /// A job that `who` may know of.
@@ -463,6 +502,40 @@ impl Service {
         }
         Ok(())
     }
+}
+
+/// What makes the rows of a query, where they are tuples.
+fn tuples_made(query: &query::Query) -> Option<TuplesMade> {
+    let sample = match query.sample {
+        Sample::All => "all".into(),
+        Sample::Auto => "auto".into(),
+        Sample::Fraction(share) => share.to_string(),
+    };
+    let parsers = query.inputs.iter().map(|input| (input.schema.name.to_string(), input.schema.version));
+    query.processors.is_empty().then(|| TuplesMade { parsers: parsers.collect(), sample })
+}
+
+/// Whether a job can be what is asked for: it has no past, and tuples are kept whole.
+fn can_keep(query: &query::Query, asked: &Submission) -> Result<(), Denied> {
+    let keeps = asked.keep == Keep::Tuples;
+    let rows = &query.rows;
+    let why = if !query.period.is_open() || query.baseline.is_some() {
+        "a job sees what comes from now on: SINCE, UNTIL and BASELINE ask of what was kept (POST /api/v1/query), and LIMIT says \
+         how long a job lasts"
+    } else if keeps && asked.kind != JobKind::Standing {
+        "tuples are kept by standing jobs: say that it is one (kind, --standing)"
+    } else if keeps && !query.processors.is_empty() {
+        "what is kept are tuples, of which any results can be made later: leave out PROCESS"
+    } else if keeps
+        && (!rows.order.is_empty() || rows.rows_max.is_some() || query.limit != plan::Limit::default())
+    {
+        "tuples are kept for good, as they come: leave out ORDER BY and LIMIT"
+    } else if keeps && query.sample == Sample::Auto {
+        "at a rate that changes tuples cannot be scaled later: say which share of the flows, as in SAMPLE 0.1"
+    } else {
+        return Ok(());
+    };
+    Err(Denied::Wrong(why.into()))
 }
 
 fn order(job: &Job, plan: Arc<Plan>) -> Order {

@@ -8,6 +8,7 @@ mod enrolments;
 mod frames;
 mod jobs;
 mod results;
+mod segments;
 mod tokens;
 
 use std::path::Path;
@@ -22,17 +23,19 @@ pub use deliveries::{Position, StoredOutlet};
 pub use enrolments::Enrolled;
 pub use frames::{LaneMark, NewFrame, Progress};
 pub use jobs::{JobQuery, NewJob, Remembered};
-pub use results::{KeptResult, NewTail, Segment, Tail};
+pub use results::{KeptResult, NewTail, Tail};
+pub use segments::{Extent, Oldest, Piece, Segment};
 pub use tokens::StoredToken;
 
 /// Each entry brings a store one form further; what is here never changes, it is only added to.
-const FORMS: [&str; 6] = [
+const FORMS: [&str; 7] = [
     include_str!("store/form-1.sql"),
     include_str!("store/form-2.sql"),
     include_str!("store/form-3.sql"),
     include_str!("store/form-4.sql"),
     include_str!("store/form-5.sql"),
     include_str!("store/form-6.sql"),
+    include_str!("store/form-7.sql"),
 ];
 
 /// The store; one writer at a time.

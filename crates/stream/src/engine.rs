@@ -322,7 +322,8 @@ impl Engine {
         self.rest.reach_ns
     }
 
-    /// A copy of what a worker has of open windows, for [`Engine::open_rows`]; `None` where it takes more than `bytes_max`.
+    /// A copy of what there is of open windows: a worker's is for [`Engine::open_rows`], that of an engine that collects can be
+    /// attached by another that goes on in its place. `None` where it takes more than `bytes_max`.
     #[must_use]
     pub fn peek(&self, bytes_max: usize) -> Option<Partial> {
         let bytes: usize = self.rest.pipelines.iter().map(Work::open_bytes).sum();

@@ -237,12 +237,12 @@ impl Work {
         }
     }
 
-    /// A copy of what is open; of profiles nothing.
+    /// A copy of what is open.
     #[must_use]
     pub fn peek(&self) -> Share {
         match self {
             Work::Groups(running) => Share::Groups(running.peek()),
-            Work::Profile(_) => Share::Profile(Vec::new()),
+            Work::Profile(profiling) => Share::Profile(profiling.peek()),
         }
     }
 
@@ -251,7 +251,7 @@ impl Work {
     pub fn open_bytes(&self) -> usize {
         match self {
             Work::Groups(running) => running.open_bytes(),
-            Work::Profile(_) => 0,
+            Work::Profile(profiling) => profiling.open_bytes(),
         }
     }
 

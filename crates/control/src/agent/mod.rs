@@ -71,6 +71,8 @@ pub enum AgentEvent {
         lane: Lane,
         /// Packets.
         used: u64,
+        /// It has others, and may not take them yet.
+        waits: bool,
     },
     /// A monitor took back its allowance, as [`AgentAction::TakeBack`] asked.
     TookBack {
@@ -231,7 +233,7 @@ impl Agent {
             AgentEvent::Granted(granted) => self.take_grant(&granted, now_ns),
             AgentEvent::ObserveAll => self.tell_everything(),
             AgentEvent::Reported(lane) => self.reported(lane),
-            AgentEvent::Used { lane, used } => self.used(lane, used, now_ns),
+            AgentEvent::Used { lane, used, waits } => self.used(lane, (used, waits), now_ns),
             AgentEvent::TookBack { lane, allowed, grant } => self.took_back(lane, allowed, grant, now_ns),
             AgentEvent::Exited { lane, end } => self.exited(lane, end, now_ns),
             AgentEvent::Drained(lane) => {
@@ -346,13 +348,18 @@ impl Agent {
         }
     }
 
-    fn used(&mut self, lane: Lane, used: u64, now_ns: u64) {
+    fn used(&mut self, lane: Lane, (used, waits): (u64, bool), now_ns: u64) {
         let Some(task) = self.task(lane) else { return };
         let share = &mut task.share;
         share.used = share.used.max(share.before.saturating_add(used)).min(share.allowed);
         // Half of it is gone: better asked too early than stood still. Once for each grant.
-        if (share.allowed - share.used) * 2 < share.chunk {
+        let is_short = (share.allowed - share.used) * 2 < share.chunk;
+        let waited = std::mem::replace(&mut share.waits, waits);
+        let begins_to_wait = waits && !waited;
+        if is_short {
             share.chunk = 0;
+        }
+        if is_short || begins_to_wait {
             self.ask_at(now_ns);
         }
     }
@@ -438,6 +445,7 @@ impl Agent {
         }
         *renew_at_ns = now_ns.saturating_add(self.settings.renew_every_ns);
         let budgets = self.tasks.iter().filter_map(|(&job, task)| task.ask(job)).collect();
+        // How much traffic there is, and how the agent does, the shell knows.
         self.actions.push(AgentAction::Renew(Renew { asked_ns: now_ns, budgets, ..Renew::default() }));
     }
 

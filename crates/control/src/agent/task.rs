@@ -36,6 +36,8 @@ pub(super) struct Share {
     pub grant: u64,
     /// Unused after the last grant; 0: more was asked for since.
     pub chunk: u64,
+    /// The monitor has packets that it may not take.
+    pub waits: bool,
     /// The monitor was asked to take back, at this grant, and has not answered: until then it may take nothing.
     pub taking_back: Option<u64>,
 }
@@ -119,8 +121,8 @@ impl Task {
     }
 
     pub(super) fn ask(&self, job: u64) -> Option<BudgetAsk> {
-        let Share { allowed, used, grant, .. } = self.share;
-        self.packets_max().map(|_| BudgetAsk { job, used, allowed, grant })
+        let Share { allowed, used, grant, waits, .. } = self.share;
+        self.packets_max().map(|_| BudgetAsk { job, used, allowed, grant, waits })
     }
 
     /// A monitor is gone. `used`: how many packets it took, if it could say so; else all that it might have.
@@ -133,6 +135,7 @@ impl Task {
             share.used = share.allowed;
         }
         share.before = share.used;
+        share.waits = false;
         share.taking_back = None;
     }
 }

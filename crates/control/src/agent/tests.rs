@@ -170,7 +170,7 @@ fn a_crash_of_the_agent_counts_as_one_of_what_it_had_started() {
 fn packets_are_asked_for_before_they_run_out_and_given_back() {
     let mut agent = running(1000);
     let budget = |allowed, grant, give_back| vec![Budget { job: 7, allowed, grant, give_back }];
-    let used = |used| AgentEvent::Used { lane: lane(1), used };
+    let used = |used| AgentEvent::Used { lane: lane(1), used, waits: false };
     let took_back = |allowed, grant| AgentEvent::TookBack { lane: lane(1), allowed, grant };
     check(
         &mut agent,
@@ -186,7 +186,10 @@ fn packets_are_asked_for_before_they_run_out_and_given_back() {
     let again = agent.handle(granted(450, vec![]), at(450));
     assert!(matches!(again[..], [AgentAction::Extend { allowed: Some(0), .. }]), "{again:?}");
     check(&mut agent, &[(500, took_back(70, 1), &["renew 0"])]);
-    assert_eq!(agent.tasks[&7].ask(7), Some(BudgetAsk { job: 7, used: 70, allowed: 70, grant: 1 }));
+    assert_eq!(
+        agent.tasks[&7].ask(7),
+        Some(BudgetAsk { job: 7, used: 70, allowed: 70, grant: 1, waits: false })
+    );
     // A grant that crossed the answer holds.
     agent.handle(granted(600, budget(90, 2, true)), at(600));
     agent.handle(granted(600, budget(120, 3, false)), at(600));

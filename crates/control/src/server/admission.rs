@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use link::Now;
+use plan::{Burden, Cost};
 
 use super::Server;
 use crate::job::{Degraded, Job, JobState, Kind, Request};
@@ -15,6 +16,9 @@ pub struct Submitted {
     /// Whether it was made now; else the key is of one that was asked for before.
     pub is_new: bool,
 }
+
+/// Agents with their lives, and what is not as it should be.
+type Chosen = (BTreeMap<String, u64>, BTreeSet<Degraded>);
 
 /// Why a job is not taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,16 +40,12 @@ pub enum Refusal {
         /// Those asked for.
         on: BTreeMap<String, String>,
     },
-    /// It would burden a host too much.
+    /// No host that is here can bear it beside its other jobs.
     TooCostly {
-        /// Which.
+        /// The first one's agent.
         agent: String,
-        /// What it would cost.
-        cost: u64,
-        /// What the host bears already.
-        borne: u64,
-        /// What it may bear.
-        max: u64,
+        /// What it would take, and what is left.
+        why: String,
     },
     /// Its time is over before it begins.
     EndsInThePast,
@@ -58,7 +58,7 @@ impl Server {
             return Ok(Submitted { job, is_new: false });
         }
         self.check_quotas(&request, now)?;
-        let agents = self.choose(&request)?;
+        let (agents, degraded) = self.choose(&request)?;
         let job = self.last_job.saturating_add(1);
         self.last_job = job;
         if !request.key.is_empty() {
@@ -70,8 +70,7 @@ impl Server {
             }
         }
         let job_state = JobState::Planned;
-        let job_of =
-            Job { id: job, request, state: job_state, agents, granted: 0, degraded: BTreeSet::new() };
+        let job_of = Job { id: job, request, state: job_state, agents, granted: 0, degraded };
         self.jobs.insert(job, job_of);
         self.unsaved.insert(job);
         Ok(Submitted { job, is_new: true })
@@ -92,30 +91,37 @@ impl Server {
         }
     }
 
-    /// The agents for a job that are here, each with its life.
-    fn choose(&self, request: &Request) -> Result<BTreeMap<String, u64>, Refusal> {
-        let mut agents = BTreeMap::new();
+    /// The agents for a job that are here, each with its life, and those whose hosts cannot bear it.
+    fn choose(&self, request: &Request) -> Result<Chosen, Refusal> {
+        let (mut agents, mut without) = (BTreeMap::new(), BTreeSet::new());
         for (agent, peer) in &self.peers {
             if peer.session().is_some() && peer.has_labels(&request.on) {
-                let (borne, max) = self.burden(agent);
-                if borne.saturating_add(request.cost) > max {
-                    return Err(Refusal::TooCostly { agent: agent.clone(), cost: request.cost, borne, max });
+                match self.excess(agent, &request.cost) {
+                    Some(why) => drop(without.insert(Degraded::NoRoom { agent: agent.clone(), why })),
+                    None => drop(agents.insert(agent.clone(), peer.boot)),
                 }
-                agents.insert(agent.clone(), peer.boot);
             }
         }
-        if agents.is_empty() && request.kind == Kind::OneOff {
-            return Err(Refusal::NoAgent { on: request.on.clone() });
+        match without.first() {
+            Some(Degraded::NoRoom { agent, why }) if agents.is_empty() => {
+                Err(Refusal::TooCostly { agent: agent.clone(), why: why.clone() })
+            }
+            None if agents.is_empty() && request.kind == Kind::OneOff => {
+                Err(Refusal::NoAgent { on: request.on.clone() })
+            }
+            _ => Ok((agents, without)),
         }
-        Ok(agents)
     }
 
-    /// What a host bears, and what it may.
-    fn burden(&self, agent: &str) -> (u64, u64) {
+    /// Why a host cannot bear a job beside those it has, by the packets it sees; hosts that say no ceiling bear everything.
+    fn excess(&self, agent: &str, cost: &Cost) -> Option<String> {
+        let capacity = &self.peers.get(agent)?.capacity;
+        let max =
+            Burden { cpu_millis: capacity.jobs_cpu_millis_max, memory_bytes: capacity.jobs_memory_bytes_max };
+        let takes = |cost: &Cost| cost.at(capacity.packets_per_second);
         let on = self.jobs.values().filter(|job| job.agents.contains_key(agent));
-        let borne = on.map(|job| job.request.cost).fold(0, u64::saturating_add);
-        let of_host = self.peers.get(agent).map_or(0, |peer| peer.capacity.cost_max);
-        (borne, if of_host > 0 { of_host } else { self.settings.cost_max })
+        let borne = on.map(|job| takes(&job.request.cost)).fold(Burden::default(), Burden::and);
+        takes(cost).excess(borne, max).filter(|_| max != Burden::default())
     }
 
     /// An agent is here: standing jobs whose labels it has take it in.
@@ -127,18 +133,15 @@ impl Server {
         let wanted: Vec<u64> =
             wanted.filter(|job| peer.has_labels(&job.request.on)).map(|job| job.id).collect();
         for id in wanted {
-            let (borne, max) = self.burden(agent);
+            let excess = self.jobs.get(&id).and_then(|job| self.excess(agent, &job.request.cost));
             let Some(job) = self.jobs.get_mut(&id) else { continue };
-            let no_room = Degraded::NoRoom { agent: agent.into() };
-            let is_changed = if borne.saturating_add(job.request.cost) > max {
-                job.note(no_room)
-            } else {
-                job.degraded.remove(&no_room);
-                job.agents.insert(agent.into(), boot).is_none()
-            };
-            if is_changed {
-                self.unsaved.insert(id);
+            // What is left of the host changes; the last word counts.
+            job.degraded.retain(|d| !matches!(d, Degraded::NoRoom { agent: known, .. } if known == agent));
+            match excess {
+                Some(why) => drop(job.note(Degraded::NoRoom { agent: agent.into(), why })),
+                None => drop(job.agents.insert(agent.into(), boot)),
             }
+            self.unsaved.insert(id);
         }
     }
 

@@ -40,9 +40,9 @@ pub(super) fn deal(job: &mut Job, share: &mut Share, ask: &BudgetAsk, crowd: Cro
     let used = ask.used.min(share.allowed).max(share.used);
     let spent = used - share.used;
     share.used = used;
-    share.gave_back &= spent == 0;
+    share.gave_back &= spent == 0 && !ask.waits;
     let unused = share.allowed - share.used;
-    let is_hungry = unused == 0 && used > 0 && !share.gave_back;
+    let is_hungry = unused == 0 && (ask.waits || used > 0 && !share.gave_back);
     // A fair part of half of what is left, or, for who takes more than the others, twice what it took.
     let left = job.packets_left();
     let fair = left / (2 * crowd.agents.max(1));

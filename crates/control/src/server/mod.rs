@@ -32,8 +32,6 @@ pub struct ServerSettings {
     pub jobs_per_owner_max: usize,
     /// Jobs that are not over.
     pub jobs_max: usize,
-    /// What the jobs on one host may cost together, where the agent does not say.
-    pub cost_max: u64,
     /// Keys of requests that are remembered.
     pub keys_max: usize,
 }
@@ -46,7 +44,6 @@ impl Default for ServerSettings {
             absent_after_ns: 5 * second,
             jobs_per_owner_max: 100,
             jobs_max: 1000,
-            cost_max: 1000,
             keys_max: 100_000,
         }
     }
@@ -260,7 +257,12 @@ impl Server {
                     self.actions.push(ServerAction::ObserveAll { session });
                 }
             }
-            ServerEvent::Renew { session, renew } => answer = self.grant(session, &renew, now_ns),
+            ServerEvent::Renew { session, renew } => {
+                if let Some(peer) = self.peer(session).filter(|_| renew.packets_per_second > 0) {
+                    peer.capacity.packets_per_second = renew.packets_per_second;
+                }
+                answer = self.grant(session, &renew, now_ns);
+            }
             ServerEvent::Offset { session, offset_ns } => {
                 if let Some(peer) = self.peer(session) {
                     peer.offset_ns = Some(offset_ns);

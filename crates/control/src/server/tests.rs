@@ -3,6 +3,7 @@
 use super::*;
 use crate::job::{Kind, Limit};
 use link::{BudgetAsk, Capacity, ObservedJob};
+use plan::{Burden, Cost};
 
 const S: u64 = 1_000_000_000;
 
@@ -19,7 +20,11 @@ fn request(key: &str, kind: Kind) -> Request {
         kind,
         on: BTreeMap::from([("role".into(), "web".into())]),
         limit: Limit::default(),
-        cost: 10,
+        cost: Cost {
+            base: Burden { cpu_millis: 5, memory_bytes: 1 << 20 },
+            cpu_ns_per_packet: 50,
+            ..Cost::default()
+        },
         taps: crate::Taps::One,
         body: b"plan".as_slice().into(),
     }
@@ -34,7 +39,12 @@ fn hello(agent: &str, boot: u64, jobs: &[(u64, ObservedState)]) -> Box<Hello> {
     let observed =
         Observed { number: 1, generation: 0, is_everything: true, jobs: jobs.iter().map(job).collect() };
     let labels = BTreeMap::from([("role".into(), "web".into())]);
-    let capacity = Capacity { cost_max: 25, ..Capacity::default() };
+    let capacity = Capacity {
+        packets_per_second: 100_000,
+        jobs_cpu_millis_max: 25,
+        jobs_memory_bytes_max: 1 << 30,
+        ..Capacity::default()
+    };
     Box::new(Hello { agent: agent.into(), boot, labels, capacity, observed, ..Hello::default() })
 }
 
@@ -154,8 +164,22 @@ fn what_is_too_much_is_refused_with_its_reason() {
     for _ in 0..2 {
         assert!(submit(&mut server, request("", Kind::OneOff)).is_ok());
     }
-    let costly = Refusal::TooCostly { agent: "a".into(), cost: 10, borne: 20, max: 25 };
+    let why = "it would take about 0.01 cores and 1 MiB, and 0.01 cores and 1022 MiB are left of 0.03 cores and 1024 MiB";
+    let costly = Refusal::TooCostly { agent: "a".into(), why: why.into() };
     assert_eq!(submit(&mut server, request("", Kind::Standing)), Err(costly));
+    // Another host can, and the first is named.
+    server.handle(connected(2, "b", 1), at(0));
+    assert!(submit(&mut server, request("", Kind::OneOff)).is_ok());
+    let third = server.jobs().last().expect("three jobs");
+    assert_eq!(third.agents.keys().collect::<Vec<_>>(), ["b"]);
+    assert_eq!(
+        server.degraded(third),
+        BTreeSet::from([Degraded::NoRoom { agent: "a".into(), why: why.into() }])
+    );
+    // The fewer packets, the more jobs.
+    let renew = Renew { packets_per_second: 1, ..Renew::default() };
+    server.handle(ServerEvent::Renew { session: 1, renew }, at(1));
+    assert!(submit(&mut server, request("", Kind::OneOff)).is_ok());
     server.settings.jobs_max = 2;
     assert_eq!(submit(&mut server, request("", Kind::OneOff)), Err(Refusal::TooMany { max: 2 }));
     server.settings.jobs_per_owner_max = 2;
@@ -173,7 +197,9 @@ fn an_agent_that_joins_and_has_no_room_is_shown() {
     let actions = short(server.handle(connected(1, "a", 1), at(0)));
     assert_eq!(actions.last().map(|action| &**action), Some("welcome 1 [1, 2]"));
     let third = server.jobs().last().expect("three jobs");
-    assert_eq!(server.degraded(third), BTreeSet::from([Degraded::NoRoom { agent: "a".into() }]));
+    let degraded = server.degraded(third);
+    let said = degraded.first().expect("it is said");
+    assert!(matches!(said, Degraded::NoRoom { agent, .. } if agent == "a"), "{said:?}");
 }
 
 #[test]
@@ -249,13 +275,13 @@ fn jobs_end_when_their_time_is_over_or_all_are_through() {
     assert!(actions.contains(&"save 2 Draining(Poisoned)".into()), "{actions:?}");
 }
 
-/// A job of 1000 packets over agents of which each wants so many: how many each gets before the job ends.
-fn deal(wants: &[u64]) -> Vec<u64> {
+/// A job of so many packets over agents of which each wants so many: how many each gets before the job ends.
+fn deal(packets: u64, wants: &[u64]) -> Vec<u64> {
     let mut server = server();
     for (i, _) in wants.iter().enumerate() {
         server.handle(connected(i as u64, &format!("agent {i}"), 1), at(0));
     }
-    let limit = Limit { packets: Some(1000), ends_at_ns: None };
+    let limit = Limit { packets: Some(packets), ends_at_ns: None };
     assert!(submit(&mut server, Request { limit, ..request("", Kind::Standing) }).is_ok());
     let mut asks = vec![BudgetAsk { job: 1, ..BudgetAsk::default() }; wants.len()];
     for round in 0..500 {
@@ -274,12 +300,13 @@ fn deal(wants: &[u64]) -> Vec<u64> {
             let granted_before = server.jobs().next().map(|job| job.granted);
             (ask.allowed, ask.grant) = (budget.allowed, budget.grant);
             ask.used = ask.allowed.min(wants[i]);
+            ask.waits = ask.used == ask.allowed && ask.used < wants[i];
             if budget.give_back {
                 ask.allowed = ask.used;
             }
-            assert!(granted_before.is_some_and(|granted| granted <= 1000));
+            assert!(granted_before.is_some_and(|granted| granted <= packets));
         }
-        assert!(asks.iter().map(|ask| ask.allowed).sum::<u64>() <= 1000);
+        assert!(asks.iter().map(|ask| ask.allowed).sum::<u64>() <= packets);
     }
     panic!("does not end: {asks:?}");
 }
@@ -287,7 +314,12 @@ fn deal(wants: &[u64]) -> Vec<u64> {
 #[test]
 fn a_limit_of_packets_is_dealt_whole_and_never_more() {
     for wants in [&[u64::MAX][..], &[u64::MAX; 10], &[u64::MAX, 0, 0], &[u64::MAX, 100, 3], &[600, 600]] {
-        let got = deal(wants);
+        let got = deal(1000, wants);
         assert_eq!(got.iter().sum::<u64>(), 1000, "{wants:?}: {got:?}");
+    }
+    // Fewer than there are agents: whoever has packets gets them.
+    for (packets, wants) in [(1, &[0, 0, 7][..]), (2, &[0, 1, 0, 0, 7]), (3, &[0, 0, 1, 1, 1])] {
+        let got = deal(packets, wants);
+        assert_eq!(got.iter().sum::<u64>(), packets, "{wants:?}: {got:?}");
     }
 }

@@ -301,7 +301,8 @@ impl World {
             if ends || monitor.reports_at_ns <= self.now_ns {
                 self.report(&mut process.spool, lane, &mut monitor, now, ends);
                 events.push(AgentEvent::Reported(lane));
-                events.push(AgentEvent::Used { lane, used: monitor.taken });
+                let waits = monitor.allowed.is_some_and(|allowed| allowed <= monitor.taken);
+                events.push(AgentEvent::Used { lane, used: monitor.taken, waits });
             }
             if ends {
                 events.push(AgentEvent::Exited { lane, end: End::Clean });

@@ -15,7 +15,6 @@ pub const SETTINGS: ServerSettings = ServerSettings {
     absent_after_ns: 1000 * MS,
     jobs_per_owner_max: 100,
     jobs_max: 1000,
-    cost_max: 1000,
     keys_max: 1000,
 };
 

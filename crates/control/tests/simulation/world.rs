@@ -247,7 +247,7 @@ impl World {
             kind,
             on: on.into_iter().collect(),
             limit: Limit { packets, ends_at_ns },
-            cost: 1,
+            cost: Default::default(),
             taps: Taps::One,
             body: Bytes::from(vec![random.between(0, 2) as u8, u8::from(is_poison), reports as u8]),
         }

@@ -4,7 +4,7 @@ use anyhow::anyhow;
 use serde_json::{Map, Value, json};
 
 use super::jobs::{encoded, labels, print};
-use super::remote::Remote;
+use super::remote::{Asked, Remote};
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::Format;
 use crate::flags::alerts::{AddFlags, AlertsFlags, AlertsVerb, word};
@@ -21,7 +21,8 @@ pub fn alerts(flags: &AlertsFlags) -> anyhow::Result<Ended> {
     let format = flags.server.format;
     let list = |path: &str, of: &str, columns: &[&'static str]| {
         let found = remote.json("GET", path, None)?;
-        print(columns, &found[of].as_array().cloned().unwrap_or_default(), format)
+        let things = found[of].as_array().cloned().unwrap_or_default();
+        print(columns, &things.into_iter().map(flat).collect::<Vec<_>>(), format)
     };
     match &flags.what {
         None => {
@@ -30,7 +31,10 @@ pub fn alerts(flags: &AlertsFlags) -> anyhow::Result<Ended> {
         }
         Some(AlertsVerb::Rules) => list("/api/v1/alert-rules", "rules", &RULE),
         Some(AlertsVerb::Add(asked)) => {
-            print(&RULE, &[remote.json("POST", "/api/v1/alert-rules", Some(&rule(asked)?))?], format)
+            let body = rule(asked)?;
+            // What is wrong may be in the query or in the condition: it is told in words.
+            let asked = Asked { body: Some(&body), ..Asked::plain("POST", "/api/v1/alert-rules") };
+            print(&RULE, &[flat(remote.try_json(&asked)?)], format)
         }
         Some(AlertsVerb::Remove { rule }) => {
             remote.ask("DELETE", &format!("/api/v1/alert-rules/{}", numbered(&remote, rule)?))?;
@@ -47,6 +51,14 @@ pub fn alerts(flags: &AlertsFlags) -> anyhow::Result<Ended> {
         Some(AlertsVerb::Receivers) => list("/api/v1/receivers", "receivers", &RECEIVER),
         Some(AlertsVerb::Test { receiver }) => test(&remote, receiver, format),
     }
+}
+
+/// A rule as one row: what was asked beside what is known of it.
+fn flat(mut thing: Value) -> Value {
+    if let Some(asked) = thing["rule"].as_object().cloned() {
+        thing.as_object_mut().into_iter().for_each(|all| all.extend(asked.clone()));
+    }
+    thing
 }
 
 fn rule(asked: &AddFlags) -> anyhow::Result<Value> {

@@ -16,6 +16,7 @@ use stream::compare::Compared;
 use tuple::{Batch, Schema};
 
 use crate::asserting::{Answer, Asserted, Outcome, junit};
+use crate::commands::query_past;
 use crate::commands::work::{Opened, Target, Telling, work};
 use crate::comparing::Comparing;
 use crate::failure::{Ended, WrongUse, wrong_flags};
@@ -33,7 +34,11 @@ pub fn check(flags: &mut CheckFlags, quiet: bool, verbose: bool) -> anyhow::Resu
     }
     let is_compared = !flags.baseline.is_empty() || query::parse(&text).0.baseline.is_some();
     let telling = if verbose { Telling::Everything } else { Telling::Errors };
-    let held = if is_compared { compared(flags, telling)? } else { answered(flags, telling)? };
+    let held = match &flags.kept.server {
+        Some(server) => kept(server, flags, &text, quiet)?,
+        None if is_compared => compared(flags, telling)?,
+        None => answered(flags, telling)?,
+    };
     let answer = Answer { schema: &held.schema, keys: held.keys, batches: &held.batches };
     let mut outcomes: Vec<Outcome> =
         held.asserted.iter().map(|asserted| asserted.judge(&answer, flags.allow_empty)).collect();
@@ -70,6 +75,28 @@ fn answered(flags: &CheckFlags, telling: Telling) -> anyhow::Result<Held> {
     let shared = collecting.shared.take();
     let (asserted, schema, keys) = shared.about.context("nothing was answered")?;
     Ok(Held { asserted, schema, keys, batches: shared.batches, ended })
+}
+
+/// What a server's jobs have kept answers.
+fn kept(server: &str, flags: &CheckFlags, text: &str, quiet: bool) -> anyhow::Result<Held> {
+    let mut kept = query_past::ask(server, &flags.kept, text, flags.confidence)?;
+    kept.mention(Telling::of(quiet, false));
+    let schemas: Vec<&Arc<Schema>> = kept.results.iter().map(|(result, _)| &result.schema).collect();
+    let asserted = asserted(flags, &schemas)?;
+    let (result, batches) = kept.results.remove(0);
+    if result.head.processor.is_none() {
+        return Err(wrong_flags(
+            "results are checked, and without PROCESS there are only tuples: add PROCESS",
+        ));
+    }
+    let windows = result.schema.find("window_start").map_or(0, |_| 2);
+    Ok(Held {
+        asserted,
+        keys: result.head.keys + windows,
+        schema: result.schema,
+        batches,
+        ended: Ended::Done,
+    })
 }
 
 /// The result of the query beside its baseline's.

@@ -5,21 +5,31 @@ use std::hash::{BuildHasher, RandomState};
 use recording::{CaptureFacts, Head, Kind};
 use runner::ResultTable;
 use sinks::{Empty, Pace, ResultHead, Sink, distinct_names, units};
-use stream::compare::{COLUMNS_EACH, Compared};
+use stream::compare::COLUMNS_EACH;
 use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
 
+use crate::commands::query_past;
 use crate::commands::work::{Opened, Target, Telling};
 use crate::comparing::{Comparing, Done};
-use crate::failure::Ended;
+use crate::failure::{Ended, wrong_flags};
 use crate::flags::{CompareFlags, Format, QueryFlags};
-use crate::output;
+use crate::{output, query_text};
 
 /// At what level numbers differ, without a flag.
 pub const CONFIDENCE: f64 = 0.95;
 
 /// Compares two inputs, or two periods of one.
 pub fn compare(flags: &CompareFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
-    show(&flags.query, &flags.baseline, flags.confidence, Telling::of(quiet, verbose))
+    let telling = Telling::of(quiet, verbose);
+    if let Some(server) = &flags.kept.server {
+        let text = query_text::read(&flags.query.work.text)?;
+        if query::parse(&text).0.baseline.is_none() {
+            return Err(wrong_flags("compared with what? BASELINE in the query names another period"));
+        }
+        let kept = query_past::ask(server, &flags.kept, &text, flags.confidence)?;
+        return kept.print(&flags.query, &text, telling);
+    }
+    show(&flags.query, &flags.baseline, flags.confidence, telling)
 }
 
 /// Answers a query with BASELINE.
@@ -52,9 +62,10 @@ fn show(
     for ((compared, rows), name) in done.results.iter().zip(&done.rows).zip(names) {
         let (schema, rows, keys) = match for_eyes {
             true => {
-                let schema = long_schema(compared);
-                let rows = rows.iter().map(|batch| long_rows(compared, &schema, batch)).collect();
-                (schema, rows, compared.first_aggregate())
+                let first = compared.first_aggregate();
+                let schema = long_schema(compared.schema(), first);
+                let rows = rows.iter().map(|batch| long_rows(first, &schema, batch)).collect();
+                (schema, rows, first)
             }
             false => (compared.schema().clone(), rows.clone(), compared.keys),
         };
@@ -129,11 +140,19 @@ fn file_head(done: &Done, table: String) -> Head {
     }
 }
 
+/// The columns of a comparison as a server tells it, which adds one for agents that are missing, and where those of results begin.
+pub fn shape_of(told: &Schema) -> (std::sync::Arc<Schema>, usize) {
+    let fields: Vec<Field> =
+        told.fields.iter().filter(|field| field.name != server::AGENTS_MISSING).cloned().collect();
+    let second = fields.iter().position(|field| field.name.starts_with("baseline_"));
+    let first = second.map_or(fields.len().saturating_sub(1), |second| second.saturating_sub(1));
+    (std::sync::Arc::new(Schema { fields, ..told.clone() }), first)
+}
+
 /// The columns of a table for people: a line for each result of a group.
-fn long_schema(compared: &Compared) -> std::sync::Arc<Schema> {
-    let schema = compared.schema();
+pub fn long_schema(schema: &Schema, first: usize) -> std::sync::Arc<Schema> {
     let text = |name: &'static str| Field::new(name, DataType::Text, Unit::None, "");
-    let keys = schema.fields[..compared.first_aggregate()].iter().map(|field| match field.data_type {
+    let keys = schema.fields[..first].iter().map(|field| match field.data_type {
         DataType::Ip => field.clone(),
         _ => Field { data_type: DataType::Text, unit: Unit::None, ..field.clone() },
     });
@@ -141,8 +160,9 @@ fn long_schema(compared: &Compared) -> std::sync::Arc<Schema> {
     std::sync::Arc::new(Schema { fields: keys.chain(rest).collect(), ..Schema::clone(schema) })
 }
 
-fn long_rows(compared: &Compared, long: &std::sync::Arc<Schema>, batch: &Batch) -> Batch {
-    let (schema, first) = (batch.schema(), compared.first_aggregate());
+/// The rows of such a table.
+pub fn long_rows(first: usize, long: &std::sync::Arc<Schema>, batch: &Batch) -> Batch {
+    let schema = batch.schema();
     let wanted: Vec<FieldId> = long.ids().collect();
     let mut writer = TupleWriter::new(long.clone(), &wanted);
     let behind = schema.fields.len() - 1;

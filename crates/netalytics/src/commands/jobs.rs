@@ -22,11 +22,12 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<Ended> {
         None => print(&JOB, &all(&remote)?, format),
         Some(JobsVerb::Show { job }) => print(&JOB, &[one("GET", job)?], format),
         Some(JobsVerb::Stop { job }) => print(&JOB, &[one("DELETE", job)?], format),
-        Some(JobsVerb::Start { query, name, standing, on, interface, capture_filter, to }) => {
-            let kind = if *standing { "standing" } else { "one_off" };
+        Some(JobsVerb::Start { query, name, standing, on, interface, capture_filter, to, keep_tuples }) => {
+            let kind = if *standing || *keep_tuples { "standing" } else { "one_off" };
+            let keep = if *keep_tuples { "tuples" } else { "results" };
             let asked = json!({
                 "query": query, "name": name, "kind": kind, "on": labels(on, "--on wants LABEL=VALUE")?,
-                "interfaces": interface, "capture_filter": capture_filter, "to": to,
+                "interfaces": interface, "capture_filter": capture_filter, "to": to, "keep": keep,
             });
             print(&JOB, &[remote.json("POST", "/api/v1/jobs", Some(&asked))?], format)
         }

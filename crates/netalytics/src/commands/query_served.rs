@@ -1,7 +1,6 @@
 //! `netalytics query 'QUERY' --server URL`: a server's agents answer, and what comes looks as it does here. The job is ours: it is
 //! stopped when we are, and has a lease for the case that we are gone without a word.
 
-use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
@@ -10,7 +9,7 @@ use anyhow::Context;
 use capture::live::Stop;
 use plan::Plan;
 use serde_json::{Value, json};
-use sinks::{Pace, Sink};
+use sinks::Pace;
 
 use crate::commands::jobs::labels;
 use crate::commands::remote::{Asked, Failed, Remote};
@@ -24,12 +23,13 @@ use crate::live::Owner;
 use crate::output;
 use crate::query_text;
 use crate::served::keeper::Keeper;
-use crate::served::rows::{Coverage, Served, in_order, results, without_coverage};
+use crate::served::line::Line;
+use crate::served::printer::{Printer, Shown};
+use crate::served::rows::{Coverage, Served, in_order, results};
 use crate::served::summary::{EndedBy, Summary};
 use crate::served::watch::{News, Watch};
 use crate::signals::{self, Signals};
 use crate::summary_file::SummaryFile;
-use tuple::Batch;
 
 /// How soon it is noticed that the run is to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -37,8 +37,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const ASK_EVERY: Duration = Duration::from_secs(3);
 /// Between two tries to reach a server that does not answer.
 const PAUSE: Duration = Duration::from_millis(500);
-/// A server that has not answered for so long is given up.
-const GIVE_UP: Duration = Duration::from_secs(300);
 /// So long it is tried again to ask for a job, where the answer was lost.
 const ASKING: Duration = Duration::from_secs(30);
 /// The row group of a Parquet file.
@@ -152,46 +150,6 @@ fn submit(remote: &Remote, body: &Value, text: &str) -> anyhow::Result<Value> {
     }
 }
 
-/// The way to the server: what is asked over it is asked until there is an answer.
-struct Line {
-    remote: Remote,
-    broken: Option<Instant>,
-}
-
-impl Line {
-    fn new(remote: Remote) -> Line {
-        Line { remote, broken: None }
-    }
-
-    fn ask<T>(&mut self, mut ask: impl FnMut(&Remote) -> Result<T, Failed>) -> anyhow::Result<T> {
-        loop {
-            let error = match ask(&self.remote) {
-                Ok(answer) => {
-                    if self.broken.take().is_some() {
-                        output::complain("note: the server answers again");
-                    }
-                    return Ok(answer);
-                }
-                Err(Failed::Refused(error)) => return Err(error),
-                Err(Failed::Nobody(error) | Failed::Later(error)) => error,
-            };
-            match self.broken {
-                None => {
-                    output::complain(&format!("note: {error:#}; it is tried again"));
-                    self.broken = Some(Instant::now());
-                }
-                Some(since) if since.elapsed() > GIVE_UP => return Err(error),
-                Some(_) => {}
-            }
-            std::thread::sleep(PAUSE);
-        }
-    }
-
-    fn get(&mut self, path: &str) -> anyhow::Result<Value> {
-        self.ask(|remote| remote.try_json(&Asked::plain("GET", path)))
-    }
-}
-
 /// A job whose rows are printed.
 struct Run {
     line: Line,
@@ -229,8 +187,12 @@ impl Run {
         let mut served = self.results(plan)?;
         self.say_begin()?;
         let (name, is_terminal) = query.name(&ready);
-        let is_table = query.format_for(&ready.0) == Format::Table;
-        let is_watched = is_terminal && is_table && served.iter().all(|of| of.head.processor.is_some());
+        let has_windows = served.iter().all(|of| of.head.processor.is_some());
+        let shown = match query.format_for(&ready.0) {
+            Format::Table if is_terminal && has_windows => Shown::Watched,
+            Format::Table => Shown::AsTable,
+            _ => Shown::Exactly,
+        };
         if let Some((outlets, _)) = &mut ready.1 {
             outlets.start(&LiveFlags { interfaces: Vec::new(), ..query.work.live.clone() })?;
         }
@@ -243,15 +205,10 @@ impl Run {
         };
         let mut sink = query.open(ready, opened)?;
         let mut done = Done { is_terminal, ..Done::default() };
-        let mut printer = Printer {
-            sink: sink.as_mut(),
-            is_table,
-            is_watched,
-            open: BTreeMap::new(),
-            has_new_open: false,
-            done: &mut done,
-        };
-        match self.print(&mut served, &mut printer)? {
+        let mut printer = Printer::new(sink.as_mut(), shown);
+        let written = self.print(&mut served, &mut printer)?;
+        (done.rows, done.coverage) = (printer.rows, printer.coverage);
+        match written {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::BrokenPipe => done.is_closed = true,
             Err(error) => {
@@ -415,51 +372,5 @@ impl Run {
             output::complain_lines(&format!("{gap}{}", summary.text().trim_end()));
         }
         summary
-    }
-}
-
-/// Where rows go, and what is known of them.
-struct Printer<'r> {
-    sink: &'r mut dyn Sink,
-    is_table: bool,
-    is_watched: bool,
-    /// What is still open, by result.
-    open: BTreeMap<usize, Batch>,
-    has_new_open: bool,
-    done: &'r mut Done,
-}
-
-impl Printer<'_> {
-    fn write(&mut self, batches: Vec<(usize, Batch)>) -> io::Result<()> {
-        if batches.is_empty() {
-            return Ok(());
-        }
-        for (result, batch) in batches {
-            self.done.coverage.note(&batch);
-            let shown = if self.is_table { without_coverage(&batch) } else { batch };
-            self.sink.write(result, &shown)?;
-            self.open.remove(&result);
-            self.done.rows += shown.rows() as u64;
-        }
-        self.sink.flush()
-    }
-
-    /// Notes what is open of a result.
-    fn note_open(&mut self, served: &[Served], result: usize, rows: &Value) {
-        let rows = rows.as_array().filter(|_| self.is_watched);
-        let batch = rows.zip(served.get(result)).and_then(|(rows, of)| server::read_rows(rows, &of.schema));
-        if let Some(batch) = batch {
-            self.open.insert(result, without_coverage(&batch));
-            self.has_new_open = true;
-        }
-    }
-
-    /// Shows what is open, where that is news.
-    fn show_open(&mut self) -> io::Result<()> {
-        if !std::mem::take(&mut self.has_new_open) {
-            return Ok(());
-        }
-        let rows: Vec<(usize, Batch)> = self.open.iter().map(|(of, batch)| (*of, batch.clone())).collect();
-        self.sink.show_open(&rows)
     }
 }

@@ -230,7 +230,7 @@ fn said(body: &[u8], query: &str) -> Option<anyhow::Error> {
         text = format!("{text}; {hint}");
     }
     Some(match answer["code"].as_str() {
-        Some("query" | "bad_request" | "unauthorized" | "forbidden") => wrong_flags(text),
+        Some("query" | "condition" | "bad_request" | "unauthorized" | "forbidden") => wrong_flags(text),
         _ => anyhow!(text),
     })
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use server::{
-    AlertLimits, Gateway, GatewaySettings, Limits, Listen, Named, Opened, Receiver, Retention, Scrapers,
-    Shown, Tls,
+    AlertLimits, Gateway, GatewaySettings, Limits, Listen, Named, Opened, PastLimits, Receiver, Retention,
+    Scrapers, Shown, Tls,
 };
 
 use crate::demo::Demo;
@@ -103,9 +103,11 @@ fn limits(flags: &ServeFlags) -> Limits {
     const DAY_NS: i64 = 86_400_000_000_000;
     Limits {
         jobs_max: flags.jobs_max,
+        jobs_per_owner_max: flags.jobs_per_owner,
         requests_per_second: flags.requests_per_second,
         connections_max: flags.connections_max,
         streams_max: flags.streams_max,
+        streams_per_token_max: flags.streams_per_token,
         outlets_max: flags.outlets_max,
         outlet_rows_max: flags.outlet_rows_max,
         series_max: flags.series_max,
@@ -122,6 +124,15 @@ fn limits(flags: &ServeFlags) -> Limits {
             retry_max: time(flags.alerts.retry_ns),
             resend: time(flags.alerts.resend_ns),
             ..AlertLimits::default()
+        },
+        tuples_retention: Retention {
+            age_ns: i64::from(flags.tuples_days) * DAY_NS,
+            bytes: u64::from(flags.tuples_mib) << 20,
+        },
+        past: PastLimits {
+            at_once: usize::from(flags.past_at_once),
+            time: Duration::from_secs(flags.past_seconds.into()),
+            bytes: (flags.past_mib as usize) << 20,
         },
         ..Limits::default()
     }

@@ -5,13 +5,16 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::ValueHint;
 
-use super::{QueryFlags, WorkFlags};
+use super::{KeptFlags, QueryFlags, WorkFlags};
 
 /// Flags of `compare`.
 #[derive(Args, Debug)]
 pub struct CompareFlags {
     #[command(flatten)]
     pub query: QueryFlags,
+
+    #[command(flatten)]
+    pub kept: KeptFlags,
 
     /// What to compare with: captures or recordings, as with -r. Without it the query's BASELINE says which period
     #[arg(short, long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::AnyPath, help_heading = "Input")]
@@ -27,6 +30,9 @@ pub struct CompareFlags {
 pub struct CheckFlags {
     #[command(flatten)]
     pub work: WorkFlags,
+
+    #[command(flatten)]
+    pub kept: KeptFlags,
 
     /// What has to be true of every row: a condition over the columns of the result, as in 'p99 < 50ms'. any(…) is true of some
     /// row, 'rows > 0' is about their number, and WHERE behind it says which rows are meant. May be repeated

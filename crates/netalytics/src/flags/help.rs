@@ -25,7 +25,7 @@ Processors:      netalytics processors";
 
 /// What `query` does.
 pub const QUERY: &str = "\
-Answer a query from packets: of captures (-r), or live from a network interface (-i).
+Answer a query from packets: of captures (-r), live from a network interface (-i), or by the agents of a server (--server).
 
     PARSE parsers [FROM clients] [TO servers] [WHERE condition] [SINCE 2h] [UNTIL time] [LIMIT 90s | 5000p] [SAMPLE 0.1] [PROCESS (processor), …]
 
@@ -45,7 +45,8 @@ Examples:
   netalytics query \"PARSE http WHERE status >= 500\" -r monday.pcap.gz --format csv -o errors.csv
   tcpdump -w - port 3306 | netalytics query \"PARSE mysql_query PROCESS (diff-group: w=10s)\" -r -
   netalytics query \"PARSE http PROCESS (diff-group: group=url_template, w=10s)\" -i eth0 tcp port 80
-  netalytics query -f slow.nq -r captures/shop/in.pcap --summary-json summary.json";
+  netalytics query -f slow.nq -r captures/shop/in.pcap --summary-json summary.json
+  netalytics query \"PARSE http PROCESS (diff-group: group=url_template, w=10s)\" --server http://127.0.0.1:7979 --on role=web";
 
 /// Below the help of `overview`.
 pub const OVERVIEW_EXAMPLES: &str = "\

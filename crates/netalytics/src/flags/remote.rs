@@ -18,6 +18,27 @@ pub struct AskFlags {
     pub remote: RemoteFlags,
 }
 
+/// Whose kept tuples and rows are asked.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "From what a server has kept")]
+pub struct KeptFlags {
+    /// Ask what the jobs of this server have kept; the query says since when (SINCE)
+    #[arg(long, value_name = "URL", conflicts_with_all = ["read", "listen", "baseline"])]
+    pub server: Option<String>,
+
+    /// Only of a job for agents with this label; may be given several times
+    #[arg(long, value_name = "LABEL=VALUE", requires = "server")]
+    pub on: Vec<String>,
+
+    /// A file with the token; else the environment's NETALYTICS_TOKEN
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "server")]
+    pub token_file: Option<PathBuf>,
+
+    /// The certificate of the authority that has signed the server's, PEM; for https://
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "server")]
+    pub ca: Option<PathBuf>,
+}
+
 /// Who answers, when it is not this process.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "By a server's agents")]

@@ -54,6 +54,10 @@ pub struct ServeFlags {
     #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Limits")]
     pub jobs_max: usize,
 
+    /// Of these, most of one owner: of jobs that one token has started
+    #[arg(long, value_name = "N", default_value_t = 50, help_heading = "Limits")]
+    pub jobs_per_owner: usize,
+
     /// Most requests of one token a second
     #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Limits")]
     pub requests_per_second: u32,
@@ -69,6 +73,10 @@ pub struct ServeFlags {
     /// Most live streams at once
     #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Limits")]
     pub streams_max: usize,
+
+    /// Of these, most of one token
+    #[arg(long, value_name = "N", default_value_t = 50, help_heading = "Limits")]
+    pub streams_per_token: usize,
 
     /// Most outlets of jobs at once
     #[arg(long, value_name = "N", default_value_t = 64, help_heading = "Limits")]
@@ -90,6 +98,26 @@ pub struct ServeFlags {
     /// How many MiB of results are kept, the newest; 0 keeps all
     #[arg(long, value_name = "MIB", default_value_t = 10_240, help_heading = "Limits")]
     pub history_mib: u32,
+
+    /// The same of the tuples of jobs that keep them: days
+    #[arg(long, value_name = "DAYS", default_value_t = 7, help_heading = "Limits")]
+    pub tuples_days: u16,
+
+    /// And MiB
+    #[arg(long, value_name = "MIB", default_value_t = 10_240, help_heading = "Limits")]
+    pub tuples_mib: u32,
+
+    /// Most queries of the past that are answered at once
+    #[arg(long, value_name = "N", default_value_t = 2, help_heading = "Limits", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub past_at_once: u16,
+
+    /// Time for a query of the past
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, help_heading = "Limits", value_parser = clap::value_parser!(u16).range(1..=25))]
+    pub past_seconds: u16,
+
+    /// Memory for the groups of a query of the past
+    #[arg(long, value_name = "MIB", default_value_t = 64, help_heading = "Limits", value_parser = clap::value_parser!(u32).range(1..))]
+    pub past_mib: u32,
 
     #[command(flatten)]
     pub alerts: AlertLimitFlags,
@@ -266,6 +294,10 @@ pub enum JobsVerb {
         /// token; may be given several times
         #[arg(long, value_name = "NAME|URL")]
         to: Vec<String>,
+
+        /// Keep its tuples, so that any query can be asked of them later (SINCE): a standing job without PROCESS
+        #[arg(long)]
+        keep_tuples: bool,
     },
     /// Show one
     Show {

@@ -52,7 +52,8 @@ pub fn results(remote: &Remote, job: &str, plan: Option<&Plan>) -> Result<Vec<Se
     read.collect::<anyhow::Result<_>>().map_err(Failed::Refused)
 }
 
-fn served(of: &Value, place: usize, path: String, plan: Option<&Plan>) -> Option<Served> {
+/// A result as the server tells it.
+pub fn served(of: &Value, place: usize, path: String, plan: Option<&Plan>) -> Option<Served> {
     let columns: Vec<ColumnHead> = serde_json::from_value(of["columns"].clone()).ok()?;
     let table = of["table"].as_str()?.to_owned();
     let mut schema = server::schema(&table, &columns)?;

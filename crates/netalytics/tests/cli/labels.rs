@@ -102,6 +102,29 @@ fn recordings_keep_labels() {
     check(&again, 2, &["a recording has the labels that it was recorded with"]);
 }
 
+/// A host whose owner lets it bear less than any job takes.
+#[test]
+fn a_job_that_a_host_cannot_bear_is_refused_with_numbers() {
+    let folder = Folder::new();
+    let server = Server::start(&folder);
+    let policy = folder.file("small.toml", b"all_cores_max = 0.001\nall_memory_max = 1073741824");
+    let (token, own) = (server.token(&folder, "small"), folder.path("small"));
+    let agent =
+        ["agent", "--server", &server.url, "--token-file", &token, "--folder", &own, "--policy", &policy];
+    let _agent = Process::start(&[&agent[..], &["--demo", "captures/shop/in.pcap"]].concat());
+    wait("the agent comes", || {
+        let agents = server.rows(&["agents"]);
+        if agents.iter().any(|agent| agent["connected"] == "true") {
+            Ok(())
+        } else {
+            Err(format!("{agents:?}"))
+        }
+    });
+    let why = server.refuses(&["jobs", "start", "PARSE http PROCESS (rate)", "--standing"]);
+    let numbers = "it would take about 0.01 cores and 48 MiB, and 0.00 cores and 1024 MiB are left of 0.00 cores and 1024 MiB";
+    assert!(why.contains("agent small has no room for it") && why.contains(numbers), "{why}");
+}
+
 #[test]
 fn agents_and_labels_are_columns() {
     let folder = Folder::new();

@@ -43,25 +43,35 @@ pub struct Server {
     pub url: String,
     pub token: String,
     process: Process,
+    flags: Vec<String>,
 }
 
 impl Server {
     pub fn start(folder: &Folder) -> Server {
-        Server::at("127.0.0.1:0", folder)
+        Server::with(folder, &[])
     }
 
-    fn at(address: &str, folder: &Folder) -> Server {
-        let mut process = Process::start(&["serve", "--listen", address, "--data", &folder.path("server")]);
+    /// With more flags of `serve`.
+    pub fn with(folder: &Folder, flags: &[&str]) -> Server {
+        let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        Server::at("127.0.0.1:0", folder, flags)
+    }
+
+    fn at(address: &str, folder: &Folder, flags: Vec<String>) -> Server {
+        let data = folder.path("server");
+        let own = ["serve", "--listen", address, "--data", &data];
+        let more = flags.iter().map(String::as_str);
+        let mut process = Process::start(&own.into_iter().chain(more).collect::<Vec<_>>());
         let url = process.says("serving on ");
         let url = url.split(';').next().unwrap_or_default().to_owned();
-        Server { url, token: folder.path("server/admin.token"), process }
+        Server { url, token: folder.path("server/admin.token"), process, flags }
     }
 
     /// Killed, and started again where it was.
     pub fn start_again(&mut self, folder: &Folder) {
         self.process.0.kill().and_then(|()| self.process.0.wait()).expect("it is killed");
         let address = self.url.trim_start_matches("http://").to_owned();
-        *self = Server::at(&address, folder);
+        *self = Server::at(&address, folder, std::mem::take(&mut self.flags));
     }
 
     /// Three agents, each of which sees one client of the shop, again and again with such a pause.
@@ -102,13 +112,20 @@ impl Server {
         ran.out
     }
 
+    /// What it says of something that it does not do.
+    pub fn refuses(&self, args: &[&str]) -> String {
+        let ran = run(&[args, &["--server", &self.url, "--token-file", &self.token]].concat());
+        assert_ne!(ran.code, 0, "{args:?}\n{}", ran.out);
+        ran.err
+    }
+
     pub fn rows(&self, args: &[&str]) -> Vec<Value> {
         let out = self.ask(&[args, &["--format", "jsonl"]].concat());
         out.lines().map(|line| serde_json::from_str(line).expect("a row")).collect()
     }
 
     /// An agent's token, in a file.
-    pub(super) fn token(&self, folder: &Folder, name: &str) -> String {
+    pub fn token(&self, folder: &Folder, name: &str) -> String {
         let admin = std::fs::read_to_string(&self.token).expect("the first token");
         let url = format!("{}/api/v1/tokens", self.url);
         let body = format!(r#"{{"name": "{name}", "role": "agent"}}"#);

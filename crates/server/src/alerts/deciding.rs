@@ -77,10 +77,14 @@ impl Alerts {
             if watched.problem.is_some() {
                 continue;
             }
+            let windows = watched.windows(windows, watermark_ns, lacking);
+            if windows.is_empty() {
+                continue;
+            }
             let mut next = watched.standing.clone();
             let mut news = News::new();
             let is_silenced = watched.is_silenced(&inner.silences, now_ns);
-            for window in watched.windows(windows, watermark_ns, lacking) {
+            for window in windows {
                 news.extend(next.take(&watched.policy, &window, &is_silenced));
             }
             decided.push(watched, next, &news);
@@ -97,9 +101,13 @@ impl Alerts {
         guard.parted.retain(|(at, ..)| at.elapsed() < Duration::from_nanos(SHOWN_NS.unsigned_abs()));
         let mut jobs = Vec::new();
         for watched in guard.rules.values() {
+            let stalled = watched.stalled(self.limits.stall_min);
+            if !watched.standing.waits(&watched.policy, stalled.is_some()) {
+                continue;
+            }
             let mut next = watched.standing.clone();
             let is_silenced = watched.is_silenced(&guard.silences, now_ns);
-            let news = match watched.stalled(self.limits.stall_min) {
+            let news = match stalled {
                 Some(time) => next.stall(&watched.policy, time, &is_silenced),
                 None => next.announce(&is_silenced),
             };

@@ -221,6 +221,20 @@ impl Standing {
         self.announce(is_silenced)
     }
 
+    /// Whether time alone may change something: something fires of which nobody was told, or there is silence that is not noted.
+    #[must_use]
+    pub fn waits(&self, policy: &Policy, is_stalled: bool) -> bool {
+        let is_untold =
+            |alert: &Alert| matches!(alert.state, State::Firing { .. }) && alert.told == Told::Nothing;
+        let known = self.alerts.get(&Subject::NoData).map(|alert| alert.state);
+        let is_noted = matches!(known, Some(State::Firing { .. })) || policy.on_no_data == OnNoData::Hold;
+        let is_unheld = |(subject, alert): (&Subject, &Alert)| {
+            let is_active = !matches!(alert.state, State::Resolved { .. });
+            matches!(subject, Subject::Group(_)) && is_active && alert.held != Some(Held::NoData)
+        };
+        self.alerts.values().any(is_untold) || is_stalled && (!is_noted || self.alerts.iter().any(is_unheld))
+    }
+
     /// Nothing is watched any more: all that fires is over.
     pub fn end(&mut self, at_ns: i64) -> News {
         self.alerts.retain(|_, alert| alert.state != State::Pending);

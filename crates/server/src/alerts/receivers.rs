@@ -221,6 +221,11 @@ impl Sending {
     /// # Errors
     /// When the system gives no more threads.
     pub fn start(alerts: &Arc<Alerts>, tell: Box<Tell>) -> Result<Sending, StoreError> {
+        for (name, waiting) in alerts.store.waiting_counts()? {
+            if !alerts.receivers().iter().any(|receiver| receiver.name == name) {
+                tracing::warn!("{waiting} notifications wait for {name}, which no --receiver names");
+            }
+        }
         let review = Arc::new(Bell::default());
         let mut sending = Sending { alerts: alerts.clone(), review: review.clone(), threads: Vec::new() };
         let of_review = alerts.clone();

@@ -21,6 +21,8 @@ use crate::store::now_ns;
 pub struct RuleShown {
     /// Its number.
     pub id: String,
+    /// What it is called.
+    pub name: String,
     /// The name of the token that asked for it.
     pub owner: String,
     /// The job whose rows it looks at.
@@ -41,7 +43,7 @@ pub struct RuleShown {
     #[schema(value_type = Option<String>)]
     pub seen_ns: Option<i64>,
     /// As it was asked for.
-    #[serde(flatten)]
+    #[serde(rename = "rule")]
     pub asked: RuleRequest,
 }
 
@@ -64,6 +66,7 @@ impl RuleShown {
         };
         RuleShown {
             id: watched.id.to_string(),
+            name: watched.rule.asked.name.clone(),
             owner: watched.owner.clone(),
             job_id: watched.job,
             state: state.into(),

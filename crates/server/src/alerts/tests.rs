@@ -87,6 +87,8 @@ impl World<'_> {
             capture: Capture::default(),
             lease_seconds: None,
             to: Vec::new(),
+            keep: Default::default(),
+            tuples: None,
         };
         let (job, schema) = (store.add_job(&new, None).expect("a job").id, columns());
         let ids: Vec<_> = schema.ids().collect();

@@ -20,7 +20,7 @@ use crate::unkept::Unkept;
 /// How often is looked for rows without having been woken.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// After a failure of our own store.
-const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_secs(5);
 
 /// How it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,8 +33,11 @@ pub struct Deliveries {
     hub: Arc<Hub>,
     named: Named,
     limits: Limits,
-    running: Mutex<HashMap<(JobId, usize), Arc<Line>>>,
+    running: Arc<Running>,
 }
+
+/// Lines at work.
+type Running = Mutex<HashMap<(JobId, usize), Arc<Line>>>;
 
 impl Deliveries {
     /// None yet; `named`: addresses that go by a name.
@@ -49,7 +52,7 @@ impl Deliveries {
             hub: hub.clone(),
             named,
             limits: limits.clone(),
-            running: Mutex::default(),
+            running: Arc::default(),
         }
     }
 
@@ -73,13 +76,18 @@ impl Deliveries {
     /// The store's.
     pub fn begin(&self, job: JobId, plan: &Arc<Plan>) -> Result<(), StoreError> {
         for outlet in self.store.outlets(job, job)?.into_iter().filter(|outlet| !outlet.is_done) {
-            let line = Arc::new(Line::new(job, outlet.place));
-            if self.running().insert((job, outlet.place), line.clone()).is_some() {
+            let (key, running) = ((job, outlet.place), self.running.clone());
+            if self.running().contains_key(&key) {
                 continue;
             }
+            let line = Arc::new(Line::new(job, outlet.place));
+            self.running().insert(key, line.clone());
             self.hub.wake(job, &line.bell);
-            let work = self.work(outlet, plan);
-            let begun = thread::Builder::new().name("outlet".into()).spawn(move || line.run(&work));
+            let work = self.work(&outlet, plan);
+            let begun = thread::Builder::new().name("outlet".into()).spawn(move || {
+                line.run(&work);
+                running.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+            });
             if let Err(error) = begun {
                 // The next start of the server tries it again.
                 tracing::error!("rows of job {job} are not delivered: {error}");
@@ -88,12 +96,13 @@ impl Deliveries {
         Ok(())
     }
 
-    fn work(&self, outlet: StoredOutlet, plan: &Arc<Plan>) -> Work {
-        let (named, limits) = (self.named.clone(), outlets::Limits::default());
+    fn work(&self, outlet: &StoredOutlet, plan: &Arc<Plan>) -> Work {
+        let (asked, run, named) = (outlet.asked.clone(), outlet.run, self.named.clone());
+        let limits = outlets::Limits::default();
         let limits = outlets::Limits { series_max: self.limits.series_max, ..limits };
         let prepare = move || {
-            let address: Address = named.read(&outlet.asked)?;
-            Carrier::prepare(&address, outlet.run, &limits).map_err(|refused| refused.0)
+            let address: Address = named.read(&asked)?;
+            Carrier::prepare(&address, run, &limits).map_err(|refused| refused.0)
         };
         Work {
             store: self.store.clone(),

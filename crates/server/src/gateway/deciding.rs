@@ -50,7 +50,7 @@ impl Core {
                     .nanos
                     .map(|nanos| now.wall_ns.saturating_add(nanos).saturating_add(GRACE_NS)),
             },
-            cost: 1,
+            cost: planner::cost(&order.plan),
             taps: saved::taps(order.plan.monitor.taps),
             body: super::order::body(order, now.wall_ns),
         };

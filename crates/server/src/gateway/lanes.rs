@@ -57,6 +57,9 @@ pub enum End {
 /// What is known of a lane by its committed records.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
+    /// Event time of its first report.
+    #[serde(default)]
+    pub begin_ns: Option<i64>,
     /// Event time of its last report.
     pub watermark_ns: i64,
     /// Bytes of streams that its packets have.
@@ -81,6 +84,11 @@ impl Facts {
         Facts { watermark_ns: i64::MIN, ..Facts::default() }
     }
 
+    /// From when on it has brought what its agent found, as far as is known.
+    pub fn begin(&self) -> i64 {
+        self.begin_ns.unwrap_or(i64::MIN)
+    }
+
     /// What its streams seem to lack.
     pub fn loss(&self) -> Loss {
         Loss { seen: self.seen, lost: self.lost }
@@ -94,6 +102,7 @@ impl Facts {
                 self.counters.clone_from(&data.counters);
                 match report {
                     Some((watermark_ns, loss)) => {
+                        self.begin_ns = self.begin_ns.or(Some(watermark_ns));
                         self.watermark_ns = self.watermark_ns.max(watermark_ns);
                         (self.seen, self.lost) = (loss.seen, loss.lost);
                     }

@@ -35,11 +35,13 @@ use std::sync::mpsc::{self, Sender, SyncSender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+pub(crate) use lanes::{End, Facts as LaneFacts};
+
 use crate::door::{Arrival, Door, Ended};
 use crate::fleet::{Agent, Fleet, FleetHealth, Order, Refused, Stop};
 use crate::job::JobId;
 use crate::service::Opened;
-use crate::store::StoreError;
+use crate::store::{Store, StoreError};
 
 /// Limits and times of a gateway.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +82,12 @@ impl Default for GatewaySettings {
             frames_bytes: 16 << 20,
         }
     }
+}
+
+/// What is known of the lanes of a job, each with its agent; of jobs that have ended where their rows are tuples.
+pub(crate) fn lane_facts(store: &Store, job: JobId) -> Result<Vec<(String, LaneFacts)>, StoreError> {
+    let read = |mark| lanes::read_mark(mark).map(|(key, _, facts)| (key.agent, facts));
+    Ok(store.lanes(job)?.iter().filter_map(read).collect())
 }
 
 /// What comes to the thread.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use control::{Degraded, Job, JobState, Kind, Limit, Request, Taps, Why};
+use plan::{Burden, Cost};
 use serde::{Deserialize, Serialize};
 
 use crate::job::JobKind;
@@ -16,7 +17,8 @@ struct Saved {
     on: BTreeMap<String, String>,
     packets: Option<u64>,
     ends_at_ns: Option<i64>,
-    cost: u64,
+    #[serde(default)]
+    takes: SavedCost,
     state: SavedState,
     agents: BTreeMap<String, u64>,
     granted: u64,
@@ -25,6 +27,10 @@ struct Saved {
     #[serde(default)]
     told_by_all: bool,
 }
+
+/// As [`plan::Cost`], in its order.
+#[derive(Default, Serialize, Deserialize)]
+struct SavedCost([u64; 6]);
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -52,7 +58,9 @@ enum SavedWhy {
 #[serde(rename_all = "snake_case")]
 enum SavedDegraded {
     Absent(String),
+    /// Of a version that did not say why.
     NoRoom(String),
+    TooCostly(String, String),
     Poisoned(String),
     Refused(String),
     EndedWithout(String, u64),
@@ -72,7 +80,7 @@ pub fn write(job: &Job) -> String {
         on: on.clone(),
         packets: limit.packets,
         ends_at_ns: limit.ends_at_ns,
-        cost: *cost,
+        takes: write_cost(cost),
         state: match &job.state {
             JobState::Planned => SavedState::Planned,
             JobState::Arming => SavedState::Arming,
@@ -86,6 +94,29 @@ pub fn write(job: &Job) -> String {
         told_by_all: *taps == Taps::All,
     };
     serde_json::to_string(&saved).unwrap_or_default()
+}
+
+fn write_cost(cost: &Cost) -> SavedCost {
+    let Cost {
+        base: Burden { cpu_millis, memory_bytes },
+        cpu_ns_per_packet,
+        memory_bytes_per_pps,
+        memory_bytes_max,
+        sent_bytes_per_1000_packets,
+    } = *cost;
+    let of_packets = [cpu_ns_per_packet, memory_bytes_per_pps, memory_bytes_max, sent_bytes_per_1000_packets];
+    let [time, memory, most, sent] = of_packets;
+    SavedCost([cpu_millis, memory_bytes, time, memory, most, sent])
+}
+
+fn read_cost(SavedCost([cpu_millis, memory_bytes, time, memory, most, sent]): &SavedCost) -> Cost {
+    Cost {
+        base: Burden { cpu_millis: *cpu_millis, memory_bytes: *memory_bytes },
+        cpu_ns_per_packet: *time,
+        memory_bytes_per_pps: *memory,
+        memory_bytes_max: *most,
+        sent_bytes_per_1000_packets: *sent,
+    }
 }
 
 fn write_why(why: &Why) -> SavedWhy {
@@ -103,7 +134,7 @@ fn write_why(why: &Why) -> SavedWhy {
 fn write_degraded(degraded: Degraded) -> SavedDegraded {
     match degraded {
         Degraded::Absent { agent } => SavedDegraded::Absent(agent),
-        Degraded::NoRoom { agent } => SavedDegraded::NoRoom(agent),
+        Degraded::NoRoom { agent, why } => SavedDegraded::TooCostly(agent, why),
         Degraded::Poisoned { agent } => SavedDegraded::Poisoned(agent),
         Degraded::Refused { agent } => SavedDegraded::Refused(agent),
         Degraded::EndedWithout { agent, boot } => SavedDegraded::EndedWithout(agent, boot),
@@ -122,7 +153,7 @@ pub fn read(id: u64, text: &str, body: Bytes) -> Option<Job> {
         kind: kind(saved.kind),
         on: saved.on,
         limit: Limit { packets: saved.packets, ends_at_ns: saved.ends_at_ns },
-        cost: saved.cost,
+        cost: read_cost(&saved.takes),
         taps: if saved.told_by_all { Taps::All } else { Taps::One },
         body,
     };
@@ -168,7 +199,8 @@ fn read_why(why: SavedWhy) -> Why {
 fn read_degraded(degraded: SavedDegraded) -> Degraded {
     match degraded {
         SavedDegraded::Absent(agent) => Degraded::Absent { agent },
-        SavedDegraded::NoRoom(agent) => Degraded::NoRoom { agent },
+        SavedDegraded::NoRoom(agent) => Degraded::NoRoom { agent, why: String::new() },
+        SavedDegraded::TooCostly(agent, why) => Degraded::NoRoom { agent, why },
         SavedDegraded::Poisoned(agent) => Degraded::Poisoned { agent },
         SavedDegraded::Refused(agent) => Degraded::Refused { agent },
         SavedDegraded::EndedWithout(agent, boot) => Degraded::EndedWithout { agent, boot },
@@ -192,12 +224,12 @@ mod tests {
                 kind: Kind::Standing,
                 on: [("rack".to_owned(), "a1".to_owned())].into(),
                 limit: Limit { packets: Some(7), ends_at_ns: Some(-1) },
-                cost: 3,
+                cost: read_cost(&SavedCost([1, 2, 3, 4, 5, 6])),
                 taps: Taps::All,
                 body: Bytes::from_static(b"body"),
             };
             let restarted = Degraded::Restarted { agent: "a".into(), boot: u64::MAX, at_ns: 5 };
-            let degraded = [Degraded::NoRoom { agent: "b".into() }, restarted].into();
+            let degraded = [Degraded::NoRoom { agent: "b".into(), why: "so".into() }, restarted].into();
             let agents = [("a".to_owned(), u64::MAX)].into();
             let job = Job { id: 4, request, state, agents, granted: 5, degraded };
             assert_eq!(read(4, &write(&job), Bytes::from_static(b"body")), Some(job));

@@ -27,7 +27,6 @@ pub struct Windows {
     pub collector: Collector,
     /// What was lost when, as far as it may be of open windows.
     stretches: Vec<Stretch>,
-    has_profile: bool,
     window_bytes_max: usize,
 }
 
@@ -48,7 +47,6 @@ impl Windows {
         Windows {
             collector: Collector::of_lanes(engines, window_bytes_max),
             stretches: Vec::new(),
-            has_profile: plan.dataflow.pipelines.iter().any(|pipeline| pipeline.profile.is_some()),
             window_bytes_max,
         }
     }
@@ -82,8 +80,7 @@ impl Windows {
     /// All that is there of open windows, as records that can take the place of all that have come: each with the watermark at
     /// which it counts no more. `None`: it would not be less.
     pub fn in_short(&self, bytes_max: u64) -> Option<Vec<(i64, Vec<u8>)>> {
-        // Of profiles there is no copy.
-        let all = (!self.has_profile).then(|| self.collector.peek(self.window_bytes_max)).flatten()?;
+        let all = self.collector.peek(self.window_bytes_max)?;
         let nothing = || Report {
             epoch: 0,
             watermark: Timestamp::MIN,

@@ -24,9 +24,9 @@ pub fn refused(refusal: &Refusal) -> Refused {
             let labels: Vec<_> = on.iter().map(|(name, value)| format!("{name}={value}")).collect();
             Refused::NoAgent(format!("no agent that is connected has the labels {}", labels.join(", ")))
         }
-        Refusal::TooCostly { agent, cost, borne, max } => Refused::Unable(format!(
-            "agent {agent} bears {borne} of {max} already, and this would cost {cost} more"
-        )),
+        Refusal::TooCostly { agent, why } => {
+            Refused::Unable(format!("agent {agent} has no room for it: {why}"))
+        }
         Refusal::EndsInThePast => Refused::Unable("its time is over before it begins".into()),
     }
 }
@@ -53,7 +53,7 @@ pub fn ended(why: &Why, troubles: &[String]) -> JobEnd {
 pub fn degraded(all: &BTreeSet<Degraded>) -> impl Iterator<Item = String> {
     all.iter().map(|degraded| match degraded {
         Degraded::Absent { agent } => format!("agent {agent} is not there"),
-        Degraded::NoRoom { agent } => format!("agent {agent} has no room for it"),
+        Degraded::NoRoom { agent, why } => format!("agent {agent} has no room for it: {why}"),
         Degraded::Poisoned { agent } => format!("agent {agent} cannot run it"),
         Degraded::Refused { agent } => format!("agent {agent} refuses it"),
         Degraded::EndedWithout { agent, .. } => {

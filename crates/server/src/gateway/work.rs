@@ -7,12 +7,13 @@ use collect::{LaneId, Malformed, Report};
 use plan::Plan;
 use serde::{Deserialize, Serialize};
 use sinks::distinct_names;
-use tuple::Batch;
+use tuple::{Batch, FieldId};
 use wire::Timestamp;
 
 use super::lanes::{Awaited, End, Facts, Key, Lanes, read_mark};
 use super::tuples::{Tuples, When};
 use super::windows::{ALL_LANES, Released, Windows};
+use crate::coverage;
 use crate::hub::{Account, ResultTable};
 use crate::job::{End as JobEnd, JobId, State as Told};
 use crate::store::{Store, StoreError};
@@ -83,6 +84,8 @@ pub struct Work {
     pub told: Option<(Told, Option<String>)>,
     /// Records that could not be read: of an earlier life of the gateway.
     pub unreadable: u64,
+    /// Of each result the columns that say nothing where agents are missing.
+    upper_ends: Vec<Vec<FieldId>>,
     /// What people were told that it has seen.
     pub accounted: Option<Account>,
     /// What agents have said of it that cannot run it.
@@ -113,6 +116,9 @@ impl Work {
             published_at_ns: 0,
             told: None,
             unreadable: 0,
+            upper_ends: (0..pipelines)
+                .map(|result| coverage::upper_ends(&plan.dataflow, result, plan.monitor.sample))
+                .collect(),
             accounted: None,
             troubles: BTreeMap::new(),
         }
@@ -251,10 +257,19 @@ impl Work {
             let latest = start.and_then(|starts| starts.iter().flatten().max());
             let known = &mut self.progress.latest_ns[result];
             *known = (*known).max(latest);
-            let missing = self.lanes.names(&missing);
-            let watermark_ns = output.watermark_ns;
-            self.rows.push(Row { result, batch: output.batch, watermark_ns, missing });
+            let row = self.row(result, output, &missing);
+            self.rows.push(row);
         }
+    }
+
+    /// Rows that lack these lanes.
+    fn row(&self, result: usize, output: stream::Output, missing: &[LaneId]) -> Row {
+        let missing = self.lanes.names(missing);
+        let batch = match missing.is_empty() {
+            true => output.batch,
+            false => coverage::without(&output.batch, &self.upper_ends[result]),
+        };
+        Row { result, batch, watermark_ns: output.watermark_ns, missing }
     }
 
     /// A record is committed, and counts from now on; `mark` is its lane's, with it.
@@ -410,8 +425,8 @@ impl Work {
         let mut out = Released::default();
         windows.collector.open_rows(&mut out);
         let row = |(output, missing): (stream::Output, Vec<LaneId>)| {
-            let stream::Output { pipeline, batch, watermark_ns } = output;
-            Some(Row { result: pipeline?, batch, watermark_ns, missing: self.lanes.names(&missing) })
+            let result = output.pipeline?;
+            Some(self.row(result, output, &missing))
         };
         out.0.into_iter().filter_map(row).collect()
     }

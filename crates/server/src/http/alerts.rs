@@ -86,7 +86,12 @@ impl From<Unwatched> for Failure {
     fn from(unwatched: Unwatched) -> Failure {
         match unwatched {
             Unwatched::Wrong(words) => Failure::bad(words),
-            Unwatched::Text(text, errors) => Failure::of_query(&text, &errors),
+            Unwatched::Query(text, errors) => Failure::of_query(&text, &errors),
+            Unwatched::Condition(text, errors) => {
+                let mut failure = Failure::of_query(&text, &errors);
+                failure.code = "condition".into();
+                failure
+            }
             Unwatched::Taken(words) => Failure::conflict("name_taken", words),
             Unwatched::Denied(denied) => denied.into(),
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use super::failure::Failure;
 use super::rate::Rates;
@@ -38,6 +38,8 @@ pub struct App {
     pub started: Instant,
     /// Turns to `true` when the service ends.
     pub ending: watch::Receiver<bool>,
+    /// Queries of the past that may begin now.
+    pub past_room: Arc<Semaphore>,
     /// Connections that had to wait for others to end.
     pub connections_waited: AtomicU64,
     /// With TLS, or without.

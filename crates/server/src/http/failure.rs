@@ -80,6 +80,10 @@ impl Failure {
         Failure::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_streams", message)
     }
 
+    pub fn busy(message: &str) -> Failure {
+        Failure::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
+    }
+
     pub fn not_acceptable(message: &str) -> Failure {
         Failure::new(StatusCode::NOT_ACCEPTABLE, "not_acceptable", message)
     }
@@ -108,6 +112,9 @@ impl From<Denied> for Failure {
         let (status, code) = match &denied {
             Denied::Query(_) => (StatusCode::BAD_REQUEST, "query"),
             Denied::Outlet(_) => (StatusCode::BAD_REQUEST, "outlet"),
+            Denied::Wrong(_) => (StatusCode::BAD_REQUEST, "bad_request"),
+            Denied::NotKept(_) => (StatusCode::CONFLICT, "not_kept"),
+            Denied::Late(_) => (StatusCode::SERVICE_UNAVAILABLE, "timeout"),
             Denied::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden"),
             Denied::Invalid(_) => (StatusCode::BAD_REQUEST, "bad_request"),
             Denied::Quota(_) => (StatusCode::TOO_MANY_REQUESTS, "quota"),

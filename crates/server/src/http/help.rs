@@ -18,6 +18,7 @@ use crate::access::Role;
 use crate::asking::{self, CheckAnswer, CheckRequest, ExplainAnswer, ExplainRequest};
 use crate::catalog::Catalog;
 use crate::catalog::CatalogText;
+use crate::meters::Bound;
 
 /// How the service is.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -39,8 +40,14 @@ pub struct Counters {
     pub agents_connected: usize,
     /// Live streams.
     pub streams: usize,
-    /// Bytes of the history's files.
+    /// Bytes of the history's files of results.
     pub history_bytes: u64,
+    /// Bytes of the files of jobs that keep their tuples.
+    pub tuple_bytes: u64,
+    /// Queries of the past that took too long, and were given up.
+    pub queries_given_up: u64,
+    /// Rows that answers to queries of the past left out, since they were too many.
+    pub query_rows_left_out: u64,
     /// Rows that retention has taken away.
     pub rows_dropped: u64,
     /// Rows that could not be kept, counted at each try.
@@ -49,6 +56,10 @@ pub struct Counters {
     pub rows_unshown: u64,
     /// Parts of the history that could not be read.
     pub segments_damaged: u64,
+    /// Jobs that were not taken, since there were too many, in all or of one owner.
+    pub jobs_refused: u64,
+    /// Live streams that were not opened, since there were too many, in all or of one token.
+    pub streams_refused: u64,
     /// Requests that came too fast.
     pub requests_refused: u64,
     /// Times that connections had to wait for others to end.
@@ -88,6 +99,7 @@ pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
     let waited = app.connections_waited.load(Ordering::Relaxed);
     app.run(move |service| {
         let (hub, kept) = (service.hub(), service.history().kept()?);
+        let reached = |bounds: [Bound; 2]| bounds.map(|bound| hub.meters.times_reached(bound)).iter().sum();
         let (rules, tally) = (service.alerts().rules(), &service.alerts().tally);
         Ok(Counters {
             uptime_seconds: uptime,
@@ -95,10 +107,15 @@ pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
             agents_connected: service.fleet.agents().iter().filter(|agent| agent.connected).count(),
             streams: hub.streams.load(Ordering::Relaxed),
             history_bytes: kept.bytes,
+            tuple_bytes: kept.tuple_bytes,
+            queries_given_up: service.past.given_up.load(Ordering::Relaxed),
+            query_rows_left_out: service.past.rows_left_out.load(Ordering::Relaxed),
             rows_dropped: kept.rows_dropped,
             rows_unkept: hub.rows_unkept.load(Ordering::Relaxed),
             rows_unshown: hub.rows_unshown.load(Ordering::Relaxed),
             segments_damaged: kept.segments_damaged,
+            jobs_refused: reached([Bound::Jobs, Bound::JobsPerOwner]),
+            streams_refused: reached([Bound::Streams, Bound::StreamsPerToken]),
             requests_refused: rates,
             connections_waited: waited,
             handshakes_failed,

@@ -16,7 +16,7 @@ use super::params::{Body, Params, header_text};
 use crate::access::{Access, Role};
 use crate::fleet::{Agent, Redaction};
 use crate::hub::AgentAccount;
-use crate::job::{Capture, Job, JobId, JobKind};
+use crate::job::{Capture, Job, JobId, JobKind, Keep};
 use crate::service::{Denied, Service, Submission};
 use crate::store::JobQuery;
 
@@ -64,6 +64,9 @@ pub struct JobRequest {
     /// Where its rows go beside its history: names of outlets, or addresses, which needs the role admin.
     #[serde(default)]
     pub to: Vec<String>,
+    /// What is kept for queries that come later: its results, or its tuples, which takes a standing job without PROCESS.
+    #[serde(default)]
+    pub keep: Keep,
 }
 
 fn yes() -> bool {
@@ -99,7 +102,7 @@ pub struct Agents {
 }
 
 fn checked(asked: JobRequest) -> Result<Submission, Failure> {
-    let JobRequest { query, name, kind, on, labels, redact, interfaces, capture_filter, lease_seconds, to } =
+    let JobRequest { query, name, kind, on, labels, redact, interfaces, capture_filter, lease_seconds, to, keep } =
         asked;
     let is_long_text = |text: &String| text.len() > NAME_BYTES_MAX;
     if interfaces.len() > LABELS_MAX || interfaces.iter().any(is_long_text) {
@@ -130,7 +133,7 @@ fn checked(asked: JobRequest) -> Result<Submission, Failure> {
     let redaction = if redact { Redaction::Folded } else { Redaction::Raw };
     let filter = capture_filter.filter(|filter| !filter.trim().is_empty());
     let capture = Capture { interfaces, filter };
-    Ok(Submission { query, name, kind, on, labels, redaction, capture, lease_seconds, to })
+    Ok(Submission { query, name, kind, on, labels, redaction, capture, lease_seconds, to, keep })
 }
 
 pub(super) fn id(text: &str) -> Result<JobId, Failure> {

@@ -115,6 +115,8 @@ fn summary(c: &Counters) -> String {
         (c.rows_unkept, "rows could not be kept"),
         (c.rows_unshown, "rows left out of live streams"),
         (c.segments_damaged, "parts of the history could not be read"),
+        (c.jobs_refused, "jobs too many"),
+        (c.streams_refused, "live streams too many"),
         (c.requests_refused, "requests came too fast"),
         (c.notifications_lost, "notifications of alerts lost"),
     ];

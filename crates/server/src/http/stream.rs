@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use axum::extract::State;
@@ -64,7 +64,7 @@ pub async fn stream(
     let who = caller.at_least(Role::View)?;
     let seen = seen(&app, header_text(&headers, "last-event-id"));
     let wanted = wanted(params.jobs.as_deref())?;
-    let place = Place::take(&app)?;
+    let place = Place::take(&app, &who.name)?;
     let access = who.clone();
     let queue = app.run(move |service| watch(service, &access, wanted, seen)).await?;
     let (send, receive) = mpsc::channel(1);
@@ -79,25 +79,49 @@ pub async fn stream(
 }
 
 /// One of the streams that there may be.
-struct Place(Arc<App>);
+struct Place {
+    app: Arc<App>,
+    /// The token's name.
+    owner: String,
+}
 
 impl Place {
-    fn take(app: &Arc<App>) -> Result<Place, Failure> {
-        let place = Place(app.clone());
-        let before = app.service.hub().streams.fetch_add(1, Ordering::Relaxed);
-        match before < app.service.limits().streams_max {
-            true => Ok(place),
-            false => {
-                app.service.hub().meters.reached(Bound::Streams);
-                Err(Failure::too_many("there are as many live streams as there may be (--streams-max)"))
+    fn take(app: &Arc<App>, owner: &str) -> Result<Place, Failure> {
+        let (hub, limits) = (app.service.hub(), app.service.limits());
+        let before = hub.streams.fetch_add(1, Ordering::Relaxed);
+        let mut of_all = hub.streams_of.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_owner = of_all.entry(owner.to_owned()).or_default();
+        *of_owner += 1;
+        let of_owner = *of_owner;
+        drop(of_all);
+        // From here on it is given back.
+        let place = Place { app: app.clone(), owner: owner.to_owned() };
+        let (bound, why) = match () {
+            () if before >= limits.streams_max => {
+                (Bound::Streams, "there are as many live streams as there may be (--streams-max)")
             }
-        }
+            () if of_owner > limits.streams_per_token_max => {
+                let why = "this token has as many live streams as one may have (--streams-per-token)";
+                (Bound::StreamsPerToken, why)
+            }
+            () => return Ok(place),
+        };
+        hub.meters.reached(bound);
+        Err(Failure::too_many(why))
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.service.hub().streams.fetch_sub(1, Ordering::Relaxed);
+        let hub = self.app.service.hub();
+        hub.streams.fetch_sub(1, Ordering::Relaxed);
+        let mut of_all = hub.streams_of.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(left) = of_all.get_mut(&self.owner) {
+            *left -= 1;
+            if *left == 0 {
+                of_all.remove(&self.owner);
+            }
+        }
     }
 }
 

@@ -242,10 +242,12 @@ impl Store {
     /// The store's.
     pub fn forget_controlled(&self, job: JobId) -> Result<(), StoreError> {
         self.write(|t| {
-            for table in ["frames", "lanes", "controlled"] {
+            for table in ["frames", "controlled"] {
                 t.execute(&format!("DELETE FROM {table} WHERE job = ?"), [job.0])?;
             }
-            Ok(())
+            // Tuples are asked later, and then it counts who brought them when.
+            let sql = "DELETE FROM lanes WHERE job = ?1 AND (SELECT tuples FROM jobs WHERE id = ?1) IS NULL";
+            t.execute(sql, [job.0]).map(drop)
         })
     }
 

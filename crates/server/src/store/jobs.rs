@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 
 use rusqlite::{OptionalExtension, Row, params};
 
-use super::{Store, StoreError, now_ns};
-use crate::job::{Capture, Job, JobId, JobKind, Outcome, State};
+use super::{KeptResult, Store, StoreError, now_ns};
+use crate::job::{Capture, Job, JobId, JobKind, Keep, Outcome, State, TuplesMade};
 
 /// Keys older than this are forgotten: a day.
 const KEY_LIFE_NS: i64 = 86_400_000_000_000;
+
+/// Most jobs that are looked at to find one that has kept what is asked for.
+const TUPLES_MAX: usize = 1000;
 
 /// A job that is asked for.
 #[derive(Clone, Debug)]
@@ -33,6 +36,10 @@ pub struct NewJob {
     pub lease_seconds: Option<u32>,
     /// Where its rows go, each with what begins the identifiers of its messages.
     pub to: Vec<(String, u64)>,
+    /// What is kept for queries that come later.
+    pub keep: Keep,
+    /// What makes its rows, where they are tuples.
+    pub tuples: Option<TuplesMade>,
 }
 
 /// What is known of a key.
@@ -58,7 +65,7 @@ pub struct JobQuery {
 }
 
 const COLUMNS: &str = "id, name, query, kind, state, reason, owner, agents_on, labels, redacted, created_ns, ended_ns, \
-                       outcome, capture, lease_seconds";
+                       outcome, capture, lease_seconds, keep, tuples";
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
     let labels = |text: String| serde_json::from_str(&text).unwrap_or_default();
@@ -85,6 +92,8 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
         capture_filter: filter,
         lease_seconds: row.get(14)?,
         outlets: Vec::new(),
+        keep: Keep::of(&row.get::<_, String>(15)?),
+        tuples: row.get::<_, Option<String>>(16)?.and_then(|text| serde_json::from_str(&text).ok()),
     })
 }
 
@@ -96,15 +105,42 @@ impl Store {
     pub fn add_job(&self, new: &NewJob, key: Option<(&str, &[u8])>) -> Result<Job, StoreError> {
         let json = |labels: &BTreeMap<String, String>| serde_json::to_string(labels).unwrap_or_default();
         let sql = format!(
-            "INSERT INTO jobs (name, query, kind, state, owner, agents_on, labels, redacted, created_ns, capture, lease_seconds)
-             VALUES (?, ?, ?, 'planned', ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}"
+            "INSERT INTO jobs (name, query, kind, state, owner, agents_on, labels, redacted, created_ns, capture, lease_seconds, keep, tuples)
+             VALUES (?, ?, ?, 'planned', ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}"
         );
-        let NewJob { name, query, kind, owner, on, labels, redacted, capture, lease_seconds, to } = new;
+        let NewJob {
+            name,
+            query,
+            kind,
+            owner,
+            on,
+            labels,
+            redacted,
+            capture,
+            lease_seconds,
+            to,
+            keep,
+            tuples,
+        } = new;
+        let tuples = tuples.as_ref().map(|made| serde_json::to_string(made).unwrap_or_default());
         self.write(|t| {
             let (on, labels, now) = (json(on), json(labels), now_ns());
             let capture = serde_json::to_string(capture).unwrap_or_default();
-            let values =
-                params![name, query, kind.word(), owner, on, labels, redacted, now, capture, lease_seconds];
+            let (kind, keep) = (kind.word(), keep.word());
+            let values = params![
+                name,
+                query,
+                kind,
+                owner,
+                on,
+                labels,
+                redacted,
+                now,
+                capture,
+                lease_seconds,
+                keep,
+                tuples
+            ];
             let job = t.query_row(&sql, values, read)?;
             super::deliveries::add_in(t, job.id, to)?;
             if let Some((key, body)) = key {
@@ -193,6 +229,47 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
+    /// Jobs whose rows are tuples, with where they are kept; the newest first, at most [`TUPLES_MAX`].
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn tuples_kept(&self) -> Result<Vec<(Job, KeptResult)>, StoreError> {
+        let ids = self.ids(
+            &format!("SELECT job FROM results WHERE processor IS NULL ORDER BY job DESC LIMIT {TUPLES_MAX}"),
+            params![],
+        )?;
+        let mut found = Vec::new();
+        for id in ids {
+            let result = self.results(id)?.into_iter().next();
+            found.extend(self.job(id)?.zip(result));
+        }
+        Ok(found)
+    }
+
+    /// Jobs with results of which rows are kept that lie in some part within a time; the newest first, at most [`TUPLES_MAX`].
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn jobs_with_rows(&self, (since_ns, until_ns): (i64, i64)) -> Result<Vec<Job>, StoreError> {
+        let within = "WHERE last_ns >= ?1 AND first_ns < ?2";
+        let ids = self.ids(
+            &format!(
+                "SELECT DISTINCT job FROM results WHERE processor IS NOT NULL AND job IN
+                     (SELECT job FROM segments {within} UNION SELECT job FROM tail {within})
+                 ORDER BY job DESC LIMIT {TUPLES_MAX}"
+            ),
+            params![since_ns, until_ns],
+        )?;
+        ids.into_iter().filter_map(|id| self.job(id).transpose()).collect()
+    }
+
+    fn ids(&self, sql: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<JobId>, StoreError> {
+        let connection = self.lock();
+        let mut statement = connection.prepare_cached(sql)?;
+        let ids = statement.query_map(values, |row| row.get(0).map(JobId))?;
+        Ok(ids.collect::<Result<_, _>>()?)
+    }
+
     /// How many jobs have not ended.
     ///
     /// # Errors
@@ -201,6 +278,17 @@ impl Store {
         let connection = self.lock();
         let sql = "SELECT count(*) FROM jobs WHERE state IN ('planned', 'arming', 'running', 'draining')";
         let count: i64 = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+
+    /// The same, of one owner.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn unfinished_count_of(&self, owner: &str) -> Result<usize, StoreError> {
+        let connection = self.lock();
+        let sql = "SELECT count(*) FROM jobs WHERE owner = ? AND state IN ('planned', 'arming', 'running', 'draining')";
+        let count: i64 = connection.prepare_cached(sql)?.query_row([owner], |row| row.get(0))?;
         Ok(usize::try_from(count).unwrap_or(0))
     }
 

@@ -1,7 +1,6 @@
-//! Rows of jobs: the columns of their results, the newest rows, which files hold the others, and how far the lanes that
-//! bring them have come.
+//! Rows of jobs: the columns of their results, the newest rows, and how far the lanes that bring them have come.
 
-use rusqlite::{OptionalExtension, Row, Transaction, params};
+use rusqlite::{Transaction, params};
 
 use super::alerts::{RuleChange, change_in};
 use super::{Store, StoreError, now_ns};
@@ -53,45 +52,9 @@ pub struct Tail {
     pub kept_ns: i64,
 }
 
-/// Rows in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
-    /// Of which job.
-    pub job: JobId,
-    /// Of which of its results.
-    pub place: usize,
-    /// The first row's number.
-    pub first_row: i64,
-    /// How many.
-    pub rows: i64,
-    /// The least of their times.
-    pub first_ns: i64,
-    /// The greatest.
-    pub last_ns: i64,
-    /// When the last of them came.
-    pub kept_ns: i64,
-    /// Bytes on disk.
-    pub bytes: i64,
-}
-
-fn place(n: i64) -> usize {
+pub(super) fn place(n: i64) -> usize {
     usize::try_from(n).unwrap_or(0)
 }
-
-fn read_segment(row: &Row<'_>) -> rusqlite::Result<Segment> {
-    Ok(Segment {
-        job: JobId(row.get(0)?),
-        place: place(row.get(1)?),
-        first_row: row.get(2)?,
-        rows: row.get(3)?,
-        first_ns: row.get(4)?,
-        last_ns: row.get(5)?,
-        kept_ns: row.get(6)?,
-        bytes: row.get(7)?,
-    })
-}
-
-const SEGMENT: &str = "job, place, first_row, rows, first_ns, last_ns, kept_ns, bytes";
 
 /// Adds rows behind those that are there; the number of the first.
 pub(super) fn keep_in(
@@ -262,97 +225,5 @@ impl Store {
             connection.prepare_cached("SELECT DISTINCT job, place FROM tail WHERE kept_ns < ?")?;
         let rows = statement.query_map([kept_ns], |row| Ok((JobId(row.get(0)?), place(row.get(1)?))))?;
         Ok(rows.collect::<Result<_, _>>()?)
-    }
-
-    /// The file of `segment` is complete: its rows are in the store no more.
-    ///
-    /// # Errors
-    /// The store's.
-    pub fn add_segment(&self, s: &Segment) -> Result<(), StoreError> {
-        self.write(|t| {
-            t.execute(
-                &format!("INSERT INTO segments ({SEGMENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"),
-                params![
-                    s.job.0,
-                    s.place as i64,
-                    s.first_row,
-                    s.rows,
-                    s.first_ns,
-                    s.last_ns,
-                    s.kept_ns,
-                    s.bytes
-                ],
-            )?;
-            t.execute(
-                "DELETE FROM tail WHERE job = ? AND place = ? AND first_row >= ? AND first_row < ?",
-                params![s.job.0, s.place as i64, s.first_row, s.first_row + s.rows],
-            )
-            .map(drop)
-        })
-    }
-
-    /// The first file with rows numbered `from` or higher.
-    ///
-    /// # Errors
-    /// The store's.
-    pub fn segment(&self, (job, place): (JobId, usize), from: i64) -> Result<Option<Segment>, StoreError> {
-        let connection = self.lock();
-        let mut statement = connection.prepare_cached(&format!(
-            "SELECT {SEGMENT} FROM segments WHERE job = ? AND place = ? AND first_row + rows > ?
-             ORDER BY first_row LIMIT 1"
-        ))?;
-        Ok(statement.query_row(params![job.0, place as i64, from], read_segment).optional()?)
-    }
-
-    /// Whether there is such a file.
-    ///
-    /// # Errors
-    /// The store's.
-    pub fn has_segment(&self, job: JobId, place: usize, first_row: i64) -> Result<bool, StoreError> {
-        let found = self.segment((job, place), first_row)?;
-        Ok(found.is_some_and(|segment| segment.first_row == first_row))
-    }
-
-    /// The oldest file of all, and the bytes of all of them.
-    ///
-    /// # Errors
-    /// The store's.
-    pub fn oldest_segment(&self) -> Result<(Option<Segment>, i64), StoreError> {
-        let connection = self.lock();
-        let oldest =
-            format!("SELECT {SEGMENT} FROM segments ORDER BY kept_ns, job, place, first_row LIMIT 1");
-        let oldest = connection.prepare_cached(&oldest)?.query_row([], read_segment).optional()?;
-        let bytes = connection
-            .prepare_cached("SELECT coalesce(sum(bytes), 0) FROM segments")?
-            .query_row([], |row| row.get(0))?;
-        Ok((oldest, bytes))
-    }
-
-    /// Forgets a file, whose rows are counted as dropped.
-    ///
-    /// # Errors
-    /// The store's.
-    pub fn drop_segment(&self, s: &Segment) -> Result<(), StoreError> {
-        self.write(|t| {
-            t.execute(
-                "DELETE FROM segments WHERE job = ? AND place = ? AND first_row = ?",
-                params![s.job.0, s.place as i64, s.first_row],
-            )?;
-            t.execute(
-                "UPDATE results SET rows_dropped = rows_dropped + ?3 WHERE job = ?1 AND place = ?2",
-                params![s.job.0, s.place as i64, s.rows],
-            )
-            .map(drop)
-        })
-    }
-
-    /// How many rows retention has taken away.
-    ///
-    /// # Errors
-    /// The store's.
-    pub fn rows_dropped(&self) -> Result<i64, StoreError> {
-        let connection = self.lock();
-        let sql = "SELECT coalesce(sum(rows_dropped), 0) FROM results";
-        Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
     }
 }

@@ -255,6 +255,29 @@ fn there_are_so_many_jobs() {
     (0..2).for_each(|_| drop(server.job("PARSE http PROCESS (rate)")));
     let asked = json!({ "query": "PARSE http PROCESS (rate)" });
     assert_eq!(server.ask("POST", "/api/v1/jobs", Some(&asked)).of(429).json()["code"], "quota");
+    assert_eq!(server.get("/api/v1/counters").of(200).json()["jobs_refused"], 1);
+}
+
+#[test]
+fn there_are_so_many_jobs_of_one_owner() {
+    let limits = server::Limits { jobs_per_owner_max: 1, ..server::Limits::default() };
+    let server = Server::with(TestFleet::new(Way::Note), limits);
+    let first = server.job("PARSE http PROCESS (rate)");
+    let asked = json!({ "query": "PARSE http PROCESS (rate)" });
+    let refused = server.ask("POST", "/api/v1/jobs", Some(&asked)).of(429).json();
+    assert_eq!(refused["code"], "quota");
+    let said = refused["message"].as_str().expect("a sentence");
+    assert!(said.contains("1 jobs of admin have not ended") && said.contains("--jobs-per-owner"), "{said}");
+    // Another owner has room, and so has this one when the first has ended.
+    let made =
+        server.ask("POST", "/api/v1/tokens", Some(&json!({ "name": "ann", "role": "run" }))).of(201).json();
+    let ann = made["secret"].as_str().expect("a secret");
+    assert_eq!(server.ask_as(ann, "POST", "/api/v1/jobs", Some(&asked)).status, 201);
+    server.ask("DELETE", &format!("/api/v1/jobs/{first}"), None).of(200);
+    let id = server::JobId(first.parse().expect("a number"));
+    server.fleet.hub().turn(id, server::State::Ended("done".into()), None).expect("it is kept");
+    server.ask("POST", "/api/v1/jobs", Some(&asked)).of(201);
+    assert_eq!(server.get("/api/v1/counters").of(200).json()["jobs_refused"], 1);
 }
 
 #[test]

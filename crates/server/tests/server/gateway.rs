@@ -17,7 +17,8 @@ use server::GatewaySettings;
 use crate::client::Server;
 use crate::fleet::{TestFleet, shop};
 use agent::{FakeAgent, Ways};
-use center::Center;
+pub use center::Center;
+pub use feed::plan_of;
 use feed::{Said, feeds};
 
 const WINDOWS: &str = "PARSE http PROCESS (top-k: k=3, w=100ms, lateness=50ms)";
@@ -25,6 +26,7 @@ const TOTALS: &str = "PARSE http PROCESS (count: w=20ms, lateness=50ms)";
 const SLIDING: &str =
     "PARSE http PROCESS (group-count: group=url_template, w=200ms, slide=50ms, lateness=50ms)";
 const WHOLE: &str = "PARSE http PROCESS (group-count: group=url_template)";
+const PROFILE: &str = "PARSE http PROCESS (workload-profile: w=200ms, lateness=50ms, k=3)";
 const SORTED: &str = "PARSE http SELECT ts, url, status ORDER BY ts DESC LIMIT 7 ROWS";
 const TUPLES: &str = "PARSE http";
 const STEP_NS: i64 = 20_000_000;
@@ -44,7 +46,7 @@ fn truth(query: &str) -> Vec<Value> {
 }
 
 /// Agents over a server.
-struct Crew {
+pub struct Crew {
     agents: Vec<FakeAgent>,
     up_to: Vec<Arc<AtomicUsize>>,
     tokens: Vec<String>,
@@ -65,7 +67,7 @@ fn ways(center: &Center, n: usize, token: &str, said: Arc<Vec<Said>>, up_to: &Ar
 }
 
 impl Crew {
-    fn start(center: &Center, query: &str, agents: usize, up_to: usize) -> Crew {
+    pub fn start(center: &Center, query: &str, agents: usize, up_to: usize) -> Crew {
         let feeds = feeds(query, &shop("in.pcap"), agents as u64, STEP_NS);
         let up_to: Vec<_> = (0..agents).map(|_| Arc::new(AtomicUsize::new(up_to))).collect();
         let tokens: Vec<_> = (0..agents).map(|n| center.token(&format!("agent-{n}"))).collect();
@@ -73,6 +75,19 @@ impl Crew {
         let crew = Crew { agents: (0..agents).map(start).collect(), up_to, tokens, feeds };
         center.agents(agents);
         crew
+    }
+
+    pub fn say_one(&self, agent: usize, up_to: usize) {
+        self.up_to[agent].store(up_to, Ordering::Relaxed);
+    }
+
+    /// Everybody says half of what he has.
+    pub fn say_half(&self) {
+        self.say(self.feeds[0].len() / 2);
+    }
+
+    pub fn kill(&mut self, agent: usize) {
+        self.agents[agent].kill();
     }
 
     fn say(&self, up_to: usize) {
@@ -126,7 +141,7 @@ fn tuples_come_once_also_after_kills() {
 
 #[test]
 fn rows_come_once_however_often_the_server_is_killed() {
-    for query in [WINDOWS, TOTALS, SLIDING, WHOLE, SORTED] {
+    for query in [WINDOWS, TOTALS, SLIDING, WHOLE, PROFILE, SORTED] {
         // So little that records are put together again and again.
         let settings = GatewaySettings { frames_bytes: 1, ..GatewaySettings::default() };
         let mut center = Center::start(settings);

@@ -192,6 +192,29 @@ fn what_is_too_much_or_too_old_goes_and_is_counted() {
 }
 
 #[test]
+fn what_goes_while_it_is_read_is_no_damage() {
+    let limits = Limits { retention: Retention { age_ns: 0, bytes: 40_000 }, ..Limits::default() };
+    let server = Server::with(TestFleet::new(Way::Note), limits);
+    let job = begin(&server);
+    std::thread::scope(|scope| {
+        let server = &server;
+        let writing = scope.spawn(move || fill(server, job, 200, 500));
+        let retaining = scope.spawn(move || {
+            while !writing.is_finished() {
+                server.service.as_ref().expect("the service").look_after();
+            }
+        });
+        while !retaining.is_finished() {
+            let found = counts(server, job);
+            assert!(found.is_sorted(), "rows come in their order");
+        }
+    });
+    let counters = server.get("/api/v1/counters").of(200).json();
+    assert_eq!(counters["segments_damaged"], 0, "{counters}");
+    assert!(counters["rows_dropped"].as_u64() > Some(0), "{counters}");
+}
+
+#[test]
 fn rows_say_whom_they_lack() {
     let server = Server::start(TestFleet::new(Way::Note));
     let job = begin(&server);

@@ -318,6 +318,14 @@ fn who_may_have_rows_delivered_and_where() {
         assert!(answer.text().contains(part), "{to}: {}", answer.text());
     }
     let jobs = server.get("/api/v1/jobs").of(200).json();
+    // Those of jobs that have ended make room, once there is nothing left to deliver.
+    let last = jobs["jobs"][0]["id"].as_str().expect("a number").parse().expect("a number");
+    server.fleet.hub().turn(last, State::Ended("done".into()), None).expect("noted");
+    let again = json!({ "query": COUNT, "to": ["tcp://127.0.0.1:1"] });
+    wait_for("room", || match server.ask("POST", "/api/v1/jobs", Some(&again)) {
+        answer if answer.status == 201 => Ok(()),
+        answer => Err(answer.text()),
+    });
     let shown: Vec<&Value> =
         jobs["jobs"].as_array().expect("jobs").iter().map(|job| &job["outlets"][0]["to"]).collect();
     assert_eq!(shown, ["tcp://127.0.0.1:1", "shop"]);

@@ -190,4 +190,18 @@ fn there_are_so_many_streams() {
     let mut stream = Stream::open(&server, &job.to_string(), None);
     stream.expect("hello");
     assert_eq!(server.get("/api/v1/stream").of(503).json()["code"], "too_many_streams");
+    assert_eq!(server.get("/api/v1/counters").of(200).json()["streams_refused"], 1);
+}
+
+#[test]
+fn a_token_has_so_many_streams() {
+    let limits = Limits { streams_per_token_max: 1, ..Limits::default() };
+    let server = Server::with(TestFleet::new(Way::Note), limits);
+    let job = begin(&server);
+    let mut stream = Stream::open(&server, &job.to_string(), None);
+    stream.expect("hello");
+    let refused = server.get("/api/v1/stream").of(503).json();
+    assert_eq!(refused["code"], "too_many_streams");
+    assert!(refused["message"].as_str().is_some_and(|why| why.contains("--streams-per-token")), "{refused}");
+    assert_eq!(server.get("/api/v1/counters").of(200).json()["streams_refused"], 1);
 }

@@ -28,7 +28,7 @@ impl Counted for u128 {
 }
 
 /// Keys, weights and what is counted beside.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Heavy<T> {
     max: usize,
     places: HashTable<u32>,
@@ -40,7 +40,7 @@ pub struct Heavy<T> {
     overflowed: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry<T> {
     hash: u64,
     name: Box<str>,

@@ -279,6 +279,22 @@ impl Profiling {
         self.give()
     }
 
+    /// A copy of the parts that are open. Of a worker nothing: nobody shows open windows of a profile, and what one process
+    /// collects is copied only to be kept.
+    #[must_use]
+    pub fn peek(&self) -> Share {
+        match self.is_worker {
+            true => Share::new(),
+            false => self.parts.iter().map(|(window, part)| (*window, part.clone())).collect(),
+        }
+    }
+
+    /// Memory of what [`Profiling::peek`] would copy, about.
+    #[must_use]
+    pub fn open_bytes(&self) -> usize {
+        if self.is_worker { 0 } else { self.bytes }
+    }
+
     /// Memory of what waits to be detached.
     #[must_use]
     pub fn over_bytes(&self) -> usize {

@@ -98,7 +98,7 @@ impl One<'_> {
 }
 
 /// Of one kind of operation: what it moved, when it failed, how long it took.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Operation {
     /// Bytes, weighted.
     pub bytes: u128,
@@ -123,7 +123,7 @@ impl Counted for Operation {
 }
 
 /// The hash of the operation that failed; 0: it is not known.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Failed(pub u64);
 
 impl Counted for Failed {
@@ -133,7 +133,7 @@ impl Counted for Failed {
 }
 
 /// Keys ranked twice.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Hottest {
     /// By operations; beside, their bytes.
     pub by_operations: Heavy<u128>,
@@ -142,7 +142,7 @@ pub struct Hottest {
 }
 
 /// A window's synopses.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Part {
     /// Tuples taken.
     pub tuples: u64,

@@ -56,7 +56,7 @@ impl Posts {
 }
 
 /// The rows that were taken, each message once.
-fn rows(heard: &[Value]) -> Vec<Value> {
+pub fn rows(heard: &[Value]) -> Vec<Value> {
     let mut seen = BTreeSet::new();
     let mut rows = Vec::new();
     for post in heard.iter().filter(|post| post["status"] == 200) {

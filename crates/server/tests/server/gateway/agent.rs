@@ -156,8 +156,7 @@ impl Life {
                 cores: 2,
                 memory_bytes: 1 << 30,
                 interfaces: vec!["lo".into()],
-                cost_max: 0,
-                addresses: Vec::new(),
+                ..Capacity::default()
             },
             observed: self.agent.hello(),
             lanes: self.spool.lanes(),

@@ -1,0 +1,83 @@
+//! How many packets a host's interfaces see: by the kernel's counters, over the last seconds. What a job takes of the host is
+//! estimated from that.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use crate::policy::Policy;
+
+/// Between two looks.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Traffic {
+    looked: Instant,
+    packets: u64,
+    /// Packets a second, between the last two looks; of those interfaces that may be captured from.
+    pub packets_per_second: u64,
+}
+
+impl Traffic {
+    /// The first look.
+    #[must_use]
+    pub fn begin(policy: &Policy) -> Traffic {
+        Traffic { looked: Instant::now(), packets: packets_now(policy), packets_per_second: 0 }
+    }
+
+    /// Looks again, if that is due or there has been no second look.
+    pub fn look(&mut self, policy: &Policy) {
+        let elapsed = self.looked.elapsed();
+        let is_due = elapsed >= EVERY || (self.packets_per_second == 0 && elapsed >= EVERY / 10);
+        if is_due {
+            let packets = packets_now(policy);
+            let seen = packets.saturating_sub(self.packets) as f64;
+            *self = Traffic {
+                looked: Instant::now(),
+                packets,
+                packets_per_second: (seen / elapsed.as_secs_f64()).round() as u64,
+            };
+        }
+    }
+}
+
+/// What the interfaces have counted, as far as the host tells.
+fn packets_now(policy: &Policy) -> u64 {
+    let text = fs::read_to_string("/proc/net/dev").unwrap_or_default();
+    packets(&text, |name| policy.allows_interface(name))
+}
+
+/// Packets in both directions by `/proc/net/dev`. What the loopback sends it receives, too.
+fn packets(dev: &str, is_wanted: impl Fn(&str) -> bool) -> u64 {
+    let of = |line: &str| {
+        let (name, counts) = line.split_once(':')?;
+        let name = Some(name.trim()).filter(|name| is_wanted(name))?;
+        let counts: Vec<u64> = counts.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
+        let sent = if name == "lo" { 0 } else { *counts.get(9)? };
+        Some(counts.get(1)?.saturating_add(sent))
+    };
+    dev.lines().filter_map(of).fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEV: &str = "Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+    lo: 9000     100    0    0    0     0          0         0     9000     100    0    0    0     0       0          0
+  eth0: 12345    1000    0    0    0     0          0         0    54321    2000    0    0    0     0       0          0
+veth1:7 30 0 0 0 0 0 0 7 4 0 0 0 0 0 0
+ bad0: 1
+";
+
+    #[test]
+    fn the_kernels_counters_are_understood() {
+        for (wanted, expected) in
+            [(&["lo", "eth0", "veth1", "bad0"][..], 3134), (&["lo"], 100), (&["eth0"], 3000), (&[], 0)]
+        {
+            assert_eq!(packets(DEV, |name| wanted.contains(&name)), expected, "{wanted:?}");
+        }
+        assert_eq!(packets("nonsense", |_| true), 0);
+    }
+}

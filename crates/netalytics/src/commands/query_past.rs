@@ -1,0 +1,126 @@
+//! `netalytics query 'PARSE … SINCE 2h …' --server URL`, and `compare` and `check` likewise: a server answers from what its jobs have
+//! kept, and what comes looks as it does here.
+
+use std::sync::Arc;
+
+use anyhow::anyhow;
+use plan::Plan;
+use serde_json::{Value, json};
+use sinks::{Pace, Sink};
+use tuple::{Batch, FieldId, Schema};
+
+use crate::commands::compare;
+use crate::commands::jobs::labels;
+use crate::commands::remote::{Asked, Remote};
+use crate::commands::work::{Opened, Target, Telling};
+use crate::failure::Ended;
+use crate::flags::{Format, KeptFlags, QueryFlags};
+use crate::served::rows::{Served, served, without_coverage};
+use crate::{delivering, hosts, output};
+
+/// The row group of a Parquet file.
+const ROW_GROUP_BYTES: usize = 8 << 20;
+
+/// What was kept answers.
+pub struct Kept {
+    /// The results, and their rows.
+    pub results: Vec<(Served, Vec<Batch>)>,
+    /// What to know of them.
+    notes: Vec<String>,
+    /// The query as this program understands it.
+    plan: Option<Plan>,
+    /// Whether two periods stand side by side.
+    is_compared: bool,
+}
+
+/// Whether a query asks of the past.
+pub fn is_asked(text: &str) -> bool {
+    let query = query::parse(text).0;
+    query.since.is_some() || query.baseline.is_some()
+}
+
+/// Asks the server that the flags name.
+pub fn ask(server: &str, flags: &KeptFlags, text: &str, confidence: f64) -> anyhow::Result<Kept> {
+    let remote = Remote::at(server, flags.token_file.as_deref(), flags.ca.as_deref())?;
+    let checked = query::check(text, &parsers::registry::schemas(), &()).ok();
+    let is_compared = checked.as_ref().is_some_and(|query| query.baseline.is_some());
+    let plan = checked.map(|query| planner::lower(&query));
+    let body = json!({ "query": text, "on": labels(&flags.on, "--on wants LABEL=VALUE")?, "confidence": confidence });
+    let path = "/api/v1/query";
+    let answer = remote.try_json(&Asked { body: Some(&body), query: text, ..Asked::plain("POST", path) })?;
+    let results = answer["results"].as_array().into_iter().flatten().enumerate();
+    let read = |(place, of): (usize, &Value)| {
+        let known = served(of, place, String::new(), plan.as_ref())?;
+        let rows = server::read_rows(of["rows"].as_array()?, &known.schema)?;
+        Some((known, vec![rows]))
+    };
+    let results: Option<Vec<_>> = results.map(read).collect();
+    let notes = answer["notes"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let notes = notes.map(str::to_owned).collect();
+    let results = results.ok_or_else(|| anyhow!("the server has results that are not known here"))?;
+    Ok(Kept { results, notes, plan, is_compared })
+}
+
+impl Kept {
+    /// Says what to know of the answer.
+    pub fn mention(&self, telling: Telling) {
+        if telling != Telling::Errors {
+            self.notes.iter().for_each(|note| output::complain(&format!("note: {note}")));
+        }
+    }
+
+    /// Prints the answer.
+    pub fn print(self, flags: &QueryFlags, text: &str, telling: Telling) -> anyhow::Result<Ended> {
+        if let Some(plan) = &self.plan {
+            delivering::fit(&flags.outlets, plan)?;
+        }
+        let mut ready = flags.prepare()?;
+        flags.start(&mut ready)?;
+        self.mention(telling);
+        let is_table = flags.format_for(&ready.0) == Format::Table;
+        let (mut heads, mut tables, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+        for (served, batches) in self.results {
+            let (mut head, mut table) = (served.head.clone(), served.result_table(text));
+            let mut batches = batches;
+            if is_table && self.is_compared {
+                let (schema, first) = compare::shape_of(&served.schema);
+                let long = compare::long_schema(&schema, first);
+                batches = batches
+                    .iter()
+                    .map(|batch| compare::long_rows(first, &long, &first_of(batch, &schema)))
+                    .collect();
+                head.columns = long.fields.iter().map(|field| field.name.to_string()).collect();
+                head.keys = first;
+                table = runner::ResultTable { schema: long.clone(), columns: long.ids().collect(), ..table };
+            } else if is_table {
+                batches = batches.iter().map(without_coverage).collect();
+            }
+            (heads.push(head), tables.push(table), rows.push(batches));
+        }
+        let opened = Opened {
+            heads,
+            tables,
+            names: hosts::read(flags.work.text.hosts.as_deref())?,
+            pace: Pace::Whole,
+            row_group_bytes: ROW_GROUP_BYTES,
+        };
+        let mut sink = flags.open(ready, opened)?;
+        match write(sink.as_mut(), &rows) {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+            _ => Ok(Ended::Done),
+        }
+    }
+}
+
+/// The columns of a batch that are the first of its schema.
+fn first_of(batch: &Batch, schema: &Arc<Schema>) -> Batch {
+    let columns = (0..schema.fields.len()).map(|at| batch.column(FieldId(at as u16)).cloned()).collect();
+    Batch::new(schema.clone(), batch.rows(), columns)
+}
+
+fn write(sink: &mut dyn Sink, rows: &[Vec<Batch>]) -> std::io::Result<()> {
+    for (i, batches) in rows.iter().enumerate() {
+        batches.iter().filter(|batch| batch.rows() > 0).try_for_each(|batch| sink.write(i, batch))?;
+    }
+    sink.finish()
+}

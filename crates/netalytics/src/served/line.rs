@@ -1,0 +1,57 @@
+//! The way to a server that may not answer for a while.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::commands::remote::{Asked, Failed, Remote};
+use crate::output;
+
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(500);
+/// A server that has not answered for so long is given up.
+const GIVE_UP: Duration = Duration::from_secs(300);
+
+/// The way to the server: what is asked over it is asked until there is an answer.
+pub struct Line {
+    /// The server.
+    pub remote: Remote,
+    broken: Option<Instant>,
+}
+
+impl Line {
+    /// It was not asked yet.
+    pub fn new(remote: Remote) -> Line {
+        Line { remote, broken: None }
+    }
+
+    /// Asks until there is an answer, or the server says no, or has not answered for five minutes.
+    pub fn ask<T>(&mut self, mut ask: impl FnMut(&Remote) -> Result<T, Failed>) -> anyhow::Result<T> {
+        loop {
+            let error = match ask(&self.remote) {
+                Ok(answer) => {
+                    if self.broken.take().is_some() {
+                        output::complain("note: the server answers again");
+                    }
+                    return Ok(answer);
+                }
+                Err(Failed::Refused(error)) => return Err(error),
+                Err(Failed::Nobody(error) | Failed::Later(error)) => error,
+            };
+            match self.broken {
+                None => {
+                    output::complain(&format!("note: {error:#}; it is tried again"));
+                    self.broken = Some(Instant::now());
+                }
+                Some(since) if since.elapsed() > GIVE_UP => return Err(error),
+                Some(_) => {}
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Asks for JSON.
+    pub fn get(&mut self, path: &str) -> anyhow::Result<Value> {
+        self.ask(|remote| remote.try_json(&Asked::plain("GET", path)))
+    }
+}

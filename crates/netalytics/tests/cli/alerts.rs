@@ -1,0 +1,188 @@
+//! Alerts as their users meet them: the commands; and a server that is killed again and again, of which a webhook in Python hears.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+use serde_json::Value;
+
+use super::service::{PATIENCE, Process, Server, wait};
+use super::{Folder, ROOT, run};
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/captures/outlets/receiver.py");
+
+/// A webhook that checks signatures.
+struct Hook {
+    child: Child,
+    lines: Receiver<String>,
+    port: String,
+}
+
+impl Hook {
+    /// `None`, said loudly, where there is no Python.
+    fn start() -> Option<Hook> {
+        let mut python = Command::new("python3");
+        python.args([SCRIPT, "webhook", "0", "s3cret", "0"]).stdin(Stdio::null()).stdout(Stdio::piped());
+        let Ok(mut child) = python.spawn() else {
+            eprintln!("NOT CHECKED: there is no python3 here; nobody heard of alerts");
+            return None;
+        };
+        let out = BufReader::new(child.stdout.take().expect("piped"));
+        let (say, lines) = channel();
+        std::thread::spawn(move || {
+            out.lines().map_while(Result::ok).try_for_each(|line| say.send(line).ok())
+        });
+        let first: String = lines.recv_timeout(PATIENCE).expect("a port");
+        let port = first.trim_start_matches("port ").to_owned();
+        Some(Hook { child, lines, port })
+    }
+
+    /// As `serve --receiver` wants it.
+    fn receiver(&self, folder: &Folder) -> String {
+        let key = folder.file("hook.key", b"s3cret\n");
+        format!("pager=webhook+http://127.0.0.1:{}/#secret-file={key}", self.port)
+    }
+}
+
+impl Drop for Hook {
+    fn drop(&mut self) {
+        let _ = self.child.kill().and_then(|()| self.child.wait());
+    }
+}
+
+/// What a webhook knows that leaves out what it has: of each group whether it fires.
+#[derive(Default)]
+struct Known {
+    ids: BTreeSet<String>,
+    firing: BTreeMap<String, bool>,
+    told: usize,
+}
+
+impl Known {
+    fn take(&mut self, line: &str) {
+        let post: Value = serde_json::from_str(line).expect("JSON");
+        assert!(post["error"].is_null(), "{post}");
+        if !self.ids.insert(post["taken"]["id"].to_string()) {
+            return;
+        }
+        for alert in post["taken"]["body"]["alerts"].as_array().expect("alerts") {
+            let fires = alert["status"] == "firing";
+            let was = self.firing.insert(alert["labels"].to_string(), fires).unwrap_or(false);
+            assert_eq!(was, !fires, "firing and its end take turns: {alert}");
+            self.told += 1;
+        }
+    }
+}
+
+#[test]
+fn a_server_that_is_killed_neither_fires_twice_nor_forgets_an_end() {
+    let Some(hook) = Hook::start() else { return };
+    let folder = Folder::new();
+    let mut server = Server::with(&folder, &["--receiver", &hook.receiver(&folder)]);
+    let (token, own) = (server.token(&folder, "shop"), folder.path("agent"));
+    let capture = format!("{ROOT}/captures/shop/in.pcap");
+    let agent =
+        ["agent", "--server", &server.url, "--token-file", &token, "--name", "shop", "--folder", &own];
+    let _agent = Process::start(&[&agent[..], &["--demo", &capture, "--demo-pause", "1s"]].concat());
+    wait("the agent comes", || {
+        let agents = server.rows(&["agents"]);
+        if agents.iter().any(|agent| agent["connected"] == "true") {
+            Ok(())
+        } else {
+            Err(format!("{agents:?}"))
+        }
+    });
+    // Pages are asked for in some of these windows and not in others.
+    let query = "PARSE http PROCESS (group-count: group=url_template, w=1s)";
+    let asked = ["alerts", "add", query, "--name", "asked", "--when", "count > 5", "--receiver", "pager"];
+    server.ask(&[&asked[..], &["--no-data", "resolve", "--missing-agents", "judge"]].concat());
+    let mut known = Known::default();
+    for kills in 1..=4 {
+        // It is killed while it tells.
+        while known.told < kills * 20 {
+            known.take(&hook.lines.recv_timeout(PATIENCE).expect("it hears more"));
+        }
+        server.start_again(&folder);
+    }
+    server.ask(&["alerts", "remove", "asked"]);
+    wait("all is told", || {
+        let receivers = server.rows(&["alerts", "receivers"]);
+        if receivers[0]["waiting"] == "0" { Ok(()) } else { Err(format!("{receivers:?}")) }
+    });
+    while let Ok(line) = hook.lines.try_recv() {
+        known.take(&line);
+    }
+    assert!(known.told > 80 && known.firing.len() > 2, "{:?}", known.firing);
+    assert!(known.firing.values().all(|fires| !fires), "{:?}", known.firing);
+}
+
+#[test]
+fn alerts_have_commands() {
+    let Some(hook) = Hook::start() else { return };
+    let folder = Folder::new();
+    let server = Server::with(&folder, &["--receiver", &hook.receiver(&folder)]);
+    let _agents = server.agents(&folder, "1s");
+    wait("agents come", || {
+        let agents = server.rows(&["agents"]);
+        if agents.iter().any(|agent| agent["connected"] == "true") {
+            Ok(())
+        } else {
+            Err(format!("{agents:?}"))
+        }
+    });
+    let query = "PARSE http PROCESS (diff-group: group=url_template, w=2s)";
+    let condition = "p99 > 100ms WHERE url_template like '/check%'";
+    let asked =
+        ["alerts", "add", query, "--when", condition, "--label", "severity=page", "--receiver", "pager"];
+    server.ask(&[&asked[..], &["--annotation", "summary={url_template}: {p99}"]].concat());
+    let rules = server.rows(&["alerts", "rules"]);
+    assert_eq!((rules.len(), &rules[0]["name"]), (1, &Value::from(condition)));
+    wait("it fires", || {
+        let alerts = server.rows(&["alerts", "--state", "firing"]);
+        let labels = alerts.first().and_then(|alert| alert["labels"].as_str()).unwrap_or_default();
+        match labels.contains("url_template=/checkout") {
+            true => Ok(()),
+            false => Err(format!("{alerts:?} {:?}", server.rows(&["alerts", "rules"]))),
+        }
+    });
+    let first: Value =
+        serde_json::from_str(&hook.lines.recv_timeout(PATIENCE).expect("it hears")).expect("JSON");
+    let summary = &first["taken"]["body"]["alerts"][0]["annotations"]["summary"];
+    assert!(summary.as_str().is_some_and(|text| text.starts_with("/checkout: 18")), "{first}");
+    let silence = server.rows(&["alerts", "silence", "severity=page", "--for", "1h", "--comment", "a test"]);
+    let number = silence[0]["id"].as_str().expect("a number").to_owned();
+    assert_eq!(server.rows(&["alerts", "silences"]).len(), 1);
+    server.ask(&["alerts", "unsilence", &number]);
+    assert!(server.rows(&["alerts", "silences"]).is_empty());
+    assert_eq!(server.rows(&["alerts", "test", "pager"])[0]["taken"], "true");
+    // What is wrong is told, and nothing shows the key.
+    let at = ["--server", &server.url, "--token-file", &server.token];
+    let wrong =
+        run(&[&["alerts", "add", query, "--when", "p98 > 1ms", "--receiver", "pager"], &at[..]].concat());
+    assert!(wrong.code == 2 && wrong.err.contains("p98"), "{} {}", wrong.code, wrong.err);
+    let wrong = run(&[&["alerts", "remove", "nothing"], &at[..]].concat());
+    assert!(wrong.code == 1 && wrong.err.contains("no alert rule nothing"), "{}", wrong.err);
+    let receivers = server.ask(&["alerts", "receivers", "--format", "jsonl"]);
+    assert!(receivers.contains("webhook+http://127.0.0.1:") && !receivers.contains("key"), "{receivers}");
+    server.ask(&["alerts", "remove", condition]);
+}
+
+#[test]
+fn receivers_are_checked_before_anything_is_served() {
+    for (receiver, says) in [
+        ("pager", "NAME=URL"),
+        ("a b=webhook+http://127.0.0.1/", "no name of a receiver"),
+        ("pager=webhook+http://127.0.0.1/", "notifications are signed"),
+        ("pager=webhook+http://127.0.0.1/#secret-env=NETALYTICS_NO_SUCH", "NETALYTICS_NO_SUCH"),
+        ("pager=redis://127.0.0.1", "takes no alerts"),
+        ("pager=alertmanager+http://me:s3cret@127.0.0.1", "everybody on this machine"),
+    ] {
+        let ran = run(&["serve", "--listen", "127.0.0.1:0", "--receiver", receiver]);
+        assert!(
+            ran.code == 2 && ran.err.contains(says) && !ran.err.contains("s3cret"),
+            "{receiver}: {}",
+            ran.err
+        );
+    }
+}

@@ -1,0 +1,25 @@
+//! What a query over tuples whose texts were folded cannot find.
+
+use plan::{Column, Computed, Dataflow, Predicate};
+use tuple::Redact;
+
+/// The name of a column that a condition compares, and that is folded where texts are; `None`: there is none.
+#[must_use]
+pub fn compared_folded(dataflow: &Dataflow) -> Option<String> {
+    let field = |column: Column| dataflow.inputs[usize::from(column.input)].schema.field(column.field);
+    let mut compared = Vec::new();
+    let filters = dataflow.inputs.iter().map(|input| &input.filter).chain([&dataflow.filter]);
+    let mut add = |column| Computed::sources(&dataflow.computed, column, &mut |column| compared.push(column));
+    filters.flatten().for_each(|filter| compared_by(filter, &mut add));
+    compared.retain(|column| field(*column).redact != Redact::Keep);
+    compared.first().map(|column| field(*column).name.to_string())
+}
+
+fn compared_by(predicate: &Predicate, add: &mut dyn FnMut(Column)) {
+    match predicate {
+        Predicate::And(parts) | Predicate::Or(parts) => parts.iter().for_each(|part| compared_by(part, add)),
+        Predicate::Not(part) => compared_by(part, add),
+        Predicate::IsNull(_) => {}
+        compares => compares.columns(add),
+    }
+}

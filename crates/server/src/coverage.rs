@@ -1,0 +1,79 @@
+//! What rows cannot say when agents are missing. What was seen is a part of what there was, and nobody knows how large a part: so
+//! the intervals of totals have no upper end, as if the capture had lost nearly everything.
+
+use arrow_array::new_null_array;
+use plan::result::{Intervals, Shown, places, shown};
+use plan::{Aggregate, Dataflow, Pipeline, Sample};
+use tuple::{Batch, FieldId};
+
+/// The columns of a result that say how much there can have been at most; none, where it has no intervals.
+pub fn upper_ends(dataflow: &Dataflow, result: usize, sample: Sample) -> Vec<FieldId> {
+    match dataflow
+        .pipelines
+        .get(result)
+        .filter(|pipeline| sample != Sample::All && pipeline.profile.is_none())
+    {
+        Some(pipeline) => of_totals(pipeline),
+        None => Vec::new(),
+    }
+}
+
+fn of_totals(pipeline: &Pipeline) -> Vec<FieldId> {
+    let is_total = |shown: &Shown| match shown {
+        Shown::Aggregate(place) => matches!(
+            pipeline.aggregates[*place].aggregate,
+            Aggregate::Count | Aggregate::Rate | Aggregate::Sum | Aggregate::Throughput | Aggregate::Hist
+        ),
+        _ => false,
+    };
+    // Behind a number stand the lower and the upper end of its interval.
+    let columns = shown(pipeline).into_iter().zip(places(pipeline, Intervals::Shown));
+    columns.filter(|(shown, _)| is_total(shown)).map(|(_, place)| FieldId(place.0 + 2)).collect()
+}
+
+/// The rows without what these columns say.
+pub fn without(batch: &Batch, columns: &[FieldId]) -> Batch {
+    if columns.is_empty() {
+        return batch.clone();
+    }
+    let column = |id: FieldId| {
+        let array = batch.column(id)?;
+        Some(match columns.contains(&id) {
+            true => new_null_array(array.data_type(), batch.rows()),
+            false => array.clone(),
+        })
+    };
+    Batch::new(batch.schema().clone(), batch.rows(), batch.schema().ids().map(column).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What upper ends a query's first result loses.
+    fn lost(query: &str) -> Vec<String> {
+        let schemas = parsers::registry::schemas();
+        let plan = planner::lower(&query::check(query, &schemas, &()).expect("a query"));
+        let sample = if let Sample::Fraction(share) = plan.monitor.sample { share } else { 1.0 };
+        let engine =
+            stream::Engine::new(&plan.dataflow, stream::Config { sample, ..stream::Config::default() });
+        let schema = engine.result_schema(0);
+        let columns = upper_ends(&plan.dataflow, 0, plan.monitor.sample);
+        columns.into_iter().map(|id| schema.field(id).name.to_string()).collect()
+    }
+
+    #[test]
+    fn totals_lose_their_upper_ends_and_nothing_else_does() {
+        for (query, expected) in [
+            ("PARSE http SAMPLE 0.5 PROCESS (count)", &["count_high"][..]),
+            ("PARSE http SAMPLE 0.5 PROCESS (group-count-avg: group=url, w=1s)", &["count_high"]),
+            ("PARSE http SAMPLE 0.5 PROCESS (top-k: k=3)", &["count_high"]),
+            ("PARSE http SAMPLE 0.5 PROCESS (quantile: q=0.9)", &[]),
+            ("PARSE http SAMPLE 0.5 PROCESS (success-rate)", &["rate_high"]),
+            // Of all flows there are no intervals.
+            ("PARSE http PROCESS (count)", &[]),
+        ] {
+            assert_eq!(lost(query), expected, "{query}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Queries of the past: answered at once, from what jobs have kept.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use super::app::App;
+use super::caller::Caller;
+use super::failure::Failure;
+use super::params::{Body, Params, header_text};
+use crate::access::Role;
+use crate::columns::{self, ColumnHead};
+use crate::history::Page;
+use crate::job::JobId;
+use crate::past::{Answer, Answered, Origin, Question};
+use crate::rows::{Format, write};
+use crate::service::{Denied, Service};
+
+/// What to know of an answer, where its form has no room for it: a header for each sentence.
+const NOTE: HeaderName = HeaderName::from_static("netalytics-note");
+/// So long a query waits for others to be answered.
+const WAIT: Duration = Duration::from_secs(5);
+/// At what level numbers differ, unless said.
+const CONFIDENCE: f64 = 0.95;
+
+/// A query of the past.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PastRequest {
+    /// The query, with SINCE; relative times count back from now.
+    pub query: String,
+    /// Labels by which the job that kept it chooses its agents.
+    #[serde(default)]
+    pub on: BTreeMap<String, String>,
+    /// Which of several results, by its place, from 0, or its processor's name: forms other than JSON hold one.
+    #[serde(default)]
+    pub result: Option<String>,
+    /// With BASELINE: at what level numbers differ, 0.95 unless said.
+    #[serde(default)]
+    pub confidence: Option<f64>,
+    /// At most so many rows of each result; 10000 at most, and unless said.
+    #[serde(default)]
+    pub limit: Option<usize>,
+}
+
+/// In which form.
+#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct PastParams {
+    /// json, jsonl, csv, arrow or parquet; else what `Accept` says.
+    format: Option<String>,
+}
+
+/// A result.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct PastResult {
+    /// The processor that made it; none: tuples.
+    pub processor: Option<String>,
+    /// What its table is called.
+    pub table: String,
+    /// What the cells are.
+    pub columns: Vec<ColumnHead>,
+    /// How many columns, behind those of the window, say which group a row is of.
+    pub keys: usize,
+    /// The rows, each its cells. Times, durations in whole nanoseconds and ids are text.
+    pub rows: Vec<Vec<Value>>,
+    /// Rows that there were more.
+    pub left_out: u64,
+}
+
+/// What was kept answers.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct PastAnswer {
+    /// Which job kept it.
+    pub job: JobId,
+    /// From its tuples, or from rows that it made of the same query.
+    pub from: Origin,
+    /// The period's first moment.
+    pub since_ns: String,
+    /// The first moment behind it.
+    pub until_ns: String,
+    /// The same of the baseline.
+    pub baseline_since_ns: Option<String>,
+    /// The first moment behind the baseline.
+    pub baseline_until_ns: Option<String>,
+    /// Tuples that were read.
+    pub tuples: u64,
+    /// What to know of the answer, a sentence each.
+    pub notes: Vec<String>,
+    /// The results, by processor.
+    pub results: Vec<PastResult>,
+}
+
+/// Ask what was kept.
+#[utoipa::path(
+    post, path = "/api/v1/query", tag = "jobs", request_body = PastRequest, params(PastParams),
+    responses(
+        (status = 200, description = "What was kept answers; headers Netalytics-Note have the notes", headers(("Netalytics-Note" = String)), content(
+            (PastAnswer = "application/json"), (String = "application/x-ndjson"), (String = "text/csv"),
+            (String = "application/vnd.apache.arrow.stream"), (String = "application/vnd.apache.parquet"),
+        )),
+        (status = "4XX", description = "Why not; `not_kept`: what is missing", body = Failure), (status = "5XX", description = "Why not", body = Failure),
+    )
+)]
+pub async fn query(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    headers: HeaderMap,
+    Params(params): Params<PastParams>,
+    Body(asked, _): Body<PastRequest>,
+) -> Result<Response, Failure> {
+    let who = caller.at_least(Role::Run)?;
+    let format = Format::wanted(params.format.as_deref(), header_text(&headers, "accept"))
+        .ok_or_else(|| Failure::not_acceptable("rows are had as json, jsonl, csv, arrow or parquet"))?;
+    let confidence = asked.confidence.unwrap_or(CONFIDENCE);
+    if !(confidence > 0.5 && confidence < 1.0) {
+        return Err(Failure::bad("`confidence` lies between 0.5 and 1"));
+    }
+    let most = app.service.limits().page_rows_max;
+    let rows_max = asked.limit.unwrap_or(most).min(most);
+    let PastRequest { query, on, result, .. } = asked;
+    let text = query.clone();
+    let question = Question { query, on, confidence, rows_max };
+    let room = tokio::time::timeout(WAIT, app.past_room.clone().acquire_owned()).await;
+    let Ok(Ok(room)) = room else {
+        return Err(Failure::busy("other queries of the past are being answered"));
+    };
+    let answer = app.run(move |service: &Service| {
+        // It is given up when it takes too long, and holds its place until then.
+        let _room = room;
+        let asked = service.ask_past(&who, &question);
+        let outcome = asked.as_ref().map_or_else(ToString::to_string, |_| "done".to_owned());
+        if let Err(error) = service.store().note(&who.name, "query", "", &outcome) {
+            tracing::error!("the audit log lacks a query by {}: {error}", who.name);
+        }
+        match asked {
+            Err(Denied::Query(errors)) => Ok(Err(errors)),
+            asked => asked.and_then(|answer| said(answer, result.as_deref(), format)).map(Ok),
+        }
+    });
+    match answer.await? {
+        Ok((bytes, notes)) => Ok(response(bytes, &notes, format)),
+        Err(errors) => Err(Failure::of_query(&text, &errors)),
+    }
+}
+
+fn response(bytes: Vec<u8>, notes: &[String], format: Format) -> Response {
+    let mut response = ([(header::CONTENT_TYPE, format.content_type())], bytes).into_response();
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+    for note in notes.iter().filter_map(|note| HeaderValue::from_bytes(note.as_bytes()).ok()) {
+        response.headers_mut().append(NOTE, note);
+    }
+    response
+}
+
+/// The answer's bytes, and its notes.
+fn said(answer: Answer, result: Option<&str>, format: Format) -> Result<(Vec<u8>, Vec<String>), Denied> {
+    if format == Format::Json {
+        let answer = json(answer);
+        return Ok((serde_json::to_vec(&answer).unwrap_or_default(), answer.notes));
+    }
+    let is_it = |one: &Answered, wanted: &str| {
+        one.result.processor.as_deref() == Some(wanted) || one.result.place.to_string() == wanted
+    };
+    let names: Vec<String> = answer.results.iter().map(|one| one.result.table.clone()).collect();
+    let one = match result {
+        None if answer.results.len() == 1 => answer.results.into_iter().next(),
+        None => None,
+        Some(wanted) => answer.results.into_iter().find(|one| is_it(one, wanted)),
+    };
+    let Some(one) = one else {
+        return Err(Denied::Wrong(format!(
+            "this form holds one result, and there are {}: say which (`result`)",
+            names.join(", ")
+        )));
+    };
+    let page = Page { schema: one.schema, batches: one.batches, last: None, next: None };
+    let bytes = write(&page, &one.result, format).map_err(crate::unkept::Unkept::Disk)?;
+    Ok((bytes, answer.notes))
+}
+
+fn json(answer: Answer) -> PastAnswer {
+    let result = |one: Answered| PastResult {
+        processor: one.result.processor,
+        table: one.result.table,
+        columns: one.result.columns,
+        keys: one.result.keys,
+        rows: one
+            .batches
+            .iter()
+            .flat_map(|batch| (0..batch.rows()).map(|row| columns::row(batch, row)))
+            .collect(),
+        left_out: one.left_out,
+    };
+    PastAnswer {
+        job: answer.job,
+        from: answer.from,
+        since_ns: answer.period.0.to_string(),
+        until_ns: answer.period.1.to_string(),
+        baseline_since_ns: answer.baseline.map(|(since, _)| since.to_string()),
+        baseline_until_ns: answer.baseline.map(|(_, until)| until.to_string()),
+        tuples: answer.tuples,
+        notes: answer.notes,
+        results: answer.results.into_iter().map(result).collect(),
+    }
+}

@@ -1,0 +1,151 @@
+//! Which agents brought nothing when, as far as their lanes tell: what was lost with a life of an agent is missing until a later
+//! one has begun, and what an agent that is gone may still bring is missing for now.
+
+use std::collections::BTreeMap;
+
+use tuple::Batch;
+
+use super::Period;
+use crate::gateway::{End, LaneFacts, lane_facts};
+use crate::job::Job;
+use crate::service::{Denied, Service};
+
+/// An agent that is at work may be so far behind.
+const BEHIND_NS: i64 = 10_000_000_000;
+
+/// A stretch of time of which an agent has brought nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Absence {
+    /// The agent.
+    pub agent: String,
+    /// From when to before when.
+    pub period: Period,
+}
+
+/// The absences of a job's agents; `until`: how far its tuples are wanted; `is_at_work` knows agents that may be about to bring more.
+pub fn absences(
+    lanes: &[(String, LaneFacts)],
+    until: i64,
+    is_at_work: &dyn Fn(&str) -> bool,
+) -> Vec<Absence> {
+    let mut by_agent: BTreeMap<&str, Vec<&LaneFacts>> = BTreeMap::new();
+    for (agent, facts) in lanes.iter().filter(|(_, facts)| facts.watermark_ns > i64::MIN) {
+        by_agent.entry(agent).or_default().push(facts);
+    }
+    let mut found = Vec::new();
+    for (agent, mut lanes) in by_agent {
+        lanes.sort_by_key(|facts| facts.begin());
+        let mut gone: Option<i64> = None;
+        let mut add = |from: i64, to: i64| {
+            if from < to {
+                found.push(Absence { agent: agent.to_owned(), period: (from, to) });
+            }
+        };
+        for facts in &lanes {
+            if let Some(from) = gone {
+                add(from, facts.begin());
+            }
+            let come_to = gone.unwrap_or(i64::MIN).max(facts.watermark_ns);
+            gone = (facts.end != End::Finished).then_some(come_to);
+        }
+        let goes_on = lanes.last().is_some_and(|facts| facts.end == End::Open) && is_at_work(agent);
+        let allowed = if goes_on { BEHIND_NS } else { 0 };
+        if let Some(from) = gone.filter(|from| *from < until.saturating_sub(allowed)) {
+            add(from, until);
+        }
+    }
+    found
+}
+
+impl Service {
+    /// What is known of the lanes of a job whose rows are tuples, and who brought nothing when, up to a time.
+    pub(super) fn lanes_of(
+        &self,
+        job: &Job,
+        until: i64,
+    ) -> Result<(Vec<(String, LaneFacts)>, Vec<Absence>), Denied> {
+        let lanes = lane_facts(self.store(), job.id)?;
+        let agents = self.fleet.agents();
+        let is_at_work = |name: &str| {
+            job.ended_ns.is_none() && agents.iter().any(|agent| agent.name == name && agent.connected)
+        };
+        let absences = absences(&lanes, until, &is_at_work);
+        Ok((lanes, absences))
+    }
+}
+
+/// Who is missing within a time, in order and each once.
+pub fn missing(absences: &[Absence], (since, until): Period) -> Vec<String> {
+    let is_in = |absence: &&Absence| absence.period.0 < until && since < absence.period.1;
+    let mut names: Vec<String> = absences.iter().filter(is_in).map(|absence| absence.agent.clone()).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Rows cut into stretches that lack the same agents: each window's own time counts, or else the whole period.
+pub fn cut(batch: &Batch, absences: &[Absence], period: Period) -> Vec<(Batch, Vec<String>)> {
+    let column = |name| batch.schema().find(name).map(|id| batch.i64(id).clone());
+    let (Some(starts), Some(ends)) = (column("window_start"), column("window_end")) else {
+        return vec![(batch.clone(), missing(absences, period))];
+    };
+    let of = |row: usize| missing(absences, (starts.value(row), ends.value(row)));
+    let mut cut: Vec<(Batch, Vec<String>)> = Vec::new();
+    let mut from = 0;
+    for row in 1..=batch.rows() {
+        let is_end = row == batch.rows()
+            || (starts.value(row), ends.value(row)) != (starts.value(from), ends.value(from));
+        if is_end {
+            cut.push((batch.slice(from, row - from), of(from)));
+            from = row;
+        }
+    }
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lane(agent: &str, begin: i64, watermark: i64, end: End) -> (String, LaneFacts) {
+        let facts = LaneFacts { begin_ns: Some(begin), watermark_ns: watermark, end, ..LaneFacts::default() };
+        (agent.to_owned(), facts)
+    }
+
+    #[test]
+    fn what_nobody_brought_is_missing() {
+        const FAR: i64 = BEHIND_NS * 10;
+        for (lanes, expected) in [
+            // At work, or through.
+            (vec![lane("a", 0, FAR - 1, End::Open)], vec![]),
+            (vec![lane("a", 0, 5, End::Finished)], vec![]),
+            // A new life takes over where the old one ended, or later.
+            (vec![lane("a", 0, 5, End::Lost), lane("a", 5, FAR, End::Open)], vec![]),
+            (vec![lane("a", 0, 5, End::Lost), lane("a", 9, FAR, End::Open)], vec![("a", 5, 9)]),
+            (vec![lane("a", 0, 5, End::Finished), lane("a", 9, FAR, End::Open)], vec![]),
+            // Gone for good, and gone for now.
+            (vec![lane("a", 0, 5, End::Lost)], vec![("a", 5, FAR)]),
+            (vec![lane("gone", 0, FAR - 1, End::Open)], vec![("gone", FAR - 1, FAR)]),
+            (vec![lane("b", 0, FAR, End::Open), lane("a", 0, 5, End::Open)], vec![("a", 5, FAR)]),
+        ] {
+            let found = absences(&lanes, FAR, &|agent| agent != "gone");
+            let found: Vec<_> = found.iter().map(|a| (a.agent.as_str(), a.period.0, a.period.1)).collect();
+            assert_eq!(found, expected, "{lanes:?}");
+        }
+    }
+
+    #[test]
+    fn who_is_missing_depends_on_the_time() {
+        let absence = |agent: &str, period| Absence { agent: agent.into(), period };
+        let all = [absence("b", (10, 20)), absence("a", (15, 30)), absence("b", (40, 50))];
+        for (period, expected) in [
+            ((0, 10), &[][..]),
+            ((0, 11), &["b"]),
+            ((15, 16), &["a", "b"]),
+            ((29, 41), &["a", "b"]),
+            ((30, 40), &[]),
+        ] {
+            assert_eq!(missing(&all, period), expected, "{period:?}");
+        }
+    }
+}

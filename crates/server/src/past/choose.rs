@@ -1,0 +1,172 @@
+//! From which job the past is answered: of those whose tuples cover the query the one that has most of the time, and has left out
+//! most that is not asked for.
+
+use std::collections::BTreeMap;
+
+use query::Query;
+
+use super::cover::{Covered, covers};
+use super::{Period, named};
+use crate::access::Access;
+use crate::job::{Job, JobKind};
+use crate::service::{Denied, Service};
+use crate::store::{Extent, KeptResult};
+
+/// Jobs that are told of to whoever asks what nobody has kept.
+const REASONS_MAX: usize = 8;
+
+/// What is looked for.
+pub struct Wanted<'q> {
+    /// The query.
+    pub query: &'q Query,
+    /// Its period.
+    pub own: Period,
+    /// What that is compared with.
+    pub baseline: Option<Period>,
+    /// Labels of the agents.
+    pub on: &'q BTreeMap<String, String>,
+    /// Now.
+    pub now_ns: i64,
+}
+
+/// From where it is answered.
+pub enum Source {
+    /// From tuples.
+    Tuples(Box<KeptTuples>),
+    /// From the rows of a job with the same query.
+    Rows(Box<Job>, Vec<KeptResult>),
+}
+
+/// Tuples that suffice.
+pub struct KeptTuples {
+    /// Who has kept them.
+    pub job: Job,
+    /// As its result.
+    pub result: KeptResult,
+    /// How they are read.
+    pub covered: Covered,
+    /// From when on, and until when, tuples were kept.
+    pub kept: Period,
+}
+
+impl Wanted<'_> {
+    /// From its first moment to its last, the baseline among it.
+    fn whole(&self) -> Period {
+        let (since, until) = self.baseline.unwrap_or(self.own);
+        (since.min(self.own.0), until.max(self.own.1))
+    }
+
+    /// How much of it lies within `kept`.
+    fn overlap(&self, (from, to): Period) -> i128 {
+        let of = |(since, until): Period| (i128::from(until.min(to)) - i128::from(since.max(from))).max(0);
+        of(self.own) + self.baseline.map_or(0, of)
+    }
+}
+
+impl Service {
+    /// See the module's text.
+    pub(super) fn source(&self, who: &Access, wanted: &Wanted<'_>) -> Result<Source, Denied> {
+        let (mut suitable, mut reasons) = (Vec::new(), Vec::new());
+        for (job, result) in self.store().tuples_kept()? {
+            let seen = self.may_see(who, &job);
+            let name = named(&job);
+            match self.suits(who, (job, result), wanted)? {
+                Ok(kept) => suitable.push(kept),
+                Err(why) if seen && reasons.len() < REASONS_MAX => reasons.push(format!("{name}: {why}")),
+                Err(_) => {}
+            }
+        }
+        let rank = |kept: &KeptTuples| (wanted.overlap(kept.kept), kept.covered.narrowness, kept.job.id);
+        if let Some(best) = suitable.into_iter().max_by_key(rank) {
+            return Ok(Source::Tuples(Box::new(best)));
+        }
+        match self.same(who, wanted)? {
+            Some((job, results)) => Ok(Source::Rows(Box::new(job), results)),
+            None => Err(Denied::NotKept(missing(wanted.query, &reasons))),
+        }
+    }
+
+    /// Whether a job's tuples suffice.
+    fn suits(
+        &self,
+        who: &Access,
+        (job, result): (Job, KeptResult),
+        wanted: &Wanted<'_>,
+    ) -> Result<Result<KeptTuples, String>, Denied> {
+        if let Err(why) = self.may_see_rows(who, &job) {
+            return Ok(Err(why.to_string()));
+        }
+        if !wanted.on.iter().all(|(label, value)| job.on.get(label) == Some(value)) {
+            return Ok(Err("it runs on other agents (on)".into()));
+        }
+        if !job.interfaces.is_empty() || job.capture_filter.is_some() {
+            return Ok(Err("it captures from some interfaces or some packets only".into()));
+        }
+        let Ok(own) = self.checked(&job.query) else {
+            return Ok(Err("this version of the program does not understand its query any more".into()));
+        };
+        let covered = match covers(&job, &result, &own, wanted.query, wanted.whole()) {
+            Ok(covered) => covered,
+            Err(why) => return Ok(Err(why)),
+        };
+        let kept = kept_when(&job, &self.store().extent((job.id, result.place))?, wanted.now_ns);
+        if wanted.overlap(kept) == 0 {
+            return Ok(Err("it keeps nothing of that time".into()));
+        }
+        Ok(Ok(KeptTuples { job, result, covered, kept }))
+    }
+
+    /// A job that makes exactly these results, window by window.
+    fn same(&self, who: &Access, wanted: &Wanted<'_>) -> Result<Option<(Job, Vec<KeptResult>)>, Denied> {
+        let asked = without_period(wanted.query);
+        let has_windows = !asked.processors.is_empty() && asked.processors.iter().all(|p| p.window.is_some());
+        if !has_windows || wanted.baseline.is_some() {
+            return Ok(None);
+        }
+        let asked = planner::lower(&asked);
+        for job in self.store().jobs_with_rows(wanted.own)? {
+            let is_seen = job.kind == JobKind::Standing
+                && job.interfaces.is_empty()
+                && job.capture_filter.is_none()
+                && self.may_see(who, &job)
+                && self.may_see_rows(who, &job).is_ok()
+                && wanted.on.iter().all(|(label, value)| job.on.get(label) == Some(value));
+            let is_same = |query: &Query| {
+                let own = planner::lower(query);
+                own.monitor == asked.monitor && own.dataflow == asked.dataflow
+            };
+            if is_seen && self.checked(&job.query).is_ok_and(|query| is_same(&query)) {
+                let results = self.store().results(job.id)?;
+                return Ok(Some((job, results)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The query as a job has it, which begins now.
+fn without_period(query: &Query) -> Query {
+    Query { period: query::Period::default(), baseline: None, ..query.clone() }
+}
+
+/// From when to when a job has kept all that came: its life, but for what retention has taken away.
+fn kept_when(job: &Job, extent: &Extent, now_ns: i64) -> Period {
+    let first = extent.first_ns.unwrap_or(job.created_ns);
+    let from = if extent.rows_dropped > 0 { first } else { first.min(job.created_ns) };
+    let last = extent.last_ns.map_or(i64::MIN, |last| last.saturating_add(1));
+    (from, job.ended_ns.unwrap_or(now_ns).max(last))
+}
+
+/// What is missing, and how it is kept from now on.
+fn missing(query: &Query, reasons: &[String]) -> String {
+    let parsers: Vec<&str> = query.inputs.iter().map(|input| input.schema.name.as_ref()).collect();
+    let why = match reasons {
+        [] => "no job keeps tuples".to_owned(),
+        reasons => reasons.join("; "),
+    };
+    format!(
+        "nothing that was kept answers this: {why}. To ask it of what comes from now on: netalytics jobs start 'PARSE {}' \
+         --keep-tuples",
+        parsers.join(", ")
+    )
+}

@@ -1,0 +1,113 @@
+//! BASELINE: two periods of kept tuples side by side, as `netalytics compare` has two captures.
+
+use std::ops::ControlFlow;
+
+use plan::Bounds;
+use sinks::distinct_names;
+use stream::compare::{COLUMNS_EACH, Comparison, Side, refused, tuples_of};
+use stream::{Engine, Output};
+use tuple::{Batch, FieldId};
+
+use super::absent::missing;
+use super::choose::{KeptTuples, Wanted};
+use super::cover::plan_of;
+use super::read::{Counts, TakeTuples, config, give, notes};
+use super::{Answer, Answered, Deadline, Origin, Period, Question};
+use crate::coverage;
+use crate::service::{Denied, Service};
+use crate::unkept::Unkept;
+
+/// Compares the query's period with its baseline.
+pub fn compare(
+    service: &Service,
+    kept: &KeptTuples,
+    wanted: &Wanted<'_>,
+    (asked, deadline): (&Question, Deadline),
+) -> Result<Answer, Denied> {
+    let dataflow = &kept.covered.dataflow;
+    if let Some(why) = refused(dataflow) {
+        return Err(Denied::Wrong(why.into()));
+    }
+    if wanted.query.sample != plan::Sample::All || kept.covered.sample != plan::Sample::All {
+        return Err(Denied::Wrong("a comparison looks at every flow: leave out SAMPLE".into()));
+    }
+    let Some(baseline) = wanted.baseline else { return Err(Unkept::Damaged.into()) };
+    let bounds = |(since, until): Period| Bounds { since_ns: Some(since), until_ns: Some(until) };
+    let config = config(service, kept);
+    let (own, before) = (bounds(wanted.own), bounds(baseline));
+    let mut comparison = Comparison::new(dataflow, &config, own, before, asked.confidence);
+    let mut all = Counts::default();
+    let mut tuples = [0; 2];
+    for (i, (side, period)) in [(Side::Baseline, baseline), (Side::Own, wanted.own)].into_iter().enumerate() {
+        let of_side = plan_of(wanted.query, plan::Sample::All, period).dataflow;
+        let engine = Engine::new(&tuples_of(&of_side), config.clone());
+        let mut half = Half { engine, side, comparison: &mut comparison, tuples: 0 };
+        let counts = give(service, kept, &of_side, period, deadline, &mut half)?;
+        tuples[i] = half.tuples;
+        all = Counts { tuples: all.tuples + counts.tuples, lacking: all.lacking + counts.lacking };
+    }
+    let (_, absences) = service.lanes_of(&kept.job, wanted.own.1.max(baseline.1))?;
+    let mut lacking = [wanted.own, baseline].map(|period| missing(&absences, period)).concat();
+    lacking.sort();
+    lacking.dedup();
+    let compared = comparison.results();
+    let mut rows: Vec<Vec<Batch>> = compared.iter().map(|_| Vec::new()).collect();
+    comparison.finish(&mut |i, batch| rows[i].push(batch));
+    let names = distinct_names(compared.iter().map(|one| one.processor.as_str()));
+    let mut results = Vec::new();
+    for (i, ((one, rows), name)) in compared.iter().zip(&rows).zip(names).enumerate() {
+        let columns: Vec<FieldId> = one.schema().ids().collect();
+        // What differs may be who was there.
+        let verdicts: Vec<FieldId> = match lacking.is_empty() {
+            true => Vec::new(),
+            false => columns
+                .iter()
+                .copied()
+                .skip(one.first_aggregate() + COLUMNS_EACH - 1)
+                .step_by(COLUMNS_EACH)
+                .collect(),
+        };
+        let rows: Vec<(Batch, Vec<String>)> =
+            rows.iter().map(|batch| (coverage::without(batch, &verdicts), lacking.clone())).collect();
+        let made = Answered::made(i, Some(name), one.keys, (one.schema(), &columns), &rows);
+        results.push(made.ok_or(Unkept::Damaged)?);
+    }
+    let mut notes = notes(kept, &[wanted.own, baseline], all, &absences);
+    if !lacking.is_empty() {
+        notes.push("agents were missing: whether numbers differ by more than noise is not said".into());
+    }
+    for (name, tuples) in ["baseline", "period"].iter().zip(tuples) {
+        if tuples == 0 {
+            notes.push(format!("nothing lies in the {name}"));
+        }
+    }
+    Ok(Answer {
+        results,
+        job: kept.job.id,
+        from: Origin::Tuples,
+        period: wanted.own,
+        baseline: Some(baseline),
+        tuples: all.tuples,
+        notes,
+    })
+}
+
+/// One of the two periods: its tuples, filtered, go to the comparison.
+struct Half<'c> {
+    engine: Engine,
+    side: Side,
+    comparison: &'c mut Comparison,
+    tuples: u64,
+}
+
+impl TakeTuples for Half<'_> {
+    fn take(&mut self, batch: &Batch) -> ControlFlow<()> {
+        let mut out: Vec<Output> = Vec::new();
+        self.engine.push(0, batch, &mut out);
+        for output in out {
+            self.tuples += output.batch.rows() as u64;
+            self.comparison.push(self.side, &output.batch);
+        }
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,262 @@
+//! Kept tuples read: piece by piece, each when event time has come to what it and all behind it may bring.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+
+use plan::{Dataflow, Sample};
+use sinks::distinct_names;
+use stream::{Engine, Loss, Output, Shown, TakeOutput};
+use tuple::{Batch, FieldId};
+
+use super::absent::{Absence, cut};
+use super::choose::{KeptTuples, Wanted};
+use super::{Answer, Answered, Deadline, Origin, Period, Question, named};
+use crate::coverage;
+use crate::history::Read;
+use crate::service::{Denied, Service};
+use crate::unkept::Unkept;
+
+/// Absences of agents that are told.
+const ABSENCES_MAX: usize = 20;
+
+/// What was read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Tuples.
+    pub tuples: u64,
+    /// Tuples that could not be read, or were taken away meanwhile.
+    pub lacking: u64,
+}
+
+/// Takes tuples.
+pub trait TakeTuples {
+    /// No tuple that comes from here on ended before this.
+    fn advance(&mut self, _ns: i64) {}
+
+    /// Some tuples; whether more are wanted.
+    fn take(&mut self, batch: &Batch) -> ControlFlow<()>;
+}
+
+/// Gives all kept tuples within a period, in no order beyond what [`TakeTuples::advance`] says; as the input of `dataflow` has
+/// them.
+pub fn give(
+    service: &Service,
+    kept: &KeptTuples,
+    dataflow: &Dataflow,
+    period: Period,
+    deadline: Deadline,
+    to: &mut dyn TakeTuples,
+) -> Result<Counts, Denied> {
+    let place = (kept.job.id, kept.result.place);
+    let pieces = service.store().pieces(place, period)?;
+    // What comes behind a piece may have happened before it: agents that were cut off bring what they found then.
+    let mut floors: Vec<i64> = pieces.iter().map(|piece| piece.first_ns).collect();
+    for i in (1..floors.len()).rev() {
+        floors[i - 1] = floors[i - 1].min(floors[i]);
+    }
+    let input = &dataflow.inputs[0];
+    let columns: Vec<FieldId> = kept.covered.columns.iter().map(|(_, from)| *from).collect();
+    let as_input = |batch: &Batch| {
+        let mut arrays = vec![None; input.schema.fields.len()];
+        for (to, from) in &kept.covered.columns {
+            arrays[usize::from(to.0)] = batch.column(*from).cloned();
+        }
+        Batch::new(input.schema.clone(), batch.rows(), arrays)
+    };
+    let mut counts = Counts::default();
+    let mut flow = ControlFlow::Continue(());
+    let all: i64 = pieces.iter().map(|piece| piece.rows).sum();
+    for (piece, floor) in pieces.iter().zip(floors) {
+        to.advance(floor);
+        let mut is_over = false;
+        let mut take = |batch: &Batch| {
+            is_over = deadline.is_over();
+            if !is_over {
+                counts.tuples += batch.rows() as u64;
+                flow = to.take(&as_input(batch));
+            }
+            !is_over && flow.is_continue()
+        };
+        let read = service.history().read_piece((kept.job.id, &kept.result), &columns, piece, &mut take)?;
+        if is_over {
+            service.past.given_up.fetch_add(1, Ordering::Relaxed);
+            let read = counts.tuples;
+            return Err(Denied::Late(format!(
+                "this took too long, and was given up when {read} of {all} tuples had been read: ask of a shorter time"
+            )));
+        }
+        if let Read::Lacks(rows) = read {
+            counts.lacking += rows;
+        }
+        if flow.is_break() {
+            break;
+        }
+    }
+    Ok(counts)
+}
+
+/// How an engine over kept tuples is set up.
+pub fn config(service: &Service, kept: &KeptTuples) -> stream::Config {
+    let window_bytes_max = service.limits().past.bytes;
+    let sample = match kept.covered.sample {
+        Sample::Fraction(share) => share,
+        Sample::All | Sample::Auto => 1.0,
+    };
+    stream::Config { sample, window_bytes_max, ..stream::Config::default() }
+}
+
+/// Answers a query from kept tuples.
+pub fn answer(
+    service: &Service,
+    kept: &KeptTuples,
+    wanted: &Wanted<'_>,
+    (asked, deadline): (&Question, Deadline),
+) -> Result<Answer, Denied> {
+    let dataflow = &kept.covered.dataflow;
+    let bytes_max = service.limits().past.bytes;
+    let mut engine = Engine::new(dataflow, config(service, kept));
+    let (lanes, absences) = service.lanes_of(&kept.job, wanted.own.1)?;
+    let mut loss = Loss::default();
+    lanes.iter().for_each(|(_, facts)| loss.add(facts.loss()));
+    engine.set_capture_loss(loss.share());
+    let shown = dataflow.pipelines.is_empty().then(|| Shown::new(dataflow, &engine, bytes_max));
+    let rows = Rows { shown, results: Vec::new(), rows_max: asked.rows_max };
+    let mut reading = Reading { engine, rows };
+    let counts = give(service, kept, dataflow, wanted.own, deadline, &mut reading)?;
+    let Reading { mut engine, mut rows } = reading;
+    engine.finish(&mut rows);
+    rows.finish();
+    let results = results(kept, &engine, rows, (&absences, wanted.own)).ok_or(Unkept::Damaged)?;
+    let notes = notes(kept, &[wanted.own], counts, &absences);
+    let (job, tuples) = (kept.job.id, counts.tuples);
+    Ok(Answer { results, job, from: Origin::Tuples, period: wanted.own, baseline: None, tuples, notes })
+}
+
+fn results(
+    kept: &KeptTuples,
+    engine: &Engine,
+    rows: Rows,
+    (absences, period): (&[Absence], Period),
+) -> Option<Vec<Answered>> {
+    let dataflow = &kept.covered.dataflow;
+    let Rows { shown, mut results, .. } = rows;
+    let mut made = |place: usize, processor, keys, columns: (&tuple::Schema, &[FieldId])| {
+        let (batches, left_out) = results.get_mut(place).map(std::mem::take).unwrap_or_default();
+        let upper_ends = coverage::upper_ends(dataflow, place, kept.covered.sample);
+        let mut rows: Vec<(Batch, Vec<String>)> =
+            batches.iter().flat_map(|batch| cut(batch, absences, period)).collect();
+        for (batch, _) in rows.iter_mut().filter(|(_, missing)| !missing.is_empty()) {
+            *batch = coverage::without(batch, &upper_ends);
+        }
+        Some(Answered { left_out, ..Answered::made(place, processor, keys, columns, &rows)? })
+    };
+    if let Some(shown) = &shown {
+        let (schema, columns) = shown.columns();
+        return Some(vec![made(0, None, 0, (schema, &columns))?]);
+    }
+    let names = distinct_names(dataflow.pipelines.iter().map(|p| p.name.as_str()));
+    let result = |(i, name): (usize, String)| {
+        let schema = engine.result_schema(i);
+        let columns: Vec<FieldId> = schema.ids().collect();
+        made(i, Some(name), dataflow.pipelines[i].group.len(), (schema, &columns))
+    };
+    names.into_iter().enumerate().map(result).collect()
+}
+
+/// What to know of an answer from kept tuples.
+pub fn notes(kept: &KeptTuples, periods: &[Period], counts: Counts, absences: &[Absence]) -> Vec<String> {
+    let name = named(&kept.job);
+    let time = |ns| sinks::Zone::default().time(ns);
+    let mut notes = vec![format!("answered from the tuples that {name} keeps")];
+    for (since, until) in periods {
+        if kept.kept.0 > *since {
+            notes.push(format!(
+                "{name} keeps tuples from {} on: what was before that is not in the answer",
+                time(kept.kept.0)
+            ));
+        }
+        if kept.kept.1 < *until && kept.job.ended_ns.is_some() {
+            notes
+                .push(format!("{name} ended at {}: what came later is not in the answer", time(kept.kept.1)));
+        }
+    }
+    let within = |absence: &&Absence| {
+        periods.iter().any(|(since, until)| absence.period.0 < *until && *since < absence.period.1)
+    };
+    for Absence { agent, period: (from, to) } in absences.iter().filter(within).take(ABSENCES_MAX) {
+        notes.push(format!("agent {agent} has brought nothing from {} to {}", time(*from), time(*to)));
+    }
+    if counts.lacking > 0 {
+        notes.push(format!("{} tuples could not be read, or were taken away meanwhile", counts.lacking));
+    }
+    if let (true, Some(field)) = (kept.job.redacted, planner::compared_folded(&kept.covered.dataflow)) {
+        notes.push(format!("{field} was folded before it was kept; WHERE sees what is left of it"));
+    }
+    if let (Some(reason), None) = (&kept.job.reason, kept.job.ended_ns) {
+        notes.push(format!("{name}: {reason}"));
+    }
+    notes.dedup();
+    notes
+}
+
+/// An engine, and what it gives.
+struct Reading {
+    engine: Engine,
+    rows: Rows,
+}
+
+impl TakeTuples for Reading {
+    fn advance(&mut self, ns: i64) {
+        self.engine.advance(ns, &mut self.rows);
+    }
+
+    fn take(&mut self, batch: &Batch) -> ControlFlow<()> {
+        self.engine.push(0, batch, &mut self.rows);
+        match self.rows.shown.as_ref().is_some_and(Shown::is_full) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+}
+
+/// Rows of an answer, by result: so many of each, and how many there were more.
+struct Rows {
+    shown: Option<Shown>,
+    results: Vec<(Vec<Batch>, u64)>,
+    rows_max: usize,
+}
+
+impl Rows {
+    fn add(&mut self, place: usize, batch: Batch) {
+        if self.results.len() <= place {
+            self.results.resize_with(place + 1, Default::default);
+        }
+        let (batches, left_out) = &mut self.results[place];
+        let room = self.rows_max.saturating_sub(batches.iter().map(Batch::rows).sum());
+        let taken = room.min(batch.rows());
+        *left_out += (batch.rows() - taken) as u64;
+        if taken > 0 {
+            batches.push(batch.slice(0, taken));
+        }
+    }
+
+    fn finish(&mut self) {
+        let mut last = Vec::new();
+        if let Some(shown) = &mut self.shown {
+            shown.finish(|batch| last.push(batch));
+        }
+        last.into_iter().for_each(|batch| self.add(0, batch));
+    }
+}
+
+impl TakeOutput for Rows {
+    fn take(&mut self, Output { pipeline, batch, .. }: Output) {
+        let batch = match &mut self.shown {
+            Some(shown) => shown.take(&batch),
+            None => Some(batch),
+        };
+        if let Some(batch) = batch.filter(|batch| batch.rows() > 0) {
+            self.add(pipeline.unwrap_or(0), batch);
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Rows that are in files: which file has which, what is where of a result at one moment, and what retention takes away.
+
+use rusqlite::{OptionalExtension, Row, params};
+
+use super::results::place;
+use super::{Store, StoreError};
+use crate::job::{JobId, Keep};
+
+/// Rows in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Of which job.
+    pub job: JobId,
+    /// Of which of its results.
+    pub place: usize,
+    /// The first row's number.
+    pub first_row: i64,
+    /// How many.
+    pub rows: i64,
+    /// The least of their times.
+    pub first_ns: i64,
+    /// The greatest.
+    pub last_ns: i64,
+    /// When the last of them came.
+    pub kept_ns: i64,
+    /// Bytes on disk.
+    pub bytes: i64,
+}
+
+/// Rows of a result that lie together: those of a file, or those that came together and are in none yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The first row's number.
+    pub first_row: i64,
+    /// How many.
+    pub rows: i64,
+    /// The least of their times.
+    pub first_ns: i64,
+    /// The greatest.
+    pub last_ns: i64,
+}
+
+/// What is there of a result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// The least of its rows' times; `None`: there is no row.
+    pub first_ns: Option<i64>,
+    /// The greatest.
+    pub last_ns: Option<i64>,
+    /// Rows that retention has taken away.
+    pub rows_dropped: i64,
+}
+
+/// Which file is the oldest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Oldest {
+    /// The one that was made first, whatever the clock said then.
+    Made,
+    /// The one whose rows came first, by the clock, which may have been set.
+    Came,
+}
+
+/// Files of jobs that keep this.
+const OF_KEEP: &str = "(SELECT keep FROM jobs WHERE id = segments.job) = ?";
+
+fn read_segment(row: &Row<'_>) -> rusqlite::Result<Segment> {
+    Ok(Segment {
+        job: JobId(row.get(0)?),
+        place: place(row.get(1)?),
+        first_row: row.get(2)?,
+        rows: row.get(3)?,
+        first_ns: row.get(4)?,
+        last_ns: row.get(5)?,
+        kept_ns: row.get(6)?,
+        bytes: row.get(7)?,
+    })
+}
+
+const SEGMENT: &str = "job, place, first_row, rows, first_ns, last_ns, kept_ns, bytes";
+
+impl Store {
+    /// The file of `segment` is complete: its rows are in the store no more.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn add_segment(&self, s: &Segment) -> Result<(), StoreError> {
+        self.write(|t| {
+            t.execute(
+                &format!("INSERT INTO segments ({SEGMENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"),
+                params![
+                    s.job.0,
+                    s.place as i64,
+                    s.first_row,
+                    s.rows,
+                    s.first_ns,
+                    s.last_ns,
+                    s.kept_ns,
+                    s.bytes
+                ],
+            )?;
+            t.execute(
+                "DELETE FROM tail WHERE job = ? AND place = ? AND first_row >= ? AND first_row < ?",
+                params![s.job.0, s.place as i64, s.first_row, s.first_row + s.rows],
+            )
+            .map(drop)
+        })
+    }
+
+    /// The first file with rows numbered `from` or higher.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn segment(&self, (job, place): (JobId, usize), from: i64) -> Result<Option<Segment>, StoreError> {
+        let connection = self.lock();
+        let mut statement = connection.prepare_cached(&format!(
+            "SELECT {SEGMENT} FROM segments WHERE job = ? AND place = ? AND first_row + rows > ?
+             ORDER BY first_row LIMIT 1"
+        ))?;
+        Ok(statement.query_row(params![job.0, place as i64, from], read_segment).optional()?)
+    }
+
+    /// Whether there is such a file.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn has_segment(&self, job: JobId, place: usize, first_row: i64) -> Result<bool, StoreError> {
+        let found = self.segment((job, place), first_row)?;
+        Ok(found.is_some_and(|segment| segment.first_row == first_row))
+    }
+
+    /// Where the rows of a result are at this moment that lie in some part within a time, in the order of their numbers.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn pieces(
+        &self,
+        (job, place): (JobId, usize),
+        (since_ns, until_ns): (i64, i64),
+    ) -> Result<Vec<Piece>, StoreError> {
+        let connection = self.lock();
+        // One statement sees one state: no row is in both places, none in neither.
+        let columns = "first_row, rows, first_ns, last_ns";
+        let within = "job = ?1 AND place = ?2 AND last_ns >= ?3 AND first_ns < ?4";
+        let mut statement = connection.prepare_cached(&format!(
+            "SELECT {columns} FROM segments WHERE {within} UNION ALL SELECT {columns} FROM tail WHERE {within}
+             ORDER BY first_row"
+        ))?;
+        let rows = statement.query_map(params![job.0, place as i64, since_ns, until_ns], |row| {
+            Ok(Piece {
+                first_row: row.get(0)?,
+                rows: row.get(1)?,
+                first_ns: row.get(2)?,
+                last_ns: row.get(3)?,
+            })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// What is there of a result.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn extent(&self, (job, place): (JobId, usize)) -> Result<Extent, StoreError> {
+        let connection = self.lock();
+        let of = |table| format!("SELECT first_ns, last_ns FROM {table} WHERE job = ?1 AND place = ?2");
+        let sql = format!(
+            "SELECT min(first_ns), max(last_ns),
+                 coalesce((SELECT rows_dropped FROM results WHERE job = ?1 AND place = ?2), 0)
+             FROM ({} UNION ALL {})",
+            of("segments"),
+            of("tail")
+        );
+        let mut statement = connection.prepare_cached(&sql)?;
+        Ok(statement.query_row(params![job.0, place as i64], |row| {
+            Ok(Extent { first_ns: row.get(0)?, last_ns: row.get(1)?, rows_dropped: row.get(2)? })
+        })?)
+    }
+
+    /// The oldest file of those of jobs that keep this.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn oldest_segment(&self, keep: Keep, by: Oldest) -> Result<Option<Segment>, StoreError> {
+        let order = match by {
+            Oldest::Made => "rowid",
+            Oldest::Came => "kept_ns, rowid",
+        };
+        let sql = format!("SELECT {SEGMENT} FROM segments WHERE {OF_KEEP} ORDER BY {order} LIMIT 1");
+        Ok(self.lock().prepare_cached(&sql)?.query_row([keep.word()], read_segment).optional()?)
+    }
+
+    /// The bytes of all files of jobs that keep this.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn segment_bytes(&self, keep: Keep) -> Result<u64, StoreError> {
+        let sql = format!("SELECT coalesce(sum(bytes), 0) FROM segments WHERE {OF_KEEP}");
+        let bytes: i64 = self.lock().prepare_cached(&sql)?.query_row([keep.word()], |row| row.get(0))?;
+        Ok(u64::try_from(bytes).unwrap_or(0))
+    }
+
+    /// Forgets a file, whose rows are counted as dropped.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn drop_segment(&self, s: &Segment) -> Result<(), StoreError> {
+        self.write(|t| {
+            t.execute(
+                "DELETE FROM segments WHERE job = ? AND place = ? AND first_row = ?",
+                params![s.job.0, s.place as i64, s.first_row],
+            )?;
+            t.execute(
+                "UPDATE results SET rows_dropped = rows_dropped + ?3 WHERE job = ?1 AND place = ?2",
+                params![s.job.0, s.place as i64, s.rows],
+            )
+            .map(drop)
+        })
+    }
+
+    /// How many rows retention has taken away.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn rows_dropped(&self) -> Result<i64, StoreError> {
+        let connection = self.lock();
+        let sql = "SELECT coalesce(sum(rows_dropped), 0) FROM results";
+        Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{KeptResult, NewJob};
+
+    /// A job with a result, and files whose rows came at these times, one after the other.
+    fn store(folder: &std::path::Path, keep: Keep, kept_ns: &[i64]) -> Store {
+        let store = Store::open(&folder.join("store")).expect("a store");
+        let new = NewJob {
+            name: String::new(),
+            query: String::new(),
+            kind: crate::JobKind::Standing,
+            owner: String::new(),
+            on: Default::default(),
+            labels: Default::default(),
+            redacted: true,
+            capture: Default::default(),
+            lease_seconds: None,
+            to: Vec::new(),
+            keep,
+            tuples: None,
+        };
+        let job = store.add_job(&new, None).expect("a job").id;
+        let result = KeptResult {
+            place: 0,
+            processor: None,
+            table: "t".into(),
+            columns: Vec::new(),
+            keys: 0,
+            next_row: 0,
+            rows_dropped: 0,
+        };
+        store.add_results(job, &[result]).expect("a result");
+        for (n, kept_ns) in (0..).zip(kept_ns) {
+            let (first_row, first_ns, last_ns) = (n * 10, n, n + 1);
+            let segment = Segment {
+                job,
+                place: 0,
+                first_row,
+                rows: 10,
+                first_ns,
+                last_ns,
+                kept_ns: *kept_ns,
+                bytes: 7,
+            };
+            store.add_segment(&segment).expect("a file");
+        }
+        store
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_does_not_make_the_newest_the_oldest() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = store(folder.path(), Keep::Results, &[1000, 2000, 5, 6]);
+        let first_row = |by| {
+            let oldest = store.oldest_segment(Keep::Results, by).expect("the store");
+            oldest.map(|segment| segment.first_row)
+        };
+        assert_eq!((first_row(Oldest::Made), first_row(Oldest::Came)), (Some(0), Some(20)));
+        assert_eq!(store.segment_bytes(Keep::Results).expect("the store"), 28);
+        assert_eq!(store.segment_bytes(Keep::Tuples).expect("the store"), 0);
+        assert_eq!(store.oldest_segment(Keep::Tuples, Oldest::Made).expect("the store"), None);
+    }
+
+    #[test]
+    fn pieces_are_those_that_lie_within_a_time() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = store(folder.path(), Keep::Tuples, &[1, 1, 1, 1]);
+        let rows = |period| {
+            let pieces = store.pieces((JobId(1), 0), period).expect("the store");
+            pieces.iter().map(|piece| piece.first_row).collect::<Vec<_>>()
+        };
+        assert_eq!(rows((i64::MIN, i64::MAX)), [0, 10, 20, 30]);
+        assert_eq!(rows((2, 3)), [10, 20]);
+        assert_eq!(rows((5, 9)), [] as [i64; 0]);
+        let extent = store.extent((JobId(1), 0)).expect("the store");
+        assert_eq!(extent, Extent { first_ns: Some(0), last_ns: Some(4), rows_dropped: 0 });
+    }
+}

@@ -1,0 +1,504 @@
+//! What jobs have kept is asked: the answers are those of a recording of the same packets on this machine, and those that DuckDB
+//! reads out of the history's files.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use capture::live::Stop;
+use monitor::Input;
+use monitor::job::Config;
+use recording::{Recorder, Rotation};
+use runner::Run;
+use runner::replay::{self, Checksums};
+use serde_json::{Value, json};
+use server::{GatewaySettings, JobId, Limits, PastLimits, Retention, State};
+use sinks::{DataSet, Jsonl};
+
+use crate::client::Server;
+use crate::fleet::{TestFleet, Way, shop};
+use crate::gateway::{Center, Crew};
+
+/// A recording of what a query finds in the shop's capture.
+fn record(query: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = crate::gateway::plan_of(query);
+    let input = Input::Shared(capture::open_until(&[shop("in.pcap")], &Stop::default()), 1);
+    let mut run = Run::start(&plan, &Config::default(), input).expect("threads");
+    let mut recorder = Recorder::create(folder.path(), Rotation::default()).expect("a folder");
+    for table in run.tables(&plan) {
+        recorder.add_table(table.head, &table.schema, &table.columns);
+    }
+    run.go(&mut DataSet::new(recorder), &mut ()).expect("rows are recorded");
+    folder
+}
+
+/// What a recording answers, line by line.
+fn local(query: &str, folder: &Path) -> Vec<String> {
+    let schemas = parsers::registry::schemas();
+    let checked = query::check(query, &schemas, &()).expect("a query");
+    let bounds = checked.period.settle(0);
+    let paths = [folder.to_owned()];
+    let (plan, replaying) =
+        replay::open(checked, bounds, &paths, Checksums::On, &mut |_| {}).expect("a recording");
+    let mut run = Run::replay(&plan, stream::Config::default(), replaying);
+    let out = Shared::default();
+    let mut sink = Jsonl::new(out.clone(), &run.heads(&plan));
+    run.go(&mut sink, &mut ()).expect("memory takes it");
+    drop(sink);
+    lines(&String::from_utf8(out.0.lock().expect("the bytes").clone()).expect("text"))
+}
+
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("the bytes").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn lines(text: &str) -> Vec<String> {
+    text.lines().map(str::to_owned).collect()
+}
+
+/// The time between the first tuple's end and the last, in four quarters: as SINCE and UNTIL take it.
+fn quarters(recording: &Path) -> [String; 5] {
+    let rows = local("PARSE http", recording);
+    let time = |row: &String| {
+        let row: Value = serde_json::from_str(row).expect("JSON");
+        i128::from(row["ts_end"].as_i64().expect("a time"))
+    };
+    let times: Vec<i128> = rows.iter().map(time).collect();
+    let (first, last) = (*times.iter().min().expect("rows"), *times.iter().max().expect("rows"));
+    let at = |n: i128| jiff::Timestamp::from_nanosecond(first + (last - first) * n / 4).expect("a time");
+    std::array::from_fn(|n| at(n as i128).to_string())
+}
+
+/// Begins a job that keeps tuples.
+fn keep(server: &Server, query: &str) -> String {
+    let body = json!({ "query": query, "kind": "standing", "keep": "tuples", "redact": false });
+    let made = server.ask("POST", "/api/v1/jobs", Some(&body)).of(201).json();
+    assert_eq!(made["keep"], "tuples");
+    made["id"].as_str().expect("a number").to_owned()
+}
+
+fn ask(server: &Server, query: &str) -> Vec<String> {
+    let body = json!({ "query": query });
+    let text = server.ask("POST", "/api/v1/query?format=jsonl", Some(&body)).of(200).text();
+    // Nobody is missing; of a recording nobody says so.
+    lines(&text.replace(",\"agents_missing\":null", ""))
+}
+
+/// Why it is not answered.
+fn refused(server: &Server, query: &str, status: u16) -> Value {
+    server.ask("POST", "/api/v1/query", Some(&json!({ "query": query }))).of(status).json()
+}
+
+/// Queries of the past, over times of the shop's capture.
+fn queries(times: &[String; 5]) -> Vec<String> {
+    let [_, a, b, c, _] = times;
+    vec![
+        format!("PARSE http SINCE '{a}' UNTIL '{c}' PROCESS (diff-group: group=url_template)"),
+        format!("PARSE http SINCE '{a}' PROCESS (top-k: k=3, w=100ms, lateness=50ms)"),
+        format!("PARSE http SINCE '{b}' WHERE status >= 400 PROCESS (group-count: group=status)"),
+        format!(
+            "PARSE http SINCE '{b}' UNTIL '{c}' TO *:80 PROCESS (group-quantile: group=client_ip, q=0.99)"
+        ),
+        format!(
+            "PARSE http SINCE '{a}' PROCESS (group-count-avg: group=lower(path) AS p) HAVING count > 1 ORDER BY count DESC, p LIMIT 3 ROWS"
+        ),
+        format!("PARSE http SINCE '{b}' UNTIL '{c}' SELECT url, status, ts_end ORDER BY ts_end LIMIT 5 ROWS"),
+        format!("PARSE http SINCE '{a}' UNTIL '{b}' PROCESS (distinct: value=url)"),
+    ]
+}
+
+#[test]
+fn kept_tuples_answer_as_a_recording_of_the_same_packets() {
+    let recording = record("PARSE http");
+    let times = quarters(recording.path());
+    let server = Server::start(TestFleet::shop());
+    server.ended(&keep(&server, "PARSE http"));
+    for query in queries(&times) {
+        let expected = local(&query, recording.path());
+        assert!(!expected.is_empty(), "{query}");
+        assert_eq!(ask(&server, &query), expected, "{query}");
+    }
+}
+
+#[test]
+fn joined_tuples_answer_as_a_recording_of_them() {
+    let both = "PARSE tcp_conn_time, http_get";
+    let recording = record(both);
+    let server = Server::start(TestFleet::shop());
+    server.ended(&keep(&server, both));
+    let query = format!("{both} SINCE '2026-01-01' PROCESS (diff-group: group=url_template)");
+    let expected = local(&query, recording.path());
+    assert!(!expected.is_empty());
+    assert_eq!(ask(&server, &query), expected);
+}
+
+#[test]
+fn agents_that_are_far_apart_make_no_tuple_late() {
+    let recording = record("PARSE http");
+    let times = quarters(recording.path());
+    let center = Center::start(GatewaySettings::default());
+    let crew = Crew::start(&center, "PARSE http", 3, 1);
+    let body = json!({ "query": "PARSE http", "kind": "standing", "keep": "tuples", "redact": false });
+    let (status, made) = center.ask("POST", "/api/v1/jobs", Some(&body));
+    assert_eq!(status, 201, "{made}");
+    let job = made["id"].as_str().expect("a number");
+    // One after the other: what the second finds happened before what the first has brought.
+    for agent in 0..3 {
+        let before = center.rows(job, 0).len();
+        crew.say_one(agent, usize::MAX);
+        center.until("its rows", |center| (center.rows(job, 0).len() > before).then_some(()));
+    }
+    let all = local("PARSE http", recording.path()).len();
+    center.until("all rows", |center| (center.rows(job, 0).len() == all).then_some(()));
+    let mut windows = 0;
+    for query in queries(&times) {
+        let (status, answer) = center.ask("POST", "/api/v1/query", Some(&json!({ "query": query })));
+        assert_eq!(status, 200, "{answer}");
+        let rows = answer["results"][0]["rows"].as_array().expect("rows").len();
+        assert_eq!(rows, local(&query, recording.path()).len(), "{query}: {answer}");
+        windows += usize::from(query.contains("w=100ms"));
+    }
+    assert!(windows > 0);
+}
+
+/// A server whose jobs keep what `query` finds, of three agents of which the second went halfway.
+fn with_one_gone(query: &str) -> (Center, Crew) {
+    let center = Center::start(GatewaySettings::default());
+    let mut crew = Crew::start(&center, query, 3, 1);
+    let body = json!({ "query": query, "kind": "standing", "keep": "tuples", "redact": false });
+    let (status, made) = center.ask("POST", "/api/v1/jobs", Some(&body));
+    assert_eq!(status, 201, "{made}");
+    crew.say_half();
+    let all = "PARSE http SINCE '2026-01-01' PROCESS (count: w=100ms)";
+    let asked = |center: &Center| center.ask("POST", "/api/v1/query", Some(&json!({ "query": all }))).1;
+    center.until("tuples of all", |center| {
+        let (_, told) = center.ask("GET", "/api/v1/agents", None);
+        let agents = told["agents"].as_array()?;
+        let is_at_it = |agent: &Value| agent["jobs"].as_array().is_some_and(|jobs| !jobs.is_empty());
+        (agents.iter().all(is_at_it) && asked(center)["tuples"].as_u64()? > 20).then_some(())
+    });
+    crew.kill(1);
+    crew.say_one(0, usize::MAX);
+    crew.say_one(2, usize::MAX);
+    center.until("the others are through, and one is gone", |center| {
+        let notes = asked(center)["notes"].to_string();
+        let is_named = |agent: &str| notes.contains(&format!("agent {agent} has brought nothing"));
+        (is_named("agent-1") && !is_named("agent-0") && !is_named("agent-2")).then_some(())
+    });
+    (center, crew)
+}
+
+#[test]
+fn who_brought_nothing_is_named_and_leaves_totals_without_an_upper_end() {
+    let (center, _crew) = with_one_gone("PARSE http SAMPLE 0.9");
+    let query = "PARSE http SINCE '2026-01-01' PROCESS (count: w=100ms)";
+    let (_, answer) = center.ask("POST", "/api/v1/query", Some(&json!({ "query": query })));
+    let result = &answer["results"][0];
+    let names: Vec<&str> =
+        result["columns"].as_array().expect("columns").iter().filter_map(|c| c["name"].as_str()).collect();
+    let at = |name: &str| names.iter().position(|known| *known == name).expect(name);
+    let rows = result["rows"].as_array().expect("rows");
+    let is_whole = |row: &&Value| row[at("agents_missing")].is_null();
+    let (whole, lacking): (Vec<&Value>, Vec<&Value>) = rows.iter().partition(is_whole);
+    assert!(!whole.is_empty() && !lacking.is_empty(), "{answer}");
+    assert!(rows.first().is_some_and(|row| is_whole(&row)), "it was there at first: {answer}");
+    for row in lacking {
+        assert_eq!((&row[at("agents_missing")], &row[at("count_high")]), (&json!("agent-1"), &Value::Null));
+        assert!(row[at("count_low")].is_f64(), "{row}");
+    }
+}
+
+#[test]
+fn nobody_says_that_periods_differ_when_agents_were_missing() {
+    let recording = record("PARSE http");
+    let [first, a, ..] = quarters(recording.path());
+    let (center, _crew) = with_one_gone("PARSE http");
+    let judged = |own: (&str, &str), baseline: (&str, &str)| {
+        let ((since, until), (from, to)) = (own, baseline);
+        let query = format!(
+            "PARSE http SINCE '{since}' UNTIL '{until}' BASELINE SINCE '{from}' UNTIL '{to}' PROCESS (count)"
+        );
+        let (status, answer) = center.ask("POST", "/api/v1/query", Some(&json!({ "query": query })));
+        assert_eq!(status, 200, "{answer}");
+        let columns = answer["results"][0]["columns"].as_array().expect("columns").clone();
+        let at = columns.iter().position(|c| c["name"] == "differs_count").expect("a verdict");
+        answer["results"][0]["rows"][0][at].clone()
+    };
+    // It was there in the first quarter, and not on the day after.
+    assert!(judged((&first, &a), ("2026-11-21T22:00", &first)).is_boolean());
+    assert_eq!(judged(("2026-11-22T00:00", "2026-11-22T01:00"), (&first, &a)), Value::Null);
+}
+
+#[test]
+fn two_periods_are_compared_as_each_is_answered_for_itself() {
+    let recording = record("PARSE http");
+    let [_, a, b, c, _] = quarters(recording.path());
+    let server = Server::start(TestFleet::shop());
+    server.ended(&keep(&server, "PARSE http"));
+    let process = "PROCESS (group-count-avg: group=url_template)";
+    let compared = format!("PARSE http SINCE '{b}' UNTIL '{c}' BASELINE SINCE '{a}' UNTIL '{b}' {process}");
+    let answer = server.ask("POST", "/api/v1/query", Some(&json!({ "query": compared }))).of(200).json();
+    let names: Vec<&str> = answer["results"][0]["columns"]
+        .as_array()
+        .expect("columns")
+        .iter()
+        .filter_map(|c| c["name"].as_str())
+        .collect();
+    let at = |name: &str| names.iter().position(|known| *known == name).expect(name);
+    let count = |column: &str, row: &Value| row[at(column)].as_u64().filter(|n| *n > 0);
+    for (column, since, until) in [("count", &b, &c), ("baseline_count", &a, &b)] {
+        let plain = local(&format!("PARSE http SINCE '{since}' UNTIL '{until}' {process}"), recording.path());
+        let mut expected: Vec<(String, u64)> = plain
+            .iter()
+            .map(|row| {
+                let row: Value = serde_json::from_str(row).expect("JSON");
+                (
+                    row["url_template"].as_str().expect("a key").to_owned(),
+                    row["count"].as_u64().expect("a count"),
+                )
+            })
+            .collect();
+        let rows = answer["results"][0]["rows"].as_array().expect("rows");
+        let mut found: Vec<(String, u64)> = rows
+            .iter()
+            .filter_map(|row| Some((row[at("url_template")].as_str()?.to_owned(), count(column, row)?)))
+            .collect();
+        expected.sort();
+        found.sort();
+        assert_eq!(found, expected, "{column}");
+    }
+    assert!(names.contains(&"differs_count"), "{names:?}");
+}
+
+#[test]
+fn duckdb_reads_the_same_out_of_the_files() {
+    let Some(python) = python() else { return };
+    let server = Server::start(TestFleet::shop());
+    let job = keep(&server, "PARSE http");
+    server.ended(&job);
+    let query = "PARSE http SINCE '2026-01-01' PROCESS (group-count: group=url_template)";
+    let body = json!({ "query": query });
+    let answer = server.ask("POST", "/api/v1/query", Some(&body)).of(200).json();
+    let mut found: Vec<(String, u64)> = answer["results"][0]["rows"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .map(|row| (row[0].as_str().expect("a key").to_owned(), row[1].as_u64().expect("a count")))
+        .collect();
+    found.sort();
+    let files = server.folder.join(format!("history/{job}/*/http/*.parquet"));
+    let code = format!(
+        "import duckdb, json; print(json.dumps(duckdb.sql(\"SELECT url_template, count(*) FROM '{}' GROUP BY 1\").fetchall()))",
+        files.display()
+    );
+    let ran = Command::new(python).args(["-c", &code]).output().expect("it runs");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let mut expected: Vec<(String, u64)> = serde_json::from_slice(&ran.stdout).expect("rows");
+    expected.sort();
+    assert_eq!(found, expected);
+}
+
+/// A Python with DuckDB, installed where builds go; `None`, said loudly, where it cannot be had.
+fn python() -> Option<PathBuf> {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("duckdb");
+    let python = folder.join("bin/python");
+    let works = |python: &Path| {
+        Command::new(python).args(["-c", "import duckdb"]).output().is_ok_and(|ran| ran.status.success())
+    };
+    if works(&python) {
+        return Some(python);
+    }
+    let run = |program: &Path, args: &[&str]| {
+        Command::new(program).args(args).status().is_ok_and(|status| status.success())
+    };
+    let made = run(Path::new("python3"), &["-m", "venv", folder.to_str().expect("UTF-8")])
+        && run(&folder.join("bin/pip"), &["install", "--quiet", "duckdb==2.0.0"])
+        && works(&python);
+    if !made {
+        eprintln!(
+            "NOT CHECKED: DuckDB cannot be installed here; kept tuples were not held against what it reads"
+        );
+    }
+    made.then_some(python)
+}
+
+#[test]
+fn what_is_missing_is_said_and_how_it_is_kept() {
+    let server = Server::start(TestFleet::new(Way::Note));
+    let nothing = refused(&server, "PARSE http SINCE 2h PROCESS (rate)", 409);
+    assert_eq!(nothing["code"], "not_kept");
+    let words = nothing["message"].as_str().expect("words");
+    assert!(words.contains("no job keeps tuples") && words.contains("'PARSE http' --keep-tuples"), "{words}");
+    let kept = [
+        ("PARSE mysql_query", "it keeps tuples of mysql_query"),
+        ("PARSE http TO *:8080", "some servers only (TO)"),
+        ("PARSE http FROM 10.1.0.0/16", "some clients only (FROM)"),
+        ("PARSE http WHERE status >= 500", "its WHERE left some out"),
+        ("PARSE http SELECT ts_end, id, path, status", "it does not keep url_template"),
+    ];
+    for (query, _) in kept {
+        announce(&server, &keep(&server, query));
+    }
+    let query = "PARSE http SINCE 2h PROCESS (group-count: group=url_template)";
+    let words = refused(&server, query, 409)["message"].as_str().expect("words").to_owned();
+    for (_, why) in kept {
+        assert!(words.contains(why), "{words}");
+    }
+    // What each of them has it answers.
+    for query in [
+        "PARSE http SINCE 2h TO *:8080 PROCESS (rate)",
+        "PARSE http SINCE 2h FROM 10.1.2.3 PROCESS (rate)",
+        "PARSE http SINCE 2h WHERE status >= 500 AND status < 503 PROCESS (rate)",
+        "PARSE http SINCE 2h WHERE path = '/' PROCESS (group-count: group=status)",
+    ] {
+        server.ask("POST", "/api/v1/query", Some(&json!({ "query": query }))).of(200);
+    }
+}
+
+/// A job of the test's own: the columns of its tuples are told, and nothing comes.
+fn announce(server: &Server, job: &str) {
+    let shown = server.get(&format!("/api/v1/jobs/{job}")).of(200).json();
+    let plan = crate::gateway::plan_of(shown["query"].as_str().expect("a query"));
+    let engine = stream::Engine::new(&plan.dataflow, stream::Config::default());
+    let of = stream::Shown::new(&plan.dataflow, &engine, 1 << 20);
+    let (schema, columns) = of.columns();
+    let table = server::ResultTable { processor: None, schema: schema.clone(), columns, keys: 0 };
+    let job: JobId = job.parse().expect("a number");
+    server.fleet.hub().open(job, &[table]).expect("noted");
+    server.fleet.hub().turn(job, State::Running, None).expect("noted");
+}
+
+#[test]
+fn a_job_with_the_same_query_has_its_rows() {
+    let server = Server::start(TestFleet::shop());
+    let query =
+        |period: &str| format!("PARSE http {period} PROCESS (group-count: group=url_template, w=100ms)");
+    let body = json!({ "query": query(""), "kind": "standing" });
+    let job = server.ask("POST", "/api/v1/jobs", Some(&body)).of(201).json()["id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
+    server.ended(&job);
+    let all = server.get(&format!("/api/v1/jobs/{job}/rows?limit=10000")).of(200).json()["rows"].clone();
+    let asked = json!({ "query": query("SINCE '2026-01-01'") });
+    let answer = server.ask("POST", "/api/v1/query", Some(&asked)).of(200).json();
+    assert_eq!(
+        (&answer["from"], &answer["job"], &answer["results"][0]["rows"]),
+        (&json!("rows"), &json!(job), &all)
+    );
+    // Another query has nobody's rows.
+    let other = "PARSE http SINCE '2026-01-01' PROCESS (group-count: group=url_template, w=200ms)";
+    assert_eq!(refused(&server, other, 409)["code"], "not_kept");
+}
+
+#[test]
+fn jobs_have_no_past_and_the_past_has_no_packets() {
+    let server = Server::start(TestFleet::new(Way::Note));
+    for (body, why) in [
+        (json!({ "query": "PARSE http SINCE 2h PROCESS (rate)" }), "a job sees what comes from now on"),
+        (json!({ "query": "PARSE http", "keep": "tuples" }), "kept by standing jobs"),
+        (
+            json!({ "query": "PARSE http PROCESS (rate)", "keep": "tuples", "kind": "standing" }),
+            "leave out PROCESS",
+        ),
+        (
+            json!({ "query": "PARSE http LIMIT 5 ROWS", "keep": "tuples", "kind": "standing" }),
+            "ORDER BY and LIMIT",
+        ),
+        (json!({ "query": "PARSE http SAMPLE auto", "keep": "tuples", "kind": "standing" }), "SAMPLE 0.1"),
+    ] {
+        let answer = server.ask("POST", "/api/v1/jobs", Some(&body)).of(400).json();
+        assert!(answer["message"].as_str().is_some_and(|words| words.contains(why)), "{answer}");
+    }
+    for (query, why) in [
+        ("PARSE http PROCESS (rate)", "say since when"),
+        ("PARSE http SINCE 2h LIMIT 5p PROCESS (rate)", "counts packets"),
+        ("PARSE http SINCE '2100-01-01' PROCESS (rate)", "ends before it begins"),
+    ] {
+        let answer = refused(&server, query, 400);
+        assert!(answer["message"].as_str().is_some_and(|words| words.contains(why)), "{answer}");
+    }
+}
+
+#[test]
+fn tokens_see_no_more_of_the_past_than_of_jobs() {
+    let server = Server::start(TestFleet::shop());
+    let token = |role: &str, networks: &[&str]| {
+        let body = json!({ "name": format!("{role}{}", networks.len()), "role": role, "networks": networks });
+        let made = server.ask("POST", "/api/v1/tokens", Some(&body)).of(201).json();
+        made["secret"].as_str().expect("a secret").to_owned()
+    };
+    server.ended(&keep(&server, "PARSE http"));
+    let of = |token: &str, query: &str| {
+        server.ask_as(token, "POST", "/api/v1/query", Some(&json!({ "query": query }))).status
+    };
+    let (view, run, raw) = (token("view", &[]), token("run", &[]), token("raw", &[]));
+    let scoped = token("raw", &["10.20.0.21/32"]);
+    let results = "PARSE http SINCE '2026-01-01' PROCESS (rate)";
+    let tuples = "PARSE http SINCE '2026-01-01' LIMIT 3 ROWS";
+    let inside = "PARSE http FROM 10.20.0.21 SINCE '2026-01-01' PROCESS (rate)";
+    // The tuples were kept as they are, so that whatever is made of them may have texts as they are.
+    for (token, query, status) in [
+        (&view, results, 403),
+        (&run, results, 409),
+        (&run, tuples, 403),
+        (&raw, results, 200),
+        (&raw, tuples, 200),
+        (&scoped, results, 403),
+        (&scoped, inside, 200),
+    ] {
+        assert_eq!(of(token, query), status, "{query}");
+    }
+}
+
+#[test]
+fn an_answer_has_bounds_and_says_what_it_left_out() {
+    let past = PastLimits { time: std::time::Duration::ZERO, ..PastLimits::default() };
+    let server = Server::with(TestFleet::shop(), Limits { past, ..Limits::default() });
+    server.ended(&keep(&server, "PARSE http"));
+    let answer = refused(&server, "PARSE http SINCE '2026-01-01' PROCESS (rate)", 503);
+    assert!(answer["message"].as_str().is_some_and(|words| words.contains("took too long")), "{answer}");
+    assert_eq!(server.get("/api/v1/counters").of(200).json()["queries_given_up"], 1);
+    let server = Server::start(TestFleet::shop());
+    server.ended(&keep(&server, "PARSE http"));
+    let body = json!({ "query": "PARSE http SINCE '2026-01-01'", "limit": 7 });
+    let answer = server.ask("POST", "/api/v1/query", Some(&body)).of(200).json();
+    let (rows, left) =
+        (answer["results"][0]["rows"].as_array().expect("rows"), &answer["results"][0]["left_out"]);
+    assert_eq!(
+        (rows.len() as u64 + left.as_u64().expect("a number"), rows.len()),
+        (answer["tuples"].as_u64().expect("a number"), 7)
+    );
+    assert_eq!(&server.get("/api/v1/counters").of(200).json()["query_rows_left_out"], left);
+}
+
+#[test]
+fn tuples_have_a_retention_of_their_own() {
+    let limits = Limits { tuples_retention: Retention { age_ns: 0, bytes: 1 }, ..Limits::default() };
+    let server = Server::with(TestFleet::shop(), limits);
+    server.ended(&keep(&server, "PARSE http"));
+    let raw = server.ask("POST", "/api/v1/jobs", Some(&json!({ "query": "PARSE http" }))).of(201).json();
+    let raw = raw["id"].as_str().expect("an id").to_owned();
+    server.ended(&raw);
+    let rows = |job: &str| {
+        server.get(&format!("/api/v1/jobs/{job}/rows")).of(200).json()["rows"].as_array().map(Vec::len)
+    };
+    server.service.as_ref().expect("the service").look_after();
+    assert_eq!(rows("1"), Some(0));
+    assert!(rows(&raw) > Some(0));
+    // What is gone answers nothing, and somebody else's tuples do.
+    let body = json!({ "query": "PARSE http SINCE '2026-01-01' PROCESS (rate)" });
+    let answer = server.ask("POST", "/api/v1/query", Some(&body)).of(200).json();
+    assert_eq!(answer["job"], raw);
+}
