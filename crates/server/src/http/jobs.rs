@@ -102,8 +102,19 @@ pub struct Agents {
 }
 
 fn checked(asked: JobRequest) -> Result<Submission, Failure> {
-    let JobRequest { query, name, kind, on, labels, redact, interfaces, capture_filter, lease_seconds, to, keep } =
-        asked;
+    let JobRequest {
+        query,
+        name,
+        kind,
+        on,
+        labels,
+        redact,
+        interfaces,
+        capture_filter,
+        lease_seconds,
+        to,
+        keep,
+    } = asked;
     let is_long_text = |text: &String| text.len() > NAME_BYTES_MAX;
     if interfaces.len() > LABELS_MAX || interfaces.iter().any(is_long_text) {
         return Err(Failure::bad(format!(
