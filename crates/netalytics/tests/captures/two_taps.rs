@@ -114,7 +114,8 @@ fn what_is_rewritten_between_is_counted() {
     };
     assert!(counts("both") > 0 && counts("client") > 0, "{rows:#?}");
     assert!(rows.iter().all(|row| (row["tap.seen"] == "client") == (row["client_ip"] == "192.0.2.22")));
-    let is_off = |row: &&Value| row["tap.seen"] == "both" && row["avg_ns"].as_f64() != Some(BETWEEN_NS as f64);
+    let is_off =
+        |row: &&Value| row["tap.seen"] == "both" && row["avg_ns"].as_f64() != Some(BETWEEN_NS as f64);
     assert_eq!(rows.iter().find(is_off), None);
     assert_eq!((&taps["joined"], &taps["client_only"]), (&counts("both").into(), &counts("client").into()));
     assert_eq!(taps["server_only"], taps["client_only"], "{taps}");

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
@@ -26,7 +27,9 @@ impl Heard {
     }
 
     fn of(command: &mut Command) -> Heard {
-        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it runs");
+        // faketime stays the parent of what it starts: both are of one group, and end together.
+        let command = command.stdin(Stdio::null()).stderr(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().expect("it runs");
         let lines = Arc::new(Mutex::new(Vec::new()));
         let (said, told) = (BufReader::new(child.stderr.take().expect("piped")), lines.clone());
         std::thread::spawn(move || {
@@ -58,7 +61,8 @@ impl Heard {
 
 impl Drop for Heard {
     fn drop(&mut self) {
-        let _ = self.child.kill().and_then(|()| self.child.wait());
+        let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", self.child.id())]).status();
+        let _ = self.child.wait();
     }
 }
 
