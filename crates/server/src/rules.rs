@@ -108,7 +108,6 @@ impl Service {
                 let plan = self.plan(query).map_err(|errors| Unwatched::Query(query.clone(), errors))?;
                 let rule = self.rule_of(asked, &plan, true)?;
                 let job = Submission {
-                    keep: crate::job::Keep::Results,
                     query: query.clone(),
                     name: format!("alert: {}", asked.name),
                     kind: JobKind::Standing,

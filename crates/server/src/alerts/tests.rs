@@ -77,8 +77,6 @@ impl World<'_> {
     fn begin(path: &Path, deadly: u64, seed: u64) -> World<'_> {
         let (store, alerts) = opened(path);
         let new = NewJob {
-            keep: Default::default(),
-            tuples: None,
             name: String::new(),
             query: "PARSE http PROCESS (group-count: group=url, w=10s)".into(),
             kind: JobKind::Standing,
