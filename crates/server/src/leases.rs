@@ -24,7 +24,7 @@ impl Leases {
     pub fn begin(&self, job: JobId, seconds: Option<u32>) {
         let Some(seconds) = seconds else { return };
         let lasts = Duration::from_secs(seconds.into());
-        self.with(|of| drop(of.insert(job, Lease { lasts, until: Instant::now() + lasts })));
+        self.with(|of| of.insert(job, Lease { lasts, until: Instant::now() + lasts }));
     }
 
     /// Somebody wants the job to go on.
@@ -44,7 +44,7 @@ impl Leases {
 
     /// The job has ended.
     pub fn forget(&self, job: JobId) {
-        self.with(|of| drop(of.remove(&job)));
+        self.with(|of| of.remove(&job));
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut BTreeMap<JobId, Lease>) -> T) -> T {

@@ -164,9 +164,8 @@ fn of_rows(page: &mut Page, service: &Service) -> Result<(), Denied> {
 
 fn of_alerts(page: &mut Page, service: &Service) -> Result<(), Denied> {
     let (alerts, rules) = (service.alerts(), service.alerts().rules());
-    let states: [(&str, fn(&RuleShown) -> usize); 2] = [("pending", |r| r.pending), ("firing", |r| r.firing)];
-    for (state, of) in states {
-        let number = rules.iter().map(of).sum::<usize>() as f64;
+    let sum = |of: fn(&RuleShown) -> usize| rules.iter().map(of).sum::<usize>() as f64;
+    for (state, number) in [("pending", sum(|r| r.pending)), ("firing", sum(|r| r.firing))] {
         page.gauge("netalytics_alerts", "alerts by state", &[("state", state)], number);
     }
     for receiver in alerts.receiver_states()? {

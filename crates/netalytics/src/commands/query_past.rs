@@ -95,7 +95,9 @@ impl Kept {
             } else if is_table {
                 batches = batches.iter().map(without_coverage).collect();
             }
-            (heads.push(head), tables.push(table), rows.push(batches));
+            heads.push(head);
+            tables.push(table);
+            rows.push(batches);
         }
         let opened = Opened {
             heads,

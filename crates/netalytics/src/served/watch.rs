@@ -120,7 +120,8 @@ fn read(mut stream: impl BufRead, tell: &Sender<News>) -> Result<(), Unheard> {
                 for news in of_event(&kind, &data) {
                     tell.send(news).map_err(|_| Unheard)?;
                 }
-                (kind.clear(), data.clear());
+                kind.clear();
+                data.clear();
             }
             _ => {}
         }

@@ -37,13 +37,6 @@ struct Agent {
     token: u64,
 }
 
-/// What a command did.
-pub struct Ran {
-    pub code: Option<i32>,
-    pub out: String,
-    pub err: String,
-}
-
 impl<'b> Team<'b> {
     /// A server with its data in that folder.
     pub fn start(bed: &'b Bed, data: PathBuf) -> Team<'b> {
@@ -152,22 +145,19 @@ impl<'b> Team<'b> {
         (status.parse().unwrap_or(0), serde_json::from_str(body).unwrap_or_default())
     }
 
-    /// What a verb of the program that asks the server does.
-    pub fn ask(&self, args: &[&str]) -> Ran {
+    /// What a verb of the program that asks the server prints; nothing where the server was killed a moment ago.
+    pub fn ask(&self, args: &[&str]) -> String {
         let mut command = within(&self.bed.ns(SERVER_HOST), BINARY);
         command
             .args(args)
             .args(["--server", URL, "--format", "jsonl", "--token-file"])
             .arg(self.admin_token());
         let output = command.output().expect("it runs");
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ran { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
+        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     fn rows_of(&self, args: &[&str]) -> Vec<Value> {
-        let ran = self.ask(args);
-        // A server that was killed a moment ago is asked again.
-        ran.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+        self.ask(args).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
     /// Starts a standing job on agents with a label; its number.

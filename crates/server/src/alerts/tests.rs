@@ -52,7 +52,7 @@ enum Step {
 }
 
 fn columns() -> Arc<Schema> {
-    let fields = vec![
+    let fields = [
         Field::new("window_start", DataType::I64, Unit::EpochNanoseconds, ""),
         Field::new("window_end", DataType::I64, Unit::EpochNanoseconds, ""),
         Field::new("url", DataType::Text, Unit::None, ""),

@@ -65,7 +65,7 @@ impl Rows {
     /// Leaves the last window to the next time, where there is one before it; tuples have none.
     fn end_with_a_window(&mut self) -> bool {
         let Some(last) = self.batches.last() else { return false };
-        if !last.schema().fields.first().is_some_and(|field| field.name == "window_start") {
+        if last.schema().fields.first().is_none_or(|field| field.name != "window_start") {
             return true;
         }
         let start = |batch: &Batch, row| batch.i64(FieldId(0)).value(row);

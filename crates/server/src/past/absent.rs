@@ -22,6 +22,9 @@ pub struct Absence {
     pub period: Period,
 }
 
+/// Lanes, each with its agent.
+pub type OfAgents = Vec<(String, LaneFacts)>;
+
 /// The absences of a job's agents; `until`: how far its tuples are wanted; `is_at_work` knows agents that may be about to bring more.
 pub fn absences(
     lanes: &[(String, LaneFacts)],
@@ -59,11 +62,7 @@ pub fn absences(
 
 impl Service {
     /// What is known of the lanes of a job whose rows are tuples, and who brought nothing when, up to a time.
-    pub(super) fn lanes_of(
-        &self,
-        job: &Job,
-        until: i64,
-    ) -> Result<(Vec<(String, LaneFacts)>, Vec<Absence>), Denied> {
+    pub(super) fn lanes_of(&self, job: &Job, until: i64) -> Result<(OfAgents, Vec<Absence>), Denied> {
         let lanes = lane_facts(self.store(), job.id)?;
         let agents = self.fleet.agents();
         let is_at_work = |name: &str| {
