@@ -46,7 +46,9 @@ fn run(command: &str, folder: &Path) {
 fn every_command_is_run_by_a_test_here() {
     let tried = ["prometheus", "otlp+http", "redis", "webhook+https", "tcp", "record"];
     let is_tried = |command: &str| {
-        tried.iter().any(|word| command.contains(&format!(" {word}")) || command.contains(&format!("{word}://")))
+        tried
+            .iter()
+            .any(|word| command.contains(&format!(" {word}")) || command.contains(&format!("{word}://")))
     };
     let commands: Vec<_> = commands().collect();
     assert!(commands.iter().all(|command| is_tried(command)), "{commands:?}");
