@@ -81,9 +81,16 @@ impl Crew {
         self.up_to[agent].store(up_to, Ordering::Relaxed);
     }
 
-    /// Everybody says half of what he has.
-    pub fn say_half(&self) {
-        self.say(self.feeds[0].len() / 2);
+    /// Everybody says half of what he has, up to the end of that half.
+    pub fn say_half(&self, center: &Center, job: &str) {
+        let half = self.feeds[0].len() / 2;
+        self.say(half);
+        center.until("everybody has said half", |center| {
+            let (_, told) = center.ask("GET", &format!("/api/v1/jobs/{job}/agents"), None);
+            let agents = told["agents"].as_array()?;
+            let is_there = |of: &Value| of["counters"]["packets"].as_u64() >= Some(half as u64);
+            (agents.len() == self.agents.len() && agents.iter().all(is_there)).then_some(())
+        });
     }
 
     pub fn kill(&mut self, agent: usize) {
