@@ -45,6 +45,14 @@ fn truth(query: &str) -> Vec<Value> {
     page["rows"].as_array().expect("rows").clone()
 }
 
+/// Agents are waited for however busy the machine is: nothing may be missing.
+fn patient() -> GatewaySettings {
+    let settings = GatewaySettings::default();
+    let minute_ns = 60_000_000_000;
+    let control = control::ServerSettings { absent_after_ns: minute_ns, ..settings.control };
+    GatewaySettings { control, first_report_ns: minute_ns, ..settings }
+}
+
 /// Agents over a server.
 pub struct Crew {
     agents: Vec<FakeAgent>,
