@@ -110,11 +110,6 @@ impl Crew {
     }
 }
 
-/// A gateway that waits for agents' first reports as long as a machine with much else to do takes.
-fn patient() -> GatewaySettings {
-    GatewaySettings { first_report_ns: 60_000_000_000, ..GatewaySettings::default() }
-}
-
 #[track_caller]
 fn assert_rows(found: &[Value], expected: &[Value], what: &str) {
     assert!(!expected.is_empty(), "{what}: there is something to compare with");
