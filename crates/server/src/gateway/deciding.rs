@@ -92,10 +92,10 @@ impl Core {
         let kept = self.hub.rows_kept(order.id, 0).map_err(|error| busy(&error))?;
         let mut work = self.work(order, kept);
         self.hub.open(order.id, &work.tables()).map_err(|error| busy(&error))?;
-        work.go_on(&self.store, progress).map_err(|error| busy(&error))?;
         let saved = self.saved.get(&order.id.0.unsigned_abs());
         let until_ns = self.now().monotonic_ns.saturating_add(self.settings.first_report_ns);
-        saved.iter().flat_map(|job| job.agents.keys()).for_each(|agent| work.expect(agent, until_ns));
+        let agents = saved.iter().flat_map(|job| job.agents.keys());
+        work.go_on(&self.store, progress, agents, until_ns).map_err(|error| busy(&error))?;
         if let Some(JobState::Ended(why)) = saved.map(|job| &job.state) {
             work.phase = Phase::Ending(words::ended(why, &[]));
         }

@@ -157,11 +157,18 @@ impl Work {
         }
     }
 
-    /// Takes what an earlier life of the gateway had committed and not published.
+    /// Takes what an earlier life of the gateway had committed and not published. `agents` were told of the job: none of its windows is
+    /// closed before those have been waited for, too, of which no record is committed yet.
     ///
     /// # Errors
     /// The store's.
-    pub fn go_on(&mut self, store: &Store, progress: Option<&str>) -> Result<(), StoreError> {
+    pub fn go_on<'a>(
+        &mut self,
+        store: &Store,
+        progress: Option<&str>,
+        agents: impl Iterator<Item = &'a String>,
+        until_ns: u64,
+    ) -> Result<(), StoreError> {
         let known = progress.and_then(|text| serde_json::from_str::<Progress>(text).ok());
         if let Some(known) = known {
             self.progress = known.clone();
@@ -178,6 +185,7 @@ impl Work {
             }
             self.adopt(id, facts, i64::MIN);
         }
+        agents.for_each(|agent| self.expect(agent, until_ns));
         self.replay(store)?;
         for (key, _, facts) in &marks {
             let (id, _) = self.lanes.join(key);

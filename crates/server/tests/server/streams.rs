@@ -99,7 +99,7 @@ fn a_client_sees_what_is_and_then_what_comes() {
     server.fleet.hub().turn(job, State::Ended("done".into()), None).expect("told");
     assert_eq!(
         stream.expect("job").data,
-        json!({ "job": job.to_string(), "state": "ended", "reason": "done" })
+        json!({ "job": job.to_string(), "state": "ended", "reason": "done", "outcome": "finished" })
     );
 }
 
