@@ -20,10 +20,12 @@ use tuple::{Batch, FieldId, Schema};
 
 use crate::access::{Access, Role};
 use crate::columns;
-use crate::job::{Job, JobId};
+use crate::job::JobId;
 use crate::service::{Denied, Service};
 use crate::store::{KeptResult, now_ns};
 use choose::{Source, Wanted};
+pub(crate) use cover::Period;
+use cover::named;
 
 /// What is asked.
 #[derive(Clone, Debug)]
@@ -170,9 +172,6 @@ impl Service {
     }
 }
 
-/// A period with two ends.
-pub(crate) type Period = (i64, i64);
-
 /// When the query asks about; relative times count back from now.
 fn periods(query: &Query, now_ns: i64) -> Result<(Period, Option<Period>), Denied> {
     if query.period.since.is_none() {
@@ -200,12 +199,4 @@ fn periods(query: &Query, now_ns: i64) -> Result<(Period, Option<Period>), Denie
         }
     }
     Ok((own, baseline))
-}
-
-/// A job in words: its number, and its name if it has one.
-fn named(job: &Job) -> String {
-    match job.name.as_str() {
-        "" => format!("job {}", job.id),
-        name => format!("job {} ({name})", job.id),
-    }
 }

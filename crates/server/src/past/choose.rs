@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use query::Query;
 
-use super::cover::{Covered, covers};
-use super::{Period, named};
+use super::cover::{Covered, Period, covers, named};
 use crate::access::Access;
 use crate::job::{Job, JobKind};
 use crate::service::{Denied, Service};

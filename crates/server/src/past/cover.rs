@@ -4,11 +4,21 @@ use plan::{AddressMatch, Bounds, Dataflow, Plan, Predicate, Sample};
 use query::Query;
 use tuple::FieldId;
 
-use super::Period;
 use crate::access::lies_in;
 use crate::columns::ColumnHead;
 use crate::job::Job;
 use crate::store::KeptResult;
+
+/// A period with two ends.
+pub(crate) type Period = (i64, i64);
+
+/// A job in words: its number, and its name if it has one.
+pub(super) fn named(job: &Job) -> String {
+    match job.name.as_str() {
+        "" => format!("job {}", job.id),
+        name => format!("job {} ({name})", job.id),
+    }
+}
 
 /// A query over kept tuples.
 pub struct Covered {
