@@ -182,7 +182,7 @@ fn rows_come_once_however_often_the_server_is_killed() {
 
 #[test]
 fn an_agent_that_vanishes_is_named_and_not_waited_for() {
-    let mut center = Center::start(GatewaySettings::default());
+    let center = Center::start(GatewaySettings::default());
     let mut crew = Crew::start(&center, TOTALS, 3, 1);
     let reports = crew.feeds[0].len();
     crew.say(reports / 2);
