@@ -5,14 +5,13 @@
 use std::borrow::Cow;
 
 use crate::facts::Family;
-use crate::origin::OriginColumn;
+use crate::origin::{AGENT, OriginColumn};
 use crate::schema::{DataType, Field, FieldId, Redact, Schema, Unit};
 use crate::taps::{self, TAPS, TapColumns};
 
 /// Most columns that one query may add to a schema.
 pub const MEMBERS_MAX: usize = 16;
-/// The column that says which agent has found a tuple.
-pub const AGENT: &str = "agent";
+
 /// What the agent's name is for.
 pub const AGENT_DOC: &str = "the agent that has found it; null where none has taken part";
 /// The agent's labels.

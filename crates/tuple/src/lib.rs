@@ -19,9 +19,9 @@ pub mod writer;
 
 pub use batch::Batch;
 pub use facts::{Facts, Family, Workload};
-pub use family::{AGENT, LABELS, MEMBERS_MAX};
+pub use family::{LABELS, MEMBERS_MAX};
 pub use fold::{Fold, HASH, Secret};
-pub use origin::{Origin, OriginColumn};
+pub use origin::{AGENT, Origin, OriginColumn};
 pub use redact::Redactor;
 pub use schema::{DataType, Field, FieldId, Holds, Part, Redact, Schema, Unit, common};
 pub use taps::{TAPS, TapColumns};

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::family::AGENT;
 use crate::{Family, Schema};
+
+/// The column that says which agent has found a tuple.
+pub const AGENT: &str = "agent";
 
 /// Who has found tuples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
