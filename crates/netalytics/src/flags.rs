@@ -171,14 +171,21 @@ impl Verb {
             let input = Input::Here;
             Words { read, interfaces: Vec::new(), others: words, query: Some(text), live, input }
         }
+        let input = |server: Option<&String>| server.map_or(Input::Here, |_| Input::Elsewhere);
         match self {
             Verb::Query(flags) => {
-                let input = if flags.remote.server.is_some() { Input::Elsewhere } else { Input::Here };
+                let input = input(flags.remote.server.as_ref());
                 Some(Words { input, ..of_work(&mut flags.query.work) })
             }
             Verb::Record(flags) => Some(of_work(&mut flags.work)),
-            Verb::Check(flags) => Some(of_work(&mut flags.work)),
-            Verb::Compare(flags) => Some(of_work(&mut flags.query.work)),
+            Verb::Check(flags) => {
+                let input = input(flags.kept.server.as_ref());
+                Some(Words { input, ..of_work(&mut flags.work) })
+            }
+            Verb::Compare(flags) => {
+                let input = input(flags.kept.server.as_ref());
+                Some(Words { input, ..of_work(&mut flags.query.work) })
+            }
             Verb::Overview(flags) => {
                 let OverviewFlags { read, live, words, .. } = &mut **flags;
                 Some(Words {

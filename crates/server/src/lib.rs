@@ -53,8 +53,7 @@ pub use hub::{Account, AgentAccount, Coverage, Delivery, Hub, Mark, ResultTable,
 pub use job::{
     Capture, End, Job, JobId, JobKind, JobOutlet, Keep, Outcome, OutletLosses, OutletState, State,
 };
-pub use limits::{Limits, Retention, Scrapers};
-pub use past::PastLimits;
+pub use limits::{Limits, PastLimits, Retention, Scrapers};
 pub use rows::read_arrow;
 pub use run::{Listen, serve};
 pub use service::{ADMIN_TOKEN, Denied, Opened, Service, Submission};

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::alerts::AlertLimits;
-use crate::past::PastLimits;
 
 /// How long rows are kept.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +27,23 @@ pub enum Scrapers {
     WithToken,
     /// Everybody who reaches the server's port.
     Anybody,
+}
+
+/// What a query of the past may take.
+#[derive(Clone, Copy, Debug)]
+pub struct PastLimits {
+    /// So many are answered at once; others wait.
+    pub at_once: usize,
+    /// Time for one.
+    pub time: Duration,
+    /// Memory for the groups of one.
+    pub bytes: usize,
+}
+
+impl Default for PastLimits {
+    fn default() -> PastLimits {
+        PastLimits { at_once: 2, time: Duration::from_secs(20), bytes: 64 << 20 }
+    }
 }
 
 /// Limits of the service.

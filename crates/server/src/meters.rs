@@ -121,6 +121,10 @@ pub struct Meters {
     pub windows_closed: Count,
     /// Rows that are on disk.
     pub rows_kept: Count,
+    /// Queries of the past that took longer than they may.
+    pub queries_given_up: Count,
+    /// Rows of their answers that were left out, since there were too many.
+    pub query_rows_left_out: Count,
     cpu_ns: [Count; Stage::ALL.len()],
     bounds: [Count; Bound::ALL.len()],
     requests: Mutex<HashMap<Asked, Exponential>>,

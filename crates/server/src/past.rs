@@ -13,8 +13,7 @@ mod rows;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use query::{Diagnostic, Query};
 use tuple::{Batch, FieldId, Schema};
@@ -25,32 +24,6 @@ use crate::job::{Job, JobId};
 use crate::service::{Denied, Service};
 use crate::store::{KeptResult, now_ns};
 use choose::{Source, Wanted};
-
-/// What a query of the past may take.
-#[derive(Clone, Copy, Debug)]
-pub struct PastLimits {
-    /// So many are answered at once; others wait.
-    pub at_once: usize,
-    /// Time for one.
-    pub time: Duration,
-    /// Memory for the groups of one.
-    pub bytes: usize,
-}
-
-impl Default for PastLimits {
-    fn default() -> PastLimits {
-        PastLimits { at_once: 2, time: Duration::from_secs(20), bytes: 64 << 20 }
-    }
-}
-
-/// What was asked of the past, and what became of it.
-#[derive(Debug, Default)]
-pub struct PastCounters {
-    /// Queries that took longer than they may.
-    pub given_up: AtomicU64,
-    /// Rows of answers that were left out, since there were too many.
-    pub rows_left_out: AtomicU64,
-}
 
 /// What is asked.
 #[derive(Clone, Debug)]
@@ -170,7 +143,7 @@ impl Service {
                     one.left_out, one.result.table
                 ));
             }
-            self.past.rows_left_out.fetch_add(one.left_out, std::sync::atomic::Ordering::Relaxed);
+            self.hub().meters.query_rows_left_out.add(one.left_out);
         }
         Ok(answer)
     }

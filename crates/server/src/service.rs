@@ -21,7 +21,6 @@ use crate::job::{Capture, End, Job, JobId, JobKind, Keep, Outcome, State, Tuples
 use crate::leases::Leases;
 use crate::limits::Limits;
 use crate::meters::Bound;
-use crate::past::PastCounters;
 use crate::store::{NewJob, Remembered, Store, StoreError};
 use crate::unkept::Unkept;
 
@@ -138,7 +137,6 @@ impl Opened {
             schemas: parsers::registry::schemas(),
             submitting: Mutex::new(()),
             leases: Leases::default(),
-            past: PastCounters::default(),
             opened: self,
         });
         service.resume()?;
@@ -258,8 +256,6 @@ pub struct Service {
     pub(crate) deliveries: Deliveries,
     /// What scrapers see of results.
     pub(crate) shown: Shown,
-    /// Queries of the past.
-    pub(crate) past: PastCounters,
 }
 
 impl Service {

@@ -109,8 +109,19 @@ fn a_job_that_a_host_cannot_bear_is_refused_with_numbers() {
     let server = Server::start(&folder);
     let policy = folder.file("small.toml", b"all_cores_max = 0.001\nall_memory_max = 1073741824");
     let (token, own) = (server.token(&folder, "small"), folder.path("small"));
-    let agent =
-        ["agent", "--server", &server.url, "--token-file", &token, "--folder", &own, "--policy", &policy];
+    let agent = [
+        "agent",
+        "--server",
+        &server.url,
+        "--token-file",
+        &token,
+        "--folder",
+        &own,
+        "--policy",
+        &policy,
+        "--name",
+        "small",
+    ];
     let _agent = Process::start(&[&agent[..], &["--demo", "captures/shop/in.pcap"]].concat());
     wait("the agent comes", || {
         let agents = server.rows(&["agents"]);

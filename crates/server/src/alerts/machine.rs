@@ -176,7 +176,11 @@ impl Standing {
         if self.seen_ns.is_some_and(|seen| window.end_ns <= seen) {
             return News::new();
         }
-        self.seen_ns = Some(window.end_ns);
+        let is_first = self.seen_ns.replace(window.end_ns).is_none();
+        if is_first && window.groups.is_empty() {
+            // Of a time in which nobody looked.
+            return News::new();
+        }
         let is_whole = window.missing.is_empty() || policy.on_missing_agents == OnMissingAgents::Judge;
         let has_rows = !window.groups.is_empty();
         if policy.on_missing_agents == OnMissingAgents::Alert {

@@ -1,7 +1,6 @@
 //! Kept tuples read: piece by piece, each when event time has come to what it and all behind it may bring.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering;
 
 use plan::{Dataflow, Sample};
 use sinks::distinct_names;
@@ -79,7 +78,7 @@ pub fn give(
         };
         let read = service.history().read_piece((kept.job.id, &kept.result), &columns, piece, &mut take)?;
         if is_over {
-            service.past.given_up.fetch_add(1, Ordering::Relaxed);
+            service.hub().meters.queries_given_up.add(1);
             let read = counts.tuples;
             return Err(Denied::Late(format!(
                 "this took too long, and was given up when {read} of {all} tuples had been read: ask of a shorter time"

@@ -45,6 +45,14 @@ fn truth(query: &str) -> Vec<Value> {
     page["rows"].as_array().expect("rows").clone()
 }
 
+/// Agents are waited for however busy the machine is: nothing may be missing.
+fn patient() -> GatewaySettings {
+    let settings = GatewaySettings::default();
+    let minute_ns = 60_000_000_000;
+    let control = control::ServerSettings { absent_after_ns: minute_ns, ..settings.control };
+    GatewaySettings { control, first_report_ns: minute_ns, ..settings }
+}
+
 /// Agents over a server.
 pub struct Crew {
     agents: Vec<FakeAgent>,
@@ -81,9 +89,16 @@ impl Crew {
         self.up_to[agent].store(up_to, Ordering::Relaxed);
     }
 
-    /// Everybody says half of what he has.
-    pub fn say_half(&self) {
-        self.say(self.feeds[0].len() / 2);
+    /// Everybody says half of what he has, up to the end of that half.
+    pub fn say_half(&self, center: &Center, job: &str) {
+        let half = self.feeds[0].len() / 2;
+        self.say(half);
+        center.until("everybody has said half", |center| {
+            let (_, told) = center.ask("GET", &format!("/api/v1/jobs/{job}/agents"), None);
+            let agents = told["agents"].as_array()?;
+            let is_there = |of: &Value| of["counters"]["packets"].as_u64() >= Some(half as u64);
+            (agents.len() == self.agents.len() && agents.iter().all(is_there)).then_some(())
+        });
     }
 
     pub fn kill(&mut self, agent: usize) {

@@ -179,15 +179,9 @@ fn with_one_gone(query: &str) -> (Center, Crew) {
     let body = json!({ "query": query, "kind": "standing", "keep": "tuples", "redact": false });
     let (status, made) = center.ask("POST", "/api/v1/jobs", Some(&body));
     assert_eq!(status, 201, "{made}");
-    crew.say_half();
+    crew.say_half(&center, made["id"].as_str().expect("a number"));
     let all = "PARSE http SINCE '2026-01-01' PROCESS (count: w=100ms)";
     let asked = |center: &Center| center.ask("POST", "/api/v1/query", Some(&json!({ "query": all }))).1;
-    center.until("tuples of all", |center| {
-        let (_, told) = center.ask("GET", "/api/v1/agents", None);
-        let agents = told["agents"].as_array()?;
-        let is_at_it = |agent: &Value| agent["jobs"].as_array().is_some_and(|jobs| !jobs.is_empty());
-        (agents.iter().all(is_at_it) && asked(center)["tuples"].as_u64()? > 20).then_some(())
-    });
     crew.kill(1);
     crew.say_one(0, usize::MAX);
     crew.say_one(2, usize::MAX);

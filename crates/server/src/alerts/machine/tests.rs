@@ -53,6 +53,15 @@ enum Phase {
     Firing,
 }
 
+/// What the windows up to one say of a subject; a first one without rows says nothing.
+fn verdicts(policy: &Policy, subject: &Subject, history: &[Said]) -> Vec<Verdict> {
+    let said = history.iter().enumerate();
+    said.map(|(at, said)| {
+        (at > 0 || !said.groups.is_empty()).then(|| verdict(policy, subject, said)).flatten()
+    })
+    .collect()
+}
+
 /// What a subject is after all these verdicts: looks at all of them, again and again.
 fn phase(policy: &Policy, verdicts: &[Verdict]) -> Phase {
     let Some((last, before)) = verdicts.split_last() else { return Phase::Nothing };
@@ -128,8 +137,7 @@ proptest! {
                 told.entry(subject).or_default().push(matches!(alert.state, State::Firing { .. }));
             }
             for subject in subjects() {
-                let verdicts: Vec<Verdict> =
-                    history[..=at].iter().map(|said| verdict(&policy, &subject, said)).collect();
+                let verdicts = verdicts(&policy, &subject, &history[..=at]);
                 prop_assert_eq!(found(&standing, &subject), phase(&policy, &verdicts), "{:?} after {}", subject, at);
             }
             // What was taken is not taken again.
@@ -139,7 +147,7 @@ proptest! {
         }
         for subject in subjects() {
             let mut expected = Vec::new();
-            let verdicts: Vec<Verdict> = history.iter().map(|said| verdict(&policy, &subject, said)).collect();
+            let verdicts = verdicts(&policy, &subject, &history);
             let is_firing = |upto: usize| phase(&policy, &verdicts[..upto]) == Phase::Firing;
             for upto in 0..verdicts.len() {
                 if is_firing(upto) != is_firing(upto + 1) {
