@@ -53,9 +53,10 @@ def ask_database(name, second, n):
 def ask_cache(name, second, n):
     key = f"{name}-{second}"
     with socket.create_connection((cache, 11211), timeout=10) as connection:
-        connection.sendall(f"set {key} 0 0 3\r\nabc\r\nget {key}\r\nget no-{key}\r\nquit\r\n".encode())
-        while connection.recv(4096):
-            pass
+        connection.sendall(f"set {key} 0 0 3\r\nabc\r\nget {key}\r\nget no-{key}\r\n".encode())
+        heard = b""
+        while heard.count(b"END\r\n") < 2:
+            heard += connection.recv(4096)
 
 
 for address in webs:

@@ -207,7 +207,10 @@ impl Work {
             .known
             .iter()
             .filter(|(_, known)| known.facts.end == End::Open)
-            .map(|(key, known)| (key.agent.clone(), known.facts.watermark_ns.max(now).saturating_add(reach)))
+            .map(|(key, known)| {
+                let from = known.facts.begin_ns.unwrap_or_else(|| known.facts.watermark_ns.max(now));
+                (key.agent.clone(), from.saturating_add(reach))
+            })
             .collect();
         let lost = self.lanes.known.iter_mut().filter(|(_, known)| known.facts.end == End::Lost);
         lost.for_each(|(key, known)| known.missed_until_ns = later.get(&key.agent).copied());

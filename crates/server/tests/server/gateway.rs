@@ -182,7 +182,7 @@ fn rows_come_once_however_often_the_server_is_killed() {
 
 #[test]
 fn an_agent_that_vanishes_is_named_and_not_waited_for() {
-    let center = Center::start(GatewaySettings::default());
+    let mut center = Center::start(GatewaySettings::default());
     let mut crew = Crew::start(&center, TOTALS, 3, 1);
     let reports = crew.feeds[0].len();
     crew.say(reports / 2);
@@ -207,7 +207,12 @@ fn an_agent_that_vanishes_is_named_and_not_waited_for() {
         let rows = center.rows(&job, 0);
         (rows.len() > before && missing(rows.last()?) == Some(Value::Null)).then_some(rows.len())
     };
-    center.until("it is not missed any more", |center| is_whole(center, 0));
+    let whole = center.until("it is not missed any more", |center| is_whole(center, 0));
+    // A server that begins again remembers that.
+    center.kill();
+    center.begin();
+    crew.say(ALL);
+    center.until("it is not missed after that", |center| is_whole(center, whole));
     let (status, _) = center.ask("DELETE", &format!("/api/v1/jobs/{job}"), None);
     assert!(status < 300);
     assert_eq!(center.ended(&job)["reason"], "it was stopped");
