@@ -204,7 +204,7 @@ fn cell(cells: &Cells<'_>, row: usize) -> Value {
     }
 }
 
-/// Rows as [`row`] tells them, each its cells; `None` when they are not of this schema. Lists of hashes are left out.
+/// Rows as `row` tells them, each its cells; `None` when they are not of this schema. Lists of hashes are left out.
 pub fn read_rows(rows: &[Value], schema: &Arc<Schema>) -> Option<Batch> {
     let cells: Vec<&Vec<Value>> = rows.iter().map(Value::as_array).collect::<Option<_>>()?;
     let is_whole = cells.iter().all(|row| row.len() == schema.fields.len());

@@ -43,7 +43,7 @@ pub struct KeptFlags {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "By a server's agents")]
 pub struct RemoteFlags {
-    /// Have the agents of this server answer, as https://netalytics.example; with -i from these interfaces of their hosts, * for any
+    /// Have the agents of this server answer, named by scheme, host and port; with -i from these interfaces of their hosts, * for any
     /// run of characters
     #[arg(long, value_name = "URL", conflicts_with_all = ["read", "listen"])]
     pub server: Option<String>,

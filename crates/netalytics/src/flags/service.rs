@@ -34,7 +34,7 @@ pub struct ServeFlags {
     pub hosts: Vec<String>,
 
     /// Who is told of alerts, by a name that rules use: webhook+https://HOST/PATH#secret-file=FILE (or #secret-env=NAME),
-    /// alertmanager+http://HOST[:9093]; @FILE reads the URL from a file. May be given several times
+    /// alertmanager+http://HOST:PORT (9093 when left out); @FILE reads the URL from a file. May be given several times
     #[arg(long = "receiver", value_name = "NAME=URL")]
     pub receivers: Vec<String>,
 

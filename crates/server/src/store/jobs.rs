@@ -229,7 +229,7 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Jobs whose rows are tuples, with where they are kept; the newest first, at most [`TUPLES_MAX`].
+    /// Jobs whose rows are tuples, with where they are kept; the newest first, at most `TUPLES_MAX`.
     ///
     /// # Errors
     /// The store's.
@@ -246,7 +246,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Jobs with results of which rows are kept that lie in some part within a time; the newest first, at most [`TUPLES_MAX`].
+    /// Jobs with results of which rows are kept that lie in some part within a time; the newest first, at most `TUPLES_MAX`.
     ///
     /// # Errors
     /// The store's.
