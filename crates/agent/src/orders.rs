@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use control::pattern::matches;
 use plan::message::JobOrder;
 use plan::{Burden, Cost};
 use tuple::Schema;
 
 use crate::host::Host;
-use crate::policy::{Ask, Leaves, Policy, matches};
+use crate::policy::{Ask, Leaves, Policy};
 
 /// Interfaces that a refusal names.
 const LISTED: usize = 20;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use control::pattern::matches;
 use plan::{AddressMatch, Burden, Plan};
 use serde::Deserialize;
 
@@ -199,16 +200,6 @@ impl TryFrom<String> for Network {
     }
 }
 
-/// Whether a name fits a pattern with `*`.
-pub(crate) fn matches(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((start, rest)) => name.strip_prefix(start).is_some_and(|left| {
-            left.char_indices().map(|(at, _)| &left[at..]).chain([""]).any(|tail| matches(rest, tail))
-        }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use plan::{Dataflow, MonitorSpec};
@@ -293,23 +284,6 @@ mod tests {
         });
         let expected = "it would take about 0.40 cores and 0 MiB, and 0.30 cores and 1024 MiB are left of 0.50 cores and 1024 MiB";
         assert_eq!(said, expected);
-    }
-
-    #[test]
-    fn names_fit_patterns() {
-        for (pattern, name, fits) in [
-            ("*", "eth0", true),
-            ("*", "", true),
-            ("eth0", "eth0", true),
-            ("eth0", "eth01", false),
-            ("br-*-x", "br-1-x", true),
-            ("br-*-x", "br--x", true),
-            ("br-*-x", "br-1-y", false),
-            ("*a*b", "xaxbxb", true),
-            ("*a*b", "xbxa", false),
-        ] {
-            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
-        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use collect::{Brings, Frame, Part, Report, TAKEN, WAITING};
 use control::{Agent, AgentAction, AgentEvent, AgentSettings, End};
-use link::{AgentSession, Capacity, Data, Form, Hello, Lane, Now, Spool, SpoolLimits, VERSIONS};
+use link::{AgentSession, Capacity, Data, Form, Hello, Lane, Now, Passing, Spool, SpoolLimits, VERSIONS};
 use plan::TapTable;
 use plan::message::JobOrder;
 use plan::{Burden, Cost};
@@ -299,7 +299,7 @@ impl Loop {
 
     fn hello(&mut self) -> Hello {
         let allowed = |name: &&String| self.config.policy.allows_interface(name);
-        let interfaces = self.host.interfaces.iter().filter(allowed).cloned().collect();
+        let interfaces: Vec<String> = self.host.interfaces.iter().filter(allowed).cloned().collect();
         let ceiling = self.config.policy.ceiling(&self.host);
         Hello {
             version_min: *VERSIONS.start(),
@@ -311,8 +311,9 @@ impl Loop {
             capacity: Capacity {
                 cores: self.host.cores,
                 memory_bytes: self.host.memory_bytes,
+                addresses: ips(&self.addresses()),
+                passing: self.passing(&interfaces),
                 interfaces,
-                addresses: self.addresses(),
                 packets_per_second: self.packets_per_second(),
                 jobs_cpu_millis_max: ceiling.cpu_millis,
                 jobs_memory_bytes_max: ceiling.memory_bytes,
@@ -323,16 +324,24 @@ impl Loop {
         }
     }
 
-    /// Addresses of the interfaces that may be captured from: elsewhere nothing of theirs is seen.
-    fn addresses(&self) -> Vec<Bytes> {
-        let allowed = |(name, _): &&(String, IpAddr)| self.config.policy.allows_interface(name);
-        self.host.addresses.iter().filter(allowed).map(|(_, ip)| control::taps::write(*ip)).collect()
+    /// Addresses whose traffic passes interfaces that may be captured from: elsewhere nothing of theirs is seen.
+    fn addresses(&self) -> Vec<(String, IpAddr)> {
+        self.host.addresses_on(|name| self.config.policy.allows_interface(name))
+    }
+
+    fn passing(&self, interfaces: &[String]) -> Vec<Passing> {
+        let of = |interface: &String| Passing {
+            interface: interface.clone(),
+            addresses: ips(&self.host.addresses_on(|name| name == interface)),
+        };
+        interfaces.iter().map(of).filter(|passing| !passing.addresses.is_empty()).collect()
     }
 
     /// Where the host's addresses are others than were said, it says hello again.
     fn look_at_addresses(&mut self, connection: &mut Connection) {
         let before = self.addresses();
-        self.host.addresses = Host::look().addresses;
+        let Host { addresses, below, .. } = Host::look();
+        (self.host.addresses, self.host.below) = (addresses, below);
         if self.addresses() != before && matches!(connection, Connection::Open { .. }) {
             self.disconnect(connection, "this host's addresses have changed");
         }
@@ -674,6 +683,10 @@ fn ending(running: &Running, status: &io::Result<std::process::ExitStatus>, comp
 fn table(taps: &link::TapTable) -> TapTable {
     let all = |list: &[Bytes]| list.iter().filter_map(|ip| control::taps::read(ip)).collect();
     TapTable { own: all(&taps.own), others: all(&taps.others) }
+}
+
+fn ips(addresses: &[(String, IpAddr)]) -> Vec<Bytes> {
+    addresses.iter().map(|(_, ip)| control::taps::write(*ip)).collect()
 }
 
 fn form(brings: Brings) -> Form {

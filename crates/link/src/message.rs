@@ -75,6 +75,9 @@ pub struct Capacity {
     /// Addresses of those interfaces, each of 4 bytes or 16.
     #[prost(bytes = "bytes", repeated, tag = "40")]
     pub addresses: Vec<Bytes>,
+    /// Which of them pass which interface; an agent of an older version says nothing of that.
+    #[prost(message, repeated, tag = "41")]
+    pub passing: Vec<Passing>,
     /// Packets a second that the interfaces have seen of late.
     #[prost(uint64, tag = "17")]
     pub packets_per_second: u64,
@@ -84,6 +87,17 @@ pub struct Capacity {
     /// Memory that all jobs together may take.
     #[prost(uint64, tag = "19")]
     pub jobs_memory_bytes_max: u64,
+}
+
+/// The addresses whose traffic passes an interface: its own, and those of interfaces above it (a bridge, a bond, a VLAN).
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Passing {
+    /// The interface.
+    #[prost(string, tag = "1")]
+    pub interface: String,
+    /// Each of 4 bytes or 16.
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    pub addresses: Vec<Bytes>,
 }
 
 /// What a spool holds of a lane.

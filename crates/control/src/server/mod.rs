@@ -11,8 +11,7 @@ mod watching;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::Bytes;
-use link::{BudgetAsk, Desired, Granted, Hello, Lane, Now, Observed, ObservedState, Order, Renew};
+use link::{BudgetAsk, Capacity, Desired, Granted, Hello, Lane, Now, Observed, ObservedState, Order, Renew};
 
 use crate::job::{Degraded, Job, JobState, Request, Why};
 use crate::taps::Owners;
@@ -179,8 +178,8 @@ pub struct Loaded {
     pub last_job: u64,
     /// Keys of jobs, also of those that are over: owner, key, job.
     pub keys: Vec<(String, String, u64)>,
-    /// What agents said of their addresses, each of 4 bytes or 16.
-    pub addresses: BTreeMap<String, Vec<Bytes>>,
+    /// What agents said of their hosts, as far as addresses go.
+    pub hosts: BTreeMap<String, Capacity>,
 }
 
 /// The server's half.
@@ -209,7 +208,7 @@ impl Server {
         for (agent, &boot) in loaded.jobs.iter().flat_map(|job| &job.agents) {
             let peer = peers.entry(agent.clone()).or_insert_with(|| Peer::absent(now.monotonic_ns, boot));
             // Until it says so again: else others would tell what it tells.
-            peer.capacity.addresses = loaded.addresses.get(agent).cloned().unwrap_or_default();
+            peer.capacity = loaded.hosts.get(agent).cloned().unwrap_or_default();
         }
         Self {
             settings,

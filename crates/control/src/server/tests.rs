@@ -26,6 +26,7 @@ fn request(key: &str, kind: Kind) -> Request {
             ..Cost::default()
         },
         taps: crate::Taps::One,
+        interfaces: vec![],
         body: b"plan".as_slice().into(),
     }
 }
@@ -273,6 +274,34 @@ fn jobs_end_when_their_time_is_over_or_all_are_through() {
     let observed = Observed { number: 3, generation: 4, ..observed };
     let actions = short(server.handle(ServerEvent::Observed { session: 1, observed }, at(9)));
     assert!(actions.contains(&"save 2 Draining(Poisoned)".into()), "{actions:?}");
+}
+
+#[test]
+fn a_job_on_some_interfaces_claims_their_addresses_alone() {
+    let mut server = server();
+    for (session, agent, ends) in [(1, "a", [1, 2]), (2, "b", [3, 4])] {
+        let mut hello = hello(agent, 1, &[]);
+        let [eth0, eth1] = ends.map(|end| crate::taps::write([10, 0, 0, end].into()));
+        let passing = |interface: &str, ip: &bytes::Bytes| link::Passing {
+            interface: interface.into(),
+            addresses: vec![ip.clone()],
+        };
+        hello.capacity.passing = vec![passing("eth0", &eth0), passing("eth1", &eth1)];
+        hello.capacity.addresses = vec![eth0, eth1];
+        server.handle(ServerEvent::Connected { session, hello }, at(0));
+    }
+    let on = |interfaces: &[&str]| interfaces.iter().map(|name| (*name).to_owned()).collect();
+    for (interfaces, own, others) in
+        [(on(&[]), &[1, 2][..], &[3, 4][..]), (on(&["eth1"]), &[2], &[4]), (on(&["eth*"]), &[1, 2], &[3, 4])]
+    {
+        let job =
+            submit(&mut server, Request { interfaces, cost: Cost::default(), ..request("", Kind::Standing) })
+                .expect("taken")
+                .job;
+        let table = server.table(job, "a").expect("a table");
+        let ends = |list: &[bytes::Bytes]| list.iter().map(|ip| ip[3]).collect::<Vec<_>>();
+        assert_eq!((ends(&table.own), ends(&table.others)), (own.to_vec(), others.to_vec()));
+    }
 }
 
 /// A job of so many packets over agents of which each wants so many, and takes at most `pace` between two questions: how many each

@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::Bytes;
 use control::{Job, JobState, Loaded, Server, ServerAction, ServerEvent, ServerSettings};
-use link::{Frame, Lane, Lost, Now, Record, Resume, ServerEvent as LinkEvent, ServerLimits, ServerSession};
+use link::{
+    Capacity, Frame, Lane, Lost, Now, Record, Resume, ServerEvent as LinkEvent, ServerLimits, ServerSession,
+};
 
 use crate::network::Side;
 use crate::world::{MS, World};
@@ -35,8 +36,8 @@ pub struct LaneRow {
 pub struct ServerHost {
     pub jobs: BTreeMap<u64, Job>,
     pub lanes: BTreeMap<(String, Lane), LaneRow>,
-    /// What agents said of their addresses.
-    addresses: BTreeMap<String, Vec<Bytes>>,
+    /// What agents said of their hosts.
+    hosts: BTreeMap<String, Capacity>,
     pub is_full: bool,
     pub starts_at_ns: u64,
     pub process: Option<ServerProcess>,
@@ -73,7 +74,7 @@ impl World {
             jobs: all.clone().filter(|job| !matches!(job.state, JobState::Ended(_))).cloned().collect(),
             last_job: all.clone().map(|job| job.id).max().unwrap_or_default(),
             keys: all.map(|job| (job.request.owner.clone(), job.request.key.clone(), job.id)).collect(),
-            addresses: self.server.addresses.clone(),
+            hosts: self.server.hosts.clone(),
         };
         self.server.process = Some(ServerProcess {
             control: Server::new(SETTINGS, loaded, now),
@@ -177,7 +178,7 @@ impl World {
             let event = match event {
                 LinkEvent::Hello(hello) => {
                     session.agent = Some(hello.agent.clone());
-                    self.server.addresses.insert(hello.agent.clone(), hello.capacity.addresses.clone());
+                    self.server.hosts.insert(hello.agent.clone(), hello.capacity.clone());
                     session.named = hello.lanes.iter().map(|range| range.lane).collect();
                     // What its earlier sessions left is not committed any more.
                     process.pending.retain(|(_, agent, _)| *agent != hello.agent);

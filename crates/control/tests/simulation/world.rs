@@ -249,6 +249,7 @@ impl World {
             limit: Limit { packets, ends_at_ns },
             cost: Default::default(),
             taps: Taps::One,
+            interfaces: vec![],
             body: Bytes::from(vec![random.between(0, 2) as u8, u8::from(is_poison), reports as u8]),
         }
     }

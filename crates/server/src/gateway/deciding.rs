@@ -52,6 +52,7 @@ impl Core {
             },
             cost: planner::cost(&order.plan),
             taps: saved::taps(order.plan.monitor.taps),
+            interfaces: order.capture.interfaces.clone(),
             body: super::order::body(order, now.wall_ns),
         };
         self.control.count_from(order.id.0.unsigned_abs().saturating_sub(1));

@@ -318,6 +318,6 @@ fn loaded(store: &Store, agents: &Agents, jobs: &BTreeMap<u64, control::Job>) ->
         jobs: jobs.values().filter(|job| !is_over(job)).cloned().collect(),
         last_job: store.last_job()?.unsigned_abs(),
         keys: Vec::new(),
-        addresses: agents.addresses(),
+        hosts: agents.hosts(),
     })
 }
