@@ -31,6 +31,7 @@ use crate::notes::Notes;
 use crate::orders::{Asked, Borne, Demo, asked};
 use crate::policy::Policy;
 use crate::process::{Monitor, News, Start};
+use crate::serves::Serves;
 use crate::spool_files::SpoolFiles;
 use crate::traffic::Traffic;
 
@@ -121,6 +122,7 @@ struct Loop {
     agent: Agent,
     spool: Spool,
     notes: Notes,
+    serves: Serves,
     groups: Option<Groups>,
     monitors: BTreeMap<Lane, Running>,
     news: Sender<News>,
@@ -146,7 +148,7 @@ impl Loop {
     fn new(config: Config, news: Sender<News>) -> io::Result<Loop> {
         let boot = random()?;
         let files = SpoolFiles::in_folder(&config.folder.join("spool"))?;
-        let notes = Notes::read(&config.folder);
+        let (notes, serves) = (Notes::read(&config.folder), Serves::read(&config.folder));
         let groups = Groups::of_this_process()
             .inspect_err(|why| tracing::info!("no control groups, so memory is looked at instead: {why}"))
             .ok();
@@ -160,6 +162,7 @@ impl Loop {
             agent: Agent::new(boot, AgentSettings::default(), &notes.all()),
             spool: Spool::open(Box::new(files), config.spool, boot),
             notes,
+            serves,
             groups,
             monitors: BTreeMap::new(),
             news,
@@ -232,8 +235,9 @@ impl Loop {
             let Some(event) = session.poll_event() else { return };
             use link::AgentEvent as Told;
             match event {
-                Told::Welcomed { .. } => {
+                Told::Welcomed { server, .. } => {
                     self.failures = 0;
+                    self.serves.learn(server);
                     tracing::info!("{} has taken this agent", self.config.server.url());
                     self.happened(AgentEvent::Connected, connection);
                 }
@@ -241,6 +245,10 @@ impl Loop {
                 Told::Granted(granted) => self.happened(AgentEvent::Granted(granted), connection),
                 Told::ObserveAll => self.happened(AgentEvent::ObserveAll, connection),
                 Told::Drained(lane) => self.happened(AgentEvent::Drained(lane), connection),
+                Told::Refused(refuse) if refuse.server != 0 => {
+                    self.begin_again(refuse.server);
+                    *connection = Connection::Waiting { until: Instant::now() };
+                }
                 Told::Refused(refuse) => self.disconnect(
                     connection,
                     &format!("{} refuses: {}", self.config.server.url(), refuse.reason),
@@ -251,6 +259,26 @@ impl Loop {
                 }
             }
         }
+    }
+
+    /// The server is another than the one whose work is here, at the same place: of that nobody wants anything any more, and its
+    /// jobs' numbers mean others now. It begins a new life for this one.
+    fn begin_again(&mut self, server: u64) {
+        let Ok(boot) = random() else { return };
+        let monitors = std::mem::take(&mut self.monitors);
+        monitors.values().for_each(|running| running.monitor.kill());
+        let (records, tuples) = self.spool.begin_again(boot);
+        tracing::warn!(
+            "{} is another server than before, with jobs of its own: what was here for the other is thrown away \
+             ({} monitors, {records} records with {tuples} tuples)",
+            self.config.server.url(),
+            monitors.len(),
+        );
+        self.notes.forget_all();
+        self.boot = boot;
+        self.agent = Agent::new(boot, AgentSettings::default(), &[]);
+        // Last: an agent that dies before does it again.
+        self.serves.learn(server);
     }
 
     fn disconnect(&mut self, connection: &mut Connection, why: &str) {
@@ -321,6 +349,7 @@ impl Loop {
             observed: self.agent.hello(),
             lanes: self.spool.lanes(),
             program: self.config.version.clone(),
+            server: self.serves.server(),
         }
     }
 
@@ -533,6 +562,8 @@ impl Loop {
     ) -> AgentEvent {
         let running = self.monitors.remove(&lane);
         let end = match running {
+            // Another server's.
+            None if lane.boot != self.boot => End::Clean,
             None => End::Crashed("it was not known".into()),
             Some(running) => {
                 let end = ending(&running, &status, complaint);

@@ -57,6 +57,9 @@ pub struct Hello {
     /// The program's version, for people.
     #[prost(string, tag = "10")]
     pub program: String,
+    /// Of which server is what it runs and what its spool holds, by [`Welcome::server`]; 0: it does not know.
+    #[prost(fixed64, tag = "40")]
+    pub server: u64,
 }
 
 /// What a host has for jobs.
@@ -129,6 +132,10 @@ pub struct Welcome {
     /// Bytes of records that may be sent.
     #[prost(uint64, tag = "4")]
     pub credit_bytes: u64,
+    /// Which server this is: its data directory's identity. Numbers of jobs mean something together with it only. 0: it does
+    /// not say.
+    #[prost(fixed64, tag = "40")]
+    pub server: u64,
 }
 
 /// Where a lane goes on. Nothing of it that came by an earlier session and is not committed will be any more.
@@ -166,6 +173,9 @@ pub struct Refuse {
     /// The highest version the agent said it speaks.
     #[prost(uint32, tag = "5")]
     pub agent_max: u32,
+    /// This is another server than the one that Hello named; 0: that is not why.
+    #[prost(fixed64, tag = "40")]
+    pub server: u64,
 }
 
 /// The last frame of an end that leaves on purpose.

@@ -32,8 +32,9 @@ pub struct LaneRow {
 }
 
 /// What stays when the process dies.
-#[derive(Default)]
 pub struct ServerHost {
+    /// Of its data directory.
+    pub identity: u64,
     pub jobs: BTreeMap<u64, Job>,
     pub lanes: BTreeMap<(String, Lane), LaneRow>,
     /// What agents said of their hosts.
@@ -41,6 +42,20 @@ pub struct ServerHost {
     pub is_full: bool,
     pub starts_at_ns: u64,
     pub process: Option<ServerProcess>,
+}
+
+impl ServerHost {
+    pub fn new(identity: u64) -> Self {
+        Self {
+            identity,
+            jobs: BTreeMap::new(),
+            lanes: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            is_full: false,
+            starts_at_ns: 0,
+            process: None,
+        }
+    }
 }
 
 struct Session {
@@ -93,10 +108,19 @@ impl World {
         }
     }
 
+    /// All that it knew is gone, and numbers of jobs begin again.
+    pub fn replace_server(&mut self) {
+        self.crash_server();
+        let ServerHost { identity, is_full, starts_at_ns, .. } = self.server;
+        self.server = ServerHost { is_full, starts_at_ns, ..ServerHost::new(identity + 1) };
+        self.promised.clear();
+        self.stopped_ns.clear();
+    }
+
     pub fn accept(&mut self, connection: u64) {
         let now = self.server_now();
         if let Some(process) = &mut self.server.process {
-            let session = ServerSession::new(SESSIONS, now);
+            let session = ServerSession::new(SESSIONS, self.server.identity, now);
             process.sessions.insert(connection, Session { session, agent: None, named: Vec::new() });
         }
     }
@@ -319,6 +343,8 @@ impl World {
         for tuple in tuples {
             let twice = std::mem::replace(&mut self.tuples[tuple as usize].is_committed, true);
             self.check(!twice, || format!("tuple {tuple} is committed twice"));
+            let is_ours = self.tuples[tuple as usize].server == self.server.identity;
+            self.check(is_ours, || format!("tuple {tuple} is another server's"));
         }
     }
 

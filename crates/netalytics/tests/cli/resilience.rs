@@ -93,6 +93,42 @@ fn of_two_agents_by_one_name_the_second_waits() {
 }
 
 #[test]
+fn an_agent_gives_another_server_nothing_of_the_one_before() {
+    let folders = [Folder::new(), Folder::new()];
+    let server = Server::start(&folders[0]);
+    let first = agent(&server, &folders[0], "one");
+    let process = start(&first);
+    wait("it comes", || is_connected(&server, "one"));
+    let id = server.start_job(QUERY);
+    wait("it counts", || match server.rows(&["jobs", "results", &id]).is_empty() {
+        true => Err(server.rows(&["jobs", "show", &id])[0].to_string()),
+        false => Ok(()),
+    });
+    drop((process, server));
+    // The agent's folder stays; where it knocks there is a server that begins to count jobs again.
+    let server = Server::start(&folders[1]);
+    let mut again = agent(&server, &folders[1], "one");
+    let at = again.iter().position(|word| word == "--folder").expect("it has one");
+    again[at + 1] = folders[0].path("one");
+    let mut process = start(&again);
+    process.says("is another server than before, with jobs of its own");
+    wait("it comes", || is_connected(&server, "one"));
+    let other = server.start_job("PARSE mysql_query PROCESS (group-count: group=fingerprint, w=1s)");
+    assert_eq!(other, id, "both begin with the same number");
+    wait("it counts", || match server.rows(&["jobs", "results", &other]) {
+        rows if rows.is_empty() => Err(server.rows(&["jobs", "show", &other])[0].to_string()),
+        rows => {
+            assert!(
+                rows.iter().all(|row| row["path"].is_null() && !row["fingerprint"].is_null()),
+                "{rows:?}"
+            );
+            Ok(())
+        }
+    });
+    drop(process);
+}
+
+#[test]
 fn an_agent_goes_on_with_a_folder_that_holds_nonsense_or_takes_nothing() {
     let folder = Folder::new();
     let server = Server::start(&folder);

@@ -76,7 +76,7 @@ impl Core {
         }
         let started = Instant::now();
         let now = Now { monotonic_ns: 0, wall_ns: now_ns() };
-        let agents = Agents::load(&store)?;
+        let (agents, identity) = (Agents::load(&store)?, store.identity()?);
         let control = Server::new(settings.control, loaded(&store, &agents, &jobs)?, now);
         Ok(Core {
             agents,
@@ -86,7 +86,7 @@ impl Core {
             control,
             saved: jobs,
             progress,
-            sessions: Sessions::default(),
+            sessions: Sessions::of(identity),
             works: BTreeMap::new(),
             pending: Pending::default(),
             room: Room::Free,
