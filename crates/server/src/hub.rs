@@ -7,7 +7,7 @@
 //! No call waits for a client. Any thread may call.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ use crate::bell::Bell;
 use crate::columns::{self, as_kept, encode, time_column};
 use crate::events::{Event, Queue, Ring};
 use crate::history::History;
-use crate::job::{JobId, Keep, State};
+use crate::job::{Job, JobId, Keep, State};
 use crate::limits::Limits;
 use crate::meters::Meters;
 use crate::store::{KeptResult, NewTail, Progress, Store};
@@ -158,7 +158,13 @@ pub struct Hub {
     pub(crate) rows_unkept: AtomicU64,
     /// Rows left out of events, since they were too many.
     pub(crate) rows_unshown: AtomicU64,
+    /// Whether the disk takes nothing: this cannot be written into the store's jobs.
+    is_full: AtomicBool,
 }
+
+/// What is said of jobs while the disk is full.
+const DISK_FULL: &str =
+    "the server's disk is full: agents keep what they find, and lose what they have no room for";
 
 /// A job that runs, or has been looked at.
 struct Live {
@@ -230,6 +236,7 @@ impl Hub {
             streams_of: Mutex::default(),
             rows_unkept: AtomicU64::new(0),
             rows_unshown: AtomicU64::new(0),
+            is_full: AtomicBool::new(false),
         }
     }
 
@@ -484,6 +491,22 @@ impl Hub {
             self.ring(job);
         }
         Ok(())
+    }
+
+    /// Whether the disk takes nothing, from now on.
+    pub(crate) fn set_full(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::Relaxed);
+    }
+
+    /// Adds to jobs, as the store has them, what could not be written there.
+    pub(crate) fn add_unwritten(&self, jobs: &mut [Job]) {
+        if self.is_full.load(Ordering::Relaxed) {
+            for job in jobs.iter_mut().filter(|job| !matches!(job.state, State::Ended(_))) {
+                job.reason = Some(
+                    job.reason.iter().map(String::as_str).chain([DISK_FULL]).collect::<Vec<_>>().join("; "),
+                );
+            }
+        }
     }
 
     /// How far the lanes of a job have come, of what is on disk.

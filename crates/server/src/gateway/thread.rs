@@ -266,13 +266,19 @@ impl Core {
         }
     }
 
+    /// People are told, too.
+    pub fn set_room(&mut self, room: Room) {
+        self.room = room;
+        self.hub.set_full(room == Room::Full);
+    }
+
     /// The store did not take something: until it does, agents may send nothing.
     pub fn store_failed(&mut self, error: &StoreError) {
         if self.room == Room::Full {
             return;
         }
         tracing::error!("results are not kept, and agents have to wait: {error}");
-        self.room = Room::Full;
+        self.set_room(Room::Full);
         self.sessions.set_window(0);
         self.decide(Happens::StoreIsFull(true));
     }
@@ -281,7 +287,7 @@ impl Core {
     pub fn store_works(&mut self) {
         if self.room == Room::Full {
             tracing::info!("results are kept again");
-            self.room = Room::Free;
+            self.set_room(Room::Free);
             self.sessions.set_window(self.settings.link.window_bytes);
             self.decide(Happens::StoreIsFull(false));
         }

@@ -234,7 +234,7 @@ pub async fn list(
         let mut jobs = service.store().jobs(&wanted)?;
         let next = (jobs.len() == wanted.limit).then(|| jobs.last().map(|job| job.id)).flatten();
         jobs.retain(|job| service.may_see(&who, job));
-        service.deliveries.tell(&mut jobs)?;
+        service.tell(&mut jobs)?;
         Ok(Jobs { jobs, next })
     };
     Ok(Json(app.run(read).await?))

@@ -232,8 +232,15 @@ fn a_full_disk_holds_agents_back_and_loses_nothing() {
         (status >= 400).then_some(answer)
     });
     assert!(refused.to_string().contains("full"), "{refused}");
+    let reason = center.until("its reason says so", |center| {
+        let (_, listed) = center.ask("GET", "/api/v1/jobs", None);
+        (center.show(&job)["reason"] == listed["jobs"][0]["reason"])
+            .then(|| center.show(&job)["reason"].to_string())
+    });
+    assert!(reason.contains("the server's disk is full"), "{reason}");
     store.limit_pages(1 << 30).expect("no bound");
-    center.ended(&job);
+    let ended = center.ended(&job);
+    assert_eq!(ended["reason"], "all agents are through");
     assert_rows(&center.rows(&job, 0), &truth(WINDOWS), "after a full disk");
 }
 
