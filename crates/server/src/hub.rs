@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tuple::{Batch, FieldId, Schema};
 use utoipa::ToSchema;
@@ -119,7 +119,7 @@ pub struct Account {
 }
 
 /// What an agent has seen of a job, and how it does.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AgentAccount {
     /// Its name.
     pub agent: String,
@@ -457,7 +457,7 @@ impl Hub {
         Ok(())
     }
 
-    /// What is known of each agent of a job; nothing, when that ended long ago.
+    /// What is known of each agent of a job; of one that has ended as long as results are kept.
     ///
     /// # Errors
     /// When there is no such job.
@@ -477,6 +477,10 @@ impl Hub {
             return Ok(());
         }
         let has_ended = matches!(state, State::Ended(_));
+        if has_ended && !live.agents.is_empty() {
+            let accounts = serde_json::to_string(&live.agents).unwrap_or_default();
+            self.store.keep_accounts(job, &accounts)?;
+        }
         let why = reason.or(state.reason()).map(str::to_owned);
         let data = json!({ "job": job, "state": state.word(), "reason": why, "outcome": state.outcome() });
         live.state = state;
@@ -530,6 +534,10 @@ impl Hub {
             }
         }
         self.history.retain(Keep::Results, &self.limits.retention)?;
+        if self.limits.retention.age_ns > 0 {
+            self.store
+                .forget_accounts(crate::store::now_ns().saturating_sub(self.limits.retention.age_ns))?;
+        }
         self.history.retain(Keep::Tuples, &self.limits.tuples_retention)?;
         let ring = self.limits.ring_time;
         all(&self.jobs).retain(|_, live| {
@@ -548,11 +556,12 @@ impl Hub {
         let known = self.store.job(job)?.ok_or(Unkept::NoJob(job))?;
         let results = self.store.results(job)?;
         let results = results.into_iter().map(LiveResult::new).collect::<Result<_, _>>()?;
+        let agents = self.store.accounts(job)?.and_then(|kept| serde_json::from_str(&kept).ok());
         let live = Live {
             state: known.state,
             results,
             account: Value::Null,
-            agents: Vec::new(),
+            agents: agents.unwrap_or_default(),
             sample_rate: None,
             ring: Ring::default(),
         };

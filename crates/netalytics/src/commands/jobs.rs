@@ -20,7 +20,20 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<Ended> {
     let one = |method, job: &u64| remote.json(method, &format!("/api/v1/jobs/{job}"), None);
     match &flags.what {
         None => print(&JOB, &all(&remote)?, format),
-        Some(JobsVerb::Show { job }) => print(&JOB, &[one("GET", job)?], format),
+        Some(JobsVerb::Show { job }) => {
+            let shown = one("GET", job)?;
+            print(&JOB, &[shown], format)?;
+            if format != Format::Table {
+                return Ok(Ended::Done);
+            }
+            let found = remote.json("GET", &format!("/api/v1/jobs/{job}/agents"), None)?;
+            let agents = found["agents"].as_array().cloned().unwrap_or_default();
+            if agents.is_empty() {
+                return Ok(Ended::Done);
+            }
+            output::print(b"\n")?;
+            print(&["agent", "state", "reason", "records_lost", "tuples_lost"], &agents, format)
+        }
         Some(JobsVerb::Stop { job }) => print(&JOB, &[one("DELETE", job)?], format),
         Some(JobsVerb::Start { query, name, standing, on, interface, capture_filter, to, keep_tuples }) => {
             let kind = if *standing || *keep_tuples { "standing" } else { "one_off" };

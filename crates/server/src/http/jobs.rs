@@ -298,7 +298,7 @@ pub struct AgentAccounts {
 /// Say what each agent of a job has seen.
 #[utoipa::path(
     get, path = "/api/v1/jobs/{id}/agents", tag = "jobs", params(("id" = String, Path, description = "The job's number")),
-    responses((status = 200, description = "None, when the job ended more than a minute ago", body = AgentAccounts), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "Of a job that has ended for as long as results are kept", body = AgentAccounts), (status = "4XX", description = "Why not", body = Failure))
 )]
 pub async fn accounts(
     State(app): State<Arc<App>>,

@@ -245,6 +245,30 @@ fn a_full_disk_holds_agents_back_and_loses_nothing() {
 }
 
 #[test]
+fn what_agents_had_seen_stays_with_the_job_for_as_long_as_its_results() {
+    let mut center = Center::start(GatewaySettings::default());
+    let _crew = Crew::start(&center, WINDOWS, 3, ALL);
+    let job = center.job(WINDOWS, "one_off");
+    center.ended(&job);
+    let told = |center: &Center| center.ask("GET", &format!("/api/v1/jobs/{job}/agents"), None).1;
+    let before = told(&center);
+    let agents = before["agents"].as_array().expect("agents");
+    let packets: u64 = agents.iter().filter_map(|agent| agent["counters"]["packets"].as_u64()).sum();
+    assert!(agents.len() == 3 && packets > 0, "{before}");
+    assert!(agents.iter().all(|agent| agent["state"] == "finished"), "{before}");
+    // Another life of the server has nothing of it in memory.
+    center.kill();
+    center.begin();
+    assert_eq!(told(&center), before);
+    let store = center.service.as_ref().expect("it runs").store();
+    store.forget_accounts(0).expect("forgotten");
+    let id = job.parse().expect("a number");
+    assert!(store.accounts(id).expect("read").is_some(), "it ended later");
+    store.forget_accounts(i64::MAX).expect("forgotten");
+    assert_eq!(store.accounts(id).expect("read"), None);
+}
+
+#[test]
 fn who_has_no_agents_token_does_not_connect() {
     let center = Center::start(GatewaySettings::default());
     let (status, refused) = center.submit(WINDOWS, "one_off");
