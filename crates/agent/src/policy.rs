@@ -130,7 +130,6 @@ impl Policy {
             ));
         }
         for (what, asked, allowed) in [
-            ("jobs at once", u64::from(ask.jobs) + 1, u64::from(self.jobs_max)),
             ("workers for a job", u64::from(ask.workers), u64::from(self.workers_max)),
             ("bytes of memory for a job", ask.memory_max, self.memory_max),
         ] {
@@ -138,8 +137,15 @@ impl Policy {
                 refusals.push(format!("this host allows {allowed} {what}, not {asked}"));
             }
         }
-        refusals.extend(ask.takes.excess(ask.borne, ask.ceiling));
         refusals
+    }
+
+    /// What there is no room for beside what runs, each in a sentence.
+    #[must_use]
+    pub fn crowding(&self, ask: &Ask<'_>) -> Vec<String> {
+        let (asked, allowed) = (u64::from(ask.jobs) + 1, u64::from(self.jobs_max));
+        let jobs = (asked > allowed).then(|| format!("this host allows {allowed} jobs at once, not {asked}"));
+        jobs.into_iter().chain(ask.takes.excess(ask.borne, ask.ceiling)).collect()
     }
 
     /// What all jobs together may take of a host.
@@ -227,7 +233,7 @@ mod tests {
             ceiling: Burden::default(),
         };
         change(&mut ask);
-        policy.refusals(&ask).join("; ")
+        [policy.refusals(&ask), policy.crowding(&ask)].concat().join("; ")
     }
 
     #[test]
@@ -258,8 +264,9 @@ mod tests {
             (ask.leaves, ask.jobs, ask.workers, ask.memory_max) = (Leaves::Raw, 2, 2, 1001);
         });
         let expected = "this host lets results with folded texts leave, not \
-                        everything as the packets say it; this host allows 2 jobs at once, not 3; this host allows 1 \
-                        workers for a job, not 2; this host allows 1000 bytes of memory for a job, not 1001";
+                        everything as the packets say it; this host allows 1 \
+                        workers for a job, not 2; this host allows 1000 bytes of memory for a job, not 1001; this \
+                        host allows 2 jobs at once, not 3";
         assert_eq!(said, expected);
     }
 

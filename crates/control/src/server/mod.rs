@@ -33,6 +33,8 @@ pub struct ServerSettings {
     pub jobs_max: usize,
     /// Keys of requests that are remembered.
     pub keys_max: usize,
+    /// How often it is looked whether hosts that had no room for standing jobs have some.
+    pub room_every_ns: u64,
 }
 
 impl Default for ServerSettings {
@@ -44,6 +46,7 @@ impl Default for ServerSettings {
             jobs_per_owner_max: 100,
             jobs_max: 1000,
             keys_max: 100_000,
+            room_every_ns: 10 * second,
         }
     }
 }
@@ -196,6 +199,8 @@ pub struct Server {
     /// When some agent had last used all it was allowed, by job.
     hungry_ns: BTreeMap<u64, u64>,
     unsaved: BTreeSet<u64>,
+    /// When it is looked next whether there is room, by the monotonic clock.
+    room_at_ns: u64,
     /// Whose addresses are whose, by job.
     owners: BTreeMap<u64, Owners>,
     actions: Vec<ServerAction>,
@@ -220,6 +225,7 @@ impl Server {
             store_is_full: false,
             hungry_ns: BTreeMap::new(),
             unsaved: BTreeSet::new(),
+            room_at_ns: now.monotonic_ns.saturating_add(settings.room_every_ns),
             owners: BTreeMap::new(),
             actions: Vec::new(),
         }
@@ -272,6 +278,7 @@ impl Server {
             ServerEvent::Tick => {}
         }
         self.reconcile(now);
+        self.look_for_room(now_ns);
         if is_watch_due {
             self.look_who_watches(now_ns);
         }
@@ -341,7 +348,8 @@ impl Server {
             let left = at.saturating_sub(now.wall_ns).max(0).unsigned_abs();
             now.monotonic_ns.saturating_add(left)
         });
-        later.chain(limits).min()
+        let room = (!self.crowded().is_empty()).then_some(self.room_at_ns);
+        later.chain(limits).chain(room).min()
     }
 
     /// Nothing of an agent runs any more that has been away for so long.

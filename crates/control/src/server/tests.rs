@@ -204,6 +204,50 @@ fn an_agent_that_joins_and_has_no_room_is_shown() {
 }
 
 #[test]
+fn a_standing_job_gets_room_when_there_is_some() {
+    let busy = |server: &mut Server, packets_per_second| {
+        let renew = Renew { packets_per_second, ..Renew::default() };
+        server.handle(ServerEvent::Renew { session: 1, renew }, at(2))
+    };
+    // Each takes 10 thousandths of a core of 25 at 100,000 packets a second.
+    let full = || {
+        let mut server = server();
+        server.handle(connected(1, "a", 1), at(0));
+        server.handle(connected(2, "b", 1), at(0));
+        assert!(submit(&mut server, request("", Kind::Standing)).is_ok());
+        assert!(submit(&mut server, request("", Kind::Standing)).is_ok());
+        busy(&mut server, 300_000);
+        let third = Request {
+            cost: Cost { cpu_ns_per_packet: 40, ..Cost::default() },
+            ..request("", Kind::Standing)
+        };
+        assert!(submit(&mut server, third).is_ok());
+        let lacks = |server: &Server| server.jobs().any(|job| !job.agents.contains_key("a"));
+        assert!(lacks(&server), "{:?}", server.jobs().collect::<Vec<_>>());
+        (server, lacks)
+    };
+    // A job ends: at once.
+    let (mut server, lacks) = full();
+    server.handle(stop(1), at(3));
+    server.handle(stop(2), at(3));
+    assert!(lacks(&server));
+    for (session, number) in [(1, 2), (2, 2)] {
+        server.handle(observed(session, number, 100, &[]), at(4));
+    }
+    assert!(!lacks(&server), "{:?}", server.jobs().collect::<Vec<_>>());
+    let actions = server.handle(ServerEvent::Tick, at(4));
+    assert_eq!(short(actions), ["save 3 Arming"]);
+    // The host sees fewer packets: now and then.
+    let (mut server, lacks) = full();
+    busy(&mut server, 1);
+    assert!(lacks(&server));
+    assert_eq!(server.timeout(at(2)), Some(10 * S));
+    let told = short(server.handle(ServerEvent::Tick, at(10)));
+    assert!(!lacks(&server) && told.contains(&"desire 1 [1, 2, 3]".into()), "{told:?}");
+    assert_eq!(server.timeout(at(10)), None);
+}
+
+#[test]
 fn an_agent_that_is_gone_is_waited_for_and_then_not() {
     let mut server = server();
     server.handle(connected(1, "a", 1), at(0));

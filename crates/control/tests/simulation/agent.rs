@@ -20,6 +20,7 @@ pub const SETTINGS: AgentSettings = AgentSettings {
     healthy_after_ns: 200 * MS,
     crashes_max: 3,
     pause_ns: 100 * MS,
+    crowded_pause_ns: 1000 * MS,
 };
 
 const SPOOL: SpoolLimits = SpoolLimits { memory_bytes_max: 1500, bytes_max: 9000, segment_bytes: 1200 };

@@ -17,6 +17,7 @@ pub const SETTINGS: ServerSettings = ServerSettings {
     jobs_per_owner_max: 100,
     jobs_max: 1000,
     keys_max: 1000,
+    room_every_ns: 1000 * MS,
 };
 
 const SESSIONS: ServerLimits =
