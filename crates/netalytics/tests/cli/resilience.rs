@@ -55,7 +55,8 @@ fn kill(process: &mut Process) {
 #[test]
 fn the_agent_of_a_demonstration_ends_with_a_server_that_is_killed() {
     let mut process = Process::start(&["serve", "--demo", "--listen", "127.0.0.1:0"]);
-    process.says("in ten seconds: netalytics ");
+    let command = process.says("in ten seconds: netalytics ");
+    let folder = data_of(&command);
     let agent = children(process.0.id());
     assert_eq!(agent.len(), 1, "its agent");
     wait("it has monitors", || match children(agent[0]).len() {
@@ -67,6 +68,22 @@ fn the_agent_of_a_demonstration_ends_with_a_server_that_is_killed() {
     for pid in agent.into_iter().chain(monitors) {
         wait("they end, too", || if is_alive(pid) { Err(format!("{pid} lives")) } else { Ok(()) });
     }
+    // What it could not remove the next one does, and leaves the living theirs.
+    assert!(folder.is_dir(), "{}", folder.display());
+    let mut next = Process::start(&["serve", "--demo", "--listen", "127.0.0.1:0"]);
+    let command = next.says("in ten seconds: netalytics ");
+    assert!(!folder.exists(), "{}", folder.display());
+    let mut third = Process::start(&["serve", "--demo", "--listen", "127.0.0.1:0"]);
+    third.says("in ten seconds: netalytics ");
+    assert!(data_of(&command).is_dir(), "{command}");
+    kill(&mut third);
+}
+
+/// The data directory of a demonstration, by the command that it names.
+fn data_of(command: &str) -> std::path::PathBuf {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let at = words.iter().position(|word| *word == "--token-file").expect("it names its token");
+    std::path::Path::new(words[at + 1]).parent().expect("a folder").to_owned()
 }
 
 #[test]
