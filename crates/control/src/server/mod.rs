@@ -330,6 +330,11 @@ impl Server {
         self.peers.iter().map(|(name, peer)| (&**name, peer.presence, peer.offset_ns))
     }
 
+    /// Packets a second that an agent's host has seen of late; `None`: there is no such agent.
+    pub fn packets_per_second(&self, agent: &str) -> Option<u64> {
+        self.peers.get(agent).map(|peer| peer.capacity.packets_per_second)
+    }
+
     /// How jobs do on an agent.
     pub fn observed(&self, agent: &str) -> impl Iterator<Item = &link::ObservedJob> {
         self.peers.get(agent).into_iter().flat_map(|peer| peer.observed.values())

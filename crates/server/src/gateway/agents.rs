@@ -125,6 +125,7 @@ impl Agents {
                 capabilities: facts.capabilities,
                 addresses,
                 addresses_shared,
+                packets_per_second: None,
                 jobs: Vec::new(),
                 clock_offset_ns: None,
                 last_seen_ns: Some(*at),

@@ -311,6 +311,7 @@ impl Core {
             agent.connected = matches!(presence, control::Presence::Here { .. });
             agent.clock_offset_ns = *offset_ns;
             if agent.connected {
+                agent.packets_per_second = self.control.packets_per_second(&agent.name);
                 agent.last_seen_ns = Some(now_ns());
             }
             agent.jobs = self.control.observed(&agent.name).filter_map(|job| job_id(job.job)).collect();
