@@ -3,6 +3,7 @@
 mod opened;
 mod submit;
 
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -117,6 +118,26 @@ impl Service {
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.opened.folder
+    }
+
+    /// Notes in the audit log what `who`, a token or an address, did to `object`, or why not.
+    pub(crate) fn note(&self, who: &str, act: &str, object: &str, outcome: &str) {
+        // What is done stays done.
+        if let Err(error) = self.store().note(who, act, object, outcome) {
+            tracing::error!("the audit log lacks {act} {object} by {who}: {error}");
+        }
+    }
+
+    /// The same of a result.
+    pub(crate) fn note_result<T, E: Display>(
+        &self,
+        who: &str,
+        act: &str,
+        object: &str,
+        result: &Result<T, E>,
+    ) {
+        let outcome = result.as_ref().map_or_else(ToString::to_string, |_| "done".to_owned());
+        self.note(who, act, object, &outcome);
     }
 
     /// Looks after what waits: to be called about every ten seconds.
