@@ -98,7 +98,7 @@ impl Life {
                 cores: 2,
                 memory_bytes: 1 << 30,
                 interfaces: vec!["lo".into()],
-                cost_max: 0,
+                ..Capacity::default()
             },
             observed: self.control.hello(),
             lanes: self.spool.lanes(),

@@ -42,7 +42,7 @@ pub use query::{
     Checksums, Cores, ExplainFlags, Format, Progress, QueryFlags, QueryText, RecordFlags, ShownNames,
     WorkFlags, Workers,
 };
-pub use remote::{AskFlags, KeptFlags, RemoteFlags};
+pub use remote::{AskFlags, KeptFlags};
 use words::{Input, Words};
 
 /// Response times, errors and rankings of services, from packets alone.
