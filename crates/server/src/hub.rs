@@ -364,11 +364,11 @@ impl Hub {
             }
         }
         self.history.retain(Keep::Results, &self.limits.retention)?;
+        self.history.retain(Keep::Tuples, &self.limits.tuples_retention)?;
         if self.limits.retention.age_ns > 0 {
             self.store
                 .forget_accounts(crate::store::now_ns().saturating_sub(self.limits.retention.age_ns))?;
         }
-        self.history.retain(Keep::Tuples, &self.limits.tuples_retention)?;
         let ring = self.limits.ring_time;
         lock(&self.jobs).retain(|_, live| {
             let live = lock(live);
