@@ -1,9 +1,8 @@
 //! The door through which results come: whoever runs a job tells the hub its columns, its rows and its state, and the hub
 //! keeps and shows them.
 //!
-//! Promises: when [`Hub::publish`] of closed rows has returned `Ok`, they and their marks are on disk together, and will be
-//! there exactly once whatever is killed; when it has returned an error, nothing of them is kept, and the same delivery may
-//! be tried again. Rows of a result are kept in the order in which they are published. Open rows are shown and never kept.
+//! Promises: when [`Hub::publish`] of closed rows has returned `Ok`, they are on disk, and will be there exactly once whatever
+//! is killed; when it has returned an error, nothing of them is kept, and the same delivery may be tried again. Rows of a result are kept in the order in which they are published. Open rows are shown and never kept.
 //! No call waits for a client. Any thread may call.
 
 mod live;
@@ -11,6 +10,7 @@ mod told;
 mod watching;
 
 use std::collections::HashMap;
+use std::slice;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -29,7 +29,7 @@ use crate::store::{KeptResult, NewTail, Progress, Store};
 use crate::unkept::Unkept;
 use live::{Live, LiveResult, Shown, windows};
 
-pub use told::{Account, AgentAccount, Coverage, Delivery, Mark, ResultTable, WindowState};
+pub use told::{Account, AgentAccount, Coverage, Delivery, ResultTable, WindowState};
 pub use watching::Seen;
 
 /// Most rows told in one event, and shown of a result to a client that has just come.
@@ -130,39 +130,15 @@ impl Hub {
     /// # Errors
     /// Why they are not kept: the delivery may be tried again.
     pub fn publish(&self, delivery: &Delivery<'_>) -> Result<(), Unkept> {
-        let result = self.take_in(delivery);
-        if result.is_err() {
-            self.rows_unkept.fetch_add(delivery.batch.rows() as u64, Ordering::Relaxed);
+        let Delivery { job, watermark_ns, .. } = *delivery;
+        match delivery.state {
+            WindowState::Open => self.take_in(job, slice::from_ref(delivery), None),
+            WindowState::Closed => self.release(
+                job,
+                slice::from_ref(delivery),
+                &Progress { watermark_ns, ..Progress::default() },
+            ),
         }
-        result
-    }
-
-    fn take_in(&self, delivery: &Delivery<'_>) -> Result<(), Unkept> {
-        let job = delivery.job;
-        let live = self.live(job)?;
-        let mut live = lock(&live);
-        if matches!(live.state, State::Ended(_)) {
-            return Err(Unkept::NoJob(job));
-        }
-        let batch = live.as_kept(delivery).ok_or(Unkept::Columns)?;
-        if delivery.state == WindowState::Closed {
-            let marks: Vec<_> = delivery.marks.iter().map(|mark| (mark.lane.clone(), mark.seq)).collect();
-            let new = new_tail(&batch, delivery.watermark_ns);
-            let rows = [(delivery.result, &batch, &delivery.coverage.missing[..])];
-            let decided = self.alerts.decide(job, &rows, delivery.watermark_ns, &[]);
-            self.store.keep((job, delivery.result), &new, &marks, &decided.changes)?;
-            self.meters.rows_kept.add(batch.rows() as u64);
-            self.tell_alerts(&mut live, job, &decided.adopt());
-            let result = &live.results[delivery.result];
-            // The rows are kept by now, also where they cannot be moved to a file.
-            if let Err(error) = self.history.settle(job, &result.kept, false) {
-                tracing::warn!("rows of job {job} stay in the store: {error}");
-            }
-        }
-        self.show(&mut live, delivery, &batch);
-        drop(live);
-        self.ring(job);
-        Ok(())
     }
 
     /// Keeps closed rows of some results of a job, and with them how far it has come: all of it or nothing. Then shows them.
@@ -175,6 +151,16 @@ impl Hub {
         deliveries: &[Delivery<'_>],
         progress: &Progress,
     ) -> Result<(), Unkept> {
+        self.take_in(job, deliveries, Some(progress))
+    }
+
+    /// Keeps rows where they come with progress, and shows them.
+    fn take_in(
+        &self,
+        job: JobId,
+        deliveries: &[Delivery<'_>],
+        progress: Option<&Progress>,
+    ) -> Result<(), Unkept> {
         let live = self.live(job)?;
         let mut live = lock(&live);
         if matches!(live.state, State::Ended(_)) {
@@ -182,33 +168,46 @@ impl Hub {
         }
         let batches: Vec<Batch> =
             deliveries.iter().map(|d| live.as_kept(d).ok_or(Unkept::Columns)).collect::<Result<_, _>>()?;
-        let tails = deliveries.iter().zip(&batches);
-        let tails: Vec<_> = tails.map(|(d, batch)| (d.result, new_tail(batch, d.watermark_ns))).collect();
-        let rows: usize = batches.iter().map(Batch::rows).sum();
-        let judged = deliveries.iter().zip(&batches);
-        let judged: Vec<_> = judged.map(|(d, batch)| (d.result, batch, &d.coverage.missing[..])).collect();
-        let decided = self.alerts.decide(job, &judged, progress.watermark_ns, &progress.lacking);
-        self.store.release(job, &tails, progress, &decided.changes).inspect_err(|_| {
-            self.rows_unkept.fetch_add(rows as u64, Ordering::Relaxed);
-        })?;
-        self.tell_alerts(&mut live, job, &decided.adopt());
-        self.meters.rows_kept.add(rows as u64);
-        for result in live.results.iter().filter(|result| tails.iter().any(|(p, _)| *p == result.kept.place))
-        {
-            if let Err(error) = self.history.settle(job, &result.kept, false) {
-                tracing::warn!("rows of job {job} stay in the store: {error}");
-            }
+        let rows: Vec<_> = deliveries.iter().zip(&batches).collect();
+        if let Some(progress) = progress {
+            self.keep(&mut live, (job, &rows), progress)?;
         }
-        for (delivery, batch) in deliveries.iter().zip(&batches) {
-            self.show(&mut live, delivery, batch);
-        }
+        rows.into_iter().for_each(|(delivery, batch)| self.show(&mut live, delivery, batch));
         drop(live);
         self.ring(job);
         Ok(())
     }
 
-    fn tell_alerts(&self, live: &mut Live, job: JobId, events: &[Value]) {
-        events.iter().for_each(|event| self.tell(live, job, "alert", event, false));
+    /// Puts rows on disk, and with them what they mean for alerts.
+    fn keep(
+        &self,
+        live: &mut Live,
+        (job, rows): (JobId, &[(&Delivery<'_>, &Batch)]),
+        progress: &Progress,
+    ) -> Result<(), Unkept> {
+        let tails = rows.iter().map(|(d, batch)| (d.result, new_tail(batch, d.watermark_ns)));
+        let tails: Vec<_> = tails.collect();
+        let judged = rows.iter().map(|(d, batch)| (d.result, *batch, &d.coverage.missing[..]));
+        let judged: Vec<_> = judged.collect();
+        let n: usize = rows.iter().map(|(_, batch)| batch.rows()).sum();
+        let decided = self.alerts.decide(job, &judged, progress.watermark_ns, &progress.lacking);
+        self.store.release(job, &tails, progress, &decided.changes).inspect_err(|_| {
+            self.rows_unkept.fetch_add(n as u64, Ordering::Relaxed);
+        })?;
+        self.meters.rows_kept.add(n as u64);
+        for event in decided.adopt() {
+            self.tell(live, job, "alert", &event, false);
+        }
+        let has_come = |result: &&LiveResult| tails.iter().any(|(place, _)| *place == result.kept.place);
+        live.results.iter().filter(has_come).for_each(|result| self.settle(job, result, false));
+        Ok(())
+    }
+
+    /// Moves rows to files where it is time; they are kept, also where that does not work.
+    fn settle(&self, job: JobId, result: &LiveResult, all: bool) {
+        if let Err(error) = self.history.settle(job, &result.kept, all) {
+            tracing::warn!("rows of job {job} stay in the store: {error}");
+        }
     }
 
     /// Tells what has become of an alert without rows.
@@ -305,24 +304,11 @@ impl Hub {
         live.state = state;
         self.tell(&mut live, job, "job", &data, false);
         if has_ended {
-            for result in &live.results {
-                if let Err(error) = self.history.settle(job, &result.kept, true) {
-                    tracing::warn!("rows of job {job} stay in the store: {error}");
-                }
-            }
+            live.results.iter().for_each(|result| self.settle(job, result, true));
             drop(live);
             self.ring(job);
         }
         Ok(())
-    }
-
-    /// How far the lanes of a job have come, of what is on disk.
-    ///
-    /// # Errors
-    /// The store's.
-    pub fn marks(&self, job: JobId) -> Result<Vec<Mark>, Unkept> {
-        let marks = self.store.marks(job)?;
-        Ok(marks.into_iter().map(|(lane, seq)| Mark { lane, seq }).collect())
     }
 
     /// Looks after what waits: rows that have waited long become files, what is too old goes, jobs nobody looks at that

@@ -10,7 +10,7 @@ use tuple::{Batch, DataType, Field, Schema, TupleWriter, Unit};
 use super::*;
 use crate::columns;
 use crate::job::{Capture, JobKind};
-use crate::store::{KeptResult, NewJob, NewTail};
+use crate::store::{KeptResult, LaneMark, NewJob, NewTail, Progress};
 
 const STEP_NS: i64 = 10_000_000_000;
 const WINDOWS: u64 = 25;
@@ -156,8 +156,9 @@ impl World<'_> {
             watermark_ns: end_ns,
             batch: Vec::new(),
         };
-        let marks = [("lane".to_owned(), number + 1)];
-        store.keep((self.job, 0), &rows, &marks, &decided.changes).expect("kept");
+        let lane = LaneMark { job: self.job, lane: "lane".into(), seq: number + 1, facts: String::new() };
+        let progress = Progress { watermark_ns: end_ns, marks: vec![lane], ..Progress::default() };
+        store.release(self.job, &[(0, rows)], &progress, &decided.changes).expect("kept");
         if !self.survives() {
             return Step::Died;
         }
@@ -182,7 +183,7 @@ impl World<'_> {
 
     /// How many windows are on disk.
     fn fed(&self) -> u64 {
-        self.store.marks(self.job).expect("marks").first().map_or(0, |(_, seq)| *seq)
+        self.store.lanes(self.job).expect("marks").first().map_or(0, |lane| lane.seq)
     }
 
     fn run(&mut self, history: &[Vec<(u8, u64)>]) {
