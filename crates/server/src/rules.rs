@@ -2,9 +2,8 @@
 
 use crate::access::{Access, Role};
 use crate::alerts::{AlertShown, Matching, Outcome, Reach, Rule, RuleRequest, RuleShown, Silence, Wrong};
-use crate::fleet::Redaction;
-use crate::job::{Capture, Job, JobId, JobKind, Keep, State};
-use crate::service::{Denied, Service, Submission};
+use crate::job::{Job, JobId, JobKind, Redaction, State, Submission};
+use crate::service::{Denied, Service};
 use crate::store::{JobQuery, now_ns};
 
 /// Why a rule or a silence is not taken.
@@ -108,16 +107,10 @@ impl Service {
                 let plan = self.plan(query).map_err(|errors| Unwatched::Query(query.clone(), errors))?;
                 let rule = self.rule_of(asked, &plan, true)?;
                 let job = Submission {
-                    query: query.clone(),
-                    name: format!("alert: {}", asked.name),
-                    kind: JobKind::Standing,
                     on: asked.on.clone(),
                     labels: [("alert_rule".to_owned(), asked.name.clone())].into(),
                     redaction: if asked.redact { Redaction::Folded } else { Redaction::Raw },
-                    capture: Capture::default(),
-                    lease_seconds: None,
-                    to: Vec::new(),
-                    keep: Keep::Results,
+                    ..Submission::standing(query, &format!("alert: {}", asked.name))
                 };
                 let (job, _) = self.submit(who, &job, None)?;
                 Ok((rule, job.id))

@@ -13,17 +13,16 @@ use tuple::Schema;
 use crate::access::{Access, Role, Scope};
 use crate::alerts::{Alerts, Sending};
 use crate::delivery::{Deliveries, Shown};
-use crate::fleet::{Fleet, Order, Redaction, Refused, Stop};
+use crate::fleet::{Fleet, Order, Refused, Stop};
 use crate::history::History;
 use crate::hub::Hub;
-use crate::job::{Capture, End, Job, JobId, Outcome, State, TuplesMade};
+use crate::job::{Capture, End, Job, JobId, Outcome, Redaction, State, TuplesMade};
 use crate::leases::Leases;
 use crate::limits::Limits;
 use crate::store::{Store, StoreError};
 use crate::unkept::Unkept;
 
 pub use opened::{ADMIN_TOKEN, Opened};
-pub use submit::Submission;
 
 /// Why something is not done.
 #[derive(Debug, thiserror::Error)]

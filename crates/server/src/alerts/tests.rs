@@ -9,7 +9,7 @@ use tuple::{Batch, DataType, Field, Schema, TupleWriter, Unit};
 
 use super::*;
 use crate::columns;
-use crate::job::{Capture, JobKind};
+use crate::job::Submission;
 use crate::store::{KeptResult, LaneMark, NewJob, NewTail, Progress};
 
 const STEP_NS: i64 = 10_000_000_000;
@@ -76,20 +76,8 @@ fn opened(path: &Path) -> (Arc<Store>, Arc<Alerts>) {
 impl World<'_> {
     fn begin(path: &Path, deadly: u64, seed: u64) -> World<'_> {
         let (store, alerts) = opened(path);
-        let new = NewJob {
-            name: String::new(),
-            query: "PARSE http PROCESS (group-count: group=url, w=10s)".into(),
-            kind: JobKind::Standing,
-            owner: "me".into(),
-            on: BTreeMap::new(),
-            labels: BTreeMap::new(),
-            redacted: true,
-            capture: Capture::default(),
-            lease_seconds: None,
-            to: Vec::new(),
-            keep: Default::default(),
-            tuples: None,
-        };
+        let asked = Submission::standing("PARSE http PROCESS (group-count: group=url, w=10s)", "");
+        let new = NewJob { asked: &asked, owner: "me", outlets: Vec::new(), tuples: None };
         let (job, schema) = (store.add_job(&new, None).expect("a job").id, columns());
         let ids: Vec<_> = schema.ids().collect();
         let result = KeptResult {
