@@ -11,7 +11,7 @@ mod watching;
 
 use std::collections::HashMap;
 use std::slice;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use tuple::Batch;
 use crate::alerts::Alerts;
 use crate::bell::Bell;
 use crate::columns::{self, encode, time_column};
-use crate::events::Queue;
+use crate::events::{Kind, Queue};
 use crate::history::History;
 use crate::job::{JobId, Keep, State};
 use crate::limits::Limits;
@@ -56,10 +56,6 @@ pub struct Hub {
     pub(crate) streams: AtomicUsize,
     /// The same by the token's name.
     pub(crate) streams_of: Mutex<HashMap<String, usize>>,
-    /// Rows that could not be kept, by tries.
-    pub(crate) rows_unkept: AtomicU64,
-    /// Rows left out of events, since they were too many.
-    pub(crate) rows_unshown: AtomicU64,
 }
 
 impl Hub {
@@ -83,8 +79,6 @@ impl Hub {
             bells: Mutex::default(),
             streams: AtomicUsize::new(0),
             streams_of: Mutex::default(),
-            rows_unkept: AtomicU64::new(0),
-            rows_unshown: AtomicU64::new(0),
         }
     }
 
@@ -121,7 +115,7 @@ impl Hub {
             known.columns = Some(table.columns.clone());
         }
         let snapshot = live.snapshot(job);
-        self.tell(&mut live, job, "snapshot", &snapshot, false);
+        self.tell(&mut live, job, Kind::Snapshot, &snapshot);
         Ok(())
     }
 
@@ -192,20 +186,20 @@ impl Hub {
         let n: usize = rows.iter().map(|(_, batch)| batch.rows()).sum();
         let decided = self.alerts.decide(job, &judged, progress.watermark_ns, &progress.lacking);
         self.store.release(job, &tails, progress, &decided.changes).inspect_err(|_| {
-            self.rows_unkept.fetch_add(n as u64, Ordering::Relaxed);
+            self.meters.rows_unkept.add(n as u64);
         })?;
         self.meters.rows_kept.add(n as u64);
         for event in decided.adopt() {
-            self.tell(live, job, "alert", &event, false);
+            self.tell(live, job, Kind::Alert, &event);
         }
         let has_come = |result: &&LiveResult| tails.iter().any(|(place, _)| *place == result.kept.place);
-        live.results.iter().filter(has_come).for_each(|result| self.settle(job, result, false));
+        live.results.iter().filter(has_come).for_each(|result| self.settle(job, live, result));
         Ok(())
     }
 
     /// Moves rows to files where it is time; they are kept, also where that does not work.
-    fn settle(&self, job: JobId, result: &LiveResult, all: bool) {
-        if let Err(error) = self.history.settle(job, &result.kept, all) {
+    fn settle(&self, job: JobId, live: &Live, result: &LiveResult) {
+        if let Err(error) = self.history.settle(job, &live.state, &result.kept) {
             tracing::warn!("rows of job {job} stay in the store: {error}");
         }
     }
@@ -213,7 +207,7 @@ impl Hub {
     /// Tells what has become of an alert without rows.
     pub(crate) fn tell_alert(&self, job: JobId, event: &Value) {
         if let Ok(live) = self.live(job) {
-            self.tell(&mut lock(&live), job, "alert", event, false);
+            self.tell(&mut lock(&live), job, Kind::Alert, event);
         }
     }
 
@@ -229,24 +223,29 @@ impl Hub {
         for (window, from, rows) in windows(batch) {
             let shown = Shown::of(batch, window, from..from + rows);
             let unshown = rows - shown.rows.len();
-            self.rows_unshown.fetch_add(unshown as u64, Ordering::Relaxed);
-            let is_open = delivery.state == WindowState::Open;
+            self.meters.rows_unshown.add(unshown as u64);
             let data = json!({
                 "job": delivery.job, "result": place,
                 "start": window.map(|(start, _)| start.to_string()),
                 "end": window.map(|(_, end)| end.to_string()),
-                "state": if is_open { "open" } else { "closed" },
+                "state": if delivery.state == WindowState::Open { "open" } else { "closed" },
                 "rows": shown.values(), "rows_left_out": unshown,
             });
             let result = &mut live.results[place];
-            let is_next = !is_open && window.is_some() && window != result.closed.window;
-            self.meters.windows_closed.add(u64::from(is_next));
-            result.kept.next_row += if is_open { 0 } else { rows as i64 };
-            match is_open {
-                true => result.open = shown,
-                false => result.close(shown),
-            }
-            self.tell(live, delivery.job, "window", &data, is_open);
+            let kind = match delivery.state {
+                WindowState::Open => {
+                    result.open = shown;
+                    Kind::OpenWindow
+                }
+                WindowState::Closed => {
+                    let is_next = window.is_some() && window != result.closed.window;
+                    self.meters.windows_closed.add(u64::from(is_next));
+                    result.kept.next_row += rows as i64;
+                    result.close(shown);
+                    Kind::ClosedWindow
+                }
+            };
+            self.tell(live, delivery.job, kind, &data);
         }
     }
 
@@ -265,7 +264,7 @@ impl Hub {
         }
         live.account = data.clone();
         live.agents.clone_from(&account.agents);
-        self.tell(&mut live, job, "account", &data, true);
+        self.tell(&mut live, job, Kind::Account, &data);
         if live.sample_rate != account.sample_rate {
             live.sample_rate = account.sample_rate;
             let is_whole = account.sample_rate.is_none_or(|rate| rate >= 1.0);
@@ -274,7 +273,7 @@ impl Hub {
                 false => "the query has a SAMPLE, or an agent has more packets than it can look at",
             };
             let data = json!({ "job": job, "rate": account.sample_rate, "reason": reason });
-            self.tell(&mut live, job, "sampling", &data, false);
+            self.tell(&mut live, job, Kind::Sampling, &data);
         }
         Ok(())
     }
@@ -302,9 +301,9 @@ impl Hub {
         let why = reason.or(state.reason()).map(str::to_owned);
         let data = json!({ "job": job, "state": state.word(), "reason": why, "outcome": state.outcome() });
         live.state = state;
-        self.tell(&mut live, job, "job", &data, false);
+        self.tell(&mut live, job, Kind::Job, &data);
         if has_ended {
-            live.results.iter().for_each(|result| self.settle(job, result, true));
+            live.results.iter().for_each(|result| self.settle(job, &live, result));
             drop(live);
             self.ring(job);
         }
@@ -318,8 +317,7 @@ impl Hub {
             let live = self.live(job)?;
             let live = lock(&live);
             if let Some(result) = live.results.get(place) {
-                let all = matches!(live.state, State::Ended(_));
-                self.history.settle(job, &result.kept, all)?;
+                self.history.settle(job, &live.state, &result.kept)?;
             }
         }
         self.history.retain(Keep::Results, &self.limits.retention)?;

@@ -56,7 +56,7 @@ impl Service {
         match self.alerts().add(&who.name, job, &rule) {
             Ok(Some(shown)) => Ok(shown),
             result => {
-                self.leave(who, rule.owns_job.then_some(job));
+                self.leave(who, rule.owns_job().then_some(job));
                 Err(result.err().map_or_else(taken, Unwatched::from))
             }
         }
@@ -105,7 +105,7 @@ impl Service {
         match (&asked.query, &asked.job) {
             (Some(query), None) => {
                 let plan = self.plan(query).map_err(|errors| Unwatched::Query(query.clone(), errors))?;
-                let rule = self.rule_of(asked, &plan, true)?;
+                let rule = self.rule_of(asked, &plan)?;
                 let job = Submission {
                     on: asked.on.clone(),
                     labels: [("alert_rule".to_owned(), asked.name.clone())].into(),
@@ -133,17 +133,17 @@ impl Service {
 
     fn checked_rule(&self, asked: &RuleRequest, job: &Job) -> Result<Rule, Unwatched> {
         let plan = self.plan(&job.query).map_err(|errors| Unwatched::Query(job.query.clone(), errors))?;
-        self.rule_of(asked, &plan, asked.query.is_some())
+        self.rule_of(asked, &plan)
     }
 
-    fn rule_of(&self, asked: &RuleRequest, plan: &plan::Plan, owns_job: bool) -> Result<Rule, Unwatched> {
+    fn rule_of(&self, asked: &RuleRequest, plan: &plan::Plan) -> Result<Rule, Unwatched> {
         let wrong = |wrong| match wrong {
             Wrong::Words(words) => Unwatched::Wrong(words),
             Wrong::Condition(errors) => Unwatched::Condition(asked.when.clone(), errors),
         };
         let is_known = |name: &str| self.alerts().receivers().iter().any(|receiver| receiver.name == name);
         asked.check(&is_known).map_err(wrong)?;
-        Rule::of(asked.clone(), plan, owns_job).map_err(wrong)
+        Rule::of(asked.clone(), plan).map_err(wrong)
     }
 
     /// A standing job by its number or its name.

@@ -99,7 +99,6 @@ impl World<'_> {
             slide_ns: STEP_NS,
             lateness_ns: 0,
             keys: vec!["url".into()],
-            owns_job: false,
         };
         alerts.add("me", job, &rule).expect("kept").expect("a new name");
         let (heard, unsure, dice) = (Vec::new(), Vec::new(), Dice(seed));
