@@ -3,7 +3,7 @@
 use crate::access::{Access, Role};
 use crate::alerts::{AlertShown, Matching, Outcome, Reach, Rule, RuleRequest, RuleShown, Silence, Wrong};
 use crate::job::{Job, JobId, JobKind, Redaction, State, Submission};
-use crate::service::{Denied, Service};
+use crate::service::{Denied, Service, must_own};
 use crate::store::{JobQuery, now_ns};
 
 /// Why a rule or a silence is not taken.
@@ -118,13 +118,7 @@ impl Service {
             (None, Some(name)) => {
                 let job = self.standing_job(who, name)?;
                 self.may_see_rows(who, &job)?;
-                if job.owner != who.name && who.role < Role::Admin {
-                    return Err(Denied::Forbidden(format!(
-                        "job {} belongs to {}: only that token or an admin's makes rules over it",
-                        job.id, job.owner
-                    ))
-                    .into());
-                }
+                must_own(who, &job.owner, &format!("job {}", job.id), "makes rules over")?;
                 Ok((self.checked_rule(asked, &job)?, job.id))
             }
             _ => Err(Unwatched::Wrong("a rule has either a query or a job".into())),
@@ -180,13 +174,8 @@ impl Service {
     /// A rule that `who` may change.
     fn own_rule(&self, who: &Access, id: i64) -> Result<RuleShown, Denied> {
         let rule = self.rule(who, id)?;
-        match rule.owner == who.name || who.role >= Role::Admin {
-            true => Ok(rule),
-            false => Err(Denied::Forbidden(format!(
-                "the rule {} belongs to {}: only that token or an admin's changes it",
-                rule.asked.name, rule.owner
-            ))),
-        }
+        must_own(who, &rule.owner, &format!("the rule {}", rule.asked.name), "changes")?;
+        Ok(rule)
     }
 
     /// The alerts that `who` may know of.
@@ -231,13 +220,8 @@ impl Service {
     fn own_silence(&self, who: &Access, id: i64) -> Result<Silence, Denied> {
         let known = self.alerts().silences().into_iter().find(|silence| silence.id == id);
         let known = known.ok_or_else(|| Denied::Unknown(format!("there is no silence {id}")))?;
-        match known.author == who.name || who.role >= Role::Admin {
-            true => Ok(known),
-            false => Err(Denied::Forbidden(format!(
-                "the silence {id} is {}'s: only that token or an admin's changes it",
-                known.author
-            ))),
-        }
+        must_own(who, &known.author, &format!("the silence {id}"), "changes")?;
+        Ok(known)
     }
 
     /// Sends a receiver a notification that says that it is a test.

@@ -25,6 +25,13 @@ pub struct KeptResult {
     pub rows_dropped: i64,
 }
 
+impl KeptResult {
+    /// Whether it is the one of this place or this processor.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.processor.as_deref() == Some(name) || self.place.to_string() == name
+    }
+}
+
 /// Rows that are to be kept.
 #[derive(Clone, Debug)]
 pub struct NewTail {
