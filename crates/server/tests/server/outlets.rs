@@ -14,7 +14,7 @@ use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
 use crate::history::{announce, publish, window};
 use crate::scrapes::standing;
-use crate::tools::{Program, are_there, free_port, wait_for};
+use testkit::programs::{Program, are_there, free_port, wait_for};
 
 fn close(server: &Server, job: JobId, start: i64, rows: &[(&str, u64)]) {
     publish(server, job, &window(start, rows), WindowState::Closed);

@@ -10,7 +10,7 @@ use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
 use crate::history::{announce, publish, window};
-use crate::tools::{Program, are_there, free_port, wait_for};
+use testkit::programs::{Program, are_there, free_port, wait_for};
 
 /// The value of the series that begins with `series`.
 fn value(page: &str, series: &str) -> Option<f64> {
