@@ -25,4 +25,4 @@ pub use message::{
 pub use session::{
     AgentEvent, AgentSession, Closed, Record, ServerCounters, ServerEvent, ServerLimits, ServerSession,
 };
-pub use spool::{Spool, SpoolCounters, SpoolLimits, Store, StoreFailed};
+pub use spool::{NoDisk, Spool, SpoolCounters, SpoolLimits, Store, StoreFailed};

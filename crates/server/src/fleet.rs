@@ -17,7 +17,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::door::Door;
-use crate::job::{Capture, JobId, JobKind, Outcome};
+use crate::job::{Capture, JobId, JobKind, Outcome, Redaction};
 
 /// Carries jobs out.
 pub trait Fleet: Send + Sync {
@@ -90,15 +90,6 @@ impl Stop {
             Stop::Abandoned => Outcome::Abandoned,
         }
     }
-}
-
-/// What leaves an agent of texts that may say something of a person.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Redaction {
-    /// They are folded, before groups are made of them.
-    Folded,
-    /// They leave as they are: somebody with the role *raw* has asked for it.
-    Raw,
 }
 
 /// Why a job is not taken; each with a sentence for the person who asked.

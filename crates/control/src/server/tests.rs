@@ -404,3 +404,19 @@ fn a_limit_of_packets_is_dealt_whole_and_never_more() {
         }
     }
 }
+
+#[test]
+fn flows_of_an_agent_that_does_not_run_the_job_are_told_by_others() {
+    for state in [ObservedState::Finished, ObservedState::Poisoned, ObservedState::Refused] {
+        let mut server = server();
+        for (session, agent) in [(1, "a"), (2, "b")] {
+            let mut hello = hello(agent, 1, &[]);
+            hello.capacity.addresses = vec![crate::taps::write([10, 0, 0, session as u8].into())];
+            server.handle(ServerEvent::Connected { session, hello }, at(0));
+        }
+        assert!(submit(&mut server, request("", Kind::Standing)).is_ok());
+        assert_eq!(server.table(1, "a").map(|table| table.others.len()), Some(1));
+        server.handle(observed(2, 2, 2, &[(1, state)]), at(2));
+        assert_eq!(server.table(1, "a"), None, "{state:?}");
+    }
+}

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use prost::Message;
 
-pub use store::{Store, StoreFailed};
+pub use store::{NoDisk, Store, StoreFailed};
 
 use crate::message::{Data, Form, Lane, LaneRange, Lost, Resume};
 use queue::{Entry, Place, Queue};

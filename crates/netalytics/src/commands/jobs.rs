@@ -1,11 +1,9 @@
 //! `netalytics jobs` and `netalytics agents`: what a server runs, and where.
 
 use serde_json::{Value, json};
-use sinks::table::{escape, pad};
 
-use super::access::with_times;
-use super::listing::print_rows;
-use super::remote::Remote;
+use super::listing::{print_things, table, text, with_times};
+use super::remote::{Remote, encoded, labels};
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::Format;
 use crate::flags::service::{AgentsFlags, AgentsVerb, JobsFlags, JobsVerb};
@@ -19,10 +17,10 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<Ended> {
     let format = flags.server.format;
     let one = |method, job: &u64| remote.json(method, &format!("/api/v1/jobs/{job}"), None);
     match &flags.what {
-        None => print(&JOB, &all(&remote, "/api/v1/jobs?limit=1000", "jobs", "before")?, format),
+        None => print_things(&JOB, &all(&remote, "/api/v1/jobs?limit=1000", "jobs", "before")?, format),
         Some(JobsVerb::Show { job }) => {
             let shown = one("GET", job)?;
-            print(&JOB, &[shown], format)?;
+            print_things(&JOB, &[shown], format)?;
             if format != Format::Table {
                 return Ok(Ended::Done);
             }
@@ -32,9 +30,9 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<Ended> {
                 return Ok(Ended::Done);
             }
             output::print(b"\n")?;
-            print(&["agent", "state", "reason", "records_lost", "tuples_lost"], &agents, format)
+            print_things(&["agent", "state", "reason", "records_lost", "tuples_lost"], &agents, format)
         }
-        Some(JobsVerb::Stop { job }) => print(&JOB, &[one("DELETE", job)?], format),
+        Some(JobsVerb::Stop { job }) => print_things(&JOB, &[one("DELETE", job)?], format),
         Some(JobsVerb::Start { query, name, standing, on, interface, capture_filter, to, keep_tuples }) => {
             let kind = if *standing || *keep_tuples { "standing" } else { "one_off" };
             let keep = if *keep_tuples { "tuples" } else { "results" };
@@ -42,7 +40,7 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<Ended> {
                 "query": query, "name": name, "kind": kind, "on": labels(on, "--on wants LABEL=VALUE")?,
                 "interfaces": interface, "capture_filter": capture_filter, "to": to, "keep": keep,
             });
-            print(&JOB, &[remote.json("POST", "/api/v1/jobs", Some(&asked))?], format)
+            print_things(&JOB, &[remote.json("POST", "/api/v1/jobs", Some(&asked))?], format)
         }
         Some(JobsVerb::Results { job, result, since, until }) => {
             let params = [("result", result), ("since", since), ("until", until)];
@@ -69,7 +67,7 @@ pub fn agents(flags: &AgentsFlags) -> anyhow::Result<Ended> {
             let times =
                 [("enrolled_ns", "enrolled"), ("good_until_ns", "good_until"), ("revoked_ns", "revoked")];
             let columns = ["agent", "enrolled", "good_until", "revoked"];
-            return print(&columns, &with_times(enrolled, &times), flags.server.format);
+            return print_things(&columns, &with_times(enrolled, &times), flags.server.format);
         }
         Some(AgentsVerb::Revoke { name }) => {
             remote.ask("DELETE", &format!("/api/v1/enrolments/{}", encoded(name)))?;
@@ -78,7 +76,11 @@ pub fn agents(flags: &AgentsFlags) -> anyhow::Result<Ended> {
     }
     let found = remote.json("GET", "/api/v1/agents", None)?;
     let agents = found["agents"].as_array().cloned().unwrap_or_default();
-    print(&["name", "connected", "labels", "interfaces", "jobs", "version"], &agents, flags.server.format)
+    print_things(
+        &["name", "connected", "labels", "interfaces", "jobs", "version"],
+        &agents,
+        flags.server.format,
+    )
 }
 
 /// All that a list has, page by page; `next` of a page is `cursor` of the one behind it.
@@ -92,15 +94,6 @@ pub(super) fn all(remote: &Remote, path: &str, of: &str, cursor: &str) -> anyhow
             None => return Ok(found),
         }
     }
-}
-
-/// Names and values; `wanted` says how they are to look.
-pub fn labels(texts: &[String], wanted: &'static str) -> anyhow::Result<Value> {
-    let pair = |text: &String| {
-        let (name, value) = text.split_once('=').ok_or_else(|| wrong_flags(wanted))?;
-        Ok((name.to_owned(), Value::from(value)))
-    };
-    Ok(Value::Object(texts.iter().map(pair).collect::<anyhow::Result<_>>()?))
 }
 
 /// Prints all rows, page by page as they come.
@@ -145,80 +138,4 @@ fn rows_text(page: &Value, with_names: bool) -> String {
     let cells = |row: &Value| row.as_array().into_iter().flatten().map(text).collect();
     let rows: Vec<Vec<String>> = page["rows"].as_array().into_iter().flatten().map(cells).collect();
     table(if with_names { &names } else { &[] }, &rows)
-}
-
-/// What the server tells of some things, a row each.
-pub(super) fn print(columns: &[&'static str], things: &[Value], format: Format) -> anyhow::Result<Ended> {
-    let row = |thing: &Value| columns.iter().map(|name| text(&thing[*name])).collect();
-    let rows: Vec<Vec<String>> = things.iter().map(row).collect();
-    match format {
-        Format::Table => output::print(table(columns, &rows).as_bytes()),
-        format => print_rows(columns, &rows, format),
-    }
-}
-
-/// A value in one cell.
-fn text(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Array(all) => all.iter().map(text).collect::<Vec<_>>().join(" "),
-        Value::Object(all) => {
-            all.iter().map(|(name, value)| format!("{name}={}", text(value))).collect::<Vec<_>>().join(" ")
-        }
-        other => other.to_string(),
-    }
-}
-
-/// Columns as wide as their cells.
-fn table(names: &[&str], rows: &[Vec<String>]) -> String {
-    let head = (!names.is_empty()).then(|| names.iter().map(|name| (*name).to_owned()).collect());
-    let lines: Vec<Vec<String>> = head
-        .into_iter()
-        .chain(rows.iter().map(|row| row.iter().map(|cell| escape(cell)).collect()))
-        .collect();
-    let width =
-        |at: usize| lines.iter().filter_map(|l| l.get(at)).map(|c| c.chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..lines.first().map_or(0, Vec::len)).map(width).collect();
-    let mut out = String::new();
-    for line in &lines {
-        let mut text = String::new();
-        for (cell, width) in line.iter().zip(&widths) {
-            pad(&mut text, cell, *width, false);
-            text.push_str("  ");
-        }
-        out.push_str(text.trim_end());
-        out.push('\n');
-    }
-    out
-}
-
-/// A value of an address's parameter.
-pub(super) fn encoded(text: &str) -> String {
-    let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    let one = |byte: u8| if safe(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    text.bytes().map(one).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cells_stand_below_each_other_and_act_on_no_terminal() {
-        let rows = [vec!["1".to_owned(), "a\u{1b}[31m".to_owned()], vec!["10".to_owned(), String::new()]];
-        assert_eq!(table(&["id", "name"], &rows), "id  name\n1   a\\x1b[31m\n10\n");
-    }
-
-    #[test]
-    fn values_are_one_cell() {
-        for (value, cell) in [
-            (json!(null), ""),
-            (json!(["a", 1]), "a 1"),
-            (json!({ "role": "web", "rack": 2 }), "role=web rack=2"),
-        ] {
-            assert_eq!(text(&value), cell);
-        }
-        assert_eq!(encoded("2026-11-22T10:00:00Z&x=ä"), "2026-11-22T10%3A00%3A00Z%26x%3D%C3%A4");
-    }
 }

@@ -11,8 +11,7 @@ use plan::Plan;
 use serde_json::{Value, json};
 use sinks::Pace;
 
-use crate::commands::jobs::labels;
-use crate::commands::remote::{Asked, Failed, Remote};
+use crate::commands::remote::{Asked, Failed, Remote, labels};
 use crate::commands::work::{self, Opened, Target, Telling};
 use crate::delivering;
 use crate::failure::{Ended, wrong_flags};

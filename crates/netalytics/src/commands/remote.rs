@@ -273,6 +273,22 @@ fn token(file: Option<&Path>) -> anyhow::Result<String> {
     Ok(text.trim().to_owned())
 }
 
+/// Names and values; `wanted` says how they are to look.
+pub fn labels(texts: &[String], wanted: &'static str) -> anyhow::Result<Value> {
+    let pair = |text: &String| {
+        let (name, value) = text.split_once('=').ok_or_else(|| wrong_flags(wanted))?;
+        Ok((name.to_owned(), Value::from(value)))
+    };
+    Ok(Value::Object(texts.iter().map(pair).collect::<anyhow::Result<_>>()?))
+}
+
+/// A value of an address's parameter.
+pub fn encoded(text: &str) -> String {
+    let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    let one = |byte: u8| if safe(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(one).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -294,5 +310,10 @@ mod tests {
         for url in ["http://localhost:1", "http://127.1.2.3", "http://[::1]:80/", "https://10.0.0.1"] {
             assert!(Remote::at(url, Some(token.path()), None).is_ok(), "{url}");
         }
+    }
+
+    #[test]
+    fn parameters_are_encoded() {
+        assert_eq!(encoded("2026-11-22T10:00:00Z&x=ä"), "2026-11-22T10%3A00%3A00Z%26x%3D%C3%A4");
     }
 }

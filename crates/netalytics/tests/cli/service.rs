@@ -87,12 +87,17 @@ impl Server {
             )
         };
         let agents = CLIENTS.iter().map(agent).collect();
-        wait("three agents come", || {
+        self.await_agents(3);
+        agents
+    }
+
+    /// Until so many agents are connected.
+    pub fn await_agents(&self, n: usize) {
+        wait(&format!("{n} agents come"), || {
             let agents = self.rows(&["agents"]);
             let connected = agents.iter().filter(|agent| agent["connected"] == "true").count();
-            if connected == 3 { Ok(()) } else { Err(format!("{agents:?}")) }
+            if connected == n { Ok(()) } else { Err(format!("{agents:?}")) }
         });
-        agents
     }
 
     /// What the API answers.

@@ -14,10 +14,10 @@ use super::failure::Failure;
 use super::json::Json;
 use super::params::{Body, Params, header_text};
 use crate::access::Role;
-use crate::fleet::{Agent, Redaction};
+use crate::fleet::Agent;
 use crate::hub::AgentAccount;
-use crate::job::{Capture, Job, JobId, JobKind, Keep};
-use crate::service::{Denied, Service, Submission};
+use crate::job::{Capture, Job, JobId, JobKind, Keep, Redaction, Submission};
+use crate::service::{Denied, Service};
 use crate::store::JobQuery;
 
 /// Jobs of a page, unless fewer are asked for.

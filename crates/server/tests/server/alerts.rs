@@ -59,12 +59,12 @@ pub fn make(server: &Server, rule: &Value) -> (String, JobId) {
 fn publish_without(server: &Server, job: JobId, batch: &tuple::Batch, missing: &[&str], watermark: i64) {
     let coverage = Coverage { missing: missing.iter().map(|agent| (*agent).to_owned()).collect() };
     let (state, watermark_ns) = (WindowState::Closed, watermark * 1_000_000_000);
-    let delivery = Delivery { job, result: 0, batch, state, watermark_ns, coverage: &coverage, marks: &[] };
+    let delivery = Delivery { job, result: 0, batch, state, watermark_ns, coverage: &coverage };
     server.fleet.hub().publish(&delivery).expect("kept");
 }
 
 fn closed(server: &Server, job: JobId, start: i64, rows: &[(&str, u64)]) {
-    publish(server, job, &window(start, rows), WindowState::Closed, &[]);
+    publish(server, job, &window(start, rows), WindowState::Closed);
 }
 
 /// Alerts as `state reason url`.

@@ -156,7 +156,6 @@ impl Sink for ToHub<'_> {
             state: WindowState::Closed,
             watermark_ns: self.watermark_ns,
             coverage: &Coverage::default(),
-            marks: &[],
         };
         self.hub.publish(&delivery).map_err(std::io::Error::other)
     }
