@@ -233,8 +233,12 @@ impl Loop {
             use link::AgentEvent as Told;
             match event {
                 Told::Welcomed { .. } => {
-                    self.failures = 0;
-                    tracing::info!("{} has taken this agent", self.config.server.url());
+                    let url = self.config.server.url();
+                    match std::mem::take(&mut self.failures) {
+                        0 => tracing::info!("{url} has taken this agent"),
+                        // Who was told of the failures is told of their end.
+                        _ => tracing::warn!("{url} has taken this agent: all is well again"),
+                    }
                     self.happened(AgentEvent::Connected, connection);
                 }
                 Told::Desired(desired) => self.happened(AgentEvent::Desired(desired), connection),
@@ -246,7 +250,7 @@ impl Loop {
                     &format!("{} refuses: {}", self.config.server.url(), refuse.reason),
                 ),
                 Told::Closed(why) => {
-                    let why = format!("{} is gone: {why:?}", self.config.server.url());
+                    let why = format!("{} is gone: {why}", self.config.server.url());
                     self.disconnect(connection, &why);
                 }
             }
@@ -352,7 +356,7 @@ impl Loop {
             AgentAction::Start { lane, order, taps, deadline_ns, allowed } => {
                 let lasts = Duration::from_nanos(deadline_ns.saturating_sub(now.monotonic_ns));
                 if let Err(end) = self.start(lane, (&order.body, table(&taps)), lasts, allowed) {
-                    tracing::warn!("job {}: {end:?}", lane.job);
+                    log_end(lane, &end);
                     self.happened(AgentEvent::Exited { lane, end }, connection);
                 }
             }
@@ -555,10 +559,7 @@ impl Loop {
                 end
             }
         };
-        match &end {
-            End::Clean => tracing::info!("job {}: ended", lane.job),
-            End::Crashed(why) | End::Refused(why) => tracing::warn!("job {}: {why}", lane.job),
-        }
+        log_end(lane, &end);
         AgentEvent::Exited { lane, end }
     }
 
@@ -645,6 +646,13 @@ async fn step(connection: &mut Connection, buffer: &mut [u8], outgoing: &mut Byt
             read = reading.read(buffer) => Happened::Read(read),
             written = writing.write_buf(outgoing), if !outgoing.is_empty() => Happened::Written(written.map(drop)),
         },
+    }
+}
+
+fn log_end(lane: Lane, end: &End) {
+    match end {
+        End::Clean => tracing::info!("job {}: ended", lane.job),
+        End::Crashed(why) | End::Refused(why) => tracing::warn!("job {}: {why}", lane.job),
     }
 }
 

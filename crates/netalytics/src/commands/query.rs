@@ -26,6 +26,12 @@ pub fn query(flags: &mut AskFlags, quiet: bool, verbose: bool) -> anyhow::Result
     if let Some(server) = &flags.remote.server {
         let text = query_text::read(&flags.query.work.text)?;
         if query_past::is_asked(&text) {
+            let live = &flags.query.work.live;
+            if !live.interfaces.is_empty() || !live.filter.is_empty() {
+                return Err(wrong_flags(
+                    "SINCE asks of what was kept: which interfaces and packets that is, was said when its job was started",
+                ));
+            }
             let RemoteFlags { on, token_file, ca, .. } = flags.remote.clone();
             let kept = KeptFlags { server: Some(server.clone()), on, token_file, ca };
             let answer = query_past::ask(server, &kept, &text, compare::CONFIDENCE)?;

@@ -125,7 +125,7 @@ fn a_job_that_a_host_cannot_bear_is_refused_with_numbers() {
     let _agent = Process::start(&[&agent[..], &["--demo", "captures/shop/in.pcap"]].concat());
     wait("the agent comes", || {
         let agents = server.rows(&["agents"]);
-        if agents.iter().any(|agent| agent["connected"] == "true") {
+        if agents.iter().any(|agent| agent["connected"] == true) {
             Ok(())
         } else {
             Err(format!("{agents:?}"))
@@ -156,7 +156,7 @@ fn agents_and_labels_are_columns() {
     });
     wait("three agents come", || {
         let agents = server.rows(&["agents"]);
-        let connected = agents.iter().filter(|agent| agent["connected"] == "true").count();
+        let connected = agents.iter().filter(|agent| agent["connected"] == true).count();
         if connected == 3 { Ok(()) } else { Err(format!("{agents:?}")) }
     });
     let (results, tuples) = expected(&parts);

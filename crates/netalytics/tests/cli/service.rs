@@ -89,7 +89,7 @@ impl Server {
         let agents = CLIENTS.iter().map(agent).collect();
         wait("three agents come", || {
             let agents = self.rows(&["agents"]);
-            let connected = agents.iter().filter(|agent| agent["connected"] == "true").count();
+            let connected = agents.iter().filter(|agent| agent["connected"] == true).count();
             if connected == 3 { Ok(()) } else { Err(format!("{agents:?}")) }
         });
         agents
