@@ -141,12 +141,13 @@ fn bytes_of_strangers_are_refused_and_counted() {
     let server = Server::start(&folder);
     let garbage = [0xf1; 5000];
     assert!(said(&server, &garbage).starts_with("HTTP/1.1 400 "));
-    let long = format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "a".repeat(1 << 20));
+    let host = server.url.trim_start_matches("http://");
+    let long = format!("GET / HTTP/1.1\r\nHost: {host}\r\nX: {}\r\n\r\n", "a".repeat(1 << 20));
     said(&server, long.as_bytes());
     // An agent's token lets nobody break the link's rules.
     let token = std::fs::read_to_string(server.token(&folder, "evil")).expect("a token");
     let upgrade = format!(
-        "GET /api/v1/agent HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nConnection: Upgrade\r\nUpgrade: netalytics/1\r\n\r\n",
+        "GET /api/v1/agent HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {}\r\nConnection: Upgrade\r\nUpgrade: netalytics/1\r\n\r\n",
         token.trim()
     );
     let answer = said(&server, &[upgrade.as_bytes(), &garbage].concat());
