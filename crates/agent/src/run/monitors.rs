@@ -255,3 +255,11 @@ impl Running {
         End::Crashed(why)
     }
 }
+
+/// Says how a monitor has ended, or why none was started.
+pub fn log_end(lane: Lane, end: &End) {
+    match end {
+        End::Clean => tracing::info!("job {}: ended", lane.job),
+        End::Crashed(why) | End::Refused(why) => tracing::warn!("job {}: {why}", lane.job),
+    }
+}
