@@ -179,9 +179,13 @@ impl Loop {
             use link::AgentEvent as Told;
             match event {
                 Told::Welcomed { server, .. } => {
-                    self.failures = 0;
                     self.serves.learn(server);
-                    tracing::info!("{} has taken this agent", self.config.server.url());
+                    let url = self.config.server.url();
+                    match std::mem::take(&mut self.failures) {
+                        0 => tracing::info!("{url} has taken this agent"),
+                        // Who was told of the failures is told of their end.
+                        _ => tracing::warn!("{url} has taken this agent: all is well again"),
+                    }
                     self.happened(AgentEvent::Connected, connection);
                 }
                 Told::Desired(desired) => self.happened(AgentEvent::Desired(desired), connection),
@@ -197,7 +201,7 @@ impl Loop {
                     &format!("{} refuses: {}", self.config.server.url(), refuse.reason),
                 ),
                 Told::Closed(why) => {
-                    let why = format!("{} is gone: {why:?}", self.config.server.url());
+                    let why = format!("{} is gone: {why}", self.config.server.url());
                     self.disconnect(connection, &why);
                 }
             }
@@ -329,7 +333,7 @@ impl Loop {
             AgentAction::Start { lane, order, taps, deadline_ns, allowed } => {
                 let lasts = Duration::from_nanos(deadline_ns.saturating_sub(now.monotonic_ns));
                 if let Err(end) = self.start(lane, (&order.body, table(&taps)), lasts, allowed) {
-                    tracing::warn!("job {}: {end:?}", lane.job);
+                    monitors::log_end(lane, &end);
                     self.happened(AgentEvent::Exited { lane, end }, connection);
                 }
             }

@@ -20,6 +20,7 @@ mod door;
 mod enrolment;
 mod events;
 mod fleet;
+pub mod fuzzing;
 mod gateway;
 mod history;
 mod http;

@@ -27,6 +27,8 @@ pub struct OfRequests {
     pub refused: u64,
     /// Times that connections had to wait for others to end.
     pub waited: u64,
+    /// Handshakes of TLS that came to nothing.
+    pub handshakes_failed: u64,
 }
 
 /// The page.
@@ -97,6 +99,15 @@ fn of_requests(page: &mut Page, service: &Service, requests: &OfRequests) {
     for (limit, times) in reached {
         let help = "times that something came beyond a limit: refused, cut, or made to wait";
         page.counter("netalytics_limit_reached_total", help, &[("limit", limit)], times as f64);
+    }
+    for (cause, times) in [
+        ("handshake", requests.handshakes_failed),
+        ("request", meters.heads_refused.get()),
+        ("silent", meters.connections_silent.get()),
+        ("agent", meters.links_broken.get()),
+    ] {
+        let help = "connections that were cut: no TLS, no HTTP, nothing whole in its time, an agent that breaks the link's rules";
+        page.counter("netalytics_connections_cut_total", help, &[("cause", cause)], times as f64);
     }
 }
 

@@ -133,12 +133,7 @@ impl Loop {
                 end
             }
         };
-        match &end {
-            End::Clean => tracing::info!("job {}: ended", lane.job),
-            End::Crashed(why) | End::Refused(why) | End::Crowded(why) => {
-                tracing::warn!("job {}: {why}", lane.job)
-            }
-        }
+        log_end(lane, &end);
         AgentEvent::Exited { lane, end }
     }
 
@@ -260,5 +255,15 @@ impl Running {
             (None, _, Err(why)) => format!("its process cannot be waited for: {why}"),
         };
         End::Crashed(why)
+    }
+}
+
+/// Says how a monitor has ended, or why none was started.
+pub fn log_end(lane: Lane, end: &End) {
+    match end {
+        End::Clean => tracing::info!("job {}: ended", lane.job),
+        End::Crashed(why) | End::Refused(why) | End::Crowded(why) => {
+            tracing::warn!("job {}: {why}", lane.job)
+        }
     }
 }

@@ -1,11 +1,12 @@
 //! `netalytics tokens` and `netalytics audit`: who may ask a server what, and who did what.
 
+use anyhow::anyhow;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::listing::{print_things, with_times};
 use super::remote::Remote;
-use crate::failure::{Ended, wrong_flags};
+use crate::failure::Ended;
 use crate::flags::access::{AuditFlags, TokensFlags, TokensVerb};
 use crate::output;
 
@@ -39,7 +40,7 @@ pub fn tokens(flags: &TokensFlags) -> anyhow::Result<Ended> {
         Some(TokensVerb::Revoke { name }) => {
             let tokens = all()?;
             let found = tokens.iter().find(|token| token["name"] == **name);
-            let id = found.ok_or_else(|| wrong_flags(format!("there is no token {name}")))?["id"].clone();
+            let id = found.ok_or_else(|| anyhow!("there is no token {name}"))?["id"].clone();
             remote.ask("DELETE", &format!("/api/v1/tokens/{id}"))?;
             Ok(Ended::Done)
         }

@@ -4,7 +4,7 @@ use anyhow::anyhow;
 use serde_json::{Map, Value, json};
 
 use super::jobs::all;
-use super::listing::print_things;
+use super::listing::{print_things, with_times};
 use super::remote::{Asked, Remote, encoded, labels};
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::Format;
@@ -13,7 +13,8 @@ use crate::output;
 
 const ALERT: [&str; 6] = ["state", "rule", "labels", "annotations", "held", "silenced_by"];
 const RULE: [&str; 8] = ["id", "name", "state", "firing", "pending", "job_id", "when", "receivers"];
-const SILENCE: [&str; 6] = ["id", "matchers", "starts_ns", "ends_ns", "author", "comment"];
+const SILENCE: [&str; 6] = ["id", "matchers", "starts", "ends", "author", "comment"];
+const SILENCE_TIMES: [(&str, &str); 2] = [("starts_ns", "starts"), ("ends_ns", "ends")];
 const RECEIVER: [&str; 5] = ["name", "to", "waiting", "sent", "problem"];
 
 /// Lists alerts, or does what is asked.
@@ -23,6 +24,7 @@ pub fn alerts(flags: &AlertsFlags) -> anyhow::Result<Ended> {
     let list = |path: &str, of: &str, columns: &[&'static str]| {
         let found = remote.json("GET", path, None)?;
         let things = found[of].as_array().cloned().unwrap_or_default();
+        let things = with_times(things, &SILENCE_TIMES);
         print_things(columns, &things.into_iter().map(flat).collect::<Vec<_>>(), format)
     };
     match &flags.what {
@@ -45,13 +47,13 @@ pub fn alerts(flags: &AlertsFlags) -> anyhow::Result<Ended> {
         Some(AlertsVerb::Silences) => list("/api/v1/silences", "silences", &SILENCE),
         Some(AlertsVerb::Silence { matchers, for_time, comment }) => {
             let asked = json!({ "matchers": matchers, "for": for_time, "comment": comment });
-            print_things(&SILENCE, &[remote.json("POST", "/api/v1/silences", Some(&asked))?], format)
+            let made = remote.json("POST", "/api/v1/silences", Some(&asked))?;
+            print_things(&SILENCE, &with_times(vec![made], &SILENCE_TIMES), format)
         }
-        Some(AlertsVerb::Unsilence { silence }) => print_things(
-            &SILENCE,
-            &[remote.json("DELETE", &format!("/api/v1/silences/{silence}"), None)?],
-            format,
-        ),
+        Some(AlertsVerb::Unsilence { silence }) => {
+            let ended = remote.json("DELETE", &format!("/api/v1/silences/{silence}"), None)?;
+            print_things(&SILENCE, &with_times(vec![ended], &SILENCE_TIMES), format)
+        }
         Some(AlertsVerb::Receivers) => list("/api/v1/receivers", "receivers", &RECEIVER),
         Some(AlertsVerb::Test { receiver }) => test(&remote, receiver, format),
     }

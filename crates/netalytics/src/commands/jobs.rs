@@ -1,52 +1,71 @@
 //! `netalytics jobs` and `netalytics agents`: what a server runs, and where.
 
+use anyhow::anyhow;
 use serde_json::{Value, json};
 
-use super::listing::{print_things, table, text, with_times};
+use super::listing::{print_things, with_times};
 use super::remote::{Remote, encoded, labels};
-use crate::failure::{Ended, wrong_flags};
-use crate::flags::Format;
-use crate::flags::service::{AgentsFlags, AgentsVerb, JobsFlags, JobsVerb};
+use super::{job_rows, job_sheet};
+use crate::failure::Ended;
+use crate::flags::service::{AgentsFlags, AgentsVerb, JobsFlags, JobsVerb, StartFlags};
 use crate::output;
 
-const JOB: [&str; 6] = ["id", "state", "name", "owner", "query", "reason"];
+pub(super) const JOB: [&str; 6] = ["id", "state", "name", "owner", "query", "reason"];
 
 /// Lists jobs, or does what is asked with one.
 pub fn jobs(flags: &JobsFlags) -> anyhow::Result<Ended> {
     let remote = Remote::of(&flags.server)?;
     let format = flags.server.format;
-    let one = |method, job: &u64| remote.json(method, &format!("/api/v1/jobs/{job}"), None);
+    let numbered = |job: &str| numbered(&remote, job);
     match &flags.what {
-        None => print_things(&JOB, &all(&remote, "/api/v1/jobs?limit=1000", "jobs", "before")?, format),
-        Some(JobsVerb::Show { job }) => {
-            let shown = one("GET", job)?;
-            print_things(&JOB, &[shown], format)?;
-            if format != Format::Table {
-                return Ok(Ended::Done);
-            }
-            let found = remote.json("GET", &format!("/api/v1/jobs/{job}/agents"), None)?;
-            let agents = found["agents"].as_array().cloned().unwrap_or_default();
-            if agents.is_empty() {
-                return Ok(Ended::Done);
-            }
-            output::print(b"\n")?;
-            print_things(&["agent", "state", "reason", "records_lost", "tuples_lost"], &agents, format)
+        None => print_things(&JOB, &all_jobs(&remote)?, format),
+        Some(JobsVerb::Show { job }) => job_sheet::show(&remote, &numbered(job)?, format),
+        Some(JobsVerb::Stop { job }) => {
+            let path = format!("/api/v1/jobs/{}", numbered(job)?);
+            print_things(&JOB, &[remote.json("DELETE", &path, None)?], format)
         }
-        Some(JobsVerb::Stop { job }) => print_things(&JOB, &[one("DELETE", job)?], format),
-        Some(JobsVerb::Start { query, name, standing, on, interface, capture_filter, to, keep_tuples }) => {
-            let kind = if *standing || *keep_tuples { "standing" } else { "one_off" };
-            let keep = if *keep_tuples { "tuples" } else { "results" };
-            let asked = json!({
-                "query": query, "name": name, "kind": kind, "on": labels(on, "--on wants LABEL=VALUE")?,
-                "interfaces": interface, "capture_filter": capture_filter, "to": to, "keep": keep,
-            });
-            print_things(&JOB, &[remote.json("POST", "/api/v1/jobs", Some(&asked))?], format)
+        Some(JobsVerb::Start(asked)) => {
+            let body = start(asked)?;
+            print_things(&JOB, &[remote.json("POST", "/api/v1/jobs", Some(&body))?], format)
         }
         Some(JobsVerb::Results { job, result, since, until }) => {
-            let params = [("result", result), ("since", since), ("until", until)];
+            let params = [("since", since), ("until", until)];
             let given = params.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
             let params: String = given.map(|(name, value)| format!("&{name}={}", encoded(value))).collect();
-            results(&remote, &format!("/api/v1/jobs/{job}/rows?limit=10000{params}"), format)
+            let which = job_rows::Which { job: numbered(job)?, result: result.clone(), params };
+            job_rows::results(&remote, &which, format)
+        }
+    }
+}
+
+/// What the server is asked for.
+fn start(asked: &StartFlags) -> anyhow::Result<Value> {
+    let is_standing = asked.standing || asked.keep_tuples;
+    Ok(json!({
+        "query": asked.query, "name": asked.name.as_deref().unwrap_or_default(),
+        "kind": if is_standing { "standing" } else { "one_off" },
+        "on": labels(&asked.on, "--on wants LABEL=VALUE")?, "redact": !asked.raw,
+        "interfaces": asked.interface, "capture_filter": asked.capture_filter, "to": asked.to,
+        "keep": if asked.keep_tuples { "tuples" } else { "results" },
+    }))
+}
+
+/// The number of a job by its number or name: of several of that name the one that has not ended.
+fn numbered(remote: &Remote, job: &str) -> anyhow::Result<String> {
+    if job.parse::<u64>().is_ok() {
+        return Ok(job.to_owned());
+    }
+    let mut found: Vec<Value> = all_jobs(remote)?.into_iter().filter(|known| known["name"] == job).collect();
+    if found.iter().any(|known| known["state"] != "ended") {
+        found.retain(|known| known["state"] != "ended");
+    }
+    let numbers: Vec<&str> = found.iter().filter_map(|known| known["id"].as_str()).collect();
+    match numbers.as_slice() {
+        [] => Err(anyhow!("there is no job {job}")),
+        [one] => Ok((*one).to_owned()),
+        several => {
+            let numbers = several.join(", ");
+            Err(anyhow!("several jobs are called {job}: say by its number which is meant ({numbers})"))
         }
     }
 }
@@ -83,6 +102,10 @@ pub fn agents(flags: &AgentsFlags) -> anyhow::Result<Ended> {
     )
 }
 
+fn all_jobs(remote: &Remote) -> anyhow::Result<Vec<Value>> {
+    all(remote, "/api/v1/jobs?limit=1000", "jobs", "before")
+}
+
 /// All that a list has, page by page; `next` of a page is `cursor` of the one behind it.
 pub(super) fn all(remote: &Remote, path: &str, of: &str, cursor: &str) -> anyhow::Result<Vec<Value>> {
     let (mut found, mut from) = (Vec::new(), String::new());
@@ -94,48 +117,4 @@ pub(super) fn all(remote: &Remote, path: &str, of: &str, cursor: &str) -> anyhow
             None => return Ok(found),
         }
     }
-}
-
-/// Prints all rows, page by page as they come.
-fn results(remote: &Remote, path: &str, format: Format) -> anyhow::Result<Ended> {
-    let (word, has_header) = match format {
-        Format::Table => ("json", false),
-        Format::Jsonl => ("jsonl", false),
-        Format::Csv => ("csv", true),
-        Format::Parquet => {
-            return Err(wrong_flags(
-                "jobs results prints table, jsonl or csv; the API has Parquet, page by page",
-            ));
-        }
-    };
-    let mut after = String::new();
-    loop {
-        let page = remote.ask("GET", &format!("{path}&format={word}{after}"))?;
-        let is_first = after.is_empty();
-        let bytes = match format {
-            Format::Table => rows_text(&serde_json::from_slice(&page.body)?, is_first).into_bytes(),
-            _ if has_header && !is_first => {
-                let header = page.body.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-                page.body[header..].to_vec()
-            }
-            _ => page.body,
-        };
-        output::print(&bytes)?;
-        match page.next {
-            Some(next) => after = format!("&after={next}"),
-            None => return Ok(Ended::Done),
-        }
-    }
-}
-
-fn rows_text(page: &Value, with_names: bool) -> String {
-    let names: Vec<&str> = page["columns"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|column| column["name"].as_str())
-        .collect();
-    let cells = |row: &Value| row.as_array().into_iter().flatten().map(text).collect();
-    let rows: Vec<Vec<String>> = page["rows"].as_array().into_iter().flatten().map(cells).collect();
-    table(if with_names { &names } else { &[] }, &rows)
 }

@@ -30,14 +30,26 @@ pub fn choose<'a, T>(
     names.iter().map(find).collect()
 }
 
-/// What the server tells of some things, a row each.
+/// What the server tells of some things, a row each: the columns that people read; as JSON lines all that it tells.
 pub fn print_things(columns: &[&'static str], things: &[Value], format: Format) -> anyhow::Result<Ended> {
-    let row = |thing: &Value| columns.iter().map(|name| text(&thing[*name])).collect();
-    let rows: Vec<Vec<String>> = things.iter().map(row).collect();
     match format {
-        Format::Table => output::print(table(columns, &rows).as_bytes()),
-        format => print_rows(columns, &rows, format),
+        Format::Table => output::print(listed(columns, things).as_bytes()),
+        Format::Jsonl => {
+            let lines: String = things.iter().map(|thing| format!("{thing}\n")).collect();
+            output::print(lines.as_bytes())
+        }
+        format => print_rows(columns, &cells(columns, things), format),
     }
+}
+
+/// A table of some things, for people.
+pub fn listed(columns: &[&str], things: &[Value]) -> String {
+    table(columns, &cells(columns, things))
+}
+
+fn cells(columns: &[&str], things: &[Value]) -> Vec<Vec<String>> {
+    let row = |thing: &Value| columns.iter().map(|name| text(&thing[*name])).collect();
+    things.iter().map(row).collect()
 }
 
 /// A value in one cell.
@@ -54,7 +66,7 @@ pub fn text(value: &Value) -> String {
 }
 
 /// Columns as wide as their cells.
-pub fn table(names: &[&str], rows: &[Vec<String>]) -> String {
+fn table(names: &[&str], rows: &[Vec<String>]) -> String {
     let head = (!names.is_empty()).then(|| names.iter().map(|name| (*name).to_owned()).collect());
     let lines: Vec<Vec<String>> = head
         .into_iter()

@@ -26,6 +26,12 @@ pub fn query(flags: &mut AskFlags, quiet: bool, verbose: bool) -> anyhow::Result
     if let Some(server) = &flags.remote.kept.server {
         let text = query_text::read(&flags.query.work.text)?;
         if query_past::is_asked(&text) {
+            let live = &flags.query.work.live;
+            if !live.interfaces.is_empty() || !live.filter.is_empty() {
+                return Err(wrong_flags(
+                    "SINCE asks of what was kept: which interfaces and packets that is, was said when its job was started",
+                ));
+            }
             let answer = query_past::ask(server, &flags.remote.kept, &text, compare::CONFIDENCE)?;
             return answer.print(&flags.query, &text, telling);
         }

@@ -107,9 +107,12 @@ impl Kept {
         };
         let mut sink = flags.open(ready, opened)?;
         match write(sink.as_mut(), &rows) {
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
-            _ => Ok(Ended::Done),
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => return Err(error.into()),
+            _ => {}
         }
+        let lost: Vec<String> = sink.delivered().iter().filter_map(delivering::complaint).collect();
+        lost.iter().for_each(|text| output::complain(&format!("error: {text}")));
+        Ok(if lost.is_empty() { Ended::Done } else { Ended::Incomplete })
     }
 }
 

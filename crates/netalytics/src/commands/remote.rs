@@ -158,7 +158,7 @@ impl Remote {
         let bytes = asked.body.map(ToString::to_string).unwrap_or_default();
         let request = request
             .body(bytes)
-            .map_err(|_| Failed::Refused(wrong_flags("--server or the token cannot be sent")))?;
+            .map_err(|_| Failed::Refused(wrong_flags(format!("{} is no address of a server", self.base))))?;
         let mut response = self.agent.run(request).map_err(|error| self.unanswered(error))?;
         let status = response.status();
         if status.is_success() {
@@ -166,7 +166,8 @@ impl Remote {
         }
         let limited = response.body_mut().with_config().limit(ANSWER_BYTES_MAX);
         let body = limited.read_to_vec().unwrap_or_default();
-        let error = said(&body, asked.query).unwrap_or_else(|| anyhow!("{} answers {status}", self.base));
+        let error = said(&body, asked.query)
+            .unwrap_or_else(|| anyhow!("{} answers {status}{}", self.base, in_passing(&body)));
         Err(match status.is_server_error() || status.as_u16() == 429 {
             true => Failed::Later(error),
             false => Failed::Refused(error),
@@ -182,7 +183,12 @@ impl Remote {
             }
             _ => false,
         };
-        let error = in_words(error).context(format!("cannot ask {}", self.base));
+        let refused = matches!(&error, ureq::Error::Io(io) if io.kind() == ConnectionRefused);
+        let error = match refused {
+            true => anyhow!("nothing listens there: is netalytics serve running, and is that its port?"),
+            false => in_words(error),
+        };
+        let error = error.context(format!("cannot ask {}", self.base));
         if is_nobody { Failed::Nobody(error) } else { Failed::Later(error) }
     }
 }
@@ -198,6 +204,15 @@ fn authorities(path: &Path) -> anyhow::Result<RootCerts> {
     match found.is_empty() {
         true => Err(wrong_flags(format!("{} has no certificate (PEM)", path.display()))),
         false => Ok(RootCerts::Specific(found.into())),
+    }
+}
+
+/// What is said in place of our errors, by a proxy or a server of another kind, where it is a short text.
+fn in_passing(body: &[u8]) -> String {
+    const LONGEST: usize = 200;
+    match str::from_utf8(body).map(str::trim) {
+        Ok(text) if !text.is_empty() && text.len() <= LONGEST && !text.contains('<') => format!(": {text}"),
+        _ => String::new(),
     }
 }
 
@@ -255,22 +270,26 @@ fn problem(of: &Value) -> Option<Diagnostic> {
 }
 
 fn token(file: Option<&Path>) -> anyhow::Result<String> {
-    let text = match (file, std::env::var("NETALYTICS_TOKEN")) {
+    let (from, text) = match (file, std::env::var("NETALYTICS_TOKEN")) {
         (Some(path), _) => {
             let mut text = String::new();
             std::fs::File::open(path)
                 .and_then(|file| file.take(TOKEN_BYTES_MAX).read_to_string(&mut text))
                 .with_context(|| format!("cannot read the token in {}", path.display()))?;
-            text
+            (path.display().to_string(), text)
         }
-        (None, Ok(token)) => token,
+        (None, Ok(token)) => ("NETALYTICS_TOKEN".to_owned(), token),
         (None, Err(_)) => {
             return Err(wrong_flags(
                 "a token is wanted: --token-file FILE, or NETALYTICS_TOKEN in the environment",
             ));
         }
     };
-    Ok(text.trim().to_owned())
+    let token = text.trim();
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(wrong_flags(format!("{from} holds no token, which is one word")));
+    }
+    Ok(token.to_owned())
 }
 
 /// Names and values; `wanted` says how they are to look.

@@ -1,5 +1,6 @@
 //! `netalytics serve`: the service as this process.
 
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
         Some(passing) => passing.path().to_owned(),
         None => data_folder(flags.data.as_deref())?,
     };
+    // A first start with an address that cannot be had leaves no data directory behind.
+    drop(TcpListener::bind(flags.listen).with_context(|| format!("cannot serve on {}", flags.listen))?);
     let receivers = receivers(&flags.receivers)?;
     let named = Named::new(&flags.outlets).map_err(|why| wrong_flags(format!("--outlet {why}")))?;
     let mut opened = Opened::open(&folder, limits(flags)).map_err(|error| anyhow!(error))?;
@@ -157,11 +160,11 @@ fn data_folder(said: Option<&Path>) -> anyhow::Result<PathBuf> {
 fn backup(folder: &Path, file: &Path) -> anyhow::Result<Ended> {
     let store = Opened::store_file(folder);
     if !store.is_file() {
-        return Err(wrong_flags(format!("{} is no data directory of netalytics serve", folder.display())));
+        return Err(anyhow!("{} is no data directory of netalytics serve", folder.display()));
     }
     // Its owner's only, as what it is a copy of.
     if file.exists() {
-        return Err(wrong_flags(format!("{} exists; a copy goes into a new file", file.display())));
+        return Err(anyhow!("{} exists; a copy goes into a new file", file.display()));
     }
     output::create(file, crate::live::Owner::Us)?;
     server::backup(&store, file).with_context(|| format!("cannot copy the store to {}", file.display()))?;

@@ -206,6 +206,7 @@ pub enum Format {
     /// For people: columns, units, rounded numbers
     Table,
     /// One JSON object a line, exact values
+    #[value(alias = "json")]
     Jsonl,
     /// RFC 4180 with a header line, exact values
     Csv,

@@ -81,6 +81,11 @@ pub fn served(of: &Value, place: usize, path: String, plan: Option<&Plan>) -> Op
 }
 
 impl Served {
+    /// The same, of which only those rows are read that these parameters of the address choose.
+    pub fn with(self, params: &str) -> Served {
+        Served { path: format!("{}{params}", self.path), ..self }
+    }
+
     /// The rows behind those that were read, and whether there may be more.
     pub fn next(&mut self, remote: &Remote) -> Result<(Vec<Batch>, bool), Failed> {
         let after = self.after.as_ref().map(|after| format!("&after={after}")).unwrap_or_default();

@@ -101,7 +101,7 @@ fn a_server_that_is_killed_neither_fires_twice_nor_forgets_an_end() {
     server.ask(&["alerts", "remove", "asked"]);
     wait("all is told", || {
         let receivers = server.rows(&["alerts", "receivers"]);
-        if receivers[0]["waiting"] == "0" { Ok(()) } else { Err(format!("{receivers:?}")) }
+        if receivers[0]["waiting"] == 0 { Ok(()) } else { Err(format!("{receivers:?}")) }
     });
     while let Ok(line) = hook.lines.try_recv() {
         known.take(&line);
@@ -125,8 +125,7 @@ fn alerts_have_commands() {
     assert_eq!((rules.len(), &rules[0]["name"]), (1, &Value::from(condition)));
     wait("it fires", || {
         let alerts = server.rows(&["alerts", "--state", "firing"]);
-        let labels = alerts.first().and_then(|alert| alert["labels"].as_str()).unwrap_or_default();
-        match labels.contains("url_template=/checkout") {
+        match alerts.first().is_some_and(|alert| alert["labels"]["url_template"] == "/checkout") {
             true => Ok(()),
             false => Err(format!("{alerts:?} {:?}", server.rows(&["alerts", "rules"]))),
         }
@@ -138,11 +137,11 @@ fn alerts_have_commands() {
     });
     assert!(summary.is_some(), "it never heard of /checkout");
     let silence = server.rows(&["alerts", "silence", "severity=page", "--for", "1h", "--comment", "a test"]);
-    let number = silence[0]["id"].as_str().expect("a number").to_owned();
+    let number = silence[0]["id"].to_string();
     assert_eq!(server.rows(&["alerts", "silences"]).len(), 1);
     server.ask(&["alerts", "unsilence", &number]);
     assert!(server.rows(&["alerts", "silences"]).is_empty());
-    assert_eq!(server.rows(&["alerts", "test", "pager"])[0]["taken"], "true");
+    assert_eq!(server.rows(&["alerts", "test", "pager"])[0]["taken"], true);
     // What is wrong is told, and nothing shows the key.
     let at = ["--server", &server.url, "--token-file", &server.token];
     let wrong =

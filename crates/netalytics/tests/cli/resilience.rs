@@ -25,7 +25,7 @@ fn start(arguments: &[String]) -> Process {
 
 fn is_connected(server: &Server, name: &str) -> Result<(), String> {
     let agents = server.rows(&["agents"]);
-    let is_there = |agent: &&Value| agent["name"] == name && agent["connected"] == "true";
+    let is_there = |agent: &&Value| agent["name"] == name && agent["connected"] == true;
     agents.iter().find(is_there).map(drop).ok_or_else(|| format!("{agents:?}"))
 }
 

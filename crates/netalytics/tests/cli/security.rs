@@ -132,7 +132,7 @@ impl Server {
     fn is_connected(&self, agent: &str) -> Result<bool, String> {
         let agents = self.rows(&["agents"]);
         let found = agents.iter().find(|known| known["name"] == agent);
-        found.map(|known| known["connected"] == "true").ok_or_else(|| format!("{agents:?}"))
+        found.map(|known| known["connected"] == true).ok_or_else(|| format!("{agents:?}"))
     }
 }
 
@@ -452,11 +452,11 @@ fn tokens_are_made_listed_and_revoked_and_the_log_tells() {
     let listed = server.rows(&["tokens"]);
     let shop = listed.iter().find(|token| token["name"] == "shop").expect("it is listed");
     assert!(
-        shop["role"] == "run" && shop["networks"] == "10.1.0.0/16" && shop["expires"].is_string(),
+        shop["role"] == "run" && shop["networks"][0] == "10.1.0.0/16" && shop["expires"].is_string(),
         "{shop}"
     );
     assert_eq!(server.ask(&["tokens", "revoke", "shop"]).code, 0);
-    assert_eq!(server.ask(&["tokens", "revoke", "shop"]).code, 2);
+    assert_eq!(server.ask(&["tokens", "revoke", "shop"]).code, 1);
     check(&asked, 2, &["there is no such token, or it was revoked"]);
     let log = server.rows(&["audit", "--limit", "2"]);
     let acts: Vec<_> = log.iter().map(|entry| (entry["act"].as_str(), entry["object"].as_str())).collect();

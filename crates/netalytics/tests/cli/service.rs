@@ -95,7 +95,7 @@ impl Server {
     pub fn await_agents(&self, n: usize) {
         wait(&format!("{n} agents come"), || {
             let agents = self.rows(&["agents"]);
-            let connected = agents.iter().filter(|agent| agent["connected"] == "true").count();
+            let connected = agents.iter().filter(|agent| agent["connected"] == true).count();
             if connected == n { Ok(()) } else { Err(format!("{agents:?}")) }
         });
     }

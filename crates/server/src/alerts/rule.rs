@@ -188,7 +188,9 @@ impl Rule {
             return Err("a rule looks at windows as they end: give the processor one, as w=10s; a profile has no rows to look at".into());
         };
         let schema = kept_schema(plan, result).ok_or("the result has columns that cannot be kept")?;
-        query::check_condition(&asked.when, &schema).map_err(Wrong::Condition)?;
+        // What is wrong is told of the processor that was asked for.
+        let named = Arc::new(Schema { name: names[result].clone().into(), ..(*schema).clone() });
+        query::check_condition(&asked.when, &named).map_err(Wrong::Condition)?;
         for name in asked.annotations.values().flat_map(|text| placeholders(text)) {
             if column(&schema, name).is_none() {
                 return Err(Wrong::Words(format!(

@@ -179,6 +179,7 @@ impl Core {
         let Some(known) = self.sessions.get(session) else { return };
         if let Err(why) = known.link.handle_bytes(now, bytes) {
             tracing::warn!("agent {} breaks the rules of the connection: {why}", known.agent);
+            self.hub.meters.links_broken.add(1);
             return self.close(session);
         }
         self.hear(session);
