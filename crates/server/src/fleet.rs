@@ -129,6 +129,8 @@ pub struct Agent {
     pub addresses: Vec<String>,
     /// Those of them that another agent has, too, and that decide nothing.
     pub addresses_shared: Vec<String>,
+    /// Packets a second that its interfaces have seen of late, while it is connected.
+    pub packets_per_second: Option<u64>,
     /// The jobs it runs.
     pub jobs: Vec<JobId>,
     /// Its clock minus ours, as measured, in nanoseconds.

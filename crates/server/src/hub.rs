@@ -11,7 +11,7 @@ mod watching;
 
 use std::collections::HashMap;
 use std::slice;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ use crate::bell::Bell;
 use crate::columns::{self, encode, time_column};
 use crate::events::{Kind, Queue};
 use crate::history::History;
-use crate::job::{JobId, Keep, State};
+use crate::job::{Job, JobId, Keep, State};
 use crate::limits::Limits;
 use crate::meters::Meters;
 use crate::store::{KeptResult, NewTail, Progress, Store};
@@ -56,7 +56,13 @@ pub struct Hub {
     pub(crate) streams: AtomicUsize,
     /// The same by the token's name.
     pub(crate) streams_of: Mutex<HashMap<String, usize>>,
+    /// Whether the disk takes nothing: this cannot be written into the store's jobs.
+    is_full: AtomicBool,
 }
+
+/// What is said of jobs while the disk is full.
+const DISK_FULL: &str =
+    "the server's disk is full: agents keep what they find, and lose what they have no room for";
 
 impl Hub {
     pub(crate) fn new(
@@ -79,6 +85,7 @@ impl Hub {
             bells: Mutex::default(),
             streams: AtomicUsize::new(0),
             streams_of: Mutex::default(),
+            is_full: AtomicBool::new(false),
         }
     }
 
@@ -278,7 +285,7 @@ impl Hub {
         Ok(())
     }
 
-    /// What is known of each agent of a job; nothing, when that ended long ago.
+    /// What is known of each agent of a job; of one that has ended as long as results are kept.
     ///
     /// # Errors
     /// When there is no such job.
@@ -298,6 +305,10 @@ impl Hub {
             return Ok(());
         }
         let has_ended = matches!(state, State::Ended(_));
+        if has_ended && !live.agents.is_empty() {
+            let accounts = serde_json::to_string(&live.agents).unwrap_or_default();
+            self.store.keep_accounts(job, &accounts)?;
+        }
         let why = reason.or(state.reason()).map(str::to_owned);
         let data = json!({ "job": job, "state": state.word(), "reason": why, "outcome": state.outcome() });
         live.state = state;
@@ -308,6 +319,22 @@ impl Hub {
             self.ring(job);
         }
         Ok(())
+    }
+
+    /// Whether the disk takes nothing, from now on.
+    pub(crate) fn set_full(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::Relaxed);
+    }
+
+    /// Adds to jobs, as the store has them, what could not be written there.
+    pub(crate) fn add_unwritten(&self, jobs: &mut [Job]) {
+        if self.is_full.load(Ordering::Relaxed) {
+            for job in jobs.iter_mut().filter(|job| !matches!(job.state, State::Ended(_))) {
+                job.reason = Some(
+                    job.reason.iter().map(String::as_str).chain([DISK_FULL]).collect::<Vec<_>>().join("; "),
+                );
+            }
+        }
     }
 
     /// Looks after what waits: rows that have waited long become files, what is too old goes, jobs nobody looks at that
@@ -321,6 +348,10 @@ impl Hub {
             }
         }
         self.history.retain(Keep::Results, &self.limits.retention)?;
+        if self.limits.retention.age_ns > 0 {
+            self.store
+                .forget_accounts(crate::store::now_ns().saturating_sub(self.limits.retention.age_ns))?;
+        }
         self.history.retain(Keep::Tuples, &self.limits.tuples_retention)?;
         let ring = self.limits.ring_time;
         lock(&self.jobs).retain(|_, live| {
@@ -337,7 +368,9 @@ impl Hub {
             return Ok(live.clone());
         }
         let known = self.store.job(job)?.ok_or(Unkept::NoJob(job))?;
-        let live = Live::new(known.state, self.store.results(job)?)?;
+        let agents = self.store.accounts(job)?.and_then(|kept| serde_json::from_str(&kept).ok());
+        let mut live = Live::new(known.state, self.store.results(job)?)?;
+        live.agents = agents.unwrap_or_default();
         let live = Arc::new(Mutex::new(live));
         jobs.insert(job, live.clone());
         Ok(live)

@@ -54,7 +54,7 @@ pub use job::{
 };
 pub use limits::{Limits, PastLimits, Retention, Scrapers};
 pub use rows::read_arrow;
-pub use run::{Listen, serve};
+pub use run::{Beside, Bound, Listen, serve};
 pub use service::{ADMIN_TOKEN, Denied, Opened, Service};
 pub use store::{Store, StoreError, backup};
 pub use tls::{Shown, Tls, authority_pem};

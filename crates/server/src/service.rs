@@ -187,9 +187,15 @@ impl Service {
     pub fn job(&self, who: &Access, id: JobId) -> Result<Job, Denied> {
         let job = self.store().job(id)?.filter(|job| self.may_see(who, job));
         let mut job = [job.ok_or_else(|| Denied::Unknown(format!("there is no job {id}")))?];
-        self.deliveries.tell(&mut job)?;
+        self.tell(&mut job)?;
         let [job] = job;
         Ok(job)
+    }
+
+    /// Adds to jobs, as the store has them, what else is known.
+    pub(crate) fn tell(&self, jobs: &mut [Job]) -> Result<(), StoreError> {
+        self.hub().add_unwritten(jobs);
+        self.deliveries.tell(jobs)
     }
 
     /// Whether `who` may know of a job: its query keeps to the token's networks.

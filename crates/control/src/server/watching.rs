@@ -29,7 +29,9 @@ impl Server {
     fn owners_of(&self, job: &Job, now_ns: u64) -> Owners {
         let peers = job.agents.keys().filter_map(|agent| self.peers.get_key_value(agent));
         let watching = peers.filter(|(_, peer)| self.watches(peer, job.id, now_ns));
-        taps::owners(watching.map(|(agent, peer)| (agent, peer.capacity.addresses.as_slice())))
+        taps::owners(
+            watching.map(|(agent, peer)| (agent, taps::seen(&peer.capacity, &job.request.interfaces))),
+        )
     }
 
     fn watches(&self, peer: &Peer, job: u64, now_ns: u64) -> bool {

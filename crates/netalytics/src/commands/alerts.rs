@@ -3,6 +3,7 @@
 use anyhow::anyhow;
 use serde_json::{Map, Value, json};
 
+use super::jobs::all;
 use super::listing::print_things;
 use super::remote::{Asked, Remote, encoded, labels};
 use crate::failure::{Ended, wrong_flags};
@@ -26,8 +27,9 @@ pub fn alerts(flags: &AlertsFlags) -> anyhow::Result<Ended> {
     };
     match &flags.what {
         None => {
-            let state = flags.state.as_ref().map(|state| format!("?state={}", encoded(state)));
-            list(&format!("/api/v1/alerts{}", state.unwrap_or_default()), "alerts", &ALERT)
+            let state = flags.state.as_ref().map(|state| format!("&state={}", encoded(state)));
+            let path = format!("/api/v1/alerts?limit=1000{}", state.unwrap_or_default());
+            print_things(&ALERT, &all(&remote, &path, "alerts", "after")?, format)
         }
         Some(AlertsVerb::Rules) => list("/api/v1/alert-rules", "rules", &RULE),
         Some(AlertsVerb::Add(asked)) => {

@@ -17,8 +17,21 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<Ended> {
     let format = flags.server.format;
     let one = |method, job: &u64| remote.json(method, &format!("/api/v1/jobs/{job}"), None);
     match &flags.what {
-        None => print_things(&JOB, &all(&remote)?, format),
-        Some(JobsVerb::Show { job }) => print_things(&JOB, &[one("GET", job)?], format),
+        None => print_things(&JOB, &all(&remote, "/api/v1/jobs?limit=1000", "jobs", "before")?, format),
+        Some(JobsVerb::Show { job }) => {
+            let shown = one("GET", job)?;
+            print_things(&JOB, &[shown], format)?;
+            if format != Format::Table {
+                return Ok(Ended::Done);
+            }
+            let found = remote.json("GET", &format!("/api/v1/jobs/{job}/agents"), None)?;
+            let agents = found["agents"].as_array().cloned().unwrap_or_default();
+            if agents.is_empty() {
+                return Ok(Ended::Done);
+            }
+            output::print(b"\n")?;
+            print_things(&["agent", "state", "reason", "records_lost", "tuples_lost"], &agents, format)
+        }
         Some(JobsVerb::Stop { job }) => print_things(&JOB, &[one("DELETE", job)?], format),
         Some(JobsVerb::Start { query, name, standing, on, interface, capture_filter, to, keep_tuples }) => {
             let kind = if *standing || *keep_tuples { "standing" } else { "one_off" };
@@ -70,15 +83,15 @@ pub fn agents(flags: &AgentsFlags) -> anyhow::Result<Ended> {
     )
 }
 
-/// All jobs, page by page.
-fn all(remote: &Remote) -> anyhow::Result<Vec<Value>> {
-    let (mut jobs, mut before) = (Vec::new(), String::new());
+/// All that a list has, page by page; `next` of a page is `cursor` of the one behind it.
+pub(super) fn all(remote: &Remote, path: &str, of: &str, cursor: &str) -> anyhow::Result<Vec<Value>> {
+    let (mut found, mut from) = (Vec::new(), String::new());
     loop {
-        let page = remote.json("GET", &format!("/api/v1/jobs?limit=1000{before}"), None)?;
-        jobs.extend(page["jobs"].as_array().into_iter().flatten().cloned());
+        let page = remote.json("GET", &format!("{path}{from}"), None)?;
+        found.extend(page[of].as_array().into_iter().flatten().cloned());
         match page["next"].as_str() {
-            Some(next) => before = format!("&before={next}"),
-            None => return Ok(jobs),
+            Some(next) => from = format!("&{cursor}={}", encoded(next)),
+            None => return Ok(found),
         }
     }
 }

@@ -4,10 +4,12 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
+use agent::dial::{IN_CLEAR, travels_in_clear};
 use anyhow::{Context, anyhow};
 use identity::End;
 use query::{Diagnostic, Span};
 use serde_json::Value;
+use ureq::http::Uri;
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::failure::{WrongUse, wrong_flags};
@@ -94,6 +96,12 @@ impl Remote {
         let base = url.trim_end_matches('/').to_owned();
         if !base.starts_with("http://") && !base.starts_with("https://") {
             return Err(wrong_flags("--server wants an address as http://127.0.0.1:7979"));
+        }
+        let uri: Uri = base.parse().map_err(|error| wrong_flags(format!("--server {base:?}: {error}")))?;
+        if travels_in_clear(&uri) {
+            return Err(wrong_flags(format!(
+                "--server {base}: {IN_CLEAR}, since a token travels with each request"
+            )));
         }
         let trusted = ca.map(authorities).transpose()?;
         let agent = agent(Some(PATIENCE), trusted.clone());
@@ -284,6 +292,25 @@ pub fn encoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_does_not_travel_in_clear() {
+        let token = tempfile::NamedTempFile::new().expect("a file");
+        for (url, words) in [
+            ("http://10.0.0.1:7979", IN_CLEAR),
+            ("http://netalytics.example", IN_CLEAR),
+            ("http://localhost.example", IN_CLEAR),
+            ("http://[2001:db8::1]:7979", IN_CLEAR),
+            ("ftp://127.0.0.1", "wants an address"),
+            ("http://", "--server"),
+        ] {
+            let said = Remote::at(url, Some(token.path()), None).err().expect(url).to_string();
+            assert!(said.contains(words), "{url}: {said}");
+        }
+        for url in ["http://localhost:1", "http://127.1.2.3", "http://[::1]:80/", "https://10.0.0.1"] {
+            assert!(Remote::at(url, Some(token.path()), None).is_ok(), "{url}");
+        }
+    }
 
     #[test]
     fn parameters_are_encoded() {

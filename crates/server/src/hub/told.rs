@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tuple::{Batch, FieldId, Schema};
 use utoipa::ToSchema;
 
@@ -86,7 +86,7 @@ pub struct Account {
 }
 
 /// What an agent has seen of a job, and how it does.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AgentAccount {
     /// Its name.
     pub agent: String,

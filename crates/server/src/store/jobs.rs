@@ -261,6 +261,35 @@ impl Store {
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
+    /// Keeps what each agent of a job has seen.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn keep_accounts(&self, id: JobId, accounts: &str) -> Result<(), StoreError> {
+        self.write(|t| t.execute("UPDATE jobs SET accounts = ?2 WHERE id = ?1", params![id.0, accounts]))?;
+        Ok(())
+    }
+
+    /// What each agent of a job has seen, as it was kept.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn accounts(&self, id: JobId) -> Result<Option<String>, StoreError> {
+        let connection = self.lock();
+        let mut statement = connection.prepare_cached("SELECT accounts FROM jobs WHERE id = ?")?;
+        Ok(statement.query_row([id.0], |row| row.get(0)).optional()?.flatten())
+    }
+
+    /// Forgets what agents had seen of jobs that ended before then.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn forget_accounts(&self, before_ns: i64) -> Result<(), StoreError> {
+        let forget = "UPDATE jobs SET accounts = NULL WHERE accounts IS NOT NULL AND ended_ns < ?";
+        self.write(|t| t.execute(forget, [before_ns]))?;
+        Ok(())
+    }
+
     /// Sets how far a job has come; a job that has ended stays so. Returns whether it changed.
     ///
     /// # Errors

@@ -134,6 +134,7 @@ impl Life {
             observed: self.agent.hello(),
             lanes: self.spool.lanes(),
             program: "0.1.0".into(),
+            server: 0,
         };
         let mut session = AgentSession::new(hello, 5_000_000_000, self.now());
         session.handle_bytes(self.now(), &rest, &mut self.spool).ok()?;
