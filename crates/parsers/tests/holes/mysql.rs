@@ -42,7 +42,7 @@ fn turn(rng: &mut Rng, i: u32, turns: &mut Vec<(Vec<u8>, Vec<u8>)>) {
         }
         6 => {
             let sql = format!("INSERT INTO t{i} VALUES ('{}')", text(rng, len));
-            turns.push((command(3, sql.as_bytes()), packet(1, &[0, 1, 0, 2, 0, 0, 0])));
+            turns.push((command(3, sql.as_bytes()), packet(1, [0, 1, 0, 2, 0, 0, 0])));
         }
         _ => turns.push((command(3, sql.as_bytes()), answer)),
     }
@@ -61,7 +61,7 @@ fn rows(rng: &mut Rng) -> Vec<u8> {
 }
 
 fn command(code: u8, rest: &[u8]) -> Vec<u8> {
-    packet(0, &[&[code], rest].concat())
+    packet(0, [&[code], rest].concat())
 }
 
 fn login(rng: &mut Rng) -> Vec<u8> {
