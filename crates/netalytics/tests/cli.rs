@@ -156,6 +156,14 @@ fn a_wrong_query_is_shown_with_carets() {
     assert!(ran.err.matches("error:").count() >= 2, "all errors at once\n{}", ran.err);
     assert!(ran.out.is_empty());
     check(&["explain", "PARSE"], 2, &["^"]);
+    check(&["explain", "PARSE packet", "--server", "http://192.0.2.1:7979"], 2, &["without TLS (https://)"]);
+    check(&["jobs", "--server", "http://netalytics.example"], 2, &["without TLS (https://)"]);
+    for verb in ["query", "compare", "check"] {
+        let assert: &[&str] = if verb == "check" { &["--assert", "rows > 0"] } else { &[] };
+        let args =
+            [&[verb, PACKETS, "--server", "http://127.0.0.1:1", "--label", "role=web"], assert].concat();
+        check(&args, 2, &["--server", "cannot be used with", "--label"]);
+    }
 }
 
 #[test]

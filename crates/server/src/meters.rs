@@ -121,6 +121,10 @@ pub struct Meters {
     pub windows_closed: Count,
     /// Rows that are on disk.
     pub rows_kept: Count,
+    /// Rows that could not be kept, by tries.
+    pub rows_unkept: Count,
+    /// Rows left out of events, since they were too many.
+    pub rows_unshown: Count,
     /// Queries of the past that took longer than they may.
     pub queries_given_up: Count,
     /// Rows of their answers that were left out, since there were too many.

@@ -156,9 +156,9 @@ fn of_rows(page: &mut Page, service: &Service) -> Result<(), Denied> {
         (
             "netalytics_rows_unkept_total",
             "rows that could not be kept, at each try",
-            hub.rows_unkept.load(Relaxed),
+            hub.meters.rows_unkept.get(),
         ),
-        ("netalytics_rows_unshown_total", "rows left out of live streams", hub.rows_unshown.load(Relaxed)),
+        ("netalytics_rows_unshown_total", "rows left out of live streams", hub.meters.rows_unshown.get()),
         (
             "netalytics_history_damaged_total",
             "parts of the history that could not be read",
@@ -190,9 +190,9 @@ fn of_alerts(page: &mut Page, service: &Service) -> Result<(), Denied> {
     }
     let left_out = rules.iter().map(|rule| rule.groups_left_out).sum();
     for (name, help, count) in [
-        ("netalytics_notifications_sent_total", "that receivers took", alerts.tally.sent.load(Relaxed)),
-        ("netalytics_notifications_retried_total", "attempts made again", alerts.tally.retried.load(Relaxed)),
-        ("netalytics_notifications_lost_total", "that nobody took", alerts.tally.lost.load(Relaxed)),
+        ("netalytics_notifications_sent_total", "that receivers took", alerts.tally.sent.get()),
+        ("netalytics_notifications_retried_total", "attempts made again", alerts.tally.retried.get()),
+        ("netalytics_notifications_lost_total", "that nobody took", alerts.tally.lost.get()),
         ("netalytics_alert_groups_left_out_total", "groups too many for an alert", left_out),
     ] {
         page.counter(name, help, &[], count as f64);

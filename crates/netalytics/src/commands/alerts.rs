@@ -3,9 +3,9 @@
 use anyhow::anyhow;
 use serde_json::{Map, Value, json};
 
-use super::access::with_times;
-use super::jobs::{encoded, labels, print};
-use super::remote::{Asked, Remote};
+use super::jobs::all;
+use super::listing::{print_things, with_times};
+use super::remote::{Asked, Remote, encoded, labels};
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::Format;
 use crate::flags::alerts::{AddFlags, AlertsFlags, AlertsVerb, word};
@@ -25,19 +25,20 @@ pub fn alerts(flags: &AlertsFlags) -> anyhow::Result<Ended> {
         let found = remote.json("GET", path, None)?;
         let things = found[of].as_array().cloned().unwrap_or_default();
         let things = with_times(things, &SILENCE_TIMES);
-        print(columns, &things.into_iter().map(flat).collect::<Vec<_>>(), format)
+        print_things(columns, &things.into_iter().map(flat).collect::<Vec<_>>(), format)
     };
     match &flags.what {
         None => {
-            let state = flags.state.as_ref().map(|state| format!("?state={}", encoded(state)));
-            list(&format!("/api/v1/alerts{}", state.unwrap_or_default()), "alerts", &ALERT)
+            let state = flags.state.as_ref().map(|state| format!("&state={}", encoded(state)));
+            let path = format!("/api/v1/alerts?limit=1000{}", state.unwrap_or_default());
+            print_things(&ALERT, &all(&remote, &path, "alerts", "after")?, format)
         }
         Some(AlertsVerb::Rules) => list("/api/v1/alert-rules", "rules", &RULE),
         Some(AlertsVerb::Add(asked)) => {
             let body = rule(asked)?;
             // What is wrong may be in the query or in the condition: it is told in words.
             let asked = Asked { body: Some(&body), ..Asked::plain("POST", "/api/v1/alert-rules") };
-            print(&RULE, &[flat(remote.try_json(&asked)?)], format)
+            print_things(&RULE, &[flat(remote.try_json(&asked)?)], format)
         }
         Some(AlertsVerb::Remove { rule }) => {
             remote.ask("DELETE", &format!("/api/v1/alert-rules/{}", numbered(&remote, rule)?))?;
@@ -47,11 +48,11 @@ pub fn alerts(flags: &AlertsFlags) -> anyhow::Result<Ended> {
         Some(AlertsVerb::Silence { matchers, for_time, comment }) => {
             let asked = json!({ "matchers": matchers, "for": for_time, "comment": comment });
             let made = remote.json("POST", "/api/v1/silences", Some(&asked))?;
-            print(&SILENCE, &with_times(vec![made], &SILENCE_TIMES), format)
+            print_things(&SILENCE, &with_times(vec![made], &SILENCE_TIMES), format)
         }
         Some(AlertsVerb::Unsilence { silence }) => {
             let ended = remote.json("DELETE", &format!("/api/v1/silences/{silence}"), None)?;
-            print(&SILENCE, &with_times(vec![ended], &SILENCE_TIMES), format)
+            print_things(&SILENCE, &with_times(vec![ended], &SILENCE_TIMES), format)
         }
         Some(AlertsVerb::Receivers) => list("/api/v1/receivers", "receivers", &RECEIVER),
         Some(AlertsVerb::Test { receiver }) => test(&remote, receiver, format),
@@ -106,7 +107,7 @@ fn test(remote: &Remote, receiver: &str, format: Format) -> anyhow::Result<Ended
         return Err(wrong_flags("which receiver? netalytics alerts receivers lists them"));
     }
     let outcome = remote.json("POST", &format!("/api/v1/receivers/{}/test", encoded(receiver)), None)?;
-    print(&["taken", "problem"], std::slice::from_ref(&outcome), format)?;
+    print_things(&["taken", "problem"], std::slice::from_ref(&outcome), format)?;
     match outcome["taken"] == true {
         true => Ok(Ended::Done),
         false => {

@@ -4,8 +4,7 @@ use anyhow::anyhow;
 use sinks::table::Style;
 use sinks::{Pace, Sink, Table};
 
-use super::jobs::encoded;
-use super::remote::Remote;
+use super::remote::{Remote, encoded};
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::Format;
 use crate::live::Owner;

@@ -3,8 +3,8 @@
 use serde_json::Value;
 use sinks::table::{escape, pad};
 
-use super::access::with_times;
-use super::jobs::{JOB, listed, print, text};
+use super::jobs::JOB;
+use super::listing::{listed, print_things, text, with_times};
 use super::remote::Remote;
 use crate::failure::Ended;
 use crate::flags::Format;
@@ -33,12 +33,12 @@ const LINES: [(&str, &str); 15] = [
 pub fn show(remote: &Remote, job: &str, format: Format) -> anyhow::Result<Ended> {
     let mut shown = remote.json("GET", &format!("/api/v1/jobs/{job}"), None)?;
     if matches!(format, Format::Csv | Format::Parquet) {
-        return print(&JOB, &[shown], format);
+        return print_things(&JOB, &[shown], format);
     }
     let told = remote.json("GET", &format!("/api/v1/jobs/{job}/agents"), None)?;
     if format == Format::Jsonl {
         shown["agents"] = told["agents"].clone();
-        return print(&JOB, &[shown], format);
+        return print_things(&JOB, &[shown], format);
     }
     let times = [("created_ns", "created"), ("ended_ns", "ended")];
     let shown = with_times(vec![shown], &times).remove(0);

@@ -10,8 +10,7 @@ use sinks::{Pace, Sink};
 use tuple::{Batch, FieldId, Schema};
 
 use crate::commands::compare;
-use crate::commands::jobs::labels;
-use crate::commands::remote::{Asked, Remote};
+use crate::commands::remote::{Asked, Remote, labels};
 use crate::commands::work::{Opened, Target, Telling};
 use crate::failure::Ended;
 use crate::flags::{Format, KeptFlags, QueryFlags};

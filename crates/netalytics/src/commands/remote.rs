@@ -4,10 +4,12 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
+use agent::dial::{IN_CLEAR, travels_in_clear};
 use anyhow::{Context, anyhow};
 use identity::End;
 use query::{Diagnostic, Span};
 use serde_json::Value;
+use ureq::http::Uri;
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::failure::{WrongUse, wrong_flags};
@@ -94,6 +96,12 @@ impl Remote {
         let base = url.trim_end_matches('/').to_owned();
         if !base.starts_with("http://") && !base.starts_with("https://") {
             return Err(wrong_flags("--server wants an address as http://127.0.0.1:7979"));
+        }
+        let uri: Uri = base.parse().map_err(|error| wrong_flags(format!("--server {base:?}: {error}")))?;
+        if travels_in_clear(&uri) {
+            return Err(wrong_flags(format!(
+                "--server {base}: {IN_CLEAR}, since a token travels with each request"
+            )));
         }
         let trusted = ca.map(authorities).transpose()?;
         let agent = agent(Some(PATIENCE), trusted.clone());
@@ -282,4 +290,49 @@ fn token(file: Option<&Path>) -> anyhow::Result<String> {
         return Err(wrong_flags(format!("{from} holds no token, which is one word")));
     }
     Ok(token.to_owned())
+}
+
+/// Names and values; `wanted` says how they are to look.
+pub fn labels(texts: &[String], wanted: &'static str) -> anyhow::Result<Value> {
+    let pair = |text: &String| {
+        let (name, value) = text.split_once('=').ok_or_else(|| wrong_flags(wanted))?;
+        Ok((name.to_owned(), Value::from(value)))
+    };
+    Ok(Value::Object(texts.iter().map(pair).collect::<anyhow::Result<_>>()?))
+}
+
+/// A value of an address's parameter.
+pub fn encoded(text: &str) -> String {
+    let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    let one = |byte: u8| if safe(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_does_not_travel_in_clear() {
+        let token = tempfile::NamedTempFile::new().expect("a file");
+        for (url, words) in [
+            ("http://10.0.0.1:7979", IN_CLEAR),
+            ("http://netalytics.example", IN_CLEAR),
+            ("http://localhost.example", IN_CLEAR),
+            ("http://[2001:db8::1]:7979", IN_CLEAR),
+            ("ftp://127.0.0.1", "wants an address"),
+            ("http://", "--server"),
+        ] {
+            let said = Remote::at(url, Some(token.path()), None).err().expect(url).to_string();
+            assert!(said.contains(words), "{url}: {said}");
+        }
+        for url in ["http://localhost:1", "http://127.1.2.3", "http://[::1]:80/", "https://10.0.0.1"] {
+            assert!(Remote::at(url, Some(token.path()), None).is_ok(), "{url}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_encoded() {
+        assert_eq!(encoded("2026-11-22T10:00:00Z&x=ä"), "2026-11-22T10%3A00%3A00Z%26x%3D%C3%A4");
+    }
 }

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use server::{
-    AlertLimits, Gateway, GatewaySettings, Limits, Listen, Named, Opened, PastLimits, Receiver, Retention,
-    Scrapers, Shown, Tls,
+    AlertLimits, Beside, Bound, Gateway, GatewaySettings, Limits, Listen, Named, Opened, PastLimits,
+    Receiver, Retention, Scrapers, Shown, Tls,
 };
 
 use crate::demo::Demo;
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::service::{ServeFlags, ServeVerb};
-use crate::output;
+use crate::{output, passing};
 
 /// Serves, until a signal ends it, or copies what it was asked.
 pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
@@ -26,8 +26,7 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
         }
     }
     let shown = shown(flags)?;
-    // A demonstration leaves nothing behind.
-    let passing = (flags.demo && flags.data.is_none()).then(tempfile::tempdir).transpose();
+    let passing = (flags.demo && flags.data.is_none()).then(passing::folder).transpose();
     let passing = passing.context("cannot make a folder for the demonstration")?;
     let folder = match &passing {
         Some(passing) => passing.path().to_owned(),
@@ -48,16 +47,21 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
     let gateway = Gateway::open(&opened, settings).context("cannot read the data directory")?;
     let service = opened.serve(gateway).context("cannot read the data directory")?;
     let (mut demo, watched) = (None, service.clone());
-    let ready = |address| {
+    let ready = |bound: Bound| {
         let scheme = if shown.is_some() { "https" } else { "http" };
-        output::complain(&format!("serving on {scheme}://{address}; Ctrl-C ends it"));
+        output::complain(&format!("serving on {scheme}://{}; Ctrl-C ends it", bound.address));
         if flags.demo {
-            demo = Demo::begin(&watched, (scheme, address), &folder)
+            demo = Demo::begin(&watched, (scheme, bound), &folder)
                 .inspect_err(|error| output::complain(&format!("there is no demonstration: {error:#}")))
                 .ok();
         }
     };
-    let listen = Listen { address: flags.listen, names: &flags.hosts, tls };
+    // Who has signed the operator's certificate, and for which name, its agent does not know.
+    let beside = match shown {
+        Some(Shown::Files { .. }) if flags.demo => Beside::Loopback,
+        _ => Beside::Nothing,
+    };
+    let listen = Listen { address: flags.listen, names: &flags.hosts, tls, beside };
     server::serve(service, listen, ready).with_context(|| format!("cannot serve on {}", flags.listen))?;
     drop(demo);
     Ok(Ended::Done)
@@ -67,9 +71,6 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
 fn shown(flags: &ServeFlags) -> anyhow::Result<Option<Shown>> {
     let asked = &flags.tls;
     match (&asked.tls_cert, &asked.tls_key) {
-        (Some(_), _) if flags.demo => {
-            Err(wrong_flags("the demonstration's agent needs --tls in place of --tls-cert"))
-        }
         (Some(chain), Some(key)) => Ok(Some(Shown::Files { chain: chain.clone(), key: key.clone() })),
         _ if asked.tls => Ok(Some(Shown::Own)),
         _ if flags.listen.ip().is_loopback() || asked.insecure_http => Ok(None),

@@ -85,14 +85,7 @@ fn a_server_that_is_killed_neither_fires_twice_nor_forgets_an_end() {
     let agent =
         ["agent", "--server", &server.url, "--token-file", &token, "--name", "shop", "--folder", &own];
     let _agent = Process::start(&[&agent[..], &["--demo", &capture, "--demo-pause", "1s"]].concat());
-    wait("the agent comes", || {
-        let agents = server.rows(&["agents"]);
-        if agents.iter().any(|agent| agent["connected"] == true) {
-            Ok(())
-        } else {
-            Err(format!("{agents:?}"))
-        }
-    });
+    server.await_agents(1);
     // Pages are asked for in some of these windows and not in others.
     let query = "PARSE http PROCESS (group-count: group=url_template, w=1s)";
     let asked = ["alerts", "add", query, "--name", "asked", "--when", "count > 5", "--receiver", "pager"];
@@ -123,14 +116,6 @@ fn alerts_have_commands() {
     let folder = Folder::new();
     let server = Server::with(&folder, &["--receiver", &hook.receiver(&folder)]);
     let _agents = server.agents(&folder, "1s");
-    wait("agents come", || {
-        let agents = server.rows(&["agents"]);
-        if agents.iter().any(|agent| agent["connected"] == true) {
-            Ok(())
-        } else {
-            Err(format!("{agents:?}"))
-        }
-    });
     let query = "PARSE http PROCESS (diff-group: group=url_template, w=2s)";
     let condition = "p99 > 100ms WHERE url_template like '/check%'";
     let asked =

@@ -483,3 +483,38 @@ fn tokens_are_made_listed_and_revoked_and_the_log_tells() {
     server.process.says("the connection of agent db-1 is cut");
     agent.says("answers 401 Unauthorized: there is no such token, or it was revoked");
 }
+
+#[test]
+fn a_demonstration_has_tls_too() {
+    let folder = Folder::new();
+    let [key, chain] = ["key.pem", "chain.pem"].map(|name| folder.path(name));
+    let names = ["-subj", "/CN=demo.example", "-addext", "subjectAltName=DNS:demo.example,IP:127.0.0.1"];
+    let make = [
+        "req",
+        "-x509",
+        "-days",
+        "2",
+        "-nodes",
+        "-newkey",
+        "rsa:2048",
+        "-addext",
+        "basicConstraints=CA:FALSE",
+    ];
+    let files = ["-keyout", &key, "-out", &chain];
+    printed("openssl", &[&make[..], &names, &files].concat()).expect("a certificate");
+    let given = ["--tls-cert", &chain, "--tls-key", &key];
+    // Whoever asks over a certificate of the operator's knows whom to trust.
+    for (flags, more) in [(&["--tls"][..], &[][..]), (&given, &["--ca", &chain])] {
+        let args = [&["serve", "--demo", "--listen", "127.0.0.1:0"], flags].concat();
+        let process = Heard::start(&[BINARY], &args);
+        let line = process.says("in ten seconds: netalytics ");
+        let command = line.split_once("netalytics ").expect("a command").1;
+        assert!(command.contains("--server https://127.0.0.1:"), "{line}");
+        let words: Vec<&str> =
+            command.split_whitespace().chain(more.iter().copied()).chain(["--format", "jsonl"]).collect();
+        wait("there are rows", || {
+            let ran = run(&words);
+            if ran.out.contains("/checkout") { Ok(()) } else { Err(ran.out + &ran.err) }
+        });
+    }
+}

@@ -52,6 +52,7 @@ impl Core {
             },
             cost: planner::cost(&order.plan),
             taps: saved::taps(order.plan.monitor.taps),
+            interfaces: order.capture.interfaces.clone(),
             body: super::order::body(order, now.wall_ns),
         };
         self.control.count_from(order.id.0.unsigned_abs().saturating_sub(1));
@@ -162,7 +163,7 @@ impl Core {
     fn save(&mut self, job: control::Job) -> Result<(), NotSaved> {
         let Some(id) = job_id(job.id) else { return Ok(()) };
         if let Err(error) = self.store.save_controlled(id, &saved::write(&job), &job.request.body) {
-            self.room = Room::Full;
+            self.set_room(Room::Full);
             tracing::error!("job {id} is not saved: {error}");
             return Err(NotSaved);
         }
@@ -293,12 +294,6 @@ impl Core {
         };
         let mut said: Vec<String> = words::degraded(&self.control.degraded(known)).collect();
         said.extend(self.troubles(job));
-        if self.room == Room::Full {
-            said.push(
-                "the server's disk is full: agents keep what they find, and lose what they have no room for"
-                    .into(),
-            );
-        }
         let Some(work) = self.works.get_mut(&id) else { return };
         said.extend(words::lacks(work));
         let lateness = |pipeline: &plan::Pipeline| pipeline.window.map(|window| window.lateness_ns);

@@ -5,7 +5,8 @@ use bytes::Bytes;
 use plan::message::{Capture, JobOrder, Key};
 use tuple::Origin;
 
-use crate::fleet::{Order, Redaction};
+use crate::fleet::Order;
+use crate::job::Redaction;
 
 /// The order's bytes, which nobody but the monitor reads. `now_ns`: a limit of time counts from then on, on all agents.
 pub fn body(order: &Order, now_ns: i64) -> Bytes {

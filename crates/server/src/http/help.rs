@@ -114,11 +114,11 @@ pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
             streams: hub.streams.load(Ordering::Relaxed),
             history_bytes: kept.bytes,
             tuple_bytes: kept.tuple_bytes,
-            queries_given_up: service.hub().meters.queries_given_up.get(),
-            query_rows_left_out: service.hub().meters.query_rows_left_out.get(),
+            queries_given_up: hub.meters.queries_given_up.get(),
+            query_rows_left_out: hub.meters.query_rows_left_out.get(),
             rows_dropped: kept.rows_dropped,
-            rows_unkept: hub.rows_unkept.load(Ordering::Relaxed),
-            rows_unshown: hub.rows_unshown.load(Ordering::Relaxed),
+            rows_unkept: hub.meters.rows_unkept.get(),
+            rows_unshown: hub.meters.rows_unshown.get(),
             segments_damaged: kept.segments_damaged,
             jobs_refused: reached([Bound::Jobs, Bound::JobsPerOwner]),
             streams_refused: reached([Bound::Streams, Bound::StreamsPerToken]),
@@ -131,9 +131,9 @@ pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
             alert_rules: rules.len(),
             alerts_firing: rules.iter().map(|rule| rule.firing).sum(),
             alert_groups_left_out: rules.iter().map(|rule| rule.groups_left_out).sum(),
-            notifications_sent: tally.sent.load(Ordering::Relaxed),
-            notifications_retried: tally.retried.load(Ordering::Relaxed),
-            notifications_lost: tally.lost.load(Ordering::Relaxed),
+            notifications_sent: tally.sent.get(),
+            notifications_retried: tally.retried.get(),
+            notifications_lost: tally.lost.get(),
         })
     })
     .await

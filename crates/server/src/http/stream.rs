@@ -221,7 +221,7 @@ async fn tell(app: Arc<App>, who: Access, queue: Arc<Queue>, send: mpsc::Sender<
         };
         let event = match next {
             Next::Event(event) => {
-                Sent::default().event(event.kind).id(format!("{boot}:{}", event.seq)).data(&event.data)
+                Sent::default().event(event.kind.name()).id(format!("{boot}:{}", event.seq)).data(&event.data)
             }
             Next::LeftOut(events) => {
                 let data = json!({ "reason": "the client is slow", "provisional_events": events });

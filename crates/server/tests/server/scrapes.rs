@@ -10,7 +10,7 @@ use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
 use crate::history::{announce, publish, window};
-use crate::tools::{Program, are_there, free_port, wait_for};
+use testkit::programs::{Program, are_there, free_port, wait_for};
 
 /// The value of the series that begins with `series`.
 fn value(page: &str, series: &str) -> Option<f64> {
@@ -52,7 +52,7 @@ pub fn standing(server: &Server, more: &Value) -> JobId {
 }
 
 fn close(server: &Server, job: JobId, start: i64, rows: &[(&str, u64)]) {
-    publish(server, job, &window(start, rows), WindowState::Closed, &[]);
+    publish(server, job, &window(start, rows), WindowState::Closed);
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn prometheus_scrapes_with_a_token_and_reads_native_histograms() {
     let table = ResultTable { processor: Some("group-hist".into()), schema, columns, keys: 0 };
     server.fleet.hub().open(job, &[table]).expect("noted");
     server.fleet.hub().turn(job, State::Running, None).expect("noted");
-    publish(&server, job, &distribution(0, "[[1000000,90],[50000000,10]]"), WindowState::Closed, &[]);
+    publish(&server, job, &distribution(0, "[[1000000,90],[50000000,10]]"), WindowState::Closed);
     let (folder, port) = (tempfile::tempdir().expect("a folder"), free_port());
     let path = |name: &str| folder.path().join(name);
     std::fs::write(path("token"), &server.token).expect("written");
@@ -244,7 +244,7 @@ fn prometheus_scrapes_with_a_token_and_reads_native_histograms() {
     };
     is(&format!("histogram_count({asked})"), 40.0);
     is("histogram_count(netalytics_http_hist_seconds)", 100.0);
-    publish(&server, job, &distribution(10, "[[1000000,50]]"), WindowState::Closed, &[]);
+    publish(&server, job, &distribution(10, "[[1000000,50]]"), WindowState::Closed);
     is("histogram_count(netalytics_http_hist_seconds)", 150.0);
     is("netalytics_rows_kept_total", 2.0);
     let p95 = number(port, "histogram_quantile(0.95, netalytics_http_hist_seconds)").expect("a number");

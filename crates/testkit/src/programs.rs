@@ -1,4 +1,4 @@
-//! Programs of others that tests start and ask.
+//! Programs of others that tests start and ask. Here time is the machine's.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -14,20 +14,22 @@ pub fn are_there(programs: &[&str]) -> bool {
         !found.is_ok_and(|found| found.status.success())
     });
     if let Some(program) = missing {
-        testkit::loudly(&format!("NO {program} (see setup.sh): this test has checked NOTHING"));
+        crate::loudly(&format!("NO {program} (see setup.sh): this test has checked NOTHING"));
     }
     missing.is_none()
 }
 
 /// A program that is ended when dropped.
-pub struct Program(Child);
+pub struct Program(pub Child);
 
 impl Program {
+    /// Starts it; nobody hears what it says.
     pub fn start(command: &mut Command) -> Program {
         let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Program(command.spawn().expect("it starts"))
     }
 
+    /// Ends it, and waits for that.
     pub fn kill(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
