@@ -22,12 +22,10 @@ Examples:
   What is in a capture, and what to ask of it?
     netalytics overview -r captures/shop/in.pcap
 
-  How does a server with agents look?
-    netalytics serve --demo
-
 Help on a verb:  netalytics query --help
 Parsers:         netalytics parsers
-Processors:      netalytics processors";
+Processors:      netalytics processors
+A team's server: netalytics serve --demo";
 
 /// What `query` does.
 pub const QUERY: &str = "\
