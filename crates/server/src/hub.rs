@@ -113,9 +113,31 @@ pub struct Account {
     pub quality: HashMap<String, u64>,
     /// The share of flows that is looked at: at the agent that looks at the fewest.
     pub sample_rate: Option<f64>,
+    /// Which requests two taps have seen, where the query asks for both.
+    pub taps: Option<TapAccount>,
     /// The same of each agent; not told in events.
     #[serde(skip)]
     pub agents: Vec<AgentAccount>,
+}
+
+/// How many requests were found at which taps of their connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct TapAccount {
+    /// At both.
+    pub joined: u64,
+    /// At the client's only.
+    pub client_only: u64,
+    /// At the server's only.
+    pub server_only: u64,
+    /// Requests for which there was no room: they were not waited for, or forgotten.
+    pub unkept: u64,
+}
+
+impl From<stream::TapCounts> for TapAccount {
+    fn from(counts: stream::TapCounts) -> TapAccount {
+        let stream::TapCounts { joined, client_only, server_only, unkept } = counts;
+        TapAccount { joined, client_only, server_only, unkept }
+    }
 }
 
 /// What an agent has seen of a job, and how it does.
@@ -166,6 +188,7 @@ struct Live {
     results: Vec<LiveResult>,
     account: Value,
     agents: Vec<AgentAccount>,
+    taps: Option<TapAccount>,
     /// The share of flows that is looked at, as it was told last.
     sample_rate: Option<f64>,
     ring: Ring,
@@ -436,6 +459,7 @@ impl Hub {
         }
         live.account = data.clone();
         live.agents.clone_from(&account.agents);
+        live.taps = account.taps;
         self.tell(&mut live, job, "account", &data, true);
         if live.sample_rate != account.sample_rate {
             live.sample_rate = account.sample_rate;
@@ -454,8 +478,10 @@ impl Hub {
     ///
     /// # Errors
     /// When there is no such job.
-    pub(crate) fn agents(&self, job: JobId) -> Result<Vec<AgentAccount>, Unkept> {
-        Ok(lock(&*self.live(job)?).agents.clone())
+    pub(crate) fn agents(&self, job: JobId) -> Result<(Vec<AgentAccount>, Option<TapAccount>), Unkept> {
+        let live = self.live(job)?;
+        let live = lock(&live);
+        Ok((live.agents.clone(), live.taps))
     }
 
     /// The job has come so far. `reason`: what people should know, as that nobody runs it at the moment. After
@@ -530,6 +556,7 @@ impl Hub {
             results,
             account: Value::Null,
             agents: Vec::new(),
+            taps: None,
             sample_rate: None,
             ring: Ring::default(),
         };

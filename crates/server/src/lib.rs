@@ -49,7 +49,7 @@ pub use fleet::{
 pub use gateway::{Gateway, GatewaySettings};
 pub use history::Kept;
 pub use http::{Serving, openapi};
-pub use hub::{Account, AgentAccount, Coverage, Delivery, Hub, Mark, ResultTable, WindowState};
+pub use hub::{Account, AgentAccount, Coverage, Delivery, Hub, Mark, ResultTable, TapAccount, WindowState};
 pub use job::{
     Capture, End, Job, JobId, JobKind, JobOutlet, Keep, Outcome, OutletLosses, OutletState, State,
 };
