@@ -33,7 +33,9 @@ pub fn both_taps(plan: &Plan) -> Result<Option<BothTaps>, &'static str> {
         return Err("tap.… needs both taps of a flow, and TAPS asks for others: leave TAPS out");
     }
     if plan.monitor.sample == Sample::Auto {
-        return Err("two taps cannot each choose their flows and have the same ones: say which share, as in SAMPLE 0.1");
+        return Err(
+            "two taps cannot each choose their flows and have the same ones: say which share, as in SAMPLE 0.1",
+        );
     }
     let (at_client, left) = divide(plan.dataflow.filter.as_ref(), taps);
     let columns = columns(input, taps);

@@ -18,6 +18,7 @@
 
 pub mod corpus;
 pub mod dialogue;
+pub mod far;
 pub mod mangle;
 pub mod packet;
 pub mod pcap;
@@ -25,6 +26,7 @@ pub mod rng;
 
 pub use corpus::{captures_in, corpus, loudly, nothing_checked};
 pub use dialogue::{Dialogue, End};
+pub use far::{Way, at_the_clients};
 pub use mangle::Mangle;
 pub use packet::{Carrier, Sent, packets};
 pub use pcap::{ByteOrder, Precision, pcap_bytes};

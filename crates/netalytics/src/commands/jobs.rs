@@ -20,7 +20,14 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<Ended> {
     let one = |method, job: &u64| remote.json(method, &format!("/api/v1/jobs/{job}"), None);
     match &flags.what {
         None => print(&JOB, &all(&remote)?, format),
-        Some(JobsVerb::Show { job }) => print(&JOB, &[one("GET", job)?], format),
+        Some(JobsVerb::Show { job }) => {
+            let mut shown = one("GET", job)?;
+            // Of a query over both taps of connections: which requests were found where.
+            let seen = remote.json("GET", &format!("/api/v1/jobs/{job}/agents"), None)?;
+            shown["taps"] = seen["taps"].clone();
+            let with_taps = [&JOB[..], &["taps"]].concat();
+            print(if shown["taps"].is_null() { &JOB } else { &with_taps }, &[shown], format)
+        }
         Some(JobsVerb::Stop { job }) => print(&JOB, &[one("DELETE", job)?], format),
         Some(JobsVerb::Start { query, name, standing, on, interface, capture_filter, to, keep_tuples }) => {
             let kind = if *standing || *keep_tuples { "standing" } else { "one_off" };

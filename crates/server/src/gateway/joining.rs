@@ -12,7 +12,7 @@ use link::Record;
 use plan::Plan;
 use planner::BothTaps;
 use serde::{Deserialize, Serialize};
-use stream::{Engines, Loss, Output, TakeOutput, TapCounts, TapJoin, Taken};
+use stream::{Engines, Loss, Output, TakeOutput, Taken, TapCounts, TapJoin};
 use tuple::{Batch, common};
 use wire::Timestamp;
 

@@ -256,7 +256,8 @@ impl Store {
     /// The store's.
     pub fn frames_bytes(&self, job: JobId, which: Which) -> Result<u64, StoreError> {
         let sql = "SELECT coalesce(sum(length(payload)), 0) FROM frames WHERE job = ?";
-        let bytes: i64 = self.lock().query_row(&format!("{sql}{}", which.condition()), [job.0], |row| row.get(0))?;
+        let bytes: i64 =
+            self.lock().query_row(&format!("{sql}{}", which.condition()), [job.0], |row| row.get(0))?;
         Ok(bytes.unsigned_abs())
     }
 
