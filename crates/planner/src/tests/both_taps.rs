@@ -47,7 +47,7 @@ fn what_one_end_can_tell_is_left_to_it() {
     );
     // What is computed is so where the rest is.
     check(
-        "PARSE http WHERE response_bytes * 2 > 100 AND method = 'GET' PROCESS (count: group=tap.seen)",
+        "PARSE http WHERE response_bytes * 2 > 100 AND method = 'GET' PROCESS (group-count: group=tap.seen)",
         "tap.seen = 'server' OR method = 'GET'",
         "response_bytes * 2 > 100",
     );
@@ -56,7 +56,7 @@ fn what_one_end_can_tell_is_left_to_it() {
 #[test]
 fn what_cannot_be_asked_is_said() {
     for (text, why) in [
-        ("PARSE http, tcp_conn_time PROCESS (count: group=tap.seen)", "one parser"),
+        ("PARSE http, tcp_conn_time PROCESS (group-count: group=tap.seen)", "one parser"),
         ("PARSE http TAPS client SELECT tap.seen", "leave TAPS out"),
         ("PARSE http SAMPLE auto SELECT tap.seen", "SAMPLE 0.1"),
     ] {

@@ -82,7 +82,9 @@ pub fn reports(plan: &Plan, tuples: &[Batch], (n, agents): (u64, u64), step_ns: 
     let mut engines = engines();
     let times = |batch: &Batch| batch.i64(common::TS_END).values().to_vec();
     let all: Vec<i64> = tuples.iter().flat_map(times).collect();
-    let (Some(first), Some(last)) = (all.iter().min(), all.iter().max()) else { return Vec::new() };
+    let (Some(first), Some(last)) = (all.iter().min(), all.iter().max()) else {
+        return vec![say(0, Part::default())];
+    };
     let mine = |id: u64| (id ^ id >> 17) % agents == n;
     let (mut said, mut from) = (Vec::new(), *first);
     let is_windows = !plan.dataflow.pipelines.is_empty();
