@@ -132,6 +132,28 @@ fn joined_rows_come_once_however_often_the_server_is_killed() {
 }
 
 #[test]
+fn a_full_disk_makes_no_joined_row_twice() {
+    let hosts = Hosts::new(0);
+    for query in [ROWS, WINDOWED] {
+        let center = Center::start(settings());
+        let crew = hosts.start(&center, 15);
+        let job = center.job(query, "one_off");
+        center.until("requests are joined", |center| (counts(center, &job)[0] > 0).then_some(()));
+        let store = center.service.as_ref().expect("it runs").store().clone();
+        store.limit_pages(store.pages().expect("pages")).expect("a bound");
+        crew.say(ALL);
+        center.until("the next job is refused", |center| {
+            let (status, _) = center.submit(query, "standing");
+            (status >= 400).then_some(())
+        });
+        store.limit_pages(1 << 30).expect("no bound");
+        center.ended(&job);
+        assert_eq!(sorted(&center.rows(&job, 0)), sorted(&hosts.truth(query)), "{query}");
+        assert_eq!(counts(&center, &job)[1..], [0, left_out(query), 0], "{query}");
+    }
+}
+
+#[test]
 fn a_tap_that_vanishes_is_waited_for_no_longer() {
     let hosts = Hosts::new(0);
     let control =
