@@ -6,7 +6,7 @@
 Builds netalytics and bench/service, starts servers and agents on this machine, and writes results.json and README.md. CPU seconds are
 those of the whole process and of its threads (/proc), memory is the highest there was (VmHWM).
 """
-import argparse, contextlib, datetime, json, os, pathlib, re, shutil, socket, sqlite3, subprocess, tempfile, time, urllib.request
+import argparse, contextlib, datetime, json, os, pathlib, re, socket, sqlite3, ssl, subprocess, tempfile, time, urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -49,6 +49,11 @@ class Server:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.address = "127.0.0.1:%d" % free.getsockname()[1]
+        self.url, self.ca = f"http://{self.address}", None
+        if "--tls" in flags:
+            self.url, self.ca = f"https://{self.address}", self.folder / "authority.pem"
+            self.ca.write_bytes(subprocess.run([program, "serve", "ca", "--data", folder], check=True, capture_output=True).stdout)
+        self.trust = ssl.create_default_context(cafile=self.ca) if self.ca else None
         begun = time.monotonic()
         command = [program, "serve", "--listen", self.address, "--data", str(folder), *flags]
         self.log = open(self.folder / "serve.log", "w")
@@ -63,12 +68,17 @@ class Server:
         self.start_s = time.monotonic() - begun
 
     def ask(self, method, path, body=None):
-        request = urllib.request.Request(f"http://{self.address}{path}", method=method, data=json.dumps(body).encode() if body else None)
+        request = urllib.request.Request(self.url + path, method=method, data=json.dumps(body).encode() if body else None)
         request.add_header("Authorization", f"Bearer {self.token}")
         request.add_header("Content-Type", "application/json")
-        with urllib.request.urlopen(request) as answer:
+        with urllib.request.urlopen(request, context=self.trust) as answer:
             text = answer.read()
-        return json.loads(text) if text else None
+        return text if path == "/metrics" else json.loads(text) if text else None
+
+    def stages(self):
+        """CPU seconds of the gateway by what for."""
+        spent = re.findall(rb'netalytics_gateway_cpu_time_seconds_total\{stage="(\w+)"\} (\S+)', self.ask("GET", "/metrics"))
+        return {stage.decode(): float(s) for stage, s in spent}
 
     def tokens(self, agents):
         file = self.folder / "agents.tokens"
@@ -93,31 +103,33 @@ def folder():
     return tempfile.TemporaryDirectory(dir=ROOT / "target")
 
 
-def shipped(program, load, query, keys, agents, groups, windows, pace_ms):
+def shipped(program, load, query, keys, agents, groups, windows, pace_ms, *flags):
     """What the server spends on what agents ship, by million groups, and the same from memory."""
     size = ["--agents", str(agents), "--groups", str(groups), "--windows", str(windows), "--keys", keys, "--query", query]
     memory = json.loads(subprocess.run([load, "memory", *size], check=True, capture_output=True, text=True).stdout)
-    with folder() as data, Server(program, data) as server:
+    with folder() as data, Server(program, data, *flags) as server:
         tokens = server.tokens(agents)
-        command = [load, "agents", *size, "--server", server.address, "--tokens", tokens, "--pace-ms", str(pace_ms)]
+        command = [load, "agents", *size, "--server", server.url, "--tokens", tokens, "--pace-ms", str(pace_ms)]
+        command += ["--ca", server.ca] if server.ca else []
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert process.stderr.readline().strip() == "connected"
         while sum(agent["connected"] for agent in server.ask("GET", "/api/v1/agents")["agents"]) < agents:
             time.sleep(0.05)
         job = server.job(query)
         assert process.stderr.readline().strip() == "begin"
-        before = cpu(server.process.pid)
+        before, stages = cpu(server.process.pid), server.stages()
         told = json.loads(process.communicate(timeout=600)[0])
         while server.ask("GET", f"/api/v1/jobs/{job}")["state"] != "ended":
             time.sleep(0.05)
-        after = cpu(server.process.pid)
+        after, spent = cpu(server.process.pid), server.stages()
         rows = int(server.ask("GET", f"/api/v1/jobs/{job}/rows?limit=1")["total"])
         millions = told["groups"] / 1e6
         threads = {name: round((after[name] - before.get(name, 0)) / millions, 4) for name in after}
         assert rows == memory["rows"], (rows, memory)
         return {
-            "query": query, "keys": keys, "agents": agents, "groups": told["groups"], "rows": rows,
+            "query": query, "keys": keys, "tls": "--tls" in flags, "agents": agents, "groups": told["groups"], "rows": rows,
             "bytes_per_group": memory["bytes_per_group"], "seconds": told["seconds"], "groups_per_s": told["groups"] / told["seconds"],
+            "stages_s": {stage: (s - stages[stage]) / millions for stage, s in spent.items()},
             "threads_s": {name: s for name, s in threads.items() if s >= 0.001}, "cpu_s": sum(threads.values()),
             "decode_s": memory["decode_s"], "merge_s": memory["merge_s"], "times_merging": sum(threads.values()) / memory["merge_s"],
             "memory_mib": memory_mib(server.process.pid),
@@ -130,7 +142,7 @@ def answers(program, load, rate, seconds, streams, jobs, agents):
         tokens = server.tokens(agents)
         ids = [server.job(COUNTED, "standing") for _ in range(jobs)]
         command = [load, "agents", "--agents", str(agents), "--groups", "200", "--windows", str(seconds + 10), "--query", COUNTED]
-        command += ["--jobs", str(jobs), "--server", server.address, "--tokens", tokens]
+        command += ["--jobs", str(jobs), "--server", server.url, "--tokens", tokens]
         shipping = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for word in ("connected", "begin"):
             assert shipping.stderr.readline().strip() == word
@@ -153,7 +165,7 @@ def idle(program, seconds):
         token = server.folder / "agent.token"
         token.write_text(server.tokens(1).read_text().split()[1])
         own = server.folder / "agent"
-        command = [program, "agent", "--server", f"http://{server.address}", "--token-file", token, "--name", "agent-0", "--folder", own]
+        command = [program, "agent", "--server", server.url, "--token-file", token, "--name", "agent-0", "--folder", own]
         agent = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while not any(known["connected"] for known in server.ask("GET", "/api/v1/agents")["agents"]):
             time.sleep(0.05)
@@ -191,13 +203,16 @@ def begun(program, jobs):
 
 def report(found):
     lines = ["# The service under load", "", f"Measured {found['date']} on {found['cores']} cores by `bench/service.py`.", "",
-             "## What agents ship", "", "CPU seconds a million groups, of the whole server; decoding and merging are those of the same reports from memory, on one core.", "",
-             "| query | agents' groups are | groups/s | bytes a group | server | of it: gateway's thread | decoding | merging | server ÷ merging (bar 3) | MiB |",
-             "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|"]
+             "## What agents ship", "", "CPU seconds a million groups. *Server* is the whole process; of it the gateway decodes, commits and merges, and the *rest* is the",
+             "connections (TLS, where there is), closing windows, writing rows, SQLite's upkeep. *From memory*: the same reports on one core without a server.", "",
+             "| query | agents' groups are | TLS | groups/s | bytes a group | server | decode | commit | merge | rest | from memory: decode | merge | server ÷ merging (bar 3) | ÷ decoding and merging | MiB |",
+             "|---|---|---|" + "---:|" * 12]
     for one in found["shipped"]:
-        gateway = one["threads_s"].get("gateway", 0)
-        lines.append(f"| `{one['query']}` | {one['keys']} | {one['groups_per_s']:,.0f} | {one['bytes_per_group']:.1f} | {one['cpu_s']:.3f} | {gateway:.3f} | "
-                     f"{one['decode_s']:.3f} | {one['merge_s']:.3f} | {one['times_merging']:.2f} | {one['memory_mib']:.0f} |")
+        stages = one["stages_s"]
+        rest = one["cpu_s"] - sum(stages.values())
+        lines.append(f"| `{one['query']}` | {one['keys']} | {'yes' if one['tls'] else 'no'} | {one['groups_per_s']:,.0f} | {one['bytes_per_group']:.1f} | {one['cpu_s']:.3f} | "
+                     f"{stages['decode']:.3f} | {stages['commit']:.3f} | {stages['merge']:.3f} | {rest:.3f} | {one['decode_s']:.3f} | {one['merge_s']:.3f} | "
+                     f"{one['times_merging']:.1f} | {one['cpu_s'] / (one['decode_s'] + one['merge_s']):.1f} | {one['memory_mib']:.0f} |")
     api, rest, start = found["api"], found["idle"], found["start"]
     lines += ["", "## The rest", "", "| | | bar |", "|---|---:|---:|",
               f"| API, {api['rate']} requests/s, {api['jobs']} standing jobs, {api['streams']} live streams: p50 / p99 / worst | {api['p50_ms']:.1f} / {api['p99_ms']:.1f} / {api['max_ms']:.1f} ms | p99 25 ms |",
@@ -218,7 +233,7 @@ def main():
     agents, windows, seconds = (50, 4, 5) if flags.quick else (200, 10, 20)
     found = {"date": str(datetime.date.today()), "cores": os.cpu_count()}
     cases = [(COUNTED, "shared", 1000), (GROUPED, "shared", 1000), (RANKED, "own", 1000)]
-    found["shipped"] = [shipped(program, load, query, keys, agents, 5000, windows, pace) for query, keys, pace in cases]
+    found["shipped"] = [shipped(program, load, query, keys, agents, 5000, windows, pace, *tls) for query, keys, pace in cases for tls in ([], ["--tls"])]
     found["api"] = answers(program, load, 500, seconds, 50, 20, 10)
     found["idle"] = idle(program, 10 if flags.quick else 60)
     found["start"] = begun(program, 10_000)

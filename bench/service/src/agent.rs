@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use agent::dial::Server;
 use control::{Agent, AgentAction, AgentEvent as Happens, AgentSettings, End};
 use link::{
     AgentEvent, AgentSession, Capacity, Data, Form, Hello, Lane, Now, Spool, SpoolLimits, Store, StoreFailed,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use crate::said::Said;
 
@@ -73,21 +73,8 @@ impl Life {
     }
 
     /// One connection, until all that was to be said of so many jobs is acknowledged. `joined` is told of each.
-    pub async fn live(
-        mut self,
-        server: &str,
-        token: &str,
-        (boot, jobs): (u64, usize),
-        joined: tokio::sync::mpsc::Sender<()>,
-    ) {
-        let mut stream = TcpStream::connect(server).await.expect("the server listens");
-        stream.set_nodelay(true).expect("a socket");
-        let head = format!(
-            "GET /api/v1/agent HTTP/1.1\r\nHost: {server}\r\nAuthorization: Bearer {token}\r\n\
-             Connection: Upgrade\r\nUpgrade: netalytics/1\r\n\r\n"
-        );
-        stream.write_all(head.as_bytes()).await.expect("it listens");
-        let rest = answered(&mut stream).await;
+    pub async fn live(mut self, server: Server, (boot, jobs): (u64, usize), joined: mpsc::Sender<()>) {
+        let mut stream = server.dial().await.expect("the server takes agents");
         let hello = Hello {
             version_min: 1,
             version_max: 1,
@@ -98,7 +85,7 @@ impl Life {
                 cores: 2,
                 memory_bytes: 1 << 30,
                 interfaces: vec!["lo".into()],
-                cost_max: 0,
+                ..Capacity::default()
             },
             observed: self.control.hello(),
             lanes: self.spool.lanes(),
@@ -106,12 +93,12 @@ impl Life {
             ..Hello::default()
         };
         let mut session = AgentSession::new(hello, 5_000_000_000, self.now());
-        session.handle_bytes(self.now(), &rest, &mut self.spool).expect("the server keeps the rules");
         let mut buffer = vec![0; 1 << 16];
         let mut tick = tokio::time::interval(TICK);
         loop {
             while let Some(bytes) = session.poll_transmit(&mut self.spool) {
                 stream.write_all(&bytes).await.expect("the connection holds");
+                stream.flush().await.expect("the connection holds");
             }
             tokio::select! {
                 read = stream.read(&mut buffer) => {
@@ -195,20 +182,6 @@ impl Life {
         }
         if is_last {
             self.happens(Happens::Exited { lane, end: End::Clean }, session);
-        }
-    }
-}
-
-/// Reads the head of the answer; what is behind it belongs to the session.
-async fn answered(stream: &mut TcpStream) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    loop {
-        let n = stream.read_buf(&mut bytes).await.expect("an answer");
-        assert!(n > 0, "no answer");
-        if let Some(at) = bytes.windows(4).position(|w| w == b"\r\n\r\n") {
-            let head = String::from_utf8_lossy(&bytes[..at]).into_owned();
-            assert!(head.starts_with("HTTP/1.1 101"), "the server answers {head}");
-            return bytes.split_off(at + 4);
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use agent::dial::Server;
 use clap::Args;
+use identity::{Servers, client_config};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
@@ -18,9 +20,12 @@ pub struct Flags {
     /// The job's query
     #[arg(long)]
     query: String,
-    /// Where the server listens
+    /// The server's URL
     #[arg(long)]
     server: String,
+    /// The authority of an https server's certificate, PEM
+    #[arg(long)]
+    ca: Option<std::path::PathBuf>,
     /// A file with a name and a token of each agent, a line each
     #[arg(long)]
     tokens: std::path::PathBuf,
@@ -50,13 +55,18 @@ async fn all(flags: &Flags) -> Value {
         .map(|(name, token)| (name.to_owned(), token.to_owned()))
         .collect();
     assert!(tokens.len() >= size.agents, "a token for each agent");
+    let authority = flags.ca.as_ref().map(|file| std::fs::read_to_string(file).expect("the authority"));
+    let server = |token: String| {
+        let trusting = |pem: &String| client_config(Servers::Of(pem), None).expect("an authority");
+        Server::new(&flags.server, authority.as_ref().map(trusting), Some(token)).expect("a server")
+    };
     let (allow, allowed) = watch::channel(0);
     let (joined, mut joins) = mpsc::channel(size.agents * flags.jobs);
     let mut lives = tokio::task::JoinSet::new();
     for (n, (name, token)) in tokens.into_iter().take(size.agents).enumerate() {
-        let (said, server, ids) = (said[n % own].clone(), flags.server.clone(), (1 + n as u64, flags.jobs));
+        let (said, server, ids) = (said[n % own].clone(), server(token), (1 + n as u64, flags.jobs));
         let (life, joined) = (Life::new(name, ids.0, said, allowed.clone()), joined.clone());
-        lives.spawn_local(async move { life.live(&server, &token, ids, joined).await });
+        lives.spawn_local(life.live(server, ids, joined));
     }
     eprintln!("connected");
     for _ in 0..size.agents * flags.jobs {

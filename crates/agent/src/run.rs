@@ -1,6 +1,9 @@
 //! The agent at work: one loop that hears the server, its monitors and the clock, asks [`control::Agent`] what is to be done, and does
 //! it. Without a server it goes on looking for one; its monitors go on until their leases end.
 
+mod connection;
+mod monitors;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
@@ -8,29 +11,24 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use collect::{Brings, Frame, Part, Report, TAKEN, WAITING};
-use control::{Agent, AgentAction, AgentEvent, AgentSettings, End};
-use link::{AgentSession, Capacity, Data, Form, Hello, Lane, Now, Spool, SpoolLimits, VERSIONS};
+use connection::{Connection, Happened};
+use control::{Agent, AgentAction, AgentEvent, AgentSettings};
+use link::{AgentSession, Capacity, Hello, Lane, Now, Spool, SpoolLimits, VERSIONS};
+use monitors::Running;
 use plan::TapTable;
-use plan::message::JobOrder;
-use plan::{Burden, Cost};
-use stream::Loss;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
-use tuple::Origin;
-use wire::Timestamp;
 
-use crate::bounds::{Bounds, Groups};
+use crate::bounds::Groups;
 use crate::credentials::Credentials;
-use crate::dial::{DialError, Server, Stream};
+use crate::dial::Server;
 use crate::enrol::keep_renewed;
 use crate::health::health;
 use crate::host::Host;
 use crate::notes::Notes;
-use crate::orders::{Asked, Borne, Demo, asked};
+use crate::orders::Demo;
 use crate::policy::Policy;
-use crate::process::{Monitor, News, Start};
+use crate::process::News;
 use crate::spool_files::SpoolFiles;
 use crate::traffic::Traffic;
 
@@ -70,48 +68,6 @@ const ADDRESSES_EVERY: Duration = Duration::from_secs(5);
 /// How long monitors have to say what they have when the agent ends.
 const GRACE: Duration = Duration::from_secs(5);
 const READ_BYTES: usize = 64 << 10;
-/// A monitor ends so when what it is asked for cannot be.
-const WRONG_USE: i32 = 2;
-
-type Dialing = JoinHandle<Result<Box<dyn Stream>, DialError>>;
-
-/// How it stands with the server.
-enum Connection {
-    /// Nobody is called before then.
-    Waiting { until: Instant },
-    /// It is being called.
-    Dialing(Dialing),
-    /// It is there.
-    Open {
-        session: Box<AgentSession>,
-        reading: ReadHalf<Box<dyn Stream>>,
-        writing: WriteHalf<Box<dyn Stream>>,
-    },
-}
-
-/// A monitor, and what is known of it.
-struct Running {
-    monitor: Monitor,
-    counters: BTreeMap<String, u64>,
-    tuples: u64,
-    watermark_ns: i64,
-    loss: Loss,
-    /// Whether it said that it had said everything.
-    closing: Option<Option<String>>,
-    /// Why we have ended it.
-    ended: Option<String>,
-    /// What it takes, as estimated.
-    cost: Cost,
-    /// Whether it was told to end although the server wants it to go on: its lease was over, or the agent ends.
-    course: Course,
-}
-
-/// See [`Running::course`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Course {
-    Whole,
-    Cut,
-}
 
 struct Loop {
     config: Config,
@@ -175,23 +131,13 @@ impl Loop {
         let mut looked = tokio::time::interval(LOOK_EVERY);
         let mut addresses = tokio::time::interval(ADDRESSES_EVERY);
         let mut buffer = vec![0; READ_BYTES];
-        let mut outgoing = Bytes::new();
         loop {
             self.hear_session(&mut connection);
-            if outgoing.is_empty()
-                && let Connection::Open { session, .. } = &mut connection
-            {
-                outgoing = session.poll_transmit(&mut self.spool).unwrap_or_default();
-            }
+            connection.fill(&mut self.spool);
             let timer = self.timer(&connection);
             tokio::select! {
                 () = &mut stop => break,
-                happened = step(&mut connection, &mut buffer, &mut outgoing) => {
-                    self.on_step(&mut connection, happened, &buffer);
-                    if !matches!(connection, Connection::Open { .. }) {
-                        outgoing = Bytes::new();
-                    }
-                }
+                happened = connection.step(&mut buffer) => self.on_step(&mut connection, happened, &buffer),
                 Some(news) = heard.recv() => self.on_news(news, &mut connection),
                 _ = looked.tick() => {
                     self.look_after_memory();
@@ -199,14 +145,15 @@ impl Loop {
                 }
                 _ = addresses.tick() => self.look_at_addresses(&mut connection),
                 () = tokio::time::sleep_until(timer.into()) => {
-                    if let Connection::Open { session, .. } = &mut connection {
-                        session.handle_timeout(self.now());
+                    let now = self.now();
+                    if let Some(session) = connection.session_mut() {
+                        session.handle_timeout(now);
                     }
                     self.happened(AgentEvent::Tick, &mut connection);
                 }
             }
         }
-        self.end(heard, connection, outgoing).await;
+        self.end(heard, connection).await;
     }
 
     fn now(&self) -> Now {
@@ -218,18 +165,14 @@ impl Loop {
     }
 
     fn timer(&self, connection: &Connection) -> Instant {
-        let session = match connection {
-            Connection::Open { session, .. } => session.poll_timeout(),
-            _ => None,
-        };
+        let session = connection.session().and_then(|session| session.poll_timeout());
         let at = self.agent.timeout().into_iter().chain(session).min();
         let far = Instant::now() + Duration::from_secs(3600);
         at.map_or(far, |ns| self.began + Duration::from_nanos(ns)).min(far)
     }
 
     fn hear_session(&mut self, connection: &mut Connection) {
-        while let Connection::Open { session, .. } = connection {
-            let Some(event) = session.poll_event() else { return };
+        while let Some(event) = connection.session_mut().and_then(AgentSession::poll_event) {
             use link::AgentEvent as Told;
             match event {
                 Told::Welcomed { .. } => {
@@ -268,14 +211,10 @@ impl Loop {
 
     fn on_step(&mut self, connection: &mut Connection, happened: Happened, buffer: &[u8]) {
         match happened {
-            Happened::Due => {
-                let server = self.config.server.clone();
-                *connection = Connection::Dialing(tokio::spawn(async move { server.dial().await }));
-            }
+            Happened::Due => *connection = Connection::dial(self.config.server.clone()),
             Happened::Dialed(Ok(stream)) => {
                 let session = AgentSession::new(self.hello(), SILENCE_NS, self.now());
-                let (reading, writing) = split(stream);
-                *connection = Connection::Open { session: Box::new(session), reading, writing };
+                *connection = Connection::open(session, stream);
             }
             Happened::Dialed(Err(why)) => self.disconnect(connection, &why),
             Happened::Read(Ok(0)) => {
@@ -284,7 +223,7 @@ impl Loop {
             }
             Happened::Read(Ok(n)) => {
                 let now = self.now();
-                if let Connection::Open { session, .. } = connection
+                if let Some(session) = connection.session_mut()
                     && let Err(why) = session.handle_bytes(now, &buffer[..n], &mut self.spool)
                 {
                     self.disconnect(connection, &format!("{}: {why}", self.config.server.url()));
@@ -333,7 +272,7 @@ impl Loop {
     fn look_at_addresses(&mut self, connection: &mut Connection) {
         let before = self.addresses();
         self.host.addresses = Host::look().addresses;
-        if self.addresses() != before && matches!(connection, Connection::Open { .. }) {
+        if self.addresses() != before && connection.is_open() {
             self.disconnect(connection, "this host's addresses have changed");
         }
     }
@@ -370,48 +309,25 @@ impl Loop {
                 self.with(lane, |running| running.monitor.retap(&table(&taps)));
             }
             AgentAction::Stop { lane } => self.stop(lane),
-            AgentAction::Kill { lane } => self.with(lane, |running| {
-                running.ended.get_or_insert_with(|| "it did not end when its lease did".into());
-                running.monitor.kill();
-            }),
+            AgentAction::Kill { lane } => {
+                self.with(lane, |running| running.kill("it did not end when its lease did".into()));
+            }
             AgentAction::Close { lane } => {
                 self.spool.push_lost(lane, now.wall_ns, None, true);
             }
             AgentAction::Observe(observed) => {
-                if let Connection::Open { session, .. } = connection {
+                if let Some(session) = connection.session_mut() {
                     session.observe(observed);
                 }
             }
             AgentAction::Renew(mut renew) => {
                 renew.packets_per_second = self.packets_per_second();
                 renew.health = health(&self.spool, self.monitors.len());
-                if let Connection::Open { session, .. } = connection {
+                if let Some(session) = connection.session_mut() {
                     session.renew(renew);
                 }
             }
         }
-    }
-
-    fn stop(&mut self, lane: Lane) {
-        let course = if self.agent.wants(lane.job) { Course::Cut } else { Course::Whole };
-        self.with(lane, |running| {
-            running.course = course;
-            running.monitor.stop();
-        });
-    }
-
-    fn with(&mut self, lane: Lane, change: impl FnOnce(&mut Running)) {
-        if let Some(running) = self.monitors.get_mut(&lane) {
-            change(running);
-        }
-    }
-
-    /// What the host bears already.
-    fn borne(&self) -> Borne {
-        let packets_per_second = self.packets_per_second();
-        let takes = self.monitors.values().map(|running| running.cost.at(packets_per_second));
-        let burden = takes.fold(Burden::default(), Burden::and);
-        Borne { jobs: self.monitors.len(), burden, packets_per_second }
     }
 
     /// What jobs read here; a demonstration has few packets.
@@ -419,184 +335,22 @@ impl Loop {
         if self.config.demo.is_some() { 0 } else { self.traffic.packets_per_second }
     }
 
-    /// What tuples found here say of where they come from.
-    fn origin(&self) -> Origin {
-        Origin { agent: Some(self.config.name.clone()), labels: self.config.policy.labels.clone() }
-    }
-
-    /// Starts a monitor, if the host's owner allows what it is to do.
-    fn start(
-        &mut self,
-        lane: Lane,
-        (body, taps): (&[u8], TapTable),
-        lasts: Duration,
-        allowed: Option<u64>,
-    ) -> Result<(), End> {
-        let (policy, demo) = (&self.config.policy, self.config.demo.as_ref());
-        let asked = asked(body, policy, &self.host, demo, self.borne());
-        let Asked { order, arguments, cost } = asked.map_err(End::Refused)?;
-        let packets_max = allowed.or(order.packets_max);
-        let order = JobOrder { attempt: lane.attempt, packets_max, origin: self.origin(), taps, ..order };
-        let bounds = Bounds { memory_max: order.memory_max, cores: order.workers.max(1) };
-        let mut arguments = arguments;
-        arguments.extend(["--lease".to_owned(), format!("{}ms", lasts.as_millis())]);
-        let start =
-            Start { program: &self.config.program, arguments: &arguments, order: &order.encode(), bounds };
-        let monitor = Monitor::start(lane, &start, self.groups.as_ref(), self.news.clone())
-            .map_err(|why| End::Crashed(format!("the monitor cannot be started: {why}")))?;
-        tracing::info!("job {}: started", lane.job);
-        let running = Running {
-            monitor,
-            counters: BTreeMap::new(),
-            tuples: 0,
-            watermark_ns: i64::MIN,
-            loss: Loss::default(),
-            closing: None,
-            ended: None,
-            course: Course::Whole,
-            cost,
-        };
-        self.monitors.insert(lane, running);
-        Ok(())
-    }
-
-    /// What a monitor says goes into the spool.
-    fn on_news(&mut self, news: News, connection: &mut Connection) {
-        let event = match news {
-            News::Said(lane, frame) => self.on_frame(lane, frame),
-            News::Gone(lane, status, complaint) => Some(self.on_gone(lane, status, &complaint)),
-        };
-        if let Some(event) = event {
-            self.happened(event, connection);
-        }
-    }
-
-    fn on_frame(&mut self, lane: Lane, frame: Frame) -> Option<AgentEvent> {
-        let running = self.monitors.get_mut(&lane)?;
-        match frame {
-            Frame::Started => None,
-            Frame::Report(payload) => {
-                let head = collect::head(&payload)
-                    .inspect_err(|why| tracing::warn!("job {}: {why}", lane.job))
-                    .ok()?;
-                let watermark_ns = head.watermark.0;
-                // Of windows it is known by the monitor's last account only.
-                let counted = running.counters.get("tuples").copied().unwrap_or(0);
-                let tuples = match head.brings {
-                    Brings::Rows(n) => n,
-                    Brings::Windows => counted.saturating_sub(running.tuples),
-                };
-                let data = Data {
-                    lane,
-                    watermark_ns,
-                    from_ns: running.watermark_ns.min(watermark_ns),
-                    tuples,
-                    form: form(head.brings).into(),
-                    counters: running.counters.clone(),
-                    payload: payload.into(),
-                    ..Data::default()
-                };
-                (running.tuples, running.watermark_ns, running.loss) = (counted, watermark_ns, head.loss);
-                self.spool.push(data);
-                Some(AgentEvent::Reported(lane))
-            }
-            Frame::Account(counts) => {
-                running.counters = counts.into_iter().collect();
-                let used = running.counters.get(TAKEN).copied()?;
-                let waits = running.counters.get(WAITING).is_some_and(|waiting| *waiting > 0);
-                Some(AgentEvent::Used { lane, used, waits })
-            }
-            Frame::TookBack { grant, taken } => Some(AgentEvent::TookBack { lane, allowed: taken, grant }),
-            Frame::Closing { cut_short, .. } => {
-                running.closing = Some(cut_short);
-                None
-            }
-        }
-    }
-}
-
-impl Loop {
-    fn on_gone(
-        &mut self,
-        lane: Lane,
-        status: io::Result<std::process::ExitStatus>,
-        complaint: &str,
-    ) -> AgentEvent {
-        let running = self.monitors.remove(&lane);
-        let end = match running {
-            None => End::Crashed("it was not known".into()),
-            Some(running) => {
-                let end = ending(&running, &status, complaint);
-                if end == End::Clean {
-                    let Running { counters, watermark_ns, loss, course, .. } = running;
-                    let report = Report {
-                        epoch: 0,
-                        watermark: Timestamp(watermark_ns),
-                        part: Part::default(),
-                        loss,
-                        lost: None,
-                        open: None,
-                    };
-                    self.spool.push(Data {
-                        lane,
-                        watermark_ns,
-                        from_ns: watermark_ns,
-                        form: Form::Partial.into(),
-                        is_last: course == Course::Whole,
-                        counters,
-                        payload: report.encode().into(),
-                        ..Data::default()
-                    });
-                    if course == Course::Cut {
-                        // What goes by until the next one begins is seen by nobody.
-                        self.spool.push_lost(lane, self.now().wall_ns, None, true);
-                    }
-                }
-                end
-            }
-        };
-        match &end {
-            End::Clean => tracing::info!("job {}: ended", lane.job),
-            End::Crashed(why) | End::Refused(why) => tracing::warn!("job {}: {why}", lane.job),
-        }
-        AgentEvent::Exited { lane, end }
-    }
-
-    /// Ends monitors that take more than they were given.
-    fn look_after_memory(&mut self) {
-        for (lane, running) in &mut self.monitors {
-            if running.ended.is_some() {
-                continue;
-            }
-            if let Some(excess) = running.monitor.excess() {
-                let why = format!("it took {excess} bytes of memory more than it may, and was ended");
-                tracing::warn!("job {}: {why}", lane.job);
-                running.ended = Some(why);
-                running.monitor.kill();
-            }
-        }
-    }
-
     /// Monitors say what they have, the spool keeps what the server has not taken.
-    async fn end(&mut self, mut heard: Receiver<News>, mut connection: Connection, mut outgoing: Bytes) {
+    async fn end(&mut self, mut heard: Receiver<News>, mut connection: Connection) {
         let all: Vec<Lane> = self.monitors.keys().copied().collect();
         all.into_iter().for_each(|lane| self.stop(lane));
         let until = tokio::time::Instant::now() + GRACE;
         let mut buffer = vec![0; READ_BYTES];
         loop {
-            let is_sent = outgoing.is_empty() && self.spool.lanes().is_empty();
-            let is_open = matches!(connection, Connection::Open { .. });
-            if self.monitors.is_empty() && (is_sent || !is_open) {
+            let is_open = connection.is_open();
+            let is_said = !is_open || (connection.is_sent() && self.spool.lanes().is_empty());
+            if self.monitors.is_empty() && is_said {
                 break;
             }
-            if outgoing.is_empty()
-                && let Connection::Open { session, .. } = &mut connection
-            {
-                outgoing = session.poll_transmit(&mut self.spool).unwrap_or_default();
-            }
+            connection.fill(&mut self.spool);
             tokio::select! {
                 Some(news) = heard.recv() => self.on_news(news, &mut connection),
-                happened = step(&mut connection, &mut buffer, &mut outgoing), if is_open => {
+                happened = connection.step(&mut buffer), if is_open => {
                     self.on_step(&mut connection, happened, &buffer);
                     self.hear_session(&mut connection);
                 }
@@ -604,83 +358,14 @@ impl Loop {
             }
         }
         self.spool.flush();
-        if let Connection::Open { session, mut writing, .. } = connection {
-            session_bye(session, &mut self.spool, &mut writing).await;
-        }
+        connection.bye(&mut self.spool).await;
     }
-}
-
-async fn session_bye(
-    mut session: Box<AgentSession>,
-    spool: &mut Spool,
-    writing: &mut WriteHalf<Box<dyn Stream>>,
-) {
-    session.bye("this agent ends");
-    if let Some(bytes) = session.poll_transmit(spool) {
-        // A server that is gone need not be told.
-        let _ = writing.write_all(&bytes).await;
-    }
-}
-
-/// What has happened to the connection.
-enum Happened {
-    Due,
-    Dialed(Result<Box<dyn Stream>, String>),
-    Read(io::Result<usize>),
-    Written(io::Result<()>),
-}
-
-/// The next thing that happens to the connection. Nothing is lost where it is given up in the middle.
-async fn step(connection: &mut Connection, buffer: &mut [u8], outgoing: &mut Bytes) -> Happened {
-    match connection {
-        Connection::Waiting { until } => {
-            tokio::time::sleep_until((*until).into()).await;
-            Happened::Due
-        }
-        Connection::Dialing(dialing) => Happened::Dialed(match dialing.await {
-            Ok(dialed) => dialed.map_err(|why| why.to_string()),
-            Err(why) => Err(why.to_string()),
-        }),
-        Connection::Open { reading, writing, .. } => tokio::select! {
-            read = reading.read(buffer) => Happened::Read(read),
-            written = writing.write_buf(outgoing), if !outgoing.is_empty() => Happened::Written(written.map(drop)),
-        },
-    }
-}
-
-/// How a monitor that is gone has ended.
-fn ending(running: &Running, status: &io::Result<std::process::ExitStatus>, complaint: &str) -> End {
-    let why = match (&running.ended, &running.closing, status) {
-        (Some(why), _, _) => why.clone(),
-        _ if running.monitor.was_killed_for_memory() => "the kernel ended it for want of memory".to_owned(),
-        (None, Some(None), Ok(_)) => return End::Clean,
-        // It has said everything that it had, and why there is no more.
-        (None, Some(Some(why)), Ok(_)) => {
-            tracing::warn!("{why}");
-            return End::Clean;
-        }
-        // What is asked for cannot be: it would say so again.
-        (None, None, Ok(status)) if status.code() == Some(WRONG_USE) => {
-            return End::Refused(complaint.strip_prefix("error: ").unwrap_or(complaint).to_owned());
-        }
-        (None, None, Ok(status)) if complaint.is_empty() => format!("its process ended: {status}"),
-        (None, None, Ok(status)) => format!("its process ended ({status}): {complaint}"),
-        (None, _, Err(why)) => format!("its process cannot be waited for: {why}"),
-    };
-    End::Crashed(why)
 }
 
 /// Whose addresses are whose, as the server has said.
 fn table(taps: &link::TapTable) -> TapTable {
     let all = |list: &[Bytes]| list.iter().filter_map(|ip| control::taps::read(ip)).collect();
     TapTable { own: all(&taps.own), others: all(&taps.others) }
-}
-
-fn form(brings: Brings) -> Form {
-    match brings {
-        Brings::Rows(_) => Form::Tuples,
-        Brings::Windows => Form::Partial,
-    }
 }
 
 fn random() -> io::Result<u64> {

@@ -2,7 +2,8 @@
 //!
 //! # The form
 //!
-//! A byte for the version, which is 1, and one for how what follows is packed: 0 as it is, 1 by zstd. Then, numbers being of
+//! A byte for the version, which is 1, and one for how what follows is packed: 0 as it is, 1 by zstd in one frame that says
+//! its length. Then, numbers being of
 //! eight bytes, lengths of four, the lowest first:
 //!
 //! - the watermark; the bytes of streams seen and lacking;
@@ -17,7 +18,6 @@
 mod rows;
 
 use std::fmt;
-use std::io::Read;
 
 use stream::{Engines, Loss, Partials, Stretch};
 use wire::Timestamp;
@@ -32,8 +32,6 @@ const PACKED_MIN: usize = 256;
 const LEVEL: i32 = 1;
 /// Most bytes of a report, unpacked; what is larger is refused.
 pub const REPORT_BYTES_MAX: usize = 64 << 20;
-/// Memory that unpacking takes beside: two to the power of it.
-const WINDOW_LOG_MAX: u32 = 23;
 
 /// Why bytes are no report for an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,12 +174,13 @@ impl Report {
 }
 
 fn unpack(packed: &[u8]) -> Result<Vec<u8>, Malformed> {
-    let invalid = |_| Malformed::Invalid("packing");
-    let mut decoder = zstd::Decoder::with_buffer(packed).map_err(invalid)?;
-    decoder.window_log_max(WINDOW_LOG_MAX).map_err(invalid)?;
-    let mut plain = Vec::new();
-    decoder.take(REPORT_BYTES_MAX as u64 + 1).read_to_end(&mut plain).map_err(invalid)?;
-    if plain.len() > REPORT_BYTES_MAX { Err(Malformed::TooLarge) } else { Ok(plain) }
+    // Whoever packs says the length in front.
+    let bytes = zstd::zstd_safe::get_frame_content_size(packed).ok().flatten();
+    let bytes = bytes.ok_or(Malformed::Invalid("packing"))?;
+    if bytes > REPORT_BYTES_MAX as u64 {
+        return Err(Malformed::TooLarge);
+    }
+    zstd::bulk::decompress(packed, bytes as usize).map_err(|_| Malformed::Invalid("packing"))
 }
 
 fn read(plain: &[u8], engines: &Engines) -> Result<Report, Malformed> {

@@ -2,10 +2,11 @@
 
 use proptest::prelude::*;
 use testkit::{Carrier, Dialogue, Mangle, Rng, Sent};
-use wire::TcpSeq;
 use wire::packet::TcpFlags;
+use wire::{TcpSeq, Transport};
 
 use super::*;
+use crate::event::FlowEvent;
 
 const MS: i64 = 1_000_000;
 

@@ -21,7 +21,7 @@ fn check(text: &str, at_agents: &str, joined: &str) {
     assert_eq!((said(&both.agents), said(&both.joined)), (at_agents.into(), joined.into()), "{text}");
     let agents = &both.agents;
     assert_eq!((agents.monitor.taps, agents.dataflow.pipelines.len()), (Taps::Ends, 0));
-    assert_eq!(plan::sound::check(agents), [], "{text}");
+    assert!(plan::sound::check(agents).is_empty(), "{text}");
     let (input, parser) = (&agents.dataflow.inputs[0], &agents.monitor.parsers[0]);
     assert_eq!(input.columns, parser.columns);
     let has = |name: &str| input.schema.find(name).is_some_and(|id| input.columns.contains(&id));

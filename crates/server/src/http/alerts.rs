@@ -10,13 +10,12 @@ use utoipa::{IntoParams, ToSchema};
 use super::app::App;
 use super::caller::Caller;
 use super::failure::Failure;
-use super::jobs::noted;
 use super::json::Json;
 use super::params::{Body, Params, time};
 use crate::access::{Access, Role};
 use crate::alerts::{AlertShown, Outcome, ReceiverState, RuleRequest, RuleShown, Silence};
 use crate::rules::{SilenceAsked, Unwatched};
-use crate::service::{Denied, Service};
+use crate::service::Service;
 use crate::store::now_ns;
 
 /// Alerts.
@@ -107,9 +106,8 @@ async fn done<T: Send + 'static>(
 ) -> Result<T, Failure> {
     let both = move |service: &Service| {
         let result = do_it(service, &who).map_err(Failure::from);
-        let outcome = result.as_ref().map_or_else(|failure| failure.message.clone(), |_| "done".to_owned());
-        noted(service, &who, act, &(object, outcome))?;
-        Ok::<_, Denied>(result)
+        service.note_result(&who.name, act, &object, &result.as_ref().map_err(|failure| &failure.message));
+        Ok(result)
     };
     app.run(both).await?
 }

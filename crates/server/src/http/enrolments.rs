@@ -10,12 +10,11 @@ use utoipa::ToSchema;
 use super::app::{App, Certificate, Peer};
 use super::caller::Caller;
 use super::failure::Failure;
-use super::jobs::noted_by;
 use super::json::Json;
 use super::params::Body;
 use crate::access::{Access, Role, Scope};
 use crate::enrolment::{Certified, INVITATION_SECONDS_MAX, Invitation};
-use crate::service::{Denied, Service};
+use crate::service::Service;
 use crate::store::Enrolled;
 use crate::tls::Tls;
 
@@ -89,7 +88,7 @@ pub async fn invite(
     }
     let invite = move |service: &Service| {
         let made = service.invite(&tls, &asked.agent, asked.expires_in_seconds);
-        note(service, &who.name, "agent.invite", &asked.agent, &made);
+        service.note_result(&who.name, "agent.invite", &asked.agent, &made);
         made
     };
     Ok((StatusCode::CREATED, Json(app.run(invite).await?)))
@@ -119,7 +118,7 @@ pub async fn revoke(
     let who = admin(caller)?;
     let revoke = move |service: &Service| {
         let revoked = service.revoke_agent(&agent);
-        note(service, &who.name, "agent.revoke", &agent, &revoked);
+        service.note_result(&who.name, "agent.revoke", &agent, &revoked);
         revoked
     };
     app.run(revoke).await?;
@@ -151,7 +150,7 @@ pub async fn enrol(
     let enrol = move |service: &Service| {
         let made = service.enrol(&tls, &asked.token, &asked.request);
         let agent = made.as_ref().map(|made| made.agent.clone()).unwrap_or_default();
-        note(service, &address.to_string(), "agent.enrol", &agent, &made);
+        service.note_result(&address.to_string(), "agent.enrol", &agent, &made);
         made
     };
     Ok((StatusCode::CREATED, Json(app.run(enrol).await?)))
@@ -173,13 +172,8 @@ pub async fn renew(
     let Body(asked, _) = Body::<RenewalRequest>::from_request(request, &app).await?;
     let renew = move |service: &Service| {
         let made = service.renew_agent(&tls, &peer, &asked.request);
-        note(service, &peer.name, "agent.renew", &peer.name, &made);
+        service.note_result(&peer.name, "agent.renew", &peer.name, &made);
         made
     };
     Ok((StatusCode::CREATED, Json(app.run(renew).await?)))
-}
-
-fn note<T>(service: &Service, who: &str, act: &str, agent: &str, result: &Result<T, Denied>) {
-    let outcome = result.as_ref().err().map_or_else(|| "done".to_owned(), ToString::to_string);
-    noted_by(service, who, act, agent, &outcome);
 }

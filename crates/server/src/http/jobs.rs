@@ -13,7 +13,7 @@ use super::caller::Caller;
 use super::failure::Failure;
 use super::json::Json;
 use super::params::{Body, Params, header_text};
-use crate::access::{Access, Role};
+use crate::access::Role;
 use crate::fleet::{Agent, Redaction};
 use crate::hub::{AgentAccount, TapAccount};
 use crate::job::{Capture, Job, JobId, JobKind, Keep};
@@ -182,12 +182,12 @@ pub async fn create(
     let submit = move |service: &Service| {
         let key = key.as_deref().map(|key| (key, &bytes[..]));
         let result = service.submit(&who, &submission, key);
-        let outcome = match &result {
+        let (object, outcome) = match &result {
             Ok((job, true)) => (job.id.to_string(), "done".to_owned()),
             Ok((job, false)) => (job.id.to_string(), "had been done".to_owned()),
             Err(denied) => (String::new(), denied.to_string()),
         };
-        noted(service, &who, "job.start", &outcome)?;
+        service.note(&who.name, "job.start", &object, &outcome);
         Ok(result)
     };
     match app.run(submit).await? {
@@ -195,24 +195,6 @@ pub async fn create(
         Ok((job, false)) => Ok((StatusCode::OK, Json(job))),
         Err(Denied::Query(errors)) => Err(Failure::of_query(&text, &errors)),
         Err(denied) => Err(denied.into()),
-    }
-}
-
-/// Notes what was done, or why not. What cannot be noted for want of room was not done either, or is done already.
-pub(super) fn noted(
-    service: &Service,
-    who: &Access,
-    act: &str,
-    (object, outcome): &(String, String),
-) -> Result<(), Denied> {
-    noted_by(service, &who.name, act, object, outcome);
-    Ok(())
-}
-
-/// Notes what somebody without a token did.
-pub(super) fn noted_by(service: &Service, who: &str, act: &str, object: &str, outcome: &str) {
-    if let Err(error) = service.store().note(who, act, object, outcome) {
-        tracing::error!("the audit log lacks {act} {object} by {who}: {error}");
     }
 }
 
@@ -267,8 +249,7 @@ pub async fn stop(
     let (who, id) = (caller.at_least(Role::Run)?, id(&name)?);
     let stop = move |service: &Service| {
         let result = service.stop(&who, id);
-        let outcome = result.as_ref().map_or_else(ToString::to_string, |_| "done".to_owned());
-        noted(service, &who, "job.stop", &(id.to_string(), outcome))?;
+        service.note_result(&who.name, "job.stop", &id.to_string(), &result);
         result
     };
     Ok(Json(app.run(stop).await?))

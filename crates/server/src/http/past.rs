@@ -136,10 +136,7 @@ pub async fn query(
         // It is given up when it takes too long, and holds its place until then.
         let _room = room;
         let asked = service.ask_past(&who, &question);
-        let outcome = asked.as_ref().map_or_else(ToString::to_string, |_| "done".to_owned());
-        if let Err(error) = service.store().note(&who.name, "query", "", &outcome) {
-            tracing::error!("the audit log lacks a query by {}: {error}", who.name);
-        }
+        service.note_result(&who.name, "query", "", &asked);
         match asked {
             Err(Denied::Query(errors)) => Ok(Err(errors)),
             asked => asked.and_then(|answer| said(answer, result.as_deref(), format)).map(Ok),

@@ -13,7 +13,6 @@ use utoipa::{IntoParams, ToSchema};
 use super::app::{App, Peer};
 use super::caller::{self, Caller, session_of};
 use super::failure::Failure;
-use super::jobs::noted;
 use super::json::Json;
 use super::params::{Body, Params};
 use super::sessions::{COOKIE, SESSION_TIME};
@@ -107,7 +106,7 @@ pub async fn create(
     let make = move |service: &Service| {
         let made = access::make(service.store(), (&asked.name, asked.role, &scope), expires)?;
         let outcome = if made.is_some() { "done" } else { "the name is taken" };
-        noted(service, &who, "token.create", &(asked.name, outcome.to_owned()))?;
+        service.note(&who.name, "token.create", &asked.name, outcome);
         Ok(made)
     };
     let made = app.run(make).await?;
@@ -150,7 +149,7 @@ pub async fn revoke(
         let removed = service.store().remove_token(id)?;
         let object = removed.clone().unwrap_or_else(|| id.to_string());
         let outcome = if removed.is_some() { "done" } else { "there is none" };
-        noted(service, &who, "token.revoke", &(object, outcome.to_owned()))?;
+        service.note(&who.name, "token.revoke", &object, outcome);
         Ok(removed)
     };
     let revoked = app.run(revoke).await?;

@@ -188,6 +188,14 @@ impl KeyTable {
         self.find(hash, |key| keys.is(row, key)).unwrap_or(NO_GROUP)
     }
 
+    /// Room for so many groups more, whose keys take so many bytes.
+    pub fn reserve(&mut self, groups: usize, key_bytes: usize) {
+        self.hashes.reserve(groups);
+        self.spans.reserve(groups);
+        self.bytes.reserve(key_bytes);
+        self.grow((self.listed + groups) * 2);
+    }
+
     /// Adds a group that is not there.
     pub fn insert(&mut self, hash: u64, key: &[u8]) -> u32 {
         let group = self.push(hash, key);
@@ -222,24 +230,28 @@ impl KeyTable {
     }
 
     fn enlist(&mut self, hash: u64, group: u32) {
-        if (self.listed + 1) * 2 > self.slots.len() {
-            let size = (self.slots.len() * 2).max(SLOTS_MIN);
-            let old = std::mem::replace(&mut self.slots, vec![0; size]);
-            let groups = old.into_iter().filter(|slot| *slot != 0).map(group_in);
-            groups.for_each(|group| self.place(self.hashes[group as usize], group));
-        }
+        self.grow((self.listed + 1) * 2);
         self.listed += 1;
-        self.place(hash, group);
+        let short = if short(self.key(group)).is_some() { SHORT } else { 0 };
+        self.place(hash, (hash & !u64::from(u32::MAX)) | short | u64::from(group + 1));
     }
 
-    fn place(&mut self, hash: u64, group: u32) {
+    /// So many slots at least.
+    fn grow(&mut self, slots: usize) {
+        if slots > self.slots.len() {
+            let old = std::mem::replace(&mut self.slots, vec![0; slots.next_power_of_two().max(SLOTS_MIN)]);
+            let taken = old.into_iter().filter(|slot| *slot != 0);
+            taken.for_each(|slot| self.place(self.hashes[group_in(slot) as usize], slot));
+        }
+    }
+
+    fn place(&mut self, hash: u64, slot: u64) {
         let mask = self.slots.len() - 1;
         let mut at = hash as usize & mask;
         while self.slots[at] != 0 {
             at = (at + 1) & mask;
         }
-        let short = if short(self.key(group)).is_some() { SHORT } else { 0 };
-        self.slots[at] = (hash & !u64::from(u32::MAX)) | short | u64::from(group + 1);
+        self.slots[at] = slot;
     }
 
     /// Frees a group's slot and moves those back that found theirs taken because of it.

@@ -142,6 +142,12 @@ impl Pane {
         let mut columns = types
             .map(|data_type| Column::decode(*data_type, listed, from))
             .collect::<Result<Vec<Column<'_>>, _>>()?;
+        let key_bytes = columns.iter().map(|column| column.key_bytes(listed)).sum::<usize>();
+        from.spend(listed * GROUP_BYTES + key_bytes)?;
+        if key_bytes > KEYS_MAX {
+            return Err(Malformed::TooLarge);
+        }
+        self.keys.reserve(listed, key_bytes);
         let mut key = Vec::new();
         let mut row = 0;
         for group in 0..groups as u32 {
@@ -156,7 +162,6 @@ impl Pane {
                 hash_scalar(&scalar, hash)
             });
             row += 1;
-            from.spend(key.len() + GROUP_BYTES)?;
             self.enlist(hash, &key)?;
         }
         Ok(())
@@ -168,9 +173,6 @@ impl Pane {
         let hash = if key.is_empty() { 0 } else { finish_hash(key, hash) };
         if self.keys.find(hash, |held| held == key).is_some() {
             return Err(Malformed::Invalid("a key twice"));
-        }
-        if self.keys.bytes() + key.len() > KEYS_MAX {
-            return Err(Malformed::TooLarge);
         }
         self.keys.insert(hash, key);
         Ok(())
@@ -309,6 +311,16 @@ impl<'a> Column<'a> {
             _ => return Err(Malformed::OtherDataflow("the type of a key")),
         };
         Ok(Column { nulls, values, next: 0 })
+    }
+
+    /// What its values take in the keys of so many rows, at most.
+    fn key_bytes(&self, rows: usize) -> usize {
+        match &self.values {
+            Values::Bool(_) => rows * 2,
+            Values::U64(_) | Values::I64(_) | Values::F64(_) => rows * 9,
+            Values::Ip(_) => rows * 17,
+            Values::Text(v) | Values::Hashes(v) => rows * 5 + v.iter().map(|text| text.len()).sum::<usize>(),
+        }
     }
 
     /// The value of a row; rows are asked for one after another.

@@ -144,6 +144,10 @@ impl<'a> Reader<'a> {
 
     /// See [`put`].
     pub fn wide(&mut self) -> Result<u128, Malformed> {
+        // Most are short.
+        if self.rest.iter().take(8).any(|byte| *byte < 0x80) {
+            return self.number().map(u128::from);
+        }
         let mut value = 0u128;
         for shift in (0..128).step_by(7) {
             let byte = self.byte()?;
@@ -160,7 +164,18 @@ impl<'a> Reader<'a> {
     }
 
     /// The same of 64 bits.
+    #[inline]
     pub fn number(&mut self) -> Result<u64, Malformed> {
+        match self.rest {
+            [byte @ ..0x80, rest @ ..] => {
+                self.rest = rest;
+                Ok(u64::from(*byte))
+            }
+            _ => self.long_number(),
+        }
+    }
+
+    fn long_number(&mut self) -> Result<u64, Malformed> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -184,7 +199,8 @@ impl<'a> Reader<'a> {
 
     /// The same of 64 bits.
     pub fn signed(&mut self) -> Result<i64, Malformed> {
-        i64::try_from(self.wide_signed()?).map_err(|_| Malformed::Invalid("a number"))
+        let value = self.number()?;
+        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
     /// A number of at most `max`.

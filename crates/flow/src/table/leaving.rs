@@ -1,0 +1,181 @@
+//! How flows leave the table: idle, closed, at the end of the input, or as there are too many.
+
+use std::hint::black_box;
+
+use wire::Timestamp;
+
+use super::{Table, context, patience};
+use crate::event::{CloseReason, Events, FlowEvent, FlowIdx};
+use crate::expiry::{NONE, Wheel};
+use crate::flow::FlowCore;
+use crate::index::Index;
+use crate::record::flag;
+use crate::tcp_state;
+use crate::timeouts::{idle_timeout, report_active};
+
+/// Flows looked at to find one to evict.
+const EVICTION_SAMPLE: usize = 16;
+/// One in so many places is left to flows that are not worth keeping, before one that is has to go.
+const CHEAP_SHARE: usize = 16;
+/// Flows that one call to `expire` looks at.
+const EXPIRE_FLOWS: usize = 4096;
+/// Flows whose memory is asked for together where many end.
+const AT_A_TIME: usize = 32;
+/// Flows that one call to `close_all` closes.
+const CLOSE_FLOWS: usize = 1024;
+
+impl<S: Default> Table<S> {
+    /// Moves the clock on, as at the end of a block of packets; lets go of flows that are idle at `now`, and gives up
+    /// on bytes that silent flows wait for. Looks at a bounded number of flows; true while there are more.
+    pub fn expire(&mut self, now: Timestamp, events: &mut Events) -> bool {
+        self.begin(events);
+        let clock = self.clock.advance(now);
+        self.rules.floor = self.clock.floor();
+        self.counters.clock_rebases = self.clock.rebases;
+        for _ in 0..EXPIRE_FLOWS / AT_A_TIME {
+            let (mut due, mut n) = ([NONE; AT_A_TIME], 0);
+            while n < AT_A_TIME
+                && let Some(place) = self.wheel.pop(clock)
+            {
+                due[n] = place;
+                n += 1;
+            }
+            self.touch(&due[..n]);
+            due[..n].iter().for_each(|place| self.look_after(*place, (now, clock), events));
+            if n < AT_A_TIME {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The input has ended: closes a bounded number of flows; true while there are more, and till then nothing else may
+    /// be asked of the table.
+    pub fn close_all(&mut self, now: Timestamp, events: &mut Events) -> bool {
+        self.begin(events);
+        if self.closing == 0 {
+            // Nothing will be looked for any more: taking flows out one by one would be waiting for memory.
+            (self.index, self.wheel) = (Index::new(), Wheel::new());
+        }
+        let mut left = CLOSE_FLOWS;
+        while left > 0 && self.closing < self.store.len() {
+            let place = self.closing as u32;
+            if self.store.hot(place).has(flag::LIVE) {
+                self.close(place, CloseReason::EndOfInput, (now, now), events);
+                left -= 1;
+            }
+            self.closing += 1;
+        }
+        let more = self.closing < self.store.len();
+        if !more {
+            self.closing = 0;
+        }
+        more
+    }
+
+    /// Reads a little of what looking after these flows will read, first of all of them: so that memory is waited for once
+    /// and not for each.
+    fn touch(&self, places: &[u32]) {
+        for place in places {
+            black_box((self.store.hot(*place).word, self.store.cold(*place).first_ts));
+        }
+        for place in places {
+            let hash = self.store.flow(*place).key().hash(self.config.seed);
+            black_box(self.index.guess(hash));
+        }
+    }
+
+    /// A flow's tick has passed: it is idle, or waits for bytes that will not come, or has to be looked at later.
+    fn look_after(&mut self, place: u32, (now, clock): (Timestamp, i64), events: &mut Events) {
+        let mut flow = self.store.flow_mut(place);
+        let idle_ns = idle_timeout(flow.core(), &self.config);
+        if clock.saturating_sub(flow.core().seen_at()) > idle_ns {
+            let ts = flow.core().last_ts().plus(idle_ns);
+            return self.close(place, CloseReason::Idle, (now, ts), events);
+        }
+        if let Some(period) = self.config.active_timeout_ns {
+            report_active(&mut flow, FlowIdx(place), (now, period), events);
+        }
+        let mut cx = context(&self.config, &mut self.budget, &mut self.counters, events, place, now);
+        tcp_state::check(&mut flow, &mut cx);
+        flow.classify();
+        self.schedule(place, clock);
+        self.hasten(place, now, clock);
+    }
+
+    /// Puts the flow in the wheel for its idle timeout.
+    pub(super) fn schedule(&mut self, place: u32, clock: i64) {
+        let flow = self.store.core(place);
+        let idle_ns = idle_timeout(flow, &self.config);
+        let period = self.config.active_timeout_ns.unwrap_or(i64::MAX);
+        self.wheel.schedule(place, flow.seen_at().saturating_add(idle_ns.min(period)), clock);
+    }
+
+    /// Has the flow looked at as soon as bytes it waits for become hopeless, or a timeout grown shorter is over.
+    pub(super) fn hasten(&mut self, place: u32, now: Timestamp, clock: i64) {
+        let flow = self.store.core(place);
+        let wait = tcp_state::deadline(flow, patience(&self.config)).map(|ts| ts.since(now).max(0));
+        let idle = idle_timeout(flow, &self.config);
+        self.wheel.hasten(place, clock.saturating_add(wait.unwrap_or(idle).min(idle)), clock);
+    }
+
+    /// Delivers what waits and takes the flow out; `ts` is what the event says, `now` when it was decided.
+    pub(super) fn close(
+        &mut self,
+        place: u32,
+        reason: CloseReason,
+        (now, ts): (Timestamp, Timestamp),
+        events: &mut Events,
+    ) {
+        let mut flow = self.store.flow_mut(place);
+        let mut cx = context(&self.config, &mut self.budget, &mut self.counters, events, place, now);
+        tcp_state::on_close(&mut flow, &mut cx);
+        flow.hot.put(flag::LIVE | flag::FAST, false);
+        self.cheap -= usize::from(!flow.hot.has(flag::VALUED));
+        tcp_state::forget(&mut flow, &mut self.budget);
+        let hash = self.store.flow(place).key().hash(self.config.seed);
+        self.index.remove(hash, place);
+        self.wheel.cancel(place);
+        self.closed.push(place);
+        self.counters.closed[reason as usize] += 1;
+        events.push(FlowIdx(place), FlowEvent::Closed { reason, ts });
+    }
+
+    /// Tries and tombstones first, while they are more than their share; else the flow idle longest of a few.
+    pub(super) fn choose_victim(&mut self) -> u32 {
+        if self.cheap * CHEAP_SHARE > self.config.flows_max {
+            return self.next_cheap();
+        }
+        let mut best: Option<(i64, u32)> = None;
+        let mut looked_at = 0;
+        for _ in 0..EVICTION_SAMPLE * CHEAP_SHARE {
+            let flow = self.advance_hand();
+            if flow.hot.has(flag::LIVE) && flow.hot.has(flag::VALUED) {
+                let candidate = (flow.seen_at(), self.hand as u32);
+                best = Some(best.map_or(candidate, |best| best.min(candidate)));
+                looked_at += 1;
+            }
+            if looked_at == EVICTION_SAMPLE {
+                break;
+            }
+        }
+        best.map_or_else(|| self.next_cheap(), |(_, place)| place)
+    }
+
+    /// The cheap flow that the hand comes to next. As it goes round and what it frees is used again behind it, that is
+    /// one of the oldest; over a round it looks at [`CHEAP_SHARE`] places for each flow it finds, at the most.
+    fn next_cheap(&mut self) -> u32 {
+        for _ in 0..self.store.len() {
+            let hot = self.advance_hand().hot;
+            if hot.has(flag::LIVE) && !hot.has(flag::VALUED) {
+                break;
+            }
+        }
+        self.hand as u32
+    }
+
+    fn advance_hand(&mut self) -> FlowCore<'_> {
+        self.hand = (self.hand + 1) % self.store.len();
+        self.store.core(self.hand as u32)
+    }
+}

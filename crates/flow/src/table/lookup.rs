@@ -1,0 +1,136 @@
+//! A packet's flow: the hash of its key, the memory where the flow probably lies asked for beforehand, and the flow found.
+
+use std::ptr;
+
+use wire::{FiveTuple, FlowKey, IpProtocol, Packet, Side, V4Key};
+
+use super::Table;
+use crate::expiry::NONE;
+use crate::fast_path::Segment;
+use crate::record::flag;
+
+/// A packet's flow key as the table compares it, and its hash: so that a batch can be hashed and prefetched before it
+/// is processed.
+#[derive(Clone, Copy, Debug)]
+pub struct Hashed {
+    /// The key's hash by the table's seed.
+    pub hash: u64,
+    /// Addresses and ports of IPv4; the hash and 0 of a wide key.
+    pub(super) addrs: u64,
+    pub(super) ports: u32,
+    /// The sender.
+    pub side: Side,
+    /// Where the flow probably is, see [`Table::prefetch_flow`].
+    pub(super) place: u32,
+    /// Flags that its record must have.
+    pub(super) kind: u64,
+    /// As [`wire::FlowKey::network`].
+    pub(super) network: u8,
+}
+
+impl<S: Default> Table<S> {
+    /// The flow key of a packet and its hash.
+    #[inline(always)]
+    #[must_use]
+    pub fn hash(&self, packet: &Packet<'_>) -> Hashed {
+        self.hash_in(packet, 0)
+    }
+
+    /// The same in one of several networks, as [`wire::FlowKey::network`].
+    #[inline(always)]
+    #[must_use]
+    pub fn hash_in(&self, packet: &Packet<'_>, network: u8) -> Hashed {
+        let tuple = &packet.five_tuple;
+        let transport = match tuple.protocol {
+            IpProtocol::TCP => flag::TCP,
+            IpProtocol::UDP => flag::UDP,
+            _ => 0,
+        };
+        let (hash, addrs, ports, side, width) = match V4Key::of_ends(tuple.src, tuple.dst) {
+            Some((key @ V4Key { addrs, ports }, side)) if (transport != 0) & (network == 0) => {
+                (key.hash(tuple.protocol, self.config.seed), addrs, ports, side, 0)
+            }
+            _ => {
+                let (hash, side) = self.hash_wide(*tuple, network);
+                (hash, hash, 0, side, flag::WIDE)
+            }
+        };
+        Hashed { hash, addrs, ports, side, place: NONE, kind: flag::LIVE | transport | width, network }
+    }
+
+    // What goes in and out in registers does not have to lie in memory for every packet.
+    #[inline(never)]
+    fn hash_wide(&self, tuple: FiveTuple, network: u8) -> (u64, Side) {
+        let (key, side) = tuple.flow_key();
+        (FlowKey { network, ..key }.hash(self.config.seed), side)
+    }
+
+    /// Has the memory fetched where [`Table::prefetch_flow`] will look; `fetch` asks for the cache line at an address
+    /// and does not wait for it. For a batch of packets: this for all of them, then that for all, then
+    /// [`Table::prefetch_rest`], then the packets.
+    #[inline]
+    pub fn prefetch_index(&self, at: &Hashed, fetch: impl Fn(*const u8)) {
+        fetch(self.index.first_entry(at.hash).cast());
+    }
+
+    /// Has the memory fetched that [`Table::process_hashed`] will read first, and remembers where that is.
+    #[inline]
+    pub fn prefetch_flow(&self, at: &mut Hashed, fetch: impl Fn(*const u8)) {
+        if let Some(place) = self.index.guess(at.hash) {
+            at.place = place;
+            fetch(ptr::from_ref(self.store.hot(place)).cast());
+        }
+    }
+
+    /// Has the memory fetched that a packet needs besides, if it does not take the fast path.
+    #[inline]
+    pub fn prefetch_rest(&self, at: &Hashed, segment: &Segment, fetch: impl Fn(*const u8)) {
+        if at.place != NONE && !(segment.fits_fast_path() && self.store.hot(at.place).has(flag::FAST)) {
+            fetch(ptr::from_ref(self.store.cold(at.place)).cast());
+            fetch(self.wheel.link_of(at.place));
+        }
+    }
+
+    /// Where the caller's state of the flow is that a packet probably has: to have it fetched, or what it points at.
+    /// It may be another flow's.
+    #[inline]
+    pub fn state_of(&self, at: &Hashed) -> Option<&S> {
+        (at.place != NONE).then(|| self.states.at(at.place))
+    }
+
+    /// The packet's flow. There is only one live record with its key, so a good guess saves looking for it.
+    #[inline(always)]
+    pub(super) fn find(&self, at: &Hashed, tuple: &FiveTuple) -> Option<u32> {
+        if at.place != NONE && self.is_flow_of(at.place, at, tuple) {
+            return Some(at.place);
+        }
+        self.look_up(at, *tuple)
+    }
+
+    #[inline(never)]
+    fn look_up(&self, at: &Hashed, tuple: FiveTuple) -> Option<u32> {
+        self.index.find(at.hash, |place| self.is_flow_of(place, at, &tuple))
+    }
+
+    #[inline(never)]
+    fn has_wide(&self, place: u32, tuple: FiveTuple, network: u8) -> bool {
+        self.store.has_wide(place, &FlowKey { network, ..tuple.flow_key().0 })
+    }
+
+    #[inline(always)]
+    fn is_flow_of(&self, place: u32, at: &Hashed, tuple: &FiveTuple) -> bool {
+        self.looks_like(place, at) && (at.kind & flag::WIDE == 0 || self.has_wide(place, *tuple, at.network))
+    }
+
+    /// The same where the hot record holds all of the key.
+    #[inline(always)]
+    pub(super) fn is_v4_flow_of(&self, place: u32, at: &Hashed) -> bool {
+        self.looks_like(place, at) && at.kind & flag::WIDE == 0
+    }
+
+    #[inline(always)]
+    fn looks_like(&self, place: u32, at: &Hashed) -> bool {
+        let hot = self.store.hot(place);
+        (hot.addrs == at.addrs) & (hot.ports == at.ports) & (hot.word & (flag::KIND | flag::LIVE) == at.kind)
+    }
+}

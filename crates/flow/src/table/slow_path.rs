@@ -1,0 +1,224 @@
+//! What every packet may need that the fast path leaves: whether it is believed, which flow it opens or ends, and what it says.
+
+use wire::{FlowKey, Packet, Side, TcpInfo, Transport};
+
+use super::{Hashed, Table, context};
+use crate::config::Detail;
+use crate::duplicates::{self, Sighting};
+use crate::event::{Chunk, CloseReason, Events, FlowEvent, FlowIdx};
+use crate::gatekeeping::{self, Verdict};
+use crate::record::{self, flag};
+use crate::tcp_state;
+use crate::timeouts::{idle_timeout, is_news, report_active};
+use crate::unconfirmed::Opening;
+
+impl<S: Default> Table<S> {
+    /// A packet that opens, changes or ends a flow, or is not quite in order.
+    #[inline(never)]
+    pub(super) fn process_slowly(
+        &mut self,
+        found: Option<u32>,
+        (packet, at): (&Packet<'_>, &Hashed),
+        events: &mut Events,
+    ) -> u32 {
+        let going_on = found.and_then(|place| {
+            let now = self.clock.at(packet.ts, self.store.core(place).seen_at());
+            Some((place, now, self.judge(place, at.side, (packet, now), events)?))
+        });
+        let Some((place, now, verdict)) = going_on else { return self.begin_flow(packet, at, events) };
+        if self.leave_out_copy(place, at.side, packet) {
+            return place;
+        }
+        match verdict {
+            Verdict::Acceptable | Verdict::OtherConnection => {
+                self.take_in(place, at.side, (packet, now), events);
+            }
+            refused => self.refuse((place, at), refused, (packet, now)),
+        }
+        place
+    }
+
+    /// A packet of no flow that is here.
+    fn begin_flow(&mut self, packet: &Packet<'_>, at: &Hashed, events: &mut Events) -> u32 {
+        let now = self.clock.at(packet.ts, i64::MIN);
+        let key = FlowKey { network: at.network, ..packet.five_tuple.flow_key().0 };
+        let place = match self.opening.take().filter(|opening| opening.is_of(&key)) {
+            Some(opening) => {
+                let first = opening.packet(&packet.five_tuple, at.side);
+                let place = self.open(&key, (at, opening.side), (&first, now), events);
+                self.take_in(place, opening.side, (&first, now), events);
+                place
+            }
+            None => self.open(&key, (at, at.side), (packet, now), events),
+        };
+        self.take_in(place, at.side, (packet, now), events);
+        place
+    }
+
+    /// Counts a segment that is not believed; it says nothing else to the flow.
+    fn refuse(&mut self, (place, at): (u32, &Hashed), verdict: Verdict, (packet, now): (&Packet<'_>, i64)) {
+        let Some(tcp) = tcp_of(packet) else { return };
+        let (key, side) = (FlowKey { network: at.network, ..packet.five_tuple.flow_key().0 }, at.side);
+        let mut flow = self.store.flow_mut(place);
+        flow.count(side, packet);
+        flow.set_seen_at(now);
+        flow.counters_mut(side).implausible += 1;
+        let counters = &mut self.counters;
+        match verdict {
+            Verdict::Acceptable | Verdict::OtherConnection => {}
+            Verdict::SynUnconfirmed => {
+                counters.syns_ignored += 1;
+                let opening = Opening::of(key, side, packet, tcp);
+                let known = &mut flow.spill_mut().opening;
+                if !known.as_ref().is_some_and(|known| known.is_sent_again_as(&opening)) {
+                    *known = Some(Box::new(opening));
+                }
+            }
+            Verdict::ResetOutOfWindow => counters.resets_ignored += 1,
+            Verdict::UnsentAcknowledged => {
+                counters.acks_ignored += 1;
+                flow.spill_mut().doubted[side.index()] = Some((tcp.ack, packet.ts));
+            }
+            Verdict::Damaged => counters.damaged += 1,
+        }
+        flow.classify();
+    }
+
+    /// Counts a packet that was captured before, and nothing else; true if it is one.
+    fn leave_out_copy(&mut self, place: u32, side: Side, packet: &Packet<'_>) -> bool {
+        let mut flow = self.store.flow_mut(place);
+        let Some(latest) = flow.latest.as_deref() else { return false };
+        match duplicates::judge(latest, flow.core(), side, packet) {
+            Sighting::First => return false,
+            Sighting::Ambiguous => {
+                self.counters.duplicates_ambiguous += 1;
+                return false;
+            }
+            Sighting::Copy => {}
+        }
+        flow.hot.put(flag::MIRRORED, true);
+        flow.counters_mut(side).duplicates += 1;
+        self.counters.duplicates += 1;
+        true
+    }
+
+    /// What a packet may say to the flow found; `None` when that has ended before it, and is closed now.
+    pub(super) fn judge(
+        &mut self,
+        place: u32,
+        side: Side,
+        (packet, now): (&Packet<'_>, i64),
+        events: &mut Events,
+    ) -> Option<Verdict> {
+        let flow = self.store.core(place);
+        let idle_ns = idle_timeout(flow, &self.config);
+        if now.saturating_sub(flow.seen_at()) > idle_ns {
+            let ts = flow.last_ts().plus(idle_ns).min(packet.ts);
+            self.close(place, CloseReason::Idle, (packet.ts, ts), events);
+            return None;
+        }
+        let Some(tcp) = tcp_of(packet) else { return Some(Verdict::Acceptable) };
+        let young = packet.ts.since(flow.first_ts()).saturating_abs() <= self.config.reorder_wait_ns;
+        let opening = flow.cold.spill.as_ref().and_then(|spill| spill.opening.as_deref()).copied();
+        let confirmed = opening.filter(|opening| opening.is_confirmed_by(flow, side, tcp));
+        let verdict = gatekeeping::judge(flow, side, (packet, tcp), young);
+        if verdict != Verdict::OtherConnection && (confirmed.is_none() || verdict == Verdict::Damaged) {
+            return Some(verdict);
+        }
+        if let Some(opening) = confirmed {
+            opening.uncount(&mut self.store.flow_mut(place));
+            self.counters.syns_ignored -= 1;
+            self.opening = confirmed;
+        }
+        self.close(place, CloseReason::PortReused, (packet.ts, packet.ts), events);
+        None
+    }
+
+    /// A flow that begins with `packet`, which `first` sent.
+    fn open(
+        &mut self,
+        key: &FlowKey,
+        (at, first): (&Hashed, Side),
+        (packet, now): (&Packet<'_>, i64),
+        events: &mut Events,
+    ) -> u32 {
+        if self.len() >= self.config.flows_max.max(1) {
+            let victim = self.choose_victim();
+            self.close(victim, CloseReason::Evicted, (packet.ts, packet.ts), events);
+        }
+        let place = self.free.pop().unwrap_or(self.store.len() as u32);
+        let records = record::open(key, first, packet, (at.addrs, at.ports, at.kind));
+        self.store.put(place, records, (at.kind & flag::WIDE != 0).then_some(*key));
+        if place as usize == self.states.len() {
+            self.states.push(S::default());
+        }
+        self.store.flow_mut(place).set_seen_at(now);
+        self.index.insert(at.hash, place);
+        self.cheap += 1;
+        self.counters.opened += 1;
+        self.schedule(place, now);
+        events.push(FlowIdx(place), FlowEvent::Opened);
+        place
+    }
+
+    /// Counts a packet of a live flow and lets its transport speak.
+    fn take_in(&mut self, place: u32, side: Side, (packet, now): (&Packet<'_>, i64), events: &mut Events) {
+        let mut flow = self.store.flow_mut(place);
+        if let Some(period) = self.config.active_timeout_ns {
+            report_active(&mut flow, FlowIdx(place), (packet.ts, period), events);
+        }
+        if let Some(latest) = &mut flow.latest {
+            latest[side.index()].note_packet(packet, flow.hot.has(flag::MIRRORED));
+        }
+        flow.learn_checksum(side, packet);
+        let (was_terminated, seen_at) = (flow.core().is_terminated(), flow.core().seen_at());
+        flow.count(side, packet);
+        let is_news = was_terminated && is_news(flow.core(), side, packet);
+        flow.set_seen_at(if is_news { seen_at } else { now });
+        let is_tcp = flow.core().is_tcp();
+        let mut ended = false;
+        match tcp_of(packet).filter(|_| is_tcp) {
+            Some(tcp) => {
+                let mut cx =
+                    context(&self.config, &mut self.budget, &mut self.counters, events, place, packet.ts);
+                tcp_state::on_segment(&mut flow, side, (packet, tcp), &mut cx);
+                ended = flow.core().is_terminated() && !was_terminated;
+                let core = flow.core();
+                if ended || core.is_busy(Side::A) || core.is_busy(Side::B) || core.holds_back() {
+                    self.hasten(place, packet.ts, now);
+                }
+            }
+            None => self.datagram(place, side, packet, events),
+        }
+        let mut flow = self.store.flow_mut(place);
+        if ended {
+            self.cheap += usize::from(flow.hot.has(flag::VALUED));
+            flow.hot.put(flag::VALUED, false);
+        } else if !flow.hot.has(flag::VALUED) && flow.core().is_worth_keeping() {
+            flow.hot.put(flag::VALUED, true);
+            self.cheap -= 1;
+        }
+        flow.classify();
+    }
+
+    fn datagram(&mut self, place: u32, side: Side, packet: &Packet<'_>, events: &mut Events) {
+        let mut flow = self.store.flow_mut(place);
+        flow.count_payload(side, packet.payload_original_len);
+        let len = packet.payload.len() as u32;
+        let cut = packet.payload_original_len.saturating_sub(len);
+        if cut > 0 {
+            flow.counters_mut(side).cut_bytes += u64::from(cut);
+        }
+        if self.config.detail == Detail::Payload && !flow.hot.has(flag::IGNORED) {
+            let chunk = Chunk::InPacket { start: 0, end: len };
+            events.push(FlowIdx(place), FlowEvent::Datagram { side, chunk, cut, ts: packet.ts });
+        }
+    }
+}
+
+fn tcp_of<'p>(packet: &'p Packet<'_>) -> Option<&'p TcpInfo> {
+    match &packet.transport {
+        Transport::Tcp(tcp) => Some(tcp),
+        _ => None,
+    }
+}

@@ -1,0 +1,196 @@
+//! Every count of a run, by its name. A count that is new in its crate is missed here by the compiler.
+
+use flow::CloseReason;
+use monitor::Accounting;
+use wire::Undecodable;
+
+/// Counts by name, in the order of printing.
+pub type Counts = Vec<(&'static str, u64)>;
+
+pub fn filtered(a: &Accounting) -> Counts {
+    let monitor::accounting::Filtered { address, direction, tap, early } = a.filtered;
+    vec![("address", address), ("direction", direction), ("tap", tap), ("early", early)]
+}
+
+pub fn tap_counts(taps: &stream::TapCounts) -> Counts {
+    let stream::TapCounts { joined, client_only, server_only, unkept } = *taps;
+    vec![("joined", joined), ("client_only", client_only), ("server_only", server_only), ("unkept", unkept)]
+}
+
+pub fn fragments(a: &Accounting) -> Counts {
+    let monitor::fragments::Counters { reassembled, incomplete, evicted, overlaps, malformed } = a.fragments;
+    vec![
+        ("reassembled", reassembled),
+        ("incomplete", incomplete),
+        ("evicted", evicted),
+        ("overlaps", overlaps),
+        ("malformed", malformed),
+    ]
+}
+
+pub fn losses(source: &capture::Counters) -> Counts {
+    vec![("buffer_overflows", source.buffer_overflows)]
+}
+
+pub fn undecodable(a: &Accounting) -> Counts {
+    Undecodable::ALL.iter().map(|cause| (cause.name(), a.undecodable[*cause as usize])).collect()
+}
+
+pub fn flow_counts(c: &flow::Counters) -> Counts {
+    let flow::Counters {
+        packets,
+        opened,
+        closed: _,
+        terminated,
+        gaps,
+        gap_bytes,
+        held_overflows,
+        acks_disbelieved,
+        held_bytes_peak,
+        implausible,
+        resyncs,
+        resets_ignored,
+        syns_ignored,
+        acks_ignored,
+        damaged,
+        stragglers,
+        duplicates,
+        duplicates_ambiguous,
+        stream_bytes,
+        acked_unseen_bytes,
+        unseen_direction_bytes,
+        clock_rebases,
+    } = *c;
+    vec![
+        ("opened", opened),
+        ("packets", packets),
+        ("terminated", terminated),
+        ("gaps", gaps),
+        ("gap_bytes", gap_bytes),
+        ("held_overflows", held_overflows),
+        ("acks_disbelieved", acks_disbelieved),
+        ("held_bytes_peak", held_bytes_peak),
+        ("implausible", implausible),
+        ("resyncs", resyncs),
+        ("resets_ignored", resets_ignored),
+        ("syns_ignored", syns_ignored),
+        ("acks_ignored", acks_ignored),
+        ("damaged", damaged),
+        ("stragglers", stragglers),
+        ("duplicates", duplicates),
+        ("duplicates_ambiguous", duplicates_ambiguous),
+        ("stream_bytes", stream_bytes),
+        ("acked_unseen_bytes", acked_unseen_bytes),
+        ("unseen_direction_bytes", unseen_direction_bytes),
+        ("clock_rebases", clock_rebases),
+    ]
+}
+
+/// Of the flow table's counts those that say that something may be missing.
+pub fn flow_trouble(c: &flow::Counters) -> Counts {
+    let mut counts = flow_counts(c);
+    counts.retain(|(name, _)| {
+        !matches!(
+            *name,
+            "opened" | "packets" | "terminated" | "held_bytes_peak" | "stragglers" | "stream_bytes"
+        )
+    });
+    counts.push(("evicted", c.closed_for(CloseReason::Evicted)));
+    counts
+}
+
+pub fn closed(c: &flow::Counters) -> Counts {
+    use CloseReason::*;
+    [EndOfInput, Evicted, Fin, Idle, PortReused, Rst]
+        .map(|reason| (reason.name(), c.closed_for(reason)))
+        .to_vec()
+}
+
+pub fn parser_counts(c: &parsers::Counters) -> Counts {
+    let parsers::Counters {
+        malformed_messages,
+        skipped_bytes,
+        resyncs,
+        oversized_heads,
+        evicted_requests,
+        encrypted_flows,
+        compressed_flows,
+        protected_messages,
+        retransmitted_calls,
+        repeated_replies,
+        evicted_names,
+        unchecked_blocks,
+        parsed_bytes,
+        copied_bytes,
+    } = *c;
+    vec![
+        ("malformed_messages", malformed_messages),
+        ("skipped_bytes", skipped_bytes),
+        ("resyncs", resyncs),
+        ("oversized_heads", oversized_heads),
+        ("evicted_requests", evicted_requests),
+        ("encrypted_flows", encrypted_flows),
+        ("compressed_flows", compressed_flows),
+        ("protected_messages", protected_messages),
+        ("retransmitted_calls", retransmitted_calls),
+        ("repeated_replies", repeated_replies),
+        ("evicted_names", evicted_names),
+        ("unchecked_blocks", unchecked_blocks),
+        ("parsed_bytes", parsed_bytes),
+        ("copied_bytes", copied_bytes),
+    ]
+}
+
+/// Of the parsers' counts those that say that something was not as it should be.
+pub fn parser_trouble(c: &parsers::Counters) -> Counts {
+    let mut counts = parser_counts(c);
+    counts.retain(|(name, _)| !matches!(*name, "parsed_bytes" | "copied_bytes"));
+    counts
+}
+
+pub fn stream_counts(c: &stream::Counters) -> Counts {
+    let stream::Counters {
+        tuples_in,
+        tuples_filtered,
+        tuples_joined,
+        tuples_null_value,
+        tuples_late,
+        groups_overflowed,
+        windows_forced,
+        empty_windows_skipped,
+        sketches_coarsened,
+        rates_merged,
+        sums_saturated,
+        rows_filtered,
+        rows_beyond_limit,
+        join_dropped,
+        positions_forgotten,
+        blocks_skipped,
+        join_expired,
+    } = *c;
+    vec![
+        ("tuples_in", tuples_in),
+        ("tuples_filtered", tuples_filtered),
+        ("tuples_joined", tuples_joined),
+        ("tuples_null_value", tuples_null_value),
+        ("tuples_late", tuples_late),
+        ("groups_overflowed", groups_overflowed),
+        ("windows_forced", windows_forced),
+        ("empty_windows_skipped", empty_windows_skipped),
+        ("sketches_coarsened", sketches_coarsened),
+        ("rates_merged", rates_merged),
+        ("sums_saturated", sums_saturated),
+        ("rows_filtered", rows_filtered),
+        ("rows_beyond_limit", rows_beyond_limit),
+        ("join_dropped", join_dropped),
+        ("positions_forgotten", positions_forgotten),
+        ("blocks_skipped", blocks_skipped),
+        ("join_expired", join_expired),
+    ]
+}
+
+pub fn stream_trouble(c: &stream::Counters) -> Counts {
+    let mut counts = stream_counts(c);
+    counts.retain(|(name, _)| !matches!(*name, "tuples_in" | "join_expired"));
+    counts
+}

@@ -1,0 +1,98 @@
+//! A run's summary for programs: everything, as JSON.
+
+use capture::live::Clock;
+use monitor::pressure::Change;
+use serde_json::{Map, Value, json};
+
+use super::counts::{
+    Counts, closed, filtered, flow_counts, fragments, parser_counts, stream_counts, tap_counts, undecodable,
+};
+use super::{InputError, SUMMARY_FORMAT, Summary};
+
+impl Summary {
+    /// Everything, with a line end.
+    pub fn json(&self) -> String {
+        format!("{:#}\n", self.value())
+    }
+
+    pub(crate) fn value(&self) -> Value {
+        let a = &self.accounting;
+        let mut flows = object(&flow_counts(&a.flows));
+        flows.insert("networks_overflowed".into(), a.networks_overflowed.into());
+        flows.insert("closed".into(), object(&closed(&a.flows)).into());
+        let error = |e: &InputError| json!({"path": e.path, "offset": e.offset, "message": e.text, "after_packets": e.after_packets});
+        json!({
+            "query": self.query,
+            "version": env!("CARGO_PKG_VERSION"),
+            "format": SUMMARY_FORMAT,
+            "complete": self.is_complete(),
+            "errors": self.errors.iter().map(error).collect::<Vec<_>>(),
+            "cut_short": self.cut_short,
+            "panics": self.panics,
+            "output_error": (!self.output_errors.is_empty()).then(|| self.output_errors.join("; ")),
+            "limit_reached": self.limit_reached,
+            "packets": {
+                "received": a.received,
+                "parsed": a.parsed,
+                "filtered": object(&filtered(a)),
+                "sampled_out": a.sampled_out,
+                "dropped": a.dropped,
+                "undecodable": object(&undecodable(a)),
+                "adds_up": a.adds_up(),
+            },
+            "fragments": object(&fragments(a)),
+            "sampling": self.sampling.changes.iter().map(change).collect::<Vec<_>>(),
+            "sampling_changes": self.sampling.count,
+            "sampling_lowest": self.sampling.lowest,
+            "source": {
+                "packets": self.source.packets,
+                "original_bytes": self.source.original_bytes,
+                "captured_bytes": self.source.captured_bytes,
+                "truncated_packets": self.source.truncated_packets,
+                "lost_before_us": self.source.lost_before_us,
+                "buffer_overflows": self.source.buffer_overflows,
+                "nic_drops": self.source.nic_drops,
+                "filtered": self.source.filtered,
+                "clock": self.source.clock.map(Clock::name),
+                "unstamped_packets": self.source.unstamped_packets,
+            },
+            "first_ts": self.seen.map(|s| s.0.0),
+            "last_ts": self.seen.map(|s| s.1.0),
+            "capture_loss": a.flows.capture_loss().share(),
+            "flows": flows,
+            "parsers": object(&parser_counts(&a.parsers)),
+            "tuples": a.tuples,
+            "replayed": self.replayed.map(|r| json!({
+                "files": r.files, "bytes": r.bytes, "rows": r.rows, "rows_skipped": r.rows_skipped,
+            })),
+            "recorded": self.kept.map(|k| json!({
+                "files": k.files, "rows": k.rows, "bytes": k.bytes, "rows_lost": k.rows_lost,
+                "files_unfinished": k.files_unfinished, "rows_unfinished": k.rows_unfinished,
+                "files_recovered": k.files_recovered, "rows_recovered": k.rows_recovered,
+            })),
+            "delivered": self.delivered.iter().map(|d| json!({
+                "to": d.to, "rows": d.rows, "sent": d.sent, "lost": object(&d.lost), "counts": object(&d.counts),
+                "problem": d.problem,
+            })).collect::<Vec<_>>(),
+            "packets_kept": self.packets_kept.map(|k| json!({
+                "files": k.files, "packets": k.packets, "bytes": k.bytes, "packets_lost": k.packets_lost,
+                "tuples_missed": k.tuples_missed,
+            })),
+            "stream": object(&stream_counts(&self.stream)),
+            "taps": self.taps.map(|taps| object(&tap_counts(&taps))),
+            "rows": self.rows,
+            "epochs_cut": self.epochs_cut,
+            "memory": self.memory.map(|memory| memory.json()),
+            "elapsed_ns": u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX),
+        })
+    }
+}
+
+fn change(change: &Change) -> Value {
+    let &Change { ts, worker, rate, backlog, lost } = change;
+    json!({"ts": ts.0, "worker": worker, "rate": rate, "backlog": f64::from(backlog), "lost": lost})
+}
+
+fn object(counts: &Counts) -> Map<String, Value> {
+    counts.iter().map(|(name, n)| ((*name).to_owned(), Value::from(*n))).collect()
+}

@@ -1,0 +1,150 @@
+//! What is said of a run, for people and for programs.
+
+use std::time::Duration;
+
+use monitor::Accounting;
+use monitor::pressure::{Change, History};
+use serde_json::{Value, json};
+use wire::{Timestamp, Undecodable};
+
+use super::{InputError, Summary};
+
+fn summary() -> Summary {
+    let mut accounting = Accounting { received: 100, parsed: 90, tuples: 7, ..Accounting::default() };
+    accounting.filtered.address = 6;
+    accounting.undecodable[Undecodable::NotIp as usize] = 4;
+    accounting.flows.opened = 3;
+    accounting.parsers.resyncs = 2;
+    Summary {
+        query: "PARSE http".into(),
+        accounting,
+        source: capture::Counters {
+            packets: 100,
+            original_bytes: 123_456,
+            captured_bytes: 100_000,
+            lost_before_us: Some(12),
+            buffer_overflows: 2,
+            ..Default::default()
+        },
+        stream: stream::Counters { tuples_in: 7, tuples_late: 1, ..Default::default() },
+        rows: 6,
+        seen: Some((Timestamp(1_000_000_000), Timestamp(2_500_000_000))),
+        memory: None,
+        epochs_cut: 0,
+        limit_reached: false,
+        sampling: History::default(),
+        errors: vec![InputError {
+            path: "x.pcap".into(),
+            offset: Some(9),
+            text: "x.pcap: byte 9: cut".into(),
+            after_packets: 100,
+        }],
+        cut_short: None,
+        panics: Vec::new(),
+        output_errors: Vec::new(),
+        replayed: None,
+        kept: None,
+        delivered: Vec::new(),
+        packets_kept: None,
+        taps: None,
+        elapsed: Duration::from_millis(50),
+    }
+}
+
+#[test]
+fn a_text_for_people() {
+    assert_eq!(
+        summary().text(),
+        "\
+packets         100  123.5 kB in 1.50 s of traffic
+  parsed         90
+  filtered        6  address 6
+  undecodable     4  not_ip 4
+lost before us   12  buffer_overflows 2
+flows             3
+parsers              resyncs 2
+tuples            7  tuples_late 1
+rows              6
+done in 50.0 ms: 2000 packets/s, 2.0 MB/s
+"
+    );
+}
+
+#[test]
+fn an_account_has_the_counts_by_name() {
+    let plan = plan::Plan { query: String::new(), monitor: Default::default(), dataflow: Default::default() };
+    let order = plan::message::JobOrder {
+        job: 7,
+        generation: 2,
+        attempt: 1,
+        plan,
+        redaction: None,
+        capture: plan::message::Capture::default(),
+        packets_max: None,
+        memory_max: 0,
+        cpu_millis: 0,
+        workers: 0,
+        taps: plan::TapTable::default(),
+        origin: tuple::Origin::default(),
+    };
+    let closing = summary().closing(&order, false);
+    let count = |name| closing.count(name);
+    assert_eq!((closing.job, closing.generation, closing.attempt), (7, 2, 1));
+    assert_eq!(closing.end, plan::message::End::Input);
+    for (name, n) in [
+        ("packets.received", 100),
+        ("packets.filtered.address", 6),
+        ("packets.filtered.early", 0),
+        ("packets.undecodable.not_ip", 4),
+        ("source.lost_before_us", 12),
+        ("flows.opened", 3),
+        ("parsers.resyncs", 2),
+        ("stream.tuples_late", 1),
+        ("rows", 6),
+    ] {
+        assert_eq!(count(name), Some(n), "{name}");
+    }
+    assert_eq!((count("format"), count("first_ts"), count("replayed")), (None, None, None));
+    assert_eq!((closing.seen, closing.errors.len()), (Some((1_000_000_000, 2_500_000_000)), 1));
+    assert_eq!(plan::message::Closing::decode(&closing.encode()), Ok(closing));
+}
+
+#[test]
+fn rates_that_changed() {
+    let mut summary = summary();
+    for rate in [0.5, 0.25, 0.3] {
+        let ts = Timestamp(2_000_000_000);
+        summary.sampling.add(Change { ts, worker: 1, rate, backlog: 0.75, lost: 9 });
+    }
+    let line = "sampling          3  changes of rate, lowest 25.000 %, last 30.000 %\n";
+    assert!(summary.text().contains(line), "{}", summary.text());
+    let json: Value = serde_json::from_str(&summary.json()).expect("JSON");
+    let first = json!({"ts": 2_000_000_000, "worker": 1, "rate": 0.5, "backlog": 0.75, "lost": 9});
+    assert_eq!(json.pointer("/sampling/0"), Some(&first));
+    assert_eq!(json.pointer("/sampling_changes"), Some(&json!(3)));
+    assert_eq!(json.pointer("/sampling_lowest"), Some(&json!(0.25)));
+}
+
+#[test]
+fn numbers_that_do_not_add_up_are_a_bug() {
+    let mut summary = summary();
+    summary.accounting.received += 1;
+    assert!(summary.text().contains("report that as a bug"));
+}
+
+#[test]
+fn everything_as_json() {
+    let json: Value = serde_json::from_str(&summary().json()).expect("JSON");
+    for (pointer, expected) in [
+        ("/packets/received", json!(100)),
+        ("/packets/undecodable/not_ip", json!(4)),
+        ("/packets/adds_up", json!(true)),
+        ("/stream/tuples_late", json!(1)),
+        ("/flows/closed/fin", json!(0)),
+        ("/first_ts", json!(1_000_000_000)),
+        ("/errors/0/offset", json!(9)),
+        ("/complete", json!(false)),
+    ] {
+        assert_eq!(json.pointer(pointer), Some(&expected), "{pointer}");
+    }
+}

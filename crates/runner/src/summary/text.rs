@@ -1,0 +1,181 @@
+//! A run's summary for people: aligned lines, and nothing of what did not happen.
+
+use monitor::pressure::History;
+use sinks::units;
+
+use super::Summary;
+use super::counts::{
+    Counts, filtered, flow_trouble, fragments, losses, parser_trouble, stream_trouble, tap_counts,
+    undecodable,
+};
+
+impl Summary {
+    /// A few aligned lines; of what did not happen nothing is said.
+    pub fn text(&self) -> String {
+        let a = &self.accounting;
+        if let Some(replayed) = &self.replayed {
+            return self.text_of_replay(replayed);
+        }
+        let mut lines = vec![("packets", Some(a.received), self.traffic())];
+        lines.push(("  parsed", Some(a.parsed), String::new()));
+        let mut some = |label, total: u64, causes: &Counts| {
+            if total > 0 {
+                lines.push((label, Some(total), listed(causes)));
+            }
+        };
+        some("  filtered", a.filtered_total(), &filtered(a));
+        some("  sampled out", a.sampled_out, &Vec::new());
+        some("  dropped", a.dropped, &Vec::new());
+        some("  undecodable", a.undecodable_total(), &undecodable(a));
+        some("truncated", self.source.truncated_packets, &Vec::new());
+        some("lost before us", self.source.lost_before_us.unwrap_or(0), &losses(&self.source));
+        some("dropped by the adapter", self.source.nic_drops.unwrap_or(0), &Vec::new());
+        some("left out by the capture filter", self.source.filtered, &Vec::new());
+        some("not stamped by the adapter", self.source.unstamped_packets, &Vec::new());
+        let fragments = listed(&fragments(a));
+        if !fragments.is_empty() {
+            lines.push(("fragments", None, fragments));
+        }
+        if let Some(note) = sampling(&self.sampling) {
+            lines.push(("sampling", Some(self.sampling.count), note));
+        }
+        lines.push(("flows", Some(a.flows.opened), listed(&flow_trouble(&a.flows))));
+        if let Some(loss) = capture_loss(&a.flows) {
+            lines.push(("capture loss", None, loss));
+        }
+        let trouble = listed(&parser_trouble(&a.parsers));
+        if !trouble.is_empty() {
+            lines.push(("parsers", None, trouble));
+        }
+        lines.push(("tuples", Some(a.tuples), listed(&stream_trouble(&self.stream))));
+        let mut notes = listed(&vec![("epochs_cut", self.epochs_cut)]);
+        if self.limit_reached {
+            notes = [notes.as_str(), "LIMIT reached"].map(str::trim).join(" ");
+        }
+        lines.push(("rows", Some(self.rows), notes.trim().to_owned()));
+        lines.extend(self.keeping());
+        let mut text = aligned(&lines);
+        text.push_str(&self.pace());
+        if !a.adds_up() {
+            text.push_str("these numbers do not add up: please report that as a bug\n");
+        }
+        text
+    }
+
+    /// The same where tuples were read and not packets.
+    fn text_of_replay(&self, replayed: &recording::Counters) -> String {
+        let recording::Counters { files, bytes, rows, rows_skipped } = *replayed;
+        let note = format!("{files} files, {}", units::bytes(bytes as f64));
+        let mut lines = vec![("recorded tuples", Some(rows), note)];
+        if rows_skipped > 0 {
+            lines.push((
+                "  left unread",
+                Some(rows_skipped),
+                "row groups without a tuple that was asked for".into(),
+            ));
+        }
+        lines.push(("tuples", Some(self.accounting.tuples), listed(&stream_trouble(&self.stream))));
+        lines.push(("rows", Some(self.rows), String::new()));
+        lines.extend(self.keeping());
+        let seconds = self.elapsed.as_secs_f64().max(1e-9);
+        let per_second = (rows as f64 / seconds).round();
+        format!("{}done in {}: {per_second} tuples/s\n", aligned(&lines), units::duration(seconds * 1e9))
+    }
+
+    /// What has been kept for later.
+    fn keeping(&self) -> Vec<(&'static str, Option<u64>, String)> {
+        let size = |files: u64, bytes: u64| format!("{files} files, {}", units::bytes(bytes as f64));
+        let mut lines = Vec::new();
+        if let Some(kept) = &self.kept {
+            lines.push(("recorded", Some(kept.rows), size(kept.files, kept.bytes)));
+            if kept.rows_unfinished > 0 {
+                let note = format!(
+                    "rows of {} files without an end, which only netalytics reads; the next record into the folder \
+                     ends them",
+                    kept.files_unfinished
+                );
+                lines.push(("  unfinished", Some(kept.rows_unfinished), note));
+            }
+            if kept.rows_lost > 0 {
+                lines.push(("  lost", Some(kept.rows_lost), "rows that could not be written".into()));
+            }
+            if kept.files_recovered > 0 {
+                let note =
+                    format!("rows of {} files that an earlier run left unfinished", kept.files_recovered);
+                lines.push(("recovered", Some(kept.rows_recovered), note));
+            }
+        }
+        if let Some(taps) = &self.taps {
+            lines.push(("seen by both taps", Some(taps.joined), listed(&tap_counts(taps))));
+        }
+        for delivered in &self.delivered {
+            let causes: Counts = delivered.lost.iter().chain(&delivered.counts).copied().collect();
+            let note = listed(&causes);
+            lines.push(("delivered", Some(delivered.sent), format!("to {}; {note}", delivered.to)));
+        }
+        if let Some(kept) = &self.packets_kept {
+            lines.push(("packets kept", Some(kept.packets), size(kept.files, kept.bytes)));
+            if kept.packets_lost > 0 {
+                lines.push(("  lost", Some(kept.packets_lost), "packets that could not be written".into()));
+            }
+            if kept.tuples_missed > 0 {
+                let note = "tuples whose packets were given up before, or found no room";
+                lines.push(("  missed", Some(kept.tuples_missed), note.into()));
+            }
+        }
+        lines
+    }
+
+    fn traffic(&self) -> String {
+        let bytes = units::bytes(self.source.original_bytes as f64);
+        match self.seen {
+            Some((first, last)) => {
+                format!("{bytes} in {} of traffic", units::duration(last.since(first) as f64))
+            }
+            None => bytes,
+        }
+    }
+
+    fn pace(&self) -> String {
+        let seconds = self.elapsed.as_secs_f64().max(1e-9);
+        let elapsed = units::duration(seconds * 1e9);
+        let packets = (self.accounting.received as f64 / seconds).round();
+        let bytes = units::bytes(self.source.captured_bytes as f64 / seconds);
+        format!("done in {elapsed}: {packets} packets/s, {bytes}/s\n")
+    }
+}
+
+/// How much of the traffic the capture seems to lack, if any.
+fn capture_loss(c: &flow::Counters) -> Option<String> {
+    let bytes = units::bytes(c.acked_unseen_bytes as f64);
+    (c.acked_unseen_bytes > 0)
+        .then(|| format!("{}: {bytes} were acknowledged and not captured", percent(c.capture_loss().share())))
+}
+
+/// What SAMPLE auto did, if anything.
+fn sampling(history: &History) -> Option<String> {
+    let (lowest, last) = (history.lowest?, history.changes.back()?);
+    Some(format!("changes of rate, lowest {}, last {}", percent(lowest), percent(last.rate)))
+}
+
+fn percent(rate: f64) -> String {
+    format!("{:.3} %", rate * 100.0)
+}
+
+/// Those that are not zero: `not_ip 3, malformed 1`.
+fn listed(counts: &Counts) -> String {
+    let some: Vec<String> =
+        counts.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{name} {n}")).collect();
+    some.join(", ")
+}
+
+fn aligned(lines: &[(&str, Option<u64>, String)]) -> String {
+    let label_width = lines.iter().map(|l| l.0.len()).max().unwrap_or(0);
+    let number = |n: Option<u64>| n.map(|n| n.to_string()).unwrap_or_default();
+    let number_width = lines.iter().map(|l| number(l.1).len()).max().unwrap_or(0);
+    let line = |(label, n, note): &(&str, Option<u64>, String)| {
+        let line = format!("{label:label_width$}  {:>number_width$}  {note}", number(*n));
+        format!("{}\n", line.trim_end())
+    };
+    lines.iter().map(line).collect()
+}

@@ -1,0 +1,172 @@
+//! The data directory: made where it is missing, locked, its store and history opened, its first token made.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use super::Service;
+use crate::access::{self, Role, Scope};
+use crate::alerts::{Alerts, Receiver, Sending};
+use crate::delivery::{Deliveries, Named, Shown};
+use crate::fleet::Fleet;
+use crate::history::History;
+use crate::hub::Hub;
+use crate::leases::Leases;
+use crate::limits::Limits;
+use crate::store::{Store, StoreError};
+
+/// The file of the first token.
+pub const ADMIN_TOKEN: &str = "admin.token";
+/// The store.
+const STORE: &str = "store.sqlite";
+
+/// A data directory that is this process's.
+pub struct Opened {
+    pub(super) folder: PathBuf,
+    pub(crate) store: Arc<Store>,
+    pub(super) history: Arc<History>,
+    /// What rows are told to.
+    pub hub: Arc<Hub>,
+    pub(crate) alerts: Arc<Alerts>,
+    pub(super) limits: Limits,
+    /// Where the first token is, if it was made just now.
+    pub admin_token: Option<PathBuf>,
+    /// Addresses that jobs may name as their outlets.
+    pub outlets: Named,
+    /// Held as long as we are.
+    lock: File,
+}
+
+impl Opened {
+    /// Takes the data directory, which is made if it is missing.
+    ///
+    /// # Errors
+    /// When another process has it, or it cannot be read or written; in words for a person.
+    pub fn open(folder: &Path, limits: Limits) -> Result<Opened, String> {
+        let name = folder.display();
+        let failed = |what: &str, error: &dyn std::fmt::Display| format!("{what} {name}: {error}");
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(|error| failed("cannot make the data directory", &error))?;
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(folder.join("lock"))
+            .map_err(|error| failed("cannot write to the data directory", &error))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(format!(
+                    "another netalytics serve uses the data directory {name}: end it, or give this one its own with --data"
+                ));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed("cannot lock the data directory", &error)),
+        }
+        // The store's files are their owner's only, from their first byte on.
+        let path = folder.join(STORE);
+        OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|error| failed("cannot write to the data directory", &error))?;
+        let store = Store::open(&path).map_err(|error| failed("cannot open the data directory", &error))?;
+        let store = Arc::new(store);
+        let history = History::open(store.clone(), folder.join("history"))
+            .map_err(|error| failed("cannot open the history in", &error))?;
+        let history = Arc::new(history);
+        let mut boot = [0; 8];
+        getrandom::fill(&mut boot).map_err(|error| failed("no random numbers for", &error))?;
+        // A number that JavaScript can hold.
+        let boot = u64::from_be_bytes(boot) >> 11;
+        let alerts = Alerts::open(store.clone(), limits.alerts)
+            .map_err(|error| failed("cannot read the alert rules in", &error))?;
+        let alerts = Arc::new(alerts);
+        let hub = Hub::new(store.clone(), history.clone(), alerts.clone(), limits.clone(), boot);
+        let hub = Arc::new(hub);
+        let admin_token = first_token(&store, folder)
+            .map_err(|error| failed("cannot write the first token into", &error))?;
+        let outlets = Named::default();
+        Ok(Opened {
+            folder: folder.to_owned(),
+            store,
+            history,
+            hub,
+            alerts,
+            limits,
+            admin_token,
+            outlets,
+            lock,
+        })
+    }
+
+    /// Who is told of alerts; before the service begins.
+    pub fn set_receivers(&self, receivers: Vec<Receiver>) {
+        self.alerts.set_receivers(receivers);
+    }
+
+    /// The service over this directory, with `fleet` to carry its jobs out. Jobs that had not ended are handed to it.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn serve(self, fleet: Arc<dyn Fleet>) -> Result<Arc<Service>, StoreError> {
+        let told = Arc::downgrade(&self.hub);
+        let tell =
+            move |job, event: &_| told.upgrade().into_iter().for_each(|hub| hub.tell_alert(job, event));
+        let sending = Sending::start(&self.alerts, Box::new(tell))?;
+        let deliveries =
+            Deliveries::new((&self.store, &self.history, &self.hub), self.outlets.clone(), &self.limits);
+        let service = Arc::new(Service {
+            _sending: sending,
+            fleet,
+            deliveries,
+            shown: Shown::default(),
+            schemas: parsers::registry::schemas(),
+            submitting: Mutex::new(()),
+            leases: Leases::default(),
+            opened: self,
+        });
+        service.resume()?;
+        Ok(service)
+    }
+
+    /// The store's file in a data directory.
+    #[must_use]
+    pub fn store_file(folder: &Path) -> PathBuf {
+        folder.join(STORE)
+    }
+}
+
+/// Makes the first token, if there is none at all, and says in which file it is.
+fn first_token(store: &Store, folder: &Path) -> io::Result<Option<PathBuf>> {
+    if !store.tokens().map_err(io::Error::other)?.is_empty() {
+        return Ok(None);
+    }
+    let path = folder.join(ADMIN_TOKEN);
+    // Left of a start that was killed between this and the store.
+    let _ = fs::remove_file(&path);
+    let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path)?;
+    let made =
+        access::make(store, ("admin", Role::Admin, &Scope::default()), None).map_err(io::Error::other)?;
+    let Some(made) = made else { return Ok(None) };
+    let written = writeln!(file, "{}", made.secret).and_then(|()| file.sync_all());
+    if let Err(error) = written {
+        // A token that nobody can read is none.
+        let _ = store.remove_token(made.token.id);
+        return Err(error);
+    }
+    Ok(Some(path))
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        // Said so that the field is seen to be of use: the lock goes with the file.
+        let _ = self.lock.unlock();
+    }
+}

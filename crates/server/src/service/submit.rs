@@ -1,0 +1,167 @@
+//! A job is asked for: whether it can be, whether its asker may have it, and where that is so, its start.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, PoisonError};
+
+use plan::{Plan, Sample};
+
+use super::{Denied, Service, order, tuples_made};
+use crate::access::{Access, Role};
+use crate::delivery::{May, Unusable};
+use crate::fleet::Redaction;
+use crate::job::{Capture, Job, JobKind, Keep};
+use crate::limits::Limits;
+use crate::meters::Bound;
+use crate::store::{NewJob, Remembered};
+
+/// A job as somebody asks for it.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// The query.
+    pub query: String,
+    /// What it is called; else after its number.
+    pub name: String,
+    /// Whether it ends by itself.
+    pub kind: JobKind,
+    /// Labels of agents.
+    pub on: BTreeMap<String, String>,
+    /// Its own.
+    pub labels: BTreeMap<String, String>,
+    /// Whether texts are folded.
+    pub redaction: Redaction,
+    /// What agents capture.
+    pub capture: Capture,
+    /// How many seconds it goes on when nobody renews it.
+    pub lease_seconds: Option<u32>,
+    /// Where its rows go: names of outlets, or addresses.
+    pub to: Vec<String>,
+    /// What is kept for queries that come later.
+    pub keep: Keep,
+}
+
+impl Service {
+    /// Makes a job of `asked`, or finds the one that the same request made. `key`: what it was sent with, and its body.
+    /// Returns whether it is new.
+    pub fn submit(
+        &self,
+        who: &Access,
+        asked: &Submission,
+        key: Option<(&str, &[u8])>,
+    ) -> Result<(Job, bool), Denied> {
+        let _one = self.submitting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((key, body)) = key {
+            match self.store().remembered(&who.name, key, body)? {
+                Remembered::New => {}
+                Remembered::Same(id) => return Ok((self.job(who, id)?, false)),
+                Remembered::Other => return Err(Denied::KeyReused),
+            }
+        }
+        let query = self.checked(&asked.query).map_err(Denied::Query)?;
+        let (plan, tuples) = (Arc::new(planner::lower(&query)), tuples_made(&query));
+        may_ask(who, &plan, asked.redaction)?;
+        can_keep(&query, asked)?;
+        self.check_quotas(who)?;
+        self.may_deliver(who, &asked.to, &plan)?;
+        let new = NewJob {
+            name: asked.name.clone(),
+            query: asked.query.clone(),
+            kind: asked.kind,
+            owner: who.name.clone(),
+            on: asked.on.clone(),
+            labels: asked.labels.clone(),
+            redacted: asked.redaction == Redaction::Folded,
+            capture: asked.capture.clone(),
+            lease_seconds: asked.lease_seconds,
+            to: asked.to.iter().map(|to| (to.clone(), RandomState::new().hash_one(to))).collect(),
+            keep: asked.keep,
+            tuples,
+        };
+        let job = self.store().add_job(&new, key)?;
+        if let Err(refused) = self.fleet.start(&order(&job, plan.clone())) {
+            self.store().forget_job(job.id)?;
+            return Err(refused.into());
+        }
+        self.leases.begin(job.id, job.lease_seconds);
+        self.deliveries.begin(job.id, &plan)?;
+        Ok((self.job(who, job.id)?, true))
+    }
+
+    /// Whether `who` may have one more job.
+    fn check_quotas(&self, who: &Access) -> Result<(), Denied> {
+        let Limits { jobs_max, jobs_per_owner_max, .. } = *self.limits();
+        let (bound, why) = if self.store().unfinished_count()? >= jobs_max {
+            let why = format!("{jobs_max} jobs have not ended, and there may be no more (--jobs-max)");
+            (Bound::Jobs, why)
+        } else if self.store().unfinished_count_of(&who.name)? >= jobs_per_owner_max {
+            let why = format!(
+                "{jobs_per_owner_max} jobs of {} have not ended, and one owner may have no more (--jobs-per-owner)",
+                who.name
+            );
+            (Bound::JobsPerOwner, why)
+        } else {
+            return Ok(());
+        };
+        self.hub().meters.reached(bound);
+        Err(Denied::Quota(why))
+    }
+
+    /// Whether `who` may have a job's rows delivered there, and they can be.
+    fn may_deliver(&self, who: &Access, to: &[String], plan: &Plan) -> Result<(), Denied> {
+        let may = if who.role >= Role::Admin { May::GiveAddresses } else { May::UseNames };
+        self.deliveries.named().check(to, may, plan).map_err(|unusable| match unusable {
+            Unusable::Wrong(why) => Denied::Outlet(why),
+            Unusable::Forbidden(why) => Denied::Forbidden(why),
+        })?;
+        if !to.is_empty() && !self.deliveries.has_room(to.len()) {
+            self.hub().meters.reached(Bound::Outlets);
+            let most = self.limits().outlets_max;
+            return Err(Denied::Quota(format!(
+                "jobs have {most} outlets, and there may be no more (--outlets-max)"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a job can be what is asked for: it has no past, and tuples are kept whole.
+fn can_keep(query: &query::Query, asked: &Submission) -> Result<(), Denied> {
+    let keeps = asked.keep == Keep::Tuples;
+    let rows = &query.rows;
+    let why = if !query.period.is_open() || query.baseline.is_some() {
+        "a job sees what comes from now on: SINCE, UNTIL and BASELINE ask of what was kept (POST /api/v1/query), and LIMIT says \
+         how long a job lasts"
+    } else if keeps && asked.kind != JobKind::Standing {
+        "tuples are kept by standing jobs: say that it is one (kind, --standing)"
+    } else if keeps && !query.processors.is_empty() {
+        "what is kept are tuples, of which any results can be made later: leave out PROCESS"
+    } else if keeps
+        && (!rows.order.is_empty() || rows.rows_max.is_some() || query.limit != plan::Limit::default())
+    {
+        "tuples are kept for good, as they come: leave out ORDER BY and LIMIT"
+    } else if keeps && query.sample == Sample::Auto {
+        "at a rate that changes tuples cannot be scaled later: say which share of the flows, as in SAMPLE 0.1"
+    } else {
+        return Ok(());
+    };
+    Err(Denied::Wrong(why.into()))
+}
+
+/// Whether a token allows a query.
+fn may_ask(who: &Access, plan: &Plan, redaction: Redaction) -> Result<(), Denied> {
+    if who.role < Role::Raw && plan.dataflow.pipelines.is_empty() {
+        return Err(Denied::Forbidden(
+            "a query without PROCESS asks for the tuples themselves, which needs the role raw".into(),
+        ));
+    }
+    if who.role < Role::Raw && redaction == Redaction::Raw {
+        return Err(Denied::Forbidden("texts that are not folded need the role raw".into()));
+    }
+    if !who.scope.allows(&plan.monitor) {
+        return Err(Denied::Forbidden(
+            "this token is for some networks only: say FROM or TO with addresses inside them, and no others"
+                .into(),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,246 @@
+//! Rows come to a pane: each to its group, which is found, made, pooled, or takes the place of another.
+
+use super::{GROUPS_SURE, LEVEL_MAX, Layout, Overflow, Pane, Room, unit};
+use crate::column::{ColumnView, Values};
+use crate::ops::aggregate::Measures;
+use crate::ops::group_by::{KeyColumns, NO_GROUP, RowKeys};
+use crate::rows::{Cells, Rows, each};
+use crate::scalar::Scalar;
+use crate::sketch::SpaceSaving;
+
+/// Rows that go through a pane at once: what is known of them stays in the fastest cache.
+const CHUNK_ROWS: usize = 1024;
+
+/// What is known of the rows that come to a pane, by their places.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    hashes: Vec<u64>,
+    groups: Vec<u32>,
+}
+
+/// A batch as panes need it. Vectors have an entry for every row.
+pub struct Frame<'a> {
+    /// Key columns.
+    pub keys: KeyColumns<'a>,
+    /// The same, each by itself.
+    pub columns: Vec<ColumnView<'a>>,
+    /// Of the hashes.
+    pub seed: u64,
+    /// The replicate of each row's flow; empty without sampling.
+    pub replicates: Vec<u8>,
+    /// The rate of each row's flow, where tuples say it.
+    pub rates: Option<Vec<f64>>,
+    /// What is aggregated.
+    pub measures: Measures<'a>,
+}
+
+/// Rows of a batch that come to a pane.
+struct Arrivals<'a, 'b> {
+    rows: Rows<'a>,
+    frame: &'a Frame<'b>,
+    layout: &'a Layout,
+    /// Where the accumulators of their rate are.
+    stratum: usize,
+}
+
+impl Pane {
+    /// Takes `rows` of a batch.
+    pub fn push(&mut self, rows: Rows<'_>, frame: &Frame<'_>, layout: &Layout, room: &mut Room) {
+        let sketches = self.sketch_bytes;
+        self.tuples += rows.len() as u64;
+        let Some(rates) = &frame.rates else {
+            self.push_stratum(layout.sample, rows, frame, layout, room);
+            room.sketch_bytes += self.sketch_bytes - sketches;
+            return;
+        };
+        let mut of_rows: Vec<f64> = rows.iter().map(|row| rates[row]).collect();
+        of_rows.sort_unstable_by(f64::total_cmp);
+        of_rows.dedup();
+        let mut list = Vec::new();
+        for rate in of_rows {
+            let rows = rows.filter(&mut list, |row| rates[row] == rate);
+            self.push_stratum(rate, rows, frame, layout, room);
+        }
+        room.sketch_bytes += self.sketch_bytes - sketches;
+    }
+
+    /// Takes rows of flows that were sampled at one rate.
+    fn push_stratum(
+        &mut self,
+        rate: f64,
+        rows: Rows<'_>,
+        frame: &Frame<'_>,
+        layout: &Layout,
+        room: &mut Room,
+    ) {
+        let stratum = self.stratum(rate, layout);
+        for rows in rows.chunks(CHUNK_ROWS) {
+            let arrivals = Arrivals { rows, frame, layout, stratum };
+            match &frame.keys {
+                KeyColumns::None => {
+                    room.groups += self.ensure_single_group(layout);
+                    self.apply(Cells::One(0), rows, &arrivals);
+                }
+                KeyColumns::U64(keys) => self.assign(*keys, &arrivals, room),
+                KeyColumns::Ip(keys) => self.assign(*keys, &arrivals, room),
+                KeyColumns::Text(keys) => self.assign(*keys, &arrivals, room),
+                KeyColumns::Rows(keys) => self.assign(&keys[..], &arrivals, room),
+            }
+            self.weigh(room);
+        }
+    }
+
+    fn assign<K: RowKeys + ?Sized>(&mut self, keys: &K, arrivals: &Arrivals<'_, '_>, room: &mut Room) {
+        let (mut scratch, rows) = (std::mem::take(&mut room.scratch), arrivals.rows);
+        scratch.hashes.clear();
+        scratch.hashes.resize(rows.len(), arrivals.frame.seed);
+        arrivals.frame.columns.iter().for_each(|column| column.hash_into(rows, &mut scratch.hashes));
+        let all_short = keys.finish_hashes(rows, &mut scratch.hashes);
+        let done = match self.saving.is_some() {
+            true => self.assign_one_by_one(keys, arrivals, &mut scratch, room),
+            false => {
+                let hashes = (&scratch.hashes[..], all_short);
+                self.keys.find_each(keys, rows, hashes, &mut scratch.groups);
+                match scratch.groups.contains(&NO_GROUP) {
+                    true => self.assign_one_by_one(keys, arrivals, &mut scratch, room),
+                    false => 0,
+                }
+            }
+        };
+        self.apply(Cells::Each(&scratch.groups[done..]), rows.part(done..rows.len()), arrivals);
+        room.scratch = scratch;
+    }
+
+    /// Finds or makes the groups of rows that have none yet; returns how many rows are in their cells already.
+    fn assign_one_by_one<K: RowKeys + ?Sized>(
+        &mut self,
+        keys: &K,
+        arrivals: &Arrivals<'_, '_>,
+        Scratch { hashes, groups }: &mut Scratch,
+        room: &mut Room,
+    ) -> usize {
+        let (mut key, mut done) = (Vec::new(), 0);
+        let unit = unit(self.strata[arrivals.stratum].rate, arrivals.layout);
+        if self.saving.is_some() {
+            // Groups may change hands from row to row.
+            groups.clear();
+            groups.resize(hashes.len(), NO_GROUP);
+        }
+        for place in 0..hashes.len() {
+            let row = arrivals.rows.at(place);
+            if groups[place] == NO_GROUP {
+                let found = self.keys.find(hashes[place], |held| keys.is(row, held));
+                groups[place] = found.unwrap_or_else(|| {
+                    key.clear();
+                    keys.encode(row, &mut key);
+                    if !self.is_full(key.len(), arrivals.layout, room) {
+                        return self.admit(hashes[place], &key, arrivals.layout, room);
+                    }
+                    // The place's old group gets its tuples so far before the place changes hands.
+                    let rows = arrivals.rows.part(done..place);
+                    self.apply(Cells::Each(&groups[done..place]), rows, arrivals);
+                    done = place;
+                    groups[place..].fill(NO_GROUP);
+                    self.take_over(hashes[place], &key, arrivals.layout, room)
+                });
+            }
+            if let Some(saving) = &mut self.saving {
+                saving.add(groups[place], unit.saturating_mul(weight(row, arrivals.frame, arrivals.layout)));
+            }
+        }
+        done
+    }
+
+    /// Whether a new key needs the place of another.
+    fn is_full(&self, key_len: usize, layout: &Layout, room: &Room) -> bool {
+        layout.overflow != Overflow::Pool && !self.has_room(room, key_len)
+    }
+
+    /// A group of its own for a new key, or the pool.
+    fn admit(&mut self, hash: u64, key: &[u8], layout: &Layout, room: &mut Room) -> u32 {
+        let before = self.keys.len();
+        let group = if self.has_room(room, key.len()) {
+            room.key_bytes += key.len();
+            self.list(hash, key)
+        } else {
+            room.overflowed += 1;
+            debug_assert!(layout.overflow == Overflow::Pool);
+            self.pooled()
+        };
+        room.groups += self.keys.len() - before;
+        group
+    }
+
+    fn has_room(&self, room: &Room, key_len: usize) -> bool {
+        let listed = self.keys.len() - usize::from(self.pool.is_some());
+        let has_groups = room.groups < room.groups_max || listed < room.groups_min;
+        let has_place =
+            listed < GROUPS_SURE.min(room.groups_min) || (has_groups && room.bytes < room.bytes_max);
+        let sketches = room.level < LEVEL_MAX || room.sketch_bytes <= room.sketch_bytes_max;
+        let key_room = room.key_bytes_max.saturating_sub(room.key_bytes);
+        listed == 0 || (has_place && key_len <= key_room && sketches)
+    }
+
+    fn list(&mut self, hash: u64, key: &[u8]) -> u32 {
+        if let Some(saving) = &mut self.saving {
+            saving.push();
+        }
+        self.keys.insert(hash, key)
+    }
+
+    /// Gives the lightest group's place to a new key; a key that is too long for what is left goes into the pool.
+    fn take_over(&mut self, hash: u64, key: &[u8], layout: &Layout, room: &mut Room) -> u32 {
+        room.overflowed += 1;
+        if self.saving.is_none() {
+            let weights = (0..self.keys.len() as u32).map(|g| self.exact_weight(g, layout));
+            self.saving = Some(SpaceSaving::new(weights));
+        }
+        let (groups, bytes) = (self.keys.len(), self.keys.bytes());
+        let key_room = room.key_bytes_max.saturating_sub(room.key_bytes);
+        let saving = self.saving.as_mut().expect("made just now");
+        let lightest = saving.lightest();
+        let group = if key.len() > key_room + self.keys.key(lightest).len() {
+            self.pooled()
+        } else {
+            let group = saving.evict();
+            self.keys.replace(group, hash, key);
+            self.strata.iter_mut().for_each(|s| s.cells.reset(Pane::cells(group, layout)));
+            group
+        };
+        room.groups += self.keys.len() - groups;
+        room.key_bytes = room.key_bytes + self.keys.bytes() - bytes;
+        group
+    }
+
+    fn apply(&mut self, groups: Cells<'_>, rows: Rows<'_>, arrivals: &Arrivals<'_, '_>) {
+        let (frame, replicates) = (arrivals.frame, arrivals.layout.replicates);
+        self.resize(arrivals.layout);
+        let mine = &mut self.strata[arrivals.stratum].cells;
+        self.sketch_bytes += match replicates {
+            1 => mine.update(groups, rows, &frame.measures),
+            n => {
+                let mut cells = Vec::with_capacity(rows.len());
+                each(groups, rows, |group, row| {
+                    cells.push(group as u32 * n as u32 + u32::from(frame.replicates[row]));
+                });
+                mine.update(Cells::Each(&cells), rows, &frame.measures)
+            }
+        };
+    }
+}
+
+/// What a row adds to its group's total.
+fn weight(row: usize, frame: &Frame<'_>, layout: &Layout) -> i128 {
+    let value = |column: ColumnView<'_>| match column.scalar(row) {
+        Scalar::U64(v) => i128::from(v),
+        Scalar::I64(v) => i128::from(v),
+        _ => 0,
+    };
+    match layout.overflow {
+        Overflow::SaveBySum(place) => frame.measures.values[place].map_or(0, |column| {
+            debug_assert!(matches!(column.values, Values::U64(_) | Values::I64(_)));
+            value(column)
+        }),
+        _ => 1,
+    }
+}
