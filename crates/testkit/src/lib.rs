@@ -18,6 +18,7 @@
 
 pub mod corpus;
 pub mod dialogue;
+pub mod far;
 pub mod mangle;
 pub mod mysql;
 pub mod packet;
@@ -28,6 +29,7 @@ pub mod xdr;
 
 pub use corpus::{captures_in, corpus, loudly, nothing_checked};
 pub use dialogue::{Dialogue, End};
+pub use far::{Way, at_the_clients};
 pub use mangle::Mangle;
 pub use packet::{Carrier, Sent, packets};
 pub use pcap::{ByteOrder, Precision, pcap_bytes};
