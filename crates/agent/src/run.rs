@@ -3,6 +3,7 @@
 
 mod connection;
 mod monitors;
+mod running;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,8 +15,8 @@ use bytes::Bytes;
 use connection::{Connection, Happened};
 use control::{Agent, AgentAction, AgentEvent, AgentSettings};
 use link::{AgentSession, Capacity, Hello, Lane, Now, Passing, Spool, SpoolLimits, VERSIONS};
-use monitors::Running;
 use plan::TapTable;
+use running::Running;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 

@@ -32,10 +32,7 @@ use live::{Live, LiveResult, Shown, windows};
 pub use told::{Account, AgentAccount, Coverage, Delivery, ResultTable, TapAccount, WindowState};
 pub use watching::Seen;
 
-/// Most rows told in one event, and shown of a result to a client that has just come.
-pub const EVENT_ROWS_MAX: usize = 1000;
-/// Most bytes of an event, about.
-pub const EVENT_BYTES_MAX: usize = 256 << 10;
+pub use live::EVENT_ROWS_MAX;
 
 /// Keeps and shows what comes.
 pub struct Hub {

@@ -8,12 +8,16 @@ use serde_json::{Value, json};
 use tuple::{Batch, FieldId, Schema};
 
 use super::told::{AgentAccount, Delivery, TapAccount};
-use super::{EVENT_BYTES_MAX, EVENT_ROWS_MAX};
 use crate::columns::{self, as_kept};
 use crate::events::Ring;
 use crate::job::{JobId, State};
 use crate::store::KeptResult;
 use crate::unkept::Unkept;
+
+/// Most rows told in one event, and shown of a result to a client that has just come.
+pub const EVENT_ROWS_MAX: usize = 1000;
+/// Most bytes of an event, about.
+const EVENT_BYTES_MAX: usize = 256 << 10;
 
 /// A job that runs, or has been looked at.
 pub struct Live {
