@@ -7,40 +7,13 @@ use std::time::{Duration, Instant};
 
 use agent::dial::Server;
 use control::{Agent, AgentAction, AgentEvent as Happens, AgentSettings, End};
-use link::{
-    AgentEvent, AgentSession, Capacity, Data, Form, Hello, Lane, Now, Spool, SpoolLimits, Store, StoreFailed,
-};
+use link::{AgentEvent, AgentSession, Capacity, Data, Form, Hello, Lane, NoDisk, Now, Spool, SpoolLimits};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
 
 use crate::said::Said;
 
 const TICK: Duration = Duration::from_millis(50);
-
-/// A disk that holds nothing: the spool lives in memory.
-struct Nowhere;
-
-impl Store for Nowhere {
-    fn append(&mut self, _: u32, _: &[u8]) -> Result<(), StoreFailed> {
-        Err(StoreFailed)
-    }
-    fn sync(&mut self, _: u32) -> Result<(), StoreFailed> {
-        Err(StoreFailed)
-    }
-    fn read(&mut self, _: u32, _: u64, _: u64) -> Result<Vec<u8>, StoreFailed> {
-        Err(StoreFailed)
-    }
-    fn remove(&mut self, _: u32) {}
-    fn list(&mut self) -> Vec<u32> {
-        Vec::new()
-    }
-    fn write_ledger(&mut self, _: &[u8]) -> Result<(), StoreFailed> {
-        Err(StoreFailed)
-    }
-    fn read_ledger(&mut self) -> Vec<u8> {
-        Vec::new()
-    }
-}
 
 /// An agent, what it is to say, and how far it may go.
 pub struct Life {
@@ -60,7 +33,7 @@ impl Life {
             name,
             said,
             allowed,
-            spool: Spool::open(Box::new(Nowhere), SpoolLimits::default(), boot),
+            spool: Spool::open(Box::new(NoDisk), SpoolLimits::default(), boot),
             control: Agent::new(boot, AgentSettings::default(), &[]),
             lanes: BTreeMap::new(),
             started: Instant::now(),

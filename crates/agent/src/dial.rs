@@ -91,18 +91,17 @@ impl Server {
     pub fn new(url: &str, tls: Option<ClientConfig>, token: Option<String>) -> Result<Server, DialError> {
         let bad = |why: &str| DialError::BadUrl(format!("{url:?} is no server: {why}"));
         let uri: Uri = url.parse().map_err(|e: hyper::http::uri::InvalidUri| bad(&e.to_string()))?;
-        let host =
-            uri.host().ok_or_else(|| bad("a URL has a host, as in https://netalytics.example:7878"))?;
+        if uri.host().is_none() {
+            return Err(bad("a URL has a host, as in https://netalytics.example:7878"));
+        }
         if uri.path() != "/" && !uri.path().is_empty() || uri.query().is_some() {
             return Err(bad("a server's URL ends with its host and port"));
         }
         match (uri.scheme_str(), &tls) {
             (Some("https"), Some(_)) => {}
             (Some("https"), None) => return Err(bad("https needs the authority's certificate")),
-            (Some("http"), _) if is_this_machine(host) => {}
-            (Some("http"), _) => {
-                return Err(bad("without TLS (https://) a server may be on this machine only"));
-            }
+            (Some("http"), _) if travels_in_clear(&uri) => return Err(bad(IN_CLEAR)),
+            (Some("http"), _) => {}
             _ => return Err(bad("it begins with https:// or http://")),
         }
         let tls = tls.filter(|_| uri.scheme_str() == Some("https")).map(Arc::new);
@@ -227,6 +226,15 @@ impl Server {
             None => DialError::Unreachable { url: self.url(), why },
         }
     }
+}
+
+/// What is wrong with a server to which a token would travel in clear.
+pub const IN_CLEAR: &str = "without TLS (https://) a server may be on this machine only";
+
+/// Whether others could read what is sent there.
+#[must_use]
+pub fn travels_in_clear(uri: &Uri) -> bool {
+    uri.scheme_str() != Some("https") && !uri.host().is_some_and(is_this_machine)
 }
 
 fn is_this_machine(host: &str) -> bool {

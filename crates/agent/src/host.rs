@@ -1,5 +1,6 @@
 //! What an agent says of its host: interfaces, cores, memory, and what can be captured with there.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::IpAddr;
 use std::num::NonZero;
@@ -15,6 +16,8 @@ pub struct Host {
     pub interfaces: Vec<String>,
     /// Their addresses that may tell this host from others, by interface.
     pub addresses: Vec<(String, IpAddr)>,
+    /// Which interfaces carry what those with addresses send: the ports of a bridge, the card below a VLAN or a bond.
+    pub below: BTreeMap<String, BTreeSet<String>>,
     /// Cores that the agent may use.
     pub cores: u32,
     /// Memory of the machine in bytes; 0 where it is not told.
@@ -57,8 +60,10 @@ impl Host {
     pub fn look() -> Host {
         let interfaces: Vec<Interface> =
             interfaces().unwrap_or_default().into_iter().filter(|i| i.state != State::Down).collect();
+        let addresses = addresses(&interfaces);
         Host {
-            addresses: addresses(&interfaces),
+            below: below(addresses.iter().map(|(owner, _)| owner), Path::new("/sys/class/net")),
+            addresses,
             interfaces: interfaces.into_iter().map(|i| i.name).collect(),
             cores: std::thread::available_parallelism().map_or(1, NonZero::get) as u32,
             memory_bytes: fs::read_to_string("/proc/meminfo")
@@ -71,6 +76,32 @@ impl Host {
             ),
         }
     }
+}
+
+impl Host {
+    /// The addresses whose traffic passes some of these interfaces, with the interface that has them.
+    #[must_use]
+    pub fn addresses_on(&self, is_meant: impl Fn(&str) -> bool) -> Vec<(String, IpAddr)> {
+        let passes = |owner: &String| {
+            is_meant(owner) || self.below.get(owner).is_some_and(|all| all.iter().any(|name| is_meant(name)))
+        };
+        self.addresses.iter().filter(|(owner, _)| passes(owner)).cloned().collect()
+    }
+}
+
+/// By the links between interfaces that the kernel shows.
+fn below<'a>(owners: impl Iterator<Item = &'a String>, net: &Path) -> BTreeMap<String, BTreeSet<String>> {
+    let of = |owner: &String| {
+        let (mut found, mut next) = (BTreeSet::new(), vec![owner.clone()]);
+        while let Some(name) = next.pop() {
+            let entries = fs::read_dir(net.join(name)).into_iter().flatten().flatten();
+            let lower =
+                |entry: fs::DirEntry| Some(entry.file_name().to_str()?.strip_prefix("lower_")?.to_owned());
+            next.extend(entries.filter_map(lower).filter(|name| found.insert(name.clone())));
+        }
+        (owner.clone(), found)
+    };
+    owners.map(of).filter(|(_, found)| !found.is_empty()).collect()
 }
 
 fn addresses(interfaces: &[Interface]) -> Vec<(String, IpAddr)> {
@@ -126,6 +157,38 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(memory(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn addresses_pass_what_lies_below_their_interface() {
+        let net = tempfile::tempdir().expect("a folder");
+        // A VLAN of a bridge over a bond of two cards, as the kernel shows it.
+        for (upper, lowers) in
+            [("br0.7", &["br0"][..]), ("br0", &["bond0"]), ("bond0", &["eth0", "eth1"]), ("eth0", &[])]
+        {
+            fs::create_dir(net.path().join(upper)).expect("made");
+            for lower in lowers {
+                fs::create_dir(net.path().join(upper).join(format!("lower_{lower}"))).expect("made");
+            }
+        }
+        let addresses: Vec<(String, IpAddr)> =
+            [("br0.7", [10, 7, 0, 1]), ("eth9", [10, 9, 0, 1]), ("eth0", [10, 0, 0, 1])]
+                .map(|(owner, ip)| (owner.to_owned(), ip.into()))
+                .into();
+        let below = below(addresses.iter().map(|(owner, _)| owner), net.path());
+        let host = Host { addresses, below, ..Host::default() };
+        for (meant, expected) in [
+            ("br0.7", &["10.7.0.1"][..]),
+            ("bond0", &["10.7.0.1"]),
+            ("eth1", &["10.7.0.1"]),
+            ("eth0", &["10.7.0.1", "10.0.0.1"]),
+            ("eth9", &["10.9.0.1"]),
+            ("lo", &[]),
+        ] {
+            let found = host.addresses_on(|name| name == meant);
+            let found: Vec<String> = found.into_iter().map(|(_, ip)| ip.to_string()).collect();
+            assert_eq!(found, expected, "{meant}");
         }
     }
 

@@ -14,5 +14,6 @@ pub mod orders;
 pub mod policy;
 pub mod process;
 pub mod run;
+mod serves;
 pub mod spool_files;
 pub mod traffic;

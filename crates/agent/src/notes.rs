@@ -51,6 +51,12 @@ impl Notes {
         }
     }
 
+    /// Takes all of them away.
+    pub fn forget_all(&mut self) {
+        self.crashes.clear();
+        self.keep();
+    }
+
     fn keep(&mut self) {
         let written = self.write();
         if let (Err(error), Health::Well) = (&written, self.health) {
@@ -88,6 +94,8 @@ mod tests {
         );
         notes.forget(1);
         assert_eq!(Notes::read(folder.path()).all(), [Note { job: 2, crashes: 1 }]);
+        notes.forget_all();
+        assert_eq!(Notes::read(folder.path()).all(), []);
         fs::write(folder.path().join("starts"), "x\n3 y\n4 1\n").expect("written");
         assert_eq!(Notes::read(folder.path()).all(), [Note { job: 4, crashes: 1 }]);
     }

@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use control::End;
+use control::pattern::matches;
 use plan::message::JobOrder;
 use plan::{Burden, Cost};
 use tuple::Schema;
 
 use crate::host::Host;
-use crate::policy::{Ask, Leaves, Policy, matches};
+use crate::policy::{Ask, Leaves, Policy};
 
 /// Interfaces that a refusal names.
 const LISTED: usize = 20;
@@ -62,10 +64,10 @@ pub fn asked(
     host: &Host,
     demo: Option<&Demo>,
     borne: Borne,
-) -> Result<Asked, String> {
+) -> Result<Asked, End> {
     let schemas = parsers::registry::schemas();
     let named = |name: &str| -> Option<Arc<Schema>> { schemas.iter().find(|s| s.name == name).cloned() };
-    let mut order = JobOrder::decode(body, &named).map_err(|why| why.to_string())?;
+    let mut order = JobOrder::decode(body, &named).map_err(|why| End::Refused(why.to_string()))?;
     let mut refusals = Vec::new();
     let interfaces = match interfaces(&order.capture.interfaces, policy, host) {
         Ok(interfaces) => interfaces,
@@ -95,7 +97,11 @@ pub fn asked(
     };
     refusals.extend(policy.refusals(&ask));
     if !refusals.is_empty() {
-        return Err(refusals.join("; "));
+        return Err(End::Refused(refusals.join("; ")));
+    }
+    let crowding = policy.crowding(&ask);
+    if !crowding.is_empty() {
+        return Err(End::Crowded(crowding.join("; ")));
     }
     let mut arguments = vec!["--memory-max".to_owned(), order.memory_max.to_string()];
     if order.workers > 0 {

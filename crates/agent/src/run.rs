@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use connection::{Connection, Happened};
 use control::{Agent, AgentAction, AgentEvent, AgentSettings};
-use link::{AgentSession, Capacity, Hello, Lane, Now, Spool, SpoolLimits, VERSIONS};
+use link::{AgentSession, Capacity, Hello, Lane, Now, Passing, Spool, SpoolLimits, VERSIONS};
 use monitors::Running;
 use plan::TapTable;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -29,6 +29,7 @@ use crate::notes::Notes;
 use crate::orders::Demo;
 use crate::policy::Policy;
 use crate::process::News;
+use crate::serves::Serves;
 use crate::spool_files::SpoolFiles;
 use crate::traffic::Traffic;
 
@@ -77,6 +78,7 @@ struct Loop {
     agent: Agent,
     spool: Spool,
     notes: Notes,
+    serves: Serves,
     groups: Option<Groups>,
     monitors: BTreeMap<Lane, Running>,
     news: Sender<News>,
@@ -102,7 +104,7 @@ impl Loop {
     fn new(config: Config, news: Sender<News>) -> io::Result<Loop> {
         let boot = random()?;
         let files = SpoolFiles::in_folder(&config.folder.join("spool"))?;
-        let notes = Notes::read(&config.folder);
+        let (notes, serves) = (Notes::read(&config.folder), Serves::read(&config.folder));
         let groups = Groups::of_this_process()
             .inspect_err(|why| tracing::info!("no control groups, so memory is looked at instead: {why}"))
             .ok();
@@ -116,6 +118,7 @@ impl Loop {
             agent: Agent::new(boot, AgentSettings::default(), &notes.all()),
             spool: Spool::open(Box::new(files), config.spool, boot),
             notes,
+            serves,
             groups,
             monitors: BTreeMap::new(),
             news,
@@ -175,25 +178,54 @@ impl Loop {
         while let Some(event) = connection.session_mut().and_then(AgentSession::poll_event) {
             use link::AgentEvent as Told;
             match event {
-                Told::Welcomed { .. } => {
-                    self.failures = 0;
-                    tracing::info!("{} has taken this agent", self.config.server.url());
+                Told::Welcomed { server, .. } => {
+                    self.serves.learn(server);
+                    let url = self.config.server.url();
+                    match std::mem::take(&mut self.failures) {
+                        0 => tracing::info!("{url} has taken this agent"),
+                        // Who was told of the failures is told of their end.
+                        _ => tracing::warn!("{url} has taken this agent: all is well again"),
+                    }
                     self.happened(AgentEvent::Connected, connection);
                 }
                 Told::Desired(desired) => self.happened(AgentEvent::Desired(desired), connection),
                 Told::Granted(granted) => self.happened(AgentEvent::Granted(granted), connection),
                 Told::ObserveAll => self.happened(AgentEvent::ObserveAll, connection),
                 Told::Drained(lane) => self.happened(AgentEvent::Drained(lane), connection),
+                Told::Refused(refuse) if refuse.server != 0 => {
+                    self.begin_again(refuse.server);
+                    *connection = Connection::Waiting { until: Instant::now() + self.pause() };
+                }
                 Told::Refused(refuse) => self.disconnect(
                     connection,
                     &format!("{} refuses: {}", self.config.server.url(), refuse.reason),
                 ),
                 Told::Closed(why) => {
-                    let why = format!("{} is gone: {why:?}", self.config.server.url());
+                    let why = format!("{} is gone: {why}", self.config.server.url());
                     self.disconnect(connection, &why);
                 }
             }
         }
+    }
+
+    /// The server is another than the one whose work is here, at the same place: of that nobody wants anything any more, and its
+    /// jobs' numbers mean others now. It begins a new life for this one.
+    fn begin_again(&mut self, server: u64) {
+        let Ok(boot) = random() else { return };
+        let monitors = std::mem::take(&mut self.monitors);
+        monitors.values().for_each(|running| running.monitor.kill());
+        let (records, tuples) = self.spool.begin_again(boot);
+        tracing::warn!(
+            "{} is another server than before, with jobs of its own: what was here for the other is thrown away \
+             ({} monitors, {records} records with {tuples} tuples)",
+            self.config.server.url(),
+            monitors.len(),
+        );
+        self.notes.forget_all();
+        self.boot = boot;
+        self.agent = Agent::new(boot, AgentSettings::default(), &[]);
+        // Last: an agent that dies before does it again.
+        self.serves.learn(server);
     }
 
     fn disconnect(&mut self, connection: &mut Connection, why: &str) {
@@ -238,7 +270,7 @@ impl Loop {
 
     fn hello(&mut self) -> Hello {
         let allowed = |name: &&String| self.config.policy.allows_interface(name);
-        let interfaces = self.host.interfaces.iter().filter(allowed).cloned().collect();
+        let interfaces: Vec<String> = self.host.interfaces.iter().filter(allowed).cloned().collect();
         let ceiling = self.config.policy.ceiling(&self.host);
         Hello {
             version_min: *VERSIONS.start(),
@@ -250,8 +282,9 @@ impl Loop {
             capacity: Capacity {
                 cores: self.host.cores,
                 memory_bytes: self.host.memory_bytes,
+                addresses: ips(&self.addresses()),
+                passing: self.passing(&interfaces),
                 interfaces,
-                addresses: self.addresses(),
                 packets_per_second: self.packets_per_second(),
                 jobs_cpu_millis_max: ceiling.cpu_millis,
                 jobs_memory_bytes_max: ceiling.memory_bytes,
@@ -259,19 +292,28 @@ impl Loop {
             observed: self.agent.hello(),
             lanes: self.spool.lanes(),
             program: self.config.version.clone(),
+            server: self.serves.server(),
         }
     }
 
-    /// Addresses of the interfaces that may be captured from: elsewhere nothing of theirs is seen.
-    fn addresses(&self) -> Vec<Bytes> {
-        let allowed = |(name, _): &&(String, IpAddr)| self.config.policy.allows_interface(name);
-        self.host.addresses.iter().filter(allowed).map(|(_, ip)| control::taps::write(*ip)).collect()
+    /// Addresses whose traffic passes interfaces that may be captured from: elsewhere nothing of theirs is seen.
+    fn addresses(&self) -> Vec<(String, IpAddr)> {
+        self.host.addresses_on(|name| self.config.policy.allows_interface(name))
+    }
+
+    fn passing(&self, interfaces: &[String]) -> Vec<Passing> {
+        let of = |interface: &String| Passing {
+            interface: interface.clone(),
+            addresses: ips(&self.host.addresses_on(|name| name == interface)),
+        };
+        interfaces.iter().map(of).filter(|passing| !passing.addresses.is_empty()).collect()
     }
 
     /// Where the host's addresses are others than were said, it says hello again.
     fn look_at_addresses(&mut self, connection: &mut Connection) {
         let before = self.addresses();
-        self.host.addresses = Host::look().addresses;
+        let Host { addresses, below, .. } = Host::look();
+        (self.host.addresses, self.host.below) = (addresses, below);
         if self.addresses() != before && connection.is_open() {
             self.disconnect(connection, "this host's addresses have changed");
         }
@@ -291,7 +333,7 @@ impl Loop {
             AgentAction::Start { lane, order, taps, deadline_ns, allowed } => {
                 let lasts = Duration::from_nanos(deadline_ns.saturating_sub(now.monotonic_ns));
                 if let Err(end) = self.start(lane, (&order.body, table(&taps)), lasts, allowed) {
-                    tracing::warn!("job {}: {end:?}", lane.job);
+                    monitors::log_end(lane, &end);
                     self.happened(AgentEvent::Exited { lane, end }, connection);
                 }
             }
@@ -366,6 +408,10 @@ impl Loop {
 fn table(taps: &link::TapTable) -> TapTable {
     let all = |list: &[Bytes]| list.iter().filter_map(|ip| control::taps::read(ip)).collect();
     TapTable { own: all(&taps.own), others: all(&taps.others) }
+}
+
+fn ips(addresses: &[(String, IpAddr)]) -> Vec<Bytes> {
+    addresses.iter().map(|(_, ip)| control::taps::write(*ip)).collect()
 }
 
 fn random() -> io::Result<u64> {

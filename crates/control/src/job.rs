@@ -46,6 +46,8 @@ pub struct Request {
     pub cost: Cost,
     /// Which agents tell of a flow that several see.
     pub taps: Taps,
+    /// What it captures from, by patterns; none: from all interfaces of each host.
+    pub interfaces: Vec<String>,
     /// The order: bytes to everyone but the monitor.
     pub body: Bytes,
 }

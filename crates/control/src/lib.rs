@@ -7,6 +7,7 @@
 
 mod agent;
 mod job;
+pub mod pattern;
 mod server;
 pub mod taps;
 

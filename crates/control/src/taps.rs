@@ -1,10 +1,14 @@
 //! Whose addresses are whose among the agents of a job, so that of a flow that several see one tells: the table that each of them
 //! decides by. Addresses that several hosts have decide nothing, nor do those that mean something on one link or host only.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use bytes::Bytes;
+use link::Capacity;
+
+use crate::pattern::matches;
 
 /// Which agents tell of a flow that several see.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,8 +28,19 @@ const OF_JOB_MAX: usize = 65_536;
 /// Addresses that are one agent's alone, and whose.
 pub(crate) type Owners = BTreeMap<IpAddr, String>;
 
+/// The addresses whose traffic is seen on a host where a job captures from these interfaces; none: from all. Where an agent does
+/// not say what passes which, it is as if it were all.
+pub(crate) fn seen<'a>(capacity: &'a Capacity, interfaces: &[String]) -> Cow<'a, [Bytes]> {
+    if interfaces.is_empty() || capacity.passing.is_empty() {
+        return Cow::Borrowed(&capacity.addresses);
+    }
+    let is_meant = |interface: &str| interfaces.iter().any(|pattern| matches(pattern, interface));
+    let meant = capacity.passing.iter().filter(|passing| is_meant(&passing.interface));
+    Cow::Owned(meant.flat_map(|passing| passing.addresses.iter().cloned()).collect())
+}
+
 /// The addresses that one agent alone has.
-pub(crate) fn owners<'a>(agents: impl Iterator<Item = (&'a String, &'a [Bytes])>) -> Owners {
+pub(crate) fn owners<'a>(agents: impl Iterator<Item = (&'a String, Cow<'a, [Bytes]>)>) -> Owners {
     let mut owners: BTreeMap<IpAddr, Option<&String>> = BTreeMap::new();
     for (agent, addresses) in agents {
         for ip in
@@ -83,7 +98,7 @@ mod tests {
         };
         let all: BTreeMap<String, Vec<Bytes>> =
             agents.iter().enumerate().map(|(i, list)| (i.to_string(), ips(list))).collect();
-        let owners = owners(all.iter().map(|(agent, list)| (agent, list.as_slice())));
+        let owners = owners(all.iter().map(|(agent, list)| (agent, Cow::Borrowed(list.as_slice()))));
         let sorted = |mut list: Vec<Bytes>| {
             list.sort();
             list
@@ -105,6 +120,46 @@ mod tests {
         check(&[&["10.0.0.1", "10.0.0.9"], &["10.0.0.9"], &["10.0.0.9", "fe80::1"]], &["10.0.0.1"], &[]);
         check(&[&["10.0.0.1", "10.0.0.1"], &["::", "ff02::1", "255.255.255.255"]], &["10.0.0.1"], &[]);
         check(&[&[], &["10.0.0.2"]], &[], &["10.0.0.2"]);
+    }
+
+    #[test]
+    fn a_job_claims_what_its_interfaces_see() {
+        let ips = |list: &[&str]| -> Vec<Bytes> {
+            list.iter().map(|ip| write(ip.parse().expect("an address"))).collect()
+        };
+        let passing = |interface: &str, list: &[&str]| link::Passing {
+            interface: interface.into(),
+            addresses: ips(list),
+        };
+        // The bridge's address passes the card below it.
+        let capacity = Capacity {
+            addresses: ips(&["10.0.0.1", "10.1.0.1", "10.2.0.1"]),
+            passing: vec![
+                passing("eth0", &["10.1.0.1"]),
+                passing("eth1", &["10.0.0.1"]),
+                passing("br-a", &["10.1.0.1"]),
+                passing("br-b", &["10.2.0.1"]),
+            ],
+            ..Capacity::default()
+        };
+        let before = Capacity { passing: Vec::new(), ..capacity.clone() };
+        for (interfaces, expected) in [
+            (&[][..], &["10.0.0.1", "10.1.0.1", "10.2.0.1"][..]),
+            (&["eth1"], &["10.0.0.1"]),
+            (&["eth0"], &["10.1.0.1"]),
+            (&["br-*", "eth1"], &["10.0.0.1", "10.1.0.1", "10.2.0.1"]),
+            (&["wlan0"], &[]),
+        ] {
+            let named: Vec<String> = interfaces.iter().map(|name| (*name).to_owned()).collect();
+            let mut found = seen(&capacity, &named).into_owned();
+            found.sort();
+            assert_eq!(found, ips(expected), "{interfaces:?}");
+            assert_eq!(
+                *seen(&before, &named),
+                *before.addresses,
+                "an agent of the version before claims all"
+            );
+        }
     }
 
     #[test]

@@ -170,12 +170,6 @@ impl FlowCore<'_> {
         Some((set(self.cold.terminated)?, by))
     }
 
-    /// When `Terminated` was reported.
-    #[must_use]
-    pub fn terminated_ts(&self) -> Option<Timestamp> {
-        set(self.cold.terminated)
-    }
-
     /// How it went, in Zeek's words. A datagram flow is `SF` when both sides sent, `S0` when only the client did.
     #[must_use]
     pub fn conn_state(&self) -> ConnState {

@@ -19,10 +19,10 @@ pub use clock::{Now, Offset};
 pub use frame::{Decoder, FRAME_BYTES_MAX, Frame, Incoming, PeerMisbehaved};
 pub use message::{
     Ack, Budget, BudgetAsk, Bye, Capacity, Credit, Data, Desired, Form, Granted, HEALTH, Hello, Lane,
-    LaneRange, Lost, ObserveAll, Observed, ObservedJob, ObservedState, Order, Ping, Pong, Refuse, Renew,
-    Resume, TapTable, VERSIONS, Welcome,
+    LaneRange, Lost, ObserveAll, Observed, ObservedJob, ObservedState, Order, Passing, Ping, Pong, Refuse,
+    Renew, Resume, TapTable, VERSIONS, Welcome,
 };
 pub use session::{
     AgentEvent, AgentSession, Closed, Record, ServerCounters, ServerEvent, ServerLimits, ServerSession,
 };
-pub use spool::{Spool, SpoolCounters, SpoolLimits, Store, StoreFailed};
+pub use spool::{NoDisk, Spool, SpoolCounters, SpoolLimits, Store, StoreFailed};

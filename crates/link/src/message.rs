@@ -57,6 +57,9 @@ pub struct Hello {
     /// The program's version, for people.
     #[prost(string, tag = "10")]
     pub program: String,
+    /// Of which server is what it runs and what its spool holds, by [`Welcome::server`]; 0: it does not know.
+    #[prost(fixed64, tag = "40")]
+    pub server: u64,
 }
 
 /// What a host has for jobs.
@@ -75,6 +78,9 @@ pub struct Capacity {
     /// Addresses of those interfaces, each of 4 bytes or 16.
     #[prost(bytes = "bytes", repeated, tag = "40")]
     pub addresses: Vec<Bytes>,
+    /// Which of them pass which interface; an agent of an older version says nothing of that.
+    #[prost(message, repeated, tag = "41")]
+    pub passing: Vec<Passing>,
     /// Packets a second that the interfaces have seen of late.
     #[prost(uint64, tag = "17")]
     pub packets_per_second: u64,
@@ -84,6 +90,17 @@ pub struct Capacity {
     /// Memory that all jobs together may take.
     #[prost(uint64, tag = "19")]
     pub jobs_memory_bytes_max: u64,
+}
+
+/// The addresses whose traffic passes an interface: its own, and those of interfaces above it (a bridge, a bond, a VLAN).
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Passing {
+    /// The interface.
+    #[prost(string, tag = "1")]
+    pub interface: String,
+    /// Each of 4 bytes or 16.
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    pub addresses: Vec<Bytes>,
 }
 
 /// What a spool holds of a lane.
@@ -115,6 +132,10 @@ pub struct Welcome {
     /// Bytes of records that may be sent.
     #[prost(uint64, tag = "4")]
     pub credit_bytes: u64,
+    /// Which server this is: its data directory's identity. Numbers of jobs mean something together with it only. 0: it does
+    /// not say.
+    #[prost(fixed64, tag = "40")]
+    pub server: u64,
 }
 
 /// Where a lane goes on. Nothing of it that came by an earlier session and is not committed will be any more.
@@ -152,6 +173,9 @@ pub struct Refuse {
     /// The highest version the agent said it speaks.
     #[prost(uint32, tag = "5")]
     pub agent_max: u32,
+    /// This is another server than the one that Hello named; 0: that is not why.
+    #[prost(fixed64, tag = "40")]
+    pub server: u64,
 }
 
 /// The last frame of an end that leaves on purpose.

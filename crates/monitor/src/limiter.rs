@@ -73,12 +73,6 @@ impl Limiter {
         self.is_open
     }
 
-    /// Whether packets are counted.
-    #[must_use]
-    pub fn counts_packets(&self) -> bool {
-        self.limit.packets.is_some() || self.allowance.is_some()
-    }
-
     /// Whether a packet of this time comes too early.
     #[inline]
     #[must_use]

@@ -11,6 +11,8 @@ pub mod explain;
 pub mod follow;
 pub mod interfaces;
 pub mod introduction;
+mod job_rows;
+mod job_sheet;
 pub mod jobs;
 pub mod listing;
 pub mod man;

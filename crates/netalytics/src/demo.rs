@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use server::Service;
+use server::{Bound, Service};
 
 use crate::live::Owner;
 use crate::output;
@@ -31,19 +31,20 @@ const JOBS: [(&str, &str); 3] = [
 pub struct Demo(Child);
 
 impl Demo {
-    /// Begins, in the server's data directory; the server answers at `address`.
+    /// Begins, in the server's data directory; the server answers there.
     pub fn begin(
         service: &Arc<Service>,
-        (scheme, address): (&str, SocketAddr),
+        (scheme, bound): (&str, Bound),
         folder: &Path,
     ) -> anyhow::Result<Demo> {
         // Whoever listens everywhere listens here, too.
-        let address = match address.ip().is_unspecified() {
-            true => SocketAddr::from((Ipv4Addr::LOCALHOST, address.port())),
-            false => address,
+        let address = match bound.address.ip().is_unspecified() {
+            true => SocketAddr::from((Ipv4Addr::LOCALHOST, bound.address.port())),
+            false => bound.address,
         };
         let url = format!("{scheme}://{address}");
-        let ca = (scheme == "https").then(|| folder.join("ca.pem"));
+        let agents_url = bound.beside.map_or_else(|| url.clone(), |address| format!("http://{address}"));
+        let ca = agents_url.starts_with("https://").then(|| folder.join("ca.pem"));
         if let Some(path) = &ca {
             let pem = server::authority_pem(folder).map_err(anyhow::Error::msg)?;
             output::create(path, Owner::Us)?
@@ -57,7 +58,7 @@ impl Demo {
         output::create(&secret, Owner::Us)?.write_all(token.as_bytes()).context("cannot write the token")?;
         let program = std::env::current_exe().context("this program cannot be found")?;
         let agent = Command::new(program)
-            .args(["agent", "--name", AGENT, "--server", &url])
+            .args(["agent", "--name", AGENT, "--server", &agents_url])
             .args(&ca)
             .arg("--token-file")
             .arg(&secret)

@@ -42,7 +42,7 @@ pub use query::{
     Checksums, Cores, ExplainFlags, Format, Progress, QueryFlags, QueryText, RecordFlags, ShownNames,
     WorkFlags, Workers,
 };
-pub use remote::{AskFlags, KeptFlags, RemoteFlags};
+pub use remote::{AskFlags, KeptFlags};
 use words::{Input, Words};
 
 /// Response times, errors and rankings of services, from packets alone.
@@ -174,7 +174,7 @@ impl Verb {
         let input = |server: Option<&String>| server.map_or(Input::Here, |_| Input::Elsewhere);
         match self {
             Verb::Query(flags) => {
-                let input = input(flags.remote.server.as_ref());
+                let input = input(flags.remote.kept.server.as_ref());
                 Some(Words { input, ..of_work(&mut flags.query.work) })
             }
             Verb::Record(flags) => Some(of_work(&mut flags.work)),

@@ -25,6 +25,7 @@ mod loss_notice;
 mod output;
 mod overview;
 mod panics;
+mod passing;
 mod period;
 mod progress;
 mod query_text;

@@ -206,12 +206,6 @@ impl Table {
         let head = self.heads().next()?;
         Some(if head.kind == Kind::Tuples { head.parser_names() } else { head.table.clone() })
     }
-
-    /// How many files.
-    #[must_use]
-    pub fn file_count(&self) -> usize {
-        self.files.len()
-    }
 }
 
 /// Whether nobody writes a growing file any more.

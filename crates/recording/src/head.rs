@@ -46,6 +46,25 @@ pub struct Head {
     pub capture: CaptureFacts,
 }
 
+impl Head {
+    /// Of rows of which nothing else is known.
+    #[must_use]
+    pub fn of(table: &str, kind: Kind) -> Head {
+        Head {
+            table: table.to_owned(),
+            kind,
+            parsers: Vec::new(),
+            query: String::new(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            run: 0,
+            sample: "all".into(),
+            sample_seed: 0,
+            redacted: None,
+            capture: CaptureFacts::default(),
+        }
+    }
+}
+
 /// What the packets came from, as far as that is known when a file ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CaptureFacts {

@@ -15,7 +15,6 @@ mod telling;
 mod watched;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +28,7 @@ pub use telling::{AlertShown, RuleShown};
 use watched::Watched;
 
 use crate::job::JobId;
+use crate::meters::Count;
 use crate::store::{NewRule, Store, StoreError};
 
 /// Limits and times of alerts.
@@ -68,11 +68,11 @@ impl Default for AlertLimits {
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Documents that were acknowledged.
-    pub sent: AtomicU64,
+    pub sent: Count,
     /// Attempts that failed and were made again.
-    pub retried: AtomicU64,
+    pub retried: Count,
     /// Documents that nobody took in time, or for which there was no room.
-    pub lost: AtomicU64,
+    pub lost: Count,
 }
 
 /// Whom to tell what has become of alerts: people who watch the job.
@@ -198,7 +198,7 @@ impl Alerts {
         let Some(watched) = inner.rules.get(&id) else { return Ok(None) };
         let (last, said) = watched.last_change(&self.webhooks());
         self.store.remove_rule(&last)?;
-        let own = watched.rule.owns_job.then_some(watched.job);
+        let own = watched.rule.owns_job().then_some(watched.job);
         let to = watched.rule.asked.receivers.clone();
         inner.part(to, said);
         inner.rules.remove(&id);
@@ -238,7 +238,7 @@ impl Alerts {
         match self.store.bound_outbox(self.limits.outbox_max) {
             Ok(0) => {}
             Ok(lost) => {
-                self.tally.lost.fetch_add(lost as u64, Ordering::Relaxed);
+                self.tally.lost.add(lost as u64);
                 tracing::warn!("{lost} notifications of alerts are lost: more waited than there is room for");
             }
             Err(error) => tracing::warn!("{error}"),

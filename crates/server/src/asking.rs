@@ -7,6 +7,8 @@ use utoipa::ToSchema;
 
 use crate::service::Service;
 
+/// Packets a second that an estimate is for, where nobody's are known.
+const PACKETS: u64 = 100_000;
 /// Candidates that are told.
 const CANDIDATES_MAX: usize = 200;
 
@@ -136,6 +138,17 @@ pub struct ExplainAnswer {
     pub processors: Vec<String>,
     /// What it would take of a host that sees 100,000 packets a second: an estimate.
     pub estimate: Estimate,
+    /// What it would take of the host of each agent that is connected, by the packets that this sees now.
+    pub agents: Vec<AgentEstimate>,
+}
+
+/// What a job would take of an agent's host.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct AgentEstimate {
+    /// The agent.
+    pub agent: String,
+    /// What it would take.
+    pub estimate: Estimate,
 }
 
 /// What a job would take of a host, about.
@@ -152,16 +165,14 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Of a plan.
-    fn of(plan: &plan::Plan) -> Estimate {
-        const PACKETS: u64 = 100_000;
-        let cost = planner::cost(plan);
-        let burden = cost.at(PACKETS);
+    /// Of what a plan costs, where there are so many packets a second.
+    fn at(cost: &plan::Cost, packets_per_second: u64) -> Estimate {
+        let burden = cost.at(packets_per_second);
         Estimate {
-            packets_per_second: PACKETS,
+            packets_per_second,
             cores: burden.cpu_millis as f64 / 1000.0,
             memory_bytes: burden.memory_bytes,
-            sent_bytes_per_second: cost.sent_bytes_at(PACKETS),
+            sent_bytes_per_second: cost.sent_bytes_at(packets_per_second),
         }
     }
 }
@@ -182,11 +193,16 @@ pub fn explain(service: &Service, text: &str) -> Result<ExplainAnswer, Vec<Diagn
         name: parser.schema.name.to_string(),
         columns: parser.columns.iter().map(|id| parser.schema.field(*id).name.to_string()).collect(),
     };
+    let cost = planner::cost(&plan);
+    let agents = service.fleet.agents().into_iter().filter_map(|agent| {
+        Some(AgentEstimate { estimate: Estimate::at(&cost, agent.packets_per_second?), agent: agent.name })
+    });
     Ok(ExplainAnswer {
         text: planner::explain(&plan),
         parsers: plan.monitor.parsers.iter().map(parser).collect(),
         processors: plan.dataflow.pipelines.iter().map(|pipeline| pipeline.name.clone()).collect(),
-        estimate: Estimate::of(&plan),
+        estimate: Estimate::at(&cost, PACKETS),
+        agents: agents.collect(),
     })
 }
 

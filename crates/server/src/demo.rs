@@ -3,9 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::access::{self, Access, Role, Scope};
-use crate::fleet::Redaction;
-use crate::job::{Capture, JobKind, Keep};
-use crate::service::{Denied, Service, Submission};
+use crate::job::Submission;
+use crate::service::{Denied, Service};
 use crate::store::StoreError;
 
 /// Between two looks whether the agent has come.
@@ -36,19 +35,7 @@ impl Service {
         }
         let who = Access { id: 0, name: "demo".into(), role: Role::Admin, scope: Scope::default() };
         for (name, query) in jobs {
-            let asked = Submission {
-                query: (*query).into(),
-                name: (*name).into(),
-                kind: JobKind::Standing,
-                on: Default::default(),
-                labels: Default::default(),
-                redaction: Redaction::Folded,
-                capture: Capture::default(),
-                lease_seconds: None,
-                to: Vec::new(),
-                keep: Keep::Results,
-            };
-            self.submit(&who, &asked, Some((name, query.as_bytes())))?;
+            self.submit(&who, &Submission::standing(query, name), Some((name, query.as_bytes())))?;
         }
         Ok(())
     }

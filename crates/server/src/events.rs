@@ -8,23 +8,62 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio::sync::Notify;
 
+/// What an event tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// How far a job has come.
+    Job,
+    /// All that there is of a job.
+    Snapshot,
+    /// Rows of a window that is open.
+    OpenWindow,
+    /// Rows of a window that is closed.
+    ClosedWindow,
+    /// What a job has seen.
+    Account,
+    /// The share of flows that is looked at.
+    Sampling,
+    /// What has become of an alert.
+    Alert,
+    /// Events that the client has missed.
+    Gap,
+}
+
+impl Kind {
+    /// As clients see it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Job => "job",
+            Kind::Snapshot => "snapshot",
+            Kind::OpenWindow | Kind::ClosedWindow => "window",
+            Kind::Account => "account",
+            Kind::Sampling => "sampling",
+            Kind::Alert => "alert",
+            Kind::Gap => "gap",
+        }
+    }
+
+    /// Whether a later one replaces it anyhow.
+    fn is_provisional(self) -> bool {
+        matches!(self, Kind::OpenWindow | Kind::Account)
+    }
+}
+
 /// An event, written once for all clients.
 #[derive(Debug)]
 pub struct Event {
     /// Its number; those of all jobs are counted together.
     pub seq: u64,
-    /// Its kind, as clients see it.
-    pub kind: &'static str,
+    /// Its kind.
+    pub kind: Kind,
     /// Its JSON.
     pub data: String,
-    /// Whether a later one replaces it anyhow.
-    pub provisional: bool,
 }
 
 impl Event {
     /// An event.
-    pub fn new(seq: u64, kind: &'static str, data: &Value, provisional: bool) -> Arc<Event> {
-        Arc::new(Event { seq, kind, data: data.to_string(), provisional })
+    pub fn new(seq: u64, kind: Kind, data: &Value) -> Arc<Event> {
+        Arc::new(Event { seq, kind, data: data.to_string() })
     }
 
     /// Memory that it takes, about.
@@ -121,7 +160,7 @@ impl Queue {
             state.drop_provisional();
         }
         if state.bytes + bytes > self.bytes_max {
-            match event.provisional {
+            match event.kind.is_provisional() {
                 true => state.provisional_dropped += 1,
                 false => {
                     *state = Waiting { over: true, ..Waiting::default() };
@@ -169,7 +208,7 @@ impl Queue {
 impl Waiting {
     fn drop_provisional(&mut self) {
         let before = self.events.len();
-        self.events.retain(|event| !event.provisional);
+        self.events.retain(|event| !event.kind.is_provisional());
         self.provisional_dropped += (before - self.events.len()) as u64;
         self.bytes = self.events.iter().map(|event| event.bytes()).sum();
     }
@@ -179,36 +218,38 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    fn event(seq: u64, provisional: bool) -> Arc<Event> {
-        Event::new(seq, "window", &Value::from("x".repeat(100)), provisional)
+    fn event(seq: u64, kind: Kind) -> Arc<Event> {
+        Event::new(seq, kind, &Value::from("x".repeat(100)))
     }
 
     #[test]
     fn a_ring_says_when_it_has_forgotten() {
         let mut ring = Ring::default();
         let now = Instant::now();
-        let (time, bytes) = (Duration::from_secs(60), 3 * event(0, false).bytes());
-        (1..=5).for_each(|seq| ring.push(event(seq, false), (now, time, bytes)));
+        let (time, bytes) = (Duration::from_secs(60), 3 * event(0, Kind::ClosedWindow).bytes());
+        (1..=5).for_each(|seq| ring.push(event(seq, Kind::ClosedWindow), (now, time, bytes)));
         let behind = |ring: &Ring, seq| ring.behind(seq).map(|e| e.map(|e| e.seq).collect::<Vec<_>>());
         assert_eq!(behind(&ring, 3), Some(vec![4, 5]));
         assert_eq!(behind(&ring, 2), Some(vec![3, 4, 5]));
         assert_eq!(behind(&ring, 1), None);
-        ring.push(event(6, false), (now + time * 2, time, bytes));
+        ring.push(event(6, Kind::ClosedWindow), (now + time * 2, time, bytes));
         assert_eq!((behind(&ring, 5), behind(&ring, 4)), (Some(vec![6]), None));
     }
 
     #[test]
     fn who_does_not_keep_up_loses_what_is_provisional_and_then_everything() {
-        let queue = Queue::new(BTreeSet::new(), 3 * event(0, false).bytes());
-        for (seq, provisional) in [(1, false), (2, true), (3, false), (4, false)] {
-            queue.push(&event(seq, provisional));
+        let queue = Queue::new(BTreeSet::new(), 3 * event(0, Kind::ClosedWindow).bytes());
+        for (seq, kind) in
+            [(1, Kind::ClosedWindow), (2, Kind::OpenWindow), (3, Kind::ClosedWindow), (4, Kind::Job)]
+        {
+            queue.push(&event(seq, kind));
         }
         assert!(matches!(queue.take(), Some(Next::LeftOut(1))));
         for expected in [1, 3, 4] {
             assert!(matches!(queue.take(), Some(Next::Event(e)) if e.seq == expected));
         }
         assert!(queue.take().is_none());
-        (5..=8).for_each(|seq| queue.push(&event(seq, false)));
+        (5..=8).for_each(|seq| queue.push(&event(seq, Kind::ClosedWindow)));
         assert!(matches!(queue.take(), Some(Next::Over)));
     }
 }

@@ -17,7 +17,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::door::Door;
-use crate::job::{Capture, JobId, JobKind, Outcome};
+use crate::job::{Capture, JobId, JobKind, Outcome, Redaction};
 
 /// Carries jobs out.
 pub trait Fleet: Send + Sync {
@@ -92,15 +92,6 @@ impl Stop {
     }
 }
 
-/// What leaves an agent of texts that may say something of a person.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Redaction {
-    /// They are folded, before groups are made of them.
-    Folded,
-    /// They leave as they are: somebody with the role *raw* has asked for it.
-    Raw,
-}
-
 /// Why a job is not taken; each with a sentence for the person who asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
@@ -138,6 +129,8 @@ pub struct Agent {
     pub addresses: Vec<String>,
     /// Those of them that another agent has, too, and that decide nothing.
     pub addresses_shared: Vec<String>,
+    /// Packets a second that its interfaces have seen of late, while it is connected.
+    pub packets_per_second: Option<u64>,
     /// The jobs it runs.
     pub jobs: Vec<JobId>,
     /// Its clock minus ours, as measured, in nanoseconds.

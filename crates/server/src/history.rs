@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fs, io};
 
-use crate::job::{JobId, Keep};
+use crate::job::{JobId, Keep, State};
 use crate::limits::Retention;
 use crate::store::{KeptResult, Oldest, Segment, Store, Tail, now_ns};
 use crate::unkept::Unkept;
@@ -84,8 +84,10 @@ impl History {
         self.folder.join(job.to_string()).join(format!("{place}-{first_row:012}"))
     }
 
-    /// Makes a segment of what waits of a result, if that is enough; `all`: in any case. One thread at a time for a result.
-    pub fn settle(&self, job: JobId, result: &KeptResult, all: bool) -> Result<(), Unkept> {
+    /// Makes a segment of what waits of a result, if that is enough; of a job that has ended in any case. One thread at a time for a
+    /// result.
+    pub fn settle(&self, job: JobId, state: &State, result: &KeptResult) -> Result<(), Unkept> {
+        let all = matches!(state, State::Ended(_));
         loop {
             let (rows, bytes, oldest) = self.store.tail_size((job, result.place))?;
             let is_old = oldest.is_some_and(|at| at < now_ns() - TAIL_AGE_NS);

@@ -49,6 +49,7 @@ use rate::Rates;
 use sessions::Sessions;
 
 pub use openapi::openapi;
+pub(crate) use {params::time as read_time, stream::position as read_position};
 
 /// Time for what is being answered when the service ends.
 const END_TIME: Duration = Duration::from_secs(5);

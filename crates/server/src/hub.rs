@@ -1,9 +1,8 @@
 //! The door through which results come: whoever runs a job tells the hub its columns, its rows and its state, and the hub
 //! keeps and shows them.
 //!
-//! Promises: when [`Hub::publish`] of closed rows has returned `Ok`, they and their marks are on disk together, and will be
-//! there exactly once whatever is killed; when it has returned an error, nothing of them is kept, and the same delivery may
-//! be tried again. Rows of a result are kept in the order in which they are published. Open rows are shown and never kept.
+//! Promises: when [`Hub::publish`] of closed rows has returned `Ok`, they are on disk, and will be there exactly once whatever
+//! is killed; when it has returned an error, nothing of them is kept, and the same delivery may be tried again. Rows of a result are kept in the order in which they are published. Open rows are shown and never kept.
 //! No call waits for a client. Any thread may call.
 
 mod live;
@@ -11,7 +10,8 @@ mod told;
 mod watching;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::slice;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use serde_json::{Value, json};
@@ -20,16 +20,16 @@ use tuple::Batch;
 use crate::alerts::Alerts;
 use crate::bell::Bell;
 use crate::columns::{self, encode, time_column};
-use crate::events::Queue;
+use crate::events::{Kind, Queue};
 use crate::history::History;
-use crate::job::{JobId, Keep, State};
+use crate::job::{Job, JobId, Keep, State};
 use crate::limits::Limits;
 use crate::meters::Meters;
 use crate::store::{KeptResult, NewTail, Progress, Store};
 use crate::unkept::Unkept;
 use live::{Live, LiveResult, Shown, windows};
 
-pub use told::{Account, AgentAccount, Coverage, Delivery, Mark, ResultTable, TapAccount, WindowState};
+pub use told::{Account, AgentAccount, Coverage, Delivery, ResultTable, TapAccount, WindowState};
 pub use watching::Seen;
 
 /// Most rows told in one event, and shown of a result to a client that has just come.
@@ -56,11 +56,13 @@ pub struct Hub {
     pub(crate) streams: AtomicUsize,
     /// The same by the token's name.
     pub(crate) streams_of: Mutex<HashMap<String, usize>>,
-    /// Rows that could not be kept, by tries.
-    pub(crate) rows_unkept: AtomicU64,
-    /// Rows left out of events, since they were too many.
-    pub(crate) rows_unshown: AtomicU64,
+    /// Whether the disk takes nothing: this cannot be written into the store's jobs.
+    is_full: AtomicBool,
 }
+
+/// What is said of jobs while the disk is full.
+const DISK_FULL: &str =
+    "the server's disk is full: agents keep what they find, and lose what they have no room for";
 
 impl Hub {
     pub(crate) fn new(
@@ -83,8 +85,7 @@ impl Hub {
             bells: Mutex::default(),
             streams: AtomicUsize::new(0),
             streams_of: Mutex::default(),
-            rows_unkept: AtomicU64::new(0),
-            rows_unshown: AtomicU64::new(0),
+            is_full: AtomicBool::new(false),
         }
     }
 
@@ -121,7 +122,7 @@ impl Hub {
             known.columns = Some(table.columns.clone());
         }
         let snapshot = live.snapshot(job);
-        self.tell(&mut live, job, "snapshot", &snapshot, false);
+        self.tell(&mut live, job, Kind::Snapshot, &snapshot);
         Ok(())
     }
 
@@ -130,39 +131,15 @@ impl Hub {
     /// # Errors
     /// Why they are not kept: the delivery may be tried again.
     pub fn publish(&self, delivery: &Delivery<'_>) -> Result<(), Unkept> {
-        let result = self.take_in(delivery);
-        if result.is_err() {
-            self.rows_unkept.fetch_add(delivery.batch.rows() as u64, Ordering::Relaxed);
+        let Delivery { job, watermark_ns, .. } = *delivery;
+        match delivery.state {
+            WindowState::Open => self.take_in(job, slice::from_ref(delivery), None),
+            WindowState::Closed => self.release(
+                job,
+                slice::from_ref(delivery),
+                &Progress { watermark_ns, ..Progress::default() },
+            ),
         }
-        result
-    }
-
-    fn take_in(&self, delivery: &Delivery<'_>) -> Result<(), Unkept> {
-        let job = delivery.job;
-        let live = self.live(job)?;
-        let mut live = lock(&live);
-        if matches!(live.state, State::Ended(_)) {
-            return Err(Unkept::NoJob(job));
-        }
-        let batch = live.as_kept(delivery).ok_or(Unkept::Columns)?;
-        if delivery.state == WindowState::Closed {
-            let marks: Vec<_> = delivery.marks.iter().map(|mark| (mark.lane.clone(), mark.seq)).collect();
-            let new = new_tail(&batch, delivery.watermark_ns);
-            let rows = [(delivery.result, &batch, &delivery.coverage.missing[..])];
-            let decided = self.alerts.decide(job, &rows, delivery.watermark_ns, &[]);
-            self.store.keep((job, delivery.result), &new, &marks, &decided.changes)?;
-            self.meters.rows_kept.add(batch.rows() as u64);
-            self.tell_alerts(&mut live, job, &decided.adopt());
-            let result = &live.results[delivery.result];
-            // The rows are kept by now, also where they cannot be moved to a file.
-            if let Err(error) = self.history.settle(job, &result.kept, false) {
-                tracing::warn!("rows of job {job} stay in the store: {error}");
-            }
-        }
-        self.show(&mut live, delivery, &batch);
-        drop(live);
-        self.ring(job);
-        Ok(())
     }
 
     /// Keeps closed rows of some results of a job, and with them how far it has come: all of it or nothing. Then shows them.
@@ -175,6 +152,16 @@ impl Hub {
         deliveries: &[Delivery<'_>],
         progress: &Progress,
     ) -> Result<(), Unkept> {
+        self.take_in(job, deliveries, Some(progress))
+    }
+
+    /// Keeps rows where they come with progress, and shows them.
+    fn take_in(
+        &self,
+        job: JobId,
+        deliveries: &[Delivery<'_>],
+        progress: Option<&Progress>,
+    ) -> Result<(), Unkept> {
         let live = self.live(job)?;
         let mut live = lock(&live);
         if matches!(live.state, State::Ended(_)) {
@@ -182,39 +169,52 @@ impl Hub {
         }
         let batches: Vec<Batch> =
             deliveries.iter().map(|d| live.as_kept(d).ok_or(Unkept::Columns)).collect::<Result<_, _>>()?;
-        let tails = deliveries.iter().zip(&batches);
-        let tails: Vec<_> = tails.map(|(d, batch)| (d.result, new_tail(batch, d.watermark_ns))).collect();
-        let rows: usize = batches.iter().map(Batch::rows).sum();
-        let judged = deliveries.iter().zip(&batches);
-        let judged: Vec<_> = judged.map(|(d, batch)| (d.result, batch, &d.coverage.missing[..])).collect();
-        let decided = self.alerts.decide(job, &judged, progress.watermark_ns, &progress.lacking);
-        self.store.release(job, &tails, progress, &decided.changes).inspect_err(|_| {
-            self.rows_unkept.fetch_add(rows as u64, Ordering::Relaxed);
-        })?;
-        self.tell_alerts(&mut live, job, &decided.adopt());
-        self.meters.rows_kept.add(rows as u64);
-        for result in live.results.iter().filter(|result| tails.iter().any(|(p, _)| *p == result.kept.place))
-        {
-            if let Err(error) = self.history.settle(job, &result.kept, false) {
-                tracing::warn!("rows of job {job} stay in the store: {error}");
-            }
+        let rows: Vec<_> = deliveries.iter().zip(&batches).collect();
+        if let Some(progress) = progress {
+            self.keep(&mut live, (job, &rows), progress)?;
         }
-        for (delivery, batch) in deliveries.iter().zip(&batches) {
-            self.show(&mut live, delivery, batch);
-        }
+        rows.into_iter().for_each(|(delivery, batch)| self.show(&mut live, delivery, batch));
         drop(live);
         self.ring(job);
         Ok(())
     }
 
-    fn tell_alerts(&self, live: &mut Live, job: JobId, events: &[Value]) {
-        events.iter().for_each(|event| self.tell(live, job, "alert", event, false));
+    /// Puts rows on disk, and with them what they mean for alerts.
+    fn keep(
+        &self,
+        live: &mut Live,
+        (job, rows): (JobId, &[(&Delivery<'_>, &Batch)]),
+        progress: &Progress,
+    ) -> Result<(), Unkept> {
+        let tails = rows.iter().map(|(d, batch)| (d.result, new_tail(batch, d.watermark_ns)));
+        let tails: Vec<_> = tails.collect();
+        let judged = rows.iter().map(|(d, batch)| (d.result, *batch, &d.coverage.missing[..]));
+        let judged: Vec<_> = judged.collect();
+        let n: usize = rows.iter().map(|(_, batch)| batch.rows()).sum();
+        let decided = self.alerts.decide(job, &judged, progress.watermark_ns, &progress.lacking);
+        self.store.release(job, &tails, progress, &decided.changes).inspect_err(|_| {
+            self.meters.rows_unkept.add(n as u64);
+        })?;
+        self.meters.rows_kept.add(n as u64);
+        for event in decided.adopt() {
+            self.tell(live, job, Kind::Alert, &event);
+        }
+        let has_come = |result: &&LiveResult| tails.iter().any(|(place, _)| *place == result.kept.place);
+        live.results.iter().filter(has_come).for_each(|result| self.settle(job, live, result));
+        Ok(())
+    }
+
+    /// Moves rows to files where it is time; they are kept, also where that does not work.
+    fn settle(&self, job: JobId, live: &Live, result: &LiveResult) {
+        if let Err(error) = self.history.settle(job, &live.state, &result.kept) {
+            tracing::warn!("rows of job {job} stay in the store: {error}");
+        }
     }
 
     /// Tells what has become of an alert without rows.
     pub(crate) fn tell_alert(&self, job: JobId, event: &Value) {
         if let Ok(live) = self.live(job) {
-            self.tell(&mut lock(&live), job, "alert", event, false);
+            self.tell(&mut lock(&live), job, Kind::Alert, event);
         }
     }
 
@@ -230,24 +230,29 @@ impl Hub {
         for (window, from, rows) in windows(batch) {
             let shown = Shown::of(batch, window, from..from + rows);
             let unshown = rows - shown.rows.len();
-            self.rows_unshown.fetch_add(unshown as u64, Ordering::Relaxed);
-            let is_open = delivery.state == WindowState::Open;
+            self.meters.rows_unshown.add(unshown as u64);
             let data = json!({
                 "job": delivery.job, "result": place,
                 "start": window.map(|(start, _)| start.to_string()),
                 "end": window.map(|(_, end)| end.to_string()),
-                "state": if is_open { "open" } else { "closed" },
+                "state": if delivery.state == WindowState::Open { "open" } else { "closed" },
                 "rows": shown.values(), "rows_left_out": unshown,
             });
             let result = &mut live.results[place];
-            let is_next = !is_open && window.is_some() && window != result.closed.window;
-            self.meters.windows_closed.add(u64::from(is_next));
-            result.kept.next_row += if is_open { 0 } else { rows as i64 };
-            match is_open {
-                true => result.open = shown,
-                false => result.close(shown),
-            }
-            self.tell(live, delivery.job, "window", &data, is_open);
+            let kind = match delivery.state {
+                WindowState::Open => {
+                    result.open = shown;
+                    Kind::OpenWindow
+                }
+                WindowState::Closed => {
+                    let is_next = window.is_some() && window != result.closed.window;
+                    self.meters.windows_closed.add(u64::from(is_next));
+                    result.kept.next_row += rows as i64;
+                    result.close(shown);
+                    Kind::ClosedWindow
+                }
+            };
+            self.tell(live, delivery.job, kind, &data);
         }
     }
 
@@ -267,7 +272,7 @@ impl Hub {
         live.account = data.clone();
         live.agents.clone_from(&account.agents);
         live.taps = account.taps;
-        self.tell(&mut live, job, "account", &data, true);
+        self.tell(&mut live, job, Kind::Account, &data);
         if live.sample_rate != account.sample_rate {
             live.sample_rate = account.sample_rate;
             let is_whole = account.sample_rate.is_none_or(|rate| rate >= 1.0);
@@ -276,12 +281,12 @@ impl Hub {
                 false => "the query has a SAMPLE, or an agent has more packets than it can look at",
             };
             let data = json!({ "job": job, "rate": account.sample_rate, "reason": reason });
-            self.tell(&mut live, job, "sampling", &data, false);
+            self.tell(&mut live, job, Kind::Sampling, &data);
         }
         Ok(())
     }
 
-    /// What is known of each agent of a job; nothing, when that ended long ago.
+    /// What is known of each agent of a job; of one that has ended as long as results are kept.
     ///
     /// # Errors
     /// When there is no such job.
@@ -303,29 +308,36 @@ impl Hub {
             return Ok(());
         }
         let has_ended = matches!(state, State::Ended(_));
+        if has_ended && !live.agents.is_empty() {
+            let accounts = serde_json::to_string(&live.agents).unwrap_or_default();
+            self.store.keep_accounts(job, &accounts)?;
+        }
         let why = reason.or(state.reason()).map(str::to_owned);
         let data = json!({ "job": job, "state": state.word(), "reason": why, "outcome": state.outcome() });
         live.state = state;
-        self.tell(&mut live, job, "job", &data, false);
+        self.tell(&mut live, job, Kind::Job, &data);
         if has_ended {
-            for result in &live.results {
-                if let Err(error) = self.history.settle(job, &result.kept, true) {
-                    tracing::warn!("rows of job {job} stay in the store: {error}");
-                }
-            }
+            live.results.iter().for_each(|result| self.settle(job, &live, result));
             drop(live);
             self.ring(job);
         }
         Ok(())
     }
 
-    /// How far the lanes of a job have come, of what is on disk.
-    ///
-    /// # Errors
-    /// The store's.
-    pub fn marks(&self, job: JobId) -> Result<Vec<Mark>, Unkept> {
-        let marks = self.store.marks(job)?;
-        Ok(marks.into_iter().map(|(lane, seq)| Mark { lane, seq }).collect())
+    /// Whether the disk takes nothing, from now on.
+    pub(crate) fn set_full(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::Relaxed);
+    }
+
+    /// Adds to jobs, as the store has them, what could not be written there.
+    pub(crate) fn add_unwritten(&self, jobs: &mut [Job]) {
+        if self.is_full.load(Ordering::Relaxed) {
+            for job in jobs.iter_mut().filter(|job| !matches!(job.state, State::Ended(_))) {
+                job.reason = Some(
+                    job.reason.iter().map(String::as_str).chain([DISK_FULL]).collect::<Vec<_>>().join("; "),
+                );
+            }
+        }
     }
 
     /// Looks after what waits: rows that have waited long become files, what is too old goes, jobs nobody looks at that
@@ -335,12 +347,15 @@ impl Hub {
             let live = self.live(job)?;
             let live = lock(&live);
             if let Some(result) = live.results.get(place) {
-                let all = matches!(live.state, State::Ended(_));
-                self.history.settle(job, &result.kept, all)?;
+                self.history.settle(job, &live.state, &result.kept)?;
             }
         }
         self.history.retain(Keep::Results, &self.limits.retention)?;
         self.history.retain(Keep::Tuples, &self.limits.tuples_retention)?;
+        if self.limits.retention.age_ns > 0 {
+            self.store
+                .forget_accounts(crate::store::now_ns().saturating_sub(self.limits.retention.age_ns))?;
+        }
         let ring = self.limits.ring_time;
         lock(&self.jobs).retain(|_, live| {
             let live = lock(live);
@@ -356,7 +371,9 @@ impl Hub {
             return Ok(live.clone());
         }
         let known = self.store.job(job)?.ok_or(Unkept::NoJob(job))?;
-        let live = Live::new(known.state, self.store.results(job)?)?;
+        let agents = self.store.accounts(job)?.and_then(|kept| serde_json::from_str(&kept).ok());
+        let mut live = Live::new(known.state, self.store.results(job)?)?;
+        live.agents = agents.unwrap_or_default();
         let live = Arc::new(Mutex::new(live));
         jobs.insert(job, live.clone());
         Ok(live)

@@ -223,6 +223,58 @@ pub struct Capture {
     pub filter: Option<String>,
 }
 
+/// What leaves an agent of texts that may say something of a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redaction {
+    /// They are folded, before groups are made of them.
+    Folded,
+    /// They leave as they are: somebody with the role *raw* has asked for it.
+    Raw,
+}
+
+/// A job as somebody asks for it.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// The query.
+    pub query: String,
+    /// What it is called; else after its number.
+    pub name: String,
+    /// Whether it ends by itself.
+    pub kind: JobKind,
+    /// Labels of agents.
+    pub on: BTreeMap<String, String>,
+    /// Its own.
+    pub labels: BTreeMap<String, String>,
+    /// Whether texts are folded.
+    pub redaction: Redaction,
+    /// What agents capture.
+    pub capture: Capture,
+    /// How many seconds it goes on when nobody renews it.
+    pub lease_seconds: Option<u32>,
+    /// Where its rows go: names of outlets, or addresses.
+    pub to: Vec<String>,
+    /// What is kept for queries that come later.
+    pub keep: Keep,
+}
+
+impl Submission {
+    /// A standing job whose results are kept, on all agents.
+    pub(crate) fn standing(query: &str, name: &str) -> Submission {
+        Submission {
+            query: query.to_owned(),
+            name: name.to_owned(),
+            kind: JobKind::Standing,
+            on: BTreeMap::new(),
+            labels: BTreeMap::new(),
+            redaction: Redaction::Folded,
+            capture: Capture::default(),
+            lease_seconds: None,
+            to: Vec::new(),
+            keep: Keep::Results,
+        }
+    }
+}
+
 /// What is known of a job.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Job {

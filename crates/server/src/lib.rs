@@ -20,6 +20,7 @@ mod door;
 mod enrolment;
 mod events;
 mod fleet;
+pub mod fuzzing;
 mod gateway;
 mod history;
 mod http;
@@ -43,20 +44,19 @@ pub use alerts::{AlertLimits, Receiver};
 pub use columns::{AGENTS_MISSING, ColumnHead, read_rows, schema};
 pub use delivery::Named;
 pub use door::Door;
-pub use fleet::{
-    Agent, AgentHealth, Fleet, FleetHealth, JobHealth, NoFleet, Order, Redaction, Refused, Stop,
-};
+pub use fleet::{Agent, AgentHealth, Fleet, FleetHealth, JobHealth, NoFleet, Order, Refused, Stop};
 pub use gateway::{Gateway, GatewaySettings};
 pub use history::Kept;
 pub use http::{Serving, openapi};
-pub use hub::{Account, AgentAccount, Coverage, Delivery, Hub, Mark, ResultTable, TapAccount, WindowState};
+pub use hub::{Account, AgentAccount, Coverage, Delivery, Hub, ResultTable, TapAccount, WindowState};
 pub use job::{
-    Capture, End, Job, JobId, JobKind, JobOutlet, Keep, Outcome, OutletLosses, OutletState, State,
+    Capture, End, Job, JobId, JobKind, JobOutlet, Keep, Outcome, OutletLosses, OutletState, Redaction, State,
+    Submission,
 };
 pub use limits::{Limits, PastLimits, Retention, Scrapers};
 pub use rows::read_arrow;
-pub use run::{Listen, serve};
-pub use service::{ADMIN_TOKEN, Denied, Opened, Service, Submission};
+pub use run::{Beside, Bound, Listen, serve};
+pub use service::{ADMIN_TOKEN, Denied, Opened, Service};
 pub use store::{Store, StoreError, backup};
 pub use tls::{Shown, Tls, authority_pem};
 pub use unkept::Unkept;

@@ -121,10 +121,20 @@ pub struct Meters {
     pub windows_closed: Count,
     /// Rows that are on disk.
     pub rows_kept: Count,
+    /// Rows that could not be kept, by tries.
+    pub rows_unkept: Count,
+    /// Rows left out of events, since they were too many.
+    pub rows_unshown: Count,
     /// Queries of the past that took longer than they may.
     pub queries_given_up: Count,
     /// Rows of their answers that were left out, since there were too many.
     pub query_rows_left_out: Count,
+    /// Connections that ended since what came was no request of HTTP, or had too long a head.
+    pub heads_refused: Count,
+    /// Connections that ended since no whole head came in its time: slow ones, and those that nobody uses any more.
+    pub connections_silent: Count,
+    /// Connections of agents that ended since what came breaks the link's rules.
+    pub links_broken: Count,
     cpu_ns: [Count; Stage::ALL.len()],
     bounds: [Count; Bound::ALL.len()],
     requests: Mutex<HashMap<Asked, Exponential>>,

@@ -27,6 +27,8 @@ pub struct OfRequests {
     pub refused: u64,
     /// Times that connections had to wait for others to end.
     pub waited: u64,
+    /// Handshakes of TLS that came to nothing.
+    pub handshakes_failed: u64,
 }
 
 /// The page.
@@ -98,6 +100,15 @@ fn of_requests(page: &mut Page, service: &Service, requests: &OfRequests) {
         let help = "times that something came beyond a limit: refused, cut, or made to wait";
         page.counter("netalytics_limit_reached_total", help, &[("limit", limit)], times as f64);
     }
+    for (cause, times) in [
+        ("handshake", requests.handshakes_failed),
+        ("request", meters.heads_refused.get()),
+        ("silent", meters.connections_silent.get()),
+        ("agent", meters.links_broken.get()),
+    ] {
+        let help = "connections that were cut: no TLS, no HTTP, nothing whole in its time, an agent that breaks the link's rules";
+        page.counter("netalytics_connections_cut_total", help, &[("cause", cause)], times as f64);
+    }
 }
 
 fn of_records(page: &mut Page, service: &Service, health: &FleetHealth) {
@@ -145,9 +156,9 @@ fn of_rows(page: &mut Page, service: &Service) -> Result<(), Denied> {
         (
             "netalytics_rows_unkept_total",
             "rows that could not be kept, at each try",
-            hub.rows_unkept.load(Relaxed),
+            hub.meters.rows_unkept.get(),
         ),
-        ("netalytics_rows_unshown_total", "rows left out of live streams", hub.rows_unshown.load(Relaxed)),
+        ("netalytics_rows_unshown_total", "rows left out of live streams", hub.meters.rows_unshown.get()),
         (
             "netalytics_history_damaged_total",
             "parts of the history that could not be read",
@@ -179,9 +190,9 @@ fn of_alerts(page: &mut Page, service: &Service) -> Result<(), Denied> {
     }
     let left_out = rules.iter().map(|rule| rule.groups_left_out).sum();
     for (name, help, count) in [
-        ("netalytics_notifications_sent_total", "that receivers took", alerts.tally.sent.load(Relaxed)),
-        ("netalytics_notifications_retried_total", "attempts made again", alerts.tally.retried.load(Relaxed)),
-        ("netalytics_notifications_lost_total", "that nobody took", alerts.tally.lost.load(Relaxed)),
+        ("netalytics_notifications_sent_total", "that receivers took", alerts.tally.sent.get()),
+        ("netalytics_notifications_retried_total", "attempts made again", alerts.tally.retried.get()),
+        ("netalytics_notifications_lost_total", "that nobody took", alerts.tally.lost.get()),
         ("netalytics_alert_groups_left_out_total", "groups too many for an alert", left_out),
     ] {
         page.counter(name, help, &[], count as f64);

@@ -18,10 +18,10 @@ use std::time::Instant;
 use query::{Diagnostic, Query};
 use tuple::{Batch, FieldId, Schema};
 
-use crate::access::{Access, Role};
+use crate::access::Access;
 use crate::columns;
 use crate::job::JobId;
-use crate::service::{Denied, Service};
+use crate::service::{Denied, Service, may_ask};
 use crate::store::{KeptResult, now_ns};
 use choose::{Source, Wanted};
 pub(crate) use cover::Period;
@@ -128,7 +128,7 @@ impl Service {
         let deadline = Deadline(Instant::now() + limits.time);
         let query = self.checked(&asked.query).map_err(Denied::Query)?;
         let (own, baseline) = periods(&query, now_ns())?;
-        self.may_ask_past(who, &query)?;
+        may_ask(who, &planner::lower(&query))?;
         let wanted = Wanted { query: &query, own, baseline, on: &asked.on, now_ns: now_ns() };
         let mut answer = match self.source(who, &wanted)? {
             Source::Tuples(kept) if baseline.is_some() => {
@@ -153,22 +153,6 @@ impl Service {
     /// A text as a checked query.
     pub(crate) fn checked(&self, text: &str) -> Result<Query, Vec<Diagnostic>> {
         query::check(text, &self.schemas, &())
-    }
-
-    fn may_ask_past(&self, who: &Access, query: &Query) -> Result<(), Denied> {
-        let plan = planner::lower(query);
-        if who.role < Role::Raw && plan.dataflow.pipelines.is_empty() {
-            return Err(Denied::Forbidden(
-                "a query without PROCESS asks for the tuples themselves, which needs the role raw".into(),
-            ));
-        }
-        match who.scope.allows(&plan.monitor) {
-            true => Ok(()),
-            false => Err(Denied::Forbidden(
-                "this token is for some networks only: say FROM or TO with addresses inside them, and no others"
-                    .into(),
-            )),
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::ArrowError;
-use recording::{CaptureFacts, Head, Kind};
+use recording::{Head, Kind};
 use serde_json::{Value, json};
 use sinks::{Csv, Jsonl, Parquet, ResultHead, Sink};
 use tuple::{Batch, Schema};
@@ -126,7 +126,7 @@ fn by_sink(page: &Page, result: &KeptResult, format: Format) -> io::Result<Vec<u
             let columns = page.schema.ids().collect();
             Box::new(Parquet::new(
                 out.clone(),
-                parquet_head(result),
+                Head::of(&result.table, Kind::Result),
                 page.schema.clone(),
                 columns,
                 PARQUET_BYTES,
@@ -140,21 +140,6 @@ fn by_sink(page: &Page, result: &KeptResult, format: Format) -> io::Result<Vec<u
     sink.finish()?;
     drop(sink);
     Ok(out.take())
-}
-
-fn parquet_head(result: &KeptResult) -> Head {
-    Head {
-        table: result.table.clone(),
-        kind: Kind::Result,
-        parsers: Vec::new(),
-        query: String::new(),
-        version: env!("CARGO_PKG_VERSION").into(),
-        run: 0,
-        sample: "all".into(),
-        sample_seed: 0,
-        redacted: None,
-        capture: CaptureFacts::default(),
-    }
 }
 
 /// Bytes that a sink writes and we take when it has ended.

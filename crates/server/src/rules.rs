@@ -2,9 +2,8 @@
 
 use crate::access::{Access, Role};
 use crate::alerts::{AlertShown, Matching, Outcome, Reach, Rule, RuleRequest, RuleShown, Silence, Wrong};
-use crate::fleet::Redaction;
-use crate::job::{Capture, Job, JobId, JobKind, Keep, State};
-use crate::service::{Denied, Service, Submission};
+use crate::job::{Job, JobId, JobKind, Redaction, State, Submission};
+use crate::service::{Denied, Service, must_own};
 use crate::store::{JobQuery, now_ns};
 
 /// Why a rule or a silence is not taken.
@@ -57,7 +56,7 @@ impl Service {
         match self.alerts().add(&who.name, job, &rule) {
             Ok(Some(shown)) => Ok(shown),
             result => {
-                self.leave(who, rule.owns_job.then_some(job));
+                self.leave(who, rule.owns_job().then_some(job));
                 Err(result.err().map_or_else(taken, Unwatched::from))
             }
         }
@@ -106,18 +105,12 @@ impl Service {
         match (&asked.query, &asked.job) {
             (Some(query), None) => {
                 let plan = self.plan(query).map_err(|errors| Unwatched::Query(query.clone(), errors))?;
-                let rule = self.rule_of(asked, &plan, true)?;
+                let rule = self.rule_of(asked, &plan)?;
                 let job = Submission {
-                    query: query.clone(),
-                    name: format!("alert: {}", asked.name),
-                    kind: JobKind::Standing,
                     on: asked.on.clone(),
                     labels: [("alert_rule".to_owned(), asked.name.clone())].into(),
                     redaction: if asked.redact { Redaction::Folded } else { Redaction::Raw },
-                    capture: Capture::default(),
-                    lease_seconds: None,
-                    to: Vec::new(),
-                    keep: Keep::Results,
+                    ..Submission::standing(query, &format!("alert: {}", asked.name))
                 };
                 let (job, _) = self.submit(who, &job, None)?;
                 Ok((rule, job.id))
@@ -125,13 +118,7 @@ impl Service {
             (None, Some(name)) => {
                 let job = self.standing_job(who, name)?;
                 self.may_see_rows(who, &job)?;
-                if job.owner != who.name && who.role < Role::Admin {
-                    return Err(Denied::Forbidden(format!(
-                        "job {} belongs to {}: only that token or an admin's makes rules over it",
-                        job.id, job.owner
-                    ))
-                    .into());
-                }
+                must_own(who, &job.owner, &format!("job {}", job.id), "makes rules over")?;
                 Ok((self.checked_rule(asked, &job)?, job.id))
             }
             _ => Err(Unwatched::Wrong("a rule has either a query or a job".into())),
@@ -140,17 +127,17 @@ impl Service {
 
     fn checked_rule(&self, asked: &RuleRequest, job: &Job) -> Result<Rule, Unwatched> {
         let plan = self.plan(&job.query).map_err(|errors| Unwatched::Query(job.query.clone(), errors))?;
-        self.rule_of(asked, &plan, asked.query.is_some())
+        self.rule_of(asked, &plan)
     }
 
-    fn rule_of(&self, asked: &RuleRequest, plan: &plan::Plan, owns_job: bool) -> Result<Rule, Unwatched> {
+    fn rule_of(&self, asked: &RuleRequest, plan: &plan::Plan) -> Result<Rule, Unwatched> {
         let wrong = |wrong| match wrong {
             Wrong::Words(words) => Unwatched::Wrong(words),
             Wrong::Condition(errors) => Unwatched::Condition(asked.when.clone(), errors),
         };
         let is_known = |name: &str| self.alerts().receivers().iter().any(|receiver| receiver.name == name);
         asked.check(&is_known).map_err(wrong)?;
-        Rule::of(asked.clone(), plan, owns_job).map_err(wrong)
+        Rule::of(asked.clone(), plan).map_err(wrong)
     }
 
     /// A standing job by its number or its name.
@@ -187,13 +174,8 @@ impl Service {
     /// A rule that `who` may change.
     fn own_rule(&self, who: &Access, id: i64) -> Result<RuleShown, Denied> {
         let rule = self.rule(who, id)?;
-        match rule.owner == who.name || who.role >= Role::Admin {
-            true => Ok(rule),
-            false => Err(Denied::Forbidden(format!(
-                "the rule {} belongs to {}: only that token or an admin's changes it",
-                rule.asked.name, rule.owner
-            ))),
-        }
+        must_own(who, &rule.owner, &format!("the rule {}", rule.asked.name), "changes")?;
+        Ok(rule)
     }
 
     /// The alerts that `who` may know of.
@@ -238,13 +220,8 @@ impl Service {
     fn own_silence(&self, who: &Access, id: i64) -> Result<Silence, Denied> {
         let known = self.alerts().silences().into_iter().find(|silence| silence.id == id);
         let known = known.ok_or_else(|| Denied::Unknown(format!("there is no silence {id}")))?;
-        match known.author == who.name || who.role >= Role::Admin {
-            true => Ok(known),
-            false => Err(Denied::Forbidden(format!(
-                "the silence {id} is {}'s: only that token or an admin's changes it",
-                known.author
-            ))),
-        }
+        must_own(who, &known.author, &format!("the silence {id}"), "changes")?;
+        Ok(known)
     }
 
     /// Sends a receiver a notification that says that it is a test.

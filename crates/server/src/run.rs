@@ -1,10 +1,11 @@
 //! The service as a process: its threads, and the signals that end it.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 
 use crate::http::Serving;
 use crate::service::Service;
@@ -18,6 +19,26 @@ pub struct Listen<'a> {
     pub names: &'a [String],
     /// With TLS, or without.
     pub tls: Option<Tls>,
+    /// Whether also elsewhere.
+    pub beside: Beside,
+}
+
+/// A second place where a server listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    /// None.
+    Nothing,
+    /// A port of this machine's loopback, without TLS: for an agent of its own that knows no authority to trust.
+    Loopback,
+}
+
+/// Where a server listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// Where it was told to.
+    pub address: SocketAddr,
+    /// See [`Beside`].
+    pub beside: Option<SocketAddr>,
 }
 
 /// Serves until SIGINT or SIGTERM comes, and lets what is being answered come to its end; with SIGHUP it reads its certificate anew.
@@ -25,13 +46,17 @@ pub struct Listen<'a> {
 ///
 /// # Errors
 /// When the address cannot be had, or the system gives no threads.
-pub fn serve(service: Arc<Service>, listen: Listen<'_>, ready: impl FnOnce(SocketAddr)) -> io::Result<()> {
+pub fn serve(service: Arc<Service>, listen: Listen<'_>, ready: impl FnOnce(Bound)) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut hangup = signal(SignalKind::hangup())?;
-        let mut serving = Serving::bind(service, listen.address, listen.names).await?;
+        let mut serving = Serving::bind(service.clone(), listen.address, listen.names).await?;
+        let beside = match listen.beside {
+            Beside::Nothing => None,
+            Beside::Loopback => Some(Serving::bind(service, (Ipv4Addr::LOCALHOST, 0).into(), &[]).await?),
+        };
         if let Some(tls) = listen.tls {
             let anew = serving.secure(tls);
             tokio::spawn(async move {
@@ -40,7 +65,15 @@ pub fn serve(service: Arc<Service>, listen: Listen<'_>, ready: impl FnOnce(Socke
                 }
             });
         }
-        ready(serving.address()?);
+        let beside_at = beside.as_ref().map(Serving::address).transpose()?;
+        ready(Bound { address: serving.address()?, beside: beside_at });
+        let (end, mut ended) = watch::channel(());
+        let beside = beside.map(|beside| {
+            tokio::spawn(beside.until(async move {
+                // When the sender is gone.
+                let _ = ended.changed().await;
+            }))
+        });
         serving
             .until(async {
                 tokio::select! {
@@ -49,6 +82,10 @@ pub fn serve(service: Arc<Service>, listen: Listen<'_>, ready: impl FnOnce(Socke
                 }
             })
             .await;
+        drop(end);
+        if let Some(beside) = beside {
+            beside.await?;
+        }
         Ok(())
     })
 }

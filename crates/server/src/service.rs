@@ -13,17 +13,16 @@ use tuple::Schema;
 use crate::access::{Access, Role, Scope};
 use crate::alerts::{Alerts, Sending};
 use crate::delivery::{Deliveries, Shown};
-use crate::fleet::{Fleet, Order, Redaction, Refused, Stop};
+use crate::fleet::{Fleet, Order, Refused, Stop};
 use crate::history::History;
 use crate::hub::Hub;
-use crate::job::{Capture, End, Job, JobId, Outcome, State, TuplesMade};
+use crate::job::{Capture, End, Job, JobId, Outcome, Redaction, State, TuplesMade};
 use crate::leases::Leases;
 use crate::limits::Limits;
 use crate::store::{Store, StoreError};
 use crate::unkept::Unkept;
 
 pub use opened::{ADMIN_TOKEN, Opened};
-pub use submit::Submission;
 
 /// Why something is not done.
 #[derive(Debug, thiserror::Error)]
@@ -188,9 +187,15 @@ impl Service {
     pub fn job(&self, who: &Access, id: JobId) -> Result<Job, Denied> {
         let job = self.store().job(id)?.filter(|job| self.may_see(who, job));
         let mut job = [job.ok_or_else(|| Denied::Unknown(format!("there is no job {id}")))?];
-        self.deliveries.tell(&mut job)?;
+        self.tell(&mut job)?;
         let [job] = job;
         Ok(job)
+    }
+
+    /// Adds to jobs, as the store has them, what else is known.
+    pub(crate) fn tell(&self, jobs: &mut [Job]) -> Result<(), StoreError> {
+        self.hub().add_unwritten(jobs);
+        self.deliveries.tell(jobs)
     }
 
     /// Whether `who` may know of a job: its query keeps to the token's networks.
@@ -241,13 +246,8 @@ impl Service {
     /// A job with which `who` may do what its owner may.
     fn own(&self, who: &Access, id: JobId, what: &str) -> Result<Job, Denied> {
         let job = self.job(who, id)?;
-        match job.owner == who.name || who.role >= Role::Admin {
-            true => Ok(job),
-            false => Err(Denied::Forbidden(format!(
-                "job {id} belongs to {}: only that token or an admin's {what} it",
-                job.owner
-            ))),
-        }
+        must_own(who, &job.owner, &format!("job {id}"), what)?;
+        Ok(job)
     }
 
     fn end(&self, job: &Job, stop: Stop) -> Result<(), Denied> {
@@ -264,6 +264,32 @@ impl Service {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether `who` may do what is for the owner of `thing` and for admins: `what` it is, as in "stops".
+pub(crate) fn must_own(who: &Access, owner: &str, thing: &str, what: &str) -> Result<(), Denied> {
+    match owner == who.name || who.role >= Role::Admin {
+        true => Ok(()),
+        false => Err(Denied::Forbidden(format!(
+            "{thing} belongs to {owner}: only that token or an admin's {what} it"
+        ))),
+    }
+}
+
+/// Whether a token allows a query.
+pub(crate) fn may_ask(who: &Access, plan: &Plan) -> Result<(), Denied> {
+    if who.role < Role::Raw && plan.dataflow.pipelines.is_empty() {
+        return Err(Denied::Forbidden(
+            "a query without PROCESS asks for the tuples themselves, which needs the role raw".into(),
+        ));
+    }
+    match who.scope.allows(&plan.monitor) {
+        true => Ok(()),
+        false => Err(Denied::Forbidden(
+            "this token is for some networks only: say FROM or TO with addresses inside them, and no others"
+                .into(),
+        )),
     }
 }
 

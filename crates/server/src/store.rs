@@ -28,7 +28,7 @@ pub use segments::{Extent, Oldest, Piece, Segment};
 pub use tokens::StoredToken;
 
 /// Each entry brings a store one form further; what is here never changes, it is only added to.
-const FORMS: [&str; 7] = [
+const FORMS: [&str; 9] = [
     include_str!("store/form-1.sql"),
     include_str!("store/form-2.sql"),
     include_str!("store/form-3.sql"),
@@ -36,6 +36,8 @@ const FORMS: [&str; 7] = [
     include_str!("store/form-5.sql"),
     include_str!("store/form-6.sql"),
     include_str!("store/form-7.sql"),
+    include_str!("store/form-8.sql"),
+    include_str!("store/form-9.sql"),
 ];
 
 /// The store; one writer at a time.
@@ -103,6 +105,15 @@ impl Store {
         let value = act(&transaction)?;
         transaction.commit()?;
         Ok(value)
+    }
+
+    /// Which server this is: made once with the data directory, never 0.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn identity(&self) -> Result<u64, StoreError> {
+        let id: i64 = self.lock().query_row("SELECT id FROM identity", [], |row| row.get(0))?;
+        Ok(id.cast_unsigned())
     }
 
     /// Bounds the file to so many pages, as a full disk does; for tests of what happens then.

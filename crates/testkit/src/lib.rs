@@ -1,8 +1,8 @@
 //! For tests only: packets, conversations in fake time, pcap files, and the captures that lie beside the workspace.
 //!
 //! [`Sent`] is one packet, [`Dialogue`] two ends that talk, [`Mangle`] a network that loses, reorders, duplicates
-//! and cuts, [`pcap_bytes`] the file of it all. Nothing here is fast, and nothing reads a clock: time moves when
-//! a test says so, chance comes from a seed.
+//! and cuts, [`pcap_bytes`] the file of it all. Nothing here is fast, and nothing but [`programs`] reads a clock: time
+//! moves when a test says so, chance comes from a seed.
 //!
 //! ```
 //! let mut talk = testkit::Dialogue::new("10.0.0.1:40000", "10.0.0.2:80");
@@ -20,9 +20,12 @@ pub mod corpus;
 pub mod dialogue;
 pub mod far;
 pub mod mangle;
+pub mod mysql;
 pub mod packet;
 pub mod pcap;
+pub mod programs;
 pub mod rng;
+pub mod xdr;
 
 pub use corpus::{captures_in, corpus, loudly, nothing_checked};
 pub use dialogue::{Dialogue, End};
@@ -31,3 +34,4 @@ pub use mangle::Mangle;
 pub use packet::{Carrier, Sent, packets};
 pub use pcap::{ByteOrder, Precision, pcap_bytes};
 pub use rng::Rng;
+pub use xdr::Xdr;

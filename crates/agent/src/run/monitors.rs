@@ -58,7 +58,7 @@ impl Loop {
     ) -> Result<(), End> {
         let (policy, demo) = (&self.config.policy, self.config.demo.as_ref());
         let asked = asked(body, policy, &self.host, demo, self.borne());
-        let Asked { order, mut arguments, cost } = asked.map_err(End::Refused)?;
+        let Asked { order, mut arguments, cost } = asked?;
         let packets_max = allowed.or(order.packets_max);
         let order = JobOrder { attempt: lane.attempt, packets_max, origin: self.origin(), taps, ..order };
         let bounds = Bounds { memory_max: order.memory_max, cores: order.workers.max(1) };
@@ -117,6 +117,8 @@ impl Loop {
 
     fn on_gone(&mut self, lane: Lane, status: &io::Result<ExitStatus>, complaint: &str) -> AgentEvent {
         let end = match self.monitors.remove(&lane) {
+            // Another server's.
+            None if lane.boot != self.boot => End::Clean,
             None => End::Crashed("it was not known".into()),
             Some(running) => {
                 let end = running.ending(status, complaint);
@@ -131,10 +133,7 @@ impl Loop {
                 end
             }
         };
-        match &end {
-            End::Clean => tracing::info!("job {}: ended", lane.job),
-            End::Crashed(why) | End::Refused(why) => tracing::warn!("job {}: {why}", lane.job),
-        }
+        log_end(lane, &end);
         AgentEvent::Exited { lane, end }
     }
 
@@ -256,5 +255,15 @@ impl Running {
             (None, _, Err(why)) => format!("its process cannot be waited for: {why}"),
         };
         End::Crashed(why)
+    }
+}
+
+/// Says how a monitor has ended, or why none was started.
+pub fn log_end(lane: Lane, end: &End) {
+    match end {
+        End::Clean => tracing::info!("job {}: ended", lane.job),
+        End::Crashed(why) | End::Refused(why) | End::Crowded(why) => {
+            tracing::warn!("job {}: {why}", lane.job)
+        }
     }
 }

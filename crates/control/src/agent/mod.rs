@@ -24,6 +24,8 @@ pub struct AgentSettings {
     pub crashes_max: u32,
     /// The pause after a crash; twice as long after each further one.
     pub pause_ns: u64,
+    /// The pause until a job is tried again for which there was no room.
+    pub crowded_pause_ns: u64,
 }
 
 impl Default for AgentSettings {
@@ -35,6 +37,7 @@ impl Default for AgentSettings {
             healthy_after_ns: 60 * second,
             crashes_max: 3,
             pause_ns: second,
+            crowded_pause_ns: 60 * second,
         }
     }
 }
@@ -48,6 +51,8 @@ pub enum End {
     Crashed(String),
     /// It was not begun, and would not be at another try; why, for people.
     Refused(String),
+    /// It was not begun: beside what runs there is no room for it; why, for people.
+    Crowded(String),
 }
 
 /// What happens to an agent.
@@ -272,6 +277,9 @@ impl Agent {
                 Some(if task.is_noted { end.min(healthy) } else { end })
             }
             State::Stopping { until_ns } => Some(until_ns),
+            State::Crowded { again_ns } if task.order.is_some() && task.deadline_ns > again_ns => {
+                Some(again_ns)
+            }
             _ => None,
         };
         self.tasks.values().filter_map(of_task).chain(renew).min()
@@ -351,6 +359,10 @@ impl Agent {
             && let State::Starting { since_ns } = task.state
         {
             task.state = State::Running { since_ns };
+            if task.crashes == 0 {
+                // There had been no room.
+                task.reason.clear();
+            }
         }
     }
 
@@ -386,7 +398,8 @@ impl Agent {
         let mut actions = Vec::new();
         let Some(task) = self.task(lane).filter(|task| task.has_monitor()) else { return };
         // What was refused has never said anything.
-        if !matches!(end, End::Refused(_)) {
+        let has_begun = !matches!(end, End::Refused(_) | End::Crowded(_));
+        if has_begun {
             task.flushing.insert(lane);
         }
         task.settle_share(!matches!(end, End::Crashed(_)));
@@ -396,6 +409,14 @@ impl Agent {
             End::Clean => task.state = State::Through,
             End::Refused(reason) => {
                 task.state = if was_told { State::Waiting { not_before_ns: now_ns } } else { State::Refused };
+                task.reason = reason;
+            }
+            End::Crowded(reason) => {
+                let again_ns = now_ns.saturating_add(settings.crowded_pause_ns);
+                task.state = State::Crowded { again_ns };
+                if was_told {
+                    task.state = State::Waiting { not_before_ns: now_ns };
+                }
                 task.reason = reason;
             }
             End::Crashed(reason) => {
@@ -414,12 +435,20 @@ impl Agent {
                 }
             }
         }
-        if was_told || matches!(task.state, State::Through | State::Refused) {
+        if was_told || matches!(task.state, State::Through | State::Refused | State::Crowded { .. }) {
             task.is_noted = false;
             task.crashes = 0;
             actions.push(AgentAction::Forget { job: lane.job });
         }
         self.actions.extend(actions);
+        if has_begun {
+            // It leaves room.
+            for task in self.tasks.values_mut() {
+                if let State::Crowded { again_ns } = &mut task.state {
+                    *again_ns = now_ns.min(*again_ns);
+                }
+            }
+        }
     }
 
     /// Brings every task a step nearer to what is desired.
@@ -499,6 +528,11 @@ impl Agent {
 /// Brings a task a step nearer to what is desired, as far as its lease allows.
 fn step(task: &mut Task, lane: Lane, settings: &AgentSettings, now_ns: u64, actions: &mut Vec<AgentAction>) {
     let ends_at_ns = task.deadline_ns.saturating_sub(settings.grace_ns);
+    if let State::Crowded { again_ns } = task.state
+        && again_ns <= now_ns
+    {
+        task.state = State::Waiting { not_before_ns: again_ns };
+    }
     match task.state {
         State::Waiting { .. } if task.crashes >= settings.crashes_max => task.state = State::Poisoned,
         State::Waiting { not_before_ns } => {
@@ -540,6 +574,7 @@ fn step(task: &mut Task, lane: Lane, settings: &AgentSettings, now_ns: u64, acti
             actions.push(AgentAction::Kill { lane });
             task.state = State::Killed;
         }
-        State::Stopping { .. } | State::Killed | State::Through | State::Poisoned | State::Refused => {}
+        State::Crowded { .. } | State::Stopping { .. } | State::Killed => {}
+        State::Through | State::Poisoned | State::Refused => {}
     }
 }

@@ -23,6 +23,8 @@ pub(super) enum State {
     Poisoned,
     /// Not to be started: it may not be, or cannot.
     Refused,
+    /// Not started, for want of room; to be tried again then.
+    Crowded { again_ns: u64 },
 }
 
 /// An agent's share of a job's packets, over all starts of its monitor.
@@ -103,7 +105,7 @@ impl Task {
             State::Through if self.flushing.is_empty() => ObservedState::Finished,
             State::Through => ObservedState::Flushing,
             State::Poisoned => ObservedState::Poisoned,
-            State::Refused => ObservedState::Refused,
+            State::Refused | State::Crowded { .. } => ObservedState::Refused,
             State::Waiting { .. } => ObservedState::Waiting,
         };
         ObservedJob { job, state: state.into(), attempt: self.attempt, reason: self.reason.clone() }

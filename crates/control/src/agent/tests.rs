@@ -105,6 +105,23 @@ fn what_is_refused_is_not_tried_again_and_leaves_nothing() {
 }
 
 #[test]
+fn what_there_is_no_room_for_is_tried_again() {
+    let crowded = |attempt| AgentEvent::Exited { lane: lane(attempt), end: End::Crowded("no room".into()) };
+    let mut agent = running(0);
+    check(
+        &mut agent,
+        &[
+            (100, crowded(1), &["forget", "4. Refused"]),
+            (2000, AgentEvent::Tick, &[]),
+            (59_000, granted(59_000, vec![]), &["renew 59"]),
+            (60_100, AgentEvent::Tick, &["note 0", "start 2", "5. Starting"]),
+            (60_100, crowded(2), &["forget", "6. Refused"]),
+            (60_200, desired(2, &[]), &["7. Gone"]),
+        ],
+    );
+}
+
+#[test]
 fn what_is_not_desired_is_stopped_and_gone_when_it_is_delivered() {
     let mut agent = running(0);
     let exited = AgentEvent::Exited { lane: lane(1), end: End::Clean };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use link::Now;
 use plan::{Burden, Cost};
 
-use super::Server;
+use super::{Server, ServerAction};
 use crate::job::{Degraded, Job, JobState, Kind, Request};
 
 /// A job that was taken.
@@ -119,29 +119,69 @@ impl Server {
         let max =
             Burden { cpu_millis: capacity.jobs_cpu_millis_max, memory_bytes: capacity.jobs_memory_bytes_max };
         let takes = |cost: &Cost| cost.at(capacity.packets_per_second);
-        let on = self.jobs.values().filter(|job| job.agents.contains_key(agent));
+        let is_there =
+            |job: &&Job| job.agents.contains_key(agent) && !matches!(job.state, JobState::Ended(_));
+        let on = self.jobs.values().filter(is_there);
         let borne = on.map(|job| takes(&job.request.cost)).fold(Burden::default(), Burden::and);
         takes(cost).excess(borne, max).filter(|_| max != Burden::default())
     }
 
     /// An agent is here: standing jobs whose labels it has take it in.
-    pub(super) fn take_in(&mut self, agent: &str) {
-        let Some(peer) = self.peers.get(agent) else { return };
+    /// Whether one does.
+    pub(super) fn take_in(&mut self, agent: &str) -> bool {
+        let Some(peer) = self.peers.get(agent) else { return false };
         let boot = peer.boot;
         let is_for = |job: &Job| job.request.kind == Kind::Standing && job.state.is_active();
         let wanted = self.jobs.values().filter(|job| is_for(job) && !job.agents.contains_key(agent));
         let wanted: Vec<u64> =
             wanted.filter(|job| peer.has_labels(&job.request.on)).map(|job| job.id).collect();
+        let mut takes = false;
         for id in wanted {
             let excess = self.jobs.get(&id).and_then(|job| self.excess(agent, &job.request.cost));
             let Some(job) = self.jobs.get_mut(&id) else { continue };
+            let before = job.degraded.clone();
             // What is left of the host changes; the last word counts.
             job.degraded.retain(|d| !matches!(d, Degraded::NoRoom { agent: known, .. } if known == agent));
             match excess {
                 Some(why) => drop(job.note(Degraded::NoRoom { agent: agent.into(), why })),
-                None => drop(job.agents.insert(agent.into(), boot)),
+                None => {
+                    takes = true;
+                    job.agents.insert(agent.into(), boot);
+                }
             }
-            self.unsaved.insert(id);
+            if job.agents.contains_key(agent) || job.degraded != before {
+                self.unsaved.insert(id);
+            }
+        }
+        takes
+    }
+
+    /// Agents that are here and had no room for standing jobs.
+    pub(super) fn crowded(&self) -> BTreeSet<String> {
+        let stands = |job: &&Job| job.request.kind == Kind::Standing && job.state.is_active();
+        let agents = self.jobs.values().filter(stands).flat_map(|job| &job.degraded);
+        let without = agents.filter_map(|degraded| match degraded {
+            Degraded::NoRoom { agent, .. } => Some(agent),
+            _ => None,
+        });
+        let is_here = |agent: &&String| self.peers.get(*agent).is_some_and(|peer| peer.session().is_some());
+        without.filter(is_here).cloned().collect()
+    }
+
+    /// Where a job has ended there may be room for those that a host could not bear; and now and then, for hosts see more packets
+    /// or fewer.
+    pub(super) fn look_for_room(&mut self, now_ns: u64) {
+        let has_ended = self.actions.iter().any(|action| matches!(action, ServerAction::Ended { .. }));
+        if !has_ended && now_ns < self.room_at_ns {
+            return;
+        }
+        self.room_at_ns = now_ns.saturating_add(self.settings.room_every_ns);
+        for agent in self.crowded() {
+            if self.take_in(&agent)
+                && let Some(peer) = self.peers.get_mut(&agent)
+            {
+                peer.is_outdated = true;
+            }
         }
     }
 

@@ -11,8 +11,7 @@ mod watching;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::Bytes;
-use link::{BudgetAsk, Desired, Granted, Hello, Lane, Now, Observed, ObservedState, Order, Renew};
+use link::{BudgetAsk, Capacity, Desired, Granted, Hello, Lane, Now, Observed, ObservedState, Order, Renew};
 
 use crate::job::{Degraded, Job, JobState, Request, Why};
 use crate::taps::Owners;
@@ -34,6 +33,8 @@ pub struct ServerSettings {
     pub jobs_max: usize,
     /// Keys of requests that are remembered.
     pub keys_max: usize,
+    /// How often it is looked whether hosts that had no room for standing jobs have some.
+    pub room_every_ns: u64,
 }
 
 impl Default for ServerSettings {
@@ -45,6 +46,7 @@ impl Default for ServerSettings {
             jobs_per_owner_max: 100,
             jobs_max: 1000,
             keys_max: 100_000,
+            room_every_ns: 10 * second,
         }
     }
 }
@@ -179,8 +181,8 @@ pub struct Loaded {
     pub last_job: u64,
     /// Keys of jobs, also of those that are over: owner, key, job.
     pub keys: Vec<(String, String, u64)>,
-    /// What agents said of their addresses, each of 4 bytes or 16.
-    pub addresses: BTreeMap<String, Vec<Bytes>>,
+    /// What agents said of their hosts, as far as addresses go.
+    pub hosts: BTreeMap<String, Capacity>,
 }
 
 /// The server's half.
@@ -197,6 +199,8 @@ pub struct Server {
     /// When some agent had last used all it was allowed, by job.
     hungry_ns: BTreeMap<u64, u64>,
     unsaved: BTreeSet<u64>,
+    /// When it is looked next whether there is room, by the monotonic clock.
+    room_at_ns: u64,
     /// Whose addresses are whose, by job.
     owners: BTreeMap<u64, Owners>,
     actions: Vec<ServerAction>,
@@ -209,7 +213,7 @@ impl Server {
         for (agent, &boot) in loaded.jobs.iter().flat_map(|job| &job.agents) {
             let peer = peers.entry(agent.clone()).or_insert_with(|| Peer::absent(now.monotonic_ns, boot));
             // Until it says so again: else others would tell what it tells.
-            peer.capacity.addresses = loaded.addresses.get(agent).cloned().unwrap_or_default();
+            peer.capacity = loaded.hosts.get(agent).cloned().unwrap_or_default();
         }
         Self {
             settings,
@@ -221,6 +225,7 @@ impl Server {
             store_is_full: false,
             hungry_ns: BTreeMap::new(),
             unsaved: BTreeSet::new(),
+            room_at_ns: now.monotonic_ns.saturating_add(settings.room_every_ns),
             owners: BTreeMap::new(),
             actions: Vec::new(),
         }
@@ -273,6 +278,7 @@ impl Server {
             ServerEvent::Tick => {}
         }
         self.reconcile(now);
+        self.look_for_room(now_ns);
         if is_watch_due {
             self.look_who_watches(now_ns);
         }
@@ -324,6 +330,11 @@ impl Server {
         self.peers.iter().map(|(name, peer)| (&**name, peer.presence, peer.offset_ns))
     }
 
+    /// Packets a second that an agent's host has seen of late; `None`: there is no such agent.
+    pub fn packets_per_second(&self, agent: &str) -> Option<u64> {
+        self.peers.get(agent).map(|peer| peer.capacity.packets_per_second)
+    }
+
     /// How jobs do on an agent.
     pub fn observed(&self, agent: &str) -> impl Iterator<Item = &link::ObservedJob> {
         self.peers.get(agent).into_iter().flat_map(|peer| peer.observed.values())
@@ -342,7 +353,8 @@ impl Server {
             let left = at.saturating_sub(now.wall_ns).max(0).unsigned_abs();
             now.monotonic_ns.saturating_add(left)
         });
-        later.chain(limits).min()
+        let room = (!self.crowded().is_empty()).then_some(self.room_at_ns);
+        later.chain(limits).chain(room).min()
     }
 
     /// Nothing of an agent runs any more that has been away for so long.

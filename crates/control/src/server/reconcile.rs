@@ -89,7 +89,7 @@ impl Server {
         if self.is_written_off(peer, now_ns) {
             return Some(ObservedState::Gone);
         }
-        peer.state_of(job).filter(|state| *state == ObservedState::Finished || state.is_hopeless())
+        peer.state_of(job).filter(|state| has_ended(*state))
     }
 
     /// Its leases have ended: nothing of it runs.
@@ -115,4 +115,9 @@ impl Server {
                 || peer.session().is_some() && share.is_none_or(|share| share.used >= share.allowed)
         })
     }
+}
+
+/// Whether a job runs no more where it is in this state.
+pub(super) fn has_ended(state: ObservedState) -> bool {
+    state == ObservedState::Finished || state.is_hopeless()
 }

@@ -26,6 +26,7 @@ fn request(key: &str, kind: Kind) -> Request {
             ..Cost::default()
         },
         taps: crate::Taps::One,
+        interfaces: vec![],
         body: b"plan".as_slice().into(),
     }
 }
@@ -203,6 +204,50 @@ fn an_agent_that_joins_and_has_no_room_is_shown() {
 }
 
 #[test]
+fn a_standing_job_gets_room_when_there_is_some() {
+    let busy = |server: &mut Server, packets_per_second| {
+        let renew = Renew { packets_per_second, ..Renew::default() };
+        server.handle(ServerEvent::Renew { session: 1, renew }, at(2))
+    };
+    // Each takes 10 thousandths of a core of 25 at 100,000 packets a second.
+    let full = || {
+        let mut server = server();
+        server.handle(connected(1, "a", 1), at(0));
+        server.handle(connected(2, "b", 1), at(0));
+        assert!(submit(&mut server, request("", Kind::Standing)).is_ok());
+        assert!(submit(&mut server, request("", Kind::Standing)).is_ok());
+        busy(&mut server, 300_000);
+        let third = Request {
+            cost: Cost { cpu_ns_per_packet: 40, ..Cost::default() },
+            ..request("", Kind::Standing)
+        };
+        assert!(submit(&mut server, third).is_ok());
+        let lacks = |server: &Server| server.jobs().any(|job| !job.agents.contains_key("a"));
+        assert!(lacks(&server), "{:?}", server.jobs().collect::<Vec<_>>());
+        (server, lacks)
+    };
+    // A job ends: at once.
+    let (mut server, lacks) = full();
+    server.handle(stop(1), at(3));
+    server.handle(stop(2), at(3));
+    assert!(lacks(&server));
+    for (session, number) in [(1, 2), (2, 2)] {
+        server.handle(observed(session, number, 100, &[]), at(4));
+    }
+    assert!(!lacks(&server), "{:?}", server.jobs().collect::<Vec<_>>());
+    let actions = server.handle(ServerEvent::Tick, at(4));
+    assert_eq!(short(actions), ["save 3 Arming"]);
+    // The host sees fewer packets: now and then.
+    let (mut server, lacks) = full();
+    busy(&mut server, 1);
+    assert!(lacks(&server));
+    assert_eq!(server.timeout(at(2)), Some(10 * S));
+    let told = short(server.handle(ServerEvent::Tick, at(10)));
+    assert!(!lacks(&server) && told.contains(&"desire 1 [1, 2, 3]".into()), "{told:?}");
+    assert_eq!(server.timeout(at(10)), None);
+}
+
+#[test]
 fn an_agent_that_is_gone_is_waited_for_and_then_not() {
     let mut server = server();
     server.handle(connected(1, "a", 1), at(0));
@@ -275,6 +320,34 @@ fn jobs_end_when_their_time_is_over_or_all_are_through() {
     assert!(actions.contains(&"save 2 Draining(Poisoned)".into()), "{actions:?}");
 }
 
+#[test]
+fn a_job_on_some_interfaces_claims_their_addresses_alone() {
+    let mut server = server();
+    for (session, agent, ends) in [(1, "a", [1, 2]), (2, "b", [3, 4])] {
+        let mut hello = hello(agent, 1, &[]);
+        let [eth0, eth1] = ends.map(|end| crate::taps::write([10, 0, 0, end].into()));
+        let passing = |interface: &str, ip: &bytes::Bytes| link::Passing {
+            interface: interface.into(),
+            addresses: vec![ip.clone()],
+        };
+        hello.capacity.passing = vec![passing("eth0", &eth0), passing("eth1", &eth1)];
+        hello.capacity.addresses = vec![eth0, eth1];
+        server.handle(ServerEvent::Connected { session, hello }, at(0));
+    }
+    let on = |interfaces: &[&str]| interfaces.iter().map(|name| (*name).to_owned()).collect();
+    for (interfaces, own, others) in
+        [(on(&[]), &[1, 2][..], &[3, 4][..]), (on(&["eth1"]), &[2], &[4]), (on(&["eth*"]), &[1, 2], &[3, 4])]
+    {
+        let job =
+            submit(&mut server, Request { interfaces, cost: Cost::default(), ..request("", Kind::Standing) })
+                .expect("taken")
+                .job;
+        let table = server.table(job, "a").expect("a table");
+        let ends = |list: &[bytes::Bytes]| list.iter().map(|ip| ip[3]).collect::<Vec<_>>();
+        assert_eq!((ends(&table.own), ends(&table.others)), (own.to_vec(), others.to_vec()));
+    }
+}
+
 /// A job of so many packets over agents of which each wants so many, and takes at most `pace` between two questions: how many each
 /// gets before the job ends.
 fn deal(packets: u64, wants: &[u64], pace: u64) -> Vec<u64> {
@@ -329,5 +402,21 @@ fn a_limit_of_packets_is_dealt_whole_and_never_more() {
             let got = deal(packets, wants, pace);
             assert_eq!(got.iter().sum::<u64>(), packets, "{wants:?}: {got:?}");
         }
+    }
+}
+
+#[test]
+fn flows_of_an_agent_that_does_not_run_the_job_are_told_by_others() {
+    for state in [ObservedState::Finished, ObservedState::Poisoned, ObservedState::Refused] {
+        let mut server = server();
+        for (session, agent) in [(1, "a"), (2, "b")] {
+            let mut hello = hello(agent, 1, &[]);
+            hello.capacity.addresses = vec![crate::taps::write([10, 0, 0, session as u8].into())];
+            server.handle(ServerEvent::Connected { session, hello }, at(0));
+        }
+        assert!(submit(&mut server, request("", Kind::Standing)).is_ok());
+        assert_eq!(server.table(1, "a").map(|table| table.others.len()), Some(1));
+        server.handle(observed(2, 2, 2, &[(1, state)]), at(2));
+        assert_eq!(server.table(1, "a"), None, "{state:?}");
     }
 }

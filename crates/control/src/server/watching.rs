@@ -1,10 +1,9 @@
 //! Which agents watch for a job, and what each is told of the addresses of the others. One that has been away until its leases ended, or
-//! on which the job has ended, watches no more: from then on others tell of the flows that were its.
+//! on which the job has ended or will never run, does not: from then on others tell of the flows that were its.
 
 use std::collections::BTreeMap;
 
-use link::ObservedState;
-
+use super::reconcile::has_ended;
 use super::{Peer, Server};
 use crate::job::Job;
 use crate::taps::{self, Owners, Taps};
@@ -30,11 +29,12 @@ impl Server {
     fn owners_of(&self, job: &Job, now_ns: u64) -> Owners {
         let peers = job.agents.keys().filter_map(|agent| self.peers.get_key_value(agent));
         let watching = peers.filter(|(_, peer)| self.watches(peer, job.id, now_ns));
-        taps::owners(watching.map(|(agent, peer)| (agent, peer.capacity.addresses.as_slice())))
+        taps::owners(
+            watching.map(|(agent, peer)| (agent, taps::seen(&peer.capacity, &job.request.interfaces))),
+        )
     }
 
     fn watches(&self, peer: &Peer, job: u64, now_ns: u64) -> bool {
-        let has_ended = |state| matches!(state, ObservedState::Finished | ObservedState::Poisoned);
         !self.is_written_off(peer, now_ns)
             && !peer.observed.get(&job).is_some_and(|job| has_ended(job.state()))
     }

@@ -20,6 +20,7 @@ pub const SETTINGS: AgentSettings = AgentSettings {
     healthy_after_ns: 200 * MS,
     crashes_max: 3,
     pause_ns: 100 * MS,
+    crowded_pause_ns: 1000 * MS,
 };
 
 const SPOOL: SpoolLimits = SpoolLimits { memory_bytes_max: 1500, bytes_max: 9000, segment_bytes: 1200 };
@@ -33,6 +34,8 @@ pub struct Host {
     pub skew_ns: i64,
     pub starts_at_ns: u64,
     pub process: Option<Process>,
+    /// Whose work is on the disk; 0: it is not known.
+    pub server: u64,
     /// Its label.
     pub role: &'static str,
 }
@@ -49,7 +52,7 @@ pub struct Process {
 
 /// A child process.
 pub struct Monitor {
-    order: Order,
+    pub order: Order,
     /// Whose addresses are whose, as it was told last.
     pub taps: TapTable,
     deadline_ns: u64,
@@ -155,6 +158,7 @@ impl World {
             capacity: Capacity { addresses: addresses(agent).to_vec(), ..Capacity::default() },
             observed: process.control.hello(),
             lanes: process.spool.lanes(),
+            server: self.hosts[agent].server,
             ..Hello::default()
         };
         let connection = self.network.dial(agent);
@@ -174,14 +178,22 @@ impl World {
         session.handle_timeout(now);
         let mut events = Vec::new();
         let mut is_over = self.network.is_closed(connection, Side::Agent, self.now_ns);
+        let mut other_server = None;
         while let Some(event) = session.poll_event() {
             events.extend(match event {
-                LinkEvent::Welcomed { .. } => Some(AgentEvent::Connected),
+                LinkEvent::Welcomed { server, .. } => {
+                    self.hosts[agent].server = server;
+                    Some(AgentEvent::Connected)
+                }
                 LinkEvent::Desired(desired) => Some(AgentEvent::Desired(desired)),
                 LinkEvent::Granted(granted) => Some(AgentEvent::Granted(granted)),
                 LinkEvent::ObserveAll => Some(AgentEvent::ObserveAll),
                 LinkEvent::Drained(lane) => Some(AgentEvent::Drained(lane)),
-                LinkEvent::Refused(_) | LinkEvent::Closed(_) => {
+                LinkEvent::Refused(refuse) => {
+                    (is_over, other_server) = (true, Some(refuse.server));
+                    None
+                }
+                LinkEvent::Closed(_) => {
                     is_over = true;
                     None
                 }
@@ -196,7 +208,22 @@ impl World {
             process.dials_at_ns = self.now_ns + self.random.between(0, 300) * MS;
             events.push(AgentEvent::Disconnected);
         }
+        if let Some(server) = other_server {
+            self.begin_again(agent, process, server);
+        }
         events
+    }
+
+    /// Another server is there: what was made for the one before has no meaning any more.
+    fn begin_again(&mut self, agent: usize, process: &mut Process, server: u64) {
+        let host = &mut self.hosts[agent];
+        host.boots += 1;
+        process.boot = (agent as u64) << 32 | host.boots;
+        process.monitors.clear();
+        process.spool.begin_again(process.boot);
+        host.disk.notes().iter().for_each(|note| host.disk.forget(note.job));
+        process.control = Agent::new(process.boot, SETTINGS, &[]);
+        host.server = server;
     }
 
     fn talk(&mut self, process: &mut Process) {
@@ -318,9 +345,19 @@ impl World {
         let room = monitor.allowed.map_or(u64::MAX, |allowed| allowed.saturating_sub(monitor.taken));
         for _ in 0..wanted.min(room) {
             monitor.taken += 1;
-            self.check_may_run(lane.job);
+            let server = self.hosts[agent].server;
+            if server == self.server.identity {
+                self.check_may_run(lane.job);
+            }
             monitor.open.push(self.tuples.len() as u64);
-            self.tuples.push(Tuple { agent, lane, at_ns: now.wall_ns, seq: None, is_committed: false });
+            self.tuples.push(Tuple {
+                agent,
+                lane,
+                at_ns: now.wall_ns,
+                seq: None,
+                is_committed: false,
+                server,
+            });
         }
     }
 

@@ -20,6 +20,12 @@ impl World {
         for (agent, host) in self.hosts.iter().enumerate() {
             let process = host.process.as_ref();
             self.check(process.is_some(), || format!("agent {agent} is not there"));
+            for (lane, monitor) in process.into_iter().flat_map(|process| &process.monitors) {
+                let is_asked = |job: &Job| job.request.body == monitor.order.body;
+                self.check(jobs.get(&lane.job).is_some_and(is_asked), || {
+                    format!("agent {agent} runs another server's job {}", lane.job)
+                });
+            }
             let running: BTreeSet<u64> = process
                 .into_iter()
                 .flat_map(|process| process.monitors.keys())
@@ -92,7 +98,7 @@ impl World {
     /// No more packets are taken than a job may take, by all monitors that ever were.
     fn check_limits(&self) {
         let mut taken: BTreeMap<u64, u64> = BTreeMap::new();
-        for tuple in &self.tuples {
+        for tuple in self.tuples_of_now() {
             *taken.entry(tuple.lane.job).or_default() += 1;
         }
         for job in self.server.jobs.values() {
@@ -123,13 +129,13 @@ impl World {
 
     /// Every tuple is in the results or in a loss.
     fn check_tuples(&self) {
-        for (id, tuple) in self.tuples.iter().enumerate().filter(|(_, tuple)| !tuple.is_committed) {
+        for tuple in self.tuples_of_now().filter(|tuple| !tuple.is_committed) {
             let is_told = self.is_told_lost(tuple);
             self.check(is_told, || {
                 let agent = self.agent_name(tuple.agent);
                 let row = self.server.lanes.get(&(agent, tuple.lane)).map(|row| (row.durable, &row.lost));
                 format!(
-                    "tuple {id} is nowhere: {tuple:?}, {row:?}, {:#?}",
+                    "a tuple is nowhere: {tuple:?}, {row:?}, {:#?}",
                     self.server.jobs.get(&tuple.lane.job)
                 )
             });
@@ -159,7 +165,7 @@ impl World {
     /// Where a loss says how many tuples, it is as many, and none of them is in the results.
     fn check_counts(&self) {
         let mut by_lane: BTreeMap<_, Vec<&Tuple>> = BTreeMap::new();
-        for tuple in &self.tuples {
+        for tuple in self.tuples_of_now() {
             by_lane.entry((self.agent_name(tuple.agent), tuple.lane)).or_default().push(tuple);
         }
         for (lane, row) in &self.server.lanes {

@@ -39,6 +39,7 @@ struct Seen {
     losses: u64,
     jobs: u64,
     boots: u64,
+    servers: u64,
 }
 
 impl Seen {
@@ -48,6 +49,7 @@ impl Seen {
         self.committed += world.tuples.iter().filter(|tuple| tuple.is_committed).count() as u64;
         self.losses += world.server.lanes.values().map(|row| row.lost.len() as u64).sum::<u64>();
         self.jobs += world.server.jobs.len() as u64;
+        self.servers += world.server.identity;
         self.boots += world.hosts.iter().map(|host| host.boots).sum::<u64>();
     }
 }
@@ -72,7 +74,7 @@ fn nothing_is_lost_twice_or_orphaned() {
     }
     println!("{seen:?} in {:?}", began.elapsed());
     assert!(seen.committed * 2 > seen.tuples, "most of it arrives: {seen:?}");
-    assert!(seen.losses > 0 && seen.jobs > seen.runs, "{seen:?}");
+    assert!(seen.losses > 0 && seen.jobs > seen.runs && seen.servers > seen.runs, "{seen:?}");
 }
 
 #[test]

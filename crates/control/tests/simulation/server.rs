@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::Bytes;
 use control::{Job, JobState, Loaded, Server, ServerAction, ServerEvent, ServerSettings};
-use link::{Frame, Lane, Lost, Now, Record, Resume, ServerEvent as LinkEvent, ServerLimits, ServerSession};
+use link::{
+    Capacity, Frame, Lane, Lost, Now, Record, Resume, ServerEvent as LinkEvent, ServerLimits, ServerSession,
+};
 
 use crate::network::Side;
 use crate::world::{MS, World};
@@ -16,6 +17,7 @@ pub const SETTINGS: ServerSettings = ServerSettings {
     jobs_per_owner_max: 100,
     jobs_max: 1000,
     keys_max: 1000,
+    room_every_ns: 1000 * MS,
 };
 
 const SESSIONS: ServerLimits =
@@ -31,15 +33,30 @@ pub struct LaneRow {
 }
 
 /// What stays when the process dies.
-#[derive(Default)]
 pub struct ServerHost {
+    /// Of its data directory.
+    pub identity: u64,
     pub jobs: BTreeMap<u64, Job>,
     pub lanes: BTreeMap<(String, Lane), LaneRow>,
-    /// What agents said of their addresses.
-    addresses: BTreeMap<String, Vec<Bytes>>,
+    /// What agents said of their hosts.
+    hosts: BTreeMap<String, Capacity>,
     pub is_full: bool,
     pub starts_at_ns: u64,
     pub process: Option<ServerProcess>,
+}
+
+impl ServerHost {
+    pub fn new(identity: u64) -> Self {
+        Self {
+            identity,
+            jobs: BTreeMap::new(),
+            lanes: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            is_full: false,
+            starts_at_ns: 0,
+            process: None,
+        }
+    }
 }
 
 struct Session {
@@ -73,7 +90,7 @@ impl World {
             jobs: all.clone().filter(|job| !matches!(job.state, JobState::Ended(_))).cloned().collect(),
             last_job: all.clone().map(|job| job.id).max().unwrap_or_default(),
             keys: all.map(|job| (job.request.owner.clone(), job.request.key.clone(), job.id)).collect(),
-            addresses: self.server.addresses.clone(),
+            hosts: self.server.hosts.clone(),
         };
         self.server.process = Some(ServerProcess {
             control: Server::new(SETTINGS, loaded, now),
@@ -92,10 +109,19 @@ impl World {
         }
     }
 
+    /// All that it knew is gone, and numbers of jobs begin again.
+    pub fn replace_server(&mut self) {
+        self.crash_server();
+        let ServerHost { identity, is_full, starts_at_ns, .. } = self.server;
+        self.server = ServerHost { is_full, starts_at_ns, ..ServerHost::new(identity + 1) };
+        self.promised.clear();
+        self.stopped_ns.clear();
+    }
+
     pub fn accept(&mut self, connection: u64) {
         let now = self.server_now();
         if let Some(process) = &mut self.server.process {
-            let session = ServerSession::new(SESSIONS, now);
+            let session = ServerSession::new(SESSIONS, self.server.identity, now);
             process.sessions.insert(connection, Session { session, agent: None, named: Vec::new() });
         }
     }
@@ -177,7 +203,7 @@ impl World {
             let event = match event {
                 LinkEvent::Hello(hello) => {
                     session.agent = Some(hello.agent.clone());
-                    self.server.addresses.insert(hello.agent.clone(), hello.capacity.addresses.clone());
+                    self.server.hosts.insert(hello.agent.clone(), hello.capacity.clone());
                     session.named = hello.lanes.iter().map(|range| range.lane).collect();
                     // What its earlier sessions left is not committed any more.
                     process.pending.retain(|(_, agent, _)| *agent != hello.agent);
@@ -318,6 +344,8 @@ impl World {
         for tuple in tuples {
             let twice = std::mem::replace(&mut self.tuples[tuple as usize].is_committed, true);
             self.check(!twice, || format!("tuple {tuple} is committed twice"));
+            let is_ours = self.tuples[tuple as usize].server == self.server.identity;
+            self.check(is_ours, || format!("tuple {tuple} is another server's"));
         }
     }
 

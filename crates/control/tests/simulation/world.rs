@@ -28,6 +28,8 @@ pub struct Options {
     pub forget_session: u64,
     pub crash_agent: u64,
     pub crash_server: u64,
+    /// Another one takes its place, with a data directory of its own.
+    pub replace_server: u64,
     pub crash_monitor: u64,
     /// Between two actions.
     pub crash_between: u64,
@@ -47,6 +49,7 @@ impl Options {
             forget_session: chance(10_000),
             crash_agent: chance(8_000),
             crash_server: chance(15_000),
+            replace_server: chance(2_000),
             crash_monitor: chance(15_000),
             crash_between: chance(5_000),
             agent_disk_full: chance(10_000),
@@ -71,6 +74,8 @@ pub struct Tuple {
     /// The record it went into.
     pub seq: Option<u64>,
     pub is_committed: bool,
+    /// For which server.
+    pub server: u64,
 }
 
 pub struct World {
@@ -105,6 +110,7 @@ impl World {
             skew_ns: random.between(0, 20_000) as i64 * MS as i64 - 10_000 * MS as i64,
             starts_at_ns: random.between(0, 2000) * MS,
             process: None,
+            server: 0,
             role: if agent.is_multiple_of(3) { "db" } else { "web" },
         };
         let hosts = (0..options.agents).map(host).collect();
@@ -117,7 +123,7 @@ impl World {
             now_ns: 100_000 * MS,
             network,
             hosts,
-            server: ServerHost::default(),
+            server: ServerHost::new(1),
             server_starts: 0,
             tuples: Vec::new(),
             answers: Vec::new(),
@@ -190,6 +196,9 @@ impl World {
         if self.random.chance(self.options.crash_server) {
             self.crash_server();
         }
+        if self.random.chance(self.options.replace_server) {
+            self.replace_server();
+        }
         if self.random.chance(self.options.server_disk_full) {
             self.server.is_full = !self.server.is_full;
         }
@@ -205,6 +214,7 @@ impl World {
             forget_session: 0,
             crash_agent: 0,
             crash_server: 0,
+            replace_server: 0,
             crash_monitor: 0,
             crash_between: 0,
             agent_disk_full: 0,
@@ -249,6 +259,7 @@ impl World {
             limit: Limit { packets, ends_at_ns },
             cost: Default::default(),
             taps: Taps::One,
+            interfaces: vec![],
             body: Bytes::from(vec![random.between(0, 2) as u8, u8::from(is_poison), reports as u8]),
         }
     }
@@ -290,6 +301,11 @@ impl World {
         self.promised.insert(job);
         let saved = self.server.jobs.contains_key(&job);
         self.check(saved, || format!("job {job} is promised and not saved"));
+    }
+
+    /// What monitors made for the server that is there now.
+    pub fn tuples_of_now(&self) -> impl Iterator<Item = &Tuple> {
+        self.tuples.iter().filter(|tuple| tuple.server == self.server.identity)
     }
 
     pub fn is_ended(&self, job: u64) -> bool {

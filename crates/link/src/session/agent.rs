@@ -23,6 +23,8 @@ pub enum AgentEvent {
     Welcomed {
         /// The version spoken.
         version: u32,
+        /// Which server it is; 0: it does not say.
+        server: u64,
     },
     /// All that is to run.
     Desired(Desired),
@@ -32,7 +34,8 @@ pub enum AgentEvent {
     ObserveAll,
     /// Everything of a lane is committed, its last record too.
     Drained(Lane),
-    /// The server does not speak with this agent. The session is over.
+    /// The server does not speak with this agent. The session is over. Where it names itself it is another than the one whose
+    /// work the agent has: that has to go before the next Hello.
     Refused(Refuse),
     /// The session is over.
     Closed(Closed),
@@ -107,7 +110,8 @@ impl AgentSession {
             (State::Greeting, Frame::Welcome(welcome)) => {
                 self.state = State::Open;
                 self.credit_bytes = welcome.credit_bytes;
-                self.events.push_back(AgentEvent::Welcomed { version: welcome.version });
+                self.events
+                    .push_back(AgentEvent::Welcomed { version: welcome.version, server: welcome.server });
                 let drained = spool.resume(&welcome.lanes, now.wall_ns);
                 self.events.extend(drained.into_iter().map(AgentEvent::Drained));
                 self.events.push_back(AgentEvent::Desired(welcome.desired));

@@ -8,6 +8,8 @@ mod server;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 pub use agent::{AgentEvent, AgentSession};
 pub use server::{Record, ServerCounters, ServerEvent, ServerLimits, ServerSession};
 
@@ -18,4 +20,13 @@ pub enum Closed {
     Bye(String),
     /// Nothing was heard for too long.
     Silence,
+}
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Closed::Bye(why) => f.write_str(why),
+            Closed::Silence => f.write_str("nothing was heard of it for too long"),
+        }
+    }
 }

@@ -129,6 +129,8 @@ struct LaneState {
 pub struct ServerSession {
     state: State,
     limits: ServerLimits,
+    /// Which server this is.
+    server: u64,
     decoder: Decoder,
     outbox: Outbox,
     events: VecDeque<ServerEvent>,
@@ -146,11 +148,12 @@ pub struct ServerSession {
 }
 
 impl ServerSession {
-    /// Waits for an agent to say hello.
-    pub fn new(limits: ServerLimits, now: Now) -> Self {
+    /// Waits for an agent to say hello to this server; 0: it has no identity.
+    pub fn new(limits: ServerLimits, server: u64, now: Now) -> Self {
         Self {
             state: State::Silent,
             limits,
+            server,
             decoder: Decoder::default(),
             outbox: Outbox::default(),
             events: VecDeque::new(),
@@ -226,7 +229,14 @@ impl ServerSession {
                 server_max: *VERSIONS.end(),
                 agent_min: hello.version_min,
                 agent_max: hello.version_max,
+                server: 0,
             });
+            self.state = State::Refused;
+            return;
+        }
+        if ![0, self.server].contains(&hello.server) {
+            let reason = "the agent has work of another server, whose jobs have the same numbers".to_owned();
+            self.outbox.send(Refuse { reason, server: self.server, ..Refuse::default() });
             self.state = State::Refused;
             return;
         }
@@ -288,7 +298,8 @@ impl ServerSession {
         }
         self.credit_bytes = self.limits.window_bytes;
         let version = version_max.min(*VERSIONS.end());
-        self.outbox.send(Welcome { version, desired, lanes, credit_bytes: self.credit_bytes });
+        let (credit_bytes, server) = (self.credit_bytes, self.server);
+        self.outbox.send(Welcome { version, desired, lanes, credit_bytes, server });
     }
 
     /// Sends the agent away.

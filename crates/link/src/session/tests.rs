@@ -7,6 +7,8 @@ use crate::{
     Welcome,
 };
 
+const SERVER: u64 = 7;
+
 fn at(ms: u64) -> Now {
     Now { monotonic_ns: ms * 1_000_000, wall_ns: 0 }
 }
@@ -23,7 +25,7 @@ fn spool() -> Spool {
 fn greeted(window_bytes: u64) -> (AgentSession, ServerSession, Spool) {
     let limits = ServerLimits { window_bytes, ..ServerLimits::default() };
     let (agent, server) =
-        (AgentSession::new(hello((1, 1)), 1 << 40, at(0)), ServerSession::new(limits, at(0)));
+        (AgentSession::new(hello((1, 1)), 1 << 40, at(0)), ServerSession::new(limits, SERVER, at(0)));
     (agent, server, spool())
 }
 
@@ -126,6 +128,24 @@ fn versions_that_do_not_meet_are_refused_with_both_ranges() {
 }
 
 #[test]
+fn work_of_another_server_is_not_taken() {
+    for (of, says, is_taken) in [(0, 7, true), (7, 7, true), (8, 7, false), (8, 0, false), (0, 0, true)] {
+        let mut agent = AgentSession::new(Hello { server: of, ..hello((1, 1)) }, 1 << 40, at(0));
+        let mut server = ServerSession::new(ServerLimits::default(), says, at(0));
+        let mut spool = spool();
+        carry(&mut agent, &mut server, &mut spool).expect("well behaved");
+        server.welcome(1, Desired::default(), vec![]);
+        carry(&mut agent, &mut server, &mut spool).expect("well behaved");
+        let named = match agent.poll_event() {
+            Some(AgentEvent::Welcomed { server, .. }) => (true, server),
+            Some(AgentEvent::Refused(refuse)) => (false, refuse.server),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(named, (is_taken, says), "work of {of}");
+    }
+}
+
+#[test]
 fn an_end_that_breaks_the_rules_is_found_out() {
     let data = |seq| Frame::from(Data { seq, ..record(LANE, 0, Form::Tuples) });
     let lost = |first, last| Frame::from(Lost { lane: LANE, first, last, ..Lost::default() });
@@ -145,14 +165,14 @@ fn an_end_that_breaks_the_rules_is_found_out() {
     ];
     for (frames, expected) in cases {
         let limits = ServerLimits { window_bytes: 1000, lanes_max: 2, ..ServerLimits::default() };
-        let mut server = ServerSession::new(limits, at(0));
+        let mut server = ServerSession::new(limits, SERVER, at(0));
         let first = Frame::from(hello((1, 1))).encode().concat();
         server.handle_bytes(at(0), &first).expect("hello");
         server.welcome(1, Desired::default(), vec![]);
         let bytes: Vec<u8> = frames.iter().flat_map(Frame::encode).flatten().collect();
         assert_eq!(server.handle_bytes(at(0), &bytes), expected, "{frames:?}");
     }
-    let mut server = ServerSession::new(ServerLimits::default(), at(0));
+    let mut server = ServerSession::new(ServerLimits::default(), SERVER, at(0));
     assert_eq!(server.handle_bytes(at(0), &data(1).encode()[0]), Err(PeerMisbehaved::OutOfPlace(32)));
 }
 

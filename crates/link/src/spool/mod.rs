@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use prost::Message;
 
-pub use store::{Store, StoreFailed};
+pub use store::{NoDisk, Store, StoreFailed};
 
 use crate::message::{Data, Form, Lane, LaneRange, Lost, Resume};
 use queue::{Entry, Place, Queue};
@@ -175,6 +175,26 @@ impl Spool {
     /// Writes to the store what is in memory only: the agent is about to end.
     pub fn flush(&mut self) {
         self.spill();
+    }
+
+    /// The agent begins a new life, for a server that knows nothing of what is here: that is let go, and counted as lost. The
+    /// answer is how many records and tuples it was.
+    pub fn begin_again(&mut self, boot: u64) -> (u64, u64) {
+        let entries = self.lanes.values().flat_map(|queue| queue.entries.values());
+        let (mut records, mut tuples) = (0, 0);
+        for entry in entries.filter(|entry| !entry.is_lost()) {
+            records += 1;
+            tuples += entry.tuples.unwrap_or_default();
+        }
+        self.counters.lost_records += records;
+        self.counters.lost_tuples += tuples;
+        self.boot = boot;
+        self.lanes.clear();
+        self.memory_bytes = 0;
+        self.segments.forget_all();
+        let unneeded = self.segments.unneeded();
+        self.drop_those(unneeded);
+        (records, tuples)
     }
 
     /// A session begins: what the server has is let go, and all else is sent again. `wall_ns` is when lanes of earlier
@@ -369,9 +389,12 @@ impl Spool {
     /// looked for would end every start.
     fn drop_segments(&mut self) {
         let dropped = self.segments.unneeded();
-        if dropped.is_empty() {
-            return;
+        if !dropped.is_empty() {
+            self.drop_those(dropped);
         }
+    }
+
+    fn drop_those(&mut self, dropped: Vec<u32>) {
         let lost = self.lanes.iter().flat_map(|(&lane, queue)| {
             queue.entries.iter().filter(|(_, e)| e.is_lost()).map(move |(&first, e)| e.as_lost(lane, first))
         });

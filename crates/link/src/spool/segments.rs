@@ -133,6 +133,11 @@ impl Segments {
         }
     }
 
+    /// No record is needed.
+    pub(super) fn forget_all(&mut self) {
+        self.segments.iter_mut().for_each(|segment| segment.needed = 0);
+    }
+
     /// The oldest of a form that holds nothing of `sent`.
     pub(super) fn oldest(&self, form: Form, sent: &[u32]) -> Option<u32> {
         let may_go = |s: &&Segment| s.form == form && s.needed > 0 && !sent.contains(&s.number);

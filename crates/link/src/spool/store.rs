@@ -31,6 +31,32 @@ pub trait Store {
     fn read_ledger(&mut self) -> Vec<u8>;
 }
 
+/// A disk that holds nothing: the spool lives in memory alone.
+#[derive(Debug, Clone, Copy)]
+pub struct NoDisk;
+
+impl Store for NoDisk {
+    fn append(&mut self, _: u32, _: &[u8]) -> Result<(), StoreFailed> {
+        Err(StoreFailed)
+    }
+    fn sync(&mut self, _: u32) -> Result<(), StoreFailed> {
+        Err(StoreFailed)
+    }
+    fn read(&mut self, _: u32, _: u64, _: u64) -> Result<Vec<u8>, StoreFailed> {
+        Err(StoreFailed)
+    }
+    fn remove(&mut self, _: u32) {}
+    fn list(&mut self) -> Vec<u32> {
+        Vec::new()
+    }
+    fn write_ledger(&mut self, _: &[u8]) -> Result<(), StoreFailed> {
+        Err(StoreFailed)
+    }
+    fn read_ledger(&mut self) -> Vec<u8> {
+        Vec::new()
+    }
+}
+
 /// Length and hash.
 const HEAD_BYTES: usize = 4 + 8;
 

@@ -103,6 +103,25 @@ fn resume(durable: u64) -> [Resume; 1] {
 }
 
 #[test]
+fn a_new_life_for_another_server_keeps_nothing() {
+    let store = MemoryStore::default();
+    let limits = SpoolLimits { memory_bytes_max: 100, bytes_max: 10_000, segment_bytes: 200 };
+    let mut spool = Spool::open(Box::new(store.clone()), limits, 1);
+    for _ in 0..20 {
+        spool.push(record(LANE, 3, Form::Tuples));
+    }
+    spool.push_lost(Lane { job: 99, ..LANE }, 5, Some(7), true);
+    assert_eq!(spool.begin_again(2), (20, 200));
+    assert_eq!((spool.lanes(), spool.fill().0), (vec![], 0));
+    assert_eq!((spool.counters().lost_records, spool.counters().lost_tuples), (20, 200));
+    spool.push(record(Lane { boot: 2, ..LANE }, 1, Form::Tuples));
+    spool.flush();
+    drop(spool);
+    let lanes = Spool::open(Box::new(store), limits, 3).lanes();
+    assert_eq!(lanes.iter().map(|held| held.lane.boot).collect::<Vec<_>>(), [2]);
+}
+
+#[test]
 fn memory_then_segments_and_nothing_is_lost_while_there_is_room() {
     let mut spool = Spool::open(Box::new(MemoryStore::default()), LIMITS, 1);
     for at in 0..20 {

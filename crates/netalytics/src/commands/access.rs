@@ -1,11 +1,12 @@
 //! `netalytics tokens` and `netalytics audit`: who may ask a server what, and who did what.
 
+use anyhow::anyhow;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use super::jobs::print;
+use super::listing::{print_things, with_times};
 use super::remote::Remote;
-use crate::failure::{Ended, wrong_flags};
+use crate::failure::Ended;
 use crate::flags::access::{AuditFlags, TokensFlags, TokensVerb};
 use crate::output;
 
@@ -22,7 +23,11 @@ pub fn tokens(flags: &TokensFlags) -> anyhow::Result<Ended> {
     match &flags.what {
         None => {
             let tokens = with_times(all()?, &[("created_ns", "created"), ("expires_ns", "expires")]);
-            print(&["id", "name", "role", "networks", "created", "expires"], &tokens, flags.server.format)
+            print_things(
+                &["id", "name", "role", "networks", "created", "expires"],
+                &tokens,
+                flags.server.format,
+            )
         }
         Some(TokensVerb::Create { name, role, networks, expires }) => {
             let role = role.to_possible_value().map(|value| value.get_name().to_owned());
@@ -35,7 +40,7 @@ pub fn tokens(flags: &TokensFlags) -> anyhow::Result<Ended> {
         Some(TokensVerb::Revoke { name }) => {
             let tokens = all()?;
             let found = tokens.iter().find(|token| token["name"] == **name);
-            let id = found.ok_or_else(|| wrong_flags(format!("there is no token {name}")))?["id"].clone();
+            let id = found.ok_or_else(|| anyhow!("there is no token {name}"))?["id"].clone();
             remote.ask("DELETE", &format!("/api/v1/tokens/{id}"))?;
             Ok(Ended::Done)
         }
@@ -48,17 +53,5 @@ pub fn audit(flags: &AuditFlags) -> anyhow::Result<Ended> {
     let found = remote.json("GET", &format!("/api/v1/audit?limit={}", flags.limit.min(PAGE)), None)?;
     let entries = found["entries"].as_array().cloned().unwrap_or_default();
     let entries = with_times(entries, &[("at_ns", "at")]);
-    print(&["at", "who", "act", "object", "outcome"], &entries, flags.server.format)
-}
-
-/// Times in words beside those in nanoseconds.
-pub(super) fn with_times(mut things: Vec<Value>, names: &[(&str, &str)]) -> Vec<Value> {
-    for thing in &mut things {
-        for (ns, words) in names {
-            if let Some(ns) = thing[*ns].as_str().and_then(|text| text.parse::<i64>().ok()) {
-                thing[*words] = identity::time_in_words(ns.div_euclid(1_000_000_000)).into();
-            }
-        }
-    }
-    things
+    print_things(&["at", "who", "act", "object", "outcome"], &entries, flags.server.format)
 }

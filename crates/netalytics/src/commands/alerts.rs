@@ -3,8 +3,9 @@
 use anyhow::anyhow;
 use serde_json::{Map, Value, json};
 
-use super::jobs::{encoded, labels, print};
-use super::remote::{Asked, Remote};
+use super::jobs::all;
+use super::listing::{print_things, with_times};
+use super::remote::{Asked, Remote, encoded, labels};
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::Format;
 use crate::flags::alerts::{AddFlags, AlertsFlags, AlertsVerb, word};
@@ -12,7 +13,8 @@ use crate::output;
 
 const ALERT: [&str; 6] = ["state", "rule", "labels", "annotations", "held", "silenced_by"];
 const RULE: [&str; 8] = ["id", "name", "state", "firing", "pending", "job_id", "when", "receivers"];
-const SILENCE: [&str; 6] = ["id", "matchers", "starts_ns", "ends_ns", "author", "comment"];
+const SILENCE: [&str; 6] = ["id", "matchers", "starts", "ends", "author", "comment"];
+const SILENCE_TIMES: [(&str, &str); 2] = [("starts_ns", "starts"), ("ends_ns", "ends")];
 const RECEIVER: [&str; 5] = ["name", "to", "waiting", "sent", "problem"];
 
 /// Lists alerts, or does what is asked.
@@ -22,19 +24,21 @@ pub fn alerts(flags: &AlertsFlags) -> anyhow::Result<Ended> {
     let list = |path: &str, of: &str, columns: &[&'static str]| {
         let found = remote.json("GET", path, None)?;
         let things = found[of].as_array().cloned().unwrap_or_default();
-        print(columns, &things.into_iter().map(flat).collect::<Vec<_>>(), format)
+        let things = with_times(things, &SILENCE_TIMES);
+        print_things(columns, &things.into_iter().map(flat).collect::<Vec<_>>(), format)
     };
     match &flags.what {
         None => {
-            let state = flags.state.as_ref().map(|state| format!("?state={}", encoded(state)));
-            list(&format!("/api/v1/alerts{}", state.unwrap_or_default()), "alerts", &ALERT)
+            let state = flags.state.as_ref().map(|state| format!("&state={}", encoded(state)));
+            let path = format!("/api/v1/alerts?limit=1000{}", state.unwrap_or_default());
+            print_things(&ALERT, &all(&remote, &path, "alerts", "after")?, format)
         }
         Some(AlertsVerb::Rules) => list("/api/v1/alert-rules", "rules", &RULE),
         Some(AlertsVerb::Add(asked)) => {
             let body = rule(asked)?;
             // What is wrong may be in the query or in the condition: it is told in words.
             let asked = Asked { body: Some(&body), ..Asked::plain("POST", "/api/v1/alert-rules") };
-            print(&RULE, &[flat(remote.try_json(&asked)?)], format)
+            print_things(&RULE, &[flat(remote.try_json(&asked)?)], format)
         }
         Some(AlertsVerb::Remove { rule }) => {
             remote.ask("DELETE", &format!("/api/v1/alert-rules/{}", numbered(&remote, rule)?))?;
@@ -43,10 +47,12 @@ pub fn alerts(flags: &AlertsFlags) -> anyhow::Result<Ended> {
         Some(AlertsVerb::Silences) => list("/api/v1/silences", "silences", &SILENCE),
         Some(AlertsVerb::Silence { matchers, for_time, comment }) => {
             let asked = json!({ "matchers": matchers, "for": for_time, "comment": comment });
-            print(&SILENCE, &[remote.json("POST", "/api/v1/silences", Some(&asked))?], format)
+            let made = remote.json("POST", "/api/v1/silences", Some(&asked))?;
+            print_things(&SILENCE, &with_times(vec![made], &SILENCE_TIMES), format)
         }
         Some(AlertsVerb::Unsilence { silence }) => {
-            print(&SILENCE, &[remote.json("DELETE", &format!("/api/v1/silences/{silence}"), None)?], format)
+            let ended = remote.json("DELETE", &format!("/api/v1/silences/{silence}"), None)?;
+            print_things(&SILENCE, &with_times(vec![ended], &SILENCE_TIMES), format)
         }
         Some(AlertsVerb::Receivers) => list("/api/v1/receivers", "receivers", &RECEIVER),
         Some(AlertsVerb::Test { receiver }) => test(&remote, receiver, format),
@@ -101,7 +107,7 @@ fn test(remote: &Remote, receiver: &str, format: Format) -> anyhow::Result<Ended
         return Err(wrong_flags("which receiver? netalytics alerts receivers lists them"));
     }
     let outcome = remote.json("POST", &format!("/api/v1/receivers/{}/test", encoded(receiver)), None)?;
-    print(&["taken", "problem"], std::slice::from_ref(&outcome), format)?;
+    print_things(&["taken", "problem"], std::slice::from_ref(&outcome), format)?;
     match outcome["taken"] == true {
         true => Ok(Ended::Done),
         false => {

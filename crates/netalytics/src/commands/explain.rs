@@ -1,5 +1,9 @@
 //! `netalytics explain QUERY`: the plan, without reading a packet.
 
+use serde_json::{Value, json};
+use sinks::units;
+
+use crate::commands::remote::Remote;
 use crate::failure::Ended;
 use crate::flags::ExplainFlags;
 use crate::{hosts, output, period, query_text, why};
@@ -11,6 +15,32 @@ pub fn explain(flags: &ExplainFlags) -> anyhow::Result<Ended> {
     let checked = query_text::check(&text, &mut names, &[])?;
     let plan = period::as_far_as_known(&checked, planner::lower(&checked));
     why::never(&plan).iter().for_each(|reason| output::complain(&format!("note: {reason}")));
-    let said = planner::explain(&plan) + &planner::explain_period(&checked);
+    let mut said = planner::explain(&plan) + &planner::explain_period(&checked);
+    if let Some(server) = &flags.server {
+        let remote = Remote::at(server, flags.token_file.as_deref(), flags.ca.as_deref())?;
+        said += &estimates(&remote.json("POST", "/api/v1/explain", Some(&json!({ "query": text })))?);
+    }
     output::print(output::visible_lines(&said).as_bytes())
+}
+
+/// What it would take of each agent's host, a line each; without agents, of one that sees many packets.
+fn estimates(answer: &Value) -> String {
+    let line = |of: &Value, whose: &str| {
+        let number = |name: &str| of[name].as_f64().unwrap_or(0.0);
+        format!(
+            "{whose}, with {} packets/s, it would take about {:.2} cores and {}, and send {}/s\n",
+            number("packets_per_second"),
+            number("cores"),
+            units::bytes(number("memory_bytes")),
+            units::bytes(number("sent_bytes_per_second")),
+        )
+    };
+    let agents = answer["agents"].as_array().into_iter().flatten();
+    let lines: String = agents
+        .map(|of| line(&of["estimate"], &format!("on agent {}", of["agent"].as_str().unwrap_or_default())))
+        .collect();
+    match lines.is_empty() {
+        true => line(&answer["estimate"], "no agent is connected; on a host"),
+        false => lines,
+    }
 }

@@ -1,7 +1,9 @@
-//! What the listing verbs share: choosing by name, and rows as JSON lines or CSV.
+//! What the listing verbs share: choosing by name, and rows as a table, JSON lines or CSV.
 
 use std::sync::Arc;
 
+use serde_json::Value;
+use sinks::table::{escape, pad};
 use sinks::{Csv, Jsonl, ResultHead, Sink};
 use tuple::{DataType, Field, FieldId, Schema, TupleWriter, Unit};
 
@@ -26,6 +28,76 @@ pub fn choose<'a, T>(
         })
     };
     names.iter().map(find).collect()
+}
+
+/// What the server tells of some things, a row each: the columns that people read; as JSON lines all that it tells.
+pub fn print_things(columns: &[&'static str], things: &[Value], format: Format) -> anyhow::Result<Ended> {
+    match format {
+        Format::Table => output::print(listed(columns, things).as_bytes()),
+        Format::Jsonl => {
+            let lines: String = things.iter().map(|thing| format!("{thing}\n")).collect();
+            output::print(lines.as_bytes())
+        }
+        format => print_rows(columns, &cells(columns, things), format),
+    }
+}
+
+/// A table of some things, for people.
+pub fn listed(columns: &[&str], things: &[Value]) -> String {
+    table(columns, &cells(columns, things))
+}
+
+fn cells(columns: &[&str], things: &[Value]) -> Vec<Vec<String>> {
+    let row = |thing: &Value| columns.iter().map(|name| text(&thing[*name])).collect();
+    things.iter().map(row).collect()
+}
+
+/// A value in one cell.
+pub fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(all) => all.iter().map(text).collect::<Vec<_>>().join(" "),
+        Value::Object(all) => {
+            all.iter().map(|(name, value)| format!("{name}={}", text(value))).collect::<Vec<_>>().join(" ")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Columns as wide as their cells.
+fn table(names: &[&str], rows: &[Vec<String>]) -> String {
+    let head = (!names.is_empty()).then(|| names.iter().map(|name| (*name).to_owned()).collect());
+    let lines: Vec<Vec<String>> = head
+        .into_iter()
+        .chain(rows.iter().map(|row| row.iter().map(|cell| escape(cell)).collect()))
+        .collect();
+    let width =
+        |at: usize| lines.iter().filter_map(|l| l.get(at)).map(|c| c.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..lines.first().map_or(0, Vec::len)).map(width).collect();
+    let mut out = String::new();
+    for line in &lines {
+        let mut text = String::new();
+        for (cell, width) in line.iter().zip(&widths) {
+            pad(&mut text, cell, *width, false);
+            text.push_str("  ");
+        }
+        out.push_str(text.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// Times in words beside those in nanoseconds.
+pub fn with_times(mut things: Vec<Value>, names: &[(&str, &str)]) -> Vec<Value> {
+    for thing in &mut things {
+        for (ns, words) in names {
+            if let Some(ns) = thing[*ns].as_str().and_then(|text| text.parse::<i64>().ok()) {
+                thing[*words] = identity::time_in_words(ns.div_euclid(1_000_000_000)).into();
+            }
+        }
+    }
+    things
 }
 
 /// Prints rows of text; an empty cell is null.
@@ -74,7 +146,7 @@ pub fn definitions(out: &mut String, items: &[(String, String)]) {
         let mut heading = heading.as_str();
         for line in wrap(text, room) {
             out.push_str("  ");
-            sinks::table::pad(out, heading, width, false);
+            pad(out, heading, width, false);
             out.push_str("  ");
             out.push_str(line.trim_end());
             out.push('\n');
@@ -102,4 +174,28 @@ fn wrap(text: &str, room: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn cells_stand_below_each_other_and_act_on_no_terminal() {
+        let rows = [vec!["1".to_owned(), "a\u{1b}[31m".to_owned()], vec!["10".to_owned(), String::new()]];
+        assert_eq!(table(&["id", "name"], &rows), "id  name\n1   a\\x1b[31m\n10\n");
+    }
+
+    #[test]
+    fn values_are_one_cell() {
+        for (value, cell) in [
+            (json!(null), ""),
+            (json!(["a", 1]), "a 1"),
+            (json!({ "role": "web", "rack": 2 }), "role=web rack=2"),
+        ] {
+            assert_eq!(text(&value), cell);
+        }
+    }
 }

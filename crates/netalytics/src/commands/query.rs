@@ -13,7 +13,7 @@ use crate::commands::{compare, query_past, query_served};
 use crate::delivering;
 use crate::dns_names;
 use crate::failure::{Ended, wrong_flags};
-use crate::flags::{AskFlags, Format, KeptFlags, QueryFlags, RedactFlags, RemoteFlags, ShownNames};
+use crate::flags::{AskFlags, Format, QueryFlags, RedactFlags, ShownNames};
 use crate::live::Owner;
 use crate::output::{self, Destination};
 use crate::query_text;
@@ -23,12 +23,16 @@ use runner::Writing;
 /// Answers the query, or has a server's agents answer it.
 pub fn query(flags: &mut AskFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
     let telling = Telling::of(quiet, verbose);
-    if let Some(server) = &flags.remote.server {
+    if let Some(server) = &flags.remote.kept.server {
         let text = query_text::read(&flags.query.work.text)?;
         if query_past::is_asked(&text) {
-            let RemoteFlags { on, token_file, ca, .. } = flags.remote.clone();
-            let kept = KeptFlags { server: Some(server.clone()), on, token_file, ca };
-            let answer = query_past::ask(server, &kept, &text, compare::CONFIDENCE)?;
+            let live = &flags.query.work.live;
+            if !live.interfaces.is_empty() || !live.filter.is_empty() {
+                return Err(wrong_flags(
+                    "SINCE asks of what was kept: which interfaces and packets that is, was said when its job was started",
+                ));
+            }
+            let answer = query_past::ask(server, &flags.remote.kept, &text, compare::CONFIDENCE)?;
             return answer.print(&flags.query, &text, telling);
         }
         flags.query.work.text.query = Some(text);

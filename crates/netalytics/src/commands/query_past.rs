@@ -10,8 +10,7 @@ use sinks::{Pace, Sink};
 use tuple::{Batch, FieldId, Schema};
 
 use crate::commands::compare;
-use crate::commands::jobs::labels;
-use crate::commands::remote::{Asked, Remote};
+use crate::commands::remote::{Asked, Remote, labels};
 use crate::commands::work::{Opened, Target, Telling};
 use crate::failure::Ended;
 use crate::flags::{Format, KeptFlags, QueryFlags};
@@ -108,9 +107,12 @@ impl Kept {
         };
         let mut sink = flags.open(ready, opened)?;
         match write(sink.as_mut(), &rows) {
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
-            _ => Ok(Ended::Done),
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => return Err(error.into()),
+            _ => {}
         }
+        let lost: Vec<String> = sink.delivered().iter().filter_map(delivering::complaint).collect();
+        lost.iter().for_each(|text| output::complain(&format!("error: {text}")));
+        Ok(if lost.is_empty() { Ended::Done } else { Ended::Incomplete })
     }
 }
 

@@ -11,8 +11,7 @@ use plan::Plan;
 use serde_json::{Value, json};
 use sinks::Pace;
 
-use crate::commands::jobs::labels;
-use crate::commands::remote::{Asked, Failed, Remote};
+use crate::commands::remote::{Asked, Failed, Remote, labels};
 use crate::commands::work::{self, Opened, Target, Telling};
 use crate::delivering;
 use crate::failure::{Ended, wrong_flags};
@@ -87,7 +86,8 @@ fn answer(server: &str, flags: &AskFlags, telling: Telling) -> anyhow::Result<Su
     // What the server makes of the query counts.
     let plan =
         query::check(&text, &parsers::registry::schemas(), &()).ok().map(|query| planner::lower(&query));
-    let remote = Remote::at(server, flags.remote.token_file.as_deref(), flags.remote.ca.as_deref())?;
+    let remote =
+        Remote::at(server, flags.remote.kept.token_file.as_deref(), flags.remote.kept.ca.as_deref())?;
     let asked = request(&text, flags)?;
     if let Some(plan) = &plan {
         delivering::fit(&flags.query.outlets, plan)?;
@@ -122,7 +122,7 @@ fn request(text: &str, flags: &AskFlags) -> anyhow::Result<Value> {
     Ok(json!({
         "query": text,
         "kind": "one_off",
-        "on": labels(&flags.remote.on, "--on wants LABEL=VALUE")?,
+        "on": labels(&flags.remote.kept.on, "--on wants LABEL=VALUE")?,
         "redact": !flags.remote.raw,
         "interfaces": live.interfaces,
         "capture_filter": (!live.filter.is_empty()).then_some(&live.filter),

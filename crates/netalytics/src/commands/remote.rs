@@ -4,10 +4,12 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
+use agent::dial::{IN_CLEAR, travels_in_clear};
 use anyhow::{Context, anyhow};
 use identity::End;
 use query::{Diagnostic, Span};
 use serde_json::Value;
+use ureq::http::Uri;
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::failure::{WrongUse, wrong_flags};
@@ -95,6 +97,12 @@ impl Remote {
         if !base.starts_with("http://") && !base.starts_with("https://") {
             return Err(wrong_flags("--server wants an address as http://127.0.0.1:7979"));
         }
+        let uri: Uri = base.parse().map_err(|error| wrong_flags(format!("--server {base:?}: {error}")))?;
+        if travels_in_clear(&uri) {
+            return Err(wrong_flags(format!(
+                "--server {base}: {IN_CLEAR}, since a token travels with each request"
+            )));
+        }
         let trusted = ca.map(authorities).transpose()?;
         let agent = agent(Some(PATIENCE), trusted.clone());
         Ok(Remote { agent, base, token: token(token_file)?, trusted })
@@ -150,7 +158,7 @@ impl Remote {
         let bytes = asked.body.map(ToString::to_string).unwrap_or_default();
         let request = request
             .body(bytes)
-            .map_err(|_| Failed::Refused(wrong_flags("--server or the token cannot be sent")))?;
+            .map_err(|_| Failed::Refused(wrong_flags(format!("{} is no address of a server", self.base))))?;
         let mut response = self.agent.run(request).map_err(|error| self.unanswered(error))?;
         let status = response.status();
         if status.is_success() {
@@ -158,7 +166,8 @@ impl Remote {
         }
         let limited = response.body_mut().with_config().limit(ANSWER_BYTES_MAX);
         let body = limited.read_to_vec().unwrap_or_default();
-        let error = said(&body, asked.query).unwrap_or_else(|| anyhow!("{} answers {status}", self.base));
+        let error = said(&body, asked.query)
+            .unwrap_or_else(|| anyhow!("{} answers {status}{}", self.base, in_passing(&body)));
         Err(match status.is_server_error() || status.as_u16() == 429 {
             true => Failed::Later(error),
             false => Failed::Refused(error),
@@ -174,7 +183,12 @@ impl Remote {
             }
             _ => false,
         };
-        let error = in_words(error).context(format!("cannot ask {}", self.base));
+        let refused = matches!(&error, ureq::Error::Io(io) if io.kind() == ConnectionRefused);
+        let error = match refused {
+            true => anyhow!("nothing listens there: is netalytics serve running, and is that its port?"),
+            false => in_words(error),
+        };
+        let error = error.context(format!("cannot ask {}", self.base));
         if is_nobody { Failed::Nobody(error) } else { Failed::Later(error) }
     }
 }
@@ -190,6 +204,15 @@ fn authorities(path: &Path) -> anyhow::Result<RootCerts> {
     match found.is_empty() {
         true => Err(wrong_flags(format!("{} has no certificate (PEM)", path.display()))),
         false => Ok(RootCerts::Specific(found.into())),
+    }
+}
+
+/// What is said in place of our errors, by a proxy or a server of another kind, where it is a short text.
+fn in_passing(body: &[u8]) -> String {
+    const LONGEST: usize = 200;
+    match str::from_utf8(body).map(str::trim) {
+        Ok(text) if !text.is_empty() && text.len() <= LONGEST && !text.contains('<') => format!(": {text}"),
+        _ => String::new(),
     }
 }
 
@@ -247,20 +270,69 @@ fn problem(of: &Value) -> Option<Diagnostic> {
 }
 
 fn token(file: Option<&Path>) -> anyhow::Result<String> {
-    let text = match (file, std::env::var("NETALYTICS_TOKEN")) {
+    let (from, text) = match (file, std::env::var("NETALYTICS_TOKEN")) {
         (Some(path), _) => {
             let mut text = String::new();
             std::fs::File::open(path)
                 .and_then(|file| file.take(TOKEN_BYTES_MAX).read_to_string(&mut text))
                 .with_context(|| format!("cannot read the token in {}", path.display()))?;
-            text
+            (path.display().to_string(), text)
         }
-        (None, Ok(token)) => token,
+        (None, Ok(token)) => ("NETALYTICS_TOKEN".to_owned(), token),
         (None, Err(_)) => {
             return Err(wrong_flags(
                 "a token is wanted: --token-file FILE, or NETALYTICS_TOKEN in the environment",
             ));
         }
     };
-    Ok(text.trim().to_owned())
+    let token = text.trim();
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(wrong_flags(format!("{from} holds no token, which is one word")));
+    }
+    Ok(token.to_owned())
+}
+
+/// Names and values; `wanted` says how they are to look.
+pub fn labels(texts: &[String], wanted: &'static str) -> anyhow::Result<Value> {
+    let pair = |text: &String| {
+        let (name, value) = text.split_once('=').ok_or_else(|| wrong_flags(wanted))?;
+        Ok((name.to_owned(), Value::from(value)))
+    };
+    Ok(Value::Object(texts.iter().map(pair).collect::<anyhow::Result<_>>()?))
+}
+
+/// A value of an address's parameter.
+pub fn encoded(text: &str) -> String {
+    let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    let one = |byte: u8| if safe(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_does_not_travel_in_clear() {
+        let token = tempfile::NamedTempFile::new().expect("a file");
+        for (url, words) in [
+            ("http://10.0.0.1:7979", IN_CLEAR),
+            ("http://netalytics.example", IN_CLEAR),
+            ("http://localhost.example", IN_CLEAR),
+            ("http://[2001:db8::1]:7979", IN_CLEAR),
+            ("ftp://127.0.0.1", "wants an address"),
+            ("http://", "--server"),
+        ] {
+            let said = Remote::at(url, Some(token.path()), None).err().expect(url).to_string();
+            assert!(said.contains(words), "{url}: {said}");
+        }
+        for url in ["http://localhost:1", "http://127.1.2.3", "http://[::1]:80/", "https://10.0.0.1"] {
+            assert!(Remote::at(url, Some(token.path()), None).is_ok(), "{url}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_encoded() {
+        assert_eq!(encoded("2026-11-22T10:00:00Z&x=ä"), "2026-11-22T10%3A00%3A00Z%26x%3D%C3%A4");
+    }
 }

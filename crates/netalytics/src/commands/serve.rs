@@ -1,18 +1,19 @@
 //! `netalytics serve`: the service as this process.
 
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use server::{
-    AlertLimits, Gateway, GatewaySettings, Limits, Listen, Named, Opened, PastLimits, Receiver, Retention,
-    Scrapers, Shown, Tls,
+    AlertLimits, Beside, Bound, Gateway, GatewaySettings, Limits, Listen, Named, Opened, PastLimits,
+    Receiver, Retention, Scrapers, Shown, Tls,
 };
 
 use crate::demo::Demo;
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::service::{ServeFlags, ServeVerb};
-use crate::output;
+use crate::{output, passing};
 
 /// Serves, until a signal ends it, or copies what it was asked.
 pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
@@ -25,13 +26,14 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
         }
     }
     let shown = shown(flags)?;
-    // A demonstration leaves nothing behind.
-    let passing = (flags.demo && flags.data.is_none()).then(tempfile::tempdir).transpose();
+    let passing = (flags.demo && flags.data.is_none()).then(passing::folder).transpose();
     let passing = passing.context("cannot make a folder for the demonstration")?;
     let folder = match &passing {
         Some(passing) => passing.path().to_owned(),
         None => data_folder(flags.data.as_deref())?,
     };
+    // A first start with an address that cannot be had leaves no data directory behind.
+    drop(TcpListener::bind(flags.listen).with_context(|| format!("cannot serve on {}", flags.listen))?);
     let receivers = receivers(&flags.receivers)?;
     let named = Named::new(&flags.outlets).map_err(|why| wrong_flags(format!("--outlet {why}")))?;
     let mut opened = Opened::open(&folder, limits(flags)).map_err(|error| anyhow!(error))?;
@@ -50,16 +52,21 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
     let gateway = Gateway::open(&opened, settings).context("cannot read the data directory")?;
     let service = opened.serve(gateway).context("cannot read the data directory")?;
     let (mut demo, watched) = (None, service.clone());
-    let ready = |address| {
+    let ready = |bound: Bound| {
         let scheme = if shown.is_some() { "https" } else { "http" };
-        output::complain(&format!("serving on {scheme}://{address}; Ctrl-C ends it"));
+        output::complain(&format!("serving on {scheme}://{}; Ctrl-C ends it", bound.address));
         if flags.demo {
-            demo = Demo::begin(&watched, (scheme, address), &folder)
+            demo = Demo::begin(&watched, (scheme, bound), &folder)
                 .inspect_err(|error| output::complain(&format!("there is no demonstration: {error:#}")))
                 .ok();
         }
     };
-    let listen = Listen { address: flags.listen, names: &flags.hosts, tls };
+    // Who has signed the operator's certificate, and for which name, its agent does not know.
+    let beside = match shown {
+        Some(Shown::Files { .. }) if flags.demo => Beside::Loopback,
+        _ => Beside::Nothing,
+    };
+    let listen = Listen { address: flags.listen, names: &flags.hosts, tls, beside };
     server::serve(service, listen, ready).with_context(|| format!("cannot serve on {}", flags.listen))?;
     drop(demo);
     Ok(Ended::Done)
@@ -69,9 +76,6 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
 fn shown(flags: &ServeFlags) -> anyhow::Result<Option<Shown>> {
     let asked = &flags.tls;
     match (&asked.tls_cert, &asked.tls_key) {
-        (Some(_), _) if flags.demo => {
-            Err(wrong_flags("the demonstration's agent needs --tls in place of --tls-cert"))
-        }
         (Some(chain), Some(key)) => Ok(Some(Shown::Files { chain: chain.clone(), key: key.clone() })),
         _ if asked.tls => Ok(Some(Shown::Own)),
         _ if flags.listen.ip().is_loopback() || asked.insecure_http => Ok(None),
@@ -161,11 +165,11 @@ fn data_folder(said: Option<&Path>) -> anyhow::Result<PathBuf> {
 fn backup(folder: &Path, file: &Path) -> anyhow::Result<Ended> {
     let store = Opened::store_file(folder);
     if !store.is_file() {
-        return Err(wrong_flags(format!("{} is no data directory of netalytics serve", folder.display())));
+        return Err(anyhow!("{} is no data directory of netalytics serve", folder.display()));
     }
     // Its owner's only, as what it is a copy of.
     if file.exists() {
-        return Err(wrong_flags(format!("{} exists; a copy goes into a new file", file.display())));
+        return Err(anyhow!("{} exists; a copy goes into a new file", file.display()));
     }
     output::create(file, crate::live::Owner::Us)?;
     server::backup(&store, file).with_context(|| format!("cannot copy the store to {}", file.display()))?;

@@ -17,7 +17,7 @@ pub struct CompareFlags {
     pub kept: KeptFlags,
 
     /// What to compare with: captures or recordings, as with -r. Without it the query's BASELINE says which period
-    #[arg(short, long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::AnyPath, help_heading = "Input")]
+    #[arg(short, long, value_name = "FILE", num_args = 1.., conflicts_with = "server", value_hint = ValueHint::AnyPath, help_heading = "Input")]
     pub baseline: Vec<PathBuf>,
 
     /// At which level a number differs: of numbers that do not, so many are taken not to
@@ -40,7 +40,7 @@ pub struct CheckFlags {
     pub asserts: Vec<String>,
 
     /// What to compare with: captures or recordings. Assertions may say baseline.p99, ratio.p99 and differs.p99 then
-    #[arg(short, long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::AnyPath, help_heading = "Input")]
+    #[arg(short, long, value_name = "FILE", num_args = 1.., conflicts_with = "server", value_hint = ValueHint::AnyPath, help_heading = "Input")]
     pub baseline: Vec<PathBuf>,
 
     /// At which level a number differs

@@ -19,9 +19,13 @@ Examples:
   Which cache keys are missed? As JSON lines:
     netalytics query \"PARSE memcached_get WHERE hit = false\" -r captures/shop/in.pcap --format jsonl
 
+  What is in a capture, and what to ask of it?
+    netalytics overview -r captures/shop/in.pcap
+
 Help on a verb:  netalytics query --help
 Parsers:         netalytics parsers
-Processors:      netalytics processors";
+Processors:      netalytics processors
+A team's server: netalytics serve --demo";
 
 /// What `query` does.
 pub const QUERY: &str = "\
@@ -135,6 +139,7 @@ pub const JOBS_EXAMPLES: &str = "\
 Examples:
   netalytics jobs --token-file /srv/netalytics/admin.token
   netalytics jobs start \"PARSE http PROCESS (diff-group: group=url_template, w=10s)\" --standing
+  netalytics jobs show 1
   netalytics jobs results 1 --since 2026-11-22T10:00:00Z --format csv
   netalytics jobs stop 1";
 

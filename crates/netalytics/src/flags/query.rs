@@ -163,6 +163,18 @@ pub struct WorkFlags {
 pub struct ExplainFlags {
     #[command(flatten)]
     pub text: QueryText,
+
+    /// Also say what the query would take of the hosts of this server's agents, about
+    #[arg(long, value_name = "URL", help_heading = "By a server")]
+    pub server: Option<String>,
+
+    /// A file with the token; else the environment's NETALYTICS_TOKEN
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "server", help_heading = "By a server")]
+    pub token_file: Option<PathBuf>,
+
+    /// The certificate of the authority that has signed the server's, PEM; for https://
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "server", help_heading = "By a server")]
+    pub ca: Option<PathBuf>,
 }
 
 /// Where the query comes from, and the names it may use.
@@ -194,6 +206,7 @@ pub enum Format {
     /// For people: columns, units, rounded numbers
     Table,
     /// One JSON object a line, exact values
+    #[value(alias = "json")]
     Jsonl,
     /// RFC 4180 with a header line, exact values
     Csv,

@@ -18,15 +18,16 @@ pub struct AskFlags {
     pub remote: RemoteFlags,
 }
 
-/// Whose kept tuples and rows are asked.
+/// Which server answers in place of this process, and for which agents.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "From what a server has kept")]
+#[command(next_help_heading = "By a server")]
 pub struct KeptFlags {
-    /// Ask what the jobs of this server have kept; the query says since when (SINCE)
-    #[arg(long, value_name = "URL", conflicts_with_all = ["read", "listen", "baseline"])]
+    /// Have this server answer, named by scheme, host and port: from what its jobs have kept, where the query says since when (SINCE,
+    /// BASELINE); else, with `query`, by its agents, with -i from these interfaces of their hosts, * for any run of characters
+    #[arg(long, value_name = "URL", conflicts_with_all = ["read", "listen", "labels"])]
     pub server: Option<String>,
 
-    /// Only of a job for agents with this label; may be given several times
+    /// Only agents with this label, or jobs for such; may be given several times
     #[arg(long, value_name = "LABEL=VALUE", requires = "server")]
     pub on: Vec<String>,
 
@@ -39,26 +40,12 @@ pub struct KeptFlags {
     pub ca: Option<PathBuf>,
 }
 
-/// Who answers, when it is not this process.
+/// The same, and how its agents answer.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "By a server's agents")]
+#[command(next_help_heading = "By a server")]
 pub struct RemoteFlags {
-    /// Have the agents of this server answer, named by scheme, host and port; with -i from these interfaces of their hosts, * for any
-    /// run of characters
-    #[arg(long, value_name = "URL", conflicts_with_all = ["read", "listen"])]
-    pub server: Option<String>,
-
-    /// Only agents with this label; may be given several times
-    #[arg(long, value_name = "LABEL=VALUE", requires = "server")]
-    pub on: Vec<String>,
-
-    /// A file with the token; else the environment's NETALYTICS_TOKEN
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "server")]
-    pub token_file: Option<PathBuf>,
-
-    /// The certificate of the authority that has signed the server's, PEM; for https://
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "server")]
-    pub ca: Option<PathBuf>,
+    #[command(flatten)]
+    pub kept: KeptFlags,
 
     /// How long the job goes on when this terminal is gone without having stopped it
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration, requires = "server")]

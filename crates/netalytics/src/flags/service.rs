@@ -221,7 +221,7 @@ pub struct ServerFlags {
     #[arg(long, global = true, value_name = "FILE")]
     pub ca: Option<PathBuf>,
 
-    /// How to print: a text for people, or one row for each
+    /// How to print; as JSON lines all that the server tells, else what is read most
     #[arg(long, global = true, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
@@ -272,55 +272,22 @@ pub struct JobsFlags {
 /// What about jobs.
 #[derive(Debug, Subcommand)]
 pub enum JobsVerb {
-    /// Start one
-    Start {
-        /// The query
-        query: String,
-
-        /// What it is called
-        #[arg(long, default_value = "")]
-        name: String,
-
-        /// It runs until it is stopped, also after the server was started again
-        #[arg(long)]
-        standing: bool,
-
-        /// A label that an agent must have to take part; may be given several times
-        #[arg(long, value_name = "LABEL=VALUE")]
-        on: Vec<String>,
-
-        /// An interface of the agents' hosts, * for any run of characters; may be given several times [default: all that may be
-        /// captured from]
-        #[arg(short, long, value_name = "IFACE")]
-        interface: Vec<String>,
-
-        /// Look at packets only that this filter, in tcpdump's language, takes
-        #[arg(long, value_name = "FILTER")]
-        capture_filter: Option<String>,
-
-        /// Where its rows go, too, from the server: an outlet's name there, or a URL as for query --to, which needs an admin's
-        /// token; may be given several times
-        #[arg(long, value_name = "NAME|URL")]
-        to: Vec<String>,
-
-        /// Keep its tuples, so that any query can be asked of them later (SINCE): a standing job without PROCESS
-        #[arg(long)]
-        keep_tuples: bool,
-    },
-    /// Show one
+    /// Start a job
+    Start(Box<StartFlags>),
+    /// Show all that is known of a job: how it does, what its agents have seen, what outlets were sent
     Show {
-        /// Its number
-        job: u64,
+        /// Its number or name
+        job: String,
     },
-    /// Stop one; what it has by then stays
+    /// Stop a job; what it has by then stays
     Stop {
-        /// Its number
-        job: u64,
+        /// Its number or name
+        job: String,
     },
-    /// Print the rows of one
+    /// Print the rows of a job
     Results {
-        /// Its number
-        job: u64,
+        /// Its number or name
+        job: String,
 
         /// Which of its results: a processor's name, or its place from 0; the first unless said
         #[arg(long)]
@@ -334,4 +301,45 @@ pub enum JobsVerb {
         #[arg(long, value_name = "TIME")]
         until: Option<String>,
     },
+}
+
+/// Flags of `jobs start`.
+#[derive(Args, Debug)]
+pub struct StartFlags {
+    /// The query
+    pub query: String,
+
+    /// What it is called
+    #[arg(long)]
+    pub name: Option<String>,
+
+    /// It runs until it is stopped, also after the server was started again
+    #[arg(long)]
+    pub standing: bool,
+
+    /// A label that an agent must have to take part; may be given several times
+    #[arg(long, value_name = "LABEL=VALUE")]
+    pub on: Vec<String>,
+
+    /// An interface of the agents' hosts, * for any run of characters; may be given several times [default: all that may be captured
+    /// from]
+    #[arg(short, long, value_name = "IFACE")]
+    pub interface: Vec<String>,
+
+    /// Look at packets only that this filter, in tcpdump's language, takes
+    #[arg(long, value_name = "FILTER")]
+    pub capture_filter: Option<String>,
+
+    /// Where its rows go, too, from the server: an outlet's name there, or a URL as for query --to, which needs an admin's token;
+    /// may be given several times
+    #[arg(long, value_name = "NAME|URL")]
+    pub to: Vec<String>,
+
+    /// Keep its tuples, so that any query can be asked of them later (SINCE): a standing job without PROCESS
+    #[arg(long)]
+    pub keep_tuples: bool,
+
+    /// Texts as the packets say them, which needs a token of the role raw; else those that may say something of a person are folded
+    #[arg(long)]
+    pub raw: bool,
 }

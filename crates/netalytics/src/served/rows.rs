@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use plan::Plan;
-use recording::{CaptureFacts, Head, Kind};
+use recording::{Head, Kind};
 use runner::ResultTable;
 use serde_json::Value;
 use server::{AGENTS_MISSING, ColumnHead};
@@ -81,6 +81,11 @@ pub fn served(of: &Value, place: usize, path: String, plan: Option<&Plan>) -> Op
 }
 
 impl Served {
+    /// The same, of which only those rows are read that these parameters of the address choose.
+    pub fn with(self, params: &str) -> Served {
+        Served { path: format!("{}{params}", self.path), ..self }
+    }
+
     /// The rows behind those that were read, and whether there may be more.
     pub fn next(&mut self, remote: &Remote) -> Result<(Vec<Batch>, bool), Failed> {
         let after = self.after.as_ref().map(|after| format!("&after={after}")).unwrap_or_default();
@@ -94,16 +99,9 @@ impl Served {
     /// As a table of a data set.
     pub fn result_table(&self, query: &str) -> ResultTable {
         let head = Head {
-            table: self.table.clone(),
-            kind: if self.head.processor.is_some() { Kind::Result } else { Kind::Tuples },
             parsers: self.head.parsers.iter().map(|parser| (parser.clone(), 1)).collect(),
             query: query.to_owned(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            run: 0,
-            sample: "all".into(),
-            sample_seed: 0,
-            redacted: None,
-            capture: CaptureFacts::default(),
+            ..Head::of(&self.table, if self.head.processor.is_some() { Kind::Result } else { Kind::Tuples })
         };
         ResultTable { head, schema: self.schema.clone(), columns: self.schema.ids().collect() }
     }

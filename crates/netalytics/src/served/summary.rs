@@ -50,6 +50,11 @@ impl Summary {
         self.job["reason"].as_str().unwrap_or_default()
     }
 
+    /// Whether it came to its end, or we wanted no more of it. Where nobody reads what we print, nobody waits for the end.
+    fn ended_well(&self) -> bool {
+        matches!((self.outcome(), self.ended_by), ("finished" | "limit", _) | ("stopped" | "", EndedBy::Us))
+    }
+
     /// Whether nothing failed and nothing is missing.
     pub fn is_complete(&self) -> bool {
         self.complaints().is_empty()
@@ -59,18 +64,18 @@ impl Summary {
     pub fn complaints(&self) -> Vec<String> {
         let mut said = Vec::new();
         let id = self.job["id"].as_str().unwrap_or_default();
-        match (self.outcome(), self.ended_by) {
-            // Where nobody reads what we print, nobody waits for the end.
-            ("finished" | "limit", _) | ("stopped" | "", EndedBy::Us) => {}
-            _ => said.push(format!("job {id} ended: {}", self.reason())),
+        if !self.ended_well() {
+            said.push(format!("job {id} ended: {}", self.reason()));
         }
-        if self.coverage.rows > 0 {
+        if self.coverage.rows > 0 && self.outcome() != "failed" {
             let agents: Vec<&str> = self.coverage.agents.iter().map(String::as_str).collect();
-            said.push(format!("{} rows lack agents: {}", self.coverage.rows, agents.join(", ")));
+            let rows = rows(self.coverage.rows, "lacks", "lack");
+            said.push(format!("{rows} agents: {}", agents.join(", ")));
         }
         for agent in &self.agents {
             let name = agent["agent"].as_str().unwrap_or_default();
-            if let Some(why) = agent["reason"].as_str() {
+            // Why a job failed is what its agents said.
+            if let Some(why) = agent["reason"].as_str().filter(|_| self.outcome() != "failed") {
                 said.push(format!("agent {name}: {why}"));
             }
             if agent["records_lost"].as_u64().is_some_and(|lost| lost > 0) {
@@ -84,7 +89,10 @@ impl Summary {
     /// A few lines.
     pub fn text(&self) -> String {
         let id = self.job["id"].as_str().unwrap_or_default();
-        let mut text = format!("job {id} ended: {}\n", self.reason());
+        let mut text = String::new();
+        if self.ended_well() {
+            text.push_str(&format!("job {id} ended: {}\n", self.reason()));
+        }
         let names = self.agents.iter().filter_map(|agent| agent["agent"].as_str());
         let width = names.map(|name| name.chars().count()).max().unwrap_or(0);
         for agent in &self.agents {
@@ -95,7 +103,10 @@ impl Summary {
             for what in ["lost", "gaps"] {
                 counts.extend(Some(count(what)).filter(|n| *n > 0).map(|n| format!("{n} {what}")));
             }
-            let state = agent["state"].as_str().unwrap_or_default();
+            let state = match (agent["state"].as_str().unwrap_or_default(), agent["reason"].is_string()) {
+                ("gone", true) => "has not run it",
+                (state, _) => state,
+            };
             text.push_str(&format!("agent {name:width$}  {}  {state}\n", counts.join(", ")));
         }
         if let Value::Object(taps) = &self.taps {
@@ -110,7 +121,7 @@ impl Summary {
             ));
         }
         let elapsed = units::duration(self.elapsed.as_secs_f64() * 1e9);
-        text.push_str(&format!("{} rows in {elapsed}\n", self.rows));
+        text.push_str(&format!("{} {elapsed}\n", rows(self.rows, "in", "in")));
         text
     }
 
@@ -142,4 +153,9 @@ impl Summary {
         });
         format!("{summary:#}\n")
     }
+}
+
+/// So many rows, and what they do.
+fn rows(n: u64, one: &str, several: &str) -> String {
+    if n == 1 { format!("1 row {one}") } else { format!("{n} rows {several}") }
 }

@@ -17,73 +17,27 @@ mod tcp;
 mod tls;
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
-
-/// Nothing here takes longer, unless it hangs.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+use testkit::programs;
+pub use testkit::programs::{PATIENCE, Program as Server, free_port};
 
 pub fn shop() -> Vec<u8> {
     std::fs::read(super::captures().join("shop/in.pcap")).expect("the shop's capture")
 }
 
-/// A port that was free a moment ago.
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port()
-}
-
 /// Waits until `ready` gives something.
+#[track_caller]
 pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = ready() {
-            return found;
-        }
-        assert!(begun.elapsed() < PATIENCE, "waited for {what} in vain");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    programs::wait_for(what, || ready().ok_or_else(|| "nothing".to_owned()))
 }
 
 /// Whether a program is installed; says loudly if it is not.
 pub fn is_there(program: &str) -> bool {
-    let found = Command::new("bash").args(["-c", &format!("command -v {program}")]).output();
-    let is_there = found.is_ok_and(|found| found.status.success());
-    if !is_there {
-        testkit::loudly(&format!("NO {program} (see setup.sh): this test has checked NOTHING"));
-    }
-    is_there
-}
-
-/// A program that is ended when dropped.
-pub struct Server(pub Child);
-
-impl Server {
-    pub fn start(command: &mut Command) -> Server {
-        Server(
-            command
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .expect("a server"),
-        )
-    }
-
-    pub fn kill(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.kill();
-    }
+    programs::are_there(&[program])
 }
 
 /// `netalytics query` whose packets come by standard input, as the test hands them out.

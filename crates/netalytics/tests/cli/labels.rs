@@ -123,14 +123,7 @@ fn a_job_that_a_host_cannot_bear_is_refused_with_numbers() {
         "small",
     ];
     let _agent = Process::start(&[&agent[..], &["--demo", "captures/shop/in.pcap"]].concat());
-    wait("the agent comes", || {
-        let agents = server.rows(&["agents"]);
-        if agents.iter().any(|agent| agent["connected"] == "true") {
-            Ok(())
-        } else {
-            Err(format!("{agents:?}"))
-        }
-    });
+    server.await_agents(1);
     let why = server.refuses(&["jobs", "start", "PARSE http PROCESS (rate)", "--standing"]);
     let numbers = "it would take about 0.01 cores and 48 MiB, and 0.00 cores and 1024 MiB are left of 0.00 cores and 1024 MiB";
     assert!(why.contains("agent small has no room for it") && why.contains(numbers), "{why}");
@@ -154,11 +147,7 @@ fn agents_and_labels_are_columns() {
         parts.insert(agent, part);
         process
     });
-    wait("three agents come", || {
-        let agents = server.rows(&["agents"]);
-        let connected = agents.iter().filter(|agent| agent["connected"] == "true").count();
-        if connected == 3 { Ok(()) } else { Err(format!("{agents:?}")) }
-    });
+    server.await_agents(3);
     let (results, tuples) = expected(&parts);
     assert_eq!(results.len(), 3 + 2 + 1, "{results:?}");
     for (query, n, expected) in [(QUERY, 3, results), (TUPLES, 1, tuples)] {

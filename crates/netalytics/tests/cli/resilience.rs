@@ -25,7 +25,7 @@ fn start(arguments: &[String]) -> Process {
 
 fn is_connected(server: &Server, name: &str) -> Result<(), String> {
     let agents = server.rows(&["agents"]);
-    let is_there = |agent: &&Value| agent["name"] == name && agent["connected"] == "true";
+    let is_there = |agent: &&Value| agent["name"] == name && agent["connected"] == true;
     agents.iter().find(is_there).map(drop).ok_or_else(|| format!("{agents:?}"))
 }
 
@@ -55,7 +55,8 @@ fn kill(process: &mut Process) {
 #[test]
 fn the_agent_of_a_demonstration_ends_with_a_server_that_is_killed() {
     let mut process = Process::start(&["serve", "--demo", "--listen", "127.0.0.1:0"]);
-    process.says("in ten seconds: netalytics ");
+    let command = process.says("in ten seconds: netalytics ");
+    let folder = data_of(&command);
     let agent = children(process.0.id());
     assert_eq!(agent.len(), 1, "its agent");
     wait("it has monitors", || match children(agent[0]).len() {
@@ -67,6 +68,22 @@ fn the_agent_of_a_demonstration_ends_with_a_server_that_is_killed() {
     for pid in agent.into_iter().chain(monitors) {
         wait("they end, too", || if is_alive(pid) { Err(format!("{pid} lives")) } else { Ok(()) });
     }
+    // What it could not remove the next one does, and leaves the living theirs.
+    assert!(folder.is_dir(), "{}", folder.display());
+    let mut next = Process::start(&["serve", "--demo", "--listen", "127.0.0.1:0"]);
+    let command = next.says("in ten seconds: netalytics ");
+    assert!(!folder.exists(), "{}", folder.display());
+    let mut third = Process::start(&["serve", "--demo", "--listen", "127.0.0.1:0"]);
+    third.says("in ten seconds: netalytics ");
+    assert!(data_of(&command).is_dir(), "{command}");
+    kill(&mut third);
+}
+
+/// The data directory of a demonstration, by the command that it names.
+fn data_of(command: &str) -> std::path::PathBuf {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let at = words.iter().position(|word| *word == "--token-file").expect("it names its token");
+    std::path::Path::new(words[at + 1]).parent().expect("a folder").to_owned()
 }
 
 #[test]
@@ -90,6 +107,40 @@ fn of_two_agents_by_one_name_the_second_waits() {
         1 => Ok(()),
         n => Err(format!("{n} monitors")),
     });
+}
+
+#[test]
+fn an_agent_gives_another_server_nothing_of_the_one_before() {
+    let folders = [Folder::new(), Folder::new()];
+    let server = Server::start(&folders[0]);
+    let first = agent(&server, &folders[0], "one");
+    let process = start(&first);
+    wait("it comes", || is_connected(&server, "one"));
+    let id = server.start_job(QUERY);
+    wait("it counts", || match server.rows(&["jobs", "results", &id]).is_empty() {
+        true => Err(server.rows(&["jobs", "show", &id])[0].to_string()),
+        false => Ok(()),
+    });
+    drop((process, server));
+    // The agent's folder stays; where it knocks there is a server that begins to count jobs again.
+    let server = Server::start(&folders[1]);
+    let mut again = agent(&server, &folders[1], "one");
+    let at = again.iter().position(|word| word == "--folder").expect("it has one");
+    again[at + 1] = folders[0].path("one");
+    let mut process = start(&again);
+    process.says("is another server than before, with jobs of its own");
+    wait("it comes", || is_connected(&server, "one"));
+    let other = server.start_job("PARSE mysql_query PROCESS (group-count: group=fingerprint, w=1s)");
+    assert_eq!(other, id, "both begin with the same number");
+    wait("it counts", || match server.rows(&["jobs", "results", &other]) {
+        rows if rows.is_empty() => Err(server.rows(&["jobs", "show", &other])[0].to_string()),
+        rows => {
+            let is_own = |row: &Value| row.get("fingerprint").is_some() && row.get("path").is_none();
+            assert!(rows.iter().all(is_own), "{rows:?}");
+            Ok(())
+        }
+    });
+    drop(process);
 }
 
 #[test]

@@ -87,12 +87,17 @@ impl Server {
             )
         };
         let agents = CLIENTS.iter().map(agent).collect();
-        wait("three agents come", || {
-            let agents = self.rows(&["agents"]);
-            let connected = agents.iter().filter(|agent| agent["connected"] == "true").count();
-            if connected == 3 { Ok(()) } else { Err(format!("{agents:?}")) }
-        });
+        self.await_agents(3);
         agents
+    }
+
+    /// Until so many agents are connected.
+    pub fn await_agents(&self, n: usize) {
+        wait(&format!("{n} agents come"), || {
+            let agents = self.rows(&["agents"]);
+            let connected = agents.iter().filter(|agent| agent["connected"] == true).count();
+            if connected == n { Ok(()) } else { Err(format!("{agents:?}")) }
+        });
     }
 
     /// What the API answers.
@@ -230,6 +235,12 @@ fn a_demonstration_is_one_command_and_leaves_nothing() {
             false => Err(ran.out + &ran.err),
         }
     });
+    let server: Vec<&str> = words.iter().copied().skip_while(|word| *word != "--server").take(4).collect();
+    let explained = [&["explain", "PARSE http PROCESS (rate)"], &server[..]].concat();
+    // Its agent captures from no interface.
+    let estimate = "on agent demo, with 0 packets/s, it would take about ";
+    let ran = run(&explained);
+    assert!(ran.code == 0 && ran.out.contains(estimate), "{}{}", ran.out, ran.err);
     let folder =
         std::path::Path::new(words[words.len() - 3]).parent().expect("the data directory").to_owned();
     assert!(folder.is_dir(), "{}", folder.display());

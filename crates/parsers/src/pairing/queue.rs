@@ -397,12 +397,6 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             .filter_map(|n| Some((n, self.get(n).filter(|t| t.waits())?.request()?)))
     }
 
-    /// Whether a response is expected to a request that is held.
-    #[must_use]
-    pub fn is_owed(&self) -> bool {
-        self.next_response < self.next_request && self.owes(self.next_request)
-    }
-
     /// Whether it is known that no message is missing.
     #[must_use]
     pub fn is_exact(&self) -> bool {

@@ -293,13 +293,13 @@ impl Alerts {
             if !done.contains(&next.id) {
                 match receiver.try_once(&next.of.key, next.of.body.as_bytes()) {
                     Ok(()) => {
-                        self.tally.sent.fetch_add(1, Ordering::Relaxed);
+                        self.tally.sent.add(1);
                     }
                     Err(Fault::Passing(why)) => {
                         let waited =
                             Duration::from_nanos(now_ns().saturating_sub(next.since_ns).unsigned_abs());
                         if waited < self.limits().retry_max {
-                            self.tally.retried.fetch_add(1, Ordering::Relaxed);
+                            self.tally.retried.add(1);
                             let waits = backoff.get_or_insert_with(|| Backoff::new(next.id.unsigned_abs()));
                             if !receiver.bell.wait(waits.next().unwrap_or_default(), Woken::ByTime) {
                                 return;
@@ -329,7 +329,7 @@ impl Alerts {
     }
 
     fn lose(&self, receiver: &Receiver, why: &str) {
-        self.tally.lost.fetch_add(1, Ordering::Relaxed);
+        self.tally.lost.add(1);
         tracing::warn!("a notification of alerts for {} is lost: {why}", receiver.name);
     }
 
@@ -345,11 +345,11 @@ impl Alerts {
             let (wait, woken) = match failed {
                 None => {
                     backoff = Backoff::new(now_ns().unsigned_abs());
-                    self.tally.sent.fetch_add(u64::from(!all.is_empty()), Ordering::Relaxed);
+                    self.tally.sent.add(u64::from(!all.is_empty()));
                     (self.limits().resend, Woken::ByNews)
                 }
                 Some(_) => {
-                    self.tally.retried.fetch_add(1, Ordering::Relaxed);
+                    self.tally.retried.add(1);
                     (backoff.next().unwrap_or_default(), Woken::ByTime)
                 }
             };

@@ -89,8 +89,6 @@ pub struct Rule {
     pub lateness_ns: i64,
     /// The columns that name a group.
     pub keys: Vec<String>,
-    /// Whether the rule runs its job itself.
-    pub owns_job: bool,
 }
 
 /// What is wrong with a rule.
@@ -165,7 +163,7 @@ fn is_label(text: &str) -> bool {
 
 impl Rule {
     /// The rule over the results of its query.
-    pub fn of(asked: RuleRequest, plan: &Plan, owns_job: bool) -> Result<Rule, Wrong> {
+    pub fn of(asked: RuleRequest, plan: &Plan) -> Result<Rule, Wrong> {
         let pipelines = &plan.dataflow.pipelines;
         let names = distinct_names(pipelines.iter().map(|p| p.name.as_str()));
         let result = match (&asked.result, pipelines.len()) {
@@ -190,7 +188,9 @@ impl Rule {
             return Err("a rule looks at windows as they end: give the processor one, as w=10s; a profile has no rows to look at".into());
         };
         let schema = kept_schema(plan, result).ok_or("the result has columns that cannot be kept")?;
-        query::check_condition(&asked.when, &schema).map_err(Wrong::Condition)?;
+        // What is wrong is told of the processor that was asked for.
+        let named = Arc::new(Schema { name: names[result].clone().into(), ..(*schema).clone() });
+        query::check_condition(&asked.when, &named).map_err(Wrong::Condition)?;
         for name in asked.annotations.values().flat_map(|text| placeholders(text)) {
             if column(&schema, name).is_none() {
                 return Err(Wrong::Words(format!(
@@ -205,10 +205,14 @@ impl Rule {
             slide_ns: window.slide_ns.min(window.size_ns),
             lateness_ns: window.lateness_ns.max(0),
             keys: pipeline.group.iter().map(|group| group.name.clone()).collect(),
-            owns_job,
         };
         rule.keys.retain(|key| schema.find(key).is_some());
         Ok(rule)
+    }
+
+    /// Whether it runs its job itself.
+    pub fn owns_job(&self) -> bool {
+        self.asked.query.is_some()
     }
 
     /// How it judges.

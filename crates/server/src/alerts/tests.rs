@@ -9,8 +9,8 @@ use tuple::{Batch, DataType, Field, Schema, TupleWriter, Unit};
 
 use super::*;
 use crate::columns;
-use crate::job::{Capture, JobKind};
-use crate::store::{KeptResult, NewJob, NewTail};
+use crate::job::Submission;
+use crate::store::{KeptResult, LaneMark, NewJob, NewTail, Progress};
 
 const STEP_NS: i64 = 10_000_000_000;
 const WINDOWS: u64 = 25;
@@ -76,20 +76,8 @@ fn opened(path: &Path) -> (Arc<Store>, Arc<Alerts>) {
 impl World<'_> {
     fn begin(path: &Path, deadly: u64, seed: u64) -> World<'_> {
         let (store, alerts) = opened(path);
-        let new = NewJob {
-            name: String::new(),
-            query: "PARSE http PROCESS (group-count: group=url, w=10s)".into(),
-            kind: JobKind::Standing,
-            owner: "me".into(),
-            on: BTreeMap::new(),
-            labels: BTreeMap::new(),
-            redacted: true,
-            capture: Capture::default(),
-            lease_seconds: None,
-            to: Vec::new(),
-            keep: Default::default(),
-            tuples: None,
-        };
+        let asked = Submission::standing("PARSE http PROCESS (group-count: group=url, w=10s)", "");
+        let new = NewJob { asked: &asked, owner: "me", outlets: Vec::new(), tuples: None };
         let (job, schema) = (store.add_job(&new, None).expect("a job").id, columns());
         let ids: Vec<_> = schema.ids().collect();
         let result = KeptResult {
@@ -111,7 +99,6 @@ impl World<'_> {
             slide_ns: STEP_NS,
             lateness_ns: 0,
             keys: vec!["url".into()],
-            owns_job: false,
         };
         alerts.add("me", job, &rule).expect("kept").expect("a new name");
         let (heard, unsure, dice) = (Vec::new(), Vec::new(), Dice(seed));
@@ -156,8 +143,9 @@ impl World<'_> {
             watermark_ns: end_ns,
             batch: Vec::new(),
         };
-        let marks = [("lane".to_owned(), number + 1)];
-        store.keep((self.job, 0), &rows, &marks, &decided.changes).expect("kept");
+        let lane = LaneMark { job: self.job, lane: "lane".into(), seq: number + 1, facts: String::new() };
+        let progress = Progress { watermark_ns: end_ns, marks: vec![lane], ..Progress::default() };
+        store.release(self.job, &[(0, rows)], &progress, &decided.changes).expect("kept");
         if !self.survives() {
             return Step::Died;
         }
@@ -182,7 +170,7 @@ impl World<'_> {
 
     /// How many windows are on disk.
     fn fed(&self) -> u64 {
-        self.store.marks(self.job).expect("marks").first().map_or(0, |(_, seq)| *seq)
+        self.store.lanes(self.job).expect("marks").first().map_or(0, |lane| lane.seq)
     }
 
     fn run(&mut self, history: &[Vec<(u8, u64)>]) {

@@ -53,7 +53,16 @@ fn is_name(asked: &str) -> bool {
 pub fn shown(asked: &str) -> String {
     match is_name(asked) {
         true => asked.to_owned(),
-        false => Address::read(asked, &Unread).map_or_else(|_| "?".into(), |address| address.to_string()),
+        false => Address::read(asked, &Unread).map_or_else(|_| scheme(asked), |address| address.to_string()),
+    }
+}
+
+/// How an address begins that cannot be read: anything behind that may be secret.
+fn scheme(asked: &str) -> String {
+    let word = asked.split("://").next().unwrap_or_default();
+    match word.chars().all(|c| c.is_ascii_alphanumeric() || c == '+') && word.len() < 20 {
+        true => format!("{word}://…"),
+        false => "…".into(),
     }
 }
 

@@ -16,6 +16,7 @@ use std::thread;
 use outlets::{Address, Carrier, Page};
 use plan::Plan;
 
+pub(crate) use address::shown as shown_address;
 pub use address::{May, Named, Unusable};
 use line::{Condition, Line, Work};
 pub use shown::Shown;

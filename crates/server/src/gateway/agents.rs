@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use link::Hello;
+use link::{Capacity, Hello, Passing};
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::Agent;
@@ -21,6 +21,9 @@ struct Facts {
     capabilities: Vec<String>,
     #[serde(default)]
     addresses: Vec<IpAddr>,
+    /// Which of them pass which interface.
+    #[serde(default)]
+    passing: BTreeMap<String, Vec<IpAddr>>,
 }
 
 /// See the module's text.
@@ -52,7 +55,13 @@ impl Agents {
             cores: hello.capacity.cores,
             memory_bytes: hello.capacity.memory_bytes,
             capabilities: hello.capabilities.clone(),
-            addresses: hello.capacity.addresses.iter().filter_map(|ip| control::taps::read(ip)).collect(),
+            addresses: read(&hello.capacity.addresses),
+            passing: hello
+                .capacity
+                .passing
+                .iter()
+                .map(|passing| (passing.interface.clone(), read(&passing.addresses)))
+                .collect(),
         };
         self.all.insert(hello.agent.clone(), (facts, now_ns()));
         self.note(store, &hello.agent);
@@ -72,9 +81,8 @@ impl Agents {
     }
 
     /// What they said of their addresses.
-    pub fn addresses(&self) -> BTreeMap<String, Vec<Bytes>> {
-        let said = |facts: &Facts| facts.addresses.iter().map(|ip| control::taps::write(*ip)).collect();
-        self.all.iter().map(|(name, (facts, _))| (name.clone(), said(facts))).collect()
+    pub fn hosts(&self) -> BTreeMap<String, Capacity> {
+        self.all.iter().map(|(name, (facts, _))| (name.clone(), capacity(facts))).collect()
     }
 
     /// One says how it does, as far as we know the words.
@@ -117,6 +125,7 @@ impl Agents {
                 capabilities: facts.capabilities,
                 addresses,
                 addresses_shared,
+                packets_per_second: None,
                 jobs: Vec::new(),
                 clock_offset_ns: None,
                 last_seen_ns: Some(*at),
@@ -125,5 +134,21 @@ impl Agents {
             agent
         };
         self.all.iter().map(agent).collect()
+    }
+}
+
+fn read(ips: &[Bytes]) -> Vec<IpAddr> {
+    ips.iter().filter_map(|ip| control::taps::read(ip)).collect()
+}
+
+/// As far as addresses go: what else an agent said may be otherwise by now.
+fn capacity(facts: &Facts) -> Capacity {
+    let write = |ips: &Vec<IpAddr>| ips.iter().map(|ip| control::taps::write(*ip)).collect();
+    let passing =
+        |(interface, ips): (&String, _)| Passing { interface: interface.clone(), addresses: write(ips) };
+    Capacity {
+        addresses: write(&facts.addresses),
+        passing: facts.passing.iter().map(passing).collect(),
+        ..Capacity::default()
     }
 }

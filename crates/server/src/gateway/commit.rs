@@ -228,7 +228,7 @@ impl Core {
         for Row { result, batch, watermark_ns, missing } in work.open_rows() {
             let coverage = Coverage { missing };
             let (state, coverage) = (WindowState::Open, &coverage);
-            let delivery = Delivery { job, result, batch: &batch, state, watermark_ns, coverage, marks: &[] };
+            let delivery = Delivery { job, result, batch: &batch, state, watermark_ns, coverage };
             if let Err(error) = self.hub.publish(&delivery) {
                 tracing::debug!("open rows of job {job} are not shown: {error}");
             }
@@ -317,7 +317,7 @@ pub fn release(hub: &crate::Hub, job: JobId, rows: &[Row], progress: &Progress) 
     let delivery = |(row, coverage)| {
         let Row { result, batch, watermark_ns, .. }: &Row = row;
         let state = WindowState::Closed;
-        Delivery { job, result: *result, batch, state, watermark_ns: *watermark_ns, coverage, marks: &[] }
+        Delivery { job, result: *result, batch, state, watermark_ns: *watermark_ns, coverage }
     };
     let deliveries: Vec<Delivery<'_>> = rows.iter().zip(&coverages).map(delivery).collect();
     let begun = Instant::now();

@@ -10,8 +10,8 @@ use super::saved;
 use super::thread::{Core, Room, job_id};
 use super::words;
 use super::work::{Phase, Work};
-use crate::fleet::{Order, Redaction, Refused};
-use crate::job::{JobId, State};
+use crate::fleet::{Order, Refused};
+use crate::job::{JobId, Redaction, State};
 
 /// Monitors end by themselves when their time is over; those that do not are told to so long after it.
 const GRACE_NS: i64 = 2_000_000_000;
@@ -52,6 +52,7 @@ impl Core {
             },
             cost: planner::cost(agents),
             taps: saved::taps(order.plan.monitor.taps),
+            interfaces: order.capture.interfaces.clone(),
             body: super::order::body(order, agents, now.wall_ns),
         };
         self.control.count_from(order.id.0.unsigned_abs().saturating_sub(1));
@@ -167,7 +168,7 @@ impl Core {
     fn save(&mut self, job: control::Job) -> Result<(), NotSaved> {
         let Some(id) = job_id(job.id) else { return Ok(()) };
         if let Err(error) = self.store.save_controlled(id, &saved::write(&job), &job.request.body) {
-            self.room = Room::Full;
+            self.set_room(Room::Full);
             tracing::error!("job {id} is not saved: {error}");
             return Err(NotSaved);
         }
@@ -299,12 +300,6 @@ impl Core {
         };
         let mut said: Vec<String> = words::degraded(&self.control.degraded(known)).collect();
         said.extend(self.troubles(job));
-        if self.room == Room::Full {
-            said.push(
-                "the server's disk is full: agents keep what they find, and lose what they have no room for"
-                    .into(),
-            );
-        }
         let Some(work) = self.works.get_mut(&id) else { return };
         said.extend(words::lacks(work));
         let lateness = |pipeline: &plan::Pipeline| pipeline.window.map(|window| window.lateness_ns);

@@ -6,7 +6,8 @@ use plan::Plan;
 use plan::message::{Capture, JobOrder, Key};
 use tuple::Origin;
 
-use crate::fleet::{Order, Redaction};
+use crate::fleet::Order;
+use crate::job::Redaction;
 
 /// The order's bytes, which nobody but the monitor reads. `plan`: what agents do; `now_ns`: a limit of time counts from then on, on
 /// all agents.

@@ -26,6 +26,8 @@ struct Saved {
     /// Not there: by one.
     #[serde(default)]
     told_by_all: bool,
+    #[serde(default)]
+    interfaces: Vec<String>,
 }
 
 /// As [`plan::Cost`], in its order.
@@ -69,7 +71,7 @@ enum SavedDegraded {
 
 /// As text.
 pub fn write(job: &Job) -> String {
-    let Request { owner, name, kind, on, limit, cost, taps, .. } = &job.request;
+    let Request { owner, name, kind, on, limit, cost, taps, interfaces, .. } = &job.request;
     let saved = Saved {
         owner: owner.clone(),
         name: name.clone(),
@@ -92,6 +94,7 @@ pub fn write(job: &Job) -> String {
         granted: job.granted,
         degraded: job.degraded.iter().cloned().map(write_degraded).collect(),
         told_by_all: *taps == Taps::All,
+        interfaces: interfaces.clone(),
     };
     serde_json::to_string(&saved).unwrap_or_default()
 }
@@ -155,6 +158,7 @@ pub fn read(id: u64, text: &str, body: Bytes) -> Option<Job> {
         limit: Limit { packets: saved.packets, ends_at_ns: saved.ends_at_ns },
         cost: read_cost(&saved.takes),
         taps: if saved.told_by_all { Taps::All } else { Taps::One },
+        interfaces: saved.interfaces,
         body,
     };
     let state = match saved.state {
@@ -226,6 +230,7 @@ mod tests {
                 limit: Limit { packets: Some(7), ends_at_ns: Some(-1) },
                 cost: read_cost(&SavedCost([1, 2, 3, 4, 5, 6])),
                 taps: Taps::All,
+                interfaces: vec!["br-*".into()],
                 body: Bytes::from_static(b"body"),
             };
             let restarted = Degraded::Restarted { agent: "a".into(), boot: u64::MAX, at_ns: 5 };

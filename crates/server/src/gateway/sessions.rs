@@ -36,8 +36,9 @@ impl Greeting {
 }
 
 /// All connections, by numbers that are never used again.
-#[derive(Default)]
 pub struct Sessions {
+    /// Which server this is.
+    server: u64,
     all: BTreeMap<u64, Session>,
 }
 
@@ -51,9 +52,14 @@ pub enum Line {
 }
 
 impl Sessions {
+    /// None yet, with this server.
+    pub fn of(server: u64) -> Sessions {
+        Sessions { server, all: BTreeMap::new() }
+    }
+
     /// A connection begins.
     pub fn add(&mut self, id: u64, agent: String, out: Sender<Bytes>, limits: ServerLimits, now: Now) {
-        let link = ServerSession::new(limits, now);
+        let link = ServerSession::new(limits, self.server, now);
         self.all.insert(id, Session { agent, link, out, boot: None, greeting: None });
     }
 

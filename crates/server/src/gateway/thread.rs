@@ -76,7 +76,7 @@ impl Core {
         }
         let started = Instant::now();
         let now = Now { monotonic_ns: 0, wall_ns: now_ns() };
-        let agents = Agents::load(&store)?;
+        let (agents, identity) = (Agents::load(&store)?, store.identity()?);
         let control = Server::new(settings.control, loaded(&store, &agents, &jobs)?, now);
         Ok(Core {
             agents,
@@ -86,7 +86,7 @@ impl Core {
             control,
             saved: jobs,
             progress,
-            sessions: Sessions::default(),
+            sessions: Sessions::of(identity),
             works: BTreeMap::new(),
             pending: Pending::default(),
             room: Room::Free,
@@ -179,6 +179,7 @@ impl Core {
         let Some(known) = self.sessions.get(session) else { return };
         if let Err(why) = known.link.handle_bytes(now, bytes) {
             tracing::warn!("agent {} breaks the rules of the connection: {why}", known.agent);
+            self.hub.meters.links_broken.add(1);
             return self.close(session);
         }
         self.hear(session);
@@ -266,13 +267,19 @@ impl Core {
         }
     }
 
+    /// People are told, too.
+    pub fn set_room(&mut self, room: Room) {
+        self.room = room;
+        self.hub.set_full(room == Room::Full);
+    }
+
     /// The store did not take something: until it does, agents may send nothing.
     pub fn store_failed(&mut self, error: &StoreError) {
         if self.room == Room::Full {
             return;
         }
         tracing::error!("results are not kept, and agents have to wait: {error}");
-        self.room = Room::Full;
+        self.set_room(Room::Full);
         self.sessions.set_window(0);
         self.decide(Happens::StoreIsFull(true));
     }
@@ -281,7 +288,7 @@ impl Core {
     pub fn store_works(&mut self) {
         if self.room == Room::Full {
             tracing::info!("results are kept again");
-            self.room = Room::Free;
+            self.set_room(Room::Free);
             self.sessions.set_window(self.settings.link.window_bytes);
             self.decide(Happens::StoreIsFull(false));
         }
@@ -305,6 +312,7 @@ impl Core {
             agent.connected = matches!(presence, control::Presence::Here { .. });
             agent.clock_offset_ns = *offset_ns;
             if agent.connected {
+                agent.packets_per_second = self.control.packets_per_second(&agent.name);
                 agent.last_seen_ns = Some(now_ns());
             }
             agent.jobs = self.control.observed(&agent.name).filter_map(|job| job_id(job.job)).collect();
@@ -318,6 +326,6 @@ fn loaded(store: &Store, agents: &Agents, jobs: &BTreeMap<u64, control::Job>) ->
         jobs: jobs.values().filter(|job| !is_over(job)).cloned().collect(),
         last_job: store.last_job()?.unsigned_abs(),
         keys: Vec::new(),
-        addresses: agents.addresses(),
+        hosts: agents.hosts(),
     })
 }

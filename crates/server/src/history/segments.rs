@@ -115,16 +115,11 @@ fn head(job: &Job, result: &KeptResult, schema: &Schema) -> Head {
     let tuples = job.tuples.as_ref().filter(|_| result.processor.is_none());
     let own = || vec![(schema.name.to_string(), schema.version)];
     Head {
-        table: schema.name.to_string(),
-        kind: Kind::Tuples,
         parsers: tuples.map_or_else(own, |made| made.parsers.clone()),
         query: job.query.clone(),
-        version: env!("CARGO_PKG_VERSION").into(),
-        run: 0,
         sample: tuples.map_or_else(|| "all".into(), |made| made.sample.clone()),
-        sample_seed: 0,
         // Each job has a key of its own, which nobody knows by name.
         redacted: job.redacted.then(|| job.id.0.unsigned_abs() ^ job.created_ns.unsigned_abs()),
-        capture: CaptureFacts::default(),
+        ..Head::of(&schema.name, Kind::Tuples)
     }
 }

@@ -1,5 +1,6 @@
 //! Alerts, the rules that make them, silences, and who is told.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
@@ -18,11 +19,18 @@ use crate::rules::{SilenceAsked, Unwatched};
 use crate::service::Service;
 use crate::store::now_ns;
 
+/// Alerts of a page.
+const PAGE: usize = 100;
+/// At most.
+const PAGE_MAX: usize = 1000;
+
 /// Alerts.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct AlertList {
     /// By rule.
     pub alerts: Vec<AlertShown>,
+    /// `after` of the next page, if there is one.
+    pub next: Option<String>,
 }
 
 /// Which alerts.
@@ -33,6 +41,23 @@ pub struct AlertParams {
     state: Option<String>,
     /// Only those of the rule of this name.
     rule: Option<String>,
+    /// Those behind this one: `next` of the page before.
+    after: Option<String>,
+    /// At most so many; 100 unless said, at most 1000.
+    limit: Option<usize>,
+}
+
+/// Where an alert stands among all, whatever comes and goes: by rule, those about the rule itself first, and by labels.
+type Place = (i64, u8, BTreeMap<String, String>);
+
+fn place(alert: &AlertShown) -> Place {
+    let rank = ["no_data", "missing_agents"].iter().position(|reason| *reason == alert.reason);
+    (alert.rule_id.parse().unwrap_or(0), rank.unwrap_or(2) as u8, alert.labels.clone())
+}
+
+/// A place as `next` says it.
+fn read_place(text: &str) -> Result<Place, Failure> {
+    serde_json::from_str(text).map_err(|_| Failure::bad("after is to be what next has said".to_owned()))
 }
 
 /// Rules.
@@ -123,12 +148,20 @@ pub async fn list(
     Params(params): Params<AlertParams>,
 ) -> Result<Json<AlertList>, Failure> {
     let who = caller.at_least(Role::View)?;
+    let after = params.after.as_deref().map(read_place).transpose()?;
+    let limit = params.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
     let mut alerts = app.run(move |service| Ok(service.alerts_shown(&who))).await?;
     alerts.retain(|alert| {
         params.state.as_ref().is_none_or(|state| *state == alert.state)
             && params.rule.as_ref().is_none_or(|rule| *rule == alert.rule)
+            && after.as_ref().is_none_or(|after| *after < place(alert))
     });
-    Ok(Json(AlertList { alerts }))
+    alerts.sort_by_cached_key(place);
+    let is_last = alerts.len() <= limit;
+    alerts.truncate(limit);
+    let next = alerts.last().filter(|_| !is_last).map(place);
+    let next = next.and_then(|place| serde_json::to_string(&place).ok());
+    Ok(Json(AlertList { alerts, next }))
 }
 
 /// List alert rules.

@@ -32,8 +32,17 @@ const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\
 pub async fn serve(app: Arc<App>, router: Router, stream: TcpStream, peer: SocketAddr) {
     let _ = stream.set_nodelay(true);
     let Some(tls) = app.tls.clone() else { return answer(&app, router, stream, (Peer(peer), None)).await };
-    let shaken = tokio::time::timeout(HEAD_TIME, shake(&tls, stream, peer)).await;
-    let Ok(Some(stream)) = shaken else { return };
+    let shaken = tokio::time::timeout(HEAD_TIME, shake(&tls, stream)).await;
+    let silent = || Err(format!("no whole handshake in {} s", HEAD_TIME.as_secs()));
+    let stream = match shaken.unwrap_or_else(|_| silent()) {
+        Ok(stream) => stream,
+        Err(why) => {
+            return match tls.count_refusal() {
+                Told::Yes => tracing::warn!("{peer} does not come in: {why}"),
+                Told::Counted => tracing::debug!("{peer} does not come in: {why}"),
+            };
+        }
+    };
     let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     let certificate = match shown.map(identity::Peer::of).transpose() {
         Ok(certificate) => certificate.map(Certificate),
@@ -43,24 +52,19 @@ pub async fn serve(app: Arc<App>, router: Router, stream: TcpStream, peer: Socke
 }
 
 /// TLS's handshake; who fails is told why, as far as TLS has words for it.
-async fn shake(tls: &Tls, mut stream: TcpStream, peer: SocketAddr) -> Option<TlsStream<TcpStream>> {
+async fn shake(tls: &Tls, mut stream: TcpStream) -> Result<TlsStream<TcpStream>, String> {
     let mut first = [0];
-    if stream.peek(&mut first).await.ok()? == 1 && first[0] != HANDSHAKE {
+    if stream.peek(&mut first).await.is_ok_and(|n| n == 1) && first[0] != HANDSHAKE {
         let _ = stream.write_all(NOT_TLS).await;
         linger(stream).await;
-        return None;
+        return Err("it does not speak TLS".into());
     }
     let (why, stream) = match tls.acceptor().accept(stream).into_fallible().await {
-        Ok(stream) => return Some(stream),
+        Ok(stream) => return Ok(stream),
         Err(failed) => failed,
     };
-    let words = identity::in_words(&why, End::Server).unwrap_or_else(|| why.to_string());
-    match tls.count_refusal() {
-        Told::Yes => tracing::warn!("{peer} does not come in: {words}"),
-        Told::Counted => tracing::debug!("{peer} does not come in: {words}"),
-    }
     linger(stream).await;
-    None
+    Err(identity::in_words(&why, End::Server).unwrap_or_else(|| why.to_string()))
 }
 
 /// Closes a connection so that what was written is read: bytes that nobody reads would have it reset.
@@ -91,9 +95,16 @@ async fn answer(
     tokio::pin!(connection);
     let mut ending = app.ending.clone();
     let ended = async move { drop(ending.wait_for(|is_ending| *is_ending).await) };
-    // What a client does to its connection is its own affair.
+    // What a client does to its connection is its own affair; what we do to it is counted.
     tokio::select! {
-        _ = connection.as_mut() => {}
+        ended = connection.as_mut() => {
+            let meters = &app.service.hub().meters;
+            match ended {
+                Err(why) if why.is_parse() => meters.heads_refused.add(1),
+                Err(why) if why.is_timeout() => meters.connections_silent.add(1),
+                _ => {}
+            }
+        }
         () = ended => {
             connection.as_mut().graceful_shutdown();
             let _ = connection.await;

@@ -64,8 +64,14 @@ pub struct Counters {
     pub requests_refused: u64,
     /// Times that connections had to wait for others to end.
     pub connections_waited: u64,
-    /// Handshakes of TLS that came to nothing: a certificate was not good, or the other end did not take ours.
+    /// Handshakes of TLS that came to nothing: a certificate was not good, the other end did not take ours, speaks no TLS, or was silent.
     pub handshakes_failed: u64,
+    /// Connections that were cut, since what came was no request of HTTP, or had too long a head.
+    pub heads_refused: u64,
+    /// Connections that were closed, since no whole head of a request came in its time: slow ones, and those that nobody uses any more.
+    pub connections_silent: u64,
+    /// Connections of agents that were cut, since what came breaks the link's rules.
+    pub links_broken: u64,
     /// Alert rules.
     pub alert_rules: usize,
     /// Alerts that fire.
@@ -108,23 +114,26 @@ pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
             streams: hub.streams.load(Ordering::Relaxed),
             history_bytes: kept.bytes,
             tuple_bytes: kept.tuple_bytes,
-            queries_given_up: service.hub().meters.queries_given_up.get(),
-            query_rows_left_out: service.hub().meters.query_rows_left_out.get(),
+            queries_given_up: hub.meters.queries_given_up.get(),
+            query_rows_left_out: hub.meters.query_rows_left_out.get(),
             rows_dropped: kept.rows_dropped,
-            rows_unkept: hub.rows_unkept.load(Ordering::Relaxed),
-            rows_unshown: hub.rows_unshown.load(Ordering::Relaxed),
+            rows_unkept: hub.meters.rows_unkept.get(),
+            rows_unshown: hub.meters.rows_unshown.get(),
             segments_damaged: kept.segments_damaged,
             jobs_refused: reached([Bound::Jobs, Bound::JobsPerOwner]),
             streams_refused: reached([Bound::Streams, Bound::StreamsPerToken]),
             requests_refused: rates,
             connections_waited: waited,
             handshakes_failed,
+            heads_refused: hub.meters.heads_refused.get(),
+            connections_silent: hub.meters.connections_silent.get(),
+            links_broken: hub.meters.links_broken.get(),
             alert_rules: rules.len(),
             alerts_firing: rules.iter().map(|rule| rule.firing).sum(),
             alert_groups_left_out: rules.iter().map(|rule| rule.groups_left_out).sum(),
-            notifications_sent: tally.sent.load(Ordering::Relaxed),
-            notifications_retried: tally.retried.load(Ordering::Relaxed),
-            notifications_lost: tally.lost.load(Ordering::Relaxed),
+            notifications_sent: tally.sent.get(),
+            notifications_retried: tally.retried.get(),
+            notifications_lost: tally.lost.get(),
         })
     })
     .await

@@ -14,10 +14,10 @@ use super::failure::Failure;
 use super::json::Json;
 use super::params::{Body, Params, header_text};
 use crate::access::Role;
-use crate::fleet::{Agent, Redaction};
+use crate::fleet::Agent;
 use crate::hub::{AgentAccount, TapAccount};
-use crate::job::{Capture, Job, JobId, JobKind, Keep};
-use crate::service::{Denied, Service, Submission};
+use crate::job::{Capture, Job, JobId, JobKind, Keep, Redaction, Submission};
+use crate::service::{Denied, Service};
 use crate::store::JobQuery;
 
 /// Jobs of a page, unless fewer are asked for.
@@ -216,7 +216,7 @@ pub async fn list(
         let mut jobs = service.store().jobs(&wanted)?;
         let next = (jobs.len() == wanted.limit).then(|| jobs.last().map(|job| job.id)).flatten();
         jobs.retain(|job| service.may_see(&who, job));
-        service.deliveries.tell(&mut jobs)?;
+        service.tell(&mut jobs)?;
         Ok(Jobs { jobs, next })
     };
     Ok(Json(app.run(read).await?))
@@ -281,7 +281,7 @@ pub struct AgentAccounts {
 /// Say what each agent of a job has seen.
 #[utoipa::path(
     get, path = "/api/v1/jobs/{id}/agents", tag = "jobs", params(("id" = String, Path, description = "The job's number")),
-    responses((status = 200, description = "None, when the job ended more than a minute ago", body = AgentAccounts), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "Of a job that has ended for as long as results are kept", body = AgentAccounts), (status = "4XX", description = "Why not", body = Failure))
 )]
 pub async fn accounts(
     State(app): State<Arc<App>>,

@@ -94,6 +94,7 @@ async fn show(app: &Arc<App>, who: Access) -> Result<String, Failure> {
     let read = move |service: &Service| {
         let mut jobs = service.store().jobs(&JobQuery { limit: JOBS, ..JobQuery::default() })?;
         jobs.retain(|job| service.may_see(&who, job));
+        service.tell(&mut jobs)?;
         let mut alerts = service.alerts_shown(&who);
         alerts.retain(|alert| alert.state == "firing");
         Ok((jobs, service.fleet.agents(), alerts))

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -14,7 +14,8 @@ use utoipa::{IntoParams, ToSchema};
 use super::app::App;
 use super::caller::Caller;
 use super::failure::Failure;
-use super::params::{Body, Params, header_text};
+use super::params::{Body, Params};
+use super::rows::{format_of, in_form};
 use crate::access::Role;
 use crate::columns::{self, ColumnHead};
 use crate::history::Page;
@@ -117,8 +118,7 @@ pub async fn query(
     Body(asked, _): Body<PastRequest>,
 ) -> Result<Response, Failure> {
     let who = caller.at_least(Role::Run)?;
-    let format = Format::wanted(params.format.as_deref(), header_text(&headers, "accept"))
-        .ok_or_else(|| Failure::not_acceptable("rows are had as json, jsonl, csv, arrow or parquet"))?;
+    let format = format_of(params.format.as_deref(), &headers)?;
     let confidence = asked.confidence.unwrap_or(CONFIDENCE);
     if !(confidence > 0.5 && confidence < 1.0) {
         return Err(Failure::bad("`confidence` lies between 0.5 and 1"));
@@ -149,8 +149,7 @@ pub async fn query(
 }
 
 fn response(bytes: Vec<u8>, notes: &[String], format: Format) -> Response {
-    let mut response = ([(header::CONTENT_TYPE, format.content_type())], bytes).into_response();
-    response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+    let mut response = in_form(bytes, format);
     for note in notes.iter().filter_map(|note| HeaderValue::from_bytes(note.as_bytes()).ok()) {
         response.headers_mut().append(NOTE, note);
     }
@@ -163,14 +162,11 @@ fn said(answer: Answer, result: Option<&str>, format: Format) -> Result<(Vec<u8>
         let answer = json(answer);
         return Ok((serde_json::to_vec(&answer).unwrap_or_default(), answer.notes));
     }
-    let is_it = |one: &Answered, wanted: &str| {
-        one.result.processor.as_deref() == Some(wanted) || one.result.place.to_string() == wanted
-    };
     let names: Vec<String> = answer.results.iter().map(|one| one.result.table.clone()).collect();
     let one = match result {
         None if answer.results.len() == 1 => answer.results.into_iter().next(),
         None => None,
-        Some(wanted) => answer.results.into_iter().find(|one| is_it(one, wanted)),
+        Some(wanted) => answer.results.into_iter().find(|one| one.result.is_called(wanted)),
     };
     let Some(one) = one else {
         return Err(Denied::Wrong(format!(

@@ -86,8 +86,7 @@ pub async fn rows(
     Params(params): Params<RowsParams>,
 ) -> Result<Response, Failure> {
     let (who, id) = (caller.at_least(Role::View)?, id(&name)?);
-    let format = Format::wanted(params.format.as_deref(), header_text(&headers, "accept"))
-        .ok_or_else(|| Failure::not_acceptable("rows are had as json, jsonl, csv, arrow or parquet"))?;
+    let format = format_of(params.format.as_deref(), &headers)?;
     let ask = Ask {
         after: match params.after.as_deref() {
             None => None,
@@ -111,14 +110,26 @@ pub async fn rows(
         Ok((bytes, page.next, page.last))
     };
     let (bytes, next, last) = app.run(read).await?;
-    let mut response = ([(header::CONTENT_TYPE, format.content_type())], bytes).into_response();
-    response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+    let mut response = in_form(bytes, format);
     for (name, row) in [(NEXT, next), (LAST, last)] {
         if let Some(row) = row.and_then(|row| HeaderValue::from_str(&row.to_string()).ok()) {
             response.headers_mut().insert(name, row);
         }
     }
     Ok(response)
+}
+
+/// The form that is asked for, by name or by the header `Accept`.
+pub(super) fn format_of(name: Option<&str>, headers: &HeaderMap) -> Result<Format, Failure> {
+    Format::wanted(name, header_text(headers, "accept"))
+        .ok_or_else(|| Failure::not_acceptable("rows are had as json, jsonl, csv, arrow or parquet"))
+}
+
+/// Rows in a form.
+pub(super) fn in_form(bytes: Vec<u8>, format: Format) -> Response {
+    let mut response = ([(header::CONTENT_TYPE, format.content_type())], bytes).into_response();
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+    response
 }
 
 /// What a job's results look like.
@@ -179,9 +190,7 @@ fn chosen(service: &Service, job: JobId, wanted: Option<&str>) -> Result<KeptRes
     }
     let at = match wanted {
         None => Some(0),
-        Some(wanted) => results.iter().position(|result| {
-            result.processor.as_deref() == Some(wanted) || result.place.to_string() == wanted
-        }),
+        Some(wanted) => results.iter().position(|result| result.is_called(wanted)),
     };
     match at.filter(|at| *at < results.len()) {
         Some(at) => Ok(results.swap_remove(at)),

@@ -128,12 +128,16 @@ impl Drop for Place {
 /// What a client says that it has seen.
 fn seen(app: &App, text: Option<&str>) -> Seen {
     let Some(text) = text else { return Seen::Nothing };
-    let parts =
-        text.split_once(':').and_then(|(boot, seq)| Some((boot.parse::<u64>().ok()?, seq.parse().ok()?)));
-    match parts {
+    match position(text) {
         Some((boot, seq)) if boot == app.service.hub().boot => Seen::UpTo(seq),
         _ => Seen::OtherLife,
     }
+}
+
+/// An event's id: which life of the server, and the event's number in it.
+pub fn position(text: &str) -> Option<(u64, u64)> {
+    let (boot, seq) = text.split_once(':')?;
+    Some((boot.parse().ok()?, seq.parse().ok()?))
 }
 
 fn wanted(text: Option<&str>) -> Result<Option<BTreeSet<i64>>, Failure> {
@@ -217,7 +221,7 @@ async fn tell(app: Arc<App>, who: Access, queue: Arc<Queue>, send: mpsc::Sender<
         };
         let event = match next {
             Next::Event(event) => {
-                Sent::default().event(event.kind).id(format!("{boot}:{}", event.seq)).data(&event.data)
+                Sent::default().event(event.kind.name()).id(format!("{boot}:{}", event.seq)).data(&event.data)
             }
             Next::LeftOut(events) => {
                 let data = json!({ "reason": "the client is slow", "provisional_events": events });

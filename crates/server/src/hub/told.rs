@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tuple::{Batch, FieldId, Schema};
 use utoipa::ToSchema;
 
@@ -39,15 +39,6 @@ pub struct Coverage {
     pub missing: Vec<String>,
 }
 
-/// How far a lane has come: everything up to `seq` is in what has been published.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// The lane, in the gateway's words.
-    pub lane: String,
-    /// The last number.
-    pub seq: u64,
-}
-
 /// Rows of one result of a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery<'d> {
@@ -55,7 +46,7 @@ pub struct Delivery<'d> {
     pub job: JobId,
     /// Of which of its results.
     pub result: usize,
-    /// The rows, in their order; may be none, where only marks move on.
+    /// The rows, in their order; may be none.
     pub batch: &'d Batch,
     /// Whether they may still change.
     pub state: WindowState,
@@ -63,8 +54,6 @@ pub struct Delivery<'d> {
     pub watermark_ns: i64,
     /// Who took part.
     pub coverage: &'d Coverage,
-    /// How far the lanes have come with this; kept with closed rows only.
-    pub marks: &'d [Mark],
 }
 
 /// What a job has seen by now, for people who watch it. Told about once a second.
@@ -119,7 +108,7 @@ impl From<stream::TapCounts> for TapAccount {
 }
 
 /// What an agent has seen of a job, and how it does.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AgentAccount {
     /// Its name.
     pub agent: String,

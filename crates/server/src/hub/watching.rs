@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::live::Live;
 use super::{Hub, lock};
 use crate::bell::Bell;
-use crate::events::{Event, Queue};
+use crate::events::{Event, Kind, Queue};
 use crate::job::JobId;
 use crate::unkept::Unkept;
 
@@ -45,16 +45,9 @@ impl Hub {
         lock(&self.clients).iter().filter_map(Weak::upgrade).any(|client| client.jobs.contains(&job.0))
     }
 
-    pub(super) fn tell(
-        &self,
-        live: &mut Live,
-        job: JobId,
-        kind: &'static str,
-        data: &Value,
-        provisional: bool,
-    ) {
+    pub(super) fn tell(&self, live: &mut Live, job: JobId, kind: Kind, data: &Value) {
         let seq = self.seq.fetch_add(1, Ordering::Relaxed) + 1;
-        let event = Event::new(seq, kind, data, provisional);
+        let event = Event::new(seq, kind, data);
         let bounds = (Instant::now(), self.limits.ring_time, self.limits.ring_bytes);
         live.ring.push(event.clone(), bounds);
         let mut clients = lock(&self.clients);
@@ -90,10 +83,10 @@ impl Hub {
                         Seen::OtherLife => "the server was started again",
                         _ => "the events between are not kept any more",
                     };
-                    queue.begin(Event::new(seq, "gap", &json!({ "reason": reason }), false));
+                    queue.begin(Event::new(seq, Kind::Gap, &json!({ "reason": reason })));
                 }
                 for (id, live) in queue.jobs.iter().zip(&locked) {
-                    queue.begin(Event::new(seq, "snapshot", &live.snapshot(JobId(*id)), false));
+                    queue.begin(Event::new(seq, Kind::Snapshot, &live.snapshot(JobId(*id))));
                 }
             }
         }

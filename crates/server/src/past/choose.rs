@@ -48,6 +48,13 @@ pub struct KeptTuples {
     pub kept: Period,
 }
 
+impl KeptTuples {
+    /// Whether tuples of all of a period were kept, as far as it lies behind us.
+    pub fn covers(&self, (since, until): Period) -> bool {
+        self.kept.0 <= since && (self.kept.1 >= until || self.job.ended_ns.is_none())
+    }
+}
+
 impl Wanted<'_> {
     /// From its first moment to its last, the baseline among it.
     fn whole(&self) -> Period {

@@ -50,6 +50,7 @@ pub fn compare(
     let mut lacking = [wanted.own, baseline].map(|period| missing(&absences, period)).concat();
     lacking.sort();
     lacking.dedup();
+    let covers_both = [wanted.own, baseline].iter().all(|period| kept.covers(*period));
     let compared = comparison.results();
     let mut rows: Vec<Vec<Batch>> = compared.iter().map(|_| Vec::new()).collect();
     comparison.finish(&mut |i, batch| rows[i].push(batch));
@@ -57,8 +58,8 @@ pub fn compare(
     let mut results = Vec::new();
     for (i, ((one, rows), name)) in compared.iter().zip(&rows).zip(names).enumerate() {
         let columns: Vec<FieldId> = one.schema().ids().collect();
-        // What differs may be who was there.
-        let verdicts: Vec<FieldId> = match lacking.is_empty() {
+        // What differs may be who was there, and when.
+        let verdicts: Vec<FieldId> = match lacking.is_empty() && covers_both {
             true => Vec::new(),
             false => columns
                 .iter()
@@ -75,6 +76,12 @@ pub fn compare(
     let mut notes = notes(kept, &[wanted.own, baseline], all, &absences);
     if !lacking.is_empty() {
         notes.push("agents were missing: whether numbers differ by more than noise is not said".into());
+    }
+    if lacking.is_empty() && !covers_both {
+        notes.push(
+            "a part of the two periods was not kept: whether numbers differ by more than noise is not said"
+                .into(),
+        );
     }
     for (name, tuples) in ["baseline", "period"].iter().zip(tuples) {
         if tuples == 0 {

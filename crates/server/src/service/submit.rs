@@ -1,44 +1,17 @@
 //! A job is asked for: whether it can be, whether its asker may have it, and where that is so, its start.
 
-use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, PoisonError};
 
 use plan::{Plan, Sample};
 
-use super::{Denied, Service, order, tuples_made};
+use super::{Denied, Service, may_ask, order, tuples_made};
 use crate::access::{Access, Role};
 use crate::delivery::{May, Unusable};
-use crate::fleet::Redaction;
-use crate::job::{Capture, Job, JobKind, Keep};
+use crate::job::{Job, JobKind, Keep, Redaction, Submission};
 use crate::limits::Limits;
 use crate::meters::Bound;
 use crate::store::{NewJob, Remembered};
-
-/// A job as somebody asks for it.
-#[derive(Clone, Debug)]
-pub struct Submission {
-    /// The query.
-    pub query: String,
-    /// What it is called; else after its number.
-    pub name: String,
-    /// Whether it ends by itself.
-    pub kind: JobKind,
-    /// Labels of agents.
-    pub on: BTreeMap<String, String>,
-    /// Its own.
-    pub labels: BTreeMap<String, String>,
-    /// Whether texts are folded.
-    pub redaction: Redaction,
-    /// What agents capture.
-    pub capture: Capture,
-    /// How many seconds it goes on when nobody renews it.
-    pub lease_seconds: Option<u32>,
-    /// Where its rows go: names of outlets, or addresses.
-    pub to: Vec<String>,
-    /// What is kept for queries that come later.
-    pub keep: Keep,
-}
 
 impl Service {
     /// Makes a job of `asked`, or finds the one that the same request made. `key`: what it was sent with, and its body.
@@ -59,24 +32,15 @@ impl Service {
         }
         let query = self.checked(&asked.query).map_err(Denied::Query)?;
         let (plan, tuples) = (Arc::new(planner::lower(&query)), tuples_made(&query));
-        may_ask(who, &plan, asked.redaction)?;
+        may_ask(who, &plan)?;
+        if who.role < Role::Raw && asked.redaction == Redaction::Raw {
+            return Err(Denied::Forbidden("texts that are not folded need the role raw".into()));
+        }
         can_keep(&query, asked)?;
         self.check_quotas(who)?;
         self.may_deliver(who, &asked.to, &plan)?;
-        let new = NewJob {
-            name: asked.name.clone(),
-            query: asked.query.clone(),
-            kind: asked.kind,
-            owner: who.name.clone(),
-            on: asked.on.clone(),
-            labels: asked.labels.clone(),
-            redacted: asked.redaction == Redaction::Folded,
-            capture: asked.capture.clone(),
-            lease_seconds: asked.lease_seconds,
-            to: asked.to.iter().map(|to| (to.clone(), RandomState::new().hash_one(to))).collect(),
-            keep: asked.keep,
-            tuples,
-        };
+        let outlets = asked.to.iter().map(|to| RandomState::new().hash_one(to)).collect();
+        let new = NewJob { asked, owner: &who.name, outlets, tuples };
         let job = self.store().add_job(&new, key)?;
         if let Err(refused) = self.fleet.start(&order(&job, plan.clone())) {
             self.store().forget_job(job.id)?;
@@ -145,23 +109,4 @@ fn can_keep(query: &query::Query, asked: &Submission) -> Result<(), Denied> {
         return Ok(());
     };
     Err(Denied::Wrong(why.into()))
-}
-
-/// Whether a token allows a query.
-fn may_ask(who: &Access, plan: &Plan, redaction: Redaction) -> Result<(), Denied> {
-    if who.role < Role::Raw && plan.dataflow.pipelines.is_empty() {
-        return Err(Denied::Forbidden(
-            "a query without PROCESS asks for the tuples themselves, which needs the role raw".into(),
-        ));
-    }
-    if who.role < Role::Raw && redaction == Redaction::Raw {
-        return Err(Denied::Forbidden("texts that are not folded need the role raw".into()));
-    }
-    if !who.scope.allows(&plan.monitor) {
-        return Err(Denied::Forbidden(
-            "this token is for some networks only: say FROM or TO with addresses inside them, and no others"
-                .into(),
-        ));
-    }
-    Ok(())
 }

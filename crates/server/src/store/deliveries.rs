@@ -49,8 +49,12 @@ pub struct Position {
 }
 
 /// Notes the outlets of a new job.
-pub(super) fn add_in(t: &Transaction<'_>, job: JobId, asked: &[(String, u64)]) -> rusqlite::Result<()> {
-    for (place, (asked, run)) in asked.iter().enumerate() {
+pub(super) fn add_in<'a>(
+    t: &Transaction<'_>,
+    job: JobId,
+    asked: impl Iterator<Item = (&'a String, &'a u64)>,
+) -> rusqlite::Result<()> {
+    for (place, (asked, run)) in asked.enumerate() {
         t.execute(
             "INSERT INTO outlets (job, place, asked, run) VALUES (?, ?, ?, ?)",
             params![job.0, place as i64, asked, run.cast_signed()],

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::{KeptResult, Store, StoreError, now_ns};
-use crate::job::{Capture, Job, JobId, JobKind, Keep, Outcome, State, TuplesMade};
+use crate::job::{Capture, Job, JobId, JobKind, Keep, Outcome, Redaction, State, Submission, TuplesMade};
 
 /// Keys older than this are forgotten: a day.
 const KEY_LIFE_NS: i64 = 86_400_000_000_000;
@@ -13,31 +13,15 @@ const KEY_LIFE_NS: i64 = 86_400_000_000_000;
 /// Most jobs that are looked at to find one that has kept what is asked for.
 const TUPLES_MAX: usize = 1000;
 
-/// A job that is asked for.
+/// A job that is to be noted.
 #[derive(Clone, Debug)]
-pub struct NewJob {
-    /// What it is called.
-    pub name: String,
-    /// The query.
-    pub query: String,
-    /// Whether it ends by itself.
-    pub kind: JobKind,
+pub struct NewJob<'a> {
+    /// What was asked for.
+    pub asked: &'a Submission,
     /// Who asks.
-    pub owner: String,
-    /// Labels of the agents.
-    pub on: BTreeMap<String, String>,
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
-    /// Whether texts are folded.
-    pub redacted: bool,
-    /// What agents capture.
-    pub capture: Capture,
-    /// How long it goes on without being renewed.
-    pub lease_seconds: Option<u32>,
-    /// Where its rows go, each with what begins the identifiers of its messages.
-    pub to: Vec<(String, u64)>,
-    /// What is kept for queries that come later.
-    pub keep: Keep,
+    pub owner: &'a str,
+    /// For each outlet what begins the identifiers of its messages.
+    pub outlets: Vec<u64>,
     /// What makes its rows, where they are tuples.
     pub tuples: Option<TuplesMade>,
 }
@@ -102,47 +86,32 @@ impl Store {
     ///
     /// # Errors
     /// The store's.
-    pub fn add_job(&self, new: &NewJob, key: Option<(&str, &[u8])>) -> Result<Job, StoreError> {
+    pub fn add_job(&self, new: &NewJob<'_>, key: Option<(&str, &[u8])>) -> Result<Job, StoreError> {
         let json = |labels: &BTreeMap<String, String>| serde_json::to_string(labels).unwrap_or_default();
         let sql = format!(
             "INSERT INTO jobs (name, query, kind, state, owner, agents_on, labels, redacted, created_ns, capture, lease_seconds, keep, tuples)
              VALUES (?, ?, ?, 'planned', ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}"
         );
-        let NewJob {
-            name,
-            query,
-            kind,
-            owner,
-            on,
-            labels,
-            redacted,
-            capture,
-            lease_seconds,
-            to,
-            keep,
-            tuples,
-        } = new;
+        let NewJob { asked, owner, outlets, tuples } = new;
         let tuples = tuples.as_ref().map(|made| serde_json::to_string(made).unwrap_or_default());
         self.write(|t| {
-            let (on, labels, now) = (json(on), json(labels), now_ns());
-            let capture = serde_json::to_string(capture).unwrap_or_default();
-            let (kind, keep) = (kind.word(), keep.word());
+            let now = now_ns();
             let values = params![
-                name,
-                query,
-                kind,
+                asked.name,
+                asked.query,
+                asked.kind.word(),
                 owner,
-                on,
-                labels,
-                redacted,
+                json(&asked.on),
+                json(&asked.labels),
+                asked.redaction == Redaction::Folded,
                 now,
-                capture,
-                lease_seconds,
-                keep,
+                serde_json::to_string(&asked.capture).unwrap_or_default(),
+                asked.lease_seconds,
+                asked.keep.word(),
                 tuples
             ];
             let job = t.query_row(&sql, values, read)?;
-            super::deliveries::add_in(t, job.id, to)?;
+            super::deliveries::add_in(t, job.id, asked.to.iter().zip(outlets))?;
             if let Some((key, body)) = key {
                 t.execute("DELETE FROM idempotency WHERE at_ns < ?", [now - KEY_LIFE_NS])?;
                 t.execute(
@@ -290,6 +259,35 @@ impl Store {
         let sql = "SELECT count(*) FROM jobs WHERE owner = ? AND state IN ('planned', 'arming', 'running', 'draining')";
         let count: i64 = connection.prepare_cached(sql)?.query_row([owner], |row| row.get(0))?;
         Ok(usize::try_from(count).unwrap_or(0))
+    }
+
+    /// Keeps what each agent of a job has seen.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn keep_accounts(&self, id: JobId, accounts: &str) -> Result<(), StoreError> {
+        self.write(|t| t.execute("UPDATE jobs SET accounts = ?2 WHERE id = ?1", params![id.0, accounts]))?;
+        Ok(())
+    }
+
+    /// What each agent of a job has seen, as it was kept.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn accounts(&self, id: JobId) -> Result<Option<String>, StoreError> {
+        let connection = self.lock();
+        let mut statement = connection.prepare_cached("SELECT accounts FROM jobs WHERE id = ?")?;
+        Ok(statement.query_row([id.0], |row| row.get(0)).optional()?.flatten())
+    }
+
+    /// Forgets what agents had seen of jobs that ended before then.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn forget_accounts(&self, before_ns: i64) -> Result<(), StoreError> {
+        let forget = "UPDATE jobs SET accounts = NULL WHERE accounts IS NOT NULL AND ended_ns < ?";
+        self.write(|t| t.execute(forget, [before_ns]))?;
+        Ok(())
     }
 
     /// Sets how far a job has come; a job that has ended stays so. Returns whether it changed.

@@ -1,8 +1,7 @@
-//! Rows of jobs: the columns of their results, the newest rows, and how far the lanes that bring them have come.
+//! Rows of jobs: the columns of their results, and the newest rows.
 
 use rusqlite::{Transaction, params};
 
-use super::alerts::{RuleChange, change_in};
 use super::{Store, StoreError, now_ns};
 use crate::columns::ColumnHead;
 use crate::job::JobId;
@@ -24,6 +23,13 @@ pub struct KeptResult {
     pub next_row: i64,
     /// Rows that retention has taken away.
     pub rows_dropped: i64,
+}
+
+impl KeptResult {
+    /// Whether it is the one of this place or this processor.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.processor.as_deref() == Some(name) || self.place.to_string() == name
+    }
 }
 
 /// Rows that are to be kept.
@@ -56,12 +62,12 @@ pub(super) fn place(n: i64) -> usize {
     usize::try_from(n).unwrap_or(0)
 }
 
-/// Adds rows behind those that are there; the number of the first.
+/// Adds rows behind those that are there.
 pub(super) fn keep_in(
     t: &Transaction<'_>,
     (job, place): (JobId, usize),
     new: &NewTail,
-) -> rusqlite::Result<i64> {
+) -> rusqlite::Result<()> {
     let place = place as i64;
     let first: i64 = t.query_row(
         "UPDATE results SET next_row = next_row + ?3 WHERE job = ?1 AND place = ?2
@@ -77,7 +83,7 @@ pub(super) fn keep_in(
             params![job.0, place, first, rows, first_ns, last_ns, watermark_ns, now_ns(), batch],
         )?;
     }
-    Ok(first)
+    Ok(())
 }
 
 impl Store {
@@ -120,45 +126,6 @@ impl Store {
                 rows_dropped: row.get(6)?,
             })
         })?;
-        Ok(rows.collect::<Result<_, _>>()?)
-    }
-
-    /// Keeps rows, and with them how far the lanes have come that brought them; all of it or nothing. Returns the number
-    /// of the first row.
-    ///
-    /// # Errors
-    /// The store's.
-    pub fn keep(
-        &self,
-        (job, place): (JobId, usize),
-        new: &NewTail,
-        marks: &[(String, u64)],
-        alerts: &[RuleChange],
-    ) -> Result<i64, StoreError> {
-        self.write(|t| {
-            let first = keep_in(t, (job, place), new)?;
-            for (lane, seq) in marks {
-                t.execute(
-                    "INSERT INTO marks (job, lane, seq) VALUES (?, ?, ?)
-                     ON CONFLICT (job, lane) DO UPDATE SET seq = max(seq, excluded.seq)",
-                    params![job.0, lane, i64::try_from(*seq).unwrap_or(i64::MAX)],
-                )?;
-            }
-            alerts.iter().try_for_each(|change| change_in(t, change))?;
-            Ok(first)
-        })
-    }
-
-    /// How far the lanes of a job have come.
-    ///
-    /// # Errors
-    /// The store's.
-    pub fn marks(&self, job: JobId) -> Result<Vec<(String, u64)>, StoreError> {
-        let connection = self.lock();
-        let mut statement =
-            connection.prepare_cached("SELECT lane, seq FROM marks WHERE job = ? ORDER BY lane")?;
-        let rows = statement
-            .query_map([job.0], |row| Ok((row.get(0)?, u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0))))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 

@@ -231,25 +231,14 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::Submission;
     use crate::store::{KeptResult, NewJob};
 
     /// A job with a result, and files whose rows came at these times, one after the other.
     fn store(folder: &std::path::Path, keep: Keep, kept_ns: &[i64]) -> Store {
         let store = Store::open(&folder.join("store")).expect("a store");
-        let new = NewJob {
-            name: String::new(),
-            query: String::new(),
-            kind: crate::JobKind::Standing,
-            owner: String::new(),
-            on: Default::default(),
-            labels: Default::default(),
-            redacted: true,
-            capture: Default::default(),
-            lease_seconds: None,
-            to: Vec::new(),
-            keep,
-            tuples: None,
-        };
+        let asked = Submission { keep, ..Submission::standing("", "") };
+        let new = NewJob { asked: &asked, owner: "", outlets: Vec::new(), tuples: None };
         let job = store.add_job(&new, None).expect("a job").id;
         let result = KeptResult {
             place: 0,

@@ -59,12 +59,12 @@ pub fn make(server: &Server, rule: &Value) -> (String, JobId) {
 fn publish_without(server: &Server, job: JobId, batch: &tuple::Batch, missing: &[&str], watermark: i64) {
     let coverage = Coverage { missing: missing.iter().map(|agent| (*agent).to_owned()).collect() };
     let (state, watermark_ns) = (WindowState::Closed, watermark * 1_000_000_000);
-    let delivery = Delivery { job, result: 0, batch, state, watermark_ns, coverage: &coverage, marks: &[] };
+    let delivery = Delivery { job, result: 0, batch, state, watermark_ns, coverage: &coverage };
     server.fleet.hub().publish(&delivery).expect("kept");
 }
 
 fn closed(server: &Server, job: JobId, start: i64, rows: &[(&str, u64)]) {
-    publish(server, job, &window(start, rows), WindowState::Closed, &[]);
+    publish(server, job, &window(start, rows), WindowState::Closed);
 }
 
 /// Alerts as `state reason url`.
@@ -121,6 +121,33 @@ fn a_group_fires_once_and_is_over_once() {
         if counters["notifications_sent"] == 2 { Ok(counters) } else { Err(counters.to_string()) }
     });
     assert_eq!((&counters["notifications_retried"], &counters["notifications_lost"]), (&json!(2), &json!(0)));
+}
+
+#[test]
+fn alerts_come_in_pages() {
+    let server = Server::with(TestFleet::new(Way::Note), quiet());
+    for name in ["first", "second"] {
+        let (_, job) = make(&server, &rule(json!({ "name": name })));
+        closed(&server, job, 0, &[("/a", 11), ("/b&c", 12), ("/d", 13)]);
+        publish_without(&server, job, &window(10, &[("/a", 11)]), &["web1"], 20);
+    }
+    let whole = server.get("/api/v1/alerts").of(200).json();
+    let all = whole["alerts"].as_array().expect("alerts");
+    assert_eq!((all.len(), &whole["next"]), (8, &Value::Null));
+    for limit in [1, 3, 4, 8] {
+        let (mut found, mut after, mut pages) = (Vec::new(), String::new(), 0);
+        loop {
+            let page = server.get(&format!("/api/v1/alerts?limit={limit}{after}")).of(200).json();
+            found.extend(page["alerts"].as_array().expect("alerts").clone());
+            pages += 1;
+            let Some(next) = page["next"].as_str() else { break };
+            let bytes = next.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+            after = format!("&after={bytes}");
+        }
+        assert_eq!((&found, pages), (all, 8_usize.div_ceil(limit)), "pages of {limit}");
+    }
+    server.get("/api/v1/alerts?after=nonsense").of(400);
+    server.get("/api/v1/alerts?limit=x").of(400);
 }
 
 #[test]

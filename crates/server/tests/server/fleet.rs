@@ -96,6 +96,7 @@ impl Fleet for TestFleet {
             capabilities: vec!["af_packet".into()],
             addresses: vec!["10.0.0.1".into()],
             addresses_shared: Vec::new(),
+            packets_per_second: Some(1500),
             jobs: self.orders.lock().expect("orders").iter().map(|order| order.id).collect(),
             clock_offset_ns: Some(-1_500),
             last_seen_ns: Some(1_795_291_157_229_334_000),
@@ -179,7 +180,6 @@ impl Sink for ToHub<'_> {
             state: WindowState::Closed,
             watermark_ns: self.watermark_ns,
             coverage: &Coverage::default(),
-            marks: &[],
         };
         self.hub.publish(&delivery).map_err(std::io::Error::other)
     }

@@ -239,9 +239,41 @@ fn a_full_disk_holds_agents_back_and_loses_nothing() {
         (status >= 400).then_some(answer)
     });
     assert!(refused.to_string().contains("full"), "{refused}");
+    let reason = center.until("its reason says so, in the list, too", |center| {
+        let (_, listed) = center.ask("GET", "/api/v1/jobs", None);
+        let shown = center.show(&job)["reason"].clone();
+        let is_same = |of: &Value| of["id"] == job.as_str() && of["reason"] == shown;
+        (shown.is_string() && listed["jobs"].as_array()?.iter().any(is_same)).then(|| shown.to_string())
+    });
+    assert!(reason.contains("the server's disk is full"), "{reason}");
     store.limit_pages(1 << 30).expect("no bound");
-    center.ended(&job);
+    let ended = center.ended(&job);
+    assert_eq!(ended["reason"], "all agents are through");
     assert_rows(&center.rows(&job, 0), &truth(WINDOWS), "after a full disk");
+}
+
+#[test]
+fn what_agents_had_seen_stays_with_the_job_for_as_long_as_its_results() {
+    let mut center = Center::start(GatewaySettings::default());
+    let _crew = Crew::start(&center, WINDOWS, 3, ALL);
+    let job = center.job(WINDOWS, "one_off");
+    center.ended(&job);
+    let told = |center: &Center| center.ask("GET", &format!("/api/v1/jobs/{job}/agents"), None).1;
+    let before = told(&center);
+    let agents = before["agents"].as_array().expect("agents");
+    let packets: u64 = agents.iter().filter_map(|agent| agent["counters"]["packets"].as_u64()).sum();
+    assert!(agents.len() == 3 && packets > 0, "{before}");
+    assert!(agents.iter().all(|agent| agent["state"] == "finished"), "{before}");
+    // Another life of the server has nothing of it in memory.
+    center.kill();
+    center.begin();
+    assert_eq!(told(&center), before);
+    let store = center.service.as_ref().expect("it runs").store();
+    store.forget_accounts(0).expect("forgotten");
+    let id = job.parse().expect("a number");
+    assert!(store.accounts(id).expect("read").is_some(), "it ended later");
+    store.forget_accounts(i64::MAX).expect("forgotten");
+    assert_eq!(store.accounts(id).expect("read"), None);
 }
 
 #[test]

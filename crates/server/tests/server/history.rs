@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use server::{Coverage, Delivery, JobId, Limits, Mark, ResultTable, Retention, State, WindowState};
+use server::{Coverage, Delivery, JobId, Limits, ResultTable, Retention, State, WindowState};
 use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
 
 use crate::client::Server;
@@ -63,10 +63,10 @@ pub fn announce(server: &Server, job: JobId) {
     server.fleet.hub().turn(job, State::Running, None).expect("noted");
 }
 
-pub fn publish(server: &Server, job: JobId, batch: &Batch, state: WindowState, marks: &[Mark]) {
+pub fn publish(server: &Server, job: JobId, batch: &Batch, state: WindowState) {
     let coverage = Coverage::default();
     let watermark_ns = 0;
-    let delivery = Delivery { job, result: 0, batch, state, watermark_ns, coverage: &coverage, marks };
+    let delivery = Delivery { job, result: 0, batch, state, watermark_ns, coverage: &coverage };
     server.fleet.hub().publish(&delivery).expect("kept");
 }
 
@@ -96,7 +96,7 @@ fn segments(server: &Server, job: JobId) -> Vec<std::path::PathBuf> {
 fn fill(server: &Server, job: JobId, windows: u64, rows: u64) -> Vec<u64> {
     for n in 0..windows {
         let counts: Vec<_> = (0..rows).map(|row| ("/a", n * rows + row)).collect();
-        publish(server, job, &window(n as i64 * 10, &counts), WindowState::Closed, &[]);
+        publish(server, job, &window(n as i64 * 10, &counts), WindowState::Closed);
     }
     (0..windows * rows).collect()
 }
@@ -126,8 +126,7 @@ fn after_a_kill_every_row_that_was_acknowledged_is_there_once() {
     let server = Server::start(TestFleet::new(Way::Note));
     let job = begin(&server);
     let all = fill(&server, job, 40, 500);
-    let mark = |seq| Mark { lane: "agent-1/boot-7".into(), seq };
-    publish(&server, job, &window(0, &[]), WindowState::Closed, &[mark(41)]);
+    publish(&server, job, &window(0, &[]), WindowState::Closed);
     // What a kill leaves: the files as they are now, and a segment that was being written.
     let own = tempfile::tempdir().expect("a folder");
     copy(&server.folder, own.path());
@@ -138,10 +137,9 @@ fn after_a_kill_every_row_that_was_acknowledged_is_there_once() {
     let again = Server::over(own.path(), TestFleet::new(Way::Note), Limits::default());
     assert_eq!(counts(&again, job), all);
     assert!(!orphan.exists());
-    assert_eq!(again.fleet.hub().marks(job).expect("marks"), [mark(41)]);
     // And it goes on.
     announce(&again, job);
-    publish(&again, job, &window(9000, &[("/a", 20_000)]), WindowState::Closed, &[]);
+    publish(&again, job, &window(9000, &[("/a", 20_000)]), WindowState::Closed);
     assert_eq!(counts(&again, job).last(), Some(&20_000));
 }
 
@@ -227,7 +225,6 @@ fn rows_say_whom_they_lack() {
         state: WindowState::Closed,
         watermark_ns: 0,
         coverage: &coverage,
-        marks: &[],
     };
     server.fleet.hub().publish(&delivery).expect("kept");
     let page = server.get(&format!("/api/v1/jobs/{job}/rows")).of(200).json();
@@ -250,7 +247,6 @@ fn only_what_was_announced_is_taken() {
         state: WindowState::Closed,
         watermark_ns: 0,
         coverage: &coverage,
-        marks: &[],
     };
     assert!(hub.publish(&delivery(job, 1)).is_err());
     assert!(hub.publish(&delivery(JobId(99), 0)).is_err());

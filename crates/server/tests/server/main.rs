@@ -16,4 +16,3 @@ mod scrapes;
 mod store;
 mod streams;
 mod terminals;
-mod tools;

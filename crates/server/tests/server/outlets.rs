@@ -14,10 +14,10 @@ use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
 use crate::history::{announce, publish, window};
 use crate::scrapes::standing;
-use crate::tools::{Program, are_there, free_port, wait_for};
+use testkit::programs::{Program, are_there, free_port, wait_for};
 
 fn close(server: &Server, job: JobId, start: i64, rows: &[(&str, u64)]) {
-    publish(server, job, &window(start, rows), WindowState::Closed, &[]);
+    publish(server, job, &window(start, rows), WindowState::Closed);
 }
 
 /// What a job's first outlet is said to be.
@@ -146,7 +146,7 @@ fn rows_are_delivered_as_they_are_committed() {
     assert_eq!(told["to"], format!("webhook+http://127.0.0.1:{}", receiver.port));
     assert_eq!(receiver.counts(), [1, 2, 3]);
     // What is open is nobody's yet.
-    publish(&server, job, &window(20, &[("/a", 9)]), WindowState::Open, &[]);
+    publish(&server, job, &window(20, &[("/a", 9)]), WindowState::Open);
     close(&server, job, 20, &[("/a", 4)]);
     server.fleet.hub().turn(job, State::Ended("done".into()), None).expect("noted");
     wait_for("the end", || match outlet(&server, job) {

@@ -230,7 +230,9 @@ fn nobody_says_that_periods_differ_when_agents_were_missing() {
         answer["results"][0]["rows"][0][at].clone()
     };
     // It was there in the first quarter, and not on the day after.
-    assert!(judged((&first, &a), ("2026-11-21T22:00", &first)).is_boolean());
+    assert!(judged((&first, &a), (&first, &a)).is_boolean());
+    // Of what was before nothing was kept.
+    assert_eq!(judged((&first, &a), ("2026-11-21T22:00", &first)), Value::Null);
     assert_eq!(judged(("2026-11-22T00:00", "2026-11-22T01:00"), (&first, &a)), Value::Null);
 }
 

@@ -1,7 +1,6 @@
 //! What scrapers read: held against what was asked and published, by a real Prometheus and its linter.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Value, json};
 use server::{JobId, Limits, ResultTable, Scrapers, State, WindowState};
@@ -10,7 +9,7 @@ use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
 use crate::history::{announce, publish, window};
-use crate::tools::{Program, are_there, free_port, wait_for};
+use testkit::programs::{Program, are_there, free_port, lint, wait_for};
 
 /// The value of the series that begins with `series`.
 fn value(page: &str, series: &str) -> Option<f64> {
@@ -24,24 +23,6 @@ fn check(page: &str, expected: &[(&str, f64)]) {
     }
 }
 
-/// What Debian's linter says of a page.
-fn lint(page: &str) {
-    if !are_there(&["promtool"]) {
-        return;
-    }
-    let mut promtool = Command::new("promtool")
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("promtool");
-    promtool.stdin.take().expect("piped").write_all(page.as_bytes()).expect("it reads");
-    let checked = promtool.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&checked.stderr);
-    assert!(checked.status.success(), "{said}{}\n{page}", String::from_utf8_lossy(&checked.stdout));
-}
-
 /// A standing job whose rows the test publishes.
 pub fn standing(server: &Server, more: &Value) -> JobId {
     let query = "PARSE http PROCESS (group-count: group=url, w=10s)";
@@ -52,7 +33,7 @@ pub fn standing(server: &Server, more: &Value) -> JobId {
 }
 
 fn close(server: &Server, job: JobId, start: i64, rows: &[(&str, u64)]) {
-    publish(server, job, &window(start, rows), WindowState::Closed, &[]);
+    publish(server, job, &window(start, rows), WindowState::Closed);
 }
 
 #[test]
@@ -210,7 +191,7 @@ fn prometheus_scrapes_with_a_token_and_reads_native_histograms() {
     let table = ResultTable { processor: Some("group-hist".into()), schema, columns, keys: 0 };
     server.fleet.hub().open(job, &[table]).expect("noted");
     server.fleet.hub().turn(job, State::Running, None).expect("noted");
-    publish(&server, job, &distribution(0, "[[1000000,90],[50000000,10]]"), WindowState::Closed, &[]);
+    publish(&server, job, &distribution(0, "[[1000000,90],[50000000,10]]"), WindowState::Closed);
     let (folder, port) = (tempfile::tempdir().expect("a folder"), free_port());
     let path = |name: &str| folder.path().join(name);
     std::fs::write(path("token"), &server.token).expect("written");
@@ -244,7 +225,7 @@ fn prometheus_scrapes_with_a_token_and_reads_native_histograms() {
     };
     is(&format!("histogram_count({asked})"), 40.0);
     is("histogram_count(netalytics_http_hist_seconds)", 100.0);
-    publish(&server, job, &distribution(10, "[[1000000,50]]"), WindowState::Closed, &[]);
+    publish(&server, job, &distribution(10, "[[1000000,50]]"), WindowState::Closed);
     is("histogram_count(netalytics_http_hist_seconds)", 150.0);
     is("netalytics_rows_kept_total", 2.0);
     let p95 = number(port, "histogram_quantile(0.95, netalytics_http_hist_seconds)").expect("a number");

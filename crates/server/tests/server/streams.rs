@@ -74,7 +74,7 @@ impl Stream {
 fn a_client_sees_what_is_and_then_what_comes() {
     let server = Server::start(TestFleet::new(Way::Note));
     let (job, other) = (begin(&server), begin(&server));
-    publish(&server, job, &window(0, &[("/a", 1), ("/b", 2)]), WindowState::Closed, &[]);
+    publish(&server, job, &window(0, &[("/a", 1), ("/b", 2)]), WindowState::Closed);
     let mut stream = Stream::open(&server, &job.to_string(), None);
     let hello = stream.expect("hello");
     assert_eq!(hello.data["limits"]["heartbeat_seconds"], 10);
@@ -83,14 +83,14 @@ fn a_client_sees_what_is_and_then_what_comes() {
     assert_eq!((&snapshot["job"], &snapshot["state"]), (&json!(job.to_string()), &json!("running")));
     assert_eq!(result["closed"]["rows"][1], json!(["0", "10000000000", "/b", 2, null]));
     assert_eq!(result["columns"][2]["name"], "url");
-    publish(&server, other, &window(0, &[("/x", 1)]), WindowState::Closed, &[]);
-    publish(&server, job, &window(10, &[("/a", 3)]), WindowState::Open, &[]);
+    publish(&server, other, &window(0, &[("/x", 1)]), WindowState::Closed);
+    publish(&server, job, &window(10, &[("/a", 3)]), WindowState::Open);
     let open = stream.expect("window").data;
     assert_eq!((&open["state"], &open["start"]), (&json!("open"), &json!("10000000000")));
     // Open rows are shown and not kept.
     let kept = server.get(&format!("/api/v1/jobs/{job}/rows")).of(200).json();
     assert_eq!(kept["total"], "2");
-    publish(&server, job, &window(10, &[("/a", 4)]), WindowState::Closed, &[]);
+    publish(&server, job, &window(10, &[("/a", 4)]), WindowState::Closed);
     assert_eq!(stream.expect("window").data["rows"], json!([["10000000000", "20000000000", "/a", 4, null]]));
     let account = Account { watermark_ns: Some(5), received: 7, parsed: 7, ..Account::default() };
     server.fleet.hub().account(job, &account).expect("told");
@@ -110,18 +110,18 @@ fn who_comes_back_misses_nothing() {
     let mut stream = Stream::open(&server, &job.to_string(), None);
     stream.expect("hello");
     stream.expect("snapshot");
-    publish(&server, job, &window(0, &[("/a", 1)]), WindowState::Closed, &[]);
+    publish(&server, job, &window(0, &[("/a", 1)]), WindowState::Closed);
     let seen = stream.expect("window").id.expect("an id");
     drop(stream);
     for n in 1..=3 {
-        publish(&server, job, &window(n * 10, &[("/a", 1)]), WindowState::Closed, &[]);
+        publish(&server, job, &window(n * 10, &[("/a", 1)]), WindowState::Closed);
     }
     let mut stream = Stream::open(&server, &job.to_string(), Some(&seen));
     stream.expect("hello");
     for n in 1..=3 {
         assert_eq!(stream.expect("window").data["start"], (n * 10_000_000_000_i64).to_string());
     }
-    publish(&server, job, &window(40, &[("/a", 1)]), WindowState::Closed, &[]);
+    publish(&server, job, &window(40, &[("/a", 1)]), WindowState::Closed);
     assert_eq!(stream.expect("window").data["start"], "40000000000");
 }
 
@@ -133,10 +133,10 @@ fn who_was_away_too_long_or_knew_another_life_is_told() {
     let mut stream = Stream::open(&server, &job.to_string(), None);
     stream.expect("hello");
     stream.expect("snapshot");
-    publish(&server, job, &window(0, &[("/a", 1)]), WindowState::Closed, &[]);
+    publish(&server, job, &window(0, &[("/a", 1)]), WindowState::Closed);
     let seen = stream.expect("window").id.expect("an id");
     for n in 1..=9 {
-        publish(&server, job, &window(n * 10, &[("/a", 1)]), WindowState::Closed, &[]);
+        publish(&server, job, &window(n * 10, &[("/a", 1)]), WindowState::Closed);
     }
     for seen in [seen.as_str(), "1:1", "nonsense"] {
         let mut stream = Stream::open(&server, &job.to_string(), Some(seen));
@@ -157,7 +157,7 @@ fn who_does_not_read_is_let_go_and_nobody_waits_for_him() {
     let rows: Vec<_> = (0..100).map(|n| (text.as_str(), n)).collect();
     // Beyond what the queue and the system's buffers hold.
     for n in 0..200 {
-        publish(&server, job, &window(n * 10, &rows), WindowState::Closed, &[]);
+        publish(&server, job, &window(n * 10, &rows), WindowState::Closed);
     }
     let mut events = Vec::new();
     while let Some(event) = slow.next() {

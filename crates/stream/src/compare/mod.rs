@@ -13,7 +13,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-use plan::{Aggregate, Bounds, Dataflow, RawRows};
+use plan::{Bounds, Dataflow, RawRows};
 use tuple::Batch;
 
 use crate::Config;
@@ -128,10 +128,4 @@ impl Comparison {
             compared.write(&own, &baseline, &measures[i], &judge, &mut |batch| out(i, batch));
         }
     }
-}
-
-/// Whether an aggregate's column is judged at all.
-#[must_use]
-pub fn is_judged(aggregate: &Aggregate) -> bool {
-    !matches!(aggregate, Aggregate::Min | Aggregate::Max | Aggregate::Stddev | Aggregate::Distinct(_))
 }

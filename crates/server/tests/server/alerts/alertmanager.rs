@@ -1,9 +1,9 @@
 //! Debian's Alertmanager is told what fires, shows it, and lets it go; its silences are its own.
 
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Value, json};
+use testkit::programs::{Program, are_there, free_port};
 
 use super::{closed, make, quiet, rule, until};
 use crate::client::Server;
@@ -11,42 +11,28 @@ use crate::fleet::{TestFleet, Way};
 
 /// A process that ends with the test.
 struct Alertmanager {
-    child: Child,
+    _process: Program,
     url: String,
     _folder: tempfile::TempDir,
 }
 
-impl Drop for Alertmanager {
-    fn drop(&mut self) {
-        let _ = self.child.kill().and_then(|()| self.child.wait());
-    }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port()
-}
-
 impl Alertmanager {
     fn start(port: u16) -> Option<Alertmanager> {
+        if !are_there(&["prometheus-alertmanager"]) {
+            return None;
+        }
         let folder = tempfile::tempdir().expect("a folder");
         let config = folder.path().join("alertmanager.yml");
         std::fs::write(&config, "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n").expect("written");
-        let child = Command::new("prometheus-alertmanager")
-            .arg(format!("--config.file={}", config.display()))
-            .arg(format!("--storage.path={}", folder.path().display()))
-            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-            .arg("--cluster.listen-address=")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let Ok(child) = child else {
-            eprintln!(
-                "NOT CHECKED: there is no prometheus-alertmanager here; nobody of its kind heard of alerts"
-            );
-            return None;
-        };
+        let process = Program::start(
+            Command::new("prometheus-alertmanager")
+                .arg(format!("--config.file={}", config.display()))
+                .arg(format!("--storage.path={}", folder.path().display()))
+                .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+                .arg("--cluster.listen-address="),
+        );
         let url = format!("http://127.0.0.1:{port}");
-        let manager = Alertmanager { child, url, _folder: folder };
+        let manager = Alertmanager { _process: process, url, _folder: folder };
         until(|| manager.ask("GET", "/api/v2/status", None).map(drop));
         Some(manager)
     }

@@ -12,9 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use control::{Agent, AgentAction, AgentEvent as Happens, AgentSettings, End};
-use link::{
-    AgentEvent, AgentSession, Capacity, Data, Form, Hello, Lane, Now, Spool, SpoolLimits, Store, StoreFailed,
-};
+use link::{AgentEvent, AgentSession, Capacity, Data, Form, Hello, Lane, NoDisk, Now, Spool, SpoolLimits};
 use plan::TapTable;
 use plan::message::JobOrder;
 
@@ -62,7 +60,7 @@ impl FakeAgent {
         let (is_over, connected) = (end.clone(), connections.clone());
         let thread = std::thread::spawn(move || {
             let life = Life {
-                spool: Spool::open(Box::new(Nowhere), SpoolLimits::default(), ways.boot),
+                spool: Spool::open(Box::new(NoDisk), SpoolLimits::default(), ways.boot),
                 agent: Agent::new(ways.boot, AgentSettings::default(), &[]),
                 monitors: BTreeMap::new(),
                 started: Instant::now(),
@@ -88,31 +86,6 @@ impl Drop for FakeAgent {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-    }
-}
-
-/// A disk that holds nothing: the spool lives in memory.
-struct Nowhere;
-
-impl Store for Nowhere {
-    fn append(&mut self, _: u32, _: &[u8]) -> Result<(), StoreFailed> {
-        Err(StoreFailed)
-    }
-    fn sync(&mut self, _: u32) -> Result<(), StoreFailed> {
-        Err(StoreFailed)
-    }
-    fn read(&mut self, _: u32, _: u64, _: u64) -> Result<Vec<u8>, StoreFailed> {
-        Err(StoreFailed)
-    }
-    fn remove(&mut self, _: u32) {}
-    fn list(&mut self) -> Vec<u32> {
-        Vec::new()
-    }
-    fn write_ledger(&mut self, _: &[u8]) -> Result<(), StoreFailed> {
-        Err(StoreFailed)
-    }
-    fn read_ledger(&mut self) -> Vec<u8> {
-        Vec::new()
     }
 }
 
@@ -176,6 +149,7 @@ impl Life {
             observed: self.agent.hello(),
             lanes: self.spool.lanes(),
             program: "0.1.0".into(),
+            server: 0,
         };
         let mut session = AgentSession::new(hello, 5_000_000_000, self.now());
         session.handle_bytes(self.now(), &rest, &mut self.spool).ok()?;

@@ -1,5 +1,6 @@
-//! Programs of others that tests start and ask.
+//! Programs of others that tests start and ask. Here time is the machine's.
 
+use std::io::Write;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,20 +15,22 @@ pub fn are_there(programs: &[&str]) -> bool {
         !found.is_ok_and(|found| found.status.success())
     });
     if let Some(program) = missing {
-        testkit::loudly(&format!("NO {program} (see setup.sh): this test has checked NOTHING"));
+        crate::loudly(&format!("NO {program} (see setup.sh): this test has checked NOTHING"));
     }
     missing.is_none()
 }
 
 /// A program that is ended when dropped.
-pub struct Program(Child);
+pub struct Program(pub Child);
 
 impl Program {
+    /// Starts it; nobody hears what it says.
     pub fn start(command: &mut Command) -> Program {
         let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Program(command.spawn().expect("it starts"))
     }
 
+    /// Ends it, and waits for that.
     pub fn kill(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -57,4 +60,22 @@ pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Result<T, String>) -> 
         assert!(begun.elapsed() < PATIENCE, "waited for {what} in vain: {seen}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Prometheus's own linter has nothing against a page, if it is installed.
+pub fn lint(page: &str) {
+    if !are_there(&["promtool"]) {
+        return;
+    }
+    let mut promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool");
+    promtool.stdin.take().expect("piped").write_all(page.as_bytes()).expect("it reads");
+    let checked = promtool.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&checked.stderr);
+    assert!(checked.status.success(), "{said}{}\n{page}", String::from_utf8_lossy(&checked.stdout));
 }

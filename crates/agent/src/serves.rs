@@ -1,0 +1,65 @@
+//! Which server's work is here, in a file: by the identity that the server has told, so that another one at the same place, whose
+//! jobs have the same numbers, is not given what is not its own. Where the file cannot be written it holds in memory.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// See the module's text.
+pub struct Serves {
+    path: PathBuf,
+    server: u64,
+}
+
+impl Serves {
+    /// What was noted in this folder; without a note nothing is known.
+    #[must_use]
+    pub fn read(folder: &Path) -> Serves {
+        let path = folder.join("server-identity");
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        Serves { path, server: u64::from_str_radix(text.trim(), 16).unwrap_or(0) }
+    }
+
+    /// The server; 0: it is not known.
+    #[must_use]
+    pub fn server(&self) -> u64 {
+        self.server
+    }
+
+    /// What is here is of this server; one of an older version does not say which it is (0).
+    pub fn learn(&mut self, server: u64) {
+        if server == 0 || server == self.server {
+            return;
+        }
+        self.server = server;
+        if let Err(error) = self.write() {
+            tracing::warn!("{} cannot be written: {error}", self.path.display());
+        }
+    }
+
+    fn write(&self) -> io::Result<()> {
+        let next = self.path.with_extension("next");
+        let mut file = fs::File::create(&next)?;
+        writeln!(file, "{:016x}", self.server)?;
+        file.sync_all()?;
+        fs::rename(&next, &self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_learnt_outlives_the_process() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut serves = Serves::read(folder.path());
+        for (said, known) in [(0, 0), (7, 7), (0, 7), (u64::MAX, u64::MAX)] {
+            serves.learn(said);
+            assert_eq!(serves.server(), known);
+            assert_eq!(Serves::read(folder.path()).server(), known);
+        }
+        fs::write(folder.path().join("server-identity"), "nonsense").expect("written");
+        assert_eq!(Serves::read(folder.path()).server(), 0);
+    }
+}

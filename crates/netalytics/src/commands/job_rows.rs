@@ -1,0 +1,108 @@
+//! `netalytics jobs results`: the rows of a job that there are by now; a table is that of `query`.
+
+use anyhow::anyhow;
+use sinks::table::Style;
+use sinks::{Pace, Sink, Table};
+
+use super::remote::{Remote, encoded};
+use crate::failure::{Ended, wrong_flags};
+use crate::flags::Format;
+use crate::live::Owner;
+use crate::output::{self, Destination};
+use crate::served::rows::{Served, results as served_results, without_coverage};
+
+/// Which rows.
+pub struct Which {
+    /// The job's number.
+    pub job: String,
+    /// Which of its results, by name or place; the first unless said.
+    pub result: Option<String>,
+    /// What else is asked of the rows, as parameters of the address.
+    pub params: String,
+}
+
+/// Prints all rows, page by page as they come.
+pub fn results(remote: &Remote, which: &Which, format: Format) -> anyhow::Result<Ended> {
+    match format {
+        Format::Table => as_table(remote, which),
+        Format::Jsonl => as_sent(remote, which, "jsonl"),
+        Format::Csv => as_sent(remote, which, "csv"),
+        Format::Parquet => {
+            Err(wrong_flags("jobs results prints table, jsonl or csv; the API has Parquet, page by page"))
+        }
+    }
+}
+
+/// As the server writes them; of CSV one line with names, also of several pages.
+fn as_sent(remote: &Remote, which: &Which, word: &str) -> anyhow::Result<Ended> {
+    let result = which.result.iter().map(|result| format!("&result={}", encoded(result))).collect::<String>();
+    let path = format!("/api/v1/jobs/{}/rows?limit=10000&format={word}{result}{}", which.job, which.params);
+    let mut after = String::new();
+    loop {
+        let page = remote.ask("GET", &format!("{path}{after}"))?;
+        let has_names_again = word == "csv" && !after.is_empty();
+        let names = page.body.iter().position(|byte| *byte == b'\n').filter(|_| has_names_again);
+        output::print(&page.body[names.map_or(0, |end| end + 1)..])?;
+        match page.next {
+            Some(next) => after = format!("&after={next}"),
+            None => return Ok(Ended::Done),
+        }
+    }
+}
+
+fn as_table(remote: &Remote, which: &Which) -> anyhow::Result<Ended> {
+    let job = remote.json("GET", &format!("/api/v1/jobs/{}", which.job), None)?;
+    let query = job["query"].as_str().unwrap_or_default();
+    let plan = query::check(query, &parsers::registry::schemas(), &()).ok();
+    let plan = plan.map(|query| planner::lower(&query));
+    let all = served_results(remote, &which.job, plan.as_ref())?;
+    let (mut served, others) = chosen(all, which)?;
+    let destination = Destination::open(None, Owner::Us)?;
+    let (width, height) = destination.terminal.then(output::terminal_size).flatten().unzip();
+    let style = Style { width, height, pace: Pace::Whole, ..Style::default() };
+    let mut sink = Table::new(destination.writer, &[served.head.clone()], style);
+    match write(remote, &mut served, &mut sink)? {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => return Err(error.into()),
+        _ => {}
+    }
+    sink.notes().iter().for_each(|note| output::complain(&format!("note: {note}")));
+    if let (None, false) = (&which.result, others.is_empty()) {
+        let others = others.join(", ");
+        output::complain(&format!("note: the job has other results, which --result shows: {others}"));
+    }
+    Ok(Ended::Done)
+}
+
+/// The result that is meant, and what the others are called.
+fn chosen(mut all: Vec<Served>, which: &Which) -> anyhow::Result<(Served, Vec<String>)> {
+    let names: Vec<String> = all.iter().map(|of| of.head.processor.clone().unwrap_or_default()).collect();
+    let at = match &which.result {
+        None => 0,
+        Some(said) => {
+            let place = said.parse().ok().filter(|at| *at < names.len());
+            place.or_else(|| names.iter().position(|name| name == said)).ok_or_else(|| {
+                anyhow!("job {} has no result {said}; it has {}", which.job, names.join(", "))
+            })?
+        }
+    };
+    if all.is_empty() {
+        return Err(anyhow!("job {} has not begun: there are no rows yet", which.job));
+    }
+    let others = names.into_iter().enumerate().filter(|(i, _)| *i != at).map(|(_, name)| name).collect();
+    Ok((all.swap_remove(at).with(&which.params), others))
+}
+
+/// Writes all rows; within: whether they could be written.
+fn write(remote: &Remote, served: &mut Served, sink: &mut dyn Sink) -> anyhow::Result<std::io::Result<()>> {
+    loop {
+        let (batches, has_more) = served.next(remote)?;
+        for batch in batches.iter().map(without_coverage).filter(|batch| batch.rows() > 0) {
+            if let Err(error) = sink.write(0, &batch) {
+                return Ok(Err(error));
+            }
+        }
+        if !has_more {
+            return Ok(sink.finish());
+        }
+    }
+}

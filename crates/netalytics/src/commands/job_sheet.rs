@@ -1,0 +1,120 @@
+//! `netalytics jobs show`: all that a server knows of one job.
+
+use serde_json::Value;
+use sinks::table::{escape, pad};
+
+use super::jobs::JOB;
+use super::listing::{listed, print_things, text, with_times};
+use super::remote::Remote;
+use crate::failure::Ended;
+use crate::flags::Format;
+use crate::output;
+
+/// What is told of a job first, by the API's names and ours.
+const LINES: [(&str, &str); 16] = [
+    ("id", "job"),
+    ("name", "name"),
+    ("query", "query"),
+    ("kind", "kind"),
+    ("state", "state"),
+    ("outcome", "outcome"),
+    ("reason", "reason"),
+    ("owner", "owner"),
+    ("on", "on"),
+    ("interfaces", "interfaces"),
+    ("capture_filter", "capture filter"),
+    ("keep", "keeps"),
+    ("lease_seconds", "lease, s"),
+    ("created", "created"),
+    ("ended", "ended"),
+    ("taps", "seen by taps"),
+];
+
+/// Shows a job: a sheet for people; for programs the job, as JSON with what its agents have seen (`agents`).
+pub fn show(remote: &Remote, job: &str, format: Format) -> anyhow::Result<Ended> {
+    let mut shown = remote.json("GET", &format!("/api/v1/jobs/{job}"), None)?;
+    if matches!(format, Format::Csv | Format::Parquet) {
+        return print_things(&JOB, &[shown], format);
+    }
+    let told = remote.json("GET", &format!("/api/v1/jobs/{job}/agents"), None)?;
+    shown["taps"] = told["taps"].clone();
+    if format == Format::Jsonl {
+        shown["agents"] = told["agents"].clone();
+        return print_things(&JOB, &[shown], format);
+    }
+    let times = [("created_ns", "created"), ("ended_ns", "ended")];
+    let shown = with_times(vec![shown], &times).remove(0);
+    output::print(sheet(&shown, told["agents"].as_array().map(Vec::as_slice).unwrap_or_default()).as_bytes())
+}
+
+fn sheet(job: &Value, agents: &[Value]) -> String {
+    let mut out = String::new();
+    for (name, ours) in LINES {
+        let value = text(&job[name]);
+        if !value.is_empty() {
+            pad(&mut out, ours, 14, false);
+            out.push_str(&format!("  {}\n", escape(&value)));
+        }
+    }
+    let flat = |agent: &Value| {
+        let mut agent = agent.clone();
+        for count in ["packets", "tuples", "lost"] {
+            agent[count] = agent["counters"][count].clone();
+        }
+        agent
+    };
+    let agents: Vec<Value> = agents.iter().map(flat).collect();
+    let outlets: Vec<Value> = job["outlets"].as_array().into_iter().flatten().map(with_losses).collect();
+    for (columns, things) in [
+        (&["agent", "state", "packets", "lost", "tuples", "records_lost", "reason"][..], &agents),
+        (&["to", "state", "delivered", "behind", "refused", "backlog", "gone", "problem"], &outlets),
+    ] {
+        if !things.is_empty() {
+            out.push('\n');
+            out.push_str(&listed(columns, things));
+        }
+    }
+    out
+}
+
+/// What an outlet lost beside what else is told of it.
+fn with_losses(outlet: &Value) -> Value {
+    let mut outlet = outlet.clone();
+    for cause in ["refused", "backlog", "gone"] {
+        outlet[cause] = outlet["lost"][cause].clone();
+    }
+    outlet
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_sheet_has_what_there_is_to_tell() {
+        let job = json!({
+            "id": "5", "name": "rows", "query": "PARSE http", "state": "running", "reason": null, "on": {"role": "web"}, "taps": {"joined": 3, "unkept": 0},
+            "outlets": [{"to": "hook", "state": "up", "delivered": 51, "behind": 0,
+                         "lost": {"refused": 1, "backlog": 0, "gone": 0}, "problem": null}],
+        });
+        let agents = [json!({"agent": "web-1", "state": "running", "reason": null, "records_lost": 0,
+                             "counters": {"packets": 7, "tuples": 2, "lost": 0}})];
+        assert_eq!(
+            sheet(&job, &agents),
+            "job             5\n\
+             name            rows\n\
+             query           PARSE http\n\
+             state           running\n\
+             on              role=web\n\
+             seen by taps    joined=3 unkept=0\n\
+             \n\
+             agent  state    packets  lost  tuples  records_lost  reason\n\
+             web-1  running  7        0     2       0\n\
+             \n\
+             to    state  delivered  behind  refused  backlog  gone  problem\n\
+             hook  up     51         0       1        0        0\n"
+        );
+    }
+}

@@ -1,0 +1,200 @@
+//! What goes wrong at a first try: wrong addresses, wrong tokens, names for numbers, bytes of strangers. Each is told in one
+//! line, with the right code, and counted where it came from somebody else.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::service::{Process, Server, wait};
+use super::{BINARY, Folder, ROOT, run};
+
+const QUERY: &str = "PARSE http PROCESS (diff-group: group=url_template, w=1s)";
+
+/// A server with an agent that plays the shop.
+fn shop(folder: &Folder) -> (Server, Process) {
+    let server = Server::start(folder);
+    let (token, own) = (server.token(folder, "shop"), folder.path("agent"));
+    let capture = format!("{ROOT}/captures/shop/in.pcap");
+    let agent = ["agent", "--server", &server.url, "--token-file", &token, "--name", "shop"];
+    let agent = Process::start(&[&agent[..], &["--folder", &own, "--demo", &capture]].concat());
+    wait("the agent comes", || {
+        let agents = server.rows(&["agents"]);
+        match agents.iter().any(|agent| agent["connected"] == true) {
+            true => Ok(()),
+            false => Err(format!("{agents:?}")),
+        }
+    });
+    (server, agent)
+}
+
+#[test]
+fn jobs_are_named_shown_and_printed_for_people() {
+    let folder = Folder::new();
+    let (server, _agent) = shop(&folder);
+    server.ask(&["jobs", "start", QUERY, "--standing", "--name", "pages"]);
+    wait("rows come", || {
+        let rows = server.rows(&["jobs", "results", "pages"]);
+        match rows.iter().any(|row| row["url_template"] == "/checkout") {
+            true => Ok(()),
+            false => Err(server.ask(&["jobs"])),
+        }
+    });
+    // The table is that of `query`: units, and windows by their start.
+    let table = server.ask(&["jobs", "results", "pages"]);
+    assert!(table.starts_with("diff-group  windows of 1 s, "), "{table}");
+    assert!(table.contains("/checkout ") && table.contains(" ms") && !table.contains("_ns"), "{table}");
+    let exact = server.rows(&["jobs", "results", "pages", "--until", "2020-01-01T00:00:00Z"]);
+    assert!(exact.is_empty(), "{exact:?}");
+    let sheet = server.ask(&["jobs", "show", "pages"]);
+    for words in ["job             1\n", "state           running\n", "agent  state", "shop   running"] {
+        assert!(sheet.contains(words), "{words}: {sheet}");
+    }
+    // JSON is all that the API tells.
+    let job = &server.rows(&["jobs", "show", "1"])[0];
+    assert_eq!((&job["kind"], &job["agents"][0]["agent"]), (&"standing".into(), &"shop".into()));
+    assert!(server.rows(&["agents"])[0]["addresses"].is_array());
+    server.ask(&["jobs", "start", QUERY, "--standing", "--name", "pages"]);
+    assert!(server.refuses(&["jobs", "stop", "pages"]).contains("several jobs are called pages"));
+    server.ask(&["jobs", "stop", "2"]);
+    wait("the second ends", || match &server.rows(&["jobs", "show", "2"])[0]["state"] {
+        Value::String(state) if state == "ended" => Ok(()),
+        other => Err(other.to_string()),
+    });
+    // Of two by one name the one that runs is meant.
+    assert!(server.ask(&["jobs", "show", "pages"]).contains("job             1\n"));
+}
+
+#[test]
+fn mistakes_are_told_in_a_line() {
+    let folder = Folder::new();
+    let (server, _agent) = shop(&folder);
+    let write = |name: &str, text: &str| {
+        std::fs::write(folder.path(name), text).expect("written");
+        folder.path(name)
+    };
+    let (empty, two) = (write("empty", "\n"), write("two", "nl_1\nnl_2\n"));
+    let nobody = "http://127.0.0.1:9";
+    let own = ["--server", &server.url, "--token-file", &server.token];
+    let past = "PARSE http SINCE 1h PROCESS (count)";
+    for (args, code, words) in [
+        (&["jobs", "--server", nobody, "--token-file", &server.token][..], 1, "nothing listens there"),
+        (&["jobs", "--server", &server.url, "--token-file", &empty], 2, "empty holds no token"),
+        (&["jobs", "--server", &server.url, "--token-file", &two], 2, "two holds no token"),
+        (&[&["jobs", "show", "nosuch"], &own[..]].concat(), 1, "there is no job nosuch"),
+        (&[&["tokens", "revoke", "nosuch"], &own[..]].concat(), 1, "there is no token nosuch"),
+        (&[&["jobs", "results", "9"], &own[..]].concat(), 1, "there is no job 9"),
+        (&[&["query", past, "-i", "eth0"], &own[..]].concat(), 2, "SINCE asks of what was kept"),
+        (
+            &[&["jobs", "start", QUERY, "--to", "tcp://x"], &own[..]].concat(),
+            1,
+            "to tcp://…: the address lacks a port",
+        ),
+        (&["serve", "backup", &two, "--data", &folder.path("server")], 1, "a copy goes into a new file"),
+    ] {
+        let ran = run(args);
+        assert_eq!(ran.code, code, "{args:?}: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains(words) && ran.err.lines().count() == 1, "{args:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn a_query_that_no_agent_takes_says_so_once() {
+    let folder = Folder::new();
+    let (server, _agent) = shop(&folder);
+    let own = ["--server", &server.url, "--token-file", &server.token];
+    let ran = run(&[&["query", "PARSE http PROCESS (count)", "-i", "nosuch"], &own[..]].concat());
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    let errors = ran.err.lines().filter(|line| line.starts_with("error: ")).count();
+    assert!(errors == 1 && ran.err.contains("this host has no interface nosuch"), "{}", ran.err);
+    assert!(ran.err.contains("has not run it") && ran.err.contains("1 row in "), "{}", ran.err);
+}
+
+#[test]
+fn an_address_that_is_taken_leaves_no_data_directory() {
+    let folder = Folder::new();
+    let server = Server::start(&folder);
+    let address = server.url.trim_start_matches("http://");
+    let ran = run(&["serve", "--listen", address, "--data", &folder.path("second")]);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.err.contains("Address already in use") && ran.err.lines().count() == 1, "{}", ran.err);
+    assert!(!std::path::Path::new(&folder.path("second")).exists());
+}
+
+/// What comes back of these bytes, until the other end closes.
+fn said(server: &Server, bytes: &[u8]) -> String {
+    let address = server.url.split("://").nth(1).expect("an address");
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    // It may close before it has everything.
+    let _ = stream.write_all(bytes);
+    let mut back = Vec::new();
+    let _ = stream.read_to_end(&mut back);
+    String::from_utf8_lossy(&back).into_owned()
+}
+
+#[test]
+fn bytes_of_strangers_are_refused_and_counted() {
+    let folder = Folder::new();
+    let server = Server::start(&folder);
+    let garbage = [0xf1; 5000];
+    assert!(said(&server, &garbage).starts_with("HTTP/1.1 400 "));
+    let host = server.url.trim_start_matches("http://");
+    let long = format!("GET / HTTP/1.1\r\nHost: {host}\r\nX: {}\r\n\r\n", "a".repeat(1 << 20));
+    said(&server, long.as_bytes());
+    // An agent's token lets nobody break the link's rules.
+    let token = std::fs::read_to_string(server.token(&folder, "evil")).expect("a token");
+    let upgrade = format!(
+        "GET /api/v1/agent HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {}\r\nConnection: Upgrade\r\nUpgrade: netalytics/1\r\n\r\n",
+        token.trim()
+    );
+    let answer = said(&server, &[upgrade.as_bytes(), &garbage].concat());
+    assert!(answer.starts_with("HTTP/1.1 101 "), "{answer}");
+    // Nothing whole in its time.
+    assert_eq!(said(&server, b"GET / HT"), "");
+    let counters = server.get("/api/v1/counters");
+    let refused = ["heads_refused", "links_broken", "connections_silent"].map(|name| counters[name].as_u64());
+    assert!(refused[0] == Some(2) && refused[1] == Some(1) && refused[2] >= Some(1), "{counters}");
+    let page = Command::new("curl")
+        .args([
+            "-sS",
+            "-H",
+            &format!("Authorization: Bearer {}", std::fs::read_to_string(&server.token).expect("it").trim()),
+        ])
+        .arg(format!("{}/metrics", server.url))
+        .output()
+        .expect("curl runs");
+    let page = String::from_utf8_lossy(&page.stdout).into_owned();
+    assert!(page.contains("netalytics_connections_cut_total{cause=\"request\"} 2\n"), "{page}");
+}
+
+#[test]
+fn who_speaks_no_tls_is_told_and_counted() {
+    let folder = Folder::new();
+    let server = Server::with(&folder, &["--tls"]);
+    assert!(said(&server, b"GET / HTTP/1.1\r\n\r\n").contains("speaks TLS"));
+    let plain = server.url.replace("https://", "http://");
+    let ran = run(&["jobs", "--server", &plain, "--token-file", &server.token]);
+    assert!(ran.code == 1 && ran.err.contains("its address begins with https://"), "{}", ran.err);
+    // A handshake that stops halfway.
+    said(&server, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03");
+    let data = folder.path("server");
+    let ca = Command::new(BINARY).args(["serve", "ca", "--data", &data]).output().expect("it runs").stdout;
+    std::fs::write(folder.path("ca.pem"), ca).expect("written");
+    let token = std::fs::read_to_string(&server.token).expect("the first token");
+    let output = Command::new("curl")
+        .args([
+            "-sS",
+            "--cacert",
+            &folder.path("ca.pem"),
+            "-H",
+            &format!("Authorization: Bearer {}", token.trim()),
+        ])
+        .arg(format!("{}/api/v1/counters", server.url))
+        .output()
+        .expect("curl runs");
+    let counters: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    assert_eq!(counters["handshakes_failed"], 3, "{counters}");
+}

@@ -1,0 +1,40 @@
+//! What the fuzz targets reach that nobody else does: what is read of the server's own disk and of requests.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tuple::{Batch, Schema};
+
+use crate::alerts::Silence;
+use crate::{columns, delivery, gateway, http};
+
+/// Rows as the store keeps them.
+pub fn store_rows(batch: &Batch) -> Vec<u8> {
+    columns::encode(batch)
+}
+
+/// Rows that the store has kept.
+pub fn stored_rows(bytes: &[u8], schema: &Arc<Schema>) -> Option<Batch> {
+    columns::decode(bytes, schema)
+}
+
+/// What the store has of jobs, lanes and silences.
+pub fn saved(text: &str) {
+    if let Some(job) = gateway::saved::read(1, text, Bytes::new()) {
+        assert_eq!(gateway::saved::read(1, &gateway::saved::write(&job), Bytes::new()), Some(job));
+    }
+    if let Some(key) = gateway::lanes::Key::read(text) {
+        assert_eq!(gateway::lanes::Key::read(&key.text()), Some(key));
+    }
+    let _ = serde_json::from_str::<gateway::lanes::Facts>(text);
+    if let Ok(silence) = serde_json::from_str::<Silence>(text) {
+        let _ = crate::alerts::Matching::new(silence);
+    }
+}
+
+/// What stands in addresses and headers of requests, and in their bodies.
+pub fn asked(text: &str) {
+    let _ = http::read_position(text);
+    let _ = http::read_time(text);
+    let _ = delivery::shown_address(text);
+}

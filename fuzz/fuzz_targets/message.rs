@@ -1,0 +1,68 @@
+//! Any bytes as what processes say to each other in messages of their own: a monitor's orders, its account at the end, what it
+//! says on its pipe, and frames of the link. The first byte says as what. They are refused, or are the same when they are sent on.
+#![no_main]
+
+use std::sync::{Arc, LazyLock};
+
+use libfuzzer_sys::fuzz_target;
+use link::{Decoder, Frame};
+use plan::message::{Closing, JobOrder};
+use tuple::Schema;
+
+static SCHEMAS: LazyLock<Vec<Arc<Schema>>> = LazyLock::new(parsers::registry::schemas);
+
+fn order(bytes: &[u8]) {
+    let known = |name: &str| SCHEMAS.iter().find(|schema| schema.name == name).cloned();
+    match JobOrder::decode(bytes, &known) {
+        Ok(order) => {
+            let sent = order.encode();
+            assert_eq!(JobOrder::decode(&sent, &known).expect("it was read").encode(), sent);
+        }
+        Err(refused) => assert!(!refused.to_string().is_empty()),
+    }
+}
+
+fn account(bytes: &[u8]) {
+    if let Ok(closing) = Closing::decode(bytes) {
+        let sent = closing.encode();
+        assert_eq!(Closing::decode(&sent).expect("it was read").encode(), sent);
+    }
+}
+
+fn pipe(mut bytes: &[u8]) {
+    while let Ok(Some(frame)) = collect::Frame::read(&mut bytes) {
+        let mut sent = Vec::new();
+        frame.write(&mut sent).expect("there is room");
+        let again = collect::Frame::read(&mut sent.as_slice()).expect("it was read");
+        assert_eq!(again.as_ref(), Some(&frame));
+    }
+}
+
+/// Every frame that there is in some bytes, cut anywhere.
+fn frames(bytes: &[u8], piece: usize) -> Vec<Frame> {
+    let (mut decoder, mut frames) = (Decoder::default(), Vec::new());
+    for piece in bytes.chunks(piece) {
+        decoder.push(piece);
+        loop {
+            match decoder.next() {
+                Ok(Some(incoming)) => frames.push(incoming.frame),
+                Ok(None) => break,
+                Err(_) => return frames,
+            }
+        }
+    }
+    frames
+}
+
+fuzz_target!(|input: &[u8]| match input {
+    [0, rest @ ..] => order(rest),
+    [1, rest @ ..] => account(rest),
+    [2, rest @ ..] => pipe(rest),
+    [_, piece, rest @ ..] => {
+        let whole = frames(rest, usize::MAX);
+        assert_eq!(frames(rest, usize::from(*piece) + 1), whole);
+        let sent = whole.iter().flat_map(|frame| frame.encode().concat()).collect::<Vec<u8>>();
+        assert_eq!(frames(&sent, usize::MAX), whole);
+    }
+    _ => {}
+});
