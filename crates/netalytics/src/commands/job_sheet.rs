@@ -27,7 +27,7 @@ const LINES: [(&str, &str); 16] = [
     ("lease_seconds", "lease, s"),
     ("created", "created"),
     ("ended", "ended"),
-    ("taps", "seen by taps"),
+    ("taps", "both taps"),
 ];
 
 /// Shows a job: a sheet for people; for programs the job, as JSON with what its agents have seen (`agents`).
@@ -37,6 +37,7 @@ pub fn show(remote: &Remote, job: &str, format: Format) -> anyhow::Result<Ended>
         return print_things(&JOB, &[shown], format);
     }
     let told = remote.json("GET", &format!("/api/v1/jobs/{job}/agents"), None)?;
+    // Of a query over both taps of connections: which requests were found where.
     shown["taps"] = told["taps"].clone();
     if format == Format::Jsonl {
         shown["agents"] = told["agents"].clone();
@@ -95,7 +96,8 @@ mod tests {
     #[test]
     fn a_sheet_has_what_there_is_to_tell() {
         let job = json!({
-            "id": "5", "name": "rows", "query": "PARSE http", "state": "running", "reason": null, "on": {"role": "web"}, "taps": {"joined": 3, "unkept": 0},
+            "id": "5", "name": "rows", "query": "PARSE http", "state": "running", "reason": null, "on": {"role": "web"},
+            "taps": {"joined": 3, "unkept": 0},
             "outlets": [{"to": "hook", "state": "up", "delivered": 51, "behind": 0,
                          "lost": {"refused": 1, "backlog": 0, "gone": 0}, "problem": null}],
         });
@@ -108,7 +110,7 @@ mod tests {
              query           PARSE http\n\
              state           running\n\
              on              role=web\n\
-             seen by taps    joined=3 unkept=0\n\
+             both taps       joined=3 unkept=0\n\
              \n\
              agent  state    packets  lost  tuples  records_lost  reason\n\
              web-1  running  7        0     2       0\n\
