@@ -178,6 +178,15 @@ impl Collector {
         self.change(lane, State::Lost, out);
     }
 
+    /// From now on this is to be expected of a lane.
+    pub fn turn(&mut self, lane: LaneId, state: State, out: &mut dyn TakeRows) {
+        match state {
+            // Nothing is released by that.
+            State::Expected | State::Active => self.lanes.set(lane, state),
+            State::Idle | State::Finished | State::Lost => self.change(lane, state, out),
+        }
+    }
+
     fn change(&mut self, lane: LaneId, state: State, out: &mut dyn TakeRows) {
         self.lanes.set(lane, state);
         self.release(out);

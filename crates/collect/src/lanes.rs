@@ -99,8 +99,15 @@ impl Lanes {
         self.all.entry(id).or_insert_with(|| Lane::new(State::Active))
     }
 
-    pub(crate) fn set(&mut self, id: LaneId, state: State) {
+    /// What is to be expected of a lane from now on.
+    pub fn set(&mut self, id: LaneId, state: State) {
         self.get(id).state = state;
+    }
+
+    /// A lane has come so far.
+    pub fn come_to(&mut self, id: LaneId, watermark: Timestamp) {
+        let lane = self.get(id);
+        lane.watermark = lane.watermark.max(watermark);
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Lane> {
@@ -128,7 +135,8 @@ impl Lanes {
     }
 
     /// How far event time has come: in the slowest of those that are at work, or, where nobody is, in the fastest.
-    pub(crate) fn watermark(&self) -> Timestamp {
+    #[must_use]
+    pub fn watermark(&self) -> Timestamp {
         let least = self.active().map(|lane| lane.watermark).min();
         least.or_else(|| self.iter().map(|lane| lane.watermark).max()).unwrap_or(Timestamp::MIN)
     }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use plan::{TapTable, Taps};
+use tuple::TapEnd;
 use wire::{Addr, Endpoint};
 
 /// The table as it is now, for all workers of a job. Whoever hears of another one sets it.
@@ -101,6 +102,7 @@ impl TapFilter {
             return true;
         }
         let (first, second) = match self.taps {
+            Taps::Ends => return self.owners.end(client, server).is_some(),
             Taps::Client => (client, server),
             Taps::Server | Taps::All => (server, client),
         };
@@ -109,9 +111,25 @@ impl TapFilter {
             (Owner::Other, _) | (Owner::Nobody, Owner::Other) => false,
         }
     }
+
+    /// At which end of a flow between these ends this tap is, where both are asked for; `None`: at neither, or nobody asks.
+    #[must_use]
+    pub fn end(&self, client: Endpoint, server: Endpoint) -> Option<TapEnd> {
+        (self.taps == Taps::Ends).then(|| self.owners.end(client, server)).flatten()
+    }
 }
 
 impl Owners {
+    /// An end that is nobody's is left to whoever sees the flow without being at the other end: what is seen by a mirror before the
+    /// servers is seen at the client's side. `None`: both ends are others'.
+    fn end(&self, client: Endpoint, server: Endpoint) -> Option<TapEnd> {
+        match (self.of(client.addr), self.of(server.addr)) {
+            (Owner::Own, _) | (Owner::Nobody, Owner::Other | Owner::Nobody) => Some(TapEnd::Client),
+            (_, Owner::Own) | (Owner::Other, Owner::Nobody) => Some(TapEnd::Server),
+            (Owner::Other, Owner::Other) => None,
+        }
+    }
+
     /// A host's own address is its own, whatever others say.
     fn of(&self, addr: Addr) -> Owner {
         if self.own.contains(&addr) {
@@ -165,6 +183,33 @@ mod tests {
             check(Taps::Client, client, server, by_client.0, by_client.1);
             check(Taps::All, client, server, true, true);
         }
+    }
+
+    #[test]
+    fn each_end_has_its_tap() {
+        let (at_client, at_server) = (Some(TapEnd::Client), Some(TapEnd::Server));
+        for (client, server, ours, theirs) in [
+            (US, THEM, at_client, at_server),
+            (THEM, US, at_server, at_client),
+            // Both ends on one host: whoever sees it beside that is silent.
+            (US, US, at_client, None),
+            // An end that is nobody's is whose who is not at the other.
+            (NOBODY, US, at_server, at_client),
+            (US, NOBODY, at_client, at_server),
+            (NOBODY, NOBODY, at_client, at_client),
+        ] {
+            let told = |own: &[&str], others: &[&str]| {
+                let filter = TapFilter::new(Taps::Ends, &SharedTaps::new(table(own, others)));
+                let (client, server) = (end(client), end(server));
+                assert_eq!(filter.tells(client, server), filter.end(client, server).is_some());
+                filter.end(client, server)
+            };
+            assert_eq!((told(&[US], &[THEM]), told(&[THEM], &[US])), (ours, theirs), "{client} > {server}");
+        }
+        // Nobody else is asked; a tap that is alone knows its end all the same.
+        let alone = |taps| TapFilter::new(taps, &SharedTaps::new(table(&[US], &[])));
+        assert_eq!(alone(Taps::Server).end(end(NOBODY), end(US)), None);
+        assert_eq!(alone(Taps::Ends).end(end(NOBODY), end(US)), at_server);
     }
 
     #[test]

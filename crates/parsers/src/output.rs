@@ -1,7 +1,7 @@
 //! Where parsers write: tuples of one flow, with the common fields filled in. What is wanted is known as bits, and a
 //! flow is only asked who it is when a tuple is written that says so.
 
-use tuple::{FieldId, TapColumns, TupleWriter, common};
+use tuple::{FieldId, TapColumns, TapEnd, TupleWriter, common};
 use wire::{Endpoint, IpProtocol, TcpSeq, Timestamp, Tunnel};
 
 use crate::community_id::community_id;
@@ -76,6 +76,11 @@ pub struct FlowContext {
 pub trait FlowFacts {
     /// All of it.
     fn context(&self) -> FlowContext;
+
+    /// At which of the flow's ends this tap is, where that is asked for.
+    fn tap_end(&self) -> Option<TapEnd> {
+        None
+    }
 }
 
 impl FlowFacts for FlowContext {
@@ -163,7 +168,7 @@ pub struct Tap {
     /// Whether its schema has columns of families.
     has_members: bool,
     /// Where it says which request it is, for who has seen it at another tap, too.
-    request: Option<FieldId>,
+    request: Option<TapColumns>,
     memo: Memo,
     /// Community IDs of flows.
     ids: Memo,
@@ -175,7 +180,7 @@ impl Tap {
     pub fn new(variant: u8, writer: TupleWriter) -> Tap {
         let columns = Columns::wanted_by(&writer);
         let has_members = writer.schema().members().next().is_some();
-        let request = TapColumns::of(writer.schema()).map(|taps| taps.request).filter(|id| writer.wants(*id));
+        let request = TapColumns::of(writer.schema()).filter(|taps| writer.wants(taps.request));
         Tap { variant, writer, columns, has_members, request, memo: Memo::default(), ids: Memo::default() }
     }
 }
@@ -327,8 +332,8 @@ impl<'a> Output<'a> {
                 write_path(&mut tap.writer, &flow.tunnel, flow.vlan);
             }
             write_times(&mut tap.writer, ts, self.now, quality);
-            if let Some(id) = tap.request {
-                write_request(&mut tap.writer, id, self.request, self.flow.facts);
+            if let Some(taps) = tap.request {
+                write_request(&mut tap.writer, taps, self.request, self.flow.facts);
             }
             fill(&mut tap.writer);
             tap.writer.end_row();
@@ -336,11 +341,14 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Which request of its connection it is. Datagrams have no place in a stream.
+/// Which request of its connection it is, and which tap says so. Datagrams have no place in a stream.
 #[cold]
-fn write_request(w: &mut TupleWriter, id: FieldId, request: Option<TcpSeq>, facts: &dyn FlowFacts) {
+fn write_request(w: &mut TupleWriter, taps: TapColumns, request: Option<TcpSeq>, facts: &dyn FlowFacts) {
     if let Some(seq) = request.filter(|_| facts.context().protocol == IpProtocol::TCP) {
-        w.u64(id, seq.0.into());
+        w.u64(taps.request, seq.0.into());
+    }
+    if let Some(end) = facts.tap_end() {
+        w.text(taps.seen, end.word().as_bytes());
     }
 }
 

@@ -13,6 +13,8 @@ pub enum Taps {
     Client,
     /// Every one that sees it.
     All,
+    /// The one at its client and the one at its server, each of which says which it is ([`tuple::TapEnd`]): who collects joins them.
+    Ends,
 }
 
 /// Whose addresses are whose, among the taps of a query. What stands in neither list is nobody's.

@@ -67,6 +67,7 @@ fn monitor(out: &mut String, monitor: &MonitorSpec) {
         Taps::Server => return,
         Taps::Client => "of a flow that several agents see, the one nearest to its client tells",
         Taps::All => "of a flow that several agents see, all of them tell",
+        Taps::Ends => "of a flow that several agents see, those at its two ends tell, and are joined",
     };
     row(out, "taps", taps);
 }

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod both_taps;
 mod cost;
 mod explain;
 mod folded;
@@ -13,6 +14,7 @@ mod recorded;
 mod tests;
 mod words;
 
+pub use both_taps::{BothTaps, both_taps};
 pub use cost::cost;
 pub use explain::explain;
 pub use folded::compared_folded;

@@ -63,7 +63,7 @@ fn placed_conditions(query: &Query) -> (Vec<Vec<Predicate>>, Option<Predicate>) 
     (before, all_of(after))
 }
 
-fn all_of(mut parts: Vec<Predicate>) -> Option<Predicate> {
+pub(crate) fn all_of(mut parts: Vec<Predicate>) -> Option<Predicate> {
     if parts.len() > 1 { Some(Predicate::And(parts)) } else { parts.pop() }
 }
 

@@ -9,6 +9,7 @@ use tuple::{DataType, Facts, Field, FieldId, Schema, Unit, common};
 
 use crate::{explain, lower};
 
+mod both_taps;
 mod sent;
 
 fn schemas() -> Vec<Arc<Schema>> {

@@ -29,7 +29,7 @@ use crate::store::{KeptResult, NewTail, Progress, Store};
 use crate::unkept::Unkept;
 use live::{Live, LiveResult, Shown, windows};
 
-pub use told::{Account, AgentAccount, Coverage, Delivery, ResultTable, WindowState};
+pub use told::{Account, AgentAccount, Coverage, Delivery, ResultTable, TapAccount, WindowState};
 pub use watching::Seen;
 
 /// Most rows told in one event, and shown of a result to a client that has just come.
@@ -271,6 +271,7 @@ impl Hub {
         }
         live.account = data.clone();
         live.agents.clone_from(&account.agents);
+        live.taps = account.taps;
         self.tell(&mut live, job, Kind::Account, &data);
         if live.sample_rate != account.sample_rate {
             live.sample_rate = account.sample_rate;
@@ -289,8 +290,10 @@ impl Hub {
     ///
     /// # Errors
     /// When there is no such job.
-    pub(crate) fn agents(&self, job: JobId) -> Result<Vec<AgentAccount>, Unkept> {
-        Ok(lock(&*self.live(job)?).agents.clone())
+    pub(crate) fn agents(&self, job: JobId) -> Result<(Vec<AgentAccount>, Option<TapAccount>), Unkept> {
+        let live = self.live(job)?;
+        let live = lock(&live);
+        Ok((live.agents.clone(), live.taps))
     }
 
     /// The job has come so far. `reason`: what people should know, as that nobody runs it at the moment. After
@@ -348,11 +351,11 @@ impl Hub {
             }
         }
         self.history.retain(Keep::Results, &self.limits.retention)?;
+        self.history.retain(Keep::Tuples, &self.limits.tuples_retention)?;
         if self.limits.retention.age_ns > 0 {
             self.store
                 .forget_accounts(crate::store::now_ns().saturating_sub(self.limits.retention.age_ns))?;
         }
-        self.history.retain(Keep::Tuples, &self.limits.tuples_retention)?;
         let ring = self.limits.ring_time;
         lock(&self.jobs).retain(|_, live| {
             let live = lock(live);

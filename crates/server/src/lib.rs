@@ -48,7 +48,7 @@ pub use fleet::{Agent, AgentHealth, Fleet, FleetHealth, JobHealth, NoFleet, Orde
 pub use gateway::{Gateway, GatewaySettings};
 pub use history::Kept;
 pub use http::{Serving, openapi};
-pub use hub::{Account, AgentAccount, Coverage, Delivery, Hub, ResultTable, WindowState};
+pub use hub::{Account, AgentAccount, Coverage, Delivery, Hub, ResultTable, TapAccount, WindowState};
 pub use job::{
     Capture, End, Job, JobId, JobKind, JobOutlet, Keep, Outcome, OutletLosses, OutletState, Redaction, State,
     Submission,

@@ -21,7 +21,7 @@ pub use alerts::{NewNotification, NewRule, RuleChange, StoredRule};
 pub use audit::Audited;
 pub use deliveries::{Position, StoredOutlet};
 pub use enrolments::Enrolled;
-pub use frames::{LaneMark, NewFrame, Progress};
+pub use frames::{Joined, LaneMark, NewFrame, Progress, Which};
 pub use jobs::{JobQuery, NewJob, Remembered};
 pub use results::{KeptResult, NewTail, Tail};
 pub use segments::{Extent, Oldest, Piece, Segment};

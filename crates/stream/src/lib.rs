@@ -78,6 +78,7 @@ mod server_tap;
 mod shown;
 mod sliding;
 mod spectrum;
+mod tap_join;
 mod window;
 mod work;
 
@@ -92,3 +93,4 @@ pub use partial::{Malformed, Partial};
 pub use results::OTHER;
 pub use server_tap::{ServerTap, Sightings, TapCounts};
 pub use shown::Shown;
+pub use tap_join::{Taken, TapJoin};

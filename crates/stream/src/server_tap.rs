@@ -49,8 +49,8 @@ pub struct TapCounts {
 }
 
 /// A request's connection, and its place in it.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Request {
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Request {
     client: ([u8; 16], u64),
     server: ([u8; 16], u64),
     first_byte: u64,
@@ -104,28 +104,12 @@ impl ServerTap {
     #[must_use]
     pub fn complete(&self, batch: &Batch) -> Option<Batch> {
         let columns = Columns::of(batch)?;
-        let found: Vec<Option<Option<i64>>> = (0..batch.rows()).map(|row| self.find(&columns, row)).collect();
-        let client_time = |row: usize| columns.response_time(row);
-        let server_time = |row: usize| found[row].flatten();
-        let rows = || 0..batch.rows();
-        let between = |row: usize| client_time(row)?.checked_sub(server_time(row)?);
-        let mut seen = StringBuilder::new();
-        found.iter().for_each(|found| seen.append_value(if found.is_some() { "both" } else { "client" }));
-        let TapColumns {
-            seen: seen_at, client_time: client_at, server_time: server_at, network_time, ..
-        } = columns.taps;
-        let mut all: Vec<Option<ArrayRef>> =
-            batch.schema().ids().map(|id| batch.column(id).cloned()).collect();
-        let mut put = |at: tuple::FieldId, array: ArrayRef| all[usize::from(at.0)] = Some(array);
-        put(seen_at, Arc::new(seen.finish()));
-        put(client_at, Arc::new(rows().map(client_time).collect::<Int64Array>()));
-        put(server_at, Arc::new(rows().map(server_time).collect::<Int64Array>()));
-        put(network_time, Arc::new(rows().map(between).collect::<Int64Array>()));
-        Some(Batch::new(batch.schema().clone(), batch.rows(), all))
+        let found: Vec<AtServer> = (0..batch.rows()).map(|row| self.find(&columns, row)).collect();
+        Some(columns.complete(&found))
     }
 
     /// The response time of the request at the other tap, if that has seen it; it may have seen no response.
-    fn find(&self, columns: &Columns<'_>, row: usize) -> Option<Option<i64>> {
+    fn find(&self, columns: &Columns<'_>, row: usize) -> AtServer {
         let sighting = columns.request(row).and_then(|request| self.0.requests.get(&request));
         let found = sighting.and_then(|sighting| {
             let n = sighting.asked.fetch_add(1, Ordering::Relaxed) as usize;
@@ -149,14 +133,17 @@ impl ServerTap {
     }
 }
 
+/// The response time at the tap near the server: of a request that it has seen, if it has seen a response.
+pub(crate) type AtServer = Option<Option<i64>>;
+
 /// The columns of a batch by which a request is known.
-struct Columns<'b> {
+pub(crate) struct Columns<'b> {
     batch: &'b Batch,
-    taps: TapColumns,
+    pub taps: TapColumns,
 }
 
 impl Columns<'_> {
-    fn of(batch: &Batch) -> Option<Columns<'_>> {
+    pub fn of(batch: &Batch) -> Option<Columns<'_>> {
         let taps = TapColumns::of(batch.schema())?;
         let needed = [
             common::CLIENT_IP,
@@ -169,8 +156,30 @@ impl Columns<'_> {
         needed.iter().all(|id| batch.column(*id).is_some()).then_some(Columns { batch, taps })
     }
 
+    /// The batch with what both taps have measured, where the one near the server has found this of its rows.
+    pub fn complete(&self, found: &[AtServer]) -> Batch {
+        let batch = self.batch;
+        let client_time = |row: usize| self.response_time(row);
+        let server_time = |row: usize| found[row].flatten();
+        let rows = || 0..batch.rows();
+        let between = |row: usize| client_time(row)?.checked_sub(server_time(row)?);
+        let mut seen = StringBuilder::new();
+        found.iter().for_each(|found| seen.append_value(if found.is_some() { "both" } else { "client" }));
+        let TapColumns {
+            seen: seen_at, client_time: client_at, server_time: server_at, network_time, ..
+        } = self.taps;
+        let mut all: Vec<Option<ArrayRef>> =
+            batch.schema().ids().map(|id| batch.column(id).cloned()).collect();
+        let mut put = |at: tuple::FieldId, array: ArrayRef| all[usize::from(at.0)] = Some(array);
+        put(seen_at, Arc::new(seen.finish()));
+        put(client_at, Arc::new(rows().map(client_time).collect::<Int64Array>()));
+        put(server_at, Arc::new(rows().map(server_time).collect::<Int64Array>()));
+        put(network_time, Arc::new(rows().map(between).collect::<Int64Array>()));
+        Batch::new(batch.schema().clone(), batch.rows(), all)
+    }
+
     /// `None`: its first byte was not seen.
-    fn request(&self, row: usize) -> Option<Request> {
+    pub fn request(&self, row: usize) -> Option<Request> {
         let first_bytes = self.batch.u64(self.taps.request);
         let end = |ip, port| {
             let address = <[u8; 16]>::try_from(self.batch.ip(ip).value(row)).unwrap_or_default();
@@ -183,7 +192,7 @@ impl Columns<'_> {
         })
     }
 
-    fn response_time(&self, row: usize) -> Option<i64> {
+    pub fn response_time(&self, row: usize) -> Option<i64> {
         let times = self.batch.i64(self.batch.schema().measure?);
         times.is_valid(row).then(|| times.value(row))
     }

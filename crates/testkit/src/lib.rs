@@ -18,15 +18,20 @@
 
 pub mod corpus;
 pub mod dialogue;
+pub mod far;
 pub mod mangle;
+pub mod mysql;
 pub mod packet;
 pub mod pcap;
 pub mod programs;
 pub mod rng;
+pub mod xdr;
 
 pub use corpus::{captures_in, corpus, loudly, nothing_checked};
 pub use dialogue::{Dialogue, End};
+pub use far::{Way, at_the_clients};
 pub use mangle::Mangle;
 pub use packet::{Carrier, Sent, packets};
 pub use pcap::{ByteOrder, Precision, pcap_bytes};
 pub use rng::Rng;
+pub use xdr::Xdr;

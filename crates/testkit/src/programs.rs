@@ -1,5 +1,6 @@
 //! Programs of others that tests start and ask. Here time is the machine's.
 
+use std::io::Write;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -59,4 +60,22 @@ pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Result<T, String>) -> 
         assert!(begun.elapsed() < PATIENCE, "waited for {what} in vain: {seen}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Prometheus's own linter has nothing against a page, if it is installed.
+pub fn lint(page: &str) {
+    if !are_there(&["promtool"]) {
+        return;
+    }
+    let mut promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool");
+    promtool.stdin.take().expect("piped").write_all(page.as_bytes()).expect("it reads");
+    let checked = promtool.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&checked.stderr);
+    assert!(checked.status.success(), "{said}{}\n{page}", String::from_utf8_lossy(&checked.stdout));
 }

@@ -24,5 +24,5 @@ pub use fold::{Fold, HASH, Secret};
 pub use origin::{AGENT, Origin, OriginColumn};
 pub use redact::Redactor;
 pub use schema::{DataType, Field, FieldId, Holds, Part, Redact, Schema, Unit, common};
-pub use taps::{TAPS, TapColumns};
+pub use taps::{TAPS, TapColumns, TapEnd};
 pub use writer::TupleWriter;

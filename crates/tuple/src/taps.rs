@@ -21,6 +21,26 @@ const COLUMNS: [(&str, DataType, Unit, &str); 5] = [
     ),
 ];
 
+/// At which end of a connection a tap is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TapEnd {
+    /// Nearest to its client; also where nobody is nearer to its server.
+    Client,
+    /// Nearest to its server.
+    Server,
+}
+
+impl TapEnd {
+    /// What one tap alone says of itself as [`TapColumns::seen`].
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            TapEnd::Client => "client",
+            TapEnd::Server => "server",
+        }
+    }
+}
+
 /// Where they are in a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TapColumns {

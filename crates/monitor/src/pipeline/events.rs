@@ -3,12 +3,14 @@
 use flow::{CloseReason, Event, Events, Flow, FlowEvent, FlowIdx, Place, SideCounters};
 use parsers::flow_level::{flow_record, tcp_conn_time};
 use parsers::{End, FlowContext, FlowFacts, Gap, Segment, Stream};
+use tuple::TapEnd;
 use wire::packet::TcpFlags;
 use wire::{IpProtocol, Packet, Side, Timestamp};
 
 use super::parse::Input;
 use super::{Monitor, Rare};
 use crate::outputs::{Application, nobody};
+use crate::taps::TapFilter;
 
 impl Monitor {
     pub(super) fn on_events(&mut self, events: &Events, payload: &[u8], packet: Option<&Packet<'_>>) {
@@ -162,7 +164,7 @@ impl Monitor {
         }
         let state = self.table.state(idx);
         let known = (state.joined_midway, state.rate, state.rare.as_deref());
-        Facts::of(self.table.flow(idx), known, self.asks.rate).context()
+        Facts::of(self.table.flow(idx), known, self.asks.rate, None).context()
     }
 }
 
@@ -172,6 +174,7 @@ pub(super) struct Facts<'a> {
     joined_midway: bool,
     rate: f64,
     rare: Option<&'a Rare>,
+    taps: Option<&'a TapFilter>,
 }
 
 impl<'a> Facts<'a> {
@@ -181,9 +184,10 @@ impl<'a> Facts<'a> {
         flow: Flow<'a>,
         (joined_midway, own_rate, rare): (bool, f64, Option<&'a Rare>),
         rate: f64,
+        taps: Option<&'a TapFilter>,
     ) -> Facts<'a> {
         let rate = if own_rate > 0.0 { own_rate } else { rate };
-        Facts { flow, joined_midway, rate, rare }
+        Facts { flow, joined_midway, rate, rare, taps }
     }
 
     #[inline]
@@ -208,6 +212,11 @@ impl FlowFacts for Facts<'_> {
             tunnel,
             vlan,
         }
+    }
+
+    fn tap_end(&self) -> Option<TapEnd> {
+        let (key, client) = (self.flow.key(), self.flow.client().0);
+        self.taps?.end(key.end(client), key.end(client.other()))
     }
 }
 

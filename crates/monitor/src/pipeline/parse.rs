@@ -41,7 +41,7 @@ impl Monitor {
         // Packets may come in another order than their times: what is complete now is not so before its last one.
         let now = self.now.max(flow.last_ts());
         let known = (state.joined_midway, state.rate, state.rare.as_deref());
-        let facts = Facts::of(flow, known, self.asks.rate);
+        let facts = Facts::of(flow, known, self.asks.rate, self.taps.as_ref());
         let Stream::Parsing { parser, protocol, asker } = &mut state.stream else { return };
         let flow = FlowRef::new(facts.is_midstream(), &facts);
         let out = Output::new(flow, now, &mut self.accounting.parsers, self.outputs.taps(*protocol));

@@ -11,7 +11,7 @@ use crate::flags::Format;
 use crate::output;
 
 /// What is told of a job first, by the API's names and ours.
-const LINES: [(&str, &str); 15] = [
+const LINES: [(&str, &str); 16] = [
     ("id", "job"),
     ("name", "name"),
     ("query", "query"),
@@ -27,6 +27,7 @@ const LINES: [(&str, &str); 15] = [
     ("lease_seconds", "lease, s"),
     ("created", "created"),
     ("ended", "ended"),
+    ("taps", "both taps"),
 ];
 
 /// Shows a job: a sheet for people; for programs the job, as JSON with what its agents have seen (`agents`).
@@ -36,6 +37,8 @@ pub fn show(remote: &Remote, job: &str, format: Format) -> anyhow::Result<Ended>
         return print_things(&JOB, &[shown], format);
     }
     let told = remote.json("GET", &format!("/api/v1/jobs/{job}/agents"), None)?;
+    // Of a query over both taps of connections: which requests were found where.
+    shown["taps"] = told["taps"].clone();
     if format == Format::Jsonl {
         shown["agents"] = told["agents"].clone();
         return print_things(&JOB, &[shown], format);

@@ -351,6 +351,7 @@ impl Run {
             query,
             job: self.job.clone(),
             agents: agents["agents"].as_array().cloned().unwrap_or_default(),
+            taps: agents["taps"].clone(),
             rows: done.rows,
             coverage: done.coverage,
             delivered: done.delivered,

@@ -42,7 +42,12 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
         output::complain(&format!("the first token, an admin's, is in {}", file.display()));
     }
     opened.set_receivers(receivers);
-    let settings = GatewaySettings { agents_max: flags.agents_max, ..GatewaySettings::default() };
+    let settings = GatewaySettings {
+        agents_max: flags.agents_max,
+        join_patience: Duration::from_secs(flags.join_patience.into()),
+        join_bytes_max: (flags.join_mib as usize) << 20,
+        ..GatewaySettings::default()
+    };
     let tls = shown.as_ref().map(|shown| tls(flags, &folder, shown)).transpose()?;
     let gateway = Gateway::open(&opened, settings).context("cannot read the data directory")?;
     let service = opened.serve(gateway).context("cannot read the data directory")?;

@@ -70,6 +70,14 @@ pub struct ServeFlags {
     #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Limits")]
     pub agents_max: usize,
 
+    /// Of a query over both taps of a connection (tap.…): how long a request of the client's waits for the server's
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, help_heading = "Limits", value_parser = clap::value_parser!(u16).range(0..=3600))]
+    pub join_patience: u16,
+
+    /// And memory for those of one job that wait; beyond, the oldest wait no longer, and are counted
+    #[arg(long, value_name = "MIB", default_value_t = 64, help_heading = "Limits", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub join_mib: u32,
+
     /// Most live streams at once
     #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Limits")]
     pub streams_max: usize,

@@ -16,6 +16,8 @@ pub struct Summary {
     pub job: Value,
     /// Its agents' accounts, as far as the server knows them.
     pub agents: Vec<Value>,
+    /// Which requests two taps have seen, where the query asks for both.
+    pub taps: Value,
     /// Rows that came.
     pub rows: u64,
     /// Of these: what they lack.
@@ -107,6 +109,11 @@ impl Summary {
             };
             text.push_str(&format!("agent {name:width$}  {}  {state}\n", counts.join(", ")));
         }
+        if let Value::Object(taps) = &self.taps {
+            let counts: Vec<String> =
+                taps.iter().map(|(name, n)| format!("{n} {}", name.replace('_', " "))).collect();
+            text.push_str(&format!("seen by both taps  {}\n", counts.join(", ")));
+        }
         for delivered in &self.delivered {
             text.push_str(&format!(
                 "delivered {} of {} rows to {}\n",
@@ -135,6 +142,7 @@ impl Summary {
             "limit_reached": self.outcome() == "limit",
             "job": self.job,
             "agents": self.agents,
+            "taps": self.taps,
             "rows_lacking_agents": self.coverage.rows,
             "agents_missing": self.coverage.agents,
             "delivered": self.delivered.iter().map(|d| json!({

@@ -6,12 +6,10 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const US: i64 = 1;
-/// To the server, and back.
-const DELAYS: [i64; 2] = [12_000 * US, 8_000 * US];
+/// To the server, and back, by a clock that is seven hours behind.
+const WAY: testkit::Way =
+    testkit::Way { server: [10, 20, 0, 10], to_us: 12_000, back_us: 8_000, ahead_us: -7 * 3_600_000_000 };
 const BETWEEN_NS: i64 = 20_000_000;
-const HOURS_OFF: i64 = -7 * 3_600_000_000;
-const SERVER: [u8; 4] = [10, 20, 0, 10];
 const REWRITTEN: [u8; 4] = [10, 20, 0, 22];
 
 fn shop() -> PathBuf {
@@ -21,32 +19,13 @@ fn shop() -> PathBuf {
 /// As a tap at the clients has it. `rewrite`: packets of one of them have another address there, as behind NAT.
 fn at_the_clients(rewrite: bool) -> Vec<u8> {
     let whole = std::fs::read(shop()).expect("the capture is there");
-    let word = |at: usize| u32::from_le_bytes(whole[at..at + 4].try_into().expect("four bytes"));
-    assert_eq!(word(0), 0xa1b2_c3d4, "a little-endian file with microseconds");
-    let (mut packets, mut at) = (Vec::new(), 24);
-    while at < whole.len() {
-        let length = word(at + 8) as usize;
-        let mut bytes = whole[at + 16..at + 16 + length].to_vec();
-        let is_to_server = bytes.get(30..34) == Some(&SERVER);
-        let delay = if is_to_server { -DELAYS[0] } else { DELAYS[1] };
-        let time = i64::from(word(at)) * 1_000_000 + i64::from(word(at + 4)) + delay + HOURS_OFF;
+    testkit::at_the_clients(&whole, WAY, |bytes| {
         for place in [26, 30] {
             if rewrite && bytes.get(place..place + 4) == Some(&REWRITTEN) {
                 bytes[place..place + 4].copy_from_slice(&[192, 0, 2, 22]);
             }
         }
-        packets.push((time, word(at + 12), bytes));
-        at += 16 + length;
-    }
-    packets.sort_by_key(|(time, ..)| *time);
-    let mut out = whole[..24].to_vec();
-    for (time, original, bytes) in packets {
-        for word in [(time / 1_000_000) as u32, (time % 1_000_000) as u32, bytes.len() as u32, original] {
-            out.extend(word.to_le_bytes());
-        }
-        out.extend(bytes);
-    }
-    out
+    })
 }
 
 struct Answer {

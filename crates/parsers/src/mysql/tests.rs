@@ -1,6 +1,7 @@
 //! Dialogues of a client and a server: what tuples come of them, whole, cut, with gaps and joined late.
 
 use proptest::prelude::*;
+use testkit::mysql::packet;
 
 use super::{ALL, PROTOCOL, schema};
 use crate::Direction::{ClientToServer, ServerToClient};
@@ -30,14 +31,6 @@ enum Say {
 
 use Say::{Client, Gap, Server};
 
-fn packet(seq: u8, payload: impl AsRef<[u8]>) -> Vec<u8> {
-    let payload = payload.as_ref();
-    let mut bytes = (payload.len() as u32).to_le_bytes().to_vec();
-    bytes[3] = seq;
-    bytes.extend_from_slice(payload);
-    bytes
-}
-
 fn packets(payloads: &[&[u8]]) -> Say {
     Server(payloads.iter().enumerate().flat_map(|(i, p)| packet(i as u8 + 1, p)).collect())
 }
@@ -61,13 +54,7 @@ fn two_rows() -> Say {
 }
 
 fn greeting(capabilities: u32) -> Say {
-    let mut p = b"\x0a8.0.33\0\x01\0\0\0abcdefgh\0".to_vec();
-    p.extend(&capabilities.to_le_bytes()[..2]);
-    p.extend(b"\xff\x02\0");
-    p.extend(&capabilities.to_le_bytes()[2..]);
-    p.extend([0x15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-    p.extend(b"ijklmnopqrst\0mysql_native_password\0");
-    Server(packet(0, p))
+    Server(testkit::mysql::greeting(capabilities))
 }
 
 fn login(capabilities: u32) -> Say {

@@ -1,6 +1,7 @@
 //! Conversations in bytes, and what the parser makes of them.
 
 use proptest::prelude::*;
+use testkit::Xdr;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::*;
@@ -10,104 +11,48 @@ use crate::{Probe, ProbeContext};
 const C: Direction = Direction::ClientToServer;
 const S: Direction = Direction::ServerToClient;
 
-/// XDR under construction.
-#[derive(Clone, Default)]
-struct X(Vec<u8>);
-
-impl X {
-    fn u32(mut self, word: u32) -> X {
-        self.0.extend_from_slice(&word.to_be_bytes());
-        self
-    }
-
-    fn words(self, words: &[u32]) -> X {
-        words.iter().fold(self, |x, word| x.u32(*word))
-    }
-
-    fn u64(mut self, word: u64) -> X {
-        self.0.extend_from_slice(&word.to_be_bytes());
-        self
-    }
-
-    fn opaque(mut self, bytes: &[u8]) -> X {
-        self = self.u32(bytes.len() as u32);
-        self.0.extend_from_slice(bytes);
-        self.0.resize(self.0.len().next_multiple_of(4), 0);
-        self
-    }
-
-    fn attributes(self, size: u64) -> X {
-        self.words(&[1, 0o644, 1, 10, 20])
-            .u64(size)
-            .u64(4096)
-            .u64(0)
-            .u64(7)
-            .u64(99)
-            .words(&[1, 2, 3, 4, 5, 6])
-    }
-
-    /// As a record of one fragment.
-    fn record(self) -> Vec<u8> {
-        let mut record = (0x8000_0000 | self.0.len() as u32).to_be_bytes().to_vec();
-        record.extend_from_slice(&self.0);
-        record
-    }
-
-    /// As a record of fragments of at most `n` bytes.
-    fn fragments(self, n: usize) -> Vec<u8> {
-        let mut record = Vec::new();
-        let last = self.0.len().div_ceil(n) - 1;
-        for (i, piece) in self.0.chunks(n).enumerate() {
-            let mark = u32::from(i == last) << 31 | piece.len() as u32;
-            record.extend_from_slice(&mark.to_be_bytes());
-            record.extend_from_slice(piece);
-        }
-        record
-    }
+fn call_of(xid: u32, program: u32, version: u32, procedure: u32) -> Xdr {
+    let sys = Xdr::default().u32(1).opaque(b"box").words(&[10, 20, 0]);
+    Xdr::default().words(&[xid, 0, 2, program, version, procedure]).u32(1).opaque(&sys.0).words(&[0, 0])
 }
 
-fn call_of(xid: u32, program: u32, version: u32, procedure: u32) -> X {
-    let sys = X::default().u32(1).opaque(b"box").words(&[10, 20, 0]);
-    X::default().words(&[xid, 0, 2, program, version, procedure]).u32(1).opaque(&sys.0).words(&[0, 0])
-}
-
-fn call(xid: u32, procedure: u32) -> X {
+fn call(xid: u32, procedure: u32) -> Xdr {
     call_of(xid, programs::NFS, 3, procedure)
 }
 
-fn reply(xid: u32) -> X {
-    X::default().words(&[xid, 1, 0, 0, 0, 0])
+fn reply(xid: u32) -> Xdr {
+    Xdr::default().words(&[xid, 1, 0, 0, 0, 0])
 }
 
-fn read(xid: u32, offset: u64, count: u32) -> X {
+fn read(xid: u32, offset: u64, count: u32) -> Xdr {
     call(xid, 6).opaque(b"FILE").u64(offset).u32(count)
 }
 
-fn read_reply(xid: u32, data: &[u8]) -> X {
+fn read_reply(xid: u32, data: &[u8]) -> Xdr {
     reply(xid).words(&[0, 1]).attributes(1 << 20).words(&[data.len() as u32, 0]).opaque(data)
 }
 
-fn write(xid: u32, offset: u64, data: &[u8]) -> X {
+fn write(xid: u32, offset: u64, data: &[u8]) -> Xdr {
     call(xid, 7).opaque(b"FILE").u64(offset).words(&[data.len() as u32, 2]).opaque(data)
 }
 
-fn write_reply(xid: u32, count: u32) -> X {
+fn write_reply(xid: u32, count: u32) -> Xdr {
     reply(xid).words(&[0, 1]).u64(5).words(&[1, 2, 3, 4, 1]).attributes(6).words(&[count, 2]).u64(0)
 }
 
-fn getattr(xid: u32) -> X {
+fn getattr(xid: u32) -> Xdr {
     call(xid, 1).opaque(b"FILE")
 }
 
-fn getattr_reply(xid: u32) -> X {
+fn getattr_reply(xid: u32) -> Xdr {
     reply(xid).u32(0).attributes(3)
 }
 
-fn lookup(xid: u32, directory: &[u8], name: &str) -> X {
+fn lookup(xid: u32, directory: &[u8], name: &str) -> Xdr {
     call(xid, 3).opaque(directory).opaque(name.as_bytes())
 }
 
-fn lookup_reply(xid: u32, handle: &[u8]) -> X {
+fn lookup_reply(xid: u32, handle: &[u8]) -> Xdr {
     reply(xid).u32(0).opaque(handle).words(&[0, 0])
 }
 
@@ -286,8 +231,8 @@ fn names_are_learned() {
 #[test]
 fn what_is_refused() {
     let mut t = talk(&["procedure", "rpc_status", "status", "quality"]);
-    t.client(getattr(1).record()).server(X::default().words(&[1, 1, 1, 1, 5]).record());
-    t.client(call_of(2, 100_227, 3, 1).record()).server(X::default().words(&[2, 1, 0, 0, 0, 1]).record());
+    t.client(getattr(1).record()).server(Xdr::default().words(&[1, 1, 1, 1, 5]).record());
+    t.client(call_of(2, 100_227, 3, 1).record()).server(Xdr::default().words(&[2, 1, 0, 0, 0, 1]).record());
     t.client(getattr(3).record()).server(reply(3).u32(70).record());
     t.client(call_of(4, 200_000, 1, 9).record()).server(reply(4).words(&[1, 2, 3]).record());
     assert_eq!(
@@ -499,11 +444,11 @@ fn midstream() {
 
 #[test]
 fn bodies_that_are_protected_are_not_read() {
-    let gss = X::default().words(&[1, 0, 1, 3]).opaque(b"ctx");
-    let ask = X::default().words(&[1, 0, 2, programs::NFS, 3, 6]).u32(6).opaque(&gss.0).words(&[0, 0]);
+    let gss = Xdr::default().words(&[1, 0, 1, 3]).opaque(b"ctx");
+    let ask = Xdr::default().words(&[1, 0, 2, programs::NFS, 3, 6]).u32(6).opaque(&gss.0).words(&[0, 0]);
     let mut t = talk(&["procedure", "auth", "file_handle", "rpc_status", "status", "quality"]);
     t.client(ask.opaque(&[9; 60]).record());
-    t.server(X::default().words(&[1, 1, 0, 6]).opaque(&[1; 28]).u32(0).opaque(&[9; 99]).record());
+    t.server(Xdr::default().words(&[1, 1, 0, 6]).opaque(&[1; 28]).u32(0).opaque(&[9; 99]).record());
     assert_eq!(t.counters.protected_messages, 2);
     assert_eq!(t.rows(), ["READ gss_privacy - success - exact"]);
 }
@@ -547,7 +492,7 @@ fn probing() {
 }
 
 /// One operation of a random conversation: the call, the reply, how long the data are.
-fn operation(xid: u32, kind: u8, len: usize) -> (X, X) {
+fn operation(xid: u32, kind: u8, len: usize) -> (Xdr, Xdr) {
     let data = data(len);
     match kind {
         0 => (read(xid, 100 * len as u64, 4096), read_reply(xid, &data)),

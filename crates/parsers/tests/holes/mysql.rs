@@ -2,6 +2,7 @@
 
 use parsers::mysql;
 use testkit::Rng;
+use testkit::mysql::{greeting, packet};
 
 use crate::talk::{Script, text};
 
@@ -16,7 +17,7 @@ pub fn script(rng: &mut Rng) -> Script {
     for i in 0..2 + rng.below(20) {
         turn(rng, i as u32, &mut turns);
     }
-    Script::in_turns(&mysql::PROTOCOL, mysql::schema(), Some(greeting()), turns)
+    Script::in_turns(&mysql::PROTOCOL, mysql::schema(), Some(greeting(CAPABILITIES)), turns)
 }
 
 fn turn(rng: &mut Rng, i: u32, turns: &mut Vec<(Vec<u8>, Vec<u8>)>) {
@@ -41,7 +42,7 @@ fn turn(rng: &mut Rng, i: u32, turns: &mut Vec<(Vec<u8>, Vec<u8>)>) {
         }
         6 => {
             let sql = format!("INSERT INTO t{i} VALUES ('{}')", text(rng, len));
-            turns.push((command(3, sql.as_bytes()), packet(1, &[0, 1, 0, 2, 0, 0, 0])));
+            turns.push((command(3, sql.as_bytes()), packet(1, [0, 1, 0, 2, 0, 0, 0])));
         }
         _ => turns.push((command(3, sql.as_bytes()), answer)),
     }
@@ -60,24 +61,7 @@ fn rows(rng: &mut Rng) -> Vec<u8> {
 }
 
 fn command(code: u8, rest: &[u8]) -> Vec<u8> {
-    packet(0, &[&[code], rest].concat())
-}
-
-fn packet(seq: u8, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = (payload.len() as u32).to_le_bytes().to_vec();
-    bytes[3] = seq;
-    bytes.extend_from_slice(payload);
-    bytes
-}
-
-fn greeting() -> Vec<u8> {
-    let mut p = b"\x0a8.0.33\0\x01\0\0\0abcdefgh\0".to_vec();
-    p.extend(&CAPABILITIES.to_le_bytes()[..2]);
-    p.extend(b"\xff\x02\0");
-    p.extend(&CAPABILITIES.to_le_bytes()[2..]);
-    p.extend([0x15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-    p.extend(b"ijklmnopqrst\0mysql_native_password\0");
-    packet(0, &p)
+    packet(0, [&[code], rest].concat())
 }
 
 fn login(rng: &mut Rng) -> Vec<u8> {

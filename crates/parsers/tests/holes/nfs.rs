@@ -2,7 +2,7 @@
 
 use parsers::Direction::{ClientToServer, ServerToClient};
 use parsers::nfs;
-use testkit::Rng;
+use testkit::{Rng, Xdr};
 
 use crate::talk::{Say, Script, text};
 
@@ -80,46 +80,4 @@ fn turn(rng: &mut Rng, xid: u32, i: usize) -> (Vec<u8>, Vec<u8>) {
         }
     };
     (call.record(), reply.record())
-}
-
-/// XDR under construction.
-#[derive(Default)]
-struct Xdr(Vec<u8>);
-
-impl Xdr {
-    fn u32(mut self, word: u32) -> Xdr {
-        self.0.extend_from_slice(&word.to_be_bytes());
-        self
-    }
-
-    fn words(self, words: &[u32]) -> Xdr {
-        words.iter().fold(self, |x, word| x.u32(*word))
-    }
-
-    fn u64(self, word: u64) -> Xdr {
-        self.u32((word >> 32) as u32).u32(word as u32)
-    }
-
-    fn opaque(mut self, bytes: &[u8]) -> Xdr {
-        self = self.u32(bytes.len() as u32);
-        self.0.extend_from_slice(bytes);
-        self.0.resize(self.0.len().next_multiple_of(4), 0);
-        self
-    }
-
-    fn attributes(self, size: u64) -> Xdr {
-        self.words(&[1, 0o644, 1, 10, 20])
-            .u64(size)
-            .u64(4096)
-            .u64(0)
-            .u64(7)
-            .u64(99)
-            .words(&[1, 2, 3, 4, 5, 6])
-    }
-
-    /// As a record of one fragment.
-    fn record(self) -> Vec<u8> {
-        let mark = (0x8000_0000 | self.0.len() as u32).to_be_bytes();
-        [&mark[..], &self.0].concat()
-    }
 }

@@ -66,7 +66,7 @@ pub fn encode(plan: &Plan) -> Vec<u8> {
 }
 
 fn needs(plan: &Plan) -> Vec<String> {
-    let needs_taps = plan.monitor.taps == Taps::Client;
+    let needs_taps = matches!(plan.monitor.taps, Taps::Client | Taps::Ends);
     needs_taps.then(|| TAPS.to_owned()).into_iter().collect()
 }
 

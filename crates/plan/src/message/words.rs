@@ -59,7 +59,7 @@ impl Word for Unit {
 impl Word for Taps {
     const LIST: &'static str = "tap";
     const WORDS: &'static [(Taps, &'static str)] =
-        &[(Taps::Server, "server"), (Taps::Client, "client"), (Taps::All, "all")];
+        &[(Taps::Server, "server"), (Taps::Client, "client"), (Taps::All, "all"), (Taps::Ends, "ends")];
 }
 
 impl Word for Direction {
@@ -110,7 +110,7 @@ mod tests {
     fn every_value_has_a_word() {
         check::<DataType>(DataType::Json as usize + 1);
         check::<Unit>(Unit::Id as usize + 1);
-        check::<Taps>(Taps::All as usize + 1);
+        check::<Taps>(Taps::Ends as usize + 1);
         check::<Direction>(Direction::Descending as usize + 1);
         check::<Compare>(Compare::Ge as usize + 1);
         check::<Arithmetic>(Arithmetic::BitOr as usize + 1);

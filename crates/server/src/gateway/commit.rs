@@ -14,14 +14,14 @@ use super::work::{Phase, Results, Row, Work};
 use crate::hub::{Coverage, Delivery, WindowState};
 use crate::job::{JobId, State};
 use crate::meters::Stage;
-use crate::store::{NewFrame, Progress, StoreError};
+use crate::store::{Joined, NewFrame, Progress, StoreError};
 use crate::unkept::Unkept;
 
 /// At least so often it is noted how far a job has come, while it does.
 const PROGRESS_EVERY_NS: u64 = 1_000_000_000;
 
 /// What lanes come to by records that are about to be committed.
-type Marks = BTreeMap<(JobId, Key), (u64, Facts)>;
+pub type Marks = BTreeMap<(JobId, Key), (u64, Facts)>;
 
 impl Core {
     /// A record has come.
@@ -71,20 +71,25 @@ impl Core {
         if entries.is_empty() {
             return;
         }
-        let (direct, kept): (Vec<Entry>, Vec<Entry>) = entries
-            .into_iter()
-            .partition(|entry| self.works.get(&entry.job).is_some_and(super::work::Work::is_direct));
+        let mut kept = Vec::new();
+        let [mut direct, mut joined]: [BTreeMap<JobId, Vec<Entry>>; 2] = Default::default();
+        for entry in entries {
+            match self.works.get(&entry.job) {
+                Some(work) if work.joining.is_some() => joined.entry(entry.job).or_default().push(entry),
+                Some(work) if work.is_direct() => direct.entry(entry.job).or_default().push(entry),
+                _ => kept.push(entry),
+            }
+        }
         self.commit_kept(kept);
-        let mut by_job: BTreeMap<JobId, Vec<Entry>> = BTreeMap::new();
-        direct.into_iter().for_each(|entry| by_job.entry(entry.job).or_default().push(entry));
-        by_job.into_iter().for_each(|(job, entries)| self.commit_direct(job, entries));
+        direct.into_iter().for_each(|(job, entries)| self.commit_direct(job, entries));
+        joined.into_iter().for_each(|(job, entries)| self.commit_joined(job, entries));
         // Where it failed they wait again.
         if let (Some(since), None) = (since, self.pending.since()) {
             self.hub.meters.commit_delays.record(since.elapsed());
         }
     }
 
-    fn marks(&self, entries: &[Entry], each: &mut dyn FnMut(&Entry, &Work, &Facts)) -> Marks {
+    pub fn marks(&self, entries: &[Entry], each: &mut dyn FnMut(&Entry, &Work, &Facts)) -> Marks {
         let mut marks = Marks::new();
         for entry in entries {
             let Some(work) = self.works.get(&entry.job) else { continue };
@@ -143,7 +148,7 @@ impl Core {
             text: serde_json::to_string(&work.progress).unwrap_or_default(),
             watermark_ns: i64::MIN,
             marks: marks.iter().map(|((job, key), of)| mark(*job, key, of)).collect(),
-            lacking: Vec::new(),
+            ..Progress::default()
         };
         if let Err(error) = release(&self.hub, job, &rows, &progress) {
             if let Ok(kept) = self.hub.rows_kept(job, 0) {
@@ -160,7 +165,7 @@ impl Core {
     }
 
     /// Records are committed: they are acknowledged, and count.
-    fn count(&mut self, entries: Vec<Entry>, take: impl Fn(&mut Work, Entry, (u64, Facts))) {
+    pub fn count(&mut self, entries: Vec<Entry>, take: impl Fn(&mut Work, Entry, (u64, Facts))) {
         let mut first = BTreeMap::new();
         let hub = self.hub.clone();
         for entry in entries {
@@ -203,6 +208,7 @@ impl Core {
             watermark_ns: work.progress.watermark_ns,
             marks: Vec::new(),
             lacking: work.lacking(),
+            joined: work.joining.as_ref().map(|_| Joined { over_ns: i64::MIN, ..Joined::default() }),
         };
         // Sorted tuples stay until the end.
         if let Err(error) = release(&self.hub, job, &work.rows, &progress) {
@@ -235,7 +241,8 @@ impl Core {
         else {
             return;
         };
-        let Ok(bytes) = self.store.frames_bytes(job) else { return };
+        let which = work.frames_kept();
+        let Ok(bytes) = self.store.frames_bytes(job, which) else { return };
         work.frames_bytes = bytes;
         let Results::Windows(windows) = &work.results else { return };
         if bytes <= work.frames_bytes_max {
@@ -253,7 +260,7 @@ impl Core {
             payload: payload.into(),
         };
         let frames: Vec<NewFrame> = records.into_iter().map(frame).collect();
-        match self.store.replace_frames(job, &frames) {
+        match self.store.replace_frames(job, which, &frames) {
             Ok(()) => {
                 work.frames_bytes = frames.iter().map(|frame| frame.payload.len() as u64).sum();
                 work.frames_bytes_max = self.settings.frames_bytes.max(4 * work.frames_bytes);
@@ -289,7 +296,7 @@ impl Core {
     }
 
     /// Rows could not be kept.
-    fn unkept(&mut self, job: JobId, error: &Unkept) {
+    pub fn unkept(&mut self, job: JobId, error: &Unkept) {
         match error {
             Unkept::Store(error) => self.store_failed(error),
             Unkept::NoJob(_) => {
@@ -305,7 +312,7 @@ impl Core {
     }
 }
 
-fn release(hub: &crate::Hub, job: JobId, rows: &[Row], progress: &Progress) -> Result<(), Unkept> {
+pub fn release(hub: &crate::Hub, job: JobId, rows: &[Row], progress: &Progress) -> Result<(), Unkept> {
     let coverages: Vec<Coverage> = rows.iter().map(|row| Coverage { missing: row.missing.clone() }).collect();
     let delivery = |(row, coverage)| {
         let Row { result, batch, watermark_ns, .. }: &Row = row;

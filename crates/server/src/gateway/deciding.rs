@@ -2,14 +2,16 @@
 
 use control::{JobState, Limit, Request, ServerAction, ServerEvent, Why};
 use link::{Hello, Lane, Now, Resume};
+use planner::BothTaps;
 
+use super::joining::{JoinLimits, Joining};
 use super::lanes::{End, Key};
 use super::saved;
 use super::thread::{Core, Room, job_id};
 use super::words;
 use super::work::{Phase, Work};
 use crate::fleet::{Order, Refused};
-use crate::job::{JobId, State};
+use crate::job::{JobId, Redaction, State};
 
 /// Monitors end by themselves when their time is over; those that do not are told to so long after it.
 const GRACE_NS: i64 = 2_000_000_000;
@@ -31,10 +33,8 @@ impl Core {
         if self.room == Room::Full {
             return Err(words::refused(&control::Refusal::StoreIsFull));
         }
-        if order.plan.monitor.parsers.iter().any(plan::ParserUse::reads_two_taps) {
-            let why = "tap.… is told of two captures (netalytics query --server-tap), and not yet of agents";
-            return Err(Refused::Unable(why.into()));
-        }
+        let both = over_both_taps(order)?;
+        let agents = both.as_ref().map_or(&order.plan, |both| &both.agents);
         let now = self.now();
         let limit = &order.plan.monitor.limit;
         let request = Request {
@@ -50,10 +50,10 @@ impl Core {
                     .nanos
                     .map(|nanos| now.wall_ns.saturating_add(nanos).saturating_add(GRACE_NS)),
             },
-            cost: planner::cost(&order.plan),
+            cost: planner::cost(agents),
             taps: saved::taps(order.plan.monitor.taps),
             interfaces: order.capture.interfaces.clone(),
-            body: super::order::body(order, now.wall_ns),
+            body: super::order::body(order, agents, now.wall_ns),
         };
         self.control.count_from(order.id.0.unsigned_abs().saturating_sub(1));
         self.submitted = None;
@@ -64,7 +64,7 @@ impl Core {
         }) {
             return Err(words::refused(refusal));
         }
-        let work = self.work(order, 0);
+        let work = self.work(order, both.as_ref(), 0);
         if let Err(error) = self.hub.open(order.id, &work.tables()) {
             self.begin_again();
             return Err(Refused::Busy(error.to_string()));
@@ -82,16 +82,21 @@ impl Core {
         }
     }
 
-    fn work(&self, order: &Order, kept: u64) -> Work {
+    fn work(&self, order: &Order, both: Option<&BothTaps>, kept: u64) -> Work {
         let bounds = (self.settings.window_bytes_max, self.settings.frames_bytes);
-        Work::new(order.id, &order.plan, kept, bounds)
+        let Some(both) = both else { return Work::new(order.id, &order.plan, kept, bounds) };
+        let patience_ns = i64::try_from(self.settings.join_patience.as_nanos()).unwrap_or(i64::MAX);
+        let limits = JoinLimits { patience_ns, bytes_max: self.settings.join_bytes_max };
+        let joining = Joining::new(order.id, both, limits, self.settings.window_bytes_max);
+        Work::new(order.id, &both.joined, kept, bounds).joining(joining)
     }
 
     /// A job that an earlier life of the gateway had taken.
     fn go_on(&mut self, order: &Order, progress: Option<&str>) -> Result<(), Refused> {
         let busy = |error: &dyn std::fmt::Display| Refused::Busy(error.to_string());
         let kept = self.hub.rows_kept(order.id, 0).map_err(|error| busy(&error))?;
-        let mut work = self.work(order, kept);
+        let both = over_both_taps(order)?;
+        let mut work = self.work(order, both.as_ref(), kept);
         self.hub.open(order.id, &work.tables()).map_err(|error| busy(&error))?;
         let saved = self.saved.get(&order.id.0.unsigned_abs());
         let until_ns = self.now().monotonic_ns.saturating_add(self.settings.first_report_ns);
@@ -267,6 +272,7 @@ impl Core {
             if let Some(work) = self.works.get_mut(&job) {
                 work.give_up(now.monotonic_ns, &is_hopeless);
             }
+            self.commit_joined(job, Vec::new());
             self.publish(job);
             self.show_open(job);
             self.account(job);
@@ -317,6 +323,21 @@ impl Core {
             }
         }
     }
+}
+
+/// What a job over both taps of flows comes to, if it is one.
+fn over_both_taps(order: &Order) -> Result<Option<BothTaps>, Refused> {
+    let both = planner::both_taps(&order.plan).map_err(|why| Refused::Unable(why.into()))?;
+    if order.redaction == Redaction::Folded
+        && let Some(name) = both.as_ref().and_then(|both| planner::compared_folded(&both.joined.dataflow))
+    {
+        let why = format!(
+            "what is compared together with tap.… is compared at the server, and there {name} is folded: ask for texts as they are, \
+             or divide the condition by AND"
+        );
+        return Err(Refused::Unable(why));
+    }
+    Ok(both)
 }
 
 /// A job could not be saved.

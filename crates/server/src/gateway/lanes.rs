@@ -76,6 +76,9 @@ pub struct Facts {
     pub tuples_lost: u64,
     /// Records that could not be read.
     pub malformed: u64,
+    /// How far its clock was ahead of the server's by its last report, of a job over both taps of flows.
+    #[serde(default)]
+    pub ahead_ns: i64,
 }
 
 impl Facts {

@@ -15,8 +15,10 @@
 mod accounts;
 mod agents;
 mod commit;
+mod commit_joined;
 mod deciding;
 mod health;
+mod joining;
 pub(crate) mod lanes;
 mod order;
 mod pending;
@@ -62,6 +64,11 @@ pub struct GatewaySettings {
     pub window_bytes_max: usize,
     /// Records of windows that are open are kept up to so many bytes for each job; then what they came to takes their place.
     pub frames_bytes: u64,
+    /// A request that the tap at its client has seen waits so long for what the tap at its server says of it, beyond how far all
+    /// agents have come.
+    pub join_patience: Duration,
+    /// Memory of all requests of a job that wait for the other tap.
+    pub join_bytes_max: usize,
 }
 
 impl Default for GatewaySettings {
@@ -80,6 +87,8 @@ impl Default for GatewaySettings {
             first_report_ns: 5_000_000_000,
             window_bytes_max: 256 << 20,
             frames_bytes: 16 << 20,
+            join_patience: Duration::from_secs(2),
+            join_bytes_max: 64 << 20,
         }
     }
 }

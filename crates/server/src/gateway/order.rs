@@ -2,15 +2,17 @@
 //! here, stands in the order, which the store keeps, and is shown to nobody.
 
 use bytes::Bytes;
+use plan::Plan;
 use plan::message::{Capture, JobOrder, Key};
 use tuple::Origin;
 
 use crate::fleet::Order;
 use crate::job::Redaction;
 
-/// The order's bytes, which nobody but the monitor reads. `now_ns`: a limit of time counts from then on, on all agents.
-pub fn body(order: &Order, now_ns: i64) -> Bytes {
-    let mut plan = (*order.plan).clone();
+/// The order's bytes, which nobody but the monitor reads. `plan`: what agents do; `now_ns`: a limit of time counts from then on, on
+/// all agents.
+pub fn body(order: &Order, plan: &Plan, now_ns: i64) -> Bytes {
+    let mut plan = plan.clone();
     if let Some(nanos) = plan.monitor.limit.nanos {
         let span = &mut plan.monitor.span;
         span.start_ns = span.start_ns.or(Some(now_ns));

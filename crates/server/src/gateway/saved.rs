@@ -175,7 +175,7 @@ pub fn read(id: u64, text: &str, body: Bytes) -> Option<Job> {
 /// In the words of [`control`]: which of several agents tells of a flow, they know of the plan.
 pub fn taps(taps: plan::Taps) -> Taps {
     match taps {
-        plan::Taps::Server | plan::Taps::Client => Taps::One,
+        plan::Taps::Server | plan::Taps::Client | plan::Taps::Ends => Taps::One,
         plan::Taps::All => Taps::All,
     }
 }

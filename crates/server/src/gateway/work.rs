@@ -3,20 +3,22 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use collect::{LaneId, Malformed, Report};
+use collect::{LaneId, Malformed, Part, Report, State};
 use plan::Plan;
 use serde::{Deserialize, Serialize};
 use sinks::distinct_names;
+use stream::Loss;
 use tuple::{Batch, FieldId};
 use wire::Timestamp;
 
+use super::joining::{JOINED, Joining};
 use super::lanes::{Awaited, End, Facts, Key, Lanes, read_mark};
 use super::tuples::{Tuples, When};
 use super::windows::{ALL_LANES, Released, Windows};
 use crate::coverage;
 use crate::hub::{Account, ResultTable};
 use crate::job::{End as JobEnd, JobId, State as Told};
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, Which};
 
 /// Records that are read at once from the store.
 const FRAMES: usize = 64;
@@ -66,6 +68,8 @@ pub struct Work {
     pub id: JobId,
     pub plan: Arc<Plan>,
     pub results: Results,
+    /// What agents send is joined before it counts, of a job over both taps of flows.
+    pub joining: Option<Box<Joining>>,
     pub lanes: Lanes,
     pub progress: Progress,
     /// As it is in the store.
@@ -105,6 +109,7 @@ impl Work {
             id,
             plan: plan.clone(),
             results,
+            joining: None,
             lanes: Lanes::default(),
             progress,
             published: None,
@@ -122,6 +127,13 @@ impl Work {
             accounted: None,
             troubles: BTreeMap::new(),
         }
+    }
+
+    /// The same of a job over both taps of flows.
+    pub fn joining(mut self, joining: Joining) -> Work {
+        self.joining = Some(Box::new(joining));
+        self.with_collector(|collector, _| collector.join(JOINED));
+        self
     }
 
     /// What its results look like.
@@ -151,6 +163,14 @@ impl Work {
 
     /// What a record says.
     pub fn decode(&self, payload: &[u8]) -> Result<Report, Malformed> {
+        match &self.joining {
+            Some(joining) => joining.decode(payload),
+            None => self.decode_result(payload),
+        }
+    }
+
+    /// What a record says of results.
+    fn decode_result(&self, payload: &[u8]) -> Result<Report, Malformed> {
         match &self.results {
             Results::Windows(windows) => windows.collector.decode(payload),
             Results::Tuples(tuples) => Report::decode(payload, &tuples.engines),
@@ -186,17 +206,34 @@ impl Work {
             self.adopt(id, facts, i64::MIN);
         }
         agents.for_each(|agent| self.expect(agent, until_ns));
+        if let Some(joining) = &mut self.joining {
+            self.unreadable += joining.go_on(store)?;
+        }
         self.replay(store)?;
         for (key, _, facts) in &marks {
             let (id, _) = self.lanes.join(key);
             self.adopt(id, facts, facts.watermark_ns);
+            if let Some(joining) = &mut self.joining {
+                joining.come_to(id, facts.state(), facts);
+            }
+        }
+        if let (Some(joining), Results::Windows(windows)) = (&self.joining, &mut self.results) {
+            windows.collector.adopt(JOINED, State::Active, joining.watermark(), Loss::default());
         }
         self.remember_losses();
         if let Results::Windows(windows) = &self.results {
             self.late_before = i128::from(self.progress.late) - i128::from(windows.late());
         }
-        self.frames_bytes = store.frames_bytes(self.id)?;
+        self.frames_bytes = store.frames_bytes(self.id, self.frames_kept())?;
         Ok(())
+    }
+
+    /// Which of its records in the store say something of its results.
+    pub fn frames_kept(&self) -> Which {
+        match &self.joining {
+            Some(_) => Which::OfMany,
+            None => Which::All,
+        }
     }
 
     /// What lanes have lost is missed no longer than until windows are over that a later life of their agent covers.
@@ -230,8 +267,12 @@ impl Work {
             last = newest.id;
             for frame in frames {
                 let key = frame.of.lane.as_deref().and_then(Key::read);
+                if self.joining.is_some() && key.is_some() {
+                    // It is joined, and counts by what that gives.
+                    continue;
+                }
                 let lane = key.map_or(ALL_LANES, |key| self.lanes.join(&key).0);
-                match self.decode(&frame.of.payload) {
+                match self.decode_result(&frame.of.payload) {
                     Ok(report) => self.count(lane, report),
                     // Another version of the program wrote it.
                     Err(_) => self.unreadable += 1,
@@ -241,7 +282,7 @@ impl Work {
     }
 
     /// A report counts from now on.
-    fn count(&mut self, lane: LaneId, report: Report) {
+    pub fn count(&mut self, lane: LaneId, report: Report) {
         match &mut self.results {
             Results::Tuples(tuples) => {
                 let watermark_ns = report.watermark.0;
@@ -259,6 +300,18 @@ impl Work {
                 self.release(out);
             }
         }
+    }
+
+    /// What joining came to counts from now on.
+    pub fn count_joined(&mut self, mut report: Report) {
+        if let Results::Windows(windows) = &self.results {
+            // As agents' do, which have seeds of their own.
+            match windows.collector.decode(&report.encode()) {
+                Ok(decoded) => report = decoded,
+                Err(_) => self.unreadable += 1,
+            }
+        }
+        self.count(JOINED, report);
     }
 
     fn release(&mut self, released: Released) {
@@ -292,11 +345,18 @@ impl Work {
         if let Some(known) = self.lanes.known.get_mut(key) {
             (known.seq, known.facts) = mark;
         }
-        if let Some(report) = report {
+        if let (Some(joining), Some(known)) = (&mut self.joining, self.lanes.known.get(key)) {
+            joining.come_to(lane, known.facts.state(), &known.facts);
+        }
+        if let Some(mut report) = report {
+            if self.joining.is_some() {
+                // What it found is joined, and counts by what that gives.
+                report.part = Part::default();
+            }
             self.count(lane, report);
         }
         match self.lanes.known.get(key).map(|known| known.facts.end) {
-            Some(End::Finished) => self.with_collector(|collector, out| collector.finish(lane, out)),
+            Some(End::Finished) => self.turn(&[lane], State::Finished),
             Some(End::Lost) => self.lose(key),
             _ => {}
         }
@@ -312,7 +372,7 @@ impl Work {
         known.facts.end = End::Lost;
         known.missed_until_ns = later.map(|from| from.max(now).saturating_add(reach));
         let id = known.id;
-        self.with_collector(|collector, out| collector.lost(id, out));
+        self.turn(&[id], State::Lost);
     }
 
     fn reach_ns(&self) -> i64 {
@@ -326,10 +386,8 @@ impl Work {
     /// this one covers whole windows.
     fn arrive(&mut self, key: &Key, lane: LaneId, watermark_ns: Option<i64>) {
         let awaited = self.lanes.awaited.remove(&key.agent);
-        self.with_collector(|collector, out| {
-            collector.join(lane);
-            awaited.into_iter().for_each(|awaited| collector.finish(awaited.id, out));
-        });
+        self.turn(&[lane], State::Active);
+        awaited.into_iter().for_each(|awaited| self.turn(&[awaited.id], State::Finished));
         // What is closed already no lane covers.
         let from = watermark_ns.map_or(self.progress.watermark_ns, |ns| ns.max(self.progress.watermark_ns));
         let until = from.saturating_add(self.reach_ns());
@@ -351,7 +409,7 @@ impl Work {
                 known.id
             })
             .collect();
-        self.with_collector(|collector, out| healed.iter().for_each(|id| collector.finish(*id, out)));
+        self.turn(&healed, State::Finished);
     }
 
     /// Agents that have not come as far as event time has.
@@ -376,7 +434,7 @@ impl Work {
         if !is_known && !self.lanes.awaited.contains_key(agent) {
             let id = self.lanes.number(agent);
             self.lanes.awaited.insert(agent.to_owned(), Awaited { id, until_ns: Some(until_ns) });
-            self.with_collector(|collector, _| collector.join(id));
+            self.turn(&[id], State::Active);
         }
     }
 
@@ -389,26 +447,31 @@ impl Work {
                 given_up.push(awaited.id);
             }
         }
-        self.with_collector(|collector, out| given_up.iter().for_each(|id| collector.idle(*id, out)));
+        self.turn(&given_up, State::Idle);
     }
 
     /// An agent is gone for now, or back.
     pub fn set_idle(&mut self, agent: &str, is_idle: bool) {
         let ids: Vec<LaneId> = self.lanes.open_of(agent).map(|(_, known)| known.id).collect();
-        self.with_collector(|collector, out| {
-            for id in ids {
-                match is_idle {
-                    true => collector.idle(id, out),
-                    false => collector.resume(id),
-                }
-            }
-        });
+        self.turn(&ids, if is_idle { State::Idle } else { State::Active });
+    }
+
+    /// From now on something else is to be expected of lanes.
+    fn turn(&mut self, ids: &[LaneId], state: State) {
+        if let Some(joining) = &mut self.joining {
+            ids.iter().for_each(|id| joining.lanes.set(*id, state));
+        }
+        self.with_collector(|collector, out| ids.iter().for_each(|id| collector.turn(*id, state, out)));
     }
 
     /// Nothing will come any more.
     pub fn end(&mut self) {
         if self.progress.watermark_ns == i64::MAX {
             return;
+        }
+        if let Some(joining) = &mut self.joining {
+            let report = joining.give_all();
+            self.count_joined(report);
         }
         match &mut self.results {
             Results::Windows(_) => self.with_collector(|collector, out| collector.end(out)),
@@ -480,6 +543,7 @@ impl Work {
             undecodable: sum(&["undecodable"]),
             lost_before_us: sum(&["lost_before_us", "lost"]),
             quality: sums.iter().filter_map(of_quality).collect(),
+            taps: self.joining.as_ref().map(|joining| joining.counts().into()),
             agents: Vec::new(),
             sample_rate: self.sample_rate(),
         }

@@ -15,7 +15,7 @@ use super::json::Json;
 use super::params::{Body, Params, header_text};
 use crate::access::Role;
 use crate::fleet::Agent;
-use crate::hub::AgentAccount;
+use crate::hub::{AgentAccount, TapAccount};
 use crate::job::{Capture, Job, JobId, JobKind, Keep, Redaction, Submission};
 use crate::service::{Denied, Service};
 use crate::store::JobQuery;
@@ -274,6 +274,8 @@ pub async fn renew(
 pub struct AgentAccounts {
     /// By name.
     pub agents: Vec<AgentAccount>,
+    /// Of a query that asks for both taps of flows (`tap.…`): which requests were found where.
+    pub taps: Option<TapAccount>,
 }
 
 /// Say what each agent of a job has seen.
@@ -289,7 +291,8 @@ pub async fn accounts(
     let (who, id) = (caller.at_least(Role::View)?, id(&name)?);
     let read = move |service: &Service| {
         service.job(&who, id)?;
-        Ok(AgentAccounts { agents: service.hub().agents(id)? })
+        let (agents, taps) = service.hub().agents(id)?;
+        Ok(AgentAccounts { agents, taps })
     };
     Ok(Json(app.run(read).await?))
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tuple::{Batch, FieldId, Schema};
 
-use super::told::{AgentAccount, Delivery};
+use super::told::{AgentAccount, Delivery, TapAccount};
 use super::{EVENT_BYTES_MAX, EVENT_ROWS_MAX};
 use crate::columns::{self, as_kept};
 use crate::events::Ring;
@@ -21,6 +21,7 @@ pub struct Live {
     pub results: Vec<LiveResult>,
     pub account: Value,
     pub agents: Vec<AgentAccount>,
+    pub taps: Option<TapAccount>,
     /// The share of flows that is looked at, as it was told last.
     pub sample_rate: Option<f64>,
     pub ring: Ring,
@@ -81,6 +82,7 @@ impl Live {
             results: results.into_iter().map(LiveResult::new).collect::<Result<_, _>>()?,
             account: Value::Null,
             agents: Vec::new(),
+            taps: None,
             sample_rate: None,
             ring: Ring::default(),
         })

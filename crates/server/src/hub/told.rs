@@ -80,9 +80,31 @@ pub struct Account {
     pub quality: HashMap<String, u64>,
     /// The share of flows that is looked at: at the agent that looks at the fewest.
     pub sample_rate: Option<f64>,
+    /// Which requests two taps have seen, where the query asks for both.
+    pub taps: Option<TapAccount>,
     /// The same of each agent; not told in events.
     #[serde(skip)]
     pub agents: Vec<AgentAccount>,
+}
+
+/// How many requests were found at which taps of their connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct TapAccount {
+    /// At both.
+    pub joined: u64,
+    /// At the client's only.
+    pub client_only: u64,
+    /// At the server's only.
+    pub server_only: u64,
+    /// Requests for which there was no room: they were not waited for, or forgotten.
+    pub unkept: u64,
+}
+
+impl From<stream::TapCounts> for TapAccount {
+    fn from(counts: stream::TapCounts) -> TapAccount {
+        let stream::TapCounts { joined, client_only, server_only, unkept } = counts;
+        TapAccount { joined, client_only, server_only, unkept }
+    }
 }
 
 /// What an agent has seen of a job, and how it does.

@@ -68,6 +68,38 @@ pub struct Progress {
     pub marks: Vec<LaneMark>,
     /// Agents that have not come as far.
     pub lacking: Vec<String>,
+    /// Of a job whose records are joined before they count.
+    pub joined: Option<Joined>,
+}
+
+/// What is kept of records that are joined before they count: those with a lane are what agents sent, those without what joining
+/// them came to.
+#[derive(Clone, Debug, Default)]
+pub struct Joined {
+    /// To be kept.
+    pub frames: Vec<NewFrame>,
+    /// How far lanes have come by them.
+    pub marks: Vec<LaneMark>,
+    /// Of those with a lane, all that count no more at this watermark of theirs go.
+    pub over_ns: i64,
+}
+
+/// Which records of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// All of them.
+    All,
+    /// Those that stand for many.
+    OfMany,
+}
+
+impl Which {
+    fn condition(self) -> &'static str {
+        match self {
+            Which::All => "",
+            Which::OfMany => " AND lane IS NULL",
+        }
+    }
 }
 
 fn signed(n: u64) -> i64 {
@@ -87,6 +119,15 @@ fn add_marks(t: &Transaction<'_>, marks: &[LaneMark]) -> rusqlite::Result<()> {
     marks.iter().try_for_each(|mark| {
         add.execute(params![mark.job.0, mark.lane, signed(mark.seq), mark.facts]).map(drop)
     })
+}
+
+fn keep_joined_in(t: &Transaction<'_>, job: JobId, joined: &Joined) -> rusqlite::Result<()> {
+    t.execute(
+        "DELETE FROM frames WHERE job = ? AND lane IS NOT NULL AND over_ns <= ?",
+        params![job.0, joined.over_ns],
+    )?;
+    joined.frames.iter().try_for_each(|frame| add_frame(t, frame))?;
+    add_marks(t, &joined.marks)
 }
 
 impl Store {
@@ -160,6 +201,14 @@ impl Store {
         })
     }
 
+    /// Commits records that are joined, and what joining came to.
+    ///
+    /// # Errors
+    /// The store's; nothing is committed then.
+    pub fn keep_joined(&self, job: JobId, joined: &Joined) -> Result<(), StoreError> {
+        self.write(|t| keep_joined_in(t, job, joined))
+    }
+
     /// Whether the disk takes as much as a record may have.
     ///
     /// # Errors
@@ -173,13 +222,13 @@ impl Store {
         })
     }
 
-    /// Puts what many records of a job came to in the place of all of them.
+    /// Puts what many records of a job came to in the place of them.
     ///
     /// # Errors
     /// The store's; nothing is changed then.
-    pub fn replace_frames(&self, job: JobId, by: &[NewFrame]) -> Result<(), StoreError> {
+    pub fn replace_frames(&self, job: JobId, which: Which, by: &[NewFrame]) -> Result<(), StoreError> {
         self.write(|t| {
-            t.execute("DELETE FROM frames WHERE job = ?", [job.0])?;
+            t.execute(&format!("DELETE FROM frames WHERE job = ?{}", which.condition()), [job.0])?;
             by.iter().try_for_each(|frame| add_frame(t, frame))
         })
     }
@@ -205,9 +254,10 @@ impl Store {
     ///
     /// # Errors
     /// The store's.
-    pub fn frames_bytes(&self, job: JobId) -> Result<u64, StoreError> {
+    pub fn frames_bytes(&self, job: JobId, which: Which) -> Result<u64, StoreError> {
         let sql = "SELECT coalesce(sum(length(payload)), 0) FROM frames WHERE job = ?";
-        let bytes: i64 = self.lock().query_row(sql, [job.0], |row| row.get(0))?;
+        let bytes: i64 =
+            self.lock().query_row(&format!("{sql}{}", which.condition()), [job.0], |row| row.get(0))?;
         Ok(bytes.unsigned_abs())
     }
 
@@ -227,10 +277,12 @@ impl Store {
                 keep_in(t, (job, *place), new)?;
             }
             t.execute("UPDATE controlled SET progress = ? WHERE job = ?", params![progress.text, job.0])?;
+            let which = progress.joined.as_ref().map_or(Which::All, |_| Which::OfMany).condition();
             t.execute(
-                "DELETE FROM frames WHERE job = ? AND over_ns <= ?",
+                &format!("DELETE FROM frames WHERE job = ? AND over_ns <= ?{which}"),
                 params![job.0, progress.watermark_ns],
             )?;
+            progress.joined.iter().try_for_each(|joined| keep_joined_in(t, job, joined))?;
             add_marks(t, &progress.marks)?;
             alerts.iter().try_for_each(|change| change_in(t, change))
         })

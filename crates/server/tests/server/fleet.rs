@@ -1,19 +1,23 @@
 //! A fleet in this process: each job is a run over a capture on a thread of its own, or is left to the test.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use capture::live;
 use monitor::Input;
 use monitor::job::Config;
+use plan::Plan;
 use runner::Run;
 use server::{
     Agent, Coverage, Delivery, Fleet, Hub, JobId, Order, Refused, ResultTable, State, Stop, WindowState,
 };
 use sinks::Sink;
+use stream::{ServerTap, Sightings};
 use tuple::Batch;
+
+use crate::gateway::tuples;
 
 /// What is done with jobs.
 #[derive(Clone)]
@@ -22,6 +26,8 @@ pub enum Way {
     Refuse(Refused),
     /// They are answered from a capture.
     Replay(PathBuf),
+    /// From one made near the clients, and one made near the servers.
+    TwoTaps(PathBuf, PathBuf),
     /// They are noted; the test tells what becomes of them.
     Note,
 }
@@ -102,13 +108,21 @@ impl Fleet for TestFleet {
             return Err(why.clone());
         }
         self.orders.lock().expect("orders").push(order.clone());
-        let Way::Replay(capture) = &self.way else { return Ok(()) };
-        let (hub, order, capture) = (self.hub().clone(), order.clone(), capture.clone());
+        let (capture, config) = match &self.way {
+            Way::Replay(capture) => (capture.clone(), Config::default()),
+            Way::TwoTaps(clients, servers) => {
+                let mut config = Config::default();
+                config.stream.server_tap = Some(server_tap(&order.plan, servers));
+                (clients.clone(), config)
+            }
+            Way::Refuse(_) | Way::Note => return Ok(()),
+        };
+        let (hub, order) = (self.hub().clone(), order.clone());
         let stop = live::Stop::default();
         self.stops.lock().expect("stops").insert(order.id, stop.clone());
         let panicked = self.panicked.clone();
         std::thread::spawn(move || {
-            let run = std::panic::AssertUnwindSafe(|| run(&hub, &order, capture, &stop));
+            let run = std::panic::AssertUnwindSafe(|| run(&hub, &order, (capture, &config), &stop));
             panicked.fetch_or(std::panic::catch_unwind(run).is_err(), Ordering::Relaxed);
         });
         Ok(())
@@ -122,10 +136,20 @@ impl Fleet for TestFleet {
     }
 }
 
-fn run(hub: &Hub, order: &Order, capture: PathBuf, stop: &live::Stop) {
+/// What the tap near the servers has seen.
+fn server_tap(plan: &Plan, capture: &Path) -> ServerTap {
+    let mut seen = Sightings::new(1 << 20);
+    let both = planner::both_taps(plan).expect("agents can be asked").expect("it asks for both");
+    let mut plan = (*both.agents).clone();
+    plan.dataflow.filter = None;
+    tuples(&plan, capture, None).iter().for_each(|batch| seen.add(batch));
+    seen.done()
+}
+
+fn run(hub: &Hub, order: &Order, (capture, config): (PathBuf, &Config), stop: &live::Stop) {
     hub.turn(order.id, State::Arming, None).expect("it is noted");
     let input = Input::Shared(capture::open_until(&[capture], stop), 1);
-    let mut run = Run::start(&order.plan, &Config::default(), input).expect("threads");
+    let mut run = Run::start(&order.plan, config, input).expect("threads");
     let heads = run.heads(&order.plan);
     let tables = run.tables(&order.plan).into_iter().zip(heads).map(|(table, head)| ResultTable {
         processor: head.processor,

@@ -2,6 +2,7 @@
 //! process gives; whatever is killed, each exactly once.
 
 mod agent;
+mod both_taps;
 mod center;
 mod feed;
 
@@ -15,11 +16,11 @@ use serde_json::{Value, json};
 use server::GatewaySettings;
 
 use crate::client::Server;
-use crate::fleet::{TestFleet, shop};
-use agent::{FakeAgent, Ways};
+use crate::fleet::{TestFleet, Way, shop};
+use agent::{FakeAgent, Host, Ways};
 pub use center::Center;
-pub use feed::plan_of;
 use feed::{Said, feeds};
+pub use feed::{plan_of, tuples};
 
 const WINDOWS: &str = "PARSE http PROCESS (top-k: k=3, w=100ms, lateness=50ms)";
 const TOTALS: &str = "PARSE http PROCESS (count: w=20ms, lateness=50ms)";
@@ -34,7 +35,12 @@ const ALL: usize = usize::MAX;
 
 /// What one process gives of the same capture.
 fn truth(query: &str) -> Vec<Value> {
-    let server = Server::start(TestFleet::shop());
+    truth_of(query, Way::Replay(shop("in.pcap")))
+}
+
+/// What one process gives of other captures.
+fn truth_of(query: &str, way: Way) -> Vec<Value> {
+    let server = Server::start(TestFleet::new(way));
     let body = json!({ "query": query, "redact": false });
     let job = server.ask("POST", "/api/v1/jobs", Some(&body)).of(201).json()["id"]
         .as_str()
@@ -71,6 +77,7 @@ fn ways(center: &Center, n: usize, token: &str, said: Arc<Vec<Said>>, up_to: &Ar
         up_to: up_to.clone(),
         server: center.address.clone(),
         ahead_ns: 0,
+        host: None,
     }
 }
 
@@ -232,10 +239,11 @@ fn a_full_disk_holds_agents_back_and_loses_nothing() {
         (status >= 400).then_some(answer)
     });
     assert!(refused.to_string().contains("full"), "{refused}");
-    let reason = center.until("its reason says so", |center| {
+    let reason = center.until("its reason says so, in the list, too", |center| {
         let (_, listed) = center.ask("GET", "/api/v1/jobs", None);
-        (center.show(&job)["reason"] == listed["jobs"][0]["reason"])
-            .then(|| center.show(&job)["reason"].to_string())
+        let shown = center.show(&job)["reason"].clone();
+        let is_same = |of: &Value| of["id"] == job.as_str() && of["reason"] == shown;
+        (shown.is_string() && listed["jobs"].as_array()?.iter().any(is_same)).then(|| shown.to_string())
     });
     assert!(reason.contains("the server's disk is full"), "{reason}");
     store.limit_pages(1 << 30).expect("no bound");

@@ -1,7 +1,6 @@
 //! What scrapers read: held against what was asked and published, by a real Prometheus and its linter.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Value, json};
 use server::{JobId, Limits, ResultTable, Scrapers, State, WindowState};
@@ -10,7 +9,7 @@ use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
 use crate::history::{announce, publish, window};
-use testkit::programs::{Program, are_there, free_port, wait_for};
+use testkit::programs::{Program, are_there, free_port, lint, wait_for};
 
 /// The value of the series that begins with `series`.
 fn value(page: &str, series: &str) -> Option<f64> {
@@ -22,24 +21,6 @@ fn check(page: &str, expected: &[(&str, f64)]) {
     for (series, number) in expected {
         assert_eq!(value(page, series), Some(*number), "{series}\n{page}");
     }
-}
-
-/// What Debian's linter says of a page.
-fn lint(page: &str) {
-    if !are_there(&["promtool"]) {
-        return;
-    }
-    let mut promtool = Command::new("promtool")
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("promtool");
-    promtool.stdin.take().expect("piped").write_all(page.as_bytes()).expect("it reads");
-    let checked = promtool.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&checked.stderr);
-    assert!(checked.status.success(), "{said}{}\n{page}", String::from_utf8_lossy(&checked.stdout));
 }
 
 /// A standing job whose rows the test publishes.

@@ -1,6 +1,6 @@
 //! Debian's Prometheus scrapes what we show, and its answers are held against our own rows.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -142,17 +142,7 @@ fn promtool_finds_nothing_wrong_with_the_text() {
     ] {
         assert!(page.contains(name), "{name}\n{page}");
     }
-    let mut promtool = Command::new("promtool")
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("promtool");
-    std::io::Write::write_all(&mut promtool.stdin.take().expect("piped"), page.as_bytes()).expect("it reads");
-    let checked = promtool.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&checked.stderr);
-    assert!(checked.status.success(), "{said}{}\n{page}", String::from_utf8_lossy(&checked.stdout));
+    testkit::programs::lint(&page);
 }
 
 #[test]

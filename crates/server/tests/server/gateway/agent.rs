@@ -3,17 +3,20 @@
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use control::{Agent, AgentAction, AgentEvent as Happens, AgentSettings, End};
 use link::{AgentEvent, AgentSession, Capacity, Data, Form, Hello, Lane, NoDisk, Now, Spool, SpoolLimits};
+use plan::TapTable;
 use plan::message::JobOrder;
 
-use super::feed::Said;
+use super::feed::{Said, reports, tuples};
 
 /// How an agent behaves.
 #[derive(Clone)]
@@ -30,6 +33,17 @@ pub struct Ways {
     pub server: Arc<Mutex<SocketAddr>>,
     /// Its clock.
     pub ahead_ns: i64,
+    /// Where it is a host of its own: what passes there. Its reports are then what a monitor with its order finds in that.
+    pub host: Option<Host>,
+}
+
+/// A host.
+#[derive(Clone)]
+pub struct Host {
+    pub addresses: Vec<IpAddr>,
+    pub capture: PathBuf,
+    /// Event time of one report.
+    pub step_ns: i64,
 }
 
 /// A running agent.
@@ -129,6 +143,7 @@ impl Life {
                 cores: 2,
                 memory_bytes: 1 << 30,
                 interfaces: vec!["lo".into()],
+                addresses: self.addresses(),
                 ..Capacity::default()
             },
             observed: self.agent.hello(),
@@ -203,11 +218,18 @@ impl Life {
         let mut ended = Vec::new();
         for action in actions {
             match action {
-                AgentAction::Start { lane, order, .. } => {
+                AgentAction::Start { lane, order, taps, .. } => {
                     let schemas = parsers::registry::schemas();
                     let schema = |name: &str| schemas.iter().find(|schema| schema.name == name).cloned();
                     let told = JobOrder::decode(&order.body, &schema).expect("orders that a monitor reads");
                     assert_eq!((told.job, told.redaction), (lane.job, None));
+                    if let Some(host) = &self.ways.host {
+                        let all =
+                            |list: &[Bytes]| list.iter().filter_map(|ip| control::taps::read(ip)).collect();
+                        let table = TapTable { own: all(&taps.own), others: all(&taps.others) };
+                        let found = tuples(&told.plan, &host.capture, Some(table));
+                        self.ways.said = Arc::new(reports(&told.plan, &found, (0, 1), host.step_ns));
+                    }
                     self.monitors.insert(lane, 0);
                 }
                 AgentAction::Stop { lane } | AgentAction::Kill { lane } => {
@@ -227,6 +249,11 @@ impl Life {
             let actions = self.agent.handle(Happens::Exited { lane, end: End::Clean }, self.now());
             self.carry_out(actions, session.as_deref_mut());
         }
+    }
+
+    fn addresses(&self) -> Vec<Bytes> {
+        let host = self.ways.host.iter();
+        host.flat_map(|host| &host.addresses).map(|ip| control::taps::write(*ip)).collect()
     }
 
     /// Monitors say their next report.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use capture::live::Stop;
 use collect::{Part, Report};
-use monitor::Input;
 use monitor::job::Config;
-use plan::{Plan, RawRows};
+use monitor::{Input, SharedTaps};
+use plan::{Plan, RawRows, TapTable};
 use runner::Run;
 use sinks::Sink;
 use stream::{Engines, Loss};
@@ -20,8 +20,8 @@ pub fn plan_of(query: &str) -> Plan {
     planner::lower(&query::check(query, &schemas, &()).expect("a query"))
 }
 
-/// The tuples that monitors would find for `plan` in a capture.
-pub fn tuples(plan: &Plan, capture: &Path) -> Vec<Batch> {
+/// The tuples that monitors would find for `plan` in a capture; `table`: whose addresses are whose.
+pub fn tuples(plan: &Plan, capture: &Path, table: Option<TapTable>) -> Vec<Batch> {
     let mut raw = plan.clone();
     raw.dataflow.pipelines.clear();
     raw.dataflow.rows = RawRows::default();
@@ -32,7 +32,9 @@ pub fn tuples(plan: &Plan, capture: &Path) -> Vec<Batch> {
         columns.dedup();
     }
     let input = Input::Shared(capture::open_until(&[capture.to_owned()], &Stop::default()), 1);
-    let mut run = Run::start(&raw, &Config::default(), input).expect("threads");
+    let mut config = Config::default();
+    config.monitor.taps = table.map(SharedTaps::new);
+    let mut run = Run::start(&raw, &config, input).expect("threads");
     let mut all = All(Vec::new());
     run.go(&mut all, &mut ()).expect("memory takes it");
     all.0
@@ -80,7 +82,9 @@ pub fn reports(plan: &Plan, tuples: &[Batch], (n, agents): (u64, u64), step_ns: 
     let mut engines = engines();
     let times = |batch: &Batch| batch.i64(common::TS_END).values().to_vec();
     let all: Vec<i64> = tuples.iter().flat_map(times).collect();
-    let (Some(first), Some(last)) = (all.iter().min(), all.iter().max()) else { return Vec::new() };
+    let (Some(first), Some(last)) = (all.iter().min(), all.iter().max()) else {
+        return vec![say(0, Part::default())];
+    };
     let mine = |id: u64| (id ^ id >> 17) % agents == n;
     let (mut said, mut from) = (Vec::new(), *first);
     let is_windows = !plan.dataflow.pipelines.is_empty();
@@ -119,6 +123,6 @@ fn say(watermark_ns: i64, part: Part) -> Said {
 /// Reports of every agent.
 pub fn feeds(query: &str, capture: &Path, agents: u64, step_ns: i64) -> Vec<Arc<Vec<Said>>> {
     let plan = plan_of(query);
-    let tuples = tuples(&plan, capture);
+    let tuples = tuples(&plan, capture, None);
     (0..agents).map(|n| Arc::new(reports(&plan, &tuples, (n, agents), step_ns))).collect()
 }

@@ -1,0 +1,161 @@
+//! From records to rows where the requests of two taps are joined in between: what agents sent, what joining that came to, and how
+//! far it has come by that are committed together.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use collect::Report;
+use control::{ServerEvent, Why};
+use stream::Loss;
+use wire::Timestamp;
+
+use super::commit::{Marks, release};
+use super::lanes::{End, mark};
+use super::pending::Entry;
+use super::thread::Core;
+use super::tuples::When;
+use super::work::{Phase, Results, Row, Work};
+use crate::job::JobId;
+use crate::meters::Stage;
+use crate::store::{Joined, NewFrame, Progress, Store, StoreError};
+use crate::unkept::Unkept;
+
+/// What is to be committed together.
+struct Together {
+    joined: Joined,
+    /// Tuples that are rows at once.
+    rows: Vec<Row>,
+    /// What joining came to.
+    given: Option<Report>,
+    /// How far event time has come by that.
+    watermark: Timestamp,
+    /// Bytes of what it came to.
+    bytes: usize,
+}
+
+impl Core {
+    /// What has come of a job over both taps of flows, if anything has, and what waits no longer.
+    pub fn commit_joined(&mut self, job: JobId, entries: Vec<Entry>) {
+        let ahead = self.clocks();
+        let marks = self.marks(&entries, &mut |_, _, _| {});
+        let Some(work) = self.works.get_mut(&job).filter(|work| work.joining.is_some()) else { return };
+        if work.phase != Phase::Working {
+            // It has given all that it had.
+            return self.count(entries, |_, _, _| {});
+        }
+        let (store, is_direct) = (&self.store, work.is_direct());
+        let prepared =
+            self.hub.meters.during(Stage::Merge, || together(work, store, &entries, (marks, &ahead)));
+        let kept = match prepared {
+            Ok(None) => return,
+            Ok(Some(Together { joined, rows, given, watermark, bytes })) => {
+                self.keep_joined(job, (rows, joined)).map(|()| (given, watermark, bytes))
+            }
+            Err(error) => Err(error.into()),
+        };
+        let (given, watermark, bytes) = match kept {
+            Ok(kept) => kept,
+            Err(error) => return self.give_back(job, entries, &error),
+        };
+        self.store_works();
+        let Some(work) = self.works.get_mut(&job) else { return };
+        work.frames_bytes += bytes as u64;
+        if let Some(joining) = &mut work.joining {
+            joining.committed(watermark);
+        }
+        if let Some(report) = given.filter(|_| !is_direct) {
+            self.hub.meters.during(Stage::Merge, || work.count_joined(report));
+        }
+        self.count(entries, |work, entry, mut mark| {
+            mark.1.ahead_ns = ahead_of(&ahead, &entry.key.agent);
+            work.take(&entry.key, entry.report, mark);
+        });
+        self.publish(job);
+        if self.works.get(&job).is_some_and(Work::is_full) {
+            self.decide(ServerEvent::Stop { job: job.0.unsigned_abs(), why: Why::RowLimit });
+        }
+    }
+
+    fn keep_joined(&self, job: JobId, (rows, joined): (Vec<Row>, Joined)) -> Result<(), Unkept> {
+        let Some(work) = self.works.get(&job) else { return Err(Unkept::NoJob(job)) };
+        if work.is_direct() {
+            let text = serde_json::to_string(&work.progress).unwrap_or_default();
+            let (watermark_ns, joined) = (i64::MIN, Some(joined));
+            return release(
+                &self.hub,
+                job,
+                &rows,
+                &Progress { text, watermark_ns, joined, ..Progress::default() },
+            );
+        }
+        let begun = Instant::now();
+        self.hub.meters.during(Stage::Commit, || self.store.keep_joined(job, &joined))?;
+        self.hub.meters.commits.record(begun.elapsed());
+        Ok(())
+    }
+
+    /// Nothing was committed: it is tried again.
+    fn give_back(&mut self, job: JobId, entries: Vec<Entry>, error: &Unkept) {
+        let kept = self.hub.rows_kept(job, 0);
+        if let Some(work) = self.works.get_mut(&job).filter(|work| work.is_direct())
+            && let (Results::Tuples(tuples), Ok(kept)) = (&mut work.results, kept)
+        {
+            tuples.begin_at(kept);
+        }
+        entries.into_iter().for_each(|entry| self.pending.push(entry));
+        self.unkept(job, error);
+    }
+
+    /// By how much the clocks of agents are ahead, as far as that has been measured.
+    fn clocks(&self) -> Clocks {
+        let known = self.control.agents();
+        known.filter_map(|(agent, _, offset_ns)| Some((agent.to_owned(), offset_ns?))).collect()
+    }
+}
+
+type Clocks = BTreeMap<String, i64>;
+
+fn ahead_of(clocks: &Clocks, agent: &str) -> i64 {
+    clocks.get(agent).copied().unwrap_or(0)
+}
+
+/// Joins what has come; `None`: nothing has come, and nothing has changed.
+fn together(
+    work: &mut Work,
+    store: &Store,
+    entries: &[Entry],
+    (mut marks, clocks): (Marks, &Clocks),
+) -> Result<Option<Together>, StoreError> {
+    let Work { id: job, joining: Some(joining), results, lanes, .. } = work else { return Ok(None) };
+    joining.recover(store)?;
+    let taken = entries.iter().filter_map(|entry| joining.take(entry, ahead_of(clocks, &entry.key.agent)));
+    let mut frames: Vec<NewFrame> = taken.collect();
+    let open = lanes.known.iter().filter(|(_, known)| known.facts.end == End::Open);
+    let given = joining.give(open.map(|(key, _)| ahead_of(clocks, &key.agent)));
+    if entries.is_empty() && given.is_none() {
+        return Ok(None);
+    }
+    let watermark = given.as_ref().map_or(joining.watermark(), |report| report.watermark);
+    let (mut rows, mut bytes) = (Vec::new(), 0);
+    if let Some(report) = given.as_ref().filter(|report| !report.part.is_empty()) {
+        let over_ns = match results {
+            Results::Tuples(tuples) if tuples.when == When::AtOnce => {
+                let row = |batch| Row { result: 0, batch, watermark_ns: watermark.0, missing: Vec::new() };
+                rows.extend(tuples.take(report).into_iter().map(row));
+                None
+            }
+            Results::Tuples(_) => Some(i64::MAX),
+            Results::Windows(windows) => Some(windows.over_at(report, Loss::default())),
+        };
+        frames.extend(over_ns.map(|over_ns| {
+            let payload = report.encode();
+            bytes = payload.len();
+            NewFrame { job: *job, lane: None, over_ns, payload: payload.into() }
+        }));
+    }
+    marks.iter_mut().for_each(|((_, key), (_, facts))| facts.ahead_ns = ahead_of(clocks, &key.agent));
+    let mut marks: Vec<_> = marks.iter().map(|((job, key), of)| mark(*job, key, of)).collect();
+    marks.push(joining.mark(watermark));
+    let joined = Joined { frames, marks, over_ns: joining.over_ns() };
+    Ok(Some(Together { joined, rows, given, watermark, bytes }))
+}

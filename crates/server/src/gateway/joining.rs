@@ -1,0 +1,256 @@
+//! A job over both taps of a flow: what agents report are the requests that each tap has seen for itself. They are joined here
+//! ([`stream::TapJoin`]), and what that gives counts as a report of one more lane.
+//!
+//! Records of agents stay in the store until no later request can belong to one of theirs; with each commit stands there how far joined
+//! requests have been given. So whoever begins again is told the same records once more, and gives what had not been given.
+//! Clocks decide only how long a request is waited for: each record is taken by the offset of its agent's clock as it was known then.
+
+use std::sync::Arc;
+
+use collect::{LaneId, Lanes, Malformed, Part, Report, State};
+use link::Record;
+use plan::Plan;
+use planner::BothTaps;
+use serde::{Deserialize, Serialize};
+use stream::{Engines, Loss, Output, TakeOutput, Taken, TapCounts, TapJoin};
+use tuple::{Batch, common};
+use wire::Timestamp;
+
+use super::lanes::Facts;
+use super::pending::Entry;
+use super::windows::config;
+use crate::job::JobId;
+use crate::store::{LaneMark, NewFrame, Store, StoreError};
+
+/// The lane of what is joined.
+pub const JOINED: LaneId = LaneId(u64::MAX - 1);
+/// Its name in the store, which is none of an agent's lanes.
+const NAME: &str = "joined";
+/// Records that are read at once from the store.
+const FRAMES: usize = 64;
+
+/// Limits of a job's joining.
+#[derive(Clone, Copy, Debug)]
+pub struct JoinLimits {
+    /// How long a request waits for the other tap's, beyond how far all have come.
+    pub patience_ns: i64,
+    /// Memory of all that waits.
+    pub bytes_max: usize,
+}
+
+/// How far joining has come, as it is in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Saved {
+    seq: u64,
+    /// Requests that ended before have been given.
+    through_ns: i64,
+    /// The same by the taps' own clocks.
+    watermark_ns: i64,
+    joined: u64,
+    client_only: u64,
+    server_only: u64,
+    unkept: u64,
+}
+
+/// Whether the joiner holds what the store does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    AsStored,
+    /// It took what could not be committed.
+    Astray,
+}
+
+/// See the module's text.
+pub struct Joining {
+    job: JobId,
+    /// What is done with joined requests.
+    plan: Arc<Plan>,
+    /// Of what agents send.
+    agents: Engines,
+    /// How far each has come, by a clock that all have in common.
+    pub lanes: Lanes,
+    limits: JoinLimits,
+    join: TapJoin,
+    saved: Saved,
+    held: Held,
+}
+
+impl Joining {
+    /// Nothing has come yet.
+    pub fn new(job: JobId, both: &BothTaps, limits: JoinLimits, window_bytes: usize) -> Joining {
+        let dataflow = std::slice::from_ref(&both.agents.dataflow);
+        Joining {
+            job,
+            plan: both.joined.clone(),
+            agents: Engines::new(dataflow, &config(&both.agents, window_bytes)),
+            lanes: Lanes::default(),
+            limits,
+            join: TapJoin::new(limits.patience_ns, limits.bytes_max),
+            saved: Saved {
+                seq: 0,
+                through_ns: i64::MIN,
+                watermark_ns: i64::MIN,
+                joined: 0,
+                client_only: 0,
+                server_only: 0,
+                unkept: 0,
+            },
+            held: Held::AsStored,
+        }
+    }
+
+    /// What a record says.
+    pub fn decode(&self, payload: &[u8]) -> Result<Report, Malformed> {
+        Report::decode(payload, &self.agents)
+    }
+
+    /// Takes over what an earlier life of the gateway, or of the joiner, had committed. Returns how many records cannot be read.
+    pub fn go_on(&mut self, store: &Store) -> Result<u64, StoreError> {
+        let marks = store.lanes(self.job)?;
+        let mark = marks.iter().find(|mark| mark.lane == NAME);
+        if let Some(saved) = mark.and_then(|mark| serde_json::from_str(&mark.facts).ok()) {
+            self.saved = saved;
+        }
+        let Saved { through_ns, joined, client_only, server_only, unkept, .. } = self.saved;
+        let counts = TapCounts { joined, client_only, server_only, unkept };
+        let JoinLimits { patience_ns, bytes_max } = self.limits;
+        self.join = TapJoin::new(patience_ns, bytes_max).begin_at(through_ns, counts);
+        let (mut last, mut unreadable) = (0, 0);
+        loop {
+            let frames = store.frames(self.job, last, FRAMES)?;
+            let Some(newest) = frames.last() else { break };
+            last = newest.id;
+            for frame in frames.iter().filter(|frame| frame.of.lane.is_some()) {
+                match self.read(&frame.of.payload) {
+                    Some((ahead_ns, report)) => self.add(&report, ahead_ns, Taken::Again),
+                    None => unreadable += 1,
+                }
+            }
+        }
+        self.held = Held::AsStored;
+        Ok(unreadable)
+    }
+
+    /// What could not be committed never was.
+    pub fn recover(&mut self, store: &Store) -> Result<(), StoreError> {
+        match self.held {
+            Held::AsStored => Ok(()),
+            Held::Astray => self.go_on(store).map(drop),
+        }
+    }
+
+    /// A record as it is kept: the offset of its agent's clock, and what it says.
+    fn read(&self, kept: &[u8]) -> Option<(i64, Report)> {
+        let (ahead, payload) = kept.split_first_chunk()?;
+        Some((i64::from_le_bytes(*ahead), self.decode(payload).ok()?))
+    }
+
+    fn add(&mut self, report: &Report, ahead_ns: i64, taken: Taken) {
+        report.part.rows.iter().for_each(|rows| self.join.take(rows, ahead_ns, taken));
+    }
+
+    /// Takes what a record says; it is to be kept so, if it says anything. Until [`Joining::committed`] nobody may rely on that.
+    pub fn take(&mut self, entry: &Entry, ahead_ns: i64) -> Option<NewFrame> {
+        let (Record::Data(data), Some(report)) = (&entry.record, &entry.report) else { return None };
+        let ends = |rows: &Batch| rows.i64(common::TS_END).values().iter().copied().max();
+        let last = report.part.rows.iter().filter_map(ends).max()?;
+        self.held = Held::Astray;
+        self.add(report, ahead_ns, Taken::New);
+        let payload = [&ahead_ns.to_le_bytes()[..], &data.payload].concat().into();
+        let over_ns = last.saturating_sub(ahead_ns).saturating_add(1);
+        Some(NewFrame { job: self.job, lane: Some(entry.key.text()), over_ns, payload })
+    }
+
+    /// What waits no longer, as a report; `None`: nothing, and nothing has changed. `ahead_ns`: by how much the clocks are ahead of those
+    /// that may have more to say.
+    pub fn give(&mut self, ahead_ns: impl Iterator<Item = i64>) -> Option<Report> {
+        let mut given = Vec::new();
+        self.join.advance(self.lanes.watermark().0, &mut |batch| given.push(batch));
+        if given.is_empty() && self.join.through_ns() == self.saved.through_ns {
+            return None;
+        }
+        self.held = Held::Astray;
+        let behind = self.join.through_ns().saturating_add(ahead_ns.min().unwrap_or(0));
+        let watermark = behind.min(self.join.earliest_ns().unwrap_or(i64::MAX));
+        Some(self.report(&given, watermark.max(self.saved.watermark_ns)))
+    }
+
+    /// All that waits.
+    pub fn give_all(&mut self) -> Report {
+        let mut given = Vec::new();
+        self.join.finish(&mut |batch| given.push(batch));
+        self.report(&given, self.saved.watermark_ns)
+    }
+
+    /// What is left to be done with requests is done by an engine as agents have one.
+    fn report(&self, given: &[Batch], watermark_ns: i64) -> Report {
+        let mut part = Part::default();
+        if !given.is_empty() {
+            let dataflow = std::slice::from_ref(&self.plan.dataflow);
+            let mut engines = Engines::worker(dataflow, &config(&self.plan, self.limits.bytes_max));
+            let mut rows = Rows(Vec::new());
+            given.iter().for_each(|batch| engines.push(0, batch, &mut rows));
+            rows.0.into_iter().for_each(|batch| part.add_rows(batch));
+            if !self.plan.dataflow.pipelines.is_empty() {
+                part.add_windows(engines.detach_all());
+            }
+        }
+        let watermark = Timestamp(watermark_ns);
+        Report { epoch: 0, watermark, part, loss: Loss::default(), lost: None, open: None }
+    }
+
+    /// How far this has come with a report, for the store.
+    pub fn mark(&self, watermark: Timestamp) -> LaneMark {
+        let saved = self.now(watermark);
+        let facts = serde_json::to_string(&saved).unwrap_or_default();
+        LaneMark { job: self.job, lane: NAME.into(), seq: saved.seq, facts }
+    }
+
+    fn now(&self, watermark: Timestamp) -> Saved {
+        let TapCounts { joined, client_only, server_only, unkept } = self.join.counts();
+        Saved {
+            seq: self.saved.seq + 1,
+            through_ns: self.join.through_ns(),
+            watermark_ns: watermark.0,
+            joined,
+            client_only,
+            server_only,
+            unkept,
+        }
+    }
+
+    /// What was taken and given is committed.
+    pub fn committed(&mut self, watermark: Timestamp) {
+        self.saved = self.now(watermark);
+        self.held = Held::AsStored;
+    }
+
+    /// How far event time has come of what has been given and committed.
+    pub fn watermark(&self) -> Timestamp {
+        Timestamp(self.saved.watermark_ns)
+    }
+
+    /// Records of agents that ended before count no more.
+    pub fn over_ns(&self) -> i64 {
+        self.join.over_ns()
+    }
+
+    /// A lane is so far.
+    pub fn come_to(&mut self, lane: LaneId, state: State, facts: &Facts) {
+        self.lanes.set(lane, state);
+        self.lanes.come_to(lane, Timestamp(facts.watermark_ns.saturating_sub(facts.ahead_ns)));
+    }
+
+    /// How many requests were found where.
+    pub fn counts(&self) -> TapCounts {
+        self.join.counts()
+    }
+}
+
+struct Rows(Vec<Batch>);
+
+impl TakeOutput for Rows {
+    fn take(&mut self, output: Output) {
+        self.0.push(output.batch);
+    }
+}

@@ -1,0 +1,320 @@
+//! Requests that two taps have seen and both report, joined as their reports come: each again by the ends of its connection, the
+//! sequence number of its first byte, and its place among those of which both are equal. Durations are subtracted, never clocks; by
+//! clocks goes only how long a request of the client's tap is waited for.
+//!
+//! Event time decides, and nothing else: a request is given when all taps have come farther than its end by the patience, joined or
+//! not. So what has been given can be said in one number ([`TapJoin::through_ns`]), from which another joiner goes on that is told
+//! the same rows again. What there is no room for is not waited for, and counted.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use tuple::{Batch, TapEnd, common};
+
+use crate::in_time_order::in_time_order;
+use crate::ops::take::take;
+use crate::rows::Rows;
+use crate::server_tap::{AtServer, Columns, Request, TapCounts};
+
+/// What is remembered of a request costs about so much.
+const REQUEST_BYTES: usize = 320;
+
+/// Whether rows were taken before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// They are new: what is late is given all the same.
+    New,
+    /// An earlier joiner had them, and has given what was due.
+    Again,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct TapJoin {
+    patience_ns: i64,
+    bytes_max: usize,
+    through_ns: i64,
+    /// The server's that ended before were counted by an earlier joiner, where nobody asked for them.
+    counted_ns: i64,
+    counts: TapCounts,
+    requests: HashMap<Request, Sides>,
+    /// What is in `requests`, by its end.
+    ends: BTreeMap<(i64, u64), Request>,
+    /// Rows of the client's tap that wait, by the order in which they came.
+    held: BTreeMap<u64, Held>,
+    held_bytes: usize,
+    /// Of the next batch, or request.
+    number: u64,
+}
+
+/// One request, or several of one place: whichever of the two taps is behind is empty.
+#[derive(Debug, Default)]
+struct Sides {
+    client: VecDeque<AtClient>,
+    /// When it ended there, and the response time.
+    server: VecDeque<(i64, Option<i64>)>,
+}
+
+/// A request of the client's tap that the server's has not told of yet.
+#[derive(Debug)]
+struct AtClient {
+    end_ns: i64,
+    state: State,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    /// It waits: which batch, which row.
+    Waiting(u64, usize),
+    /// It was given without the server's.
+    Told,
+    /// An earlier joiner has given it, nobody knows how.
+    Before,
+}
+
+/// Rows of the client's tap.
+#[derive(Debug)]
+struct Held {
+    batch: Batch,
+    bytes: usize,
+    ends_ns: Vec<i64>,
+    found: Vec<AtServer>,
+    /// Rows that have not been given.
+    left: Vec<u32>,
+}
+
+impl TapJoin {
+    /// Waits for the server's tap until all taps have come farther by `patience_ns`; with room for so many bytes.
+    #[must_use]
+    pub fn new(patience_ns: i64, bytes_max: usize) -> TapJoin {
+        TapJoin {
+            patience_ns,
+            bytes_max,
+            through_ns: i64::MIN,
+            counted_ns: i64::MIN,
+            counts: TapCounts::default(),
+            requests: HashMap::new(),
+            ends: BTreeMap::new(),
+            held: BTreeMap::new(),
+            held_bytes: 0,
+            number: 0,
+        }
+    }
+
+    /// Goes on where another ended that had given what ended before `through_ns`, and had counted so much.
+    #[must_use]
+    pub fn begin_at(self, through_ns: i64, counts: TapCounts) -> TapJoin {
+        let counted_ns = through_ns.saturating_sub(self.patience_ns);
+        TapJoin { through_ns, counted_ns, counts, ..self }
+    }
+
+    /// What ended before has been given.
+    #[must_use]
+    pub fn through_ns(&self) -> i64 {
+        self.through_ns
+    }
+
+    /// Rows that ended before nobody needs to tell again: those of the server's tap, too, that belong to what another joiner has to
+    /// know of.
+    #[must_use]
+    pub fn over_ns(&self) -> i64 {
+        self.forgotten_ns().saturating_sub(self.patience_ns)
+    }
+
+    /// What ended before waits for nothing.
+    fn forgotten_ns(&self) -> i64 {
+        self.through_ns.saturating_sub(self.patience_ns)
+    }
+
+    /// How many requests were found where, of those that have been given or forgotten.
+    #[must_use]
+    pub fn counts(&self) -> TapCounts {
+        self.counts
+    }
+
+    /// Memory that it takes, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.held_bytes + self.ends.len() * REQUEST_BYTES
+    }
+
+    /// The end of the earliest row that waits, by its own tap's clock.
+    #[must_use]
+    pub fn earliest_ns(&self) -> Option<i64> {
+        let times = |held: &Held| {
+            let ends = held.batch.i64(common::TS_END).values().clone();
+            held.left.iter().map(move |row| ends[*row as usize]).min()
+        };
+        self.held.values().filter_map(times).min()
+    }
+
+    /// Takes rows of a tap, whose clock is ahead of the others' by `ahead_ns`. Each says at which end it was seen.
+    pub fn take(&mut self, batch: &Batch, ahead_ns: i64, taken: Taken) {
+        let Some(columns) = Columns::of(batch) else { return };
+        if batch.column(common::TS_END).is_none() || batch.column(columns.taps.seen).is_none() {
+            return;
+        }
+        let (seen, ends) = (batch.text(columns.taps.seen), batch.i64(common::TS_END).values().clone());
+        let end_ns = |row: usize| ends[row].saturating_sub(ahead_ns);
+        let mut clients = Vec::new();
+        for row in 0..batch.rows() {
+            if seen.value(row) != TapEnd::Server.word() {
+                clients.push(row as u32);
+            } else if let Some(request) = columns.request(row) {
+                self.take_server((request, end_ns(row), columns.response_time(row)), taken);
+            }
+        }
+        if !clients.is_empty() {
+            let of_clients = take(batch, Rows::Some(&clients), |_| true);
+            let ends_ns = clients.iter().map(|row| end_ns(*row as usize)).collect();
+            self.take_clients(of_clients, ends_ns, taken);
+        }
+    }
+
+    fn take_server(&mut self, (request, end_ns, time): (Request, i64, Option<i64>), taken: Taken) {
+        let is_late = end_ns < self.forgotten_ns();
+        let has_room = self.bytes() < self.bytes_max;
+        let asked = self.requests.get_mut(&request).and_then(|sides| sides.client.pop_front());
+        match (asked.map(|asked| asked.state), taken) {
+            (Some(State::Waiting(batch, row)), _) => {
+                if let Some(held) = self.held.get_mut(&batch) {
+                    held.found[row] = Some(time);
+                }
+            }
+            (Some(State::Before), _) => {}
+            (Some(State::Told), _) => self.counts.server_only += 1,
+            (None, Taken::New) if is_late => self.counts.server_only += 1,
+            (None, _) if !has_room => self.counts.unkept += 1,
+            (None, _) => {
+                self.requests.entry(request.clone()).or_default().server.push_back((end_ns, time));
+                self.note(end_ns, request);
+            }
+        }
+    }
+
+    fn take_clients(&mut self, batch: Batch, ends_ns: Vec<i64>, taken: Taken) {
+        let Some(columns) = Columns::of(&batch) else { return };
+        let number = self.next_number();
+        let (mut found, mut left) = (vec![None; batch.rows()], Vec::new());
+        for (row, &end_ns) in ends_ns.iter().enumerate() {
+            let is_given = taken == Taken::Again && end_ns < self.through_ns;
+            if !is_given {
+                left.push(row as u32);
+            }
+            let Some(request) = columns.request(row) else { continue };
+            let sides = self.requests.entry(request.clone()).or_default();
+            match sides.server.pop_front() {
+                Some((_, time)) => found[row] = Some(time),
+                None => {
+                    let state = if is_given { State::Before } else { State::Waiting(number, row) };
+                    sides.client.push_back(AtClient { end_ns, state });
+                    self.note(end_ns, request);
+                }
+            }
+        }
+        if !left.is_empty() {
+            let bytes = batch.bytes();
+            self.held_bytes += bytes;
+            self.held.insert(number, Held { batch, bytes, ends_ns, found, left });
+        }
+    }
+
+    /// Remembers when a request ended that waits for the other tap's.
+    fn note(&mut self, end_ns: i64, request: Request) {
+        let number = self.next_number();
+        self.ends.insert((end_ns, number), request);
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
+    /// All taps have come to `watermark_ns`: gives, in order, what waits no longer.
+    pub fn advance(&mut self, watermark_ns: i64, out: &mut dyn FnMut(Batch)) {
+        let due = watermark_ns.saturating_sub(self.patience_ns).max(self.through_ns);
+        self.give(due, due.max(self.crowded_ns()), out);
+    }
+
+    /// Nothing comes any more.
+    pub fn finish(&mut self, out: &mut dyn FnMut(Batch)) {
+        self.give(i64::MAX, i64::MAX, out);
+    }
+
+    /// Where more waits than there is room for: what has to be given, the oldest first, until half of it is free.
+    fn crowded_ns(&self) -> i64 {
+        let (mut bytes, mut through_ns) = (self.bytes(), i64::MIN);
+        if bytes <= self.bytes_max {
+            return through_ns;
+        }
+        for held in self.held.values() {
+            if bytes <= self.bytes_max / 2 {
+                break;
+            }
+            bytes = bytes.saturating_sub(held.bytes + held.left.len() * REQUEST_BYTES);
+            let last = held.left.iter().map(|row| held.ends_ns[*row as usize]).max();
+            through_ns = through_ns.max(last.map_or(i64::MIN, |ns| ns.saturating_add(1)));
+        }
+        through_ns
+    }
+
+    /// Gives what ended before `through_ns`; what did not before `due_ns` had to be waited for.
+    fn give(&mut self, due_ns: i64, through_ns: i64, out: &mut dyn FnMut(Batch)) {
+        let mut given = Vec::new();
+        let Self { held, requests, counts, .. } = self;
+        for (number, of) in held.iter_mut() {
+            let (now, later): (Vec<u32>, Vec<u32>) =
+                of.left.iter().partition(|row| of.ends_ns[**row as usize] < through_ns);
+            if now.is_empty() {
+                continue;
+            }
+            of.left = later;
+            for row in now.iter().map(|row| *row as usize) {
+                match of.found[row] {
+                    Some(_) => counts.joined += 1,
+                    None => {
+                        counts.client_only += 1;
+                        counts.unkept += u64::from(of.ends_ns[row] >= due_ns);
+                        tell(requests, &of.batch, (*number, row));
+                    }
+                }
+            }
+            let found: Vec<AtServer> = now.iter().map(|row| of.found[*row as usize]).collect();
+            let rows = take(&of.batch, Rows::Some(&now), |_| true);
+            given.extend(Columns::of(&rows).map(|columns| columns.complete(&found)));
+        }
+        let is_over = |_: &u64, of: &mut Held| of.left.is_empty();
+        self.held_bytes -= self.held.extract_if(.., is_over).map(|(_, of)| of.bytes).sum::<usize>();
+        self.through_ns = self.through_ns.max(through_ns);
+        self.forget();
+        in_time_order(given, out);
+    }
+
+    /// Forgets requests for which nothing comes any more.
+    fn forget(&mut self) {
+        let forgotten_ns = if self.through_ns == i64::MAX { i64::MAX } else { self.forgotten_ns() };
+        while let Some(entry) = self.ends.first_entry().filter(|entry| entry.key().0 < forgotten_ns) {
+            let request = entry.remove();
+            let Some(sides) = self.requests.get_mut(&request) else { continue };
+            while let Some((end_ns, _)) = sides.server.pop_front_if(|(end_ns, _)| *end_ns < forgotten_ns) {
+                self.counts.server_only += u64::from(end_ns >= self.counted_ns);
+            }
+            while sides.client.pop_front_if(|client| client.end_ns < forgotten_ns).is_some() {}
+            if sides.server.is_empty() && sides.client.is_empty() {
+                self.requests.remove(&request);
+            }
+        }
+    }
+}
+
+/// A row that waited for the server's tap was given without it.
+fn tell(requests: &mut HashMap<Request, Sides>, batch: &Batch, (number, row): (u64, usize)) {
+    let request = Columns::of(batch).and_then(|columns| columns.request(row));
+    let sides = request.and_then(|request| requests.get_mut(&request));
+    let waiting = |client: &&mut AtClient| client.state == State::Waiting(number, row);
+    if let Some(client) = sides.and_then(|sides| sides.client.iter_mut().find(waiting)) {
+        client.state = State::Told;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,322 @@
+//! Truth: [`slow`], which has all rows at once and looks for partners one by one.
+
+use std::sync::Arc;
+
+use arrow_array::Array;
+use tuple::{DataType, Facts, Field, FieldId, Schema, TAPS, TapColumns, TupleWriter, Unit};
+
+use super::*;
+
+const FACTS: Facts = Facts { families: &[TAPS], ..Facts::NONE };
+const TIME: FieldId = FieldId(common::FIELDS.len() as u16);
+const PATIENCE: i64 = 100;
+
+/// A row of a tap: the client's port, the first byte, when it ended by the tap's clock, and the response time.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    end: TapEnd,
+    port: u64,
+    first_byte: Option<u64>,
+    ts_end: i64,
+    time: Option<i64>,
+}
+
+fn row(end: TapEnd, port: u64, first_byte: u64, ts_end: i64, time: i64) -> Row {
+    Row { end, port, first_byte: Some(first_byte), ts_end, time: Some(time) }
+}
+
+fn at_client(port: u64, first_byte: u64, ts_end: i64, time: i64) -> Row {
+    row(TapEnd::Client, port, first_byte, ts_end, time)
+}
+
+fn at_server(port: u64, first_byte: u64, ts_end: i64, time: i64) -> Row {
+    row(TapEnd::Server, port, first_byte, ts_end, time)
+}
+
+fn batch(rows: &[Row]) -> Batch {
+    let own = [Field::new("response_time_ns", DataType::I64, Unit::Nanoseconds, "")];
+    let mut schema = Schema { facts: &FACTS, ..Schema::of_parser("t", 1, "", &own, Some(TIME), None) };
+    schema.add_member("tap.seen");
+    let taps = TapColumns::of(&schema).expect("they are there");
+    let all: Vec<FieldId> = schema.ids().collect();
+    let mut writer = TupleWriter::new(Arc::new(schema), &all);
+    for row in rows {
+        writer.u64(common::ID, row.port);
+        writer.i64(common::TS, row.ts_end);
+        writer.i64(common::TS_END, row.ts_end);
+        writer.ip(common::CLIENT_IP, &[1; 16]);
+        writer.u64(common::CLIENT_PORT, row.port);
+        writer.ip(common::SERVER_IP, &[2; 16]);
+        writer.u64(common::SERVER_PORT, 80);
+        row.first_byte.iter().for_each(|seq| writer.u64(taps.request, *seq));
+        row.time.iter().for_each(|ns| writer.i64(TIME, *ns));
+        writer.text(taps.seen, row.end.word().as_bytes());
+        writer.end_row();
+    }
+    writer.finish()
+}
+
+/// What is told of a row: its port, its end, where it was seen, and the time between.
+type Told = (u64, i64, String, Option<i64>);
+
+fn told(batch: &Batch) -> Vec<Told> {
+    let taps = TapColumns::of(batch.schema()).expect("they are there");
+    let (seen, between) = (batch.text(taps.seen), batch.i64(taps.network_time));
+    let (ports, ends) = (batch.u64(common::CLIENT_PORT), batch.i64(common::TS_END));
+    let time = |row| between.is_valid(row).then(|| between.value(row));
+    (0..batch.rows())
+        .map(|row| (ports.value(row), ends.value(row), seen.value(row).to_owned(), time(row)))
+        .collect()
+}
+
+/// Of all rows, in the order in which each tap has told them.
+fn slow(rows: &[Row]) -> Vec<Told> {
+    let same = |a: &Row, b: &Row| a.first_byte.is_some() && (a.port, a.first_byte) == (b.port, b.first_byte);
+    let clients: Vec<&Row> = rows.iter().filter(|row| row.end == TapEnd::Client).collect();
+    let tell = |(n, client): (usize, &&Row)| {
+        let place = clients[..n].iter().filter(|other| same(other, client)).count();
+        let server = rows.iter().filter(|row| row.end == TapEnd::Server && same(row, client)).nth(place);
+        let between = server.and_then(|server| Some(client.time? - server.time?));
+        let seen = if server.is_some() { "both" } else { "client" };
+        (client.port, client.ts_end, seen.to_owned(), between)
+    };
+    clients.iter().enumerate().map(tell).collect()
+}
+
+fn sorted(mut told: Vec<Told>) -> Vec<Told> {
+    told.sort();
+    told
+}
+
+enum Step<'s> {
+    Rows(&'s [Row], i64),
+    Come(i64),
+}
+
+/// What is given by each step, in turn; at last all that is left.
+fn check(bytes_max: usize, steps: &[Step<'_>], expected: &[&[(u64, &str, Option<i64>)]], counts: [u64; 4]) {
+    let mut join = TapJoin::new(PATIENCE, bytes_max);
+    let mut given = Vec::new();
+    for step in steps {
+        match step {
+            Step::Rows(rows, ahead) => join.take(&batch(rows), *ahead, Taken::New),
+            Step::Come(ns) => {
+                let mut rows = Vec::new();
+                join.advance(*ns, &mut |batch| rows.extend(told(&batch)));
+                given.push(rows);
+            }
+        }
+    }
+    let mut rows = Vec::new();
+    join.finish(&mut |batch| rows.extend(told(&batch)));
+    given.push(rows);
+    let given: Vec<Vec<_>> = given
+        .iter()
+        .map(|rows| rows.iter().map(|(port, _, seen, ns)| (*port, seen.as_str(), *ns)).collect())
+        .collect();
+    assert_eq!(given, expected);
+    let TapCounts { joined, client_only, server_only, unkept } = join.counts();
+    assert_eq!([joined, client_only, server_only, unkept], counts);
+    assert_eq!((join.bytes(), join.requests.len()), (0, 0), "nothing is left");
+}
+
+#[test]
+fn a_request_waits_for_the_other_tap_and_no_longer() {
+    let both = |ns| ("both", Some(ns));
+    let client = ("client", None);
+    let told = |port, (seen, ns): (&'static str, Option<i64>)| (port, seen, ns);
+    // The client's comes first, or the server's; each is given when all have come farther.
+    check(
+        1 << 20,
+        &[
+            Step::Rows(&[at_client(1, 10, 1000, 30), at_client(2, 10, 1010, 40)], 0),
+            Step::Come(1050),
+            Step::Rows(&[at_server(1, 10, 990, 5), at_server(3, 10, 1020, 6)], 0),
+            Step::Come(1101),
+            Step::Rows(&[at_client(3, 10, 1030, 16)], 0),
+            Step::Come(1200),
+        ],
+        &[&[], &[told(1, both(25))], &[told(2, client), told(3, both(10))], &[]],
+        [2, 1, 0, 0],
+    );
+    // The server's comes too late; one that no client's comes for; a client's that is late finds its own all the same.
+    check(
+        1 << 20,
+        &[
+            Step::Rows(&[at_client(1, 10, 1000, 30)], 0),
+            Step::Come(1101),
+            Step::Rows(&[at_server(1, 10, 1001, 5), at_server(2, 10, 1150, 5), at_server(3, 10, 1250, 5)], 0),
+            Step::Come(1300),
+            Step::Rows(&[at_client(2, 10, 1160, 9)], 0),
+            Step::Come(1300),
+        ],
+        &[&[told(1, client)], &[], &[told(2, both(4))], &[]],
+        [1, 1, 2, 0],
+    );
+    // Clocks that are hours apart, and known to be.
+    let hours = 7 * 3_600_000_000_000;
+    check(
+        1 << 20,
+        &[
+            Step::Rows(&[at_server(1, 10, 1000 - hours, 5)], -hours),
+            Step::Rows(&[at_client(1, 10, 1010, 30)], 0),
+            Step::Come(1111),
+        ],
+        &[&[told(1, both(25))], &[]],
+        [1, 0, 0, 0],
+    );
+    // One request for three things: the first was given up when its time was over, and takes no other's place.
+    check(
+        1 << 20,
+        &[
+            Step::Rows(&[at_client(1, 10, 1000, 10), at_client(1, 10, 1100, 20)], 0),
+            Step::Come(1150),
+            Step::Rows(&[at_server(1, 10, 1060, 1), at_server(1, 10, 1070, 2), at_server(1, 10, 1080, 3)], 0),
+            Step::Come(1300),
+        ],
+        &[&[told(1, client)], &[told(1, both(18))], &[]],
+        [1, 1, 2, 0],
+    );
+    // Without a first byte nothing is found again; without a response there is no time.
+    let lost = Row { time: None, ..at_server(1, 20, 1000, 0) };
+    let unknown = |row: Row| Row { first_byte: None, ..row };
+    check(
+        1 << 20,
+        &[Step::Rows(
+            &[
+                lost,
+                unknown(at_server(1, 0, 1000, 1)),
+                at_client(1, 20, 1000, 9),
+                unknown(at_client(1, 0, 1001, 9)),
+            ],
+            0,
+        )],
+        &[&[told(1, ("both", None)), told(1, client)]],
+        [1, 1, 0, 0],
+    );
+}
+
+#[test]
+fn what_there_is_no_room_for_is_not_waited_for() {
+    // Of the server's, two requests; of the client's, those that came last wait on.
+    let servers: Vec<Row> = (0..4).map(|n| at_server(n, 10, 1000 + n as i64, 1)).collect();
+    let clients: Vec<Row> = (0..3).map(|n| at_client(n, 10, 1010 + n as i64, 3)).collect();
+    check(
+        2 * REQUEST_BYTES,
+        &[Step::Rows(&servers, 0), Step::Rows(&clients, 0), Step::Come(1020)],
+        &[&[(0, "both", Some(2)), (1, "both", Some(2)), (2, "client", None)], &[]],
+        [2, 1, 0, 3],
+    );
+}
+
+/// Numbers that look like chance.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+/// What two taps see of some connections: of each tap its rows in their order. Some are missing at one of them, some are there twice
+/// (a request for several things), and first bytes come again where there are few `places`.
+fn traffic(chance: &mut Chance, requests: u64, places: u64) -> [Vec<Row>; 2] {
+    let (mut clients, mut servers) = (Vec::new(), Vec::new());
+    for n in 0..requests {
+        let (port, first_byte) = (chance.below(5), n.wrapping_mul(7) % places);
+        let (begin, work, way) = (n as i64 * 20, chance.below(30) as i64, chance.below(40) as i64);
+        for _ in 0..1 + chance.below(4) / 3 {
+            if chance.below(10) > 0 {
+                servers.push(at_server(port, first_byte, begin + work, work));
+            }
+            if chance.below(10) > 0 {
+                clients.push(at_client(port, first_byte, begin + work + way, work + way));
+            }
+        }
+    }
+    clients.sort_by_key(|row| row.ts_end);
+    servers.sort_by_key(|row| row.ts_end);
+    [clients, servers]
+}
+
+/// Reports in the order in which they come: a tap may be far behind the other, and tells how far it has come with each.
+fn reports(chance: &mut Chance, taps: &[Vec<Row>; 2], ahead: [i64; 2]) -> Vec<(usize, Batch, i64)> {
+    let mut next = [0; 2];
+    let mut all = Vec::new();
+    while (0..2).any(|tap| next[tap] < taps[tap].len()) {
+        let tap = chance.below(2) as usize;
+        let to = (next[tap] + chance.below(6) as usize).min(taps[tap].len());
+        let rows: Vec<Row> = taps[tap][next[tap]..to]
+            .iter()
+            .map(|row| Row { ts_end: row.ts_end + ahead[tap], ..*row })
+            .collect();
+        let come = taps[tap].get(to).map_or(i64::MAX, |row| row.ts_end);
+        all.push((tap, batch(&rows), come));
+        next[tap] = to;
+    }
+    all
+}
+
+#[test]
+fn rows_in_any_order_are_joined_as_if_all_were_there() {
+    for seed in 0..60 {
+        let mut chance = Chance(seed);
+        let taps = traffic(&mut chance, 80, 12);
+        let ahead = [0, -5_000_000];
+        let reports = reports(&mut chance, &taps, ahead);
+        // So long that nothing is given up, and that what begins in the same place later finds what is earlier there.
+        let mut join = TapJoin::new(1 << 40, 1 << 20);
+        let (mut come, mut given) = ([i64::MIN; 2], Vec::new());
+        for (tap, rows, to) in &reports {
+            join.take(rows, ahead[*tap], Taken::New);
+            come[*tap] = *to;
+            join.advance(come[0].min(come[1]).min(1 << 30), &mut |batch| given.extend(told(&batch)));
+        }
+        join.finish(&mut |batch| given.extend(told(&batch)));
+        let all: Vec<Row> = taps.concat();
+        assert_eq!(sorted(given), sorted(slow(&all)), "seed {seed}");
+        let counts = join.counts();
+        assert_eq!(counts.joined + counts.client_only, taps[0].len() as u64);
+        assert_eq!(counts.joined + counts.server_only, taps[1].len() as u64);
+    }
+}
+
+/// Another joiner that is told the same again gives what the first had not given, and no row twice.
+#[test]
+fn who_goes_on_gives_what_was_not_given() {
+    for seed in 0..60 {
+        let mut chance = Chance(seed);
+        let taps = traffic(&mut chance, 80, 1000);
+        let ahead = [0, 7_000];
+        let reports = reports(&mut chance, &taps, ahead);
+        let run = |kill_every: usize| {
+            let mut join = TapJoin::new(PATIENCE, 1 << 20);
+            let (mut come, mut given) = ([i64::MIN; 2], Vec::new());
+            for (n, (tap, rows, to)) in reports.iter().enumerate() {
+                join.take(rows, ahead[*tap], Taken::New);
+                // Event time is known of reports that were taken before.
+                join.advance(come[0].min(come[1]), &mut |batch| given.extend(told(&batch)));
+                come[*tap] = *to;
+                if n % kill_every == kill_every - 1 {
+                    let mut next = TapJoin::new(PATIENCE, 1 << 20).begin_at(join.through_ns(), join.counts());
+                    for (tap, rows, _) in &reports[..=n] {
+                        let ends = rows.i64(common::TS_END).values();
+                        // Others are not told again.
+                        if ends.iter().any(|ns| ns - ahead[*tap] >= join.over_ns()) {
+                            next.take(rows, ahead[*tap], Taken::Again);
+                        }
+                    }
+                    join = next;
+                }
+            }
+            join.finish(&mut |batch| given.extend(told(&batch)));
+            sorted(given)
+        };
+        let whole = run(usize::MAX);
+        assert_eq!(whole.len(), taps[0].len());
+        for kill_every in [1, 3, 10] {
+            assert_eq!(run(kill_every), whole, "seed {seed}, killed every {kill_every}");
+        }
+    }
+}
