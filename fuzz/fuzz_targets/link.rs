@@ -39,8 +39,11 @@ fn spool(segment: &[u8], ledger: &[u8]) -> Spool {
 
 /// To a server that has taken the agent in.
 fn to_server(bytes: &[u8]) {
-    let mut server =
-        ServerSession::new(ServerLimits { window_bytes: 1 << 16, ..ServerLimits::default() }, 0, Now::default());
+    let mut server = ServerSession::new(
+        ServerLimits { window_bytes: 1 << 16, ..ServerLimits::default() },
+        0,
+        Now::default(),
+    );
     let hello = Hello { version_min: 1, version_max: 1, ..Hello::default() };
     let greeting = Frame::from(hello).encode().concat();
     server.handle_bytes(Now::default(), &greeting).expect("hello is well formed");
@@ -80,7 +83,7 @@ fuzz_target!(|input: &[u8]| match input {
         let _ = spool.lanes();
     }
     bytes => {
-        let _ =
-            ServerSession::new(ServerLimits::default(), 0, Now::default()).handle_bytes(Now::default(), bytes);
+        let _ = ServerSession::new(ServerLimits::default(), 0, Now::default())
+            .handle_bytes(Now::default(), bytes);
     }
 });
