@@ -235,8 +235,6 @@ fn a_standing_job_gets_room_when_there_is_some() {
         server.handle(observed(session, number, 100, &[]), at(4));
     }
     assert!(!lacks(&server), "{:?}", server.jobs().collect::<Vec<_>>());
-    let actions = server.handle(ServerEvent::Tick, at(4));
-    assert_eq!(short(actions), ["save 3 Arming"]);
     // The host sees fewer packets: now and then.
     let (mut server, lacks) = full();
     busy(&mut server, 1);

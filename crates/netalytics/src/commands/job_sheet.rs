@@ -97,6 +97,7 @@ mod tests {
     fn a_sheet_has_what_there_is_to_tell() {
         let job = json!({
             "id": "5", "name": "rows", "query": "PARSE http", "state": "running", "reason": null, "on": {"role": "web"},
+            "taps": {"joined": 3, "unkept": 0},
             "outlets": [{"to": "hook", "state": "up", "delivered": 51, "behind": 0,
                          "lost": {"refused": 1, "backlog": 0, "gone": 0}, "problem": null}],
         });
@@ -109,6 +110,7 @@ mod tests {
              query           PARSE http\n\
              state           running\n\
              on              role=web\n\
+             both taps       joined=3 unkept=0\n\
              \n\
              agent  state    packets  lost  tuples  records_lost  reason\n\
              web-1  running  7        0     2       0\n\
