@@ -1,22 +1,9 @@
 //! What the fuzz targets reach that nobody else does: what is read of the server's own disk and of requests.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
-use tuple::{Batch, Schema};
 
 use crate::alerts::Silence;
-use crate::{columns, delivery, gateway, http};
-
-/// Rows as the store keeps them.
-pub fn store_rows(batch: &Batch) -> Vec<u8> {
-    columns::encode(batch)
-}
-
-/// Rows that the store has kept.
-pub fn stored_rows(bytes: &[u8], schema: &Arc<Schema>) -> Option<Batch> {
-    columns::decode(bytes, schema)
-}
+use crate::{delivery, gateway, http};
 
 /// What the store has of jobs, lanes and silences.
 pub fn saved(text: &str) {
