@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 ./setup.sh build test
 # Under nohup programs ignore SIGHUP, and so would those that the tests hang up on.
-env --default-signal=HUP cargo test --workspace --locked --quiet
+env --default-signal=HUP cargo test --workspace --locked --quiet --no-fail-fast
 if ./setup.sh build dpdk; then
   cargo test --package capture --features dpdk --locked --quiet --test dpdk
 else
