@@ -111,16 +111,17 @@ def shipped(program, load, query, keys, agents, groups, windows, pace_ms, *flags
         tokens = server.tokens(agents)
         command = [load, "agents", *size, "--server", server.url, "--tokens", tokens, "--pace-ms", str(pace_ms)]
         command += ["--ca", server.ca] if server.ca else []
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert process.stderr.readline().strip() == "connected"
         while sum(agent["connected"] for agent in server.ask("GET", "/api/v1/agents")["agents"]) < agents:
             time.sleep(0.05)
         job = server.job(query)
         assert process.stderr.readline().strip() == "begin"
         before, stages = cpu(server.process.pid), server.stages()
-        told = json.loads(process.communicate(timeout=600)[0])
+        assert process.stderr.readline().strip() == "said"
         while server.ask("GET", f"/api/v1/jobs/{job}")["state"] != "ended":
             time.sleep(0.05)
+        told = json.loads(process.communicate(timeout=60)[0])
         after, spent = cpu(server.process.pid), server.stages()
         rows = int(server.ask("GET", f"/api/v1/jobs/{job}/rows?limit=1")["total"])
         millions = told["groups"] / 1e6
@@ -143,7 +144,7 @@ def answers(program, load, rate, seconds, streams, jobs, agents):
         ids = [server.job(COUNTED, "standing") for _ in range(jobs)]
         command = [load, "agents", "--agents", str(agents), "--groups", "200", "--windows", str(seconds + 10), "--query", COUNTED]
         command += ["--jobs", str(jobs), "--server", server.url, "--tokens", tokens]
-        shipping = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        shipping = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for word in ("connected", "begin"):
             assert shipping.stderr.readline().strip() == word
         time.sleep(3)
@@ -184,7 +185,7 @@ def begun(program, jobs):
     """How long a server takes to begin that has had so many jobs."""
     with folder() as data:
         with Server(program, data) as server:
-            job = server.job(COUNTED)
+            job = server.job(COUNTED, "standing")
             server.ask("DELETE", f"/api/v1/jobs/{job}")
             while server.ask("GET", f"/api/v1/jobs/{job}")["state"] != "ended":
                 time.sleep(0.05)

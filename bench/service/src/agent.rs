@@ -45,8 +45,9 @@ impl Life {
         Now { monotonic_ns: self.started.elapsed().as_nanos() as u64, wall_ns: since.as_nanos() as i64 }
     }
 
-    /// One connection, until all that was to be said of so many jobs is acknowledged. `joined` is told of each.
-    pub async fn live(mut self, server: Server, (boot, jobs): (u64, usize), joined: mpsc::Sender<()>) {
+    /// One connection for ever: who hangs up is waited for. Each of so many jobs is a step, and that all that was to be said of them is
+    /// acknowledged is the last.
+    pub async fn live(mut self, server: Server, (boot, jobs): (u64, usize), steps: mpsc::Sender<()>) {
         let mut stream = server.dial().await.expect("the server takes agents");
         let hello = Hello {
             version_min: 1,
@@ -67,6 +68,7 @@ impl Life {
         };
         let mut session = AgentSession::new(hello, 5_000_000_000, self.now());
         let mut buffer = vec![0; 1 << 16];
+        let mut told = false;
         let mut tick = tokio::time::interval(TICK);
         loop {
             while let Some(bytes) = session.poll_transmit(&mut self.spool) {
@@ -100,14 +102,15 @@ impl Life {
                 self.happens(Happens::Tick, &mut session);
             }
             for _ in known..self.lanes.len() {
-                joined.send(()).await.expect("somebody counts");
+                steps.send(()).await.expect("somebody counts");
             }
             self.say(&mut session);
             let is_said =
                 |(lane, said): (&Lane, &usize)| *said == self.said.len() && self.spool.is_drained(*lane);
             let is_through = self.lanes.len() == jobs && self.lanes.iter().all(is_said);
-            if is_through {
-                return;
+            if is_through && !told {
+                told = true;
+                steps.send(()).await.expect("somebody counts");
             }
         }
     }

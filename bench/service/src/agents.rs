@@ -1,5 +1,6 @@
 //! Many agents on one thread, all of the same jobs.
 
+use std::io::Read;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -61,16 +62,16 @@ async fn all(flags: &Flags) -> Value {
         Server::new(&flags.server, authority.as_ref().map(trusting), Some(token)).expect("a server")
     };
     let (allow, allowed) = watch::channel(0);
-    let (joined, mut joins) = mpsc::channel(size.agents * flags.jobs);
+    let (taken, mut steps) = mpsc::channel(size.agents * flags.jobs);
     let mut lives = tokio::task::JoinSet::new();
     for (n, (name, token)) in tokens.into_iter().take(size.agents).enumerate() {
         let (said, server, ids) = (said[n % own].clone(), server(token), (1 + n as u64, flags.jobs));
-        let (life, joined) = (Life::new(name, ids.0, said, allowed.clone()), joined.clone());
-        lives.spawn_local(life.live(server, ids, joined));
+        let (life, taken) = (Life::new(name, ids.0, said, allowed.clone()), taken.clone());
+        lives.spawn_local(life.live(server, ids, taken));
     }
     eprintln!("connected");
     for _ in 0..size.agents * flags.jobs {
-        joins.recv().await.expect("all get their jobs");
+        steps.recv().await.expect("all get their jobs");
     }
     eprintln!("begin");
     let begun = Instant::now();
@@ -81,10 +82,14 @@ async fn all(flags: &Flags) -> Value {
         }
         allow.send(window + 1).expect("they listen");
     }
-    while let Some(life) = lives.join_next().await {
-        life.expect("an agent does not panic");
+    for _ in 0..size.agents {
+        steps.recv().await.expect("all is acknowledged");
     }
     let seconds = begun.elapsed().as_secs_f64();
+    eprintln!("said");
+    // They stay until whoever started us has seen the job's end.
+    let stay = || std::io::stdin().read_to_end(&mut Vec::new());
+    tokio::task::spawn_blocking(stay).await.expect("it only reads").expect("standard input");
     let sent = bytes * size.agents / own * flags.jobs;
     json!({ "groups": size.total() * flags.jobs, "seconds": seconds, "bytes": sent })
 }

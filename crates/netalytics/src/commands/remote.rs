@@ -315,6 +315,7 @@ mod tests {
     #[test]
     fn a_token_does_not_travel_in_clear() {
         let token = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(token.path(), "nl_1\n").expect("a token");
         for (url, words) in [
             ("http://10.0.0.1:7979", IN_CLEAR),
             ("http://netalytics.example", IN_CLEAR),

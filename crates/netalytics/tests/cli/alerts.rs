@@ -130,12 +130,16 @@ fn alerts_have_commands() {
             false => Err(format!("{alerts:?} {:?}", server.rows(&["alerts", "rules"]))),
         }
     });
-    let summary = std::iter::from_fn(|| hook.lines.recv_timeout(PATIENCE).ok()).find_map(|line| {
+    // A window that began before the agent did lacks requests: its quantile is what made the rule fire, not always that of all of them.
+    let mut heard = Vec::new();
+    let fired = std::iter::from_fn(|| hook.lines.recv_timeout(PATIENCE).ok()).any(|line| {
         let post: Value = serde_json::from_str(&line).expect("JSON");
-        let said = &post["taken"]["body"]["alerts"][0]["annotations"]["summary"];
-        said.as_str().filter(|text| text.starts_with("/checkout: 18")).map(str::to_owned)
+        let said = post["taken"]["body"]["alerts"][0]["annotations"]["summary"].as_str().unwrap_or_default();
+        heard.push(said.to_owned());
+        let p99 = said.strip_prefix("/checkout: ").and_then(|text| text.strip_suffix(" ms"));
+        p99.and_then(|ms| ms.parse::<f64>().ok()).is_some_and(|ms| ms > 100.0)
     });
-    assert!(summary.is_some(), "it never heard of /checkout");
+    assert!(fired, "{heard:?}");
     let silence = server.rows(&["alerts", "silence", "severity=page", "--for", "1h", "--comment", "a test"]);
     let number = silence[0]["id"].to_string();
     assert_eq!(server.rows(&["alerts", "silences"]).len(), 1);
