@@ -13,6 +13,7 @@ mod convert;
 mod data_set;
 mod disk;
 mod growing;
+mod guard;
 mod head;
 mod joined;
 mod journal;
@@ -27,6 +28,7 @@ mod thrift;
 
 pub use convert::{arrow_schema, of_record, to_arrow};
 pub use data_set::{DataSet, Problem, Table, Unfinished};
+pub use guard::guarded;
 pub use head::{CaptureFacts, FORMAT, Head, Kind, Link, WATERMARK};
 pub use reader::count_rows;
 pub use recorder::{Kept, Recorder, Rotation};

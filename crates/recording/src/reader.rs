@@ -2,10 +2,8 @@
 //! row group whose statistics say that nothing in it is wanted. The bytes may be anything: what is wrong with them is told
 //! in words, and a panic of the Parquet library, which promises less than we do, counts as such.
 
-use std::any::Any;
 use std::collections::VecDeque;
 use std::fs::File;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,6 +21,7 @@ use tuple::{Batch, DataType, FieldId, Schema};
 
 use crate::convert::of_arrow;
 use crate::disk;
+use crate::guard::guarded;
 use crate::head::{Head, WATERMARK};
 use crate::journal;
 use crate::linked::TUPLE_ID;
@@ -261,18 +260,6 @@ fn range(group: &RowGroupMetaData, name: &str) -> Option<(i128, i128)> {
         Statistics::Int64(s) => Some(((*s.min_opt()?).into(), (*s.max_opt()?).into())),
         _ => None,
     }
-}
-
-/// Runs what reads bytes that may be anything.
-fn guarded<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    // What it was about to make is dropped with it.
-    catch_unwind(AssertUnwindSafe(read))
-        .unwrap_or_else(|panic| Err(format!("it is damaged: {}", words(&*panic))))
-}
-
-fn words(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it cannot be decoded")
 }
 
 fn damaged(error: &parquet::errors::ParquetError) -> String {

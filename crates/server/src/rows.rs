@@ -104,11 +104,13 @@ fn arrow(page: &Page) -> io::Result<Vec<u8>> {
 /// # Errors
 /// When it is no such page.
 pub fn read_arrow(bytes: &[u8], schema: &Arc<Schema>) -> Result<Vec<Batch>, String> {
-    let reader = StreamReader::try_new(Cursor::new(bytes), None).map_err(|why| why.to_string())?;
-    let batch = |record: Result<RecordBatch, ArrowError>| {
-        recording::of_record(&record.map_err(|why| why.to_string())?, schema)
-    };
-    reader.map(batch).collect()
+    recording::guarded(|| {
+        let reader = StreamReader::try_new(Cursor::new(bytes), None).map_err(|why| why.to_string())?;
+        let batch = |record: Result<RecordBatch, ArrowError>| {
+            recording::of_record(&record.map_err(|why| why.to_string())?, schema)
+        };
+        reader.map(batch).collect()
+    })
 }
 
 fn by_sink(page: &Page, result: &KeptResult, format: Format) -> io::Result<Vec<u8>> {
