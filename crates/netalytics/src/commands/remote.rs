@@ -98,6 +98,11 @@ impl Remote {
             return Err(wrong_flags("--server wants an address as http://127.0.0.1:7979"));
         }
         let uri: Uri = base.parse().map_err(|error| wrong_flags(format!("--server {base:?}: {error}")))?;
+        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            return Err(wrong_flags(
+                "--server is an address without a user or password: tokens come from --token-file",
+            ));
+        }
         if travels_in_clear(&uri) {
             return Err(wrong_flags(format!(
                 "--server {base}: {IN_CLEAR}, since a token travels with each request"
@@ -322,6 +327,7 @@ mod tests {
             ("http://localhost.example", IN_CLEAR),
             ("http://[2001:db8::1]:7979", IN_CLEAR),
             ("ftp://127.0.0.1", "wants an address"),
+            ("http://me:secret@127.0.0.1", "without a user"),
             ("http://", "--server"),
         ] {
             let said = Remote::at(url, Some(token.path()), None).err().expect(url).to_string();
