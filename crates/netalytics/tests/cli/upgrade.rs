@@ -153,7 +153,14 @@ fn an_agent_of_the_version_before_is_understood() {
                 line.hear_kind(frame[KIND_AT])
             }
             Step::Asked(what) if what == "start" => drop(ask(&["jobs", "start", QUERY, "--standing"])),
-            Step::Asked(_) => drop(ask(&["jobs", "stop", "1"])),
+            Step::Asked(_) => {
+                // Whoever stopped it then knew that the agent was at it; this server has to, too.
+                wait("the agent is at it", || match &ask(&["jobs", "show", "1"])[0] {
+                    job if job["agents"][0]["counters"]["packets"].is_number() => Ok(()),
+                    job => Err(job.to_string()),
+                });
+                ask(&["jobs", "stop", "1"]);
+            }
             Step::Server(_) | Step::Head(_) => {}
         }
     }
