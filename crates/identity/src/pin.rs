@@ -50,7 +50,7 @@ impl FromStr for Pin {
 
     fn from_str(text: &str) -> Result<Pin, IdentityError> {
         let bad = || unreadable("a fingerprint", "64 hexadecimal digits are wanted");
-        if text.len() != 64 || !text.is_ascii() {
+        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(bad());
         }
         let mut bytes = [0; 32];

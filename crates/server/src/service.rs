@@ -75,7 +75,6 @@ impl From<StoreError> for Denied {
 pub struct Service {
     /// Sends notifications of alerts; ends first.
     _sending: Sending,
-    opened: Opened,
     pub(crate) fleet: Arc<dyn Fleet>,
     pub(crate) schemas: Vec<Arc<Schema>>,
     /// One job is submitted at a time: its key is looked up and noted in one go.
@@ -84,6 +83,8 @@ pub struct Service {
     pub(crate) deliveries: Deliveries,
     /// What scrapers see of results.
     pub(crate) shown: Shown,
+    /// Ends last: whoever opens the data directory next finds nobody at work in it.
+    opened: Opened,
 }
 
 impl Service {
