@@ -42,15 +42,16 @@ impl History {
     /// Reads a page of a result.
     pub fn read(&self, job: JobId, result: &KeptResult, ask: &Ask) -> Result<Page, Unkept> {
         let schema = schema(&result.table, &result.columns).ok_or(Unkept::Damaged)?;
+        let mut from = ask.after.map_or(0, |after| after.saturating_add(1));
         let mut reading = Reading {
             ask: *ask,
+            from,
             time: time_column(&schema),
             batches: Vec::new(),
             rows: 0,
             last: None,
             more: false,
         };
-        let mut from = ask.after.map_or(0, |after| after.saturating_add(1));
         loop {
             let segment = self.store.segment((job, result.place), from)?;
             let tail = self.store.tail((job, result.place), from, TAIL_BATCHES)?;
@@ -88,6 +89,8 @@ impl History {
 /// A page that is being filled.
 struct Reading {
     ask: Ask,
+    /// Rows with lower numbers have been taken, or are not asked for: a file may hold them again that were read before they moved there.
+    from: i64,
     time: Option<tuple::FieldId>,
     batches: Vec<Batch>,
     rows: usize,
@@ -98,8 +101,8 @@ struct Reading {
 impl Reading {
     /// Takes of a batch, whose first row has number `first`, what is wanted; whether there is room for more.
     fn take(&mut self, first: i64, batch: &Batch, watermark_ns: i64) -> bool {
-        let after = self.ask.after.map_or(0, |after| after.saturating_add(1) - first);
-        let skip = usize::try_from(after).unwrap_or(0).min(batch.rows());
+        let skip = usize::try_from(self.from - first).unwrap_or(0).min(batch.rows());
+        self.from = self.from.max(first.saturating_add(batch.rows() as i64));
         let mut chosen = vec![false; batch.rows()];
         for (row, choose) in chosen.iter_mut().enumerate().skip(skip) {
             if !self.is_wanted(batch, row, watermark_ns) {
