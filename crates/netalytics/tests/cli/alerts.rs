@@ -131,13 +131,17 @@ fn alerts_have_commands() {
         }
     });
     // A window that began before the agent did lacks requests: its quantile is what made the rule fire, not always that of all of them.
+    // On a busy machine the alert stands in its message beside the end of one that no rows came.
     let mut heard = Vec::new();
     let fired = std::iter::from_fn(|| hook.lines.recv_timeout(PATIENCE).ok()).any(|line| {
         let post: Value = serde_json::from_str(&line).expect("JSON");
-        let said = post["taken"]["body"]["alerts"][0]["annotations"]["summary"].as_str().unwrap_or_default();
-        heard.push(said.to_owned());
-        let p99 = said.strip_prefix("/checkout: ").and_then(|text| text.strip_suffix(" ms"));
-        p99.and_then(|ms| ms.parse::<f64>().ok()).is_some_and(|ms| ms > 100.0)
+        let alerts = post["taken"]["body"]["alerts"].as_array().cloned().unwrap_or_default();
+        alerts.iter().any(|alert| {
+            let said = alert["annotations"]["summary"].as_str().unwrap_or_default();
+            heard.push(said.to_owned());
+            let p99 = said.strip_prefix("/checkout: ").and_then(|text| text.strip_suffix(" ms"));
+            p99.and_then(|ms| ms.parse::<f64>().ok()).is_some_and(|ms| ms > 100.0)
+        })
     });
     assert!(fired, "{heard:?}");
     let silence = server.rows(&["alerts", "silence", "severity=page", "--for", "1h", "--comment", "a test"]);

@@ -227,6 +227,14 @@ fn too_many_rows_that_wait_are_given_up_oldest_first() {
     let job = standing(&server, &json!({ "to": [format!("tcp://127.0.0.1:{port}")] }));
     announce(&server, job);
     (0..8).for_each(|n| close(&server, job, n * 10, &[("/a", n as u64)]));
+    // A row that is kept later than the listener is there would be delivered at once.
+    wait_for("all are kept", || {
+        let told = outlet(&server, job);
+        match told["behind"].as_u64().unwrap_or(0) + told["lost"]["backlog"].as_u64().unwrap_or(0) {
+            8 => Ok(()),
+            _ => Err(told.to_string()),
+        }
+    });
     let listener = TcpListener::bind(("127.0.0.1", port)).expect("the port");
     let reader = std::thread::spawn(move || {
         let lines = BufReader::new(listener.accept().expect("a connection").0).lines();
