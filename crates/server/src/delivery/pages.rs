@@ -37,8 +37,8 @@ pub fn read(
 ) -> Result<Rows, Unkept> {
     let mut rows = Rows { batches: Vec::new(), end: from };
     loop {
-        let wanted = until.map_or(ROWS_MAX, |until| usize::try_from(until - rows.end).unwrap_or(0));
-        let limit = wanted.min(ROWS).min(ROWS_MAX - rows.count());
+        let wanted = until.unwrap_or(result.next_row) - rows.end;
+        let limit = usize::try_from(wanted).unwrap_or(0).min(ROWS).min(ROWS_MAX - rows.count());
         if limit == 0 {
             return Ok(rows);
         }
