@@ -4,7 +4,7 @@
 use parsers::registry::{self, Reads};
 use plan::{Compare, Literal, Plan, Predicate};
 
-use runner::Summary;
+use runner::{Fed, Summary};
 
 /// Protocols that are named in a reason.
 const NAMES_MAX: usize = 6;
@@ -117,7 +117,7 @@ pub fn is_nothing(plan: &Plan, summary: &Summary) -> bool {
 /// Why there was nothing, after a run over packets or a recording without a row.
 pub fn nothing(plan: &Plan, summary: &Summary) -> Vec<String> {
     let (a, stream) = (&summary.accounting, &summary.stream);
-    if let Some(replayed) = &summary.replayed {
+    if let Some(Fed::Recording(replayed)) = &summary.fed {
         return match (replayed.rows, a.tuples) {
             (0, _) if replayed.rows_skipped > 0 => {
                 vec![format!("none of {} recorded tuples is asked for", replayed.rows_skipped)]

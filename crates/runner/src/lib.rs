@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod closing;
+pub mod feed;
 pub mod memory;
 mod redacted;
 mod relay;
@@ -11,6 +12,7 @@ pub mod replay;
 mod run;
 mod summary;
 
+pub use feed::{Fed, Feed};
 pub use memory::{Limits, Memory, Writing};
 pub use relay::Relay;
 pub use run::{Observer, Position, ResultTable, Run, heads};

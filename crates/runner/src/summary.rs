@@ -15,6 +15,7 @@ use recording::Kept;
 use sinks::Delivered;
 use wire::Timestamp;
 
+use crate::feed::Fed;
 use crate::memory::Memory;
 
 /// Version of the summary's JSON (`--summary-json`): docs/compatibility.md says when it rises.
@@ -29,7 +30,7 @@ pub struct Summary {
     /// What the source delivered.
     pub source: capture::Counters,
     /// What was read instead of packets.
-    pub replayed: Option<recording::Counters>,
+    pub fed: Option<Fed>,
     /// What became of the tuples.
     pub stream: stream::Counters,
     /// Which requests two taps have seen.
@@ -90,7 +91,7 @@ impl Summary {
             query: plan.query.clone(),
             accounting: ended.accounting,
             source: ended.source,
-            replayed: None,
+            fed: None,
             stream: ended.stream,
             taps: None,
             rows: 0,

@@ -1,5 +1,6 @@
 //! A run's summary for programs: everything, as JSON.
 
+use crate::feed::Fed;
 use capture::live::Clock;
 use monitor::pressure::Change;
 use serde_json::{Map, Value, json};
@@ -62,7 +63,7 @@ impl Summary {
             "flows": flows,
             "parsers": object(&parser_counts(&a.parsers)),
             "tuples": a.tuples,
-            "replayed": self.replayed.map(|r| json!({
+            "replayed": self.fed.map(|Fed::Recording(r)| json!({
                 "files": r.files, "bytes": r.bytes, "rows": r.rows, "rows_skipped": r.rows_skipped,
             })),
             "recorded": self.kept.map(|k| json!({

@@ -8,12 +8,13 @@ use super::counts::{
     Counts, filtered, flow_trouble, fragments, losses, parser_trouble, stream_trouble, tap_counts,
     undecodable,
 };
+use crate::feed::Fed;
 
 impl Summary {
     /// A few aligned lines; of what did not happen nothing is said.
     pub fn text(&self) -> String {
         let a = &self.accounting;
-        if let Some(replayed) = &self.replayed {
+        if let Some(Fed::Recording(replayed)) = &self.fed {
             return self.text_of_replay(replayed);
         }
         let mut lines = vec![("packets", Some(a.received), self.traffic())];
