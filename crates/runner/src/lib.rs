@@ -12,7 +12,7 @@ pub mod replay;
 mod run;
 mod summary;
 
-pub use feed::{Fed, Feed};
+pub use feed::{Fed, Feed, Published};
 pub use memory::{Limits, Memory, Writing};
 pub use relay::Relay;
 pub use run::{Observer, Position, ResultTable, Run, heads};

@@ -15,7 +15,7 @@ use recording::Kept;
 use sinks::Delivered;
 use wire::Timestamp;
 
-use crate::feed::Fed;
+use crate::feed::{Fed, Published};
 use crate::memory::Memory;
 
 /// Version of the summary's JSON (`--summary-json`): docs/compatibility.md says when it rises.
@@ -109,6 +109,18 @@ impl Summary {
             output_errors: Vec::new(),
             elapsed,
         }
+    }
+
+    /// What was read of a recording, if one was.
+    #[must_use]
+    pub fn replayed(&self) -> Option<recording::Counters> {
+        self.fed.and_then(|fed| if let Fed::Recording(counters) = fed { Some(counters) } else { None })
+    }
+
+    /// What was read of what others have published, if that was.
+    #[must_use]
+    pub fn published(&self) -> Option<Published> {
+        self.fed.and_then(|fed| if let Fed::Published(counts) = fed { Some(counts) } else { None })
     }
 
     /// Whether nothing failed.
