@@ -16,6 +16,7 @@ use crate::column::{ColumnView, Values, mix};
 use crate::config::{Config, Counters, RESULT_SEED};
 use crate::folding::Tuples;
 use crate::losses::SharedLosses;
+use crate::ops::accumulated::Accumulation;
 use crate::ops::aggregate::{Measures, Shape};
 use crate::ops::distinct::Hashes;
 use crate::ops::group_by::KeyColumns;
@@ -23,7 +24,6 @@ use crate::pane::{Frame, LEVEL_MAX, Layout, Overflow, Pane, Room, Scratch};
 use crate::results::{Emitted, Results};
 use crate::rows::Rows;
 use crate::sampling::REPLICATES;
-use crate::sketch::log_histogram::{BITS, FINE_BITS};
 use crate::sliding::Sliding;
 use crate::window::Windows;
 
@@ -86,11 +86,8 @@ impl Running {
         let values: Vec<FieldId> = pipeline.values.iter().map(|v| place(v.column)).collect();
         let types: Vec<DataType> = values.iter().map(|v| schema.field(*v).data_type).collect();
         let is_sampled = config.sample < 1.0 || rates.is_some();
-        // The ends of an interval are those of buckets; but buckets that are shown are the same with a sample.
-        let shows_buckets = |c: &Aggregated| c.aggregate.is_distribution();
-        let is_fine = is_sampled && !pipeline.aggregates.iter().any(shows_buckets);
-        let sketches = (config.distinct_exact_max, if is_fine { FINE_BITS } else { BITS });
-        let shape = Shape::new(&pipeline.aggregates, &types, schema, sketches, place);
+        let accumulation = Accumulation::new(pipeline, is_sampled, &|column| input(column).data_type);
+        let shape = Shape::new(accumulation, config.distinct_exact_max, schema, place);
         let overflow = overflow_of(pipeline, &shape, &types);
         let k = pipeline.top_k.map_or(0, |t| t.k);
         // Merges of sliding windows and the one that is written take the other half.

@@ -5,14 +5,15 @@
 
 use std::ops::Range;
 
-use plan::{Aggregate, Aggregated, Column, Total};
+use plan::Column;
 use tuple::{DataType, FieldId, Schema};
 
 use crate::column::ColumnView;
+use crate::ops::accumulated::{Accumulated, Accumulation};
 use crate::ops::count::Counts;
 use crate::ops::distinct::{DistinctSets, Hashes};
 use crate::ops::filter::{Filter, Truth};
-use crate::ops::min_max::{End, MinMax};
+use crate::ops::min_max::MinMax;
 use crate::ops::quantile::Histograms;
 use crate::ops::spread::{IntegerSpreads, Spreads};
 use crate::ops::success::Shares;
@@ -115,43 +116,26 @@ macro_rules! each_kind {
 }
 
 impl Shape {
-    /// The accumulators for `aggregates` of values of these types: up to `exact_max` distinct values are held exactly,
-    /// distributions have 2^`bits` buckets to a power of two.
-    ///
-    /// # Panics
-    /// When an aggregate needs a value and there is none, or it is not a number: the planner's bug.
+    /// Accumulators of columns of `schema`, where `place` says where they are: up to `exact_max` distinct values are held
+    /// exactly.
     #[must_use]
     pub fn new(
-        aggregates: &[Aggregated],
-        types: &[DataType],
+        accumulation: Accumulation,
+        exact_max: usize,
         schema: &Schema,
-        sketches: (usize, u8),
         place: &dyn Fn(Column) -> FieldId,
     ) -> Shape {
+        let Accumulation { list, values, place: place_of } = accumulation;
         let mut shape = Shape {
-            place: Vec::new(),
-            values: Vec::new(),
+            place: place_of,
+            values,
             distinct: Vec::new(),
             outcomes: Vec::new(),
-            empty: Vec::new(),
+            empty: Vec::with_capacity(list.len()),
         };
-        // Of one value quantiles, hist and cdf read one histogram; avg and sum one sum; rate and count one count.
-        let mut known: Vec<(u8, Option<usize>, usize)> = Vec::new();
-        for Aggregated { aggregate, value, .. } in aggregates {
-            let value = aggregate.takes_value().then_some(*value);
-            let kind = kind(aggregate);
-            let place = match known.iter().find(|(k, of, _)| Some(*k) == kind && *of == value) {
-                Some((.., place)) => *place,
-                None => {
-                    let value_type = value.map(|v| types[v]);
-                    let state = shape.state(aggregate, value_type, schema, sketches, place);
-                    shape.empty.push(state);
-                    shape.values.push(value);
-                    known.extend(kind.map(|k| (k, value, shape.empty.len() - 1)));
-                    shape.empty.len() - 1
-                }
-            };
-            shape.place.push(place);
+        for one in &list {
+            let state = shape.state(one, exact_max, schema, place);
+            shape.empty.push(state);
         }
         shape
     }
@@ -166,61 +150,35 @@ impl Shape {
 
     fn state(
         &mut self,
-        aggregate: &Aggregate,
-        value: Option<DataType>,
+        one: &Accumulated,
+        exact_max: usize,
         schema: &Schema,
-        (exact_max, bits): (usize, u8),
         place: &dyn Fn(Column) -> FieldId,
     ) -> State {
-        let number = || match value {
-            Some(t @ (DataType::U64 | DataType::I64 | DataType::F64)) => t,
-            other => panic!("{aggregate:?} needs a number, not {other:?}"),
-        };
-        let min_max = |end| match number() {
-            DataType::U64 => State::MinMaxU64(MinMax::new(end)),
-            DataType::I64 => State::MinMaxI64(MinMax::new(end)),
-            _ => State::MinMaxF64(MinMax::new(end)),
-        };
-        match aggregate {
-            Aggregate::Count | Aggregate::Rate | Aggregate::Share(Total::Tuples) => {
-                State::Count(Counts::default())
+        match one {
+            Accumulated::Count => State::Count(Counts::default()),
+            Accumulated::Sum(of) if of.data_type == DataType::F64 => State::RealSum(RealSums::default()),
+            Accumulated::Sum(_) => State::IntegerSum(IntegerSums::default()),
+            Accumulated::Extreme(of, end) => match of.data_type {
+                DataType::U64 => State::MinMaxU64(MinMax::new(*end)),
+                DataType::I64 => State::MinMaxI64(MinMax::new(*end)),
+                _ => State::MinMaxF64(MinMax::new(*end)),
+            },
+            Accumulated::Spread(of) if of.data_type == DataType::F64 => State::Spread(Spreads::default()),
+            Accumulated::Spread(_) => State::IntegerSpread(IntegerSpreads::default()),
+            Accumulated::Histogram(of, bits) => {
+                State::Histogram(Histograms::new(of.data_type == DataType::F64, *bits))
             }
-            Aggregate::Sum | Aggregate::Avg | Aggregate::Throughput | Aggregate::Share(Total::Values) => {
-                match number() {
-                    DataType::F64 => State::RealSum(RealSums::default()),
-                    _ => State::IntegerSum(IntegerSums::default()),
-                }
-            }
-            Aggregate::Min => min_max(End::Min),
-            Aggregate::Max => min_max(End::Max),
-            Aggregate::Stddev if number() == DataType::F64 => State::Spread(Spreads::default()),
-            Aggregate::Stddev => State::IntegerSpread(IntegerSpreads::default()),
-            Aggregate::Quantile(_) | Aggregate::Hist | Aggregate::Cdf => {
-                State::Histogram(Histograms::new(number() == DataType::F64, bits))
-            }
-            Aggregate::Distinct(column) => {
-                self.distinct.push(place(*column));
+            Accumulated::Distinct(of) => {
+                self.distinct.push(place(of.column));
                 State::Distinct(DistinctSets::new(exact_max), self.distinct.len() - 1)
             }
-            Aggregate::Success(predicate) | Aggregate::Ratio(predicate) => {
+            Accumulated::Outcome(predicate) => {
                 self.outcomes.push(Filter::new(predicate, schema, place));
                 State::Outcome(Shares::default(), self.outcomes.len() - 1)
             }
         }
     }
-}
-
-/// What aggregates must have in common to share an accumulator; `None`: nothing is enough.
-fn kind(aggregate: &Aggregate) -> Option<u8> {
-    Some(match aggregate {
-        Aggregate::Count | Aggregate::Rate | Aggregate::Share(Total::Tuples) => 0,
-        Aggregate::Sum | Aggregate::Avg | Aggregate::Throughput | Aggregate::Share(Total::Values) => 1,
-        Aggregate::Min => 2,
-        Aggregate::Max => 3,
-        Aggregate::Stddev => 4,
-        Aggregate::Quantile(_) | Aggregate::Hist | Aggregate::Cdf => 5,
-        Aggregate::Distinct(_) | Aggregate::Success(_) | Aggregate::Ratio(_) => return None,
-    })
 }
 
 impl Accumulators {
