@@ -23,7 +23,7 @@ use crate::ops::group_by::KeyColumns;
 use crate::pane::{Frame, LEVEL_MAX, Layout, Overflow, Pane, Room, Scratch};
 use crate::results::{Emitted, Results};
 use crate::rows::Rows;
-use crate::sampling::REPLICATES;
+use crate::sampling::{REPLICATES, replicate};
 use crate::sliding::Sliding;
 use crate::window::Windows;
 
@@ -58,8 +58,8 @@ pub struct Running {
     room: Room,
     results: Results,
     seed: u64,
-    /// Of the hash that deals flows into replicates.
-    replicate_seed: u64,
+    /// The seed by which the flows were drawn.
+    sample_seed: u64,
     /// Emits nothing: panes leave by [`Running::detach`].
     is_worker: bool,
     /// Panes that wait for it, and their memory.
@@ -137,7 +137,7 @@ impl Running {
             results: Results::new(pipeline, is_sampled, &input),
             // A seed of zero would make hashes of addresses equal.
             seed: mix(config.seed),
-            replicate_seed: mix(config.sample_seed) ^ RESULT_SEED,
+            sample_seed: config.sample_seed,
             is_worker,
             over: Share::new(),
             over_bytes: 0,
@@ -364,9 +364,7 @@ impl Running {
         Frame { keys, columns, seed: self.seed, replicates, rates, measures }
     }
 
-    /// Deals flows into replicates by bits that the choice of the sample did not use, but anew for each sample: one
-    /// dealing for all samples of a capture would make all their intervals too short, or all too long. Without ids all
-    /// are in one, and intervals are open.
+    /// Without ids all flows are in one replicate, and intervals are open.
     fn replicates(&self, batch: &Batch, rows: Rows<'_>) -> Vec<u8> {
         if self.layout.replicates == 1 {
             return Vec::new();
@@ -375,8 +373,7 @@ impl Running {
         if batch.column(common::ID).is_some()
             && let Values::U64(ids) = ColumnView::of(batch, common::ID).values
         {
-            let replicate = |id| (mix(mix(id) ^ self.replicate_seed) % REPLICATES as u64) as u8;
-            rows.each(|_, row| replicates[row] = replicate(ids[row]));
+            rows.each(|_, row| replicates[row] = replicate(ids[row], self.sample_seed));
         }
         replicates
     }

@@ -193,7 +193,7 @@ fn columns(keys: &[Measured], accumulators: &[Accumulated]) -> Vec<CellColumn> {
     all
 }
 
-/// What is merged of an accumulator in base rows: how the names of columns go on, what they hold, how they are merged.
+/// What is merged of an accumulator (of a histogram in entry rows, else in base rows): how the names of columns go on, what they hold, how they are merged.
 fn merged_columns(one: &Accumulated) -> Vec<(&'static str, CellType, Merge)> {
     use CellType::{Decimal, Double, Long};
     use Merge::{Max, Min, Sum};
