@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bus;
 mod closing;
 pub mod feed;
 pub mod memory;
