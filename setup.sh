@@ -33,8 +33,9 @@ build() {
 test_() {
   want ip:iproute2 nginx:nginx-light mariadbd:mariadb-server mariadb:mariadb-client memcached:memcached redis-server:redis-server \
     prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager curl:curl wrk:wrk tcpdump:tcpdump python3:python3 setcap:libcap2-bin ping:iputils-ping \
-    openssl:openssl faketime:faketime socat:socat pgrep:procps java:openjdk-17-jre-headless mvn:maven kcat:kcat
+    openssl:openssl faketime:faketime socat:socat pgrep:procps java:openjdk-17-jre-headless mvn:maven
   python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+  python3 -c 'import pip' 2>/dev/null || missing+=(python3-pip)
 }
 
 dpdk() { pkg-config --exists libdpdk 2>/dev/null || missing+=(libdpdk-dev pkg-config); }

@@ -3,11 +3,12 @@
 
 use std::fmt;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use rdkafka::ClientContext;
 use rdkafka::client::OAuthToken;
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
-use rdkafka::consumer::ConsumerContext;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::types::RDKafkaConfRes;
 
@@ -79,7 +80,7 @@ impl Kafka {
             .set("reconnect.backoff.ms", "100")
             .set("reconnect.backoff.max.ms", "1000")
             .set("topic.metadata.propagation.max.ms", "5000")
-            .set("log.connection.close", "false")
+            .set("log_level", "0")
             .set_log_level(RDKafkaLogLevel::Emerg);
         for (name, value) in &self.properties {
             config.set(name, value);
@@ -189,6 +190,18 @@ impl ClientContext for Context {
 }
 
 impl ConsumerContext for Context {}
+
+/// Lets a client that reads tell of its connections: it does so only when it is asked, one thing at a time, and what it tells
+/// the library itself counts as nothing.
+pub(crate) fn listen(consumer: &BaseConsumer<Context>) -> &Trouble {
+    for _ in 0..EVENTS_MAX {
+        consumer.poll(Duration::ZERO);
+    }
+    &consumer.context().trouble
+}
+
+/// More has not happened since it was last asked.
+const EVENTS_MAX: usize = 32;
 
 #[cfg(test)]
 mod tests {

@@ -97,7 +97,15 @@ struct Lane {
     queue: PartitionQueue<Context>,
     /// Behind the last record that was taken.
     position: i64,
-    is_over: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Reading,
+    /// The log goes on as far as is wanted, and was read to its end once more: what comes now comes behind that.
+    Confirming,
+    Over,
 }
 
 /// Whether something has come since it was last asked.
@@ -149,7 +157,8 @@ impl Reader {
             reason: e.to_string(),
         })?;
         let is_over = matches!(part.until, Until::Offset(end) if part.from >= end);
-        self.lanes.push(Lane { position: part.from, part, queue, is_over });
+        let state = if is_over { State::Over } else { State::Reading };
+        self.lanes.push(Lane { position: part.from, part, queue, state });
         Ok(self.lanes.len() - 1)
     }
 
@@ -187,7 +196,7 @@ impl Reader {
         }
         let Reader { lanes, consumer, kafka, .. } = self;
         let lane = &mut lanes[part];
-        if lane.is_over {
+        if lane.state == State::Over {
             return Ok(Next::Over);
         }
         match lane.queue.poll(wait) {
@@ -195,22 +204,26 @@ impl Reader {
             Some(Ok(message)) => {
                 lane.position = message.offset() + 1;
                 if let Until::Offset(end) = lane.part.until {
+                    if lane.position >= end {
+                        lane.state = State::Over;
+                    }
                     if message.offset() >= end {
-                        lane.is_over = true;
                         return Ok(Next::Over);
                     }
-                    lane.is_over = lane.position >= end;
                 }
                 Ok(Next::Record(Record(message)))
             }
             Some(Err(KafkaError::PartitionEOF(_))) => {
-                lane.is_over = match lane.part.until {
-                    Until::End => true,
-                    Until::Forever => false,
-                    // What is left in front of it are marks of transactions.
-                    Until::Offset(end) => end_of_log(consumer, &lane.part).is_some_and(|there| there >= end),
+                lane.state = match (lane.part.until, lane.state) {
+                    (Until::End, _) | (Until::Offset(_), State::Confirming) => State::Over,
+                    (Until::Offset(end), _) => lane.look_behind(consumer, end),
+                    (Until::Forever, state) => state,
                 };
-                Ok(if lane.is_over { Next::Over } else { Next::CaughtUp })
+                Ok(match lane.state {
+                    State::Over => Next::Over,
+                    State::Reading => Next::CaughtUp,
+                    State::Confirming => Next::Nothing,
+                })
             }
             Some(Err(error)) => failure(kafka, &lane.part, &error).map_or(Ok(Next::Nothing), Err),
         }
@@ -245,8 +258,20 @@ impl Woken {
 /// How long a broker is asked where a partition ends.
 const ASK: Duration = Duration::from_secs(5);
 
-fn end_of_log(consumer: &BaseConsumer<Context>, part: &Part) -> Option<i64> {
-    consumer.fetch_watermarks(&part.topic, part.partition, ASK).ok().map(|(_, end)| end)
+impl Lane {
+    /// At the log's end, with the part's end not reached: either it is yet to be written, or marks of transactions, which nobody
+    /// is shown, stand in front of it. If the log is long enough by now, its end is looked for anew from the last
+    /// record on: what is not there then is no record.
+    fn look_behind(&self, consumer: &BaseConsumer<Context>, end: i64) -> State {
+        let Part { topic, partition, .. } = &self.part;
+        let (at, now) = (Offset::Offset(self.position), Duration::ZERO);
+        match consumer.fetch_watermarks(topic, *partition, ASK) {
+            Ok((_, there)) if there >= end && consumer.seek(topic, *partition, at, now).is_ok() => {
+                State::Confirming
+            }
+            _ => State::Reading,
+        }
+    }
 }
 
 /// Errors that do not pass by themselves.

@@ -13,7 +13,7 @@ use rdkafka::metadata::{Metadata, MetadataTopic};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::RDKafkaRespErr;
 
-use crate::kafka::Context;
+use crate::kafka::{Context, listen};
 use crate::{Error, Kafka};
 
 /// A connection that asks about topics; every question is answered within its timeout, or an error.
@@ -256,11 +256,7 @@ pub(crate) fn explain(
         None
         | Some(
             Code::BrokerTransportFailure | Code::OperationTimedOut | Code::AllBrokersDown | Code::Resolve,
-        ) => {
-            // What the client told of its connections is told when it is asked.
-            while consumer.poll(Duration::ZERO).is_some() {}
-            kafka.unreachable(&consumer.context().trouble)
-        }
+        ) => kafka.unreachable(listen(consumer)),
         Some(code) => Error::Refused { doing: doing(), reason: code.to_string() },
     }
 }
