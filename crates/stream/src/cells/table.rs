@@ -3,6 +3,7 @@
 use plan::{Column, Dataflow, Window};
 use tuple::{DataType, common};
 
+use super::column::CellType;
 use super::{Accumulated, End, Measured};
 use crate::config::Config;
 use crate::ops::accumulated::Accumulation;
@@ -41,23 +42,6 @@ pub struct CellColumn {
     pub data: CellType,
     /// What it is for.
     pub role: Role,
-}
-
-/// What a column holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CellType {
-    /// Truth.
-    Bool,
-    /// 64 bits with a sign; numbers without one by their bits.
-    Long,
-    /// A real number.
-    Double,
-    /// UTF-8.
-    Text,
-    /// Bytes; addresses are 16, IPv4 mapped.
-    Bytes,
-    /// A whole number of up to 38 digits.
-    Decimal,
 }
 
 /// What a column is for.
@@ -177,20 +161,6 @@ fn data_type(dataflow: &Dataflow, column: Column) -> DataType {
     match column.computed_place() {
         Some(place) => dataflow.computed[place].field.data_type,
         None => dataflow.inputs[usize::from(column.input)].schema.field(column.field).data_type,
-    }
-}
-
-impl CellType {
-    /// What holds the values of a column of tuples.
-    #[must_use]
-    pub fn of(data_type: DataType) -> CellType {
-        match data_type {
-            DataType::Bool => CellType::Bool,
-            DataType::U64 | DataType::I64 => CellType::Long,
-            DataType::F64 => CellType::Double,
-            DataType::Text | DataType::Json => CellType::Text,
-            DataType::Ip | DataType::Hashes => CellType::Bytes,
-        }
     }
 }
 
