@@ -1,6 +1,8 @@
 //! Several dataflows over the same packets, each on its own: an engine for each. Inputs and pipelines are numbered through, those of
 //! the first dataflow first; with one dataflow nothing is different from its engine.
 
+mod cells;
+
 use plan::Dataflow;
 use tuple::Batch;
 

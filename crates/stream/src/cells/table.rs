@@ -6,6 +6,7 @@ use arrow_schema::{DataType as ArrowType, Field, Schema, SchemaRef};
 use plan::{Column, Dataflow, Window};
 use tuple::{DataType, common};
 
+use super::column::CellType;
 use super::{Accumulated, End, Measured};
 use crate::config::Config;
 use crate::ops::accumulated::Accumulation;
@@ -44,23 +45,6 @@ pub struct CellColumn {
     pub data: CellType,
     /// What it is for.
     pub role: Role,
-}
-
-/// What a column holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CellType {
-    /// Truth.
-    Bool,
-    /// 64 bits with a sign; numbers without one by their bits.
-    Long,
-    /// A real number.
-    Double,
-    /// UTF-8.
-    Text,
-    /// Bytes; addresses are 16, IPv4 mapped.
-    Bytes,
-    /// A whole number of up to 38 digits.
-    Decimal,
 }
 
 /// What a column is for.
@@ -203,18 +187,6 @@ impl CellType {
             CellType::Text => ArrowType::Utf8,
             CellType::Bytes => ArrowType::Binary,
             CellType::Decimal => ArrowType::Decimal128(38, 0),
-        }
-    }
-
-    /// What holds the values of a column of tuples.
-    #[must_use]
-    pub fn of(data_type: DataType) -> CellType {
-        match data_type {
-            DataType::Bool => CellType::Bool,
-            DataType::U64 | DataType::I64 => CellType::Long,
-            DataType::F64 => CellType::Double,
-            DataType::Text | DataType::Json => CellType::Text,
-            DataType::Ip | DataType::Hashes => CellType::Bytes,
         }
     }
 }

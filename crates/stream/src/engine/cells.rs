@@ -13,6 +13,11 @@ impl Engine {
         &self.cells[pipeline]
     }
 
+    /// How many pipelines there are.
+    pub(crate) fn pipelines(&self) -> usize {
+        self.rest.pipelines.len()
+    }
+
     /// The rows of what a worker detached when its event time had come to `watermark_ns`, which does not go back: the batches of every
     /// pipeline, of bounded size, in the order of time. Counters are not among them.
     #[must_use]
