@@ -66,7 +66,7 @@ pub fn statements_that_fail(real: &Real) {
 /// 1,000 records; windows of a day close only when the job is drained.
 pub fn a_job_is_drained(real: &Real) {
     let gateway = real.open(Options::default());
-    let kafka = format!("'connector'='kafka','properties.bootstrap.servers'='{}'", real.kafka);
+    let kafka = format!("'connector'='kafka','properties.bootstrap.servers'='{}'", real.cluster.kafka);
     for table in [
         "CREATE TABLE thousand (x BIGINT) WITH ('connector'='datagen','fields.x.kind'='sequence','fields.x.start'='1','fields.x.end'='1000')".to_owned(),
         format!(

@@ -18,13 +18,13 @@ pub fn a_killed_taskmanager(real: &Real) {
     let gateway = real.open(Options::default());
     endless(&gateway);
     let job = run(&gateway, &real.name("restarts"));
-    real.kill("taskmanager-1");
+    real.cluster.kill("taskmanager-1");
     let told =
         |state: &State| matches!(state, State::Restarting { why: Some(why) } if !why.sentence.is_empty());
     let state = job.wait(PATIENCE, told).expect("watched");
     let State::Restarting { why: Some(why) } = &state else { panic!("{state:?}") };
     assert!(why.sentence.contains("TaskManager") || why.sentence.contains("task manager"), "{why}");
-    real.start_again("taskmanager-2");
+    real.cluster.start_again("taskmanager-2");
     let state = job.wait(PATIENCE, |state| *state == State::Running).expect("watched");
     assert_eq!(state, State::Running);
     assert_eq!(job.cancel().expect("it ends"), State::Cancelled);
@@ -35,19 +35,19 @@ pub fn a_killed_gateway(real: &Real) {
     endless(&gateway);
     gateway.execute("CREATE TABLE once (x BIGINT) WITH ('connector'='blackhole')").expect("a table");
     let job = run(&gateway, &real.name("goes on"));
-    real.configure_gateway("session: {idle-timeout: 3 s, check-interval: 1 s}");
-    real.kill("gateway");
+    real.cluster.configure("sql-gateway", "session: {idle-timeout: 3 s, check-interval: 1 s}");
+    real.cluster.kill("gateway");
     assert_eq!(job.state().expect("the cluster tells"), State::Running);
     // Its last threads may hold its port a moment longer.
-    let refused = wait_for("the end of its port", || match Gateway::open(&real.gateway, Options::default()) {
+    let refused = wait_for("the end of its port", || match Gateway::open(real.url(), Options::default()) {
         Err(Error::Unreachable(why)) if why.contains("nothing listens") => Ok(why),
         other => Err(format!("{:?}", other.map(|_| ()))),
     });
-    assert!(refused.contains(&real.gateway), "{refused}");
+    assert!(refused.contains(real.url()), "{refused}");
     thread::scope(|scope| {
         scope.spawn(|| {
             thread::sleep(Duration::from_secs(1));
-            real.start_again("gateway");
+            real.cluster.start_again("gateway");
         });
         // It is asked until somebody answers again, in a session that is made anew.
         let begun = Instant::now();
@@ -84,8 +84,8 @@ pub fn a_jobmanager_started_anew(real: &Real) {
     let gateway = real.open(Options::default());
     endless(&gateway);
     let job = run(&gateway, &real.name("is lost"));
-    real.kill("jobmanager");
-    real.start_again("jobmanager");
+    real.cluster.kill("jobmanager");
+    real.cluster.start_again("jobmanager");
     let begun = Instant::now();
     let state = loop {
         match job.wait(PATIENCE, |state| *state == State::Gone) {
