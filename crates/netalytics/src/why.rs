@@ -4,7 +4,7 @@
 use parsers::registry::{self, Reads};
 use plan::{Compare, Literal, Plan, Predicate};
 
-use runner::Summary;
+use runner::{Fed, Summary};
 
 /// Protocols that are named in a reason.
 const NAMES_MAX: usize = 6;
@@ -117,12 +117,16 @@ pub fn is_nothing(plan: &Plan, summary: &Summary) -> bool {
 /// Why there was nothing, after a run over packets or a recording without a row.
 pub fn nothing(plan: &Plan, summary: &Summary) -> Vec<String> {
     let (a, stream) = (&summary.accounting, &summary.stream);
-    if let Some(replayed) = &summary.replayed {
-        return match (replayed.rows, a.tuples) {
-            (0, _) if replayed.rows_skipped > 0 => {
+    if let Some(fed) = &summary.fed {
+        return match (fed, fed.tuples()) {
+            (Fed::Recording(replayed), 0) if replayed.rows_skipped > 0 => {
                 vec![format!("none of {} recorded tuples is asked for", replayed.rows_skipped)]
             }
-            (0, _) => vec!["the recording has no tuples".into()],
+            (Fed::Recording(_), 0) => vec!["the recording has no tuples".into()],
+            (Fed::Published(published), 0) if published.records == 0 => {
+                vec!["nothing was published in that time".into()]
+            }
+            (Fed::Published(_), 0) => vec!["who publishes had nothing to tell in that time".into()],
             _ => after_tuples(plan, summary),
         };
     }

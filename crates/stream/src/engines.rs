@@ -191,6 +191,11 @@ impl From<Engine> for Engines {
 }
 
 impl Partials {
+    /// Those of each engine that has something.
+    pub fn each(&self) -> impl Iterator<Item = &Partial> {
+        self.0.iter().flatten()
+    }
+
     fn of(partials: impl Iterator<Item = Option<Partial>>) -> Option<Partials> {
         let partials: Vec<_> = partials.collect();
         partials.iter().any(Option::is_some).then_some(Partials(partials))

@@ -51,6 +51,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod cells;
 pub mod compare;
 pub mod config;
 pub mod engine;

@@ -1,6 +1,7 @@
 //! The bus against real brokers, with readers and writers of others as witnesses.
 
 mod away;
+mod lanes;
 mod reading;
 mod witnesses;
 
